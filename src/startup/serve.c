@@ -11,7 +11,7 @@
 #include "events.h"
 #include "log.h"
 #include "server.h"
-#include "tree_word.h"
+#include "tree_message.h"
 #include "udp.h"
 
 enum { LOOKS_MS = 50, KEEN_US = 200 };
@@ -28,7 +28,7 @@ struct seat {
   enum banyan_status status;
   char text[1024];
   _Atomic int tos; /* -1: the system's */
-  struct by_tree_word word;
+  struct by_tree_message message;
   struct by_server *server; /* NULL: nobody has said which tree */
   struct by_udp_peer *workers[BY_FRAGMENT_WORKERS];
 };
@@ -51,7 +51,7 @@ static void emit(void *context, const struct by_fragment *packet, int to) {
     by_udp_send(seat->workers[to], packet);
     return;
   }
-  for (uint64_t left = seat->word.spread; left; left &= left - 1)
+  for (uint64_t left = seat->message.spread; left; left &= left - 1)
     by_udp_lend(seat->workers[__builtin_ctzll(left)], packet);
 }
 
@@ -86,27 +86,27 @@ static void due(void *context) {
 /* ---- trees */
 
 static enum banyan_status make_server(struct seat *seat, struct by_server **out) {
-  const struct by_tree_word *word = &seat->word;
+  const struct by_tree_message *message = &seat->message;
   struct by_server_way ways[BY_FRAGMENT_WORKERS];
-  for (uint32_t w = 0; w < word->workers; w++) {
-    ways[w] = (struct by_server_way){.hops = word->ways[w].hops, .alone = word->ways[w].alone};
-    memcpy(ways[w].stack, word->ways[w].stack, sizeof ways[w].stack);
-    BY_TRY(by_udp_peer_create(seat->service->udp, &word->ways[w].address, &seat->workers[w]));
+  for (uint32_t w = 0; w < message->workers; w++) {
+    ways[w] = (struct by_server_way){.hops = message->ways[w].hops, .alone = message->ways[w].alone};
+    memcpy(ways[w].stack, message->ways[w].stack, sizeof ways[w].stack);
+    BY_TRY(by_udp_peer_create(seat->service->udp, &message->ways[w].address, &seat->workers[w]));
   }
-  struct by_server_config config = {.job = word->job,
-                                    .key = word->key,
-                                    .workers = word->workers,
-                                    .slots = word->slots,
-                                    .lines = word->lines,
-                                    .multicast = word->spread != 0,
-                                    .exact = word->exact,
-                                    .n_sets = word->n_sets,
-                                    .secret = word->secret,
-                                    .secret_bytes = sizeof word->secret,
+  struct by_server_config config = {.job = message->job,
+                                    .key = message->key,
+                                    .workers = message->workers,
+                                    .slots = message->slots,
+                                    .lines = message->lines,
+                                    .multicast = message->spread != 0,
+                                    .exact = message->exact,
+                                    .n_sets = message->n_sets,
+                                    .secret = message->secret,
+                                    .secret_bytes = sizeof message->secret,
                                     .ways = ways,
                                     .emit = emit,
                                     .context = seat};
-  memcpy(config.sets, word->sets, sizeof config.sets);
+  memcpy(config.sets, message->sets, sizeof config.sets);
   return by_server_create(&config, out);
 }
 
@@ -119,15 +119,15 @@ static void fail(struct seat *seat, enum banyan_status status) {
 static void begin(void *context) {
   struct seat *seat = context;
   enum banyan_status status = make_server(seat, &seat->server);
-  if (status == BANYAN_OK) status = by_udp_listen(seat->service->udp, seat->word.job, take, seat);
+  if (status == BANYAN_OK) status = by_udp_listen(seat->service->udp, seat->message.job, take, seat);
   if (status != BANYAN_OK) fail(seat, status);
 }
 
 /* On the control thread. */
-static enum banyan_status told(void *context, const struct by_tree_word *word) {
+static enum banyan_status told(void *context, const struct by_tree_message *message) {
   struct seat *seat = context;
-  if (seat->word.workers) return by_fail(BANYAN_ERR_PROTOCOL, "this server has a tree already");
-  seat->word = *word;
+  if (seat->message.workers) return by_fail(BANYAN_ERR_PROTOCOL, "this server has a tree already");
+  seat->message = *message;
   return by_loop_post(seat->service->loop, begin, seat);
 }
 
@@ -151,13 +151,13 @@ static void report(const struct seat *seat) {
           "server of tree %u: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64 " probes; %" PRIu64
           " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64 " overlapping, %" PRIu64
           " wrong",
-          seat->word.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
+          seat->message.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
           c->overlapping, c->failed_checks);
 }
 
 static void end_seat(struct seat *seat) {
   if (seat->server) {
-    by_udp_forget(seat->service->udp, seat->word.job);
+    by_udp_forget(seat->service->udp, seat->message.job);
     report(seat);
   }
   by_context_release(seat->context);

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "control_messages.h"
 #include "handshake.h"
 #include "job.h"
 #include "member.h"
 #include "settings.h"
-#include "words.h"
 
 enum { LISTENS = 0x0a, CONNECTED = 0x01 };
 

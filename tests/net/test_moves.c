@@ -331,7 +331,7 @@ static void test_late_submitter(void **state) {
 /* A question that finds another communicator of the same number is answered too. */
 static void test_stray_question(void **state) {
   struct banyan_comm *comm = NULL;
-  struct by_move_word answer, word = {.kind = BY_MOVE_FIX, .number = 3, .at = 1};
+  struct by_move_message answer, word = {.kind = BY_MOVE_FIX, .number = 3, .at = 1};
   char text[400];
   (void)state;
   setenv("BANYAN_AGENT", "off", 1);

@@ -7,12 +7,12 @@
 #include "move.h"
 #include "rng.h"
 
-enum { MEMBERS = 6, MOVES = 4, LAST = 200, WORDS = 4096 };
+enum { MEMBERS = 6, MOVES = 4, LAST = 200, MESSAGES = 4096 };
 
 struct message {
   uint32_t member; /* to it, or from it */
   bool answers;
-  struct by_move_word word;
+  struct by_move_message message;
   int due;
 };
 
@@ -36,25 +36,25 @@ struct world {
   uint64_t own_then, at[MOVES];
   bool known; /* all had marked enough iterations when the move was proposed, and alike */
   uint32_t cut;
-  struct message messages[WORDS];
+  struct message messages[MESSAGES];
   uint32_t n_messages;
   int now, delay;
 };
 
-static void send(struct world *world, uint32_t member, bool answers, struct by_move_word word) {
+static void send(struct world *world, uint32_t member, bool answers, struct by_move_message message) {
   int due = world->now + 1 + (int)by_rng_below(&world->rng, (uint64_t)world->delay);
-  assert_true(world->n_messages < WORDS);
+  assert_true(world->n_messages < MESSAGES);
   for (uint32_t i = 0; i < world->n_messages; i++) { /* in order, over each connection */
     const struct message *other = &world->messages[i];
     if (other->member == member && other->answers == answers && other->due > due) due = other->due;
   }
-  world->messages[world->n_messages++] = (struct message){member, answers, word, due};
+  world->messages[world->n_messages++] = (struct message){member, answers, message, due};
 }
 
 static void tell_all(struct world *world, enum by_move_kind kind) {
   for (uint32_t m = 0; m < world->n; m++)
     send(world, m, false,
-         (struct by_move_word){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
+         (struct by_move_message){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
 }
 
 static bool is_beat_known(const struct world *world) {
@@ -77,13 +77,14 @@ static void propose(struct world *world) {
   tell_all(world, BY_MOVE_PROPOSE);
 }
 
-static void lead(struct world *world, const struct by_move_word *word) {
-  if (word->kind == BY_MOVE_REFUSED) {
-    if (word->number == world->number) world->moving = false;
+static void lead(struct world *world, const struct by_move_message *message) {
+  if (message->kind == BY_MOVE_REFUSED) {
+    if (message->number == world->number) world->moving = false;
     return;
   }
-  if (!world->moving || word->number != world->number) return;
-  switch (by_agreement_hear(&world->agreement, word->at, &word->beat, world->members[0].started - world->own_then)) {
+  if (!world->moving || message->number != world->number) return;
+  switch (
+      by_agreement_hear(&world->agreement, message->at, &message->beat, world->members[0].started - world->own_then)) {
   case BY_AGREEMENT_FIX: tell_all(world, BY_MOVE_FIX); break;
   case BY_AGREEMENT_TAKE:
     world->at[world->taken++] = world->agreement.at;
@@ -101,15 +102,15 @@ static void change(struct member *member) {
   member->changed[member->n_changed++] = member->started;
 }
 
-static void follow(struct world *world, uint32_t m, const struct by_move_word *word) {
+static void follow(struct world *world, uint32_t m, const struct by_move_message *message) {
   struct member *member = &world->members[m];
-  struct by_move_word answer = {
-      .number = word->number, .at = member->started, .beat = by_marks_beat(&member->marks, member->started)};
-  if (word->kind == BY_MOVE_PROPOSE)
-    answer.kind = by_move_prepare(&member->move, word->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
-  else if (word->kind == BY_MOVE_FIX && by_move_fix(&member->move, word->number, word->at))
+  struct by_move_message answer = {
+      .number = message->number, .at = member->started, .beat = by_marks_beat(&member->marks, member->started)};
+  if (message->kind == BY_MOVE_PROPOSE)
+    answer.kind = by_move_prepare(&member->move, message->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
+  else if (message->kind == BY_MOVE_FIX && by_move_fix(&member->move, message->number, message->at))
     answer.kind = BY_MOVE_FIXED;
-  else if (word->kind == BY_MOVE_TAKE && by_move_take(&member->move, word->number) &&
+  else if (message->kind == BY_MOVE_TAKE && by_move_take(&member->move, message->number) &&
            by_move_next(&member->move, member->started) == BY_MOVE_CHANGES)
     change(member);
   if (answer.kind) send(world, m, true, answer);
@@ -125,9 +126,9 @@ static void deliver(struct world *world) {
     world->n_messages--;
     memmove(&world->messages[i], &world->messages[i + 1], (world->n_messages - i) * sizeof *world->messages);
     if (message.answers)
-      lead(world, &message.word);
+      lead(world, &message.message);
     else
-      follow(world, message.member, &message.word);
+      follow(world, message.member, &message.message);
   }
 }
 

@@ -91,10 +91,10 @@ static void run(struct job *job, double seconds) {
 static void answer(struct job *job, enum by_move_kind kind, uint64_t started, const char *text) {
   uint8_t bytes[300];
   struct by_writer writer;
-  struct by_move_word word = {
+  struct by_move_message word = {
       .kind = kind, .comm = ID, .number = job->control.moves.n, .at = started, .text = text, .length = strlen(text)};
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_move_word_write(&writer, &word);
+  by_move_message_write(&writer, &word);
   assert_false(writer.failed);
   by_control_moves_handle(&job->control.moves, &job->peer, bytes, writer.length);
 }

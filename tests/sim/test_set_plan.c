@@ -10,13 +10,13 @@
 #include "contexts.h"
 #include "submitter.h"
 
-enum { RANKS = 3, STEPS = 24, WORDS = 256, ID = 1 };
+enum { RANKS = 3, STEPS = 24, MESSAGES = 256, ID = 1 };
 
 /* What the program does, the same on all ranks. */
 enum step { CALL, SET, SUBMIT, WAIT, MARK, STEP_KINDS };
 
 struct queue {
-  struct by_move_word words[WORDS];
+  struct by_move_message messages[MESSAGES];
   uint32_t n, taken;
 };
 
@@ -26,7 +26,7 @@ struct rank {
   uint32_t step, open; /* requests */
   struct banyan_request *requests[STEPS];
   int32_t values[STEPS];
-  struct queue words, answers;
+  struct queue messages, answers;
 };
 
 struct job {
@@ -86,21 +86,22 @@ static void free_job(struct job *job) {
 
 /* ---- words */
 
-static void push(struct queue *queue, const struct by_move_word *word) {
-  assert_true(queue->n < WORDS);
-  queue->words[queue->n++] = *word;
+static void push(struct queue *queue, const struct by_move_message *message) {
+  assert_true(queue->n < MESSAGES);
+  queue->messages[queue->n++] = *message;
 }
 
 static void tell_all(struct job *job, enum by_move_kind kind, const char *plan) {
-  struct by_move_word word = {
+  struct by_move_message message = {
       .kind = kind, .comm = ID, .number = job->number, .at = job->agreement.at, .text = plan, .length = strlen(plan)};
-  word.origin = (struct by_plan_origin){job->managers ? BANYAN_PLAN_MANAGER : BANYAN_PLAN_BUILTIN, !job->managers};
-  for (uint32_t r = 0; r < job->world.n; r++) push(&job->ranks[r].words, &word);
+  message.origin = (struct by_plan_origin){job->managers ? BANYAN_PLAN_MANAGER : BANYAN_PLAN_BUILTIN, !job->managers};
+  for (uint32_t r = 0; r < job->world.n; r++) push(&job->ranks[r].messages, &message);
 }
 
 static bool propose(struct job *job, const char *plan) {
   const struct rank *leader = &job->ranks[0];
-  if (job->moving || leader->comm->plans.move.state == BY_MOVE_IS_TAKEN || leader->words.n + 8 > WORDS) return false;
+  if (job->moving || leader->comm->plans.move.state == BY_MOVE_IS_TAKEN || leader->messages.n + 8 > MESSAGES)
+    return false;
   job->moving = true;
   job->managers = !by_domain_plan(leader->comm->domain)->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
   job->number++;
@@ -123,26 +124,26 @@ static void decide(struct job *job) {
 
 static bool lead(struct job *job, struct queue *answers) {
   if (answers->taken == answers->n) return false;
-  const struct by_move_word *word = &answers->words[answers->taken++];
-  if (!job->moving || word->number != job->number) return true;
-  if (word->kind == BY_MOVE_REFUSED) fail_msg("%.*s", (int)word->length, word->text);
-  if (word->kind == BY_MOVE_NOT_YET) {
+  const struct by_move_message *message = &answers->messages[answers->taken++];
+  if (!job->moving || message->number != job->number) return true;
+  if (message->kind == BY_MOVE_REFUSED) fail_msg("%.*s", (int)message->length, message->text);
+  if (message->kind == BY_MOVE_NOT_YET) {
     give_up(job);
     return true;
   }
   uint64_t ahead = job->ranks[0].comm->plans.started - job->started;
-  enum by_agreement_next next = by_agreement_hear(&job->agreement, word->at, &word->beat, ahead);
+  enum by_agreement_next next = by_agreement_hear(&job->agreement, message->at, &message->beat, ahead);
   if (next == BY_AGREEMENT_FIX) tell_all(job, BY_MOVE_FIX, "");
   if (next == BY_AGREEMENT_TAKE) decide(job);
   return true;
 }
 
 static bool hear(struct rank *rank) {
-  struct by_move_word answer;
+  struct by_move_message answer;
   char text[400];
-  if (rank->words.taken == rank->words.n) return false;
-  const struct by_move_word *word = &rank->words.words[rank->words.taken++];
-  if (by_moves_hear(&rank->context, word, &answer, text, sizeof text)) push(&rank->answers, &answer);
+  if (rank->messages.taken == rank->messages.n) return false;
+  const struct by_move_message *message = &rank->messages.messages[rank->messages.taken++];
+  if (by_moves_hear(&rank->context, message, &answer, text, sizeof text)) push(&rank->answers, &answer);
   return true;
 }
 

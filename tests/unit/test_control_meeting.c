@@ -128,7 +128,7 @@ static void test_two_of_a_rank(void **state) {
 }
 
 /* Its word that it leaves, or the end of its connection, is overtaken by its next connection. */
-static void test_word_comes_late(void **state) {
+static void test_message_comes_late(void **state) {
   struct meeting meeting;
   (void)state;
   begin_meeting(&meeting, true);
@@ -151,6 +151,6 @@ static void test_word_comes_late(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_of_a_rank), cmocka_unit_test(test_word_comes_late)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_of_a_rank), cmocka_unit_test(test_message_comes_late)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

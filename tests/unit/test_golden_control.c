@@ -401,7 +401,7 @@ static void test_listen(void **state) {
 
 static void test_plans(void **state) {
   static struct job root;
-  struct by_move_word fix = {.kind = BY_MOVE_FIX, .comm = 5, .number = 1, .at = 9, .text = ""};
+  struct by_move_message fix = {.kind = BY_MOVE_FIX, .comm = 5, .number = 1, .at = 9, .text = ""};
   (void)state;
   begin(&root, 0);
   by_control_tell_plan(&root.control, "the plan's bytes", 16);

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "connection.h"
+#include "control_messages.h"
 #include "control_peers.h"
 #include "golden.h"
 #include "handshake.h"
-#include "lease_words.h"
-#include "words.h"
+#include "reservation_messages.h"
 
 enum { MOST = 1024 };
 

@@ -6,7 +6,7 @@
 
 #include "cluster_message.h"
 #include "golden.h"
-#include "lease_words.h"
+#include "reservation_messages.h"
 
 #define JOB "0123456789abcdef0123456789abcdef"
 #define OTHER_JOB "fedcba9876543210fedcba9876543210"

@@ -4,12 +4,12 @@
  * them. */
 #include <string.h>
 
+#include "control_messages.h"
 #include "golden.h"
 #include "move.h"
 #include "plan.h"
 #include "timeline_message.h"
-#include "tree_word.h"
-#include "words.h"
+#include "tree_message.h"
 
 enum { MOST = 4096 };
 
@@ -34,11 +34,11 @@ static void check(const char *name) {
 /* ---- texts */
 
 static void text(const char *name, enum banyan_status status, uint32_t process, const char *why) {
-  struct by_text_word read;
+  struct by_text_message read;
   begin();
-  by_text_word_write(&writer, status, process, why);
-  assert_ok(by_text_word_read(bytes, writer.length, &read));
-  by_text_word_write(&second, read.status, read.process, read.text);
+  by_text_message_write(&writer, status, process, why);
+  assert_ok(by_text_message_read(bytes, writer.length, &read));
+  by_text_message_write(&second, read.status, read.process, read.text);
   check(name);
 }
 
@@ -56,18 +56,18 @@ static const char plan_text[] = "{\"format\": \"banyan-plan 1\", \"name\": \"p\"
 
 static void plan(const char *name, uint32_t helper) {
   struct by_plan *parsed;
-  struct by_plan_word read;
+  struct by_plan_message read;
   uint8_t *written, *rewritten;
   size_t length, relength;
   assert_ok(by_plan_parse("it", plan_text, strlen(plan_text), &parsed));
-  assert_ok(by_plan_word_write(0x01020304, (uint32_t[]){1, 0}, &helper, parsed, &written, &length));
+  assert_ok(by_plan_message_write(0x01020304, (uint32_t[]){1, 0}, &helper, parsed, &written, &length));
   by_plan_destroy(parsed);
   golden_bytes(name, written, length);
-  assert_ok(by_plan_word_read(written, length, roster, &read));
-  assert_ok(by_plan_word_write(read.id, read.processes, read.helpers, read.plan, &rewritten, &relength));
+  assert_ok(by_plan_message_read(written, length, roster, &read));
+  assert_ok(by_plan_message_write(read.id, read.processes, read.helpers, read.plan, &rewritten, &relength));
   assert_int_equal(relength, length);
   assert_memory_equal(rewritten, written, length);
-  by_plan_word_fini(&read);
+  by_plan_message_fini(&read);
   free(written);
   free(rewritten);
 }
@@ -80,48 +80,48 @@ static void test_plans(void **state) {
 
 /* ---- trees through switches */
 
-static void tree(const char *name, const struct by_tree_word *word) {
-  static struct by_tree_word read;
+static void tree(const char *name, const struct by_tree_message *message) {
+  static struct by_tree_message read;
   begin();
-  by_tree_word_write(&writer, word);
-  assert_ok(by_tree_word_read(bytes, writer.length, roster, &read));
-  by_tree_word_write(&second, &read);
+  by_tree_message_write(&writer, message);
+  assert_ok(by_tree_message_read(bytes, writer.length, roster, &read));
+  by_tree_message_write(&second, &read);
   check(name);
 }
 
 static void test_trees(void **state) {
-  static struct by_tree_word word;
+  static struct by_tree_message message;
   (void)state;
-  word = (struct by_tree_word){.server = 4, .job = 0x0102, .key = 3, .slots = 256, .lines = 53, .workers = 2};
-  for (size_t i = 0; i < sizeof word.secret; i++) word.secret[i] = (unsigned char)(0xa0 + i);
-  word.worker = 1;
-  word.ways[0] = (struct by_tree_way){
+  message = (struct by_tree_message){.server = 4, .job = 0x0102, .key = 3, .slots = 256, .lines = 53, .workers = 2};
+  for (size_t i = 0; i < sizeof message.secret; i++) message.secret[i] = (unsigned char)(0xa0 + i);
+  message.worker = 1;
+  message.ways[0] = (struct by_tree_way){
       .alone = true, .hops = 2, .stack = {{.port = 1, .workers = 2}, {.port = 63, .workers = 0}}, .below = {3, 2}};
-  assert_ok(by_address_parse("10.0.0.9:7612", &word.ways[0].address));
-  tree("TREE for a worker", &word);
-  word.worker = BY_TREE_FOR_SERVER;
-  word.spread = 2;
-  word.ways[0].alone = false;
-  word.ways[1] = (struct by_tree_way){.hops = 0};
-  assert_ok(by_address_parse("[fd00::2]:7613", &word.ways[1].address));
-  tree("TREE for a server", &word);
-  word.exact = true;
-  word.n_sets = 2;
-  word.sets[0] = 1;
-  word.sets[1] = 3;
-  tree("TREE for a server in exact mode", &word);
+  assert_ok(by_address_parse("10.0.0.9:7612", &message.ways[0].address));
+  tree("TREE for a worker", &message);
+  message.worker = BY_TREE_FOR_SERVER;
+  message.spread = 2;
+  message.ways[0].alone = false;
+  message.ways[1] = (struct by_tree_way){.hops = 0};
+  assert_ok(by_address_parse("[fd00::2]:7613", &message.ways[1].address));
+  tree("TREE for a server", &message);
+  message.exact = true;
+  message.n_sets = 2;
+  message.sets[0] = 1;
+  message.sets[1] = 3;
+  tree("TREE for a server in exact mode", &message);
 }
 
 /* ---- new plans */
 
-static void move(const char *name, struct by_move_word word) {
-  struct by_move_word read;
-  word.comm = 0x11121314;
-  word.number = 7;
+static void move(const char *name, struct by_move_message message) {
+  struct by_move_message read;
+  message.comm = 0x11121314;
+  message.number = 7;
   begin();
-  by_move_word_write(&writer, &word);
-  assert_ok(by_move_word_read(bytes, writer.length, &read));
-  by_move_word_write(&second, &read);
+  by_move_message_write(&writer, &message);
+  assert_ok(by_move_message_read(bytes, writer.length, &read));
+  by_move_message_write(&second, &read);
   check(name);
 }
 
@@ -130,30 +130,31 @@ static void test_moves(void **state) {
   static const char why[] = "it has no such communicator";
   static const struct by_beat beat = {.began = 12, .period = 4};
   (void)state;
-  move("MOVE, PROPOSE", (struct by_move_word){.kind = BY_MOVE_PROPOSE,
-                                              .origin = {.source = BANYAN_PLAN_JSON, .supplied = true},
-                                              .processes = processes,
-                                              .n_processes = 2,
-                                              .text = plan_text,
-                                              .length = strlen(plan_text)});
-  move("MOVE, FIX", (struct by_move_word){.kind = BY_MOVE_FIX, .at = 0x2122232425262728, .text = ""});
-  move("MOVE, TAKE", (struct by_move_word){.kind = BY_MOVE_TAKE, .at = 16, .text = ""});
-  move("MOVE, DROP", (struct by_move_word){.kind = BY_MOVE_DROP, .text = why, .length = strlen(why)});
-  move("MOVE, LINK", (struct by_move_word){.kind = BY_MOVE_LINK, .processes = processes, .n_processes = 1, .text = ""});
-  move("MOVE, PREPARED", (struct by_move_word){.kind = BY_MOVE_PREPARED, .at = 14, .beat = beat, .text = ""});
-  move("MOVE, FIXED", (struct by_move_word){.kind = BY_MOVE_FIXED, .at = 15, .beat = beat, .text = ""});
-  move("MOVE, REFUSED", (struct by_move_word){.kind = BY_MOVE_REFUSED, .text = why, .length = strlen(why)});
-  move("MOVE, NOT_YET", (struct by_move_word){.kind = BY_MOVE_NOT_YET, .text = ""});
-  move("MOVE, LINKED", (struct by_move_word){.kind = BY_MOVE_LINKED, .text = ""});
+  move("MOVE, PROPOSE", (struct by_move_message){.kind = BY_MOVE_PROPOSE,
+                                                 .origin = {.source = BANYAN_PLAN_JSON, .supplied = true},
+                                                 .processes = processes,
+                                                 .n_processes = 2,
+                                                 .text = plan_text,
+                                                 .length = strlen(plan_text)});
+  move("MOVE, FIX", (struct by_move_message){.kind = BY_MOVE_FIX, .at = 0x2122232425262728, .text = ""});
+  move("MOVE, TAKE", (struct by_move_message){.kind = BY_MOVE_TAKE, .at = 16, .text = ""});
+  move("MOVE, DROP", (struct by_move_message){.kind = BY_MOVE_DROP, .text = why, .length = strlen(why)});
+  move("MOVE, LINK",
+       (struct by_move_message){.kind = BY_MOVE_LINK, .processes = processes, .n_processes = 1, .text = ""});
+  move("MOVE, PREPARED", (struct by_move_message){.kind = BY_MOVE_PREPARED, .at = 14, .beat = beat, .text = ""});
+  move("MOVE, FIXED", (struct by_move_message){.kind = BY_MOVE_FIXED, .at = 15, .beat = beat, .text = ""});
+  move("MOVE, REFUSED", (struct by_move_message){.kind = BY_MOVE_REFUSED, .text = why, .length = strlen(why)});
+  move("MOVE, NOT_YET", (struct by_move_message){.kind = BY_MOVE_NOT_YET, .text = ""});
+  move("MOVE, LINKED", (struct by_move_message){.kind = BY_MOVE_LINKED, .text = ""});
 }
 
 /* ---- timelines */
 
-static void timeline(const char *name, const struct by_timeline_message *word) {
+static void timeline(const char *name, const struct by_timeline_message *message) {
   struct by_timeline_message read;
   struct by_reader reader;
   begin();
-  by_timeline_message_write(&writer, word);
+  by_timeline_message_write(&writer, message);
   by_reader_init(&reader, bytes, writer.length);
   assert_ok(by_timeline_message_read(&reader, &read));
   by_timeline_message_write(&second, &read);
@@ -185,16 +186,16 @@ static void test_records(void **state) {
                                         .has_call = true,
                                         .name = "layer1.weight"},
                                        {.id = 6, .status = BANYAN_ERR_TIMEOUT}};
-  struct by_timeline_message word = {.kind = BY_TIMELINE_RECORDS, .n = 2};
+  struct by_timeline_message message = {.kind = BY_TIMELINE_RECORDS, .n = 2};
   struct by_trace_record record;
   struct by_reader reader;
   (void)state;
   begin();
-  by_timeline_message_write(&writer, &word);
+  by_timeline_message_write(&writer, &message);
   for (int i = 0; i < 2; i++) by_timeline_write_record(&writer, &records[i]);
   by_reader_init(&reader, bytes, writer.length);
-  assert_ok(by_timeline_message_read(&reader, &word));
-  by_timeline_message_write(&second, &word);
+  assert_ok(by_timeline_message_read(&reader, &message));
+  by_timeline_message_write(&second, &message);
   for (int i = 0; i < 2; i++) {
     assert_true(by_timeline_read_record(&reader, &record));
     by_timeline_write_record(&second, &record);

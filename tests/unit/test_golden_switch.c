@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "golden.h"
-#include "lease_words.h"
 #include "localsocket.h"
+#include "reservation_messages.h"
 #include "switch_control.h"
 
 static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {

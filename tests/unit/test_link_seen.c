@@ -285,7 +285,7 @@ static void test_doubted_later(void **state) {
 }
 
 /* Words that an agent says again, as its rank has said nothing since, hide nothing for ever. */
-static void test_old_words(void **state) {
+static void test_old_messages(void **state) {
   const struct by_cluster_path old = {.to = world.hosts[4].name, .sent = 0.3e9, .busy = 0.6, .bandwidth = 0.5e9};
   (void)state;
   begin();
@@ -565,7 +565,7 @@ int main(void) {
       cmocka_unit_test(test_no_row),        cmocka_unit_test(test_hardly_anything),
       cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
       cmocka_unit_test(test_said_again),    cmocka_unit_test(test_doubted_later),
-      cmocka_unit_test(test_old_words),     cmocka_unit_test(test_more_once),
+      cmocka_unit_test(test_old_messages),  cmocka_unit_test(test_more_once),
       cmocka_unit_test(test_silent_host),   cmocka_unit_test(test_host_link),
       cmocka_unit_test(test_agent_gone),    cmocka_unit_test(test_slow_host),
       cmocka_unit_test(test_gives_way),     cmocka_unit_test(test_two_paths),

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "lease_words.h"
 #include "localsocket.h"
+#include "reservation_messages.h"
 #include "socket.h"
 #include "switch_client.h"
 

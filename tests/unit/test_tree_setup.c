@@ -107,29 +107,29 @@ static void test_all_granted(void **state) {
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
   struct by_tree_answer answers[2];
-  struct by_tree_word word;
+  struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){300, 200});
-  by_tree_tell(tree, &ends, answers, 1, &word);
-  assert_int_equal(word.server, 5);
-  assert_int_equal(word.workers, 4);
-  assert_int_equal(word.worker, 1);
-  assert_int_equal(word.slots, 200);
-  assert_int_equal(word.lines, 22);
-  assert_int_equal(by_address_compare(&word.ways[0].address, &ends.at), 0);
-  assert_int_equal(word.ways[0].hops, 2);
-  check_hop(word.ways[0].stack[0], 10, 3);
-  check_hop(word.ways[0].stack[1], 20, 2);
-  by_tree_tell(tree, &ends, answers, 3, &word);
-  assert_int_equal(word.ways[0].hops, 0);
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
-  assert_int_equal(word.spread, 1); /* one worker behind s1 for all three */
-  assert_true(word.ways[3].alone);
-  assert_false(word.ways[0].alone || word.ways[1].alone || word.ways[2].alone);
-  assert_int_equal(word.ways[1].hops, 2);
-  assert_int_equal(word.ways[1].stack[0].workers, 1);
-  assert_int_equal(word.ways[1].stack[1].port, 22);
-  assert_int_equal(word.ways[2].hops, 1);
-  assert_int_equal(by_address_compare(&word.ways[2].address, &ends.workers[2]), 0);
+  by_tree_tell(tree, &ends, answers, 1, &message);
+  assert_int_equal(message.server, 5);
+  assert_int_equal(message.workers, 4);
+  assert_int_equal(message.worker, 1);
+  assert_int_equal(message.slots, 200);
+  assert_int_equal(message.lines, 22);
+  assert_int_equal(by_address_compare(&message.ways[0].address, &ends.at), 0);
+  assert_int_equal(message.ways[0].hops, 2);
+  check_hop(message.ways[0].stack[0], 10, 3);
+  check_hop(message.ways[0].stack[1], 20, 2);
+  by_tree_tell(tree, &ends, answers, 3, &message);
+  assert_int_equal(message.ways[0].hops, 0);
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.spread, 1); /* one worker behind s1 for all three */
+  assert_true(message.ways[3].alone);
+  assert_false(message.ways[0].alone || message.ways[1].alone || message.ways[2].alone);
+  assert_int_equal(message.ways[1].hops, 2);
+  assert_int_equal(message.ways[1].stack[0].workers, 1);
+  assert_int_equal(message.ways[1].stack[1].port, 22);
+  assert_int_equal(message.ways[2].hops, 1);
+  assert_int_equal(by_address_compare(&message.ways[2].address, &ends.workers[2]), 0);
   by_switched_tree_destroy(tree);
 }
 
@@ -139,21 +139,21 @@ static void test_some_granted(void **state) {
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
   struct by_tree_answer answers[2];
-  struct by_tree_word word;
+  struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){300, 200});
   answers[S2].granted = false;
-  by_tree_tell(tree, &ends, answers, 0, &word);
-  assert_int_equal(word.slots, 300);
-  assert_int_equal(word.ways[0].hops, 2);
-  check_hop(word.ways[0].stack[0], 10, 3);
-  check_hop(word.ways[0].stack[1], 0, 0);
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
-  assert_true(word.ways[0].alone && word.ways[1].alone && !word.ways[2].alone);
-  assert_int_equal(word.spread, 4);
+  by_tree_tell(tree, &ends, answers, 0, &message);
+  assert_int_equal(message.slots, 300);
+  assert_int_equal(message.ways[0].hops, 2);
+  check_hop(message.ways[0].stack[0], 10, 3);
+  check_hop(message.ways[0].stack[1], 0, 0);
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  assert_true(message.ways[0].alone && message.ways[1].alone && !message.ways[2].alone);
+  assert_int_equal(message.spread, 4);
   answers[S1].granted = false;
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
-  assert_int_equal(word.slots, BY_TREE_WANTED);
-  assert_int_equal(word.spread, 0);
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.slots, BY_TREE_WANTED);
+  assert_int_equal(message.spread, 0);
   by_switched_tree_destroy(tree);
 }
 
@@ -163,15 +163,15 @@ static void test_few_slots(void **state) {
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
   struct by_tree_answer answers[2];
-  struct by_tree_word word;
+  struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){BY_TREE_WORTHWHILE - 1, 100});
-  by_tree_tell(tree, &ends, answers, 0, &word);
-  assert_int_equal(word.slots, 100);
-  check_hop(word.ways[0].stack[0], 10, 0);
-  check_hop(word.ways[0].stack[1], 20, 2);
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
-  assert_int_equal(word.spread, 1);
-  assert_int_equal(word.ways[0].stack[0].workers, 0);
+  by_tree_tell(tree, &ends, answers, 0, &message);
+  assert_int_equal(message.slots, 100);
+  check_hop(message.ways[0].stack[0], 10, 0);
+  check_hop(message.ways[0].stack[1], 20, 2);
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.spread, 1);
+  assert_int_equal(message.ways[0].stack[0].workers, 0);
   by_switched_tree_destroy(tree);
 }
 
@@ -181,22 +181,23 @@ static void test_carried(void **state) {
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
   struct by_tree_answer answers[2];
-  static struct by_tree_word word, again;
+  static struct by_tree_message message, again;
   uint8_t bytes[4096];
   grant_all(tree, answers, (uint32_t[]){300, 200});
   for (uint32_t w = 0; w <= 4; w++) {
     struct by_writer writer;
-    by_tree_tell(tree, &ends, answers, w < 4 ? w : BY_TREE_FOR_SERVER, &word);
+    by_tree_tell(tree, &ends, answers, w < 4 ? w : BY_TREE_FOR_SERVER, &message);
     by_writer_init(&writer, bytes, sizeof bytes);
-    by_tree_word_write(&writer, &word);
+    by_tree_message_write(&writer, &message);
     assert_false(writer.failed);
-    assert_ok(by_tree_word_read(bytes, writer.length, (struct by_roster){4, 6}, &again));
-    assert_int_equal(again.worker, word.worker);
-    assert_int_equal(again.spread, word.spread);
-    assert_memory_equal(again.secret, word.secret, sizeof word.secret);
-    assert_int_equal(again.ways[w < 4 ? 0 : 3].hops, word.ways[w < 4 ? 0 : 3].hops);
-    assert_status(by_tree_word_read(bytes, writer.length - 1, (struct by_roster){4, 6}, &again), BANYAN_ERR_PROTOCOL);
-    assert_status(by_tree_word_read(bytes, writer.length, (struct by_roster){4, 5}, &again), BANYAN_ERR_PROTOCOL);
+    assert_ok(by_tree_message_read(bytes, writer.length, (struct by_roster){4, 6}, &again));
+    assert_int_equal(again.worker, message.worker);
+    assert_int_equal(again.spread, message.spread);
+    assert_memory_equal(again.secret, message.secret, sizeof message.secret);
+    assert_int_equal(again.ways[w < 4 ? 0 : 3].hops, message.ways[w < 4 ? 0 : 3].hops);
+    assert_status(by_tree_message_read(bytes, writer.length - 1, (struct by_roster){4, 6}, &again),
+                  BANYAN_ERR_PROTOCOL);
+    assert_status(by_tree_message_read(bytes, writer.length, (struct by_roster){4, 5}, &again), BANYAN_ERR_PROTOCOL);
   }
   by_switched_tree_destroy(tree);
 }

@@ -11,14 +11,14 @@
 
 #include "connector.h"
 #include "context_events.h"
+#include "control_messages.h"
 #include "descriptor.h"
 #include "launcher.h"
 #include "log.h"
 #include "plans.h"
 #include "timeline.h"
-#include "tree_word.h"
+#include "tree_message.h"
 #include "udp.h"
-#include "words.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
 enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, PATIENCE_MS = 5000 /* with silent servers */ };
@@ -78,34 +78,34 @@ static void attach_lanes(void *argument, uint32_t process, struct by_lane *const
   by_job_wake(&context->job);
 }
 
-static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_word *word,
+static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_message *message,
                                       struct by_fabric **out) {
-  struct by_worker_config config = {.job = word->job,
-                                    .key = word->key,
-                                    .rank = word->worker,
-                                    .workers = word->workers,
-                                    .slots = word->slots,
-                                    .lines = word->lines,
-                                    .exact = word->exact,
-                                    .hops = word->ways[0].hops,
+  struct by_worker_config config = {.job = message->job,
+                                    .key = message->key,
+                                    .rank = message->worker,
+                                    .workers = message->workers,
+                                    .slots = message->slots,
+                                    .lines = message->lines,
+                                    .exact = message->exact,
+                                    .hops = message->ways[0].hops,
                                     .patience = PATIENCE_MS * BY_MILLISECOND};
   if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
-  memcpy(config.secret, word->secret, sizeof config.secret);
-  memcpy(config.stack, word->ways[0].stack, sizeof config.stack);
-  memcpy(config.below, word->ways[0].below, sizeof config.below);
-  return by_udp_fabric_create(context->udp, &word->ways[0].address, &config, &by_clock_system, out);
+  memcpy(config.secret, message->secret, sizeof config.secret);
+  memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
+  memcpy(config.below, message->ways[0].below, sizeof config.below);
+  return by_udp_fabric_create(context->udp, &message->ways[0].address, &config, &by_clock_system, out);
 }
 
-enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_word *word) {
+enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_message *message) {
   struct by_context *context = argument;
   struct by_fabric *fabric = NULL;
   by_context_lock(context);
-  enum banyan_status status = make_fabric(context, word, &fabric);
+  enum banyan_status status = make_fabric(context, message, &fabric);
   if (status == BANYAN_OK) {
     by_info("communicator", "sums over %u switches with %s, as tree %u, %u fragments of %u bytes at once",
-            word->ways[0].hops, by_context_name(context, word->server), word->job, word->slots,
-            word->lines * BY_FRAGMENT_LINE);
-    by_engine_attach_fabric(context->job.engine, word->server, fabric);
+            message->ways[0].hops, by_context_name(context, message->server), message->job, message->slots,
+            message->lines * BY_FRAGMENT_LINE);
+    by_engine_attach_fabric(context->job.engine, message->server, fabric);
     by_context_kick(context);
   }
   by_context_unlock(context);

@@ -99,7 +99,7 @@ static inline const char *by_context_name(void *context, uint32_t process) {
   return by_job_name(&((struct by_context *)context)->job, process);
 }
 /* This rank's part in a tree through switches. Takes the lock. */
-BANYAN_CHECK enum banyan_status by_context_attach_tree(void *context, const struct by_tree_word *word);
+BANYAN_CHECK enum banyan_status by_context_attach_tree(void *context, const struct by_tree_message *message);
 
 /* The job's, see there. */
 static inline void by_context_lock(struct by_context *context) {

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "control.h"
+#include "control_messages.h"
 #include "log.h"
 #include "switched_tree.h"
 #include "text.h"
-#include "words.h"
 
 /* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
 static uint32_t number_hosts(const struct by_context *context, uint32_t n, const uint32_t *processes, uint32_t *hosts) {
@@ -251,7 +251,7 @@ static void tell_helpers(const struct by_context *context, const struct by_domai
                          const struct by_plan *plan, const uint32_t *helpers) {
   uint8_t *bytes;
   size_t length;
-  if (by_plan_word_write(by_domain_id(domain), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
+  if (by_plan_message_write(by_domain_id(domain), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
     by_control_tell_plan(context->control, bytes, length);
   else
     by_error("communicator", "telling helpers failed: %s", banyan_error_text());

@@ -292,37 +292,37 @@ void by_moves_started_one(struct banyan_comm *comm) {
 
 /* ---- words */
 
-static enum banyan_status read_helpers(struct by_context *context, const struct by_move_word *word,
+static enum banyan_status read_helpers(struct by_context *context, const struct by_move_message *message,
                                        struct by_kept_plan *kept) {
-  kept->helpers = BY_ARENA_ARRAY(&kept->plan->arena, uint32_t, word->n_processes + 1);
+  kept->helpers = BY_ARENA_ARRAY(&kept->plan->arena, uint32_t, message->n_processes + 1);
   if (!kept->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  for (size_t i = 0; i < word->n_processes; i++) kept->helpers[i] = by_move_word_process(word, i);
+  for (size_t i = 0; i < message->n_processes; i++) kept->helpers[i] = by_move_message_process(message, i);
   by_context_lock(context);
-  enum banyan_status status = by_plans_check_helpers(context, kept->plan, kept->helpers, word->n_processes);
+  enum banyan_status status = by_plans_check_helpers(context, kept->plan, kept->helpers, message->n_processes);
   by_context_unlock(context);
   return status;
 }
 
 static enum banyan_status read_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
-                                    const struct by_move_word *word, struct by_plan **out) {
-  char *text = strndup(word->text ? word->text : "", word->length);
+                                    const struct by_move_message *message, struct by_plan **out) {
+  char *text = strndup(message->text ? message->text : "", message->length);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   enum banyan_status status = by_plans_named(context, n, processes, text, out);
   free(text);
-  if (status == BANYAN_OK) (*out)->origin = word->origin;
+  if (status == BANYAN_OK) (*out)->origin = message->origin;
   return status;
 }
 
 /* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
 static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
-                                    const struct by_move_word *word, struct by_kept_plan *out) {
-  out->number = word->number;
-  if (word->plan)
-    BY_TRY(by_plan_copy(word->plan, &out->plan));
+                                    const struct by_move_message *message, struct by_kept_plan *out) {
+  out->number = message->number;
+  if (message->plan)
+    BY_TRY(by_plan_copy(message->plan, &out->plan));
   else
-    BY_TRY(read_plan(context, n, processes, word, &out->plan));
+    BY_TRY(read_plan(context, n, processes, message, &out->plan));
   BY_TRY(by_plans_check(out->plan));
-  return read_helpers(context, word, out);
+  return read_helpers(context, message, out);
 }
 
 /* The members, copied. */
@@ -362,21 +362,21 @@ static const char *keep(struct banyan_comm *comm, uint32_t number, struct plans 
   return NULL;
 }
 
-static enum banyan_status make_plans(struct by_context *context, const struct by_move_word *word, bool *present,
+static enum banyan_status make_plans(struct by_context *context, const struct by_move_message *message, bool *present,
                                      struct plans *out) {
   uint32_t n, *processes;
-  BY_TRY(get_members(context, word->comm, &n, &processes));
+  BY_TRY(get_members(context, message->comm, &n, &processes));
   *present = n > 0;
   if (!n) return BANYAN_OK;
-  struct by_move_word again = *word;
-  enum banyan_status status = make_plan(context, n, processes, word, &out->own);
+  struct by_move_message again = *message;
+  enum banyan_status status = make_plan(context, n, processes, message, &out->own);
   again.plan = out->own.plan;
   if (status == BANYAN_OK) status = make_plan(context, n, processes, &again, &out->submitted);
   free(processes);
   return status;
 }
 
-static void say_started(const struct banyan_comm *comm, struct by_move_word *answer) {
+static void say_started(const struct banyan_comm *comm, struct by_move_message *answer) {
   struct by_beat *beat = &answer->beat;
   answer->at = comm->plans.started;
   *beat = by_marks_beat(&comm->plans.marks, comm->plans.started);
@@ -386,7 +386,8 @@ static void say_started(const struct banyan_comm *comm, struct by_move_word *ans
     beat->began += comm->plans.set_by_hand;
 }
 
-static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans, struct by_move_word *answer) {
+static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans,
+                        struct by_move_message *answer) {
   answer->text = keep(comm, number, plans);
   answer->length = answer->text ? strlen(answer->text) : 0;
   answer->kind = answer->text ? BY_MOVE_NOT_YET : BY_MOVE_PREPARED;
@@ -394,23 +395,23 @@ static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans 
 }
 
 /* A failure's text becomes the answer's. */
-static enum banyan_status prepare(struct by_context *context, const struct by_move_word *word,
-                                  struct by_move_word *answer) {
+static enum banyan_status prepare(struct by_context *context, const struct by_move_message *message,
+                                  struct by_move_message *answer) {
   struct plans plans = {0};
   bool present = false;
-  enum banyan_status status = make_plans(context, word, &present, &plans);
+  enum banyan_status status = make_plans(context, message, &present, &plans);
   answer->kind = BY_MOVE_NOT_YET;
   if (status == BANYAN_OK && present) {
     by_context_lock(context);
-    struct banyan_comm *comm = by_comm_find(context, word->comm);
-    if (comm) try_to_keep(comm, word->number, &plans, answer);
+    struct banyan_comm *comm = by_comm_find(context, message->comm);
+    if (comm) try_to_keep(comm, message->number, &plans, answer);
     by_context_unlock(context);
   }
   drop_plans(&plans);
   return status;
 }
 
-static void refuse(const struct by_context *context, struct by_move_word *answer, char *text, size_t room) {
+static void refuse(const struct by_context *context, struct by_move_message *answer, char *text, size_t room) {
   snprintf(text, room, "%s: %s", context->job.names[context->job.rank], banyan_error_text());
   answer->kind = BY_MOVE_REFUSED;
   answer->text = text;
@@ -418,39 +419,39 @@ static void refuse(const struct by_context *context, struct by_move_word *answer
 }
 
 /* Of one that waits for this word, too. */
-static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_move_word *word) {
-  if (word->kind == BY_MOVE_DROP && by_move_drop(&comm->plans.move, word->number)) {
+static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_move_message *message) {
+  if (message->kind == BY_MOVE_DROP && by_move_drop(&comm->plans.move, message->number)) {
     forget_next(comm);
-    by_moves_let_go(comm, word->number);
+    by_moves_let_go(comm, message->number);
   }
-  if (word->kind == BY_MOVE_TAKE && by_move_take(&comm->plans.move, word->number)) {
-    by_moves_decided(comm, word->number);
+  if (message->kind == BY_MOVE_TAKE && by_move_take(&comm->plans.move, message->number)) {
+    by_moves_decided(comm, message->number);
     if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
   }
 }
 
 /* FIX, TAKE and DROP; all may let go on who waits. A communicator of the same number may have been made anew since it
  * was asked, and has no such move: it is absent too. */
-static bool follow(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer) {
+static bool follow(struct by_context *context, const struct by_move_message *message, struct by_move_message *answer) {
   if (!context->job.engine) return false;
   by_context_lock(context);
-  struct banyan_comm *comm = by_comm_find(context, word->comm);
-  bool fixed = comm && word->kind == BY_MOVE_FIX && by_move_fix(&comm->plans.move, word->number, word->at);
+  struct banyan_comm *comm = by_comm_find(context, message->comm);
+  bool fixed = comm && message->kind == BY_MOVE_FIX && by_move_fix(&comm->plans.move, message->number, message->at);
   if (fixed) say_started(comm, answer);
-  if (comm && word->kind != BY_MOVE_FIX) decide(context, comm, word);
+  if (comm && message->kind != BY_MOVE_FIX) decide(context, comm, message);
   pthread_cond_broadcast(&context->job.changed);
   by_context_unlock(context);
   by_job_wake(&context->job);
   answer->kind = fixed ? BY_MOVE_FIXED : BY_MOVE_NOT_YET;
-  return word->kind == BY_MOVE_FIX;
+  return message->kind == BY_MOVE_FIX;
 }
 
-bool by_moves_hear(void *argument, const struct by_move_word *word, struct by_move_word *answer, char *text,
+bool by_moves_hear(void *argument, const struct by_move_message *message, struct by_move_message *answer, char *text,
                    size_t room) {
   struct by_context *context = argument;
-  *answer = (struct by_move_word){.comm = word->comm, .number = word->number};
-  if (word->kind != BY_MOVE_PROPOSE) return follow(context, word, answer);
-  if (prepare(context, word, answer) != BANYAN_OK) refuse(context, answer, text, room);
+  *answer = (struct by_move_message){.comm = message->comm, .number = message->number};
+  if (message->kind != BY_MOVE_PROPOSE) return follow(context, message, answer);
+  if (prepare(context, message, answer) != BANYAN_OK) refuse(context, answer, text, room);
   return true;
 }
 

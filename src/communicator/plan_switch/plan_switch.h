@@ -21,7 +21,7 @@ struct by_submit_log {
 
 /* What a member does about a message of the leader's; takes the lock. `answer` is filled, its text in `text` (`room`
  * bytes). False: there is nothing to answer. `context`: a struct by_context. */
-bool by_moves_hear(void *context, const struct by_move_word *word, struct by_move_word *answer, char *text,
+bool by_moves_hear(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
                    size_t room);
 /* Before a collective call, or a plan set by hand, of a communicator that has a move. Waits while the call is the one
  * of which nobody knows yet whether the plan changes there: until the word comes, or `deadline` is over, for a round

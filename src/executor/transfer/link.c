@@ -112,7 +112,7 @@ static void free_lanes(struct by_link *link) {
 
 void by_link_destroy(struct by_link *link) {
   free_stored(link);
-  free(link->words);
+  free(link->notices);
   free_lanes(link);
   if (link->fabric) link->fabric->ops->destroy(link->fabric);
   free(link);
@@ -155,7 +155,7 @@ static void close_link(struct by_link *link) {
   forget_ends(link->transfer, link);
   free_stored(link);
   free_lanes(link);
-  link->n_words = 0;
+  link->n_notices = 0;
   set_state(link, BY_LINK_CLOSED);
 }
 

@@ -77,8 +77,8 @@ struct by_link {
   struct by_control_message *messages, **messages_end; /* to be sent */
   struct by_control_message *arriving;                 /* whose parts are coming in; NULL: none */
   bool lettered;                                       /* letters are to be expected here */
-  struct by_frame *words; /* to be said, of no call here: which regions were freed, what a domain owed */
-  uint32_t n_words, words_room;
+  struct by_frame *notices; /* to be said, of no call here: which regions were freed, what a domain owed */
+  uint32_t n_notices, notices_room;
   uint64_t unasked; /* bytes sent beyond grants and not credited */
   uint64_t taken;   /* unasked bytes of the peer that were taken and not reported */
   struct by_stored *stored, **stored_end;

@@ -122,18 +122,18 @@ static bool report_credit(struct by_link *link) {
   return true;
 }
 
-static bool tell_words(struct by_link *link) {
-  while (link->n_words) {
-    if (!by_link_send_small(link, &link->words[link->n_words - 1], NULL)) return false;
-    link->n_words--;
+static bool send_notices(struct by_link *link) {
+  while (link->n_notices) {
+    if (!by_link_send_small(link, &link->notices[link->n_notices - 1], NULL)) return false;
+    link->n_notices--;
   }
   return true;
 }
 
 /* False: there is no memory for it. */
-static bool keep_word(struct by_link *link, struct by_frame frame) {
-  if (!BY_ARRAY_GROW(&link->words, &link->words_room, link->n_words + 1)) return false;
-  link->words[link->n_words++] = frame;
+static bool keep_notice(struct by_link *link, struct by_frame frame) {
+  if (!BY_ARRAY_GROW(&link->notices, &link->notices_room, link->n_notices + 1)) return false;
+  link->notices[link->n_notices++] = frame;
   by_link_touch(link);
   return true;
 }
@@ -141,7 +141,7 @@ static bool keep_word(struct by_link *link, struct by_frame frame) {
 void by_link_forget(struct by_link *link, uint32_t region) {
   if (!link->lane || !link->lane->ops->reads_memory) return;
   /* without memory for it, it stays mapped there until the link ends */
-  (void)keep_word(link, (struct by_frame){.type = BY_FRAME_FORGET, .offset = region});
+  (void)keep_notice(link, (struct by_frame){.type = BY_FRAME_FORGET, .offset = region});
 }
 
 void by_link_let_come(const struct by_in *in) {
@@ -151,26 +151,26 @@ void by_link_let_come(const struct by_in *in) {
     return;
   }
   /* without memory for it, the sender's call ends with its deadline */
-  if (in->held) (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, 0));
+  if (in->held) (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, 0));
   if (in->arrived < in->length || offered)
-    (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
+    (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
   if (offered || in->tell_refuse)
-    (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
+    (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
 }
 
 void by_link_decline(struct by_link *link, const struct by_frame *frame) {
-  struct by_frame word = *frame;
+  struct by_frame notice = *frame;
   bool held = frame->type == BY_FRAME_DATA && frame->flags & BY_FRAME_HELD && !frame->offset;
   if (frame->type != BY_FRAME_OFFER && !held) return;
-  word.type = held ? BY_FRAME_DONE : BY_FRAME_REFUSE;
-  word.flags &= BY_FRAME_PAIR;
-  word.size = word.length_check = 0;
-  (void)keep_word(link, word);
+  notice.type = held ? BY_FRAME_DONE : BY_FRAME_REFUSE;
+  notice.flags &= BY_FRAME_PAIR;
+  notice.size = notice.length_check = 0;
+  (void)keep_notice(link, notice);
 }
 
 void by_link_owe(const struct by_in *in) {
   /* without memory for it, the sender's call ends with its deadline */
-  (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, in->length));
+  (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, in->length));
 }
 
 /* Whether the receiver shall read the message where it lies. Decided once for each message. */
@@ -351,7 +351,7 @@ bool by_link_flush(struct by_link *link) {
   if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
   if (!(full & 1) &&
-      (!tell_notes(link) || !report_credit(link) || !tell_words(link) || !by_control_messages_send(link)))
+      (!tell_notes(link) || !report_credit(link) || !send_notices(link) || !by_control_messages_send(link)))
     full |= 1;
   const struct by_out *blocked = NULL;
   while (link->outs && full != all) {
@@ -417,7 +417,7 @@ bool by_links_goodbye(struct by_transfer *transfer) {
     if (end->lane->status != BANYAN_OK || end->parting || by_link_is_lost(link)) continue;
     by_link_flush(link);
     struct by_frame frame = {.type = BY_FRAME_GOODBYE};
-    bool clear = !link->kept && !link->notes && !link->outs && !link->n_words && !link->messages;
+    bool clear = !link->kept && !link->notes && !link->outs && !link->n_notices && !link->messages;
     if (clear && end->lane->ops->send(end->lane, &frame, NULL) != BY_LANE_FULL)
       end->parting = true;
     else

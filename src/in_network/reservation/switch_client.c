@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lease_words.h"
+#include "reservation_messages.h"
 #include "socket.h"
 #include "stream.h"
 

@@ -12,8 +12,8 @@
 #define BY_SWITCH_LEASES_H
 
 #include "data_plane.h"
-#include "lease_words.h"
 #include "loop.h"
+#include "reservation_messages.h"
 
 /* Which cells are whose: ranges of them, given out and taken back. A range is known by where it begins. */
 struct by_range {

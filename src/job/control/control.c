@@ -20,13 +20,13 @@ static void handle_leaving(struct by_control *control, struct by_control_peer *p
 
 static void handle_text(struct by_control *control, const struct by_control_peer *peer, uint16_t type,
                         const void *payload, size_t length) {
-  struct by_text_word word;
-  if (by_text_word_read(payload, length, &word) != BANYAN_OK)
+  struct by_text_message message;
+  if (by_text_message_read(payload, length, &message) != BANYAN_OK)
     by_warn("control", "%s: malformed message; ignored", by_stream_get_name(peer->stream));
   else if (type != REFUSED)
-    by_deaths_handle(&control->deaths, peer, type, &word);
+    by_deaths_handle(&control->deaths, peer, type, &message);
   else if (!control->meeting.done)
-    by_deaths_give_up(&control->deaths, word.status, word.text);
+    by_deaths_give_up(&control->deaths, message.status, message.text);
 }
 
 static void frame_came(void *context, struct by_control_peer *peer, uint16_t type, const void *payload, size_t length) {

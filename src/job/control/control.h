@@ -16,18 +16,18 @@
 
 struct by_control;
 struct by_cluster_cells;
-struct by_tree_word;
+struct by_tree_message;
 
 /* What the communicators of this process do about messages. On the loop's thread. */
 struct by_control_events {
   /* This rank's part in a tree through switches. */
-  enum banyan_status (*attach_tree)(void *context, const struct by_tree_word *word);
+  enum banyan_status (*attach_tree)(void *context, const struct by_tree_message *message);
   /* This process has left the job on purpose. Under lock. */
   void (*left)(void *context, uint32_t process);
   /* Others have submitted what this rank has not: messages about submitted operations are read from now on. */
   void (*listen)(void *context);
   /* What a member does about a message of a plan switch; see by_moves_hear. */
-  bool (*hear_move)(void *context, const struct by_move_word *word, struct by_move_word *answer, char *text,
+  bool (*hear_move)(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
                     size_t room);
   struct by_moves_view (*view_moves)(void *context, uint32_t comm);
   /* Rank 0: whether there is an agent or manager; what is wished for of the memory of switches goes to it. */

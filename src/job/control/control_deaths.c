@@ -153,17 +153,17 @@ void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *t
 /* ---- messages */
 
 void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *peer, uint16_t type,
-                      const struct by_text_word *word) {
+                      const struct by_text_message *message) {
   const struct by_control_peers *peers = deaths->peers;
   bool helper = by_control_peers_is_root(peers) && by_control_peers_is_helper(peers, peer->rank);
-  if (type == FAILED && helper && word->status != BANYAN_ERR_MISMATCH)
-    by_deaths_lose(deaths, (uint32_t)peer->rank, word->text);
+  if (type == FAILED && helper && message->status != BANYAN_ERR_MISMATCH)
+    by_deaths_lose(deaths, (uint32_t)peer->rank, message->text);
   else if (type == FAILED)
-    by_deaths_handle_failure(deaths, word->status, word->process, word->text);
-  else if (helper && !by_control_peers_is_helper(peers, word->process))
-    by_deaths_lose(deaths, (uint32_t)peer->rank, word->text); /* a link of its own may have broken */
-  else if (word->process < peers->job->processes)
-    by_deaths_suspect(deaths, word->process, word->text);
+    by_deaths_handle_failure(deaths, message->status, message->process, message->text);
+  else if (helper && !by_control_peers_is_helper(peers, message->process))
+    by_deaths_lose(deaths, (uint32_t)peer->rank, message->text); /* a link of its own may have broken */
+  else if (message->process < peers->job->processes)
+    by_deaths_suspect(deaths, message->process, message->text);
 }
 
 static void handle_failure(const struct by_report *report) {

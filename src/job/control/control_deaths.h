@@ -44,7 +44,7 @@ void by_deaths_lose_silent(struct by_deaths *deaths, uint32_t process);
 void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *text);
 /* FAILED and SUSPECT. */
 void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *peer, uint16_t type,
-                      const struct by_text_word *word);
+                      const struct by_text_message *message);
 /* Any thread: this rank's engine has failed; a lane to this process ended. See by_control_failed and
  * by_control_suspect. */
 void by_deaths_post_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);

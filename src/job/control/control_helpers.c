@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "log.h"
-#include "tree_word.h"
+#include "tree_message.h"
 
 enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
 
@@ -77,19 +77,19 @@ static void lose_here(struct by_helpers *helpers, uint32_t process, const char *
 }
 
 static void handle_lost(struct by_helpers *helpers, const void *payload, size_t length) {
-  struct by_text_word word;
-  if (by_text_word_read(payload, length, &word) != BANYAN_OK ||
-      !by_control_peers_is_helper(helpers->peers, word.process) || word.process >= helpers->peers->job->processes)
+  struct by_text_message message;
+  if (by_text_message_read(payload, length, &message) != BANYAN_OK ||
+      !by_control_peers_is_helper(helpers->peers, message.process) || message.process >= helpers->peers->job->processes)
     by_warn("control", "a malformed word about a helper; ignored");
   else
-    lose_here(helpers, word.process, word.text);
+    lose_here(helpers, message.process, message.text);
 }
 
 static enum banyan_status take_plan(const struct by_job *job, const void *payload, size_t length) {
-  struct by_plan_word word;
-  BY_TRY(by_plan_word_read(payload, length, (struct by_roster){job->size, job->processes}, &word));
-  enum banyan_status status = by_plan_word_set(&word, job->engine, job->rank);
-  by_plan_word_fini(&word);
+  struct by_plan_message message;
+  BY_TRY(by_plan_message_read(payload, length, (struct by_roster){job->size, job->processes}, &message));
+  enum banyan_status status = by_plan_message_set(&message, job->engine, job->rank);
+  by_plan_message_fini(&message);
   return status;
 }
 
@@ -104,14 +104,14 @@ static void handle_plan(struct by_helpers *helpers, const void *payload, size_t 
 
 static enum banyan_status take_tree(const struct by_helpers *helpers, const void *payload, size_t length) {
   const struct by_job *job = helpers->peers->job;
-  struct by_tree_word word;
+  struct by_tree_message message;
   struct by_roster roster = {job->size, job->processes};
-  BY_TRY(by_tree_word_read(payload, length, roster, &word));
-  if ((word.worker == BY_TREE_FOR_SERVER) != (job->role.kind == BY_MEMBER_SERVER))
+  BY_TRY(by_tree_message_read(payload, length, roster, &message));
+  if ((message.worker == BY_TREE_FOR_SERVER) != (job->role.kind == BY_MEMBER_SERVER))
     return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");
-  if (word.worker != BY_TREE_FOR_SERVER)
-    return helpers->notices->events->attach_tree(helpers->notices->events->context, &word);
-  return job->role.serve(job->role.context, &word);
+  if (message.worker != BY_TREE_FOR_SERVER)
+    return helpers->notices->events->attach_tree(helpers->notices->events->context, &message);
+  return job->role.serve(job->role.context, &message);
 }
 
 /* A server fails; a rank for which the tree fails does without its server. */
@@ -184,7 +184,7 @@ void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const 
   uint8_t bytes[TEXT_MOST + 64];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_text_word_write(&writer, BANYAN_ERR_PEER_DEAD, process, text);
+  by_text_message_write(&writer, BANYAN_ERR_PEER_DEAD, process, text);
   if (!writer.failed) by_helpers_handle(helpers, LOST, bytes, writer.length);
 }
 

@@ -55,7 +55,7 @@ struct by_control_move {
 static const char replaced[] = "another one was proposed";
 static const char users[] = "the user has set or proposed a plan, which a manager does not replace";
 
-static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
+static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_message *message);
 static void give_up(struct by_control_move *move, const char *why, size_t length);
 
 static void free_move(struct by_control_move *move) {
@@ -88,29 +88,29 @@ static void unlist(struct by_control_move *move) {
 
 /* ---- sending */
 
-static struct by_move_word word_of(const struct by_control_move *move, enum by_move_kind kind) {
-  return (struct by_move_word){
+static struct by_move_message message_of(const struct by_control_move *move, enum by_move_kind kind) {
+  return (struct by_move_message){
       .kind = kind, .comm = move->comm, .number = move->number, .at = move->agreement.at, .text = ""};
 }
 
-static void tell_others(const struct by_control_move *move, const struct by_move_word *word) {
+static void tell_others(const struct by_control_move *move, const struct by_move_message *message) {
   for (uint32_t i = 0; i < move->n; i++) {
     const struct by_control_peer *peer = move->processes[i] ? move->moves->peers->of_process[move->processes[i]] : NULL;
-    if (peer) by_control_send_move(peer, word);
+    if (peer) by_control_send_move(peer, message);
   }
 }
 
-static void tell_helpers(const struct by_control_move *move, const struct by_move_word *word) {
+static void tell_helpers(const struct by_control_move *move, const struct by_move_message *message) {
   for (uint32_t i = 0; i < move->links.n; i++) {
     const struct by_control_peer *peer = move->moves->peers->of_process[move->links.helpers[i].helper];
-    if (peer) by_control_send_move(peer, word);
+    if (peer) by_control_send_move(peer, message);
   }
 }
 
 /* What this process itself does about a word. */
-static bool hear_here(const struct by_control_moves *moves, const struct by_move_word *word,
-                      struct by_move_word *answer, char *text, size_t room) {
-  return moves->events->hear_move(moves->events->context, word, answer, text, room);
+static bool hear_here(const struct by_control_moves *moves, const struct by_move_message *message,
+                      struct by_move_message *answer, char *text, size_t room) {
+  return moves->events->hear_move(moves->events->context, message, answer, text, room);
 }
 
 static struct by_moves_view view_of(const struct by_control_move *move) {
@@ -119,19 +119,19 @@ static struct by_moves_view view_of(const struct by_control_move *move) {
 }
 
 /* TAKE and DROP. */
-static void tell_all(const struct by_control_move *move, const struct by_move_word *word) {
-  struct by_move_word none;
+static void tell_all(const struct by_control_move *move, const struct by_move_message *message) {
+  struct by_move_message none;
   char text[TEXT_MOST];
-  tell_others(move, word);
-  (void)hear_here(move->moves, word, &none, text, sizeof text);
+  tell_others(move, message);
+  (void)hear_here(move->moves, message, &none, text, sizeof text);
 }
 
 /* PROPOSE and FIX. Rank 0 answers at once, which may decide: the move may be gone after it. */
-static void ask(struct by_control_move *move, const struct by_move_word *word) {
-  struct by_move_word answer, own = *word;
+static void ask(struct by_control_move *move, const struct by_move_message *message) {
+  struct by_move_message answer, own = *message;
   char text[TEXT_MOST];
   memset(move->answered, 0, move->n * sizeof *move->answered);
-  tell_others(move, word);
+  tell_others(move, message);
   own.plan = move->plan;
   if (hear_here(move->moves, &own, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
 }
@@ -161,23 +161,23 @@ static void propose(struct by_control_move *move) {
   by_loop_set_delay(move->moves->peers->job->loop, &move->late, ANSWERS_S * BY_SECOND);
   by_agreement_init(&move->agreement, move->n);
   move->started = view_of(move).started;
-  struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
-  word.text = move->text;
-  word.length = move->length;
-  word.origin = move->plan->origin;
-  word.processes = move->places;
-  word.n_processes = move->n_places;
-  ask(move, &word);
+  struct by_move_message message = message_of(move, BY_MOVE_PROPOSE);
+  message.text = move->text;
+  message.length = move->length;
+  message.origin = move->plan->origin;
+  message.processes = move->places;
+  message.n_processes = move->n_places;
+  ask(move, &message);
 }
 
 static void drop(const struct by_control_move *move, const char *why, size_t length) {
-  struct by_move_word word = word_of(move, BY_MOVE_DROP);
-  word.text = why;
-  word.length = length;
+  struct by_move_message message = message_of(move, BY_MOVE_DROP);
+  message.text = why;
+  message.length = length;
   if (move->state == LINKING)
-    tell_helpers(move, &word);
+    tell_helpers(move, &message);
   else
-    tell_all(move, &word);
+    tell_all(move, &message);
 }
 
 /* No later than so. */
@@ -214,12 +214,12 @@ static uint64_t under_way(const struct by_control_move *move) {
 }
 
 /* A communicator is made on one rank before another, and comes to the call of the move before sooner. */
-static void put_off(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
+static void put_off(struct by_control_move *move, uint32_t process, const struct by_move_message *message) {
   static const char absent[] = "it has no such communicator";
   char text[TEXT_MOST];
   if (under_way(move) > AGAIN_S * BY_SECOND || move->agreement.fixing) {
-    size_t length = word->length ? word->length : strlen(absent);
-    snprintf(text, sizeof text, "rank %u: %.*s", process, (int)length, word->length ? word->text : absent);
+    size_t length = message->length ? message->length : strlen(absent);
+    snprintf(text, sizeof text, "rank %u: %.*s", process, (int)length, message->length ? message->text : absent);
     give_up(move, text, strlen(text));
     return;
   }
@@ -302,33 +302,33 @@ static void moves_due(void *argument) {
 /* ---- answers */
 
 static void decide(struct by_control_move *move) {
-  struct by_move_word word = word_of(move, BY_MOVE_TAKE);
+  struct by_move_message message = message_of(move, BY_MOVE_TAKE);
   unlist(move);
-  tell_all(move, &word);
+  tell_all(move, &message);
   end(move, NULL);
 }
 
-static void heard_started(struct by_control_move *move, uint32_t member, const struct by_move_word *word) {
+static void heard_started(struct by_control_move *move, uint32_t member, const struct by_move_message *message) {
   enum by_move_kind awaited = move->agreement.fixing ? BY_MOVE_FIXED : BY_MOVE_PREPARED;
-  if (word->kind != awaited || move->answered[member]) return;
+  if (message->kind != awaited || move->answered[member]) return;
   move->answered[member] = true;
   uint64_t lead = view_of(move).started - move->started;
-  enum by_agreement_next next = by_agreement_hear(&move->agreement, word->at, &word->beat, lead);
-  struct by_move_word fix = word_of(move, BY_MOVE_FIX);
+  enum by_agreement_next next = by_agreement_hear(&move->agreement, message->at, &message->beat, lead);
+  struct by_move_message fix = message_of(move, BY_MOVE_FIX);
   if (next == BY_AGREEMENT_TAKE) decide(move);
   if (next == BY_AGREEMENT_FIX) ask(move, &fix);
 }
 
-static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
+static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_message *message) {
   uint32_t member = 0;
   while (member < move->n && move->processes[member] != process) member++;
   if (member == move->n || move->state != ASKED) return;
-  if (word->kind == BY_MOVE_REFUSED)
-    give_up(move, word->text, word->length);
-  else if (word->kind == BY_MOVE_NOT_YET)
-    put_off(move, process, word);
+  if (message->kind == BY_MOVE_REFUSED)
+    give_up(move, message->text, message->length);
+  else if (message->kind == BY_MOVE_NOT_YET)
+    put_off(move, process, message);
   else
-    heard_started(move, member, word);
+    heard_started(move, member, message);
 }
 
 static void heard_linked(struct by_control_move *move, uint32_t helper) {
@@ -337,17 +337,18 @@ static void heard_linked(struct by_control_move *move, uint32_t helper) {
   propose(move);
 }
 
-static struct by_control_move *find(const struct by_control_moves *moves, const struct by_move_word *word) {
+static struct by_control_move *find(const struct by_control_moves *moves, const struct by_move_message *message) {
   struct by_control_move *move = moves->first;
-  while (move && (move->state == QUEUED || move->comm != word->comm || move->number != word->number)) move = move->next;
+  while (move && (move->state == QUEUED || move->comm != message->comm || move->number != message->number))
+    move = move->next;
   return move;
 }
 
 static void answer_root(const struct by_control_moves *moves, const struct by_control_peer *peer,
-                        const struct by_move_word *word) {
-  struct by_move_word answer;
+                        const struct by_move_message *message) {
+  struct by_move_message answer;
   char text[TEXT_MOST];
-  if (hear_here(moves, word, &answer, text, sizeof text)) by_control_send_move(peer, &answer);
+  if (hear_here(moves, message, &answer, text, sizeof text)) by_control_send_move(peer, &answer);
 }
 
 void by_control_moves_handle(struct by_control_moves *moves, const struct by_control_peer *peer, const void *payload,
@@ -355,20 +356,20 @@ void by_control_moves_handle(struct by_control_moves *moves, const struct by_con
   struct by_control_peers *peers = moves->peers;
   enum by_member_kind kind = peers->job->role.kind;
   bool root = by_control_peers_is_root(peers);
-  struct by_move_word word;
-  bool fits = by_move_word_read(payload, length, &word) == BANYAN_OK && root == by_move_is_answer(word.kind);
-  bool linked = fits && word.kind == BY_MOVE_LINKED;
+  struct by_move_message message;
+  bool fits = by_move_message_read(payload, length, &message) == BANYAN_OK && root == by_move_is_answer(message.kind);
+  bool linked = fits && message.kind == BY_MOVE_LINKED;
   if (!fits || (root && by_control_peers_is_helper(peers, peer->rank) != linked)) {
     by_warn("control", "%s: a malformed word about a new plan; ignored", by_stream_get_name(peer->stream));
     return;
   }
-  struct by_control_move *move = root ? find(moves, &word) : NULL;
+  struct by_control_move *move = root ? find(moves, &message) : NULL;
   if (move && linked)
     heard_linked(move, (uint32_t)peer->rank);
   else if (move)
-    hear_answer(move, (uint32_t)peer->rank, &word);
-  if (!root && kind == BY_MEMBER_RANK) answer_root(moves, peer, &word);
-  if (!root && kind == BY_MEMBER_HELPER) by_wanted_links_handle(&moves->links, peer, &word);
+    hear_answer(move, (uint32_t)peer->rank, &message);
+  if (!root && kind == BY_MEMBER_RANK) answer_root(moves, peer, &message);
+  if (!root && kind == BY_MEMBER_HELPER) by_wanted_links_handle(&moves->links, peer, &message);
 }
 
 /* ---- the end */

@@ -189,7 +189,7 @@ void by_control_peer_send_text(struct by_control_peer *peer, enum message type, 
   uint8_t bytes[TEXT_MOST + 64];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_text_word_write(&writer, status, process, text);
+  by_text_message_write(&writer, status, process, text);
   if (!writer.failed) (void)by_control_peer_send(peer, type, bytes, writer.length);
 }
 

@@ -3,17 +3,17 @@
 #ifndef BY_JOB_CONTROL_CONTROL_PEERS_H
 #define BY_JOB_CONTROL_CONTROL_PEERS_H
 
+#include "control_messages.h"
 #include "job_state.h"
 #include "log.h"
 #include "stream.h"
-#include "words.h"
 
 enum {
   PURPOSE_CONTROL = 'C',
   MOST_FRAME = 16 << 20,
   MOST_QUEUED = 32 << 20,
   HELLO_MOST = 8192,
-  TEXT_MOST = BY_WORD_TEXT,
+  TEXT_MOST = BY_MESSAGE_TEXT,
   SILENCE_MS = 5000 /* for a sign of life of helpers */
 };
 

@@ -6,7 +6,7 @@
 #include "cluster_message.h"
 #include "log.h"
 
-enum { IPV4_MTU = 1500, WORD_MOST = 16 << 10, LOOKS_MS = 10, MANAGER_MS = 5000 };
+enum { IPV4_MTU = 1500, MESSAGE_MOST = 16 << 10, LOOKS_MS = 10, MANAGER_MS = 5000 };
 
 static void free_tree(struct by_control_tree *tree) {
   by_switched_tree_destroy(tree->tree);
@@ -72,12 +72,12 @@ static enum banyan_status find_ends(struct by_control_tree *tree) {
 
 static enum banyan_status send_part(struct by_control_tree *tree, uint32_t worker, uint32_t process) {
   const struct by_control_peers *peers = tree->trees->peers;
-  struct by_tree_word word;
+  struct by_tree_message message;
   struct by_writer writer;
-  uint8_t bytes[WORD_MOST];
-  by_tree_tell(tree->tree, &tree->ends, tree->answers, worker, &word);
+  uint8_t bytes[MESSAGE_MOST];
+  by_tree_tell(tree->tree, &tree->ends, tree->answers, worker, &message);
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_tree_word_write(&writer, &word);
+  by_tree_message_write(&writer, &message);
   if (process == peers->job->rank) {
     by_helpers_handle(tree->trees->helpers, TREE, bytes, writer.length);
     return BANYAN_OK;

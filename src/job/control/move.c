@@ -2,23 +2,23 @@
 
 /* ---- words */
 
-void by_move_word_write(struct by_writer *writer, const struct by_move_word *word) {
-  by_write_u8(writer, (uint8_t)word->kind);
-  by_write_u32(writer, word->comm);
-  by_write_u32(writer, word->number);
-  by_write_u64(writer, word->at);
-  by_write_u8(writer, (uint8_t)word->origin.source);
-  by_write_u8(writer, word->origin.supplied);
-  by_write_u64(writer, word->beat.began);
-  by_write_u64(writer, word->beat.period);
-  by_write_blob(writer, word->processes, 4 * word->n_processes);
-  by_write_blob(writer, word->text, word->length);
+void by_move_message_write(struct by_writer *writer, const struct by_move_message *message) {
+  by_write_u8(writer, (uint8_t)message->kind);
+  by_write_u32(writer, message->comm);
+  by_write_u32(writer, message->number);
+  by_write_u64(writer, message->at);
+  by_write_u8(writer, (uint8_t)message->origin.source);
+  by_write_u8(writer, message->origin.supplied);
+  by_write_u64(writer, message->beat.began);
+  by_write_u64(writer, message->beat.period);
+  by_write_blob(writer, message->processes, 4 * message->n_processes);
+  by_write_blob(writer, message->text, message->length);
 }
 
-enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by_move_word *out) {
+enum banyan_status by_move_message_read(const void *bytes, size_t length, struct by_move_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  *out = (struct by_move_word){.kind = (enum by_move_kind)by_read_u8(&reader)};
+  *out = (struct by_move_message){.kind = (enum by_move_kind)by_read_u8(&reader)};
   out->comm = by_read_u32(&reader);
   out->number = by_read_u32(&reader);
   out->at = by_read_u64(&reader);
@@ -42,8 +42,8 @@ bool by_move_is_answer(enum by_move_kind kind) {
   return kind >= BY_MOVE_PREPARED;
 }
 
-uint32_t by_move_word_process(const struct by_move_word *word, size_t i) {
-  return by_get_u32(word->processes + 4 * i);
+uint32_t by_move_message_process(const struct by_move_message *message, size_t i) {
+  return by_get_u32(message->processes + 4 * i);
 }
 
 /* ---- the leader */

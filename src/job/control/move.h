@@ -34,25 +34,25 @@ struct by_beat {
   uint64_t began, period;
 };
 
-struct by_move_word {
+struct by_move_message {
   enum by_move_kind kind;
   uint32_t comm;   /* id of the communicator's domain */
   uint32_t number; /* of the move; counts up */
   uint64_t at;
   struct by_plan_origin origin; /* of the plan in `text` */
   struct by_beat beat;
-  const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_move_word_process */
+  const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_move_message_process */
   size_t n_processes;
   const char *text; /* borrowed; `length` bytes without an end */
   size_t length;
   const struct by_plan *plan; /* not on the wire: what `text` says, to whom it is said without one; else NULL */
 };
 
-void by_move_word_write(struct by_writer *writer, const struct by_move_word *word);
+void by_move_message_write(struct by_writer *writer, const struct by_move_message *message);
 /* `text` and `processes` are borrowed from the bytes. */
-BANYAN_CHECK enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by_move_word *out);
+BANYAN_CHECK enum banyan_status by_move_message_read(const void *bytes, size_t length, struct by_move_message *out);
 bool by_move_is_answer(enum by_move_kind kind);
-uint32_t by_move_word_process(const struct by_move_word *word, size_t i);
+uint32_t by_move_message_process(const struct by_move_message *message, size_t i);
 
 /* What the leader knows of a move. */
 struct by_agreement {

@@ -82,14 +82,14 @@ static void lay_way(const struct by_switched_tree *tree, const struct by_tree_an
 }
 
 /* One worker behind each of the switches next to the server that can copy results for anybody. */
-static uint64_t find_spread(const struct by_switched_tree *tree, const struct by_tree_word *word) {
+static uint64_t find_spread(const struct by_switched_tree *tree, const struct by_tree_message *message) {
   uint64_t spread = 0;
   for (uint32_t s = 0; s < tree->n_switches; s++) {
     const struct by_switched_switch *at = &tree->switches[s];
     if (at->parent != BY_SWITCHED_NONE) continue;
     for (uint64_t left = at->workers; left; left &= left - 1) {
       uint32_t worker = (uint32_t)__builtin_ctzll(left);
-      if (word->ways[worker].alone) continue;
+      if (message->ways[worker].alone) continue;
       spread |= 1ull << worker;
       break;
     }
@@ -98,32 +98,33 @@ static uint64_t find_spread(const struct by_switched_tree *tree, const struct by
 }
 
 /* By size, each once. */
-static void add_set(struct by_tree_word *word, uint64_t set) {
+static void add_set(struct by_tree_message *message, uint64_t set) {
   uint32_t at = 0;
-  while (at < word->n_sets && word->sets[at] != set && by_worker_count(word->sets[at]) <= by_worker_count(set)) at++;
-  if (at < word->n_sets && word->sets[at] == set) return;
-  memmove(&word->sets[at + 1], &word->sets[at], (word->n_sets++ - at) * sizeof *word->sets);
-  word->sets[at] = set;
+  while (at < message->n_sets && message->sets[at] != set && by_worker_count(message->sets[at]) <= by_worker_count(set))
+    at++;
+  if (at < message->n_sets && message->sets[at] == set) return;
+  memmove(&message->sets[at + 1], &message->sets[at], (message->n_sets++ - at) * sizeof *message->sets);
+  message->sets[at] = set;
 }
 
 static void find_sets(const struct by_switched_tree *tree, const struct by_tree_answer *answers,
-                      struct by_tree_word *word) {
+                      struct by_tree_message *message) {
   for (uint32_t s = 0; s < tree->n_switches; s++) {
     uint64_t set = tree->switches[s].workers;
-    if (merges(&tree->switches[s], &answers[s]) && by_worker_count(set) > 1) add_set(word, set);
+    if (merges(&tree->switches[s], &answers[s]) && by_worker_count(set) > 1) add_set(message, set);
   }
 }
 
 void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
-                  const struct by_tree_answer *answers, uint32_t worker, struct by_tree_word *out) {
-  *out = (struct by_tree_word){.server = ends->server,
-                               .job = ends->job,
-                               .key = ends->key,
-                               .slots = least_slots(tree, answers),
-                               .lines = ends->lines,
-                               .exact = ends->exact,
-                               .workers = tree->n_workers,
-                               .worker = worker};
+                  const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out) {
+  *out = (struct by_tree_message){.server = ends->server,
+                                  .job = ends->job,
+                                  .key = ends->key,
+                                  .slots = least_slots(tree, answers),
+                                  .lines = ends->lines,
+                                  .exact = ends->exact,
+                                  .workers = tree->n_workers,
+                                  .worker = worker};
   memcpy(out->secret, ends->secret, sizeof out->secret);
   if (worker != BY_TREE_FOR_SERVER) {
     lay_way(tree, answers, worker, false, &out->ways[0]);

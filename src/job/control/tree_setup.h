@@ -9,7 +9,7 @@
 #define BY_JOB_CONTROL_TREE_SETUP_H
 
 #include "switched_tree.h"
-#include "tree_word.h"
+#include "tree_message.h"
 #include "wish.h"
 
 enum {
@@ -41,6 +41,6 @@ void by_tree_wish(const struct by_switched_tree *tree, const struct by_tree_ends
                   struct by_wish *out);
 /* What worker number `worker` is told, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
 void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
-                  const struct by_tree_answer *answers, uint32_t worker, struct by_tree_word *out);
+                  const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out);
 
 #endif

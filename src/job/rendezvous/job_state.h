@@ -15,7 +15,7 @@
 #include "settings.h"
 #include "trace.h"
 
-struct by_tree_word;
+struct by_tree_message;
 
 /* What this process is in its job. */
 struct by_job_role {
@@ -23,7 +23,7 @@ struct by_job_role {
   /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, on the loop's thread.
    * A failure ends its part in the job. */
   int udp_port;
-  enum banyan_status (*serve)(void *context, const struct by_tree_word *word);
+  enum banyan_status (*serve)(void *context, const struct by_tree_message *message);
   /* And with how it is to mark what it sends. */
   void (*mark)(void *context, const struct by_mark *mark);
   void *context;

@@ -8,7 +8,7 @@
 #include "control.h"
 #include "log.h"
 
-enum { MOST_KEPT = 4096, WORD_SECONDS = 5 /* for the root's word of who is late */ };
+enum { MOST_KEPT = 4096, MESSAGE_SECONDS = 5 /* for the root's word of who is late */ };
 
 static uint32_t number_of(const struct banyan_comm *comm) {
   return by_comm_number(by_domain_id(comm->domain), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
@@ -398,7 +398,7 @@ static void end_alone(struct by_submitter *owner, const struct by_submitted *s) 
 /* The root of the controllers finds out who lacks it and ends the job. If it does not, rank 0 finds out who does not
  * answer; and if nothing comes from there either, it is rank 0. */
 static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t now) {
-  s->limit = now + WORD_SECONDS * BY_SECOND;
+  s->limit = now + MESSAGE_SECONDS * BY_SECOND;
   if (s->state == BY_SUBMITTED_WAITS) {
     by_submitted_set_state(s, BY_SUBMITTED_ROOT_ASKED);
     ask_root(owner, s);
@@ -410,7 +410,7 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
 }
 
 void by_submitters_left(struct by_context *context) {
-  uint64_t soon = by_clock_now(&by_clock_system) + WORD_SECONDS * BY_SECOND;
+  uint64_t soon = by_clock_now(&by_clock_system) + MESSAGE_SECONDS * BY_SECOND;
   for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
     struct by_submitter *owner = comm->submitter;
     struct by_submitted *s;

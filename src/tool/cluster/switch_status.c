@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "lease_words.h"
+#include "reservation_messages.h"
 #include "switch_client.h"
 #include "text.h"
 

@@ -1,4 +1,4 @@
-#include "words.h"
+#include "control_messages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +30,13 @@ enum banyan_status by_join_read(const void *bytes, size_t length, struct by_aren
 
 /* ---- texts */
 
-void by_text_word_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text) {
+void by_text_message_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text) {
   by_write_u32(writer, (uint32_t)status);
   by_write_u32(writer, process);
   by_write_string(writer, text);
 }
 
-enum banyan_status by_text_word_read(const void *bytes, size_t length, struct by_text_word *out) {
+enum banyan_status by_text_message_read(const void *bytes, size_t length, struct by_text_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
   out->status = (enum banyan_status)by_read_u32(&reader);
@@ -53,8 +53,8 @@ static void write_list(struct by_writer *writer, const uint32_t *list, uint32_t 
   for (uint32_t i = 0; i < n; i++) by_write_u32(writer, list[i]);
 }
 
-enum banyan_status by_plan_word_write(uint32_t id, const uint32_t *processes, const uint32_t *helpers,
-                                      const struct by_plan *plan, uint8_t **bytes, size_t *length) {
+enum banyan_status by_plan_message_write(uint32_t id, const uint32_t *processes, const uint32_t *helpers,
+                                         const struct by_plan *plan, uint8_t **bytes, size_t *length) {
   struct by_text json;
   struct by_writer writer;
   by_text_init(&json);
@@ -89,16 +89,16 @@ static bool take_processes(const uint32_t *list, uint32_t n, uint32_t from, uint
   return true;
 }
 
-static enum banyan_status check_processes(const struct by_plan_word *word, struct by_roster roster) {
+static enum banyan_status check_processes(const struct by_plan_message *message, struct by_roster roster) {
   bool *taken = calloc(roster.processes, sizeof *taken);
   if (!taken) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  bool fits = take_processes(word->processes, word->n, 0, roster.ranks, taken) &&
-              take_processes(word->helpers, word->n_helpers, roster.ranks, roster.processes, taken);
+  bool fits = take_processes(message->processes, message->n, 0, roster.ranks, taken) &&
+              take_processes(message->helpers, message->n_helpers, roster.ranks, roster.processes, taken);
   free(taken);
   return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan for helpers names processes that cannot be there");
 }
 
-static enum banyan_status read_plan(struct by_reader *reader, struct by_roster roster, struct by_plan_word *out) {
+static enum banyan_status read_plan(struct by_reader *reader, struct by_roster roster, struct by_plan_message *out) {
   size_t length;
   out->id = by_read_u32(reader);
   BY_TRY(read_list(reader, &out->processes, &out->n));
@@ -111,37 +111,37 @@ static enum banyan_status read_plan(struct by_reader *reader, struct by_roster r
   return by_fail(BANYAN_ERR_PROTOCOL, "a plan for helpers that does not fit its ranks");
 }
 
-enum banyan_status by_plan_word_read(const void *bytes, size_t length, struct by_roster roster,
-                                     struct by_plan_word *out) {
+enum banyan_status by_plan_message_read(const void *bytes, size_t length, struct by_roster roster,
+                                        struct by_plan_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  *out = (struct by_plan_word){0};
+  *out = (struct by_plan_message){0};
   enum banyan_status status = read_plan(&reader, roster, out);
-  if (status != BANYAN_OK) by_plan_word_fini(out);
+  if (status != BANYAN_OK) by_plan_message_fini(out);
   return status;
 }
 
-void by_plan_word_fini(struct by_plan_word *word) {
-  free(word->processes);
-  free(word->helpers);
-  by_plan_destroy(word->plan);
-  *word = (struct by_plan_word){0};
+void by_plan_message_fini(struct by_plan_message *message) {
+  free(message->processes);
+  free(message->helpers);
+  by_plan_destroy(message->plan);
+  *message = (struct by_plan_message){0};
 }
 
-static bool is_in(const struct by_plan_word *word, uint32_t process) {
-  for (uint32_t i = 0; i < word->n_helpers; i++)
-    if (word->helpers[i] == process) return true;
+static bool is_in(const struct by_plan_message *message, uint32_t process) {
+  for (uint32_t i = 0; i < message->n_helpers; i++)
+    if (message->helpers[i] == process) return true;
   return false;
 }
 
-enum banyan_status by_plan_word_set(struct by_plan_word *word, struct by_engine *engine, uint32_t self) {
-  struct by_domain *domain = by_engine_domain(engine, word->id);
-  struct by_plan *plan = word->plan;
-  if (!is_in(word, self)) return BANYAN_OK;
-  if (!domain) BY_TRY(by_domain_create(engine, word->id, word->n, word->n, word->processes, &domain));
-  word->plan = NULL;
+enum banyan_status by_plan_message_set(struct by_plan_message *message, struct by_engine *engine, uint32_t self) {
+  struct by_domain *domain = by_engine_domain(engine, message->id);
+  struct by_plan *plan = message->plan;
+  if (!is_in(message, self)) return BANYAN_OK;
+  if (!domain) BY_TRY(by_domain_create(engine, message->id, message->n, message->n, message->processes, &domain));
+  message->plan = NULL;
   struct by_plan *seen;
   enum banyan_status status = by_plan_without_switches(plan, &seen);
   by_plan_destroy(plan);
-  return status == BANYAN_OK ? by_domain_set_helped_plan(domain, seen, word->helpers) : status;
+  return status == BANYAN_OK ? by_domain_set_helped_plan(domain, seen, message->helpers) : status;
 }

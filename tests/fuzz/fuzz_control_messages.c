@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "clock.h"
+#include "control_messages.h"
 #include "move.h"
 #include "plan.h"
 #include "server.h"
 #include "timeline_message.h"
-#include "tree_word.h"
-#include "words.h"
+#include "tree_message.h"
 #include "worker.h"
 
 #undef NDEBUG
@@ -41,13 +41,13 @@ static void read_hello(const uint8_t *data, size_t size) {
 }
 
 static void read_text(const uint8_t *data, size_t size) {
-  struct by_text_word word;
+  struct by_text_message word;
   struct by_writer writer;
-  uint8_t bytes[BY_WORD_TEXT + 64];
-  if (by_text_word_read(data, size, &word) != BANYAN_OK) return;
+  uint8_t bytes[BY_MESSAGE_TEXT + 64];
+  if (by_text_message_read(data, size, &word) != BANYAN_OK) return;
   assert(word.status != BANYAN_OK && memchr(word.text, 0, sizeof word.text));
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_text_word_write(&writer, word.status, word.process, word.text);
+  by_text_message_write(&writer, word.status, word.process, word.text);
   assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
 }
 
@@ -66,28 +66,28 @@ static struct by_engine *make_engine(void) {
   return engine;
 }
 
-static void check_again(const struct by_plan_word *word) {
-  struct by_plan_word again;
+static void check_again(const struct by_plan_message *word) {
+  struct by_plan_message again;
   uint8_t *bytes;
   size_t length;
-  assert(by_plan_word_write(word->id, word->processes, word->helpers, word->plan, &bytes, &length) == BANYAN_OK);
-  assert(by_plan_word_read(bytes, length, (struct by_roster){RANKS, RANKS + HELPERS}, &again) == BANYAN_OK);
+  assert(by_plan_message_write(word->id, word->processes, word->helpers, word->plan, &bytes, &length) == BANYAN_OK);
+  assert(by_plan_message_read(bytes, length, (struct by_roster){RANKS, RANKS + HELPERS}, &again) == BANYAN_OK);
   assert(again.id == word->id && again.plan->version == word->plan->version);
   assert(!memcmp(again.processes, word->processes, word->n * sizeof *word->processes));
   assert(!memcmp(again.helpers, word->helpers, word->n_helpers * sizeof *word->helpers));
-  by_plan_word_fini(&again);
+  by_plan_message_fini(&again);
   free(bytes);
 }
 
 /* Twice: the second plan replaces the first. */
 static void set_plan(const uint8_t *data, size_t size) {
   struct by_engine *engine = make_engine();
-  struct by_plan_word word;
+  struct by_plan_message word;
   for (uint32_t lost = RANKS; lost < RANKS + HELPERS; lost++) {
-    if (by_plan_word_read(data, size, (struct by_roster){RANKS, RANKS + HELPERS}, &word) != BANYAN_OK) break;
+    if (by_plan_message_read(data, size, (struct by_roster){RANKS, RANKS + HELPERS}, &word) != BANYAN_OK) break;
     check_again(&word);
-    bool taken = by_plan_word_set(&word, engine, SELF) == BANYAN_OK;
-    by_plan_word_fini(&word);
+    bool taken = by_plan_message_set(&word, engine, SELF) == BANYAN_OK;
+    by_plan_message_fini(&word);
     if (!taken) break;
     by_engine_progress(engine);
     if (lost != SELF) by_engine_lost(engine, lost);
@@ -124,7 +124,7 @@ static void emit_to(void *context, const struct by_fragment *packet, int to) {
   emit(context, packet);
 }
 
-static void make_worker(const struct by_tree_word *word) {
+static void make_worker(const struct by_tree_message *word) {
   struct by_worker_config config = {.rank = word->worker,
                                     .workers = word->workers,
                                     .slots = word->slots,
@@ -137,7 +137,7 @@ static void make_worker(const struct by_tree_word *word) {
   by_worker_destroy(worker);
 }
 
-static void make_server(const struct by_tree_word *word) {
+static void make_server(const struct by_tree_message *word) {
   struct by_server_way ways[BY_FRAGMENT_WORKERS] = {{0}};
   struct by_server_config config = {.workers = word->workers,
                                     .slots = word->slots,
@@ -154,14 +154,14 @@ static void make_server(const struct by_tree_word *word) {
 }
 
 static void read_tree(const uint8_t *data, size_t size) {
-  static struct by_tree_word word, again;
+  static struct by_tree_message word, again;
   static uint8_t bytes[ROOM];
   struct by_roster roster = {RANKS, RANKS + HELPERS};
   struct by_writer writer;
-  if (by_tree_word_read(data, size, roster, &word) != BANYAN_OK) return;
+  if (by_tree_message_read(data, size, roster, &word) != BANYAN_OK) return;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_tree_word_write(&writer, &word);
-  assert(!writer.failed && by_tree_word_read(bytes, writer.length, roster, &again) == BANYAN_OK);
+  by_tree_message_write(&writer, &word);
+  assert(!writer.failed && by_tree_message_read(bytes, writer.length, roster, &again) == BANYAN_OK);
   assert(again.server == word.server && again.job == word.job && again.spread == word.spread);
   assert(!by_address_compare(&again.ways[0].address, &word.ways[0].address));
   assert(!memcmp(again.ways[0].stack, word.ways[0].stack, sizeof word.ways[0].stack));
@@ -173,7 +173,7 @@ static void read_tree(const uint8_t *data, size_t size) {
 
 /* ---- new plans */
 
-static void hear_move(struct by_move *move, const struct by_move_word *word) {
+static void hear_move(struct by_move *move, const struct by_move_message *word) {
   if (word->kind == BY_MOVE_PROPOSE) (void)by_move_prepare(move, word->number);
   if (word->kind == BY_MOVE_FIX) (void)by_move_fix(move, word->number, word->at);
   if (word->kind == BY_MOVE_TAKE) (void)by_move_take(move, word->number);
@@ -187,13 +187,13 @@ static void read_moves(const uint8_t *data, size_t size) {
   struct by_move move = {0};
   by_agreement_init(&agreement, 2);
   for (size_t from = 0, to = 0; from < size; from = to + 1) {
-    struct by_move_word word;
+    struct by_move_message word;
     struct by_writer writer;
     uint8_t bytes[256];
     for (to = from; to < size && data[to] != 255;) to++;
-    if (by_move_word_read(data + from, to - from, &word) != BANYAN_OK) continue;
+    if (by_move_message_read(data + from, to - from, &word) != BANYAN_OK) continue;
     by_writer_init(&writer, bytes, sizeof bytes);
-    by_move_word_write(&writer, &word);
+    by_move_message_write(&writer, &word);
     assert(writer.length == to - from && (writer.failed || !memcmp(bytes, data + from, writer.length)));
     hear_move(&move, &word);
     if (by_move_is_answer(word.kind)) (void)by_agreement_hear(&agreement, word.at, &word.beat, 1);

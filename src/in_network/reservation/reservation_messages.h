@@ -1,7 +1,7 @@
 /* What a job and a switch say to each other: JSON, one value a line; a reply
  * for each request, not always in their order. Parsing and printing only. */
-#ifndef BY_LEASE_LEASE_WORDS_H
-#define BY_LEASE_LEASE_WORDS_H
+#ifndef BY_LEASE_RESERVATION_MESSAGES_H
+#define BY_LEASE_RESERVATION_MESSAGES_H
 
 #include <stddef.h>
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lease_words.h"
+#include "reservation_messages.h"
 
 #undef NDEBUG
 #include <assert.h>

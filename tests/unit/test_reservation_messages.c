@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "lease_words.h"
+#include "reservation_messages.h"
 
 static struct by_lease_request full_request(void) {
   struct by_lease_request request = {.deed = BY_LEASE_GRANT, .holder = "me \"and\" you"};

@@ -1,12 +1,12 @@
 /* What control connections carry, as values: the hello of who joins, texts, and the plans that rank 0 gives to helpers.
  * Reading checks all that the bytes and the numbers of ranks and processes can tell. No I/O. */
-#ifndef BY_JOB_CONTROL_WORDS_H
-#define BY_JOB_CONTROL_WORDS_H
+#ifndef BY_JOB_CONTROL_CONTROL_MESSAGES_H
+#define BY_JOB_CONTROL_CONTROL_MESSAGES_H
 
 #include "engine.h"
 #include "member.h"
 
-enum { BY_WORD_TEXT = 1024 /* all that by_fail keeps */ };
+enum { BY_MESSAGE_TEXT = 1024 /* all that by_fail keeps */ };
 
 /* Who is in the job: ranks, and behind them helpers. */
 struct by_roster {
@@ -28,17 +28,17 @@ BANYAN_CHECK enum banyan_status by_join_read(const void *bytes, size_t length, s
                                              struct by_join *out);
 
 /* REFUSED, FAILED, SUSPECT and LOST. */
-struct by_text_word {
+struct by_text_message {
   enum banyan_status status; /* not BANYAN_OK */
   uint32_t process;          /* whom it concerns; any number */
-  char text[BY_WORD_TEXT];
+  char text[BY_MESSAGE_TEXT];
 };
 
-void by_text_word_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text);
-BANYAN_CHECK enum banyan_status by_text_word_read(const void *bytes, size_t length, struct by_text_word *out);
+void by_text_message_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text);
+BANYAN_CHECK enum banyan_status by_text_message_read(const void *bytes, size_t length, struct by_text_message *out);
 
 /* PLAN: a communicator's plan, for helpers. */
-struct by_plan_word {
+struct by_plan_message {
   uint32_t id;
   uint32_t n, n_helpers;
   uint32_t *processes,
@@ -47,13 +47,14 @@ struct by_plan_word {
 };
 
 /* The lists are as long as the plan says. *bytes is the caller's, to be freed. */
-BANYAN_CHECK enum banyan_status by_plan_word_write(uint32_t id, const uint32_t *processes, const uint32_t *helpers,
-                                                   const struct by_plan *plan, uint8_t **bytes, size_t *length);
+BANYAN_CHECK enum banyan_status by_plan_message_write(uint32_t id, const uint32_t *processes, const uint32_t *helpers,
+                                                      const struct by_plan *plan, uint8_t **bytes, size_t *length);
 /* Every process stands in it once. On failure nothing is owned. */
-BANYAN_CHECK enum banyan_status by_plan_word_read(const void *bytes, size_t length, struct by_roster roster,
-                                                  struct by_plan_word *out);
+BANYAN_CHECK enum banyan_status by_plan_message_read(const void *bytes, size_t length, struct by_roster roster,
+                                                     struct by_plan_message *out);
 /* Gives the plan to a helper's engine. One that this helper is not in changes nothing for it. */
-BANYAN_CHECK enum banyan_status by_plan_word_set(struct by_plan_word *word, struct by_engine *engine, uint32_t self);
-void by_plan_word_fini(struct by_plan_word *word);
+BANYAN_CHECK enum banyan_status by_plan_message_set(struct by_plan_message *message, struct by_engine *engine,
+                                                    uint32_t self);
+void by_plan_message_fini(struct by_plan_message *message);
 
 #endif

@@ -1,4 +1,4 @@
-#include "lease_words.h"
+#include "reservation_messages.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "words.h"
+#include "control_messages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,38 +12,38 @@ static const char text[] = "{\"format\": \"banyan-plan 1\", \"name\": \"p\", \"r
                            "\"trees\": [{\"share\": 1, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\"}}]}";
 
 static enum banyan_status carry(const uint32_t *processes, const uint32_t *helpers, size_t cut,
-                                struct by_plan_word *out) {
+                                struct by_plan_message *out) {
   struct by_plan *plan;
   uint8_t *bytes;
   size_t length;
   assert_ok(by_plan_parse("it", text, strlen(text), &plan));
-  assert_ok(by_plan_word_write(7, processes, helpers, plan, &bytes, &length));
+  assert_ok(by_plan_message_write(7, processes, helpers, plan, &bytes, &length));
   by_plan_destroy(plan);
-  enum banyan_status status = by_plan_word_read(bytes, length - cut, roster, out);
+  enum banyan_status status = by_plan_message_read(bytes, length - cut, roster, out);
   free(bytes);
   return status;
 }
 
 static void test_plan(void **state) {
   (void)state;
-  struct by_plan_word word;
-  assert_ok(carry((uint32_t[]){1, 0}, (uint32_t[]){3}, 0, &word));
-  assert_int_equal(word.id, 7);
-  assert_int_equal(word.n, 2);
-  assert_int_equal(word.processes[0], 1);
-  assert_int_equal(word.n_helpers, 1);
-  assert_int_equal(word.helpers[0], 3);
-  assert_int_equal(word.plan->n_vertices, 3);
-  by_plan_word_fini(&word);
-  assert_ok(carry((uint32_t[]){1, 0}, (uint32_t[]){UINT32_MAX}, 0, &word));
-  by_plan_word_fini(&word);
+  struct by_plan_message message;
+  assert_ok(carry((uint32_t[]){1, 0}, (uint32_t[]){3}, 0, &message));
+  assert_int_equal(message.id, 7);
+  assert_int_equal(message.n, 2);
+  assert_int_equal(message.processes[0], 1);
+  assert_int_equal(message.n_helpers, 1);
+  assert_int_equal(message.helpers[0], 3);
+  assert_int_equal(message.plan->n_vertices, 3);
+  by_plan_message_fini(&message);
+  assert_ok(carry((uint32_t[]){1, 0}, (uint32_t[]){UINT32_MAX}, 0, &message));
+  by_plan_message_fini(&message);
 }
 
 static void check_refused(const uint32_t *processes, const uint32_t *helpers, size_t cut) {
-  struct by_plan_word word;
-  assert_int_equal(carry(processes, helpers, cut, &word), BANYAN_ERR_PROTOCOL);
-  assert_null(word.plan);
-  assert_null(word.processes);
+  struct by_plan_message message;
+  assert_int_equal(carry(processes, helpers, cut, &message), BANYAN_ERR_PROTOCOL);
+  assert_null(message.plan);
+  assert_null(message.processes);
 }
 
 static void test_plans_that_cannot_be(void **state) {
@@ -61,16 +61,16 @@ static void test_plan_of_others(void **state) {
   (void)state;
   struct by_engine_options options = {.clock = by_clock_system, .processes = 4, .ranks = 2, .self = 3};
   struct by_engine *engine;
-  struct by_plan_word word;
+  struct by_plan_message message;
   assert_ok(by_engine_create(&options, &engine));
-  assert_ok(carry((uint32_t[]){0, 1}, (uint32_t[]){2}, 0, &word));
-  assert_ok(by_plan_word_set(&word, engine, options.self));
-  assert_null(by_engine_domain(engine, word.id));
-  by_plan_word_fini(&word);
-  assert_ok(carry((uint32_t[]){0, 1}, (uint32_t[]){3}, 0, &word));
-  assert_ok(by_plan_word_set(&word, engine, options.self));
-  assert_non_null(by_engine_domain(engine, word.id));
-  by_plan_word_fini(&word);
+  assert_ok(carry((uint32_t[]){0, 1}, (uint32_t[]){2}, 0, &message));
+  assert_ok(by_plan_message_set(&message, engine, options.self));
+  assert_null(by_engine_domain(engine, message.id));
+  by_plan_message_fini(&message);
+  assert_ok(carry((uint32_t[]){0, 1}, (uint32_t[]){3}, 0, &message));
+  assert_ok(by_plan_message_set(&message, engine, options.self));
+  assert_non_null(by_engine_domain(engine, message.id));
+  by_plan_message_fini(&message);
   by_engine_destroy(engine);
 }
 
@@ -78,17 +78,17 @@ static void test_text(void **state) {
   (void)state;
   uint8_t bytes[64];
   struct by_writer writer;
-  struct by_text_word word;
+  struct by_text_message message;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_text_word_write(&writer, BANYAN_ERR_PEER_DEAD, 3, "it left");
-  assert_ok(by_text_word_read(bytes, writer.length, &word));
-  assert_int_equal(word.status, BANYAN_ERR_PEER_DEAD);
-  assert_int_equal(word.process, 3);
-  assert_string_equal(word.text, "it left");
-  assert_int_equal(by_text_word_read(bytes, writer.length - 1, &word), BANYAN_ERR_PROTOCOL);
+  by_text_message_write(&writer, BANYAN_ERR_PEER_DEAD, 3, "it left");
+  assert_ok(by_text_message_read(bytes, writer.length, &message));
+  assert_int_equal(message.status, BANYAN_ERR_PEER_DEAD);
+  assert_int_equal(message.process, 3);
+  assert_string_equal(message.text, "it left");
+  assert_int_equal(by_text_message_read(bytes, writer.length - 1, &message), BANYAN_ERR_PROTOCOL);
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_text_word_write(&writer, BANYAN_OK, 3, "it left");
-  assert_int_equal(by_text_word_read(bytes, writer.length, &word), BANYAN_ERR_PROTOCOL);
+  by_text_message_write(&writer, BANYAN_OK, 3, "it left");
+  assert_int_equal(by_text_message_read(bytes, writer.length, &message), BANYAN_ERR_PROTOCOL);
 }
 
 int main(void) {

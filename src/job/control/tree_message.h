@@ -1,11 +1,11 @@
 /* The TREE word: what rank 0 tells a worker or the server of one tree through switches. A value; no I/O. */
-#ifndef BY_JOB_CONTROL_TREE_WORD_H
-#define BY_JOB_CONTROL_TREE_WORD_H
+#ifndef BY_JOB_CONTROL_TREE_MESSAGE_H
+#define BY_JOB_CONTROL_TREE_MESSAGE_H
 
 #include "address.h"
 #include "bytes.h"
+#include "control_messages.h"
 #include "fragment.h"
-#include "words.h"
 
 enum { BY_TREE_SECRET = 32, BY_TREE_SLOTS = 16384 };
 
@@ -18,7 +18,7 @@ struct by_tree_way {
   uint64_t below[BY_FRAGMENT_HOPS]; /* for a worker: those whose way leads over each of the switches */
 };
 
-struct by_tree_word {
+struct by_tree_message {
   uint32_t server; /* the process */
   uint16_t job, key;
   uint32_t slots, lines;
@@ -34,8 +34,8 @@ struct by_tree_word {
 
 #define BY_TREE_FOR_SERVER UINT32_MAX
 
-void by_tree_word_write(struct by_writer *writer, const struct by_tree_word *word);
-BANYAN_CHECK enum banyan_status by_tree_word_read(const void *bytes, size_t length, struct by_roster roster,
-                                                  struct by_tree_word *out);
+void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message);
+BANYAN_CHECK enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct by_roster roster,
+                                                     struct by_tree_message *out);
 
 #endif

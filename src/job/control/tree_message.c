@@ -1,13 +1,13 @@
-#include "tree_word.h"
+#include "tree_message.h"
 
 #include <string.h>
 
-static bool for_server(const struct by_tree_word *word) {
-  return word->worker == BY_TREE_FOR_SERVER;
+static bool for_server(const struct by_tree_message *message) {
+  return message->worker == BY_TREE_FOR_SERVER;
 }
 
-static uint32_t count_ways(const struct by_tree_word *word) {
-  return for_server(word) ? word->workers : 1;
+static uint32_t count_ways(const struct by_tree_message *message) {
+  return for_server(message) ? message->workers : 1;
 }
 
 static void write_way(struct by_writer *writer, const struct by_tree_way *way, bool below) {
@@ -22,20 +22,20 @@ static void write_way(struct by_writer *writer, const struct by_tree_way *way, b
   }
 }
 
-void by_tree_word_write(struct by_writer *writer, const struct by_tree_word *word) {
-  by_write_u32(writer, word->server);
-  by_write_u32(writer, word->job);
-  by_write_u32(writer, word->key);
-  by_write_u32(writer, word->slots);
-  by_write_u32(writer, word->lines);
-  by_write_bytes(writer, word->secret, sizeof word->secret);
-  by_write_u8(writer, word->exact);
-  by_write_u32(writer, word->workers);
-  by_write_u32(writer, word->worker);
-  by_write_u64(writer, word->spread);
-  by_write_u32(writer, word->n_sets);
-  for (uint32_t i = 0; i < word->n_sets; i++) by_write_u64(writer, word->sets[i]);
-  for (uint32_t i = 0; i < count_ways(word); i++) write_way(writer, &word->ways[i], !for_server(word));
+void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message) {
+  by_write_u32(writer, message->server);
+  by_write_u32(writer, message->job);
+  by_write_u32(writer, message->key);
+  by_write_u32(writer, message->slots);
+  by_write_u32(writer, message->lines);
+  by_write_bytes(writer, message->secret, sizeof message->secret);
+  by_write_u8(writer, message->exact);
+  by_write_u32(writer, message->workers);
+  by_write_u32(writer, message->worker);
+  by_write_u64(writer, message->spread);
+  by_write_u32(writer, message->n_sets);
+  for (uint32_t i = 0; i < message->n_sets; i++) by_write_u64(writer, message->sets[i]);
+  for (uint32_t i = 0; i < count_ways(message); i++) write_way(writer, &message->ways[i], !for_server(message));
 }
 
 static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way *way, bool below) {
@@ -56,15 +56,15 @@ static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way 
   return BANYAN_OK;
 }
 
-static bool is_sensible(const struct by_tree_word *word, struct by_roster roster, uint32_t job, uint32_t key) {
-  uint64_t all = word->workers - 1 < BY_FRAGMENT_WORKERS ? ~0ull >> (64 - word->workers) : 0;
-  return word->server >= roster.ranks && word->server < roster.processes && job <= UINT16_MAX && key <= UINT16_MAX &&
-         word->slots - 1 < BY_TREE_SLOTS && word->lines - 1 < BY_FRAGMENT_LINES &&
-         word->n_sets <= BY_FRAGMENT_WORKERS && all && !(word->spread & ~all) &&
-         (for_server(word) || word->worker < word->workers);
+static bool is_sensible(const struct by_tree_message *message, struct by_roster roster, uint32_t job, uint32_t key) {
+  uint64_t all = message->workers - 1 < BY_FRAGMENT_WORKERS ? ~0ull >> (64 - message->workers) : 0;
+  return message->server >= roster.ranks && message->server < roster.processes && job <= UINT16_MAX &&
+         key <= UINT16_MAX && message->slots - 1 < BY_TREE_SLOTS && message->lines - 1 < BY_FRAGMENT_LINES &&
+         message->n_sets <= BY_FRAGMENT_WORKERS && all && !(message->spread & ~all) &&
+         (for_server(message) || message->worker < message->workers);
 }
 
-static enum banyan_status read_head(struct by_reader *reader, struct by_roster roster, struct by_tree_word *out) {
+static enum banyan_status read_head(struct by_reader *reader, struct by_roster roster, struct by_tree_message *out) {
   out->server = by_read_u32(reader);
   uint32_t job = by_read_u32(reader), key = by_read_u32(reader);
   out->job = (uint16_t)job;
@@ -84,11 +84,11 @@ static enum banyan_status read_head(struct by_reader *reader, struct by_roster r
   return BANYAN_OK;
 }
 
-enum banyan_status by_tree_word_read(const void *bytes, size_t length, struct by_roster roster,
-                                     struct by_tree_word *out) {
+enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct by_roster roster,
+                                        struct by_tree_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  *out = (struct by_tree_word){0};
+  *out = (struct by_tree_message){0};
   BY_TRY(read_head(&reader, roster, out));
   for (uint32_t i = 0; i < count_ways(out); i++) BY_TRY(read_way(&reader, &out->ways[i], !for_server(out)));
   return by_reader_check(&reader, "a tree through switches");
