@@ -184,7 +184,7 @@ static double memory_of(pid_t pid) {
 
 /* ---- agents */
 
-static void say(struct agent *agent, const struct by_cluster_message *message) {
+static void type(struct agent *agent, const struct by_cluster_message *message) {
   struct by_text line;
   by_text_init(&line);
   by_cluster_message_print(message, &line);
@@ -192,19 +192,19 @@ static void say(struct agent *agent, const struct by_cluster_message *message) {
   by_text_fini(&line);
 }
 
-static void say_job(const struct job *job) {
+static void send_job(const struct job *job) {
   const char *hosts[MOST_HOSTS];
   for (uint32_t r = 0; r < job->n; r++) hosts[r] = agents[job->hosts[r]].name;
-  say(&agents[job->hosts[0]], &(struct by_cluster_message){.say = BY_SAY_JOB,
-                                                           .job = job->id,
-                                                           .name = "train",
-                                                           .root = "10.0.0.1:5000",
-                                                           .n_hosts = job->n,
-                                                           .hosts = hosts});
+  type(&agents[job->hosts[0]], &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
+                                                            .job = job->id,
+                                                            .name = "train",
+                                                            .root = "10.0.0.1:5000",
+                                                            .n_hosts = job->n,
+                                                            .hosts = hosts});
 }
 
 /* To the next hosts of the job, as fast as they should be; no two words are the same. */
-static uint32_t say_paths(const struct agent *agent, const struct job *job, struct by_cluster_path *out) {
+static uint32_t report_paths(const struct agent *agent, const struct job *job, struct by_cluster_path *out) {
   static double more;
   uint32_t place = place_of(job, (uint32_t)(agent - agents)), n = 0;
   for (; n < PATHS && n < job->n - 1; n++)
@@ -231,11 +231,12 @@ static void report(struct agent *agent, double rate) {
                                       .sent = 2 * job->input,
                                       .input = job->input,
                                       .calls = 100,
-                                      .n_paths = say_paths(agent, job, paths[i]),
+                                      .n_paths = report_paths(agent, job, paths[i]),
                                       .paths = paths[i]};
   }
-  say(agent, &(struct by_cluster_message){
-                 .say = BY_SAY_REPORT, .n_interfaces = 1, .interfaces = &eth0, .n_jobs = agent->n_jobs, .jobs = said});
+  type(agent,
+       &(struct by_cluster_message){
+           .type = BY_MESSAGE_REPORT, .n_interfaces = 1, .interfaces = &eth0, .n_jobs = agent->n_jobs, .jobs = said});
 }
 
 static void heard(void *context, uint16_t type, const void *line, size_t length) {
@@ -243,10 +244,10 @@ static void heard(void *context, uint16_t type, const void *line, size_t length)
   struct by_cluster_message message;
   (void)type;
   must(by_cluster_message_read(line, length, &message));
-  if (message.say == BY_SAY_WELCOME) agent->welcome = true, n_open++;
-  if (message.say == BY_SAY_REFUSED) fprintf(stderr, "refused: %s\n", message.why), abort();
-  if (message.say == BY_SAY_PLAN) {
-    say(agent, &(struct by_cluster_message){.say = BY_SAY_MOVED, .job = message.job, .number = message.number});
+  if (message.type == BY_MESSAGE_WELCOME) agent->welcome = true, n_open++;
+  if (message.type == BY_MESSAGE_REFUSED) fprintf(stderr, "refused: %s\n", message.why), abort();
+  if (message.type == BY_MESSAGE_PLAN) {
+    type(agent, &(struct by_cluster_message){.type = BY_MESSAGE_MOVED, .job = message.job, .number = message.number});
     n_plans++;
   }
   by_cluster_message_fini(&message);
@@ -256,11 +257,11 @@ static void opened(void *context, uint8_t role, const void *name, size_t length)
   struct agent *agent = context;
   struct by_cluster_interface eth0 = {.name = "eth0", .address = "10.0.0.1", .rate = nic};
   (void)role, (void)name, (void)length;
-  say(agent, &(struct by_cluster_message){.say = BY_SAY_HELLO,
-                                          .version = BY_CLUSTER_VERSION,
-                                          .host = agent->name,
-                                          .interfaces = &eth0,
-                                          .n_interfaces = 1});
+  type(agent, &(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
+                                           .version = BY_CLUSTER_VERSION,
+                                           .host = agent->name,
+                                           .interfaces = &eth0,
+                                           .n_interfaces = 1});
 }
 
 static void ended(void *context, enum banyan_status status, const char *reason) {
@@ -366,7 +367,7 @@ static void measure(int fd, pid_t pid) {
   while (n_open < n_agents) run_for(0.01);
   printf("agents: %u connected in %.1f s; the manager has %.0f MB\n", n_agents, now() - begin, memory_of(pid) / 1e6);
   cpu = cpu_of(pid);
-  for (uint32_t j = 0; j < n_jobs; j++) say_job(&jobs[j]);
+  for (uint32_t j = 0; j < n_jobs; j++) send_job(&jobs[j]);
   double took = wait_for(fd, n_jobs);
   printf("first plans: %u jobs in %.1f s, %.1f ms of the manager's time each\n", n_jobs, took,
          (cpu_of(pid) - cpu) / n_jobs * 1e3);

@@ -23,7 +23,7 @@
 enum { WORLD_LINES = 256, WORLD_INTERVAL = 4 /* seconds */ };
 
 /* What was said to one, oldest first. */
-struct heard {
+struct received {
   char *lines[WORLD_LINES];
   int n;
   bool ended;
@@ -32,7 +32,7 @@ struct heard {
 static struct world {
   struct by_agent *agent;
   uint64_t now;
-  struct heard manager;
+  struct received manager;
   int connects, disconnects, helps, rests;
   bool no_connection, no_reading, no_helping;
   double rate;
@@ -40,28 +40,28 @@ static struct world {
   struct by_agent_counter counters[4];
 } world;
 
-static inline void keep_line(struct heard *heard, const char *line, size_t length) {
-  assert_true(heard->n < WORLD_LINES);
+static inline void keep_line(struct received *received, const char *line, size_t length) {
+  assert_true(received->n < WORLD_LINES);
   assert_null(memchr(line, '\n', length));
-  heard->lines[heard->n++] = strndup(line, length);
+  received->lines[received->n++] = strndup(line, length);
 }
 
-static inline void forget(struct heard *heard) {
-  for (int i = 0; i < heard->n; i++) free(heard->lines[i]);
-  *heard = (struct heard){.n = 0};
+static inline void forget(struct received *received) {
+  for (int i = 0; i < received->n; i++) free(received->lines[i]);
+  *received = (struct received){.n = 0};
 }
 
 /* The last that holds a text; fails if there is none. */
-static inline const char *last_with(const struct heard *heard, const char *text) {
-  for (int i = heard->n; i-- > 0;)
-    if (strstr(heard->lines[i], text)) return heard->lines[i];
+static inline const char *last_with(const struct received *received, const char *text) {
+  for (int i = received->n; i-- > 0;)
+    if (strstr(received->lines[i], text)) return received->lines[i];
   fail_msg("nothing said holds %s", text);
   return "";
 }
 
-static inline int count_with(const struct heard *heard, const char *text) {
+static inline int count_with(const struct received *received, const char *text) {
   int n = 0;
-  for (int i = 0; i < heard->n; i++) n += strstr(heard->lines[i], text) != NULL;
+  for (int i = 0; i < received->n; i++) n += strstr(received->lines[i], text) != NULL;
   return n;
 }
 
@@ -93,9 +93,9 @@ static inline void on_say_rank(void *context, void *connection, const char *line
 }
 
 static inline void on_end_rank(void *context, void *connection) {
-  struct heard *heard = connection;
+  struct received *received = connection;
   (void)context;
-  heard->ended = true;
+  received->ended = true;
 }
 
 static inline size_t on_count(void *context, struct by_agent_counter *out) {
@@ -146,7 +146,7 @@ static inline void drop_world(void) {
   forget(&world.manager);
 }
 
-static struct heard zero, one, other;
+static struct received zero, one, other;
 
 static inline void drop_all(void) {
   drop_world();
@@ -165,12 +165,12 @@ static inline void pass(double seconds) {
   world.now = end;
 }
 
-static inline bool say(struct by_agent_rank *rank, const char *line) {
-  return by_agent_rank_hear(world.agent, rank, line, strlen(line), world.now);
+static inline bool type(struct by_agent_rank *rank, const char *line) {
+  return by_agent_handle_rank(world.agent, rank, line, strlen(line), world.now);
 }
 
 static inline void manager_says(const char *line) {
-  by_agent_manager_hear(world.agent, line, strlen(line), world.now);
+  by_agent_handle_manager(world.agent, line, strlen(line), world.now);
 }
 
 static inline void connect_manager(void) {
@@ -180,20 +180,20 @@ static inline void connect_manager(void) {
   manager_says(WELCOME);
 }
 
-static inline struct by_agent_rank *come(struct heard *heard, unsigned uid) {
+static inline struct by_agent_rank *come(struct received *received, unsigned uid) {
   struct by_agent_rank *rank;
-  *heard = (struct heard){.n = 0};
-  assert_ok(by_agent_rank_came(world.agent, heard, uid, world.now, &rank));
+  *received = (struct received){.n = 0};
+  assert_ok(by_agent_rank_came(world.agent, received, uid, world.now, &rank));
   return rank;
 }
 
 /* Connects and says hello. */
-static inline struct by_agent_rank *join(struct heard *heard, const char *job, unsigned number) {
+static inline struct by_agent_rank *join(struct received *received, const char *job, unsigned number) {
   char line[200];
-  struct by_agent_rank *rank = come(heard, 1000);
+  struct by_agent_rank *rank = come(received, 1000);
   snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}", job,
            number);
-  assert_true(say(rank, line));
+  assert_true(type(rank, line));
   return rank;
 }
 
@@ -204,7 +204,7 @@ static inline bool report(struct by_agent_rank *rank, const char *job, unsigned 
            "{\"say\":\"report\",\"jobs\":[{\"job\":\"%s\",\"ranks\":[%u],\"iterations\":%u,\"iteration_time\":0.5,"
            "\"sent\":%llu,\"input\":%u,\"calls\":%u,\"sizes\":[[20,%u]]}]}",
            job, number, iterations, sent, 7 * iterations, 2 * iterations, iterations);
-  return say(rank, line);
+  return type(rank, line);
 }
 
 #endif

@@ -63,8 +63,8 @@ static struct world_job *world_find(struct world *w, const char *id) {
 static void world_send(void *context, void *connection, const struct by_cluster_message *message) {
   struct world *w = context;
   struct world_host *host = connection;
-  switch (message->say) {
-  case BY_SAY_PLAN: {
+  switch (message->type) {
+  case BY_MESSAGE_PLAN: {
     struct world_job *job = world_find(w, message->job);
     assert_ptr_equal(&w->hosts[job->hosts[0]], host);
     assert_true(message->number > job->asked);
@@ -74,21 +74,21 @@ static void world_send(void *context, void *connection, const struct by_cluster_
     w->plans++;
     break;
   }
-  case BY_SAY_CLASSES:
+  case BY_MESSAGE_CLASSES:
     for (uint32_t i = 0; i < message->n_jobs; i++) {
       struct world_job *job = world_find(w, message->jobs[i].job);
       if (&w->hosts[job->hosts[0]] == host) job->class_ = message->jobs[i].class_;
     }
     w->classes++;
     break;
-  case BY_SAY_HELP:
+  case BY_MESSAGE_HELP:
     assert_string_equal(message->key, "secret");
     w->asked[w->n_asked].host = (uint32_t)(host - w->hosts);
     memcpy(w->asked[w->n_asked++].job, message->job, sizeof w->asked->job);
     w->helps++;
     break;
-  case BY_SAY_REST: w->rests++; break;
-  case BY_SAY_CELLS:
+  case BY_MESSAGE_REST: w->rests++; break;
+  case BY_MESSAGE_CELLS:
     assert_true(message->n_cells <= 8);
     w->n_cells = message->n_cells;
     for (uint32_t i = 0; i < w->n_cells; i++) w->cells[i] = message->cells[i].slots;
@@ -124,7 +124,7 @@ static inline void world_end(struct world *w) {
 /* Another interface's rate than the topology's; 0: not known. */
 static inline enum banyan_status world_report(struct world *w, uint32_t h, double rate, double others) {
   struct by_cluster_interface eth0 = {.name = "eth0", .rate = rate, .sent = others, .received = others};
-  struct by_cluster_message report = {.say = BY_SAY_REPORT, .interfaces = &eth0, .n_interfaces = 1};
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .interfaces = &eth0, .n_interfaces = 1};
   struct by_cluster_job said[WORLD_JOBS];
   uint32_t ranks[WORLD_JOBS];
   for (uint32_t j = 0; j < w->n_jobs; j++) {
@@ -144,13 +144,13 @@ static inline enum banyan_status world_report(struct world *w, uint32_t h, doubl
     }
   }
   report.jobs = said;
-  return by_manager_hear(w->manager, w->hosts[h].peer, &report, w->now);
+  return by_manager_handle(w->manager, w->hosts[h].peer, &report, w->now);
 }
 
 static inline void world_say_job(struct world *w, const struct world_job *job) {
   const char *hosts[WORLD_HOSTS];
   for (uint32_t r = 0; r < job->n; r++) hosts[r] = w->hosts[job->hosts[r]].name;
-  struct by_cluster_message said = {.say = BY_SAY_JOB,
+  struct by_cluster_message said = {.type = BY_MESSAGE_JOB,
                                     .job = job->id,
                                     .name = "train",
                                     .root = "10.0.0.1:5000",
@@ -159,18 +159,18 @@ static inline void world_say_job(struct world *w, const struct world_job *job) {
                                     .own_plan = job->own_plan,
                                     .n_hosts = job->n,
                                     .hosts = hosts};
-  assert_ok(by_manager_hear(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
+  assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
 }
 
-static inline void world_say(struct world *w, const struct world_job *job, enum by_cluster_say say, uint64_t number) {
-  struct by_cluster_message said = {.say = say, .job = job->id, .number = number, .why = "it would not"};
-  assert_ok(by_manager_hear(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
+static inline void world_say(struct world *w, const struct world_job *job, enum by_cluster_type type, uint64_t number) {
+  struct by_cluster_message said = {.type = type, .job = job->id, .number = number, .why = "it would not"};
+  assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
 }
 
 /* An agent comes and has said nothing yet but who it is. */
 static inline void world_greet(struct world *w, uint32_t h) {
   struct by_cluster_interface eth0 = {.name = "eth0", .address = "10.0.0.1"};
-  struct by_cluster_message hello = {.say = BY_SAY_HELLO,
+  struct by_cluster_message hello = {.type = BY_MESSAGE_HELLO,
                                      .version = BY_CLUSTER_VERSION,
                                      .host = w->hosts[h].name,
                                      .may_help = true,
@@ -178,7 +178,7 @@ static inline void world_greet(struct world *w, uint32_t h) {
                                      .interfaces = &eth0,
                                      .n_interfaces = 1};
   assert_ok(by_manager_joined(w->manager, &w->hosts[h], BY_ROLE_ANY, NULL, w->now, &w->hosts[h].peer));
-  assert_ok(by_manager_hear(w->manager, w->hosts[h].peer, &hello, w->now));
+  assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &hello, w->now));
 }
 
 /* With what it says at once. */
@@ -187,7 +187,7 @@ static inline void world_join(struct world *w, uint32_t h) {
   for (uint32_t j = 0; j < w->n_jobs; j++) {
     if (!w->jobs[j].runs || w->jobs[j].hosts[0] != h) continue;
     world_say_job(w, &w->jobs[j]);
-    if (w->jobs[j].number) world_say(w, &w->jobs[j], BY_SAY_MOVED, w->jobs[j].number);
+    if (w->jobs[j].number) world_say(w, &w->jobs[j], BY_MESSAGE_MOVED, w->jobs[j].number);
   }
   assert_ok(world_report(w, h, 0, 0));
 }
@@ -220,8 +220,8 @@ static inline struct world_job *world_run(struct world *w, uint32_t first, uint3
 
 static inline void world_say_helping(struct world *w, uint32_t h, const char *job, bool joined) {
   struct by_cluster_message said = {
-      .say = BY_SAY_HELPING, .job = job, .helper = w->hosts[h].name, .joined = joined, .why = "it was told to"};
-  assert_ok(by_manager_hear(w->manager, w->hosts[h].peer, &said, w->now));
+      .type = BY_MESSAGE_HELPING, .job = job, .helper = w->hosts[h].name, .joined = joined, .why = "it was told to"};
+  assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &said, w->now));
 }
 
 /* Makes every plan that is due, has helpers join and jobs that are asked move. */
@@ -242,7 +242,7 @@ static inline unsigned world_plan(struct world *w) {
     struct world_job *job = &w->jobs[j];
     if (!job->runs || job->silent || job->asked <= job->number || !w->hosts[job->hosts[0]].peer) continue;
     job->number = job->asked;
-    world_say(w, job, BY_SAY_MOVED, job->number);
+    world_say(w, job, BY_MESSAGE_MOVED, job->number);
   }
   return n;
 }

@@ -131,7 +131,7 @@ static double take_step(struct trainer *t, const uint32_t *order, int n, double 
 /* --- epochs ------------------------------------------------------------- */
 
 /* While an epoch runs, rank 0 tells of its own share only: to ask the others would cost time. */
-static void tell_progress(struct trainer *t, int epoch, int step, double loss, int64_t correct, double seconds) {
+static void print_progress(struct trainer *t, int epoch, int step, double loss, int64_t correct, double seconds) {
   int64_t images = (int64_t)(step + 1) * t->options.batch;
   double mine = (double)images / t->ranks;
   struct epoch so_far = {.number = epoch + 1,
@@ -159,7 +159,7 @@ static void run_epoch(struct trainer *t, int epoch, double *sums) {
     const uint32_t *order = t->order + (size_t)step * (size_t)t->options.batch;
     sums[step] = take_step(t, order, batch_size(t, step), learning_rate(t, epoch, step), &correct);
     loss += sums[step];
-    tell_progress(t, epoch, step, loss, correct, report_clock() - started);
+    print_progress(t, epoch, step, loss, correct, report_clock() - started);
   }
   sums[t->steps + SUM_CORRECT] = (double)correct;
   sums[t->steps + SUM_WAITING] = t->waiting;

@@ -79,7 +79,7 @@ const struct by_context_events by_context_events = {
     .control = {.attach_tree = by_context_attach_tree,
                 .left = left,
                 .listen = begin_listening,
-                .hear_move = by_moves_hear,
+                .handle_move = by_moves_handle,
                 .view_moves = by_moves_view,
                 .has_manager = has_manager,
                 .wish = wish,

@@ -13,8 +13,8 @@ struct note {
   uint64_t at[BY_TRACE_STATES];
   uint32_t name, domain, call;
   uint8_t collective, status;
-  bool told;  /* by the operations that it did */
-  bool taken; /* by_tracer_take gave it after its end */
+  bool notified; /* by the operations that it did */
+  bool taken;    /* by_tracer_take gave it after its end */
 };
 
 /* Names are kept once, one after the other in `text`; `places` finds them by hash. */
@@ -136,7 +136,7 @@ uint64_t by_tracer_begin(struct by_tracer *tracer, const struct by_traced *what,
   pthread_mutex_lock(&ring->lock);
   uint64_t id = ring->next++;
   struct note *note = &ring->notes[id % BY_TRACE_RECORDS];
-  if (note->id && note->id >= ring->first && !note->taken && !note->told) ring->lost++;
+  if (note->id && note->id >= ring->first && !note->taken && !note->notified) ring->lost++;
   *note = (struct note){.id = id,
                         .bytes = what->bytes,
                         .name = keep_name(ring, what->name),
@@ -173,7 +173,7 @@ void by_tracer_through(struct by_tracer *tracer, uint64_t id, uint64_t call) {
   struct note *note = find(ring, id), *other = find(ring, call);
   if (note && other) {
     note->through = call;
-    other->told = true;
+    other->notified = true;
     left(ring, note, BY_TRACE_NEGOTIATED, other->at[BY_TRACE_QUEUED] - note->at[BY_TRACE_NEGOTIATED]);
   }
   pthread_mutex_unlock(&ring->lock);
@@ -239,7 +239,7 @@ static void take_call(struct by_trace_record *record, const struct note *note) {
 
 static bool read(struct by_tracer_ring *ring, uint64_t id, struct by_trace_record *out) {
   const struct note *note = find(ring, id);
-  if (!note || note->told) return false;
+  if (!note || note->notified) return false;
   *out = (struct by_trace_record){.id = id, .bytes = note->bytes, .collective = note->collective};
   memcpy(out->at, note->at, sizeof out->at);
   strcpy(out->name, ring->text + note->name);
@@ -274,7 +274,7 @@ uint64_t by_tracer_count_untaken(struct by_tracer *tracer, uint64_t from, uint64
   pthread_mutex_lock(&ring->lock);
   for (uint64_t id = from; id < to; id++) {
     const struct note *note = find(ring, id);
-    n += note && !note->taken && !note->told;
+    n += note && !note->taken && !note->notified;
   }
   pthread_mutex_unlock(&ring->lock);
   return n;

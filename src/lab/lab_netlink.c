@@ -55,7 +55,7 @@ enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct 
   mnl_attr_nest_end(request.header, peer);
   mnl_attr_nest_end(request.header, data);
   mnl_attr_nest_end(request.header, info);
-  return by_netlink_tell(netlink, &request, "make a pair of interfaces (veth)");
+  return by_netlink_command(netlink, &request, "make a pair of interfaces (veth)");
 }
 
 enum banyan_status by_netlink_fit(struct by_netlink *netlink, const struct by_netlink_end *end, const uint8_t mac[6],
@@ -67,7 +67,7 @@ enum banyan_status by_netlink_fit(struct by_netlink *netlink, const struct by_ne
   mnl_attr_put_u32(request.header, IFLA_MTU, (uint32_t)mtu);
   mnl_attr_put_u32(request.header, IFLA_GSO_MAX_SIZE, end->at_once);
   mnl_attr_put_u32(request.header, IFLA_TXQLEN, RELAY_PACKETS);
-  return by_netlink_tell(netlink, &request, "change an interface");
+  return by_netlink_command(netlink, &request, "change an interface");
 }
 
 enum banyan_status by_netlink_up(struct by_netlink *netlink, unsigned interface, bool resolves) {
@@ -76,7 +76,7 @@ enum banyan_status by_netlink_up(struct by_netlink *netlink, unsigned interface,
   link->ifi_index = (int)interface;
   link->ifi_change = IFF_UP | (resolves ? 0 : IFF_NOARP);
   link->ifi_flags = link->ifi_change;
-  return by_netlink_tell(netlink, &request, "put an interface up");
+  return by_netlink_command(netlink, &request, "put an interface up");
 }
 
 enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned interface, uint32_t address) {
@@ -88,7 +88,7 @@ enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned i
   body->ifa_index = interface;
   mnl_attr_put(request.header, IFA_LOCAL, sizeof in_order, &in_order);
   mnl_attr_put(request.header, IFA_ADDRESS, sizeof in_order, &in_order);
-  return by_netlink_tell(netlink, &request, "take an address");
+  return by_netlink_command(netlink, &request, "take an address");
 }
 
 enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface, uint32_t to, uint32_t source) {
@@ -104,7 +104,7 @@ enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned int
   if (to) mnl_attr_put(request.header, RTA_DST, sizeof to_in_order, &to_in_order);
   if (source) mnl_attr_put(request.header, RTA_PREFSRC, sizeof source_in_order, &source_in_order);
   mnl_attr_put_u32(request.header, RTA_OIF, interface);
-  return by_netlink_tell(netlink, &request, "take a route");
+  return by_netlink_command(netlink, &request, "take a route");
 }
 
 enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *interface, uint8_t protocol,
@@ -118,7 +118,7 @@ enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *i
   mnl_attr_put_u8(request.header, FRA_IP_PROTO, protocol);
   mnl_attr_put(request.header, FRA_DPORT_RANGE, sizeof ports, &ports);
   mnl_attr_put_u32(request.header, FRA_TABLE, table);
-  return by_netlink_tell(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
+  return by_netlink_command(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
 /* ---- what comes in */
@@ -163,7 +163,7 @@ enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from
   by_tc_put_keys(&request, &everything, 1);
   put_mirred(&request, to);
   mnl_attr_nest_end(request.header, options);
-  return by_netlink_tell(netlink, &request, "carry packets over (CONFIG_NET_CLS_U32, CONFIG_NET_ACT_MIRRED)");
+  return by_netlink_command(netlink, &request, "carry packets over (CONFIG_NET_CLS_U32, CONFIG_NET_ACT_MIRRED)");
 }
 
 enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interface, int program) {
@@ -175,7 +175,7 @@ enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interfac
   mnl_attr_put_strz(request.header, TCA_BPF_NAME, "lose");
   mnl_attr_put_u32(request.header, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
   mnl_attr_nest_end(request.header, options);
-  return by_netlink_tell(netlink, &request, "lose packets of a link (CONFIG_NET_CLS_BPF)");
+  return by_netlink_command(netlink, &request, "lose packets of a link (CONFIG_NET_CLS_BPF)");
 }
 
 enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interface, int program) {
@@ -186,7 +186,7 @@ enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interf
   mnl_attr_put_u32(request.header, IFLA_XDP_FD, (uint32_t)program);
   mnl_attr_put_u32(request.header, IFLA_XDP_FLAGS, XDP_FLAGS_DRV_MODE);
   mnl_attr_nest_end(request.header, xdp);
-  return by_netlink_tell(netlink, &request, "let an interface take an XDP program");
+  return by_netlink_command(netlink, &request, "let an interface take an XDP program");
 }
 
 /* ---- what there is */
@@ -274,7 +274,7 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
                                .quantum = QUANTUM,
                                .early = early,
                                .there = shape->there};
-  return by_netlink_told(by_tc_add_class(netlink, interface, &class_), "shape a link to its rate");
+  return by_netlink_status(by_tc_add_class(netlink, interface, &class_), "shape a link to its rate");
 }
 
 /* TCP packets of less than 128 bytes with no flag but ACK. What has data and is short has PSH as well, and stays
@@ -286,8 +286,8 @@ static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned inte
       {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 32},       /* the flags */
   };
   struct by_tc_filter filter = {ROOT_HANDLE, ACK_CLASS, ACKS_FIRST, ETH_P_IP, keys, 3};
-  return by_netlink_told(by_tc_add_filter(netlink, interface, &filter),
-                         "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
+  return by_netlink_status(by_tc_add_filter(netlink, interface, &filter),
+                           "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
 }
 
 static enum banyan_status add_queue(struct by_netlink *netlink, unsigned interface, uint32_t class_,
@@ -296,7 +296,7 @@ static enum banyan_status add_queue(struct by_netlink *netlink, unsigned interfa
   struct tc_fifo_qopt limit = {.limit = (uint32_t)shape->queue};
   by_tc_begin(&request, RTM_NEWQDISC, interface, class_, 0, "bfifo");
   mnl_attr_put(request.header, TCA_OPTIONS, sizeof limit, &limit);
-  return by_netlink_tell(netlink, &request, "give a link its queue (bfifo)");
+  return by_netlink_command(netlink, &request, "give a link its queue (bfifo)");
 }
 
 static enum banyan_status sort_by_tos(struct by_netlink *netlink, unsigned interface,
@@ -304,8 +304,8 @@ static enum banyan_status sort_by_tos(struct by_netlink *netlink, unsigned inter
   for (uint32_t c = 0; c < BY_PRIORITY_CLASSES; c++) {
     uint32_t class_ = MARKED_CLASS + c;
     BY_TRY(add_queue(netlink, interface, class_, shape));
-    BY_TRY(by_netlink_told(by_tc_add_mark(netlink, interface, ROOT_HANDLE, class_, BY_MARK, by_priority_tos(c)),
-                           "sort by ToS: it has no u32 filter (CONFIG_NET_CLS_U32)"));
+    BY_TRY(by_netlink_status(by_tc_add_mark(netlink, interface, ROOT_HANDLE, class_, BY_MARK, by_priority_tos(c)),
+                             "sort by ToS: it has no u32 filter (CONFIG_NET_CLS_U32)"));
   }
   return BANYAN_OK;
 }
@@ -324,8 +324,8 @@ static enum banyan_status set_rates(struct by_netlink *netlink, unsigned interfa
 enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
                                     const struct by_netlink_shape *shape) {
   if (shape->there) return set_rates(netlink, interface, shape);
-  BY_TRY(by_netlink_told(by_tc_add_htb(netlink, interface, ROOT_HANDLE, DATA_CLASS & 0xffff),
-                         "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)"));
+  BY_TRY(by_netlink_status(by_tc_add_htb(netlink, interface, ROOT_HANDLE, DATA_CLASS & 0xffff),
+                           "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)"));
   BY_TRY(set_rates(netlink, interface, shape));
   if (!shape->fifo) BY_TRY(let_overtake(netlink, interface));
   BY_TRY(add_queue(netlink, interface, DATA_CLASS, shape));

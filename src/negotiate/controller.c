@@ -65,7 +65,7 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank) {
 
 /* --- who has submitted what --- */
 
-static void tell_by_name(struct by_controller *c, struct by_variant *variant) {
+static void send_by_name(struct by_controller *c, struct by_variant *variant) {
   by_operations_clear(&c->operations, variant);
   by_controller_complete(c, variant);
 }
@@ -92,7 +92,7 @@ enum banyan_status by_controller_note(struct by_controller *c, struct by_variant
   }
   if (variant->named->variants->next) by_controller_compare(c, variant->named);
   if (variant->bit == BY_NO_NUMBER && variant->own && variant->n_have == c->config.n_up_children)
-    tell_by_name(c, variant);
+    send_by_name(c, variant);
   return BANYAN_OK;
 }
 
@@ -146,7 +146,7 @@ static void combine(struct by_controller *c) {
   }
 }
 
-static bool has_told_bits(const struct by_controller *c) {
+static bool has_reported_bits(const struct by_controller *c) {
   for (uint32_t w = 0; w < (c->n_table + 63) / 64; w++)
     if (c->complete[w]) return true;
   return false;
@@ -258,7 +258,7 @@ static void add_bits(struct by_controller *c) {
 }
 
 static void send_up(struct by_controller *c) {
-  if (!has_told_bits(c) && is_empty(&c->up.wanted) && is_empty(&c->up.conflicts) && is_empty(&c->up.stalled) &&
+  if (!has_reported_bits(c) && is_empty(&c->up.wanted) && is_empty(&c->up.conflicts) && is_empty(&c->up.stalled) &&
       is_empty(&c->up.lacking))
     return;
   begin_message(c, BY_NEGOTIATION_UP, c->place);
@@ -294,7 +294,7 @@ static enum banyan_status send_down(struct by_controller *c) {
   return by_controller_apply(c, c->message.data, c->message.length);
 }
 
-static bool has_to_say(const struct by_controller *c) {
+static bool has_to_send(const struct by_controller *c) {
   return !is_empty(&c->down.groups) || !is_empty(&c->down.table) || !is_empty(&c->down.refused) ||
          !is_empty(&c->down.asked) || !is_empty(&c->down.notes);
 }
@@ -306,7 +306,7 @@ static enum banyan_status flush_root(struct by_controller *c) {
     if (c->dirty) combine(c);
     by_controller_release(c);
     by_controller_renew(c);
-    again = has_to_say(c);
+    again = has_to_send(c);
     if (again) BY_TRY(send_down(c));
   }
   return BANYAN_OK;

@@ -158,7 +158,7 @@ static struct by_variant *read_started(struct by_controller *c, struct by_reader
   return reader->failed ? NULL : by_operations_find(&c->operations, subject.name, &subject.operation);
 }
 
-bool by_controller_told(const struct by_controller *c, const struct by_variant *variant) {
+bool by_controller_has_reported(const struct by_controller *c, const struct by_variant *variant) {
   return variant->bit == BY_NO_NUMBER ? !variant->own
                                       : !by_bit_is_set(by_bits_of(c, c->config.n_up_children), variant->bit);
 }
@@ -168,7 +168,7 @@ static void check_groups(struct by_controller *c, struct by_reader *reader) {
   for (uint32_t n = by_read_count(reader, 9); n && !reader->failed; n--)
     for (uint32_t k = by_read_count(reader, 5); k && !reader->failed; k--) {
       const struct by_variant *variant = read_started(c, reader, &id);
-      if (!variant || !variant->submitted || !by_controller_told(c, variant)) reader->failed = true;
+      if (!variant || !variant->submitted || !by_controller_has_reported(c, variant)) reader->failed = true;
     }
 }
 

@@ -100,7 +100,7 @@ void by_controller_send_down(struct by_controller *c, const void *message, size_
 BANYAN_CHECK enum banyan_status by_controller_apply(struct by_controller *c, const void *message, size_t bytes);
 
 /* Of what is submitted here: whether all below have it too, and that has been told upward. */
-bool by_controller_told(const struct by_controller *c, const struct by_variant *variant);
+bool by_controller_has_reported(const struct by_controller *c, const struct by_variant *variant);
 
 /* --- controller_root.c --- */
 

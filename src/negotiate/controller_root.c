@@ -68,7 +68,7 @@ static void pick(struct by_controller *c, struct by_variant *variant) {
   variant->picked = true;
 }
 
-static void tell_started(struct by_controller *c, struct by_variant *variant) {
+static void send_started(struct by_controller *c, struct by_variant *variant) {
   if (variant->bit == BY_NO_NUMBER && variant->id == BY_NO_NUMBER &&
       !by_operations_number(&c->operations, variant, c->next_id++))
     c->failed = true;
@@ -99,7 +99,7 @@ static void release_group(struct by_controller *c, uint32_t first) {
     bytes += bytes_of(next);
   }
   by_pile_clear(&c->told);
-  for (uint32_t i = 0; i < c->n_group; i++) tell_started(c, c->group[i]);
+  for (uint32_t i = 0; i < c->n_group; i++) send_started(c, c->group[i]);
   by_pile_group(&c->down.groups, &c->told);
   c->under_way += charge_of(c, bytes);
 }

@@ -85,7 +85,8 @@ static void merge(struct by_question *question, uint32_t own, const struct by_st
 /* Whether all below a child have it, as far as is known here. */
 static bool child_has(const struct by_controller *c, const struct by_variant *variant, uint32_t row) {
   if (!variant) return false;
-  if (variant->submitted && by_controller_told(c, variant)) return true; /* all have it, and that is told upward */
+  if (variant->submitted && by_controller_has_reported(c, variant))
+    return true; /* all have it, and that is told upward */
   return variant->bit == BY_NO_NUMBER ? by_bit_is_set(variant->have, row)
                                       : by_bit_is_set(by_bits_of(c, row), variant->bit);
 }

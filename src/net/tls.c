@@ -152,9 +152,9 @@ static enum banyan_status explain(const struct by_tls *tls, int error) {
 enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) {
   if (late)
     return by_fail(BANYAN_ERR_TIMEOUT, "the peer %s in time; does its port speak TLS, does it hang?",
-                   tls->heard ? "did not prove who it is" : "said nothing");
+                   tls->received ? "did not prove who it is" : "said nothing");
   return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection before it proved who it is%s",
-                 tls->heard ? "" : "; does its port speak TLS?");
+                 tls->received ? "" : "; does its port speak TLS?");
 }
 
 /* ---- the connection */
@@ -252,11 +252,11 @@ enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t leng
   size_t taken = 0;
   if (length && (BIO_write_ex(tls->in, data, length, &taken) != 1 || taken < length)) return no_memory();
   if (by_tls_done(tls)) return BANYAN_OK;
-  tls->heard += length;
+  tls->received += length;
   BY_TRY(shake(tls));
-  if (by_tls_done(tls) || tls->heard <= BY_TLS_STRANGER) return BANYAN_OK;
+  if (by_tls_done(tls) || tls->received <= BY_TLS_STRANGER) return BANYAN_OK;
   fail(tls);
-  return by_fail(BANYAN_ERR_PROTOCOL, "the peer said %zu bytes without proving who it is", tls->heard);
+  return by_fail(BANYAN_ERR_PROTOCOL, "the peer said %zu bytes without proving who it is", tls->received);
 }
 
 enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) {

@@ -39,7 +39,7 @@ struct by_tls {
   struct bio_st *in, *out; /* the connection's */
   bool server;
   unsigned peers;
-  size_t heard; /* bytes, before the peer was proved */
+  size_t received; /* bytes, before the peer was proved */
   struct by_tls_who own, peer;
   char why[512]; /* what is wrong with the peer's certificate */
 };

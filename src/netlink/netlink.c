@@ -56,7 +56,7 @@ void *by_netlink_begin(struct by_netlink_request *request, uint16_t type, uint16
   return mnl_nlmsg_put_extra_header(request->header, fixed);
 }
 
-int by_netlink_hear(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context) {
+int by_netlink_receive(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context) {
   char answer[READ_BYTES];
   unsigned port = mnl_socket_get_portid(netlink->socket);
   request->header->nlmsg_seq = ++netlink->sequence;
@@ -73,21 +73,22 @@ int by_netlink_hear(struct by_netlink *netlink, struct by_netlink_request *reque
 
 int by_netlink_ask(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context) {
   request->header->nlmsg_flags |= NLM_F_ACK;
-  return by_netlink_hear(netlink, request, take, context);
+  return by_netlink_receive(netlink, request, take, context);
 }
 
-enum banyan_status by_netlink_tell(struct by_netlink *netlink, struct by_netlink_request *request, const char *what) {
-  return by_netlink_told(by_netlink_ask(netlink, request, NULL, NULL), what);
+enum banyan_status by_netlink_command(struct by_netlink *netlink, struct by_netlink_request *request,
+                                      const char *what) {
+  return by_netlink_status(by_netlink_ask(netlink, request, NULL, NULL), what);
 }
 
-enum banyan_status by_netlink_told(int reason, const char *what) {
+enum banyan_status by_netlink_status(int reason, const char *what) {
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not %s", what) : BANYAN_OK;
 }
 
 int by_netlink_list(struct by_netlink *netlink, uint16_t type, size_t fixed, mnl_cb_t take, void *context) {
   struct by_netlink_request request;
   by_netlink_begin(&request, type, NLM_F_DUMP, fixed);
-  return by_netlink_hear(netlink, &request, take, context);
+  return by_netlink_receive(netlink, &request, take, context);
 }
 
 enum { TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */ MOST_KEYS = 3 };

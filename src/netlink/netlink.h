@@ -41,12 +41,12 @@ void *by_netlink_begin(struct by_netlink_request *request, uint16_t type, uint16
 /* Sends it and hears what comes until the kernel's last word; `take` (or NULL) gets each message. 0, or errno. */
 int by_netlink_ask(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context);
 /* The same for a request to change something; the error is "the kernel does not " and what. */
-BANYAN_CHECK enum banyan_status by_netlink_tell(struct by_netlink *netlink, struct by_netlink_request *request,
-                                                const char *what);
+BANYAN_CHECK enum banyan_status by_netlink_command(struct by_netlink *netlink, struct by_netlink_request *request,
+                                                   const char *what);
 /* That error, from an answer; BANYAN_OK: it is 0. */
-BANYAN_CHECK enum banyan_status by_netlink_told(int reason, const char *what);
+BANYAN_CHECK enum banyan_status by_netlink_status(int reason, const char *what);
 /* The same for a list that is begun with NLM_F_DUMP, since what it is of stands in its fixed part. */
-int by_netlink_hear(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context);
+int by_netlink_receive(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context);
 /* `take` gets each thing of a kind: RTM_GETLINK and the like, whose fixed part of so many bytes is zeroed. 0, or
  * errno. */
 int by_netlink_list(struct by_netlink *netlink, uint16_t type, size_t fixed, mnl_cb_t take, void *context);

@@ -122,7 +122,7 @@ static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t s
   return by_sparse_gather_blocks(exchange, out, exchange->union_counts);
 }
 
-static enum banyan_status tell_union(struct by_sparse_exchange *exchange) {
+static enum banyan_status send_union(struct by_sparse_exchange *exchange) {
   const struct by_sparse_queue *queue = exchange->queue;
   uint32_t self = by_domain_rank(queue->domain);
   uint64_t *mine = &exchange->union_counts[self];
@@ -152,7 +152,7 @@ static enum banyan_status pass(struct by_sparse_exchange *exchange, uint32_t str
 }
 
 static enum banyan_status at_rest(struct by_sparse_exchange *exchange, uint32_t strand) {
-  return --exchange->climbing ? BANYAN_OK : tell_union(exchange);
+  return --exchange->climbing ? BANYAN_OK : send_union(exchange);
 }
 
 static enum banyan_status send_up(struct by_sparse_exchange *exchange, uint32_t strand) {

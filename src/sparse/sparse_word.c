@@ -227,7 +227,7 @@ enum banyan_status by_sparse_union_init(struct by_sparse_union *all, const struc
   by_arena_init(&all->arena);
   count(all, words);
   uint64_t horizon = horizon_of(words, n);
-  size_t most = 0, n_told = 0;
+  size_t most = 0, n_reported = 0;
   for (uint32_t r = 0; r < n; r++) most += words[r].sampled;
   struct told *told = BY_ARENA_ARRAY(&all->arena, struct told, most);
   all->sample = BY_ARENA_ARRAY(&all->arena, int64_t, most);
@@ -235,9 +235,9 @@ enum banyan_status by_sparse_union_init(struct by_sparse_union *all, const struc
   if (!told || !all->sample || !all->who) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu rows", most);
   for (uint32_t r = 0; r < n; r++)
     for (size_t i = 0; i < words[r].sampled && i < BY_SPARSE_SAMPLE; i++)
-      if (hash(words[r].sample[i]) <= horizon) told[n_told++] = (struct told){words[r].sample[i], r};
-  qsort(told, n_told, sizeof *told, by_row);
-  join(all, told, n_told);
+      if (hash(words[r].sample[i]) <= horizon) told[n_reported++] = (struct told){words[r].sample[i], r};
+  qsort(told, n_reported, sizeof *told, by_row);
+  join(all, told, n_reported);
   all->rows = (double)all->sampled;
   if (horizon != UINT64_MAX) all->rows *= 0x1p64 / (double)horizon;
   if (all->rows > (double)all->total) all->rows = (double)all->total;

@@ -255,13 +255,13 @@ static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by
   return status;
 }
 
-static void tell(void *context, const char *text) {
+static void notify(void *context, const char *text) {
   by_info("plan", "%s", text);
 }
 
 /* Measured hosts are in the order of the job's. */
 static enum banyan_status measure(struct banyan_comm *comm) {
-  struct by_measure_options options = {.tell = tell};
+  struct by_measure_options options = {.notify = notify};
   struct by_topology *topology = NULL;
   BY_TRY(by_measure(comm, &options, &topology));
   enum banyan_status status = plan_for_all(comm, topology, true);

@@ -124,7 +124,7 @@ static void begin(void *context) {
 }
 
 /* On the control thread. */
-static enum banyan_status told(void *context, const struct by_tree_message *message) {
+static enum banyan_status notified(void *context, const struct by_tree_message *message) {
   struct seat *seat = context;
   if (seat->message.workers) return by_fail(BANYAN_ERR_PROTOCOL, "this server has a tree already");
   seat->message = *message;
@@ -171,8 +171,11 @@ static void end_seat(struct seat *seat) {
 static void *join_main(void *argument) {
   struct seat *seat = argument;
   struct service *service = seat->service;
-  struct by_job_role part = {
-      .kind = BY_MEMBER_SERVER, .udp_port = by_udp_port(service->udp), .serve = told, .mark = marked, .context = seat};
+  struct by_job_role part = {.kind = BY_MEMBER_SERVER,
+                             .udp_port = by_udp_port(service->udp),
+                             .serve = notified,
+                             .mark = marked,
+                             .context = seat};
   seat->status = by_context_create(&service->options->joining, &part, &by_context_events, &seat->context);
   snprintf(seat->text, sizeof seat->text, "%s", banyan_error_text());
   atomic_store(&seat->joined, true);

@@ -173,7 +173,7 @@ static void read_tree(const uint8_t *data, size_t size) {
 
 /* ---- new plans */
 
-static void hear_move(struct by_move *move, const struct by_move_message *word) {
+static void handle_move(struct by_move *move, const struct by_move_message *word) {
   if (word->kind == BY_MOVE_PROPOSE) (void)by_move_prepare(move, word->number);
   if (word->kind == BY_MOVE_FIX) (void)by_move_fix(move, word->number, word->at);
   if (word->kind == BY_MOVE_TAKE) (void)by_move_take(move, word->number);
@@ -195,8 +195,8 @@ static void read_moves(const uint8_t *data, size_t size) {
     by_writer_init(&writer, bytes, sizeof bytes);
     by_move_message_write(&writer, &word);
     assert(writer.length == to - from && (writer.failed || !memcmp(bytes, data + from, writer.length)));
-    hear_move(&move, &word);
-    if (by_move_is_answer(word.kind)) (void)by_agreement_hear(&agreement, word.at, &word.beat, 1);
+    handle_move(&move, &word);
+    if (by_move_is_answer(word.kind)) (void)by_agreement_handle(&agreement, word.at, &word.beat, 1);
   }
 }
 

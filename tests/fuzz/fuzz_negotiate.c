@@ -54,11 +54,11 @@ static void stalled(void *context, const struct by_stall *stall) {
   assert(stall->n_ranges <= BY_LACK_RANGES && stall->top < RANKS);
 }
 
-static uint32_t announced, heard; /* notes */
+static uint32_t announced, received; /* notes */
 
 static void noted(void *context, uint32_t note) {
   const uint8_t *where = context;
-  if (*where & AT_ROOT) assert(note == ++heard && note <= announced);
+  if (*where & AT_ROOT) assert(note == ++received && note <= announced);
 }
 
 static bool comes_before(const void *a, const void *b) {
@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bool waits[NAMES] = {false};
   uint64_t now = 1;
   if (!size) return 0;
-  announced = heard = 0;
+  announced = received = 0;
   config.up_parent = config.down_parent = data[0] & AT_ROOT ? SELF : PARENT;
   if (data[0] & FUSES) config.fuse = 1000;
   if (data[0] & SMALL_ONLY) config.fuse_each = 410;

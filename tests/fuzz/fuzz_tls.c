@@ -22,7 +22,7 @@ static char words[WORDS]; /* what an honest peer says once it is done */
 struct side {
   struct by_tls tls;
   enum banyan_status status;
-  size_t heard, said;
+  size_t received, said;
 };
 
 static void make_keys(void) {
@@ -41,12 +41,12 @@ static void begin(struct side *side, bool server) {
 }
 
 static void listen_to(struct side *side) {
-  char heard[700];
+  char received[700];
   size_t n = 1;
   while (n && side->status == BANYAN_OK && by_tls_done(&side->tls)) {
-    side->status = by_tls_read(&side->tls, heard, sizeof heard, &n);
-    assert(side->heard + n <= WORDS && !memcmp(heard, words + side->heard, n)); /* nothing but what was said */
-    side->heard += n;
+    side->status = by_tls_read(&side->tls, received, sizeof received, &n);
+    assert(side->received + n <= WORDS && !memcmp(received, words + side->received, n)); /* nothing but what was said */
+    side->received += n;
   }
 }
 
@@ -70,7 +70,7 @@ static void feed(struct side *side, const uint8_t *data, size_t length, size_t c
     memcpy(exact, data + at, n);
     side->status = by_tls_feed(&side->tls, exact, n);
     free(exact);
-    assert(side->tls.heard <= BY_TLS_STRANGER + n);
+    assert(side->tls.received <= BY_TLS_STRANGER + n);
     listen_to(side);
     check(side);
   }
@@ -112,7 +112,7 @@ static void honest_peer(struct side *we, struct side *peer, const uint8_t *edits
     feed(we, bytes, n, chunk);
   }
   if (changed) return; /* where it changes nothing, as in the version of a record's head, that may be good or not */
-  assert(we->heard == WORDS && peer->heard == WORDS && (we->tls.state == BY_TLS_CLOSED) &&
+  assert(we->received == WORDS && peer->received == WORDS && (we->tls.state == BY_TLS_CLOSED) &&
          (peer->tls.state == BY_TLS_CLOSED));
 }
 

@@ -155,7 +155,7 @@ static void wait_for(int fd) {
 }
 
 /* The next message; false: the rank has hung up. */
-static bool hear(struct peer *peer, struct by_cluster_message *message) {
+static bool receive(struct peer *peer, struct by_cluster_message *message) {
   char *end;
   while (!(end = memchr(peer->line, '\n', peer->length))) {
     wait_for(peer->fd);
@@ -165,40 +165,40 @@ static bool hear(struct peer *peer, struct by_cluster_message *message) {
   }
   size_t length = (size_t)(end - peer->line);
   assert_ok(by_cluster_message_read(peer->line, length, message));
-  assert_true(by_cluster_say_is_up(message->say));
+  assert_true(by_cluster_type_is_up(message->type));
   peer->length -= length + 1;
   memmove(peer->line, end + 1, peer->length);
   return true;
 }
 
 /* The next one of this kind; reports before it are thrown away. */
-static void hear_only(struct peer *peer, enum by_cluster_say say, struct by_cluster_message *message) {
+static void receive_only(struct peer *peer, enum by_cluster_type type, struct by_cluster_message *message) {
   for (;;) {
-    assert_true(hear(peer, message));
-    if (message->say == say) return;
-    if (message->say != BY_SAY_REPORT) fail_msg("\"%s\": %s", by_cluster_say_name(message->say), message->why);
+    assert_true(receive(peer, message));
+    if (message->type == type) return;
+    if (message->type != BY_MESSAGE_REPORT) fail_msg("\"%s\": %s", by_cluster_type_name(message->type), message->why);
     by_cluster_message_fini(message);
   }
 }
 
-static void say_text(const struct peer *peer, const char *text) {
+static void send_text(const struct peer *peer, const char *text) {
   assert_int_equal(write(peer->fd, text, strlen(text)), strlen(text));
 }
 
-static void say(const struct peer *peer, const struct by_cluster_message *message) {
+static void type(const struct peer *peer, const struct by_cluster_message *message) {
   struct by_text text;
   by_text_init(&text);
   by_cluster_message_print(message, &text);
   by_text_add(&text, "\n");
-  say_text(peer, by_text_get(&text));
+  send_text(peer, by_text_get(&text));
   by_text_fini(&text);
 }
 
-static void hear_job(struct agent *agent, struct peer *peer) {
+static void receive_job(struct agent *agent, struct peer *peer) {
   struct by_cluster_message message;
   char host[8];
-  assert_true(hear(peer, &message));
-  assert_int_equal(message.say, BY_SAY_JOB);
+  assert_true(receive(peer, &message));
+  assert_int_equal(message.type, BY_MESSAGE_JOB);
   snprintf(agent->own_plan, sizeof agent->own_plan, "%s", message.own_plan ? message.own_plan : "");
   assert_string_equal(message.job, agent->job);
   assert_string_equal(message.name, "a test's job");
@@ -219,8 +219,8 @@ static void accept_one(struct agent *agent) {
   wait_for(agent->listener);
   peer->fd = accept(agent->listener, NULL, NULL);
   assert_true(peer->fd >= 0);
-  assert_true(hear(peer, &message));
-  assert_int_equal(message.say, BY_SAY_HELLO);
+  assert_true(receive(peer, &message));
+  assert_int_equal(message.type, BY_MESSAGE_HELLO);
   assert_in_range(message.rank, 0, RANKS - 1);
   assert_int_equal(strlen(message.job), BY_CLUSTER_JOB_ID);
   if (agent->job[0]) assert_string_equal(agent->job, message.job);
@@ -229,7 +229,7 @@ static void accept_one(struct agent *agent) {
   agent->peers[message.rank] = peer;
   peer->rank = message.rank;
   by_cluster_message_fini(&message);
-  if (peer->rank == 0) hear_job(agent, peer);
+  if (peer->rank == 0) receive_job(agent, peer);
 }
 
 static void accept_all(struct agent *agent) {
@@ -238,14 +238,14 @@ static void accept_all(struct agent *agent) {
 
 static void welcome_all(const struct agent *agent, double interval) {
   for (int i = 0; i < RANKS; i++)
-    say(agent->peers[i],
-        &(struct by_cluster_message){.say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = interval});
+    type(agent->peers[i],
+         &(struct by_cluster_message){.type = BY_MESSAGE_WELCOME, .version = BY_CLUSTER_VERSION, .interval = interval});
 }
 
 static void set_class(const struct agent *agent, uint32_t class_) {
   struct by_cluster_job job = {.job = agent->job, .class_ = class_};
   for (int i = 0; i < RANKS; i++)
-    say(agent->peers[i], &(struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &job});
+    type(agent->peers[i], &(struct by_cluster_message){.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &job});
 }
 
 static void begin(struct agent *agent, struct job *job) {
@@ -276,7 +276,7 @@ static void check_reports(struct peer *peer) {
   uint64_t iterations = 0, calls = 0, expected = 0;
   double time = 0;
   for (int i = 0; i < 1000 && (iterations < 40 || !(time > 0)); i++) {
-    hear_only(peer, BY_SAY_REPORT, &message);
+    receive_only(peer, BY_MESSAGE_REPORT, &message);
     assert_int_equal(message.n_jobs, 1);
     const struct by_cluster_job *job = &message.jobs[0];
     assert_int_equal(job->n_ranks, 1);
@@ -340,13 +340,13 @@ static void test_class_by_hand(void **state) {
   "\": {\"kind\": \"rank\", \"rank\": 2}}" TREES
 
 static void send_plan(const struct agent *agent, uint64_t number, const char *plan) {
-  say(agent->peers[0],
-      &(struct by_cluster_message){.say = BY_SAY_PLAN, .job = agent->job, .number = number, .plan = plan});
+  type(agent->peers[0],
+       &(struct by_cluster_message){.type = BY_MESSAGE_PLAN, .job = agent->job, .number = number, .plan = plan});
 }
 
-static uint64_t hear_moved(struct peer *peer, uint64_t number) {
+static uint64_t receive_moved(struct peer *peer, uint64_t number) {
   struct by_cluster_message message;
-  hear_only(peer, BY_SAY_MOVED, &message);
+  receive_only(peer, BY_MESSAGE_MOVED, &message);
   assert_int_equal(message.number, number);
   uint64_t at = message.at;
   assert_true(at > 0);
@@ -355,10 +355,10 @@ static uint64_t hear_moved(struct peer *peer, uint64_t number) {
 }
 
 /* The first that is said after who this is. */
-static enum by_cluster_say hear_next(struct peer *peer) {
+static enum by_cluster_type receive_next(struct peer *peer) {
   struct by_cluster_message message;
-  assert_true(hear(peer, &message));
-  enum by_cluster_say said = message.say;
+  assert_true(receive(peer, &message));
+  enum by_cluster_type said = message.type;
   by_cluster_message_fini(&message);
   return said;
 }
@@ -384,10 +384,10 @@ static void test_moves(void **state) {
   welcome_all(&agent, 0.05);
   check_reports(agent.peers[0]);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
-  uint64_t first = hear_moved(agent.peers[0], 1);
+  uint64_t first = receive_moved(agent.peers[0], 1);
   wait_for_moves(&job, 1);
   send_plan(&agent, 7, PLAN("h0", "h1", "h2"));
-  uint64_t second = hear_moved(agent.peers[0], 7);
+  uint64_t second = receive_moved(agent.peers[0], 7);
   assert_int_equal((second - first) % (BUCKETS + 1), 0);
   check_reports(agent.peers[2]);
   job_set_stage(&job, 0, CHECK_MOVES);
@@ -395,28 +395,28 @@ static void test_moves(void **state) {
   close_agent(&agent);
   open_agent(&agent);
   accept_all(&agent);
-  assert_int_equal(hear_moved(agent.peers[0], 7), second);
+  assert_int_equal(receive_moved(agent.peers[0], 7), second);
   job_set_stage(&job, 0, SET_BY_HAND);
   for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, SET);
   close_agent(&agent);
   open_agent(&agent);
   accept_all(&agent);
   welcome_all(&agent, 0.05);
-  assert_int_equal(hear_next(agent.peers[0]), BY_SAY_REPORT);
+  assert_int_equal(receive_next(agent.peers[0]), BY_MESSAGE_REPORT);
   end(&agent, &job);
 }
 
-static void hear_refusal(struct peer *peer, uint64_t number, const char *why) {
+static void receive_refusal(struct peer *peer, uint64_t number, const char *why) {
   struct by_cluster_message message;
-  hear_only(peer, BY_SAY_KEPT, &message);
+  receive_only(peer, BY_MESSAGE_KEPT, &message);
   assert_int_equal(message.number, number);
   if (!strstr(message.why, why)) fail_msg("plan %u is refused: %s", (unsigned)number, message.why);
   by_cluster_message_fini(&message);
 }
 
-static void hear_own_plan(struct peer *peer, const char *plan) {
+static void receive_own_plan(struct peer *peer, const char *plan) {
   struct by_cluster_message message;
-  hear_only(peer, BY_SAY_JOB, &message);
+  receive_only(peer, BY_MESSAGE_JOB, &message);
   assert_string_equal(message.own_plan ? message.own_plan : "(none)", plan);
   by_cluster_message_fini(&message);
 }
@@ -433,7 +433,7 @@ static void test_users_plan(void **state) {
   assert_string_equal(agent.own_plan, "chain");
   welcome_all(&agent, 0.05);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
-  hear_refusal(agent.peers[0], 1, "the user has set plan 'chain', which a manager does not replace");
+  receive_refusal(agent.peers[0], 1, "the user has set plan 'chain', which a manager does not replace");
   check_reports(agent.peers[0]);
   for (int r = 0; r < RANKS; r++) assert_int_equal(job.reports[r].number, 0);
   end(&agent, &job);
@@ -449,12 +449,12 @@ static void test_users_plan_later(void **state) {
   assert_string_equal(agent.own_plan, "");
   welcome_all(&agent, 0.05);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
-  (void)hear_moved(agent.peers[0], 1);
+  (void)receive_moved(agent.peers[0], 1);
   wait_for_moves(&job, 1);
   job_set_stage(&job, 0, SET_BY_HAND);
-  hear_own_plan(agent.peers[0], "ring");
+  receive_own_plan(agent.peers[0], "ring");
   send_plan(&agent, 2, PLAN("h0", "h1", "h2"));
-  hear_refusal(agent.peers[0], 2, "the user has set plan 'ring'");
+  receive_refusal(agent.peers[0], 2, "the user has set plan 'ring'");
   for (int r = 0; r < RANKS; r++) assert_int_equal(job.reports[r].number, 1);
   end(&agent, &job);
 }
@@ -469,12 +469,12 @@ static void test_plans(void **state) {
   accept_all(&agent);
   welcome_all(&agent, 10);
   send_plan(&agent, 1, PLAN("h0", "h2", "h1"));
-  hear_only(agent.peers[0], BY_SAY_KEPT, &message);
+  receive_only(agent.peers[0], BY_MESSAGE_KEPT, &message);
   assert_int_equal(message.number, 1);
   assert_non_null(strstr(message.why, "host 1 of the job is \"h1\", of plan 'hosts' it is \"h2\""));
   by_cluster_message_fini(&message);
   send_plan(&agent, 2, "{\"format\": \"banyan-plan 1\"}");
-  hear_only(agent.peers[0], BY_SAY_KEPT, &message);
+  receive_only(agent.peers[0], BY_MESSAGE_KEPT, &message);
   assert_int_equal(message.number, 2);
   by_cluster_message_fini(&message);
   end(&agent, &job);
@@ -514,8 +514,8 @@ static void test_nonsense(void **state) {
   welcome_all(&agent, 0.05);
   for (int i = 0; i < RANKS; i++) {
     struct by_cluster_message message;
-    say_text(agent.peers[i], lines[i]);
-    while (hear(agent.peers[i], &message)) by_cluster_message_fini(&message);
+    send_text(agent.peers[i], lines[i]);
+    while (receive(agent.peers[i], &message)) by_cluster_message_fini(&message);
   }
   end(&agent, &job);
 }
@@ -527,8 +527,8 @@ static void test_silence(void **state) {
   struct job job;
   begin(&agent, &job);
   accept_all(&agent);
-  say(agent.peers[0],
-      &(struct by_cluster_message){.say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 0.0001});
+  type(agent.peers[0],
+       &(struct by_cluster_message){.type = BY_MESSAGE_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 0.0001});
   usleep(500000);
   end(&agent, &job);
   job = (struct job){.n = RANKS, .run = rank_trains, .transport = "tcp"};
@@ -588,7 +588,7 @@ static void test_idle(void **state) {
   accept_all(&agent);
   welcome_all(&agent, 0.01);
   for (uint64_t calls = 0; calls < 2;) {
-    hear_only(agent.peers[1], BY_SAY_REPORT, &message);
+    receive_only(agent.peers[1], BY_MESSAGE_REPORT, &message);
     calls = message.jobs[0].calls;
     by_cluster_message_fini(&message);
   }

@@ -124,17 +124,17 @@ static void rank_survives_start(struct job *job, int rank) {
 
 /* Of the survivors: when each knew. */
 static double worst, total;
-static int told, deaths, children;
+static int notified, deaths, children;
 
 static void begin_counting(void) {
   worst = total = 0;
-  told = deaths = children = 0;
+  notified = deaths = children = 0;
 }
 
 static void print_counts(void) {
   print_message(
       "%d deaths, %d of a rank whose child lives on: all others knew after %.1f ms on average, %.0f ms at most\n",
-      deaths, children, told ? 1e3 * total / told : 0, 1e3 * worst);
+      deaths, children, notified ? 1e3 * total / notified : 0, 1e3 * worst);
 }
 
 static void check_survivor(struct job *job, int rank, enum banyan_status wanted, const char *name, double since) {
@@ -146,7 +146,7 @@ static void check_survivor(struct job *job, int rank, enum banyan_status wanted,
              name);
   if (report->at - since > worst) worst = report->at - since;
   total += report->at - since;
-  told++;
+  notified++;
 }
 
 static void check_survivors(struct job *job, int victim, enum banyan_status wanted, double since) {

@@ -39,10 +39,10 @@ static bool judge(struct job *job) {
   snprintf(name, sizeof name, "rank %d (host here)", limit->who);
   for (int r = 0; r < RANKS; r++) {
     const struct job_report *report = &job->reports[r];
-    bool told = strstr(report->text, name) && strstr(report->text, "Too many open files") &&
-                strstr(report->text, "ulimit -n") && !strstr(report->text, "firewall");
+    bool notified = strstr(report->text, name) && strstr(report->text, "Too many open files") &&
+                    strstr(report->text, "ulimit -n") && !strstr(report->text, "firewall");
     bool known = first == BANYAN_ERR_SYSTEM /* joining */ || first == BANYAN_ERR_CONNECT;
-    if (report->status != first || (first != BANYAN_OK && !(known && told)))
+    if (report->status != first || (first != BANYAN_OK && !(known && notified)))
       job_fail(job, "rank %d with %d descriptors more, over %s: rank %d ended with \"%s\", %s", limit->who, limit->more,
                job->transport, r, banyan_status_name(report->status), report->text);
   }

@@ -272,7 +272,7 @@ static void say(struct player *player) {
   by_handshake_sent(&player->handshake, length);
 }
 
-static void hear(struct player *player) {
+static void receive(struct player *player) {
   uint8_t bytes[BY_GREETING_BYTES + BY_MAC_BYTES];
   size_t used;
   assert_int_equal(recv(player->fd, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
@@ -293,11 +293,11 @@ static void begin_playing(const struct job *job, struct player *player) {
                                          .hello_length = write_hello(player->hello, sizeof player->hello)};
   assert_int_equal(by_handshake_init(&player->handshake, &options), BANYAN_OK);
   say(player);
-  hear(player);
+  receive(player);
 }
 
 /* Rank 1 dies and the last rank joins, in this order or the other. */
-static void root_hears_of_both(bool death_first) {
+static void root_learns_of_both(bool death_first) {
   struct player player;
   struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
   job_prepare(&job);
@@ -322,12 +322,12 @@ static void root_hears_of_both(bool death_first) {
 
 static void test_death_before_the_last_joins(void **state) {
   (void)state;
-  root_hears_of_both(true);
+  root_learns_of_both(true);
 }
 
 static void test_death_when_the_last_has_joined(void **state) {
   (void)state;
-  root_hears_of_both(false);
+  root_learns_of_both(false);
 }
 
 /* Rank 2 loses patience with a rank 0 that is held up, and comes again: its first visit counts for nothing. */
@@ -395,7 +395,7 @@ static void end_playing(struct player *player) {
   close(player->fd);
 }
 
-static void say_frame(const struct player *player, uint16_t type, uint32_t process, const char *text) {
+static void send_frame(const struct player *player, uint16_t type, uint32_t process, const char *text) {
   uint8_t bytes[500];
   struct by_writer writer;
   by_writer_init(&writer, bytes + FRAME_HEAD, sizeof bytes - FRAME_HEAD);
@@ -465,9 +465,9 @@ static void test_two_suspects(void **state) {
   struct player player;
   struct job job = {.n = 3, .run = rank_receives};
   join_as_player(&job, &player);
-  say_frame(&player, SUSPECT, 2, "rank 2 is gone");
-  say_frame(&player, SUSPECT, 1, "rank 1 is gone");
-  say_frame(&player, LEAVING, 0, NULL);
+  send_frame(&player, SUSPECT, 2, "rank 2 is gone");
+  send_frame(&player, SUSPECT, 1, "rank 1 is gone");
+  send_frame(&player, LEAVING, 0, NULL);
   for (int r = 0; r < 2; r++) check_report(&job, r, BANYAN_ERR_PEER_DEAD, BANYAN_ERR_PEER_DEAD, "rank 1 is gone");
   end_playing(&player);
   job_end(&job, false);
@@ -512,7 +512,7 @@ static void test_leaves_when_asked(void **state) {
   struct job job = {.n = 3, .run = rank_is_late};
   join_as_player(&job, &player);
   wait_for_frame(&player, DESCRIBE);
-  say_frame(&player, LEAVING, 0, NULL);
+  send_frame(&player, LEAVING, 0, NULL);
   for (int r = 0; r < 2; r++)
     check_report(&job, r, BANYAN_ERR_TIMEOUT, BANYAN_ERR_TIMEOUT, "rank 2 (host here), which has left");
   end_playing(&player);

@@ -99,7 +99,7 @@ static void rank_leaves_first(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void check_heard(struct job *job, int who) {
+static void check_received(struct job *job, int who) {
   char wanted[64];
   snprintf(wanted, sizeof wanted, "rank %d (host here) left", who);
   job->limit = 40;
@@ -117,7 +117,7 @@ static void test_leaves_first(void **state) {
       struct leaver leaver = {.who = who, .plan = plans[who ? (who + i) % 3 : 0]};
       struct job job = {.n = 4, .run = rank_leaves_first, .transport = i ? "shm" : "tcp", .argument = &leaver};
       job_start(&job);
-      check_heard(&job, who);
+      check_received(&job, who);
       job_end(&job, true);
     }
 }
@@ -252,7 +252,7 @@ static void wait_for_stage(struct job *job, int rank, int stage) {
 }
 
 /* Rank 3 is killed meanwhile, and rank 2, which never had a link to it, waits for it. */
-static void rank_hears_of_death(struct job *job, int rank) {
+static void rank_learns_of_death(struct job *job, int rank) {
   set_small_buffers();
   struct banyan_comm *world = job_join();
   pass_byte(world, 1, 0);
@@ -269,7 +269,7 @@ static void rank_hears_of_death(struct job *job, int rank) {
 
 static void test_death_while_root_leaves(void **state) {
   (void)state;
-  struct job job = {.n = 4, .run = rank_hears_of_death, .transport = "tcp"};
+  struct job job = {.n = 4, .run = rank_learns_of_death, .transport = "tcp"};
   job_start(&job);
   for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
   usleep(300000); /* until it has said that it leaves; if that takes longer, less is tested */
@@ -277,15 +277,15 @@ static void test_death_while_root_leaves(void **state) {
   job.limit = 40;
   job_wait(&job);
   job_check_killed(&job, 3, SIGKILL);
-  const struct job_report *heard = &job.reports[2];
-  if (heard->status != BANYAN_ERR_PEER_DEAD || !strstr(heard->text, "rank 3 (host here) is gone"))
-    job_fail(&job, "rank 2 heard \"%s\"", heard->text);
+  const struct job_report *received = &job.reports[2];
+  if (received->status != BANYAN_ERR_PEER_DEAD || !strstr(received->text, "rank 3 (host here) is gone"))
+    job_fail(&job, "rank 2 heard \"%s\"", received->text);
   job_end(&job, false);
 }
 
 /* Rank 2 leaves meanwhile. At that moment rank 1 reads, so that rank 0 ends, and waits for rank 2, to which it never
  * had a link: nobody could tell it any more later on. */
-static void rank_hears_of_leaving(struct job *job, int rank) {
+static void rank_learns_of_leaving(struct job *job, int rank) {
   set_small_buffers();
   struct banyan_comm *world = job_join();
   pass_byte(world, 1, 0);
@@ -302,12 +302,12 @@ static void rank_hears_of_leaving(struct job *job, int rank) {
 
 static void test_leaves_while_root_leaves(void **state) {
   (void)state;
-  struct job job = {.n = 3, .run = rank_hears_of_leaving, .transport = "tcp", .limit = 40};
+  struct job job = {.n = 3, .run = rank_learns_of_leaving, .transport = "tcp", .limit = 40};
   job_start(&job);
   job_wait(&job);
-  const struct job_report *heard = &job.reports[1];
-  if (heard->status != BANYAN_ERR_PEER_DEAD || !strstr(heard->text, "rank 2 (host here) left"))
-    job_fail(&job, "rank 1 heard \"%s\"", heard->text);
+  const struct job_report *received = &job.reports[1];
+  if (received->status != BANYAN_ERR_PEER_DEAD || !strstr(received->text, "rank 2 (host here) left"))
+    job_fail(&job, "rank 1 heard \"%s\"", received->text);
   job_end(&job, true);
 }
 

@@ -158,7 +158,7 @@ static void say(int fd, struct by_handshake *handshake) {
   by_handshake_sent(handshake, length);
 }
 
-static void hear(int fd, struct by_handshake *handshake, size_t length) {
+static void receive(int fd, struct by_handshake *handshake, size_t length) {
   uint8_t bytes[100];
   size_t used;
   must_hold(recv(fd, bytes, length, MSG_WAITALL) == (ssize_t)length);
@@ -176,16 +176,16 @@ static void greet_slowly(int port) {
       .role = BY_ROLE_CLIENT, .purpose = 'D', .key = &key, .hello = hello, .hello_length = sizeof hello};
   must(by_handshake_init(&handshake, &options));
   say(fd, &handshake);
-  hear(fd, &handshake, BY_GREETING_BYTES + BY_MAC_BYTES);
+  receive(fd, &handshake, BY_GREETING_BYTES + BY_MAC_BYTES);
   for (int i = 0; i < STRANGERS; i++) visit(port);
   say(fd, &handshake);
-  while (!by_handshake_done(&handshake)) hear(fd, &handshake, 1);
+  while (!by_handshake_done(&handshake)) receive(fd, &handshake, 1);
   by_handshake_fini(&handshake);
   close(fd);
 }
 
 /* It is closed, long before the 30 s for which the job would wait for a link. */
-static void say_nothing(int port) {
+static void send_nothing(int port) {
   char byte;
   int fd = connect_to(port);
   must_hold(recv(fd, &byte, 1, 0) == 0);
@@ -200,7 +200,7 @@ static void rank_is_visited(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   if (rank == 1) {
     greet_slowly(port);
-    say_nothing(port);
+    send_nothing(port);
     job_set_stage(job, rank, 1);
   }
   for (double until = job_now() + 50; atomic_load(&job->reports[1].stage) < 1 && job_now() < until;) usleep(1000);

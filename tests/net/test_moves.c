@@ -338,7 +338,7 @@ static void test_stray_question(void **state) {
   assert_int_equal(banyan_comm_create(&(struct banyan_options){.size = 1, .rank_plus_1 = 1}, &comm), BANYAN_OK);
   for (uint32_t id = 0; id < 2; id++) { /* it is there, but has no such move; there is none of this number */
     word.comm = id;
-    assert_true(by_moves_hear(comm->context, &word, &answer, text, sizeof text));
+    assert_true(by_moves_handle(comm->context, &word, &answer, text, sizeof text));
     assert_int_equal(answer.kind, BY_MOVE_NOT_YET);
     assert_int_equal(answer.number, 3);
   }

@@ -149,7 +149,7 @@ static void rank_sums(struct job *job, int rank) {
 
 /* ---- the test's side */
 
-static void tell_ranks(struct run *run, uint64_t what) {
+static void print_ranks(struct run *run, uint64_t what) {
   for (int r = 0; r < HOSTS; r++) atomic_store(&run->job.reports[r].number, what);
 }
 
@@ -164,13 +164,13 @@ static void look_after(struct run *run, double now) {
   if (!run->cut && all_have_started(run)) {
     by_rng_init(&rng, run->job.seed);
     job_doze(&rng, 50000);
-    tell_ranks(run, CUT);
+    print_ranks(run, CUT);
     if (run->trouble.idle) usleep(100000);
     cut(run);
   }
   if (run->until > 0 && now > run->until) heal(run);
   if (run->end > 0 && now > run->end) {
-    tell_ranks(run, OVER);
+    print_ranks(run, OVER);
     run->end = 0;
   }
 }

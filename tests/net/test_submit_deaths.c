@@ -14,7 +14,7 @@
 
 enum { RANKS = 4, OPERATIONS = 12, LARGE = 2000, NEVER = 1 << 20 };
 enum { NAMED = 0, BY_BITS = 4 /* steps */ };
-enum moment { TELLS, HAS_TOLD, ANSWERS, HAS_ANSWERED, STARTS, HAS_STARTED };
+enum moment { NOTIFIES, HAS_NOTIFIED, ANSWERS, HAS_ANSWERED, STARTS, HAS_STARTED };
 
 struct death {
   const char *control;
@@ -28,14 +28,14 @@ struct death {
 
 static const struct death deaths[] = {
     /* with nothing said, by name and by bits: at the end of a chain, in its middle, among many */
-    {"tree:1", 3, TELLS, NAMED, 1, false, false},
-    {"tree:1", 3, TELLS, BY_BITS, 1, false, false},
-    {"star", 2, TELLS, BY_BITS, 1, false, false},
+    {"tree:1", 3, NOTIFIES, NAMED, 1, false, false},
+    {"tree:1", 3, NOTIFIES, BY_BITS, 1, false, false},
+    {"star", 2, NOTIFIES, BY_BITS, 1, false, false},
     /* a child has told it, and it tells nobody; or has just written the letter */
-    {"tree:1", 1, TELLS, NAMED, 1, false, false},
-    {"tree:1", 1, HAS_TOLD, NAMED, 1, false, false},
-    {"tree:1", 2, HAS_TOLD, BY_BITS, 2, false, false},
-    {"ring", 1, HAS_TOLD, BY_BITS, 1, false, false},
+    {"tree:1", 1, NOTIFIES, NAMED, 1, false, false},
+    {"tree:1", 1, HAS_NOTIFIED, NAMED, 1, false, false},
+    {"tree:1", 2, HAS_NOTIFIED, BY_BITS, 2, false, false},
+    {"ring", 1, HAS_NOTIFIED, BY_BITS, 1, false, false},
     /* the root, once everything is known to it; when some of its children know what starts; when all do */
     {"star", 0, ANSWERS, NAMED, 1, false, false},
     {"star", 0, ANSWERS, NAMED, 2, false, false},
@@ -52,7 +52,7 @@ static const struct death deaths[] = {
     {"auto", 1, HAS_STARTED, BY_BITS, 1, true, false},
     {"star", 0, HAS_STARTED, BY_BITS, 1, true, false},
     /* asked for who lacks something */
-    {"tree:1", 2, TELLS, BY_BITS, 1, false, true},
+    {"tree:1", 2, NOTIFIES, BY_BITS, 1, false, true},
     {"star", 0, ANSWERS, BY_BITS, 1, false, true},
 };
 
@@ -71,9 +71,9 @@ static void pass(enum moment moment) {
 
 static void send_or_die(void *context, uint32_t to, const void *message, size_t bytes) {
   bool up = *(const uint8_t *)message == BY_NEGOTIATION_UP;
-  pass(up ? TELLS : ANSWERS);
+  pass(up ? NOTIFIES : ANSWERS);
   plot.send(context, to, message, bytes);
-  pass(up ? HAS_TOLD : HAS_ANSWERED);
+  pass(up ? HAS_NOTIFIED : HAS_ANSWERED);
 }
 
 static void start_or_die(void *context, void *const *cookies, uint32_t n) {

@@ -28,7 +28,7 @@ static enum banyan_status submit_and_wait(struct banyan_comm *comm, const char *
   return status == BANYAN_OK ? banyan_wait(request) : status;
 }
 
-static void must_say(const char *part) {
+static void must_contain(const char *part) {
   if (!strstr(banyan_error_text(), part)) rank_fail("'%s' is not in '%s'", part, banyan_error_text());
 }
 
@@ -47,9 +47,9 @@ static void rank_differs(struct job *job, int rank) {
     if (odd == i % 2) usleep(2000); /* sometimes the first one, sometimes the last */
     snprintf(name, sizeof name, "gradient %d", i % 3);
     must_fail(BANYAN_ERR_MISMATCH, submit_and_wait(world, name, odd ? 11 : 10));
-    must_say(name);
-    must_say("allreduce of 10 f32, sum");
-    must_say("allreduce of 11 f32, sum");
+    must_contain(name);
+    must_contain("allreduce of 10 f32, sum");
+    must_contain("allreduce of 11 f32, sum");
     must(submit_and_wait(world, "other", 10)); /* the job goes on, */
     must(submit_and_wait(world, name, 12));    /* and the name is free again */
   }
@@ -84,9 +84,9 @@ static void rank_errs(struct job *job, int rank) {
   must(submit(world, "twice", values[0], 1, &request));
   if (rank) {
     must_fail(BANYAN_ERR_ARGUMENT, submit(world, "twice", values[1], 1, &again));
-    must_say("twice");
+    must_contain("twice");
     must_fail(BANYAN_ERR_ARGUMENT, banyan_comm_set_plan(world, "ring"));
-    must_say("twice");
+    must_contain("twice");
     job_set_stage(job, 1, 1);
   } else {
     must(banyan_wait(request));
@@ -162,11 +162,11 @@ static void rank_never_comes(struct job *job, int rank) {
   } else {
     must_fail(BANYAN_ERR_TIMEOUT, submit_and_wait(world, "lost", 10));
   }
-  must_say("operation \"lost\"");
+  must_contain("operation \"lost\"");
   snprintf(text, sizeof text, "of %d ranks, which have not submitted it: ", job->n); /* others may be late as well */
-  must_say(text);
+  must_contain(text);
   snprintf(text, sizeof text, " %d (host", quiet);
-  must_say(text);
+  must_contain(text);
   banyan_comm_destroy(world);
 }
 
@@ -197,7 +197,7 @@ static void rank_destroys(struct job *job, int rank) {
   banyan_comm_destroy(other);
   for (int i = 0; i < 3; i++) {
     must_fail(BANYAN_ERR_CLOSED, banyan_wait(requests[i]));
-    must_say("was destroyed while operation \"only of rank");
+    must_contain("was destroyed while operation \"only of rank");
   }
   must(banyan_barrier(world));
   must(submit_and_wait(world, "afterwards", 10));
@@ -220,7 +220,7 @@ static void rank_leaves(struct job *job, int rank) {
   if (rank != job->n - 1) {
     enum banyan_status status = submit_and_wait(world, "second", 10);
     must_hold(status != BANYAN_OK);
-    must_say("left the job");
+    must_contain("left the job");
   }
   banyan_comm_destroy(world);
 }
@@ -322,7 +322,7 @@ static void rank_aborts(struct job *job, int rank) {
   } else {
     if (submit(world, "second", values[0], 10, &request) == BANYAN_OK)
       must_fail(BANYAN_ERR_ABORTED, banyan_wait(request));
-    must_say("enough");
+    must_contain("enough");
   }
   banyan_comm_destroy(world);
 }

@@ -11,22 +11,22 @@
 
 enum { CALLS = 40, COUNT = 20000 };
 
-struct told {
+struct notified {
   _Atomic int times;
   enum banyan_status status;
   char text[JOB_TEXT];
 };
 
-static void tell(void *argument, enum banyan_status status, const char *text) {
-  struct told *told = argument;
-  told->status = status;
-  snprintf(told->text, sizeof told->text, "%s", text);
-  atomic_fetch_add(&told->times, 1);
+static void notify(void *argument, enum banyan_status status, const char *text) {
+  struct notified *notified = argument;
+  notified->status = status;
+  snprintf(notified->text, sizeof notified->text, "%s", text);
+  atomic_fetch_add(&notified->times, 1);
 }
 
-static void until_told(const struct told *told) {
-  for (int i = 0; i < 20000 && !atomic_load(&told->times); i++) usleep(1000);
-  must_hold(atomic_load(&told->times) == 1);
+static void until_notified(const struct notified *notified) {
+  for (int i = 0; i < 20000 && !atomic_load(&notified->times); i++) usleep(1000);
+  must_hold(atomic_load(&notified->times) == 1);
 }
 
 static struct banyan_request *sum(struct banyan_comm *comm, float *values, size_t count) {
@@ -44,22 +44,22 @@ static struct banyan_request *sum(struct banyan_comm *comm, float *values, size_
 /* Every other one is waited for, so that user threads and the progress thread take turns. */
 static void mix(struct job *job, int rank) {
   struct banyan_comm *comm = job_join();
-  struct told *told = calloc(CALLS, sizeof *told);
+  struct notified *notified = calloc(CALLS, sizeof *notified);
   float *values = malloc((size_t)CALLS * COUNT * sizeof *values);
   struct banyan_request *requests[CALLS];
-  must_hold(told && values);
+  must_hold(notified && values);
   for (size_t i = 0; i < (size_t)CALLS * COUNT; i++) values[i] = (float)(rank + 1);
   for (int i = 0; i < CALLS; i++) requests[i] = sum(comm, values + (size_t)i * COUNT, i % 7 ? COUNT : 1);
-  for (int i = 0; i < CALLS; i += 2) must(banyan_then(requests[i], tell, &told[i]));
+  for (int i = 0; i < CALLS; i += 2) must(banyan_then(requests[i], notify, &notified[i]));
   for (int i = 1; i < CALLS; i += 2) must(banyan_wait(requests[i]));
   for (int i = 0; i < CALLS; i += 2) {
-    until_told(&told[i]);
-    must_hold(told[i].status == BANYAN_OK && !*told[i].text);
+    until_notified(&notified[i]);
+    must_hold(notified[i].status == BANYAN_OK && !*notified[i].text);
     must_hold(values[(size_t)i * COUNT] == (float)(job->n * (job->n + 1)) / 2);
   }
   banyan_comm_destroy(comm);
   free(values);
-  free(told);
+  free(notified);
 }
 
 static void test_mixed(void **state) {
@@ -73,16 +73,16 @@ static void test_mixed(void **state) {
 static void destroy_pending(struct job *job, int rank) {
   (void)job;
   struct banyan_comm *comm = job_join(), *other = NULL;
-  struct told told = {0};
+  struct notified notified = {0};
   float value = 1;
   must(banyan_comm_duplicate(comm, &other));
   if (rank == 0) {
     struct banyan_request *late = sum(other, &value, 1), *given = sum(other, &value, 1);
-    must(banyan_then(given, tell, &told));
+    must(banyan_then(given, notify, &notified));
     banyan_comm_destroy(other);
-    must_hold(told.times == 1 && told.status == BANYAN_ERR_CLOSED);
-    struct told after = {0};
-    must(banyan_then(late, tell, &after));
+    must_hold(notified.times == 1 && notified.status == BANYAN_ERR_CLOSED);
+    struct notified after = {0};
+    must(banyan_then(late, notify, &after));
     must_hold(after.times == 1 && after.status == BANYAN_ERR_CLOSED);
   } else {
     banyan_comm_destroy(other);
@@ -98,7 +98,7 @@ static void test_destroyed(void **state) {
 
 static void die(struct job *job, int rank) {
   struct banyan_comm *comm = job_join();
-  struct told told[2] = {0};
+  struct notified notified[2] = {0};
   float value = 1;
   int source = -1;
   must(banyan_barrier(comm));
@@ -108,9 +108,9 @@ static void die(struct job *job, int rank) {
   struct banyan_request *any = NULL;
   enum banyan_status status = banyan_recv_any(comm, &call, &source, &any);
   if (status == BANYAN_OK) {
-    must(banyan_then(any, tell, &told[0]));
-    until_told(&told[0]);
-    must_hold(told[0].status == BANYAN_ERR_PEER_DEAD && strstr(told[0].text, "rank 1"));
+    must(banyan_then(any, notify, &notified[0]));
+    until_notified(&notified[0]);
+    must_hold(notified[0].status == BANYAN_ERR_PEER_DEAD && strstr(notified[0].text, "rank 1"));
   }
   must_fail(BANYAN_ERR_PEER_DEAD, banyan_barrier(comm));
   banyan_comm_destroy(comm);

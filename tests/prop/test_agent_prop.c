@@ -9,7 +9,7 @@ enum { ROUNDS = 300, STEPS = 120, VISITORS = 12, JOBS = 3, RANKS = 4 };
 
 struct visitor {
   struct by_agent_rank *rank; /* NULL: nobody */
-  struct heard heard;
+  struct received received;
   bool joined;
   int job;
   unsigned number, iterations;
@@ -33,25 +33,25 @@ static const char *id_of(int job) {
 
 /* ---- what was said */
 
-static void read_all(struct heard *heard, bool up, uint32_t *class_) {
+static void read_all(struct received *received, bool up, uint32_t *class_) {
   struct by_cluster_message message;
-  for (int i = 0; i < heard->n; i++) {
-    assert_ok(by_cluster_message_read(heard->lines[i], strlen(heard->lines[i]), &message));
-    assert_true(by_cluster_say_is_up(message.say) == up);
-    if (class_ && message.say == BY_SAY_CLASSES) *class_ = message.jobs[0].class_;
+  for (int i = 0; i < received->n; i++) {
+    assert_ok(by_cluster_message_read(received->lines[i], strlen(received->lines[i]), &message));
+    assert_true(by_cluster_type_is_up(message.type) == up);
+    if (class_ && message.type == BY_MESSAGE_CLASSES) *class_ = message.jobs[0].class_;
     by_cluster_message_fini(&message);
   }
-  bool end = heard->ended;
-  forget(heard);
-  heard->ended = end;
+  bool end = received->ended;
+  forget(received);
+  received->ended = end;
 }
 
 static void read_everything(void) {
   assert_true(open || world.manager.n == 0 || world.disconnects > ended);
   read_all(&world.manager, true, NULL);
   for (int i = 0; i < VISITORS; i++) {
-    read_all(&visitors[i].heard, false, &visitors[i].class_);
-    if (visitors[i].heard.ended) visitors[i] = (struct visitor){.rank = NULL};
+    read_all(&visitors[i].received, false, &visitors[i].class_);
+    if (visitors[i].received.ended) visitors[i] = (struct visitor){.rank = NULL};
   }
   if (world.disconnects > ended) open = false;
   ended = world.disconnects;
@@ -67,11 +67,11 @@ static void let_come(void) {
   struct visitor *visitor = draw_visitor();
   if (visitor->rank) return;
   *visitor = (struct visitor){.job = (int)draw(JOBS), .number = draw(RANKS)};
-  visitor->rank = come(&visitor->heard, 5);
+  visitor->rank = come(&visitor->received, 5);
 }
 
-static void let_say(struct visitor *visitor, const char *line) {
-  if (!say(visitor->rank, line)) visitor->rank = NULL, visitor->heard.ended = true;
+static void let_send(struct visitor *visitor, const char *line) {
+  if (!type(visitor->rank, line)) visitor->rank = NULL, visitor->received.ended = true;
 }
 
 static void let_join(void) {
@@ -81,7 +81,7 @@ static void let_join(void) {
   snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}",
            id_of(visitor->job), visitor->number);
   visitor->joined = true;
-  let_say(visitor, line);
+  let_send(visitor, line);
 }
 
 static void let_report(void) {
@@ -106,14 +106,14 @@ static void let_err(void) {
     by_text_fini(&text);
     return;
   }
-  let_say(visitor, lines[i]);
+  let_send(visitor, lines[i]);
 }
 
 static void let_go(void) {
   struct visitor *visitor = draw_visitor();
   if (!visitor->rank || draw(3)) return;
   by_agent_rank_gone(world.agent, visitor->rank, world.now);
-  visitor->heard.ended = true;
+  visitor->received.ended = true;
 }
 
 static void let_manager_answer(void) {
@@ -126,7 +126,7 @@ static void let_manager_answer(void) {
     by_agent_manager_gone(world.agent, "it does not answer", world.now);
 }
 
-static void let_manager_say(void) {
+static void let_manager_send(void) {
   static const char *const lines[] = {
       "{\"say\":\"welcome\",\"version\":1,\"interval\":4,\"rate\":0}",
       "{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":3},{\"job\":\"" JOB_B "\",\"class\":1}]}",
@@ -221,10 +221,10 @@ static void expect_classes(void) {
 }
 
 static void test_anything(void **state) {
-  static void (*const deeds[])(void) = {let_come,        let_join,       let_join,       let_report,
-                                        let_err,         let_go,         let_report,     let_manager_answer,
-                                        let_manager_say, let_manager_go, let_helper_end, let_interfaces_change,
-                                        let_time_pass,   let_time_pass};
+  static void (*const deeds[])(void) = {let_come,         let_join,       let_join,       let_report,
+                                        let_err,          let_go,         let_report,     let_manager_answer,
+                                        let_manager_send, let_manager_go, let_helper_end, let_interfaces_change,
+                                        let_time_pass,    let_time_pass};
   (void)state;
   for (unsigned round = 0; round < ROUNDS; round++) {
     by_rng_init(&rng, round);

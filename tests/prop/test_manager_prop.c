@@ -77,7 +77,7 @@ static void end_job(struct by_rng *rng) {
   struct world_job *job = &world.jobs[by_rng_below(rng, world.n_jobs)];
   if (!job->runs) return;
   job->runs = false;
-  if (world.hosts[job->hosts[0]].peer && by_rng_below(rng, 2)) world_say(&world, job, BY_SAY_LEFT, 0);
+  if (world.hosts[job->hosts[0]].peer && by_rng_below(rng, 2)) world_say(&world, job, BY_MESSAGE_LEFT, 0);
 }
 
 static void happen(struct by_rng *rng) {
@@ -243,10 +243,10 @@ static const char adding[] =
     "\"aggregates\": true, \"memory\": 400000}], \"links\": [{\"a\": \"a\", \"b\": \"s\", \"capacity\": 1e9}, "
     "{\"a\": \"b\", \"b\": \"s\", \"capacity\": 1e9}]}";
 
-static void say_wish(const struct world_job *job) {
+static void send_wish(const struct world_job *job) {
   struct by_cluster_cells cells = {.at = "s", .server = "b", .slots = 512, .bytes = 1000};
-  struct by_cluster_message said = {.say = BY_SAY_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
-  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
+  struct by_cluster_message said = {.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
+  assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
 }
 
 static void check_given(const char *wanted) {
@@ -263,18 +263,18 @@ static void test_cells(void **state) {
   begin(adding);
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
   struct world_job *job = world_run(&world, 0, 1, 2);
-  say_wish(job);
+  send_wish(job);
   check_given("\"given\":300000,");
   by_manager_store_commit(store);
   kill_manager();
   check_given("\"given\":300000,");
   check_given("\"slots\":300,\"wished\":512,");
-  say_wish(world_run(&world, 0, 1, 2));
+  send_wish(world_run(&world, 0, 1, 2));
   assert_int_equal(world.cells[0], 100);
-  say_wish(job);
+  send_wish(job);
   assert_int_equal(world.cells[0], 300);
   job->runs = false;
-  world_say(&world, job, BY_SAY_LEFT, 0);
+  world_say(&world, job, BY_MESSAGE_LEFT, 0);
   by_manager_store_commit(store);
   kill_manager();
   check_given("\"given\":100000,");
@@ -394,13 +394,13 @@ static void test_owner(void **state) {
   by_manager_store_commit(store);
   kill_manager();
   struct by_cluster_message hello = {
-      .say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = world.hosts[0].name, .job = job->id};
+      .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = world.hosts[0].name, .job = job->id};
   const char *hosts[] = {world.hosts[0].name, world.hosts[1].name};
   struct by_cluster_message said = {
-      .say = BY_SAY_JOB, .job = job->id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
+      .type = BY_MESSAGE_JOB, .job = job->id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
   assert_ok(by_manager_joined(world.manager, &world.hosts[0], BY_ROLE_JOB, world.hosts[0].name, world.now, &thief));
-  assert_ok(by_manager_hear(world.manager, thief, &hello, world.now));
-  assert_status(by_manager_hear(world.manager, thief, &said, world.now), BANYAN_ERR_PROTOCOL);
+  assert_ok(by_manager_handle(world.manager, thief, &hello, world.now));
+  assert_status(by_manager_handle(world.manager, thief, &said, world.now), BANYAN_ERR_PROTOCOL);
   by_manager_gone(world.manager, thief, world.now);
   world_join(&world, 0);
   assert_int_equal(by_manager_get_counters(world.manager).refused, 1);

@@ -51,7 +51,7 @@ static void send(struct world *world, uint32_t member, bool answers, struct by_m
   world->messages[world->n_messages++] = (struct message){member, answers, message, due};
 }
 
-static void tell_all(struct world *world, enum by_move_kind kind) {
+static void notify_all(struct world *world, enum by_move_kind kind) {
   for (uint32_t m = 0; m < world->n; m++)
     send(world, m, false,
          (struct by_move_message){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
@@ -74,7 +74,7 @@ static void propose(struct world *world) {
   world->number++;
   by_agreement_init(&world->agreement, world->n);
   world->own_then = world->members[0].started;
-  tell_all(world, BY_MOVE_PROPOSE);
+  notify_all(world, BY_MOVE_PROPOSE);
 }
 
 static void lead(struct world *world, const struct by_move_message *message) {
@@ -83,14 +83,14 @@ static void lead(struct world *world, const struct by_move_message *message) {
     return;
   }
   if (!world->moving || message->number != world->number) return;
-  switch (
-      by_agreement_hear(&world->agreement, message->at, &message->beat, world->members[0].started - world->own_then)) {
-  case BY_AGREEMENT_FIX: tell_all(world, BY_MOVE_FIX); break;
+  switch (by_agreement_handle(&world->agreement, message->at, &message->beat,
+                              world->members[0].started - world->own_then)) {
+  case BY_AGREEMENT_FIX: notify_all(world, BY_MOVE_FIX); break;
   case BY_AGREEMENT_TAKE:
     world->at[world->taken++] = world->agreement.at;
     if (world->known && world->agreement.at % world->members[0].period != world->members[0].phase) world->cut++;
     world->moving = false;
-    tell_all(world, BY_MOVE_TAKE);
+    notify_all(world, BY_MOVE_TAKE);
     break;
   default: break;
   }
@@ -216,13 +216,13 @@ static void test_idle(void **state) {
   (void)state;
   by_agreement_init(&agreement, 2);
   assert_true(by_move_prepare(&move, 1));
-  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
-  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_FIX);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_FIX);
   assert_int_equal(agreement.at, 7);
   assert_true(by_move_fix(&move, 1, 7));
   assert_int_equal(by_move_next(&move, 7), BY_MOVE_WAITS);
-  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
-  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_TAKE);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_TAKE);
   assert_true(by_move_take(&move, 1));
   assert_int_equal(by_move_next(&move, 7), BY_MOVE_CHANGES);
   by_move_end(&move);

@@ -73,7 +73,7 @@ static void unlink_host(struct host *host) {
 static void carry_up(const struct host *host, const char *text) {
   struct by_cluster_message message;
   assert_ok(by_cluster_message_read(text, strlen(text), &message));
-  assert_ok(by_manager_hear(w.manager, host->peer, &message, seconds()));
+  assert_ok(by_manager_handle(w.manager, host->peer, &message, seconds()));
   by_cluster_message_fini(&message);
 }
 
@@ -83,13 +83,13 @@ static void carry(struct host *host) {
   if (line.up)
     carry_up(host, line.text);
   else
-    by_agent_manager_hear(host->agent, line.text, strlen(line.text), w.now);
+    by_agent_handle_manager(host->agent, line.text, strlen(line.text), w.now);
   free(line.text);
 }
 
 /* ---- an agent's world */
 
-static bool say_manager(void *context, const char *line, size_t length) {
+static bool send_to_manager(void *context, const char *line, size_t length) {
   put(context, true, line, length);
   return true;
 }
@@ -105,15 +105,15 @@ static void disconnect(void *context) {
   fail_msg("an agent breaks with the manager");
 }
 
-static void say_rank(void *context, void *connection, const char *text, size_t length) {
+static void send_to_rank(void *context, void *connection, const char *text, size_t length) {
   struct rank *rank = connection;
   struct by_cluster_message message;
   (void)context;
   assert_ok(by_cluster_message_read(text, length, &message));
-  assert_int_not_equal(message.say, BY_SAY_REFUSED);
-  if (message.say == BY_SAY_CLASSES) rank->class_ = message.jobs[0].class_;
-  if (message.say == BY_SAY_PLAN) rank->plan = message.number;
-  if (message.say == BY_SAY_CELLS) rank->cells = message.n_cells ? (int)message.cells[0].slots : NOBODY;
+  assert_int_not_equal(message.type, BY_MESSAGE_REFUSED);
+  if (message.type == BY_MESSAGE_CLASSES) rank->class_ = message.jobs[0].class_;
+  if (message.type == BY_MESSAGE_PLAN) rank->plan = message.number;
+  if (message.type == BY_MESSAGE_CELLS) rank->cells = message.n_cells ? (int)message.cells[0].slots : NOBODY;
   by_cluster_message_fini(&message);
 }
 
@@ -145,8 +145,8 @@ static void rest(void *context, const char *job) {
 }
 
 static void start_agent(struct host *host) {
-  static const struct by_agent_calls calls = {say_manager, let_connect, disconnect, say_rank, end_rank,
-                                              count,       take_rate,   help,       rest,     NULL};
+  static const struct by_agent_calls calls = {send_to_manager, let_connect, disconnect, send_to_rank, end_rank,
+                                              count,           take_rate,   help,       rest,         NULL};
   struct by_agent_options options = {.host = host->name,
                                      .manager = "m:1",
                                      .interval = interval,
@@ -206,21 +206,21 @@ static void plan_all(void) {
 
 /* ---- ranks */
 
-static void say(const struct rank *rank, const char *line) {
-  assert_true(by_agent_rank_hear(w.hosts[rank->host].agent, rank->rank, line, strlen(line), w.now));
+static void type(const struct rank *rank, const char *line) {
+  assert_true(by_agent_handle_rank(w.hosts[rank->host].agent, rank->rank, line, strlen(line), w.now));
 }
 
-static void say_moved(const struct rank *rank) {
+static void send_moved(const struct rank *rank) {
   char line[200];
   snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB "\",\"number\":%llu,\"at\":%llu}",
            (unsigned long long)rank->ran, (unsigned long long)rank->iterations);
-  say(rank, line);
+  type(rank, line);
 }
 
 static void answer_plan(struct rank *rank) {
   if (rank->plan == rank->ran) return;
   rank->ran = rank->plan;
-  say_moved(rank);
+  send_moved(rank);
 }
 
 /* As it does whenever it has connected. */
@@ -229,7 +229,7 @@ static void connect_rank(struct rank *rank) {
   assert_ok(by_agent_rank_came(w.hosts[rank->host].agent, rank, 1000, w.now, &rank->rank));
   snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"%s\",\"job\":\"" JOB "\",\"rank\":%u}",
            w.hosts[rank->host].name, rank->number);
-  say(rank, line);
+  type(rank, line);
   if (rank->number > 0) return;
   int n = snprintf(
       line, sizeof line,
@@ -237,8 +237,8 @@ static void connect_rank(struct rank *rank) {
   for (int i = 0; i < RANKS; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, "%s\"%s\"", i ? "," : "", w.hosts[w.ranks[i].host].name);
   snprintf(line + n, sizeof line - (size_t)n, "]}");
-  say(rank, line);
-  if (rank->ran) say_moved(rank);
+  type(rank, line);
+  if (rank->ran) send_moved(rank);
 }
 
 static void report(const struct rank *rank) {
@@ -249,7 +249,7 @@ static void report(const struct rank *rank) {
            "\"sent\":%llu,\"input\":%llu,\"calls\":%llu,\"sizes\":[]}]}",
            rank->number, (unsigned long long)rank->iterations, (unsigned long long)rank->sent,
            (unsigned long long)rank->sent / 2, (unsigned long long)rank->iterations);
-  say(rank, line);
+  type(rank, line);
 }
 
 /* Each makes so many iterations, and sends so many bytes. */
@@ -412,12 +412,12 @@ static void begin_job(struct rank *rank, unsigned host, const char *job) {
   assert_ok(by_agent_rank_came(w.hosts[host].agent, rank, 1000, w.now, &rank->rank));
   snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"%s\",\"job\":\"%s\",\"rank\":0}",
            w.hosts[host].name, job);
-  say(rank, line);
+  type(rank, line);
   snprintf(line, sizeof line,
            "{\"say\":\"job\",\"job\":\"%s\",\"name\":\"other\",\"size\":2,\"root\":\"10.0.0.1:7\",\"hosts\":[\"%s\",\"%"
            "s\"]}",
            job, w.hosts[host].name, w.hosts[(host + 1) % HOSTS].name);
-  say(rank, line);
+  type(rank, line);
 }
 
 /* given: NOBODY: it has none yet. */
@@ -427,7 +427,7 @@ static void wish(const struct rank *rank, const char *job, int given) {
   snprintf(line, sizeof line,
            "{\"say\":\"wish\",\"job\":\"%s\",\"cells\":[{\"switch\":\"leaf0\",\"slots\":512,\"bytes\":1000%s}]}", job,
            last);
-  say(rank, line);
+  type(rank, line);
   pass(0.2);
 }
 

@@ -52,7 +52,7 @@ static bool comes_before(const void *a, const void *b) {
   return address_of((uint32_t)((const uint8_t *)a - at_root)) < address_of((uint32_t)((const uint8_t *)b - at_root));
 }
 
-static void hear(struct coordinator *c, struct item *item, uint32_t rank, uint32_t ranks) {
+static void receive(struct coordinator *c, struct item *item, uint32_t rank, uint32_t ranks) {
   item->have |= 1ull << rank;
   if (item->have != (1ull << ranks) - 1) return;
   item->have = 0;
@@ -152,7 +152,7 @@ static uint32_t submit_some(struct pair *pair, uint32_t share) {
     uint32_t rank = below(job, job->n), k = (first + below(job, OPERATIONS)) % OPERATIONS;
     if (!is_waiting(pair, rank, k) || below(job, share)) continue;
     assert_ok(submit_as(job, rank, k, &pair->now[k]->what, pair->now[k]->priority));
-    hear(&pair->c, pair->now[k], rank, job->n);
+    receive(&pair->c, pair->now[k], rank, job->n);
     if (below(job, 2)) flush(job, rank);
     if (below(job, 2) && job->under_way) deliver_one(job);
   }

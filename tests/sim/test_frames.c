@@ -146,9 +146,9 @@ static void test_early_done(void **state) {
                            .length_check = BYTES};
   say(&rank, frame, rank.theirs);
   run(&rank);
-  const struct by_frame *heard = rank.peer->ops->peek(rank.peer);
-  assert_non_null(heard);
-  assert_int_equal(heard->type, BY_FRAME_OFFER);
+  const struct by_frame *received = rank.peer->ops->peek(rank.peer);
+  assert_non_null(received);
+  assert_int_equal(received->type, BY_FRAME_OFFER);
   assert_ok(by_engine_status(rank.engine));
   frame.type = BY_FRAME_DONE;
   frame.size = 0;
@@ -189,8 +189,8 @@ static bool uses_part(uint64_t seed) {
   by_engine_progress(rank.engine);
   by_sim_step(rank.sim);
   bool in_parts = came > LONG / 4 && received(&rank) < LONG;
-  const struct by_frame *heard = rank.peer->ops->peek(rank.peer);
-  if (in_parts) assert_true(heard && heard->type == BY_FRAME_DATA);
+  const struct by_frame *received = rank.peer->ops->peek(rank.peer);
+  if (in_parts) assert_true(received && received->type == BY_FRAME_DATA);
   run(&rank);
   assert_ok(by_engine_status(rank.engine));
   by_call_release(first);

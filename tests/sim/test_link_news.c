@@ -102,9 +102,9 @@ static void run(struct job *job, double seconds, double carried, double given) {
   }
 }
 
-static bool has_told(const struct job *job, double bandwidth) {
-  const struct by_cluster_path *path = &job->link.told[0];
-  return job->link.n_told == 1 && path->bandwidth > 0.9 * bandwidth && path->bandwidth < 1.1 * bandwidth;
+static bool has_notified(const struct job *job, double bandwidth) {
+  const struct by_cluster_path *path = &job->link.notified[0];
+  return job->link.n_reported == 1 && path->bandwidth > 0.9 * bandwidth && path->bandwidth < 1.1 * bandwidth;
 }
 
 static void test_slow(void **state) {
@@ -112,10 +112,10 @@ static void test_slow(void **state) {
   (void)state;
   init(&job);
   run(&job, 3.01, 100e6, 100e6); /* to the end of a report */
-  assert_true(has_told(&job, 100e6));
+  assert_true(has_notified(&job, 100e6));
   uint64_t slow_from = job.now;
   run(&job, 0.3, 20e6, 0); /* what waited in buffers */
-  assert_true(job.link.reported_at > slow_from && has_told(&job, 20e6));
+  assert_true(job.link.reported_at > slow_from && has_notified(&job, 20e6));
   run(&job, 0.5, 0, 0);
   uint32_t left = job.link.news;
   run(&job, 10, 0, 0);
@@ -123,7 +123,7 @@ static void test_slow(void **state) {
   assert_true(left > 0 && !by_timer_is_set(&job.link.report)); /* nothing is looked at while nothing goes on */
   uint64_t again_from = job.now;
   run(&job, 2, 20e6, 20e6);
-  assert_true(job.link.reported_at > again_from && has_told(&job, 20e6));
+  assert_true(job.link.reported_at > again_from && has_notified(&job, 20e6));
   assert_int_equal(job.link.news, 0);
   fini(&job);
 }
@@ -135,8 +135,8 @@ static void test_waits(void **state) {
   init(&job);
   flying = 1;
   run(&job, 3.01, 1e6, 1e6);
-  assert_true(job.link.n_told == 1 && job.link.told[0].busy > 0.9);
-  assert_true(job.link.told[0].bandwidth == 0);
+  assert_true(job.link.n_reported == 1 && job.link.notified[0].busy > 0.9);
+  assert_true(job.link.notified[0].bandwidth == 0);
   fini(&job);
 }
 
@@ -150,7 +150,7 @@ static void test_old_rate(void **state) {
   meter.full = true;
   run(&job, 3.01, 100e6, 100e6);
   run(&job, 1.01, 20e6, 20e6);
-  assert_true(has_told(&job, 20e6));
+  assert_true(has_notified(&job, 20e6));
   fini(&job);
 }
 
@@ -164,9 +164,9 @@ static void test_full_once(void **state) {
   meter.rate = (uint64_t)(50e6 / 8);
   meter.full = true;
   run(&job, 1.3, 20e6, 20e6);
-  assert_true(has_told(&job, 50e6)); /* short bursts, whose last answers are waited for */
+  assert_true(has_notified(&job, 50e6)); /* short bursts, whose last answers are waited for */
   run(&job, 2.6, 20e6, 20e6);
-  assert_true(job.link.n_told == 1 && job.link.told[0].bandwidth == 0);
+  assert_true(job.link.n_reported == 1 && job.link.notified[0].bandwidth == 0);
   fini(&job);
 }
 
@@ -196,7 +196,7 @@ static void test_less(void **state) {
   uint64_t less_from = job.now;
   part = 0.3;
   run(&job, 0.3, 30e6, 30e6);
-  assert_true(job.link.reported_at > less_from && has_told(&job, 100e6));
+  assert_true(job.link.reported_at > less_from && has_notified(&job, 100e6));
   fini(&job);
 }
 

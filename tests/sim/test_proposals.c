@@ -16,7 +16,7 @@
 enum { ID = 1, MOST = 8 };
 
 struct outcome {
-  bool told, moved;
+  bool notified, moved;
   char why[200];
 };
 
@@ -66,11 +66,11 @@ static void fini(struct job *job) {
   context_fini(&job->context);
 }
 
-static void told(void *context, uint64_t at, const char *why) {
+static void notified(void *context, uint64_t at, const char *why) {
   struct outcome *outcome = context;
   (void)at;
-  assert_false(outcome->told);
-  outcome->told = true;
+  assert_false(outcome->notified);
+  outcome->notified = true;
   outcome->moved = !why;
   snprintf(outcome->why, sizeof outcome->why, "%s", why ? why : "");
 }
@@ -79,7 +79,8 @@ static const struct outcome *propose(struct job *job, const char *name) {
   struct outcome *outcome = &job->outcomes[job->n++];
   struct by_plan *plan = NULL;
   assert_ok(by_plan_builtin(name, 2, &plan));
-  assert_ok(by_moves_propose(&job->context, ID, 2, job->comm->processes, plan, &(struct by_told_move){told, outcome}));
+  assert_ok(by_moves_propose(&job->context, ID, 2, job->comm->processes, plan,
+                             &(struct by_move_observer){notified, outcome}));
   return outcome;
 }
 
@@ -111,7 +112,7 @@ static void test_not_yet(void **state) {
   init(&job);
   const struct outcome *outcome = propose(&job, "star");
   uint32_t asked = 0;
-  for (; job.now < 60 * BY_SECOND && !outcome->told; run(&job, 0.01)) {
+  for (; job.now < 60 * BY_SECOND && !outcome->notified; run(&job, 0.01)) {
     if (job.control.moves.n == asked) continue;
     asked = job.control.moves.n;
     answer(&job, BY_MOVE_NOT_YET, 0, "too early");
@@ -135,7 +136,7 @@ static void test_waits_for_call(void **state) {
   assert_true(first->moved);
   const struct outcome *second = propose(&job, "tree");
   run(&job, 50);
-  assert_false(second->told);
+  assert_false(second->notified);
   run(&job, 30);
   assert_non_null(strstr(second->why, "has not come into use"));
   const struct outcome *third = propose(&job, "tree");
@@ -157,7 +158,7 @@ static void test_silent(void **state) {
   run(&job, 50);
   const struct outcome *second = propose(&job, "tree");
   run(&job, 0.1);
-  assert_false(first->told);
+  assert_false(first->notified);
   run(&job, 20);
   assert_non_null(strstr(first->why, "rank 1"));
   agree(&job, 0);
@@ -179,8 +180,8 @@ static void test_behind_silent(void **state) {
     asked = job.control.moves.n;
     answer(&job, BY_MOVE_NOT_YET, 0, "too early");
   }
-  while (!second->told) run(&job, 1);
-  assert_false(first->told);
+  while (!second->notified) run(&job, 1);
+  assert_false(first->notified);
   assert_non_null(strstr(second->why, "rank 1 does not answer"));
   run(&job, 20);
   assert_non_null(strstr(first->why, "rank 1 has not answered"));

@@ -91,7 +91,7 @@ static void push(struct queue *queue, const struct by_move_message *message) {
   queue->messages[queue->n++] = *message;
 }
 
-static void tell_all(struct job *job, enum by_move_kind kind, const char *plan) {
+static void notify_all(struct job *job, enum by_move_kind kind, const char *plan) {
   struct by_move_message message = {
       .kind = kind, .comm = ID, .number = job->number, .at = job->agreement.at, .text = plan, .length = strlen(plan)};
   message.origin = (struct by_plan_origin){job->managers ? BANYAN_PLAN_MANAGER : BANYAN_PLAN_BUILTIN, !job->managers};
@@ -107,19 +107,19 @@ static bool propose(struct job *job, const char *plan) {
   job->number++;
   job->started = leader->comm->plans.started;
   by_agreement_init(&job->agreement, job->world.n);
-  tell_all(job, BY_MOVE_PROPOSE, plan);
+  notify_all(job, BY_MOVE_PROPOSE, plan);
   return true;
 }
 
 static void give_up(struct job *job) {
   job->moving = false;
-  tell_all(job, BY_MOVE_DROP, "");
+  notify_all(job, BY_MOVE_DROP, "");
 }
 
 static void decide(struct job *job) {
   job->moving = false;
   job->taken++;
-  tell_all(job, BY_MOVE_TAKE, "");
+  notify_all(job, BY_MOVE_TAKE, "");
 }
 
 static bool lead(struct job *job, struct queue *answers) {
@@ -132,18 +132,18 @@ static bool lead(struct job *job, struct queue *answers) {
     return true;
   }
   uint64_t ahead = job->ranks[0].comm->plans.started - job->started;
-  enum by_agreement_next next = by_agreement_hear(&job->agreement, message->at, &message->beat, ahead);
-  if (next == BY_AGREEMENT_FIX) tell_all(job, BY_MOVE_FIX, "");
+  enum by_agreement_next next = by_agreement_handle(&job->agreement, message->at, &message->beat, ahead);
+  if (next == BY_AGREEMENT_FIX) notify_all(job, BY_MOVE_FIX, "");
   if (next == BY_AGREEMENT_TAKE) decide(job);
   return true;
 }
 
-static bool hear(struct rank *rank) {
+static bool receive(struct rank *rank) {
   struct by_move_message answer;
   char text[400];
   if (rank->messages.taken == rank->messages.n) return false;
   const struct by_move_message *message = &rank->messages.messages[rank->messages.taken++];
-  if (by_moves_hear(&rank->context, message, &answer, text, sizeof text)) push(&rank->answers, &answer);
+  if (by_moves_handle(&rank->context, message, &answer, text, sizeof text)) push(&rank->answers, &answer);
   return true;
 }
 
@@ -237,7 +237,7 @@ static void check_pinned(const struct job *job, const struct rank *rank, struct 
 
 static bool act_unchecked(struct job *job, struct rank *rank, bool eager) {
   bool moved = collect(job, rank);
-  if (eager || below(job, 6) == 0) moved |= hear(rank);
+  if (eager || below(job, 6) == 0) moved |= receive(rank);
   if (eager || below(job, 6) == 0) moved |= lead(job, &rank->answers);
   if (eager || below(job, 6) == 0) moved |= go_on(job, rank);
   if (!eager && below(job, 20) == 0) moved |= propose(job, plans[below(job, 4)]);
@@ -301,7 +301,7 @@ static void move(struct job *job, const char *plan) {
   while (more) {
     more = false;
     for (uint32_t r = 0; r < job->world.n; r++) {
-      if (hear(&job->ranks[r])) more = true;
+      if (receive(&job->ranks[r])) more = true;
       if (lead(job, &job->ranks[r].answers)) more = true;
     }
   }

@@ -63,7 +63,7 @@ static void finish(struct rank *rank) {
 }
 
 /* The next frame with data at the peer, counted; false: there is none. */
-static bool hear(struct rank *rank, struct by_frame *out) {
+static bool receive(struct rank *rank, struct by_frame *out) {
   struct by_lane *peer = rank->peer;
   for (int turn = 0; turn < 1000; turn++) {
     const struct by_frame *frame = peer->ops->peek(peer);
@@ -108,7 +108,7 @@ static void test_trees_keep_pace(void **state) {
   struct by_frame frame;
   make(&rank);
   start(&rank, 0);
-  while (hear(&rank, &frame)) check_pace(&rank, 0);
+  while (receive(&rank, &frame)) check_pace(&rank, 0);
   check_whole(&rank, 0);
   finish(&rank);
 }
@@ -123,7 +123,7 @@ static void test_calls_take_turns(void **state) {
   start(&rank, 0);
   start(&rank, 1);
   for (int i = 0; i < BYTES / CHUNK; i++) { /* half of what both send */
-    assert_true(hear(&rank, &frame));
+    assert_true(receive(&rank, &frame));
     in_a_row = frame.call == last ? in_a_row + 1 : 1;
     last = frame.call;
     if (in_a_row > most) most = in_a_row;
@@ -131,7 +131,7 @@ static void test_calls_take_turns(void **state) {
     check_pace(&rank, 1);
   }
   assert_true(most <= 2 * TREES);
-  while (hear(&rank, &frame)) {
+  while (receive(&rank, &frame)) {
   }
   for (int call = 0; call < CALLS; call++) check_whole(&rank, call);
   finish(&rank);

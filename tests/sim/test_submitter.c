@@ -40,7 +40,7 @@ struct member {
   uint32_t rank;            /* in it */
   uint32_t iteration, n_todo, todo[OPERATIONS];
   struct operation operations[OPERATIONS];
-  bool told; /* that the last move is decided on */
+  bool notified; /* that the last move is decided on */
 };
 
 struct team {
@@ -314,7 +314,7 @@ static bool may_move(const struct job *job, uint32_t t) {
   const struct team *team = &job->teams[t];
   for (uint32_t i = 0; i < team->n; i++) {
     const struct member *member = &job->ranks[team->processes[i]].members[t];
-    if (!member->comm || (team->move && !member->told) || team->move == MOVES) return false;
+    if (!member->comm || (team->move && !member->notified) || team->move == MOVES) return false;
   }
   return true;
 }
@@ -337,7 +337,7 @@ static void prepare_move(struct job *job, uint32_t t) {
   for (uint32_t i = 0; i < kept; i++) {
     struct member *member = &job->ranks[team->processes[i]].members[t];
     if (!all) by_moves_let_go(member->comm, number);
-    if (all) member->told = false;
+    if (all) member->notified = false;
   }
   if (!all) return;
   team->move = number;
@@ -345,12 +345,12 @@ static void prepare_move(struct job *job, uint32_t t) {
 }
 
 /* The word that it is decided on. */
-static bool hear_of_move(const struct team *team, struct member *member) {
-  if (!team->move || member->told) return false;
+static bool handle_move_notice(const struct team *team, struct member *member) {
+  if (!team->move || member->notified) return false;
   by_context_lock(member->comm->context);
   by_moves_decided(member->comm, team->move);
   by_context_unlock(member->comm->context);
-  return member->told = true;
+  return member->notified = true;
 }
 
 /* The last move waits for an iteration that does not come any more. */
@@ -386,7 +386,7 @@ static bool act_in(struct job *job, uint32_t r, uint32_t t, bool eager) {
     return true;
   }
   bool moved = collect(job, member, team);
-  if (eager || below(job, 20) == 0) moved |= hear_of_move(team, member);
+  if (eager || below(job, 20) == 0) moved |= handle_move_notice(team, member);
   if (!eager && below(job, 500) == 0 && may_move(job, t)) prepare_move(job, t);
   for (uint32_t more = below(job, 4) ? below(job, 2) : OPERATIONS; more || eager; more--) {
     if (!submit_some(job, member, team)) break;

@@ -66,7 +66,7 @@ static void connect_nodes(void *context, uint32_t process) {
 }
 
 /* What the control connections do: everybody hears of it. */
-static void tell_all(void *context, enum banyan_status status, uint32_t process, const char *text) {
+static void notify_all(void *context, enum banyan_status status, uint32_t process, const char *text) {
   struct node *node = context;
   char copy[512];
   snprintf(copy, sizeof copy, "%s", text);
@@ -120,7 +120,7 @@ static void make_node(struct world *world, uint32_t r, const struct by_engine_op
   options.suspects = suspect;
   options.self = r;
   options.connect = connect_nodes;
-  options.failed = tell_all;
+  options.failed = notify_all;
   options.context = node;
   MUST(by_engine_create(&options, &node->engine));
 }
@@ -320,16 +320,16 @@ static void die(void *context, struct by_lane *lane) {
   by_sim_kill(lane);
 }
 
-static bool hear(struct world *world, struct node *node, bool eager) {
-  bool heard = false;
+static bool receive(struct world *world, struct node *node, bool eager) {
+  bool received = false;
   for (uint32_t i = world->n; i < world->n + world->n_helpers; i++) {
     if (!node->hears[i]) continue;
-    heard = true; /* there is something to be done */
+    received = true; /* there is something to be done */
     if (!eager && by_rng_below(&world->rng, 6)) continue;
     node->hears[i] = false;
     by_engine_lost(node->engine, i);
   }
-  return heard;
+  return received;
 }
 
 static void kill_one(struct world *world) {
@@ -348,7 +348,7 @@ static bool one_turn(struct world *world, bool eager) {
   for (uint32_t i = 0; i < all; i++) {
     struct node *node = &world->nodes[by_rng_below(&world->rng, all)];
     if (node->dead) continue;
-    moved |= hear(world, node, eager);
+    moved |= receive(world, node, eager);
     if (node->rank < world->n && node->started < world->n_deeds && (eager || by_rng_below(&world->rng, 8) == 0)) {
       start_deed(world, node);
       moved = true;

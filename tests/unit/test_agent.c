@@ -71,10 +71,10 @@ static void test_refusals(void **state) {
   join(&zero, JOB_A, 0);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_agent_rank *rank = come(&one, 1001);
-    bool goes_on = say(rank, cases[i].lines[0]);
+    bool goes_on = type(rank, cases[i].lines[0]);
     if (cases[i].lines[1]) {
       assert_true(goes_on);
-      goes_on = say(rank, cases[i].lines[1]);
+      goes_on = type(rank, cases[i].lines[1]);
     }
     assert_false(goes_on);
     must_hold(one.lines[one.n - 1], "\"say\":\"refused\"");
@@ -95,13 +95,13 @@ static void test_status(void **state) {
   make_world(NULL, true);
   struct by_agent_rank *asks = come(&one, 77);
   join(&zero, JOB_A, 3);
-  assert_false(say(asks, "{\"say\":\"status\"}"));
+  assert_false(type(asks, "{\"say\":\"status\"}"));
   assert_int_equal(one.n, 1);
   must_hold(one.lines[0], "\"host\":\"h1\"");
   must_hold(one.lines[0], "\"classed_by\":\"agent\",\"ranks\":[3]");
   must_hold(one.lines[0], "\"job\":\"aaaaaaaaaaaa\""); /* another one's: not all of its ID */
   forget(&one);
-  assert_false(say(come(&one, 1000), "{\"say\":\"status\"}"));
+  assert_false(type(come(&one, 1000), "{\"say\":\"status\"}"));
   must_hold(one.lines[0], JOB_A);
   drop_all();
 }
@@ -111,7 +111,7 @@ static void test_rank_again(void **state) {
   (void)state;
   make_world(NULL, true);
   struct by_agent_rank *old = join(&zero, JOB_A, 0);
-  assert_true(say(old, JOB_LINE(JOB_A)));
+  assert_true(type(old, JOB_LINE(JOB_A)));
   struct by_agent_rank *new = join(&one, JOB_A, 0);
   assert_true(zero.ended);
   must_hold(last_with(&zero, "refused"), "connected once more");
@@ -124,13 +124,13 @@ static void test_rank_again(void **state) {
 
 /* ---- with one */
 
-static void test_says_all(void **state) {
+static void test_reports_all(void **state) {
   (void)state;
   make_world("m:1", true);
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
-  assert_true(say(rank, JOB_LINE(JOB_A)));
-  assert_true(say(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":1,\"why\":\"no\"}"));
-  assert_true(say(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":2,\"at\":9}"));
+  assert_true(type(rank, JOB_LINE(JOB_A)));
+  assert_true(type(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":1,\"why\":\"no\"}"));
+  assert_true(type(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":2,\"at\":9}"));
   connect_manager();
   assert_int_equal(world.manager.n, 4);
   must_hold(world.manager.lines[0],
@@ -149,7 +149,7 @@ static void test_says_all(void **state) {
   by_agent_manager_came(world.agent, world.now);
   assert_int_equal(world.manager.n, 4);
   must_hold(world.manager.lines[2], "\"number\":2");
-  assert_true(say(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":3,\"why\":\"no\"}"));
+  assert_true(type(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":3,\"why\":\"no\"}"));
   by_agent_manager_gone(world.agent, "it has died", world.now);
   forget(&world.manager);
   pass(1);
@@ -157,7 +157,7 @@ static void test_says_all(void **state) {
   must_hold(world.manager.lines[0], "\"age\":2");
   must_hold(world.manager.lines[2], "\"say\":\"moved\""); /* what it runs, though it did not take another plan */
   must_hold(world.manager.lines[3], "\"say\":\"kept\"");
-  assert_true(say(rank, JOB_LINE(JOB_A))); /* another job by that name */
+  assert_true(type(rank, JOB_LINE(JOB_A))); /* another job by that name */
   by_agent_manager_gone(world.agent, "it has died", world.now);
   forget(&world.manager);
   pass(1);
@@ -188,7 +188,7 @@ static void test_reports(void **state) {
   pass(0.5);
   must_hold(world.manager.lines[1], "\"ranks\":[2]");
   forget(&world.manager);
-  assert_false(say(b, "{\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":2}"));
+  assert_false(type(b, "{\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":2}"));
   assert_int_equal(count_with(&one, "refused"), 0);
   assert_int_equal(count_with(&world.manager, "\"left\""), 1);
   pass(0.5);
@@ -196,13 +196,13 @@ static void test_reports(void **state) {
   drop_all();
 }
 
-static bool say_length(struct by_agent_rank *rank, unsigned number, unsigned expected) {
+static bool report_length(struct by_agent_rank *rank, unsigned number, unsigned expected) {
   char line[300];
   snprintf(line, sizeof line,
            "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB_A "\",\"ranks\":[%u],\"iterations\":3,\"expected\":%u,"
            "\"iteration_time\":0.5,\"sent\":1,\"input\":1,\"calls\":3,\"sizes\":[]}]}",
            number, expected);
-  return say(rank, line);
+  return type(rank, line);
 }
 
 /* How many iterations a job will make, says its rank 0. */
@@ -211,11 +211,11 @@ static void test_length(void **state) {
   make_world("m:1", true);
   connect_manager();
   struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&one, JOB_A, 1);
-  assert_true(say_length(b, 1, 7));
+  assert_true(report_length(b, 1, 7));
   pass(WORLD_INTERVAL);
   must_hold(last_with(&world.manager, "report"), "\"calls\":3");
   assert_int_equal(count_with(&world.manager, "\"expected\""), 0);
-  assert_true(say_length(a, 0, 500) && say_length(b, 1, 7));
+  assert_true(report_length(a, 0, 500) && report_length(b, 1, 7));
   pass(WORLD_INTERVAL);
   must_hold(last_with(&world.manager, "report"), "\"ranks\":[0,1],\"iterations\":3,\"expected\":500,");
   drop_all();
@@ -256,7 +256,7 @@ static void test_plans(void **state) {
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
   manager_says(plan);
   assert_string_equal(last_with(&zero, "plan"), plan);
-  assert_true(say(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":3,\"at\":17}"));
+  assert_true(type(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":3,\"at\":17}"));
   must_hold(world.manager.lines[world.manager.n - 1], "\"say\":\"moved\"");
   drop_all();
 }
@@ -270,15 +270,15 @@ static void test_cells(void **state) {
   make_world("m:1", true);
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
   join(&one, JOB_A, 1);
-  assert_true(say(rank, JOB_LINE(JOB_A)));
-  assert_true(say(rank, wish));
+  assert_true(type(rank, JOB_LINE(JOB_A)));
+  assert_true(type(rank, wish));
   must_hold(last_with(&zero, "cells"), "\"cells\":[]");
   connect_manager();
   must_hold(world.manager.lines[1], "\"say\":\"job\"");
   assert_string_equal(world.manager.lines[2], wish);
   manager_says(cells);
   assert_string_equal(last_with(&zero, "cells"), cells);
-  assert_true(say(rank, wish));
+  assert_true(type(rank, wish));
   assert_string_equal(last_with(&world.manager, "wish"), wish);
   assert_int_equal(count_with(&zero, "cells"), 2);
   assert_int_equal(count_with(&one, "cells"), 0);
@@ -416,8 +416,8 @@ static void report_path(struct by_agent_rank *rank, uint32_t r, double bandwidth
   struct by_cluster_job job = {.job = JOB_A, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = 1, .paths = &path};
   struct by_text line;
   by_text_init(&line);
-  by_cluster_message_print(&(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job}, &line);
-  assert_true(by_agent_rank_hear(world.agent, rank, by_text_get(&line), line.length, world.now));
+  by_cluster_message_print(&(struct by_cluster_message){.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &job}, &line);
+  assert_true(by_agent_handle_rank(world.agent, rank, by_text_get(&line), line.length, world.now));
   by_text_fini(&line);
 }
 
@@ -528,7 +528,7 @@ int main(void) {
                                      cmocka_unit_test(test_refusals),
                                      cmocka_unit_test(test_status),
                                      cmocka_unit_test(test_rank_again),
-                                     cmocka_unit_test(test_says_all),
+                                     cmocka_unit_test(test_reports_all),
                                      cmocka_unit_test(test_reports),
                                      cmocka_unit_test(test_length),
                                      cmocka_unit_test(test_classes_by_manager),

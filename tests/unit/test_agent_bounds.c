@@ -10,7 +10,7 @@ static void report_much(struct by_agent_rank *rank, const char *job) {
   uint32_t r = 0;
   struct by_cluster_job said = {
       .job = job, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = BY_CLUSTER_PATHS, .paths = paths};
-  struct by_cluster_message report = {.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &said};
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &said};
   struct by_text line;
   for (uint32_t i = 0; i < BY_CLUSTER_PATHS; i++) {
     memset(names[i], '"', NAME);
@@ -23,20 +23,20 @@ static void report_much(struct by_agent_rank *rank, const char *job) {
   said.n_sizes = BY_CLUSTER_SIZES;
   by_text_init(&line);
   by_cluster_message_print(&report, &line);
-  assert_true(by_agent_rank_hear(world.agent, rank, by_text_get(&line), line.length, world.now));
+  assert_true(by_agent_handle_rank(world.agent, rank, by_text_get(&line), line.length, world.now));
   by_text_fini(&line);
 }
 
 /* Too much to see of the network leaves what all need to be known. */
 static void test_much(void **state) {
-  static struct heard heard[BY_AGENT_JOBS / 2];
+  static struct received received[BY_AGENT_JOBS / 2];
   static char jobs[BY_AGENT_JOBS / 2][BY_CLUSTER_JOB_ID + 1];
   (void)state;
   make_world("m:1", true);
   connect_manager();
   for (uint32_t j = 0; j < BY_AGENT_JOBS / 2; j++) {
     snprintf(jobs[j], sizeof jobs[j], "%032x", j);
-    report_much(join(&heard[j], jobs[j], 0), jobs[j]);
+    report_much(join(&received[j], jobs[j], 0), jobs[j]);
   }
   forget(&world.manager);
   pass(WORLD_INTERVAL);
@@ -44,13 +44,13 @@ static void test_much(void **state) {
   must_hold(line, "\"eth0\"");
   must_hold(line, jobs[BY_AGENT_JOBS / 2 - 1]);
   assert_null(strstr(line, "paths"));
-  for (uint32_t j = 0; j < BY_AGENT_JOBS / 2; j++) forget(&heard[j]);
+  for (uint32_t j = 0; j < BY_AGENT_JOBS / 2; j++) forget(&received[j]);
   drop_all();
 }
 
 /* Half of what there is may be one user's. */
 static void test_bounds(void **state) {
-  static struct heard many[BY_AGENT_RANKS];
+  static struct received many[BY_AGENT_RANKS];
   struct by_agent_rank *last = NULL, *more;
   char line[200];
   (void)state;
@@ -66,7 +66,7 @@ static void test_bounds(void **state) {
   for (unsigned i = 0; i <= BY_AGENT_JOBS + 1; i++) {
     unsigned uid = i <= BY_AGENT_JOBS / 2 ? 1 : 0;
     snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
-    assert_int_equal(say(come(&many[i], uid), line), i != BY_AGENT_JOBS / 2 && i <= BY_AGENT_JOBS);
+    assert_int_equal(type(come(&many[i], uid), line), i != BY_AGENT_JOBS / 2 && i <= BY_AGENT_JOBS);
   }
   must_hold(last_with(&many[BY_AGENT_JOBS / 2], "refused"), "user 1 has 256 jobs here already");
   must_hold(last_with(&many[BY_AGENT_JOBS + 1], "refused"), "512 jobs already");
@@ -82,22 +82,22 @@ static void test_flood(void **state) {
   make_world("m:1", true);
   connect_manager();
   struct by_agent_rank *loud = join(&zero, JOB_A, 0);
-  assert_true(say(loud, JOB_LINE(JOB_A)));
+  assert_true(type(loud, JOB_LINE(JOB_A)));
   for (int i = 0; i < 900; i++) {
     snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":%d,\"at\":1}", i);
     if (i % 200 == 0 && i <= 800) forget(&world.manager);
-    assert_true(say(loud, line));
+    assert_true(type(loud, line));
   }
   assert_int_equal(world.manager.n, 0); /* its 512 lines are used up */
   struct by_agent_rank *other_one = come(&other, 1001);
-  assert_true(say(other_one, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
-  assert_true(say(other_one, JOB_LINE(JOB_B)));
+  assert_true(type(other_one, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(type(other_one, JOB_LINE(JOB_B)));
   assert_int_equal(world.manager.n, 1);
   pass(1);
   must_hold(last_with(&world.manager, "moved"), "\"number\":899");
   forget(&world.manager);
   forget(&zero);
-  for (int i = 0; i < LINES && zero.n == 0; i++) (void)!say(loud, line);
+  for (int i = 0; i < LINES && zero.n == 0; i++) (void)!type(loud, line);
   must_hold(last_with(&zero, "refused"), "more than 200 lines");
   drop_all();
 }
@@ -133,8 +133,8 @@ static void test_long_lines(void **state) {
     struct by_agent_rank *rank = come(&one, 7);
     id[0] = (char)('0' + i);
     snprintf(hello, sizeof hello, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
-    assert_true(say(rank, hello));
-    assert_int_equal(say(rank, by_text_get(&text)), i < 2); /* 0.8 MB each */
+    assert_true(type(rank, hello));
+    assert_int_equal(type(rank, by_text_get(&text)), i < 2); /* 0.8 MB each */
     id[0] = '0';
     if (i == 2) must_hold(last_with(&one, "refused"), "what is told of the jobs of user 7");
     forget(&one);
@@ -149,7 +149,7 @@ static void report_paths(struct by_agent_rank *rank, const char *job, uint32_t r
   struct by_cluster_path paths[BY_CLUSTER_PATHS];
   struct by_cluster_job said = {
       .job = job, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = BY_CLUSTER_PATHS, .paths = paths};
-  struct by_cluster_message message = {.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &said};
+  struct by_cluster_message message = {.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &said};
   struct by_text line;
   for (unsigned i = 0; i < BY_CLUSTER_PATHS; i++) {
     snprintf(names[i], sizeof names[i], "host%u", first + i);
@@ -157,7 +157,7 @@ static void report_paths(struct by_agent_rank *rank, const char *job, uint32_t r
   }
   by_text_init(&line);
   by_cluster_message_print(&message, &line);
-  assert_true(by_agent_rank_hear(world.agent, rank, by_text_get(&line), line.length, world.now));
+  assert_true(by_agent_handle_rank(world.agent, rank, by_text_get(&line), line.length, world.now));
   by_text_fini(&line);
 }
 
@@ -186,7 +186,7 @@ static void test_largest_paths(void **state) {
 /* More jobs than all of their paths can be told of: some of each. */
 static void test_paths_of_many(void **state) {
   enum { JOBS = 20 };
-  static struct heard heard[JOBS];
+  static struct received received[JOBS];
   struct by_cluster_message read;
   char job[BY_CLUSTER_JOB_ID + 1];
   (void)state;
@@ -194,7 +194,7 @@ static void test_paths_of_many(void **state) {
   connect_manager();
   for (unsigned j = 0; j < JOBS; j++) {
     snprintf(job, sizeof job, "%032x", j);
-    report_paths(join(&heard[j], job, 0), job, 0, 0);
+    report_paths(join(&received[j], job, 0), job, 0, 0);
   }
   pass(WORLD_INTERVAL);
   const char *line = last_with(&world.manager, "report");
@@ -203,7 +203,7 @@ static void test_paths_of_many(void **state) {
   for (uint32_t j = 0; j < JOBS; j++) assert_true(read.jobs[j].n_paths >= 50);
   by_cluster_message_fini(&read);
   drop_all();
-  for (unsigned j = 0; j < JOBS; j++) forget(&heard[j]);
+  for (unsigned j = 0; j < JOBS; j++) forget(&received[j]);
 }
 
 /* A connection that is now fast and now slow, for ever: after a while that is no news. */
@@ -221,7 +221,7 @@ static void test_news(void **state) {
              "\",\"ranks\":[0],\"iterations\":1,\"iteration_time\":1,\"sent\":1,\"input\":1,\"calls\":1,"
              "\"sizes\":[],\"paths\":[{\"to\":\"b\",\"sent\":1,\"busy\":1,\"bandwidth\":%d,\"delay\":0}]}]}",
              i % 2 ? 1 : 1000);
-    assert_true(say(rank, line));
+    assert_true(type(rank, line));
     pass(0.1);
     reports += count_with(&world.manager, "report");
     forget(&world.manager);
@@ -245,7 +245,7 @@ static void test_comes_anew(void **state) {
   }
   assert_false(heard_out);
   struct by_agent_rank *another = come(&other, 1001);
-  assert_true(say(another, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(type(another, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
   drop_all();
 }
 

@@ -22,14 +22,14 @@ static struct by_cluster_message again(const struct by_cluster_message *message)
   by_cluster_message_print(message, &text);
   read_text(&text, &out);
   by_text_fini(&text);
-  assert_int_equal(out.say, message->say);
+  assert_int_equal(out.type, message->type);
   return out;
 }
 
 static void test_hello(void **state) {
   static const struct by_cluster_interface interfaces[] = {{.name = "eth0", .address = "10.0.0.1", .rate = 1e9},
                                                            {.name = "eth1", .address = ""}};
-  struct by_cluster_message hello = {.say = BY_SAY_HELLO,
+  struct by_cluster_message hello = {.type = BY_MESSAGE_HELLO,
                                      .version = 7,
                                      .host = "h\"1\\",
                                      .may_help = true,
@@ -49,7 +49,7 @@ static void test_hello(void **state) {
   assert_true(out.interfaces[0].rate == 1e9);
   assert_string_equal(out.interfaces[1].address, "");
   by_cluster_message_fini(&out);
-  hello = (struct by_cluster_message){.say = BY_SAY_HELLO, .version = 1, .host = "h", .job = JOB, .rank = 65535};
+  hello = (struct by_cluster_message){.type = BY_MESSAGE_HELLO, .version = 1, .host = "h", .job = JOB, .rank = 65535};
   out = again(&hello);
   assert_string_equal(out.job, JOB);
   assert_int_equal(out.rank, 65535);
@@ -60,7 +60,7 @@ static void test_hello(void **state) {
 
 static void test_job(void **state) {
   static const char *const hosts[] = {"a", "b", "a"};
-  struct by_cluster_message job = {.say = BY_SAY_JOB,
+  struct by_cluster_message job = {.type = BY_MESSAGE_JOB,
                                    .job = JOB,
                                    .name = "train",
                                    .root = "[fd00::1]:7000",
@@ -105,7 +105,7 @@ static void test_report(void **state) {
                                                 .input = 4096,
                                                 .calls = 9}};
   struct by_cluster_message report = {
-      .say = BY_SAY_REPORT, .n_interfaces = 1, .interfaces = interfaces, .n_jobs = 1, .jobs = jobs};
+      .type = BY_MESSAGE_REPORT, .n_interfaces = 1, .interfaces = interfaces, .n_jobs = 1, .jobs = jobs};
   (void)state;
   struct by_cluster_message out = again(&report);
   assert_int_equal(out.n_interfaces, 1);
@@ -139,42 +139,43 @@ static void test_of_a_job(void **state) {
                                        .root = root,
                                        .key = "k",
                                        .plan = "{\"a\":\n  [1]\n}\n"};
-  static const enum by_cluster_say kinds[] = {BY_SAY_LEFT, BY_SAY_MOVED, BY_SAY_KEPT, BY_SAY_HELPING,
-                                              BY_SAY_PLAN, BY_SAY_HELP,  BY_SAY_REST};
+  static const enum by_cluster_type kinds[] = {BY_MESSAGE_LEFT, BY_MESSAGE_MOVED, BY_MESSAGE_KEPT, BY_MESSAGE_HELPING,
+                                               BY_MESSAGE_PLAN, BY_MESSAGE_HELP,  BY_MESSAGE_REST};
   (void)state;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    message.say = kinds[i];
+    message.type = kinds[i];
     struct by_cluster_message out = again(&message);
     assert_string_equal(out.job, JOB);
-    if (out.say == BY_SAY_LEFT) assert_int_equal(out.rank, 5);
-    if (out.say == BY_SAY_MOVED) assert_int_equal(out.at, 1ull << 60);
-    if (out.say == BY_SAY_MOVED || out.say == BY_SAY_KEPT || out.say == BY_SAY_PLAN) assert_int_equal(out.number, 3);
-    if (out.say == BY_SAY_KEPT || out.say == BY_SAY_HELPING) assert_string_equal(out.why, "so");
-    if (out.say == BY_SAY_HELPING) assert_true(out.joined);
-    if (out.say == BY_SAY_HELPING || out.say == BY_SAY_HELP) assert_string_equal(out.helper, "h9");
-    if (out.say == BY_SAY_HELP) assert_string_equal(out.key, "k");
-    if (out.say == BY_SAY_HELP) assert_string_equal(out.root, root);
-    if (out.say == BY_SAY_PLAN) assert_string_equal(out.plan, "{\"a\":[1]}");
+    if (out.type == BY_MESSAGE_LEFT) assert_int_equal(out.rank, 5);
+    if (out.type == BY_MESSAGE_MOVED) assert_int_equal(out.at, 1ull << 60);
+    if (out.type == BY_MESSAGE_MOVED || out.type == BY_MESSAGE_KEPT || out.type == BY_MESSAGE_PLAN)
+      assert_int_equal(out.number, 3);
+    if (out.type == BY_MESSAGE_KEPT || out.type == BY_MESSAGE_HELPING) assert_string_equal(out.why, "so");
+    if (out.type == BY_MESSAGE_HELPING) assert_true(out.joined);
+    if (out.type == BY_MESSAGE_HELPING || out.type == BY_MESSAGE_HELP) assert_string_equal(out.helper, "h9");
+    if (out.type == BY_MESSAGE_HELP) assert_string_equal(out.key, "k");
+    if (out.type == BY_MESSAGE_HELP) assert_string_equal(out.root, root);
+    if (out.type == BY_MESSAGE_PLAN) assert_string_equal(out.plan, "{\"a\":[1]}");
     by_cluster_message_fini(&out);
   }
 }
 
 static void test_down(void **state) {
   static const struct by_cluster_job classes[] = {{.job = JOB, .class_ = 3}};
-  struct by_cluster_message message = {.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = classes};
+  struct by_cluster_message message = {.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = classes};
   (void)state;
   struct by_cluster_message out = again(&message);
   assert_int_equal(out.jobs[0].class_, 3);
   by_cluster_message_fini(&out);
-  message = (struct by_cluster_message){.say = BY_SAY_WELCOME, .version = 1, .interval = 2.5, .rate = 1e10};
+  message = (struct by_cluster_message){.type = BY_MESSAGE_WELCOME, .version = 1, .interval = 2.5, .rate = 1e10};
   out = again(&message);
   assert_true(out.interval == 2.5 && out.rate == 1e10);
   by_cluster_message_fini(&out);
-  message = (struct by_cluster_message){.say = BY_SAY_REFUSED, .why = "no"};
+  message = (struct by_cluster_message){.type = BY_MESSAGE_REFUSED, .why = "no"};
   out = again(&message);
   assert_string_equal(out.why, "no");
   by_cluster_message_fini(&out);
-  message = (struct by_cluster_message){.say = BY_SAY_STATUS};
+  message = (struct by_cluster_message){.type = BY_MESSAGE_STATUS};
   out = again(&message);
   by_cluster_message_fini(&out);
 }
@@ -183,7 +184,7 @@ static void test_cells(void **state) {
   static const struct by_cluster_cells cells[] = {
       {.at = "s\"1", .server = "h", .slots = 512, .bytes = 3432},
       {.at = "s2", .slots = BY_CLUSTER_SLOTS, .bytes = 1, .has = true, .given = 7}};
-  struct by_cluster_message message = {.say = BY_SAY_WISH, .job = JOB, .n_cells = 2, .cells = cells};
+  struct by_cluster_message message = {.type = BY_MESSAGE_WISH, .job = JOB, .n_cells = 2, .cells = cells};
   (void)state;
   struct by_cluster_message out = again(&message);
   assert_string_equal(out.job, JOB);
@@ -194,7 +195,7 @@ static void test_cells(void **state) {
   assert_null(out.cells[1].server);
   assert_true(out.cells[1].slots == BY_CLUSTER_SLOTS && out.cells[1].has && out.cells[1].given == 7);
   by_cluster_message_fini(&out);
-  message.say = BY_SAY_CELLS;
+  message.type = BY_MESSAGE_CELLS;
   out = again(&message);
   assert_int_equal(out.n_cells, 2);
   assert_string_equal(out.cells[0].at, "s\"1");

@@ -64,7 +64,7 @@ static int open_peer(struct meeting *meeting, struct by_control_peer **peer) {
   return fds[1];
 }
 
-static void say_hello(struct meeting *meeting, struct by_control_peer *peer) {
+static void send_hello(struct meeting *meeting, struct by_control_peer *peer) {
   uint8_t bytes[HELLO_MOST];
   struct by_writer writer;
   struct by_join hello = {.rank = 1, .size = 2, .member = {.host = "a", .machine = "b", .local = ""}};
@@ -103,7 +103,7 @@ static void end_meeting(struct meeting *meeting) {
 static int come_again(struct meeting *meeting) {
   uint8_t bytes[1000];
   int peer = open_peer(meeting, &meeting->again);
-  say_hello(meeting, meeting->again);
+  send_hello(meeting, meeting->again);
   run(meeting->context.job.loop, 20);
   ssize_t n = read(peer, bytes, sizeof bytes);
   assert_true(n == 0 || n > 6);
@@ -144,7 +144,7 @@ static void test_message_comes_late(void **state) {
   meeting.first_peer = -1;
   meeting.control.peers.of_process[1] = NULL; /* as rank_left does */
   int peer = open_peer(&meeting, &meeting.again);
-  say_hello(&meeting, meeting.again);
+  send_hello(&meeting, meeting.again);
   assert_ptr_equal(meeting.control.peers.of_process[1], meeting.again);
   close(peer);
   end_meeting(&meeting);

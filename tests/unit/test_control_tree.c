@@ -257,9 +257,9 @@ static void check_ways(const char *text, uint32_t hosts) {
   while (up[root] != root) root = up[root];
   assert_int_equal(down[root], root);
   for (uint32_t r = 0; r < n; r++) {
-    uint32_t above = r, told_by = r;
-    for (uint32_t i = 0; i < n; i++) above = up[above], told_by = down[told_by];
-    assert_true(above == root && told_by == root);
+    uint32_t above = r, notified_by = r;
+    for (uint32_t i = 0; i < n; i++) above = up[above], notified_by = down[notified_by];
+    assert_true(above == root && notified_by == root);
   }
   by_topology_destroy(topology);
 }

@@ -376,7 +376,7 @@ static void test_class(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  by_control_tell_class(&root.control, 2, true);
+  by_control_send_class(&root.control, 2, true);
   struct sent message = keep(&root, 1, CLASS, "CLASS");
   by_notices_handle_class(&rank.control.notices, message.bytes + HEAD, message.n - HEAD);
   assert_int_equal(rank.context.job.class_, 2);
@@ -404,7 +404,7 @@ static void test_plans(void **state) {
   struct by_move_message fix = {.kind = BY_MOVE_FIX, .comm = 5, .number = 1, .at = 9, .text = ""};
   (void)state;
   begin(&root, 0);
-  by_control_tell_plan(&root.control, "the plan's bytes", 16);
+  by_control_send_plan(&root.control, "the plan's bytes", 16);
   run(&root);
   (void)keep(&root, HELPER, PLAN, "PLAN");
   by_control_send_move(root.ends[1], &fix);

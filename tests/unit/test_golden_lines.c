@@ -24,11 +24,11 @@ static void check_again(const struct by_text *line) {
   by_cluster_message_fini(&message);
 }
 
-static bool kinds_seen[BY_SAY_KINDS];
+static bool kinds_seen[BY_MESSAGE_KINDS];
 
 static void cluster(const char *name, struct by_cluster_message message) {
   struct by_text line;
-  kinds_seen[message.say] = true;
+  kinds_seen[message.type] = true;
   by_text_init(&line);
   by_cluster_message_print(&message, &line);
   golden_line(name, by_text_get(&line));
@@ -49,7 +49,7 @@ static const struct by_cluster_interface interfaces[2] = {
 
 static void test_hellos(void **state) {
   (void)state;
-  cluster("hello of an agent", (struct by_cluster_message){.say = BY_SAY_HELLO,
+  cluster("hello of an agent", (struct by_cluster_message){.type = BY_MESSAGE_HELLO,
                                                            .version = BY_CLUSTER_VERSION,
                                                            .host = "h\"1\\",
                                                            .may_help = true,
@@ -57,29 +57,29 @@ static void test_hellos(void **state) {
                                                            .n_interfaces = 2,
                                                            .interfaces = interfaces});
   cluster("hello of a young agent",
-          (struct by_cluster_message){.say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1"});
+          (struct by_cluster_message){.type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1"});
   cluster("hello of a rank",
           (struct by_cluster_message){
-              .say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1", .job = JOB, .rank = 65535});
+              .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1", .job = JOB, .rank = 65535});
   cluster("welcome of an agent",
           (struct by_cluster_message){
-              .say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .host = "h1", .interval = 0.5, .rate = 1e9});
+              .type = BY_MESSAGE_WELCOME, .version = BY_CLUSTER_VERSION, .host = "h1", .interval = 0.5, .rate = 1e9});
   cluster("welcome of a manager",
-          (struct by_cluster_message){.say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 5});
-  cluster("refused", (struct by_cluster_message){.say = BY_SAY_REFUSED, .why = "there is another \"h1\""});
-  cluster("status", (struct by_cluster_message){.say = BY_SAY_STATUS});
+          (struct by_cluster_message){.type = BY_MESSAGE_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 5});
+  cluster("refused", (struct by_cluster_message){.type = BY_MESSAGE_REFUSED, .why = "there is another \"h1\""});
+  cluster("status", (struct by_cluster_message){.type = BY_MESSAGE_STATUS});
 }
 
 static void test_jobs(void **state) {
   static const char *const hosts[3] = {"a", "b", "a"};
   (void)state;
   struct by_cluster_message job = {
-      .say = BY_SAY_JOB, .job = JOB, .name = "train", .root = "[fd00::1]:7000", .n_hosts = 3, .hosts = hosts};
+      .type = BY_MESSAGE_JOB, .job = JOB, .name = "train", .root = "[fd00::1]:7000", .n_hosts = 3, .hosts = hosts};
   cluster("job", job);
   job.key = "secret";
   job.began = 1790000000.125;
   cluster("job with a key and its time", job);
-  cluster("left", (struct by_cluster_message){.say = BY_SAY_LEFT, .job = JOB, .rank = 5});
+  cluster("left", (struct by_cluster_message){.type = BY_MESSAGE_LEFT, .job = JOB, .rank = 5});
 }
 
 static void test_reports(void **state) {
@@ -103,16 +103,17 @@ static void test_reports(void **state) {
                                                  .calls = 9},
                                                 {.job = OTHER_JOB, .class_ = 3}};
   (void)state;
-  cluster("report", (struct by_cluster_message){
-                        .say = BY_SAY_REPORT, .n_interfaces = 2, .interfaces = interfaces, .n_jobs = 2, .jobs = jobs});
-  cluster("report of nothing", (struct by_cluster_message){.say = BY_SAY_REPORT});
-  cluster("classes", (struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 2, .jobs = jobs});
+  cluster("report",
+          (struct by_cluster_message){
+              .type = BY_MESSAGE_REPORT, .n_interfaces = 2, .interfaces = interfaces, .n_jobs = 2, .jobs = jobs});
+  cluster("report of nothing", (struct by_cluster_message){.type = BY_MESSAGE_REPORT});
+  cluster("classes", (struct by_cluster_message){.type = BY_MESSAGE_CLASSES, .n_jobs = 2, .jobs = jobs});
 }
 
 static void test_plans(void **state) {
   (void)state;
   struct by_cluster_message plan = {
-      .say = BY_SAY_PLAN, .job = JOB, .number = 3, .plan = "{\"format\":[1,2],\"name\":\"p\"}"};
+      .type = BY_MESSAGE_PLAN, .job = JOB, .number = 3, .plan = "{\"format\":[1,2],\"name\":\"p\"}"};
   cluster("plan", plan);
   plan.plan = "{\"format\": [1,\n 2],\r\n \"name\": \"p\"}\n"; /* a line of its own, but not as it is read again */
   struct by_text line;
@@ -120,27 +121,28 @@ static void test_plans(void **state) {
   by_cluster_message_print(&plan, &line);
   golden_line("plan with line breaks", by_text_get(&line));
   by_text_fini(&line);
-  cluster("moved", (struct by_cluster_message){.say = BY_SAY_MOVED, .job = JOB, .number = 3, .at = 1ull << 60});
-  cluster("kept", (struct by_cluster_message){.say = BY_SAY_KEPT, .job = JOB, .number = 3, .why = "no helper h9"});
+  cluster("moved", (struct by_cluster_message){.type = BY_MESSAGE_MOVED, .job = JOB, .number = 3, .at = 1ull << 60});
+  cluster("kept", (struct by_cluster_message){.type = BY_MESSAGE_KEPT, .job = JOB, .number = 3, .why = "no helper h9"});
 }
 
 static void test_helpers(void **state) {
   (void)state;
-  cluster("help",
-          (struct by_cluster_message){.say = BY_SAY_HELP, .job = JOB, .root = "h:1", .key = "secret", .helper = "h9"});
-  cluster("rest", (struct by_cluster_message){.say = BY_SAY_REST, .job = JOB});
-  cluster("helping", (struct by_cluster_message){.say = BY_SAY_HELPING, .job = JOB, .helper = "h9", .joined = true});
+  cluster("help", (struct by_cluster_message){
+                      .type = BY_MESSAGE_HELP, .job = JOB, .root = "h:1", .key = "secret", .helper = "h9"});
+  cluster("rest", (struct by_cluster_message){.type = BY_MESSAGE_REST, .job = JOB});
+  cluster("helping",
+          (struct by_cluster_message){.type = BY_MESSAGE_HELPING, .job = JOB, .helper = "h9", .joined = true});
   cluster("not helping",
-          (struct by_cluster_message){.say = BY_SAY_HELPING, .job = JOB, .helper = "h9", .why = "it has ended"});
+          (struct by_cluster_message){.type = BY_MESSAGE_HELPING, .job = JOB, .helper = "h9", .why = "it has ended"});
 }
 
 static void test_cells(void **state) {
   static const struct by_cluster_cells cells[2] = {
       {.at = "s1", .server = "h0", .slots = 64, .bytes = 4096, .has = true, .given = 32}, {.at = "s2", .slots = 8}};
   (void)state;
-  struct by_cluster_message message = {.say = BY_SAY_WISH, .job = JOB, .n_cells = 2, .cells = cells};
+  struct by_cluster_message message = {.type = BY_MESSAGE_WISH, .job = JOB, .n_cells = 2, .cells = cells};
   cluster("wish", message);
-  message.say = BY_SAY_CELLS;
+  message.type = BY_MESSAGE_CELLS;
   cluster("cells", message);
   message.n_cells = 0;
   cluster("no cells", message);
@@ -148,8 +150,9 @@ static void test_cells(void **state) {
 
 static void test_all_kinds(void **state) {
   (void)state;
-  for (int say = 0; say < BY_SAY_KINDS; say++)
-    if (!kinds_seen[say]) fail_msg("there is no golden line of kind %s", by_cluster_say_name((enum by_cluster_say)say));
+  for (int type = 0; type < BY_MESSAGE_KINDS; type++)
+    if (!kinds_seen[type])
+      fail_msg("there is no golden line of kind %s", by_cluster_type_name((enum by_cluster_type)type));
 }
 
 /* ---- between jobs and switches */

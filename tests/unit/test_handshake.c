@@ -22,7 +22,7 @@ struct end {
   struct by_handshake handshake;
   enum banyan_status status;
   uint8_t said[200000]; /* all it sent */
-  size_t said_length;
+  size_t sent_length;
 };
 
 static void begin(struct end *end, enum by_role role, const char *key_text, uint8_t purpose, const void *hello,
@@ -31,7 +31,7 @@ static void begin(struct end *end, enum by_role role, const char *key_text, uint
   struct by_handshake_options options = {
       .role = role, .purpose = purpose, .key = &key, .hello = hello, .hello_length = length};
   end->status = BANYAN_OK;
-  end->said_length = 0;
+  end->sent_length = 0;
   assert_ok(by_handshake_init(&end->handshake, &options));
 }
 
@@ -40,9 +40,9 @@ static size_t listen_to(struct end *end, size_t most, const uint8_t **out) {
   size_t n;
   const uint8_t *from = by_handshake_output(&end->handshake, &n);
   if (n > most) n = most;
-  if (n) memcpy(end->said + end->said_length, from, n);
-  *out = end->said + end->said_length;
-  end->said_length += n;
+  if (n) memcpy(end->said + end->sent_length, from, n);
+  *out = end->said + end->sent_length;
+  end->sent_length += n;
   by_handshake_sent(&end->handshake, n);
   return n;
 }
@@ -101,7 +101,7 @@ static void test_both_prove_themselves(void **state) {
 static void check_digest(const struct end *end, const char *expected) {
   uint8_t hash[32];
   char hex[65];
-  assert_int_equal(EVP_Digest(end->said, end->said_length, hash, NULL, EVP_sha256(), NULL), 1);
+  assert_int_equal(EVP_Digest(end->said, end->sent_length, hash, NULL, EVP_sha256(), NULL), 1);
   for (int i = 0; i < 32; i++) sprintf(hex + 2 * i, "%02x", hash[i]);
   assert_string_equal(hex, expected);
 }
@@ -118,8 +118,8 @@ static void test_bytes_on_the_wire(void **state) {
   options = (struct by_handshake_options){.role = BY_ROLE_SERVER, .key = &key, .nonce = server_nonce};
   assert_ok(by_handshake_init(&server.handshake, &options));
   talk(&client, &server, 1000);
-  assert_int_equal(client.said_length, 116);
-  assert_int_equal(server.said_length, 110);
+  assert_int_equal(client.sent_length, 116);
+  assert_int_equal(server.sent_length, 110);
   check_digest(&client, "962b421395bf4d01fced02e37f2b652efc17355ff36f3984ce1015295a0afc27");
   check_digest(&server, "3a65fe4abdb9af44cd3051b6404e11c44e8919a1e4d0312483711acd20426ed3");
   finish(&client, &server);
@@ -134,7 +134,7 @@ static void test_what_follows_is_left_over(void **state) {
   carry(&client, &server, 1000);
   carry(&server, &client, 1000);
   n = listen_to(&client, 1000, &data);
-  memcpy(client.said + client.said_length, "frame", 5);
+  memcpy(client.said + client.sent_length, "frame", 5);
   assert_ok(by_handshake_feed(&server.handshake, data, n + 5, &used));
   assert_int_equal(used, n);
   assert_true(by_handshake_done(&server.handshake));
@@ -158,7 +158,7 @@ static void test_another_key(void **state) {
     assert_status(server.status, BANYAN_ERR_AUTH);
     assert_false(carry(&server, &client, 1000));
     assert_null(by_handshake_hello(&server.handshake, &length));
-    for (size_t j = 0; j + 6 <= client.said_length; j++) assert_memory_not_equal(client.said + j, "secret", 6);
+    for (size_t j = 0; j + 6 <= client.sent_length; j++) assert_memory_not_equal(client.said + j, "secret", 6);
     assert_status(by_handshake_feed(&server.handshake, "x", 1, &length), BANYAN_ERR_PROTOCOL);
     finish(&client, &server);
   }
@@ -190,14 +190,14 @@ static void test_cut_at_every_byte(void **state) {
     for (size_t cut = 0;; cut++) {
       begin(&client, BY_ROLE_CLIENT, "k", 3, "client hello", 12);
       begin(&server, BY_ROLE_SERVER, "k", 3, "server hello", 12);
-      while (speaker->said_length < cut) {
+      while (speaker->sent_length < cut) {
         bool more = carry(hearer, speaker, 1000);
         if (!carry(speaker, hearer, 1) && !more) break;
       }
       assert_ok(hearer->status);
-      bool whole = speaker->said_length < cut;
+      bool whole = speaker->sent_length < cut;
       assert_int_equal(by_handshake_done(&hearer->handshake), whole || cut == BY_GREETING_BYTES + 32 + 4 + 12 + 32);
-      bool trusted = speaker->said_length >= BY_GREETING_BYTES + 32;
+      bool trusted = speaker->sent_length >= BY_GREETING_BYTES + 32;
       if (!trusted) assert_in_range(stored(&hearer->handshake), 0, BY_GREETING_BYTES + BY_MAC_BYTES);
       if (!by_handshake_done(&hearer->handshake)) {
         assert_status(by_handshake_ended(&hearer->handshake, false), BANYAN_ERR_PEER_DEAD);
@@ -239,7 +239,7 @@ static void test_a_wrong_bit_anywhere(void **state) {
       while (more && hearer->status == BANYAN_OK) {
         const uint8_t *data;
         more = carry(hearer, speaker, 1000);
-        size_t at = speaker->said_length, n = listen_to(speaker, 1, &data), used;
+        size_t at = speaker->sent_length, n = listen_to(speaker, 1, &data), used;
         if (n) speaker->said[at] ^= (uint8_t)(at == bit / 8 ? 1 << bit % 8 : 0);
         if (n) hearer->status = by_handshake_feed(&hearer->handshake, data, n, &used);
         more |= n > 0;
@@ -258,7 +258,7 @@ static void test_a_replayed_client(void **state) {
   begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
   talk(&client, &server, 1000);
   assert_true(by_handshake_done(&server.handshake));
-  memcpy(recorded, client.said, n = client.said_length);
+  memcpy(recorded, client.said, n = client.sent_length);
   finish(&client, &server);
   begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
   assert_status(by_handshake_feed(&server.handshake, recorded, n, &used), BANYAN_ERR_AUTH);
@@ -272,7 +272,7 @@ static void test_a_replayed_server(void **state) {
   begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
   begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
   talk(&client, &server, 1000);
-  memcpy(recorded, server.said, n = server.said_length);
+  memcpy(recorded, server.said, n = server.sent_length);
   finish(&client, &server);
   begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
   assert_status(by_handshake_feed(&client.handshake, recorded, n, &used), BANYAN_ERR_AUTH);

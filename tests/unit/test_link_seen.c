@@ -35,7 +35,7 @@ static void report(uint32_t h) {
   struct by_cluster_interface eth0 = {.name = "eth0", .rate = 1e9};
   struct by_cluster_job said[WORLD_JOBS];
   struct by_cluster_message message = {
-      .say = BY_SAY_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = said, .n_jobs = world.n_jobs};
+      .type = BY_MESSAGE_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = said, .n_jobs = world.n_jobs};
   for (uint32_t j = 0; j < world.n_jobs; j++)
     said[j] = (struct by_cluster_job){.job = world.jobs[j].id,
                                       .n_ranks = 1,
@@ -45,19 +45,19 @@ static void report(uint32_t h) {
                                       .input = world.jobs[j].input,
                                       .n_paths = words[j][h].n,
                                       .paths = words[j][h].paths};
-  assert_ok(by_manager_hear(world.manager, world.hosts[h].peer, &message, world.now));
+  assert_ok(by_manager_handle(world.manager, world.hosts[h].peer, &message, world.now));
 }
 
 /* What `h` says of one job's from now on, beside the rate of its own link and what it has said of other jobs'. */
-static void say_paths(const struct world_job *job, uint32_t h, const struct by_cluster_path *paths, uint32_t n) {
+static void report_paths(const struct world_job *job, uint32_t h, const struct by_cluster_path *paths, uint32_t n) {
   struct words *of = &words[job - world.jobs][h];
   if (n) memcpy(of->paths, paths, n * sizeof *paths);
   of->n = n;
   report(h);
 }
 
-static void say_path(const struct world_job *job, uint32_t h, const struct by_cluster_path *path) {
-  say_paths(job, h, path, 1);
+static void report_path(const struct world_job *job, uint32_t h, const struct by_cluster_path *path) {
+  report_paths(job, h, path, 1);
 }
 
 /* A quarter of an interval of a job that is a ring over all hosts. The link from r0h3 to r1h0 was busy for `busy` of
@@ -76,7 +76,7 @@ static void pass(struct world_job *job, double busy, double bandwidth) {
     if (h == 3) path.busy = busy, path.bandwidth = bandwidth;
     if (sight->busy > 0) path.busy = sight->busy, path.bandwidth = sight->bandwidth;
     if (sight->busy > 0) path.sent = sight->busy * sight->bandwidth + more;
-    if (world.hosts[h].peer) say_path(job, h, &path);
+    if (world.hosts[h].peer) report_path(job, h, &path);
   }
   by_manager_tick(world.manager, world.now);
 }
@@ -209,7 +209,7 @@ static void test_pause(void **state) {
   pass(job, 1, 0.1e9);
   pass(job, 1, 0.1e9);
   world.now += world.options.interval / 4;
-  for (uint32_t h = 0; h < HOSTS; h++) say_paths(job, h, NULL, 0);
+  for (uint32_t h = 0; h < HOSTS; h++) report_paths(job, h, NULL, 0);
   by_manager_tick(world.manager, world.now);
   assert_none_is_slow();
   pass(job, 1, 0.1e9);
@@ -291,7 +291,7 @@ static void test_old_messages(void **state) {
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS), *quiet = world_run(&world, 0, 1, HOSTS);
   for (int i = 0; i < 12; i++) { /* 3 intervals */
-    say_path(quiet, 3, &old);
+    report_path(quiet, 3, &old);
     pass(job, 1, 0.1e9);
   }
   assert_float_equal(capacity("leaf0", spine()) / 1e9, 0.105, 0.002);
@@ -306,11 +306,11 @@ static void test_more_once(void **state) {
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS), *other = world_run(&world, 0, 1, HOSTS);
   make_slow(job);
-  say_path(job, 3, &fast);
+  report_path(job, 3, &fast);
   for (int i = 0; i < 4; i++) {
     world.now += world.options.interval / 4;
     low.sent += 1;
-    say_path(other, 3, &low);
+    report_path(other, 3, &low);
     by_manager_tick(world.manager, world.now);
   }
   assert_true(capacity("leaf0", spine()) < 0.2e9);
@@ -343,7 +343,7 @@ static void test_host_link(void **state) {
       paths[p] = (struct by_cluster_path){
           .to = world.hosts[p ? p + 3 : 2].name, .sent = 0.05e9 + i, .busy = 1, .bandwidth = 0.05e9};
     world.now += world.options.interval / 4;
-    say_paths(job, 3, paths, 5);
+    report_paths(job, 3, paths, 5);
     by_manager_tick(world.manager, world.now);
   }
   assert_float_equal(capacity("r0h3", "leaf0") / 1e9, 0.2625, 0.01);
@@ -361,7 +361,7 @@ static void test_slow_host(void **state) {
   for (int i = 0; i < 8; i++) {
     world.now += world.options.interval / 4;
     path.sent = 0.05e9 + i;
-    say_path(job, 3, &path);
+    report_path(job, 3, &path);
     by_manager_tick(world.manager, world.now);
   }
   assert_none_is_slow();
@@ -452,7 +452,7 @@ static void test_not_known(void **state) {
 }
 
 /* An agent that has heard nothing new says the same again: that is one report. */
-static void test_said_again(void **state) {
+static void test_reported_again(void **state) {
   struct by_cluster_path path = {.sent = 0.1e9, .busy = 1, .bandwidth = 0.1e9};
   (void)state;
   begin();
@@ -461,12 +461,12 @@ static void test_said_again(void **state) {
   path.to = world.hosts[4].name;
   for (int i = 0; i < 10; i++) {
     world.now += 0.1;
-    say_path(job, 3, &path);
+    report_path(job, 3, &path);
     by_manager_tick(world.manager, world.now);
   }
   assert_none_is_slow();
   path.to = "elsewhere"; /* nobody knows it */
-  say_path(job, 3, &path);
+  report_path(job, 3, &path);
   by_manager_tick(world.manager, world.now);
   world_end(&world);
 }
@@ -561,18 +561,18 @@ static void test_no_way(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_in_the_middle), cmocka_unit_test(test_doubted),
-      cmocka_unit_test(test_no_row),        cmocka_unit_test(test_hardly_anything),
-      cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
-      cmocka_unit_test(test_said_again),    cmocka_unit_test(test_doubted_later),
-      cmocka_unit_test(test_old_messages),  cmocka_unit_test(test_more_once),
-      cmocka_unit_test(test_silent_host),   cmocka_unit_test(test_host_link),
-      cmocka_unit_test(test_agent_gone),    cmocka_unit_test(test_slow_host),
-      cmocka_unit_test(test_gives_way),     cmocka_unit_test(test_two_paths),
-      cmocka_unit_test(test_both_ways),     cmocka_unit_test(test_other_path),
-      cmocka_unit_test(test_in_turn),       cmocka_unit_test(test_pause),
-      cmocka_unit_test(test_again_soon),    cmocka_unit_test(test_all),
-      cmocka_unit_test(test_bounded),       cmocka_unit_test(test_few_kept),
+      cmocka_unit_test(test_in_the_middle),  cmocka_unit_test(test_doubted),
+      cmocka_unit_test(test_no_row),         cmocka_unit_test(test_hardly_anything),
+      cmocka_unit_test(test_shared),         cmocka_unit_test(test_not_known),
+      cmocka_unit_test(test_reported_again), cmocka_unit_test(test_doubted_later),
+      cmocka_unit_test(test_old_messages),   cmocka_unit_test(test_more_once),
+      cmocka_unit_test(test_silent_host),    cmocka_unit_test(test_host_link),
+      cmocka_unit_test(test_agent_gone),     cmocka_unit_test(test_slow_host),
+      cmocka_unit_test(test_gives_way),      cmocka_unit_test(test_two_paths),
+      cmocka_unit_test(test_both_ways),      cmocka_unit_test(test_other_path),
+      cmocka_unit_test(test_in_turn),        cmocka_unit_test(test_pause),
+      cmocka_unit_test(test_again_soon),     cmocka_unit_test(test_all),
+      cmocka_unit_test(test_bounded),        cmocka_unit_test(test_few_kept),
       cmocka_unit_test(test_no_way),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

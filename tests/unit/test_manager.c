@@ -59,7 +59,7 @@ static void test_users_plan(void **state) {
   job->own_plan = "ring";
   world_say_job(&world, job);
   assert_own_plan(0, "ring");
-  world_say(&world, job, BY_SAY_MOVED, job->number);
+  world_say(&world, job, BY_MESSAGE_MOVED, job->number);
   pass_and_plan(20, 10000000);
   assert_int_equal(world.plans, 1);
   job->own_plan = NULL;
@@ -70,7 +70,7 @@ static void test_users_plan(void **state) {
   assert_state(0, "moving");
   job->own_plan = "ring";
   world_say_job(&world, job);
-  world_say(&world, job, BY_SAY_MOVED, job->asked);
+  world_say(&world, job, BY_MESSAGE_MOVED, job->asked);
   pass_and_plan(2, 10000000);
   assert_state(0, "running");
   assert_own_plan(0, "ring");
@@ -120,8 +120,8 @@ static void test_slower_link(void **state) {
   pass_and_plan(2, 1000000);
   world_pass(&world, 1000000);
   struct by_cluster_interface slow[] = {{.name = "eth0", .rate = 0.2e9}, {.name = "eth1"}, {.name = "eth2"}};
-  struct by_cluster_message report = {.say = BY_SAY_REPORT, .interfaces = slow, .n_interfaces = 3};
-  assert_ok(by_manager_hear(world.manager, world.hosts[1].peer, &report, world.now));
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .interfaces = slow, .n_interfaces = 3};
+  assert_ok(by_manager_handle(world.manager, world.hosts[1].peer, &report, world.now));
   world_plan(&world);
   assert_int_equal(world.plans, plans + 1);
   assert_true(throughput_of(0) > 0.5 * before);
@@ -154,9 +154,9 @@ static void test_two_ends(void **state) {
   (void)state;
   begin("mesh:3,nic=10g,link=1g");
   for (int i = 0; i < 6; i++) {
-    struct by_cluster_message report = {.say = BY_SAY_REPORT, .interfaces = ends[i % 2], .n_interfaces = 2};
+    struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .interfaces = ends[i % 2], .n_interfaces = 2};
     if (i == 4) ends[0][0].rate = 1e9;
-    assert_ok(by_manager_hear(world.manager, world.hosts[i % 2].peer, &report, world.now));
+    assert_ok(by_manager_handle(world.manager, world.hosts[i % 2].peer, &report, world.now));
     json_t *all = get_state();
     double least = 1e9;
     for (size_t l = 0; l < 6; l++)
@@ -181,7 +181,7 @@ static void test_no_answer(void **state) {
   assert_state(0, "waiting");
   assert_trouble(0, "not answered");
   job->number = job->asked; /* it moved after all, and says so late */
-  world_say(&world, job, BY_SAY_MOVED, job->asked);
+  world_say(&world, job, BY_MESSAGE_MOVED, job->asked);
   assert_state(0, "running");
   world_end(&world);
 }
@@ -192,7 +192,7 @@ static void test_kept(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 4);
   job->silent = true;
   world_plan(&world);
-  world_say(&world, job, BY_SAY_KEPT, job->asked);
+  world_say(&world, job, BY_MESSAGE_KEPT, job->asked);
   assert_state(0, "waiting");
   assert_trouble(0, "it would not");
   uint64_t asked = job->asked;
@@ -214,7 +214,7 @@ static void test_never_takes_any(void **state) {
   for (int i = 0; i < 60; i++) { /* 120 s */
     uint64_t asked = job->asked;
     pass_and_plan(1, 0);
-    if (job->asked > asked) world_say(&world, job, BY_SAY_KEPT, job->asked);
+    if (job->asked > asked) world_say(&world, job, BY_MESSAGE_KEPT, job->asked);
   }
   assert_in_range(world.plans, 5, 8);
   world_end(&world);
@@ -224,7 +224,7 @@ static void test_unknown_number(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
-  world_say(&world, job, BY_SAY_MOVED, 7); /* of a manager whose state was lost */
+  world_say(&world, job, BY_MESSAGE_MOVED, 7); /* of a manager whose state was lost */
   world_plan(&world);
   assert_int_equal(job->asked, 8);
   assert_state(0, "running");
@@ -254,7 +254,7 @@ static void test_helpers(void **state) {
   assert_true(throughput_of(0) < with);
   job->runs = false;
   world_pass(&world, 0);
-  world_say(&world, job, BY_SAY_LEFT, 0);
+  world_say(&world, job, BY_MESSAGE_LEFT, 0);
   assert_int_equal(world.rests, 1); /* the one that was left */
   world_end(&world);
 }
@@ -350,7 +350,7 @@ static void test_agent_with_manager(void **state) {
   assert_state(0, "running");
   job->runs = true;
   world_say_job(&world, job);
-  world_say(&world, job, BY_SAY_MOVED, job->number);
+  world_say(&world, job, BY_MESSAGE_MOVED, job->number);
   pass_and_plan(5, 0);
   assert_state(0, "running");
   world_part(&world, 0);

@@ -25,9 +25,9 @@ static void begin(unsigned slots) {
 }
 
 /* What rank 0 says; given: NULL: it has none yet. */
-static void say_cells(const struct world_job *job, const struct by_cluster_cells *cells, uint32_t n) {
-  struct by_cluster_message said = {.say = BY_SAY_WISH, .job = job->id, .n_cells = n, .cells = cells};
-  assert_ok(by_manager_hear(world.manager, world.hosts[job->hosts[0]].peer, &said, world.now));
+static void print_cells(const struct world_job *job, const struct by_cluster_cells *cells, uint32_t n) {
+  struct by_cluster_message said = {.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = n, .cells = cells};
+  assert_ok(by_manager_handle(world.manager, world.hosts[job->hosts[0]].peer, &said, world.now));
 }
 
 static struct by_cluster_cells wish(const char *at, uint32_t slots) {
@@ -38,7 +38,7 @@ static struct by_cluster_cells wish(const char *at, uint32_t slots) {
 static uint32_t ask(const struct world_job *job, uint32_t slots) {
   struct by_cluster_cells cells = wish("s", slots);
   unsigned before = world.answers;
-  say_cells(job, &cells, 1);
+  print_cells(job, &cells, 1);
   assert_int_equal(world.answers, before + 1);
   assert_int_equal(world.n_cells, 1);
   return world.cells[0];
@@ -84,8 +84,8 @@ static void test_too_small(void **state) {
   assert_int_equal(given_at("s"), 400);
   /* The first leaves: the next one gets its fair share of three. */
   first->runs = false;
-  struct by_cluster_message left = {.say = BY_SAY_LEFT, .job = first->id};
-  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &left, world.now));
+  struct by_cluster_message left = {.type = BY_MESSAGE_LEFT, .job = first->id};
+  assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &left, world.now));
   assert_int_equal(given_at("s"), 100);
   assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 100);
   world_end(&world);
@@ -103,7 +103,7 @@ static void test_by_need(void **state) {
 }
 
 /* What is said to be there counts, also beyond what was granted, or where no manager was asked. */
-static void test_said(void **state) {
+static void test_reported(void **state) {
   (void)state;
   begin(400);
   struct world_job *job = world_run(&world, 0, 1, 2);
@@ -112,7 +112,7 @@ static void test_said(void **state) {
   has.has = true;
   has.given = 350;
   unsigned before = world.answers;
-  say_cells(job, &has, 1);
+  print_cells(job, &has, 1);
   assert_int_equal(world.answers, before);
   assert_int_equal(given_at("s"), 350);
   assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 50);
@@ -127,14 +127,14 @@ static void test_boasts(void **state) {
   struct by_cluster_cells has = wish("s", 512);
   has.has = true;
   has.given = 60000;
-  say_cells(job, &has, 1);
+  print_cells(job, &has, 1);
   assert_int_equal(given_at("s"), 400);
   has.slots = 200;
-  say_cells(job, &has, 1);
+  print_cells(job, &has, 1);
   assert_int_equal(given_at("s"), 200);
   assert_int_equal(ask(other, 512), 150);
   has.given = 0; /* the switch has refused it, so it has no claim any more */
-  say_cells(job, &has, 1);
+  print_cells(job, &has, 1);
   assert_int_equal(given_at("s"), 150);
   assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 150);
   world_end(&world);
@@ -145,7 +145,7 @@ static void test_several(void **state) {
   const struct by_cluster_cells cells[] = {wish("s", 512), wish("t", 512), wish("s", 512), wish("nobody", 512)};
   (void)state;
   begin(400);
-  say_cells(world_run(&world, 0, 1, 2), cells, 4);
+  print_cells(world_run(&world, 0, 1, 2), cells, 4);
   assert_int_equal(world.n_cells, 4);
   assert_int_equal(world.cells[0], 150);
   assert_int_equal(world.cells[1], 512);
@@ -162,7 +162,7 @@ static void test_given_back(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 2);
   ask(job, 512);
   assert_int_equal(given_at("s"), 300);
-  say_cells(job, NULL, 0);
+  print_cells(job, NULL, 0);
   assert_int_equal(given_at("s"), 0);
   assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 300);
   assert_int_equal(ask(job, 512), 100);
@@ -175,10 +175,10 @@ static void test_strangers(void **state) {
   (void)state;
   begin(400);
   struct world_job *job = world_run(&world, 0, 1, 2);
-  struct by_cluster_message said = {.say = BY_SAY_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
-  assert_ok(by_manager_hear(world.manager, world.hosts[1].peer, &said, world.now));
+  struct by_cluster_message said = {.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
+  assert_ok(by_manager_handle(world.manager, world.hosts[1].peer, &said, world.now));
   said.job = "0123456789abcdef0123456789abcdef";
-  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
+  assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
   assert_int_equal(world.answers, 2);
   assert_int_equal(world.n_cells, 0);
   assert_int_equal(given_at("s"), 0);
@@ -296,14 +296,11 @@ static void test_random(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_fit),        cmocka_unit_test(test_too_small),
-      cmocka_unit_test(test_by_need),        cmocka_unit_test(test_said),
-      cmocka_unit_test(test_boasts),         cmocka_unit_test(test_several),
-      cmocka_unit_test(test_strangers),      cmocka_unit_test(test_given_back),
-      cmocka_unit_test(test_all_fit_memory), cmocka_unit_test(test_too_small_memory),
-      cmocka_unit_test(test_max_min),        cmocka_unit_test(test_leaving_frees),
-      cmocka_unit_test(test_several_trees),  cmocka_unit_test(test_weights),
-      cmocka_unit_test(test_random),
+      cmocka_unit_test(test_all_fit),          cmocka_unit_test(test_too_small),  cmocka_unit_test(test_by_need),
+      cmocka_unit_test(test_reported),         cmocka_unit_test(test_boasts),     cmocka_unit_test(test_several),
+      cmocka_unit_test(test_strangers),        cmocka_unit_test(test_given_back), cmocka_unit_test(test_all_fit_memory),
+      cmocka_unit_test(test_too_small_memory), cmocka_unit_test(test_max_min),    cmocka_unit_test(test_leaving_frees),
+      cmocka_unit_test(test_several_trees),    cmocka_unit_test(test_weights),    cmocka_unit_test(test_random),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 /* ---- jobs */
 
 /* Hosts may say so much each that their sum is no number in JSON: who asks for the state still gets it. */
-static void test_more_than_can_be_told(void **state) {
+static void test_more_than_can_be_sent(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 3);
@@ -23,7 +23,7 @@ static void test_unknown_numbers(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 4);
   for (int i = 0; i < 60; i++) { /* 120 s */
     pass_and_plan(1, 0);
-    world_say(&world, job, BY_SAY_MOVED, job->number + 1);
+    world_say(&world, job, BY_MESSAGE_MOVED, job->number + 1);
   }
   assert_in_range(by_manager_get_counters(world.manager).planned, 4, 8);
   world_end(&world);
@@ -86,7 +86,7 @@ static void check_length(uint32_t j, uint64_t expected, double left) {
   json_decref(all);
 }
 
-static void say_length(struct world_job *job, uint64_t expected) {
+static void report_length(struct world_job *job, uint64_t expected) {
   job->expected = expected;
   world_report_job(&world, job);
 }
@@ -100,22 +100,22 @@ static void test_length(void **state) {
   world_say_job(&world, job);
   job->iterations = 20;
   job->iteration_time = 0.5;
-  say_length(job, 0);
+  report_length(job, 0);
   check_length(0, 0, 0);
-  say_length(job, 100);
+  report_length(job, 100);
   check_length(0, 100, 40);
   struct by_cluster_job other = {.job = job->id, .expected = 30, .iterations = 20, .iteration_time = 0.5};
-  assert_ok(by_manager_hear(world.manager, world.hosts[1].peer,
-                            &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &other},
-                            world.now));
+  assert_ok(by_manager_handle(world.manager, world.hosts[1].peer,
+                              &(struct by_cluster_message){.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &other},
+                              world.now));
   check_length(0, 100, 40);
-  say_length(job, 0); /* an agent that was started anew and has not heard it */
+  report_length(job, 0); /* an agent that was started anew and has not heard it */
   check_length(0, 100, 40);
-  say_length(job, 60);
+  report_length(job, 60);
   check_length(0, 60, 20);
-  say_length(job, 61);
+  report_length(job, 61);
   check_length(0, 0, 0);
-  say_length(job, 60);
+  report_length(job, 60);
   check_length(0, 0, 0);
   job->began = 5; /* another job of the same secret */
   world_say_job(&world, job);
@@ -125,7 +125,7 @@ static void test_length(void **state) {
 }
 
 /* Who makes more iterations than it said is one that has said nothing. */
-static void test_longer_than_said(void **state) {
+static void test_longer_than_announced(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
@@ -134,7 +134,7 @@ static void test_longer_than_said(void **state) {
   check_length(0, 10, 0);
   pass_and_plan(1, 1000000);
   check_length(0, 0, 0);
-  say_length(job, 5000);
+  report_length(job, 5000);
   check_length(0, 0, 0);
   world_end(&world);
 }
@@ -179,8 +179,8 @@ static void test_too_many_of_one(void **state) {
     char id[BY_CLUSTER_JOB_ID + 1];
     snprintf(id, sizeof id, "%032x", j <= MOST ? 100 + j : 100); /* the last one is there already */
     struct by_cluster_message said = {
-        .say = BY_SAY_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
-    assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
+        .type = BY_MESSAGE_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
+    assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
     assert_int_equal(by_manager_get_counters(world.manager).refused, j >= MOST);
   }
   world_run(&world, 1, 1, 2); /* another host's */
@@ -192,9 +192,9 @@ static void test_too_many_of_one(void **state) {
 
 static enum banyan_status hello(const char *host, uint32_t version, enum by_manager_role role, const char *name,
                                 struct by_manager_peer **peer) {
-  struct by_cluster_message said = {.say = BY_SAY_HELLO, .version = version, .host = host};
+  struct by_cluster_message said = {.type = BY_MESSAGE_HELLO, .version = version, .host = host};
   assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], role, name, world.now, peer));
-  return by_manager_hear(world.manager, *peer, &said, world.now);
+  return by_manager_handle(world.manager, *peer, &said, world.now);
 }
 
 static void test_refused(void **state) {
@@ -212,14 +212,14 @@ static void test_refused(void **state) {
   by_manager_gone(world.manager, peer, world.now);
   assert_ok(hello("h3", 1, BY_ROLE_AGENT, "h3", &peer));
   const char *hosts[] = {"h0", "h1"};
-  struct by_cluster_message job = {.say = BY_SAY_JOB,
+  struct by_cluster_message job = {.type = BY_MESSAGE_JOB,
                                    .job = "0123456789abcdef0123456789abcdef",
                                    .name = "n",
                                    .root = "10.0.0.1:1",
                                    .hosts = hosts,
                                    .n_hosts = 2};
   /* Of another host: an agent only passes it on, so it stays. */
-  assert_ok(by_manager_hear(world.manager, peer, &job, world.now));
+  assert_ok(by_manager_handle(world.manager, peer, &job, world.now));
   by_manager_gone(world.manager, peer, world.now);
   assert_int_equal(by_manager_get_counters(world.manager).refused, 5);
   world_end(&world);
@@ -227,9 +227,9 @@ static void test_refused(void **state) {
 
 static enum banyan_status job_hello(const char *host, const char *name, const char *job,
                                     struct by_manager_peer **peer) {
-  struct by_cluster_message said = {.say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = host, .job = job};
+  struct by_cluster_message said = {.type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = host, .job = job};
   assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], BY_ROLE_JOB, name, world.now, peer));
-  return by_manager_hear(world.manager, *peer, &said, world.now);
+  return by_manager_handle(world.manager, *peer, &said, world.now);
 }
 
 /* A job's certificate is for jobs that begin on its host, and no other certificate speaks for a job that came with it.
@@ -238,9 +238,9 @@ static void test_certificates_of_jobs(void **state) {
   static const char id[] = "0123456789abcdef0123456789abcdef";
   const char *hosts[] = {"h3", "h1"};
   struct by_cluster_message job = {
-      .say = BY_SAY_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .hosts = hosts, .n_hosts = 2};
+      .type = BY_MESSAGE_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .hosts = hosts, .n_hosts = 2};
   struct by_cluster_job deeds = {.job = id, .sent = 1 << 30};
-  struct by_cluster_message report = {.say = BY_SAY_REPORT, .jobs = &deeds, .n_jobs = 1};
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .jobs = &deeds, .n_jobs = 1};
   struct by_manager_peer *own, *thief;
   (void)state;
   begin("star:4,nic=1g");
@@ -248,10 +248,10 @@ static void test_certificates_of_jobs(void **state) {
   assert_status(job_hello("h3", "h1", id, &thief), BANYAN_ERR_AUTH);
   by_manager_gone(world.manager, thief, world.now);
   assert_status(hello("h3", 1, BY_ROLE_AGENT, "h3", &own), BANYAN_OK);
-  assert_ok(by_manager_hear(world.manager, own, &job, world.now));
+  assert_ok(by_manager_handle(world.manager, own, &job, world.now));
   assert_ok(job_hello("h3", "h3", id, &thief));
-  assert_status(by_manager_hear(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
-  assert_ok(by_manager_hear(world.manager, thief, &report, world.now));
+  assert_status(by_manager_handle(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
+  assert_ok(by_manager_handle(world.manager, thief, &report, world.now));
   json_t *all = get_state();
   assert_int_equal(json_integer_value(json_object_get(job_of(all, 0), "sent")), 0);
   json_decref(all);
@@ -259,7 +259,7 @@ static void test_certificates_of_jobs(void **state) {
   by_manager_gone(world.manager, own, world.now);
   assert_ok(job_hello("h1", "h1", id, &thief)); /* nor on another host while it may come back */
   hosts[0] = "h1";
-  assert_status(by_manager_hear(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
+  assert_status(by_manager_handle(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
   by_manager_gone(world.manager, thief, world.now);
   world_end(&world);
 }
@@ -277,7 +277,7 @@ static void test_silent_agent_gives_way(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_more_than_can_be_told),
+      cmocka_unit_test(test_more_than_can_be_sent),
       cmocka_unit_test(test_unknown_numbers),
       cmocka_unit_test(test_fake),
       cmocka_unit_test(test_reported_before),
@@ -289,7 +289,7 @@ int main(void) {
       cmocka_unit_test(test_certificates_of_jobs),
       cmocka_unit_test(test_silent_agent_gives_way),
       cmocka_unit_test(test_length),
-      cmocka_unit_test(test_longer_than_said),
+      cmocka_unit_test(test_longer_than_announced),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

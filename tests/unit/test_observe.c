@@ -123,17 +123,17 @@ static void test_beat(void **state) {
 
 /* Iterations found from calls. A call is a letter: its kind; numbers of bytes follow from it. */
 static bool hear(struct by_call_period *period, char letter) {
-  return by_call_period_hear(period, by_call_key((uint32_t)letter, (uint64_t)letter * 1000));
+  return by_call_period_add(period, by_call_key((uint32_t)letter, (uint64_t)letter * 1000));
 }
 
-static uint32_t hear_all(struct by_call_period *period, const char *calls) {
+static uint32_t add_all(struct by_call_period *period, const char *calls) {
   uint32_t turns = 0;
   for (; *calls; calls++) turns += hear(period, *calls);
   return turns;
 }
 
 static void repeat(struct by_call_period *period, const char *calls, int times) {
-  for (int i = 0; i < times; i++) hear_all(period, calls);
+  for (int i = 0; i < times; i++) add_all(period, calls);
 }
 
 static uint64_t count(const struct by_call_period *period) {
@@ -166,8 +166,8 @@ static void test_buckets(void **state) {
   (void)state;
   struct by_call_period period;
   by_call_period_init(&period);
-  hear_all(&period, "xyzwv");
-  hear_all(&period, "bac");
+  add_all(&period, "xyzwv");
+  add_all(&period, "bac");
   repeat(&period, "BBBBBC", 40);
   assert_int_equal(period.length, 6);
   assert_in_range(count(&period), 40, 42);
@@ -175,7 +175,7 @@ static void test_buckets(void **state) {
 
 static uint64_t large(struct by_call_period *period, uint64_t kinds, int times) {
   for (int i = 0; i < times; i++)
-    for (uint64_t k = 0; k < kinds; k++) by_call_period_hear(period, by_call_key(1, 64 * k));
+    for (uint64_t k = 0; k < kinds; k++) by_call_period_add(period, by_call_key(1, 64 * k));
   return period->length;
 }
 
@@ -196,7 +196,7 @@ static void test_odd_calls(void **state) {
   uint64_t before = count(&period);
   for (int i = 0; i < 20; i++) { /* one too many, one too few, another one */
     static const char *const odd[] = {"abxcde", "abde", "abbcde", "xabcde", "abcdx"};
-    hear_all(&period, odd[i % 5]);
+    add_all(&period, odd[i % 5]);
     repeat(&period, "abcde", 4);
   }
   assert_int_equal(period.length, 5);
@@ -210,7 +210,7 @@ static void test_alike_periods(void **state) {
   by_call_period_init(&period);
   for (int i = 0; i < 10; i++) {
     repeat(&period, "a", 500);
-    hear_all(&period, "v");
+    add_all(&period, "v");
   }
   assert_int_equal(period.length, 1);
   assert_in_range(count(&period), 5000, 5010);
@@ -230,8 +230,8 @@ static void test_shuffled(void **state) {
       calls[n - 1] = calls[at];
       calls[at] = last;
     }
-    hear_all(&period, "a");
-    hear_all(&period, calls);
+    add_all(&period, "a");
+    add_all(&period, calls);
   }
   assert_int_equal(period.length, 9);
   assert_in_range(count(&period), 498, 500);
@@ -246,7 +246,7 @@ static void test_disorder(void **state) {
   by_call_period_init(&period);
   for (int i = 0; i < 20000; i++) hear(&period, (char)('a' + by_rng_below(&rng, 20)));
   assert_in_range(count(&period), 0, 200);
-  for (int i = 0; i < 30000 && period.length != 6; i++) hear_all(&period, "uvwxyz");
+  for (int i = 0; i < 30000 && period.length != 6; i++) add_all(&period, "uvwxyz");
   assert_int_equal(period.length, 6);
 }
 
@@ -271,7 +271,7 @@ static void test_turns(void **state) {
   struct by_call_period period;
   by_call_period_init(&period);
   repeat(&period, "abbc", 50);
-  for (int i = 0; i < 20; i++) assert_int_equal(hear_all(&period, "abbc"), 1);
+  for (int i = 0; i < 20; i++) assert_int_equal(add_all(&period, "abbc"), 1);
 }
 
 static void test_never_fewer(void **state) {
@@ -304,8 +304,8 @@ static void test_many(void **state) {
     for (int i = 0; i < 200; i++) {
       uint64_t n = 1 + by_rng_below(&rng, i % 3 ? 5 : 500), key = by_call_key(1, by_rng_below(&rng, 10) ? 8 : 16);
       bool turned = false;
-      for (uint64_t k = 0; k < n; k++) turned |= by_call_period_hear(&one, key);
-      assert_int_equal(by_call_period_hear_many(&many, key, n), turned);
+      for (uint64_t k = 0; k < n; k++) turned |= by_call_period_add(&one, key);
+      assert_int_equal(by_call_period_add_many(&many, key, n), turned);
       assert_memory_equal(&one, &many, sizeof one);
     }
   }

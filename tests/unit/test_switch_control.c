@@ -286,7 +286,7 @@ static void test_keys(void **state) {
 }
 
 /* Far more than may be known, over both kinds of socket, with a key and without: none keeps others out. */
-static void test_many_who_say_nothing(void **state) {
+static void test_many_silent_peers(void **state) {
   enum { MANY = 600 };
   static const char *const secrets[] = {NULL, "secret"};
   for (int i = 0; i < 2; i++) {
@@ -333,6 +333,6 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines),  cmocka_unit_test(test_places),
                                      cmocka_unit_test(test_client), cmocka_unit_test(test_two_clients),
-                                     cmocka_unit_test(test_keys),   cmocka_unit_test(test_many_who_say_nothing)};
+                                     cmocka_unit_test(test_keys),   cmocka_unit_test(test_many_silent_peers)};
   return cmocka_run_group_tests_name("switch_control", tests, set_up, tear_down);
 }

@@ -50,9 +50,9 @@ static void test_last_words(void **state) {
   lanes[1]->ops->destroy(lanes[1]);
   usleep(20000); /* for the reset */
   for (int i = 0; i < 3; i++) (void)lanes[0]->ops->send(lanes[0], &frame, NULL);
-  const struct by_frame *heard = hear(lanes[0]);
-  assert_non_null(heard);
-  assert_int_equal(heard->size, 3);
+  const struct by_frame *received = hear(lanes[0]);
+  assert_non_null(received);
+  assert_int_equal(received->size, 3);
   assert_int_equal(lanes[0]->ops->read(lanes[0], text, 3), 3);
   assert_string_equal(text, "bye");
   lanes[0]->ops->next(lanes[0]);

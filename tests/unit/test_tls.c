@@ -36,7 +36,7 @@ struct pair {
   struct by_tls end[2]; /* client, server */
   enum banyan_status status[2];
   char text[2][512];
-  uint8_t heard[2][100000];
+  uint8_t received[2][100000];
   size_t length[2];
   struct by_rng rng;
 };
@@ -62,9 +62,9 @@ static void keep_failure(struct pair *pair, int to, enum banyan_status status) {
 static void hear(struct pair *pair, int to) {
   size_t n = 1;
   while (n && pair->status[to] == BANYAN_OK && by_tls_done(&pair->end[to])) {
-    size_t room = 1 + by_rng_below(&pair->rng, 3000), left = sizeof pair->heard[to] - pair->length[to];
+    size_t room = 1 + by_rng_below(&pair->rng, 3000), left = sizeof pair->received[to] - pair->length[to];
     keep_failure(pair, to,
-                 by_tls_read(&pair->end[to], pair->heard[to] + pair->length[to], room < left ? room : left, &n));
+                 by_tls_read(&pair->end[to], pair->received[to] + pair->length[to], room < left ? room : left, &n));
     pair->length[to] += n;
   }
 }
@@ -153,7 +153,7 @@ static void test_data_in_random_cuts(void **state) {
   assert_open(&pair);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(pair.length[!i], sizeof said[i]);
-    assert_memory_equal(pair.heard[!i], said[i], sizeof said[i]);
+    assert_memory_equal(pair.received[!i], said[i], sizeof said[i]);
     assert_false((pair.end[i].state == BY_TLS_CLOSED));
   }
   by_tls_finish(&pair.end[0]);
@@ -161,7 +161,7 @@ static void test_data_in_random_cuts(void **state) {
   assert_ok(by_tls_write(&pair.end[1], "last", 4));
   talk(&pair, 10);
   assert_true((pair.end[1].state == BY_TLS_CLOSED) && !(pair.end[0].state == BY_TLS_CLOSED));
-  assert_memory_equal(pair.heard[0] + sizeof said[1], "last", 4); /* the other direction goes on */
+  assert_memory_equal(pair.received[0] + sizeof said[1], "last", 4); /* the other direction goes on */
   finish(&pair);
 }
 
@@ -371,7 +371,7 @@ static void test_no_TLS_at_all(void **state) {
 }
 
 /* A record's head and no end of what it announces: heard out, but not for ever. */
-static void test_a_stranger_is_not_heard_for_long(void **state) {
+static void test_a_stranger_is_not_read_for_long(void **state) {
   (void)state;
   uint8_t record[5 + 4000] = {22, 3, 1, 0x0f, 0xa0, 1, 1, 0xff, 0xff}; /* part of a hello of 131071 bytes */
   struct by_tls tls;
@@ -413,7 +413,7 @@ static void test_changed_bytes(void **state) {
       from = !from;
     }
     for (int end = 0; end < 2; end++)
-      for (size_t j = 0; j < pair.length[end]; j++) assert_int_equal(pair.heard[end][j], "hello"[j % 5]);
+      for (size_t j = 0; j < pair.length[end]; j++) assert_int_equal(pair.received[end][j], "hello"[j % 5]);
     finish(&pair);
   }
 }
@@ -436,7 +436,7 @@ int main(void) {
       cmocka_unit_test(test_both_know_the_other),  cmocka_unit_test(test_no_tickets),
       cmocka_unit_test(test_data_in_random_cuts),  cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_revoked_certificates), cmocka_unit_test(test_foreign_peers),
-      cmocka_unit_test(test_no_TLS_at_all),        cmocka_unit_test(test_a_stranger_is_not_heard_for_long),
+      cmocka_unit_test(test_no_TLS_at_all),        cmocka_unit_test(test_a_stranger_is_not_read_for_long),
       cmocka_unit_test(test_changed_bytes),        cmocka_unit_test(test_ended),
   };
   return cmocka_run_group_tests_name("tls", tests, make_keys, drop_keys);

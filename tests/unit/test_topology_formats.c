@@ -219,7 +219,7 @@ static void test_real_ones(void **state) {
 
 #define GRAPH "<graphml><graph><node id=\"a\"/><node id=\"b\"/><edge source=\"a\" target=\"b\"/></graph></graphml>"
 #define PAIRS "src_region,dst_region,bps_sent\naws:a,gcp:b,1\ngcp:b,gcp:c,1\n"
-#define HEARS(name)                                                                                                    \
+#define RECEIVES(name)                                                                                                 \
   "{\"lldp\": [{\"interface\": [{\"name\": \"e\", \"chassis\": [{\"name\": [{\"value\": \"" name "\"}]}]}]}]}"
 
 static struct by_topology *parsed_as(by_topology_parser *parse, const char *text, const char *options) {
@@ -245,7 +245,7 @@ static void test_foreign_options(void **state) {
   topology = parsed_as(by_topology_parse_pairs, PAIRS, "");
   assert_int_equal(topology->n_nodes, 3);
   by_topology_destroy(topology);
-  topology = parsed_as(parse_lldp, HEARS("s"), "hosts=x+s,rate=5g");
+  topology = parsed_as(parse_lldp, RECEIVES("s"), "hosts=x+s,rate=5g");
   assert_true(topology->nodes[1].takes_part && topology->nodes[0].kind == BY_NODE_SWITCH);
   assert_true(topology->links[0].capacity[BY_AB].all == 5e9);
   by_topology_destroy(topology);
@@ -296,8 +296,8 @@ static void test_folder(void **state) {
   assert_non_null(mkdtemp(folder));
   assert_status(by_topology_read(folder, &topology), BANYAN_ERR_PARSE);
   assert_non_null(strstr(banyan_error_text(), "holds 0 files of LLDP"));
-  put(folder, "b.lldp", HEARS("s"));
-  put(folder, "a.json", HEARS("s"));
+  put(folder, "b.lldp", RECEIVES("s"));
+  put(folder, "a.json", RECEIVES("s"));
   put(folder, "notes.txt", "not read");
   snprintf(with_options, sizeof with_options, "%s?rate=25g", folder);
   assert_ok(by_topology_read(with_options, &topology));

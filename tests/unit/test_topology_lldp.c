@@ -16,14 +16,14 @@
   "\"port\": [{\"id\": [{\"type\": \"mac\", \"value\": \"" id "\"}], \"descr\": [{\"value\": \"" text                  \
   "\"}], \"ttl\": [{\"value\": \"120\"}], \"auto-negotiation\": [{\"supported\": true, \"enabled\": true, "            \
   "\"current\": [{\"value\": \"" mau "\"}]}]}]"
-#define HEARS(port, name, bridge, id, text, mau)                                                                       \
+#define RECEIVES(port, name, bridge, id, text, mau)                                                                    \
   "{\"name\": \"" port "\", \"via\": \"LLDP\", \"rid\": \"1\", \"age\": \"0 day, 00:00:30\", " CHASSIS(                \
       name, bridge) ", " PORT(id, text, mau) "}"
 #define NEIGHBORS(list) "{\"lldp\": [{\"interface\": [" list "]}]}\n"
 #define SELF(name) "{\"local-chassis\": [{" CHASSIS(name, "false") "}]}\n"
 
 #define FAST "10GigBaseSR - R fiber over 850 nm optics"
-#define SWITCH_BY(port) HEARS("eth0", "sw", "true", port, port, FAST)
+#define SWITCH_BY(port) RECEIVES("eth0", "sw", "true", port, port, FAST)
 
 static struct by_topology *parsed(const struct by_lldp_file *files, size_t n, const char *options) {
   struct by_topology *topology;
@@ -62,7 +62,7 @@ static void test_both_ends_tell(void **state) {
   (void)state;
   struct by_lldp_file files[] = {
       file("h", SELF("a.org") NEIGHBORS(SWITCH_BY("swp1")) SELF("b.org") NEIGHBORS(SWITCH_BY("swp2"))),
-      file("sw.json", NEIGHBORS(HEARS("swp1", "a.org", "false", "02:00", "eth0", "1000BaseTFD - UTP") "," HEARS(
+      file("sw.json", NEIGHBORS(RECEIVES("swp1", "a.org", "false", "02:00", "eth0", "1000BaseTFD - UTP") "," RECEIVES(
                           "port 2", "b.org", "false", "02:01", "uplink", FAST)))};
   struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 3);
@@ -77,10 +77,10 @@ static void test_both_ends_tell(void **state) {
 static void test_parallel_cables(void **state) {
   (void)state;
   struct by_lldp_file files[] = {
-      file("a", NEIGHBORS(HEARS("eth0", "b", "false", "m", "eth5", "25GbaseSR") "," HEARS(
-                    "eth1", "b", "false", "m", "eth4", "2p5GigT") "," HEARS("eth1", "b", "false", "m", "eth4", ""))),
-      file("b",
-           NEIGHBORS(HEARS("eth4", "a", "false", "m", "eth1", "") "," HEARS("eth5", "a", "false", "m", "eth0", "")))};
+      file("a", NEIGHBORS(RECEIVES("eth0", "b", "false", "m", "eth5", "25GbaseSR") "," RECEIVES(
+                    "eth1", "b", "false", "m", "eth4", "2p5GigT") "," RECEIVES("eth1", "b", "false", "m", "eth4", ""))),
+      file("b", NEIGHBORS(RECEIVES("eth4", "a", "false", "m", "eth1", "") "," RECEIVES("eth5", "a", "false", "m",
+                                                                                       "eth0", "")))};
   struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 2);
   assert_int_equal(topology->n_links, 2);
@@ -94,8 +94,8 @@ static void test_parallel_cables(void **state) {
 
 static void test_short_names_of_files(void **state) {
   (void)state;
-  struct by_lldp_file files[] = {file("n1.json", NEIGHBORS(HEARS("e0", "n2.x.org", "false", "m", "e0", FAST))),
-                                 file("n2.json", NEIGHBORS(HEARS("e0", "n1.x.org", "false", "m", "e0", FAST)))};
+  struct by_lldp_file files[] = {file("n1.json", NEIGHBORS(RECEIVES("e0", "n2.x.org", "false", "m", "e0", FAST))),
+                                 file("n2.json", NEIGHBORS(RECEIVES("e0", "n1.x.org", "false", "m", "e0", FAST)))};
   struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 2);
   assert_int_equal(topology->n_links, 1);
@@ -112,10 +112,10 @@ static void test_one_object_of_hosts(void **state) {
   by_topology_destroy(topology);
 }
 
-#define TWO_HOSTS HEARS("1", "a", "false", "m", "eth0", FAST) "," HEARS("2", "b", "false", "m", "eth0", FAST)
+#define TWO_HOSTS RECEIVES("1", "a", "false", "m", "eth0", FAST) "," RECEIVES("2", "b", "false", "m", "eth0", FAST)
 #define SELF_SWITCH "{\"local-chassis\": [{" CHASSIS("sw", "true") "}]}"
 
-static void test_only_a_switch_tells(void **state) {
+static void test_only_a_switch_reports(void **state) {
   (void)state;
   struct by_lldp_file one = file("sw", SELF_SWITCH NEIGHBORS(TWO_HOSTS));
   struct by_topology *topology = parsed(&one, 1, "");
@@ -204,7 +204,7 @@ int main(void) {
       cmocka_unit_test(test_parallel_cables),
       cmocka_unit_test(test_short_names_of_files),
       cmocka_unit_test(test_one_object_of_hosts),
-      cmocka_unit_test(test_only_a_switch_tells),
+      cmocka_unit_test(test_only_a_switch_reports),
       cmocka_unit_test(test_hosts_by_option),
       cmocka_unit_test(test_rates),
       cmocka_unit_test(test_refusals),

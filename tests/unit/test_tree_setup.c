@@ -109,7 +109,7 @@ static void test_all_granted(void **state) {
   struct by_tree_answer answers[2];
   struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){300, 200});
-  by_tree_tell(tree, &ends, answers, 1, &message);
+  by_tree_describe(tree, &ends, answers, 1, &message);
   assert_int_equal(message.server, 5);
   assert_int_equal(message.workers, 4);
   assert_int_equal(message.worker, 1);
@@ -119,9 +119,9 @@ static void test_all_granted(void **state) {
   assert_int_equal(message.ways[0].hops, 2);
   check_hop(message.ways[0].stack[0], 10, 3);
   check_hop(message.ways[0].stack[1], 20, 2);
-  by_tree_tell(tree, &ends, answers, 3, &message);
+  by_tree_describe(tree, &ends, answers, 3, &message);
   assert_int_equal(message.ways[0].hops, 0);
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
   assert_int_equal(message.spread, 1); /* one worker behind s1 for all three */
   assert_true(message.ways[3].alone);
   assert_false(message.ways[0].alone || message.ways[1].alone || message.ways[2].alone);
@@ -142,16 +142,16 @@ static void test_some_granted(void **state) {
   struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){300, 200});
   answers[S2].granted = false;
-  by_tree_tell(tree, &ends, answers, 0, &message);
+  by_tree_describe(tree, &ends, answers, 0, &message);
   assert_int_equal(message.slots, 300);
   assert_int_equal(message.ways[0].hops, 2);
   check_hop(message.ways[0].stack[0], 10, 3);
   check_hop(message.ways[0].stack[1], 0, 0);
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
   assert_true(message.ways[0].alone && message.ways[1].alone && !message.ways[2].alone);
   assert_int_equal(message.spread, 4);
   answers[S1].granted = false;
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
   assert_int_equal(message.slots, BY_TREE_WANTED);
   assert_int_equal(message.spread, 0);
   by_switched_tree_destroy(tree);
@@ -165,11 +165,11 @@ static void test_few_slots(void **state) {
   struct by_tree_answer answers[2];
   struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){BY_TREE_WORTHWHILE - 1, 100});
-  by_tree_tell(tree, &ends, answers, 0, &message);
+  by_tree_describe(tree, &ends, answers, 0, &message);
   assert_int_equal(message.slots, 100);
   check_hop(message.ways[0].stack[0], 10, 0);
   check_hop(message.ways[0].stack[1], 20, 2);
-  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
+  by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
   assert_int_equal(message.spread, 1);
   assert_int_equal(message.ways[0].stack[0].workers, 0);
   by_switched_tree_destroy(tree);
@@ -186,7 +186,7 @@ static void test_carried(void **state) {
   grant_all(tree, answers, (uint32_t[]){300, 200});
   for (uint32_t w = 0; w <= 4; w++) {
     struct by_writer writer;
-    by_tree_tell(tree, &ends, answers, w < 4 ? w : BY_TREE_FOR_SERVER, &message);
+    by_tree_describe(tree, &ends, answers, w < 4 ? w : BY_TREE_FOR_SERVER, &message);
     by_writer_init(&writer, bytes, sizeof bytes);
     by_tree_message_write(&writer, &message);
     assert_false(writer.failed);

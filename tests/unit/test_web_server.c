@@ -15,11 +15,11 @@ static const struct by_token token = {"0123456789abcdef-TEST"};
 
 static uint64_t now;
 
-static uint64_t tell_now(void *context) {
+static uint64_t print_now(void *context) {
   return now;
 }
 
-static const struct by_clock test_clock = {.now = tell_now};
+static const struct by_clock test_clock = {.now = print_now};
 
 struct world {
   struct by_loop *loop;
@@ -262,7 +262,7 @@ static void prints_once_for_many_who_look(void **state) {
   check_answer(w, 200, "{\"printed\":2}");
 }
 
-static void lives_through_many_who_say_nothing(void **state) {
+static void survives_many_silent_peers(void **state) {
   enum { MANY = 300 };
   struct world *w = *state;
   int fds[MANY];
@@ -281,7 +281,7 @@ static void lives_through_many_who_say_nothing(void **state) {
 }
 
 /* The clock stands still: room is made for whoever makes a request, however many say nothing. */
-static void answers_among_many_who_say_nothing(void **state) {
+static void answers_among_many_silent_peers(void **state) {
   enum { MANY = 300 };
   struct world *w = *state;
   int fds[MANY];
@@ -297,7 +297,7 @@ static void answers_among_many_who_say_nothing(void **state) {
 }
 
 /* A connection on which requests have been made is not closed for such that say nothing. */
-static void keeps_a_browser_among_many_who_say_nothing(void **state) {
+static void keeps_a_browser_among_many_silent_peers(void **state) {
   enum { MANY = 300 };
   static const char request[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
   struct world *w = *state;
@@ -358,9 +358,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(keeps_a_connection_for_several_requests, set_up, tear_down),
       cmocka_unit_test_setup_teardown(closes_slow_clients, set_up, tear_down),
       cmocka_unit_test_setup_teardown(prints_once_for_many_who_look, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(lives_through_many_who_say_nothing, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(answers_among_many_who_say_nothing, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(keeps_a_browser_among_many_who_say_nothing, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(survives_many_silent_peers, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(answers_among_many_silent_peers, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(keeps_a_browser_among_many_silent_peers, set_up, tear_down),
       cmocka_unit_test_setup_teardown(says_where_it_cannot_listen, set_up, tear_down),
       cmocka_unit_test(reads_and_makes_tokens),
   };

@@ -87,7 +87,8 @@ static void drop_helper(struct by_agent *agent, struct by_agent_helper *helper) 
 
 static void send_helping(struct by_agent *agent, const char *job, const char *name, bool joined, const char *why,
                          uint64_t now) {
-  struct by_cluster_message message = {.say = BY_SAY_HELPING, .job = job, .helper = name, .joined = joined, .why = why};
+  struct by_cluster_message message = {
+      .type = BY_MESSAGE_HELPING, .job = job, .helper = name, .joined = joined, .why = why};
   by_agent_session_send(&agent->session, &message, now);
 }
 
@@ -222,8 +223,8 @@ enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, 
   return by_agent_ranks_connect(&agent->ranks, connection, uid, now, out);
 }
 
-bool by_agent_rank_hear(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
-                        uint64_t now) {
+bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
+                          uint64_t now) {
   return by_agent_ranks_receive(&agent->ranks, rank, line, length, now);
 }
 
@@ -290,7 +291,7 @@ static void take_classes(struct by_agent *agent, const struct by_cluster_message
 
 /* To rank 0, which answers itself. */
 static void pass_plan_on(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
-  struct by_cluster_message kept = {.say = BY_SAY_KEPT,
+  struct by_cluster_message kept = {.type = BY_MESSAGE_KEPT,
                                     .job = message->job,
                                     .number = message->number,
                                     .why = "rank 0 of the job is not connected to this host's agent"};
@@ -298,23 +299,23 @@ static void pass_plan_on(struct by_agent *agent, const struct by_cluster_message
 }
 
 static void handle(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
-  switch (message->say) {
-  case BY_SAY_WELCOME: take_welcome(agent, message, now); break;
-  case BY_SAY_CLASSES: take_classes(agent, message); break;
-  case BY_SAY_PLAN: pass_plan_on(agent, message, now); break;
-  case BY_SAY_CELLS: (void)by_agent_ranks_send_root(&agent->ranks, message); break;
-  case BY_SAY_HELP: start_helper(agent, message, now); break;
-  case BY_SAY_REST: stop_helper(agent, message->job); break;
-  case BY_SAY_REFUSED: by_agent_session_refused(&agent->session, message->why, now); break;
+  switch (message->type) {
+  case BY_MESSAGE_WELCOME: take_welcome(agent, message, now); break;
+  case BY_MESSAGE_CLASSES: take_classes(agent, message); break;
+  case BY_MESSAGE_PLAN: pass_plan_on(agent, message, now); break;
+  case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(&agent->ranks, message); break;
+  case BY_MESSAGE_HELP: start_helper(agent, message, now); break;
+  case BY_MESSAGE_REST: stop_helper(agent, message->job); break;
+  case BY_MESSAGE_REFUSED: by_agent_session_refused(&agent->session, message->why, now); break;
   default: break;
   }
 }
 
-void by_agent_manager_hear(struct by_agent *agent, const char *line, size_t length, uint64_t now) {
+void by_agent_handle_manager(struct by_agent *agent, const char *line, size_t length, uint64_t now) {
   struct by_cluster_message message;
   enum banyan_status status = by_cluster_message_read(line, length, &message);
-  if (status == BANYAN_OK && by_cluster_say_is_up(message.say))
-    status = by_fail(BANYAN_ERR_PROTOCOL, "says \"%s\", as agents do", by_cluster_say_name(message.say));
+  if (status == BANYAN_OK && by_cluster_type_is_up(message.type))
+    status = by_fail(BANYAN_ERR_PROTOCOL, "says \"%s\", as agents do", by_cluster_type_name(message.type));
   if (status == BANYAN_OK)
     handle(agent, &message, now);
   else

@@ -39,12 +39,12 @@ struct by_agent_counter {
 /* None of these may call back. */
 struct by_agent_calls {
   /* False: it is not taken; the agent then has the link ended. */
-  bool (*say_manager)(void *context, const char *line, size_t length);
+  bool (*send_to_manager)(void *context, const char *line, size_t length);
   /* Answered by by_agent_manager_came or by_agent_manager_gone, later; or fails. */
   enum banyan_status (*connect)(void *context);
   /* The link is to be ended, and nothing more said about it. */
   void (*disconnect)(void *context);
-  void (*say_rank)(void *context, void *connection, const char *line, size_t length);
+  void (*send_to_rank)(void *context, void *connection, const char *line, size_t length);
   /* The connection is to be finished behind what was said. */
   void (*end_rank)(void *context, void *connection);
   /* What interfaces say now, at most BY_AGENT_INTERFACES. */
@@ -85,13 +85,13 @@ void by_agent_links_changed(struct by_agent *agent, uint64_t now);
 BANYAN_CHECK enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
                                                    struct by_agent_rank **out);
 /* False: it has ended (what is to be said was said), and `rank` is no more; its connection is to be finished. */
-bool by_agent_rank_hear(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
-                        uint64_t now);
+bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
+                          uint64_t now);
 /* Its connection has closed. */
 void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now);
 
 void by_agent_manager_came(struct by_agent *agent, uint64_t now);
-void by_agent_manager_hear(struct by_agent *agent, const char *line, size_t length, uint64_t now);
+void by_agent_handle_manager(struct by_agent *agent, const char *line, size_t length, uint64_t now);
 /* It could not be reached, or has closed. */
 void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now);
 

@@ -100,7 +100,7 @@ static void finish(struct visitor *visitor) {
 }
 
 /* One that does not read is ended, and told everything when it connects again. */
-static void say_rank(void *context, void *connection, const char *line, size_t length) {
+static void send_to_rank(void *context, void *connection, const char *line, size_t length) {
   struct visitor *visitor = connection;
   struct by_agent_daemon *daemon = context;
   if (by_stream_send(visitor->stream, 0, line, length) == BANYAN_OK) return;
@@ -113,13 +113,13 @@ static void end_rank(void *context, void *connection) {
   finish(connection);
 }
 
-static void heard_rank(void *context, uint16_t type, const void *line, size_t length) {
+static void handle_rank(void *context, uint16_t type, const void *line, size_t length) {
   struct visitor *visitor = context;
   struct by_agent_daemon *daemon = visitor->daemon;
   (void)type;
   if (!visitor->rank) return;
   by_loop_cancel_timer(&visitor->deadline);
-  if (!by_agent_rank_hear(daemon->agent, visitor->rank, line, length, now_of(daemon))) finish(visitor);
+  if (!by_agent_handle_rank(daemon->agent, visitor->rank, line, length, now_of(daemon))) finish(visitor);
   set_tick(daemon);
 }
 
@@ -145,7 +145,7 @@ static enum banyan_status take_in(struct visitor *visitor, int fd) {
                                       .most_frame = BY_CLUSTER_LINE_DOWN,
                                       .most_line = BY_CLUSTER_LINE_UP,
                                       .most_queued = RANK_QUEUED,
-                                      .frame = heard_rank,
+                                      .frame = handle_rank,
                                       .ended = visitor_ended,
                                       .context = visitor};
   pid_t pid;
@@ -206,10 +206,10 @@ static void manager_opened(void *context, uint8_t purpose, const void *hello, si
   set_tick(daemon);
 }
 
-static void manager_heard(void *context, uint16_t type, const void *line, size_t length) {
+static void manager_received(void *context, uint16_t type, const void *line, size_t length) {
   struct by_agent_daemon *daemon = context;
   (void)type;
-  by_agent_manager_hear(daemon->agent, line, length, now_of(daemon));
+  by_agent_handle_manager(daemon->agent, line, length, now_of(daemon));
   set_tick(daemon);
 }
 
@@ -231,7 +231,7 @@ static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struc
                                       .most_queued = MANAGER_QUEUED,
                                       .quiet = true,
                                       .opened = manager_opened,
-                                      .frame = manager_heard,
+                                      .frame = manager_received,
                                       .ended = manager_ended,
                                       .context = daemon};
   daemon->manager.shown = by_tls_identity_who(identity)->expires;
@@ -270,7 +270,7 @@ static enum banyan_status connect_manager(void *context) {
   return BANYAN_OK;
 }
 
-static bool say_manager(void *context, const char *line, size_t length) {
+static bool send_to_manager(void *context, const char *line, size_t length) {
   const struct by_agent_daemon *daemon = context;
   return daemon->manager.stream && by_stream_send(daemon->manager.stream, 0, line, length) == BANYAN_OK;
 }
@@ -392,10 +392,10 @@ static enum banyan_status listen_for_ranks(struct by_agent_daemon *daemon) {
 }
 
 static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
-  static const struct by_agent_calls calls = {.say_manager = say_manager,
+  static const struct by_agent_calls calls = {.send_to_manager = send_to_manager,
                                               .connect = connect_manager,
                                               .disconnect = disconnect_manager,
-                                              .say_rank = say_rank,
+                                              .send_to_rank = send_to_rank,
                                               .end_rank = end_rank,
                                               .count = count,
                                               .take_rate = take_rate,

@@ -243,7 +243,7 @@ void by_agent_jobs_fini(struct by_agent_jobs *jobs) {
 void by_agent_job_find_place(struct by_agent_job *job, const struct by_priority_rules *rules, uint64_t iterations,
                              uint64_t sent, uint64_t expected) {
   uint32_t before = job->place.queue;
-  by_job_length_hear(&job->length, expected, iterations);
+  by_job_length_update(&job->length, expected, iterations);
   job->place = by_priority_find(rules, 1, iterations, sent, &job->length);
   if (!job->length.expected && job->place.queue < before) job->place.queue = before;
 }

@@ -21,7 +21,7 @@ static char *copy_text(const char *text) {
 
 static void send_text(const struct by_agent_ranks *ranks, const struct by_agent_rank *rank, struct by_text *text) {
   const struct by_agent_options *options = ranks->options;
-  if (!text->failed) options->calls->say_rank(options->context, rank->connection, by_text_get(text), text->length);
+  if (!text->failed) options->calls->send_to_rank(options->context, rank->connection, by_text_get(text), text->length);
   by_text_fini(text);
 }
 
@@ -48,7 +48,7 @@ bool by_agent_ranks_send_root(const struct by_agent_ranks *ranks, const struct b
 }
 
 static void send_refusal(struct by_agent_ranks *ranks, struct by_agent_rank *rank, const char *why, uint64_t now) {
-  struct by_cluster_message message = {.say = BY_SAY_REFUSED, .why = why};
+  struct by_cluster_message message = {.type = BY_MESSAGE_REFUSED, .why = why};
   ranks->n_refused++;
   by_agent_users_log(ranks->jobs->users, rank->user->uid, why, now);
   send_message(ranks, rank, &message);
@@ -56,7 +56,7 @@ static void send_refusal(struct by_agent_ranks *ranks, struct by_agent_rank *ran
 
 static void send_class(const struct by_agent_ranks *ranks, const struct by_agent_rank *rank) {
   const struct by_cluster_job class_ = {.job = rank->job->id, .class_ = rank->job->class_};
-  struct by_cluster_message message = {.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &class_};
+  struct by_cluster_message message = {.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &class_};
   send_message(ranks, rank, &message);
 }
 
@@ -79,23 +79,23 @@ static const struct by_cluster_path *find_path(const struct by_agent_paths *path
   return NULL;
 }
 
-static bool have_changed(const struct by_agent_paths *before, const struct by_cluster_job *said) {
-  for (uint32_t i = 0; i < said->n_paths; i++) {
-    const struct by_cluster_path *then = find_path(before, said->paths[i].to);
-    if (then && by_cluster_path_differs(then, &said->paths[i])) return true;
+static bool have_changed(const struct by_agent_paths *before, const struct by_cluster_job *given) {
+  for (uint32_t i = 0; i < given->n_paths; i++) {
+    const struct by_cluster_path *then = find_path(before, given->paths[i].to);
+    if (then && by_cluster_path_differs(then, &given->paths[i])) return true;
   }
   return false;
 }
 
 /* True: it says so before its time, or a path is much slower or faster than it was. */
-static bool take_paths(struct by_agent_rank *rank, const struct by_cluster_job *said, double interval, uint64_t now) {
+static bool take_paths(struct by_agent_rank *rank, const struct by_cluster_job *given, double interval, uint64_t now) {
   bool soon = rank->paths && now < rank->paths_at + by_clock_from_seconds(early * interval);
-  bool news = soon || have_changed(rank->paths, said);
+  bool news = soon || have_changed(rank->paths, given);
   free_paths(rank);
   rank->paths_at = now;
-  rank->paths = said->n_paths ? calloc(1, sizeof *rank->paths) : NULL;
-  for (uint32_t i = 0; rank->paths && i < said->n_paths; i++) {
-    struct by_cluster_path path = said->paths[i];
+  rank->paths = given->n_paths ? calloc(1, sizeof *rank->paths) : NULL;
+  for (uint32_t i = 0; rank->paths && i < given->n_paths; i++) {
+    struct by_cluster_path path = given->paths[i];
     path.to = copy_text(path.to);
     if (path.to) rank->paths->all[rank->paths->n++] = path;
   }
@@ -135,7 +135,7 @@ static void drop(struct by_agent_ranks *ranks, struct by_agent_rank *rank) {
 /* What is not sent now is known from the next report, which does not name that rank. */
 static void send_left(struct by_agent_ranks *ranks, const struct by_agent_rank *rank, uint64_t now) {
   enum { BYTES = 128 };
-  struct by_cluster_message message = {.say = BY_SAY_LEFT, .job = rank->job->id, .rank = rank->rank};
+  struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = rank->job->id, .rank = rank->rank};
   if (by_agent_users_may_forward(ranks->jobs->users, rank->user, BYTES, now))
     by_agent_session_send(ranks->jobs->session, &message, now);
 }
@@ -181,7 +181,7 @@ static enum banyan_status join(struct by_agent_ranks *ranks, struct by_agent_ran
 
 static enum banyan_status handle_hello(struct by_agent_ranks *ranks, struct by_agent_rank *rank,
                                        const struct by_cluster_message *message, uint64_t now) {
-  struct by_cluster_message welcome = {.say = BY_SAY_WELCOME,
+  struct by_cluster_message welcome = {.type = BY_MESSAGE_WELCOME,
                                        .version = BY_CLUSTER_VERSION,
                                        .host = ranks->options->host,
                                        .interval = ranks->jobs->session->interval,
@@ -198,20 +198,20 @@ static enum banyan_status handle_hello(struct by_agent_ranks *ranks, struct by_a
  * what an earlier one has sent counts no more. */
 static enum banyan_status handle_of_job(struct by_agent_ranks *ranks, const struct by_agent_rank *rank,
                                         const struct by_cluster_message *message, uint64_t now) {
-  static const enum by_agent_line lines[BY_SAY_KINDS] = {
-      [BY_SAY_JOB] = BY_AGENT_JOB,
-      [BY_SAY_WISH] = BY_AGENT_WISH,
-      [BY_SAY_MOVED] = BY_AGENT_MOVED,
-      [BY_SAY_KEPT] = BY_AGENT_KEEPS,
+  static const enum by_agent_line lines[BY_MESSAGE_KINDS] = {
+      [BY_MESSAGE_JOB] = BY_AGENT_JOB,
+      [BY_MESSAGE_WISH] = BY_AGENT_WISH,
+      [BY_MESSAGE_MOVED] = BY_AGENT_MOVED,
+      [BY_MESSAGE_KEPT] = BY_AGENT_KEEPS,
   };
-  struct by_cluster_message nobody = {.say = BY_SAY_CELLS, .job = message->job};
+  struct by_cluster_message nobody = {.type = BY_MESSAGE_CELLS, .job = message->job};
   if (rank->rank != 0 || strcmp(rank->job->id, message->job) != 0)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is for rank 0 of its own job", rank->rank,
-                   rank->job->id, by_cluster_say_name(message->say));
-  if (message->say == BY_SAY_JOB) by_agent_jobs_begin(ranks->jobs, rank->job, copy_text(message->name));
-  BY_TRY(by_agent_jobs_keep(ranks->jobs, rank->job, lines[message->say], message, now));
+                   rank->job->id, by_cluster_type_name(message->type));
+  if (message->type == BY_MESSAGE_JOB) by_agent_jobs_begin(ranks->jobs, rank->job, copy_text(message->name));
+  BY_TRY(by_agent_jobs_keep(ranks->jobs, rank->job, lines[message->type], message, now));
   /* Without a manager nobody shares switches' memory out, and rank 0 need not wait. */
-  if (message->say == BY_SAY_WISH && ranks->jobs->session->state != BY_SESSION_WELCOME)
+  if (message->type == BY_MESSAGE_WISH && ranks->jobs->session->state != BY_SESSION_WELCOME)
     send_message(ranks, rank, &nobody);
   return BANYAN_OK;
 }
@@ -250,23 +250,23 @@ static enum banyan_status handle_report(struct by_agent_ranks *ranks, struct by_
 
 static enum banyan_status handle(struct by_agent_ranks *ranks, struct by_agent_rank *rank,
                                  const struct by_cluster_message *message, uint64_t now) {
-  if (message->say == BY_SAY_HELLO) return handle_hello(ranks, rank, message, now);
+  if (message->type == BY_MESSAGE_HELLO) return handle_hello(ranks, rank, message, now);
   if (!rank->job)
-    return by_fail(BANYAN_ERR_PROTOCOL, "received \"%s\" before \"hello\"", by_cluster_say_name(message->say));
-  switch (message->say) {
-  case BY_SAY_REPORT: return handle_report(ranks, rank, message, now);
-  case BY_SAY_JOB:
-  case BY_SAY_WISH:
-  case BY_SAY_MOVED:
-  case BY_SAY_KEPT: return handle_of_job(ranks, rank, message, now);
+    return by_fail(BANYAN_ERR_PROTOCOL, "received \"%s\" before \"hello\"", by_cluster_type_name(message->type));
+  switch (message->type) {
+  case BY_MESSAGE_REPORT: return handle_report(ranks, rank, message, now);
+  case BY_MESSAGE_JOB:
+  case BY_MESSAGE_WISH:
+  case BY_MESSAGE_MOVED:
+  case BY_MESSAGE_KEPT: return handle_of_job(ranks, rank, message, now);
   default:
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is not for a rank to say", rank->rank,
-                   rank->job->id, by_cluster_say_name(message->say));
+                   rank->job->id, by_cluster_type_name(message->type));
   }
 }
 
 static bool is_leaving(const struct by_agent_rank *rank, const struct by_cluster_message *message) {
-  return message->say == BY_SAY_LEFT && rank->job && !strcmp(rank->job->id, message->job) &&
+  return message->type == BY_MESSAGE_LEFT && rank->job && !strcmp(rank->job->id, message->job) &&
          rank->rank == message->rank;
 }
 
@@ -291,7 +291,7 @@ bool by_agent_ranks_receive(struct by_agent_ranks *ranks, struct by_agent_rank *
                             uint64_t now) {
   struct by_cluster_message message = {0};
   enum banyan_status status = read_line(rank, line, length, &message, now);
-  bool asks = status == BANYAN_OK && message.say == BY_SAY_STATUS && !rank->job;
+  bool asks = status == BANYAN_OK && message.type == BY_MESSAGE_STATUS && !rank->job;
   bool ends = asks || (status == BANYAN_OK && is_leaving(rank, &message));
   if (asks) send_status(ranks, rank, now);
   if (status == BANYAN_OK && !ends) status = handle(ranks, rank, &message, now);

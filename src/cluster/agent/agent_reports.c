@@ -277,8 +277,10 @@ static void send_report(struct by_agent_reports *reports, const struct by_cluste
 
 void by_agent_reports_send(struct by_agent_reports *reports, uint64_t now) {
   struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
-  struct by_cluster_message report = {
-      .say = BY_SAY_REPORT, .n_interfaces = reports->n, .interfaces = interfaces, .n_jobs = reports->ranks->jobs->n};
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT,
+                                      .n_interfaces = reports->n,
+                                      .interfaces = interfaces,
+                                      .n_jobs = reports->ranks->jobs->n};
   struct by_cluster_job *jobs;
   if (!by_agent_session_is_open(reports->session)) return;
   by_arena_init(&report.arena);
@@ -296,7 +298,7 @@ void by_agent_reports_send(struct by_agent_reports *reports, uint64_t now) {
 
 void by_agent_reports_send_hello(struct by_agent_reports *reports, uint64_t now) {
   struct by_cluster_interface interfaces[BY_AGENT_INTERFACES] = {0};
-  struct by_cluster_message hello = {.say = BY_SAY_HELLO,
+  struct by_cluster_message hello = {.type = BY_MESSAGE_HELLO,
                                      .version = BY_CLUSTER_VERSION,
                                      .host = reports->options->host,
                                      .may_help = reports->options->may_help,

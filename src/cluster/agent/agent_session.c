@@ -89,7 +89,7 @@ static void disconnect(struct by_agent_session *session, const char *why, uint64
 /* A line that it cannot take must be sent anew, as is all that counts in a new session. */
 void by_agent_session_send_line(struct by_agent_session *session, const char *line, uint64_t now) {
   if (!by_agent_session_is_open(session)) return;
-  if (!session->options->calls->say_manager(session->options->context, line, strlen(line)))
+  if (!session->options->calls->send_to_manager(session->options->context, line, strlen(line)))
     disconnect(session, "it does not read what it is told", now);
 }
 
@@ -99,7 +99,7 @@ void by_agent_session_send(struct by_agent_session *session, const struct by_clu
   by_text_init(&text);
   by_cluster_message_print(message, &text);
   if (text.failed || text.length > BY_CLUSTER_LINE_UP)
-    by_error("agent", "\"%s\" of %zu bytes cannot be sent", by_cluster_say_name(message->say), text.length);
+    by_error("agent", "\"%s\" of %zu bytes cannot be sent", by_cluster_type_name(message->type), text.length);
   else
     by_agent_session_send_line(session, by_text_get(&text), now);
   by_text_fini(&text);

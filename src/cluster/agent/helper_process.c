@@ -314,7 +314,7 @@ void by_helper_process_add_traffic(struct by_netlink *sockets, pid_t pid, struct
     body->sdiag_protocol = IPPROTO_TCP;
     body->idiag_ext = 1 << (INET_DIAG_INFO - 1);
     body->idiag_states = ESTABLISHED;
-    (void)by_netlink_hear(sockets, &request, take_socket, looking);
+    (void)by_netlink_receive(sockets, &request, take_socket, looking);
   }
   free(looking);
 }

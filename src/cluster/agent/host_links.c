@@ -60,7 +60,7 @@ static enum banyan_status look(struct by_netlink *netlink, unsigned interface, s
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot list the queues of interfaces") : BANYAN_OK;
 }
 
-static enum banyan_status told(int reason, unsigned interface, const char *what) {
+static enum banyan_status reported(int reason, unsigned interface, const char *what) {
   char name[IF_NAMESIZE];
   if (!reason) return BANYAN_OK;
   if (reason == EPERM)
@@ -82,18 +82,19 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
                                .burst = BURST_MS * 1e-3,
                                .quantum = QUANTUM,
                                .early = early};
-  return told(by_tc_add_class(netlink, interface, &class_), interface, "makes no class of an htb queue");
+  return reported(by_tc_add_class(netlink, interface, &class_), interface, "makes no class of an htb queue");
 }
 
 static enum banyan_status add_all(struct by_netlink *netlink, unsigned interface, const struct by_host_queues *queues) {
   double rate = queues->rate, least = rate * queues->guarantee;
-  BY_TRY(told(by_tc_add_htb(netlink, interface, id(0), OTHERS), interface, "makes no htb queue (CONFIG_NET_SCH_HTB)"));
+  BY_TRY(
+      reported(by_tc_add_htb(netlink, interface, id(0), OTHERS), interface, "makes no htb queue (CONFIG_NET_SCH_HTB)"));
   BY_TRY(add_class(netlink, interface, id(0), LINK, rate, rate, 0));
   BY_TRY(add_class(netlink, interface, id(LINK), OTHERS, least, rate, 0));
   for (uint32_t c = 0; c < BY_PRIORITY_CLASSES; c++) {
     BY_TRY(add_class(netlink, interface, id(LINK), FIRST + c, least, rate, c));
-    BY_TRY(told(by_tc_add_mark(netlink, interface, id(0), id(FIRST + c), 1, by_priority_tos(c)), interface,
-                "makes no filter by marks (CONFIG_NET_CLS_U32)"));
+    BY_TRY(reported(by_tc_add_mark(netlink, interface, id(0), id(FIRST + c), 1, by_priority_tos(c)), interface,
+                    "makes no filter by marks (CONFIG_NET_CLS_U32)"));
   }
   return BANYAN_OK;
 }
@@ -127,7 +128,7 @@ enum banyan_status by_host_queues_remove(struct by_netlink *netlink, unsigned in
   body->tcm_ifindex = (int)interface;
   body->tcm_parent = TC_H_ROOT;
   body->tcm_handle = root.handle;
-  return told(by_netlink_ask(netlink, &request, NULL, NULL), interface, "does not give them back");
+  return reported(by_netlink_ask(netlink, &request, NULL, NULL), interface, "does not give them back");
 }
 
 /* ---- what has left by them */
@@ -167,8 +168,8 @@ enum banyan_status by_host_queues_read(struct by_netlink *netlink, unsigned inte
   *out = (struct by_host_queues_sent){0};
   struct tcmsg *body = by_netlink_begin(&request, RTM_GETTCLASS, NLM_F_DUMP, sizeof *body);
   body->tcm_ifindex = (int)interface;
-  int reason = by_netlink_hear(netlink, &request, take_class, &reading);
-  BY_TRY(told(reason, interface, "does not tell what has left by them"));
+  int reason = by_netlink_receive(netlink, &request, take_class, &reading);
+  BY_TRY(reported(reason, interface, "does not tell what has left by them"));
   if (reading.found) return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "queues of %s: somebody has removed or replaced them",
                  name_of(interface, name));
@@ -236,7 +237,7 @@ static double host_queues_find_shape(struct by_netlink *netlink, unsigned interf
   if (shape.rate > 0) return shape.rate;
   struct tcmsg *body = by_netlink_begin(&request, RTM_GETTCLASS, NLM_F_DUMP, sizeof *body);
   body->tcm_ifindex = (int)interface;
-  (void)by_netlink_hear(netlink, &request, take_shape, &shape);
+  (void)by_netlink_receive(netlink, &request, take_shape, &shape);
   return shape.rate;
 }
 
@@ -403,12 +404,12 @@ static void check_names(const char *queues) {
 void by_host_links_set_queues(struct by_host_links *links) {
   struct by_interface interfaces[BY_AGENT_INTERFACES];
   bool only_one = !strcmp(links->options.queues, "auto");
-  double said = links->options.rate > 0 ? links->options.rate : links->manager_rate;
+  double given = links->options.rate > 0 ? links->options.rate : links->manager_rate;
   links->in_charge = true;
-  if (!strcmp(links->options.queues, "none") || (only_one && !(said > 0))) return;
+  if (!strcmp(links->options.queues, "none") || (only_one && !(given > 0))) return;
   size_t n = list_interfaces(links, interfaces);
   for (size_t i = 0; i < n; i++) {
-    double rate = said > 0 ? said : interfaces[i].speed;
+    double rate = given > 0 ? given : interfaces[i].speed;
     if (only_one ? i == 0 : is_in_list(links->options.queues, interfaces[i].name) && rate > 0)
       want_queues(links, &interfaces[i], rate);
   }

@@ -39,7 +39,7 @@ struct by_seen_path {
   bool routed;       /* its way is known: */
   uint32_t n_steps, *steps;
   double sent, busy, bandwidth; /* on links, with headers; see cluster_message.h */
-  double named, told;           /* when; told: with words that were new */
+  double named, notified;       /* when; told: with words that were new */
   bool news;                    /* they were not looked at yet */
   struct by_seen_row slow;      /* reports in which all of its way was slower than it is taken to be, */
   struct by_seen_row more;      /* and in which a lowered link of it carried more */
@@ -175,24 +175,24 @@ static void drop_old(const struct by_manager *m, struct by_manager_part *part) {
 }
 
 /* An agent that has heard nothing new says the same again. */
-static void take_words(const struct by_manager *m, struct by_seen_path *path, const struct by_cluster_path *said) {
-  double sent = payload * said->sent, bandwidth = payload * said->bandwidth;
-  if (path->sent == sent && path->busy == said->busy && path->bandwidth == bandwidth) return;
+static void take_words(const struct by_manager *m, struct by_seen_path *path, const struct by_cluster_path *message) {
+  double sent = payload * message->sent, bandwidth = payload * message->bandwidth;
+  if (path->sent == sent && path->busy == message->busy && path->bandwidth == bandwidth) return;
   path->sent = sent;
-  path->busy = said->busy;
+  path->busy = message->busy;
   path->bandwidth = bandwidth;
-  path->told = m->now;
+  path->notified = m->now;
   path->news = true;
 }
 
 void by_seen_report(struct by_manager *m, struct by_manager_part *part, uint32_t from,
-                    const struct by_cluster_job *said) {
-  for (uint32_t i = 0; from != BY_NOWHERE && i < said->n_paths; i++) {
-    uint32_t to = by_manager_hosts_find(m, said->paths[i].to);
+                    const struct by_cluster_job *message) {
+  for (uint32_t i = 0; from != BY_NOWHERE && i < message->n_paths; i++) {
+    uint32_t to = by_manager_hosts_find(m, message->paths[i].to);
     struct by_seen_path *path = to == BY_NOWHERE || to == from ? NULL : path_to(part, from, to);
     if (!path) continue; /* it is no path; or the next report may find memory */
     path->named = m->now;
-    take_words(m, path, &said->paths[i]);
+    take_words(m, path, &message->paths[i]);
   }
   drop_old(m, part);
 }
@@ -200,7 +200,7 @@ void by_seen_report(struct by_manager *m, struct by_manager_part *part, uint32_t
 /* ---- all of them together */
 
 static bool is_fresh(const struct by_manager *m, const struct by_seen_path *path) {
-  return m->now - path->told < 2 * m->options.interval;
+  return m->now - path->notified < 2 * m->options.interval;
 }
 
 static void add_up_path(struct by_manager *m, const struct by_seen_path *path) {
@@ -217,16 +217,16 @@ static void begin_next_job(struct by_manager *m, const struct by_seen_path *path
   for (uint32_t i = 0; i < path->n_steps; i++) m->seen->links[path->steps[i]].of_job = 0;
 }
 
-static bool tells_anything(const struct by_manager *m, const struct by_manager_part *part) {
+static bool reports_anything(const struct by_manager *m, const struct by_manager_part *part) {
   const struct by_seen_path *path = part->peer ? LIST_FIRST(&part->paths) : NULL;
   while (path && !is_fresh(m, path)) path = LIST_NEXT(path, entry);
   return path;
 }
 
-static bool is_all_told(const struct by_manager *m, const struct by_manager_job *job) {
-  uint32_t telling = 0;
-  for (uint32_t h = 0; h < job->n_hosts; h++) telling += tells_anything(m, &job->parts[h]);
-  return telling == job->n_hosts && !job->plans.n_helpers;
+static bool is_all_reported(const struct by_manager *m, const struct by_manager_job *job) {
+  uint32_t reporting = 0;
+  for (uint32_t h = 0; h < job->n_hosts; h++) reporting += reports_anything(m, &job->parts[h]);
+  return reporting == job->n_hosts && !job->plans.n_helpers;
 }
 
 /* Of a job that has helpers, or hosts that say nothing, more passes than is told: what its plan puts there. */
@@ -245,7 +245,7 @@ static void add_up_job(struct by_manager *m, const struct by_manager_job *job) {
       if (is_fresh(m, path)) add_up_path(m, path);
     }
   }
-  if (!is_all_told(m, job)) add_untold(m, job);
+  if (!is_all_reported(m, job)) add_untold(m, job);
   for (uint32_t h = 0; h < job->n_hosts; h++) {
     LIST_FOREACH(path, &job->parts[h].paths, entry) begin_next_job(m, path);
   }
@@ -278,7 +278,7 @@ static double shown_by(const struct seen_link *link, const struct by_seen_path *
   return fmax(path->bandwidth, passed);
 }
 
-static bool tells(const struct by_seen_path *path) {
+static bool reports(const struct by_seen_path *path) {
   return path->bandwidth > 0 && path->busy >= least_busy && path->n_steps;
 }
 
@@ -329,7 +329,7 @@ static void suspect(struct seen_link *link, const struct by_seen_path *path) {
 
 /* Counts how often it was slow or fast in a row, by reports that tell something. */
 static void judge(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
-  if (path->news && tells(path)) {
+  if (path->news && reports(path)) {
     count(m, &path->slow, is_slow(m, path) && !gives_way(m, job, path));
     count(m, &path->more, saw_more(m, path));
   }
@@ -355,9 +355,9 @@ static void believe(struct by_manager *m, const struct by_manager_job *job, stru
 /* A host's interface may be faster than what is behind it, but it is rather the host or the other end that is slow. */
 static uint32_t suspicion(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
   uint32_t slow_paths = m->seen->links[step].slow_paths;
-  bool told = m->links->steps[step].told;
-  if (!may_be_it(m, path, step) || (told && slow_paths < SEVERAL)) return 0;
-  return 1 + 2 * slow_paths + !told;
+  bool notified = m->links->steps[step].notified;
+  if (!may_be_it(m, path, step) || (notified && slow_paths < SEVERAL)) return 0;
+  return 1 + 2 * slow_paths + !notified;
 }
 
 static void blame_slow(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
@@ -377,7 +377,7 @@ static void blame_slow(struct by_manager *m, const struct by_manager_job *job, s
 /* What happens to a cable happens to both of its directions; but an agent's word counts more than one slow report. */
 static void blame_other_way(struct by_manager *m, uint32_t step) {
   struct seen_link *link = &m->seen->links[step];
-  if (m->links->steps[step].told || isfinite(m->links->steps[step].seen) || isfinite(link->least)) return;
+  if (m->links->steps[step].notified || isfinite(m->links->steps[step].seen) || isfinite(link->least)) return;
   if (isfinite(m->seen->links[step ^ 1].least)) link->least = link->once;
 }
 
@@ -402,7 +402,7 @@ static void route(struct by_manager *m, const struct by_manager_job *job, struct
 
 static void set_rate(struct by_manager *m, uint32_t step, double rate) {
   m->seen->links[step].since = m->now;
-  by_links_set_seen(m, step, rate < healed * m->links->steps[step].said ? rate : INFINITY);
+  by_links_set_seen(m, step, rate < healed * m->links->steps[step].message ? rate : INFINITY);
 }
 
 static void doubt(struct by_manager *m, uint32_t step) {

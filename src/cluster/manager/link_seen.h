@@ -43,7 +43,7 @@ void by_seen_fini(struct by_manager *m);
 const struct by_paths *by_seen_paths(const struct by_manager *m);
 /* What one of the job's hosts, which is node `from`, has reported. */
 void by_seen_report(struct by_manager *m, struct by_manager_part *part, uint32_t from,
-                    const struct by_cluster_job *said);
+                    const struct by_cluster_job *message);
 void by_seen_free(struct by_manager_part *part);
 /* Looks at what was reported, and lowers or raises links. */
 void by_seen_tick(struct by_manager *m);

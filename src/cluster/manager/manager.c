@@ -52,7 +52,7 @@ static void look_at(struct by_manager *m, struct by_manager_job *job) {
  * reported a rank of it; of hosts that have none its word is taken. */
 static bool is_confirmed(const struct by_manager *m, const struct by_manager_job *job, uint32_t h) {
   const struct by_manager_host *host = &m->hosts->all[job->nodes[h]];
-  if (job->parts[h].heard) return true;
+  if (job->parts[h].handle_result) return true;
   return !host->agent && m->now - fmax(job->since, host->parted) >= alone * m->options.interval;
 }
 

@@ -1,6 +1,6 @@
 /* The manager of a cluster: knows hosts, jobs and what they put on which link,
  * gives each job a plan for what the others leave, and a class. Driven from
- * outside: no I/O, no clock, no thread. Messages come by by_manager_hear and
+ * outside: no I/O, no clock, no thread. Messages come by by_manager_handle and
  * leave by `send`; what must outlive the process leaves by `keep`
  * (manager_store.h). Time is in seconds since 1970 and never goes back. One
  * thread at a time; only by_plan_request_run may run beside. */
@@ -57,8 +57,8 @@ BANYAN_CHECK enum banyan_status by_manager_joined(struct by_manager *manager, vo
                                                   enum by_manager_role role, const char *name, double now,
                                                   struct by_manager_peer **out);
 /* What it said. An error says why it is refused: it is to be told and the connection ended. */
-BANYAN_CHECK enum banyan_status by_manager_hear(struct by_manager *manager, struct by_manager_peer *peer,
-                                                const struct by_cluster_message *message, double now);
+BANYAN_CHECK enum banyan_status by_manager_handle(struct by_manager *manager, struct by_manager_peer *peer,
+                                                  const struct by_cluster_message *message, double now);
 /* The connection has ended; the peer is freed, and nothing more is sent to it. */
 void by_manager_gone(struct by_manager *manager, struct by_manager_peer *peer, double now);
 /* A message or connection that was refused before the manager saw it. */

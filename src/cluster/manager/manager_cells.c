@@ -168,7 +168,7 @@ static enum banyan_status list_claims(const struct by_manager *m, const struct b
   return BANYAN_OK;
 }
 
-static void say_cut(const struct by_manager *m, const struct by_manager_job *job, const struct by_manager_cells *cells,
+static void log_cut(const struct by_manager *m, const struct by_manager_job *job, const struct by_manager_cells *cells,
                     uint32_t n) {
   char memory[32];
   by_info("manager",
@@ -190,7 +190,7 @@ static enum banyan_status give_at(const struct by_manager *m, struct by_manager_
     if (cells->node != node) continue;
     cells->given = cells->bytes ? (uint32_t)(shares[own] / cells->bytes + rounding) : cells->wished;
     own++;
-    if (cells->given < cells->wished) say_cut(m, job, cells, n);
+    if (cells->given < cells->wished) log_cut(m, job, cells, n);
   }
   free(claims);
   free(shares);
@@ -225,30 +225,30 @@ static bool is_same_name(const char *a, const char *b) {
   return a && b ? !strcmp(a, b) : a == b;
 }
 
-static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *said) {
-  bool same = job->cells.n == said->n_cells;
-  for (uint32_t i = 0; same && i < said->n_cells; i++)
-    same = !strcmp(job->cells.all[i].at, said->cells[i].at) && job->cells.all[i].wished == said->cells[i].slots &&
-           job->cells.all[i].bytes == said->cells[i].bytes &&
-           is_same_name(job->cells.all[i].server, said->cells[i].server);
+static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *message) {
+  bool same = job->cells.n == message->n_cells;
+  for (uint32_t i = 0; same && i < message->n_cells; i++)
+    same = !strcmp(job->cells.all[i].at, message->cells[i].at) && job->cells.all[i].wished == message->cells[i].slots &&
+           job->cells.all[i].bytes == message->cells[i].bytes &&
+           is_same_name(job->cells.all[i].server, message->cells[i].server);
   return same;
 }
 
-static bool has_all(const struct by_cluster_message *said) {
+static bool has_all(const struct by_cluster_message *message) {
   uint32_t i = 0;
-  while (i < said->n_cells && said->cells[i].has) i++;
-  return i == said->n_cells;
+  while (i < message->n_cells && message->cells[i].has) i++;
+  return i == message->n_cells;
 }
 
 static enum banyan_status add(const struct by_manager *m, struct by_manager_job *job,
-                              const struct by_cluster_cells *said, uint32_t *searches) {
-  struct by_manager_cells cells = {.node = by_manager_hosts_find(m, said->at),
-                                   .at = strdup(said->at),
-                                   .server = said->server ? strdup(said->server) : NULL,
-                                   .wished = said->slots,
-                                   .bytes = said->bytes,
-                                   .on_ways = on_ways_to(m, job, said->server, searches)};
-  if (!cells.at || (said->server && !cells.server)) {
+                              const struct by_cluster_cells *message, uint32_t *searches) {
+  struct by_manager_cells cells = {.node = by_manager_hosts_find(m, message->at),
+                                   .at = strdup(message->at),
+                                   .server = message->server ? strdup(message->server) : NULL,
+                                   .wished = message->slots,
+                                   .bytes = message->bytes,
+                                   .on_ways = on_ways_to(m, job, message->server, searches)};
+  if (!cells.at || (message->server && !cells.server)) {
     free(cells.at);
     free(cells.server);
     return by_manager_no_memory();
@@ -259,13 +259,13 @@ static enum banyan_status add(const struct by_manager *m, struct by_manager_job 
 }
 
 static enum banyan_status take_wish(const struct by_manager *m, struct by_manager_job *job,
-                                    const struct by_cluster_message *said) {
+                                    const struct by_cluster_message *message) {
   uint32_t searches = 0;
   by_cells_free(job);
-  job->cells.all = calloc((size_t)said->n_cells + 1, sizeof *job->cells.all);
+  job->cells.all = calloc((size_t)message->n_cells + 1, sizeof *job->cells.all);
   if (!job->cells.all) return by_manager_no_memory();
-  for (uint32_t i = 0; i < said->n_cells; i++) BY_TRY(add(m, job, &said->cells[i], &searches));
-  return has_all(said) ? BANYAN_OK : give(m, job);
+  for (uint32_t i = 0; i < message->n_cells; i++) BY_TRY(add(m, job, &message->cells[i], &searches));
+  return has_all(message) ? BANYAN_OK : give(m, job);
 }
 
 /* A job is believed as far as it wished and as the switch can have given. */
@@ -280,7 +280,7 @@ static void settle(const struct by_manager *m, struct by_manager_cells *cells, u
 
 /* ---- telling, keeping */
 
-static enum banyan_status list(const struct by_manager_job *job, enum by_cluster_say say,
+static enum banyan_status list(const struct by_manager_job *job, enum by_cluster_type type,
                                struct by_cluster_cells **out) {
   if (!(*out = calloc((size_t)job->cells.n + 1, sizeof **out))) return by_manager_no_memory();
   for (uint32_t i = 0; i < job->cells.n; i++) {
@@ -288,7 +288,7 @@ static enum banyan_status list(const struct by_manager_job *job, enum by_cluster
     (*out)[i] = (struct by_cluster_cells){.at = cells->at,
                                           .server = cells->server,
                                           .bytes = cells->bytes,
-                                          .slots = say == BY_SAY_WISH ? cells->wished : cells->given,
+                                          .slots = type == BY_MESSAGE_WISH ? cells->wished : cells->given,
                                           .has = true,
                                           .given = cells->given};
   }
@@ -297,10 +297,10 @@ static enum banyan_status list(const struct by_manager_job *job, enum by_cluster
 
 static enum banyan_status answer(struct by_manager *m, const struct by_manager_job *job) {
   struct by_cluster_cells *cells;
-  BY_TRY(list(job, BY_SAY_CELLS, &cells));
+  BY_TRY(list(job, BY_MESSAGE_CELLS, &cells));
   by_manager_send(
       m, job->peer,
-      &(struct by_cluster_message){.say = BY_SAY_CELLS, .job = job->id, .n_cells = job->cells.n, .cells = cells});
+      &(struct by_cluster_message){.type = BY_MESSAGE_CELLS, .job = job->id, .n_cells = job->cells.n, .cells = cells});
   free(cells);
   return BANYAN_OK;
 }
@@ -309,10 +309,11 @@ static enum banyan_status answer(struct by_manager *m, const struct by_manager_j
 void by_cells_keep(struct by_manager *m, const struct by_manager_job *job) {
   struct by_cluster_cells *cells;
   struct by_text text;
-  if (!job->cells.n || list(job, BY_SAY_WISH, &cells) != BANYAN_OK) return;
+  if (!job->cells.n || list(job, BY_MESSAGE_WISH, &cells) != BANYAN_OK) return;
   by_text_init(&text);
   by_cluster_message_print(
-      &(struct by_cluster_message){.say = BY_SAY_WISH, .job = job->id, .n_cells = job->cells.n, .cells = cells}, &text);
+      &(struct by_cluster_message){.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = job->cells.n, .cells = cells},
+      &text);
   struct by_manager_row row = {.table = BY_ROW_CELLS, .job = job->id};
   row.cells.wish = by_text_get(&text);
   if (!text.failed) by_manager_keep_row(m, &row);
@@ -326,23 +327,23 @@ static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
 
 /* The same wish has the same answer; what a job has, it has, also where it was given less. */
 enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *job,
-                                 const struct by_cluster_message *said) {
-  if (!is_same(job, said)) BY_TRY(take_wish(m, job, said));
-  for (uint32_t i = 0; i < said->n_cells; i++)
-    if (said->cells[i].has) settle(m, &job->cells.all[i], said->cells[i].given);
+                                 const struct by_cluster_message *message) {
+  if (!is_same(job, message)) BY_TRY(take_wish(m, job, message));
+  for (uint32_t i = 0; i < message->n_cells; i++)
+    if (message->cells[i].has) settle(m, &job->cells.all[i], message->cells[i].given);
   if (job->cells.n)
     by_cells_keep(m, job);
   else
     forget_row(m, job);
-  return has_all(said) ? BANYAN_OK : answer(m, job);
+  return has_all(message) ? BANYAN_OK : answer(m, job);
 }
 
 enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *wish) {
-  struct by_cluster_message said;
-  BY_TRY(by_cluster_message_read(wish, strlen(wish), &said));
-  enum banyan_status status =
-      said.say == BY_SAY_WISH ? by_cells_wish(m, job, &said) : by_fail(BANYAN_ERR_PARSE, "it is no wish for cells");
-  by_cluster_message_fini(&said);
+  struct by_cluster_message message;
+  BY_TRY(by_cluster_message_read(wish, strlen(wish), &message));
+  enum banyan_status status = message.type == BY_MESSAGE_WISH ? by_cells_wish(m, job, &message)
+                                                              : by_fail(BANYAN_ERR_PARSE, "it is no wish for cells");
+  by_cluster_message_fini(&message);
   return status;
 }
 

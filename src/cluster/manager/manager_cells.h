@@ -24,7 +24,7 @@ void by_cells_share(double memory, double given, const struct by_cells_claim *cl
 
 /* Answers what rank 0 wishes for at switches, or takes down what it has there. */
 BANYAN_CHECK enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *job,
-                                              const struct by_cluster_message *said);
+                                              const struct by_cluster_message *message);
 /* From a row that was kept. */
 BANYAN_CHECK enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *wish);
 void by_cells_keep(struct by_manager *m, const struct by_manager_job *job);

@@ -126,7 +126,7 @@ static uint32_t busiest(const struct by_manager_host *host) {
   uint32_t best = 0;
   for (uint32_t i = 1; i < host->n_interfaces; i++) {
     const struct by_manager_interface *a = &host->interfaces[i], *b = &host->interfaces[best];
-    if (a->said.sent + a->said.received > b->said.sent + b->said.received) best = i;
+    if (a->message.sent + a->message.received > b->message.sent + b->message.received) best = i;
   }
   return best;
 }
@@ -149,8 +149,8 @@ static void match_links(const struct by_manager *m, struct by_manager_host *host
 
 /* Ranks and interfaces are counted at different moments, and what ranks gave away waits in the kernel for a while, so
  * single reports differ by whole bursts. */
-static void follow(double *mean, double said, bool first) {
-  *mean = first ? said : *mean + fresh_part * (said - *mean);
+static void follow(double *mean, double message, bool first) {
+  *mean = first ? message : *mean + fresh_part * (message - *mean);
 }
 
 static double of_others(struct by_manager_interface *i, int way, double all, double ours) {
@@ -163,44 +163,46 @@ static double of_others(struct by_manager_interface *i, int way, double all, dou
 static void read_interface(struct by_manager *m, const struct by_manager_host *host, struct by_manager_interface *i) {
   if (i->link == BY_NOWHERE) return;
   uint32_t out = by_links_step_out(m->topology, i->link, host->node), in = out ^ 1;
-  double of_jobs[2] = {i->said.ours_sent, i->said.ours_received};
+  double of_jobs[2] = {i->message.ours_sent, i->message.ours_received};
   /* What passes a switch is nobody's there: what jobs put on the link is known from their plans. */
   if (m->topology->nodes[host->node].kind == BY_NODE_SWITCH) {
     of_jobs[0] += by_use_of_jobs(m, out);
     of_jobs[1] += by_use_of_jobs(m, in);
   }
-  double sent = of_others(i, 0, i->said.sent, of_jobs[0]), received = of_others(i, 1, i->said.received, of_jobs[1]);
+  double sent = of_others(i, 0, i->message.sent, of_jobs[0]),
+         received = of_others(i, 1, i->message.received, of_jobs[1]);
   by_links_set_others(m, host->node, i->link, sent, received);
-  by_links_set_capacity(m, host->node, i->link, i->said.rate > 0 ? i->said.rate : INFINITY);
+  by_links_set_capacity(m, host->node, i->link, i->message.rate > 0 ? i->message.rate : INFINITY);
 }
 
-static bool same_interfaces(const struct by_manager_host *host, const struct by_cluster_interface *said, uint32_t n) {
+static bool same_interfaces(const struct by_manager_host *host, const struct by_cluster_interface *message,
+                            uint32_t n) {
   if (host->n_interfaces != n) return false;
   for (uint32_t i = 0; i < n; i++)
-    if (strcmp(host->interfaces[i].name, said[i].name) != 0) return false;
+    if (strcmp(host->interfaces[i].name, message[i].name) != 0) return false;
   return true;
 }
 
 /* The links of interfaces that are not there any more carry nothing. */
-static void take_down(struct by_manager *m, const struct by_manager_host *host, const struct by_cluster_interface *said,
-                      uint32_t n) {
+static void take_down(struct by_manager *m, const struct by_manager_host *host,
+                      const struct by_cluster_interface *message, uint32_t n) {
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     uint32_t j = 0;
-    while (j < n && strcmp(host->interfaces[i].name, said[j].name) != 0) j++;
+    while (j < n && strcmp(host->interfaces[i].name, message[j].name) != 0) j++;
     if (j == n && n && host->interfaces[i].link != BY_NOWHERE)
       by_links_set_capacity(m, host->node, host->interfaces[i].link, 0);
   }
 }
 
 static enum banyan_status list_interfaces(struct by_manager *m, struct by_manager_host *host,
-                                          const struct by_cluster_interface *said, uint32_t n) {
+                                          const struct by_cluster_interface *message, uint32_t n) {
   struct by_manager_interface *fresh = calloc((size_t)n + 1, sizeof *fresh);
   if (!fresh) return by_manager_no_memory();
-  take_down(m, host, said, n);
+  take_down(m, host, message, n);
   free_interfaces(host);
   host->interfaces = fresh;
   for (uint32_t i = 0; i < n; i++) {
-    char *name = strdup(said[i].name);
+    char *name = strdup(message[i].name);
     if (!name) return by_manager_no_memory();
     fresh[i] = (struct by_manager_interface){.name = name, .link = BY_NOWHERE, .mean = {-1, -1}};
     host->n_interfaces++;
@@ -209,13 +211,13 @@ static enum banyan_status list_interfaces(struct by_manager *m, struct by_manage
 }
 
 enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
-                                           const struct by_cluster_interface *said, uint32_t n) {
+                                           const struct by_cluster_interface *message, uint32_t n) {
   struct by_manager_host *host = &m->hosts->all[index];
-  bool fresh = !same_interfaces(host, said, n);
-  if (fresh) BY_TRY(list_interfaces(m, host, said, n));
+  bool fresh = !same_interfaces(host, message, n);
+  if (fresh) BY_TRY(list_interfaces(m, host, message, n));
   for (uint32_t i = 0; i < n; i++) {
-    host->interfaces[i].said = said[i];
-    host->interfaces[i].said.name = host->interfaces[i].said.address = NULL;
+    host->interfaces[i].message = message[i];
+    host->interfaces[i].message.name = host->interfaces[i].message.address = NULL;
   }
   if (host->node == BY_NOWHERE) return BANYAN_OK;
   if (fresh) match_links(m, host);
@@ -231,7 +233,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     by_links_forget(m, host->node, host->interfaces[i].link);
-    host->interfaces[i].said = (struct by_cluster_interface){.rate = host->interfaces[i].said.rate};
+    host->interfaces[i].message = (struct by_cluster_interface){.rate = host->interfaces[i].message.rate};
     host->interfaces[i].mean[0] = host->interfaces[i].mean[1] = -1;
   }
 }

@@ -32,7 +32,7 @@ struct by_manager_peer {
   char *host;
   uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
   char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
-  double born, heard;              /* born: when the agent began, by its own word */
+  double born, handle_result;      /* born: when the agent began, by its own word */
 };
 
 void by_manager_peers_fini(struct by_manager *m);
@@ -41,9 +41,9 @@ void by_manager_peers_fini(struct by_manager *m);
 
 struct by_manager_interface {
   char *name;
-  struct by_cluster_interface said; /* last, without its texts */
-  double mean[2], mean_ours[2];     /* sent and received, of late; < 0: nothing was said yet */
-  uint32_t link;                    /* of the topology; BY_NOWHERE: not known */
+  struct by_cluster_interface message; /* last, without its texts */
+  double mean[2], mean_ours[2];        /* sent and received, of late; < 0: nothing was said yet */
+  uint32_t link;                       /* of the topology; BY_NOWHERE: not known */
 };
 
 /* A node of the topology, or a stranger: a machine that is not in it. */
@@ -77,7 +77,7 @@ BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *
 void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help);
 /* What an agent says of its machine. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
-                                                        const struct by_cluster_interface *said, uint32_t n);
+                                                        const struct by_cluster_interface *message, uint32_t n);
 /* The agent has gone: its use of links is not known any more. */
 void by_manager_hosts_forget(struct by_manager *m, uint32_t index);
 /* Jobs that an agent reports before their rank 0 has come. */

@@ -48,7 +48,7 @@ enum {
 /* What one host, or rank without an agent, last said of its ranks of a job. */
 struct by_manager_part {
   struct by_manager_peer *peer; /* NULL: it has said nothing yet, or has gone */
-  bool heard;                   /* a report of the job has come from there */
+  bool handle_result;           /* a report of the job has come from there */
   uint64_t sent;
   LIST_HEAD(, by_seen_path) paths; /* link_seen.c */
 };
@@ -194,7 +194,7 @@ struct by_manager_job {
   double rated;      /* when `input` was last looked at */
   uint64_t rated_input;
   struct by_priority_place place;
-  uint32_t told; /* the class that its hosts were told last */
+  uint32_t notified; /* the class that its hosts were told last */
 
   struct by_job_notes notes;
   struct by_job_order order;
@@ -242,7 +242,7 @@ BANYAN_CHECK enum banyan_status by_jobs_restore(struct by_manager *m, const stru
 void by_jobs_set_speaker(const struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
                          const char *owner);
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
-                    const struct by_cluster_job *said);
+                    const struct by_cluster_job *message);
 void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char *why);
 void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer);
 /* Rates, classes, and those that nobody speaks for any more. */

@@ -87,13 +87,13 @@ static uint32_t find_host(const struct by_manager_job *job, const char *host) {
 }
 
 static enum banyan_status place(const struct by_manager *m, struct by_manager_job *job,
-                                const struct by_cluster_message *said) {
+                                const struct by_cluster_message *message) {
   const char *lost = NULL;
-  job->hosts = BY_ARENA_ARRAY(&job->arena, const char *, said->n_hosts);
-  job->of_rank = BY_ARENA_ARRAY(&job->arena, uint32_t, said->n_hosts);
+  job->hosts = BY_ARENA_ARRAY(&job->arena, const char *, message->n_hosts);
+  job->of_rank = BY_ARENA_ARRAY(&job->arena, uint32_t, message->n_hosts);
   if (job->arena.failed) return by_manager_no_memory();
-  for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(m, job, r, said->hosts[r]));
-  job->n_ranks = said->n_hosts;
+  for (uint32_t r = 0; r < message->n_hosts; r++) BY_TRY(add_host(m, job, r, message->hosts[r]));
+  job->n_ranks = message->n_hosts;
   job->nodes = BY_ARENA_ARRAY(&job->arena, uint32_t, job->n_hosts);
   job->by_name = BY_ARENA_ARRAY(&job->arena, uint32_t, job->n_hosts);
   job->parts = BY_ARENA_ARRAY(&job->arena, struct by_manager_part, job->n_hosts);
@@ -103,7 +103,7 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
     if (node == BY_NOWHERE && !lost) lost = job->hosts[h];
     job->nodes[h] = node;
     job->by_name[h] = h;
-    job->parts[h].heard = node != BY_NOWHERE && by_manager_hosts_has_unknown(m, node, job->id);
+    job->parts[h].handle_result = node != BY_NOWHERE && by_manager_hosts_has_unknown(m, node, job->id);
   }
   qsort_r(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts, job);
   job->placed = !lost;
@@ -118,22 +118,23 @@ static bool set_text(char **to, const char *text) {
   return *to || !text;
 }
 
-static enum banyan_status copy_texts(struct by_manager_job *job, const struct by_cluster_message *said) {
-  bool all = set_text(&job->name, said->name) && set_text(&job->root, said->root) && set_text(&job->key, said->key);
+static enum banyan_status copy_texts(struct by_manager_job *job, const struct by_cluster_message *message) {
+  bool all =
+      set_text(&job->name, message->name) && set_text(&job->root, message->root) && set_text(&job->key, message->key);
   return all ? BANYAN_OK : by_manager_no_memory();
 }
 
-static enum banyan_status create(struct by_manager *m, const struct by_cluster_message *said,
+static enum banyan_status create(struct by_manager *m, const struct by_cluster_message *message,
                                  struct by_manager_job **out) {
   struct by_manager_job *job = calloc(1, sizeof *job);
   if (!job) return by_manager_no_memory();
   by_arena_init(&job->arena);
-  snprintf(job->id, sizeof job->id, "%s", said->job);
+  snprintf(job->id, sizeof job->id, "%s", message->job);
   job->since = job->seen = job->rated = m->now;
-  job->began = said->began;
+  job->began = message->began;
   by_due_clear(job);
-  enum banyan_status status = copy_texts(job, said);
-  if (status == BANYAN_OK) status = place(m, job, said);
+  enum banyan_status status = copy_texts(job, message);
+  if (status == BANYAN_OK) status = place(m, job, message);
   if (status != BANYAN_OK) {
     free_job(job);
     return status;
@@ -143,17 +144,17 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   *at = *out = job;
   by_jobs_index(m, job);
   by_due_mark(job, BY_DUE_NEW, "the job is new");
-  by_plans_set_own(m, job, said->own_plan);
+  by_plans_set_own(m, job, message->own_plan);
   return BANYAN_OK;
 }
 
 /* ---- beginning */
 
-static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *said) {
-  if (job->began > 0 && said->began > 0 && job->began != said->began) return false;
-  if (job->n_ranks != said->n_hosts) return false;
+static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *message) {
+  if (job->began > 0 && message->began > 0 && job->began != message->began) return false;
+  if (job->n_ranks != message->n_hosts) return false;
   for (uint32_t r = 0; r < job->n_ranks; r++)
-    if (strcmp(job->hosts[job->of_rank[r]], said->hosts[r]) != 0) return false;
+    if (strcmp(job->hosts[job->of_rank[r]], message->hosts[r]) != 0) return false;
   return true;
 }
 
@@ -193,21 +194,21 @@ static void replace(struct by_manager *m, struct by_manager_job *job) {
   *job->id = '\0';
 }
 
-enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *said,
+enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *message,
                                  struct by_manager_job **out) {
-  struct by_manager_job *job = by_jobs_find(m, said->job);
-  if (job && !by_job_has_left(job) && is_same(job, said)) {
+  struct by_manager_job *job = by_jobs_find(m, message->job);
+  if (job && !by_job_has_left(job) && is_same(job, message)) {
     job->seen = m->now;
-    if (said->began > 0) job->began = said->began;
+    if (message->began > 0) job->began = message->began;
     *out = job;
-    BY_TRY(copy_texts(job, said));
-    by_plans_set_own(m, job, said->own_plan);
+    BY_TRY(copy_texts(job, message));
+    by_plans_set_own(m, job, message->own_plan);
     return BANYAN_OK;
   }
   if (job) replace(m, job);
   if (count_jobs(m) == MOST_JOBS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", MOST_JOBS);
-  BY_TRY(create(m, said, out));
+  BY_TRY(create(m, message, out));
   by_job_keep(m, *out);
   by_info("manager", "job %s (%s): %u ranks on %u hosts", (*out)->id, (*out)->name, (*out)->n_ranks, (*out)->n_hosts);
   return BANYAN_OK;
@@ -238,25 +239,25 @@ void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer) {
 
 /* ---- reports */
 
-static void tell_class(struct by_manager *m, struct by_manager_peer *peer, const struct by_manager_job *job) {
+static void send_class(struct by_manager *m, struct by_manager_peer *peer, const struct by_manager_job *job) {
   struct by_cluster_job of_job = {.job = job->id, .class_ = job->order.class_};
-  by_manager_send(m, peer, &(struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &of_job});
+  by_manager_send(m, peer, &(struct by_cluster_message){.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &of_job});
 }
 
 /* Counts never go back, also where a manager that began again has not heard of all hosts yet. More than INT64_MAX,
  * which hosts may say together, is no number in the state for those who read it. */
-static void add_up(struct by_manager_job *job, uint64_t before, const struct by_cluster_job *said) {
-  job->parts_sent += said->sent - before;
+static void add_up(struct by_manager_job *job, uint64_t before, const struct by_cluster_job *message) {
+  job->parts_sent += message->sent - before;
   uint64_t sent = job->parts_sent < INT64_MAX ? job->parts_sent : INT64_MAX;
   if (sent > job->sent) job->sent = sent;
-  if (said->iterations > job->iterations) job->iterations = said->iterations;
-  if (said->input > job->input) job->input = said->input;
-  if (said->iteration_time > 0) job->iteration_time = said->iteration_time;
+  if (message->iterations > job->iterations) job->iterations = message->iterations;
+  if (message->input > job->input) job->input = message->input;
+  if (message->iteration_time > 0) job->iteration_time = message->iteration_time;
 }
 
 /* Rank 0's word, which the agent of its host passes on. */
-static void hear_length(struct by_manager *m, struct by_manager_job *job, uint64_t said) {
-  if (!by_job_length_hear(&job->length, said, job->iterations)) return;
+static void update_length(struct by_manager *m, struct by_manager_job *job, uint64_t message) {
+  if (!by_job_length_update(&job->length, message, job->iterations)) return;
   if (job->length.doubted)
     by_info("manager",
             "job %s (%s) has made more iterations than it said, or says more by now: it counts as one that "
@@ -266,18 +267,18 @@ static void hear_length(struct by_manager *m, struct by_manager_job *job, uint64
 }
 
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
-                    const struct by_cluster_job *said) {
+                    const struct by_cluster_job *message) {
   uint32_t h = find_host(job, peer->host);
   if (h == BY_NOWHERE) return;
   struct by_manager_part *part = &job->parts[h];
-  part->heard = true;
-  if (part->peer != peer) tell_class(m, peer, job);
-  add_up(job, part->sent, said);
+  part->handle_result = true;
+  if (part->peer != peer) send_class(m, peer, job);
+  add_up(job, part->sent, message);
   part->peer = peer;
-  part->sent = said->sent;
-  by_seen_report(m, part, job->nodes[h], said);
+  part->sent = message->sent;
+  by_seen_report(m, part, job->nodes[h], message);
   job->seen = m->now;
-  hear_length(m, job, h == job->of_rank[0] ? said->expected : 0);
+  update_length(m, job, h == job->of_rank[0] ? message->expected : 0);
 }
 
 /* ---- time */
@@ -302,11 +303,11 @@ static void find_place(struct by_manager *m, struct by_manager_job *job) {
   if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
 }
 
-static void tell_new_class(struct by_manager *m, struct by_manager_job *job) {
-  if (job->order.class_ == job->told) return;
+static void send_new_class(struct by_manager *m, struct by_manager_job *job) {
+  if (job->order.class_ == job->notified) return;
   by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, job->order.class_);
-  job->told = job->order.class_;
-  for (uint32_t h = 0; h < job->n_hosts; h++) tell_class(m, job->parts[h].peer, job);
+  job->notified = job->order.class_;
+  for (uint32_t h = 0; h < job->n_hosts; h++) send_class(m, job->parts[h].peer, job);
   by_job_keep(m, job);
 }
 
@@ -343,7 +344,7 @@ void by_jobs_tick(struct by_manager *m) {
   forget_left(m);
   by_use_sum(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (!by_job_has_left(job)) tell_new_class(m, job);
+    if (!by_job_has_left(job)) send_new_class(m, job);
 }
 
 /* ---- when a manager begins again */
@@ -362,16 +363,16 @@ static enum banyan_status read_hosts(const char *text, json_t **doc, const char 
 }
 
 enum banyan_status by_jobs_restore(struct by_manager *m, const struct by_manager_row *row) {
-  struct by_cluster_message said = {
-      .say = BY_SAY_JOB, .job = row->job, .name = row->name, .root = row->of_job.root, .began = row->of_job.began};
+  struct by_cluster_message message = {
+      .type = BY_MESSAGE_JOB, .job = row->job, .name = row->name, .root = row->of_job.root, .began = row->of_job.began};
   const char **hosts = calloc(BY_CLUSTER_RANKS, sizeof *hosts);
   struct by_manager_job *job;
   json_t *doc;
   if (!hosts) return by_manager_no_memory();
-  said.hosts = hosts;
-  enum banyan_status status = read_hosts(row->of_job.hosts, &doc, hosts, &said.n_hosts);
+  message.hosts = hosts;
+  enum banyan_status status = read_hosts(row->of_job.hosts, &doc, hosts, &message.n_hosts);
   if (status == BANYAN_OK) {
-    status = by_jobs_begin(m, &said, &job);
+    status = by_jobs_begin(m, &message, &job);
     json_decref(doc);
   }
   free(hosts);
@@ -380,7 +381,7 @@ enum banyan_status by_jobs_restore(struct by_manager *m, const struct by_manager
   job->iterations = row->of_job.iterations;
   job->sent = row->of_job.sent;
   job->length = (struct by_job_length){.expected = row->of_job.expected, .doubted = row->of_job.doubted};
-  job->told = row->of_job.class_;
+  job->notified = row->of_job.class_;
   by_order_restore(job, row->of_job.class_);
   by_plans_restore_job(job, row->of_job.numbers, row->of_job.own_plan);
   job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);

@@ -119,7 +119,7 @@ enum banyan_status by_links_init(struct by_manager *m) {
   for (uint32_t s = 0; s < n; s++) {
     double whole = given(m->topology, s)->all;
     m->links->steps[s] = (struct by_manager_step){
-        .carries = whole, .by_agent = INFINITY, .said = whole, .seen = INFINITY, .marked = whole};
+        .carries = whole, .by_agent = INFINITY, .message = whole, .seen = INFINITY, .marked = whole};
   }
   return BANYAN_OK;
 }
@@ -141,26 +141,26 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   const char *to = m->topology->nodes[step % 2 ? link->a : link->b].name;
   char before[32], after[32];
   struct by_manager_step *of = &m->links->steps[step];
-  double was = of->marked, now = fmin(of->said, of->seen);
+  double was = of->marked, now = fmin(of->message, of->seen);
   now = fmax(now, of_a_dead * given(m->topology, step)->all); /* whatever a job says it has seen */
   of->carries = now;
   if (fabs(now - was) <= changed * was) return;
   of->marked = now;
   by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),
-          now < of->said ? " as far as is seen" : "", by_print_rate(was, before));
+          now < of->message ? " as far as is seen" : "", by_print_rate(was, before));
   m->links->changed = m->now;
   by_due_mark_all(m, "the link from %.64s to %.64s carries %s", from, to, after);
 }
 
 /* Of the words of both ends the smaller counts. */
-void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double said) {
+void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double message) {
   struct by_manager_step *of = m->links->steps;
-  of[by_links_step_out(m->topology, link, node)].by_agent = said;
+  of[by_links_step_out(m->topology, link, node)].by_agent = message;
   double rate = fmin(of[2 * link].by_agent, of[2 * link + 1].by_agent);
   for (uint32_t s = 2 * link; s < 2 * link + 2; s++) {
     double whole = given(m->topology, s)->all;
-    of[s].told = isfinite(rate);
-    of[s].said = rate < much_less * whole ? fmax(rate, of_a_dead * whole) : whole;
+    of[s].notified = isfinite(rate);
+    of[s].message = rate < much_less * whole ? fmax(rate, of_a_dead * whole) : whole;
     set_carried(m, s);
   }
 }
@@ -174,7 +174,7 @@ void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, dou
 /* What the agent has said is as good as nothing else. */
 void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link) {
   by_links_set_others(m, node, link, 0, 0);
-  m->links->steps[2 * link].told = m->links->steps[2 * link + 1].told = false;
+  m->links->steps[2 * link].notified = m->links->steps[2 * link + 1].notified = false;
 }
 
 void by_links_set_seen(struct by_manager *m, uint32_t step, double rate) {

@@ -24,8 +24,8 @@ void by_order_restore(struct by_manager_job *job, uint32_t class_);
 struct by_manager_step {
   double carries;                        /* what the topology says, or less, as hosts say or as it is seen */
   double by_agent;                       /* of a link: what the agent at its sending end says; INFINITY: nothing */
-  double said;                           /* what topology and agents say */
-  bool told;                             /* an agent does */
+  double message;                        /* what topology and agents say */
+  bool notified;                         /* an agent does */
   double seen;                           /* what it is seen to carry, if that is less; INFINITY: it is not */
   double marked;                         /* what it carried when jobs were last told */
   double others[2];                      /* others' use: as the sending end says, as the receiving one does */
@@ -46,7 +46,7 @@ void by_links_fini(struct by_manager *m);
 /* The step from a node over one of its links. */
 uint32_t by_links_step_out(const struct by_topology *topology, uint32_t link, uint32_t node);
 /* Both directions of a link carry so much at most, says the agent at one of its ends. */
-void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double said);
+void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double message);
 /* What others send and receive over a link, as the agent at one of its ends says. */
 void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, double sent, double received);
 /* The agent at one of the link's ends has gone. */

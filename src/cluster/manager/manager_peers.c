@@ -27,55 +27,55 @@ static void set_state(struct by_manager_peer *peer, enum by_peer_state state) {
 /* ---- hello */
 
 static bool is_alive(const struct by_manager *m, const struct by_manager_peer *peer) {
-  return m->now - peer->heard < 3 * m->options.interval;
+  return m->now - peer->handle_result < 3 * m->options.interval;
 }
 
 static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_peer *peer,
-                                      const struct by_cluster_message *said) {
+                                      const struct by_cluster_message *message) {
   uint32_t index;
   if (peer->role == BY_ROLE_JOB)
     return by_fail(BANYAN_ERR_AUTH,
                    "the certificate of \"%.64s\" is a job's: an agent needs one of `banyan keys agent`",
                    peer->name ? peer->name : "");
-  if (peer->name && strcmp(peer->name, said->host) != 0)
+  if (peer->name && strcmp(peer->name, message->host) != 0)
     return by_fail(BANYAN_ERR_AUTH, "the certificate is for host \"%.64s\", not for \"%.64s\": make one for it",
-                   peer->name, said->host);
-  BY_TRY(by_manager_hosts_find_or_add(m, said->host, &index));
+                   peer->name, message->host);
+  BY_TRY(by_manager_hosts_find_or_add(m, message->host, &index));
   const struct by_manager_host *host = &m->hosts->all[index];
   if (host->agent && is_alive(m, host->agent))
-    return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", said->host);
+    return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", message->host);
   peer->index = index;
-  peer->born = m->now - said->age;
-  by_manager_hosts_set_agent(m, index, peer, said->may_help);
-  return by_manager_hosts_report(m, index, said->interfaces, said->n_interfaces);
+  peer->born = m->now - message->age;
+  by_manager_hosts_set_agent(m, index, peer, message->may_help);
+  return by_manager_hosts_report(m, index, message->interfaces, message->n_interfaces);
 }
 
-static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct by_cluster_message *said) {
+static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct by_cluster_message *message) {
   if (peer->role == BY_ROLE_AGENT)
     return by_fail(BANYAN_ERR_AUTH, "the certificate of \"%.64s\" is an agent's: a job needs one of `banyan keys job`",
                    peer->name ? peer->name : "");
-  if (peer->name && strcmp(peer->name, said->host) != 0)
+  if (peer->name && strcmp(peer->name, message->host) != 0)
     return by_fail(BANYAN_ERR_AUTH,
                    "the certificate is for jobs whose rank 0 is on \"%.64s\", this one's is on \"%.64s\": make one for "
                    "that host, or name it by BANYAN_HOST",
-                   peer->name, said->host);
-  if (said->rank != 0) return refuse("rank %u speaks to the manager: only rank 0 may", said->rank);
-  memcpy(peer->job, said->job, sizeof peer->job);
+                   peer->name, message->host);
+  if (message->rank != 0) return refuse("rank %u speaks to the manager: only rank 0 may", message->rank);
+  memcpy(peer->job, message->job, sizeof peer->job);
   return BANYAN_OK;
 }
 
 static enum banyan_status handle_hello(struct by_manager *m, struct by_manager_peer *peer,
-                                       const struct by_cluster_message *said) {
+                                       const struct by_cluster_message *message) {
   if (peer->state != BY_PEER_NEW) return refuse("hello was said already");
-  if (said->version != BY_CLUSTER_VERSION)
-    return refuse("version %u is spoken there and %d here: install the same Banyan on both", said->version,
+  if (message->version != BY_CLUSTER_VERSION)
+    return refuse("version %u is spoken there and %d here: install the same Banyan on both", message->version,
                   BY_CLUSTER_VERSION);
-  if (!(peer->host = strdup(said->host))) return by_manager_no_memory();
-  BY_TRY(said->job ? greet_rank(peer, said) : greet_agent(m, peer, said));
+  if (!(peer->host = strdup(message->host))) return by_manager_no_memory();
+  BY_TRY(message->job ? greet_rank(peer, message) : greet_agent(m, peer, message));
   set_state(peer, BY_PEER_WELCOME);
-  uint32_t host = peer->index != BY_NOWHERE ? peer->index : by_manager_hosts_find(m, said->host);
+  uint32_t host = peer->index != BY_NOWHERE ? peer->index : by_manager_hosts_find(m, message->host);
   by_manager_send(m, peer,
-                  &(struct by_cluster_message){.say = BY_SAY_WELCOME,
+                  &(struct by_cluster_message){.type = BY_MESSAGE_WELCOME,
                                                .version = BY_CLUSTER_VERSION,
                                                .interval = m->options.interval,
                                                .rate = host == BY_NOWHERE ? 0 : by_manager_hosts_rate(m, host)});
@@ -85,7 +85,7 @@ static enum banyan_status handle_hello(struct by_manager *m, struct by_manager_p
 /* ---- about jobs */
 
 /* A rank speaks for its job alone. */
-static enum banyan_status may_speak(const struct by_manager_peer *peer, const char *job) {
+static enum banyan_status may_send(const struct by_manager_peer *peer, const char *job) {
   if (!*peer->job || !strcmp(peer->job, job)) return BANYAN_OK;
   return refuse("job %.32s speaks for job %.32s", peer->job, job);
 }
@@ -113,28 +113,28 @@ static bool may_have_more(const struct by_manager *m, const struct by_manager_pe
 }
 
 static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer *peer,
-                                    const struct by_cluster_message *said) {
-  struct by_manager_job *job = by_jobs_find(m, said->job);
-  if (strcmp(peer->host, said->hosts[0]) != 0)
-    return refuse("\"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host, said->hosts[0]);
+                                    const struct by_cluster_message *message) {
+  struct by_manager_job *job = by_jobs_find(m, message->job);
+  if (strcmp(peer->host, message->hosts[0]) != 0)
+    return refuse("\"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host, message->hosts[0]);
   char owner[BY_MANAGER_OWNER];
   print_owner(peer, owner);
   if (job && !by_job_has_left(job) && strcmp(job->hosts[0], peer->host) != 0)
-    return refuse("job %.32s is another one's, on \"%.64s\"", said->job, job->hosts[0]);
+    return refuse("job %.32s is another one's, on \"%.64s\"", message->job, job->hosts[0]);
   if (job && !by_job_has_left(job) && *job->owner && strcmp(job->owner, owner) != 0)
-    return refuse("job %.32s is another one's, which came with the certificate of %s", said->job, job->owner);
+    return refuse("job %.32s is another one's, which came with the certificate of %s", message->job, job->owner);
   if ((!job || by_job_has_left(job)) && !may_have_more(m, peer, owner))
     return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs that came with the certificate of %s", JOBS_OF_ONE,
                    owner);
-  BY_TRY(by_jobs_begin(m, said, &job));
+  BY_TRY(by_jobs_begin(m, message, &job));
   by_jobs_set_speaker(m, job, peer, owner);
   return BANYAN_OK;
 }
 
 static enum banyan_status handle_job(struct by_manager *m, struct by_manager_peer *peer,
-                                     const struct by_cluster_message *said) {
-  BY_TRY(may_speak(peer, said->job));
-  return pass_over(m, peer, begin_job(m, peer, said));
+                                     const struct by_cluster_message *message) {
+  BY_TRY(may_send(peer, message->job));
+  return pass_over(m, peer, begin_job(m, peer, message));
 }
 
 /* An agent says what there is before its first report. But ranks take some seconds to find one that has just begun. */
@@ -144,31 +144,32 @@ static bool may_not_know_all(const struct by_manager *m, const struct by_manager
 
 /* Jobs of rank 0 on an agent's host that it does not name are over. */
 static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
-                       const struct by_cluster_message *said) {
+                       const struct by_cluster_message *message) {
   if (peer->index == BY_NOWHERE) return;
   bool young = may_not_know_all(m, peer);
   for (struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job)) {
     if (by_job_has_left(job) || (young && job->peer != peer)) continue;
     uint32_t i = 0;
-    while (i < said->n_jobs && strcmp(said->jobs[i].job, job->id) != 0) i++;
-    if (i == said->n_jobs && (!job->peer || *job->peer->job == 0)) by_jobs_leave(m, job, "its agent does not know it");
+    while (i < message->n_jobs && strcmp(message->jobs[i].job, job->id) != 0) i++;
+    if (i == message->n_jobs && (!job->peer || *job->peer->job == 0))
+      by_jobs_leave(m, job, "its agent does not know it");
   }
 }
 
 static enum banyan_status handle_report(struct by_manager *m, struct by_manager_peer *peer,
-                                        const struct by_cluster_message *said) {
+                                        const struct by_cluster_message *message) {
   m->counters.reports++;
   bool is_agent = peer->index != BY_NOWHERE;
-  if (is_agent) BY_TRY(by_manager_hosts_report(m, peer->index, said->interfaces, said->n_interfaces));
+  if (is_agent) BY_TRY(by_manager_hosts_report(m, peer->index, message->interfaces, message->n_interfaces));
   if (is_agent) by_manager_hosts_forget_unknown(m, peer->index);
-  for (uint32_t i = 0; i < said->n_jobs; i++) {
-    BY_TRY(may_speak(peer, said->jobs[i].job));
-    struct by_manager_job *job = by_jobs_find(m, said->jobs[i].job);
+  for (uint32_t i = 0; i < message->n_jobs; i++) {
+    BY_TRY(may_send(peer, message->jobs[i].job));
+    struct by_manager_job *job = by_jobs_find(m, message->jobs[i].job);
     bool may = job && !by_job_has_left(job) && (!*peer->job || job->peer == peer);
-    if (may) by_jobs_report(m, job, peer, &said->jobs[i]);
-    if ((!job || by_job_has_left(job)) && is_agent) by_manager_hosts_note_unknown(m, peer->index, said->jobs[i].job);
+    if (may) by_jobs_report(m, job, peer, &message->jobs[i]);
+    if ((!job || by_job_has_left(job)) && is_agent) by_manager_hosts_note_unknown(m, peer->index, message->jobs[i].job);
   }
-  end_unsaid(m, peer, said);
+  end_unsaid(m, peer, message);
   if (peer->state == BY_PEER_REPORTED) return BANYAN_OK;
   if (is_agent) by_plans_end_unsaid(m, peer);
   set_state(peer, BY_PEER_REPORTED);
@@ -176,66 +177,67 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
 }
 
 /* A job that wishes for cells waits for an answer, also where it gets none. */
-static void answer_stranger(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *said) {
-  struct by_cluster_message none = {.say = BY_SAY_CELLS, .job = said->job};
-  if (said->say == BY_SAY_WISH) by_manager_send(m, peer, &none);
+static void answer_stranger(struct by_manager *m, struct by_manager_peer *peer,
+                            const struct by_cluster_message *message) {
+  struct by_cluster_message none = {.type = BY_MESSAGE_CELLS, .job = message->job};
+  if (message->type == BY_MESSAGE_WISH) by_manager_send(m, peer, &none);
 }
 
 static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_peer *peer,
-                                        const struct by_cluster_message *said) {
-  struct by_manager_job *job = by_jobs_find(m, said->job);
-  BY_TRY(may_speak(peer, said->job));
+                                        const struct by_cluster_message *message) {
+  struct by_manager_job *job = by_jobs_find(m, message->job);
+  BY_TRY(may_send(peer, message->job));
   if (!job || by_job_has_left(job)) {
-    answer_stranger(m, peer, said); /* it has left meanwhile, or was passed over */
+    answer_stranger(m, peer, message); /* it has left meanwhile, or was passed over */
     return BANYAN_OK;
   }
-  if (said->say == BY_SAY_HELPING) {
-    uint32_t host = by_manager_hosts_find(m, said->helper);
+  if (message->type == BY_MESSAGE_HELPING) {
+    uint32_t host = by_manager_hosts_find(m, message->helper);
     if (host != BY_NOWHERE && host == peer->index)
-      by_plans_helping(m, job, host, said->joined ? peer : NULL, said->why);
+      by_plans_helping(m, job, host, message->joined ? peer : NULL, message->why);
     return BANYAN_OK;
   }
-  bool speaks_for_root = job->peer == peer;
-  if (said->say == BY_SAY_LEFT) {
-    if (said->rank == 0 && speaks_for_root) by_jobs_leave(m, job, "it ended");
+  bool sends_for_root = job->peer == peer;
+  if (message->type == BY_MESSAGE_LEFT) {
+    if (message->rank == 0 && sends_for_root) by_jobs_leave(m, job, "it ended");
     return BANYAN_OK;
   }
-  if (!speaks_for_root) {
-    answer_stranger(m, peer, said);
+  if (!sends_for_root) {
+    answer_stranger(m, peer, message);
     return pass_over(
         m, peer,
-        refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, said->job));
+        refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, message->job));
   }
-  if (said->say == BY_SAY_WISH) return by_cells_wish(m, job, said);
-  if (said->say == BY_SAY_MOVED)
-    by_plans_moved(m, job, said->number);
+  if (message->type == BY_MESSAGE_WISH) return by_cells_wish(m, job, message);
+  if (message->type == BY_MESSAGE_MOVED)
+    by_plans_moved(m, job, message->number);
   else
-    by_plans_kept(m, job, said->number, said->why);
+    by_plans_kept(m, job, message->number, message->why);
   return BANYAN_OK;
 }
 
 static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *peer,
-                                 const struct by_cluster_message *said) {
-  if (said->say != BY_SAY_HELLO && peer->state == BY_PEER_NEW)
-    return refuse("received \"%s\" before \"hello\"", by_cluster_say_name(said->say));
-  switch (said->say) {
-  case BY_SAY_HELLO: return handle_hello(m, peer, said);
-  case BY_SAY_JOB: return handle_job(m, peer, said);
-  case BY_SAY_REPORT: return handle_report(m, peer, said);
-  case BY_SAY_LEFT:
-  case BY_SAY_MOVED:
-  case BY_SAY_KEPT:
-  case BY_SAY_WISH:
-  case BY_SAY_HELPING: return handle_of_job(m, peer, said);
-  default: return refuse("\"%s\" is not for a manager", by_cluster_say_name(said->say));
+                                 const struct by_cluster_message *message) {
+  if (message->type != BY_MESSAGE_HELLO && peer->state == BY_PEER_NEW)
+    return refuse("received \"%s\" before \"hello\"", by_cluster_type_name(message->type));
+  switch (message->type) {
+  case BY_MESSAGE_HELLO: return handle_hello(m, peer, message);
+  case BY_MESSAGE_JOB: return handle_job(m, peer, message);
+  case BY_MESSAGE_REPORT: return handle_report(m, peer, message);
+  case BY_MESSAGE_LEFT:
+  case BY_MESSAGE_MOVED:
+  case BY_MESSAGE_KEPT:
+  case BY_MESSAGE_WISH:
+  case BY_MESSAGE_HELPING: return handle_of_job(m, peer, message);
+  default: return refuse("\"%s\" is not for a manager", by_cluster_type_name(message->type));
   }
 }
 
-enum banyan_status by_manager_hear(struct by_manager *m, struct by_manager_peer *peer,
-                                   const struct by_cluster_message *said, double now) {
+enum banyan_status by_manager_handle(struct by_manager *m, struct by_manager_peer *peer,
+                                     const struct by_cluster_message *message, double now) {
   m->now = now;
-  peer->heard = now;
-  enum banyan_status status = handle(m, peer, said);
+  peer->handle_result = now;
+  enum banyan_status status = handle(m, peer, message);
   if (status != BANYAN_OK) m->counters.refused++;
   return status;
 }
@@ -260,7 +262,7 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
                                    .name = name ? strdup(name) : NULL,
                                    .index = BY_NOWHERE,
                                    .born = now,
-                                   .heard = now};
+                                   .handle_result = now};
   TAILQ_INSERT_TAIL(&m->peers, peer, entry);
   *out = peer;
   if (!name || peer->name) return BANYAN_OK;

@@ -124,7 +124,7 @@ static void rest(struct by_manager *m, struct by_manager_job *job, bool all) {
     }
     if (!barred)
       by_manager_send(m, m->hosts->all[helper.host].agent,
-                      &(struct by_cluster_message){.say = BY_SAY_REST, .job = job->id});
+                      &(struct by_cluster_message){.type = BY_MESSAGE_REST, .job = job->id});
     keep_helper(m, job, &helper, true);
   }
   job->plans.n_helpers = kept;
@@ -141,10 +141,12 @@ static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host)
   if (!helper && !(helper = add_helper(job, host, BY_HELPER_BARRED))) return false;
   if (helper->state != BY_HELPER_BARRED) return true;
   set_helper(m, job, helper, BY_HELPER_ASKED);
-  by_manager_send(
-      m, m->hosts->all[host].agent,
-      &(struct by_cluster_message){
-          .say = BY_SAY_HELP, .job = job->id, .root = job->root, .key = job->key, .helper = m->hosts->all[host].name});
+  by_manager_send(m, m->hosts->all[host].agent,
+                  &(struct by_cluster_message){.type = BY_MESSAGE_HELP,
+                                               .job = job->id,
+                                               .root = job->root,
+                                               .key = job->key,
+                                               .helper = m->hosts->all[host].name});
   return true;
 }
 
@@ -192,10 +194,11 @@ static void send_plan(struct by_manager *m, struct by_manager_job *job) {
     double iterations = iterations_waited * job->iteration_time;
     set_proposal(job, BY_PROPOSAL_ASKED);
     job->plans.deadline = m->now + fmin(fmax(iterations, least_wait), most_wait);
-    by_manager_send(
-        m, job->peer,
-        &(struct by_cluster_message){
-            .say = BY_SAY_PLAN, .job = job->id, .number = job->plans.proposed->number, .plan = by_text_get(&text)});
+    by_manager_send(m, job->peer,
+                    &(struct by_cluster_message){.type = BY_MESSAGE_PLAN,
+                                                 .job = job->id,
+                                                 .number = job->plans.proposed->number,
+                                                 .plan = by_text_get(&text)});
   }
   by_text_fini(&text);
 }
@@ -435,7 +438,8 @@ void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t
   struct by_manager_helper *helper = find_helper(job, host);
   if (!helper) {
     if (by)
-      by_manager_send(m, m->hosts->all[host].agent, &(struct by_cluster_message){.say = BY_SAY_REST, .job = job->id});
+      by_manager_send(m, m->hosts->all[host].agent,
+                      &(struct by_cluster_message){.type = BY_MESSAGE_REST, .job = job->id});
     return;
   }
   set_helper(m, job, helper, by ? BY_HELPER_JOINED : BY_HELPER_BARRED);
@@ -460,8 +464,8 @@ void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *age
 
 /* One whose host has lost power is not seen to close its connection. */
 static bool is_silent(const struct by_manager *m, const struct by_manager_host *host) {
-  double heard = host->agent ? host->agent->heard : host->parted;
-  return m->now - heard > fmax(silence, 2 * m->options.interval);
+  double handle_result = host->agent ? host->agent->handle_result : host->parted;
+  return m->now - handle_result > fmax(silence, 2 * m->options.interval);
 }
 
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {

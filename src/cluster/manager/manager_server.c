@@ -109,7 +109,7 @@ static void send_line(struct connection *c, const struct by_cluster_message *mes
 /* Kept before the job hears of it: no number of a plan is given twice, nor cells of a switch. */
 static void send_message(void *context, void *connection, const struct by_cluster_message *message) {
   struct by_manager_server *server = context;
-  bool lasts = message->say == BY_SAY_PLAN || message->say == BY_SAY_CELLS;
+  bool lasts = message->type == BY_MESSAGE_PLAN || message->type == BY_MESSAGE_CELLS;
   if (lasts && server->store) by_manager_store_commit(server->store);
   send_line(connection, message);
 }
@@ -120,19 +120,19 @@ static void keep_row(void *context, const struct by_manager_row *row) {
 }
 
 static void refuse(struct connection *c, const char *why) {
-  char said[BY_CLUSTER_REASON], line[BY_CLUSTER_REASON + BY_ADDRESS_TEXT + 16];
+  char message[BY_CLUSTER_REASON], line[BY_CLUSTER_REASON + BY_ADDRESS_TEXT + 16];
   const char *name = by_stream_get_name(c->stream);
-  by_keep_printable(why, said, sizeof said);
-  snprintf(line, sizeof line, "%s is refused: %s", name, said);
+  by_keep_printable(why, message, sizeof message);
+  snprintf(line, sizeof line, "%s is refused: %s", name, message);
   by_repeats_warn(&c->server->rejected, "manager", name, line, now_of(c->server));
-  send_line(c, &(struct by_cluster_message){.say = BY_SAY_REFUSED, .why = said});
+  send_line(c, &(struct by_cluster_message){.type = BY_MESSAGE_REFUSED, .why = message});
   if (c->peer) by_manager_gone(c->server->manager, c->peer, now_of(c->server));
   c->peer = NULL;
   by_stream_refuse(c->stream);
   close_soon(c, goodbye);
 }
 
-static enum banyan_status hear_line(struct connection *c, const void *line, size_t length) {
+static enum banyan_status handle_line(struct connection *c, const void *line, size_t length) {
   struct by_cluster_message message;
   if (!by_budget_take(&c->holder->budget, length, now_of(c->server))) {
     by_manager_count_refused(c->server->manager);
@@ -144,15 +144,15 @@ static enum banyan_status hear_line(struct connection *c, const void *line, size
     by_manager_count_refused(c->server->manager);
     return status;
   }
-  status = by_manager_hear(c->server->manager, c->peer, &message, now_of(c->server));
+  status = by_manager_handle(c->server->manager, c->peer, &message, now_of(c->server));
   by_cluster_message_fini(&message);
   return status;
 }
 
-static void heard(void *context, uint16_t type, const void *line, size_t length) {
+static void handle_result(void *context, uint16_t type, const void *line, size_t length) {
   struct connection *c = context;
   (void)type;
-  if (c->peer && hear_line(c, line, length) != BANYAN_OK) refuse(c, banyan_error_text());
+  if (c->peer && handle_line(c, line, length) != BANYAN_OK) refuse(c, banyan_error_text());
 }
 
 /* Who has gone is remembered until it may say as much as anybody again: coming anew wins nothing. */
@@ -220,7 +220,7 @@ static void accepted(void *context, int fd) {
                                         .most_line = BY_CLUSTER_LINE_UP,
                                         .quiet = true,
                                         .opened = opened,
-                                        .frame = heard,
+                                        .frame = handle_result,
                                         .ended = ended,
                                         .context = c};
   bool full = server->n_connections - by_admission_count(&server->admission) >= CONNECTIONS;

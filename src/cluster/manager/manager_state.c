@@ -23,11 +23,11 @@ static void add_interface(const struct by_manager_interface *interface, struct b
   by_json_separate(text);
   add(text, "{");
   by_json_put_string(text, "name", interface->name);
-  put_rate(text, "rate", interface->said.rate);
-  put_rate(text, "sent", interface->said.sent);
-  put_rate(text, "received", interface->said.received);
-  put_rate(text, "ours_sent", interface->said.ours_sent);
-  put_rate(text, "ours_received", interface->said.ours_received);
+  put_rate(text, "rate", interface->message.rate);
+  put_rate(text, "sent", interface->message.sent);
+  put_rate(text, "received", interface->message.received);
+  put_rate(text, "ours_sent", interface->message.ours_sent);
+  put_rate(text, "ours_received", interface->message.ours_received);
   add(text, "}");
 }
 

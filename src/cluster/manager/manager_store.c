@@ -104,7 +104,7 @@ struct by_manager_store {
   sqlite3_stmt *put[N_TABLES], *clear[N_TABLES], *drop[N_TABLES], *trim_events, *put_list;
   bool open; /* a transaction */
   bool lost;
-  bool told; /* that it is lost; each attempt while a disk is full is no news */
+  bool notified; /* that it is lost; each attempt while a disk is full is no news */
 };
 
 static enum banyan_status fail(const struct by_manager_store *store, enum banyan_status status) {
@@ -275,10 +275,10 @@ enum banyan_status by_manager_store_get_list(struct by_manager_store *store, con
 /* ---- writing */
 
 static void lose(struct by_manager_store *store) {
-  if (!store->told)
+  if (!store->notified)
     by_error("manager", "the state is not kept in %s any more: %s; the manager goes on, and tries again", store->path,
              sqlite3_errmsg(store->db));
-  store->lost = store->told = true;
+  store->lost = store->notified = true;
   if (!sqlite3_get_autocommit(store->db)) sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
   store->open = false;
 }
@@ -336,9 +336,9 @@ void by_manager_store_commit(struct by_manager_store *store) {
   if (!store->open) return;
   store->open = false;
   if (sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) lose(store);
-  if (!store->told || store->lost) return;
+  if (!store->notified || store->lost) return;
   by_warn("manager", "the state is kept in %s again", store->path);
-  store->told = false;
+  store->notified = false;
 }
 
 bool by_manager_store_lost(const struct by_manager_store *store) {

@@ -158,55 +158,55 @@ static const struct list answered_cells = LIST_OF(cells, struct by_cluster_cells
 static const struct {
   const char *name;
   struct field fields[9];
-} kinds[BY_SAY_KINDS] = {
-    [BY_SAY_HELLO] = {"hello",
-                      {VERSION,
-                       {"host", NAME, ALWAYS, AT(host), BY_CLUSTER_NAME, NULL},
-                       {"job", JOB_ID, OF_RANK, AT(job), 0, NULL},
-                       RANK(OF_RANK),
-                       {"interfaces", LIST, OF_AGENT, AT(interfaces), 0, &hello_interfaces},
-                       {"may_help", BOOL, OF_AGENT, AT(may_help), 0, NULL},
-                       {"age", REAL, IF_SET, AT(age), 0, NULL}}},
-    [BY_SAY_JOB] = {"job",
-                    {JOB,
-                     {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
-                     {"size", UINT32, ALWAYS, AT(n_hosts), BY_CLUSTER_RANKS, NULL},
-                     {"hosts", LIST, ALWAYS, AT(hosts), 0, &hosts},
-                     ROOT,
-                     KEY(IF_SET),
-                     {"began", REAL, IF_SET, AT(began), 0, NULL},
-                     {"own_plan", NAME, IF_SET, AT(own_plan), BY_CLUSTER_NAME, NULL}}},
-    [BY_SAY_REPORT] = {"report",
-                       {{"interfaces", LIST, PRINTED, AT(interfaces), 0, &report_interfaces},
-                        {"jobs", LIST, ALWAYS, AT(jobs), 0, &report_jobs}}},
-    [BY_SAY_LEFT] = {"left", {JOB, RANK(ALWAYS)}},
-    [BY_SAY_MOVED] = {"moved", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
-    [BY_SAY_KEPT] = {"kept", {JOB, NUMBER, WHY(ALWAYS)}},
-    [BY_SAY_WISH] = {"wish", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &wished_cells}}},
-    [BY_SAY_HELPING] = {"helping", {JOB, HELPER, {"joined", BOOL, ALWAYS, AT(joined), 0, NULL}, WHY(IF_SET)}},
-    [BY_SAY_STATUS] = {"status", {END}},
-    [BY_SAY_WELCOME] = {"welcome",
-                        {VERSION,
-                         {"host", NAME, IF_SET, AT(host), BY_CLUSTER_NAME, NULL},
-                         {"interval", REAL, ALWAYS, AT(interval), 0, NULL},
-                         {"rate", RATE, ALWAYS, AT(rate), 0, NULL}}},
-    [BY_SAY_CLASSES] = {"classes", {{"jobs", LIST, ALWAYS, AT(jobs), 0, &classes_jobs}}},
-    [BY_SAY_PLAN] = {"plan", {JOB, NUMBER, {"plan", PLAN, ALWAYS, AT(plan), 0, NULL}}},
-    [BY_SAY_CELLS] = {"cells", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &answered_cells}}},
-    [BY_SAY_HELP] = {"help", {JOB, ROOT, KEY(ALWAYS), HELPER}},
-    [BY_SAY_REST] = {"rest", {JOB}},
-    [BY_SAY_REFUSED] = {"refused", {WHY(ALWAYS)}},
+} kinds[BY_MESSAGE_KINDS] = {
+    [BY_MESSAGE_HELLO] = {"hello",
+                          {VERSION,
+                           {"host", NAME, ALWAYS, AT(host), BY_CLUSTER_NAME, NULL},
+                           {"job", JOB_ID, OF_RANK, AT(job), 0, NULL},
+                           RANK(OF_RANK),
+                           {"interfaces", LIST, OF_AGENT, AT(interfaces), 0, &hello_interfaces},
+                           {"may_help", BOOL, OF_AGENT, AT(may_help), 0, NULL},
+                           {"age", REAL, IF_SET, AT(age), 0, NULL}}},
+    [BY_MESSAGE_JOB] = {"job",
+                        {JOB,
+                         {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
+                         {"size", UINT32, ALWAYS, AT(n_hosts), BY_CLUSTER_RANKS, NULL},
+                         {"hosts", LIST, ALWAYS, AT(hosts), 0, &hosts},
+                         ROOT,
+                         KEY(IF_SET),
+                         {"began", REAL, IF_SET, AT(began), 0, NULL},
+                         {"own_plan", NAME, IF_SET, AT(own_plan), BY_CLUSTER_NAME, NULL}}},
+    [BY_MESSAGE_REPORT] = {"report",
+                           {{"interfaces", LIST, PRINTED, AT(interfaces), 0, &report_interfaces},
+                            {"jobs", LIST, ALWAYS, AT(jobs), 0, &report_jobs}}},
+    [BY_MESSAGE_LEFT] = {"left", {JOB, RANK(ALWAYS)}},
+    [BY_MESSAGE_MOVED] = {"moved", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
+    [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, WHY(ALWAYS)}},
+    [BY_MESSAGE_WISH] = {"wish", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &wished_cells}}},
+    [BY_MESSAGE_HELPING] = {"helping", {JOB, HELPER, {"joined", BOOL, ALWAYS, AT(joined), 0, NULL}, WHY(IF_SET)}},
+    [BY_MESSAGE_STATUS] = {"status", {END}},
+    [BY_MESSAGE_WELCOME] = {"welcome",
+                            {VERSION,
+                             {"host", NAME, IF_SET, AT(host), BY_CLUSTER_NAME, NULL},
+                             {"interval", REAL, ALWAYS, AT(interval), 0, NULL},
+                             {"rate", RATE, ALWAYS, AT(rate), 0, NULL}}},
+    [BY_MESSAGE_CLASSES] = {"classes", {{"jobs", LIST, ALWAYS, AT(jobs), 0, &classes_jobs}}},
+    [BY_MESSAGE_PLAN] = {"plan", {JOB, NUMBER, {"plan", PLAN, ALWAYS, AT(plan), 0, NULL}}},
+    [BY_MESSAGE_CELLS] = {"cells", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &answered_cells}}},
+    [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(ALWAYS), HELPER}},
+    [BY_MESSAGE_REST] = {"rest", {JOB}},
+    [BY_MESSAGE_REFUSED] = {"refused", {WHY(ALWAYS)}},
 };
 #undef AT
 
 static const struct by_place root = {.field = "cluster message"};
 
-const char *by_cluster_say_name(enum by_cluster_say say) {
-  return kinds[say].name;
+const char *by_cluster_type_name(enum by_cluster_type type) {
+  return kinds[type].name;
 }
 
-bool by_cluster_say_is_up(enum by_cluster_say say) {
-  return say <= BY_SAY_STATUS;
+bool by_cluster_type_is_up(enum by_cluster_type type) {
+  return type <= BY_MESSAGE_STATUS;
 }
 
 /* ---- reading */
@@ -343,34 +343,34 @@ static enum banyan_status read_list(const struct by_place *place, const json_t *
   return BANYAN_OK;
 }
 
-static enum banyan_status read_kind(const json_t *object, enum by_cluster_say *out) {
+static enum banyan_status read_kind(const json_t *object, enum by_cluster_type *out) {
   struct by_place place = {.above = &root, .field = "say"};
   const char *name;
   json_t *value;
   BY_TRY(must_be_object(&root, object));
   BY_TRY(by_doc_need(&root, object, "say", &value));
   BY_TRY(by_doc_string(&place, value, &name));
-  for (*out = 0; *out < BY_SAY_KINDS; (*out)++)
+  for (*out = 0; *out < BY_MESSAGE_KINDS; (*out)++)
     if (!strcmp(name, kinds[*out].name)) return BANYAN_OK;
   return by_doc_fail(&place, "\"%.64s\" is no kind of message", name);
 }
 
 /* What depends on more than one field, or on the kind. */
 static enum banyan_status check(const json_t *object, const struct by_cluster_message *message) {
-  struct by_place place = {.above = &root, .field = message->say == BY_SAY_JOB ? "hosts" : "interval"};
+  struct by_place place = {.above = &root, .field = message->type == BY_MESSAGE_JOB ? "hosts" : "interval"};
   unsigned size = (unsigned)json_integer_value(json_object_get(object, "size"));
-  if (message->say == BY_SAY_JOB && (size == 0 || size != message->n_hosts))
+  if (message->type == BY_MESSAGE_JOB && (size == 0 || size != message->n_hosts))
     return by_doc_fail(&place, "names the hosts of %u ranks, the job has %u", message->n_hosts, size);
-  if (message->say == BY_SAY_WELCOME && (message->interval <= 0 || message->interval > BY_MOST_SECONDS))
+  if (message->type == BY_MESSAGE_WELCOME && (message->interval <= 0 || message->interval > BY_MOST_SECONDS))
     return by_doc_fail(&place, "is %g s, must be more than 0 and at most %g", message->interval, BY_MOST_SECONDS);
   return BANYAN_OK;
 }
 
 static enum banyan_status read_message(const json_t *object, size_t length, struct by_cluster_message *out) {
-  BY_TRY(read_kind(object, &out->say));
-  if (by_cluster_say_is_up(out->say) && length > BY_CLUSTER_LINE_UP)
-    return by_doc_fail(&root, "too large: \"%s\" may have %d bytes", kinds[out->say].name, BY_CLUSTER_LINE_UP);
-  BY_TRY(read_object(&root, object, kinds[out->say].fields, &out->arena, (char *)out));
+  BY_TRY(read_kind(object, &out->type));
+  if (by_cluster_type_is_up(out->type) && length > BY_CLUSTER_LINE_UP)
+    return by_doc_fail(&root, "too large: \"%s\" may have %d bytes", kinds[out->type].name, BY_CLUSTER_LINE_UP);
+  BY_TRY(read_object(&root, object, kinds[out->type].fields, &out->arena, (char *)out));
   return check(object, out);
 }
 
@@ -488,8 +488,8 @@ static void print_list(const struct field *field, const char *around, struct by_
 }
 
 void by_cluster_message_print(const struct by_cluster_message *message, struct by_text *text) {
-  by_text_add(text, "{\"say\":\"%s\"", kinds[message->say].name);
-  print_fields(kinds[message->say].fields, ",", (const char *)message, text);
+  by_text_add(text, "{\"say\":\"%s\"", kinds[message->type].name);
+  print_fields(kinds[message->type].fields, ",", (const char *)message, text);
   by_text_add(text, "}");
 }
 

@@ -35,26 +35,26 @@ enum {
   BY_CLUSTER_SLOT_BYTES = 1 << 20,
 };
 
-enum by_cluster_say {
+enum by_cluster_type {
   /* up */
-  BY_SAY_HELLO,   /* host, version, interfaces (name, address, rate), may_help, age; a rank: job, rank */
-  BY_SAY_JOB,     /* job, name, hosts, root, key, began, own_plan */
-  BY_SAY_REPORT,  /* interfaces, jobs */
-  BY_SAY_LEFT,    /* job, rank */
-  BY_SAY_MOVED,   /* job, number, at */
-  BY_SAY_KEPT,    /* job, number, why */
-  BY_SAY_WISH,    /* job, cells */
-  BY_SAY_HELPING, /* job, helper, joined, why */
-  BY_SAY_STATUS,  /* to an agent, which answers with one line for people and ends the connection */
+  BY_MESSAGE_HELLO,   /* host, version, interfaces (name, address, rate), may_help, age; a rank: job, rank */
+  BY_MESSAGE_JOB,     /* job, name, hosts, root, key, began, own_plan */
+  BY_MESSAGE_REPORT,  /* interfaces, jobs */
+  BY_MESSAGE_LEFT,    /* job, rank */
+  BY_MESSAGE_MOVED,   /* job, number, at */
+  BY_MESSAGE_KEPT,    /* job, number, why */
+  BY_MESSAGE_WISH,    /* job, cells */
+  BY_MESSAGE_HELPING, /* job, helper, joined, why */
+  BY_MESSAGE_STATUS,  /* to an agent, which answers with one line for people and ends the connection */
   /* down */
-  BY_SAY_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
-  BY_SAY_CLASSES, /* jobs (job, class) */
-  BY_SAY_PLAN,    /* job, number, plan */
-  BY_SAY_CELLS,   /* job, cells (slots), in the order of the wish; none: nobody shares switches' memory out */
-  BY_SAY_HELP,    /* job, root, key, helper */
-  BY_SAY_REST,    /* job */
-  BY_SAY_REFUSED, /* why */
-  BY_SAY_KINDS
+  BY_MESSAGE_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
+  BY_MESSAGE_CLASSES, /* jobs (job, class) */
+  BY_MESSAGE_PLAN,    /* job, number, plan */
+  BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the wish; none: nobody shares switches' memory out */
+  BY_MESSAGE_HELP,    /* job, root, key, helper */
+  BY_MESSAGE_REST,    /* job */
+  BY_MESSAGE_REFUSED, /* why */
+  BY_MESSAGE_KINDS
 };
 
 struct by_cluster_interface {
@@ -103,7 +103,7 @@ struct by_cluster_cells {
 
 /* Who makes one to print it fills in what its kind says, and lends what it points to. One that was read owns it. */
 struct by_cluster_message {
-  enum by_cluster_say say;
+  enum by_cluster_type type;
   uint32_t version;
   const char *host;
   bool may_help;
@@ -127,9 +127,9 @@ struct by_cluster_message {
   struct by_arena arena;
 };
 
-const char *by_cluster_say_name(enum by_cluster_say say);
+const char *by_cluster_type_name(enum by_cluster_type type);
 /* Whether a rank or an agent says it, and not an agent or the manager. */
-bool by_cluster_say_is_up(enum by_cluster_say say);
+bool by_cluster_type_is_up(enum by_cluster_type type);
 
 /* One line without its end. Only on success *out must be given back, with by_cluster_message_fini. BANYAN_ERR_PARSE
  * says what is wrong, BANYAN_ERR_NO_MEMORY. */

@@ -194,7 +194,7 @@ bool by_call_period_look(struct by_call_period *period, uint64_t key) {
   return false;
 }
 
-bool by_call_period_hear_many(struct by_call_period *period, uint64_t key, uint64_t n) {
+bool by_call_period_add_many(struct by_call_period *period, uint64_t key, uint64_t n) {
   bool turned = false;
   while (n) {
     uint64_t step = 1;
@@ -204,7 +204,7 @@ bool by_call_period_hear_many(struct by_call_period *period, uint64_t key, uint6
       period->now.sum += (step - 1) * key;
       period->now.calls += step - 1;
     }
-    turned |= by_call_period_hear(period, key);
+    turned |= by_call_period_add(period, key);
     n -= step;
   }
   return turned;
@@ -225,7 +225,7 @@ static void count(struct by_observation *o, uint64_t key, uint64_t bytes, uint64
   o->calls += n;
   o->input += n * bytes;
   o->sizes[63 - __builtin_clzll(bytes | 1)] += n;
-  if (by_call_period_hear_many(&o->period, key, n)) o->turned = o->last;
+  if (by_call_period_add_many(&o->period, key, n)) o->turned = o->last;
 }
 
 /* Of the collectives with blocks, one block counts. */

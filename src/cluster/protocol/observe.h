@@ -54,11 +54,11 @@ struct by_call_period {
 };
 
 void by_call_period_init(struct by_call_period *period);
-/* Not to be called but by by_call_period_hear. */
+/* Not to be called but by by_call_period_add. */
 bool by_call_period_look(struct by_call_period *period, uint64_t key);
 
 /* So many calls that are the same, one after the other; as if each were heard by itself, but faster. */
-bool by_call_period_hear_many(struct by_call_period *period, uint64_t key, uint64_t n);
+bool by_call_period_add_many(struct by_call_period *period, uint64_t key, uint64_t n);
 
 /* A call as one number. */
 static inline uint64_t by_call_key(uint32_t kind, uint64_t bytes) {
@@ -68,7 +68,7 @@ static inline uint64_t by_call_key(uint32_t kind, uint64_t bytes) {
 
 /* One more call. True: an iteration ends here, and the next begins. Where calls are alike, this is said of some only.
  */
-static inline bool by_call_period_hear(struct by_call_period *period, uint64_t key) {
+static inline bool by_call_period_add(struct by_call_period *period, uint64_t key) {
   period->now.sum += key;
   period->now.calls++;
   if (key != period->mark && period->now.calls < period->look_at) return false;

@@ -75,7 +75,7 @@ static bool is_past(uint64_t expected, uint64_t iterations) {
   return iterations > expected && iterations - expected > ODD + expected / PART;
 }
 
-bool by_job_length_hear(struct by_job_length *length, uint64_t said, uint64_t iterations) {
+bool by_job_length_update(struct by_job_length *length, uint64_t said, uint64_t iterations) {
   struct by_job_length before = *length;
   if (length->doubted) return false;
   if (said && length->expected && said > length->expected) length->doubted = true;

@@ -25,7 +25,7 @@ struct by_job_length {
 
 /* What a job says, 0: nothing; and how many iterations it has made. Iterations that are found in calls are not always
  * found where the program has them, so a job may make 2, and a 64th, more than it said. True: something has changed. */
-bool by_job_length_hear(struct by_job_length *length, uint64_t said, uint64_t iterations);
+bool by_job_length_update(struct by_job_length *length, uint64_t said, uint64_t iterations);
 /* Iterations left; 0: none, or it is not known, as `expected` tells. */
 uint64_t by_job_length_left(const struct by_job_length *length, uint64_t iterations);
 

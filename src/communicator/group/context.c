@@ -388,7 +388,7 @@ static void destroy(struct by_context *context) {
 }
 
 /* The others have joined: they hear why this rank does not stay. */
-static enum banyan_status begin_or_tell(struct by_context *context) {
+static enum banyan_status begin_or_notify(struct by_context *context) {
   char text[600];
   enum banyan_status status = by_timeline_open(context->timeline);
   if (status == BANYAN_OK) return BANYAN_OK;
@@ -418,7 +418,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   BY_TRY(note_joining(context));
   BY_TRY(join(context, &events->control));
   BY_TRY(make_engine(context));
-  BY_TRY(begin_or_tell(context));
+  BY_TRY(begin_or_notify(context));
   if (context->job.size > 1) BY_TRY(start_thread(context));
   by_context_lock(context); /* the control thread may be at it */
   set_state(context, BY_CONTEXT_RUNS);
@@ -451,7 +451,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
 }
 
 /* Lets what is still to be sent go out, so that no peer takes our end for a death. */
-static void say_goodbye(struct by_context *context) {
+static void send_goodbye(struct by_context *context) {
   uint64_t until = by_clock_now(&by_clock_system) + GOODBYE_MS * BY_MILLISECOND;
   if (context->control) by_control_leave(context->control);
   by_context_lock(context);
@@ -487,6 +487,6 @@ void by_context_release(struct by_context *context) {
   if (!context) return;
   by_progress_stop(&context->progress);
   by_timeline_leave(context->timeline);
-  if (context->job.size > 1) say_goodbye(context);
+  if (context->job.size > 1) send_goodbye(context);
   destroy(context);
 }

@@ -206,7 +206,7 @@ static const char *why_lost(const struct by_context *context, const char *name) 
   return NULL;
 }
 
-static enum banyan_status say_who_is_not_here(const struct by_context *context, const char *plan, const char *helper) {
+static enum banyan_status log_who_is_absent(const struct by_context *context, const char *plan, const char *helper) {
   const char *lost = why_lost(context, helper);
   return by_fail(BANYAN_ERR_PLAN,
                  "helper \"%.64s\" of plan '%.64s' is not here: %s%sstart it with `banyan helper --name`, or propose a "
@@ -220,7 +220,7 @@ enum banyan_status by_plans_find_helpers(const struct by_context *context, const
     const struct by_vertex *vertex = &plan->vertices[v];
     bool helps = vertex->kind == BY_VERTEX_HELPER;
     uint32_t process = helpers[v - plan->n_ranks] = helps ? find_helper(context, vertex->name) : UINT32_MAX;
-    if (helps && process == UINT32_MAX) return say_who_is_not_here(context, plan->name, vertex->name);
+    if (helps && process == UINT32_MAX) return log_who_is_absent(context, plan->name, vertex->name);
   }
   return BANYAN_OK;
 }
@@ -239,7 +239,7 @@ enum banyan_status by_plans_check_helpers(const struct by_context *context, cons
   return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan names helpers that are not known here");
 }
 
-static void say_who_is_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
+static void log_who_is_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->job.rank == 0; v++)
     if (helpers[v - plan->n_ranks] == UINT32_MAX && plan->vertices[v].kind != BY_VERTEX_SWITCH)
       by_warn("communicator", "%s \"%s\" of plan '%s' is not there: its trees go among ranks alone",
@@ -247,12 +247,12 @@ static void say_who_is_missing(const struct by_context *context, const struct by
 }
 
 /* Rank 0 has all that helpers must know. */
-static void tell_helpers(const struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
-                         const struct by_plan *plan, const uint32_t *helpers) {
+static void notify_helpers(const struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
+                           const struct by_plan *plan, const uint32_t *helpers) {
   uint8_t *bytes;
   size_t length;
   if (by_plan_message_write(by_domain_id(domain), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
-    by_control_tell_plan(context->control, bytes, length);
+    by_control_send_plan(context->control, bytes, length);
   else
     by_error("communicator", "telling helpers failed: %s", banyan_error_text());
   free(bytes);
@@ -296,10 +296,10 @@ static enum banyan_status set_helped(struct by_context *context, struct by_domai
   if (n == context->job.size) {
     keep_from_others(context, domain, plan, taken);
     place_helpers(context, plan, helpers, taken);
-    say_who_is_missing(context, plan, helpers);
+    log_who_is_missing(context, plan, helpers);
   }
   bool placed = is_anybody_placed(plan, helpers);
-  if (placed && context->job.rank == 0) tell_helpers(context, domain, processes, plan, helpers);
+  if (placed && context->job.rank == 0) notify_helpers(context, domain, processes, plan, helpers);
   if (placed) set_up_trees(context, domain, processes, plan, helpers);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
   if (status == BANYAN_OK && placed) return by_domain_set_helped_plan(domain, seen, helpers);

@@ -376,7 +376,7 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
   return status;
 }
 
-static void say_started(const struct banyan_comm *comm, struct by_move_message *answer) {
+static void send_started(const struct banyan_comm *comm, struct by_move_message *answer) {
   struct by_beat *beat = &answer->beat;
   answer->at = comm->plans.started;
   *beat = by_marks_beat(&comm->plans.marks, comm->plans.started);
@@ -391,7 +391,7 @@ static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans 
   answer->text = keep(comm, number, plans);
   answer->length = answer->text ? strlen(answer->text) : 0;
   answer->kind = answer->text ? BY_MOVE_NOT_YET : BY_MOVE_PREPARED;
-  say_started(comm, answer);
+  send_started(comm, answer);
 }
 
 /* A failure's text becomes the answer's. */
@@ -437,7 +437,7 @@ static bool follow(struct by_context *context, const struct by_move_message *mes
   by_context_lock(context);
   struct banyan_comm *comm = by_comm_find(context, message->comm);
   bool fixed = comm && message->kind == BY_MOVE_FIX && by_move_fix(&comm->plans.move, message->number, message->at);
-  if (fixed) say_started(comm, answer);
+  if (fixed) send_started(comm, answer);
   if (comm && message->kind != BY_MOVE_FIX) decide(context, comm, message);
   pthread_cond_broadcast(&context->job.changed);
   by_context_unlock(context);
@@ -446,8 +446,8 @@ static bool follow(struct by_context *context, const struct by_move_message *mes
   return message->kind == BY_MOVE_FIX;
 }
 
-bool by_moves_hear(void *argument, const struct by_move_message *message, struct by_move_message *answer, char *text,
-                   size_t room) {
+bool by_moves_handle(void *argument, const struct by_move_message *message, struct by_move_message *answer, char *text,
+                     size_t room) {
   struct by_context *context = argument;
   *answer = (struct by_move_message){.comm = message->comm, .number = message->number};
   if (message->kind != BY_MOVE_PROPOSE) return follow(context, message, answer);
@@ -470,10 +470,10 @@ static enum banyan_status make_proposal(struct by_context *context, struct by_pl
 }
 
 enum banyan_status by_moves_propose(void *argument, uint32_t id, uint32_t n, const uint32_t *processes,
-                                    struct by_plan *plan, const struct by_told_move *tell) {
+                                    struct by_plan *plan, const struct by_move_observer *notify) {
   struct by_context *context = argument;
   struct by_proposal proposal = {.comm = id, .n = n, .processes = processes};
-  if (tell) proposal.tell = *tell;
+  if (notify) proposal.notify = *notify;
   enum banyan_status status = make_proposal(context, plan, &proposal);
   if (status == BANYAN_OK) status = by_control_propose(context->control, &proposal);
   if (status != BANYAN_OK) by_plan_destroy(proposal.plan);

@@ -21,8 +21,8 @@ struct by_submit_log {
 
 /* What a member does about a message of the leader's; takes the lock. `answer` is filled, its text in `text` (`room`
  * bytes). False: there is nothing to answer. `context`: a struct by_context. */
-bool by_moves_hear(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
-                   size_t room);
+bool by_moves_handle(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
+                     size_t room);
 /* Before a collective call, or a plan set by hand, of a communicator that has a move. Waits while the call is the one
  * of which nobody knows yet whether the plan changes there: until the word comes, or `deadline` is over, for a round
  * trip to rank 0 as a rule. */
@@ -38,7 +38,7 @@ static inline void by_moves_count(struct banyan_comm *comm) {
  * of it, on the loop's thread, unless the job ends before: `why` NULL: all ranks use it from call `at` on; else why the
  * plan stays. `tell` may be NULL. */
 BANYAN_CHECK enum banyan_status by_moves_propose(void *context, uint32_t id, uint32_t n, const uint32_t *processes,
-                                                 struct by_plan *plan, const struct by_told_move *tell);
+                                                 struct by_plan *plan, const struct by_move_observer *notify);
 /* An iteration begins on this rank. */
 void by_moves_mark(struct by_context *context);
 /* How far the communicator of this id has come; all 0 if there is none. Takes the lock. */

@@ -362,7 +362,7 @@ static void forget_ended(struct by_domain *domain) {
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
       struct by_link *link = p->links[i];
       for (const struct by_in *in = link->notes; in; in = in->note_next)
-        if (by_call_of(in->exchange)->program == p && in->tell_done) by_link_owe(in);
+        if (by_call_of(in->exchange)->program == p && in->send_done) by_link_owe(in);
       for (struct by_in *in = link->notes; in;) {
         struct by_exchange *exchange = in->exchange;
         in = in->note_next;

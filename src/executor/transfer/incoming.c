@@ -14,12 +14,12 @@ void by_in_consumed(struct by_in *in) {
   struct by_transfer *transfer = in->exchange->transfer;
   if (by_in_is_offered(in)) {
     if (in->consumed < in->length) return;
-    in->tell_done = true;
+    in->send_done = true;
     by_link_note(in);
     return;
   }
   if (in->held && in->consumed == in->length) {
-    in->tell_done = true;
+    in->send_done = true;
     by_link_note(in);
   }
   if (in->stage && in->arrived == in->consumed && in->arrived == in->length) {
@@ -31,7 +31,7 @@ void by_in_consumed(struct by_in *in) {
   if (target > in->length) target = in->length;
   if (target <= in->granted || (target < in->length && target - in->granted < room / 2)) return;
   in->granted = target;
-  in->tell_grant = true;
+  in->send_grant = true;
   by_link_note(in);
 }
 
@@ -47,7 +47,7 @@ void by_in_grant_ahead(struct by_in *in) {
   if (by_transfer_is_aid(transfer, in->link->process)) return; /* it has no call before there is data for it */
   uint64_t room = room_of(in);
   in->granted = in->length < room ? in->length : room;
-  in->tell_grant = true;
+  in->send_grant = true;
   by_link_note(in);
 }
 
@@ -57,7 +57,7 @@ bool by_in_pull(struct by_in *in, uint64_t at, void *to, size_t n) {
   /* What was read so far stays; the rest comes as data. It has to be granted: so far on, the sender does not ask. */
   in->source = BY_IN_NOTHING;
   in->arrived = in->consumed;
-  in->tell_refuse = true;
+  in->send_refuse = true;
   by_link_note(in);
   by_in_consumed(in);
   return false;

@@ -89,7 +89,7 @@ static struct by_frame stamped(const struct by_exchange *exchange, enum by_frame
   return frame;
 }
 
-static bool tell_one(struct by_in *in, bool *flag, enum by_frame_type type, uint64_t offset) {
+static bool notify_one(struct by_in *in, bool *flag, enum by_frame_type type, uint64_t offset) {
   if (!*flag) return true;
   struct by_frame frame = stamped(in->exchange, type, in->tag, offset);
   if (!by_link_send_small(in->link, &frame, NULL)) return false;
@@ -97,12 +97,12 @@ static bool tell_one(struct by_in *in, bool *flag, enum by_frame_type type, uint
   return true;
 }
 
-static bool tell_notes(struct by_link *link) {
+static bool send_notes(struct by_link *link) {
   while (link->notes) {
     struct by_in *in = link->notes;
-    if (!tell_one(in, &in->tell_grant, BY_FRAME_GRANT, in->granted) ||
-        !tell_one(in, &in->tell_refuse, BY_FRAME_REFUSE, in->consumed) ||
-        !tell_one(in, &in->tell_done, BY_FRAME_DONE, in->length))
+    if (!notify_one(in, &in->send_grant, BY_FRAME_GRANT, in->granted) ||
+        !notify_one(in, &in->send_refuse, BY_FRAME_REFUSE, in->consumed) ||
+        !notify_one(in, &in->send_done, BY_FRAME_DONE, in->length))
       return false;
     link->notes = in->note_next;
     if (!link->notes) link->notes_end = &link->notes;
@@ -147,14 +147,14 @@ void by_link_forget(struct by_link *link, uint32_t region) {
 void by_link_let_come(const struct by_in *in) {
   bool offered = by_in_is_offered(in);
   if (in->consumed == in->length) {
-    if (in->tell_done) by_link_owe(in); /* else it has been told */
+    if (in->send_done) by_link_owe(in); /* else it has been told */
     return;
   }
   /* without memory for it, the sender's call ends with its deadline */
   if (in->held) (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, 0));
   if (in->arrived < in->length || offered)
     (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
-  if (offered || in->tell_refuse)
+  if (offered || in->send_refuse)
     (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
 }
 
@@ -351,7 +351,7 @@ bool by_link_flush(struct by_link *link) {
   if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
   if (!(full & 1) &&
-      (!tell_notes(link) || !report_credit(link) || !send_notices(link) || !by_control_messages_send(link)))
+      (!send_notes(link) || !report_credit(link) || !send_notices(link) || !by_control_messages_send(link)))
     full |= 1;
   const struct by_out *blocked = NULL;
   while (link->outs && full != all) {

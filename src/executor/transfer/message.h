@@ -64,7 +64,7 @@ struct by_in {
   struct by_byte_ranges ahead; /* bytes that came before those in front of them, over another lane */
   struct by_offer offer;
   uint8_t source; /* enum by_in_source */
-  bool asked, held, noted, tell_done, tell_refuse, tell_grant;
+  bool asked, held, noted, send_done, send_refuse, send_grant;
 };
 
 /* Bytes of it go or come. */
@@ -89,7 +89,7 @@ static inline void by_in_reset(struct by_in *in) {
   in->arrived = in->consumed = in->granted = 0;
   in->ahead.n = 0; /* a call that was given up may have left some */
   in->source = BY_IN_NOTHING;
-  in->asked = in->held = in->noted = in->tell_done = in->tell_refuse = in->tell_grant = false;
+  in->asked = in->held = in->noted = in->send_done = in->send_refuse = in->send_grant = false;
 }
 
 /* Whether the receiver reads it in the sender's memory. */

@@ -25,7 +25,7 @@ struct sum {
   bool trial;
   bool troubled; /* a term that switches can add was sent past them, and not because workers were told to */
   bool past;     /* they were */
-  bool tells_past;
+  bool resends_past;
 };
 
 /* Two sums: of `epoch`, and of the one before. */
@@ -146,12 +146,12 @@ static void send_multicast(struct by_server *s, struct by_fragment *result) {
   s->config.emit(s->config.context, result, BY_SERVER_ALL);
 }
 
-static bool may_hear(const struct by_server *s, unsigned worker) {
+static bool may_receive(const struct by_server *s, unsigned worker) {
   return s->config.multicast && !s->workers[worker].way.alone;
 }
 
-static bool hears_multicasts(const struct by_server *s, unsigned worker) {
-  return may_hear(s, worker) && !s->workers[worker].deaf;
+static bool receives_multicasts(const struct by_server *s, unsigned worker) {
+  return may_receive(s, worker) && !s->workers[worker].deaf;
 }
 
 /* To each worker that multicasts do not reach, and to all others at once. A trial goes to the deaf as well, but not to
@@ -159,7 +159,7 @@ static bool hears_multicasts(const struct by_server *s, unsigned worker) {
 static void send_to_all(struct by_server *s, struct by_fragment *result, bool trial) {
   bool multicast = false;
   for (unsigned w = 0; w < s->config.workers; w++) {
-    if (hears_multicasts(s, w) || (trial && may_hear(s, w)))
+    if (receives_multicasts(s, w) || (trial && may_receive(s, w)))
       multicast = true;
     else
       send_result(s, result, w);
@@ -231,7 +231,7 @@ static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t bytes
 
 /* Whether workers are to send the slot's next terms past switches. The sum before this one has said so of this one's.
  */
-static bool tell_past(struct by_server *s, const struct sum *sum) {
+static bool resend_past(struct by_server *s, const struct sum *sum) {
   if (!sum->past) s->trouble = sum->troubled ? s->trouble + 1 : s->trouble > UNTROUBLED ? s->trouble - UNTROUBLED : 0;
   if (s->trouble > s->config.slots) {
     bool soon = s->past_next && s->counters.results - s->past_ended < 4 * (uint64_t)s->past_next;
@@ -287,8 +287,8 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
   by_parts_clear(&s->parts, &sum->parts);
   slot->done = true;
   result->workers = s->all;
-  sum->tells_past = tell_past(s, sum);
-  result->flags = (uint16_t)(sum->flags | (sum->tells_past ? BY_FRAGMENT_ESCALATE : 0));
+  sum->resends_past = resend_past(s, sum);
+  result->flags = (uint16_t)(sum->flags | (sum->resends_past ? BY_FRAGMENT_ESCALATE : 0));
   s->counters.last[last->rank]++;
   sum->order = ++s->counters.results;
   sum->trial = s->counters.results % JUDGED == 0;
@@ -306,7 +306,7 @@ static void begin(struct slot *slot, struct by_fragment *result, const struct by
   slot->epoch = packet->epoch;
   slot->done = false;
   *sum_of(slot, packet->epoch) =
-      (struct sum){.parts = BY_NO_PART, .begun = true, .past = sum_of(slot, packet->epoch - 1)->tells_past};
+      (struct sum){.parts = BY_NO_PART, .begun = true, .past = sum_of(slot, packet->epoch - 1)->resends_past};
   *result = answer(packet, BY_FRAGMENT_RESULT, 0);
 }
 
@@ -468,7 +468,7 @@ static void send_again(struct by_server *s, struct sum *sum, struct by_fragment 
                        const struct by_fragment *wish) {
   bool insists = wish->type == BY_FRAGMENT_PROBE && wish->flags & BY_FRAGMENT_ESCALATE;
   note_missed(s, sum, &s->workers[wish->rank], 1ull << wish->rank, insists);
-  if (insists || !hears_multicasts(s, wish->rank)) {
+  if (insists || !receives_multicasts(s, wish->rank)) {
     s->counters.repeated++;
     send_result(s, result, wish->rank);
   } else if (!sum->again) {

@@ -196,10 +196,10 @@ static void advance_head(struct by_worker *w) {
 /* A fragment is done: what waited for it becomes ready. */
 static void finish(struct by_worker *w, struct call *call, uint64_t number, unsigned ahead) {
   slot_of(w, number)->state = SLOT_DONE;
-  uint64_t told = number + call->openings;
-  if (call->openings && told < call->base + call->openings + call->fragments) {
-    w->exponents[told % (2 * AHEAD * (uint64_t)w->config.slots)] = (uint8_t)ahead;
-    make_ready(w, told);
+  uint64_t notified = number + call->openings;
+  if (call->openings && notified < call->base + call->openings + call->fragments) {
+    w->exponents[notified % (2 * AHEAD * (uint64_t)w->config.slots)] = (uint8_t)ahead;
+    make_ready(w, notified);
   }
   make_ready(w, number + w->config.slots);
   if (number == w->head) advance_head(w);
@@ -326,7 +326,7 @@ static void send_first(struct by_worker *w, struct call *call, uint64_t number, 
   *slot = (struct slot){
       .number = number, .state = SLOT_SENT, .past = slot->past, .sent = now, .before = NOBODY, .after = NOBODY};
   fill(w, call, number);
-  if (w->earliest == NOBODY && w->heard < now) w->heard = now; /* nothing was expected until now */
+  if (w->earliest == NOBODY && w->received < now) w->received = now; /* nothing was expected until now */
   w->flying++;
   by_worker_send(w, slot, 0, now);
 }
@@ -425,7 +425,7 @@ static bool answers(const struct by_worker *w, const struct by_fragment *result,
 
 /* Of the server, beyond doubt. */
 static void note_server(struct by_worker *w, uint64_t now) {
-  if (now > w->heard) w->heard = now;
+  if (now > w->received) w->received = now;
 }
 
 static void take_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {

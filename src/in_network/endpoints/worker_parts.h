@@ -78,7 +78,7 @@ struct by_worker {
   uint64_t counted; /* results since `since` */
   uint64_t since;
   uint32_t earliest, latest; /* slots, by deadline; NOBODY: none */
-  uint64_t heard;            /* of the server */
+  uint64_t received;         /* of the server */
   uint64_t answered;         /* when the latest term was sent that has a result */
   uint64_t newest;           /* the fragment whose result came last in time, plus 1 */
   enum banyan_status status;

@@ -222,15 +222,15 @@ static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t n
 }
 
 static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t after, uint64_t now) {
-  if (now - w->heard > w->config.patience && now > w->heard) {
+  if (now - w->received > w->config.patience && now > w->received) {
     fail(w, BANYAN_ERR_PEER_DEAD,
          "the aggregation server of tree %u has been silent for %.1f s; see whether it runs and can be reached",
-         w->config.job, by_clock_to_seconds(now - w->heard));
+         w->config.job, by_clock_to_seconds(now - w->received));
     return;
   }
   if (!slot->timeouts) w->flying--; /* lost or waiting somewhere: it leaves room for others */
   if (slot->timeouts < UINT8_MAX) slot->timeouts++;
-  if ((slot->unanswered >= UNANSWERED && now - w->heard >= silence) ||
+  if ((slot->unanswered >= UNANSWERED && now - w->received >= silence) ||
       (by_worker_call_of(w, slot->number)->direct && !slot->straight)) {
     go_straight(w, slot, now);
   } else if (slot->finished) {

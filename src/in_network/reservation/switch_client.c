@@ -22,7 +22,7 @@ struct entry {
   struct by_wish wish;
   enum state state;
   uint64_t asked; /* when, in ASKED */
-  bool told;      /* that it is not granted */
+  bool notified;  /* that it is not granted */
   bool due;       /* for being told so, with */
   enum by_wish_lost why;
   struct by_granted granted;
@@ -66,14 +66,14 @@ static void free_client(struct by_switch_client *client) {
 
 /* ---- what the owner is told */
 
-static bool tell_one(struct by_switch_client *client) {
+static bool notify_one(struct by_switch_client *client) {
   for (struct entry *e = client->entries; e; e = e->next) {
     if (!e->due) continue;
     uint16_t job = e->wish.job;
     enum by_wish_lost why = e->why;
     char text[sizeof client->reason];
     e->due = false;
-    e->told = true;
+    e->notified = true;
     memcpy(text, client->reason, sizeof text);
     if (why == BY_WISH_TAKEN) forget(client, e);
     client->options.lost(client->options.context, job, why, text);
@@ -83,15 +83,15 @@ static bool tell_one(struct by_switch_client *client) {
 }
 
 /* The owner may change the wishes with each. */
-static void tell(struct by_switch_client *client) {
-  while (!client->destroyed && tell_one(client)) {
+static void notify(struct by_switch_client *client) {
+  while (!client->destroyed && notify_one(client)) {
   }
 }
 
 static void lose(struct entry *entry, enum by_wish_lost why) {
   entry->state = WANTED;
   entry->why = why;
-  entry->due = !entry->told;
+  entry->due = !entry->notified;
 }
 
 static void keep_reason(struct by_switch_client *client, const char *reason) {
@@ -110,7 +110,7 @@ static void disconnect(struct by_switch_client *client, const char *reason) {
 }
 
 static void leave(struct by_switch_client *client) {
-  tell(client);
+  notify(client);
   client->busy = false;
   if (client->destroyed) free_client(client);
 }
@@ -178,7 +178,7 @@ static void take_grant(struct by_switch_client *client, const struct by_lease_re
   }
   bool news = entry->state != GRANTED || !same_granted(&entry->granted, &reply->granted);
   entry->state = GRANTED;
-  entry->told = entry->due = false;
+  entry->notified = entry->due = false;
   entry->granted = reply->granted;
   if (news) client->options.granted(client->options.context, reply->job, &reply->granted);
 }

@@ -124,7 +124,7 @@ struct by_neighbour {
   uint32_t wanted; /* times */
   bool known;
   bool named; /* to the plane, as this: */
-  uint8_t hardware[6], told[6];
+  uint8_t hardware[6], notified[6];
 };
 
 enum banyan_status by_neighbours_init(struct by_neighbours *neighbours, const struct by_plane *plane,
@@ -148,8 +148,8 @@ static struct by_neighbour *find(const struct by_neighbours *neighbours, uint32_
 
 /* ---- what the plane is told of a port */
 
-static enum banyan_status tell(const struct by_neighbours *neighbours, uint32_t port, uint32_t address,
-                               const uint8_t *hardware) {
+static enum banyan_status notify(const struct by_neighbours *neighbours, uint32_t port, uint32_t address,
+                                 const uint8_t *hardware) {
   return neighbours->plane->ops->set_neighbour(neighbours->plane->self, port, address, hardware);
 }
 
@@ -160,9 +160,9 @@ static const struct by_neighbour *first_known(const struct by_neighbours *neighb
 }
 
 static enum banyan_status name(const struct by_neighbours *neighbours, struct by_neighbour *neighbour) {
-  if (neighbour->named && !memcmp(neighbour->told, neighbour->hardware, 6)) return BANYAN_OK;
-  BY_TRY(tell(neighbours, neighbour->port, neighbour->address, neighbour->hardware));
-  memcpy(neighbour->told, neighbour->hardware, 6);
+  if (neighbour->named && !memcmp(neighbour->notified, neighbour->hardware, 6)) return BANYAN_OK;
+  BY_TRY(notify(neighbours, neighbour->port, neighbour->address, neighbour->hardware));
+  memcpy(neighbour->notified, neighbour->hardware, 6);
   neighbour->named = true;
   return BANYAN_OK;
 }
@@ -170,7 +170,7 @@ static enum banyan_status name(const struct by_neighbours *neighbours, struct by
 static enum banyan_status set_other(struct by_neighbours *neighbours, uint32_t port, const uint8_t *hardware) {
   if (neighbours->has_other[port] == (hardware != NULL) && (!hardware || !memcmp(neighbours->other[port], hardware, 6)))
     return BANYAN_OK;
-  BY_TRY(tell(neighbours, port, 0, hardware));
+  BY_TRY(notify(neighbours, port, 0, hardware));
   neighbours->has_other[port] = hardware != NULL;
   if (hardware) memcpy(neighbours->other[port], hardware, 6);
   return BANYAN_OK;
@@ -191,7 +191,7 @@ static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port
   for (uint32_t i = 0; i < neighbours->n; i++) {
     struct by_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->named || memcmp(neighbour->hardware, other, 6)) continue;
-    BY_TRY(tell(neighbours, port, neighbour->address, NULL));
+    BY_TRY(notify(neighbours, port, neighbour->address, NULL));
     neighbour->named = false;
   }
   return BANYAN_OK;
@@ -212,7 +212,7 @@ void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, uint32_t
 void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, uint32_t address) {
   struct by_neighbour *neighbour = find(neighbours, port, address);
   if (!neighbour || --neighbour->wanted) return;
-  if (neighbour->named) (void)tell(neighbours, port, address, NULL);
+  if (neighbour->named) (void)notify(neighbours, port, address, NULL);
   *neighbour = neighbours->all[--neighbours->n];
   if (neighbours->plane->ops->needs_neighbours) (void)settle(neighbours, port);
 }

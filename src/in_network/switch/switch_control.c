@@ -89,7 +89,7 @@ static void print_counts(const struct by_plane *plane, struct by_text *text) {
               (unsigned long long)counts.expired);
 }
 
-static void say_status(const struct session *session, enum by_lease_deed deed) {
+static void send_status(const struct session *session, enum by_lease_deed deed) {
   const struct by_switch_control *control = session->control;
   const struct by_plane *plane = control->options.plane;
   struct by_text text;
@@ -147,7 +147,7 @@ static void take_line(void *context, uint16_t type, const void *line, size_t len
   else if (request.deed == BY_LEASE_REVOKE)
     by_leases_revoke(session->control->leases, &request, session);
   else
-    say_status(session, request.deed);
+    send_status(session, request.deed);
 }
 
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {

@@ -88,7 +88,7 @@ struct by_xdp {
   uint32_t n_targets[BY_XDP_GROUPS];
 };
 
-static int tell(enum libbpf_print_level level, const char *format, va_list values) {
+static int notify(enum libbpf_print_level level, const char *format, va_list values) {
   char text[512];
   vsnprintf(text, sizeof text, format, values);
   text[strcspn(text, "\n")] = 0;
@@ -123,7 +123,7 @@ static enum banyan_status set_constants(struct bpf_object *object, uint16_t udp_
 static enum banyan_status load(struct by_xdp *xdp, const struct by_plane_options *options, const void *object,
                                size_t bytes) {
   struct bpf_object_open_opts open = {.sz = sizeof open, .object_name = "banyan_switch"};
-  bpf.libbpf_set_print(tell);
+  bpf.libbpf_set_print(notify);
   if (!(xdp->object = bpf.bpf_object__open_mem(object, bytes, &open)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: libbpf cannot read the XDP object");
   BY_TRY(set_constants(xdp->object, options->udp_port));

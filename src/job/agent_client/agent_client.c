@@ -98,11 +98,11 @@ static struct by_moves_view view_plan(const struct by_agent_client *link) {
   return link->events.view_moves(link->events.context, WORLD);
 }
 
-static void say_kept(struct by_agent_client *link, uint64_t number, const char *why) {
+static void send_kept(struct by_agent_client *link, uint64_t number, const char *why) {
   char text[BY_CLUSTER_REASON + 1];
   by_keep_printable(why, text, sizeof text);
   by_agent_client_send(
-      link, &(struct by_cluster_message){.say = BY_SAY_KEPT, .job = link->id, .number = number, .why = text});
+      link, &(struct by_cluster_message){.type = BY_MESSAGE_KEPT, .job = link->id, .number = number, .why = text});
 }
 
 static void remove_proposal(struct by_cluster_proposal *proposal) {
@@ -112,13 +112,13 @@ static void remove_proposal(struct by_cluster_proposal *proposal) {
   free(proposal);
 }
 
-static void told(void *context, uint64_t at, const char *why) {
+static void notified(void *context, uint64_t at, const char *why) {
   struct by_cluster_proposal *proposal = context;
   struct by_agent_client *link = proposal->link;
   uint64_t number = proposal->number;
   remove_proposal(proposal);
   if (why) {
-    say_kept(link, number, why);
+    send_kept(link, number, why);
     return;
   }
   link->number = number;
@@ -161,12 +161,12 @@ static enum banyan_status check_hosts(const struct by_job *job, const struct by_
 
 static enum banyan_status propose(struct by_cluster_proposal *proposal, struct by_plan **plan) {
   struct by_job *job = proposal->link->job;
-  struct by_told_move tell = {told, proposal};
+  struct by_move_observer notify = {notified, proposal};
   uint32_t *all = calloc(job->size, sizeof *all);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (uint32_t r = 0; r < job->size; r++) all[r] = r;
   const struct by_agent_events *events = &proposal->link->events;
-  enum banyan_status status = events->propose(events->context, WORLD, job->size, all, *plan, &tell);
+  enum banyan_status status = events->propose(events->context, WORLD, job->size, all, *plan, &notify);
   *plan = NULL;
   free(all);
   return status;
@@ -192,7 +192,7 @@ static void take_plan(struct by_agent_client *link, const struct by_cluster_mess
   struct by_plan *plan = NULL; /* NULL again, once it is proposed */
   enum banyan_status status = by_plan_named(message->plan, link->job->size, &plan);
   if (status == BANYAN_OK) status = take(link, message->number, &plan);
-  if (status != BANYAN_OK) say_kept(link, message->number, banyan_error_text());
+  if (status != BANYAN_OK) send_kept(link, message->number, banyan_error_text());
   by_plan_destroy(plan);
 }
 
@@ -214,7 +214,7 @@ static void compare_names(struct by_agent_client *link, const char *theirs) {
           ours, theirs);
 }
 
-static void heard_welcome(struct by_agent_client *link, const struct by_cluster_message *message) {
+static void handle_welcome(struct by_agent_client *link, const struct by_cluster_message *message) {
   compare_names(link, message->host);
   if (link->missed) by_info("cluster", "%s is there", link->agent ? "the agent" : "the manager");
   link->welcome = true;
@@ -227,30 +227,30 @@ static void heard_welcome(struct by_agent_client *link, const struct by_cluster_
 }
 
 /* Helpers and servers speak with no agent, and without agents neither do the other ranks. */
-static void heard_class(struct by_agent_client *link, uint32_t class_) {
+static void handle_class(struct by_agent_client *link, uint32_t class_) {
   struct by_job *job = link->job;
   by_job_set_class(job, class_);
-  if (job->rank == 0) by_control_tell_class(link->control, class_, link->manager != NULL);
+  if (job->rank == 0) by_control_send_class(link->control, class_, link->manager != NULL);
 }
 
-static void heard_classes(struct by_agent_client *link, const struct by_cluster_message *message) {
+static void handle_classes(struct by_agent_client *link, const struct by_cluster_message *message) {
   for (uint32_t i = 0; i < message->n_jobs; i++)
-    if (is_ours(link, message->jobs[i].job)) heard_class(link, message->jobs[i].class_);
+    if (is_ours(link, message->jobs[i].job)) handle_class(link, message->jobs[i].class_);
 }
 
-static void hear(struct by_agent_client *link, const struct by_cluster_message *message) {
-  switch (message->say) {
-  case BY_SAY_WELCOME: heard_welcome(link, message); break;
-  case BY_SAY_CLASSES: heard_classes(link, message); break;
-  case BY_SAY_PLAN:
+static void receive(struct by_agent_client *link, const struct by_cluster_message *message) {
+  switch (message->type) {
+  case BY_MESSAGE_WELCOME: handle_welcome(link, message); break;
+  case BY_MESSAGE_CLASSES: handle_classes(link, message); break;
+  case BY_MESSAGE_PLAN:
     if (is_ours(link, message->job) && link->job->rank == 0) take_plan(link, message);
     break;
-  case BY_SAY_CELLS:
+  case BY_MESSAGE_CELLS:
     if (is_ours(link, message->job) && link->job->rank == 0)
-      by_control_heard_cells(link->control, message->cells, message->n_cells);
+      by_control_handle_cells(link->control, message->cells, message->n_cells);
     break;
-  case BY_SAY_REFUSED: lose_for_long(link, message->why); break;
-  default: by_debug("cluster", "\"%s\" is not for ranks; ignored", by_cluster_say_name(message->say)); break;
+  case BY_MESSAGE_REFUSED: lose_for_long(link, message->why); break;
+  default: by_debug("cluster", "\"%s\" is not for ranks; ignored", by_cluster_type_name(message->type)); break;
   }
 }
 
@@ -260,7 +260,7 @@ static void handle_line(struct by_agent_client *link, const char *line, size_t l
     lose_for_long(link, banyan_error_text());
     return;
   }
-  hear(link, &message);
+  receive(link, &message);
   by_cluster_message_fini(&message);
 }
 
@@ -278,7 +278,7 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   by_agent_client_introduce(context);
 }
 
-static enum banyan_status speak(struct by_agent_client *link, int fd, const struct by_address *connecting) {
+static enum banyan_status start_stream(struct by_agent_client *link, int fd, const struct by_address *connecting) {
   struct by_tls_options tls = {.identity = link->keys ? by_tls_watch_get(link->keys) : NULL, .peers = BY_TLS_MANAGER};
   struct by_stream_options options = {.loop = link->job->loop,
                                       .fd = fd,
@@ -304,7 +304,7 @@ static enum banyan_status speak(struct by_agent_client *link, int fd, const stru
 static enum banyan_status reach_agent(struct by_agent_client *link) {
   int fd;
   BY_TRY(by_path_socket_connect(link->agent, "agent", &fd));
-  BY_TRY(speak(link, fd, NULL));
+  BY_TRY(start_stream(link, fd, NULL));
   by_agent_client_introduce(link);
   return BANYAN_OK;
 }
@@ -333,7 +333,7 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
   BY_TRY(look_at_keys(link));
   BY_TRY(by_socket_connect_start(&address, &fd));
   (void)!by_socket_set_keepalive(fd, 5, 2, 3);
-  return speak(link, fd, &address);
+  return start_stream(link, fd, &address);
 }
 
 /* It is time to try, or the welcome stays away. */
@@ -413,8 +413,8 @@ void by_agent_client_create(const struct by_agent_options *options, struct by_ag
 void by_agent_client_destroy(struct by_agent_client *link) {
   if (!link) return;
   if (link->welcome)
-    by_agent_client_send(link,
-                         &(struct by_cluster_message){.say = BY_SAY_LEFT, .job = link->id, .rank = link->job->rank});
+    by_agent_client_send(
+        link, &(struct by_cluster_message){.type = BY_MESSAGE_LEFT, .job = link->id, .rank = link->job->rank});
   by_stream_destroy(link->stream);
   by_resolving_destroy(link->resolving);
   by_tls_watch_destroy(link->keys);

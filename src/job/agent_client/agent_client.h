@@ -21,7 +21,7 @@ struct by_agent_events {
   struct by_moves_view (*view_moves)(void *context, uint32_t comm);
   /* Proposes a plan to all ranks of the job; see by_moves_propose. */
   enum banyan_status (*propose)(void *context, uint32_t comm, uint32_t n, const uint32_t *processes,
-                                struct by_plan *plan, const struct by_told_move *tell);
+                                struct by_plan *plan, const struct by_move_observer *notify);
   /* Before there is a communicator: the name of the plan that the job was given. False: it was given none. */
   bool (*find_given_plan)(void *context, char *name, size_t room);
   void *context;

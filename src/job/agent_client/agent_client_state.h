@@ -57,12 +57,12 @@ struct by_agent_client {
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent, reported_expected;
-  char own_plan[BY_CLUSTER_NAME + 1];            /* rank 0: as last sent, see cluster_message.h; "": none */
-  struct by_path_look first_look, last_look;     /* when it last reported, and looked whether there is news; */
-  struct by_path_look glance, spare;             /* a few times between looks: now, and room for the next one */
-  uint32_t glances;                              /* since the last look */
-  struct by_cluster_path told[BY_CLUSTER_PATHS]; /* as last reported */
-  uint32_t n_told;
+  char own_plan[BY_CLUSTER_NAME + 1];                /* rank 0: as last sent, see cluster_message.h; "": none */
+  struct by_path_look first_look, last_look;         /* when it last reported, and looked whether there is news; */
+  struct by_path_look glance, spare;                 /* a few times between looks: now, and room for the next one */
+  uint32_t glances;                                  /* since the last look */
+  struct by_cluster_path notified[BY_CLUSTER_PATHS]; /* as last reported */
+  uint32_t n_reported;
   struct by_path_usual usual[BY_CLUSTER_PATHS];
   uint32_t n_usual;
   uint32_t news;                         /* a path had changed much: so many more reports follow soon */

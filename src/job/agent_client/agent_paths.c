@@ -202,15 +202,15 @@ bool by_agent_client_look_at_paths(struct by_agent_client *link) {
   if (is_news(link, paths, n)) link->news = 1 + AGAIN;
   if (!link->news || !n) return false; /* what is to be said again needs something that is seen */
   link->news--;
-  memcpy(link->told, paths, n * sizeof *paths);
-  link->n_told = n;
+  memcpy(link->notified, paths, n * sizeof *paths);
+  link->n_reported = n;
   copy(&link->last_look, &link->first_look);
   return true;
 }
 
 void by_agent_client_take_paths(struct by_agent_client *link) {
   if (link->first_look.at == link->last_look.at) return;
-  link->n_told = list_paths(link, &link->first_look, &link->last_look, link->told);
+  link->n_reported = list_paths(link, &link->first_look, &link->last_look, link->notified);
   copy(&link->last_look, &link->first_look);
 }
 

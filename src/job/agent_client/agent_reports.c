@@ -12,7 +12,7 @@ void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_
   enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory") : BANYAN_OK;
   if (status == BANYAN_OK && link->stream) status = by_stream_send(link->stream, 0, by_text_get(&text), text.length);
   if (status != BANYAN_OK)
-    by_info("cluster", "\"%s\" is not said: %s", by_cluster_say_name(message->say), banyan_error_text());
+    by_info("cluster", "\"%s\" is not said: %s", by_cluster_type_name(message->type), banyan_error_text());
   by_text_fini(&text);
 }
 
@@ -28,7 +28,7 @@ void by_agent_client_wish(struct by_agent_client *link, const struct by_cluster_
   struct by_text text;
   by_text_init(&text);
   by_cluster_message_print(
-      &(struct by_cluster_message){.say = BY_SAY_WISH, .job = link->id, .n_cells = n, .cells = cells}, &text);
+      &(struct by_cluster_message){.type = BY_MESSAGE_WISH, .job = link->id, .n_cells = n, .cells = cells}, &text);
   free(link->wish);
   link->wish = text.failed ? NULL : strdup(by_text_get(&text));
   by_text_fini(&text);
@@ -41,7 +41,7 @@ bool by_agent_client_may_answer(const struct by_agent_client *link) {
 
 /* ---- who this is */
 
-static void say_job(struct by_agent_client *link) {
+static void send_job(struct by_agent_client *link) {
   by_agent_client_find_own_plan(link, link->own_plan);
   const struct by_job *job = link->job;
   const struct by_settings *settings = &job->settings;
@@ -50,7 +50,7 @@ static void say_job(struct by_agent_client *link) {
   by_keep_printable(settings->job ? settings->job : program_invocation_short_name, name, sizeof name);
   for (uint32_t r = 0; hosts && r < job->size; r++) hosts[r] = job->members[r].host;
   if (hosts)
-    by_agent_client_send(link, &(struct by_cluster_message){.say = BY_SAY_JOB,
+    by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
                                                             .job = link->id,
                                                             .name = name,
                                                             .n_hosts = job->size,
@@ -63,19 +63,19 @@ static void say_job(struct by_agent_client *link) {
 }
 
 void by_agent_client_send_moved(struct by_agent_client *link) {
-  by_agent_client_send(
-      link, &(struct by_cluster_message){.say = BY_SAY_MOVED, .job = link->id, .number = link->number, .at = link->at});
+  by_agent_client_send(link, &(struct by_cluster_message){
+                                 .type = BY_MESSAGE_MOVED, .job = link->id, .number = link->number, .at = link->at});
 }
 
 void by_agent_client_introduce(struct by_agent_client *link) {
   const struct by_job *job = link->job;
-  by_agent_client_send(link, &(struct by_cluster_message){.say = BY_SAY_HELLO,
+  by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
                                                           .version = BY_CLUSTER_VERSION,
                                                           .host = job->members[job->rank].host,
                                                           .job = link->id,
                                                           .rank = job->rank});
   if (job->rank != 0) return;
-  say_job(link);
+  send_job(link);
   if (by_agent_client_runs_plan(link)) by_agent_client_send_moved(link);
 }
 
@@ -128,14 +128,14 @@ static bool take_report(struct by_agent_client *link, bool news, struct report *
   return changed;
 }
 
-static void say_report(struct by_agent_client *link, const struct report *report) {
+static void send_report(struct by_agent_client *link, const struct report *report) {
   struct by_cluster_job job = {.job = link->id,
                                .n_ranks = 1,
                                .ranks = &link->job->rank,
                                .n_sizes = report->n_sizes,
                                .sizes = report->sizes,
-                               .n_paths = link->n_told,
-                               .paths = link->told,
+                               .n_paths = link->n_reported,
+                               .paths = link->notified,
                                .iterations = report->observed.iterations,
                                .expected = report->expected,
                                .iteration_time = report->observed.iteration_time,
@@ -146,16 +146,16 @@ static void say_report(struct by_agent_client *link, const struct report *report
   link->reported_sent = report->sent;
   link->reported_expected = report->expected;
   link->reported_at = by_loop_now(link->job->loop);
-  by_agent_client_send(link, &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job});
+  by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &job});
 }
 
 /* The user has set another plan, or none any more. What an agent keeps of a job ends where that is described anew. */
-static void say_own_plan(struct by_agent_client *link) {
+static void send_own_plan(struct by_agent_client *link) {
   char own_plan[BY_CLUSTER_NAME + 1];
   if (link->job->rank != 0) return;
   by_agent_client_find_own_plan(link, own_plan);
   if (strcmp(own_plan, link->own_plan) == 0) return;
-  say_job(link);
+  send_job(link);
   by_agent_client_send_wish(link);
   if (by_agent_client_runs_plan(link)) by_agent_client_send_moved(link);
 }
@@ -166,10 +166,10 @@ static bool look(struct by_agent_client *link) {
   bool news = by_agent_client_look_at_paths(link);
   bool due = by_loop_now(link->job->loop) >= link->reported_at + link->interval;
   if (!due && !news) return true;
-  if (due) say_own_plan(link);
+  if (due) send_own_plan(link);
   if (!take_report(link, news, &report)) return false;
   if (!news) by_agent_client_take_paths(link);
-  say_report(link, &report);
+  send_report(link, &report);
   return true;
 }
 

@@ -219,7 +219,7 @@ void by_control_have_listen(struct by_control *control) {
   by_notices_post_listen(&control->notices);
 }
 
-void by_control_tell_plan(struct by_control *control, const void *bytes, size_t length) {
+void by_control_send_plan(struct by_control *control, const void *bytes, size_t length) {
   by_helpers_post_plan(&control->helpers, bytes, length);
 }
 
@@ -232,11 +232,11 @@ void by_control_use_trees(struct by_control *control, bool used) {
   by_trees_use(&control->trees, used);
 }
 
-void by_control_heard_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n) {
+void by_control_handle_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n) {
   by_trees_handle_cells(&control->trees, cells, n);
 }
 
-void by_control_tell_class(struct by_control *control, uint32_t class_, bool ranks) {
+void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks) {
   by_notices_send_class(&control->notices, class_, ranks);
 }
 

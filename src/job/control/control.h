@@ -26,9 +26,9 @@ struct by_control_events {
   void (*left)(void *context, uint32_t process);
   /* Others have submitted what this rank has not: messages about submitted operations are read from now on. */
   void (*listen)(void *context);
-  /* What a member does about a message of a plan switch; see by_moves_hear. */
-  bool (*hear_move)(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
-                    size_t room);
+  /* What a member does about a message of a plan switch; see by_moves_handle. */
+  bool (*handle_move)(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
+                      size_t room);
   struct by_moves_view (*view_moves)(void *context, uint32_t comm);
   /* Rank 0: whether there is an agent or manager; what is wished for of the memory of switches goes to it. */
   bool (*has_manager)(void *context);
@@ -66,7 +66,7 @@ bool by_control_ask(struct by_control *control, const char *late, const char *aw
 /* Any thread: has all ranks read letters, also those that do nothing. */
 void by_control_have_listen(struct by_control *control);
 /* Any thread, rank 0: tells all helpers of a plan; the bytes are copied. */
-void by_control_tell_plan(struct by_control *control, const void *bytes, size_t length);
+void by_control_send_plan(struct by_control *control, const void *bytes, size_t length);
 /* Any thread, rank 0, under the job's lock: sets up the trees of a plan that go through switches, and tells their
  * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
@@ -75,17 +75,17 @@ void by_control_begin_trees(struct by_control *control, const struct by_plan *pl
  * cells are given back to switches, once the calls under way have ended; they are asked for again when it has. */
 void by_control_use_trees(struct by_control *control, bool used);
 /* Rank 0, on the loop's thread: what the manager grants of what was wished for. */
-void by_control_heard_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
+void by_control_handle_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
 /* Rank 0, on the loop's thread: tells helpers and servers the job's class. `ranks`: and ranks, which have it from no
  * agents. */
-void by_control_tell_class(struct by_control *control, uint32_t class_, bool ranks);
+void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks);
 /* A plan for a communicator, and who is at its vertices behind the ranks. */
 struct by_proposal {
   uint32_t comm, n;
   const uint32_t *processes; /* by rank */
   struct by_plan *plan;
   uint32_t *helpers; /* see by_plans_find_helpers; in the plan's arena */
-  struct by_told_move tell;
+  struct by_move_observer notify;
 };
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
  * for a communicator counts. The plan is taken over, unless this fails; all else is copied. */

@@ -88,7 +88,7 @@ static uint8_t *describe_self(const struct by_deadlock_check *check, size_t *len
   return bytes;
 }
 
-static void tell(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length) {
+static void notify(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length) {
   if (by_stream_send(peer->stream, (uint16_t)type, bytes, length) != BANYAN_OK)
     by_debug("control", "telling %s failed: %s", by_stream_get_name(peer->stream), banyan_error_text());
 }
@@ -120,7 +120,7 @@ static void answer(struct by_deadlock_check *check, const struct by_control_peer
   uint8_t *bytes = length == sizeof(uint32_t) ? describe_self(check, &n) : NULL;
   if (!bytes) return;
   memcpy(bytes, payload, sizeof(uint32_t));
-  tell(peer, DESCRIPTION, bytes, sizeof(uint32_t) + n);
+  notify(peer, DESCRIPTION, bytes, sizeof(uint32_t) + n);
   free(bytes);
   suspect_ended(check);
 }
@@ -188,7 +188,7 @@ static void begin(struct by_deadlock_check *check) {
     if (!peer || !by_control_peer_stays(peer))
       (void)by_inquiry_left(check->inquiry, r); /* this rank itself is still to answer */
     else
-      tell(peer, DESCRIBE, number, sizeof number);
+      notify(peer, DESCRIBE, number, sizeof number);
   }
   by_loop_set_delay(peers->job->loop, &check->answers, ANSWERS_MS * BY_MILLISECOND);
 }
@@ -219,7 +219,7 @@ void by_deadlock_check_ask(struct by_deadlock_check *check, const char *late, co
   by_write_string(&writer, late);
   by_write_string(&writer, awaited);
   const struct by_control_peer *root = by_control_peers_root(peers);
-  if (root && !writer.failed) tell(root, ASK, bytes, writer.length);
+  if (root && !writer.failed) notify(root, ASK, bytes, writer.length);
   suspect_ended(check); /* rank 0 may be the one */
 }
 

@@ -29,7 +29,7 @@ void by_helpers_fini(struct by_helpers *helpers);
 void by_helpers_handle(struct by_helpers *helpers, uint16_t type, const void *payload, size_t length);
 /* Rank 0: its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
-/* Any thread, rank 0: see by_control_tell_plan. */
+/* Any thread, rank 0: see by_control_send_plan. */
 void by_helpers_post_plan(struct by_helpers *helpers, const void *bytes, size_t length);
 
 /* Rank 0: a helper comes. */

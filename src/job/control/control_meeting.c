@@ -15,11 +15,11 @@ enum {
   REFUSED_MS = 5000, /* for an address where another process answers, while others may be rank 0's */
   REPORT_MS = 5000,  /* until it is logged who is missing at the start, */
   REPORT_EVERY_MS = 15000,
-  MOST_NAMED = 32,   /* ranks that an error lists, */
-  TRIED_MOST = 800,  /* and bytes of what was tried */
-  ABSENCE_MS = 1000, /* for a rank to come again that left while the job was starting, or to leave that came again */
-  TELLING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
-  ROOT_MS = 500      /* for rank 0 to send who is missing */
+  MOST_NAMED = 32,     /* ranks that an error lists, */
+  TRIED_MOST = 800,    /* and bytes of what was tried */
+  ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting, or to leave that came again */
+  NOTIFYING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
+  ROOT_MS = 500        /* for rank 0 to send who is missing */
 };
 
 /* ---- rank 0 */
@@ -478,7 +478,7 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   meeting->dialer = NULL;
   if (!meeting->done) {
     bool lacks = meeting->deaths->status == BANYAN_ERR_SYSTEM;
-    uint64_t end = by_loop_now(job->loop) + (lacks ? TELLING_MS : 20) * BY_MILLISECOND;
+    uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : 20) * BY_MILLISECOND;
     while (job->rank == 0 && by_loop_now(job->loop) < end) (void)!by_loop_run_once(job->loop, BY_MILLISECOND);
     return by_fail(meeting->deaths->status, "%s", meeting->deaths->text);
   }

@@ -41,7 +41,7 @@ struct by_control_move {
   uint64_t begun;       /* when its turn came, or its links were made */
   uint64_t due, again;  /* when it is looked at next, where it is queued or put off; and how long after that */
   struct by_helper_links links;
-  struct by_told_move tell;
+  struct by_move_observer notify;
   uint32_t n;
   uint32_t *processes;
   bool *answered;
@@ -55,7 +55,7 @@ struct by_control_move {
 static const char replaced[] = "another one was proposed";
 static const char users[] = "the user has set or proposed a plan, which a manager does not replace";
 
-static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_message *message);
+static void handle_answer(struct by_control_move *move, uint32_t process, const struct by_move_message *message);
 static void give_up(struct by_control_move *move, const char *why, size_t length);
 
 static void free_move(struct by_control_move *move) {
@@ -93,14 +93,14 @@ static struct by_move_message message_of(const struct by_control_move *move, enu
       .kind = kind, .comm = move->comm, .number = move->number, .at = move->agreement.at, .text = ""};
 }
 
-static void tell_others(const struct by_control_move *move, const struct by_move_message *message) {
+static void notify_others(const struct by_control_move *move, const struct by_move_message *message) {
   for (uint32_t i = 0; i < move->n; i++) {
     const struct by_control_peer *peer = move->processes[i] ? move->moves->peers->of_process[move->processes[i]] : NULL;
     if (peer) by_control_send_move(peer, message);
   }
 }
 
-static void tell_helpers(const struct by_control_move *move, const struct by_move_message *message) {
+static void notify_helpers(const struct by_control_move *move, const struct by_move_message *message) {
   for (uint32_t i = 0; i < move->links.n; i++) {
     const struct by_control_peer *peer = move->moves->peers->of_process[move->links.helpers[i].helper];
     if (peer) by_control_send_move(peer, message);
@@ -108,9 +108,9 @@ static void tell_helpers(const struct by_control_move *move, const struct by_mov
 }
 
 /* What this process itself does about a word. */
-static bool hear_here(const struct by_control_moves *moves, const struct by_move_message *message,
-                      struct by_move_message *answer, char *text, size_t room) {
-  return moves->events->hear_move(moves->events->context, message, answer, text, room);
+static bool handle_here(const struct by_control_moves *moves, const struct by_move_message *message,
+                        struct by_move_message *answer, char *text, size_t room) {
+  return moves->events->handle_move(moves->events->context, message, answer, text, room);
 }
 
 static struct by_moves_view view_of(const struct by_control_move *move) {
@@ -119,11 +119,11 @@ static struct by_moves_view view_of(const struct by_control_move *move) {
 }
 
 /* TAKE and DROP. */
-static void tell_all(const struct by_control_move *move, const struct by_move_message *message) {
+static void notify_all(const struct by_control_move *move, const struct by_move_message *message) {
   struct by_move_message none;
   char text[TEXT_MOST];
-  tell_others(move, message);
-  (void)hear_here(move->moves, message, &none, text, sizeof text);
+  notify_others(move, message);
+  (void)handle_here(move->moves, message, &none, text, sizeof text);
 }
 
 /* PROPOSE and FIX. Rank 0 answers at once, which may decide: the move may be gone after it. */
@@ -131,9 +131,9 @@ static void ask(struct by_control_move *move, const struct by_move_message *mess
   struct by_move_message answer, own = *message;
   char text[TEXT_MOST];
   memset(move->answered, 0, move->n * sizeof *move->answered);
-  tell_others(move, message);
+  notify_others(move, message);
   own.plan = move->plan;
-  if (hear_here(move->moves, &own, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
+  if (handle_here(move->moves, &own, &answer, text, sizeof text)) handle_answer(move, 0, &answer);
 }
 
 /* ---- beginning, and again */
@@ -175,9 +175,9 @@ static void drop(const struct by_control_move *move, const char *why, size_t len
   message.text = why;
   message.length = length;
   if (move->state == LINKING)
-    tell_helpers(move, &message);
+    notify_helpers(move, &message);
   else
-    tell_all(move, &message);
+    notify_all(move, &message);
 }
 
 /* No later than so. */
@@ -196,7 +196,7 @@ static void look_later(struct by_control_move *move) {
 /* What waits for it begins in a while: nothing ends another move than its own. */
 static void end(struct by_control_move *move, const char *why) {
   look_at(move->moves, by_loop_now(move->moves->peers->job->loop));
-  if (move->tell.told) move->tell.told(move->tell.context, why ? 0 : move->agreement.at, why);
+  if (move->notify.notified) move->notify.notified(move->notify.context, why ? 0 : move->agreement.at, why);
   free_move(move);
 }
 
@@ -304,22 +304,22 @@ static void moves_due(void *argument) {
 static void decide(struct by_control_move *move) {
   struct by_move_message message = message_of(move, BY_MOVE_TAKE);
   unlist(move);
-  tell_all(move, &message);
+  notify_all(move, &message);
   end(move, NULL);
 }
 
-static void heard_started(struct by_control_move *move, uint32_t member, const struct by_move_message *message) {
+static void handle_started(struct by_control_move *move, uint32_t member, const struct by_move_message *message) {
   enum by_move_kind awaited = move->agreement.fixing ? BY_MOVE_FIXED : BY_MOVE_PREPARED;
   if (message->kind != awaited || move->answered[member]) return;
   move->answered[member] = true;
   uint64_t lead = view_of(move).started - move->started;
-  enum by_agreement_next next = by_agreement_hear(&move->agreement, message->at, &message->beat, lead);
+  enum by_agreement_next next = by_agreement_handle(&move->agreement, message->at, &message->beat, lead);
   struct by_move_message fix = message_of(move, BY_MOVE_FIX);
   if (next == BY_AGREEMENT_TAKE) decide(move);
   if (next == BY_AGREEMENT_FIX) ask(move, &fix);
 }
 
-static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_message *message) {
+static void handle_answer(struct by_control_move *move, uint32_t process, const struct by_move_message *message) {
   uint32_t member = 0;
   while (member < move->n && move->processes[member] != process) member++;
   if (member == move->n || move->state != ASKED) return;
@@ -328,10 +328,10 @@ static void hear_answer(struct by_control_move *move, uint32_t process, const st
   else if (message->kind == BY_MOVE_NOT_YET)
     put_off(move, process, message);
   else
-    heard_started(move, member, message);
+    handle_started(move, member, message);
 }
 
-static void heard_linked(struct by_control_move *move, uint32_t helper) {
+static void handle_linked(struct by_control_move *move, uint32_t helper) {
   if (move->state != LINKING || !by_helper_links_made(&move->links, helper)) return;
   move->begun = by_loop_now(move->moves->peers->job->loop);
   propose(move);
@@ -348,7 +348,7 @@ static void answer_root(const struct by_control_moves *moves, const struct by_co
                         const struct by_move_message *message) {
   struct by_move_message answer;
   char text[TEXT_MOST];
-  if (hear_here(moves, message, &answer, text, sizeof text)) by_control_send_move(peer, &answer);
+  if (handle_here(moves, message, &answer, text, sizeof text)) by_control_send_move(peer, &answer);
 }
 
 void by_control_moves_handle(struct by_control_moves *moves, const struct by_control_peer *peer, const void *payload,
@@ -365,9 +365,9 @@ void by_control_moves_handle(struct by_control_moves *moves, const struct by_con
   }
   struct by_control_move *move = root ? find(moves, &message) : NULL;
   if (move && linked)
-    heard_linked(move, (uint32_t)peer->rank);
+    handle_linked(move, (uint32_t)peer->rank);
   else if (move)
-    hear_answer(move, (uint32_t)peer->rank, &message);
+    handle_answer(move, (uint32_t)peer->rank, &message);
   if (!root && kind == BY_MEMBER_RANK) answer_root(moves, peer, &message);
   if (!root && kind == BY_MEMBER_HELPER) by_wanted_links_handle(&moves->links, peer, &message);
 }
@@ -396,7 +396,7 @@ static uint32_t find_silent(const struct by_control_move *move) {
 }
 
 /* The turn of one that waits has not come: the one before it is not decided on, or has not come into use. */
-static void say_turn(const struct by_control_move *move, char *why, size_t room) {
+static void send_turn(const struct by_control_move *move, char *why, size_t room) {
   const struct by_control_move *before = find_of(move->moves, move->comm, false);
   if (before)
     snprintf(why, room, "the plan before it is not decided on: rank %u does not answer: is it stopped?",
@@ -409,7 +409,7 @@ static void too_late(void *argument) {
   struct by_control_move *move = argument;
   char why[TEXT_MOST];
   if (move->state == QUEUED)
-    say_turn(move, why, sizeof why);
+    send_turn(move, why, sizeof why);
   else if (move->state == LINKING)
     snprintf(why, sizeof why, "its helpers have not made their links: are they stopped, or kept apart by a firewall?");
   else
@@ -464,7 +464,7 @@ enum banyan_status by_control_moves_propose(struct by_control_moves *moves, cons
   struct by_control_move *move = calloc(1, sizeof *move);
   if (!move) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
   *move = (struct by_control_move){
-      .moves = moves, .state = QUEUED, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
+      .moves = moves, .state = QUEUED, .comm = proposal->comm, .n = proposal->n, .notify = proposal->notify};
   move->again = AGAIN_MS * BY_MILLISECOND;
   by_timer_init(&move->late, too_late, move);
   enum banyan_status status = copy(move, proposal);

@@ -18,7 +18,7 @@ struct by_notices {
 /* Any thread. */
 void by_notices_post_listen(struct by_notices *notices);
 void by_notices_handle_listen(struct by_notices *notices);
-/* Rank 0: see by_control_tell_class; and to one that has come later. */
+/* Rank 0: see by_control_send_class; and to one that has come later. */
 void by_notices_send_class(struct by_notices *notices, uint32_t class_, bool ranks);
 void by_notices_send_class_to(const struct by_notices *notices, const struct by_control_peer *peer);
 void by_notices_handle_class(const struct by_notices *notices, const void *payload, size_t length);

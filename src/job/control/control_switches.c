@@ -87,7 +87,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
   uint32_t which;
   struct by_control_tree *tree = find_tree(at, job, &which);
   if (!tree || tree->refused[which]) return;
-  if (!tree->told) {
+  if (!tree->notified) {
     tree->answers[which] = (struct by_tree_answer){.granted = true, .what = *what};
     by_debug("control", "switch %s grants tree %u %u slots", at->name, job, what->slots);
     return;
@@ -143,7 +143,7 @@ static void lost(void *context, uint16_t job, enum by_wish_lost why, const char 
   struct by_control_tree *tree = find_tree(at, job, &which);
   if (!tree) return;
   snprintf(at->why, sizeof at->why, "%s", text);
-  if (tree->told) {
+  if (tree->notified) {
     by_warn("control", "switch %s is lost to tree %u, whose sums go past it (%s)", at->name, job, text);
     if (why == BY_WISH_TAKEN) do_without(at->switches, tree, which); /* it is not asked for again */
     return;
@@ -159,7 +159,7 @@ static void lost(void *context, uint16_t job, enum by_wish_lost why, const char 
 
 static void want_all(struct by_control_switch *at) {
   for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
-    for (uint32_t s = 0; s < tree->tree->n_switches && !tree->told; s++)
+    for (uint32_t s = 0; s < tree->tree->n_switches && !tree->notified; s++)
       if (tree->asked[s] == at) want(tree, s);
 }
 
@@ -224,7 +224,7 @@ bool by_switches_look(struct by_switches *switches) {
   for (struct by_control_switch *at = switches->first; at; at = at->next)
     if (at->resolving) look_for(at);
   for (struct by_control_tree *tree = switches->trees; tree; tree = tree->next) {
-    if (tree->told) continue;
+    if (tree->notified) continue;
     if (is_waited_for(tree, now)) {
       waiting = true;
       continue;

@@ -16,7 +16,7 @@ struct by_control_tree {
   struct by_switched_tree *tree;
   struct by_tree_ends ends;
   uint32_t processes[BY_FRAGMENT_WORKERS];
-  bool told; /* its ends know their parts */
+  bool notified; /* its ends know their parts */
   /* while they do not: */
   uint64_t since;   /* switches have been asked */
   uint32_t renamed; /* how often its number was taken at some switch */

@@ -75,7 +75,7 @@ static enum banyan_status send_part(struct by_control_tree *tree, uint32_t worke
   struct by_tree_message message;
   struct by_writer writer;
   uint8_t bytes[MESSAGE_MOST];
-  by_tree_tell(tree->tree, &tree->ends, tree->answers, worker, &message);
+  by_tree_describe(tree->tree, &tree->ends, tree->answers, worker, &message);
   by_writer_init(&writer, bytes, sizeof bytes);
   by_tree_message_write(&writer, &message);
   if (process == peers->job->rank) {
@@ -88,14 +88,14 @@ static enum banyan_status send_part(struct by_control_tree *tree, uint32_t worke
 }
 
 static void lose(struct by_control_tree *tree) {
-  tree->told = true;
+  tree->notified = true;
   by_deaths_lose(tree->trees->helpers->deaths, tree->ends.server, banyan_error_text());
 }
 
 /* What is known is what the ends are sent. */
 static void settled(void *context, struct by_control_tree *tree) {
   (void)context;
-  tree->told = true;
+  tree->notified = true;
   enum banyan_status status = send_part(tree, BY_TREE_FOR_SERVER, tree->ends.server);
   for (uint32_t w = 0; w < tree->tree->n_workers && status == BANYAN_OK; w++)
     status = send_part(tree, w, tree->processes[w]);
@@ -105,7 +105,7 @@ static void settled(void *context, struct by_control_tree *tree) {
 /* All switches of all trees, those that are set up already for the cells that they had. */
 static void ask_all(struct by_trees *trees) {
   for (struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next)
-    if (tree->told)
+    if (tree->notified)
       by_switches_ask_again(tree);
     else if (by_switches_ask(&trees->switches, tree) != BANYAN_OK)
       lose(tree);
@@ -121,7 +121,7 @@ static const char *name_of(const struct by_wished *one) {
 static uint32_t count(const struct by_control_tree *tree) {
   uint32_t n = 0;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) n += tree->tree->switches[s].adds;
-  return tree->told ? 0 : n;
+  return tree->notified ? 0 : n;
 }
 
 /* Of all trees that are to be set up, each switch that is to add. */
@@ -147,7 +147,7 @@ static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
 }
 
 /* False: there is nothing to say, or nobody to say it to. */
-static bool say(struct by_trees *trees, bool has) {
+static bool report(struct by_trees *trees, bool has) {
   const struct by_control_events *events = trees->events;
   bool asked = events->has_manager(events->context);
   uint32_t n = trees->n_wished;
@@ -172,7 +172,7 @@ static bool may_answer(const struct by_trees *trees) {
 static bool request(struct by_trees *trees) {
   struct by_loop *loop = trees->peers->job->loop;
   list(trees);
-  if (!say(trees, false) || !may_answer(trees)) return false;
+  if (!report(trees, false) || !may_answer(trees)) return false;
   trees->cells_until = by_loop_now(loop) + MANAGER_MS * BY_MILLISECOND;
   by_loop_set_delay(loop, &trees->due, 0);
   return true;
@@ -197,7 +197,7 @@ static void await_cells(struct by_trees *trees) {
 }
 
 static void changed(void *context) {
-  (void)say(context, true);
+  (void)report(context, true);
 }
 
 static void trees_due(void *argument) {
@@ -256,7 +256,7 @@ void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells
 
 static bool is_being_set_up(const struct by_trees *trees) {
   const struct by_control_tree *tree = trees->switches.trees;
-  while (tree && tree->told) tree = tree->next;
+  while (tree && tree->notified) tree = tree->next;
   return tree || trees->cells_until;
 }
 

@@ -33,7 +33,7 @@ void by_trees_fini(struct by_trees *trees);
 void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const uint32_t *processes,
                     const uint32_t *helpers);
 void by_trees_use(struct by_trees *trees, bool used);
-/* See by_control_heard_cells. */
+/* See by_control_handle_cells. */
 void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n);
 
 #endif

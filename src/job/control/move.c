@@ -48,7 +48,7 @@ uint32_t by_move_message_process(const struct by_move_message *message, size_t i
 
 /* ---- the leader */
 
-static void hear_beat(struct by_agreement *agreement, const struct by_beat *beat) {
+static void handle_beat(struct by_agreement *agreement, const struct by_beat *beat) {
   struct by_beat *all = &agreement->beat;
   if (agreement->missing == agreement->members) *all = *beat;
   if (all->period && (all->period != beat->period || all->began % all->period != beat->began % beat->period))
@@ -72,10 +72,10 @@ static enum by_agreement_next ask(struct by_agreement *agreement) {
   return BY_AGREEMENT_FIX;
 }
 
-enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
-                                         uint64_t lead) {
+enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
+                                           uint64_t lead) {
   if (!agreement->missing) return BY_AGREEMENT_WAITS;
-  hear_beat(agreement, beat);
+  handle_beat(agreement, beat);
   if (started > agreement->most) agreement->most = started;
   agreement->passed |= agreement->fixing && started > agreement->at;
   if (--agreement->missing) return BY_AGREEMENT_WAITS;

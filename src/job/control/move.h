@@ -69,8 +69,8 @@ void by_agreement_init(struct by_agreement *agreement, uint32_t members);
 /* One member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started while
  * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, nobody need start
  * another call for the move. Where all have the same beat, the call is the first one of an iteration. */
-enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
-                                         uint64_t lead);
+enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
+                                           uint64_t lead);
 
 /* A member's marks of where iterations begin, and what follows from them. */
 struct by_marks {
@@ -115,8 +115,8 @@ struct by_moves_view {
 };
 
 /* Who is told what came of a move: `why` NULL: all ranks use the plan from call `at` on; else why it stays. */
-struct by_told_move {
-  void (*told)(void *context, uint64_t at, const char *why);
+struct by_move_observer {
+  void (*notified)(void *context, uint64_t at, const char *why);
   void *context;
 };
 

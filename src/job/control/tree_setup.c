@@ -115,8 +115,8 @@ static void find_sets(const struct by_switched_tree *tree, const struct by_tree_
   }
 }
 
-void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
-                  const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out) {
+void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
+                      const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out) {
   *out = (struct by_tree_message){.server = ends->server,
                                   .job = ends->job,
                                   .key = ends->key,

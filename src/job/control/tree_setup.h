@@ -40,7 +40,7 @@ uint32_t by_tree_lines(uint32_t mtu);
 void by_tree_wish(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
                   struct by_wish *out);
 /* What worker number `worker` is told, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
-void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
-                  const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out);
+void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
+                      const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out);
 
 #endif

@@ -52,7 +52,7 @@ struct by_timeline {
   uint64_t unsent; /* records that have ended and were lost because they could not be sent */
   /* rank 0 */
   struct by_timeline_file *file;
-  bool *told;                /* by process: all of it has come */
+  bool *notified;            /* by process: all of it has come */
   enum banyan_status status; /* of the file */
   char text[512];
   struct by_timeline_signal *signal; /* NULL: none is waited for */
@@ -123,11 +123,11 @@ static void finish(struct by_timeline *timeline) {
 
 /* Helpers that came later are in no timeline: it has a place for each process from its start. */
 static bool is_noted(const struct by_timeline *timeline, uint32_t process) {
-  return timeline->told && process > 0 && process < timeline->job->founders;
+  return timeline->notified && process > 0 && process < timeline->job->founders;
 }
 
 static bool is_awaited(const struct by_timeline *timeline, uint32_t process) {
-  return is_there(timeline, process) && !timeline->told[process];
+  return is_there(timeline, process) && !timeline->notified[process];
 }
 
 static void finish_if_all(struct by_timeline *timeline) {
@@ -150,7 +150,7 @@ static void others_are_late(struct by_timeline *timeline) {
   finish(timeline);
 }
 
-static void tell_all(const struct by_timeline *timeline, enum by_timeline_kind kind) {
+static void notify_all(const struct by_timeline *timeline, enum by_timeline_kind kind) {
   struct by_timeline_message message = {.kind = kind, .most = timeline->most};
   for (uint32_t p = 1; p < timeline->job->founders; p++)
     if (is_there(timeline, p)) (void)send_message(timeline, p, &message);
@@ -158,14 +158,14 @@ static void tell_all(const struct by_timeline *timeline, enum by_timeline_kind k
 
 static void begin_here(void *context) {
   struct by_timeline *timeline = context;
-  memset(timeline->told, 0, timeline->job->founders * sizeof *timeline->told);
-  tell_all(timeline, BY_TIMELINE_ON);
+  memset(timeline->notified, 0, timeline->job->founders * sizeof *timeline->notified);
+  notify_all(timeline, BY_TIMELINE_ON);
   set_tick(timeline, period_of(timeline));
 }
 
 static void end_here(struct by_timeline *timeline) {
   by_loop_cancel_timer(&timeline->tick); /* the next timeline sets it again, once it has a file */
-  tell_all(timeline, BY_TIMELINE_OFF);
+  notify_all(timeline, BY_TIMELINE_OFF);
   be_patient(timeline);
   finish_if_all(timeline);
 }
@@ -194,9 +194,9 @@ static void handle_at_rank_0(struct by_timeline *timeline, uint32_t process, con
   if (message->kind == BY_TIMELINE_RECORDS && kept) take_records(timeline, process, reader, message->n);
   if (message->kind == BY_TIMELINE_END) {
     (void)send_message(timeline, process, &(struct by_timeline_message){.kind = BY_TIMELINE_TAKEN});
-    if (kept && !timeline->told[process])
+    if (kept && !timeline->notified[process])
       by_timeline_file_end(timeline->file, process, message->missing, message->error, message->totals);
-    timeline->told[process] = true;
+    timeline->notified[process] = true;
   }
   if (atomic_load(&timeline->phase) != CLOSING) return;
   be_patient(timeline);
@@ -503,8 +503,8 @@ static enum banyan_status await_signal(struct by_timeline *timeline, int number)
 enum banyan_status by_timeline_open(struct by_timeline *timeline) {
   struct by_job *job = timeline->job;
   const char *path = job->settings.timeline;
-  timeline->told = BY_ARENA_ARRAY(&job->arena, bool, job->founders);
-  if (!timeline->told) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+  timeline->notified = BY_ARENA_ARRAY(&job->arena, bool, job->founders);
+  if (!timeline->notified) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   if (!path || !*path || job->role.kind != BY_MEMBER_RANK) return BANYAN_OK;
   if (job->settings.timeline_signal > 0) return await_signal(timeline, (int)job->settings.timeline_signal);
   if (job->rank != 0) {

@@ -38,11 +38,11 @@ struct measurement {
   char phase[64];
 };
 
-static void tell(const struct measurement *m, const char *what) {
+static void notify(const struct measurement *m, const char *what) {
   char text[200], time[32];
-  if (!m->options || !m->options->tell) return;
+  if (!m->options || !m->options->notify) return;
   snprintf(text, sizeof text, "%s: %s so far", what, by_print_seconds(by_seconds_since(m->start), time));
-  m->options->tell(m->options->context, text);
+  m->options->notify(m->options->context, text);
 }
 
 /* ---- experiments */
@@ -158,9 +158,9 @@ static enum banyan_status agree(struct measurement *m, enum banyan_status failed
   return BANYAN_OK;
 }
 
-static void tell_phase(struct measurement *m) {
+static void print_phase(struct measurement *m) {
   const char *phase = by_survey_phase(m->survey);
-  if (strcmp(phase, m->phase) != 0) tell(m, phase);
+  if (strcmp(phase, m->phase) != 0) notify(m, phase);
   snprintf(m->phase, sizeof m->phase, "%s", phase);
 }
 
@@ -171,7 +171,7 @@ static enum banyan_status measure_all(struct measurement *m, enum banyan_status 
     struct by_experiment experiment;
     BY_TRY(agree(m, status, &experiment));
     if (!experiment.n) return status;
-    if (leads) tell_phase(m);
+    if (leads) print_phase(m);
     BY_TRY(by_measure_flows(m->leaders, m->answers, &experiment, m->orders, m->tried));
     if (leads) status = take_results(m, experiment.n);
   }
@@ -241,7 +241,7 @@ static enum banyan_status infer(struct measurement *m, struct by_topology **out)
   if (status == BANYAN_OK) status = by_survey_infer(m->survey, "measured", list, out);
   if (status == BANYAN_OK) {
     snprintf(text, sizeof text, "%u hosts measured, %u experiments", m->n, m->experiments);
-    tell(m, text);
+    notify(m, text);
     log_pairs(m, list);
   }
   free(names);
@@ -274,7 +274,7 @@ static enum banyan_status measure(struct measurement *m, struct by_topology **ou
   BY_TRY(by_measure_delays(m->leaders, &m->pairs));
   enum banyan_status status = BANYAN_OK;
   if (!m->leaders->rank) {
-    tell(m, "delays");
+    notify(m, "delays");
     status = by_survey_create(m->n, m->pairs.delay, SEED, &m->survey);
   }
   status = measure_all(m, status);

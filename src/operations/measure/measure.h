@@ -12,7 +12,8 @@
 struct banyan_comm;
 
 struct by_measure_options {
-  void (*tell)(void *context, const char *text); /* how it goes on, for people, at rank 0; NULL: nobody wants to know */
+  void (*notify)(void *context,
+                 const char *text); /* how it goes on, for people, at rank 0; NULL: nobody wants to know */
   void *context;
 };
 

@@ -407,7 +407,7 @@ struct walk {
   uint32_t *first, *children; /* of each rank */
   uint32_t *order;            /* every rank behind its parent */
   double *ready;              /* of each rank: when it has heard of all below; then when it knows */
-  double *heard;              /* of one rank's children */
+  double *received;           /* of one rank's children */
 };
 
 static void list_children(struct walk *w) {
@@ -433,11 +433,11 @@ static void collect(struct walk *w, uint32_t r) {
   uint32_t n = w->first[r + 1] - w->first[r];
   for (uint32_t i = 0; i < n; i++) {
     uint32_t child = w->children[w->first[r] + i];
-    w->heard[i] = w->ready[child] + w->costs->message + hop(w->near, w->costs, child, r);
+    w->received[i] = w->ready[child] + w->costs->message + hop(w->near, w->costs, child, r);
   }
-  if (n) qsort(w->heard, n, sizeof *w->heard, compare_times);
+  if (n) qsort(w->received, n, sizeof *w->received, compare_times);
   w->ready[r] = 0;
-  for (uint32_t i = 0; i < n; i++) w->ready[r] = fmax(w->ready[r], w->heard[i]) + w->costs->message;
+  for (uint32_t i = 0; i < n; i++) w->ready[r] = fmax(w->ready[r], w->received[i]) + w->costs->message;
 }
 
 static double tell(struct walk *w, uint32_t r) {
@@ -461,7 +461,7 @@ enum banyan_status by_control_tree_time(const struct by_control_tree *tree, cons
                    .children = BY_ARENA_ARRAY(&scratch, uint32_t, n),
                    .order = BY_ARENA_ARRAY(&scratch, uint32_t, n),
                    .ready = BY_ARENA_ARRAY(&scratch, double, n),
-                   .heard = BY_ARENA_ARRAY(&scratch, double, n)};
+                   .received = BY_ARENA_ARRAY(&scratch, double, n)};
   bool all = !scratch.failed;
   *out = 0;
   if (all) {

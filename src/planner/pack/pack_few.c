@@ -493,7 +493,7 @@ static enum banyan_status check_options(const struct by_few_options *o) {
   return o->bound > 0 ? BANYAN_OK : by_fail(BANYAN_ERR_ARGUMENT, "a bound of %g; must be > 0", o->bound);
 }
 
-static enum banyan_status say_nothing_found(const struct search *s) {
+static enum banyan_status report_nothing_found(const struct search *s) {
   const char *unit = s->options->by_delay ? " s" : "";
   char rate[32];
   if (!s->n_roots)
@@ -514,7 +514,7 @@ static enum banyan_status run(struct search *s, struct by_packing **out) {
   s->sweeps = (uint32_t)fmin(SWEEPS, fmax(LEAST_SWEEPS, most_work / 2 / o->most_trees / s->graph->n_edges));
   BY_TRY(measure_reach(s));
   BY_TRY(search_under(s, o->most_height, INFINITY, 0, o->attempts ? o->attempts : MOST_ATTEMPTS));
-  if (!(s->best.throughput > 0)) return say_nothing_found(s);
+  if (!(s->best.throughput > 0)) return report_nothing_found(s);
   double least = (1 - o->tolerance) * (isfinite(s->bound) ? s->bound : s->best.throughput);
   if (o->tolerance >= 0) BY_TRY(lower(s, fmin(least, s->best.throughput)));
   BY_TRY(by_rates_packing(&s->best, s->bound, out));

@@ -29,7 +29,7 @@ enum { MOST = 1 << 22, PATIENCE_MS = 5000, DAY = 24 * 60 * 60 };
 /* ---- asking */
 
 /* Until the agent closes, or has nothing more to say in time. */
-static enum banyan_status hear(int fd, struct by_text *out) {
+static enum banyan_status receive(int fd, struct by_text *out) {
   char bytes[16384];
   uint64_t until = by_clock_now(&by_clock_system) + PATIENCE_MS * BY_MILLISECOND;
   while (out->length < MOST && !memchr(by_text_get(out), '\n', out->length)) {
@@ -54,7 +54,7 @@ static enum banyan_status ask(const char *path, json_t **out) {
   enum banyan_status status = BANYAN_OK;
   if (write(fd, question, sizeof question - 1) != sizeof question - 1)
     status = by_fail_errno(BANYAN_ERR_CONNECT, errno, "cannot ask the agent at %s", path);
-  if (status == BANYAN_OK) status = hear(fd, &answer);
+  if (status == BANYAN_OK) status = receive(fd, &answer);
   if (status == BANYAN_OK)
     status = by_doc_load("the agent's answer", by_text_get(&answer), answer.length, &limits, out);
   by_text_fini(&answer);
@@ -229,7 +229,7 @@ struct wanted {
 
 /* ---- what was asked */
 
-static const char *said_or(const char *option, const char *variable, const char *preset) {
+static const char *text_or(const char *option, const char *variable, const char *preset) {
   const char *value = option ? option : getenv(variable);
   return value && *value ? value : preset;
 }
@@ -247,7 +247,7 @@ static enum banyan_status find_group(const char *name, long *out) {
 }
 
 static enum banyan_status name_host(const char *asked, char out[BY_CLUSTER_NAME + 1]) {
-  const char *name = said_or(asked, "BANYAN_HOST", NULL);
+  const char *name = text_or(asked, "BANYAN_HOST", NULL);
   if (!name && gethostname(out, BY_CLUSTER_NAME)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no host name");
   if (name) snprintf(out, BY_CLUSTER_NAME + 1, "%s", name);
   if (*out && by_is_printable(out, BY_CLUSTER_NAME)) return BANYAN_OK;
@@ -319,10 +319,10 @@ int by_cli_agent(int argc, char **argv) {
   struct wanted wanted = {0};
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;
-  asked.manager = said_or(asked.manager, "BANYAN_MANAGER", NULL);
-  asked.socket = said_or(asked.socket, "BANYAN_AGENT", AGENT_SOCKET);
+  asked.manager = text_or(asked.manager, "BANYAN_MANAGER", NULL);
+  asked.socket = text_or(asked.socket, "BANYAN_AGENT", AGENT_SOCKET);
   if (!strcmp(asked.socket, "off")) asked.socket = AGENT_SOCKET; /* which is for jobs */
-  asked.interfaces = said_or(asked.interfaces, "BANYAN_IFACE", "");
+  asked.interfaces = text_or(asked.interfaces, "BANYAN_IFACE", "");
   asked.queues = asked.queues ? asked.queues : "auto";
   if (operands.count && strcmp(operands.items[0], "status") != 0)
     return by_options_misuse(&command, "\"%s\" is nothing to do; there is status", operands.items[0]);

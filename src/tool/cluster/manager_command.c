@@ -173,7 +173,7 @@ static enum banyan_status serve_page(struct session *s) {
   return s->asked.http ? by_manager_page_create(&of_page, &s->page) : BANYAN_OK;
 }
 
-static void say_ready(const struct session *s) {
+static void print_ready(const struct session *s) {
   char text[BY_ADDRESS_TEXT];
   struct by_address at = by_manager_server_get_address(s->server);
   fprintf(stderr, "%s: ready at %s, %u nodes and %u links", command.name, by_address_print(&at, text),
@@ -188,7 +188,7 @@ static enum banyan_status work(struct session *s, const char *topology) {
   BY_TRY(serve_page(s));
   by_stop_loop_on_signals(s->loop);
   BY_TRY(by_hangup_call(s->loop, read_again, s));
-  say_ready(s);
+  print_ready(s);
   return by_loop_run(s->loop);
 }
 

@@ -231,7 +231,7 @@ static enum banyan_status show_state(struct by_manager_client *client, const str
   return BANYAN_OK;
 }
 
-static void say_away(void) {
+static void print_away(void) {
   char clock[16] = "";
   time_t now = time(NULL);
   struct tm at;
@@ -254,7 +254,7 @@ static enum banyan_status watch_manager(const struct status_options *asked) {
   enum banyan_status status = show_state(client, asked);
   while (asked->watch && status == BANYAN_OK && !ferror(stdout)) {
     sleep(1);
-    if (show_state(client, asked) != BANYAN_OK) say_away();
+    if (show_state(client, asked) != BANYAN_OK) print_away();
   }
   manager_client_destroy(client);
   return status;

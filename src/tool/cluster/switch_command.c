@@ -141,7 +141,7 @@ static enum banyan_status set_up(struct session *s) {
   return s->plane.ops->start(s->plane.self, s->n);
 }
 
-static void say_ready(const struct session *s) {
+static void print_ready(const struct session *s) {
   fprintf(stderr, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
   for (uint32_t i = 0; i < s->n; i++) fprintf(stderr, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
   fprintf(stderr, "; asked at %s\n", by_text_get(&s->places));
@@ -150,7 +150,7 @@ static void say_ready(const struct session *s) {
 static enum banyan_status work(struct session *s) {
   BY_TRY(set_up(s));
   by_stop_loop_on_signals(s->loop);
-  say_ready(s);
+  print_ready(s);
   return by_loop_run(s->loop);
 }
 

@@ -46,7 +46,7 @@ static void handle(void (*handler)(int)) {
   sigaction(SIGINT, &action, NULL);
 }
 
-static void be_told(int signal_number) {
+static void be_notified(int signal_number) {
   (void)signal_number;
   stop = 1;
 }
@@ -57,7 +57,7 @@ static void stop_loop(int signal_number) {
 }
 
 volatile sig_atomic_t *by_stop_on_signals(void) {
-  handle(be_told);
+  handle(be_notified);
   return &stop;
 }
 
@@ -77,7 +77,7 @@ static struct {
   void *context;
 } hangup = {.fd = -1};
 
-static void told(int signal_number) {
+static void notified(int signal_number) {
   int before = errno;
   (void)signal_number;
   (void)!write(hangup.fd, &(uint64_t){1}, sizeof(uint64_t));
@@ -102,7 +102,7 @@ enum banyan_status by_hangup_call(struct by_loop *loop, void (*call)(void *conte
   hangup.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (hangup.fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot wait for SIGHUP");
   BY_TRY(by_loop_watch(loop, hangup.fd, EPOLLIN, ready, NULL, &hangup.watch));
-  handle_hangup(told);
+  handle_hangup(notified);
   return BANYAN_OK;
 }
 

@@ -57,7 +57,7 @@ struct keeper {
   size_t length;
 };
 
-static void say(const struct keeper *k, const char *text) {
+static void report(const struct keeper *k, const char *text) {
   fprintf(stderr, "[%s] %s\n", k->task->name, text);
 }
 
@@ -84,7 +84,7 @@ static void start_command(struct keeper *k) {
   k->length = 0;
   k->child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
   if (k->child < 0) {
-    say(k, strerror(errno));
+    report(k, strerror(errno));
     return;
   }
   if (k->child == 0) become(k, ends[1], parent);
@@ -104,7 +104,7 @@ static void take_output(struct keeper *k) {
   for (char *end; (end = memchr(k->line, '\n', k->length)) || k->length == sizeof k->line - 1;) {
     size_t used = end ? (size_t)(end - k->line) + 1 : k->length;
     k->line[used - (end ? 1 : 0)] = 0;
-    say(k, k->line);
+    report(k, k->line);
     if (strstr(k->line, ": ready")) tell(k, '+');
     k->length -= used;
     memmove(k->line, k->line + used, k->length);
@@ -123,7 +123,7 @@ static void report_end(struct keeper *k) {
   if (k->again)
     start_command(k);
   else
-    say(k, line);
+    report(k, line);
 }
 
 static void take_signal(struct keeper *k) {
@@ -156,7 +156,7 @@ static enum banyan_status settle(const struct by_keeper_task *task, pid_t parent
 static _Noreturn void keep(const struct by_keeper_task *task, int ready, pid_t parent) {
   struct keeper k = {.task = task, .output = -1, .ready = ready};
   if (settle(task, parent)) {
-    say(&k, banyan_error_text());
+    report(&k, banyan_error_text());
     _exit(1);
   }
   k.signals = by_signal_descriptor((const int[]){SIGCHLD, SIGHUP, 0});

@@ -20,7 +20,7 @@
 
 /* ---- `banyan topo --measure`: as a rank of a job. */
 
-static void tell(void *context, const char *text) {
+static void notify(void *context, const char *text) {
   (void)context;
   fprintf(stderr, "banyan topo: %s\n", text);
 }
@@ -29,7 +29,7 @@ static void tell(void *context, const char *text) {
  * *out is rank 0's, which says on standard error how it goes on; NULL elsewhere. BANYAN_ERR_ARGUMENT: there is no job
  * around, or only one rank. */
 static enum banyan_status measure(struct by_topology **out) {
-  struct by_measure_options options = {.tell = tell};
+  struct by_measure_options options = {.notify = notify};
   struct banyan_comm *comm = NULL;
   BY_TRY(banyan_comm_create(NULL, &comm));
   enum banyan_status status;

@@ -45,7 +45,7 @@ static const struct by_command helper_command = {
     .options = helper_options,
 };
 
-static void say_joined(const char *name, uint32_t ranks) {
+static void print_joined(const char *name, uint32_t ranks) {
   printf("%s helps %u ranks\n", name, ranks);
   (void)fflush(stdout);
 }
@@ -55,7 +55,7 @@ int by_cli_helper(int argc, char **argv) {
   int exit_code = by_options_parse(&helper_command, argc, argv, &asked, NULL);
   if (exit_code >= 0) return exit_code;
   struct banyan_options given = {.root = asked.root, .host = asked.name, .transport = by_transport_at(asked.transport)};
-  return by_command_end(&helper_command, by_helper_run(&given, by_stop_on_signals(), asked.root ? say_joined : NULL));
+  return by_command_end(&helper_command, by_helper_run(&given, by_stop_on_signals(), asked.root ? print_joined : NULL));
 }
 
 static const struct by_option server_options[] = {

@@ -84,19 +84,19 @@ static void fail_job(struct launcher *l, int exit_code, enum launch_state next) 
     enter(l, next);
 }
 
-static void say_host_failed(struct launcher *l, const struct by_link *link, const char *text) {
-  if (l->state < ENDING) by_output_say(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
+static void report_host_failed(struct launcher *l, const struct by_link *link, const char *text) {
+  if (l->state < ENDING) by_output_print(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
 }
 
 /* A job does without helpers and servers. */
 static void fail_host(struct launcher *l, const struct by_link *link, const char *text) {
-  say_host_failed(l, link, text);
+  report_host_failed(l, link, text);
   if (!link->host->beside) fail_job(l, 1, REPORTING);
 }
 
 /* In its own words. */
 static void host_gave_up(struct launcher *l, const struct by_link *link, const struct by_launch_frame *frame) {
-  say_host_failed(l, link, frame->payload);
+  report_host_failed(l, link, frame->payload);
   if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
 }
 
@@ -112,8 +112,8 @@ static void report_rank(struct launcher *l, const struct by_link *link, int rank
   char text[96];
   if (is_our_doing(l, status) || l->quiet || ++l->reports > MOST_REPORTS) return;
   int number = link->host->beside ? rank - l->job->ranks : rank;
-  by_output_say(&l->output, "%s: %s %d on host %s: %s", l->job->title, by_beside_name(link->host->beside), number,
-                link->host->name, by_print_wait_status(status, text, sizeof text));
+  by_output_print(&l->output, "%s: %s %d on host %s: %s", l->job->title, by_beside_name(link->host->beside), number,
+                  link->host->name, by_print_wait_status(status, text, sizeof text));
 }
 
 /* Those that others may have waited for. */
@@ -124,8 +124,8 @@ static void report_early(struct launcher *l) {
   for (int i = 0; i < MIN(l->n_early, MOST_REPORTS); i++)
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? ", " : "", l->early[i]);
   if (l->n_early > MOST_REPORTS) snprintf(list + used, sizeof list - used, ", ...");
-  by_output_say(&l->output, "%s: ended before that, with exit code 0: rank%s %s", l->job->title,
-                l->n_early == 1 ? "" : "s", list);
+  by_output_print(&l->output, "%s: ended before that, with exit code 0: rank%s %s", l->job->title,
+                  l->n_early == 1 ? "" : "s", list);
   l->n_early = 0;
 }
 
@@ -144,7 +144,7 @@ static void rank_ended(struct launcher *l, struct by_link *link, int rank, int s
     l->exit_code = by_wait_exit_code(status);
 }
 
-static void say_start(struct launcher *l, struct by_link *link) {
+static void print_start(struct launcher *l, struct by_link *link) {
   char directory[PATH_BYTES];
   struct by_text host = {0}, root = {0};
   by_text_add(&host, "BANYAN_HOST=%s", link->host->name);
@@ -230,11 +230,11 @@ static void take_frame(struct launcher *l, struct by_link *link, const struct by
 }
 
 /* Lines of the host itself: a login script's, ssh's, run-host's. */
-static void say_for_host(struct launcher *l, const struct by_link *link, const char *bytes, size_t length) {
+static void print_for_host(struct launcher *l, const struct by_link *link, const char *bytes, size_t length) {
   while (length) {
     const char *newline = memchr(bytes, '\n', length);
     size_t line = newline ? (size_t)(newline - bytes) : length;
-    if (line) by_output_say(&l->output, "[%s] %.*s", link->host->name, (int)MIN(line, 1024), bytes);
+    if (line) by_output_print(&l->output, "[%s] %.*s", link->host->name, (int)MIN(line, 1024), bytes);
     size_t used = newline ? line + 1 : line;
     bytes += used;
     length -= used;
@@ -242,10 +242,10 @@ static void say_for_host(struct launcher *l, const struct by_link *link, const c
 }
 
 /* False once nothing more is to be read. */
-static bool hear_errors(struct launcher *l, struct by_link *link) {
+static bool handle_errors(struct launcher *l, struct by_link *link) {
   char bytes[4096];
   ssize_t n = link->error_fd < 0 ? 0 : read(link->error_fd, bytes, sizeof bytes);
-  if (n > 0) say_for_host(l, link, bytes, (size_t)n);
+  if (n > 0) print_for_host(l, link, bytes, (size_t)n);
   if (n > 0 || (n < 0 && errno == EINTR)) return true;
   if (n < 0 && errno == EAGAIN) return false;
   if (link->error_fd >= 0) close(link->error_fd);
@@ -269,14 +269,14 @@ static void link_ended(struct launcher *l, struct by_link *link) {
   if (!link->live) return; /* fini() waits for it */
   if (!l->patience) l->patience = from_now(WAIT_SECONDS);
   int status = by_link_wait(link, l->patience);
-  while (hear_errors(l, link)) continue;
+  while (handle_errors(l, link)) continue;
   snprintf(text, sizeof text, "%s (%s)", lost_text(link, status), by_print_wait_status(status, how, sizeof how));
   fail_host(l, link, text);
   for (int i = 0; i < link->host->ranks; i++) by_output_end(&l->output, link->host->first + i);
   link->live = 0;
 }
 
-static void hear_link(struct launcher *l, struct by_link *link) {
+static void handle_link(struct launcher *l, struct by_link *link) {
   struct by_launch_frame frame;
   const char *chatter;
   size_t length;
@@ -284,7 +284,7 @@ static void hear_link(struct launcher *l, struct by_link *link) {
   bool open = by_inbox_fill(&link->from, link->from_fd);
   if (!link->ready) {
     by_link_find_hello(link, &chatter, &length);
-    say_for_host(l, link, chatter, length);
+    print_for_host(l, link, chatter, length);
   }
   while (link->ready && (found = by_inbox_next(&link->from, &frame)) > 0) take_frame(l, link, &frame);
   if (found < 0) fail_host(l, link, "sent what no host sends");
@@ -343,7 +343,8 @@ static struct by_link *silent_link(struct launcher *l) {
 static void pass_deadline(struct launcher *l) {
   uint64_t now = by_clock_now(&by_clock_system);
   if (now >= l->job_end && l->state < ENDING) {
-    by_output_say(&l->output, "%s: not done after %g s (--timeout): ending all ranks", l->job->title, l->job->timeout);
+    by_output_print(&l->output, "%s: not done after %g s (--timeout): ending all ranks", l->job->title,
+                    l->job->timeout);
     fail_job(l, EXIT_TIMEOUT, ENDING);
   }
   if (now < l->deadline) return;
@@ -363,8 +364,8 @@ static void check_output(struct launcher *l) {
   if (l->quiet || !out->closed) return;
   l->quiet = true;
   if (out->reason != EPIPE)
-    by_output_say(&l->output, "%s: cannot write to standard output: %s: ending all ranks", l->job->title,
-                  strerror(out->reason));
+    by_output_print(&l->output, "%s: cannot write to standard output: %s: ending all ranks", l->job->title,
+                    strerror(out->reason));
   fail_job(l, out->reason == EPIPE ? EXIT_PIPE : 1, ENDING);
 }
 
@@ -399,8 +400,8 @@ static void serve(struct launcher *l) {
   p += OUR_FDS;
   for (size_t i = 0; i < l->n_links; i++, p += 3) {
     if (p[2].revents) by_outbox_flush(&l->links[i].to);
-    if (p[1].revents) hear_errors(l, &l->links[i]);
-    if (p[0].revents) hear_link(l, &l->links[i]);
+    if (p[1].revents) handle_errors(l, &l->links[i]);
+    if (p[0].revents) handle_link(l, &l->links[i]);
   }
   if (l->polled[0].revents) take_signals(l);
   check_output(l);
@@ -413,7 +414,7 @@ static void start_ready(struct launcher *l) {
     struct by_link *link = &l->links[i];
     if (!link->ready || link->started || link->from_fd < 0) continue;
     link->started = true;
-    say_start(l, link);
+    print_start(l, link);
   }
 }
 
@@ -440,7 +441,7 @@ static void open_links(struct launcher *l) {
   l->polled = by_cli_alloc(NULL, (OUR_FDS + 3 * hosts->count) * sizeof *l->polled);
   for (; l->n_links < hosts->count; l->n_links++) {
     if (by_link_open(l->job, &hosts->items[l->n_links], &l->links[l->n_links]) == BANYAN_OK) continue;
-    by_output_say(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
+    by_output_print(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
     if (hosts->items[l->n_links].beside) continue;
     l->exit_code = 1;
     l->given_up = true;
@@ -461,9 +462,10 @@ static void ask_port(struct launcher *l) {
 
 /* All have ended: what is left to say is said, unless nobody listens. */
 static void finish(struct launcher *l) {
-  if (l->reports > MOST_REPORTS) by_output_say(&l->output, "%s: and %d more", l->job->title, l->reports - MOST_REPORTS);
+  if (l->reports > MOST_REPORTS)
+    by_output_print(&l->output, "%s: and %d more", l->job->title, l->reports - MOST_REPORTS);
   if (l->exit_code == 128 + l->forwarded && l->forwarded && !l->quiet)
-    by_output_say(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
+    by_output_print(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
   while (by_output_waiting(&l->output) && l->interrupts < 2) {
     struct pollfd p[3] = {{.fd = l->signals, .events = POLLIN}};
     for (int i = 0; i < 2; i++)

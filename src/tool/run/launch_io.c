@@ -213,7 +213,7 @@ void by_host_job_fini(struct by_host_job *job) {
 
 /* ---- the output of ranks */
 
-enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, SAY_BYTES = 2048 };
+enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, LINE_BYTES = 2048 };
 
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
   *output = (struct by_output){.mode = mode, .ranks = ranks, .labels = labels};
@@ -307,8 +307,8 @@ void by_output_end(struct by_output *output, int rank) {
   }
 }
 
-void by_output_say(struct by_output *output, const char *format, ...) {
-  char text[SAY_BYTES];
+void by_output_print(struct by_output *output, const char *format, ...) {
+  char text[LINE_BYTES];
   va_list args;
   va_start(args, format);
   int n = vsnprintf(text, sizeof text, format, args);

@@ -137,7 +137,7 @@ void by_output_take(struct by_output *output, int rank, int stream, const char *
 /* The rank has ended: its last lines are ended too. */
 void by_output_end(struct by_output *output, int rank);
 /* A line of our own on stderr. */
-void by_output_say(struct by_output *output, const char *format, ...) BY_PRINTF(2, 3);
+void by_output_print(struct by_output *output, const char *format, ...) BY_PRINTF(2, 3);
 /* Whether nothing more should be read until something is written. */
 bool by_output_full(const struct by_output *output);
 /* Whether something waits to be written. */

@@ -73,7 +73,7 @@ static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_
 }
 
 /* Waits until the child has become the rank, which closes its end, or has told why not. Closes this end. */
-static enum banyan_status hear_failure(const struct by_host_job *job, int failed, int *exit_code) {
+static enum banyan_status handle_failure(const struct by_host_job *job, int failed, int *exit_code) {
   int reason = 0;
   ssize_t n;
   do n = read(failed, &reason, sizeof reason);
@@ -114,7 +114,7 @@ static enum banyan_status start_rank(const struct by_host_job *job, int index, s
   setpgid(pid, pid); /* here as well: a signal to the group may come before the child runs */
   for (int i = 0; i < 2; i++) by_cli_nonblock(pipes[i][0]);
   *out = (struct rank_process){.pid = pid, .pipes = {pipes[0][0], pipes[1][0]}};
-  return index == 0 ? hear_failure(job, pipes[2][0], exit_code) : BANYAN_OK;
+  return index == 0 ? handle_failure(job, pipes[2][0], exit_code) : BANYAN_OK;
 }
 
 /* The next child that has ended: its pid and wait status; 0: none. Kills what is left of its group. */
@@ -266,7 +266,7 @@ static enum banyan_status obey(struct host *host, const struct by_launch_frame *
   }
 }
 
-static void hear(struct host *host) {
+static void receive(struct host *host) {
   struct by_launch_frame frame;
   int found;
   if (!by_inbox_fill(&host->in, STDIN_FILENO)) host->ending = true;
@@ -317,12 +317,12 @@ static void loop(struct host *host) {
     if (host->out.closed) host->ending = true;
     carry_all(host, n);
     if (host->polled[1].revents) take_signals(host);
-    if (host->polled[0].revents) hear(host);
+    if (host->polled[0].revents) receive(host);
   }
 }
 
 /* The last words of a host that gives up, for at most a second. */
-static void say_rest(struct host *host) {
+static void print_rest(struct host *host) {
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
   while (by_outbox_waiting(&host->out) && poll(&writable, 1, 1000) > 0) by_outbox_flush(&host->out);
 }
@@ -348,7 +348,7 @@ int by_cli_run_host(int argc, char **argv) {
   open_host(&host);
   loop(&host);
   sweep();
-  say_rest(&host);
+  print_rest(&host);
   close(host.signals);
   if (host.held >= 0) close(host.held);
   by_inbox_fini(&host.in);

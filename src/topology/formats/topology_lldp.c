@@ -190,19 +190,19 @@ static bool is_plain(const struct lldp_machine *machine) {
 
 /* Of those that report: hosts with containers say that they bridge too, but only a switch hears several plain hosts. Of
  * the others: who tells nothing is more likely a switch, since hosts are what people collect from. */
-static bool is_switch(const struct lldp *lldp, uint32_t machine, const uint32_t *plain_heard) {
+static bool is_switch(const struct lldp *lldp, uint32_t machine, const uint32_t *plain_received) {
   const struct lldp_machine *it = &lldp->machines[machine];
   if (lldp->hosts && *lldp->hosts) return !is_wanted(lldp->hosts, name_of(lldp, machine));
-  return it->reports ? it->bridges && plain_heard[machine] > 1 : !is_plain(it);
+  return it->reports ? it->bridges && plain_received[machine] > 1 : !is_plain(it);
 }
 
 static enum banyan_status find_switches(const struct lldp *lldp, bool *switches) {
-  uint32_t n = lldp->names.topology->n_nodes, *plain_heard = calloc(n, sizeof *plain_heard);
-  if (!plain_heard) return by_topology_no_memory();
+  uint32_t n = lldp->names.topology->n_nodes, *plain_received = calloc(n, sizeof *plain_received);
+  if (!plain_received) return by_topology_no_memory();
   for (uint32_t i = 0; i < lldp->n_reports; i++)
-    plain_heard[lldp->reports[i].from] += is_plain(&lldp->machines[lldp->reports[i].to]);
-  for (uint32_t i = 0; i < n; i++) switches[i] = is_switch(lldp, i, plain_heard);
-  free(plain_heard);
+    plain_received[lldp->reports[i].from] += is_plain(&lldp->machines[lldp->reports[i].to]);
+  for (uint32_t i = 0; i < n; i++) switches[i] = is_switch(lldp, i, plain_received);
+  free(plain_received);
   return BANYAN_OK;
 }
 

@@ -365,7 +365,7 @@ static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, siz
   return BANYAN_OK;
 }
 
-static void say(const struct pairs *pairs) {
+static void report(const struct pairs *pairs) {
   const char *source = pairs->csv.lines.source;
   char usual[32];
   if (pairs->n_unmeasured)
@@ -436,7 +436,7 @@ static enum banyan_status connect_regions(struct pairs *pairs, struct by_topolog
 static enum banyan_status build(struct pairs *pairs, struct by_topology_builder *builder, struct by_topology **out) {
   BY_TRY(add_regions(pairs, builder));
   BY_TRY(connect_regions(pairs, builder));
-  say(pairs);
+  report(pairs);
   return by_topology_builder_finish(builder, pairs->csv.lines.source, out);
 }
 

@@ -197,7 +197,7 @@ uint32_t by_graph_add_limit(struct by_graph_builder *builder, uint32_t vertex, d
 
 /* --- finish --- */
 
-static enum banyan_status say(enum banyan_status status) {
+static enum banyan_status report(enum banyan_status status) {
   if (status == BANYAN_ERR_NO_MEMORY) return no_memory();
   return by_fail(status,
                  "the graph of the planner would have more than %d edges or %d uses of links by them: plan for fewer "
@@ -231,7 +231,7 @@ static uint32_t limits_at(const struct by_graph_builder *builder, const uint32_t
 
 static enum banyan_status take_arrays(struct by_graph_builder *builder, struct by_graph *graph, size_t n_uses) {
   struct by_arena *arena = &graph->arena;
-  if (n_uses > BY_GRAPH_MOST_USES) return say(BANYAN_ERR_UNSUPPORTED);
+  if (n_uses > BY_GRAPH_MOST_USES) return report(BANYAN_ERR_UNSUPPORTED);
   graph->n_terminals = builder->n_terminals;
   graph->n_vertices = builder->n_vertices;
   graph->n_edges = (uint32_t)builder->n_edges;
@@ -289,7 +289,7 @@ static enum banyan_status fill(struct by_graph_builder *builder, struct by_graph
 }
 
 static enum banyan_status finish(struct by_graph_builder *builder, struct by_graph *graph) {
-  if (builder->status != BANYAN_OK) return say(builder->status);
+  if (builder->status != BANYAN_OK) return report(builder->status);
   uint32_t *at = calloc((size_t)builder->n_vertices + 1, sizeof *at);
   if (!at) return no_memory();
   enum banyan_status status = fill(builder, graph, at);
