@@ -315,21 +315,21 @@ static void report(uint32_t node) {
 }
 
 static void plan_all(void) {
-  struct by_plan_request *wish;
+  struct by_plan_request *request;
   by_manager_tick(manager, now);
-  for (double begin = processor_time(); by_manager_next(manager, now, &wish); begin = processor_time()) {
-    by_plan_request_run(wish);
+  for (double begin = processor_time(); by_manager_next(manager, now, &request); begin = processor_time()) {
+    by_plan_request_run(request);
     plans.seconds += processor_time() - begin;
-    if (wish->status != BANYAN_OK) fprintf(stderr, "no plan: %s\n", wish->why), exit(1);
-    struct by_embed_facts facts = by_embedding_facts(wish->embedding);
+    if (request->status != BANYAN_OK) fprintf(stderr, "no plan: %s\n", request->why), exit(1);
+    struct by_embed_facts facts = by_embedding_facts(request->embedding);
     if (verbose)
       printf("  %4.0f s: %u hosts, %.3f of %.4g Gbit/s with %u of %u candidates; had %.4g\n", now - beginning,
-             wish->n_nodes, facts.throughput / facts.bound, facts.bound / 1e9, facts.n_used, facts.n_candidates,
-             wish->rate_before / 1e9);
+             request->n_nodes, facts.throughput / facts.bound, facts.bound / 1e9, facts.n_used, facts.n_candidates,
+             request->rate_before / 1e9);
     plans.sum += facts.throughput / facts.bound;
     plans.least = fmin(plans.least, facts.throughput / facts.bound);
     plans.n++;
-    by_manager_planned(manager, wish, now);
+    by_manager_planned(manager, request, now);
   }
 }
 

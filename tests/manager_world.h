@@ -226,12 +226,12 @@ static inline void world_say_helping(struct world *w, uint32_t h, const char *jo
 
 /* Makes every plan that is due, has helpers join and jobs that are asked move. */
 static inline unsigned world_plan(struct world *w) {
-  struct by_plan_request *wish;
+  struct by_plan_request *request;
   unsigned n = 0;
   by_manager_tick(w->manager, w->now);
-  for (; by_manager_next(w->manager, w->now, &wish); n++) {
-    by_plan_request_run(wish);
-    by_manager_planned(w->manager, wish, w->now);
+  for (; by_manager_next(w->manager, w->now, &request); n++) {
+    by_plan_request_run(request);
+    by_manager_planned(w->manager, request, w->now);
     assert_true(n < 1000);
   }
   uint32_t asked = w->n_asked;

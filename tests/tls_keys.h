@@ -33,15 +33,15 @@ static inline void drop_authorities(void) {
 /* Of cluster 0 or 1. */
 static inline struct by_tls_identity *identity_of(int cluster, enum by_tls_role role, const char *name) {
   static const char *const addresses[] = {"10.0.0.7", "manager.example"};
-  struct by_key_wish wish = {.role = role,
-                             .name = name,
-                             .addresses = addresses,
-                             .address_count = role == BY_TLS_MANAGER ? 2 : 0,
-                             .now = keys_made,
-                             .days = TEST_DAYS};
+  struct by_key_request request = {.role = role,
+                                   .name = name,
+                                   .addresses = addresses,
+                                   .address_count = role == BY_TLS_MANAGER ? 2 : 0,
+                                   .now = keys_made,
+                                   .days = TEST_DAYS};
   struct by_text own;
   struct by_tls_identity *identity;
-  must(by_key_maker_make(&authorities[cluster], &wish, &own));
+  must(by_key_maker_make(&authorities[cluster], &request, &own));
   must(by_tls_identity_make(by_text_get(&authorities[cluster].certificate), NULL, by_text_get(&own), &identity));
   by_key_maker_wipe(&own);
   return identity;

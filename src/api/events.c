@@ -59,9 +59,9 @@ static bool has_manager(void *argument) {
   return context->cluster != NULL;
 }
 
-static void wish(void *argument, const struct by_cluster_cells *cells, uint32_t n) {
+static void reservation(void *argument, const struct by_cluster_cells *cells, uint32_t n) {
   const struct by_context *context = argument;
-  by_agent_client_wish(context->cluster, cells, n);
+  by_agent_client_reserve(context->cluster, cells, n);
 }
 
 static bool may_answer(void *argument) {
@@ -82,7 +82,7 @@ const struct by_context_events by_context_events = {
                 .handle_move = by_moves_handle,
                 .view_moves = by_moves_view,
                 .has_manager = has_manager,
-                .wish = wish,
+                .reservation = reservation,
                 .may_answer = may_answer},
     .agent = {.view_moves = by_moves_view, .propose = by_moves_propose, .find_given_plan = find_given_plan},
     .progress = {.advance = advance,

@@ -19,7 +19,7 @@ static void read_request(const char *line, size_t length) {
   assert(!memchr(by_text_get(&text), '\n', text.length));
   assert(by_lease_read_request(by_text_get(&text), text.length, &again) == BANYAN_OK);
   assert(again.deed == request.deed && !strcmp(again.holder, request.holder));
-  assert(by_wish_same(&again.wish, &request.wish));
+  assert(by_reservation_same(&again.reservation, &request.reservation));
   by_text_fini(&text);
 }
 

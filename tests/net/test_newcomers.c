@@ -29,17 +29,17 @@ static const char two[] = HEAD("two", HELPER("g") ", " HELPER("h")) //
     "{\"share\": 0.5, \"root\": \"g\", \"up\": {\"0\": \"g\", \"1\": \"0\", \"2\": \"g\"}}]}";
 
 /* Rank 0 proposes it until it is used, or, where it is to be refused, is told why. */
-struct wish {
+struct reservation {
   const char *plan;
   bool refused;
 };
 
-static const struct wish coming[] = {{NULL, false}, {one, false},    {one, true}, {two, false},
-                                     {two, true},   {"ring", false}, {one, false}};
-static const struct wish apart[] = {{NULL, false}, {two, true}, {one, false}, {"ring", false}};
+static const struct reservation coming[] = {{NULL, false}, {one, false},    {one, true}, {two, false},
+                                            {two, true},   {"ring", false}, {one, false}};
+static const struct reservation apart[] = {{NULL, false}, {two, true}, {one, false}, {"ring", false}};
 
 struct plot {
-  const struct wish *wishes;
+  const struct reservation *requests;
   const char *names[4]; /* of the helpers, in the order of their starts */
   bool deaf;            /* the first one takes no links */
 };
@@ -94,12 +94,12 @@ static bool uses(struct banyan_comm *comm, const char *plan) {
 }
 
 /* Whether what the test wishes for has come. */
-static bool pursue(struct banyan_comm *comm, const struct wish *wish) {
-  if (!wish->plan || (!wish->refused && uses(comm, wish->plan))) return true;
-  enum banyan_status status = banyan_comm_propose_plan(comm, wish->plan);
+static bool pursue(struct banyan_comm *comm, const struct reservation *reservation) {
+  if (!reservation->plan || (!reservation->refused && uses(comm, reservation->plan))) return true;
+  enum banyan_status status = banyan_comm_propose_plan(comm, reservation->plan);
   if (status == BANYAN_OK) return false;
   must_hold(status == BANYAN_ERR_PLAN && strstr(banyan_error_text(), "is not here"));
-  return wish->refused;
+  return reservation->refused;
 }
 
 static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
@@ -113,15 +113,15 @@ static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_r
 /* Whether to go on. */
 static bool ask_test(struct job *job, struct banyan_comm *world, struct banyan_comm *other) {
   const struct plot *plot = job->argument;
-  const struct wish *wishes = plot->wishes;
-  int32_t wish = 0;
+  const struct reservation *requests = plot->requests;
+  int32_t reservation = 0;
   if (banyan_comm_rank(world) == 0) {
-    wish = atomic_load(&job->reports[TEST].stage);
-    bool come = wish < LAST && pursue(world, &wishes[wish]);
-    if (come && pursue(other, &wishes[wish])) job_set_stage(job, 0, wish);
+    reservation = atomic_load(&job->reports[TEST].stage);
+    bool come = reservation < LAST && pursue(world, &requests[reservation]);
+    if (come && pursue(other, &requests[reservation])) job_set_stage(job, 0, reservation);
   }
-  must(banyan_broadcast(world, &wish, 1, BANYAN_INT32, 0));
-  return wish != LAST;
+  must(banyan_broadcast(world, &reservation, 1, BANYAN_INT32, 0));
+  return reservation != LAST;
 }
 
 struct namer {
@@ -165,13 +165,13 @@ static void rank_runs(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void wish(struct job *job, int number) {
+static void reservation(struct job *job, int number) {
   job_set_stage(job, TEST, number);
   if (number != LAST) job_wait_stage(job, 0, number);
 }
 
 static void one_job(int seed) {
-  struct plot plot = {.wishes = coming, .names = {"g", "g", "h", "g"}};
+  struct plot plot = {.requests = coming, .names = {"g", "g", "h", "g"}};
   struct by_rng rng;
   by_rng_init(&rng, (uint64_t)seed);
   struct job job = {.n = RANKS + 4,
@@ -183,20 +183,20 @@ static void one_job(int seed) {
   for (int r = 0; r < RANKS; r++) job_start_rank(&job, r);
   if (seed % 3) job_doze(&rng, 20000);
   job_start_rank(&job, RANKS); /* g, perhaps while the job starts */
-  wish(&job, 1);
+  reservation(&job, 1);
   job_doze(&rng, 20000);
   job_signal(&job, RANKS, SIGKILL);
-  wish(&job, 2);
+  reservation(&job, 2);
   job_start_rank(&job, RANKS + 1); /* g again; it leaves with the job */
   job_start_rank(&job, RANKS + 2); /* h */
-  wish(&job, 3);
+  reservation(&job, 3);
   job_doze(&rng, 20000);
   job_signal(&job, RANKS + 2, by_rng_below(&rng, 2) ? SIGKILL : SIGTERM);
-  wish(&job, 4);
-  wish(&job, 5);
-  wish(&job, 6);
+  reservation(&job, 4);
+  reservation(&job, 5);
+  reservation(&job, 6);
   job_start_rank(&job, RANKS + 3); /* g, though there is one; perhaps too late */
-  wish(&job, LAST);
+  reservation(&job, LAST);
   for (int r = 0; r < RANKS; r++) job_wait_rank(&job, r);
   for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
   job_wait_rank(&job, RANKS + 1);
@@ -217,7 +217,7 @@ static void test_newcomers(void **state) {
 /* A newcomer that finds no way to a helper which all others can use goes itself, and that one stays. When it is stopped
  * later, though nobody needs it, the next newcomer waits for it no longer than for a sign of life. */
 static void test_apart(void **state) {
-  struct plot plot = {.wishes = apart, .names = {"g", "h", "h"}, .deaf = true};
+  struct plot plot = {.requests = apart, .names = {"g", "h", "h"}, .deaf = true};
   struct job job = {.n = RANKS + 3, .run = rank_runs, .argument = &plot, .seed = 1};
   (void)state;
   job_prepare(&job);
@@ -226,17 +226,17 @@ static void test_apart(void **state) {
   job_wait_stage(&job, RANKS, 1);
   job_start_rank(&job, RANKS + 1);
   job_wait_stage(&job, RANKS + 1, 1);
-  wish(&job, 1); /* for its links the second one would need one to the first */
+  reservation(&job, 1); /* for its links the second one would need one to the first */
   job_check_log(&job, "(host h) is lost (helper 1 (host h) has no link to helper 0 (host g)", -1);
-  wish(&job, 2);
+  reservation(&job, 2);
   job_check_log(&job, "(host g) is lost", 0);
-  wish(&job, 3);
+  reservation(&job, 3);
   job_signal(&job, RANKS, SIGSTOP);
   job_start_rank(&job, RANKS + 2);
   job_wait_stage(&job, RANKS + 2, 1);
   job_check_log(&job, "(host g) is lost (it does not answer", -1);
   job_signal(&job, RANKS, SIGKILL);
-  wish(&job, LAST);
+  reservation(&job, LAST);
   for (int r = 0; r < RANKS; r++) job_wait_rank(&job, r);
   for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
   job_end(&job, false);

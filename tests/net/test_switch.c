@@ -26,7 +26,7 @@ static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
 /* What the client says of one job. */
 struct said {
   unsigned granted, lost;
-  enum by_wish_lost why;
+  enum by_reservation_lost why;
   struct by_granted what;
   char text[400];
 };
@@ -160,7 +160,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
   said->what = *what;
 }
 
-static void lost(void *context, uint16_t job, enum by_wish_lost why, const char *text) {
+static void lost(void *context, uint16_t job, enum by_reservation_lost why, const char *text) {
   struct said *said = &((struct scene *)context)->said[job];
   said->lost++;
   said->why = why;
@@ -172,20 +172,20 @@ static struct by_udp_end end_of(const struct by_address *address) {
   return (struct by_udp_end){in->sin_addr.s_addr, in->sin_port};
 }
 
-static struct by_wish wish_of(const struct scene *scene, uint16_t job, uint32_t slots) {
-  struct by_wish wish = {.job = job,
-                         .key = (uint16_t)(job + 100),
-                         .slots = slots,
-                         .up = "p3",
-                         .server = end_of(&scene->addresses[SERVER]),
-                         .n_below = WORKERS,
-                         .n_workers = WORKERS};
+static struct by_reservation reservation_of(const struct scene *scene, uint16_t job, uint32_t slots) {
+  struct by_reservation reservation = {.job = job,
+                                       .key = (uint16_t)(job + 100),
+                                       .slots = slots,
+                                       .up = "p3",
+                                       .server = end_of(&scene->addresses[SERVER]),
+                                       .n_below = WORKERS,
+                                       .n_workers = WORKERS};
   for (unsigned i = 0; i < WORKERS; i++) {
-    wish.below[i] = (struct by_wish_below){.first = i, .n = 1};
-    snprintf(wish.below[i].interface, sizeof wish.below[i].interface, "p%u", i);
-    wish.workers[i] = end_of(&scene->addresses[i]);
+    reservation.below[i] = (struct by_reservation_below){.first = i, .n = 1};
+    snprintf(reservation.below[i].interface, sizeof reservation.below[i].interface, "p%u", i);
+    reservation.workers[i] = end_of(&scene->addresses[i]);
   }
-  return wish;
+  return reservation;
 }
 
 static void make_client(struct scene *scene, const char *text, struct by_switch_client **out) {
@@ -205,9 +205,9 @@ static void run_until(struct scene *scene, const unsigned *counter, unsigned wan
 }
 
 /* The job's cells: as many as these. */
-static void wish(struct scene *scene, uint16_t job, uint32_t slots, uint32_t got) {
-  struct by_wish wish = wish_of(scene, job, slots);
-  assert_ok(by_switch_client_want(scene->client, &wish));
+static void reservation(struct scene *scene, uint16_t job, uint32_t slots, uint32_t got) {
+  struct by_reservation reservation = reservation_of(scene, job, slots);
+  assert_ok(by_switch_client_want(scene->client, &reservation));
   run_until(scene, &scene->said[job].granted, 1);
   assert_int_equal(scene->said[job].what.slots, got);
   assert_true(by_switch_client_has(scene->client, job));
@@ -383,7 +383,7 @@ static void test_one_job(void **state) {
   struct scene scene;
   struct tree tree;
   begin(&scene, "100");
-  wish(&scene, 1, 64, 64);
+  reservation(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum_at_switch(&tree);
   assert_int_equal(counted("used"), 64);
@@ -406,12 +406,12 @@ static void test_killed(void **state) {
   struct scene scene;
   struct tree tree;
   begin(&scene, "100");
-  wish(&scene, 1, 64, 64);
+  reservation(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum((struct tree *[]){&tree}, 1, LONG, kill_and_start);
   run_until(&scene, &scene.said[1].granted, 2);
   assert_int_equal(scene.said[1].lost, 1);
-  assert_int_equal(scene.said[1].why, BY_WISH_SILENT);
+  assert_int_equal(scene.said[1].why, BY_RESERVATION_SILENT);
   long long before = counted("completed");
   sum((struct tree *[]){&tree}, 1, COUNT, NULL);
   assert_true(counted("completed") > before);
@@ -425,9 +425,9 @@ static void test_shared(void **state) {
   struct scene scene;
   struct tree trees[3];
   begin(&scene, "100");
-  wish(&scene, 1, 64, 64);
-  wish(&scene, 2, 64, 36);
-  wish(&scene, 3, 64, 0);
+  reservation(&scene, 1, 64, 64);
+  reservation(&scene, 2, 64, 36);
+  reservation(&scene, 3, 64, 0);
   for (uint16_t i = 0; i < 3; i++) make_tree(&scene, (uint16_t)(i + 1), 64, &trees[i]);
   sum((struct tree *[]){&trees[0], &trees[1], &trees[2]}, 3, COUNT, NULL);
   assert_true(by_server_counters(trees[0].server)->merged > 0);
@@ -469,7 +469,7 @@ static void test_forged(void **state) {
   struct scene scene;
   struct tree tree;
   begin(&scene, "100");
-  wish(&scene, 1, 64, 64);
+  reservation(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum((struct tree *[]){&tree}, 1, COUNT, forge_all);
   assert_in_range(counted("wrong_key"), 1, 10); /* some may be lost on the way */
@@ -485,18 +485,19 @@ static void test_refused(void **state) {
   struct scene scene;
   struct by_switch_client *other;
   begin(&scene, "100");
-  wish(&scene, 1, 64, 64);
+  reservation(&scene, 1, 64, 64);
   make_client(&scene, "of all jobs", &other);
-  struct by_wish taken = wish_of(&scene, 1, 64), nowhere = wish_of(&scene, 2, 64), nobody = wish_of(&scene, 3, 64);
+  struct by_reservation taken = reservation_of(&scene, 1, 64), nowhere = reservation_of(&scene, 2, 64),
+                        nobody = reservation_of(&scene, 3, 64);
   strcpy(nowhere.up, "p9");
   nobody.server.address = inet_addr("10.7.3.99");
   assert_ok(by_switch_client_want(other, &taken));
   run_until(&scene, &scene.said[1].lost, 1);
-  assert_int_equal(scene.said[1].why, BY_WISH_TAKEN);
+  assert_int_equal(scene.said[1].why, BY_RESERVATION_TAKEN);
   assert_false(by_switch_client_has(other, 1));
   assert_ok(by_switch_client_want(other, &nowhere));
   run_until(&scene, &scene.said[2].lost, 1);
-  assert_int_equal(scene.said[2].why, BY_WISH_REFUSED);
+  assert_int_equal(scene.said[2].why, BY_RESERVATION_REFUSED);
   assert_non_null(strstr(scene.said[2].text, "no port p9 here, there are p0, p1, p2, p3"));
   if (!strcmp(kind, "--xdp")) { /* else the kernel will find out */
     assert_ok(by_switch_client_want(other, &nobody));
@@ -511,7 +512,7 @@ static void test_refused(void **state) {
   scene.said[2] = (struct said){0};
   assert_ok(by_switch_client_want(other, &nowhere));
   run_until(&scene, &scene.said[2].lost, 1);
-  assert_int_equal(scene.said[2].why, BY_WISH_SILENT);
+  assert_int_equal(scene.said[2].why, BY_RESERVATION_SILENT);
   assert_non_null(strstr(scene.said[2].text, "switch s (127.0.0.1:7613): "));
   by_switch_client_destroy(other);
   end(&scene);
@@ -538,7 +539,7 @@ static void test_second_switch(void **state) {
   expect_no_second(other, "127.0.0.1", "cannot listen on 127.0.0.1 port 7613");
   expect_no_second(other, "127.0.0.2",
                    strcmp(kind, "--xdp") ? "another switch of this kind runs here" : "p0 has an XDP program already");
-  wish(&scene, 1, 64, 64);
+  reservation(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum((struct tree *[]){&tree}, 1, COUNT, NULL);
   end_tree(&tree);

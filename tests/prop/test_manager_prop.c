@@ -243,9 +243,9 @@ static const char adding[] =
     "\"aggregates\": true, \"memory\": 400000}], \"links\": [{\"a\": \"a\", \"b\": \"s\", \"capacity\": 1e9}, "
     "{\"a\": \"b\", \"b\": \"s\", \"capacity\": 1e9}]}";
 
-static void send_wish(const struct world_job *job) {
+static void send_reservation(const struct world_job *job) {
   struct by_cluster_cells cells = {.at = "s", .server = "b", .slots = 512, .bytes = 1000};
-  struct by_cluster_message said = {.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
+  struct by_cluster_message said = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = 1, .cells = &cells};
   assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
 }
 
@@ -263,15 +263,15 @@ static void test_cells(void **state) {
   begin(adding);
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
   struct world_job *job = world_run(&world, 0, 1, 2);
-  send_wish(job);
+  send_reservation(job);
   check_given("\"given\":300000,");
   by_manager_store_commit(store);
   kill_manager();
   check_given("\"given\":300000,");
   check_given("\"slots\":300,\"wished\":512,");
-  send_wish(world_run(&world, 0, 1, 2));
+  send_reservation(world_run(&world, 0, 1, 2));
   assert_int_equal(world.cells[0], 100);
-  send_wish(job);
+  send_reservation(job);
   assert_int_equal(world.cells[0], 300);
   job->runs = false;
   world_say(&world, job, BY_MESSAGE_LEFT, 0);
@@ -347,7 +347,7 @@ static void test_older_files(void **state) {
     assert_int_equal(sqlite3_exec(db, older[i], NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     assert_ok(by_manager_store_open(path, &store));
-    row.cells.wish = "{}";
+    row.cells.request = "{}";
     by_manager_store_keep(store, &row);
     by_manager_store_keep_list(store, "a", 7);
     by_manager_store_commit(store);
@@ -422,7 +422,7 @@ static void test_forgotten(void **state) {
   unsigned n = 0;
   (void)state;
   remove_file();
-  rows[0].of_job.hosts = rows[0].of_job.root = rows[1].plan.plan = rows[2].history.why = rows[4].cells.wish = "";
+  rows[0].of_job.hosts = rows[0].of_job.root = rows[1].plan.plan = rows[2].history.why = rows[4].cells.request = "";
   assert_ok(by_manager_store_open(path, &store));
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) by_manager_store_keep(store, &rows[i]);
   rows[0].gone = true;

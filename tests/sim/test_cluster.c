@@ -196,11 +196,11 @@ static void kill_manager(void) {
 }
 
 static void plan_all(void) {
-  struct by_plan_request *wish;
+  struct by_plan_request *request;
   by_manager_tick(w.manager, seconds());
-  while (by_manager_next(w.manager, seconds(), &wish)) {
-    by_plan_request_run(wish);
-    by_manager_planned(w.manager, wish, seconds());
+  while (by_manager_next(w.manager, seconds(), &request)) {
+    by_plan_request_run(request);
+    by_manager_planned(w.manager, request, seconds());
   }
 }
 
@@ -421,7 +421,7 @@ static void begin_job(struct rank *rank, unsigned host, const char *job) {
 }
 
 /* given: NOBODY: it has none yet. */
-static void wish(const struct rank *rank, const char *job, int given) {
+static void request(const struct rank *rank, const char *job, int given) {
   char line[300], last[40] = "";
   if (given != NOBODY) snprintf(last, sizeof last, ",\"given\":%d", given);
   snprintf(line, sizeof line,
@@ -450,19 +450,19 @@ static void test_cells(void **state) {
   struct rank second, third;
   (void)state;
   make_leaf_add();
-  wish(&w.ranks[0], JOB, NOBODY);
+  request(&w.ranks[0], JOB, NOBODY);
   assert_int_equal(w.ranks[0].cells, 300);
-  wish(&w.ranks[0], JOB, 300);
+  request(&w.ranks[0], JOB, 300);
   begin_job(&second, 1, second_job);
-  wish(&second, second_job, NOBODY);
+  request(&second, second_job, NOBODY);
   assert_int_equal(second.cells, 100);
-  wish(&second, second_job, 90); /* the switch had no more */
+  request(&second, second_job, 90); /* the switch had no more */
   expect_given(390);
   kill_manager();
   begin_job(&third, 2, third_job);
-  wish(&third, third_job, NOBODY);
+  request(&third, third_job, NOBODY);
   assert_int_equal(third.cells, NOBODY);
-  wish(&third, third_job, 5);
+  request(&third, third_job, 5);
   start_manager();
   pass(interval);
   expect_given(395);

@@ -263,7 +263,7 @@ static void test_plans(void **state) {
 
 /* What rank 0 wishes for at switches goes to the manager, and its answer back. Without one it need not wait. */
 static void test_cells(void **state) {
-  static const char wish[] =
+  static const char request[] =
       "{\"say\":\"wish\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":512,\"bytes\":3432}]}",
                     cells[] = "{\"say\":\"cells\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":9}]}";
   (void)state;
@@ -271,15 +271,15 @@ static void test_cells(void **state) {
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
   join(&one, JOB_A, 1);
   assert_true(type(rank, JOB_LINE(JOB_A)));
-  assert_true(type(rank, wish));
+  assert_true(type(rank, request));
   must_hold(last_with(&zero, "cells"), "\"cells\":[]");
   connect_manager();
   must_hold(world.manager.lines[1], "\"say\":\"job\"");
-  assert_string_equal(world.manager.lines[2], wish);
+  assert_string_equal(world.manager.lines[2], request);
   manager_says(cells);
   assert_string_equal(last_with(&zero, "cells"), cells);
-  assert_true(type(rank, wish));
-  assert_string_equal(last_with(&world.manager, "wish"), wish);
+  assert_true(type(rank, request));
+  assert_string_equal(last_with(&world.manager, "wish"), request);
   assert_int_equal(count_with(&zero, "cells"), 2);
   assert_int_equal(count_with(&one, "cells"), 0);
   drop_all();

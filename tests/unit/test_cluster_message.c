@@ -184,7 +184,7 @@ static void test_cells(void **state) {
   static const struct by_cluster_cells cells[] = {
       {.at = "s\"1", .server = "h", .slots = 512, .bytes = 3432},
       {.at = "s2", .slots = BY_CLUSTER_SLOTS, .bytes = 1, .has = true, .given = 7}};
-  struct by_cluster_message message = {.type = BY_MESSAGE_WISH, .job = JOB, .n_cells = 2, .cells = cells};
+  struct by_cluster_message message = {.type = BY_MESSAGE_RESERVE, .job = JOB, .n_cells = 2, .cells = cells};
   (void)state;
   struct by_cluster_message out = again(&message);
   assert_string_equal(out.job, JOB);

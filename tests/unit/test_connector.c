@@ -86,7 +86,7 @@ static void free_world(struct world *world) {
 }
 
 /* More links than a loop's queue has places are wanted at once: the last one is made too. */
-static void test_many_wishes(void **state) {
+static void test_many_requests(void **state) {
   (void)state;
   struct world world;
   int fd = -1;
@@ -330,7 +330,7 @@ static void test_hello(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_many_wishes),
+      cmocka_unit_test(test_many_requests),
       cmocka_unit_test(test_verdicts),
       cmocka_unit_test(test_connections_that_are_closed),
       cmocka_unit_test(test_hello),

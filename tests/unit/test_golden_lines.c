@@ -140,7 +140,7 @@ static void test_cells(void **state) {
   static const struct by_cluster_cells cells[2] = {
       {.at = "s1", .server = "h0", .slots = 64, .bytes = 4096, .has = true, .given = 32}, {.at = "s2", .slots = 8}};
   (void)state;
-  struct by_cluster_message message = {.type = BY_MESSAGE_WISH, .job = JOB, .n_cells = 2, .cells = cells};
+  struct by_cluster_message message = {.type = BY_MESSAGE_RESERVE, .job = JOB, .n_cells = 2, .cells = cells};
   cluster("wish", message);
   message.type = BY_MESSAGE_CELLS;
   cluster("cells", message);
@@ -194,17 +194,18 @@ static void test_requests(void **state) {
   request("switch, describe", &(struct by_lease_request){.deed = BY_LEASE_DESCRIBE});
   request("switch, status", &(struct by_lease_request){.deed = BY_LEASE_STATUS});
   struct by_lease_request grant = {.deed = BY_LEASE_GRANT, .holder = "job \"a\""};
-  grant.wish = (struct by_wish){.job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth0"};
-  grant.wish.server = end_of("10.0.0.9", 7612);
-  grant.wish.n_below = 1;
-  grant.wish.below[0] = (struct by_wish_below){.interface = "eth1", .n = 1};
-  grant.wish.workers[grant.wish.n_workers++] = end_of("10.0.0.1", 7612);
+  grant.reservation = (struct by_reservation){.job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth0"};
+  grant.reservation.server = end_of("10.0.0.9", 7612);
+  grant.reservation.n_below = 1;
+  grant.reservation.below[0] = (struct by_reservation_below){.interface = "eth1", .n = 1};
+  grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.0.1", 7612);
   request("switch, grant with a worker", &grant);
-  grant.wish.float32 = true;
-  grant.wish.n_below = 2;
-  grant.wish.below[1] = (struct by_wish_below){.interface = "eth2", .is_switch = true, .first = 1, .n = 2};
-  grant.wish.workers[grant.wish.n_workers++] = end_of("10.0.1.1", 1);
-  grant.wish.workers[grant.wish.n_workers++] = end_of("10.0.1.2", 65535);
+  grant.reservation.float32 = true;
+  grant.reservation.n_below = 2;
+  grant.reservation.below[1] =
+      (struct by_reservation_below){.interface = "eth2", .is_switch = true, .first = 1, .n = 2};
+  grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.1", 1);
+  grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.2", 65535);
   request("switch, grant of float32 with a switch below", &grant);
   grant.deed = BY_LEASE_REVOKE;
   request("switch, revoke", &grant);

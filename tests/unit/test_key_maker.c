@@ -13,21 +13,21 @@ static void make_authority(struct by_key_authority *out) {
   assert_ok(by_key_maker_authority(NULL, now, 100, out));
 }
 
-static struct by_key_wish wish_for(const char *name) {
-  return (struct by_key_wish){.role = BY_TLS_AGENT, .name = name, .now = now, .days = 30};
+static struct by_key_request request_for(const char *name) {
+  return (struct by_key_request){.role = BY_TLS_AGENT, .name = name, .now = now, .days = 30};
 }
 
-static void test_what_is_wished_for_is_there(void **state) {
+static void test_what_is_requested_is_there(void **state) {
   (void)state;
   static const char *const addresses[] = {"10.1.2.3", "h1", "x.example", "fd00::7"};
   struct by_key_authority authority;
-  struct by_key_wish wish = wish_for("h1");
+  struct by_key_request request = request_for("h1");
   struct by_key_facts facts;
   struct by_text text;
-  wish.addresses = addresses;
-  wish.address_count = 4;
+  request.addresses = addresses;
+  request.address_count = 4;
   make_authority(&authority);
-  assert_ok(by_key_maker_make(&authority, &wish, &text));
+  assert_ok(by_key_maker_make(&authority, &request, &text));
   assert_ok(by_key_maker_read(by_text_get(&text), &facts));
   assert_false(facts.authority);
   assert_int_equal(facts.who.role, BY_TLS_AGENT);
@@ -48,18 +48,18 @@ static void test_what_is_wished_for_is_there(void **state) {
 static void test_nothing_outlives_its_authority(void **state) {
   (void)state;
   struct by_key_authority authority;
-  struct by_key_wish wish = wish_for("h1");
+  struct by_key_request request = request_for("h1");
   struct by_key_facts facts;
   struct by_text text;
   make_authority(&authority);
-  wish.now = now + 90 * DAY;
-  assert_ok(by_key_maker_make(&authority, &wish, &text));
+  request.now = now + 90 * DAY;
+  assert_ok(by_key_maker_make(&authority, &request, &text));
   assert_ok(by_key_maker_read(by_text_get(&text), &facts));
   assert_int_equal(facts.who.expires, now + 100 * DAY);
   by_text_fini(&facts.addresses);
   by_key_maker_wipe(&text);
-  wish.now = now + 100 * DAY;
-  assert_status(by_key_maker_make(&authority, &wish, &text), BANYAN_ERR_ARGUMENT);
+  request.now = now + 100 * DAY;
+  assert_status(by_key_maker_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "has expired"));
   by_key_maker_wipe(&text);
   by_key_authority_fini(&authority);
@@ -68,12 +68,12 @@ static void test_nothing_outlives_its_authority(void **state) {
 static void test_a_renewed_authority(void **state) {
   (void)state;
   struct by_key_authority authority, renewed, other;
-  struct by_key_wish wish = wish_for("h1");
+  struct by_key_request request = request_for("h1");
   struct by_tls_identity *identity;
   struct by_text text;
   make_authority(&authority);
   make_authority(&other);
-  assert_ok(by_key_maker_make(&authority, &wish, &text));
+  assert_ok(by_key_maker_make(&authority, &request, &text));
   assert_ok(by_key_maker_authority(&authority, now + 50 * DAY, 100, &renewed));
   assert_string_not_equal(by_text_get(&renewed.certificate), by_text_get(&authority.certificate));
   assert_string_equal(by_text_get(&renewed.key), by_text_get(&authority.key));
@@ -97,14 +97,14 @@ static void test_bad_names(void **state) {
   struct by_text text;
   make_authority(&authority);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    struct by_key_wish wish = wish_for(names[i]);
-    assert_status(by_key_maker_make(&authority, &wish, &text), BANYAN_ERR_ARGUMENT);
+    struct by_key_request request = request_for(names[i]);
+    assert_status(by_key_maker_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
   }
   for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
-    struct by_key_wish wish = wish_for("h1");
-    wish.addresses = &addresses[i];
-    wish.address_count = 1;
-    assert_status(by_key_maker_make(&authority, &wish, &text), BANYAN_ERR_ARGUMENT);
+    struct by_key_request request = request_for("h1");
+    request.addresses = &addresses[i];
+    request.address_count = 1;
+    assert_status(by_key_maker_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
     assert_non_null(strstr(banyan_error_text(), "neither an IP address nor a host's name"));
   }
   by_key_authority_fini(&authority);
@@ -113,16 +113,16 @@ static void test_bad_names(void **state) {
 static void test_authorities_that_are_none(void **state) {
   (void)state;
   struct by_key_authority a, b, mixed;
-  struct by_key_wish wish = wish_for("h1");
+  struct by_key_request request = request_for("h1");
   struct by_key_facts facts;
   struct by_text text;
   make_authority(&a);
   make_authority(&b);
   mixed = (struct by_key_authority){.certificate = a.certificate, .key = b.key};
-  assert_status(by_key_maker_make(&mixed, &wish, &text), BANYAN_ERR_ARGUMENT);
+  assert_status(by_key_maker_make(&mixed, &request, &text), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "do not belong together"));
   mixed = (struct by_key_authority){.certificate = a.key, .key = a.certificate};
-  assert_status(by_key_maker_make(&mixed, &wish, &text), BANYAN_ERR_SYSTEM);
+  assert_status(by_key_maker_make(&mixed, &request, &text), BANYAN_ERR_SYSTEM);
   assert_status(by_key_maker_read("nothing", &facts), BANYAN_ERR_PARSE);
   assert_status(by_key_maker_read(by_text_get(&a.key), &facts), BANYAN_ERR_PARSE);
   by_key_authority_fini(&a);
@@ -131,8 +131,8 @@ static void test_authorities_that_are_none(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_is_wished_for_is_there), cmocka_unit_test(test_nothing_outlives_its_authority),
-      cmocka_unit_test(test_a_renewed_authority),         cmocka_unit_test(test_bad_names),
+      cmocka_unit_test(test_what_is_requested_is_there), cmocka_unit_test(test_nothing_outlives_its_authority),
+      cmocka_unit_test(test_a_renewed_authority),        cmocka_unit_test(test_bad_names),
       cmocka_unit_test(test_authorities_that_are_none),
   };
   return cmocka_run_group_tests_name("key_maker", tests, NULL, NULL);

@@ -16,8 +16,8 @@ static int make_all(void **state) {
   assert_ok(by_key_maker_authority(NULL, now, 100, &authority));
   assert_ok(by_key_maker_authority(NULL, now, 100, &other));
   for (int i = 0; i < 3; i++) {
-    struct by_key_wish wish = {.role = BY_TLS_AGENT, .name = "h1", .now = now, .days = 30};
-    assert_ok(by_key_maker_make(&authority, &wish, &certificates[i]));
+    struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = now, .days = 30};
+    assert_ok(by_key_maker_make(&authority, &request, &certificates[i]));
   }
   return 0;
 }

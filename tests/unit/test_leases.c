@@ -90,16 +90,16 @@ static void pass(struct bench *bench, uint64_t seconds) {
 static struct by_lease_request request_of(const char *holder, uint16_t job, uint16_t key, uint32_t slots) {
   struct by_lease_request request = {.deed = BY_LEASE_GRANT};
   strcpy(request.holder, holder);
-  request.wish = (struct by_wish){.job = job,
-                                  .key = key,
-                                  .place = 3,
-                                  .slots = slots,
-                                  .up = "lo",
-                                  .server = {1, 1},
-                                  .n_below = 2,
-                                  .n_workers = 3,
-                                  .below = {{"lo", false, 0, 1}, {"lo", true, 1, 2}},
-                                  .workers = {{2, 1}, {3, 1}, {4, 1}}};
+  request.reservation = (struct by_reservation){.job = job,
+                                                .key = key,
+                                                .place = 3,
+                                                .slots = slots,
+                                                .up = "lo",
+                                                .server = {1, 1},
+                                                .n_below = 2,
+                                                .n_workers = 3,
+                                                .below = {{"lo", false, 0, 1}, {"lo", true, 1, 2}},
+                                                .workers = {{2, 1}, {3, 1}, {4, 1}}};
   return request;
 }
 
@@ -111,7 +111,7 @@ static const struct by_lease_reply *ask(struct bench *bench, int owner, const st
   else
     by_leases_revoke(bench->leases, request, &owners[owner]);
   assert_int_equal(owners[owner].answers, before + 1);
-  assert_int_equal(owners[owner].reply.job, request->wish.job);
+  assert_int_equal(owners[owner].reply.job, request->reservation.job);
   return &owners[owner].reply;
 }
 
@@ -198,7 +198,7 @@ static void test_no_port(void **state) {
   struct bench bench;
   begin(&bench);
   struct by_lease_request request = request_of("a", 7, 5, 60);
-  strcpy(request.wish.below[1].interface, "eth77");
+  strcpy(request.reservation.below[1].interface, "eth77");
   const struct by_lease_reply *reply = ask(&bench, 0, &request);
   assert_false(reply->well || reply->taken);
   assert_non_null(strstr(reply->text, "no port eth77 here, there are lo"));

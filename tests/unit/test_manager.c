@@ -365,7 +365,7 @@ static void test_agent_with_manager(void **state) {
 static void test_same_id(void **state) {
   (void)state;
   for (int planning = 0; planning < 2; planning++) {
-    struct by_plan_request *wish = NULL;
+    struct by_plan_request *request = NULL;
     begin("star:4,nic=1g");
     struct world_job *job = world_run(&world, 0, 1, 4);
     job->began = 5;
@@ -376,13 +376,13 @@ static void test_same_id(void **state) {
       world.now += world.options.replan;
       world_pass(&world, 1000000);
       by_manager_tick(world.manager, world.now);
-      assert_true(by_manager_next(world.manager, world.now, &wish));
+      assert_true(by_manager_next(world.manager, world.now, &request));
     }
     job->began = 6;
     job->iterations = job->number = job->asked = 0;
     world_say_job(&world, job);
     assert_state(0, "waiting");
-    if (planning) by_manager_planned(world.manager, wish, world.now);
+    if (planning) by_manager_planned(world.manager, request, world.now);
     world_report_job(&world, job);
     world_plan(&world);
     assert_int_equal(job->number, 1);

@@ -26,17 +26,17 @@ static void begin(unsigned slots) {
 
 /* What rank 0 says; given: NULL: it has none yet. */
 static void print_cells(const struct world_job *job, const struct by_cluster_cells *cells, uint32_t n) {
-  struct by_cluster_message said = {.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = n, .cells = cells};
+  struct by_cluster_message said = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = n, .cells = cells};
   assert_ok(by_manager_handle(world.manager, world.hosts[job->hosts[0]].peer, &said, world.now));
 }
 
-static struct by_cluster_cells wish(const char *at, uint32_t slots) {
+static struct by_cluster_cells request(const char *at, uint32_t slots) {
   return (struct by_cluster_cells){.at = at, .server = "b", .slots = slots, .bytes = SLOT};
 }
 
 /* Wishes for so many slots at s; how many it is answered. */
 static uint32_t ask(const struct world_job *job, uint32_t slots) {
-  struct by_cluster_cells cells = wish("s", slots);
+  struct by_cluster_cells cells = request("s", slots);
   unsigned before = world.answers;
   print_cells(job, &cells, 1);
   assert_int_equal(world.answers, before + 1);
@@ -108,7 +108,7 @@ static void test_reported(void **state) {
   begin(400);
   struct world_job *job = world_run(&world, 0, 1, 2);
   assert_int_equal(ask(job, 512), 300);
-  struct by_cluster_cells has = wish("s", 512);
+  struct by_cluster_cells has = request("s", 512);
   has.has = true;
   has.given = 350;
   unsigned before = world.answers;
@@ -124,7 +124,7 @@ static void test_boasts(void **state) {
   (void)state;
   begin(400);
   struct world_job *job = world_run(&world, 0, 1, 2), *other = world_run(&world, 0, 1, 2);
-  struct by_cluster_cells has = wish("s", 512);
+  struct by_cluster_cells has = request("s", 512);
   has.has = true;
   has.given = 60000;
   print_cells(job, &has, 1);
@@ -142,7 +142,8 @@ static void test_boasts(void **state) {
 
 /* Both trees of a job get as much; a switch that is not known, or whose memory is not, gives what is wished for. */
 static void test_several(void **state) {
-  const struct by_cluster_cells cells[] = {wish("s", 512), wish("t", 512), wish("s", 512), wish("nobody", 512)};
+  const struct by_cluster_cells cells[] = {request("s", 512), request("t", 512), request("s", 512),
+                                           request("nobody", 512)};
   (void)state;
   begin(400);
   print_cells(world_run(&world, 0, 1, 2), cells, 4);
@@ -171,11 +172,11 @@ static void test_given_back(void **state) {
 
 /* Only who speaks for rank 0 is given any; the others need not wait. */
 static void test_strangers(void **state) {
-  struct by_cluster_cells cells = wish("s", 512);
+  struct by_cluster_cells cells = request("s", 512);
   (void)state;
   begin(400);
   struct world_job *job = world_run(&world, 0, 1, 2);
-  struct by_cluster_message said = {.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
+  struct by_cluster_message said = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = 1, .cells = &cells};
   assert_ok(by_manager_handle(world.manager, world.hosts[1].peer, &said, world.now));
   said.job = "0123456789abcdef0123456789abcdef";
   assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
@@ -187,8 +188,8 @@ static void test_strangers(void **state) {
 
 /* ---- shares of memory */
 
-static struct by_cells_claim claim(double wish) {
-  return (struct by_cells_claim){.wish = wish, .weight = by_cells_weight(1, 0)};
+static struct by_cells_claim claim(double request) {
+  return (struct by_cells_claim){.request = request, .weight = by_cells_weight(1, 0)};
 }
 
 static void assert_about(double value, double wanted) {
@@ -211,8 +212,8 @@ static void test_all_fit_memory(void **state) {
   (void)state;
   double given = 0;
   for (uint32_t n = 1; n <= 3; n++) {
-    assert_about(share_of_last(100, given, claims, n), claims[n - 1].wish);
-    given += claims[n - 1].wish;
+    assert_about(share_of_last(100, given, claims, n), claims[n - 1].request);
+    given += claims[n - 1].request;
   }
 }
 
@@ -244,7 +245,7 @@ static void test_leaving_frees(void **state) {
 
 /* Trees of one job share what is left for it, as they would have shared more. */
 static void test_several_trees(void **state) {
-  const struct by_cells_claim claims[] = {claim(200), claim(10), {.wish = 200, .weight = by_cells_weight(1, 1)}};
+  const struct by_cells_claim claims[] = {claim(200), claim(10), {.request = 200, .weight = by_cells_weight(1, 1)}};
   double shares[2];
   (void)state;
   by_cells_share(100, 0, claims, 3, 1, 2, shares);
@@ -256,9 +257,9 @@ static void test_several_trees(void **state) {
 }
 
 static void test_weights(void **state) {
-  const struct by_cells_claim claims[] = {{.wish = 100, .weight = by_cells_weight(1, 0)},
-                                          {.wish = 100, .weight = by_cells_weight(1, 1)},
-                                          {.wish = 100, .weight = by_cells_weight(2, 3)}};
+  const struct by_cells_claim claims[] = {{.request = 100, .weight = by_cells_weight(1, 0)},
+                                          {.request = 100, .weight = by_cells_weight(1, 1)},
+                                          {.request = 100, .weight = by_cells_weight(2, 3)}};
   (void)state;
   assert_about(share_of(70, 0, claims, 3, 0), 30);
   assert_about(share_of(70, 0, claims, 3, 1), 15);
@@ -273,23 +274,23 @@ static void test_random(void **state) {
   by_rng_init(&rng, 1);
   for (int round = 0; round < 2000; round++) {
     uint32_t n = 1 + (uint32_t)by_rng_below(&rng, 20);
-    double memory = 1 + 1000 * by_rng_unit(&rng), wishes = 0, sum = 0, level = 0;
+    double memory = 1 + 1000 * by_rng_unit(&rng), requests = 0, sum = 0, level = 0;
     for (uint32_t i = 0; i < n; i++) {
       claims[i] =
-          (struct by_cells_claim){.wish = 1 + 100 * by_rng_unit(&rng),
+          (struct by_cells_claim){.request = 1 + 100 * by_rng_unit(&rng),
                                   .weight = by_cells_weight(0.1 + by_rng_unit(&rng), (uint32_t)by_rng_below(&rng, 4))};
-      wishes += claims[i].wish;
+      requests += claims[i].request;
     }
     for (uint32_t i = 0; i < n; i++) {
       double share = share_of(memory, 0, claims, n, i);
       sum += share;
       if (share / claims[i].weight > level) level = share / claims[i].weight;
     }
-    assert_about(sum, wishes <= 0.75 * memory ? wishes : 0.75 * memory);
+    assert_about(sum, requests <= 0.75 * memory ? requests : 0.75 * memory);
     for (uint32_t i = 0; i < n; i++) {
       double share = share_of(memory, 0, claims, n, i);
-      assert_true(share <= claims[i].wish * (1 + 1e-9));
-      if (share < claims[i].wish * (1 - 1e-9)) assert_about(share / claims[i].weight, level);
+      assert_true(share <= claims[i].request * (1 + 1e-9));
+      if (share < claims[i].request * (1 - 1e-9)) assert_about(share / claims[i].weight, level);
     }
   }
 }

@@ -7,13 +7,13 @@
 
 static struct by_lease_request full_request(void) {
   struct by_lease_request request = {.deed = BY_LEASE_GRANT, .holder = "me \"and\" you"};
-  struct by_wish *wish = &request.wish;
-  *wish = (struct by_wish){
+  struct by_reservation *reservation = &request.reservation;
+  *reservation = (struct by_reservation){
       .job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth\\0", .n_below = 64, .n_workers = 64};
-  wish->server = (struct by_udp_end){inet_addr("255.1.2.3"), htons(65535)};
+  reservation->server = (struct by_udp_end){inet_addr("255.1.2.3"), htons(65535)};
   for (unsigned i = 0; i < 64; i++) {
-    wish->below[i] = (struct by_wish_below){.interface = "abcdefghijklmno", .first = i, .n = 1};
-    wish->workers[i] = (struct by_udp_end){htonl(0x0a000001 + i), htons((uint16_t)(7612 + i))};
+    reservation->below[i] = (struct by_reservation_below){.interface = "abcdefghijklmno", .first = i, .n = 1};
+    reservation->workers[i] = (struct by_udp_end){htonl(0x0a000001 + i), htons((uint16_t)(7612 + i))};
   }
   return request;
 }
@@ -36,15 +36,15 @@ static void test_requests(void **state) {
   assert_ok(read_again(&request, &again));
   assert_int_equal(again.deed, BY_LEASE_GRANT);
   assert_string_equal(again.holder, request.holder);
-  assert_true(by_wish_same(&again.wish, &request.wish));
-  request.wish.float32 = true;
-  assert_false(by_wish_same(&again.wish, &request.wish));
-  request.wish.n_below = 1;
-  request.wish.below[0] = (struct by_wish_below){.interface = "a", .is_switch = true, .n = 64};
+  assert_true(by_reservation_same(&again.reservation, &request.reservation));
+  request.reservation.float32 = true;
+  assert_false(by_reservation_same(&again.reservation, &request.reservation));
+  request.reservation.n_below = 1;
+  request.reservation.below[0] = (struct by_reservation_below){.interface = "a", .is_switch = true, .n = 64};
   assert_ok(read_again(&request, &again));
-  assert_true(by_wish_same(&again.wish, &request.wish));
-  request.wish.workers[63].port++;
-  assert_false(by_wish_same(&again.wish, &request.wish));
+  assert_true(by_reservation_same(&again.reservation, &request.reservation));
+  request.reservation.workers[63].port++;
+  assert_false(by_reservation_same(&again.reservation, &request.reservation));
   for (int deed = 0; deed < BY_LEASE_DEEDS; deed++) {
     request.deed = (enum by_lease_deed)deed;
     assert_ok(read_again(&request, &again));
@@ -75,7 +75,7 @@ static void test_replies(void **state) {
   }
 }
 
-#define WISH(more)                                                                                                     \
+#define RESERVATION(more)                                                                                              \
   "{\"do\": \"grant\", \"holder\": \"me\", \"job\": 1, \"key\": 2, \"place\": 0, \"slots\": 4, \"up\": \"e\", "        \
   "\"server\": \"10.0.0.1:5\", " more "}"
 
@@ -96,19 +96,23 @@ static void test_mistakes(void **state) {
       {"{\"do\": \"revoke\", \"holder\": \"0123456789012345678901234567890123\", \"job\": 1}", "32 bytes"},
       {"{\"do\": \"revoke\", \"holder\": \"me\", \"job\": 65536}", "job"},
       {"{\"do\": \"revoke\", \"holder\": \"me\", \"job\": -1}", "job"},
-      {WISH("\"below\": []"), "below"},
-      {WISH("\"below\": 3"), "below"},
-      {WISH("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": []}]"), "workers"},
-      {WISH("\"below\": [{\"interface\": \"e\", \"switch\": 1, \"workers\": [\"1.2.3.4:5\"]}]"), "switch"},
-      {WISH("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"host:5\"]}]"), "IPv4 address"},
-      {WISH("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"[::1]:5\"]}]"), "IPv4 address"},
-      {WISH("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"1.2.3.4:0\"]}]"),
+      {RESERVATION("\"below\": []"), "below"},
+      {RESERVATION("\"below\": 3"), "below"},
+      {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": []}]"), "workers"},
+      {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": 1, \"workers\": [\"1.2.3.4:5\"]}]"), "switch"},
+      {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"host:5\"]}]"),
+       "IPv4 address"},
+      {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"[::1]:5\"]}]"),
+       "IPv4 address"},
+      {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"1.2.3.4:0\"]}]"),
        "address of a worker"},
-      {WISH("\"below\": [{\"interface\": \"a/b\", \"switch\": false, \"workers\": [\"1.2.3.4:5\"]}]"),
+      {RESERVATION("\"below\": [{\"interface\": \"a/b\", \"switch\": false, \"workers\": [\"1.2.3.4:5\"]}]"),
        "interface's name"},
-      {WISH("\"below\": [{\"interface\": \"0123456789abcdef\", \"switch\": false, \"workers\": [\"1.2.3.4:5\"]}]"),
+      {RESERVATION(
+           "\"below\": [{\"interface\": \"0123456789abcdef\", \"switch\": false, \"workers\": [\"1.2.3.4:5\"]}]"),
        "15 bytes"},
-      {WISH("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"1.2.3.4:5\", \"1.2.3.5:5\"]}]"),
+      {RESERVATION(
+           "\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"1.2.3.4:5\", \"1.2.3.5:5\"]}]"),
        "2 workers at one place"},
   };
   struct by_lease_request out;
@@ -135,31 +139,31 @@ static void test_bad_replies(void **state) {
     assert_int_not_equal(by_lease_read_reply(lines[i], strlen(lines[i]), &out), BANYAN_OK);
 }
 
-static void test_wishes(void **state) {
+static void test_reservations(void **state) {
   (void)state;
   struct by_lease_request request = full_request();
-  struct by_wish wish = request.wish;
-  assert_ok(by_wish_check(&wish));
-  wish.place = 8;
-  assert_status(by_wish_check(&wish), BANYAN_ERR_ARGUMENT);
-  wish = request.wish;
-  wish.below[3].first = 64;
-  assert_status(by_wish_check(&wish), BANYAN_ERR_ARGUMENT);
-  wish = request.wish;
-  wish.below[3].first = 1;
-  wish.below[3].n = UINT32_MAX;
-  assert_status(by_wish_check(&wish), BANYAN_ERR_ARGUMENT);
-  wish = request.wish;
-  memset(wish.up, 'x', sizeof wish.up);
-  assert_status(by_wish_check(&wish), BANYAN_ERR_ARGUMENT);
-  wish = request.wish;
-  wish.n_workers = 65;
-  assert_status(by_wish_check(&wish), BANYAN_ERR_ARGUMENT);
+  struct by_reservation reservation = request.reservation;
+  assert_ok(by_reservation_check(&reservation));
+  reservation.place = 8;
+  assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
+  reservation = request.reservation;
+  reservation.below[3].first = 64;
+  assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
+  reservation = request.reservation;
+  reservation.below[3].first = 1;
+  reservation.below[3].n = UINT32_MAX;
+  assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
+  reservation = request.reservation;
+  memset(reservation.up, 'x', sizeof reservation.up);
+  assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
+  reservation = request.reservation;
+  reservation.n_workers = 65;
+  assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_requests), cmocka_unit_test(test_replies),
                                      cmocka_unit_test(test_mistakes), cmocka_unit_test(test_bad_replies),
-                                     cmocka_unit_test(test_wishes)};
+                                     cmocka_unit_test(test_reservations)};
   return cmocka_run_group_tests_name("lease_words", tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static void test_places(void **state) {
 
 struct said {
   unsigned granted, lost;
-  enum by_wish_lost why;
+  enum by_reservation_lost why;
   struct by_granted what;
   char text[400];
   struct by_switch_client *destroy; /* when it is told something */
@@ -160,7 +160,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
   said->what = *what;
 }
 
-static void lost(void *context, uint16_t job, enum by_wish_lost why, const char *text) {
+static void lost(void *context, uint16_t job, enum by_reservation_lost why, const char *text) {
   struct said *said = context;
   said->lost++;
   said->why = why;
@@ -198,16 +198,16 @@ static struct by_switch_client *make_client(const struct by_address *at, const c
   return client;
 }
 
-static struct by_wish wish_of(uint16_t job, uint32_t slots) {
-  return (struct by_wish){.job = job,
-                          .key = 1,
-                          .slots = slots,
-                          .up = "lo",
-                          .server = {1, 1},
-                          .n_below = 1,
-                          .n_workers = 1,
-                          .below = {{"lo", false, 0, 1}},
-                          .workers = {{2, 1}}};
+static struct by_reservation reservation_of(uint16_t job, uint32_t slots) {
+  return (struct by_reservation){.job = job,
+                                 .key = 1,
+                                 .slots = slots,
+                                 .up = "lo",
+                                 .server = {1, 1},
+                                 .n_below = 1,
+                                 .n_workers = 1,
+                                 .below = {{"lo", false, 0, 1}},
+                                 .workers = {{2, 1}}};
 }
 
 /* Nobody is there at first; then one; it dies, and another takes its place. */
@@ -216,12 +216,12 @@ static void test_client(void **state) {
   struct said said = {0};
   struct by_address at = free_place();
   struct by_switch_client *client = make_client(&at, "secret", &said);
-  struct by_wish wish = wish_of(3, 7), wrong = wish_of(4, 1);
+  struct by_reservation reservation = reservation_of(3, 7), wrong = reservation_of(4, 1);
   wrong.up[0] = 0;
   assert_status(by_switch_client_want(client, &wrong), BANYAN_ERR_ARGUMENT);
-  assert_ok(by_switch_client_want(client, &wish));
+  assert_ok(by_switch_client_want(client, &reservation));
   wait_for(&said.lost, 1);
-  assert_int_equal(said.why, BY_WISH_SILENT);
+  assert_int_equal(said.why, BY_RESERVATION_SILENT);
   for (unsigned i = 1; i < 3; i++) {
     struct by_switch_control *control = make_control("secret");
     assert_ok(by_switch_control_listen(control, &at));
@@ -244,19 +244,19 @@ static void test_two_clients(void **state) {
   struct by_switch_control *control = make_control(NULL);
   assert_ok(by_switch_control_listen(control, &at));
   struct by_switch_client *a = make_client(&at, NULL, &first), *b = make_client(&at, NULL, &second);
-  struct by_wish wish = wish_of(3, 7), other = wish_of(4, 7);
-  assert_ok(by_switch_client_want(a, &wish));
+  struct by_reservation reservation = reservation_of(3, 7), other = reservation_of(4, 7);
+  assert_ok(by_switch_client_want(a, &reservation));
   wait_for(&first.granted, 1);
-  assert_ok(by_switch_client_want(b, &wish));
+  assert_ok(by_switch_client_want(b, &reservation));
   wait_for(&second.lost, 1);
-  assert_int_equal(second.why, BY_WISH_TAKEN);
+  assert_int_equal(second.why, BY_RESERVATION_TAKEN);
   assert_ok(by_switch_client_want(b, &other));
   wait_for(&second.granted, 1);
   assert_int_equal(second.what.slots, 3);
   by_switch_client_drop(a, 3);
   by_switch_client_drop(b, 4);
   run(20);
-  assert_ok(by_switch_client_want(b, &wish));
+  assert_ok(by_switch_client_want(b, &reservation));
   wait_for(&second.granted, 2);
   assert_int_equal(second.what.slots, 7);
   by_switch_client_destroy(a);
@@ -274,11 +274,11 @@ static void test_keys(void **state) {
     struct by_switch_control *control = make_control(keys[i][0]);
     assert_ok(by_switch_control_listen(control, &at));
     struct by_switch_client *client = make_client(&at, keys[i][1], &said);
-    struct by_wish wish = wish_of(3, 7);
-    assert_ok(by_switch_client_want(client, &wish));
+    struct by_reservation reservation = reservation_of(3, 7);
+    assert_ok(by_switch_client_want(client, &reservation));
     said.destroy = client;
     wait_for(&said.lost, 1);
-    assert_int_equal(said.why, BY_WISH_SILENT);
+    assert_int_equal(said.why, BY_RESERVATION_SILENT);
     assert_non_null(strstr(said.text, "switch tor (127.0.0.1:"));
     assert_int_equal(said.granted, 0);
     by_switch_control_destroy(control);
@@ -306,8 +306,8 @@ static void test_many_silent_peers(void **state) {
     assert_ok(by_path_socket_connect(path, "switch", &fd));
     expect(fd, "{\"do\": \"describe\"}", "\"kind\": \"idle\"");
     struct by_switch_client *client = make_client(&at, secrets[i], &said);
-    struct by_wish wish = wish_of(3, 7);
-    assert_ok(by_switch_client_want(client, &wish));
+    struct by_reservation reservation = reservation_of(3, 7);
+    assert_ok(by_switch_client_want(client, &reservation));
     wait_for(&said.granted, 1);
     by_switch_client_destroy(client);
     for (int j = 0; j < MANY; j++) close(fds[j]);

@@ -42,8 +42,8 @@ static void write_file(const char *name, const char *text, unsigned mode) {
 }
 
 static void write_certificate(long days, struct by_text *out) {
-  struct by_key_wish wish = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = days};
-  assert_ok(by_key_maker_make(&authorities[0], &wish, out));
+  struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = days};
+  assert_ok(by_key_maker_make(&authorities[0], &request, out));
   write_file("agent-h1.pem", by_text_get(out), 0600);
 }
 
@@ -177,7 +177,7 @@ static void test_a_list_stays(void **state) {
 
 /* Another authority's lists are counted anew, also where both are called the same. */
 static void test_another_authority_needs_no_list(void **state) {
-  struct by_key_wish wish = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 7};
+  struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 7};
   struct by_text list, text;
   char path[200], both[16384];
   (void)state;
@@ -187,7 +187,7 @@ static void test_another_authority_needs_no_list(void **state) {
   assert_int_equal(changes, 1);
   snprintf(path, sizeof path, "%s/ca.crl", folder);
   assert_int_equal(unlink(path), 0);
-  assert_ok(by_key_maker_make(&authorities[1], &wish, &text));
+  assert_ok(by_key_maker_make(&authorities[1], &request, &text));
   write_file("agent-h1.pem", by_text_get(&text), 0600);
   snprintf(both, sizeof both, "%s%s", by_text_get(&authorities[0].certificate),
            by_text_get(&authorities[1].certificate));
@@ -205,11 +205,11 @@ static void test_another_authority_needs_no_list(void **state) {
 /* A host that still has the authority's certificate of before it was renewed. */
 static void test_the_authority_may_end_first(void **state) {
   struct by_key_authority renewed;
-  struct by_key_wish wish = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 50};
+  struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 50};
   struct by_text text;
   (void)state;
   assert_ok(by_key_maker_authority(&authorities[0], keys_made, 100, &renewed));
-  assert_ok(by_key_maker_make(&renewed, &wish, &text));
+  assert_ok(by_key_maker_make(&renewed, &request, &text));
   write_file("agent-h1.pem", by_text_get(&text), 0600);
   by_tls_watch_read(watch);
   assert_int_equal(days_of(), 2 * TEST_DAYS);

@@ -60,30 +60,31 @@ static void test_lines(void **state) {
   assert_int_equal(by_tree_lines(100), 1);
 }
 
-static void test_wishes(void **state) {
+static void test_reservations(void **state) {
   (void)state;
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
-  struct by_wish wish;
-  by_tree_wish(tree, &ends, S1, &wish);
-  assert_int_equal(wish.job, 7);
-  assert_int_equal(wish.key, 9);
-  assert_int_equal(wish.place, 0);
-  assert_int_equal(wish.slots, BY_TREE_WANTED);
-  assert_string_equal(wish.up, "e0");
-  check_end(wish.server, "10.0.0.9", 7612);
-  assert_int_equal(wish.n_below, 2);
-  assert_int_equal(wish.n_workers, 3);
-  for (unsigned b = 0; b < wish.n_below; b++) {
-    const struct by_wish_below *below = &wish.below[b];
+  struct by_reservation reservation;
+  by_tree_reservation(tree, &ends, S1, &reservation);
+  assert_int_equal(reservation.job, 7);
+  assert_int_equal(reservation.key, 9);
+  assert_int_equal(reservation.place, 0);
+  assert_int_equal(reservation.slots, BY_TREE_WANTED);
+  assert_string_equal(reservation.up, "e0");
+  check_end(reservation.server, "10.0.0.9", 7612);
+  assert_int_equal(reservation.n_below, 2);
+  assert_int_equal(reservation.n_workers, 3);
+  for (unsigned b = 0; b < reservation.n_below; b++) {
+    const struct by_reservation_below *below = &reservation.below[b];
     assert_string_equal(below->interface, below->is_switch ? "e1" : "e2");
     assert_int_equal(below->n, below->is_switch ? 2 : 1);
-    check_end(wish.workers[below->first], below->is_switch ? "10.0.0.1" : "10.0.0.3", below->is_switch ? 7612 : 7614);
+    check_end(reservation.workers[below->first], below->is_switch ? "10.0.0.1" : "10.0.0.3",
+              below->is_switch ? 7612 : 7614);
   }
-  by_tree_wish(tree, &ends, S2, &wish);
-  assert_int_equal(wish.place, 1);
-  assert_string_equal(wish.up, "f0");
-  assert_int_equal(wish.n_workers, 2);
+  by_tree_reservation(tree, &ends, S2, &reservation);
+  assert_int_equal(reservation.place, 1);
+  assert_string_equal(reservation.up, "f0");
+  assert_int_equal(reservation.n_workers, 2);
   by_switched_tree_destroy(tree);
 }
 
@@ -204,8 +205,8 @@ static void test_carried(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lines),        cmocka_unit_test(test_wishes),    cmocka_unit_test(test_all_granted),
-      cmocka_unit_test(test_some_granted), cmocka_unit_test(test_few_slots), cmocka_unit_test(test_carried),
+      cmocka_unit_test(test_lines),        cmocka_unit_test(test_reservations), cmocka_unit_test(test_all_granted),
+      cmocka_unit_test(test_some_granted), cmocka_unit_test(test_few_slots),    cmocka_unit_test(test_carried),
   };
   return cmocka_run_group_tests_name("tree_setup", tests, NULL, NULL);
 }

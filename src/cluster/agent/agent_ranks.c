@@ -200,7 +200,7 @@ static enum banyan_status handle_of_job(struct by_agent_ranks *ranks, const stru
                                         const struct by_cluster_message *message, uint64_t now) {
   static const enum by_agent_line lines[BY_MESSAGE_KINDS] = {
       [BY_MESSAGE_JOB] = BY_AGENT_JOB,
-      [BY_MESSAGE_WISH] = BY_AGENT_WISH,
+      [BY_MESSAGE_RESERVE] = BY_AGENT_RESERVE,
       [BY_MESSAGE_MOVED] = BY_AGENT_MOVED,
       [BY_MESSAGE_KEPT] = BY_AGENT_KEEPS,
   };
@@ -211,7 +211,7 @@ static enum banyan_status handle_of_job(struct by_agent_ranks *ranks, const stru
   if (message->type == BY_MESSAGE_JOB) by_agent_jobs_begin(ranks->jobs, rank->job, copy_text(message->name));
   BY_TRY(by_agent_jobs_keep(ranks->jobs, rank->job, lines[message->type], message, now));
   /* Without a manager nobody shares switches' memory out, and rank 0 need not wait. */
-  if (message->type == BY_MESSAGE_WISH && ranks->jobs->session->state != BY_SESSION_WELCOME)
+  if (message->type == BY_MESSAGE_RESERVE && ranks->jobs->session->state != BY_SESSION_WELCOME)
     send_message(ranks, rank, &nobody);
   return BANYAN_OK;
 }
@@ -256,7 +256,7 @@ static enum banyan_status handle(struct by_agent_ranks *ranks, struct by_agent_r
   switch (message->type) {
   case BY_MESSAGE_REPORT: return handle_report(ranks, rank, message, now);
   case BY_MESSAGE_JOB:
-  case BY_MESSAGE_WISH:
+  case BY_MESSAGE_RESERVE:
   case BY_MESSAGE_MOVED:
   case BY_MESSAGE_KEPT: return handle_of_job(ranks, rank, message, now);
   default:

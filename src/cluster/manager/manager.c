@@ -266,7 +266,7 @@ static enum banyan_status restore(struct by_manager *m, const struct by_manager_
   switch (row->table) {
   case BY_ROW_PLAN: return by_plans_restore(m, job, row);
   case BY_ROW_HISTORY: restore_event(m, job, row); return BANYAN_OK;
-  case BY_ROW_CELLS: return by_cells_restore(m, job, row->cells.wish);
+  case BY_ROW_CELLS: return by_cells_restore(m, job, row->cells.request);
   default: return by_plans_restore_helper(m, job, row);
   }
 }

@@ -27,7 +27,7 @@ double by_cells_weight(double need, uint32_t class_) {
 /* What all would have, with `level` for a unit of weight and nobody more than its wish. */
 static double fill(const struct by_cells_claim *claims, uint32_t n, double level) {
   double sum = 0;
-  for (uint32_t i = 0; i < n; i++) sum += fmin(claims[i].wish, level * claims[i].weight);
+  for (uint32_t i = 0; i < n; i++) sum += fmin(claims[i].request, level * claims[i].weight);
   return sum;
 }
 
@@ -35,7 +35,7 @@ static double fill(const struct by_cells_claim *claims, uint32_t n, double level
 static double find_level(double memory, const struct by_cells_claim *claims, uint32_t n) {
   double low = 0, high = 0;
   for (uint32_t i = 0; i < n; i++)
-    if (claims[i].weight > 0) high = fmax(high, claims[i].wish / claims[i].weight);
+    if (claims[i].weight > 0) high = fmax(high, claims[i].request / claims[i].weight);
   for (int round = 0; round < BITS; round++) {
     double middle = (low + high) / 2;
     if (fill(claims, n, middle) <= memory)
@@ -46,20 +46,20 @@ static double find_level(double memory, const struct by_cells_claim *claims, uin
   return low;
 }
 
-static double all_wishes(const struct by_cells_claim *claims, uint32_t n) {
+static double all_requests(const struct by_cells_claim *claims, uint32_t n) {
   double sum = 0;
-  for (uint32_t i = 0; i < n; i++) sum += claims[i].wish;
+  for (uint32_t i = 0; i < n; i++) sum += claims[i].request;
   return sum;
 }
 
 void by_cells_share(double memory, double given, const struct by_cells_claim *claims, uint32_t n, uint32_t first,
                     uint32_t n_own, double *shares) {
   double to_share = (1 - for_later) * memory, left = fmax(0, memory - given), sum = 0;
-  bool fits = all_wishes(claims, n) <= to_share;
+  bool fits = all_requests(claims, n) <= to_share;
   double level = fits ? 0 : find_level(to_share, claims, n);
   for (uint32_t i = 0; i < n_own; i++) {
     const struct by_cells_claim *claim = &claims[first + i];
-    shares[i] = fits ? claim->wish : fmin(claim->wish, level * claim->weight);
+    shares[i] = fits ? claim->request : fmin(claim->request, level * claim->weight);
     sum += shares[i];
   }
   for (uint32_t i = 0; i < n_own && sum > left; i++) shares[i] *= left / sum;
@@ -71,8 +71,8 @@ static bool is_kept_account_of(const struct by_manager *m, uint32_t node) {
   return node != BY_NOWHERE && m->topology->nodes[node].aggregates && m->topology->nodes[node].memory > 0;
 }
 
-static double wish_of(const struct by_manager_cells *cells) {
-  return (double)cells->wished * cells->bytes;
+static double reservation_of(const struct by_manager_cells *cells) {
+  return (double)cells->requested * cells->bytes;
 }
 
 static double given_of(const struct by_manager_cells *cells) {
@@ -81,7 +81,7 @@ static double given_of(const struct by_manager_cells *cells) {
 
 /* What a job has it keeps, and it takes no more. */
 static double claimed(const struct by_manager_cells *cells) {
-  return cells->settled ? given_of(cells) : wish_of(cells);
+  return cells->settled ? given_of(cells) : reservation_of(cells);
 }
 
 static double all_given(const struct by_manager *m, uint32_t node) {
@@ -147,7 +147,7 @@ static double find_need(const struct by_manager *m, const struct by_manager_cell
 
 static struct by_cells_claim claim_of(const struct by_manager_job *job, const struct by_manager_cells *cells) {
   return (struct by_cells_claim){
-      .wish = claimed(cells),
+      .request = claimed(cells),
       .weight = by_cells_weight(cells->need / count_at(job, cells->node), by_priority_class(job->place.queue, 0, 0))};
 }
 
@@ -174,7 +174,7 @@ static void log_cut(const struct by_manager *m, const struct by_manager_job *job
   by_info("manager",
           "job %s (%s) is given %u of %u slots at switch %s: %u trees wish for more than three quarters of its %s, and "
           "the last quarter is for later ones",
-          job->id, job->name, cells->given, cells->wished, cells->at, n,
+          job->id, job->name, cells->given, cells->requested, cells->at, n,
           by_print_bytes(m->topology->nodes[cells->node].memory, memory));
 }
 
@@ -188,9 +188,9 @@ static enum banyan_status give_at(const struct by_manager *m, struct by_manager_
   for (uint32_t i = 0; shares && i < job->cells.n; i++) {
     struct by_manager_cells *cells = &job->cells.all[i];
     if (cells->node != node) continue;
-    cells->given = cells->bytes ? (uint32_t)(shares[own] / cells->bytes + rounding) : cells->wished;
+    cells->given = cells->bytes ? (uint32_t)(shares[own] / cells->bytes + rounding) : cells->requested;
     own++;
-    if (cells->given < cells->wished) log_cut(m, job, cells, n);
+    if (cells->given < cells->requested) log_cut(m, job, cells, n);
   }
   free(claims);
   free(shares);
@@ -206,7 +206,7 @@ static bool is_first_at(const struct by_manager_job *job, uint32_t which) {
 static enum banyan_status give(const struct by_manager *m, struct by_manager_job *job) {
   for (uint32_t i = 0; i < job->cells.n; i++)
     if (!is_kept_account_of(m, job->cells.all[i].node))
-      job->cells.all[i].given = job->cells.all[i].wished;
+      job->cells.all[i].given = job->cells.all[i].requested;
     else if (is_first_at(job, i))
       BY_TRY(give_at(m, job, job->cells.all[i].node));
   return BANYAN_OK;
@@ -228,7 +228,8 @@ static bool is_same_name(const char *a, const char *b) {
 static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *message) {
   bool same = job->cells.n == message->n_cells;
   for (uint32_t i = 0; same && i < message->n_cells; i++)
-    same = !strcmp(job->cells.all[i].at, message->cells[i].at) && job->cells.all[i].wished == message->cells[i].slots &&
+    same = !strcmp(job->cells.all[i].at, message->cells[i].at) &&
+           job->cells.all[i].requested == message->cells[i].slots &&
            job->cells.all[i].bytes == message->cells[i].bytes &&
            is_same_name(job->cells.all[i].server, message->cells[i].server);
   return same;
@@ -245,7 +246,7 @@ static enum banyan_status add(const struct by_manager *m, struct by_manager_job 
   struct by_manager_cells cells = {.node = by_manager_hosts_find(m, message->at),
                                    .at = strdup(message->at),
                                    .server = message->server ? strdup(message->server) : NULL,
-                                   .wished = message->slots,
+                                   .requested = message->slots,
                                    .bytes = message->bytes,
                                    .on_ways = on_ways_to(m, job, message->server, searches)};
   if (!cells.at || (message->server && !cells.server)) {
@@ -258,8 +259,8 @@ static enum banyan_status add(const struct by_manager *m, struct by_manager_job 
   return BANYAN_OK;
 }
 
-static enum banyan_status take_wish(const struct by_manager *m, struct by_manager_job *job,
-                                    const struct by_cluster_message *message) {
+static enum banyan_status take_request(const struct by_manager *m, struct by_manager_job *job,
+                                       const struct by_cluster_message *message) {
   uint32_t searches = 0;
   by_cells_free(job);
   job->cells.all = calloc((size_t)message->n_cells + 1, sizeof *job->cells.all);
@@ -270,7 +271,7 @@ static enum banyan_status take_wish(const struct by_manager *m, struct by_manage
 
 /* A job is believed as far as it wished and as the switch can have given. */
 static void settle(const struct by_manager *m, struct by_manager_cells *cells, uint32_t given) {
-  cells->given = given < cells->wished ? given : cells->wished;
+  cells->given = given < cells->requested ? given : cells->requested;
   if (is_kept_account_of(m, cells->node) && cells->bytes) {
     uint64_t most = m->topology->nodes[cells->node].memory / cells->bytes;
     if (cells->given > most) cells->given = (uint32_t)most;
@@ -288,7 +289,7 @@ static enum banyan_status list(const struct by_manager_job *job, enum by_cluster
     (*out)[i] = (struct by_cluster_cells){.at = cells->at,
                                           .server = cells->server,
                                           .bytes = cells->bytes,
-                                          .slots = type == BY_MESSAGE_WISH ? cells->wished : cells->given,
+                                          .slots = type == BY_MESSAGE_RESERVE ? cells->requested : cells->given,
                                           .has = true,
                                           .given = cells->given};
   }
@@ -309,13 +310,13 @@ static enum banyan_status answer(struct by_manager *m, const struct by_manager_j
 void by_cells_keep(struct by_manager *m, const struct by_manager_job *job) {
   struct by_cluster_cells *cells;
   struct by_text text;
-  if (!job->cells.n || list(job, BY_MESSAGE_WISH, &cells) != BANYAN_OK) return;
+  if (!job->cells.n || list(job, BY_MESSAGE_RESERVE, &cells) != BANYAN_OK) return;
   by_text_init(&text);
   by_cluster_message_print(
-      &(struct by_cluster_message){.type = BY_MESSAGE_WISH, .job = job->id, .n_cells = job->cells.n, .cells = cells},
+      &(struct by_cluster_message){.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = job->cells.n, .cells = cells},
       &text);
   struct by_manager_row row = {.table = BY_ROW_CELLS, .job = job->id};
-  row.cells.wish = by_text_get(&text);
+  row.cells.request = by_text_get(&text);
   if (!text.failed) by_manager_keep_row(m, &row);
   by_text_fini(&text);
   free(cells);
@@ -326,9 +327,9 @@ static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
 }
 
 /* The same wish has the same answer; what a job has, it has, also where it was given less. */
-enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *job,
-                                 const struct by_cluster_message *message) {
-  if (!is_same(job, message)) BY_TRY(take_wish(m, job, message));
+enum banyan_status by_cells_reserve(struct by_manager *m, struct by_manager_job *job,
+                                    const struct by_cluster_message *message) {
+  if (!is_same(job, message)) BY_TRY(take_request(m, job, message));
   for (uint32_t i = 0; i < message->n_cells; i++)
     if (message->cells[i].has) settle(m, &job->cells.all[i], message->cells[i].given);
   if (job->cells.n)
@@ -338,11 +339,11 @@ enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *jo
   return has_all(message) ? BANYAN_OK : answer(m, job);
 }
 
-enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *wish) {
+enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *request) {
   struct by_cluster_message message;
-  BY_TRY(by_cluster_message_read(wish, strlen(wish), &message));
-  enum banyan_status status = message.type == BY_MESSAGE_WISH ? by_cells_wish(m, job, &message)
-                                                              : by_fail(BANYAN_ERR_PARSE, "it is no wish for cells");
+  BY_TRY(by_cluster_message_read(request, strlen(request), &message));
+  enum banyan_status status = message.type == BY_MESSAGE_RESERVE ? by_cells_reserve(m, job, &message)
+                                                                 : by_fail(BANYAN_ERR_PARSE, "it is no wish for cells");
   by_cluster_message_fini(&message);
   return status;
 }
@@ -359,7 +360,7 @@ static void add_of_job(const struct by_manager_job *job, const struct by_manager
   by_json_separate(text);
   by_text_add(text, "{");
   by_json_put_string(text, of_switch ? "job" : "switch", of_switch ? job->id : cells->at);
-  by_text_add(text, ",\"slots\":%u,\"wished\":%u,\"bytes\":%.0f}", cells->given, cells->wished, given_of(cells));
+  by_text_add(text, ",\"slots\":%u,\"wished\":%u,\"bytes\":%.0f}", cells->given, cells->requested, given_of(cells));
 }
 
 void by_cells_print(const struct by_manager_job *job, struct by_text *text) {

@@ -11,7 +11,7 @@
 
 /* In bytes. */
 struct by_cells_claim {
-  double wish, weight; /* >= 0 */
+  double request, weight; /* >= 0 */
 };
 
 /* need: > 0, to do without waiting; only its ratio to that of others counts. One class higher counts twice. */
@@ -23,10 +23,10 @@ void by_cells_share(double memory, double given, const struct by_cells_claim *cl
                     uint32_t n_own, double *shares);
 
 /* Answers what rank 0 wishes for at switches, or takes down what it has there. */
-BANYAN_CHECK enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *job,
-                                              const struct by_cluster_message *message);
+BANYAN_CHECK enum banyan_status by_cells_reserve(struct by_manager *m, struct by_manager_job *job,
+                                                 const struct by_cluster_message *message);
 /* From a row that was kept. */
-BANYAN_CHECK enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *wish);
+BANYAN_CHECK enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *request);
 void by_cells_keep(struct by_manager *m, const struct by_manager_job *job);
 /* The job leaves: what it has is free. */
 void by_cells_end(struct by_manager *m, struct by_manager_job *job);

@@ -120,11 +120,11 @@ struct by_job_order {
 struct by_manager_cells {
   uint32_t node; /* the switch's; BY_NOWHERE: not known */
   char *at, *server;
-  uint32_t wished, given; /* slots */
-  uint32_t bytes;         /* of memory that a slot takes */
-  bool settled;           /* the job has said what it has there */
-  double on_ways;         /* bytes on their way to its server and back at the job's rate; 0: not known */
-  double need;            /* the same, or a guess */
+  uint32_t requested, given; /* slots */
+  uint32_t bytes;            /* of memory that a slot takes */
+  bool settled;              /* the job has said what it has there */
+  double on_ways;            /* bytes on their way to its server and back at the job's rate; 0: not known */
+  double need;               /* the same, or a guess */
 };
 
 /* manager_cells.c; none, once the job has left. */

@@ -180,7 +180,7 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
 static void answer_stranger(struct by_manager *m, struct by_manager_peer *peer,
                             const struct by_cluster_message *message) {
   struct by_cluster_message none = {.type = BY_MESSAGE_CELLS, .job = message->job};
-  if (message->type == BY_MESSAGE_WISH) by_manager_send(m, peer, &none);
+  if (message->type == BY_MESSAGE_RESERVE) by_manager_send(m, peer, &none);
 }
 
 static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_peer *peer,
@@ -208,7 +208,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
         m, peer,
         refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, message->job));
   }
-  if (message->type == BY_MESSAGE_WISH) return by_cells_wish(m, job, message);
+  if (message->type == BY_MESSAGE_RESERVE) return by_cells_reserve(m, job, message);
   if (message->type == BY_MESSAGE_MOVED)
     by_plans_moved(m, job, message->number);
   else
@@ -227,7 +227,7 @@ static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *p
   case BY_MESSAGE_LEFT:
   case BY_MESSAGE_MOVED:
   case BY_MESSAGE_KEPT:
-  case BY_MESSAGE_WISH:
+  case BY_MESSAGE_RESERVE:
   case BY_MESSAGE_HELPING: return handle_of_job(m, peer, message);
   default: return refuse("\"%s\" is not for a manager", by_cluster_type_name(message->type));
   }

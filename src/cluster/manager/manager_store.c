@@ -75,7 +75,7 @@ static const struct table {
                       .clear = "DELETE FROM cells WHERE job = ?",
                       .load = "SELECT * FROM cells ORDER BY job",
                       .n = 2,
-                      .columns = {{TEXT, AT(job)}, {TEXT, AT(cells.wish)}}},
+                      .columns = {{TEXT, AT(job)}, {TEXT, AT(cells.request)}}},
 };
 
 /* As many stay as are shown. */

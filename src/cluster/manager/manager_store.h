@@ -53,7 +53,7 @@ struct by_manager_row {
       bool joined;
     } helper;
     struct {
-      const char *wish; /* for cells of switches, and what was given: a line as the job would say it */
+      const char *request; /* for cells of switches, and what was given: a line as the job would say it */
     } cells;
   };
 };

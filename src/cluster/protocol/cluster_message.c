@@ -110,7 +110,7 @@ static const struct field report_job[] = {
 #undef AT
 
 #define AT(member) offsetof(struct by_cluster_cells, member)
-static const struct field wish_cells[] = {
+static const struct field reservation_cells[] = {
     {"switch", NAME, ALWAYS, AT(at), BY_CLUSTER_NAME, NULL},
     {"slots", UINT32, ALWAYS, AT(slots), BY_CLUSTER_SLOTS, NULL},
     {"bytes", UINT32, ALWAYS, AT(bytes), BY_CLUSTER_SLOT_BYTES, NULL},
@@ -136,7 +136,7 @@ static const struct list report_interfaces =
     LIST_OF(interfaces, struct by_cluster_interface, BY_CLUSTER_INTERFACES, report_interface);
 static const struct list report_jobs = LIST_OF(jobs, struct by_cluster_job, BY_CLUSTER_JOBS, report_job);
 static const struct list classes_jobs = LIST_OF(jobs, struct by_cluster_job, BY_CLUSTER_JOBS, classes_job);
-static const struct list wished_cells = LIST_OF(cells, struct by_cluster_cells, BY_CLUSTER_CELLS, wish_cells);
+static const struct list requested_cells = LIST_OF(cells, struct by_cluster_cells, BY_CLUSTER_CELLS, reservation_cells);
 static const struct list answered_cells = LIST_OF(cells, struct by_cluster_cells, BY_CLUSTER_CELLS, answer_cells);
 
 #define JOB                                                                                                            \
@@ -182,7 +182,7 @@ static const struct {
     [BY_MESSAGE_LEFT] = {"left", {JOB, RANK(ALWAYS)}},
     [BY_MESSAGE_MOVED] = {"moved", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
     [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, WHY(ALWAYS)}},
-    [BY_MESSAGE_WISH] = {"wish", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &wished_cells}}},
+    [BY_MESSAGE_RESERVE] = {"wish", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &requested_cells}}},
     [BY_MESSAGE_HELPING] = {"helping", {JOB, HELPER, {"joined", BOOL, ALWAYS, AT(joined), 0, NULL}, WHY(IF_SET)}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",

@@ -43,7 +43,7 @@ enum by_cluster_type {
   BY_MESSAGE_LEFT,    /* job, rank */
   BY_MESSAGE_MOVED,   /* job, number, at */
   BY_MESSAGE_KEPT,    /* job, number, why */
-  BY_MESSAGE_WISH,    /* job, cells */
+  BY_MESSAGE_RESERVE, /* job, cells */
   BY_MESSAGE_HELPING, /* job, helper, joined, why */
   BY_MESSAGE_STATUS,  /* to an agent, which answers with one line for people and ends the connection */
   /* down */

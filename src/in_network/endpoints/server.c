@@ -465,12 +465,12 @@ static void note_missed(struct by_server *s, struct sum *sum, struct worker *wor
 /* A worker lacks the result. The first one's wish is fulfilled for all, since others may lack it too; after that each
  * has to ask twice, and gets its own. */
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
-                       const struct by_fragment *wish) {
-  bool insists = wish->type == BY_FRAGMENT_PROBE && wish->flags & BY_FRAGMENT_ESCALATE;
-  note_missed(s, sum, &s->workers[wish->rank], 1ull << wish->rank, insists);
-  if (insists || !receives_multicasts(s, wish->rank)) {
+                       const struct by_fragment *reservation) {
+  bool insists = reservation->type == BY_FRAGMENT_PROBE && reservation->flags & BY_FRAGMENT_ESCALATE;
+  note_missed(s, sum, &s->workers[reservation->rank], 1ull << reservation->rank, insists);
+  if (insists || !receives_multicasts(s, reservation->rank)) {
     s->counters.repeated++;
-    send_result(s, result, wish->rank);
+    send_result(s, result, reservation->rank);
   } else if (!sum->again) {
     s->counters.repeated++;
     sum->again = true;

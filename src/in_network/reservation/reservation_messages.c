@@ -48,61 +48,62 @@ static enum banyan_status take_end(const struct by_place *place, const json_t *v
   return BANYAN_OK;
 }
 
-static enum banyan_status take_workers(const struct by_place *above, const json_t *object, struct by_wish *wish,
-                                       struct by_wish_below *below) {
+static enum banyan_status take_workers(const struct by_place *above, const json_t *object,
+                                       struct by_reservation *reservation, struct by_reservation_below *below) {
   struct by_place place = {.above = above, .field = "workers"};
   json_t *workers;
   BY_TRY(by_doc_need(above, object, "workers", &workers));
-  BY_TRY(by_doc_array(&place, workers, 1, BY_WISH_WORKERS - wish->n_workers));
-  below->first = wish->n_workers;
+  BY_TRY(by_doc_array(&place, workers, 1, BY_RESERVATION_WORKERS - reservation->n_workers));
+  below->first = reservation->n_workers;
   below->n = (unsigned)json_array_size(workers);
   for (unsigned i = 0; i < below->n; i++) {
     struct by_place here = {.above = &place, .index = i};
-    BY_TRY(take_end(&here, json_array_get(workers, i), &wish->workers[wish->n_workers++]));
+    BY_TRY(take_end(&here, json_array_get(workers, i), &reservation->workers[reservation->n_workers++]));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status take_one_below(const struct by_place *place, const json_t *object, struct by_wish *wish) {
-  struct by_wish_below *below = &wish->below[wish->n_below++];
+static enum banyan_status take_one_below(const struct by_place *place, const json_t *object,
+                                         struct by_reservation *reservation) {
+  struct by_reservation_below *below = &reservation->below[reservation->n_below++];
   struct by_place of_switch = {.above = place, .field = "switch"};
   json_t *is_switch;
   BY_TRY(by_doc_fields(place, object, "interface, switch, workers"));
   BY_TRY(take_text(place, object, "interface", IF_NAMESIZE - 1, below->interface));
   BY_TRY(by_doc_need(place, object, "switch", &is_switch));
   BY_TRY(by_doc_bool(&of_switch, is_switch, &below->is_switch));
-  return take_workers(place, object, wish, below);
+  return take_workers(place, object, reservation, below);
 }
 
-static enum banyan_status take_below(const json_t *object, struct by_wish *wish) {
+static enum banyan_status take_below(const json_t *object, struct by_reservation *reservation) {
   struct by_place place = {.above = &root, .field = "below"};
   json_t *below;
   BY_TRY(by_doc_need(&root, object, "below", &below));
-  BY_TRY(by_doc_array(&place, below, 1, BY_WISH_WORKERS));
+  BY_TRY(by_doc_array(&place, below, 1, BY_RESERVATION_WORKERS));
   for (size_t i = 0; i < json_array_size(below); i++) {
     struct by_place here = {.above = &place, .index = i};
-    BY_TRY(take_one_below(&here, json_array_get(below, i), wish));
+    BY_TRY(take_one_below(&here, json_array_get(below, i), reservation));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status take_wish(const json_t *object, struct by_wish *wish) {
+static enum banyan_status take_reservation(const json_t *object, struct by_reservation *reservation) {
   struct by_place server = {.above = &root, .field = "server"}, float32 = {.above = &root, .field = "float32"};
   uint64_t key, place, slots;
   json_t *value;
   BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
-  BY_TRY(by_doc_need_int(&root, object, "place", BY_WISH_HOPS - 1, &place));
-  BY_TRY(by_doc_need_int(&root, object, "slots", BY_WISH_SLOTS, &slots));
-  wish->key = (uint16_t)key;
-  wish->place = (uint8_t)place;
-  wish->slots = (uint32_t)slots;
+  BY_TRY(by_doc_need_int(&root, object, "place", BY_RESERVATION_HOPS - 1, &place));
+  BY_TRY(by_doc_need_int(&root, object, "slots", BY_RESERVATION_SLOTS, &slots));
+  reservation->key = (uint16_t)key;
+  reservation->place = (uint8_t)place;
+  reservation->slots = (uint32_t)slots;
   value = json_object_get(object, "float32");
-  if (value) BY_TRY(by_doc_bool(&float32, value, &wish->float32));
-  BY_TRY(take_text(&root, object, "up", IF_NAMESIZE - 1, wish->up));
+  if (value) BY_TRY(by_doc_bool(&float32, value, &reservation->float32));
+  BY_TRY(take_text(&root, object, "up", IF_NAMESIZE - 1, reservation->up));
   BY_TRY(by_doc_need(&root, object, "server", &value));
-  BY_TRY(take_end(&server, value, &wish->server));
-  BY_TRY(take_below(object, wish));
-  return by_wish_check(wish);
+  BY_TRY(take_end(&server, value, &reservation->server));
+  BY_TRY(take_below(object, reservation));
+  return by_reservation_check(reservation);
 }
 
 static enum banyan_status take_deed(const char *field, const json_t *object, enum by_lease_deed *out) {
@@ -124,8 +125,8 @@ static enum banyan_status take_request(const json_t *object, struct by_lease_req
   if (out->deed == BY_LEASE_DESCRIBE || out->deed == BY_LEASE_STATUS) return BANYAN_OK;
   BY_TRY(take_text(&root, object, "holder", BY_LEASE_HOLDER, out->holder));
   BY_TRY(by_doc_need_int(&root, object, "job", UINT16_MAX, &job));
-  out->wish.job = (uint16_t)job;
-  return out->deed == BY_LEASE_GRANT ? take_wish(object, &out->wish) : BANYAN_OK;
+  out->reservation.job = (uint16_t)job;
+  return out->deed == BY_LEASE_GRANT ? take_reservation(object, &out->reservation) : BANYAN_OK;
 }
 
 enum banyan_status by_lease_read_request(const char *line, size_t length, struct by_lease_request *out) {
@@ -140,25 +141,27 @@ enum banyan_status by_lease_read_request(const char *line, size_t length, struct
 
 /* ---- requests, printed */
 
-static void print_below(const struct by_wish *wish, const struct by_wish_below *below, struct by_text *text) {
+static void print_below(const struct by_reservation *reservation, const struct by_reservation_below *below,
+                        struct by_text *text) {
   char end[BY_UDP_END_TEXT];
   by_text_add(text, "{\"interface\": ");
   by_json_add_string(text, below->interface);
   by_text_add(text, ", \"switch\": %s, \"workers\": [", below->is_switch ? "true" : "false");
   for (unsigned i = 0; i < below->n; i++)
-    by_text_add(text, "%s\"%s\"", i ? ", " : "", by_udp_end_print(&wish->workers[below->first + i], end));
+    by_text_add(text, "%s\"%s\"", i ? ", " : "", by_udp_end_print(&reservation->workers[below->first + i], end));
   by_text_add(text, "]}");
 }
 
-static void print_wish(const struct by_wish *wish, struct by_text *text) {
+static void print_reservation(const struct by_reservation *reservation, struct by_text *text) {
   char end[BY_UDP_END_TEXT];
-  by_text_add(text, ", \"key\": %u, \"place\": %u, \"slots\": %u, ", wish->key, wish->place, wish->slots);
-  by_text_add(text, "%s\"up\": ", wish->float32 ? "\"float32\": true, " : "");
-  by_json_add_string(text, wish->up);
-  by_text_add(text, ", \"server\": \"%s\", \"below\": [", by_udp_end_print(&wish->server, end));
-  for (unsigned i = 0; i < wish->n_below; i++) {
+  by_text_add(text, ", \"key\": %u, \"place\": %u, \"slots\": %u, ", reservation->key, reservation->place,
+              reservation->slots);
+  by_text_add(text, "%s\"up\": ", reservation->float32 ? "\"float32\": true, " : "");
+  by_json_add_string(text, reservation->up);
+  by_text_add(text, ", \"server\": \"%s\", \"below\": [", by_udp_end_print(&reservation->server, end));
+  for (unsigned i = 0; i < reservation->n_below; i++) {
     if (i) by_text_add(text, ", ");
-    print_below(wish, &wish->below[i], text);
+    print_below(reservation, &reservation->below[i], text);
   }
   by_text_add(text, "]");
 }
@@ -168,9 +171,9 @@ void by_lease_print_request(const struct by_lease_request *request, struct by_te
   if (request->deed == BY_LEASE_GRANT || request->deed == BY_LEASE_REVOKE) {
     by_text_add(text, ", \"holder\": ");
     by_json_add_string(text, request->holder);
-    by_text_add(text, ", \"job\": %u", request->wish.job);
+    by_text_add(text, ", \"job\": %u", request->reservation.job);
   }
-  if (request->deed == BY_LEASE_GRANT) print_wish(&request->wish, text);
+  if (request->deed == BY_LEASE_GRANT) print_reservation(&request->reservation, text);
   by_text_add(text, "}");
 }
 
@@ -180,16 +183,16 @@ static enum banyan_status take_granted(const json_t *object, struct by_granted *
   struct by_place place = {.above = &root, .field = "below"};
   uint64_t slots, up, port;
   json_t *below;
-  BY_TRY(by_doc_need_int(&root, object, "slots", BY_WISH_SLOTS, &slots));
-  BY_TRY(by_doc_need_int(&root, object, "up", BY_WISH_PORTS - 1, &up));
+  BY_TRY(by_doc_need_int(&root, object, "slots", BY_RESERVATION_SLOTS, &slots));
+  BY_TRY(by_doc_need_int(&root, object, "up", BY_RESERVATION_PORTS - 1, &up));
   BY_TRY(by_doc_need(&root, object, "below", &below));
-  BY_TRY(by_doc_array(&place, below, 1, BY_WISH_WORKERS));
+  BY_TRY(by_doc_array(&place, below, 1, BY_RESERVATION_WORKERS));
   granted->slots = (uint32_t)slots;
   granted->up = (uint8_t)up;
   granted->n_below = (unsigned)json_array_size(below);
   for (unsigned i = 0; i < granted->n_below; i++) {
     struct by_place here = {.above = &place, .index = i};
-    BY_TRY(by_doc_int(&here, json_array_get(below, i), 0, BY_WISH_PORTS - 1, &port));
+    BY_TRY(by_doc_int(&here, json_array_get(below, i), 0, BY_RESERVATION_PORTS - 1, &port));
     granted->below[i] = (uint8_t)port;
   }
   return BANYAN_OK;

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
+#include "reservation.h"
 #include "text.h"
-#include "wish.h"
 
 enum {
   BY_LEASE_LINE = 16384,    /* most bytes of a request */
@@ -22,8 +22,8 @@ const char *by_lease_deed_name(enum by_lease_deed deed);
 
 struct by_lease_request {
   enum by_lease_deed deed;
-  char holder[BY_LEASE_HOLDER + 1]; /* who asks, for grant and revoke: the same over all connections */
-  struct by_wish wish;              /* for revoke only its job */
+  char holder[BY_LEASE_HOLDER + 1];  /* who asks, for grant and revoke: the same over all connections */
+  struct by_reservation reservation; /* for revoke only its job */
 };
 
 struct by_lease_reply {

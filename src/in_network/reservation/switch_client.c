@@ -19,12 +19,12 @@ enum state { WANTED, ASKED, GRANTED };
 
 struct entry {
   struct entry *next;
-  struct by_wish wish;
+  struct by_reservation reservation;
   enum state state;
   uint64_t asked; /* when, in ASKED */
   bool notified;  /* that it is not granted */
   bool due;       /* for being told so, with */
-  enum by_wish_lost why;
+  enum by_reservation_lost why;
   struct by_granted granted;
 };
 
@@ -44,7 +44,7 @@ struct by_switch_client {
 
 static struct entry *find(const struct by_switch_client *client, uint16_t job) {
   for (struct entry *e = client->entries; e; e = e->next)
-    if (e->wish.job == job) return e;
+    if (e->reservation.job == job) return e;
   return NULL;
 }
 
@@ -69,13 +69,13 @@ static void free_client(struct by_switch_client *client) {
 static bool notify_one(struct by_switch_client *client) {
   for (struct entry *e = client->entries; e; e = e->next) {
     if (!e->due) continue;
-    uint16_t job = e->wish.job;
-    enum by_wish_lost why = e->why;
+    uint16_t job = e->reservation.job;
+    enum by_reservation_lost why = e->why;
     char text[sizeof client->reason];
     e->due = false;
     e->notified = true;
     memcpy(text, client->reason, sizeof text);
-    if (why == BY_WISH_TAKEN) forget(client, e);
+    if (why == BY_RESERVATION_TAKEN) forget(client, e);
     client->options.lost(client->options.context, job, why, text);
     return true;
   }
@@ -88,7 +88,7 @@ static void notify(struct by_switch_client *client) {
   }
 }
 
-static void lose(struct entry *entry, enum by_wish_lost why) {
+static void lose(struct entry *entry, enum by_reservation_lost why) {
   entry->state = WANTED;
   entry->why = why;
   entry->due = !entry->notified;
@@ -106,7 +106,7 @@ static void disconnect(struct by_switch_client *client, const char *reason) {
   client->stream = NULL;
   client->open = false;
   keep_reason(client, reason);
-  for (struct entry *e = client->entries; e; e = e->next) lose(e, BY_WISH_SILENT);
+  for (struct entry *e = client->entries; e; e = e->next) lose(e, BY_RESERVATION_SILENT);
 }
 
 static void leave(struct by_switch_client *client) {
@@ -117,11 +117,11 @@ static void leave(struct by_switch_client *client) {
 
 /* ---- asking */
 
-static bool ask(struct by_switch_client *client, enum by_lease_deed deed, const struct by_wish *wish) {
+static bool ask(struct by_switch_client *client, enum by_lease_deed deed, const struct by_reservation *reservation) {
   struct by_lease_request request = {.deed = deed};
   struct by_text text;
   memcpy(request.holder, client->holder, sizeof request.holder);
-  if (wish) request.wish = *wish;
+  if (reservation) request.reservation = *reservation;
   by_text_init(&text);
   by_lease_print_request(&request, &text);
   bool well = !text.failed && by_stream_send(client->stream, 0, by_text_get(&text), text.length) == BANYAN_OK;
@@ -131,7 +131,7 @@ static bool ask(struct by_switch_client *client, enum by_lease_deed deed, const 
 
 static void ask_for_grants(struct by_switch_client *client, uint64_t now) {
   for (struct entry *e = client->entries; e; e = e->next) {
-    if (e->state != WANTED || !ask(client, BY_LEASE_GRANT, &e->wish)) continue;
+    if (e->state != WANTED || !ask(client, BY_LEASE_GRANT, &e->reservation)) continue;
     e->state = ASKED;
     e->asked = now;
   }
@@ -170,10 +170,10 @@ static bool same_granted(const struct by_granted *a, const struct by_granted *b)
 
 static void take_grant(struct by_switch_client *client, const struct by_lease_reply *reply) {
   struct entry *entry = find(client, reply->job);
-  if (!entry || entry->wish.key != reply->key) return; /* of a wish that was another */
+  if (!entry || entry->reservation.key != reply->key) return; /* of a wish that was another */
   if (!reply->well) {
     keep_reason(client, reply->text);
-    lose(entry, reply->taken ? BY_WISH_TAKEN : BY_WISH_REFUSED);
+    lose(entry, reply->taken ? BY_RESERVATION_TAKEN : BY_RESERVATION_REFUSED);
     return;
   }
   bool news = entry->state != GRANTED || !same_granted(&entry->granted, &reply->granted);
@@ -263,7 +263,7 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
 
 void by_switch_client_destroy(struct by_switch_client *client) {
   if (!client) return;
-  while (client->entries) by_switch_client_drop(client, client->entries->wish.job);
+  while (client->entries) by_switch_client_drop(client, client->entries->reservation.job);
   by_loop_cancel_timer(&client->timer);
   by_stream_destroy(client->stream);
   client->stream = NULL;
@@ -271,16 +271,16 @@ void by_switch_client_destroy(struct by_switch_client *client) {
   if (!client->busy) free_client(client);
 }
 
-enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_wish *wish) {
-  BY_TRY(by_wish_check(wish));
-  struct entry *entry = find(client, wish->job);
+enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_reservation *reservation) {
+  BY_TRY(by_reservation_check(reservation));
+  struct entry *entry = find(client, reservation->job);
   if (!entry) {
     if (!(entry = malloc(sizeof *entry)))
       return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a wish at switch %s", client->name);
     entry->next = client->entries;
     client->entries = entry;
   }
-  *entry = (struct entry){.next = entry->next, .wish = *wish, .state = WANTED};
+  *entry = (struct entry){.next = entry->next, .reservation = *reservation, .state = WANTED};
   if (client->open || !client->stream) by_loop_set_delay(client->options.loop, &client->timer, 0);
   return BANYAN_OK;
 }
@@ -288,7 +288,7 @@ enum banyan_status by_switch_client_want(struct by_switch_client *client, const 
 void by_switch_client_drop(struct by_switch_client *client, uint16_t job) {
   const struct entry *entry = find(client, job);
   if (!entry) return;
-  if (client->open && entry->state != WANTED) (void)ask(client, BY_LEASE_REVOKE, &entry->wish);
+  if (client->open && entry->state != WANTED) (void)ask(client, BY_LEASE_REVOKE, &entry->reservation);
   forget(client, entry);
 }
 

@@ -14,17 +14,17 @@
 #include "address.h"
 #include "handshake.h"
 #include "loop.h"
-#include "wish.h"
+#include "reservation.h"
 
 enum {
   BY_SWITCH_CONTROL_PORT = 7613, /* TCP, unless told otherwise */
 };
 
 /* Why a wish is not granted. */
-enum by_wish_lost {
-  BY_WISH_TAKEN,   /* another has this job's number there: it is not asked for again; choose another number */
-  BY_WISH_REFUSED, /* the switch says no, and is asked again */
-  BY_WISH_SILENT,  /* no connection, another key, no answer in time; tried again */
+enum by_reservation_lost {
+  BY_RESERVATION_TAKEN,   /* another has this job's number there: it is not asked for again; choose another number */
+  BY_RESERVATION_REFUSED, /* the switch says no, and is asked again */
+  BY_RESERVATION_SILENT,  /* no connection, another key, no answer in time; tried again */
 };
 
 struct by_switch_client_options {
@@ -36,7 +36,7 @@ struct by_switch_client_options {
   void (*granted)(void *context, uint16_t job, const struct by_granted *granted);
   /* What was granted may be no more, or what was wished for is not granted: once for each wish until it is granted or
    * wished for anew. Sums go on, unmerged there. `text` says what is to be done. */
-  void (*lost)(void *context, uint16_t job, enum by_wish_lost why, const char *text);
+  void (*lost)(void *context, uint16_t job, enum by_reservation_lost why, const char *text);
   void *context;
 };
 
@@ -50,8 +50,9 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
 void by_switch_client_destroy(struct by_switch_client *client);
 
 /* Copied. Takes the place of this job's wish if there is one: with another key if anything else is another.
- * BANYAN_ERR_ARGUMENT: see by_wish_check. */
-enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_wish *wish) BANYAN_CHECK;
+ * BANYAN_ERR_ARGUMENT: see by_reservation_check. */
+enum banyan_status by_switch_client_want(struct by_switch_client *client,
+                                         const struct by_reservation *reservation) BANYAN_CHECK;
 /* This job has no wish any more; there need not be one. */
 void by_switch_client_drop(struct by_switch_client *client, uint16_t job);
 /* Whether the switch has granted it, as far as is known. */

@@ -72,7 +72,8 @@ void by_ranges_give(struct by_ranges *ranges, const struct by_range *range) {
 
 /* ---- leases */
 
-_Static_assert(sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]) == BY_WISH_SLOT_BYTES, "a slot has one cell");
+_Static_assert(sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]) == BY_RESERVATION_SLOT_BYTES,
+               "a slot has one cell");
 
 static const uint64_t patience = 3 * BY_SECOND;   /* for next hops */
 static const uint64_t soon = 20 * BY_MILLISECOND; /* those that are not known are looked for again */
@@ -84,7 +85,7 @@ enum state { SEEKING, GRANTED, LAPSING, STATES };
 /* Its place in the table is its group. */
 struct lease {
   struct by_leases *leases;
-  struct by_wish wish;
+  struct by_reservation reservation;
   char holder[BY_LEASE_HOLDER + 1];
   void *owner; /* NULL: gone */
   enum state state;
@@ -109,7 +110,7 @@ static void set_state(struct lease *lease, enum state to) {
   static const bool allowed[STATES][STATES] = {
       [SEEKING] = {[GRANTED] = true}, [GRANTED] = {[LAPSING] = true}, [LAPSING] = {[GRANTED] = true}};
   assert(allowed[lease->state][to]);
-  by_debug("switch", "job %u: %s, was %s", lease->wish.job, names[to], names[lease->state]);
+  by_debug("switch", "job %u: %s, was %s", lease->reservation.job, names[to], names[lease->state]);
   lease->state = to;
 }
 
@@ -121,7 +122,7 @@ static uint16_t group_of(const struct lease *lease) {
 
 static struct lease *find(const struct by_leases *leases, uint16_t job) {
   for (int i = 0; i < BY_PLANE_GROUPS; i++)
-    if (leases->table[i] && leases->table[i]->wish.job == job) return leases->table[i];
+    if (leases->table[i] && leases->table[i]->reservation.job == job) return leases->table[i];
   return NULL;
 }
 
@@ -134,15 +135,18 @@ static void answer(const struct by_leases *leases, void *owner, const struct by_
 /* The thread's error text is why. */
 static void refuse(const struct by_leases *leases, void *owner, const struct by_lease_request *request, bool taken) {
   struct by_lease_reply reply = {
-      .deed = request->deed, .job = request->wish.job, .key = request->wish.key, .taken = taken};
+      .deed = request->deed, .job = request->reservation.job, .key = request->reservation.key, .taken = taken};
   by_keep_printable(banyan_error_text(), reply.text, sizeof reply.text);
   by_info("switch", "job %u: %s", reply.job, reply.text);
   answer(leases, owner, &reply);
 }
 
 static void confirm(const struct lease *lease) {
-  struct by_lease_reply reply = {
-      .deed = BY_LEASE_GRANT, .well = true, .job = lease->wish.job, .key = lease->wish.key, .granted = lease->granted};
+  struct by_lease_reply reply = {.deed = BY_LEASE_GRANT,
+                                 .well = true,
+                                 .job = lease->reservation.job,
+                                 .key = lease->reservation.key,
+                                 .granted = lease->granted};
   answer(lease->leases, lease->owner, &reply);
 }
 
@@ -152,11 +156,11 @@ static void confirm(const struct lease *lease) {
 static void change_neighbours(const struct lease *lease,
                               void (*change)(struct by_neighbours *neighbours, uint32_t port, uint32_t address)) {
   struct by_neighbours *neighbours = &lease->leases->neighbours;
-  const struct by_wish *wish = &lease->wish;
-  change(neighbours, lease->granted.up, wish->server.address);
-  for (unsigned i = 0; i < wish->n_below; i++)
-    for (unsigned w = 0; w < wish->below[i].n; w++)
-      change(neighbours, lease->granted.below[i], wish->workers[wish->below[i].first + w].address);
+  const struct by_reservation *reservation = &lease->reservation;
+  change(neighbours, lease->granted.up, reservation->server.address);
+  for (unsigned i = 0; i < reservation->n_below; i++)
+    for (unsigned w = 0; w < reservation->below[i].n; w++)
+      change(neighbours, lease->granted.below[i], reservation->workers[reservation->below[i].first + w].address);
 }
 
 static void end_lease(struct lease *lease) {
@@ -165,7 +169,7 @@ static void end_lease(struct lease *lease) {
   const struct by_switch_target nobody = {0};
   uint16_t group = group_of(lease);
   by_loop_cancel_timer(&lease->timer);
-  if (lease->state != SEEKING && plane->ops->revoke(plane->self, lease->wish.job) != BANYAN_OK)
+  if (lease->state != SEEKING && plane->ops->revoke(plane->self, lease->reservation.job) != BANYAN_OK)
     by_warn("switch", "%s", banyan_error_text());
   if (lease->state != SEEKING && plane->ops->set_group(plane->self, group, &nobody, 0) != BANYAN_OK)
     by_warn("switch", "%s", banyan_error_text());
@@ -196,15 +200,16 @@ static enum banyan_status find_port(const struct by_leases *leases, const char *
 /* An address whose next hop is not known; NULL: all are. */
 static const struct by_udp_end *find_unknown(const struct lease *lease, const char **interface) {
   const struct by_neighbours *neighbours = &lease->leases->neighbours;
-  const struct by_wish *wish = &lease->wish;
+  const struct by_reservation *reservation = &lease->reservation;
   uint8_t hardware[6];
-  *interface = wish->up;
-  if (!by_neighbours_know(neighbours, lease->granted.up, wish->server.address, hardware)) return &wish->server;
-  for (unsigned i = 0; i < wish->n_below; i++)
-    for (unsigned w = wish->below[i].first; w < wish->below[i].first + wish->below[i].n; w++) {
-      *interface = wish->below[i].interface;
-      if (!by_neighbours_know(neighbours, lease->granted.below[i], wish->workers[w].address, hardware))
-        return &wish->workers[w];
+  *interface = reservation->up;
+  if (!by_neighbours_know(neighbours, lease->granted.up, reservation->server.address, hardware))
+    return &reservation->server;
+  for (unsigned i = 0; i < reservation->n_below; i++)
+    for (unsigned w = reservation->below[i].first; w < reservation->below[i].first + reservation->below[i].n; w++) {
+      *interface = reservation->below[i].interface;
+      if (!by_neighbours_know(neighbours, lease->granted.below[i], reservation->workers[w].address, hardware))
+        return &reservation->workers[w];
     }
   return NULL;
 }
@@ -212,15 +217,15 @@ static const struct by_udp_end *find_unknown(const struct lease *lease, const ch
 /* Behind a switch any worker's address will do: the switch there takes the packet and addresses copies itself. */
 static enum banyan_status set_group(const struct lease *lease) {
   const struct by_plane *plane = lease->leases->options.plane;
-  const struct by_wish *wish = &lease->wish;
-  struct by_switch_target targets[BY_WISH_WORKERS];
-  for (unsigned i = 0; i < wish->n_below; i++) {
-    const struct by_udp_end *end = &wish->workers[wish->below[i].first];
+  const struct by_reservation *reservation = &lease->reservation;
+  struct by_switch_target targets[BY_RESERVATION_WORKERS];
+  for (unsigned i = 0; i < reservation->n_below; i++) {
+    const struct by_udp_end *end = &reservation->workers[reservation->below[i].first];
     targets[i] =
         (struct by_switch_target){.port = lease->granted.below[i], .address = end->address, .udp_port = end->port};
     (void)by_neighbours_know(&lease->leases->neighbours, targets[i].port, end->address, targets[i].hardware);
   }
-  return plane->ops->set_group(plane->self, group_of(lease), targets, wish->n_below);
+  return plane->ops->set_group(plane->self, group_of(lease), targets, reservation->n_below);
 }
 
 static enum banyan_status activate(struct lease *lease) {
@@ -228,12 +233,12 @@ static enum banyan_status activate(struct lease *lease) {
   struct by_grant grant = {.above = 1ull << lease->granted.up,
                            .base = lease->cells.base,
                            .count = lease->cells.count,
-                           .job = lease->wish.job,
-                           .key = lease->wish.key,
+                           .job = lease->reservation.job,
+                           .key = lease->reservation.key,
                            .group = group_of(lease),
-                           .dtype = lease->wish.float32 ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
-                           .place = lease->wish.place};
-  for (unsigned i = 0; i < lease->wish.n_below; i++) grant.below |= 1ull << lease->granted.below[i];
+                           .dtype = lease->reservation.float32 ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
+                           .place = lease->reservation.place};
+  for (unsigned i = 0; i < lease->reservation.n_below; i++) grant.below |= 1ull << lease->granted.below[i];
   BY_TRY(plane->ops->clear(plane->self, grant.base, grant.count));
   BY_TRY(set_group(lease));
   BY_TRY(plane->ops->grant(plane->self, &grant));
@@ -245,7 +250,7 @@ static enum banyan_status activate(struct lease *lease) {
 }
 
 static void give_up(struct lease *lease) {
-  struct by_lease_request request = {.deed = BY_LEASE_GRANT, .wish = lease->wish};
+  struct by_lease_request request = {.deed = BY_LEASE_GRANT, .reservation = lease->reservation};
   const struct by_leases *leases = lease->leases;
   void *owner = lease->owner;
   end_lease(lease);
@@ -266,7 +271,7 @@ static void lease_expired(void *context) {
   const char *interface;
   const struct by_udp_end *unknown = find_unknown(lease, &interface);
   if (lease->state == LAPSING) {
-    by_info("switch", "job %u: its holder has not come back", lease->wish.job);
+    by_info("switch", "job %u: its holder has not come back", lease->reservation.job);
     end_lease(lease);
   } else if (unknown) {
     (void)by_fail(BANYAN_ERR_TIMEOUT,
@@ -278,24 +283,26 @@ static void lease_expired(void *context) {
 
 static enum banyan_status begin_lease(struct by_leases *leases, const struct by_lease_request *request, void *owner,
                                       struct lease **out) {
-  const struct by_wish *wish = &request->wish;
-  struct by_granted granted = {.n_below = wish->n_below};
+  const struct by_reservation *reservation = &request->reservation;
+  struct by_granted granted = {.n_below = reservation->n_below};
   struct by_range cells;
   int place = 0;
-  BY_TRY(find_port(leases, wish->up, &granted.up));
-  for (unsigned i = 0; i < wish->n_below; i++) BY_TRY(find_port(leases, wish->below[i].interface, &granted.below[i]));
+  BY_TRY(find_port(leases, reservation->up, &granted.up));
+  for (unsigned i = 0; i < reservation->n_below; i++)
+    BY_TRY(find_port(leases, reservation->below[i].interface, &granted.below[i]));
   while (place < BY_PLANE_GROUPS && leases->table[place]) place++;
   if (place == BY_PLANE_GROUPS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this switch has %d jobs already", BY_PLANE_GROUPS);
   struct lease *lease = malloc(sizeof *lease);
   if (!lease) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory");
-  enum banyan_status status = by_ranges_take(&leases->cells, wish->slots, &cells);
+  enum banyan_status status = by_ranges_take(&leases->cells, reservation->slots, &cells);
   if (status != BANYAN_OK) {
     free(lease);
     return status;
   }
   granted.slots = cells.count;
-  *lease = (struct lease){.leases = leases, .wish = *wish, .owner = owner, .cells = cells, .granted = granted};
+  *lease =
+      (struct lease){.leases = leases, .reservation = *reservation, .owner = owner, .cells = cells, .granted = granted};
   memcpy(lease->holder, request->holder, sizeof lease->holder);
   by_timer_init(&lease->timer, lease_expired, lease);
   *out = leases->table[place] = lease;
@@ -309,11 +316,11 @@ static enum banyan_status begin_lease(struct by_leases *leases, const struct by_
 static bool renew(struct lease *lease, const struct by_lease_request *request, void *owner) {
   struct by_leases *leases = lease->leases;
   if (strcmp(lease->holder, request->holder) != 0) {
-    (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u is another's here; choose another number", request->wish.job);
+    (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u is another's here; choose another number", request->reservation.job);
     refuse(leases, owner, request, true);
     return true;
   }
-  if (by_wish_same(&lease->wish, &request->wish)) {
+  if (by_reservation_same(&lease->reservation, &request->reservation)) {
     lease->owner = owner;
     if (lease->state == LAPSING) {
       by_loop_cancel_timer(&lease->timer);
@@ -322,9 +329,9 @@ static bool renew(struct lease *lease, const struct by_lease_request *request, v
     if (lease->state == GRANTED) confirm(lease);
     return true;
   }
-  if (lease->wish.key == request->wish.key) {
+  if (lease->reservation.key == request->reservation.key) {
     (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u has a grant with key %u that says something else; choose another key",
-                  request->wish.job, request->wish.key);
+                  request->reservation.job, request->reservation.key);
     refuse(leases, owner, request, false);
     return true;
   }
@@ -333,7 +340,7 @@ static bool renew(struct lease *lease, const struct by_lease_request *request, v
 }
 
 void by_leases_grant(struct by_leases *leases, const struct by_lease_request *request, void *owner) {
-  struct lease *lease = find(leases, request->wish.job);
+  struct lease *lease = find(leases, request->reservation.job);
   if (lease && renew(lease, request, owner)) return;
   if (begin_lease(leases, request, owner, &lease) != BANYAN_OK) {
     refuse(leases, owner, request, false);
@@ -345,14 +352,15 @@ void by_leases_grant(struct by_leases *leases, const struct by_lease_request *re
 }
 
 void by_leases_revoke(struct by_leases *leases, const struct by_lease_request *request, void *owner) {
-  struct lease *lease = find(leases, request->wish.job);
+  struct lease *lease = find(leases, request->reservation.job);
   if (lease && !strcmp(lease->holder, request->holder)) {
-    struct by_lease_reply reply = {.deed = BY_LEASE_REVOKE, .well = true, .job = request->wish.job};
+    struct by_lease_reply reply = {.deed = BY_LEASE_REVOKE, .well = true, .job = request->reservation.job};
     end_lease(lease);
     answer(leases, owner, &reply);
     return;
   }
-  (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u %s", request->wish.job, lease ? "is another's here" : "has no grant here");
+  (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u %s", request->reservation.job,
+                lease ? "is another's here" : "has no grant here");
   refuse(leases, owner, request, lease != NULL);
 }
 
@@ -399,7 +407,7 @@ static enum banyan_status name_ports(struct by_leases *leases) {
       return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: no interface %s", leases->interfaces[i]);
   }
   return by_neighbours_init(&leases->neighbours, leases->options.plane, leases->indices,
-                            BY_PLANE_GROUPS * (BY_WISH_WORKERS + 1));
+                            BY_PLANE_GROUPS * (BY_RESERVATION_WORKERS + 1));
 }
 
 enum banyan_status by_leases_create(const struct by_leases_options *options, struct by_leases **out) {
@@ -427,8 +435,8 @@ void by_leases_destroy(struct by_leases *leases) {
 }
 
 static void print_below(const struct lease *lease, struct by_text *text) {
-  for (unsigned i = 0; i < lease->wish.n_below; i++) {
-    const struct by_wish_below *below = &lease->wish.below[i];
+  for (unsigned i = 0; i < lease->reservation.n_below; i++) {
+    const struct by_reservation_below *below = &lease->reservation.below[i];
     by_text_add(text, "%s{\"interface\": ", i ? ", " : "");
     by_json_add_string(text, below->interface);
     by_text_add(text, ", \"switch\": %s, \"workers\": %u}", below->is_switch ? "true" : "false", below->n);
@@ -439,13 +447,13 @@ static void print_lease(const struct lease *lease, uint64_t now, struct by_text 
   char end[BY_UDP_END_TEXT];
   by_text_add(
       text, "{\"job\": %u, \"key\": %u, \"place\": %u, \"wanted\": %u, \"cells\": %u, \"first\": %u, \"granted\": %s, ",
-      lease->wish.job, lease->wish.key, lease->wish.place, lease->wish.slots, lease->cells.count, lease->cells.base,
-      lease->state == SEEKING ? "false" : "true");
+      lease->reservation.job, lease->reservation.key, lease->reservation.place, lease->reservation.slots,
+      lease->cells.count, lease->cells.base, lease->state == SEEKING ? "false" : "true");
   if (lease->state == LAPSING)
     by_text_add(text, "\"lapses_in\": %.1f, ",
                 lease->timer.at > now ? by_clock_to_seconds(lease->timer.at - now) : 0.0);
-  by_text_add(text, "\"server\": \"%s\", \"up\": ", by_udp_end_print(&lease->wish.server, end));
-  by_json_add_string(text, lease->wish.up);
+  by_text_add(text, "\"server\": \"%s\", \"up\": ", by_udp_end_print(&lease->reservation.server, end));
+  by_json_add_string(text, lease->reservation.up);
   by_text_add(text, ", \"below\": [");
   print_below(lease, text);
   by_text_add(text, "]}");

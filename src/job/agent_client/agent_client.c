@@ -222,7 +222,7 @@ static void handle_welcome(struct by_agent_client *link, const struct by_cluster
   link->interval = by_clock_from_seconds(message->interval);
   if (link->interval < LEAST_MS * BY_MILLISECOND) link->interval = LEAST_MS * BY_MILLISECOND;
   welcomed(link);
-  by_agent_client_send_wish(link);
+  by_agent_client_send_reservation(link);
   by_agent_client_report(link);
 }
 
@@ -422,6 +422,6 @@ void by_agent_client_destroy(struct by_agent_client *link) {
   by_loop_cancel_timer(&link->report);
   forget_plans(link);
   by_agent_client_forget_paths(link);
-  free(link->wish);
+  free(link->reservation);
   free(link);
 }

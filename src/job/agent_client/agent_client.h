@@ -42,7 +42,7 @@ void by_agent_client_destroy(struct by_agent_client *link);
 
 /* Rank 0, on the loop's thread: what its trees wish for at switches, or have; said now and on each new connection, in
  * place of what was said before. */
-void by_agent_client_wish(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n);
+void by_agent_client_reserve(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n);
 /* Whether an answer may come: nothing is known of the other end being away. */
 bool by_agent_client_may_answer(const struct by_agent_client *link);
 

@@ -69,12 +69,12 @@ struct by_agent_client {
   uint64_t number, at;                   /* of the manager's plan that the job moved to last; 0: it did to none; */
   uint32_t move;                         /* that move */
   struct by_cluster_proposal *proposals; /* that are not decided on */
-  char *wish;                            /* for cells of switches, as it is said; NULL: none */
+  char *reservation;                     /* for cells of switches, as it is said; NULL: none */
 };
 
 /* agent_reports.c: who this is, and, from rank 0, all about the job. */
 void by_agent_client_introduce(struct by_agent_client *link);
-void by_agent_client_send_wish(struct by_agent_client *link);
+void by_agent_client_send_reservation(struct by_agent_client *link);
 void by_agent_client_report(void *argument);
 void by_agent_client_send_moved(struct by_agent_client *link);
 void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message);

@@ -18,21 +18,21 @@ void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_
 
 /* ---- cells of switches */
 
-void by_agent_client_send_wish(struct by_agent_client *link) {
-  if (!link->wish || !link->welcome) return;
-  if (by_stream_send(link->stream, 0, link->wish, strlen(link->wish)) != BANYAN_OK)
+void by_agent_client_send_reservation(struct by_agent_client *link) {
+  if (!link->reservation || !link->welcome) return;
+  if (by_stream_send(link->stream, 0, link->reservation, strlen(link->reservation)) != BANYAN_OK)
     by_info("cluster", "what is wished for at switches is not said: %s", banyan_error_text());
 }
 
-void by_agent_client_wish(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n) {
+void by_agent_client_reserve(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n) {
   struct by_text text;
   by_text_init(&text);
   by_cluster_message_print(
-      &(struct by_cluster_message){.type = BY_MESSAGE_WISH, .job = link->id, .n_cells = n, .cells = cells}, &text);
-  free(link->wish);
-  link->wish = text.failed ? NULL : strdup(by_text_get(&text));
+      &(struct by_cluster_message){.type = BY_MESSAGE_RESERVE, .job = link->id, .n_cells = n, .cells = cells}, &text);
+  free(link->reservation);
+  link->reservation = text.failed ? NULL : strdup(by_text_get(&text));
   by_text_fini(&text);
-  by_agent_client_send_wish(link);
+  by_agent_client_send_reservation(link);
 }
 
 bool by_agent_client_may_answer(const struct by_agent_client *link) {
@@ -156,7 +156,7 @@ static void send_own_plan(struct by_agent_client *link) {
   by_agent_client_find_own_plan(link, own_plan);
   if (strcmp(own_plan, link->own_plan) == 0) return;
   send_job(link);
-  by_agent_client_send_wish(link);
+  by_agent_client_send_reservation(link);
   if (by_agent_client_runs_plan(link)) by_agent_client_send_moved(link);
 }
 

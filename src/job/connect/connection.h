@@ -34,9 +34,9 @@ struct target {
   struct by_connector *connector;
   uint32_t process, next_address, open; /* attempts under way */
   enum by_target_state state;
-  bool greeting; /* one attempt at a time shakes hands: the other end takes what it finishes */
-  bool wished;   /* under the connector's lock */
-  bool again;    /* somebody was there, but slow: all addresses are worth another round */
+  bool greeting;  /* one attempt at a time shakes hands: the other end takes what it finishes */
+  bool requested; /* under the connector's lock */
+  bool again;     /* somebody was there, but slow: all addresses are worth another round */
   struct by_timer stagger, patience, verdict;
   struct attempt *attempts;
   struct by_address winner; /* where the first connection went */
@@ -63,7 +63,7 @@ struct by_connector {
   struct by_admission tcp_admission, local_admission;
   struct by_repeats rejected;
   pthread_mutex_t lock; /* of the rest */
-  uint32_t *wishes, n_wishes, taken;
+  uint32_t *requests, n_requests, taken;
   bool posted; /* a task that takes them is on its way */
 };
 

@@ -39,20 +39,21 @@ static void exhausted(void *argument) {
 /* ---- wishes */
 
 /* The next process to connect to, or UINT32_MAX: none is left. */
-static uint32_t take_wish(struct by_connector *connector) {
+static uint32_t take_request(struct by_connector *connector) {
   uint32_t process = UINT32_MAX;
   pthread_mutex_lock(&connector->lock);
-  if (connector->taken < connector->n_wishes)
-    process = connector->wishes[connector->taken++];
+  if (connector->taken < connector->n_requests)
+    process = connector->requests[connector->taken++];
   else
     connector->posted = false;
   pthread_mutex_unlock(&connector->lock);
   return process;
 }
 
-static void take_wishes(void *context) {
+static void take_requests(void *context) {
   struct by_connector *connector = context;
-  for (uint32_t process; (process = take_wish(connector)) != UINT32_MAX;) by_target_begin(connector->targets[process]);
+  for (uint32_t process; (process = take_request(connector)) != UINT32_MAX;)
+    by_target_begin(connector->targets[process]);
 }
 
 /* One task whatever the number of wishes: a first call may need a thousand links, and a loop's queue has an end. */
@@ -60,11 +61,11 @@ void by_connector_want(struct by_connector *connector, uint32_t process) {
   if (process >= connector->job->rank) return; /* it will come to us */
   pthread_mutex_lock(&connector->lock);
   struct target *target = connector->targets[process];
-  if (!target->wished) connector->wishes[connector->n_wishes++] = process;
-  target->wished = true;
+  if (!target->requested) connector->requests[connector->n_requests++] = process;
+  target->requested = true;
   bool post = !connector->posted;
   connector->posted = true;
-  if (post && by_loop_post(connector->job->loop, take_wishes, connector) != BANYAN_OK) {
+  if (post && by_loop_post(connector->job->loop, take_requests, connector) != BANYAN_OK) {
     connector->posted = false; /* the next wish tries again */
     by_error("net", "connecting to %s could not begin: %s", by_job_name(connector->job, process), banyan_error_text());
   }
@@ -152,9 +153,9 @@ static enum banyan_status take_connections(struct by_connector *connector, int *
 static bool make_room(struct by_connector *connector, uint32_t n) {
   struct target **targets = realloc(connector->targets, n * sizeof *targets);
   if (targets) connector->targets = targets;
-  uint32_t *wishes = realloc(connector->wishes, n * sizeof *wishes);
-  if (wishes) connector->wishes = wishes;
-  return targets && wishes;
+  uint32_t *requests = realloc(connector->requests, n * sizeof *requests);
+  if (requests) connector->requests = requests;
+  return targets && requests;
 }
 
 static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
@@ -203,6 +204,6 @@ void by_connector_destroy(struct by_connector *connector) {
   by_connector_stop_listening(connector);
   pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
-  free(connector->wishes);
+  free(connector->requests);
   free(connector);
 }

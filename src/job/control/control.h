@@ -32,7 +32,7 @@ struct by_control_events {
   struct by_moves_view (*view_moves)(void *context, uint32_t comm);
   /* Rank 0: whether there is an agent or manager; what is wished for of the memory of switches goes to it. */
   bool (*has_manager)(void *context);
-  void (*wish)(void *context, const struct by_cluster_cells *cells, uint32_t n);
+  void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
   /* Whether an answer may come: nothing is known of the manager being away. */
   bool (*may_answer)(void *context);
   void *context;

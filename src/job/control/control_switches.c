@@ -104,10 +104,10 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
 }
 
 static void want(const struct by_control_tree *tree, uint32_t which) {
-  struct by_wish wish;
-  by_tree_wish(tree->tree, &tree->ends, which, &wish);
-  if (wish.slots > tree->allowed[which]) wish.slots = tree->allowed[which];
-  if (by_switch_client_want(tree->asked[which]->client, &wish) == BANYAN_OK) return;
+  struct by_reservation reservation;
+  by_tree_reservation(tree->tree, &tree->ends, which, &reservation);
+  if (reservation.slots > tree->allowed[which]) reservation.slots = tree->allowed[which];
+  if (by_switch_client_want(tree->asked[which]->client, &reservation) == BANYAN_OK) return;
   snprintf(tree->asked[which]->why, sizeof tree->asked[which]->why, "%s", banyan_error_text());
   tree->refused[which] = true;
 }
@@ -137,7 +137,7 @@ static void rename_tree(struct by_control_tree *tree) {
   }
 }
 
-static void lost(void *context, uint16_t job, enum by_wish_lost why, const char *text) {
+static void lost(void *context, uint16_t job, enum by_reservation_lost why, const char *text) {
   struct by_control_switch *at = context;
   uint32_t which;
   struct by_control_tree *tree = find_tree(at, job, &which);
@@ -145,13 +145,13 @@ static void lost(void *context, uint16_t job, enum by_wish_lost why, const char 
   snprintf(at->why, sizeof at->why, "%s", text);
   if (tree->notified) {
     by_warn("control", "switch %s is lost to tree %u, whose sums go past it (%s)", at->name, job, text);
-    if (why == BY_WISH_TAKEN) do_without(at->switches, tree, which); /* it is not asked for again */
+    if (why == BY_RESERVATION_TAKEN) do_without(at->switches, tree, which); /* it is not asked for again */
     return;
   }
   tree->answers[which].granted = false;
-  if (why == BY_WISH_TAKEN)
+  if (why == BY_RESERVATION_TAKEN)
     rename_tree(tree);
-  else if (why == BY_WISH_REFUSED)
+  else if (why == BY_RESERVATION_REFUSED)
     tree->refused[which] = true;
 }
 

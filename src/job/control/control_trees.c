@@ -127,12 +127,12 @@ static uint32_t count(const struct by_control_tree *tree) {
 /* Of all trees that are to be set up, each switch that is to add. */
 static void list(struct by_trees *trees) {
   uint32_t n = 0;
-  if (trees->wished) return; /* they are wished for again */
+  if (trees->requested) return; /* they are wished for again */
   for (const struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next) n += count(tree);
-  trees->wished = calloc((size_t)n + 1, sizeof *trees->wished);
-  for (struct by_control_tree *tree = trees->switches.trees; tree && trees->wished; tree = tree->next)
+  trees->requested = calloc((size_t)n + 1, sizeof *trees->requested);
+  for (struct by_control_tree *tree = trees->switches.trees; tree && trees->requested; tree = tree->next)
     for (uint32_t s = 0; count(tree) && s < tree->tree->n_switches; s++)
-      if (tree->tree->switches[s].adds) trees->wished[trees->n_wished++] = (struct by_wished){tree, s};
+      if (tree->tree->switches[s].adds) trees->requested[trees->n_requests++] = (struct by_wished){tree, s};
 }
 
 static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
@@ -141,7 +141,7 @@ static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
   return (struct by_cluster_cells){.at = name_of(one),
                                    .server = tree->trees->peers->job->members[tree->ends.server].host,
                                    .slots = BY_TREE_WANTED,
-                                   .bytes = BY_WISH_SLOT_BYTES,
+                                   .bytes = BY_RESERVATION_SLOT_BYTES,
                                    .has = has,
                                    .given = answer->granted ? answer->what.slots : 0};
 }
@@ -150,14 +150,14 @@ static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
 static bool report(struct by_trees *trees, bool has) {
   const struct by_control_events *events = trees->events;
   bool asked = events->has_manager(events->context);
-  uint32_t n = trees->n_wished;
+  uint32_t n = trees->n_requests;
   if (n > BY_CLUSTER_CELLS && asked && !has)
     by_warn("switch", "the trees wish for cells %u times, and the manager is asked for %d at most: it is not asked", n,
             BY_CLUSTER_CELLS);
   struct by_cluster_cells *cells = n && n <= BY_CLUSTER_CELLS && asked ? calloc(n, sizeof *cells) : NULL;
   if (!cells) return false;
-  for (uint32_t i = 0; i < n; i++) cells[i] = describe(&trees->wished[i], has);
-  events->wish(events->context, cells, n);
+  for (uint32_t i = 0; i < n; i++) cells[i] = describe(&trees->requested[i], has);
+  events->reservation(events->context, cells, n);
   free(cells);
   return true;
 }
@@ -211,9 +211,9 @@ static void trees_due(void *argument) {
 /* ---- the answer of the manager */
 
 static bool fits(const struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n) {
-  if (n != trees->n_wished) return false;
+  if (n != trees->n_requests) return false;
   for (uint32_t i = 0; i < n; i++)
-    if (strcmp(cells[i].at, name_of(&trees->wished[i])) != 0) return false;
+    if (strcmp(cells[i].at, name_of(&trees->requested[i])) != 0) return false;
   return true;
 }
 
@@ -244,7 +244,7 @@ void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells
     return;
   }
   for (uint32_t i = 0; i < n; i++) {
-    const struct by_wished *one = &trees->wished[i];
+    const struct by_wished *one = &trees->requested[i];
     explain(one, cells[i].slots);
     one->tree->allowed[one->which] = cells[i].slots;
   }
@@ -279,7 +279,7 @@ static void release_due(void *argument) {
     by_loop_set_delay(trees->peers->job->loop, &trees->release, LOOKS_MS * BY_MILLISECOND);
     return;
   }
-  if (unused == trees->released || !trees->wished || !trees->n_wished) return;
+  if (unused == trees->released || !trees->requested || !trees->n_requests) return;
   trees->released = unused;
   if (!unused) {
     if (!request(trees)) ask_all(trees);
@@ -287,7 +287,7 @@ static void release_due(void *argument) {
   }
   by_switches_drop_cells(&trees->switches);
   by_info("control", "the plan in use has no trees through switches: their cells are given back");
-  if (trees->events->has_manager(trees->events->context)) trees->events->wish(trees->events->context, NULL, 0);
+  if (trees->events->has_manager(trees->events->context)) trees->events->reservation(trees->events->context, NULL, 0);
 }
 
 void by_trees_use(struct by_trees *trees, bool used) {
@@ -381,7 +381,7 @@ void by_trees_fini(struct by_trees *trees) {
   by_loop_cancel_timer(&trees->due);
   by_loop_cancel_timer(&trees->release);
   by_switches_fini(&trees->switches);
-  free(trees->wished);
+  free(trees->requested);
   for (struct by_control_tree *next; trees->switches.trees; trees->switches.trees = next) {
     next = trees->switches.trees->next;
     free_tree(trees->switches.trees);

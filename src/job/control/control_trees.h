@@ -20,8 +20,8 @@ struct by_trees {
   struct by_wished {
     struct by_control_tree *tree;
     uint32_t which; /* of its switches */
-  } * wished;       /* what that is about, in its order */
-  uint32_t n_wished;
+  } * requested;    /* what that is about, in its order */
+  uint32_t n_requests;
   bool used, released; /* by the plan that is set, under the job's lock; no cells are requested */
   uint32_t until;      /* calls from this one on do not use them; under the job's lock */
   struct by_timer release;

@@ -19,19 +19,19 @@ static struct by_udp_end end_of(const struct by_address *address) {
   return (struct by_udp_end){.address = ip->sin_addr.s_addr, .port = ip->sin_port};
 }
 
-void by_tree_wish(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
-                  struct by_wish *out) {
+void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
+                         struct by_reservation *out) {
   const struct by_switched_switch *at = &tree->switches[which];
-  *out = (struct by_wish){.job = ends->job,
-                          .key = ends->key,
-                          .place = (uint8_t)at->place,
-                          .float32 = ends->exact,
-                          .slots = at->adds ? BY_TREE_WANTED : 0,
-                          .server = end_of(&ends->at),
-                          .n_below = at->n_below};
+  *out = (struct by_reservation){.job = ends->job,
+                                 .key = ends->key,
+                                 .place = (uint8_t)at->place,
+                                 .float32 = ends->exact,
+                                 .slots = at->adds ? BY_TREE_WANTED : 0,
+                                 .server = end_of(&ends->at),
+                                 .n_below = at->n_below};
   snprintf(out->up, sizeof out->up, "%s", at->up);
   for (uint32_t b = 0; b < at->n_below; b++) {
-    struct by_wish_below *below = &out->below[b];
+    struct by_reservation_below *below = &out->below[b];
     snprintf(below->interface, sizeof below->interface, "%s", at->below[b].interface);
     below->is_switch = at->below[b].is_switch;
     below->first = out->n_workers;

@@ -8,9 +8,9 @@
 #ifndef BY_JOB_CONTROL_TREE_SETUP_H
 #define BY_JOB_CONTROL_TREE_SETUP_H
 
+#include "reservation.h"
 #include "switched_tree.h"
 #include "tree_message.h"
-#include "wish.h"
 
 enum {
   BY_TREE_WANTED = 512,   /* slots: more than that many fragments are on their way on fast networks only */
@@ -37,8 +37,8 @@ struct by_tree_answer {
 /* Most lines of a fragment in packets of so many bytes; at least 1. */
 uint32_t by_tree_lines(uint32_t mtu);
 /* What switch number `which` is to be asked for. */
-void by_tree_wish(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
-                  struct by_wish *out);
+void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
+                         struct by_reservation *out);
 /* What worker number `worker` is told, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
 void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
                       const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out);

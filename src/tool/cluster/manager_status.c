@@ -121,11 +121,11 @@ static void add_certificates(const json_t *state, struct by_text *out) {
 
 static void add_cut(const json_t *job, const json_t *cells, struct by_text *out) {
   char name[32], at[64];
-  double slots = number(cells, "slots"), wished = number(cells, "wished");
-  if (slots >= wished) return;
+  double slots = number(cells, "slots"), requested = number(cells, "wished");
+  if (slots >= requested) return;
   by_keep_printable(string(job, "name"), name, sizeof name);
   by_keep_printable(string(cells, "switch"), at, sizeof at);
-  by_text_add(out, "  %s requested %.0f slots at %s and has %.0f: %s\n", name, wished, at, slots,
+  by_text_add(out, "  %s requested %.0f slots at %s and has %.0f: %s\n", name, requested, at, slots,
               slots > 0 ? "others have the rest of that switch's memory, or a quarter of it is kept for later ones"
                         : "that switch only forwards for it");
 }

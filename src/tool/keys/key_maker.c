@@ -103,14 +103,14 @@ static bool is_address(const char *text) {
 }
 
 /* "DNS:h1,IP:10.0.0.1"; whatever could mean something to OpenSSL's parser is refused. */
-static enum banyan_status print_names(const struct by_key_wish *wish, struct by_text *out) {
-  by_text_add(out, "DNS:%s", wish->name);
-  for (int i = 0; i < wish->address_count; i++) {
-    const char *address = wish->addresses[i];
+static enum banyan_status print_names(const struct by_key_request *request, struct by_text *out) {
+  by_text_add(out, "DNS:%s", request->name);
+  for (int i = 0; i < request->address_count; i++) {
+    const char *address = request->addresses[i];
     bool numeric = is_address(address);
     if (!numeric && (strlen(address) > 253 || !is_plain(address, ".-_")))
       return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is neither an IP address nor a host's name", address);
-    if (strcmp(address, wish->name) != 0) by_text_add(out, ",%s:%s", numeric ? "IP" : "DNS", address);
+    if (strcmp(address, request->name) != 0) by_text_add(out, ",%s:%s", numeric ? "IP" : "DNS", address);
   }
   return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate") : BANYAN_OK;
 }
@@ -181,8 +181,9 @@ enum banyan_status by_key_maker_authority(const struct by_key_authority *old, in
   return done ? BANYAN_OK : key_failed("make an authority");
 }
 
-static bool sign(X509 *certificate, const struct by_key_wish *wish, const char *names, X509 *issuer, EVP_PKEY *by) {
-  return name_part(certificate, "OU", by_tls_role_name(wish->role)) && name_part(certificate, "CN", wish->name) &&
+static bool sign(X509 *certificate, const struct by_key_request *request, const char *names, X509 *issuer,
+                 EVP_PKEY *by) {
+  return name_part(certificate, "OU", by_tls_role_name(request->role)) && name_part(certificate, "CN", request->name) &&
          X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
          extend(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
          extend(certificate, issuer, NID_key_usage, "critical,digitalSignature") &&
@@ -193,34 +194,34 @@ static bool sign(X509 *certificate, const struct by_key_wish *wish, const char *
          X509_sign(certificate, by, EVP_sha256()) > 0;
 }
 
-static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct by_key_wish *wish, const char *names,
-                                      struct by_text *out) {
-  int64_t last = key_seconds(X509_get0_notAfter(issuer)), until = wish->now + wish->days * DAY;
-  if (last <= wish->now)
+static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct by_key_request *request,
+                                      const char *names, struct by_text *out) {
+  int64_t last = key_seconds(X509_get0_notAfter(issuer)), until = request->now + request->days * DAY;
+  if (last <= request->now)
     return by_fail(BANYAN_ERR_ARGUMENT, "the authority has expired; `banyan keys renew` gives it a new certificate");
   X509 *certificate = X509_new();
   EVP_PKEY *key = EVP_EC_gen("P-256");
-  bool done = certificate && key && begin(certificate, key, wish->now - SKEW, until < last ? until : last) &&
-              sign(certificate, wish, names, issuer, by) && key_pem_add_certificate(certificate, out) &&
+  bool done = certificate && key && begin(certificate, key, request->now - SKEW, until < last ? until : last) &&
+              sign(certificate, request, names, issuer, by) && key_pem_add_certificate(certificate, out) &&
               key_pem_add_key(key, out);
   X509_free(certificate);
   EVP_PKEY_free(key);
   return done ? BANYAN_OK : key_failed("make a certificate");
 }
 
-enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_wish *wish,
+enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_request *request,
                                      struct by_text *out) {
   struct by_text names = {0};
   by_text_init(out);
-  BY_TRY(by_key_maker_check_name(wish->name));
+  BY_TRY(by_key_maker_check_name(request->name));
   ERR_clear_error();
   X509 *issuer = key_pem_certificate(by_text_get(&authority->certificate));
   EVP_PKEY *by = key_pem_key(by_text_get(&authority->key));
-  enum banyan_status status = print_names(wish, &names);
+  enum banyan_status status = print_names(request, &names);
   if (status == BANYAN_OK && (!issuer || !by)) status = key_failed("read the authority");
   if (status == BANYAN_OK && X509_check_private_key(issuer, by) != 1)
     status = by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
-  if (status == BANYAN_OK) status = make_signed(issuer, by, wish, by_text_get(&names), out);
+  if (status == BANYAN_OK) status = make_signed(issuer, by, request, by_text_get(&names), out);
   ERR_clear_error();
   X509_free(issuer);
   EVP_PKEY_free(by);

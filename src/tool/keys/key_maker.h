@@ -18,7 +18,7 @@ struct by_key_authority {
   struct by_text certificate, key;
 };
 
-struct by_key_wish {
+struct by_key_request {
   enum by_tls_role role;
   const char *name;             /* of the host, or of a person */
   const char *const *addresses; /* names and addresses that the host is reached by, beside its name */
@@ -42,7 +42,7 @@ enum banyan_status by_key_maker_authority(const struct by_key_authority *old, in
                                           struct by_key_authority *out) BANYAN_CHECK;
 /* A certificate and its new key, in one text, which the caller wipes. BANYAN_ERR_ARGUMENT: a name or address that none
  * can have, or an authority that has expired or whose parts do not match. */
-enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_wish *wish,
+enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_request *request,
                                      struct by_text *out) BANYAN_CHECK;
 /* The first certificate of a text. BANYAN_ERR_PARSE: there is none, or none of a cluster. The caller finishes
  * out->addresses. */

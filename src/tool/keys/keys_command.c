@@ -250,11 +250,11 @@ static enum banyan_status record(const char *folder, const char *text, const cha
 
 /* Makes a certificate, and writes it when there is a record to revoke it by; says until when it holds. */
 static enum banyan_status issue(const char *folder, const struct by_key_authority *authority,
-                                const struct by_key_wish *wish, const char *path, bool replace) {
+                                const struct by_key_request *request, const char *path, bool replace) {
   struct by_text text;
   struct by_key_facts facts = {0};
   char until[16];
-  enum banyan_status status = by_key_maker_make(authority, wish, &text);
+  enum banyan_status status = by_key_maker_make(authority, request, &text);
   if (status == BANYAN_OK) status = by_key_maker_read(by_text_get(&text), &facts);
   if (status == BANYAN_OK) status = record(folder, by_text_get(&text), facts.serial);
   if (status == BANYAN_OK) {
@@ -263,7 +263,7 @@ static enum banyan_status issue(const char *folder, const struct by_key_authorit
   }
   if (status == BANYAN_OK) {
     print_day(facts.who.expires, until);
-    printf("%s: %s %s, until %s\n", path, by_tls_role_name(wish->role), wish->name, until);
+    printf("%s: %s %s, until %s\n", path, by_tls_role_name(request->role), request->name, until);
   }
   by_text_fini(&facts.addresses);
   by_key_maker_wipe(&text);
@@ -281,17 +281,17 @@ static enum banyan_status parse_role(const char *text, enum by_tls_role *out) {
 
 static enum banyan_status make(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
-  struct by_key_wish wish = {.name = operands[1],
-                             .addresses = asked->addresses.items,
-                             .address_count = asked->addresses.count,
-                             .now = time(NULL),
-                             .days = days_of(asked, DAYS_OF_CERTIFICATE)};
+  struct by_key_request request = {.name = operands[1],
+                                   .addresses = asked->addresses.items,
+                                   .address_count = asked->addresses.count,
+                                   .now = time(NULL),
+                                   .days = days_of(asked, DAYS_OF_CERTIFICATE)};
   char path[BY_KEY_PATH];
-  BY_TRY(parse_role(operands[0], &wish.role));
-  BY_TRY(by_key_maker_check_name(wish.name));
-  BY_TRY(by_key_path_of(asked->folder, wish.role, wish.name, path));
+  BY_TRY(parse_role(operands[0], &request.role));
+  BY_TRY(by_key_maker_check_name(request.name));
+  BY_TRY(by_key_path_of(asked->folder, request.role, request.name, path));
   enum banyan_status status = by_key_folder_read(asked->folder, &authority);
-  if (status == BANYAN_OK) status = issue(asked->folder, &authority, &wish, path, asked->force);
+  if (status == BANYAN_OK) status = issue(asked->folder, &authority, &request, path, asked->force);
   by_key_authority_fini(&authority);
   return status;
 }
@@ -333,15 +333,15 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
 static enum banyan_status renew_as(const struct keys_options *asked, const struct by_key_authority *authority,
                                    const char *path, int64_t now, struct by_key_facts *facts) {
   const char *addresses[BY_MOST_WORDS];
-  struct by_key_wish wish = {.role = facts->who.role,
-                             .name = facts->who.name,
-                             .addresses = addresses,
-                             .now = now,
-                             .days = days_of(asked, DAYS_OF_CERTIFICATE)};
+  struct by_key_request request = {.role = facts->who.role,
+                                   .name = facts->who.name,
+                                   .addresses = addresses,
+                                   .now = now,
+                                   .days = days_of(asked, DAYS_OF_CERTIFICATE)};
   char *rest = facts->addresses.data;
-  for (char *at; rest && (at = strsep(&rest, " ")) && wish.address_count < BY_MOST_WORDS;)
-    addresses[wish.address_count++] = at;
-  return issue(asked->folder, authority, &wish, path, true);
+  for (char *at; rest && (at = strsep(&rest, " ")) && request.address_count < BY_MOST_WORDS;)
+    addresses[request.address_count++] = at;
+  return issue(asked->folder, authority, &request, path, true);
 }
 
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,

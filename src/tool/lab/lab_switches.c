@@ -21,9 +21,9 @@
 #include "lab_netlink.h"
 #include "launch.h"
 #include "process.h"
+#include "reservation.h"
 #include "text.h"
 #include "user.h"
-#include "wish.h"
 
 /* A process that keeps a command running in a space of a lab, and prints what
  * it says behind the space's name. When the command ends, the keeper says so
@@ -209,7 +209,7 @@ struct by_lab_switches {
 
 /* By what the topology says of the switch's memory. */
 static uint32_t count_cells(const struct by_node *node) {
-  return (uint32_t)MIN(MAX(node->memory / BY_WISH_SLOT_BYTES, 1), MOST_CELLS);
+  return (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS);
 }
 
 /* The fragments that come in by any port go to the switch, as docs/in-network.md asks of its host. */
