@@ -13,8 +13,8 @@ enum { FRAMES_A_TURN = 16, STILL_S = 2, VERDICT_S = 4 };
 /* ---- life */
 
 static void set_defaults(struct by_engine_options *options) {
-  if (!options->unasked) options->unasked = 1 << 20;
-  if (options->window < options->unasked) options->window = options->unasked;
+  if (!options->eager_limit) options->eager_limit = 1 << 20;
+  if (options->window < options->eager_limit) options->window = options->eager_limit;
   if (!options->link_credit) options->link_credit = 4 << 20;
   if (!options->block) options->block = 64 << 10;
   if (!options->ranks) options->ranks = options->processes;
@@ -32,7 +32,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   options = &engine->options;
   struct by_transfer_options transfer = {.ranks = options->ranks,
                                          .self = options->self,
-                                         .unasked = options->unasked,
+                                         .eager_limit = options->eager_limit,
                                          .window = options->window,
                                          .link_credit = options->link_credit,
                                          .block = options->block,

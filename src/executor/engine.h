@@ -29,7 +29,7 @@ struct by_engine_options {
   uint32_t ranks;     /* the first so many; the others are helpers. 0: all */
   uint32_t self;
   size_t aid_memory;  /* of a helper: scratch of the calls it has part in; one may be larger. 0: 1 GiB */
-  size_t unasked;     /* bytes a message may send before it is granted; power of two; 0: 1 MiB */
+  size_t eager_limit; /* bytes a message may send before it is granted; power of two; 0: 1 MiB */
   size_t window;      /* bytes of a message that may wait to be added; power of two, >= unasked; 0: unasked */
   size_t link_credit; /* bytes of unasked data under way on a link; 0: 4 MiB */
   size_t chunk;       /* most bytes a frame carries; 0: the lane's limit */

@@ -25,10 +25,10 @@ enum by_frame_type {
 };
 
 enum by_frame_flags {
-  BY_FRAME_UNASKED = 1, /* DATA beyond what was granted; counted against the link's credit */
-  BY_FRAME_PAIR = 2,    /* of a send/recv pair, numbered for each peer and tag */
-  BY_FRAME_HELD = 8,    /* DATA sent from the sender's memory: answer DONE once all of the message is taken */
-  BY_FRAME_ASK = 4,     /* DATA without payload: credit is used up, grant this message */
+  BY_FRAME_EAGER = 1, /* DATA beyond what was granted; counted against the link's credit */
+  BY_FRAME_PAIR = 2,  /* of a send/recv pair, numbered for each peer and tag */
+  BY_FRAME_HELD = 8,  /* DATA sent from the sender's memory: answer DONE once all of the message is taken */
+  BY_FRAME_ASK = 4,   /* DATA without payload: credit is used up, grant this message */
 };
 
 struct by_frame {

@@ -213,7 +213,7 @@ static void open_world(struct world *world, const uint8_t *setup) {
                                .offer_from = offers ? 64 : 0,
                                .in_place_from = in_place ? 64 : 0};
   struct by_engine_options options = {
-      .processes = RANKS, .unasked = 128, .link_credit = 512, .block = 64, .spread = 64};
+      .processes = RANKS, .eager_limit = 128, .link_credit = 512, .block = 64, .spread = 64};
   assert(by_sim_create(&net, &world->sim) == BANYAN_OK);
   options.clock = by_sim_clock(world->sim);
   for (uint32_t rank = 0; rank < RANKS; rank++) {

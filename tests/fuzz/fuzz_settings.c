@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   set_all(text);
   if (by_settings_read(&s) == BANYAN_OK) {
     assert(s.rank >= -1 && s.size >= -1 && s.tos >= -1 && s.tos <= 255);
-    assert(s.unasked >= 4096 && s.credit >= s.unasked && s.chunk <= 4u << 20 && s.block % 64 == 0);
+    assert(s.eager_limit >= 4096 && s.credit >= s.eager_limit && s.chunk <= 4u << 20 && s.block % 64 == 0);
     assert(s.deadline > 0 && s.join_deadline > 0);
     assert(!s.root || s.root != s.root_text || strlen(s.root) < sizeof s.root_text);
     check_lists(&s);

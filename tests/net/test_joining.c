@@ -258,7 +258,7 @@ static size_t write_hello(uint8_t *bytes, size_t room) {
                                    .local = "",
                                    .pid = 1,
                                    .cores = 1,
-                                   .unasked = settings.unasked,
+                                   .eager_limit = settings.eager_limit,
                                    .credit = settings.credit};
   by_writer_init(&writer, bytes, room);
   by_join_write(&writer, &(struct by_join){.rank = 2, .size = 3, .member = member});

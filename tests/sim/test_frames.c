@@ -174,7 +174,7 @@ static bool uses_part(uint64_t seed) {
   start(&rank, BANYAN_RECV);
   first = rank.call;
   struct by_frame frame = {.type = BY_FRAME_DATA,
-                           .flags = BY_FRAME_UNASKED,
+                           .flags = BY_FRAME_EAGER,
                            .size = LONG,
                            .collective = BANYAN_ALLREDUCE,
                            .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,

@@ -29,10 +29,10 @@ void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_o
                                  .pull_fails = by_rng_below(&rng, 2) ? 0 : 0.1,
                                  .keeps = by_rng_below(&rng, 2) ? 0 : 0.3,
                                  .holds = by_rng_below(&rng, 2)};
-  *engine = (struct by_engine_options){.unasked = (size_t)4096 << by_rng_below(&rng, 4),
+  *engine = (struct by_engine_options){.eager_limit = (size_t)4096 << by_rng_below(&rng, 4),
                                        .block = (size_t)4096 << by_rng_below(&rng, 3)};
-  engine->link_credit = engine->unasked * (1 + by_rng_below(&rng, 4));
-  engine->window = engine->unasked << by_rng_below(&rng, 3);
+  engine->link_credit = engine->eager_limit * (1 + by_rng_below(&rng, 4));
+  engine->window = engine->eager_limit << by_rng_below(&rng, 3);
   engine->spread = (size_t)512 << by_rng_below(&rng, 5);
 }
 

@@ -92,7 +92,7 @@ static void make_members(struct job *job) {
                                          .local = i == HELPER ? "" : "banyan-77-0123456789abcdef",
                                          .pid = 77 + i,
                                          .cores = 64,
-                                         .unasked = 1 << 20,
+                                         .eager_limit = 1 << 20,
                                          .credit = 4 << 20,
                                          .mtu = 1500,
                                          .n_addresses = i == 1,

@@ -44,7 +44,7 @@ static struct {
 static bool types_seen[BY_FRAME_TYPES];
 
 static void print_flags(uint8_t flags, char *out, size_t room) {
-  snprintf(out, room, "%s%s%s%s", flags & BY_FRAME_UNASKED ? " unasked" : "", flags & BY_FRAME_PAIR ? " pair" : "",
+  snprintf(out, room, "%s%s%s%s", flags & BY_FRAME_EAGER ? " unasked" : "", flags & BY_FRAME_PAIR ? " pair" : "",
            flags & BY_FRAME_ASK ? " ask" : "", flags & BY_FRAME_HELD ? " held" : "");
 }
 
@@ -196,7 +196,7 @@ static void test_small_calls(void **state) {
 }
 
 static const struct by_engine_options narrow = {
-    .unasked = 4096, .window = 4096, .link_credit = 16384, .chunk = 1024, .block = 1024};
+    .eager_limit = 4096, .window = 4096, .link_credit = 16384, .chunk = 1024, .block = 1024};
 
 static void test_long_calls(void **state) {
   (void)state;

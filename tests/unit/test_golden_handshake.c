@@ -119,7 +119,7 @@ static void test_join(void **state) {
                                     .local = "banyan-77-0123456789abcdef",
                                     .pid = 77,
                                     .cores = 64,
-                                    .unasked = 1 << 20,
+                                    .eager_limit = 1 << 20,
                                     .credit = 4 << 20,
                                     .udp_port = 7613,
                                     .mtu = 3506,
@@ -133,7 +133,7 @@ static void test_join(void **state) {
                                       .local = "",
                                       .pid = 1,
                                       .cores = 2,
-                                      .unasked = 65536,
+                                      .eager_limit = 65536,
                                       .credit = 131072,
                                       .mtu = 1500}};
   uint8_t of_rank[MOST], of_helper[MOST];

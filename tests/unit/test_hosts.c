@@ -74,7 +74,7 @@ static void test_shm_needs_one_host(void **state) {
 }
 
 static void check_differ(struct by_member other) {
-  struct by_member members[3] = {{.host = "a", .machine = "m", .unasked = 65536, .credit = 1 << 20}, {0}, other};
+  struct by_member members[3] = {{.host = "a", .machine = "m", .eager_limit = 65536, .credit = 1 << 20}, {0}, other};
   struct by_context context = {
       .job = {.size = 3, .processes = 3, .members = members, .settings = {.transport = "auto"}}};
   members[1] = members[0];
@@ -90,8 +90,8 @@ static void check_differ(struct by_member other) {
 
 static void test_settings_must_be_alike(void **state) {
   (void)state;
-  check_differ((struct by_member){.host = "b", .machine = "m", .unasked = 32768, .credit = 1 << 20});
-  check_differ((struct by_member){.host = "b", .machine = "m", .unasked = 65536, .credit = 2 << 20});
+  check_differ((struct by_member){.host = "b", .machine = "m", .eager_limit = 32768, .credit = 1 << 20});
+  check_differ((struct by_member){.host = "b", .machine = "m", .eager_limit = 65536, .credit = 2 << 20});
 }
 
 int main(void) {

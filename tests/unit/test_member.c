@@ -54,7 +54,7 @@ static void test_addresses_of_another_host(void **state) {
   check_address(&member, 2, "[fe80::1%lo]:5000");
   assert_string_equal(member.host, "a");
   assert_int_equal(member.cores, 2);
-  assert_int_equal(member.unasked, 256 << 10);
+  assert_int_equal(member.eager_limit, 256 << 10);
   assert_int_equal(member.credit, 1 << 20);
   assert_int_equal(member.kind, BY_MEMBER_HELPER);
   assert_int_equal(member.udp_port, 7612);

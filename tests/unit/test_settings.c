@@ -51,7 +51,7 @@ static void test_presets(void **state) {
   assert_true(s.join_deadline == 120);
   assert_string_equal(s.socket_buffer, "0");
   assert_string_equal(s.connections, "1");
-  assert_int_equal(s.unasked, 1 << 20);
+  assert_int_equal(s.eager_limit, 1 << 20);
   assert_int_equal(s.credit, 4 << 20);
   assert_int_equal(s.chunk, 0);
   assert_int_equal(s.block, 64 << 10);
@@ -95,7 +95,7 @@ static void test_every_variable(void **state) {
   assert_true(s.join_deadline == 120);
   assert_string_equal(s.socket_buffer, "8M");
   assert_string_equal(s.connections, "2@10.0.0.0/8,4");
-  assert_int_equal(s.unasked, 64 << 10);
+  assert_int_equal(s.eager_limit, 64 << 10);
   assert_int_equal(s.credit, 512 << 10);
   assert_int_equal(s.chunk, 100 << 10);
   assert_int_equal(s.block, 32 << 10);
@@ -120,7 +120,7 @@ static void test_empty_is_not_set(void **state) {
   struct by_settings s;
   assert_ok(by_settings_read(&s));
   assert_int_equal(s.tos, -1);
-  assert_int_equal(s.unasked, 1 << 20);
+  assert_int_equal(s.eager_limit, 1 << 20);
   assert_true(s.deadline == 600);
   assert_int_equal(s.rank, -1);
   assert_string_equal(s.transport, "auto");

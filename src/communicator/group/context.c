@@ -238,7 +238,7 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
   self->pid = (uint32_t)getpid();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   self->cores = cores > 0 ? (uint32_t)cores : 1;
-  self->unasked = context->job.settings.unasked;
+  self->eager_limit = context->job.settings.eager_limit;
   self->credit = context->job.settings.credit;
   return self->host && self->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
 }
@@ -264,7 +264,7 @@ static enum banyan_status make_engine(struct by_context *context) {
                                       .processes = context->job.processes,
                                       .ranks = context->job.size,
                                       .self = context->job.rank,
-                                      .unasked = zero->unasked,
+                                      .eager_limit = zero->eager_limit,
                                       .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
                                       .link_credit = zero->credit,
                                       .chunk = s->chunk,

@@ -142,8 +142,8 @@ static inline struct by_in *data_in(struct by_link *link, struct by_exchange *ex
   if (frame->flags & BY_FRAME_HELD) in->held = true;
   if (!fits || in->source != BY_IN_DATA)
     return by_deliver_broken(link, "data that does not follow what it sent before"), NULL;
-  size_t unasked = link->transfer->options.unasked;
-  if (!by_in_runs_free(in) && at + frame->size > in->granted && at + frame->size > unasked && in->granted < in->length)
+  size_t eager = link->transfer->options.eager_limit;
+  if (!by_in_runs_free(in) && at + frame->size > in->granted && at + frame->size > eager && in->granted < in->length)
     return by_deliver_broken(link, "more than it was granted"), NULL;
   return in;
 }
@@ -209,7 +209,7 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
     return true;
   }
   if (frame->type == BY_FRAME_CREDIT)
-    link->unasked -= frame->offset < link->unasked ? frame->offset : link->unasked;
+    link->eager -= frame->offset < link->eager ? frame->offset : link->eager;
   else if (frame->type == BY_FRAME_GOODBYE)
     end->leaving = true;
   else if (ops->unmap && !link->transfer->ops->reads(link, frame->offset))
@@ -287,7 +287,7 @@ bool by_deliver(struct by_end *end) {
   }
   if (lane->ops->left(lane)) return false;
   const struct by_stored *stored = end->filling;
-  if (frame->flags & BY_FRAME_UNASKED && !stored) took(link, frame->size);
+  if (frame->flags & BY_FRAME_EAGER && !stored) took(link, frame->size);
   transfer->counters.frames_received++;
   if (end->receiving == BY_RECEIVE_LETTER) by_letters_end(link);
   end->receiving = BY_RECEIVE_NOTHING;
@@ -335,7 +335,7 @@ static void replay_data(struct by_link *link, struct by_exchange *exchange, cons
     by_in_placed(in, at, n);
     done += n;
   }
-  if (!end && stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
+  if (!end && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
 }
 
 static void replay(struct by_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
@@ -404,7 +404,7 @@ static void forget_stored(struct by_link *link, uint32_t domain, const uint32_t 
     if (!call) by_link_decline(link, &stored->frame);
     *place = stored->next;
     link->stored_bytes -= sizeof *stored + stored->frame.size;
-    if (whole && stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
+    if (whole && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
     by_transfer_give_stored(link->transfer, stored);
   }
   link->stored_end = place;

@@ -6,7 +6,7 @@ enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of unasked */
  * socket's buffer, the kernel would drop some of it and wait 200 ms to have it sent again. */
 static uint64_t room_of(const struct by_in *in) {
   const struct by_transfer_options *options = &in->exchange->transfer->options;
-  uint64_t lead = LEAD * options->unasked;
+  uint64_t lead = LEAD * options->eager_limit;
   return by_in_runs_free(in) && lead > options->window ? lead : options->window;
 }
 
@@ -26,7 +26,7 @@ void by_in_consumed(struct by_in *in) {
     by_transfer_give_stage(transfer, in->stage);
     in->stage = NULL;
   }
-  if (in->granted >= in->length || (in->length <= transfer->options.unasked && !in->asked)) return;
+  if (in->granted >= in->length || (in->length <= transfer->options.eager_limit && !in->asked)) return;
   uint64_t room = room_of(in), target = in->consumed + room;
   if (target > in->length) target = in->length;
   if (target <= in->granted || (target < in->length && target - in->granted < room / 2)) return;
@@ -36,7 +36,7 @@ void by_in_consumed(struct by_in *in) {
 }
 
 bool by_in_is_worth_granting_ahead(const struct by_transfer *transfer, uint64_t length) {
-  return length >= transfer->options.unasked / AHEAD_PART;
+  return length >= transfer->options.eager_limit / AHEAD_PART;
 }
 
 void by_in_grant_ahead(struct by_in *in) {

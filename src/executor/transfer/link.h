@@ -79,8 +79,8 @@ struct by_link {
   bool lettered;                                       /* letters are to be expected here */
   struct by_frame *notices; /* to be said, of no call here: which regions were freed, what a domain owed */
   uint32_t n_notices, notices_room;
-  uint64_t unasked; /* bytes sent beyond grants and not credited */
-  uint64_t taken;   /* unasked bytes of the peer that were taken and not reported */
+  uint64_t eager; /* bytes sent beyond grants and not credited */
+  uint64_t taken; /* unasked bytes of the peer that were taken and not reported */
   struct by_stored *stored, **stored_end;
   uint64_t stored_bytes;
   struct by_end ends[BY_LANES];

@@ -211,15 +211,15 @@ static enum sent send_offer(struct by_out *out) {
 }
 
 /* How many bytes may go now, and whether they count against the link's credit. */
-static uint64_t sendable(const struct by_out *out, bool *unasked) {
+static uint64_t sendable(const struct by_out *out, bool *eager) {
   const struct by_transfer_options *options = &out->link->transfer->options;
   uint64_t most = out->granted, n;
-  *unasked = out->sent >= out->granted;
-  if (*unasked) {
-    uint64_t used = out->link->unasked + FRAME_BYTES;
-    if (used >= options->link_credit || out->sent >= options->unasked) return 0;
+  *eager = out->sent >= out->granted;
+  if (*eager) {
+    uint64_t used = out->link->eager + FRAME_BYTES;
+    if (used >= options->link_credit || out->sent >= options->eager_limit) return 0;
     most = out->sent + options->link_credit - used;
-    if (most > options->unasked) most = options->unasked;
+    if (most > options->eager_limit) most = options->eager_limit;
   }
   if (most > out->ready) most = out->ready;
   n = most > out->sent ? most - out->sent : 0;
@@ -229,7 +229,7 @@ static uint64_t sendable(const struct by_out *out, bool *unasked) {
 
 /* Nothing may go: if that is for want of the link's credit, which calls not made yet may hold, ask for a grant. */
 static enum sent ask(struct by_out *out, uint32_t full) {
-  bool within = out->sent >= out->granted && out->sent < out->link->transfer->options.unasked;
+  bool within = out->sent >= out->granted && out->sent < out->link->transfer->options.eager_limit;
   bool worth = out->ready == out->length ? out->sent < out->length : out->ready - out->sent >= LEAST_FRAME;
   if (out->asked || !within || !worth) return SENT_ALL;
   if (full & 1) return SENT_NOT;
@@ -267,7 +267,7 @@ static size_t frame_limit(const struct by_out *out) {
   size_t most = link->lane->ops->frame_bytes;
   if (out->exchange->chunk < most) most = out->exchange->chunk;
   if (link->n_ends == 1 || out->granted >= out->length) return most;
-  size_t part = options->unasked / (2 * link->n_ends);
+  size_t part = options->eager_limit / (2 * link->n_ends);
   if (part < LEAST_FRAME) part = LEAST_FRAME;
   return part < most ? part : most;
 }
@@ -283,19 +283,19 @@ static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent 
   end->link->kept++;
 }
 
-static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool unasked) {
+static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool eager) {
   struct by_link *link = out->link;
   struct by_frame frame = stamped(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.size = (uint32_t)n;
   frame.length_check = (uint32_t)out->length;
-  if (unasked) frame.flags |= BY_FRAME_UNASKED;
+  if (eager) frame.flags |= BY_FRAME_EAGER;
   enum by_lane_sent sent = send_payload(out, end->lane, &frame);
   if (sent == BY_LANE_FULL) return SENT_NOT;
   by_exchange_wire(out->exchange);
   link->transfer->counters.frames_sent++;
   link->transfer->counters.bytes_sent += n;
   link->transfer->moved = true;
-  if (unasked) link->unasked += n + FRAME_BYTES;
+  if (eager) link->eager += n + FRAME_BYTES;
   if (sent != BY_LANE_SENT) note_rest(end, out, sent);
   out->sent += n;
   settle(out);
@@ -311,15 +311,15 @@ static __attribute__((noinline)) uint32_t next_lane(struct by_link *link, uint32
 
 static inline enum sent send_data(struct by_out *out, uint32_t *full) {
   struct by_link *link = out->link;
-  bool unasked;
-  uint64_t n = sendable(out, &unasked);
+  bool eager;
+  uint64_t n = sendable(out, &eager);
   if (!n) return ask(out, *full);
   size_t most = frame_limit(out);
   if (n > most) n = most;
   bool spread = link->n_ends > 1 && out->length >= link->transfer->options.spread;
   uint32_t lane = spread ? next_lane(link, *full) : 0;
   if (*full & 1u << lane) return SENT_NOT;
-  enum sent sent = send_part(out, &link->ends[lane], n, unasked);
+  enum sent sent = send_part(out, &link->ends[lane], n, eager);
   if (sent == SENT_NOT || link->ends[lane].kept) *full |= 1u << lane;
   return sent == SENT_NOT && spread ? SENT_MORE : sent; /* another lane may take it */
 }

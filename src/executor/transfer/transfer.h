@@ -69,7 +69,7 @@ struct by_transfer_ops {
 /* See struct by_engine_options. */
 struct by_transfer_options {
   uint32_t ranks, self;
-  size_t unasked, window, link_credit, block, spread;
+  size_t eager_limit, window, link_credit, block, spread;
   void (*connect)(void *context, uint32_t process);
   const char *(*name)(void *context, uint32_t process);
   void (*locate)(void *context, const void *memory, size_t bytes, struct by_offer *offer);

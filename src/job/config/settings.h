@@ -40,7 +40,7 @@ struct by_settings {
   long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;             /* seconds from when all ranks have joined */
   char root_text[300], key_text[400]; /* where a launcher's words had to be put together */
-  uint64_t unasked, credit, chunk, block, attach;
+  uint64_t eager_limit, credit, chunk, block, attach;
   uint64_t fusion;           /* bytes; 0: none */
   double stall, stall_abort; /* seconds; 0: never */
   const char *control;       /* see by_control_choice_parse */

@@ -17,7 +17,7 @@ void by_member_write(struct by_writer *writer, const struct by_member *member) {
   by_write_string(writer, member->local);
   by_write_u32(writer, member->pid);
   by_write_u32(writer, member->cores);
-  by_write_u64(writer, member->unasked);
+  by_write_u64(writer, member->eager_limit);
   by_write_u64(writer, member->credit);
   by_write_u32(writer, member->udp_port);
   by_write_u32(writer, member->mtu);
@@ -57,7 +57,7 @@ enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *are
   out->local = by_read_string_in(reader, arena, BY_MEMBER_STRING);
   out->pid = by_read_u32(reader);
   out->cores = by_read_u32(reader);
-  out->unasked = by_read_u64(reader);
+  out->eager_limit = by_read_u64(reader);
   out->credit = by_read_u64(reader);
   out->udp_port = by_read_u32(reader);
   out->mtu = by_read_u32(reader);

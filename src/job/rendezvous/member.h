@@ -13,13 +13,13 @@ enum by_member_kind { BY_MEMBER_RANK, BY_MEMBER_HELPER, BY_MEMBER_SERVER, BY_MEM
 
 struct by_member {
   enum by_member_kind kind;
-  const char *host;         /* name for people and plans */
-  const char *machine;      /* identity: equal if memory can be shared */
-  const char *local;        /* name of its local socket; "" if it takes no shared-memory links */
-  uint32_t pid, cores;      /* cores: of its machine */
-  uint64_t unasked, credit; /* of its settings: the same on all ranks, or they do not work together */
-  uint32_t udp_port;        /* where it takes part in trees through switches; 0: it does not */
-  uint32_t mtu;             /* of the interface of its first IPv4 address beyond loopback; 0: unknown */
+  const char *host;             /* name for people and plans */
+  const char *machine;          /* identity: equal if memory can be shared */
+  const char *local;            /* name of its local socket; "" if it takes no shared-memory links */
+  uint32_t pid, cores;          /* cores: of its machine */
+  uint64_t eager_limit, credit; /* of its settings: the same on all ranks, or they do not work together */
+  uint32_t udp_port;            /* where it takes part in trees through switches; 0: it does not */
+  uint32_t mtu;                 /* of the interface of its first IPv4 address beyond loopback; 0: unknown */
   uint32_t n_addresses;
   struct by_address *addresses; /* where it takes links, the best first */
 };
