@@ -18,7 +18,7 @@ static void read_request(const char *line, size_t length) {
   by_lease_print_request(&request, &text);
   assert(!memchr(by_text_get(&text), '\n', text.length));
   assert(by_lease_read_request(by_text_get(&text), text.length, &again) == BANYAN_OK);
-  assert(again.deed == request.deed && !strcmp(again.holder, request.holder));
+  assert(again.operation == request.operation && !strcmp(again.holder, request.holder));
   assert(by_reservation_same(&again.reservation, &request.reservation));
   by_text_fini(&text);
 }
@@ -31,7 +31,8 @@ static void read_reply(const char *line, size_t length) {
   by_lease_print_reply(&reply, &text);
   assert(!memchr(by_text_get(&text), '\n', text.length));
   assert(by_lease_read_reply(by_text_get(&text), text.length, &again) == BANYAN_OK);
-  assert(again.deed == reply.deed && again.well == reply.well && again.job == reply.job && again.key == reply.key);
+  assert(again.operation == reply.operation && again.well == reply.well && again.job == reply.job &&
+         again.key == reply.key);
   assert(again.taken == reply.taken && !strcmp(again.text, reply.text));
   assert(again.granted.n_below == reply.granted.n_below && again.granted.slots == reply.granted.slots);
   by_text_fini(&text);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 /* From now on no process without privileges can read this one, and this one has none. */
 static void forbid_attach(void) {
@@ -36,14 +36,14 @@ static bool anybody_can_read(struct banyan_comm *world, int ranks) {
   return can;
 }
 
-static void some_deeds(struct banyan_comm *world, struct by_rng *rng) {
+static void some_operations(struct banyan_comm *world, struct by_rng *rng) {
   static const char *const plans[] = {NULL, "ring", "star", "double-tree"};
   for (int p = 0; p < 4; p++) {
     must(banyan_comm_set_plan(world, plans[p]));
     for (int i = 0; i < 4; i++) {
-      struct deed deed;
-      deed_choose(rng, banyan_comm_size(world), -1, 400000, &deed);
-      deed_do(world, &deed, 0);
+      struct operation operation;
+      operation_choose(rng, banyan_comm_size(world), -1, 400000, &operation);
+      operation_do(world, &operation, 0);
     }
   }
 }
@@ -57,12 +57,12 @@ static void rank_attach(struct job *job, int rank) {
   if (at_once) forbid_attach();
   struct banyan_comm *world = job_join();
   if (!at_once) {
-    some_deeds(world, &rng);
+    some_operations(world, &rng);
     must(banyan_barrier(world));
     forbid_attach();
   }
   must_hold(!anybody_can_read(world, job->n));
-  some_deeds(world, &rng);
+  some_operations(world, &rng);
   banyan_comm_destroy(world);
 }
 

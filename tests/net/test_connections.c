@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { AT_ONCE = 8, MOST = 300000 };
 
@@ -10,34 +10,34 @@ static const char *const plans[] = {NULL, "star", "ring", "chain", "halving", "e
 enum { PLANS = sizeof plans / sizeof *plans };
 
 /* Large enough to be spread, mostly; the small ones go between them. */
-static void choose(struct by_rng *rng, int ranks, int collective, struct deed *deed) {
-  deed_choose(rng, ranks, collective, MOST, deed);
+static void choose(struct by_rng *rng, int ranks, int collective, struct operation *operation) {
+  operation_choose(rng, ranks, collective, MOST, operation);
   if (collective == BANYAN_BARRIER) return;
-  if (by_rng_below(rng, 4)) deed->call.count = MOST / 2 + by_rng_below(rng, MOST / 2);
-  for (int r = 0; r < ranks && deed->call.counts; r++) deed->counts[r] = by_rng_below(rng, MOST);
+  if (by_rng_below(rng, 4)) operation->call.count = MOST / 2 + by_rng_below(rng, MOST / 2);
+  for (int r = 0; r < ranks && operation->call.counts; r++) operation->counts[r] = by_rng_below(rng, MOST);
 }
 
 static void one_by_one(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
   for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++) {
-    struct deed deed;
-    choose(rng, banyan_comm_size(world), c, &deed);
-    deed_do(world, &deed, (unsigned)by_rng_below(own, 4));
+    struct operation operation;
+    choose(rng, banyan_comm_size(world), c, &operation);
+    operation_do(world, &operation, (unsigned)by_rng_below(own, 4));
   }
 }
 
 static void many_at_once(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
-  struct deed deeds[AT_ONCE];
+  struct operation operations[AT_ONCE];
   struct banyan_request *requests[AT_ONCE];
   for (int i = 0; i < AT_ONCE; i++) {
-    choose(rng, banyan_comm_size(world), -1, &deeds[i]);
-    deed_prepare(world, &deeds[i], (unsigned)by_rng_below(own, 4));
-    must(banyan_start(world, &deeds[i].call, &requests[i]));
+    choose(rng, banyan_comm_size(world), -1, &operations[i]);
+    operation_prepare(world, &operations[i], (unsigned)by_rng_below(own, 4));
+    must(banyan_start(world, &operations[i].call, &requests[i]));
     job_doze(own, 300);
   }
   must(banyan_wait_all(requests, AT_ONCE));
   for (int i = 0; i < AT_ONCE; i++) {
-    deed_check(&deeds[i]);
-    deed_free(&deeds[i]);
+    operation_check(&operations[i]);
+    operation_free(&operations[i]);
   }
 }
 

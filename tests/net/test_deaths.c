@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { AFTERWARDS = 40 }; /* seconds for the others to end; they take milliseconds */
 
@@ -25,28 +25,28 @@ enum { EXIT = 1000, ABORT, LEAVE };
 /* ---- what ranks do until something happens */
 
 static enum banyan_status call_once(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
-  struct deed deed;
-  deed_choose(rng, banyan_comm_size(world), -1, by_rng_below(rng, 8) ? 3000 : 300000, &deed);
+  struct operation operation;
+  operation_choose(rng, banyan_comm_size(world), -1, by_rng_below(rng, 8) ? 3000 : 300000, &operation);
   if (by_rng_below(own, 6) == 0) job_doze(own, 400);
-  deed_prepare(world, &deed, (unsigned)by_rng_below(own, 4));
-  enum banyan_status status = banyan_run(world, &deed.call);
-  if (status == BANYAN_OK) deed_check(&deed);
-  deed_free(&deed);
+  operation_prepare(world, &operation, (unsigned)by_rng_below(own, 4));
+  enum banyan_status status = banyan_run(world, &operation.call);
+  if (status == BANYAN_OK) operation_check(&operation);
+  operation_free(&operation);
   return status;
 }
 
 /* Three calls at once, some of which are not even waited for by name. */
 static enum banyan_status call_thrice(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
-  struct deed deeds[3];
+  struct operation operations[3];
   struct banyan_request *requests[3] = {NULL};
   enum banyan_status first = BANYAN_OK;
   char text[JOB_TEXT] = "";
   for (int i = 0; i < 3; i++) {
-    deed_choose(rng, banyan_comm_size(world), -1, 20000, &deeds[i]);
-    deed_prepare(world, &deeds[i], (unsigned)by_rng_below(own, 4));
+    operation_choose(rng, banyan_comm_size(world), -1, 20000, &operations[i]);
+    operation_prepare(world, &operations[i], (unsigned)by_rng_below(own, 4));
   }
   for (int i = 0; i < 3; i++) {
-    enum banyan_status status = banyan_start(world, &deeds[i].call, &requests[i]);
+    enum banyan_status status = banyan_start(world, &operations[i].call, &requests[i]);
     if (first == BANYAN_OK) first = status;
   }
   for (int i = 0; i < 3; i++) {
@@ -54,7 +54,7 @@ static enum banyan_status call_thrice(struct banyan_comm *world, struct by_rng *
     if (first == BANYAN_OK) first = status;
     if (status != BANYAN_OK) snprintf(text, sizeof text, "%s", banyan_error_text());
   }
-  for (int i = 0; i < 3; i++) deed_free(&deeds[i]);
+  for (int i = 0; i < 3; i++) operation_free(&operations[i]);
   if (text[0]) must_hold(!strcmp(text, banyan_error_text())); /* they all say the same */
   return first;
 }
@@ -305,8 +305,8 @@ static void test_stopped(void **state) {
 static void rank_goes_on(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   for (int i = 0; i < 300; i++) {
-    struct deed deed = {.call = {.collective = BANYAN_ALLREDUCE, .count = 5000}, .salt = (uint32_t)i};
-    deed_do(world, &deed, 0);
+    struct operation operation = {.call = {.collective = BANYAN_ALLREDUCE, .count = 5000}, .salt = (uint32_t)i};
+    operation_do(world, &operation, 0);
     job_set_stage(job, rank, i + 1);
     usleep(500);
   }

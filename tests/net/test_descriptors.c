@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 /* Of what a rank has beyond those that it starts with: joining takes LEAST, and from MOST on there are enough. */
 enum { RANKS = 4, LEAST = 7, MOST = 17 };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { CHILD_LIVES_S = 60 /* longer than the ranks' deadline, so that only its death would end a wait for them */ };
 
@@ -27,8 +27,9 @@ struct parent {
 extern char **environ;
 
 static void allreduce(struct banyan_comm *world, uint32_t salt) {
-  struct deed deed = {.call = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .count = 5000}, .salt = salt};
-  deed_do(world, &deed, salt % 4);
+  struct operation operation = {.call = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .count = 5000},
+                                .salt = salt};
+  operation_do(world, &operation, salt % 4);
 }
 
 /* ---- a rank dies, its child lives */

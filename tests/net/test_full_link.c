@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { MOST = 20000, LONG = 50000 };
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
 #include "helper.h"
+#include "net_operations.h"
 
 enum { RANKS = 3, LAST_CALLS = 4, DEAD = 1 };
 
@@ -98,11 +98,11 @@ static void rank_calls(struct job *job, int rank) {
   for (int i = 0; i < plot->calls; i++) {
     if (by_rng_below(&own, 6) == 0) job_doze(&own, 400);
     if (i == plot->calls - LAST_CALLS) wait_for_deaths(job, &own, plot->deaths);
-    struct deed deed;
+    struct operation operation;
     static const int collectives[] = {BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST, BANYAN_ALLREDUCE};
     uint64_t kind = by_rng_below(&rng, 6);
-    deed_choose(&rng, RANKS, kind < 4 ? collectives[kind] : -1, by_rng_below(&rng, 4) ? 5000 : 300000, &deed);
-    deed_do(world, &deed, (unsigned)by_rng_below(&own, 4));
+    operation_choose(&rng, RANKS, kind < 4 ? collectives[kind] : -1, by_rng_below(&rng, 4) ? 5000 : 300000, &operation);
+    operation_do(world, &operation, (unsigned)by_rng_below(&own, 4));
     if (i % 4 == 0) sum_roughly(world, &rng, rank);
     job_set_stage(job, rank, i + 2);
   }

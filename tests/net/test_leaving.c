@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 static unsigned char *map_filled(size_t bytes, int value) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -135,9 +135,9 @@ static void rank_works_on(struct job *job, int rank) {
   must(banyan_comm_set_plan(world, leaver->plan));
   must(banyan_allreduce(world, &nothing, &nothing, 0, BANYAN_FLOAT32, BANYAN_SUM));
   for (int i = 0; i < 200 && rank != leaver->who; i++) {
-    struct deed deed;
-    deed_choose(&rng, job->n - 1, BANYAN_ALLREDUCE, 3000, &deed);
-    deed_do(part, &deed, 0);
+    struct operation operation;
+    operation_choose(&rng, job->n - 1, BANYAN_ALLREDUCE, 3000, &operation);
+    operation_do(part, &operation, 0);
     usleep(8000);
   }
   banyan_comm_destroy(part);
@@ -162,10 +162,10 @@ static void rank_ends_in_order(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   must(banyan_comm_set_plan(world, job->argument));
   for (uint64_t left = 1 + by_rng_below(&rng, 3); left; left--) {
-    struct deed deed;
-    deed_choose(&rng, job->n, -1, 100000, &deed);
+    struct operation operation;
+    operation_choose(&rng, job->n, -1, 100000, &operation);
     if (by_rng_below(&own, 2)) job_doze(&own, 150000);
-    deed_do(world, &deed, (unsigned)by_rng_below(&own, 4));
+    operation_do(world, &operation, (unsigned)by_rng_below(&own, 4));
   }
   if (by_rng_below(&own, 2)) job_doze(&own, 150000);
   banyan_comm_destroy(world);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 /* What rank `odd` does instead of what the others do. */
 struct difference {

@@ -9,8 +9,8 @@
 
 #include "check.h"
 #include "context.h"
-#include "deeds.h"
 #include "helper.h"
+#include "net_operations.h"
 #include "plan_switch.h"
 
 static const char *const plans[] = {"ring", "tree", "tree:3", NULL, "halving", "doubling"};
@@ -101,7 +101,7 @@ static void finish_all(struct bundle *bundle) {
 
 static void make_call(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own, int rank) {
   struct banyan_request *requests[3] = {NULL};
-  struct deed deeds[3];
+  struct operation operations[3];
   uint64_t kind = by_rng_below(rng, 12);
   if (kind == 0) {
     make_sparse(comm, rank);
@@ -109,18 +109,18 @@ static void make_call(struct banyan_comm *comm, struct by_rng *rng, struct by_rn
   }
   int n = kind < 8 ? 1 : 3;
   for (int i = 0; i < n; i++) {
-    deed_choose(rng, banyan_comm_size(comm), kind < 4 ? BANYAN_ALLREDUCE : -1, by_rng_below(rng, 6) ? 5000 : 200000,
-                &deeds[i]);
-    deed_prepare(comm, &deeds[i], (unsigned)by_rng_below(own, 4));
+    operation_choose(rng, banyan_comm_size(comm), kind < 4 ? BANYAN_ALLREDUCE : -1,
+                     by_rng_below(rng, 6) ? 5000 : 200000, &operations[i]);
+    operation_prepare(comm, &operations[i], (unsigned)by_rng_below(own, 4));
     if (n == 1)
-      must(banyan_run(comm, &deeds[i].call));
+      must(banyan_run(comm, &operations[i].call));
     else
-      must(banyan_start(comm, &deeds[i].call, &requests[i]));
+      must(banyan_start(comm, &operations[i].call, &requests[i]));
   }
   must(banyan_wait_all(requests, 3));
   for (int i = 0; i < n; i++) {
-    deed_check(&deeds[i]);
-    deed_free(&deeds[i]);
+    operation_check(&operations[i]);
+    operation_free(&operations[i]);
   }
 }
 
@@ -128,11 +128,11 @@ static void make_call(struct banyan_comm *comm, struct by_rng *rng, struct by_rn
 static void use_part(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
   struct banyan_comm *part;
   struct by_rng parts; /* parts of other sizes draw as often from `rng` */
-  struct deed deed;
+  struct operation operation;
   by_rng_init(&parts, by_rng_next(rng));
   must(banyan_comm_split(comm, banyan_comm_rank(comm) % 2, banyan_comm_rank(comm), &part));
-  deed_choose(&parts, banyan_comm_size(part), BANYAN_ALLREDUCE, 5000, &deed);
-  deed_do(part, &deed, (unsigned)by_rng_below(own, 4));
+  operation_choose(&parts, banyan_comm_size(part), BANYAN_ALLREDUCE, 5000, &operation);
+  operation_do(part, &operation, (unsigned)by_rng_below(own, 4));
   banyan_comm_destroy(part);
 }
 

@@ -11,8 +11,8 @@
 
 #include "check.h"
 #include "comm.h"
-#include "deeds.h"
 #include "helper.h"
+#include "net_operations.h"
 
 enum { RANKS = 3, TEST = 7 /* the report that nobody has, for what rank 0 is to do */, LAST = 99 };
 
@@ -104,10 +104,10 @@ static bool pursue(struct banyan_comm *comm, const struct reservation *reservati
 
 static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
   static const int often[] = {BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST, BANYAN_ALLREDUCE};
-  struct deed deed;
+  struct operation operation;
   uint64_t kind = by_rng_below(rng, 6);
-  deed_choose(rng, RANKS, kind < 4 ? often[kind] : -1, by_rng_below(rng, 6) ? 5000 : 300000, &deed);
-  deed_do(comm, &deed, (unsigned)by_rng_below(own, 4));
+  operation_choose(rng, RANKS, kind < 4 ? often[kind] : -1, by_rng_below(rng, 6) ? 5000 : 300000, &operation);
+  operation_do(comm, &operation, (unsigned)by_rng_below(own, 4));
 }
 
 /* Whether to go on. */

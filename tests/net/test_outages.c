@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { HOSTS = 3, LATEST_S = 75, DEADLINE_S = 45, AT_ONCE = 9, SURVIVED_S = 10 /* outages that no job may mind */ };
 

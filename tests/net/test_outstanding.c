@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { AT_ONCE = 64, MESSAGES = 24, MESSAGE_BYTES = 30000 };
 
@@ -121,26 +121,26 @@ static void check_messages(struct message *all, int rank) {
 
 static void one_round(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own, int calls, unsigned doze,
                       bool tiny) {
-  static struct deed deeds[AT_ONCE];
+  static struct operation operations[AT_ONCE];
   struct banyan_request *requests[AT_ONCE + MESSAGES] = {NULL};
   struct message messages[MESSAGES];
   int n = banyan_comm_size(world), messages_at = (int)by_rng_below(own, (uint64_t)calls), started = 0;
   size_t most = tiny ? 60 : by_rng_below(rng, 3) ? 2000 : 40000;
   choose_messages(rng, n, tiny ? 300 : MESSAGE_BYTES, messages);
   for (int i = 0; i < calls; i++) {
-    deed_choose(rng, n, -1, most, &deeds[i]);
-    deed_prepare(world, &deeds[i], (unsigned)by_rng_below(own, 4));
+    operation_choose(rng, n, -1, most, &operations[i]);
+    operation_prepare(world, &operations[i], (unsigned)by_rng_below(own, 4));
   }
   for (int i = 0; i < calls; i++) {
     if (doze && by_rng_below(own, 4) == 0) job_doze(own, doze);
     if (i == messages_at) started += start_messages(world, own, messages, requests + started);
-    must(banyan_start(world, &deeds[i].call, &requests[started++]));
+    must(banyan_start(world, &operations[i].call, &requests[started++]));
   }
   if (doze) job_doze(own, 4 * doze);
   wait_somehow(own, requests, started);
   for (int i = 0; i < calls; i++) {
-    deed_check(&deeds[i]);
-    deed_free(&deeds[i]);
+    operation_check(&operations[i]);
+    operation_free(&operations[i]);
   }
   check_messages(messages, banyan_comm_rank(world));
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { SLOTS = 5, PENDING = 24, THREADS = 3, STEPS = 60, AFTERWARDS = 40 };
 
@@ -23,7 +23,7 @@ struct death {
 enum { ABORT = 1000 };
 
 struct pending {
-  struct deed deed;
+  struct operation operation;
   struct banyan_request *request; /* NULL: unused */
   int slot;
 };
@@ -53,8 +53,8 @@ static void note(struct script *s, enum banyan_status status) {
 
 static void ended(struct script *s, struct pending *p, enum banyan_status status) {
   note(s, status);
-  if (status == BANYAN_OK) deed_check(&p->deed);
-  deed_free(&p->deed);
+  if (status == BANYAN_OK) operation_check(&p->operation);
+  operation_free(&p->operation);
   p->request = NULL;
 }
 
@@ -93,21 +93,21 @@ static struct pending *free_place(struct script *s) {
   return p;
 }
 
-static void start(struct script *s, int slot, const struct deed *deed) {
+static void start(struct script *s, int slot, const struct operation *operation) {
   struct pending *p = free_place(s);
-  p->deed = *deed;
+  p->operation = *operation;
   p->slot = slot;
-  deed_prepare(s->comms[slot], &p->deed, (unsigned)by_rng_below(&s->own, 4));
-  enum banyan_status status = banyan_start(s->comms[slot], &p->deed.call, &p->request);
+  operation_prepare(s->comms[slot], &p->operation, (unsigned)by_rng_below(&s->own, 4));
+  enum banyan_status status = banyan_start(s->comms[slot], &p->operation.call, &p->request);
   if (status != BANYAN_OK) ended(s, p, status);
 }
 
-static void run(struct script *s, int slot, struct deed *deed) {
-  deed_prepare(s->comms[slot], deed, (unsigned)by_rng_below(&s->own, 4));
-  enum banyan_status status = banyan_run(s->comms[slot], &deed->call);
+static void run(struct script *s, int slot, struct operation *operation) {
+  operation_prepare(s->comms[slot], operation, (unsigned)by_rng_below(&s->own, 4));
+  enum banyan_status status = banyan_run(s->comms[slot], &operation->call);
   note(s, status);
-  if (status == BANYAN_OK) deed_check(deed);
-  deed_free(deed);
+  if (status == BANYAN_OK) operation_check(operation);
+  operation_free(operation);
 }
 
 /* ---- steps */
@@ -118,13 +118,13 @@ static size_t most_elements(struct script *s) {
 }
 
 static void call(struct script *s, int slot) {
-  struct deed deed;
+  struct operation operation;
   if (!s->comms[slot]) return;
-  deed_choose(&s->rng, banyan_comm_size(s->comms[slot]), -1, most_elements(s), &deed);
+  operation_choose(&s->rng, banyan_comm_size(s->comms[slot]), -1, most_elements(s), &operation);
   if (by_rng_below(&s->own, 3))
-    start(s, slot, &deed);
+    start(s, slot, &operation);
   else
-    run(s, slot, &deed);
+    run(s, slot, &operation);
 }
 
 static void messages(struct script *s, int slot) {
@@ -134,12 +134,12 @@ static void messages(struct script *s, int slot) {
   for (uint64_t left = 1 + by_rng_below(&s->rng, 8); left; left--) {
     int from = (int)by_rng_below(&s->rng, (uint64_t)n);
     int to = (from + 1 + (int)by_rng_below(&s->rng, (uint64_t)n - 1)) % n;
-    struct deed deed;
-    deed_choose(&s->rng, n, BANYAN_RECV, most_elements(s), &deed);
-    deed.call.tag = (uint32_t)by_rng_below(&s->rng, 2);
-    deed.call.collective = self == from ? BANYAN_SEND : BANYAN_RECV;
-    deed.call.root = self == from ? to : from;
-    if (self == from || self == to) start(s, slot, &deed);
+    struct operation operation;
+    operation_choose(&s->rng, n, BANYAN_RECV, most_elements(s), &operation);
+    operation.call.tag = (uint32_t)by_rng_below(&s->rng, 2);
+    operation.call.collective = self == from ? BANYAN_SEND : BANYAN_RECV;
+    operation.call.root = self == from ? to : from;
+    if (self == from || self == to) start(s, slot, &operation);
   }
 }
 

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
 #include "job.h"
+#include "net_operations.h"
 
 enum { OPERATIONS = 40, STEPS = 4 };
 
 struct order {
-  struct deed deeds[OPERATIONS];
+  struct operation operations[OPERATIONS];
   struct banyan_request *requests[OPERATIONS];
   uint32_t todo[OPERATIONS];
 };
@@ -27,16 +27,17 @@ static void shuffle(struct by_rng *rng, uint32_t *list, uint32_t n) {
 }
 
 /* The same on all ranks, but for pairs. */
-static void choose(struct by_rng *rng, int ranks, struct deed *deed) {
+static void choose(struct by_rng *rng, int ranks, struct operation *operation) {
   do {
-    deed_choose(rng, ranks, by_rng_below(rng, 2) ? BANYAN_ALLREDUCE : -1, by_rng_below(rng, 8) ? 3000 : 200000, deed);
-  } while (deed->call.collective == BANYAN_SEND || deed->call.collective == BANYAN_RECV);
+    operation_choose(rng, ranks, by_rng_below(rng, 2) ? BANYAN_ALLREDUCE : -1, by_rng_below(rng, 8) ? 3000 : 200000,
+                     operation);
+  } while (operation->call.collective == BANYAN_SEND || operation->call.collective == BANYAN_RECV);
 }
 
 static void submit_one(struct banyan_comm *comm, struct order *order, uint32_t k) {
   char name[32];
   snprintf(name, sizeof name, "gradient %u", k);
-  struct banyan_submission what = {.calls = &order->deeds[k].call, .n_calls = 1, .priority = (int)k % 3};
+  struct banyan_submission what = {.calls = &order->operations[k].call, .n_calls = 1, .priority = (int)k % 3};
   must(banyan_submit(comm, name, &what, &order->requests[k]));
 }
 
@@ -51,16 +52,16 @@ static void end_all(struct by_rng *own, struct order *order, uint32_t n) {
   for (size_t left = by_rng_below(own, n), at; left; left--) must(banyan_wait_any(order->requests, n, &at));
   must(banyan_wait_all(order->requests, n));
   for (uint32_t k = 0; k < n; k++) {
-    deed_check(&order->deeds[k]);
-    deed_free(&order->deeds[k]);
+    operation_check(&order->operations[k]);
+    operation_free(&order->operations[k]);
   }
 }
 
 static void run_step(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
   struct order order = {.requests = {NULL}};
   for (uint32_t k = 0; k < OPERATIONS; k++) {
-    choose(rng, banyan_comm_size(comm), &order.deeds[k]);
-    deed_prepare(comm, &order.deeds[k], (unsigned)by_rng_below(own, 4));
+    choose(rng, banyan_comm_size(comm), &order.operations[k]);
+    operation_prepare(comm, &order.operations[k], (unsigned)by_rng_below(own, 4));
   }
   shuffle(own, order.todo, OPERATIONS);
   for (uint32_t i = 0; i < OPERATIONS; i++) {
@@ -118,24 +119,24 @@ static void rank_groups(struct job *job, int rank) {
   by_rng_init(&rng, job->seed);
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   for (int round = 0; round < 3; round++) {
-    struct deed deeds[GROUPS][MEMBERS];
+    struct operation operations[GROUPS][MEMBERS];
     struct banyan_request *requests[GROUPS] = {NULL};
     uint32_t order[GROUPS];
     for (int g = 0; g < GROUPS; g++)
       for (int k = 0; k < MEMBERS; k++) {
         if (g % 2)
-          deeds[g][k] = (struct deed){.call = {.collective = BANYAN_ALLREDUCE,
-                                               .dtype = BANYAN_FLOAT32,
-                                               .count = (size_t)k * 1000 * (g == 3 ? 200 : 1)}};
+          operations[g][k] = (struct operation){.call = {.collective = BANYAN_ALLREDUCE,
+                                                         .dtype = BANYAN_FLOAT32,
+                                                         .count = (size_t)k * 1000 * (g == 3 ? 200 : 1)}};
         else
-          choose(&rng, job->n, &deeds[g][k]);
-        deed_prepare(world, &deeds[g][k], (unsigned)by_rng_below(&own, 4));
+          choose(&rng, job->n, &operations[g][k]);
+        operation_prepare(world, &operations[g][k], (unsigned)by_rng_below(&own, 4));
       }
     shuffle(&own, order, GROUPS);
     for (int i = 0; i < GROUPS; i++) {
       struct banyan_call calls[MEMBERS];
       char name[32];
-      for (int k = 0; k < MEMBERS; k++) calls[k] = deeds[order[i]][k].call;
+      for (int k = 0; k < MEMBERS; k++) calls[k] = operations[order[i]][k].call;
       snprintf(name, sizeof name, "group %u", order[i]);
       struct banyan_submission what = {.size_of_struct = sizeof what, .calls = calls, .n_calls = MEMBERS};
       must(banyan_submit(world, name, &what, &requests[order[i]]));
@@ -143,8 +144,8 @@ static void rank_groups(struct job *job, int rank) {
     must(banyan_wait_all(requests, GROUPS));
     for (int g = 0; g < GROUPS; g++)
       for (int k = 0; k < MEMBERS; k++) {
-        deed_check(&deeds[g][k]);
-        deed_free(&deeds[g][k]);
+        operation_check(&operations[g][k]);
+        operation_free(&operations[g][k]);
       }
   }
   banyan_comm_destroy(world);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 enum { THREADS = 4 };
 
@@ -32,21 +32,21 @@ static void *run_calls(void *argument) {
   by_rng_init(&rng, w->job->seed * 10 + (uint64_t)w->index);
   by_rng_init(&own, w->job->seed * 1000 + (uint64_t)(w->index * 10 + w->rank));
   for (int i = 0; i < w->calls; i++) {
-    struct deed deed;
-    deed_choose(&rng, banyan_comm_size(w->comm), -1, by_rng_below(&rng, 10) ? 3000 : 60000, &deed);
+    struct operation operation;
+    operation_choose(&rng, banyan_comm_size(w->comm), -1, by_rng_below(&rng, 10) ? 3000 : 60000, &operation);
     if (by_rng_below(&own, 8) == 0) job_doze(&own, 300);
     if (by_rng_below(&own, 2)) {
-      deed_do(w->comm, &deed, (unsigned)by_rng_below(&own, 4));
+      operation_do(w->comm, &operation, (unsigned)by_rng_below(&own, 4));
       continue;
     }
     struct banyan_request *request = NULL;
-    deed_prepare(w->comm, &deed, (unsigned)by_rng_below(&own, 4));
-    must(banyan_start(w->comm, &deed.call, &request));
+    operation_prepare(w->comm, &operation, (unsigned)by_rng_below(&own, 4));
+    must(banyan_start(w->comm, &operation.call, &request));
     for (bool done = false; !done && by_rng_below(&own, 20); request = done ? NULL : request)
       must(banyan_test(request, &done));
     if (request) must(banyan_wait(request));
-    deed_check(&deed);
-    deed_free(&deed);
+    operation_check(&operation);
+    operation_free(&operation);
   }
   return NULL;
 }
@@ -84,7 +84,7 @@ struct hand_over {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   struct banyan_request *requests[512];
-  struct deed *deeds[512];
+  struct operation *operations[512];
   int filled, taken, all;
 };
 
@@ -104,20 +104,20 @@ static void *wait_for_calls(void *argument) {
     bool done = false;
     if (w->index % 2) must(banyan_test(queue.requests[i], &done));
     if (!done) must(banyan_wait(queue.requests[i]));
-    deed_check(queue.deeds[i]);
-    deed_free(queue.deeds[i]);
-    free(queue.deeds[i]);
+    operation_check(queue.operations[i]);
+    operation_free(queue.operations[i]);
+    free(queue.operations[i]);
   }
   return NULL;
 }
 
 static void start_one(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own, int i) {
-  struct deed *deed = malloc(sizeof *deed);
-  must_hold(deed != NULL);
-  deed_choose(rng, banyan_comm_size(world), -1, 3000, deed);
-  deed_prepare(world, deed, (unsigned)by_rng_below(own, 4));
-  queue.deeds[i] = deed;
-  must(banyan_start(world, &deed->call, &queue.requests[i]));
+  struct operation *operation = malloc(sizeof *operation);
+  must_hold(operation != NULL);
+  operation_choose(rng, banyan_comm_size(world), -1, 3000, operation);
+  operation_prepare(world, operation, (unsigned)by_rng_below(own, 4));
+  queue.operations[i] = operation;
+  must(banyan_start(world, &operation->call, &queue.requests[i]));
   pthread_mutex_lock(&queue.lock);
   queue.filled = i + 1;
   pthread_cond_broadcast(&queue.changed);
@@ -244,11 +244,12 @@ static void rank_computes(struct job *job, int rank) {
   enum { CALLS = 3 };
   struct banyan_comm *world = job_join();
   struct banyan_request *requests[CALLS] = {NULL};
-  struct deed deeds[CALLS] = {{.call = {.collective = BANYAN_ALLREDUCE}}};
+  struct operation operations[CALLS] = {{.call = {.collective = BANYAN_ALLREDUCE}}};
   for (int i = 0; i < CALLS; i++) {
-    deeds[i] = (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .count = sizes[i]}};
-    deed_prepare(world, &deeds[i], 0);
-    must(banyan_start(world, &deeds[i].call, &requests[i]));
+    operations[i] =
+        (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .count = sizes[i]}};
+    operation_prepare(world, &operations[i], 0);
+    must(banyan_start(world, &operations[i].call, &requests[i]));
   }
   for (int r = 1; r < job->n && rank == 0; r++) {
     double until = job_now() + 30;
@@ -259,8 +260,8 @@ static void rank_computes(struct job *job, int rank) {
   must(banyan_wait_all(requests, CALLS));
   job_set_stage(job, rank, 1);
   for (int i = 0; i < CALLS; i++) {
-    deed_check(&deeds[i]);
-    deed_free(&deeds[i]);
+    operation_check(&operations[i]);
+    operation_free(&operations[i]);
   }
   banyan_comm_destroy(world);
 }
@@ -283,11 +284,11 @@ static void rank_goes_away(struct job *job, int rank) {
   struct by_rng rng;
   by_rng_init(&rng, job->seed);
   for (int round = 1; round <= job_rounds(20); round++) {
-    struct deed deed;
-    deed_choose(&rng, job->n, round % 2 ? BANYAN_BROADCAST : BANYAN_ALLREDUCE, 30000, &deed);
-    deed.call.root = 0;
+    struct operation operation;
+    operation_choose(&rng, job->n, round % 2 ? BANYAN_BROADCAST : BANYAN_ALLREDUCE, 30000, &operation);
+    operation.call.root = 0;
     if (rank && round % 3 == 0) usleep(2000);
-    deed_do(world, &deed, rank % 2 ? 3 : 0);
+    operation_do(world, &operation, rank % 2 ? 3 : 0);
     job_set_stage(job, rank, round);
     double until = job_now() + 30;
     for (int r = 1; r < job->n && rank == 0; r++)

@@ -3,24 +3,24 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "deeds.h"
+#include "net_operations.h"
 
 static const char *const plans[] = {NULL,     "star",    "sharded",  "ring",        "chain",
                                     "tree:3", "halving", "doubling", "double-tree", "exchange"};
 enum { PLANS = sizeof plans / sizeof *plans };
 
 /* One call waited for, one that goes on by itself: both must give the same. */
-static void do_deed(struct banyan_comm *world, struct by_rng *own, struct deed *deed, bool start) {
+static void do_operation(struct banyan_comm *world, struct by_rng *own, struct operation *operation, bool start) {
   if (!start) {
-    deed_do(world, deed, (unsigned)by_rng_below(own, 4));
+    operation_do(world, operation, (unsigned)by_rng_below(own, 4));
     return;
   }
   struct banyan_request *request = NULL;
-  deed_prepare(world, deed, (unsigned)by_rng_below(own, 4));
-  must(banyan_start(world, &deed->call, &request));
+  operation_prepare(world, operation, (unsigned)by_rng_below(own, 4));
+  must(banyan_start(world, &operation->call, &request));
   must(banyan_wait(request));
-  deed_check(deed);
-  deed_free(deed);
+  operation_check(operation);
+  operation_free(operation);
 }
 
 /* Every type and count on this plan. */
@@ -30,20 +30,21 @@ static void all_types(struct banyan_comm *world, struct by_rng *rng, struct by_r
   for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++)
     for (int d = 0; d < (c == BANYAN_BARRIER ? 1 : (int)BANYAN_DTYPES); d++)
       for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        struct deed deed = {.call = {.collective = (enum banyan_collective)c, .dtype = (enum banyan_dtype)d}};
-        deed.call.count = counts[i];
-        deed_vary(rng, n, &deed);
-        do_deed(world, own, &deed, by_rng_below(rng, 2));
+        struct operation operation = {.call = {.collective = (enum banyan_collective)c, .dtype = (enum banyan_dtype)d}};
+        operation.call.count = counts[i];
+        operation_vary(rng, n, &operation);
+        do_operation(world, own, &operation, by_rng_below(rng, 2));
       }
 }
 
 static void large_ones(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
   for (int c = BANYAN_ALLREDUCE; c < BANYAN_BARRIER; c++) {
-    struct deed deed;
-    deed_choose(rng, banyan_comm_size(world), c, 100000, &deed);
-    deed.call.count = deed.call.count < 1000 ? 100000 : deed.call.count;
-    for (int r = 0; r < banyan_comm_size(world) && deed.call.counts; r++) deed.counts[r] = by_rng_below(rng, 100000);
-    do_deed(world, own, &deed, by_rng_below(rng, 2));
+    struct operation operation;
+    operation_choose(rng, banyan_comm_size(world), c, 100000, &operation);
+    operation.call.count = operation.call.count < 1000 ? 100000 : operation.call.count;
+    for (int r = 0; r < banyan_comm_size(world) && operation.call.counts; r++)
+      operation.counts[r] = by_rng_below(rng, 100000);
+    do_operation(world, own, &operation, by_rng_below(rng, 2));
   }
 }
 

@@ -221,10 +221,10 @@ static void expect_classes(void) {
 }
 
 static void test_anything(void **state) {
-  static void (*const deeds[])(void) = {let_come,         let_join,       let_join,       let_report,
-                                        let_err,          let_go,         let_report,     let_manager_answer,
-                                        let_manager_send, let_manager_go, let_helper_end, let_interfaces_change,
-                                        let_time_pass,    let_time_pass};
+  static void (*const operations[])(void) = {let_come,         let_join,       let_join,       let_report,
+                                             let_err,          let_go,         let_report,     let_manager_answer,
+                                             let_manager_send, let_manager_go, let_helper_end, let_interfaces_change,
+                                             let_time_pass,    let_time_pass};
   (void)state;
   for (unsigned round = 0; round < ROUNDS; round++) {
     by_rng_init(&rng, round);
@@ -233,7 +233,7 @@ static void test_anything(void **state) {
     answered = ended = 0;
     make_world("m:1", true);
     for (int step = 0; step < STEPS; step++) {
-      deeds[draw(sizeof deeds / sizeof *deeds)]();
+      operations[draw(sizeof operations / sizeof *operations)]();
       read_everything();
       expect_classes();
     }

@@ -102,7 +102,7 @@ static void test_control_messages(void **state) {
     post->world.most_lanes = seed % 3 ? 1 : 4;
     post->world.n_deeds = 4;
     for (uint32_t d = 0; d < 4; d++)
-      post->world.deeds[d] = (struct deed){
+      post->world.operations[d] = (struct operation){
           .call = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .op = BANYAN_SUM, .count = 5000 * d + 7}};
     run(post, seed);
     free_post(post);

@@ -13,27 +13,28 @@ enum { FAMILIES = sizeof families / sizeof *families };
 
 static const enum banyan_dtype dtypes[] = {BANYAN_FLOAT32, BANYAN_INT32, BANYAN_INT64, BANYAN_FLOAT64, BANYAN_UINT8};
 
-static void choose_deed(struct world *world, struct deed *deed, size_t most) {
+static void choose_operation(struct world *world, struct operation *operation, size_t most) {
   struct by_rng *rng = &world->rng;
   enum banyan_collective collective = (enum banyan_collective)by_rng_below(rng, BANYAN_BARRIER + 1);
   size_t count = by_rng_below(rng, 4) ? by_rng_below(rng, most) : by_rng_below(rng, 5);
   bool blocks =
       collective == BANYAN_REDUCE_SCATTER || (collective >= BANYAN_ALLGATHER && collective <= BANYAN_ALLTOALL);
   if (blocks) count = count / world->n + by_rng_below(rng, 2);
-  *deed = (struct deed){.call = {.collective = collective, .count = count}};
-  deed->call.dtype = dtypes[by_rng_below(rng, sizeof dtypes / sizeof *dtypes)];
+  *operation = (struct operation){.call = {.collective = collective, .count = count}};
+  operation->call.dtype = dtypes[by_rng_below(rng, sizeof dtypes / sizeof *dtypes)];
   static const enum banyan_op ops[] = {BANYAN_SUM, BANYAN_SUM, BANYAN_MIN, BANYAN_MAX, BANYAN_AVERAGE};
-  deed->call.op = ops[by_rng_below(rng, 5)];
-  if (deed->call.dtype == BANYAN_UINT8 || deed->call.dtype == BANYAN_INT32 || deed->call.dtype == BANYAN_INT64) {
-    if (deed->call.op == BANYAN_AVERAGE || deed->call.dtype == BANYAN_UINT8) deed->call.op = BANYAN_SUM;
-  } else if (collective <= BANYAN_REDUCE && deed->call.op == BANYAN_SUM && by_rng_below(rng, 3) == 0) {
-    deed->call.scale = 0.5;
+  operation->call.op = ops[by_rng_below(rng, 5)];
+  if (operation->call.dtype == BANYAN_UINT8 || operation->call.dtype == BANYAN_INT32 ||
+      operation->call.dtype == BANYAN_INT64) {
+    if (operation->call.op == BANYAN_AVERAGE || operation->call.dtype == BANYAN_UINT8) operation->call.op = BANYAN_SUM;
+  } else if (collective <= BANYAN_REDUCE && operation->call.op == BANYAN_SUM && by_rng_below(rng, 3) == 0) {
+    operation->call.scale = 0.5;
   }
-  deed->call.root = (int)by_rng_below(rng, world->n);
-  deed->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
+  operation->call.root = (int)by_rng_below(rng, world->n);
+  operation->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
   bool variable = blocks && collective != BANYAN_ALLTOALL && by_rng_below(rng, 2);
-  for (uint32_t r = 0; r < world->n && variable; r++) deed->counts[r] = by_rng_below(rng, 2 * count + 2);
-  if (variable) deed->call.counts = deed->counts;
+  for (uint32_t r = 0; r < world->n && variable; r++) operation->counts[r] = by_rng_below(rng, 2 * count + 2);
+  if (variable) operation->call.counts = operation->counts;
 }
 
 static void run_world(struct world *world, uint64_t seed) {
@@ -60,7 +61,7 @@ static void one_seed(uint64_t seed, uint32_t most_ranks, size_t most_count) {
   world->most_lanes = random_lanes(&rng);
   for (int round = 0; round < 2; round++) {
     world->n_deeds = 1 + (uint32_t)by_rng_below(&rng, 6);
-    for (uint32_t d = 0; d < world->n_deeds; d++) choose_deed(world, &world->deeds[d], most_count);
+    for (uint32_t d = 0; d < world->n_deeds; d++) choose_operation(world, &world->operations[d], most_count);
     run_world(world, seed);
     world_clear(world);
   }
@@ -90,10 +91,10 @@ static void test_all_families(void **state) {
       world_init(world, sizes[s], families[f], &net, &engine, 7);
       world->n_deeds = BANYAN_BARRIER + 1;
       for (uint32_t d = 0; d < world->n_deeds; d++)
-        world->deeds[d] = (struct deed){.call = {.collective = (enum banyan_collective)d,
-                                                 .count = 1003,
-                                                 .dtype = BANYAN_FLOAT32,
-                                                 .root = (int)sizes[s] / 2}};
+        world->operations[d] = (struct operation){.call = {.collective = (enum banyan_collective)d,
+                                                           .count = 1003,
+                                                           .dtype = BANYAN_FLOAT32,
+                                                           .root = (int)sizes[s] / 2}};
       run_world(world, 7);
       world_fini(world);
       free(world);
@@ -116,7 +117,8 @@ static void test_chunk(void **state) {
       by_domain_set_plan(world->nodes[r].domain, plan);
     }
     world->n_deeds = 1;
-    world->deeds[0] = (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .count = 3000, .dtype = BANYAN_FLOAT32}};
+    world->operations[0] =
+        (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 3000, .dtype = BANYAN_FLOAT32}};
     run_world(world, 5);
     for (uint32_t r = 0; r < 4; r++) {
       struct banyan_counters counters;
@@ -144,7 +146,7 @@ static void test_deaths(void **state) {
     world_init(world, n, families[by_rng_below(&rng, FAMILIES)], &net, &engine, seed);
     world->most_lanes = random_lanes(&rng);
     world->n_deeds = 3;
-    for (uint32_t d = 0; d < 3; d++) choose_deed(world, &world->deeds[d], 6000);
+    for (uint32_t d = 0; d < 3; d++) choose_operation(world, &world->operations[d], 6000);
     world->kill_rank = (uint32_t)by_rng_below(&rng, n);
     world->kill_turn = by_rng_below(&rng, 400);
     if (!world_run(world)) fail_msg("seed %llu: hangs after a death", (unsigned long long)seed);
@@ -172,8 +174,8 @@ static void test_no_allocation(void **state) {
     struct banyan_counters warm[4], after;
     for (int round = 0; round < 20; round++) {
       world->n_deeds = 1;
-      world->deeds[0] =
-          (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000, .dtype = BANYAN_FLOAT32}};
+      world->operations[0] =
+          (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000, .dtype = BANYAN_FLOAT32}};
       run_world(world, 3);
       world_clear(world);
       for (uint32_t r = 0; r < 4 && round == 0; r++) by_engine_counters(world->nodes[r].engine, &warm[r]);

@@ -19,7 +19,7 @@ static struct by_plan *make_plan(void *context) {
   return random_helped_plan(&rng, shape->n, shape->n_helpers);
 }
 
-static void choose_deed(struct world *world, struct deed *deed, size_t most, bool rough) {
+static void choose_operation(struct world *world, struct operation *operation, size_t most, bool rough) {
   struct by_rng *rng = &world->rng;
   static const enum banyan_collective often[] = {BANYAN_ALLREDUCE, BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST,
                                                  BANYAN_BARRIER};
@@ -27,16 +27,17 @@ static void choose_deed(struct world *world, struct deed *deed, size_t most, boo
   if (by_rng_below(rng, 6) == 0) collective = (enum banyan_collective)by_rng_below(rng, BANYAN_BARRIER + 1);
   size_t count = by_rng_below(rng, 4) ? by_rng_below(rng, most) : by_rng_below(rng, 5);
   if (collective >= BANYAN_REDUCE_SCATTER && collective != BANYAN_BARRIER) count /= world->n;
-  *deed = (struct deed){.call = {.collective = collective, .count = count, .root = (int)by_rng_below(rng, world->n)}};
+  *operation =
+      (struct operation){.call = {.collective = collective, .count = count, .root = (int)by_rng_below(rng, world->n)}};
   static const enum banyan_op ops[] = {BANYAN_SUM, BANYAN_SUM, BANYAN_MAX, BANYAN_AVERAGE};
-  deed->call.op = ops[by_rng_below(rng, 4)];
-  deed->call.dtype = by_rng_below(rng, 2) ? BANYAN_FLOAT32 : BANYAN_FLOAT64;
-  if (!rough && by_rng_below(rng, 3) == 0) deed->call.dtype = BANYAN_INT32;
-  if (deed->call.dtype == BANYAN_INT32) deed->call.op = BANYAN_SUM;
-  if (deed->call.dtype != BANYAN_INT32 && collective <= BANYAN_REDUCE && deed->call.op == BANYAN_SUM &&
+  operation->call.op = ops[by_rng_below(rng, 4)];
+  operation->call.dtype = by_rng_below(rng, 2) ? BANYAN_FLOAT32 : BANYAN_FLOAT64;
+  if (!rough && by_rng_below(rng, 3) == 0) operation->call.dtype = BANYAN_INT32;
+  if (operation->call.dtype == BANYAN_INT32) operation->call.op = BANYAN_SUM;
+  if (operation->call.dtype != BANYAN_INT32 && collective <= BANYAN_REDUCE && operation->call.op == BANYAN_SUM &&
       by_rng_below(rng, 3) == 0)
-    deed->call.scale = 0.5;
-  deed->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
+    operation->call.scale = 0.5;
+  operation->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
 }
 
 /* Helpers keep nothing once the ranks are through. */
@@ -86,7 +87,7 @@ static void one_seed(uint64_t seed, uint32_t deaths) {
   }
   for (int round = 0; round < 3; round++) {
     world->n_deeds = 1 + (uint32_t)by_rng_below(&rng, 5);
-    for (uint32_t d = 0; d < world->n_deeds; d++) choose_deed(world, &world->deeds[d], 6000, world->rough);
+    for (uint32_t d = 0; d < world->n_deeds; d++) choose_operation(world, &world->operations[d], 6000, world->rough);
     run_world(world);
     if (round == 2) check_helpers(world);
     world_clear(world);
@@ -118,7 +119,8 @@ static void test_no_allocation(void **state) {
     struct banyan_counters warm[6], after;
     for (int round = 0; round < 20; round++) {
       world->n_deeds = 1;
-      world->deeds[0] = (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000}, .in_place = true};
+      world->operations[0] =
+          (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000}, .in_place = true};
       run_world(world);
       world_clear(world);
       for (uint32_t r = 0; r < 6 && round == 3; r++) by_engine_counters(world->nodes[r].engine, &warm[r]);

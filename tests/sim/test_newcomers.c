@@ -52,12 +52,12 @@ static void call(struct world *world) {
   static const enum banyan_collective often[] = {BANYAN_ALLREDUCE, BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST};
   world->n_deeds = 1 + (uint32_t)by_rng_below(&world->rng, 4);
   for (uint32_t d = 0; d < world->n_deeds; d++) {
-    struct banyan_call *made = &world->deeds[d].call;
+    struct banyan_call *made = &world->operations[d].call;
     *made = (struct banyan_call){.collective = often[by_rng_below(&world->rng, 4)],
                                  .dtype = by_rng_below(&world->rng, 2) ? BANYAN_INT32 : BANYAN_FLOAT64,
                                  .count = by_rng_below(&world->rng, 5000),
                                  .root = (int)by_rng_below(&world->rng, world->n)};
-    world->deeds[d].in_place = made->collective <= BANYAN_REDUCE && by_rng_below(&world->rng, 2);
+    world->operations[d].in_place = made->collective <= BANYAN_REDUCE && by_rng_below(&world->rng, 2);
   }
   if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", (unsigned long long)world->seed, world->n);
   world_check(world);

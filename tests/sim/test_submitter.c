@@ -27,7 +27,7 @@ struct kind {
   struct by_trace_record call;
 };
 
-struct operation {
+struct submission {
   struct banyan_request *request;
   uint32_t iteration;
   uint64_t trace;
@@ -39,7 +39,7 @@ struct member {
   struct banyan_comm *comm; /* NULL: not made here yet */
   uint32_t rank;            /* in it */
   uint32_t iteration, n_todo, todo[OPERATIONS];
-  struct operation operations[OPERATIONS];
+  struct submission operations[OPERATIONS];
   bool notified; /* that the last move is decided on */
 };
 
@@ -70,8 +70,8 @@ static uint32_t below(struct job *job, uint64_t n) {
   return (uint32_t)by_rng_below(&job->world.rng, n);
 }
 
-static int32_t value(uint32_t operation, uint32_t iteration, uint32_t call, uint32_t rank, uint32_t i) {
-  uint32_t x = operation * 7919u + iteration * 104729u + call * 31u + rank * 1299709u + i * 17u;
+static int32_t value(uint32_t submission, uint32_t iteration, uint32_t call, uint32_t rank, uint32_t i) {
+  uint32_t x = submission * 7919u + iteration * 104729u + call * 31u + rank * 1299709u + i * 17u;
   return (int32_t)((x ^ x >> 9) % 1000);
 }
 
@@ -130,7 +130,7 @@ static void place_operations(struct job *job, struct rank *rank, struct member *
   size_t room = (size_t)OPERATIONS * COUNT * CALLS;
   int32_t *at = rank->memory + team * 2 * room;
   for (uint32_t k = 0; k < OPERATIONS; k++) {
-    struct operation *o = &member->operations[k];
+    struct submission *o = &member->operations[k];
     o->send = at;
     o->recv = at + (in_place ? 0 : room);
     at += together ? room_of(&job->teams[team], k) : COUNT * CALLS;
@@ -195,7 +195,7 @@ static void make_comm(struct job *job, uint32_t r, uint32_t t) {
   begin_iteration(job, member, team);
 }
 
-static void fill(const struct kind *kind, const struct operation *o, uint32_t k, uint32_t iteration, uint32_t rank) {
+static void fill(const struct kind *kind, const struct submission *o, uint32_t k, uint32_t iteration, uint32_t rank) {
   for (uint32_t c = 0; c < kind->n_calls; c++)
     for (uint32_t i = 0; i < kind->counts[c]; i++) {
       bool sends = kind->collectives[c] != BANYAN_BROADCAST || rank == kind->root;
@@ -211,7 +211,7 @@ static void end_operation(struct kind *kind, uint32_t n, bool differs) {
 }
 
 static void submit(struct job *job, struct member *member, struct team *team, uint32_t k) {
-  struct operation *o = &member->operations[k];
+  struct submission *o = &member->operations[k];
   struct kind *kind = &team->kinds[member->iteration][k];
   struct banyan_call calls[CALLS];
   char name[32];
@@ -266,7 +266,7 @@ static int32_t expected(const struct kind *kind, const struct team *team, uint32
   return sum;
 }
 
-static void check_values(struct job *job, const struct team *team, const struct operation *o, uint32_t k) {
+static void check_values(struct job *job, const struct team *team, const struct submission *o, uint32_t k) {
   const struct kind *kind = &team->kinds[o->iteration][k];
   for (uint32_t c = 0; c < kind->n_calls; c++)
     for (uint32_t i = 0; i < kind->counts[c]; i++) {
@@ -278,7 +278,7 @@ static void check_values(struct job *job, const struct team *team, const struct 
 }
 
 /* The same place among the calls as on the other ranks. */
-static void check_place(struct job *job, struct kind *kind, const struct operation *o, uint32_t k) {
+static void check_place(struct job *job, struct kind *kind, const struct submission *o, uint32_t k) {
   struct by_trace_record record;
   assert_true(by_tracer_read(&tracer, o->trace, &record) && record.has_call);
   if (!kind->call.has_call) kind->call = record;
@@ -290,7 +290,7 @@ static void check_place(struct job *job, struct kind *kind, const struct operati
 static bool collect(struct job *job, struct member *member, struct team *team) {
   bool any = false;
   for (uint32_t k = 0; k < OPERATIONS; k++) {
-    struct operation *o = &member->operations[k];
+    struct submission *o = &member->operations[k];
     struct kind *kind = &team->kinds[o->iteration][k];
     bool done = false, differs = kind->odd != RANKS;
     if (!o->request) continue;

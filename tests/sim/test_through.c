@@ -197,26 +197,27 @@ static void free_rig(struct rig *rig) {
 
 /* --- calls --- */
 
-static void choose_deed(struct rig *rig, struct deed *deed) {
+static void choose_operation(struct rig *rig, struct operation *operation) {
   struct by_rng *rng = &rig->world.rng;
   static const enum banyan_op ops[] = {BANYAN_SUM, BANYAN_SUM, BANYAN_AVERAGE, BANYAN_MAX};
   enum banyan_collective collective = BANYAN_ALLREDUCE;
   if (below(rng, 6) == 0) collective = (enum banyan_collective)below(rng, BANYAN_BARRIER + 1);
   size_t count = below(rng, 4) ? below(rng, 6000) : below(rng, 5);
   if (collective >= BANYAN_REDUCE_SCATTER && collective != BANYAN_BARRIER) count /= rig->world.n;
-  *deed = (struct deed){.call = {.collective = collective, .count = count, .root = (int)below(rng, rig->world.n)}};
-  deed->call.op = ops[below(rng, 4)];
-  deed->call.dtype = below(rng, 5) ? BANYAN_FLOAT32 : BANYAN_FLOAT64;
-  if (!rig->world.rough && below(rng, 3) == 0) deed->call.dtype = BANYAN_INT32;
-  if (deed->call.dtype == BANYAN_INT32) deed->call.op = BANYAN_SUM;
-  deed->in_place = collective <= BANYAN_REDUCE && below(rng, 2);
+  *operation =
+      (struct operation){.call = {.collective = collective, .count = count, .root = (int)below(rng, rig->world.n)}};
+  operation->call.op = ops[below(rng, 4)];
+  operation->call.dtype = below(rng, 5) ? BANYAN_FLOAT32 : BANYAN_FLOAT64;
+  if (!rig->world.rough && below(rng, 3) == 0) operation->call.dtype = BANYAN_INT32;
+  if (operation->call.dtype == BANYAN_INT32) operation->call.op = BANYAN_SUM;
+  operation->in_place = collective <= BANYAN_REDUCE && below(rng, 2);
 }
 
 static void run_rig(struct rig *rig, uint64_t seed) {
   struct world *world = &rig->world;
   for (int round = 0; round < 3; round++) {
     world->n_deeds = 1 + below(&world->rng, 5);
-    for (uint32_t d = 0; d < world->n_deeds; d++) choose_deed(rig, &world->deeds[d]);
+    for (uint32_t d = 0; d < world->n_deeds; d++) choose_operation(rig, &world->operations[d]);
     if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", (unsigned long long)seed, world->n);
     for (uint32_t r = 0; r < world->n; r++)
       if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)

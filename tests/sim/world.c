@@ -179,8 +179,8 @@ void world_fini(struct world *world) {
 
 /* ---- values: every (rank, element) has a small number of its own; sums are exact in all types used */
 
-static int value(uint32_t deed, uint32_t rank, size_t element) {
-  uint64_t x = (uint64_t)deed * 1000003u + rank * 7919u + element * 31u;
+static int value(uint32_t operation, uint32_t rank, size_t element) {
+  uint64_t x = (uint64_t)operation * 1000003u + rank * 7919u + element * 31u;
   x ^= x >> 7;
   return (int)(x % 11) - 3;
 }
@@ -212,69 +212,69 @@ static bool is_float(enum banyan_dtype dtype) {
   return dtype == BANYAN_FLOAT32 || dtype == BANYAN_FLOAT64;
 }
 
-static size_t block_of(const struct deed *deed, uint32_t rank) {
-  return deed->call.counts ? deed->counts[rank] : deed->call.count;
+static size_t block_of(const struct operation *operation, uint32_t rank) {
+  return operation->call.counts ? operation->counts[rank] : operation->call.count;
 }
 
-static size_t before(const struct deed *deed, uint32_t rank) {
+static size_t before(const struct operation *operation, uint32_t rank) {
   size_t sum = 0;
-  for (uint32_t r = 0; r < rank; r++) sum += block_of(deed, r);
+  for (uint32_t r = 0; r < rank; r++) sum += block_of(operation, r);
   return sum;
 }
 
-static size_t send_count(const struct world *world, const struct deed *deed, uint32_t rank) {
-  switch (deed->call.collective) {
+static size_t send_count(const struct world *world, const struct operation *operation, uint32_t rank) {
+  switch (operation->call.collective) {
   case BANYAN_REDUCE_SCATTER:
   case BANYAN_ALLTOALL:
-  case BANYAN_SCATTER: return before(deed, world->n);
+  case BANYAN_SCATTER: return before(operation, world->n);
   case BANYAN_ALLGATHER:
-  case BANYAN_GATHER: return block_of(deed, rank);
-  default: return deed->call.count;
+  case BANYAN_GATHER: return block_of(operation, rank);
+  default: return operation->call.count;
   }
 }
 
-static size_t recv_count(const struct world *world, const struct deed *deed, uint32_t rank) {
-  switch (deed->call.collective) {
+static size_t recv_count(const struct world *world, const struct operation *operation, uint32_t rank) {
+  switch (operation->call.collective) {
   case BANYAN_REDUCE_SCATTER:
-  case BANYAN_SCATTER: return block_of(deed, rank);
+  case BANYAN_SCATTER: return block_of(operation, rank);
   case BANYAN_ALLTOALL:
   case BANYAN_ALLGATHER:
-  case BANYAN_GATHER: return before(deed, world->n);
-  default: return deed->call.count;
+  case BANYAN_GATHER: return before(operation, world->n);
+  default: return operation->call.count;
   }
 }
 
-static double fold(const struct world *world, const struct deed *deed, uint32_t index, size_t element) {
-  double sum = deed->call.op == BANYAN_MIN ? 1e9 : deed->call.op == BANYAN_MAX ? -1e9 : 0;
+static double fold(const struct world *world, const struct operation *operation, uint32_t index, size_t element) {
+  double sum = operation->call.op == BANYAN_MIN ? 1e9 : operation->call.op == BANYAN_MAX ? -1e9 : 0;
   for (uint32_t r = 0; r < world->n; r++) {
     double v = value(index, r, element);
-    if (deed->call.op == BANYAN_MIN) sum = v < sum ? v : sum;
-    if (deed->call.op == BANYAN_MAX) sum = v > sum ? v : sum;
-    if (deed->call.op == BANYAN_SUM || deed->call.op == BANYAN_AVERAGE)
-      sum += v * (deed->call.scale ? deed->call.scale : 1);
+    if (operation->call.op == BANYAN_MIN) sum = v < sum ? v : sum;
+    if (operation->call.op == BANYAN_MAX) sum = v > sum ? v : sum;
+    if (operation->call.op == BANYAN_SUM || operation->call.op == BANYAN_AVERAGE)
+      sum += v * (operation->call.scale ? operation->call.scale : 1);
   }
-  return deed->call.op == BANYAN_AVERAGE ? sum / world->n : sum;
+  return operation->call.op == BANYAN_AVERAGE ? sum / world->n : sum;
 }
 
 /* What element i of a rank's result must be; false if this rank gets none. */
 static bool expected(const struct world *world, uint32_t index, uint32_t rank, size_t i, double *out) {
-  const struct deed *deed = &world->deeds[index];
-  uint32_t root = (uint32_t)deed->call.root;
+  const struct operation *operation = &world->operations[index];
+  uint32_t root = (uint32_t)operation->call.root;
   uint32_t owner = 0;
-  switch (deed->call.collective) {
-  case BANYAN_REDUCE: *out = fold(world, deed, index, i); return rank == root;
-  case BANYAN_ALLREDUCE: *out = fold(world, deed, index, i); return true;
-  case BANYAN_REDUCE_SCATTER: *out = fold(world, deed, index, before(deed, rank) + i); return true;
+  switch (operation->call.collective) {
+  case BANYAN_REDUCE: *out = fold(world, operation, index, i); return rank == root;
+  case BANYAN_ALLREDUCE: *out = fold(world, operation, index, i); return true;
+  case BANYAN_REDUCE_SCATTER: *out = fold(world, operation, index, before(operation, rank) + i); return true;
   case BANYAN_BROADCAST: *out = value(index, root, i); return true;
-  case BANYAN_SCATTER: *out = value(index, root, before(deed, rank) + i); return true;
+  case BANYAN_SCATTER: *out = value(index, root, before(operation, rank) + i); return true;
   case BANYAN_ALLGATHER:
   case BANYAN_GATHER:
-    while (before(deed, owner + 1) <= i) owner++;
-    *out = value(index, owner, i - before(deed, owner));
-    return deed->call.collective == BANYAN_ALLGATHER || rank == root;
+    while (before(operation, owner + 1) <= i) owner++;
+    *out = value(index, owner, i - before(operation, owner));
+    return operation->call.collective == BANYAN_ALLGATHER || rank == root;
   case BANYAN_ALLTOALL:
-    owner = (uint32_t)(i / deed->call.count);
-    *out = value(index, owner, rank * deed->call.count + i % deed->call.count);
+    owner = (uint32_t)(i / operation->call.count);
+    *out = value(index, owner, rank * operation->call.count + i % operation->call.count);
     return true;
   default: return false;
   }
@@ -282,23 +282,23 @@ static bool expected(const struct world *world, uint32_t index, uint32_t rank, s
 
 /* ---- running */
 
-static void start_deed(struct world *world, struct node *node) {
+static void start_operation(struct world *world, struct node *node) {
   uint32_t index = node->started++;
-  struct deed *deed = &world->deeds[index];
-  struct banyan_call call = deed->call;
-  size_t element = banyan_dtype_size(call.dtype), out = send_count(world, deed, node->rank),
-         in = recv_count(world, deed, node->rank);
+  struct operation *operation = &world->operations[index];
+  struct banyan_call call = operation->call;
+  size_t element = banyan_dtype_size(call.dtype), out = send_count(world, operation, node->rank),
+         in = recv_count(world, operation, node->rank);
   size_t most = out > in ? out : in;
   node->send[index] = malloc(most * element + 8);
-  node->recv[index] = deed->in_place ? node->send[index] : malloc(most * element + 8);
-  if (!deed->in_place) memset(node->recv[index], 0x5a, most * element + 8);
+  node->recv[index] = operation->in_place ? node->send[index] : malloc(most * element + 8);
+  if (!operation->in_place) memset(node->recv[index], 0x5a, most * element + 8);
   bool broadcast = call.collective == BANYAN_BROADCAST;
   char *fill = broadcast ? node->recv[index] : node->send[index];
   for (size_t i = 0; i < out && !(broadcast && (uint32_t)call.root != node->rank); i++)
     put(call.dtype, fill, i, roughen(world, value(index, node->rank, i)));
   call.send = node->send[index];
   call.recv = node->recv[index];
-  if (call.counts) call.counts = deed->counts;
+  if (call.counts) call.counts = operation->counts;
   enum banyan_status status = by_engine_start(node->domain, &call, 0, &node->calls[index]);
   if (status != BANYAN_OK && by_engine_status(node->engine) == BANYAN_OK)
     fail_msg("seed %llu: start: %s", (unsigned long long)world->seed, banyan_error_text());
@@ -350,7 +350,7 @@ static bool one_turn(struct world *world, bool eager) {
     if (node->dead) continue;
     moved |= receive(world, node, eager);
     if (node->rank < world->n && node->started < world->n_deeds && (eager || by_rng_below(&world->rng, 8) == 0)) {
-      start_deed(world, node);
+      start_operation(world, node);
       moved = true;
     }
     moved |= by_engine_progress(node->engine);
@@ -380,9 +380,9 @@ bool world_run(struct world *world) {
 
 /* Of what all ranks get. */
 static void check_bits(struct world *world, uint32_t d) {
-  const struct deed *deed = &world->deeds[d];
-  size_t bytes = deed->call.count * banyan_dtype_size(deed->call.dtype);
-  if (deed->call.collective != BANYAN_ALLREDUCE || !is_float(deed->call.dtype)) return;
+  const struct operation *operation = &world->operations[d];
+  size_t bytes = operation->call.count * banyan_dtype_size(operation->call.dtype);
+  if (operation->call.collective != BANYAN_ALLREDUCE || !is_float(operation->call.dtype)) return;
   for (uint32_t r = 1; r < world->n; r++)
     if (memcmp(world->nodes[0].recv[d], world->nodes[r].recv[d], bytes) != 0)
       fail_msg("seed %llu, deed %u: ranks 0 and %u have other bits", (unsigned long long)world->seed, d, r);
@@ -393,19 +393,19 @@ void world_check(struct world *world) {
   for (uint32_t r = 0; r < world->n; r++) {
     struct node *node = &world->nodes[r];
     for (uint32_t d = 0; d < world->n_deeds; d++) {
-      const struct deed *deed = &world->deeds[d];
+      const struct operation *operation = &world->operations[d];
       if (by_call_result(node->calls[d]) != BANYAN_OK) fail_msg("rank %u: %s", r, banyan_error_text());
-      for (size_t i = 0; i < recv_count(world, deed, r); i++) {
-        double want, got = get(deed->call.dtype, node->recv[d], i);
+      for (size_t i = 0; i < recv_count(world, operation, r); i++) {
+        double want, got = get(operation->call.dtype, node->recv[d], i);
         if (!expected(world, d, r, i, &want)) break;
         want = roughen(world, want);
-        if (deed->call.dtype == BANYAN_UINT8) want = (double)(uint8_t)(int)want;
-        double error = deed->call.op == BANYAN_AVERAGE || deed->call.scale != 0 ? 1e-5 : 0;
+        if (operation->call.dtype == BANYAN_UINT8) want = (double)(uint8_t)(int)want;
+        double error = operation->call.op == BANYAN_AVERAGE || operation->call.scale != 0 ? 1e-5 : 0;
         if (world->rough) error = 1e-3;
         if (got - want > error || want - got > error)
           fail_msg("seed %llu, deed %u (%s), n %u, rank %u: element %zu of %zu is %g, must be %g",
-                   (unsigned long long)world->seed, d, banyan_collective_name(deed->call.collective), world->n, r, i,
-                   recv_count(world, deed, r), got, want);
+                   (unsigned long long)world->seed, d, banyan_collective_name(operation->call.collective), world->n, r,
+                   i, recv_count(world, operation, r), got, want);
       }
     }
   }

@@ -12,7 +12,7 @@ enum { WORLD_MOST = 40, DEEDS_MOST = 16 };
 
 struct by_plan;
 
-struct deed {
+struct operation {
   struct banyan_call call; /* buffers are filled in */
   size_t counts[WORLD_MOST];
   bool in_place;
@@ -37,7 +37,7 @@ struct world {
   uint32_t n, n_deeds;
   uint32_t n_helpers; /* nodes behind the ranks */
   bool rough;         /* values of floating types are not exact: all ranks must have the same bits */
-  struct deed deeds[DEEDS_MOST];
+  struct operation operations[DEEDS_MOST];
   struct node nodes[WORLD_MOST];
   uint64_t turns;
   uint32_t

@@ -191,9 +191,9 @@ static struct by_udp_end end_of(const char *address, uint16_t port) {
 
 static void test_requests(void **state) {
   (void)state;
-  request("switch, describe", &(struct by_lease_request){.deed = BY_LEASE_DESCRIBE});
-  request("switch, status", &(struct by_lease_request){.deed = BY_LEASE_STATUS});
-  struct by_lease_request grant = {.deed = BY_LEASE_GRANT, .holder = "job \"a\""};
+  request("switch, describe", &(struct by_lease_request){.operation = BY_LEASE_DESCRIBE});
+  request("switch, status", &(struct by_lease_request){.operation = BY_LEASE_STATUS});
+  struct by_lease_request grant = {.operation = BY_LEASE_GRANT, .holder = "job \"a\""};
   grant.reservation = (struct by_reservation){.job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth0"};
   grant.reservation.server = end_of("10.0.0.9", 7612);
   grant.reservation.n_below = 1;
@@ -207,22 +207,22 @@ static void test_requests(void **state) {
   grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.1", 1);
   grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.2", 65535);
   request("switch, grant of float32 with a switch below", &grant);
-  grant.deed = BY_LEASE_REVOKE;
+  grant.operation = BY_LEASE_REVOKE;
   request("switch, revoke", &grant);
 }
 
 static void test_replies(void **state) {
   (void)state;
-  struct by_lease_reply granted = {.deed = BY_LEASE_GRANT, .well = true, .job = 7, .key = 1};
+  struct by_lease_reply granted = {.operation = BY_LEASE_GRANT, .well = true, .job = 7, .key = 1};
   granted.granted = (struct by_granted){.slots = 256, .up = 2, .n_below = 3, .below = {0, 1, 63}};
   reply("switch, granted", &granted);
-  reply("switch, revoked", &(struct by_lease_reply){.deed = BY_LEASE_REVOKE, .well = true, .job = 7});
+  reply("switch, revoked", &(struct by_lease_reply){.operation = BY_LEASE_REVOKE, .well = true, .job = 7});
   reply("switch, grant failed",
-        &(struct by_lease_reply){.deed = BY_LEASE_GRANT, .job = 7, .key = 1, .text = "no interface \"eth7\""});
+        &(struct by_lease_reply){.operation = BY_LEASE_GRANT, .job = 7, .key = 1, .text = "no interface \"eth7\""});
   reply("switch, grant taken",
-        &(struct by_lease_reply){.deed = BY_LEASE_GRANT, .job = 7, .key = 1, .taken = true, .text = "another's"});
-  reply("switch, revoke failed", &(struct by_lease_reply){.deed = BY_LEASE_REVOKE, .job = 7, .text = "not yours"});
-  reply("switch, unreadable", &(struct by_lease_reply){.deed = BY_LEASE_DEEDS, .text = "no JSON"});
+        &(struct by_lease_reply){.operation = BY_LEASE_GRANT, .job = 7, .key = 1, .taken = true, .text = "another's"});
+  reply("switch, revoke failed", &(struct by_lease_reply){.operation = BY_LEASE_REVOKE, .job = 7, .text = "not yours"});
+  reply("switch, unreadable", &(struct by_lease_reply){.operation = BY_LEASE_OPERATIONS, .text = "no JSON"});
 }
 
 int main(void) {

@@ -88,7 +88,7 @@ static void pass(struct bench *bench, uint64_t seconds) {
 }
 
 static struct by_lease_request request_of(const char *holder, uint16_t job, uint16_t key, uint32_t slots) {
-  struct by_lease_request request = {.deed = BY_LEASE_GRANT};
+  struct by_lease_request request = {.operation = BY_LEASE_GRANT};
   strcpy(request.holder, holder);
   request.reservation = (struct by_reservation){.job = job,
                                                 .key = key,
@@ -106,7 +106,7 @@ static struct by_lease_request request_of(const char *holder, uint16_t job, uint
 /* What the owner is answered. */
 static const struct by_lease_reply *ask(struct bench *bench, int owner, const struct by_lease_request *request) {
   unsigned before = owners[owner].answers;
-  if (request->deed == BY_LEASE_GRANT)
+  if (request->operation == BY_LEASE_GRANT)
     by_leases_grant(bench->leases, request, &owners[owner]);
   else
     by_leases_revoke(bench->leases, request, &owners[owner]);
@@ -123,7 +123,7 @@ static const struct by_lease_reply *grant(struct bench *bench, int owner, const 
 
 static const struct by_lease_reply *revoke(struct bench *bench, int owner, const char *holder, uint16_t job) {
   struct by_lease_request request = request_of(holder, job, 0, 0);
-  request.deed = BY_LEASE_REVOKE;
+  request.operation = BY_LEASE_REVOKE;
   return ask(bench, owner, &request);
 }
 

@@ -239,8 +239,8 @@ static void test_certificates_of_jobs(void **state) {
   const char *hosts[] = {"h3", "h1"};
   struct by_cluster_message job = {
       .type = BY_MESSAGE_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .hosts = hosts, .n_hosts = 2};
-  struct by_cluster_job deeds = {.job = id, .sent = 1 << 30};
-  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .jobs = &deeds, .n_jobs = 1};
+  struct by_cluster_job operations = {.job = id, .sent = 1 << 30};
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .jobs = &operations, .n_jobs = 1};
   struct by_manager_peer *own, *thief;
   (void)state;
   begin("star:4,nic=1g");

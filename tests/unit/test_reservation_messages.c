@@ -6,7 +6,7 @@
 #include "reservation_messages.h"
 
 static struct by_lease_request full_request(void) {
-  struct by_lease_request request = {.deed = BY_LEASE_GRANT, .holder = "me \"and\" you"};
+  struct by_lease_request request = {.operation = BY_LEASE_GRANT, .holder = "me \"and\" you"};
   struct by_reservation *reservation = &request.reservation;
   *reservation = (struct by_reservation){
       .job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth\\0", .n_below = 64, .n_workers = 64};
@@ -34,7 +34,7 @@ static void test_requests(void **state) {
   (void)state;
   struct by_lease_request request = full_request(), again;
   assert_ok(read_again(&request, &again));
-  assert_int_equal(again.deed, BY_LEASE_GRANT);
+  assert_int_equal(again.operation, BY_LEASE_GRANT);
   assert_string_equal(again.holder, request.holder);
   assert_true(by_reservation_same(&again.reservation, &request.reservation));
   request.reservation.float32 = true;
@@ -45,29 +45,29 @@ static void test_requests(void **state) {
   assert_true(by_reservation_same(&again.reservation, &request.reservation));
   request.reservation.workers[63].port++;
   assert_false(by_reservation_same(&again.reservation, &request.reservation));
-  for (int deed = 0; deed < BY_LEASE_DEEDS; deed++) {
-    request.deed = (enum by_lease_deed)deed;
+  for (int operation = 0; operation < BY_LEASE_OPERATIONS; operation++) {
+    request.operation = (enum by_lease_operation)operation;
     assert_ok(read_again(&request, &again));
-    assert_int_equal(again.deed, deed);
+    assert_int_equal(again.operation, operation);
   }
 }
 
 static void test_replies(void **state) {
   (void)state;
-  struct by_lease_reply reply = {.deed = BY_LEASE_GRANT, .well = true, .job = 9, .key = 8}, again;
+  struct by_lease_reply reply = {.operation = BY_LEASE_GRANT, .well = true, .job = 9, .key = 8}, again;
   struct by_text text;
   reply.granted = (struct by_granted){.slots = 5, .up = 63, .n_below = 3, .below = {1, 2, 62}};
   for (int i = 0; i < 4; i++) {
     if (i == 1)
-      reply =
-          (struct by_lease_reply){.deed = BY_LEASE_GRANT, .job = 9, .key = 8, .text = "a \"b\" \\ c", .taken = true};
-    if (i == 2) reply = (struct by_lease_reply){.deed = BY_LEASE_REVOKE, .well = true, .job = 9};
-    if (i == 3) reply = (struct by_lease_reply){.deed = BY_LEASE_DEEDS, .text = "what?"};
+      reply = (struct by_lease_reply){
+          .operation = BY_LEASE_GRANT, .job = 9, .key = 8, .text = "a \"b\" \\ c", .taken = true};
+    if (i == 2) reply = (struct by_lease_reply){.operation = BY_LEASE_REVOKE, .well = true, .job = 9};
+    if (i == 3) reply = (struct by_lease_reply){.operation = BY_LEASE_OPERATIONS, .text = "what?"};
     by_text_init(&text);
     by_lease_print_reply(&reply, &text);
     assert_ok(by_lease_read_reply(by_text_get(&text), text.length, &again));
     by_text_fini(&text);
-    assert_true(again.deed == reply.deed && again.well == reply.well && again.taken == reply.taken);
+    assert_true(again.operation == reply.operation && again.well == reply.well && again.taken == reply.taken);
     assert_true(again.job == reply.job && again.key == reply.key);
     assert_string_equal(again.text, reply.text);
     assert_int_equal(again.granted.slots, reply.granted.slots);

@@ -7,14 +7,14 @@
 #include "address.h"
 #include "json_doc.h"
 
-static const char *const deeds[] = {"describe", "status", "grant", "revoke", ""};
+static const char *const operations[] = {"describe", "status", "grant", "revoke", ""};
 static const char *const fields[] = {"do", "do", "do, holder, job, key, place, slots, float32, up, server, below",
                                      "do, holder, job"};
 
 static const struct by_place root = {.field = "control line"};
 
-const char *by_lease_deed_name(enum by_lease_deed deed) {
-  return deeds[deed];
+const char *by_lease_operation_name(enum by_lease_operation operation) {
+  return operations[operation];
 }
 
 const char *by_udp_end_print(const struct by_udp_end *end, char *out) {
@@ -106,27 +106,27 @@ static enum banyan_status take_reservation(const json_t *object, struct by_reser
   return by_reservation_check(reservation);
 }
 
-static enum banyan_status take_deed(const char *field, const json_t *object, enum by_lease_deed *out) {
+static enum banyan_status take_operation(const char *field, const json_t *object, enum by_lease_operation *out) {
   struct by_place place = {.above = &root, .field = field};
   const char *name;
   json_t *value;
   BY_TRY(by_doc_need(&root, object, field, &value));
   BY_TRY(by_doc_string(&place, value, &name));
-  for (*out = 0; *out < BY_LEASE_DEEDS; (*out)++)
-    if (!strcmp(name, deeds[*out])) return BANYAN_OK;
+  for (*out = 0; *out < BY_LEASE_OPERATIONS; (*out)++)
+    if (!strcmp(name, operations[*out])) return BANYAN_OK;
   return by_doc_fail(&place, "must be describe, status, grant or revoke");
 }
 
 static enum banyan_status take_request(const json_t *object, struct by_lease_request *out) {
   uint64_t job;
   if (!json_is_object(object)) return by_doc_fail(&root, "must be an object");
-  BY_TRY(take_deed("do", object, &out->deed));
-  BY_TRY(by_doc_fields(&root, object, fields[out->deed]));
-  if (out->deed == BY_LEASE_DESCRIBE || out->deed == BY_LEASE_STATUS) return BANYAN_OK;
+  BY_TRY(take_operation("do", object, &out->operation));
+  BY_TRY(by_doc_fields(&root, object, fields[out->operation]));
+  if (out->operation == BY_LEASE_DESCRIBE || out->operation == BY_LEASE_STATUS) return BANYAN_OK;
   BY_TRY(take_text(&root, object, "holder", BY_LEASE_HOLDER, out->holder));
   BY_TRY(by_doc_need_int(&root, object, "job", UINT16_MAX, &job));
   out->reservation.job = (uint16_t)job;
-  return out->deed == BY_LEASE_GRANT ? take_reservation(object, &out->reservation) : BANYAN_OK;
+  return out->operation == BY_LEASE_GRANT ? take_reservation(object, &out->reservation) : BANYAN_OK;
 }
 
 enum banyan_status by_lease_read_request(const char *line, size_t length, struct by_lease_request *out) {
@@ -167,13 +167,13 @@ static void print_reservation(const struct by_reservation *reservation, struct b
 }
 
 void by_lease_print_request(const struct by_lease_request *request, struct by_text *text) {
-  by_text_add(text, "{\"do\": \"%s\"", deeds[request->deed]);
-  if (request->deed == BY_LEASE_GRANT || request->deed == BY_LEASE_REVOKE) {
+  by_text_add(text, "{\"do\": \"%s\"", operations[request->operation]);
+  if (request->operation == BY_LEASE_GRANT || request->operation == BY_LEASE_REVOKE) {
     by_text_add(text, ", \"holder\": ");
     by_json_add_string(text, request->holder);
     by_text_add(text, ", \"job\": %u", request->reservation.job);
   }
-  if (request->deed == BY_LEASE_GRANT) print_reservation(&request->reservation, text);
+  if (request->operation == BY_LEASE_GRANT) print_reservation(&request->reservation, text);
   by_text_add(text, "}");
 }
 
@@ -200,9 +200,9 @@ static enum banyan_status take_granted(const json_t *object, struct by_granted *
 
 static enum banyan_status take_job(const json_t *object, struct by_lease_reply *out) {
   uint64_t job, key = 0;
-  if (out->deed != BY_LEASE_GRANT && out->deed != BY_LEASE_REVOKE) return BANYAN_OK;
+  if (out->operation != BY_LEASE_GRANT && out->operation != BY_LEASE_REVOKE) return BANYAN_OK;
   BY_TRY(by_doc_need_int(&root, object, "job", UINT16_MAX, &job));
-  if (out->deed == BY_LEASE_GRANT) BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
+  if (out->operation == BY_LEASE_GRANT) BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
   out->job = (uint16_t)job;
   out->key = (uint16_t)key;
   return BANYAN_OK;
@@ -223,12 +223,12 @@ static enum banyan_status take_reason(const json_t *object, struct by_lease_repl
 static enum banyan_status take_reply(const json_t *object, struct by_lease_reply *out) {
   if (!json_is_object(object)) return by_doc_fail(&root, "must be an object");
   out->well = json_object_get(object, "done");
-  out->deed = BY_LEASE_DEEDS;
+  out->operation = BY_LEASE_OPERATIONS;
   if (!out->well) BY_TRY(take_reason(object, out));
   if (out->well || json_object_get(object, "failed"))
-    BY_TRY(take_deed(out->well ? "done" : "failed", object, &out->deed));
+    BY_TRY(take_operation(out->well ? "done" : "failed", object, &out->operation));
   BY_TRY(take_job(object, out));
-  return out->well && out->deed == BY_LEASE_GRANT ? take_granted(object, &out->granted) : BANYAN_OK;
+  return out->well && out->operation == BY_LEASE_GRANT ? take_granted(object, &out->granted) : BANYAN_OK;
 }
 
 enum banyan_status by_lease_read_reply(const char *line, size_t length, struct by_lease_reply *out) {
@@ -243,18 +243,19 @@ enum banyan_status by_lease_read_reply(const char *line, size_t length, struct b
 
 void by_lease_print_reply(const struct by_lease_reply *reply, struct by_text *text) {
   by_text_add(text, "{");
-  if (reply->deed != BY_LEASE_DEEDS)
-    by_text_add(text, "\"%s\": \"%s\"", reply->well ? "done" : "failed", deeds[reply->deed]);
-  if (reply->deed == BY_LEASE_GRANT || reply->deed == BY_LEASE_REVOKE) by_text_add(text, ", \"job\": %u", reply->job);
-  if (reply->deed == BY_LEASE_GRANT) by_text_add(text, ", \"key\": %u", reply->key);
-  if (reply->well && reply->deed == BY_LEASE_GRANT) {
+  if (reply->operation != BY_LEASE_OPERATIONS)
+    by_text_add(text, "\"%s\": \"%s\"", reply->well ? "done" : "failed", operations[reply->operation]);
+  if (reply->operation == BY_LEASE_GRANT || reply->operation == BY_LEASE_REVOKE)
+    by_text_add(text, ", \"job\": %u", reply->job);
+  if (reply->operation == BY_LEASE_GRANT) by_text_add(text, ", \"key\": %u", reply->key);
+  if (reply->well && reply->operation == BY_LEASE_GRANT) {
     by_text_add(text, ", \"slots\": %u, \"up\": %u, \"below\": [", reply->granted.slots, reply->granted.up);
     for (unsigned i = 0; i < reply->granted.n_below; i++)
       by_text_add(text, "%s%u", i ? ", " : "", reply->granted.below[i]);
     by_text_add(text, "]");
   }
   if (!reply->well) {
-    by_text_add(text, "%s\"text\": ", reply->deed == BY_LEASE_DEEDS ? "" : ", ");
+    by_text_add(text, "%s\"text\": ", reply->operation == BY_LEASE_OPERATIONS ? "" : ", ");
     by_json_add_string(text, reply->text);
     if (reply->taken) by_text_add(text, ", \"taken\": true");
   }

@@ -16,18 +16,18 @@ enum {
   BY_LEASE_REASON = 400,    /* bytes of an error's text, with its NUL */
 };
 
-enum by_lease_deed { BY_LEASE_DESCRIBE, BY_LEASE_STATUS, BY_LEASE_GRANT, BY_LEASE_REVOKE, BY_LEASE_DEEDS };
+enum by_lease_operation { BY_LEASE_DESCRIBE, BY_LEASE_STATUS, BY_LEASE_GRANT, BY_LEASE_REVOKE, BY_LEASE_OPERATIONS };
 
-const char *by_lease_deed_name(enum by_lease_deed deed);
+const char *by_lease_operation_name(enum by_lease_operation operation);
 
 struct by_lease_request {
-  enum by_lease_deed deed;
+  enum by_lease_operation operation;
   char holder[BY_LEASE_HOLDER + 1];  /* who asks, for grant and revoke: the same over all connections */
   struct by_reservation reservation; /* for revoke only its job */
 };
 
 struct by_lease_reply {
-  enum by_lease_deed deed; /* BY_LEASE_DEEDS: the request could not be read */
+  enum by_lease_operation operation; /* BY_LEASE_OPERATIONS: the request could not be read */
   bool well;
   uint16_t job;              /* for grant and revoke */
   uint16_t key;              /* for grant */

@@ -117,8 +117,9 @@ static void leave(struct by_switch_client *client) {
 
 /* ---- asking */
 
-static bool ask(struct by_switch_client *client, enum by_lease_deed deed, const struct by_reservation *reservation) {
-  struct by_lease_request request = {.deed = deed};
+static bool ask(struct by_switch_client *client, enum by_lease_operation operation,
+                const struct by_reservation *reservation) {
+  struct by_lease_request request = {.operation = operation};
   struct by_text text;
   memcpy(request.holder, client->holder, sizeof request.holder);
   if (reservation) request.reservation = *reservation;
@@ -187,13 +188,13 @@ static void take_reply(void *context, uint16_t type, const void *payload, size_t
   struct by_switch_client *client = context;
   struct by_lease_reply reply;
   client->busy = true;
-  if (by_lease_read_reply(payload, length, &reply) != BANYAN_OK || reply.deed == BY_LEASE_DEEDS)
+  if (by_lease_read_reply(payload, length, &reply) != BANYAN_OK || reply.operation == BY_LEASE_OPERATIONS)
     disconnect(client, "answers what cannot be understood; is it a switch of this version, and has it the key "
                        "(BANYAN_SWITCH_KEY) that the job has?");
-  else if (reply.deed == BY_LEASE_GRANT && (!reply.well || reply.granted.n_below))
+  else if (reply.operation == BY_LEASE_GRANT && (!reply.well || reply.granted.n_below))
     take_grant(client, &reply);
   else
-    client->described |= reply.deed == BY_LEASE_DESCRIBE;
+    client->described |= reply.operation == BY_LEASE_DESCRIBE;
   leave(client);
 }
 

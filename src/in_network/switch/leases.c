@@ -134,15 +134,17 @@ static void answer(const struct by_leases *leases, void *owner, const struct by_
 
 /* The thread's error text is why. */
 static void refuse(const struct by_leases *leases, void *owner, const struct by_lease_request *request, bool taken) {
-  struct by_lease_reply reply = {
-      .deed = request->deed, .job = request->reservation.job, .key = request->reservation.key, .taken = taken};
+  struct by_lease_reply reply = {.operation = request->operation,
+                                 .job = request->reservation.job,
+                                 .key = request->reservation.key,
+                                 .taken = taken};
   by_keep_printable(banyan_error_text(), reply.text, sizeof reply.text);
   by_info("switch", "job %u: %s", reply.job, reply.text);
   answer(leases, owner, &reply);
 }
 
 static void confirm(const struct lease *lease) {
-  struct by_lease_reply reply = {.deed = BY_LEASE_GRANT,
+  struct by_lease_reply reply = {.operation = BY_LEASE_GRANT,
                                  .well = true,
                                  .job = lease->reservation.job,
                                  .key = lease->reservation.key,
@@ -250,7 +252,7 @@ static enum banyan_status activate(struct lease *lease) {
 }
 
 static void give_up(struct lease *lease) {
-  struct by_lease_request request = {.deed = BY_LEASE_GRANT, .reservation = lease->reservation};
+  struct by_lease_request request = {.operation = BY_LEASE_GRANT, .reservation = lease->reservation};
   const struct by_leases *leases = lease->leases;
   void *owner = lease->owner;
   end_lease(lease);
@@ -354,7 +356,7 @@ void by_leases_grant(struct by_leases *leases, const struct by_lease_request *re
 void by_leases_revoke(struct by_leases *leases, const struct by_lease_request *request, void *owner) {
   struct lease *lease = find(leases, request->reservation.job);
   if (lease && !strcmp(lease->holder, request->holder)) {
-    struct by_lease_reply reply = {.deed = BY_LEASE_REVOKE, .well = true, .job = request->reservation.job};
+    struct by_lease_reply reply = {.operation = BY_LEASE_REVOKE, .well = true, .job = request->reservation.job};
     end_lease(lease);
     answer(leases, owner, &reply);
     return;

@@ -89,15 +89,15 @@ static void print_counts(const struct by_plane *plane, struct by_text *text) {
               (unsigned long long)counts.expired);
 }
 
-static void send_status(const struct session *session, enum by_lease_deed deed) {
+static void send_status(const struct session *session, enum by_lease_operation operation) {
   const struct by_switch_control *control = session->control;
   const struct by_plane *plane = control->options.plane;
   struct by_text text;
   by_text_init(&text);
   by_text_add(&text, "{\"done\": \"%s\", \"version\": \"%s\", \"kind\": \"%s\", \"seconds\": %.1f",
-              by_lease_deed_name(deed), BANYAN_VERSION, plane->ops->name,
+              by_lease_operation_name(operation), BANYAN_VERSION, plane->ops->name,
               by_clock_to_seconds(by_loop_now(control->options.loop) - control->started));
-  if (deed == BY_LEASE_STATUS) {
+  if (operation == BY_LEASE_STATUS) {
     by_leases_print(control->leases, &text);
     print_counts(plane, &text);
   }
@@ -107,7 +107,7 @@ static void send_status(const struct session *session, enum by_lease_deed deed) 
 }
 
 static void refuse_line(struct session *session) {
-  struct by_lease_reply what = {.deed = BY_LEASE_DEEDS};
+  struct by_lease_reply what = {.operation = BY_LEASE_OPERATIONS};
   by_keep_printable(banyan_error_text(), what.text, sizeof what.text);
   reply(session, &what);
 }
@@ -142,12 +142,12 @@ static void take_line(void *context, uint16_t type, const void *line, size_t len
     refuse_line(session);
   else if (!become_known(session))
     return;
-  else if (request.deed == BY_LEASE_GRANT)
+  else if (request.operation == BY_LEASE_GRANT)
     by_leases_grant(session->control->leases, &request, session);
-  else if (request.deed == BY_LEASE_REVOKE)
+  else if (request.operation == BY_LEASE_REVOKE)
     by_leases_revoke(session->control->leases, &request, session);
   else
-    send_status(session, request.deed);
+    send_status(session, request.operation);
 }
 
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {

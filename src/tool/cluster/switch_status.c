@@ -50,7 +50,7 @@ enum banyan_status by_switch_status_read(const char *line, size_t length, json_t
   static const struct by_doc_limits limits = {.bytes = BY_LEASE_REPLY, .containers = 65536, .elements = 262144};
   struct by_lease_reply reply;
   BY_TRY(by_lease_read_reply(line, length, &reply));
-  if (!reply.well || reply.deed != BY_LEASE_STATUS)
+  if (!reply.well || reply.operation != BY_LEASE_STATUS)
     return by_fail(BANYAN_ERR_PROTOCOL, "the switch answers: %s", reply.well ? "something else" : reply.text);
   return by_doc_load("the switch's answer", line, length, &limits, out);
 }

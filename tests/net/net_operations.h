@@ -3,12 +3,12 @@
  * buffers lie (malloc or banyan_alloc) each rank chooses alone. Elements are
  * small whole numbers that differ by deed, rank and place, so that all results
  * are exact in every type whatever the order of adding. */
-#ifndef BY_TESTS_NET_DEEDS_H
-#define BY_TESTS_NET_DEEDS_H
+#ifndef BY_TESTS_NET_NET_OPERATIONS_H
+#define BY_TESTS_NET_NET_OPERATIONS_H
 
 #include "job.h"
 
-struct deed {
+struct operation {
   struct banyan_call call; /* deed_prepare fills in the buffers */
   size_t counts[JOB_RANKS];
   bool in_place;
@@ -21,17 +21,17 @@ struct deed {
 };
 
 /* A random call with at most `most` elements; collective < 0: a random one. */
-void deed_choose(struct by_rng *rng, int ranks, int collective, size_t most, struct deed *deed);
+void operation_choose(struct by_rng *rng, int ranks, int collective, size_t most, struct operation *operation);
 /* Gives dtype, op, scale, root, counts and in-place some values that fit the collective and count. */
-void deed_vary(struct by_rng *rng, int ranks, struct deed *deed);
+void operation_vary(struct by_rng *rng, int ranks, struct operation *operation);
 /* Allocates and fills this rank's buffers; `shared` bit 0: send by banyan_alloc, bit 1: recv. */
-void deed_prepare(struct banyan_comm *comm, struct deed *deed, unsigned shared);
+void operation_prepare(struct banyan_comm *comm, struct operation *operation, unsigned shared);
 /* Ends the rank if an element is wrong, a send buffer changed or something was written beside a buffer. */
-void deed_check(const struct deed *deed);
-void deed_free(struct deed *deed);
+void operation_check(const struct operation *operation);
+void operation_free(struct operation *operation);
 /* prepare, run, check, free */
-void deed_do(struct banyan_comm *comm, struct deed *deed, unsigned shared);
+void operation_do(struct banyan_comm *comm, struct operation *operation, unsigned shared);
 /* "allreduce of 12 x f32, sum, ..." */
-const char *deed_print(const struct deed *deed, char *text, size_t room);
+const char *operation_print(const struct operation *operation, char *text, size_t room);
 
 #endif
