@@ -18,7 +18,7 @@ static void set_defaults(struct by_engine_options *options) {
   if (!options->link_credit) options->link_credit = 4 << 20;
   if (!options->block) options->block = 64 << 10;
   if (!options->ranks) options->ranks = options->processes;
-  if (!options->aid_memory) options->aid_memory = (size_t)1 << 30;
+  if (!options->relay_memory) options->relay_memory = (size_t)1 << 30;
   if (!options->spread) options->spread = 128 << 10;
   if (!options->tracer) options->tracer = &by_tracer_off;
   if (!options->clock.now) options->clock = by_clock_system;
@@ -45,8 +45,8 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   enum banyan_status status =
       by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, options->processes);
   by_runner_init(&engine->recovery.runner, options->chunk);
-  engine->recovery.aids = by_transfer_is_aid(by_engine_transfer(engine), options->self);
-  engine->recovery.aid_memory = options->aid_memory;
+  engine->recovery.relays = by_transfer_is_aid(by_engine_transfer(engine), options->self);
+  engine->recovery.relay_memory = options->relay_memory;
   if (status != BANYAN_OK) {
     by_engine_destroy(engine);
     return status;
@@ -76,7 +76,7 @@ void by_engine_lost(struct by_engine *engine, uint32_t process) {
   by_link_lose(transfer->links[process]);
   for (struct by_domain *d = engine->recovery.runner.domains; d; d = d->next) {
     by_helped_lost(d, process);
-    if (engine->recovery.aids) by_aid_lost(d);
+    if (engine->recovery.relays) by_relay_lost(d);
     for (uint32_t i = 0; transfer->status == BANYAN_OK && i < d->window_size; i++)
       if (d->window[i] && d->window[i]->joint) by_joint_lost(d->window[i]);
   }
@@ -220,7 +220,7 @@ bool by_engine_progress(struct by_engine *engine) {
   send_what_is_ready(runner);
   if (recovery->due || recovery->retry) {
     by_due_run(recovery);
-    if (recovery->retry && transfer->status == BANYAN_OK) by_aid_retry(recovery);
+    if (recovery->retry && transfer->status == BANYAN_OK) by_relay_retry(recovery);
   }
   return transfer->moved;
 }

@@ -28,13 +28,13 @@ struct by_engine_options {
   uint32_t processes; /* in the job when it starts; links are numbered like them */
   uint32_t ranks;     /* the first so many; the others are helpers. 0: all */
   uint32_t self;
-  size_t aid_memory;  /* of a helper: scratch of the calls it has part in; one may be larger. 0: 1 GiB */
-  size_t eager_limit; /* bytes a message may send before it is granted; power of two; 0: 1 MiB */
-  size_t window;      /* bytes of a message that may wait to be added; power of two, >= unasked; 0: unasked */
-  size_t link_credit; /* bytes of unasked data under way on a link; 0: 4 MiB */
-  size_t chunk;       /* most bytes a frame carries; 0: the lane's limit */
-  size_t block;       /* bytes added at a time; 0: 64 KiB */
-  size_t spread;      /* messages from this size on use all lanes of a link; 0: 128 KiB */
+  size_t relay_memory; /* of a helper: scratch of the calls it has part in; one may be larger. 0: 1 GiB */
+  size_t eager_limit;  /* bytes a message may send before it is granted; power of two; 0: 1 MiB */
+  size_t window;       /* bytes of a message that may wait to be added; power of two, >= unasked; 0: unasked */
+  size_t link_credit;  /* bytes of unasked data under way on a link; 0: 4 MiB */
+  size_t chunk;        /* most bytes a frame carries; 0: the lane's limit */
+  size_t block;        /* bytes added at a time; 0: 64 KiB */
+  size_t spread;       /* messages from this size on use all lanes of a link; 0: 128 KiB */
   /* Asked once when a schedule needs a peer without a lane; by_engine_attach answers, now or later. */
   void (*connect)(void *context, uint32_t process);
   /* Name of a process in errors, such as "rank 2 (host a)"; may be NULL. */

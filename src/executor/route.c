@@ -35,8 +35,8 @@ static struct by_exchange *find(struct by_link *link, const struct by_frame *fra
   struct by_call *call = by_call_find(d, frame, d->rank_of[link->process]);
   if (call && call->joint)
     call = by_joint_find(call, frame);
-  else if (!call && d->recovery.aids && !(frame->flags & BY_FRAME_PAIR))
-    call = by_aid_find(d, frame);
+  else if (!call && d->recovery.relays && !(frame->flags & BY_FRAME_PAIR))
+    call = by_relay_find(d, frame);
   return call ? &call->exchange : NULL;
 }
 
@@ -80,7 +80,7 @@ static void surplus(struct by_link *link, const struct by_domain *domain, const 
 static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *frame, bool answers) {
   const struct by_runner *runner = by_runner_of(link->transfer);
   const struct by_domain *d = by_domain_of(runner, frame->domain);
-  if (d && d->recovery.aided && !(frame->flags & BY_FRAME_PAIR)) {
+  if (d && d->recovery.relayed && !(frame->flags & BY_FRAME_PAIR)) {
     enum by_stray stray = by_joint_stray(d, frame);
     if (stray != BY_STRAY_FOUND) return stray;
   }
@@ -99,10 +99,10 @@ static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *
 static enum by_stray stray(struct by_link *link, const struct by_frame *frame, bool answers,
                            struct by_exchange **exchange) {
   struct by_recovery *recovery = &by_engine_of(link->transfer)->recovery;
-  if (!recovery->aids) return stray_at_rank(link, frame, answers);
+  if (!recovery->relays) return stray_at_rank(link, frame, answers);
   struct by_call *call = NULL;
   bool keep = false;
-  if (by_aid_take(recovery, link, frame, &call, &keep) != BANYAN_OK) {
+  if (by_relay_take(recovery, link, frame, &call, &keep) != BANYAN_OK) {
     (void)by_deliver_broken(link, banyan_error_text());
     return BY_STRAY_HANDLED;
   }
@@ -113,7 +113,7 @@ static enum by_stray stray(struct by_link *link, const struct by_frame *frame, b
 /* What was in its way may be gone. */
 static void kept(struct by_transfer *transfer) {
   struct by_recovery *recovery = &by_engine_of(transfer)->recovery;
-  if (recovery->aids) recovery->retry = true;
+  if (recovery->relays) recovery->retry = true;
 }
 
 /* What the peer told us to read has been read, unless it gave up a call that goes on here. Then the region stays

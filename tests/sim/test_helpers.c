@@ -73,7 +73,7 @@ static void one_seed(uint64_t seed, uint32_t deaths) {
   struct by_rng rng;
   by_rng_init(&rng, seed);
   world_options(seed, &net, &engine);
-  engine.aid_memory = by_rng_below(&rng, 2) ? 0 : 1 + by_rng_below(&rng, 20000);
+  engine.relay_memory = by_rng_below(&rng, 2) ? 0 : 1 + by_rng_below(&rng, 20000);
   struct shape shape = {
       .seed = seed, .n = 1 + (uint32_t)by_rng_below(&rng, 7), .n_helpers = 1 + (uint32_t)by_rng_below(&rng, 3)};
   struct world *world = calloc(1, sizeof *world);

@@ -203,7 +203,7 @@ static void list(struct by_call *call) {
   if (call->exchange.pair) {
     call->listed_next = domain->pair_calls;
     domain->pair_calls = call;
-  } else if (!call->whole && !call->aid) {
+  } else if (!call->whole && !call->relay) {
     domain->window[by_call_stamp(call)->call & (domain->window_size - 1)] = call;
   }
 }
@@ -277,7 +277,7 @@ static void unlist(const struct by_call *call) {
     struct by_call **place = &domain->pair_calls;
     while (*place != call) place = &(*place)->listed_next;
     *place = call->listed_next;
-  } else if (!call->whole && !call->aid) {
+  } else if (!call->whole && !call->relay) {
     domain->window[stamp->call & (domain->window_size - 1)] = NULL;
     domain->past[stamp->call % BY_PAST] = *stamp;
   }

@@ -51,9 +51,9 @@ struct by_domain {
   } last;                       /* checked and looked up: most calls repeat the one before them */
   struct by_domain_recovery {   /* executor/recovery's, which alone changes it */
     struct by_helped *helped;   /* newest first; the plan's own, where it has helpers, is the first */
-    bool aided;                 /* has or had a plan with helpers */
-    struct by_call *aids;       /* of a helper: calls under way, by listed_next */
-    uint64_t *aided_past;       /* those that ended last: number and version; NULL: not a helper's */
+    bool relayed;               /* has or had a plan with helpers */
+    struct by_call *relays;     /* of a helper: calls under way, by listed_next */
+    uint64_t *relayed_past;     /* those that ended last: number and version; NULL: not a helper's */
   } recovery;
 };
 

@@ -125,7 +125,7 @@ static enum banyan_status place(struct by_helped *helped, const uint32_t *helper
 }
 
 /* Links that calls will need, asked for early: ranks wait for helpers to come to them. */
-static enum banyan_status prepare_aid(struct by_helped *helped) {
+static enum banyan_status prepare_relay(struct by_helped *helped) {
   const struct by_plan *plan = helped->plan;
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
@@ -149,7 +149,7 @@ static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, c
 }
 
 void by_helped_sweep(struct by_domain *domain) {
-  uint32_t kept = 0, most = by_recovery_of(domain)->aids ? OLD_AT_HELPERS : OLD_AT_RANKS;
+  uint32_t kept = 0, most = by_recovery_of(domain)->relays ? OLD_AT_HELPERS : OLD_AT_RANKS;
   for (struct by_helped **place = &domain->recovery.helped; *place;) {
     struct by_helped *helped = *place;
     bool current = helped->plan == domain->plan;
@@ -177,14 +177,14 @@ enum banyan_status by_helped_use(struct by_domain *domain, struct by_plan *plan,
     free_helped(helped);
     return status;
   }
-  if (!recovery->aids) by_programs_retire(domain);
+  if (!recovery->relays) by_programs_retire(domain);
   by_domain_use_plan(domain, plan, true);
   by_helped_sweep(domain);
   helped->next = domain->recovery.helped;
   domain->recovery.helped = helped;
-  domain->recovery.aided = true;
-  recovery->retry = recovery->aids;
-  return recovery->aids ? prepare_aid(helped) : BANYAN_OK;
+  domain->recovery.relayed = true;
+  recovery->retry = recovery->relays;
+  return recovery->relays ? prepare_relay(helped) : BANYAN_OK;
 }
 
 void by_helped_lost(const struct by_domain *domain, uint32_t process) {
@@ -197,5 +197,5 @@ void by_helped_fini(struct by_domain *domain) {
     domain->recovery.helped = helped->next;
     free_helped(helped);
   }
-  free(domain->recovery.aided_past);
+  free(domain->recovery.relayed_past);
 }

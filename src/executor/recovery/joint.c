@@ -379,7 +379,7 @@ void by_due_run(struct by_recovery *recovery) {
     call->due = false;
     enum banyan_status status = BANYAN_OK;
     if (transfer->status == BANYAN_OK && call->state == BY_CALL_RUNNING) {
-      if (call->aid)
+      if (call->relay)
         by_call_end(call, BANYAN_OK);
       else
         status = advance(call);

@@ -2,7 +2,7 @@
  *
  * helped.c: the plans, whose groups travel under versions of their own.
  * joint.c: calls over them, whose parts are repeated among ranks alone.
- * aid.c: what a helper does in the calls of others. */
+ * relay.c: what a helper does in the calls of others. */
 #ifndef BY_EXECUTOR_RECOVERY_H
 #define BY_EXECUTOR_RECOVERY_H
 
@@ -13,10 +13,10 @@
 struct by_recovery {
   struct by_runner runner; /* the first member: a domain's runner is its recovery's */
   struct by_call *due;     /* calls with all steps done that have parts, are parts, or are aids */
-  bool aids;               /* this is a helper */
+  bool relays;             /* this is a helper */
   bool retry;              /* frames that were kept may have a call now */
-  size_t aid_bytes;        /* scratch of aids under way, */
-  size_t aid_memory;       /* and how much that may be */
+  size_t relay_bytes;      /* scratch of aids under way, */
+  size_t relay_memory;     /* and how much that may be */
 };
 
 static inline struct by_recovery *by_recovery_of(const struct by_domain *domain) {
@@ -86,15 +86,15 @@ void by_due_run(struct by_recovery *recovery);
 void by_due_add(struct by_call *call);
 void by_due_forget(const struct by_domain *domain);
 
-/* ---- aid.c: of helpers */
+/* ---- relay.c: of helpers */
 
-struct by_call *by_aid_find(const struct by_domain *domain, const struct by_frame *frame);
+struct by_call *by_relay_find(const struct by_domain *domain, const struct by_frame *frame);
 /* A frame of no call under way. *call is the one that was made for it; NULL: it is to be kept (`keep`) or dropped. */
-BANYAN_CHECK enum banyan_status by_aid_take(struct by_recovery *recovery, struct by_link *link,
-                                            const struct by_frame *frame, struct by_call **call, bool *keep);
+BANYAN_CHECK enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *link,
+                                              const struct by_frame *frame, struct by_call **call, bool *keep);
 /* Gives up those of groups that are lost. */
-void by_aid_lost(struct by_domain *domain);
+void by_relay_lost(struct by_domain *domain);
 /* Frames that were kept: their plan may be known now, or there may be room. */
-void by_aid_retry(struct by_recovery *recovery);
+void by_relay_retry(struct by_recovery *recovery);
 
 #endif

@@ -15,8 +15,8 @@
 
 enum { PAST = 1024 };
 
-struct by_call *by_aid_find(const struct by_domain *domain, const struct by_frame *frame) {
-  for (struct by_call *call = domain->recovery.aids; call; call = call->listed_next)
+struct by_call *by_relay_find(const struct by_domain *domain, const struct by_frame *frame) {
+  for (struct by_call *call = domain->recovery.relays; call; call = call->listed_next)
     if (by_call_stamp(call)->call == frame->call && by_call_stamp(call)->plan == frame->plan) return call;
   return NULL;
 }
@@ -27,14 +27,15 @@ static uint64_t key_of(uint32_t call, uint32_t version) {
 
 /* Answers to what is over, and questions that were overtaken. */
 static bool is_past(const struct by_domain *domain, const struct by_frame *frame) {
-  return domain->recovery.aided_past &&
-         domain->recovery.aided_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
+  return domain->recovery.relayed_past &&
+         domain->recovery.relayed_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
 }
 
 static void note_past(struct by_domain *domain, const struct by_frame *stamp) {
-  if (!domain->recovery.aided_past) domain->recovery.aided_past = calloc(PAST, sizeof *domain->recovery.aided_past);
-  if (domain->recovery.aided_past)
-    domain->recovery.aided_past[(stamp->call ^ stamp->plan) % PAST] = key_of(stamp->call, stamp->plan);
+  if (!domain->recovery.relayed_past)
+    domain->recovery.relayed_past = calloc(PAST, sizeof *domain->recovery.relayed_past);
+  if (domain->recovery.relayed_past)
+    domain->recovery.relayed_past[(stamp->call ^ stamp->plan) % PAST] = key_of(stamp->call, stamp->plan);
 }
 
 static struct by_helped *helped_of(const struct by_call *call) {
@@ -44,17 +45,17 @@ static struct by_helped *helped_of(const struct by_call *call) {
 static void ended(struct by_call *call) {
   struct by_domain *domain = call->domain;
   struct by_recovery *recovery = by_recovery_of(domain);
-  struct by_call **place = &domain->recovery.aids;
+  struct by_call **place = &domain->recovery.relays;
   while (*place != call) place = &(*place)->listed_next;
   *place = call->listed_next;
   note_past(domain, by_call_stamp(call));
-  recovery->aid_bytes -= call->scratch_bytes;
+  recovery->relay_bytes -= call->scratch_bytes;
   recovery->retry = true;
   helped_of(call)->users--;
 }
 
-void by_aid_lost(struct by_domain *domain) {
-  for (struct by_call *call = domain->recovery.aids; call;) {
+void by_relay_lost(struct by_domain *domain) {
+  for (struct by_call *call = domain->recovery.relays; call;) {
     struct by_call *next = call->listed_next;
     uint32_t class_, group;
     bool again;
@@ -110,12 +111,12 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
     by_program_give_call(call);
     return status;
   }
-  call->aid = call->released = true; /* nobody waits for it */
+  call->relay = call->released = true; /* nobody waits for it */
   call->exchange.stamp.call = frame->call;
   call->ops = &ops;
-  call->listed_next = domain->recovery.aids;
-  domain->recovery.aids = call;
-  by_recovery_of(domain)->aid_bytes += call->scratch_bytes;
+  call->listed_next = domain->recovery.relays;
+  domain->recovery.relays = call;
+  by_recovery_of(domain)->relay_bytes += call->scratch_bytes;
   helped->users++;
   *out = call;
   by_call_begin(call, NULL);
@@ -126,9 +127,9 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
 static bool has_room(const struct by_domain *domain, const struct by_frame *frame) {
   const struct by_recovery *recovery = by_recovery_of(domain);
   size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
-  if (recovery->aid_bytes + bytes <= recovery->aid_memory) return true;
+  if (recovery->relay_bytes + bytes <= recovery->relay_memory) return true;
   free_idle(domain->runner);
-  for (const struct by_call *call = domain->recovery.aids; call; call = call->listed_next)
+  for (const struct by_call *call = domain->recovery.relays; call; call = call->listed_next)
     if ((int32_t)(by_call_stamp(call)->call - frame->call) < 0) return false;
   return true;
 }
@@ -142,8 +143,8 @@ static bool follows_kept(const struct by_link *link, const struct by_frame *fram
   return stored != NULL;
 }
 
-enum banyan_status by_aid_take(struct by_recovery *recovery, struct by_link *link, const struct by_frame *frame,
-                               struct by_call **call, bool *keep) {
+enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *link, const struct by_frame *frame,
+                                 struct by_call **call, bool *keep) {
   struct by_domain *domain = by_domain_of(&recovery->runner, frame->domain);
   struct by_helped *helped = domain ? domain->recovery.helped : NULL;
   uint32_t class_ = 0, group = 0;
@@ -170,8 +171,8 @@ static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
     bool keep = false;
     if (stored->filled < stored->frame.size) continue;
     struct by_domain *domain = by_domain_of(&recovery->runner, stored->frame.domain);
-    if (domain) call = by_aid_find(domain, &stored->frame);
-    if (!call && by_aid_take(recovery, link, &stored->frame, &call, &keep) != BANYAN_OK) {
+    if (domain) call = by_relay_find(domain, &stored->frame);
+    if (!call && by_relay_take(recovery, link, &stored->frame, &call, &keep) != BANYAN_OK) {
       by_transfer_fail(link->transfer, BANYAN_ERR_PROTOCOL, link->process, banyan_error_text());
       return false;
     }
@@ -185,7 +186,7 @@ static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
   return false;
 }
 
-void by_aid_retry(struct by_recovery *recovery) {
+void by_relay_retry(struct by_recovery *recovery) {
   const struct by_transfer *transfer = &recovery->runner.transfer;
   recovery->retry = false;
   for (uint32_t i = 0; i < transfer->processes && transfer->status == BANYAN_OK; i++)
