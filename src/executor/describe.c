@@ -20,7 +20,7 @@ static bool awaits(const struct by_call *call, uint32_t peer) {
 static uint32_t list_awaited(struct by_writer *writer, const struct by_call *call) {
   uint32_t n = 0;
   const struct by_call *part = call;
-  for (uint32_t k = 0; part; part = by_joint_part(call, k++))
+  for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
     for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
       if (!awaits(part, p)) continue;
       n++;

@@ -78,7 +78,7 @@ void by_engine_lost(struct by_engine *engine, uint32_t process) {
     by_helped_lost(d, process);
     if (engine->recovery.relays) by_relay_lost(d);
     for (uint32_t i = 0; transfer->status == BANYAN_OK && i < d->window_size; i++)
-      if (d->window[i] && d->window[i]->joint) by_joint_lost(d->window[i]);
+      if (d->window[i] && d->window[i]->recoverable) by_recoverable_lost(d->window[i]);
   }
 }
 
@@ -237,7 +237,7 @@ uint64_t by_engine_ended(const struct by_engine *engine) {
 
 static bool call_uses(const struct by_call *call, const char *memory, size_t bytes) {
   const struct by_schedule *s = call->schedule;
-  for (int b = BY_BUFFER_SEND; call->joint && b <= BY_BUFFER_RECV; b++)
+  for (int b = BY_BUFFER_SEND; call->recoverable && b <= BY_BUFFER_RECV; b++)
     if (by_check_overlap(call->buffer[b], call->bounds[s->n_pieces], memory, bytes)) return true;
   if (call->user_bytes && by_check_overlap(call->user_recv, call->user_bytes, memory, bytes)) return true;
   for (uint32_t i = 0; i < s->n_steps; i++) {
@@ -276,7 +276,7 @@ static void describe_missing(const struct by_call *call, char *text, size_t room
   uint32_t named[MOST_NAMED], culprits = 0;
   text[0] = 0;
   const struct by_call *part = call;
-  for (uint32_t k = 0; part; part = by_joint_part(call, k++))
+  for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
     for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
       uint32_t process = part->program->links[p]->process;
       bool known = !misses(part, p);

@@ -33,8 +33,8 @@ static struct by_exchange *find(struct by_link *link, const struct by_frame *fra
   const struct by_domain *d = by_domain_of(by_runner_of(link->transfer), frame->domain);
   if (!d) return NULL;
   struct by_call *call = by_call_find(d, frame, d->rank_of[link->process]);
-  if (call && call->joint)
-    call = by_joint_find(call, frame);
+  if (call && call->recoverable)
+    call = by_recoverable_find(call, frame);
   else if (!call && d->recovery.relays && !(frame->flags & BY_FRAME_PAIR))
     call = by_relay_find(d, frame);
   return call ? &call->exchange : NULL;
@@ -81,7 +81,7 @@ static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *
   const struct by_runner *runner = by_runner_of(link->transfer);
   const struct by_domain *d = by_domain_of(runner, frame->domain);
   if (d && d->recovery.relayed && !(frame->flags & BY_FRAME_PAIR)) {
-    enum by_stray stray = by_joint_stray(d, frame);
+    enum by_stray stray = by_recoverable_stray(d, frame);
     if (stray != BY_STRAY_FOUND) return stray;
   }
   bool past = d && by_domain_is_past(d, frame, d->rank_of[link->process]);

@@ -72,9 +72,9 @@ enum banyan_status by_engine_check_call(const struct by_domain *domain, const st
 
 /* Fills a call; with parts, these too. */
 static enum banyan_status fill(struct by_call *call, const struct banyan_call *user, uint64_t kind, uint64_t deadline) {
-  if (!call->joint && call->program->part == BY_PART_PLAIN) BY_TRY(by_joint_create(call));
+  if (!call->recoverable && call->program->part == BY_PART_PLAIN) BY_TRY(by_recoverable_create(call));
   BY_TRY(by_call_fill(call, user, kind, deadline));
-  return call->joint ? by_joint_prepare(call, user) : BANYAN_OK;
+  return call->recoverable ? by_recoverable_prepare(call, user) : BANYAN_OK;
 }
 
 enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *user, uint64_t deadline,
@@ -98,7 +98,7 @@ enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan
   }
   call->exchange.stamp.call = (*number)++;
   by_call_begin(call, user->name);
-  if (call->joint) by_joint_begin(call);
+  if (call->recoverable) by_recoverable_begin(call);
   *out = call;
   return BANYAN_OK;
 }

@@ -73,12 +73,12 @@ struct by_call {
   void *scratch; /* tmp buffer and its size, kept for the next call */
   size_t scratch_bytes;
   enum banyan_status status;
-  const struct by_call_ops *ops;    /* NULL: it ends by itself */
-  struct by_joint *joint;           /* executor/recovery: of a call with parts */
-  struct by_call *whole;            /* or the one that this is a part of */
-  struct by_call *due_next;         /* executor/recovery: calls with all steps done */
-  bool released, ready, relay, due; /* aid: of others, through this helper */
-  bool grants;                      /* ahead, when it starts */
+  const struct by_call_ops *ops;      /* NULL: it ends by itself */
+  struct by_recoverable *recoverable; /* executor/recovery: of a call with parts */
+  struct by_call *whole;              /* or the one that this is a part of */
+  struct by_call *due_next;           /* executor/recovery: calls with all steps done */
+  bool released, ready, relay, due;   /* aid: of others, through this helper */
+  bool grants;                        /* ahead, when it starts */
   uint8_t barrier_byte;
 };
 

@@ -1,7 +1,7 @@
 /* Recovery: plans with helpers, and what makes up for one that is lost.
  *
  * helped.c: the plans, whose groups travel under versions of their own.
- * joint.c: calls over them, whose parts are repeated among ranks alone.
+ * recoverable.c: calls over them, whose parts are repeated among ranks alone.
  * relay.c: what a helper does in the calls of others. */
 #ifndef BY_EXECUTOR_RECOVERY_H
 #define BY_EXECUTOR_RECOVERY_H
@@ -66,20 +66,20 @@ void by_helped_lost(const struct by_domain *domain, uint32_t process);
 /* The domain goes away; its calls have ended. */
 void by_helped_fini(struct by_domain *domain);
 
-/* ---- joint.c */
+/* ---- recoverable.c */
 
 /* The part that a frame is for; NULL: it is not under way. */
-struct by_call *by_joint_find(const struct by_call *whole, const struct by_frame *frame);
+struct by_call *by_recoverable_find(const struct by_call *whole, const struct by_frame *frame);
 /* Part i of what is under way for a call, from 0; NULL: there are no more. */
-const struct by_call *by_joint_part(const struct by_call *whole, uint32_t i);
+const struct by_call *by_recoverable_part(const struct by_call *whole, uint32_t i);
 /* Of a frame whose call is not under way: kept, handled (dropped), or found, which is that it is none of a part. */
-enum by_stray by_joint_stray(const struct by_domain *domain, const struct by_frame *frame);
+enum by_stray by_recoverable_stray(const struct by_domain *domain, const struct by_frame *frame);
 /* Makes a call over a plan with helpers one that has parts. */
-BANYAN_CHECK enum banyan_status by_joint_create(struct by_call *call);
+BANYAN_CHECK enum banyan_status by_recoverable_create(struct by_call *call);
 /* Before the call begins; on failure it is as before. */
-BANYAN_CHECK enum banyan_status by_joint_prepare(struct by_call *whole, const struct banyan_call *user);
-void by_joint_begin(struct by_call *whole);
-void by_joint_lost(struct by_call *whole);
+BANYAN_CHECK enum banyan_status by_recoverable_prepare(struct by_call *whole, const struct banyan_call *user);
+void by_recoverable_begin(struct by_call *whole);
+void by_recoverable_lost(struct by_call *whole);
 /* Goes on with calls that have all steps done. They are not looked at while bytes move, for what follows begins calls.
  */
 void by_due_run(struct by_recovery *recovery);

@@ -29,7 +29,7 @@ struct by_part {
   bool direct;                  /* `again` came first: it works in the caller's buffers */
 };
 
-struct by_joint {
+struct by_recoverable {
   struct by_helped *helped;
   uint32_t class_, n;
   struct by_part *parts;
@@ -45,27 +45,27 @@ static struct by_call *alive(struct by_call *call) {
   return call && call->state == BY_CALL_RUNNING ? call : NULL;
 }
 
-static const struct by_helped_group *group_of(const struct by_joint *joint, const struct by_part *part) {
-  return by_helped_group(joint->helped, joint->class_, part->group);
+static const struct by_helped_group *group_of(const struct by_recoverable *recoverable, const struct by_part *part) {
+  return by_helped_group(recoverable->helped, recoverable->class_, part->group);
 }
 
-struct by_call *by_joint_find(const struct by_call *whole, const struct by_frame *frame) {
-  const struct by_joint *joint = whole->joint;
-  for (uint32_t p = 0; p < joint->n; p++) {
-    const struct by_part *part = &joint->parts[p];
-    const struct by_helped_group *group = group_of(joint, part);
+struct by_call *by_recoverable_find(const struct by_call *whole, const struct by_frame *frame) {
+  const struct by_recoverable *recoverable = whole->recoverable;
+  for (uint32_t p = 0; p < recoverable->n; p++) {
+    const struct by_part *part = &recoverable->parts[p];
+    const struct by_helped_group *group = group_of(recoverable, part);
     if (frame->plan == group->version) return alive(part->call);
     if (frame->plan == group->again) return alive(part->again);
   }
-  if (frame->plan == joint->helped->confirm_version) return alive(joint->confirm);
+  if (frame->plan == recoverable->helped->confirm_version) return alive(recoverable->confirm);
   return (struct by_call *)whole;
 }
 
-const struct by_call *by_joint_part(const struct by_call *whole, uint32_t i) {
-  const struct by_joint *joint = whole->joint;
-  for (uint32_t p = 0; joint && p < 2 * joint->n + 1; p++) {
-    struct by_call *call = joint->confirm;
-    if (p < 2 * joint->n) call = p % 2 ? joint->parts[p / 2].again : joint->parts[p / 2].call;
+const struct by_call *by_recoverable_part(const struct by_call *whole, uint32_t i) {
+  const struct by_recoverable *recoverable = whole->recoverable;
+  for (uint32_t p = 0; recoverable && p < 2 * recoverable->n + 1; p++) {
+    struct by_call *call = recoverable->confirm;
+    if (p < 2 * recoverable->n) call = p % 2 ? recoverable->parts[p / 2].again : recoverable->parts[p / 2].call;
     if (alive(call) && !i--) return call;
   }
   return NULL;
@@ -83,25 +83,27 @@ static bool is_known(const struct by_domain *domain, uint32_t version) {
   return helped;
 }
 
-static enum by_stray stray_part(const struct by_joint *joint, uint32_t version) {
-  if (version == joint->helped->confirm_version) return joint->confirm ? BY_STRAY_HANDLED : BY_STRAY_KEEP;
-  for (uint32_t p = 0; p < joint->n; p++) {
-    const struct by_part *part = &joint->parts[p];
-    const struct by_helped_group *group = group_of(joint, part);
+static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32_t version) {
+  if (version == recoverable->helped->confirm_version) return recoverable->confirm ? BY_STRAY_HANDLED : BY_STRAY_KEEP;
+  for (uint32_t p = 0; p < recoverable->n; p++) {
+    const struct by_part *part = &recoverable->parts[p];
+    const struct by_helped_group *group = group_of(recoverable, part);
     if (version == group->version) return BY_STRAY_HANDLED;
     if (version != group->again) continue;
-    bool unheard = !part->again && !(joint->confirmed && !joint->verdict[p]); /* the loss has not come to us yet */
+    bool unheard =
+        !part->again && !(recoverable->confirmed && !recoverable->verdict[p]); /* the loss has not come to us yet */
     return unheard ? BY_STRAY_KEEP : BY_STRAY_HANDLED;
   }
   return BY_STRAY_FOUND;
 }
 
 /* The domain may have the same plan twice, and a call the older one. */
-enum by_stray by_joint_stray(const struct by_domain *domain, const struct by_frame *frame) {
+enum by_stray by_recoverable_stray(const struct by_domain *domain, const struct by_frame *frame) {
   const struct by_call *whole = domain->window[frame->call & (domain->window_size - 1)];
   if (whole && by_call_stamp(whole)->call == frame->call)
-    return whole->joint && knows(whole->joint->helped, frame->plan) ? stray_part(whole->joint, frame->plan)
-                                                                    : BY_STRAY_FOUND;
+    return whole->recoverable && knows(whole->recoverable->helped, frame->plan)
+               ? stray_part(whole->recoverable, frame->plan)
+               : BY_STRAY_FOUND;
   bool past = (int32_t)(frame->call - domain->next_call) < 0;
   return past && is_known(domain, frame->plan) ? BY_STRAY_HANDLED : BY_STRAY_FOUND;
 }
@@ -143,10 +145,10 @@ static void begin(const struct by_call *whole, struct by_call *call) {
 
 static enum banyan_status program_of(const struct by_call *whole, const struct by_part *part, bool again,
                                      struct by_program **out) {
-  const struct by_joint *joint = whole->joint;
-  uint32_t version = again ? group_of(joint, part)->again : group_of(joint, part)->version;
-  return by_helped_get(joint->helped, again, joint->class_, part->group, version, joint->user.collective,
-                       whole->schedule->root, out);
+  const struct by_recoverable *recoverable = whole->recoverable;
+  uint32_t version = again ? group_of(recoverable, part)->again : group_of(recoverable, part)->version;
+  return by_helped_get(recoverable->helped, again, recoverable->class_, part->group, version,
+                       recoverable->user.collective, whole->schedule->root, out);
 }
 
 /* The bytes of a part: its group has one piece. */
@@ -157,9 +159,9 @@ static void extent(const struct by_call *part, uint64_t *first, uint64_t *n) {
 }
 
 static char *contribution(const struct by_call *whole) {
-  const struct by_joint *joint = whole->joint;
-  return joint->kept_bytes && whole->buffer[BY_BUFFER_SEND] == whole->buffer[BY_BUFFER_RECV]
-             ? joint->kept
+  const struct by_recoverable *recoverable = whole->recoverable;
+  return recoverable->kept_bytes && whole->buffer[BY_BUFFER_SEND] == whole->buffer[BY_BUFFER_RECV]
+             ? recoverable->kept
              : whole->buffer[BY_BUFFER_SEND];
 }
 
@@ -169,61 +171,62 @@ static bool adds(const struct by_call *whole) {
 
 /* Adding in place destroys the own term. */
 static enum banyan_status keep(struct by_call *whole, const struct by_call *part) {
-  struct by_joint *joint = whole->joint;
+  struct by_recoverable *recoverable = whole->recoverable;
   uint64_t first, n;
   extent(part, &first, &n);
   if (!adds(whole) || whole->buffer[BY_BUFFER_SEND] != whole->buffer[BY_BUFFER_RECV]) return BANYAN_OK;
-  BY_TRY(
-      by_call_need(by_call_runner(whole), &joint->kept, &joint->kept_bytes, whole->bounds[whole->schedule->n_pieces]));
-  if (n) memcpy((char *)joint->kept + first, whole->buffer[BY_BUFFER_SEND] + first, n);
+  BY_TRY(by_call_need(by_call_runner(whole), &recoverable->kept, &recoverable->kept_bytes,
+                      whole->bounds[whole->schedule->n_pieces]));
+  if (n) memcpy((char *)recoverable->kept + first, whole->buffer[BY_BUFFER_SEND] + first, n);
   return BANYAN_OK;
 }
 
 static enum banyan_status prepare_part(struct by_call *whole, struct by_part *part) {
-  struct by_joint *joint = whole->joint;
+  struct by_recoverable *recoverable = whole->recoverable;
   struct by_program *program = NULL;
-  part->direct = group_of(joint, part)->lost;
+  part->direct = group_of(recoverable, part)->lost;
   part->in = part->in_again = false;
   BY_TRY(program_of(whole, part, part->direct, &program));
-  BY_TRY(take(whole, program, &joint->user, whole->buffer[BY_BUFFER_SEND], whole->buffer[BY_BUFFER_RECV],
+  BY_TRY(take(whole, program, &recoverable->user, whole->buffer[BY_BUFFER_SEND], whole->buffer[BY_BUFFER_RECV],
               part->direct ? &part->again : &part->call));
   if (part->direct) return BANYAN_OK;
   BY_TRY(keep(whole, part->call));
   return BANYAN_OK;
 }
 
-enum banyan_status by_joint_prepare(struct by_call *whole, const struct banyan_call *user) {
-  struct by_joint *joint = whole->joint;
+enum banyan_status by_recoverable_prepare(struct by_call *whole, const struct banyan_call *user) {
+  struct by_recoverable *recoverable = whole->recoverable;
   enum banyan_status status = BANYAN_OK;
-  joint->user = *user;
-  joint->confirmed = false;
-  for (uint32_t p = 0; p < joint->n && status == BANYAN_OK; p++) status = prepare_part(whole, &joint->parts[p]);
+  recoverable->user = *user;
+  recoverable->confirmed = false;
+  for (uint32_t p = 0; p < recoverable->n && status == BANYAN_OK; p++)
+    status = prepare_part(whole, &recoverable->parts[p]);
   if (status == BANYAN_OK) {
-    joint->helped->users++;
+    recoverable->helped->users++;
     return BANYAN_OK;
   }
-  for (uint32_t p = 0; p < joint->n; p++) {
-    give_back(&joint->parts[p].call, BANYAN_OK);
-    give_back(&joint->parts[p].again, BANYAN_OK);
+  for (uint32_t p = 0; p < recoverable->n; p++) {
+    give_back(&recoverable->parts[p].call, BANYAN_OK);
+    give_back(&recoverable->parts[p].again, BANYAN_OK);
   }
   return status;
 }
 
-void by_joint_begin(struct by_call *whole) {
-  struct by_joint *joint = whole->joint;
-  for (uint32_t p = 0; p < joint->n && whole->state == BY_CALL_RUNNING; p++)
-    begin(whole, joint->parts[p].direct ? joint->parts[p].again : joint->parts[p].call);
+void by_recoverable_begin(struct by_call *whole) {
+  struct by_recoverable *recoverable = whole->recoverable;
+  for (uint32_t p = 0; p < recoverable->n && whole->state == BY_CALL_RUNNING; p++)
+    begin(whole, recoverable->parts[p].direct ? recoverable->parts[p].again : recoverable->parts[p].call);
 }
 
 static void ended(struct by_call *whole) {
-  struct by_joint *joint = whole->joint;
+  struct by_recoverable *recoverable = whole->recoverable;
   const struct by_transfer *transfer = whole->exchange.transfer;
-  for (uint32_t p = 0; p < joint->n; p++) {
-    give_back(&joint->parts[p].call, whole->status);
-    give_back(&joint->parts[p].again, whole->status);
+  for (uint32_t p = 0; p < recoverable->n; p++) {
+    give_back(&recoverable->parts[p].call, whole->status);
+    give_back(&recoverable->parts[p].again, whole->status);
   }
-  give_back(&joint->confirm, whole->status);
-  joint->helped->users--;
+  give_back(&recoverable->confirm, whole->status);
+  recoverable->helped->users--;
   for (uint32_t i = 0; transfer->status == BANYAN_OK && i < transfer->processes; i++)
     by_deliver_forget_call(transfer->links[i], whole->domain->id, by_call_stamp(whole)->call, 0);
 }
@@ -231,34 +234,34 @@ static void ended(struct by_call *whole) {
 /* ---- making one */
 
 static void freed(struct by_call *call) {
-  struct by_joint *joint = call->joint;
-  free(joint->parts);
-  free(joint->votes);
-  free(joint->verdict);
-  free(joint->kept);
-  free(joint->results);
-  free(joint);
+  struct by_recoverable *recoverable = call->recoverable;
+  free(recoverable->parts);
+  free(recoverable->votes);
+  free(recoverable->verdict);
+  free(recoverable->kept);
+  free(recoverable->results);
+  free(recoverable);
 }
 
-enum banyan_status by_joint_create(struct by_call *call) {
+enum banyan_status by_recoverable_create(struct by_call *call) {
   static const struct by_call_ops ops = {.done = by_due_add, .ended = ended, .freed = freed};
   struct by_helped *helped = (struct by_helped *)(uintptr_t)call->program->vertices;
   const struct by_class *class_ = call->program->class_;
   uint32_t n = class_->n_groups;
-  struct by_joint *joint = calloc(1, sizeof *joint);
-  if (!joint) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
-  *joint = (struct by_joint){.helped = helped, .class_ = (uint32_t)(class_ - helped->plan->classes)};
-  joint->parts = calloc(n, sizeof *joint->parts);
-  joint->votes = calloc(n, 1);
-  joint->verdict = calloc(n, 1);
-  call->joint = joint;
-  if (!joint->parts || !joint->votes || !joint->verdict) {
+  struct by_recoverable *recoverable = calloc(1, sizeof *recoverable);
+  if (!recoverable) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
+  *recoverable = (struct by_recoverable){.helped = helped, .class_ = (uint32_t)(class_ - helped->plan->classes)};
+  recoverable->parts = calloc(n, sizeof *recoverable->parts);
+  recoverable->votes = calloc(n, 1);
+  recoverable->verdict = calloc(n, 1);
+  call->recoverable = recoverable;
+  if (!recoverable->parts || !recoverable->votes || !recoverable->verdict) {
     freed(call);
-    call->joint = NULL;
+    call->recoverable = NULL;
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
   }
   for (uint32_t g = 0; g < n; g++)
-    if (by_helped_group(helped, joint->class_, g)->version) joint->parts[joint->n++].group = g;
+    if (by_helped_group(helped, recoverable->class_, g)->version) recoverable->parts[recoverable->n++].group = g;
   call->ops = &ops;
   return BANYAN_OK;
 }
@@ -273,16 +276,16 @@ static bool receives(const struct by_call *whole) {
 }
 
 static enum banyan_status repeat(struct by_call *whole, struct by_part *part) {
-  struct by_joint *joint = whole->joint;
+  struct by_recoverable *recoverable = whole->recoverable;
   struct by_program *program = NULL;
   char *recv = whole->buffer[BY_BUFFER_RECV];
   BY_TRY(program_of(whole, part, true, &program));
   if (receives(whole)) {
     size_t bytes = whole->bounds[whole->schedule->n_pieces];
-    BY_TRY(by_call_need(by_call_runner(whole), &joint->results, &joint->results_bytes, bytes));
-    recv = joint->results;
+    BY_TRY(by_call_need(by_call_runner(whole), &recoverable->results, &recoverable->results_bytes, bytes));
+    recv = recoverable->results;
   }
-  BY_TRY(take(whole, program, &joint->user, contribution(whole), recv, &part->again));
+  BY_TRY(take(whole, program, &recoverable->user, contribution(whole), recv, &part->again));
   begin(whole, part->again);
   return BANYAN_OK;
 }
@@ -297,15 +300,15 @@ static void note_end(struct by_call *call, bool *in) {
   by_call_end(call, BANYAN_OK);
 }
 
-void by_joint_lost(struct by_call *whole) {
-  struct by_joint *joint = whole->joint;
+void by_recoverable_lost(struct by_call *whole) {
+  struct by_recoverable *recoverable = whole->recoverable;
   enum banyan_status status = BANYAN_OK;
-  for (uint32_t p = 0; p < joint->n && whole->state == BY_CALL_RUNNING && status == BANYAN_OK; p++) {
-    struct by_part *part = &joint->parts[p];
-    if (!group_of(joint, part)->lost || part->again) continue;
+  for (uint32_t p = 0; p < recoverable->n && whole->state == BY_CALL_RUNNING && status == BANYAN_OK; p++) {
+    struct by_part *part = &recoverable->parts[p];
+    if (!group_of(recoverable, part)->lost || part->again) continue;
     note_end(part->call, &part->in);
     if (!part->in) give_back(&part->call, BANYAN_ERR_CLOSED);
-    if (joint->confirmed && !joint->verdict[p]) continue;
+    if (recoverable->confirmed && !recoverable->verdict[p]) continue;
     status = repeat(whole, part);
   }
   if (status != BANYAN_OK) by_transfer_fail(whole->exchange.transfer, status, UINT32_MAX, banyan_error_text());
@@ -315,15 +318,16 @@ void by_joint_lost(struct by_call *whole) {
 /* ---- going on */
 
 static enum banyan_status confirm(struct by_call *whole) {
-  struct by_joint *joint = whole->joint;
-  struct by_helped *helped = joint->helped;
+  struct by_recoverable *recoverable = whole->recoverable;
+  struct by_helped *helped = recoverable->helped;
   struct by_program *program = NULL;
-  struct banyan_call user = {.collective = BANYAN_ALLREDUCE, .count = joint->n, .dtype = BANYAN_UINT8, .op = BANYAN_OR};
-  for (uint32_t p = 0; p < joint->n; p++) joint->votes[p] = !joint->parts[p].in;
+  struct banyan_call user = {
+      .collective = BANYAN_ALLREDUCE, .count = recoverable->n, .dtype = BANYAN_UINT8, .op = BANYAN_OR};
+  for (uint32_t p = 0; p < recoverable->n; p++) recoverable->votes[p] = !recoverable->parts[p].in;
   BY_TRY(by_program_get(whole->domain, &helped->vertices, helped->confirm, helped->confirm->classes, BY_PART_ALL,
                         helped->confirm_version, BANYAN_ALLREDUCE, 0, &program));
-  BY_TRY(take(whole, program, &user, (char *)joint->votes, (char *)joint->verdict, &joint->confirm));
-  begin(whole, joint->confirm);
+  BY_TRY(take(whole, program, &user, (char *)recoverable->votes, (char *)recoverable->verdict, &recoverable->confirm));
+  begin(whole, recoverable->confirm);
   return BANYAN_OK;
 }
 
@@ -331,30 +335,30 @@ static void take_result(const struct by_call *whole, const struct by_part *part)
   uint64_t first, n;
   if (part->direct || !receives(whole)) return;
   extent(part->again, &first, &n);
-  if (n) memcpy(whole->buffer[BY_BUFFER_RECV] + first, (const char *)whole->joint->results + first, n);
+  if (n) memcpy(whole->buffer[BY_BUFFER_RECV] + first, (const char *)whole->recoverable->results + first, n);
 }
 
 static void finish(struct by_call *whole) {
-  const struct by_joint *joint = whole->joint;
-  for (uint32_t p = 0; p < joint->n; p++)
-    if (joint->verdict[p] && !joint->parts[p].in_again) return;
-  for (uint32_t p = 0; p < joint->n; p++)
-    if (joint->verdict[p]) take_result(whole, &joint->parts[p]);
+  const struct by_recoverable *recoverable = whole->recoverable;
+  for (uint32_t p = 0; p < recoverable->n; p++)
+    if (recoverable->verdict[p] && !recoverable->parts[p].in_again) return;
+  for (uint32_t p = 0; p < recoverable->n; p++)
+    if (recoverable->verdict[p]) take_result(whole, &recoverable->parts[p]);
   by_call_end(whole, BANYAN_OK);
 }
 
 static enum banyan_status advance(struct by_call *whole) {
-  struct by_joint *joint = whole->joint;
+  struct by_recoverable *recoverable = whole->recoverable;
   bool all = whole->steps_left == 0;
-  for (uint32_t p = 0; p < joint->n; p++) {
-    struct by_part *part = &joint->parts[p];
+  for (uint32_t p = 0; p < recoverable->n; p++) {
+    struct by_part *part = &recoverable->parts[p];
     note_end(part->call, &part->in);
     note_end(part->again, &part->in_again);
     all &= part->in || part->in_again;
   }
-  if (all && !joint->confirm) return confirm(whole);
-  if (joint->confirm) note_end(joint->confirm, &joint->confirmed);
-  if (joint->confirmed) finish(whole);
+  if (all && !recoverable->confirm) return confirm(whole);
+  if (recoverable->confirm) note_end(recoverable->confirm, &recoverable->confirmed);
+  if (recoverable->confirmed) finish(whole);
   return BANYAN_OK;
 }
 
