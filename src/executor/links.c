@@ -90,7 +90,7 @@ bool by_engine_lacks_lanes(const struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   for (uint32_t i = 0; i < transfer->processes; i++) {
     const struct by_link *link = transfer->links[i];
-    if (link->running && link->state < BY_LINK_OPEN && !link->through && !link->left) return true;
+    if (link->running && link->state < BY_LINK_OPEN && !link->in_network && !link->left) return true;
   }
   return false;
 }

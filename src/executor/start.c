@@ -11,11 +11,11 @@ static bool has_servers(const struct by_plan *plan, const struct by_class *class
 
 /* Over a plan with helpers: its groups of ranks alone, with the other groups as parts; or all of it, among ranks. */
 static enum banyan_status get_helped(const struct by_helped *helped, uint64_t bytes, enum banyan_collective collective,
-                                     uint32_t root, bool helpers, bool through, struct by_program **out) {
+                                     uint32_t root, bool helpers, bool in_network, struct by_program **out) {
   const struct by_plan *plan = helped->plan;
   const struct by_class *class_ = by_plan_class(plan, bytes);
   uint32_t index = (uint32_t)(class_ - plan->classes);
-  if (!helpers || (!through && has_servers(plan, class_)) || plan->n_ranks == 1 || !by_helped_has(helped, index))
+  if (!helpers || (!in_network && has_servers(plan, class_)) || plan->n_ranks == 1 || !by_helped_has(helped, index))
     return by_helped_get(helped, true, index, BY_PART_ALL, helped->among->version, collective, root, out);
   return by_helped_get(helped, false, index, BY_PART_PLAIN, plan->version, collective, root, out);
 }
@@ -30,9 +30,9 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
   if (empty) collective = BANYAN_BARRIER;
   uint64_t bytes = collective == BANYAN_BARRIER ? 1 : total * banyan_dtype_size(user->dtype);
   uint32_t root = kind->rooted && !empty ? (uint32_t)user->root : 0;
-  bool through = collective == BANYAN_ALLREDUCE && by_fabric_adds(user->dtype, user->op);
+  bool in_network = collective == BANYAN_ALLREDUCE && by_fabric_adds(user->dtype, user->op);
   bool helpers = !empty && by_collective(collective)->helpers;
-  if (helped) return get_helped(helped, bytes, collective, root, helpers, through, out);
+  if (helped) return get_helped(helped, bytes, collective, root, helpers, in_network, out);
   const struct by_plan *plan = domain->plan;
   return by_program_get(domain, &domain->vertices, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version,
                         collective, root, out);

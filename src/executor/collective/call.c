@@ -211,7 +211,7 @@ static void list(struct by_call *call) {
 /* All ranks give a fabric the same messages in the same order: they are queued though nothing of them is ready yet. */
 static void queue_through(struct by_call *call) {
   for (uint32_t i = 0; i < call->program->n_outs; i++)
-    if (call->outs[i].link->through && call->outs[i].length) by_link_queue(&call->outs[i]);
+    if (call->outs[i].link->in_network && call->outs[i].length) by_link_queue(&call->outs[i]);
 }
 
 void by_call_begin(struct by_call *call, const char *name) {
@@ -225,7 +225,7 @@ void by_call_begin(struct by_call *call, const char *name) {
     by_call_done(call);
     return;
   }
-  if (call->program->through) queue_through(call);
+  if (call->program->in_network) queue_through(call);
   for (uint32_t i = 0; i < s->n_steps; i++)
     if (!call->states[i].done) by_work_start(call, i);
   if (call->grants) by_work_grant_ahead(call);

@@ -70,7 +70,7 @@ static enum banyan_status make(struct by_domain *domain, const struct by_vertice
   for (uint32_t i = 0; i < schedule->n_peers; i++) {
     program->links[i] = domain->runner->transfer.links[vertices->processes[schedule->peers[i].rank]];
     by_link_want(program->links[i]);
-    program->through |= program->links[i]->through;
+    program->in_network |= program->links[i]->in_network;
   }
   program->next = domain->programs;
   domain->programs = program;
@@ -217,7 +217,7 @@ static void wire_messages(struct by_program *program, struct by_call *call) {
                            .step = i,
                            .tag = step->tag,
                            .unoffered = step->copied};
-    if (out->link->through) out->answer = answer_to(call, out);
+    if (out->link->in_network) out->answer = answer_to(call, out);
   }
 }
 

@@ -19,7 +19,7 @@ struct by_program {
   uint32_t *out_of_step;     /* index into a call's outs */
   uint32_t *first_out;       /* of each peer: a call's outs are ordered by peer and tag */
   uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
-  bool through;              /* some link goes through switches */
+  bool in_network;           /* some link goes through switches */
   bool retired;              /* its plan was replaced: freed with its last call */
 };
 

@@ -59,7 +59,7 @@ void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t
 }
 
 void by_link_expect_fabric(struct by_link *link) {
-  link->through = true;
+  link->in_network = true;
 }
 
 void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric) {
@@ -69,7 +69,7 @@ void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric) {
     return;
   }
   link->fabric = fabric;
-  link->through = true;
+  link->in_network = true;
   if (link->state <= BY_LINK_WANTED) set_state(link, BY_LINK_OPEN);
   transfer->fabrics[transfer->n_fabrics++] = link;
   by_link_mark_fabric(transfer, fabric);

@@ -64,7 +64,7 @@ struct by_link {
   bool dirty;
   bool suspected;               /* its end has been reported */
   struct by_link *closing_next; /* in the transfer's list of those whose lanes are still there */
-  bool through;                 /* to a server, through switches: a fabric does it, and there is no lane */
+  bool in_network;              /* to a server, through switches: a fabric does it, and there is no lane */
   bool holds;                   /* lanes may have small frames, or a part of one, until they are flushed */
   bool left, never;             /* its process left on purpose; so that there never will be a lane if there is none */
   uint32_t turn;                /* end that takes the next part of a large message */

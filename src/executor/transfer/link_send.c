@@ -343,7 +343,7 @@ static inline uint32_t flush_ends(struct by_link *link) {
 }
 
 bool by_link_flush(struct by_link *link) {
-  if (link->through) {
+  if (link->in_network) {
     by_fabric_link_flush(link);
     return true; /* what is left waits for what the fabric has in hand, or for the fabric */
   }

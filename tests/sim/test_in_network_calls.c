@@ -227,7 +227,7 @@ static void run_rig(struct rig *rig, uint64_t seed) {
   }
 }
 
-static void test_through(void **state) {
+static void test_in_network(void **state) {
   (void)state;
   uint64_t terms = 0;
   for (uint64_t seed = 1; seed <= world_seeds(150); seed++) {
@@ -254,7 +254,7 @@ static void test_server_dies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_through),
+      cmocka_unit_test(test_in_network),
       cmocka_unit_test(test_server_dies),
   };
   return cmocka_run_group_tests_name("through", tests, NULL, NULL);
