@@ -92,7 +92,7 @@ void by_acceptor_on_exhaustion(struct by_acceptor *acceptor, void (*exhausted)(v
   acceptor->exhausted = exhausted;
 }
 
-uint32_t by_acceptor_most_strangers(uint32_t wanted) {
+uint32_t by_acceptor_most_unauthenticated(uint32_t wanted) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 > wanted) return wanted;
   return (uint32_t)(limit.rlim_cur / 4);
@@ -112,7 +112,7 @@ void by_acceptor_destroy(struct by_acceptor *acceptor) {
 enum { SILENT, GREETED };
 
 void by_admission_init(struct by_admission *admission, uint32_t wanted) {
-  *admission = (struct by_admission){.most = by_acceptor_most_strangers(wanted)};
+  *admission = (struct by_admission){.most = by_acceptor_most_unauthenticated(wanted)};
   (void)!getrandom(&admission->seed, sizeof admission->seed, GRND_NONBLOCK);
   for (int s = 0; s < BY_ADMISSION_SOURCES; s++) {
     TAILQ_INIT(&admission->queues[SILENT].sources[s]);

@@ -22,7 +22,7 @@ enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (
 void by_acceptor_on_exhaustion(struct by_acceptor *acceptor, void (*exhausted)(void *context));
 /* How many connections may be open at once that have not said who they are, where `wanted` would do: at most a quarter
  * of the descriptors that this process may have, so that strangers never take them all. Any thread. */
-uint32_t by_acceptor_most_strangers(uint32_t wanted);
+uint32_t by_acceptor_most_unauthenticated(uint32_t wanted);
 /* Closes the listener. NULL is allowed. */
 void by_acceptor_destroy(struct by_acceptor *acceptor);
 
@@ -58,7 +58,7 @@ struct by_admission {
   struct by_admission_queue queues[BY_ADMISSION_QUEUES];
 };
 
-/* For `wanted` connections; see by_acceptor_most_strangers. */
+/* For `wanted` connections; see by_acceptor_most_unauthenticated. */
 void by_admission_init(struct by_admission *admission, uint32_t wanted);
 /* The peer of `fd` has connected. The entry must leave before it is freed. */
 void by_admission_enter(struct by_admission *admission, struct by_admission_entry *entry, int fd);

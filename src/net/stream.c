@@ -136,12 +136,12 @@ void by_stream_destroy(struct by_stream *stream) {
 /* `status` was made by by_fail: its text is the reason. */
 static void end(struct by_stream *stream, enum banyan_status status) {
   char reason[1024];
-  bool stranger = stream->state == SHAKING || status == BANYAN_ERR_AUTH;
+  bool unauthenticated = stream->state == SHAKING || status == BANYAN_ERR_AUTH;
   if (!strstr(banyan_error_text(), stream->name)) (void)by_fail_within(status, "%s", stream->name);
   snprintf(reason, sizeof reason, "%s", banyan_error_text());
   release(stream);
   drop_handshake(stream);
-  by_log(stranger && !stream->options.quiet ? BY_LOG_WARN : BY_LOG_DEBUG, "net", "%s", reason);
+  by_log(unauthenticated && !stream->options.quiet ? BY_LOG_WARN : BY_LOG_DEBUG, "net", "%s", reason);
   stream->options.ended(stream->options.context, status, reason);
 }
 
@@ -191,7 +191,7 @@ static void update_watch(struct by_stream *stream) {
 }
 
 /* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes, or what
- * TLS answers to BY_TLS_STRANGER. */
+ * TLS answers to BY_TLS_UNAUTHENTICATED. */
 static enum banyan_status queue_handshake(struct by_stream *stream) {
   size_t length;
   if (stream->protection == SECURED) {

@@ -254,7 +254,7 @@ enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t leng
   if (by_tls_done(tls)) return BANYAN_OK;
   tls->received += length;
   BY_TRY(shake(tls));
-  if (by_tls_done(tls) || tls->received <= BY_TLS_STRANGER) return BANYAN_OK;
+  if (by_tls_done(tls) || tls->received <= BY_TLS_UNAUTHENTICATED) return BANYAN_OK;
   fail(tls);
   return by_fail(BANYAN_ERR_PROTOCOL, "the peer said %zu bytes without proving who it is", tls->received);
 }

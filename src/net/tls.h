@@ -4,7 +4,7 @@
  * what to send. No tickets, no older version, nothing to choose. A client is done
  * before the server has looked at its certificate: a refusal comes as an error of
  * the first read after that.
- * Before the peer has proved itself it may send BY_TLS_STRANGER bytes.
+ * Before the peer has proved itself it may send BY_TLS_UNAUTHENTICATED bytes.
  * Embedded in the caller's struct, which must not move; not for several threads. */
 #ifndef BY_NET_TLS_H
 #define BY_NET_TLS_H
@@ -15,7 +15,7 @@
 
 #include "tls_identity.h"
 
-#define BY_TLS_STRANGER 32768
+#define BY_TLS_UNAUTHENTICATED 32768
 
 struct by_tls_options {
   const struct by_tls_identity *identity; /* borrowed during the call */

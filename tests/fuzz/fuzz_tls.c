@@ -54,7 +54,7 @@ static void check(const struct side *side) {
   const struct by_tls_who *peer = &side->tls.peer;
   assert(side->status == BANYAN_OK || side->status == BANYAN_ERR_AUTH || side->status == BANYAN_ERR_PROTOCOL);
   if (!by_tls_done(&side->tls)) {
-    assert(by_tls_ended(&side->tls, false) != BANYAN_OK && by_tls_pending(&side->tls) < BY_TLS_STRANGER);
+    assert(by_tls_ended(&side->tls, false) != BANYAN_OK && by_tls_pending(&side->tls) < BY_TLS_UNAUTHENTICATED);
     return;
   }
   assert(peer->role == (side->tls.server ? BY_TLS_AGENT : BY_TLS_MANAGER));
@@ -70,7 +70,7 @@ static void feed(struct side *side, const uint8_t *data, size_t length, size_t c
     memcpy(exact, data + at, n);
     side->status = by_tls_feed(&side->tls, exact, n);
     free(exact);
-    assert(side->tls.received <= BY_TLS_STRANGER + n);
+    assert(side->tls.received <= BY_TLS_UNAUTHENTICATED + n);
     listen_to(side);
     check(side);
   }

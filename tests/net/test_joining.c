@@ -360,7 +360,7 @@ static void shake_hands(struct player *player) {
 }
 
 /* Rank 0 has taken it in already. */
-static void test_visitor_that_comes_again(void **state) {
+static void test_incoming_connection_that_comes_again(void **state) {
   (void)state;
   struct player player;
   struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
@@ -581,7 +581,7 @@ int main(void) {
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
       cmocka_unit_test(test_visit_that_is_over),
-      cmocka_unit_test(test_visitor_that_comes_again),
+      cmocka_unit_test(test_incoming_connection_that_comes_again),
       cmocka_unit_test(test_two_suspects),
       cmocka_unit_test(test_slow_rank_among_half_open_connections),
       cmocka_unit_test(test_leaves_when_asked),

@@ -88,7 +88,7 @@ static void test_untunable(void **state) {
 
 /* ---- strangers */
 
-enum { STRANGERS = 300, MOST_OPEN = 300, FEW = 160 };
+enum { UNAUTHENTICATED = 300, MOST_OPEN = 300, FEW = 160 };
 
 static void visit(int port) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -106,14 +106,14 @@ static void allow_descriptors(unsigned most) {
 
 /* Rank 1 plays them: they connect to both of rank 0's ports and say nothing. The seed is the number of descriptors that
  * rank 0 may have, unless it is 0. */
-static void rank_among_strangers(struct job *job, int rank) {
+static void rank_among_unauthenticated_peers(struct job *job, int rank) {
   int data_port = *(const int *)job->argument, root_port = atoi(strchr(job->root, ':') + 1);
   char ports[16];
   snprintf(ports, sizeof ports, "%d", data_port);
   if (rank == 0) setenv("BANYAN_PORTS", ports, 1);
   if (rank == 0 && job->seed) allow_descriptors((unsigned)job->seed);
   struct banyan_comm *world = job_join();
-  for (int i = 0; i < STRANGERS && rank == 1; i++) {
+  for (int i = 0; i < UNAUTHENTICATED && rank == 1; i++) {
     visit(data_port);
     visit(root_port);
   }
@@ -125,17 +125,18 @@ static void rank_among_strangers(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void test_strangers(void **state) {
+static void test_unauthenticated_peers(void **state) {
   (void)state;
   int port = job_free_port();
-  struct job job = {.n = 2, .run = rank_among_strangers, .transport = "tcp", .argument = &port};
+  struct job job = {.n = 2, .run = rank_among_unauthenticated_peers, .transport = "tcp", .argument = &port};
   job_run(&job);
 }
 
-static void test_strangers_with_few_descriptors(void **state) {
+static void test_unauthenticated_peers_with_few_descriptors(void **state) {
   (void)state;
   int port = job_free_port();
-  struct job job = {.n = 2, .run = rank_among_strangers, .transport = "tcp", .argument = &port, .seed = FEW};
+  struct job job = {
+      .n = 2, .run = rank_among_unauthenticated_peers, .transport = "tcp", .argument = &port, .seed = FEW};
   job_run(&job);
 }
 
@@ -177,7 +178,7 @@ static void greet_slowly(int port) {
   must(by_handshake_init(&handshake, &options));
   say(fd, &handshake);
   receive(fd, &handshake, BY_GREETING_BYTES + BY_MAC_BYTES);
-  for (int i = 0; i < STRANGERS; i++) visit(port);
+  for (int i = 0; i < UNAUTHENTICATED; i++) visit(port);
   say(fd, &handshake);
   while (!by_handshake_done(&handshake)) receive(fd, &handshake, 1);
   by_handshake_fini(&handshake);
@@ -208,7 +209,7 @@ static void rank_is_visited(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void test_visitors(void **state) {
+static void test_incoming_connections(void **state) {
   (void)state;
   int port = job_free_port();
   struct job job = {.n = 2, .run = rank_is_visited, .transport = "tcp", .argument = &port};
@@ -217,9 +218,12 @@ static void test_visitors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_memory_to_offer), cmocka_unit_test(test_no_memory_to_take),
-      cmocka_unit_test(test_untunable),          cmocka_unit_test(test_strangers),
-      cmocka_unit_test(test_visitors),           cmocka_unit_test(test_strangers_with_few_descriptors),
+      cmocka_unit_test(test_no_memory_to_offer),
+      cmocka_unit_test(test_no_memory_to_take),
+      cmocka_unit_test(test_untunable),
+      cmocka_unit_test(test_unauthenticated_peers),
+      cmocka_unit_test(test_incoming_connections),
+      cmocka_unit_test(test_unauthenticated_peers_with_few_descriptors),
   };
   return cmocka_run_group_tests_name("links", tests, NULL, NULL);
 }

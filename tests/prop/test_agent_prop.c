@@ -5,9 +5,9 @@
 
 #include "rng.h"
 
-enum { ROUNDS = 300, STEPS = 120, VISITORS = 12, JOBS = 3, RANKS = 4 };
+enum { ROUNDS = 300, STEPS = 120, INCOMING = 12, JOBS = 3, RANKS = 4 };
 
-struct visitor {
+struct incoming {
   struct by_agent_rank *rank; /* NULL: nobody */
   struct received received;
   bool joined;
@@ -17,7 +17,7 @@ struct visitor {
   uint32_t class_;
 };
 
-static struct visitor visitors[VISITORS];
+static struct incoming incoming_connections[INCOMING];
 static struct by_rng rng;
 static bool open; /* the link to the manager */
 static int answered, ended;
@@ -49,9 +49,9 @@ static void read_all(struct received *received, bool up, uint32_t *class_) {
 static void read_everything(void) {
   assert_true(open || world.manager.n == 0 || world.disconnects > ended);
   read_all(&world.manager, true, NULL);
-  for (int i = 0; i < VISITORS; i++) {
-    read_all(&visitors[i].received, false, &visitors[i].class_);
-    if (visitors[i].received.ended) visitors[i] = (struct visitor){.rank = NULL};
+  for (int i = 0; i < INCOMING; i++) {
+    read_all(&incoming_connections[i].received, false, &incoming_connections[i].class_);
+    if (incoming_connections[i].received.ended) incoming_connections[i] = (struct incoming){.rank = NULL};
   }
   if (world.disconnects > ended) open = false;
   ended = world.disconnects;
@@ -59,61 +59,61 @@ static void read_everything(void) {
 
 /* ---- what may happen */
 
-static struct visitor *draw_visitor(void) {
-  return &visitors[draw(VISITORS)];
+static struct incoming *draw_incoming(void) {
+  return &incoming_connections[draw(INCOMING)];
 }
 
 static void let_come(void) {
-  struct visitor *visitor = draw_visitor();
-  if (visitor->rank) return;
-  *visitor = (struct visitor){.job = (int)draw(JOBS), .number = draw(RANKS)};
-  visitor->rank = come(&visitor->received, 5);
+  struct incoming *incoming = draw_incoming();
+  if (incoming->rank) return;
+  *incoming = (struct incoming){.job = (int)draw(JOBS), .number = draw(RANKS)};
+  incoming->rank = come(&incoming->received, 5);
 }
 
-static void let_send(struct visitor *visitor, const char *line) {
-  if (!type(visitor->rank, line)) visitor->rank = NULL, visitor->received.ended = true;
+static void let_send(struct incoming *incoming, const char *line) {
+  if (!type(incoming->rank, line)) incoming->rank = NULL, incoming->received.ended = true;
 }
 
 static void let_join(void) {
-  struct visitor *visitor = draw_visitor();
+  struct incoming *incoming = draw_incoming();
   char line[200];
-  if (!visitor->rank || visitor->joined) return;
+  if (!incoming->rank || incoming->joined) return;
   snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}",
-           id_of(visitor->job), visitor->number);
-  visitor->joined = true;
-  let_send(visitor, line);
+           id_of(incoming->job), incoming->number);
+  incoming->joined = true;
+  let_send(incoming, line);
 }
 
 static void let_report(void) {
-  struct visitor *visitor = draw_visitor();
-  if (!visitor->joined) return;
-  visitor->iterations += draw(10);
-  visitor->sent += draw(2000);
-  assert_true(report(visitor->rank, id_of(visitor->job), visitor->number, visitor->iterations, visitor->sent));
+  struct incoming *incoming = draw_incoming();
+  if (!incoming->joined) return;
+  incoming->iterations += draw(10);
+  incoming->sent += draw(2000);
+  assert_true(report(incoming->rank, id_of(incoming->job), incoming->number, incoming->iterations, incoming->sent));
 }
 
 static void let_err(void) {
   static const char *const lines[] = {"", "{}", "{\"say\":\"welcome\",\"version\":1,\"interval\":1,\"rate\":0}",
                                       "{\"say\":\"plan\",\"job\":\"x\"}", "{\"say\":\"status\"}"};
-  struct visitor *visitor = draw_visitor();
+  struct incoming *incoming = draw_incoming();
   struct by_text text;
-  if (!visitor->rank || draw(4)) return;
+  if (!incoming->rank || draw(4)) return;
   unsigned i = draw(5);
-  if (i == 4 && !visitor->joined) { /* for people, who read it otherwise */
+  if (i == 4 && !incoming->joined) { /* for people, who read it otherwise */
     by_text_init(&text);
     by_agent_print(world.agent, 0, world.now, &text);
     assert_false(text.failed);
     by_text_fini(&text);
     return;
   }
-  let_send(visitor, lines[i]);
+  let_send(incoming, lines[i]);
 }
 
 static void let_go(void) {
-  struct visitor *visitor = draw_visitor();
-  if (!visitor->rank || draw(3)) return;
-  by_agent_rank_gone(world.agent, visitor->rank, world.now);
-  visitor->received.ended = true;
+  struct incoming *incoming = draw_incoming();
+  if (!incoming->rank || draw(3)) return;
+  by_agent_rank_gone(world.agent, incoming->rank, world.now);
+  incoming->received.ended = true;
 }
 
 static void let_manager_answer(void) {
@@ -170,15 +170,15 @@ static void let_time_pass(void) {
 static void expect_job(const struct by_cluster_job *job) {
   unsigned seen = 0, iterations = 0;
   uint64_t sent = 0;
-  for (int i = 0; i < VISITORS; i++) {
-    const struct visitor *visitor = &visitors[i];
-    if (!visitor->joined || strcmp(id_of(visitor->job), job->job) != 0) continue;
+  for (int i = 0; i < INCOMING; i++) {
+    const struct incoming *incoming = &incoming_connections[i];
+    if (!incoming->joined || strcmp(id_of(incoming->job), job->job) != 0) continue;
     bool listed = false;
-    for (uint32_t r = 0; r < job->n_ranks; r++) listed |= job->ranks[r] == visitor->number;
+    for (uint32_t r = 0; r < job->n_ranks; r++) listed |= job->ranks[r] == incoming->number;
     assert_true(listed);
     seen++;
-    sent += visitor->sent;
-    if (visitor->iterations > iterations) iterations = visitor->iterations;
+    sent += incoming->sent;
+    if (incoming->iterations > iterations) iterations = incoming->iterations;
   }
   assert_int_equal(seen, job->n_ranks);
   assert_int_equal(sent, job->sent);
@@ -200,11 +200,11 @@ static void expect_all(void) {
     expect_job(&message.jobs[i]);
     ranks += message.jobs[i].n_ranks;
   }
-  for (int i = 0; i < VISITORS; i++) {
-    if (!visitors[i].joined) continue;
+  for (int i = 0; i < INCOMING; i++) {
+    if (!incoming_connections[i].joined) continue;
     ranks--;
-    jobs += !here[visitors[i].job];
-    here[visitors[i].job] = true;
+    jobs += !here[incoming_connections[i].job];
+    here[incoming_connections[i].job] = true;
   }
   assert_int_equal(ranks, 0);
   assert_int_equal(jobs, message.n_jobs);
@@ -214,10 +214,11 @@ static void expect_all(void) {
 
 /* All ranks of a job hear the same class. */
 static void expect_classes(void) {
-  for (int i = 0; i < VISITORS; i++)
+  for (int i = 0; i < INCOMING; i++)
     for (int j = 0; j < i; j++)
-      if (visitors[i].joined && visitors[j].joined && visitors[i].job == visitors[j].job)
-        assert_int_equal(visitors[i].class_, visitors[j].class_);
+      if (incoming_connections[i].joined && incoming_connections[j].joined &&
+          incoming_connections[i].job == incoming_connections[j].job)
+        assert_int_equal(incoming_connections[i].class_, incoming_connections[j].class_);
 }
 
 static void test_anything(void **state) {
@@ -228,7 +229,7 @@ static void test_anything(void **state) {
   (void)state;
   for (unsigned round = 0; round < ROUNDS; round++) {
     by_rng_init(&rng, round);
-    memset(visitors, 0, sizeof visitors);
+    memset(incoming_connections, 0, sizeof incoming_connections);
     open = false;
     answered = ended = 0;
     make_world("m:1", true);

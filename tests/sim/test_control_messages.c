@@ -43,8 +43,8 @@ static void check_message(struct post *post, uint32_t to, const struct by_contro
   post->left--;
 }
 
-static bool visit(void *visitor, struct node *node) {
-  struct post *post = visitor;
+static bool visit(void *incoming, struct node *node) {
+  struct post *post = incoming;
   struct by_control_message *message;
   bool moved = false;
   if (post->to_write[node->rank] && by_rng_below(&post->world.rng, 3) == 0) {
@@ -81,7 +81,7 @@ static struct post *make_post(uint32_t n, uint64_t seed, const struct by_sim_opt
   assert_non_null(post);
   world_init(&post->world, n, seed % 2 ? "ring" : "double-tree", net, engine, seed);
   post->world.visit = visit;
-  post->world.visitor = post;
+  post->world.incoming = post;
   post->left = n * MESSAGES;
   for (uint32_t i = 0; i < n; i++) post->to_write[i] = MESSAGES;
   return post;

@@ -354,7 +354,7 @@ static bool one_turn(struct world *world, bool eager) {
       moved = true;
     }
     moved |= by_engine_progress(node->engine);
-    if (world->visit) moved |= world->visit(world->visitor, node);
+    if (world->visit) moved |= world->visit(world->incoming, node);
     if (world->turns++ == world->kill_turn && world->kill_rank != UINT32_MAX) {
       kill_one(world);
       moved = true;

@@ -49,8 +49,8 @@ struct world {
                               uint32_t rank); /* to any process behind the ranks; NULL: there are lanes */
   uint64_t (*next)(void *through);            /* when something happens there; NULL: nothing ever does */
   void *through;
-  bool (*visit)(void *visitor, struct node *node); /* does more at each node's turn: true if it did; may be NULL */
-  void *visitor;
+  bool (*visit)(void *incoming, struct node *node); /* does more at each node's turn: true if it did; may be NULL */
+  void *incoming;
 };
 
 /* How many seeds to try: BANYAN_TEST_SEEDS, or as many as usual. */

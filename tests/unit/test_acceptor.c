@@ -176,14 +176,14 @@ static void test_shortages_are_apart(void **state) {
   by_loop_destroy(loop);
 }
 
-static void test_strangers_leave_descriptors(void **state) {
+static void test_unauthenticated_peers_leave_descriptors(void **state) {
   (void)state;
   struct rlimit kept, few;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
   few = kept;
   few.rlim_cur = 200;
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-  uint32_t most = by_acceptor_most_strangers(1000), enough = by_acceptor_most_strangers(49);
+  uint32_t most = by_acceptor_most_unauthenticated(1000), enough = by_acceptor_most_unauthenticated(49);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
   assert_int_equal(most, 50);
   assert_int_equal(enough, 49);
@@ -204,7 +204,7 @@ int main(void) {
       cmocka_unit_test(test_destroyed_by_its_callback),
       cmocka_unit_test(test_out_of_descriptors),
       cmocka_unit_test(test_shortages_are_apart),
-      cmocka_unit_test(test_strangers_leave_descriptors),
+      cmocka_unit_test(test_unauthenticated_peers_leave_descriptors),
       cmocka_unit_test(test_a_bad_listener),
   };
   return cmocka_run_group_tests_name("acceptor", tests, NULL, NULL);

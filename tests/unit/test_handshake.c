@@ -312,13 +312,13 @@ static void test_mirrors(void **state) {
   finish(a, b);
 }
 
-static void test_strangers(void **state) {
+static void test_unauthenticated_peers(void **state) {
   (void)state;
   static const struct {
     const char *said;
     size_t length;
     const char *name;
-  } strangers[] = {
+  } unauthenticated_peers[] = {
       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, "HTTP request"},
       {"POST /metrics HTTP/1.1\r\n", 24, "HTTP request"},
       {"HTTP/1.1 400 Bad Request\r\n", 26, "HTTP answer"},
@@ -328,19 +328,19 @@ static void test_strangers(void **state) {
       {"BANYAM\1\0C\3", 10, "no Banyan"},
       {"banyan\1\0C\3", 10, "no Banyan"},
   };
-  for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+  for (size_t i = 0; i < sizeof unauthenticated_peers / sizeof *unauthenticated_peers; i++) {
     for (int role = 0; role < 2; role++) {
       for (size_t chunk = 1; chunk <= 30; chunk += 29) {
         enum banyan_status status = BANYAN_OK;
         size_t at = 0, used;
         begin(&server, (enum by_role)role, "k", 3, "", 0);
-        while (status == BANYAN_OK && at < strangers[i].length) {
-          size_t n = strangers[i].length - at < chunk ? strangers[i].length - at : chunk;
-          status = by_handshake_feed(&server.handshake, strangers[i].said + at, n, &used);
+        while (status == BANYAN_OK && at < unauthenticated_peers[i].length) {
+          size_t n = unauthenticated_peers[i].length - at < chunk ? unauthenticated_peers[i].length - at : chunk;
+          status = by_handshake_feed(&server.handshake, unauthenticated_peers[i].said + at, n, &used);
           at += n;
         }
         assert_status(status, BANYAN_ERR_PROTOCOL);
-        assert_non_null(strstr(banyan_error_text(), strangers[i].name));
+        assert_non_null(strstr(banyan_error_text(), unauthenticated_peers[i].name));
         by_handshake_fini(&server.handshake);
       }
     }
@@ -430,7 +430,7 @@ int main(void) {
       cmocka_unit_test(test_a_replayed_client),
       cmocka_unit_test(test_a_replayed_server),
       cmocka_unit_test(test_mirrors),
-      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_another_version),
       cmocka_unit_test(test_purposes),
       cmocka_unit_test(test_hello_sizes),

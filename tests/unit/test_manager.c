@@ -302,7 +302,7 @@ static void test_helper_does_not_come(void **state) {
 
 /* ---- who comes and goes */
 
-static void test_strangers(void **state) {
+static void test_unauthenticated_peers(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   snprintf(world.hosts[world.n_hosts].name, 32, "elsewhere");
@@ -524,7 +524,7 @@ int main(void) {
       cmocka_unit_test(test_helpers),
       cmocka_unit_test(test_helper_vanishes),
       cmocka_unit_test(test_helper_does_not_come),
-      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_agent_comes_back),
       cmocka_unit_test(test_agent_with_manager),
       cmocka_unit_test(test_same_id),

@@ -171,7 +171,7 @@ static void test_given_back(void **state) {
 }
 
 /* Only who speaks for rank 0 is given any; the others need not wait. */
-static void test_strangers(void **state) {
+static void test_unauthenticated_peers(void **state) {
   struct by_cluster_cells cells = request("s", 512);
   (void)state;
   begin(400);
@@ -297,11 +297,21 @@ static void test_random(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_fit),          cmocka_unit_test(test_too_small),  cmocka_unit_test(test_by_need),
-      cmocka_unit_test(test_reported),         cmocka_unit_test(test_boasts),     cmocka_unit_test(test_several),
-      cmocka_unit_test(test_strangers),        cmocka_unit_test(test_given_back), cmocka_unit_test(test_all_fit_memory),
-      cmocka_unit_test(test_too_small_memory), cmocka_unit_test(test_max_min),    cmocka_unit_test(test_leaving_frees),
-      cmocka_unit_test(test_several_trees),    cmocka_unit_test(test_weights),    cmocka_unit_test(test_random),
+      cmocka_unit_test(test_all_fit),
+      cmocka_unit_test(test_too_small),
+      cmocka_unit_test(test_by_need),
+      cmocka_unit_test(test_reported),
+      cmocka_unit_test(test_boasts),
+      cmocka_unit_test(test_several),
+      cmocka_unit_test(test_unauthenticated_peers),
+      cmocka_unit_test(test_given_back),
+      cmocka_unit_test(test_all_fit_memory),
+      cmocka_unit_test(test_too_small_memory),
+      cmocka_unit_test(test_max_min),
+      cmocka_unit_test(test_leaving_frees),
+      cmocka_unit_test(test_several_trees),
+      cmocka_unit_test(test_weights),
+      cmocka_unit_test(test_random),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,20 +7,20 @@
 #include "rng.h"
 #include "tls_keys.h"
 
-static struct by_tls_identity *manager, *agent, *stranger;
+static struct by_tls_identity *manager, *agent, *unauthenticated;
 
 static int make_all(void **state) {
   make_authorities();
   manager = identity_of(0, BY_TLS_MANAGER, "m0");
   agent = identity_of(0, BY_TLS_AGENT, "h1");
-  stranger = identity_of(1, BY_TLS_AGENT, "h1");
+  unauthenticated = identity_of(1, BY_TLS_AGENT, "h1");
   return make_loop(state);
 }
 
 static int drop_all(void **state) {
   by_tls_identity_destroy(manager);
   by_tls_identity_destroy(agent);
-  by_tls_identity_destroy(stranger);
+  by_tls_identity_destroy(unauthenticated);
   drop_authorities();
   return drop_loop(state);
 }
@@ -269,27 +269,27 @@ static void test_the_queue_is_bounded(void **state) {
   close_both(&client, &server);
 }
 
-static void test_strangers(void **state) {
+static void test_unauthenticated_peers(void **state) {
   (void)state;
   static const struct {
     const char *said, *reason;
     enum banyan_status status;
-  } strangers[] = {{"GET / HTTP/1.1\r\n\r\n", "speaks HTTP", BANYAN_ERR_PROTOCOL},
-                   {"something else altogether", "does not speak TLS", BANYAN_ERR_PROTOCOL},
-                   {"\x16\x03\x01", "before it proved", BANYAN_ERR_PEER_DEAD},
-                   {"", "before it proved", BANYAN_ERR_PEER_DEAD}};
-  for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+  } unauthenticated_peers[] = {{"GET / HTTP/1.1\r\n\r\n", "speaks HTTP", BANYAN_ERR_PROTOCOL},
+                               {"something else altogether", "does not speak TLS", BANYAN_ERR_PROTOCOL},
+                               {"\x16\x03\x01", "before it proved", BANYAN_ERR_PEER_DEAD},
+                               {"", "before it proved", BANYAN_ERR_PEER_DEAD}};
+  for (size_t i = 0; i < sizeof unauthenticated_peers / sizeof *unauthenticated_peers; i++) {
     for (int role = 0; role < 2; role++) {
       struct seen a;
       int fd[2];
       make_pair(fd);
       (role ? start_server : start_client)(&a, fd[0], LINES);
-      size_t length = strlen(strangers[i].said);
-      assert_int_equal(write(fd[1], strangers[i].said, length), length);
+      size_t length = strlen(unauthenticated_peers[i].said);
+      assert_int_equal(write(fd[1], unauthenticated_peers[i].said, length), length);
       shutdown(fd[1], SHUT_WR);
       run_until(&a.ended, 1);
-      assert_int_equal(a.status, strangers[i].status);
-      assert_non_null(strstr(a.reason, strangers[i].reason));
+      assert_int_equal(a.status, unauthenticated_peers[i].status);
+      assert_non_null(strstr(a.reason, unauthenticated_peers[i].reason));
       assert_int_equal(a.opened, 0);
       by_stream_destroy(a.stream);
       close(fd[1]);
@@ -363,7 +363,7 @@ static void test_another_cluster(void **state) {
   struct seen client, server;
   int fd[2];
   make_pair(fd);
-  start_end(&client, fd[0], LINES, &(struct by_tls_options){.identity = stranger, .peers = BY_TLS_MANAGER});
+  start_end(&client, fd[0], LINES, &(struct by_tls_options){.identity = unauthenticated, .peers = BY_TLS_MANAGER});
   start_server(&server, fd[1], LINES);
   run_until(&client.ended, 1);
   run_until(&server.ended, 1);
@@ -407,7 +407,7 @@ int main(void) {
       cmocka_unit_test(test_finish),
       cmocka_unit_test(test_finish_while_it_opens),
       cmocka_unit_test(test_the_queue_is_bounded),
-      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_silent_and_slow_peers),
       cmocka_unit_test(test_a_client_that_is_refused),
       cmocka_unit_test(test_another_cluster),

@@ -9,7 +9,7 @@
 #include "rng.h"
 #include "tls_keys.h"
 
-static struct by_tls_identity *manager, *agent, *job, *stranger;
+static struct by_tls_identity *manager, *agent, *job, *unauthenticated;
 
 static int make_keys(void **state) {
   (void)state;
@@ -17,7 +17,7 @@ static int make_keys(void **state) {
   manager = identity_of(0, BY_TLS_MANAGER, "m0");
   agent = identity_of(0, BY_TLS_AGENT, "h1");
   job = identity_of(0, BY_TLS_JOB, "h1");
-  stranger = identity_of(1, BY_TLS_AGENT, "h1");
+  unauthenticated = identity_of(1, BY_TLS_AGENT, "h1");
   return 0;
 }
 
@@ -26,7 +26,7 @@ static int drop_keys(void **state) {
   by_tls_identity_destroy(manager);
   by_tls_identity_destroy(agent);
   by_tls_identity_destroy(job);
-  by_tls_identity_destroy(stranger);
+  by_tls_identity_destroy(unauthenticated);
   drop_authorities();
   return 0;
 }
@@ -201,7 +201,7 @@ static void test_refusals(void **state) {
   late_client.time = late_server.time = late;
   late_all.time = late + TEST_DAYS * TEST_DAY;
   early_server.time = early;
-  other_client.identity = other_server.identity = stranger;
+  other_client.identity = other_server.identity = unauthenticated;
   other_server.peers |= BY_TLS_MANAGER;
   as_job.identity = job;
   wants_agent.peers = BY_TLS_AGENT;
@@ -258,7 +258,7 @@ static void test_revoked_certificates(void **state) {
   assert_ok(by_tls_judge_again(&pair.end[1], manager));
   assert_status(by_tls_judge_again(&pair.end[1], informed), BANYAN_ERR_AUTH);
   assert_non_null(strstr(banyan_error_text(), "(agent h1) was revoked"));
-  assert_status(by_tls_judge_again(&pair.end[1], stranger), BANYAN_ERR_AUTH);
+  assert_status(by_tls_judge_again(&pair.end[1], unauthenticated), BANYAN_ERR_AUTH);
   assert_non_null(strstr(banyan_error_text(), "of another authority"));
   assert_ok(by_tls_judge_again(&pair.end[0], informed));
   finish(&pair);
@@ -371,7 +371,7 @@ static void test_no_TLS_at_all(void **state) {
 }
 
 /* A record's head and no end of what it announces: heard out, but not for ever. */
-static void test_a_stranger_is_not_read_for_long(void **state) {
+static void test_an_unauthenticated_peer_is_not_read_for_long(void **state) {
   (void)state;
   uint8_t record[5 + 4000] = {22, 3, 1, 0x0f, 0xa0, 1, 1, 0xff, 0xff}; /* part of a hello of 131071 bytes */
   struct by_tls tls;
@@ -384,7 +384,7 @@ static void test_a_stranger_is_not_read_for_long(void **state) {
     memset(record + 5, 0, 4);
   }
   assert_status(status, BANYAN_ERR_PROTOCOL);
-  assert_true(fed <= BY_TLS_STRANGER + sizeof record);
+  assert_true(fed <= BY_TLS_UNAUTHENTICATED + sizeof record);
   by_tls_fini(&tls);
 }
 
@@ -436,7 +436,7 @@ int main(void) {
       cmocka_unit_test(test_both_know_the_other),  cmocka_unit_test(test_no_tickets),
       cmocka_unit_test(test_data_in_random_cuts),  cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_revoked_certificates), cmocka_unit_test(test_foreign_peers),
-      cmocka_unit_test(test_no_TLS_at_all),        cmocka_unit_test(test_a_stranger_is_not_read_for_long),
+      cmocka_unit_test(test_no_TLS_at_all),        cmocka_unit_test(test_an_unauthenticated_peer_is_not_read_for_long),
       cmocka_unit_test(test_changed_bytes),        cmocka_unit_test(test_ended),
   };
   return cmocka_run_group_tests_name("tls", tests, make_keys, drop_keys);

@@ -233,7 +233,7 @@ static void test_marks(void **state) {
 }
 
 /* What is no row of whole lines is dropped; others' fragments come all the same. */
-static void test_strangers(void **state) {
+static void test_unauthenticated_peers(void **state) {
   (void)state;
   struct by_address here;
   struct by_udp *udp = open_udp(&here);
@@ -376,9 +376,14 @@ static void test_sums(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order), cmocka_unit_test(test_order_of_peers), cmocka_unit_test(test_lent),
-      cmocka_unit_test(test_jobs),  cmocka_unit_test(test_strangers),      cmocka_unit_test(test_taken_port),
-      cmocka_unit_test(test_marks), cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_order),
+      cmocka_unit_test(test_order_of_peers),
+      cmocka_unit_test(test_lent),
+      cmocka_unit_test(test_jobs),
+      cmocka_unit_test(test_unauthenticated_peers),
+      cmocka_unit_test(test_taken_port),
+      cmocka_unit_test(test_marks),
+      cmocka_unit_test(test_sums),
   };
   return cmocka_run_group_tests_name("udp", tests, NULL, NULL);
 }

@@ -32,8 +32,8 @@ static const uint64_t patience = 5 * BY_SECOND;         /* for the manager's nam
 static const uint64_t look_again = 20 * BY_MILLISECOND; /* whether a name has been found */
 
 /* One of the ranks' connections. */
-struct visitor {
-  LIST_ENTRY(visitor) entry;
+struct incoming {
+  LIST_ENTRY(incoming) entry;
   struct by_agent_daemon *daemon;
   struct by_stream *stream;
   struct by_agent_rank *rank; /* NULL: it is being finished */
@@ -62,7 +62,7 @@ struct by_agent_daemon {
   struct by_acceptor *acceptor;
   struct by_watch *news;
   struct by_timer tick;
-  LIST_HEAD(, visitor) visitors;
+  LIST_HEAD(, incoming) incoming_connections;
   uint32_t n_helpers;
   struct by_helper_process *helpers[BY_AGENT_HELPERS];
 };
@@ -85,27 +85,27 @@ static void tick(void *context) {
 
 /* ---- ranks */
 
-static void drop_visitor(struct visitor *visitor) {
-  LIST_REMOVE(visitor, entry);
-  by_loop_cancel_timer(&visitor->deadline);
-  by_stream_destroy(visitor->stream);
-  free(visitor);
+static void drop_incoming(struct incoming *incoming) {
+  LIST_REMOVE(incoming, entry);
+  by_loop_cancel_timer(&incoming->deadline);
+  by_stream_destroy(incoming->stream);
+  free(incoming);
 }
 
 /* What was said last is still sent; whoever does not close is closed. */
-static void finish(struct visitor *visitor) {
-  visitor->rank = NULL;
-  by_stream_refuse(visitor->stream);
-  by_loop_set_delay(visitor->daemon->options.loop, &visitor->deadline, farewell);
+static void finish(struct incoming *incoming) {
+  incoming->rank = NULL;
+  by_stream_refuse(incoming->stream);
+  by_loop_set_delay(incoming->daemon->options.loop, &incoming->deadline, farewell);
 }
 
 /* One that does not read is ended, and told everything when it connects again. */
 static void send_to_rank(void *context, void *connection, const char *line, size_t length) {
-  struct visitor *visitor = connection;
+  struct incoming *incoming = connection;
   struct by_agent_daemon *daemon = context;
-  if (by_stream_send(visitor->stream, 0, line, length) == BANYAN_OK) return;
-  by_agent_log_user(daemon->agent, visitor->uid, banyan_error_text(), now_of(daemon));
-  by_loop_set_delay(daemon->options.loop, &visitor->deadline, 0);
+  if (by_stream_send(incoming->stream, 0, line, length) == BANYAN_OK) return;
+  by_agent_log_user(daemon->agent, incoming->uid, banyan_error_text(), now_of(daemon));
+  by_loop_set_delay(daemon->options.loop, &incoming->deadline, 0);
 }
 
 static void end_rank(void *context, void *connection) {
@@ -114,67 +114,67 @@ static void end_rank(void *context, void *connection) {
 }
 
 static void handle_rank(void *context, uint16_t type, const void *line, size_t length) {
-  struct visitor *visitor = context;
-  struct by_agent_daemon *daemon = visitor->daemon;
+  struct incoming *incoming = context;
+  struct by_agent_daemon *daemon = incoming->daemon;
   (void)type;
-  if (!visitor->rank) return;
-  by_loop_cancel_timer(&visitor->deadline);
-  if (!by_agent_handle_rank(daemon->agent, visitor->rank, line, length, now_of(daemon))) finish(visitor);
+  if (!incoming->rank) return;
+  by_loop_cancel_timer(&incoming->deadline);
+  if (!by_agent_handle_rank(daemon->agent, incoming->rank, line, length, now_of(daemon))) finish(incoming);
   set_tick(daemon);
 }
 
-static void visitor_ended(void *context, enum banyan_status status, const char *reason) {
-  struct visitor *visitor = context;
-  struct by_agent_daemon *daemon = visitor->daemon;
-  if (status != BANYAN_ERR_PEER_DEAD) by_agent_log_user(daemon->agent, visitor->uid, reason, now_of(daemon));
-  if (visitor->rank) by_agent_rank_gone(daemon->agent, visitor->rank, now_of(daemon));
-  drop_visitor(visitor);
+static void incoming_ended(void *context, enum banyan_status status, const char *reason) {
+  struct incoming *incoming = context;
+  struct by_agent_daemon *daemon = incoming->daemon;
+  if (status != BANYAN_ERR_PEER_DEAD) by_agent_log_user(daemon->agent, incoming->uid, reason, now_of(daemon));
+  if (incoming->rank) by_agent_rank_gone(daemon->agent, incoming->rank, now_of(daemon));
+  drop_incoming(incoming);
   set_tick(daemon);
 }
 
-static void visitor_late(void *context) {
-  struct visitor *visitor = context;
-  if (visitor->rank) by_agent_rank_gone(visitor->daemon->agent, visitor->rank, now_of(visitor->daemon));
-  drop_visitor(visitor);
+static void incoming_late(void *context) {
+  struct incoming *incoming = context;
+  if (incoming->rank) by_agent_rank_gone(incoming->daemon->agent, incoming->rank, now_of(incoming->daemon));
+  drop_incoming(incoming);
 }
 
-static enum banyan_status take_in(struct visitor *visitor, int fd) {
-  struct by_agent_daemon *daemon = visitor->daemon;
+static enum banyan_status take_in(struct incoming *incoming, int fd) {
+  struct by_agent_daemon *daemon = incoming->daemon;
   struct by_stream_options options = {.loop = daemon->options.loop,
                                       .fd = fd,
                                       .most_frame = BY_CLUSTER_LINE_DOWN,
                                       .most_line = BY_CLUSTER_LINE_UP,
                                       .most_queued = RANK_QUEUED,
                                       .frame = handle_rank,
-                                      .ended = visitor_ended,
-                                      .context = visitor};
+                                      .ended = incoming_ended,
+                                      .context = incoming};
   pid_t pid;
-  enum banyan_status status = by_local_get_peer(fd, &pid, &visitor->uid);
+  enum banyan_status status = by_local_get_peer(fd, &pid, &incoming->uid);
   if (status != BANYAN_OK) {
     close(fd);
     return status;
   }
-  BY_TRY(by_stream_create(&options, &visitor->stream));
-  by_debug("agent", "process %d of user %u has connected", (int)pid, (unsigned)visitor->uid);
-  return by_agent_rank_came(daemon->agent, visitor, visitor->uid, now_of(daemon), &visitor->rank);
+  BY_TRY(by_stream_create(&options, &incoming->stream));
+  by_debug("agent", "process %d of user %u has connected", (int)pid, (unsigned)incoming->uid);
+  return by_agent_rank_came(daemon->agent, incoming, incoming->uid, now_of(daemon), &incoming->rank);
 }
 
 static void accepted(void *context, int fd) {
   struct by_agent_daemon *daemon = context;
-  struct visitor *visitor = calloc(1, sizeof *visitor);
-  if (!visitor) {
+  struct incoming *incoming = calloc(1, sizeof *incoming);
+  if (!incoming) {
     close(fd);
     return;
   }
-  visitor->daemon = daemon;
-  by_timer_init(&visitor->deadline, visitor_late, visitor);
-  LIST_INSERT_HEAD(&daemon->visitors, visitor, entry);
-  if (take_in(visitor, fd) == BANYAN_OK) {
-    by_loop_set_delay(daemon->options.loop, &visitor->deadline, hello_in);
+  incoming->daemon = daemon;
+  by_timer_init(&incoming->deadline, incoming_late, incoming);
+  LIST_INSERT_HEAD(&daemon->incoming_connections, incoming, entry);
+  if (take_in(incoming, fd) == BANYAN_OK) {
+    by_loop_set_delay(daemon->options.loop, &incoming->deadline, hello_in);
     return;
   }
-  by_agent_log_user(daemon->agent, visitor->uid, banyan_error_text(), now_of(daemon));
-  drop_visitor(visitor);
+  by_agent_log_user(daemon->agent, incoming->uid, banyan_error_text(), now_of(daemon));
+  drop_incoming(incoming);
 }
 
 /* ---- the manager */
@@ -451,7 +451,7 @@ void by_agent_daemon_destroy(struct by_agent_daemon *daemon) {
   if (daemon->acceptor) unlink(daemon->options.socket.path);
   by_acceptor_destroy(daemon->acceptor);
   for (uint32_t i = 0; i < daemon->n_helpers; i++) by_helper_process_destroy(daemon->helpers[i]);
-  while (!LIST_EMPTY(&daemon->visitors)) drop_visitor(LIST_FIRST(&daemon->visitors));
+  while (!LIST_EMPTY(&daemon->incoming_connections)) drop_incoming(LIST_FIRST(&daemon->incoming_connections));
   disconnect_manager(daemon);
   by_loop_cancel_timer(&daemon->manager.judge);
   by_tls_watch_destroy(daemon->manager.keys);

@@ -38,10 +38,10 @@ enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char
   const struct by_manager_host *host = find(m, name);
   *out = host ? (uint32_t)(host - m->hosts->all) : m->hosts->n;
   if (host) return BANYAN_OK;
-  if (m->hosts->n - m->topology->n_nodes == BY_MANAGER_STRANGERS)
+  if (m->hosts->n - m->topology->n_nodes == BY_MANAGER_UNAUTHENTICATED)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
                    "%d hosts have come already that are not in the manager's topology: add \"%.64s\" to it",
-                   BY_MANAGER_STRANGERS, name);
+                   BY_MANAGER_UNAUTHENTICATED, name);
   char *copy = strdup(name);
   if (!copy || add(m, copy, BY_NOWHERE) != BANYAN_OK) {
     free(copy);
@@ -74,7 +74,7 @@ enum banyan_status by_manager_hosts_init(struct by_manager *m) {
   uint32_t n = m->topology->n_nodes;
   struct by_manager_hosts *hosts = m->hosts = calloc(1, sizeof *hosts);
   if (!hosts) return by_manager_no_memory();
-  hosts->all = calloc((size_t)n + BY_MANAGER_STRANGERS, sizeof *hosts->all);
+  hosts->all = calloc((size_t)n + BY_MANAGER_UNAUTHENTICATED, sizeof *hosts->all);
   hosts->allowed = calloc(n, sizeof *hosts->allowed);
   if (!hosts->all || !hosts->allowed) return by_manager_no_memory();
   for (uint32_t v = 0; v < n; v++) BY_TRY(add(m, m->topology->nodes[v].name, v));

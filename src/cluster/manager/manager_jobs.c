@@ -58,9 +58,9 @@ static enum banyan_status add_host(const struct by_manager *m, struct by_manager
       job->of_rank[r] = h;
       return BANYAN_OK;
     }
-  if (job->n_hosts == m->topology->n_nodes + BY_MANAGER_STRANGERS)
+  if (job->n_hosts == m->topology->n_nodes + BY_MANAGER_UNAUTHENTICATED)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "job %s is on more hosts than the topology has nodes, and %d", job->id,
-                   BY_MANAGER_STRANGERS);
+                   BY_MANAGER_UNAUTHENTICATED);
   job->of_rank[r] = job->n_hosts;
   job->hosts[job->n_hosts++] = by_arena_string(&job->arena, name);
   return BANYAN_OK;

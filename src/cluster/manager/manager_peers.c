@@ -177,8 +177,8 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
 }
 
 /* A job that wishes for cells waits for an answer, also where it gets none. */
-static void answer_stranger(struct by_manager *m, struct by_manager_peer *peer,
-                            const struct by_cluster_message *message) {
+static void answer_unauthenticated(struct by_manager *m, struct by_manager_peer *peer,
+                                   const struct by_cluster_message *message) {
   struct by_cluster_message none = {.type = BY_MESSAGE_CELLS, .job = message->job};
   if (message->type == BY_MESSAGE_RESERVE) by_manager_send(m, peer, &none);
 }
@@ -188,7 +188,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
   struct by_manager_job *job = by_jobs_find(m, message->job);
   BY_TRY(may_send(peer, message->job));
   if (!job || by_job_has_left(job)) {
-    answer_stranger(m, peer, message); /* it has left meanwhile, or was passed over */
+    answer_unauthenticated(m, peer, message); /* it has left meanwhile, or was passed over */
     return BANYAN_OK;
   }
   if (message->type == BY_MESSAGE_HELPING) {
@@ -203,7 +203,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
     return BANYAN_OK;
   }
   if (!sends_for_root) {
-    answer_stranger(m, peer, message);
+    answer_unauthenticated(m, peer, message);
     return pass_over(
         m, peer,
         refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, message->job));

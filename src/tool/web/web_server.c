@@ -115,7 +115,7 @@ struct by_web {
 };
 
 /* One connection; libmicrohttpd keeps the pointer. */
-struct by_web_visitor {
+struct by_web_client {
   struct by_web *web;
   struct by_admission_entry admission;
   struct by_timer end;
@@ -167,7 +167,7 @@ static const struct {
     {"Cache-Control", "no-store"},
 };
 
-static struct by_web_visitor *find_visitor(struct by_web *web, struct MHD_Connection *connection) {
+static struct by_web_client *find_client(struct by_web *web, struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info =
       web->mhd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   return info ? info->socket_context : NULL;
@@ -183,8 +183,8 @@ static enum MHD_Result send_answer(struct by_web *web, struct MHD_Connection *co
     well = well && mhd->MHD_add_response_header(response, guards[i].name, guards[i].value) == MHD_YES;
   if (a->name) well = well && mhd->MHD_add_response_header(response, a->name, a->value) == MHD_YES;
   if (a->cookie) well = well && mhd->MHD_add_response_header(response, "Set-Cookie", a->cookie) == MHD_YES;
-  const struct by_web_visitor *visitor = find_visitor(web, connection);
-  bool old = visitor && by_loop_now(web->options.loop) - visitor->came > BY_WEB_MOST_AGE / 2;
+  const struct by_web_client *client = find_client(web, connection);
+  bool old = client && by_loop_now(web->options.loop) - client->came > BY_WEB_MOST_AGE / 2;
   if (old) well = well && mhd->MHD_add_response_header(response, "Connection", "close") == MHD_YES;
   enum MHD_Result result = well ? mhd->MHD_queue_response(connection, a->status, response) : MHD_NO;
   mhd->MHD_destroy_response(response);
@@ -293,8 +293,8 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
                                       const char *method, const char *version, const char *upload, size_t *upload_size,
                                       void **of_request) {
   struct by_web *web = context;
-  struct by_web_visitor *visitor = find_visitor(web, connection);
-  if (visitor) by_admission_greeted(&visitor->admission);
+  struct by_web_client *client = find_client(web, connection);
+  if (client) by_admission_greeted(&client->admission);
   if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
     return refuse(web, connection);
   bool has_body = value_of(web, connection, MHD_HEADER_KIND, "Content-Length") ||
@@ -342,28 +342,28 @@ __attribute__((format(printf, 2, 0))) static void log_text(void *context, const 
 
 /* libmicrohttpd hears of it as if the peer had closed. */
 static void end_visit(void *context) {
-  const struct by_web_visitor *visitor = context;
-  shutdown(visitor->fd, SHUT_RDWR);
+  const struct by_web_client *client = context;
+  shutdown(client->fd, SHUT_RDWR);
 }
 
 /* Not at once: libmicrohttpd is in the middle of accepting another connection. */
 static void evicted(void *context) {
-  struct by_web_visitor *visitor = context;
-  by_loop_set_delay(visitor->web->options.loop, &visitor->end, 0);
+  struct by_web_client *client = context;
+  by_loop_set_delay(client->web->options.loop, &client->end, 0);
 }
 
 static void begin_visit(struct by_web *web, int fd, void **of_connection) {
-  struct by_web_visitor *visitor = calloc(1, sizeof *visitor);
-  *of_connection = visitor;
-  if (!visitor) {
+  struct by_web_client *client = calloc(1, sizeof *client);
+  *of_connection = client;
+  if (!client) {
     shutdown(fd, SHUT_RDWR);
     return;
   }
-  *visitor = (struct by_web_visitor){.web = web, .fd = fd, .came = by_loop_now(web->options.loop)};
-  visitor->admission = (struct by_admission_entry){.evicted = evicted, .context = visitor};
-  by_timer_init(&visitor->end, end_visit, visitor);
-  by_loop_set_delay(web->options.loop, &visitor->end, BY_WEB_MOST_AGE);
-  by_admission_enter(&web->admission, &visitor->admission, fd);
+  *client = (struct by_web_client){.web = web, .fd = fd, .came = by_loop_now(web->options.loop)};
+  client->admission = (struct by_admission_entry){.evicted = evicted, .context = client};
+  by_timer_init(&client->end, end_visit, client);
+  by_loop_set_delay(web->options.loop, &client->end, BY_WEB_MOST_AGE);
+  by_admission_enter(&web->admission, &client->admission, fd);
 }
 
 static void visited(void *context, struct MHD_Connection *connection, void **of_connection,
@@ -374,13 +374,13 @@ static void visited(void *context, struct MHD_Connection *connection, void **of_
                 of_connection);
     return;
   }
-  struct by_web_visitor *visitor = *of_connection;
+  struct by_web_client *client = *of_connection;
   web->has_room = true;
-  if (visitor) {
-    by_loop_cancel_timer(&visitor->end);
-    by_admission_leave(&visitor->admission);
+  if (client) {
+    by_loop_cancel_timer(&client->end);
+    by_admission_leave(&client->admission);
   }
-  free(visitor);
+  free(client);
 }
 
 /* --- made and gone --- */

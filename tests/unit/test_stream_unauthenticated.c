@@ -4,29 +4,29 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void test_strangers(void **state) {
+static void test_unauthenticated_peers(void **state) {
   (void)state;
   static const struct {
     const char *said, *reason;
     enum banyan_status status;
-  } strangers[] = {{"GET /metrics HTTP/1.1\r\nHost: banyan\r\n\r\n", "HTTP request", BANYAN_ERR_PROTOCOL},
-                   {"\x16\x03\x01 this is a TLS hello", "TLS", BANYAN_ERR_PROTOCOL},
-                   {"something else altogether", "no Banyan", BANYAN_ERR_PROTOCOL},
-                   {"BANYAN\x07", "before its greeting", BANYAN_ERR_PEER_DEAD},
-                   {"GE", "no Banyan", BANYAN_ERR_PROTOCOL},
-                   {"", "before its greeting", BANYAN_ERR_PEER_DEAD}};
-  for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+  } unauthenticated_peers[] = {{"GET /metrics HTTP/1.1\r\nHost: banyan\r\n\r\n", "HTTP request", BANYAN_ERR_PROTOCOL},
+                               {"\x16\x03\x01 this is a TLS hello", "TLS", BANYAN_ERR_PROTOCOL},
+                               {"something else altogether", "no Banyan", BANYAN_ERR_PROTOCOL},
+                               {"BANYAN\x07", "before its greeting", BANYAN_ERR_PEER_DEAD},
+                               {"GE", "no Banyan", BANYAN_ERR_PROTOCOL},
+                               {"", "before its greeting", BANYAN_ERR_PEER_DEAD}};
+  for (size_t i = 0; i < sizeof unauthenticated_peers / sizeof *unauthenticated_peers; i++) {
     for (int role = 0; role < 2; role++) {
       struct seen a;
       int fd[2];
       make_pair(fd);
       start_with_key(&a, fd[0], (enum by_role)role, "k", "secret");
-      size_t length = strlen(strangers[i].said);
-      assert_int_equal(write(fd[1], strangers[i].said, length), length);
+      size_t length = strlen(unauthenticated_peers[i].said);
+      assert_int_equal(write(fd[1], unauthenticated_peers[i].said, length), length);
       shutdown(fd[1], SHUT_WR);
       run_until(&a.ended, 1);
-      assert_int_equal(a.status, strangers[i].status);
-      assert_non_null(strstr(a.reason, strangers[i].reason));
+      assert_int_equal(a.status, unauthenticated_peers[i].status);
+      assert_non_null(strstr(a.reason, unauthenticated_peers[i].reason));
       by_stream_destroy(a.stream);
       close(fd[1]);
     }
@@ -150,7 +150,7 @@ static void test_cut_at_every_byte(void **state) {
 int main(void) {
   setenv("BANYAN_LOG", "error", 1); /* strangers are logged as warnings */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_silent_peers_are_given_up),
       cmocka_unit_test(test_a_replayed_session),
       cmocka_unit_test(test_cut_at_every_byte),
