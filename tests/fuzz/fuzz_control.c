@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inquiry.h"
+#include "deadlock_round.h"
 #include "member.h"
 
 #undef NDEBUG
@@ -37,10 +37,10 @@ static void read_member(const uint8_t *data, size_t size) {
   by_arena_fini(&arena);
 }
 
-static void judge(const struct by_inquiry *inquiry, enum banyan_status expected) {
+static void judge(const struct by_deadlock_round *round, enum banyan_status expected) {
   char text[512] = "";
   uint32_t culprit = UINT32_MAX;
-  enum banyan_status status = by_inquiry_judge(inquiry, &culprit, text, sizeof text);
+  enum banyan_status status = by_deadlock_round_judge(round, &culprit, text, sizeof text);
   bool apart = expected == BANYAN_ERR_TIMEOUT && status == BANYAN_ERR_CONNECT;
   assert(status == BANYAN_ERR_MISMATCH || status == expected || apart);
   assert(status == BANYAN_OK || (*text && memchr(text, 0, sizeof text)));
@@ -48,8 +48,8 @@ static void judge(const struct by_inquiry *inquiry, enum banyan_status expected)
 }
 
 static void inquire(struct by_job *job, const uint8_t *data, size_t size, const uint8_t *cuts) {
-  struct by_inquiry *inquiry;
-  assert(by_inquiry_create(job, &inquiry) == BANYAN_OK);
+  struct by_deadlock_round *round;
+  assert(by_deadlock_round_create(job, &round) == BANYAN_OK);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     size_t n = rank + 1 < RANKS ? cuts[rank] : size;
     if (n > size) n = size;
@@ -58,17 +58,17 @@ static void inquire(struct by_job *job, const uint8_t *data, size_t size, const 
     if (n) memcpy(exact, data, n);
     read_member(exact, n);
     if (cuts[2] & 1u << rank)
-      (void)by_inquiry_left(inquiry, rank);
+      (void)by_deadlock_round_left(round, rank);
     else
-      (void)by_inquiry_answer(inquiry, rank, exact, n);
+      (void)by_deadlock_round_answer(round, rank, exact, n);
     free(exact);
     data += n;
     size -= n;
   }
-  judge(inquiry, BANYAN_OK);
-  by_inquiry_late(inquiry, "the deadline passed", "rank 1");
-  judge(inquiry, BANYAN_ERR_TIMEOUT);
-  by_inquiry_destroy(inquiry);
+  judge(round, BANYAN_OK);
+  by_deadlock_round_late(round, "the deadline passed", "rank 1");
+  judge(round, BANYAN_ERR_TIMEOUT);
+  by_deadlock_round_destroy(round);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -344,7 +344,7 @@ static void call_alone(struct job *job) {
   by_call_release(ended_call);
 }
 
-static void test_inquiry(void **state) {
+static void test_deadlock_check(void **state) {
   static struct job root, rank;
   char text[400];
   uint32_t culprit;
@@ -361,8 +361,8 @@ static void test_inquiry(void **state) {
   struct by_call *calls[2] = {start(&rank, BANYAN_ALLREDUCE, 5), start(&rank, BANYAN_SEND, 4)};
   by_deadlock_check_handle(&rank.control.check, rank.ends[0], DESCRIBE, question.bytes + HEAD, question.n - HEAD);
   struct sent answer = keep(&rank, 0, DESCRIPTION, "DESCRIPTION");
-  assert_true(by_inquiry_answer(root.control.check.inquiry, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
-  assert_status(by_inquiry_judge(root.control.check.inquiry, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
+  assert_true(by_deadlock_round_answer(root.control.check.round, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
+  assert_status(by_deadlock_round_judge(root.control.check.round, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
   assert_int_equal(culprit, 0); /* has made no such call */
   for (int i = 0; i < 2; i++) by_call_release(calls[i]);
   finish(&root);
@@ -446,10 +446,10 @@ static void test_numbers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_welcome),      cmocka_unit_test(test_refused), cmocka_unit_test(test_newcomer),
-      cmocka_unit_test(test_failures),     cmocka_unit_test(test_lost),    cmocka_unit_test(test_leaving),
-      cmocka_unit_test(test_left_is_read), cmocka_unit_test(test_inquiry), cmocka_unit_test(test_class),
-      cmocka_unit_test(test_listen),       cmocka_unit_test(test_plans),   cmocka_unit_test(test_numbers),
+      cmocka_unit_test(test_welcome),      cmocka_unit_test(test_refused),        cmocka_unit_test(test_newcomer),
+      cmocka_unit_test(test_failures),     cmocka_unit_test(test_lost),           cmocka_unit_test(test_leaving),
+      cmocka_unit_test(test_left_is_read), cmocka_unit_test(test_deadlock_check), cmocka_unit_test(test_class),
+      cmocka_unit_test(test_listen),       cmocka_unit_test(test_plans),          cmocka_unit_test(test_numbers),
       cmocka_unit_test(golden_end),
   };
   golden_begin("control", "Control messages with their length and type.");

@@ -22,13 +22,13 @@ static void give_verdict(void *context) {
   struct by_deadlock_check *check = context;
   char text[TEXT_MOST];
   uint32_t culprit = UINT32_MAX;
-  enum banyan_status status = by_inquiry_judge(check->inquiry, &culprit, text, sizeof text);
-  bool apart = status == BANYAN_OK && by_inquiry_find_apart(check->inquiry, APART_MS, &culprit, text, sizeof text);
+  enum banyan_status status = by_deadlock_round_judge(check->round, &culprit, text, sizeof text);
+  bool apart = status == BANYAN_OK && by_deadlock_round_find_apart(check->round, APART_MS, &culprit, text, sizeof text);
   if (apart && !check->apart) by_warn("control", "%s; calls wait for it until their deadline", text);
   check->apart = apart;
   by_loop_cancel_timer(&check->answers);
-  by_inquiry_destroy(check->inquiry);
-  check->inquiry = NULL;
+  by_deadlock_round_destroy(check->round);
+  check->round = NULL;
   if (status != BANYAN_OK) by_deaths_handle_failure(check->deaths, status, culprit, text);
 }
 
@@ -130,12 +130,12 @@ static void handle_answer(struct by_deadlock_check *check, struct by_control_pee
   size_t skip = sizeof(uint32_t);
   peer->silent = false;
   if (by_control_peers_is_helper(check->peers, peer->rank)) return; /* that it answers is all that counts */
-  if (!check->inquiry || peer->rank < 0 || length < skip || by_get_u32(payload) != check->inquiries) return;
-  if (by_inquiry_answer(check->inquiry, (uint32_t)peer->rank, payload + skip, length - skip)) give_verdict(check);
+  if (!check->round || peer->rank < 0 || length < skip || by_get_u32(payload) != check->rounds) return;
+  if (by_deadlock_round_answer(check->round, (uint32_t)peer->rank, payload + skip, length - skip)) give_verdict(check);
 }
 
 void by_deadlock_check_left(struct by_deadlock_check *check, uint32_t rank) {
-  if (check->inquiry && by_inquiry_left(check->inquiry, rank)) give_verdict(check);
+  if (check->round && by_deadlock_round_left(check->round, rank)) give_verdict(check);
 }
 
 /* ---- helpers that are stopped: the kernel answers for such a process, so its connections stay */
@@ -149,7 +149,7 @@ static void ask_helpers(struct by_deadlock_check *check) {
   struct by_control_peers *peers = check->peers;
   const struct by_job *job = peers->job;
   uint8_t number[sizeof(uint32_t)];
-  by_put_u32(number, check->inquiries);
+  by_put_u32(number, check->rounds);
   for (uint32_t p = job->size; p < job->processes; p++) {
     struct by_control_peer *peer = peers->of_process[p];
     if (!may_answer(peers, p) || peer->silent) continue;
@@ -181,12 +181,12 @@ static void silence_over(void *argument) {
 static void begin(struct by_deadlock_check *check) {
   const struct by_control_peers *peers = check->peers;
   uint8_t number[sizeof(uint32_t)];
-  if (by_inquiry_create(peers->job, &check->inquiry) != BANYAN_OK) return;
-  by_put_u32(number, ++check->inquiries);
+  if (by_deadlock_round_create(peers->job, &check->round) != BANYAN_OK) return;
+  by_put_u32(number, ++check->rounds);
   for (uint32_t r = 1; r < peers->job->size; r++) {
     const struct by_control_peer *peer = peers->of_process[r];
     if (!peer || !by_control_peer_stays(peer))
-      (void)by_inquiry_left(check->inquiry, r); /* this rank itself is still to answer */
+      (void)by_deadlock_round_left(check->round, r); /* this rank itself is still to answer */
     else
       notify(peer, DESCRIBE, number, sizeof number);
   }
@@ -195,14 +195,14 @@ static void begin(struct by_deadlock_check *check) {
 
 /* Helpers are asked each time: one that has answered may have gone since. */
 static void ask_all(struct by_deadlock_check *check, const char *late, const char *awaited) {
-  bool fresh = !check->inquiry;
+  bool fresh = !check->round;
   if (fresh) suspect_ended(check);
   if (fresh) begin(check);
   ask_helpers(check);
-  if (check->inquiry && *late) by_inquiry_late(check->inquiry, late, awaited);
+  if (check->round && *late) by_deadlock_round_late(check->round, late, awaited);
   size_t length;
-  uint8_t *own = fresh && check->inquiry ? describe_self(check, &length) : NULL;
-  if (own && by_inquiry_answer(check->inquiry, 0, own + sizeof(uint32_t), length)) give_verdict(check);
+  uint8_t *own = fresh && check->round ? describe_self(check, &length) : NULL;
+  if (own && by_deadlock_round_answer(check->round, 0, own + sizeof(uint32_t), length)) give_verdict(check);
   free(own);
 }
 
@@ -266,5 +266,5 @@ void by_deadlock_check_init(struct by_deadlock_check *check, struct by_deaths *d
 void by_deadlock_check_fini(struct by_deadlock_check *check) {
   by_loop_cancel_timer(&check->answers);
   by_loop_cancel_timer(&check->silence);
-  by_inquiry_destroy(check->inquiry);
+  by_deadlock_round_destroy(check->round);
 }

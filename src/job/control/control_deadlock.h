@@ -5,14 +5,14 @@
 
 #include "connector.h"
 #include "control_deaths.h"
-#include "inquiry.h"
+#include "deadlock_round.h"
 
 struct by_deadlock_check {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
   const struct by_connector *connector; /* may be NULL */
-  struct by_inquiry *inquiry;           /* rank 0 only; NULL: none is under way */
-  uint32_t inquiries;                   /* that there have been */
+  struct by_deadlock_round *round;      /* rank 0 only; NULL: none is under way */
+  uint32_t rounds;                      /* that there have been */
   bool apart; /* the last one found that two processes cannot reach each other, which has been logged */
   struct by_timer answers, silence;
 };

@@ -1,5 +1,5 @@
 /* Every answer becomes a list of calls; sorted by communicator and number, those that must be alike stand together. */
-#include "inquiry.h"
+#include "deadlock_round.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct apart {
 
 enum state { SILENT, LEFT, ANSWERED };
 
-struct by_inquiry {
+struct by_deadlock_round {
   struct by_job *job;
   enum state *states; /* rank -> */
   uint32_t *running;  /* rank -> calls under way there */
@@ -47,45 +47,45 @@ struct by_inquiry {
   char passed[TEXT], waits_for[TEXT];
 };
 
-enum banyan_status by_inquiry_create(struct by_job *job, struct by_inquiry **out) {
-  struct by_inquiry *inquiry = calloc(1, sizeof *inquiry);
-  if (inquiry) {
-    inquiry->job = job;
-    inquiry->awaited = job->size;
-    inquiry->states = calloc(job->size, sizeof *inquiry->states);
-    inquiry->running = calloc(job->size, sizeof *inquiry->running);
-    inquiry->answers = calloc(job->size, sizeof(uint8_t *));
+enum banyan_status by_deadlock_round_create(struct by_job *job, struct by_deadlock_round **out) {
+  struct by_deadlock_round *round = calloc(1, sizeof *round);
+  if (round) {
+    round->job = job;
+    round->awaited = job->size;
+    round->states = calloc(job->size, sizeof *round->states);
+    round->running = calloc(job->size, sizeof *round->running);
+    round->answers = calloc(job->size, sizeof(uint8_t *));
   }
-  if (!inquiry || !inquiry->states || !inquiry->running || !inquiry->answers) {
-    by_inquiry_destroy(inquiry);
+  if (!round || !round->states || !round->running || !round->answers) {
+    by_deadlock_round_destroy(round);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an inquiry");
   }
-  *out = inquiry;
+  *out = round;
   return BANYAN_OK;
 }
 
-void by_inquiry_destroy(struct by_inquiry *inquiry) {
-  if (!inquiry) return;
-  for (uint32_t r = 0; inquiry->answers && r < inquiry->job->size; r++) free(inquiry->answers[r]);
-  free(inquiry->answers);
-  free(inquiry->states);
-  free(inquiry->running);
-  free(inquiry->calls);
-  free(inquiry->domains);
-  free(inquiry);
+void by_deadlock_round_destroy(struct by_deadlock_round *round) {
+  if (!round) return;
+  for (uint32_t r = 0; round->answers && r < round->job->size; r++) free(round->answers[r]);
+  free(round->answers);
+  free(round->states);
+  free(round->running);
+  free(round->calls);
+  free(round->domains);
+  free(round);
 }
 
-bool by_inquiry_left(struct by_inquiry *inquiry, uint32_t rank) {
-  if (inquiry->states[rank] == SILENT) inquiry->awaited--;
-  if (inquiry->states[rank] == SILENT) inquiry->states[rank] = LEFT;
-  return inquiry->awaited == 0;
+bool by_deadlock_round_left(struct by_deadlock_round *round, uint32_t rank) {
+  if (round->states[rank] == SILENT) round->awaited--;
+  if (round->states[rank] == SILENT) round->states[rank] = LEFT;
+  return round->awaited == 0;
 }
 
-void by_inquiry_late(struct by_inquiry *inquiry, const char *passed, const char *awaited) {
-  if (inquiry->late) return;
-  inquiry->late = true;
-  snprintf(inquiry->passed, sizeof inquiry->passed, "%s", passed);
-  snprintf(inquiry->waits_for, sizeof inquiry->waits_for, "%s", awaited);
+void by_deadlock_round_late(struct by_deadlock_round *round, const char *passed, const char *awaited) {
+  if (round->late) return;
+  round->late = true;
+  snprintf(round->passed, sizeof round->passed, "%s", passed);
+  snprintf(round->waits_for, sizeof round->waits_for, "%s", awaited);
 }
 
 /* ---- reading answers */
@@ -101,9 +101,9 @@ static bool reserve(void **array, size_t n, size_t *room, size_t element) {
   return true;
 }
 
-static bool read_call(struct by_inquiry *inquiry, struct by_reader *reader, const struct domain *in) {
-  if (!reserve((void **)&inquiry->calls, inquiry->n_calls, &inquiry->calls_room, sizeof *inquiry->calls)) return false;
-  struct called *c = &inquiry->calls[inquiry->n_calls];
+static bool read_call(struct by_deadlock_round *round, struct by_reader *reader, const struct domain *in) {
+  if (!reserve((void **)&round->calls, round->n_calls, &round->calls_room, sizeof *round->calls)) return false;
+  struct called *c = &round->calls[round->n_calls];
   *c = (struct called){.in = *in};
   c->stamp.call = by_read_u32(reader);
   c->kind = by_read_u8(reader);
@@ -115,14 +115,14 @@ static bool read_call(struct by_inquiry *inquiry, struct by_reader *reader, cons
   c->n_awaited = by_read_count(reader, sizeof(uint32_t));
   c->awaited = by_read_bytes(reader, sizeof(uint32_t) * c->n_awaited);
   if (reader->failed) return false;
-  inquiry->n_calls++;
-  if (c->kind != BY_DESCRIBED_ENDED) inquiry->running[in->rank]++;
+  round->n_calls++;
+  if (c->kind != BY_DESCRIBED_ENDED) round->running[in->rank]++;
   return true;
 }
 
-static bool read_domain(struct by_inquiry *inquiry, struct by_reader *reader, uint32_t rank) {
-  void **domains = (void **)&inquiry->domains;
-  if (!reserve(domains, inquiry->n_domains, &inquiry->domains_room, sizeof *inquiry->domains)) return false;
+static bool read_domain(struct by_deadlock_round *round, struct by_reader *reader, uint32_t rank) {
+  void **domains = (void **)&round->domains;
+  if (!reserve(domains, round->n_domains, &round->domains_room, sizeof *round->domains)) return false;
   struct domain d = {.rank = rank};
   d.id = by_read_u32(reader);
   d.members = by_read_u32(reader);
@@ -130,41 +130,41 @@ static bool read_domain(struct by_inquiry *inquiry, struct by_reader *reader, ui
   d.next_call = by_read_u32(reader);
   d.plan = by_read_u32(reader);
   d.name = (const char *)by_read_blob(reader, &d.name_length);
-  inquiry->domains[inquiry->n_domains++] = d;
+  round->domains[round->n_domains++] = d;
   uint32_t n = by_read_count(reader, 27);
   for (uint32_t i = 0; i < n; i++)
-    if (!read_call(inquiry, reader, &d)) return false;
+    if (!read_call(round, reader, &d)) return false;
   return !reader->failed;
 }
 
 /* Behind the domains; not there: everybody can be reached. */
-static bool read_apart(struct by_inquiry *inquiry, struct by_reader *reader, uint32_t rank) {
+static bool read_apart(struct by_deadlock_round *round, struct by_reader *reader, uint32_t rank) {
   uint32_t n = by_reader_left(reader) ? by_read_count(reader, 3 * sizeof(uint32_t)) : 0;
   for (uint32_t i = 0; i < n; i++) {
     struct apart apart = {.from = rank, .to = by_read_u32(reader)};
     apart.milliseconds = by_read_u32(reader);
     by_read_string(reader, apart.way, sizeof apart.way);
     if (reader->failed) return false;
-    if (apart.to < inquiry->job->processes && apart.milliseconds > inquiry->apart.milliseconds) inquiry->apart = apart;
+    if (apart.to < round->job->processes && apart.milliseconds > round->apart.milliseconds) round->apart = apart;
   }
   return true;
 }
 
-bool by_inquiry_answer(struct by_inquiry *inquiry, uint32_t rank, const void *answer, size_t length) {
+bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, const void *answer, size_t length) {
   struct by_reader reader;
-  if (inquiry->states[rank] != SILENT) return inquiry->awaited == 0;
-  inquiry->states[rank] = ANSWERED;
-  inquiry->awaited--;
-  inquiry->answers[rank] = malloc(length + 1);
-  if (!inquiry->answers[rank]) return inquiry->awaited == 0;
-  memcpy(inquiry->answers[rank], answer, length);
-  by_reader_init(&reader, inquiry->answers[rank], length);
+  if (round->states[rank] != SILENT) return round->awaited == 0;
+  round->states[rank] = ANSWERED;
+  round->awaited--;
+  round->answers[rank] = malloc(length + 1);
+  if (!round->answers[rank]) return round->awaited == 0;
+  memcpy(round->answers[rank], answer, length);
+  by_reader_init(&reader, round->answers[rank], length);
   uint32_t n = by_read_count(&reader, 28);
   bool well = true;
-  for (uint32_t i = 0; i < n && well; i++) well = read_domain(inquiry, &reader, rank);
-  if (well) well = read_apart(inquiry, &reader, rank);
-  if (!well) by_warn("control", "%s: malformed answer; ignored", by_job_name(inquiry->job, rank));
-  return inquiry->awaited == 0;
+  for (uint32_t i = 0; i < n && well; i++) well = read_domain(round, &reader, rank);
+  if (well) well = read_apart(round, &reader, rank);
+  if (!well) by_warn("control", "%s: malformed answer; ignored", by_job_name(round->job, rank));
+  return round->awaited == 0;
 }
 
 /* ---- judging */
@@ -198,15 +198,14 @@ static const char *name_plan(const struct called *call, char *text, size_t room)
   return text;
 }
 
-static bool find_difference(const struct by_inquiry *inquiry, uint32_t *culprit, char *text, size_t room) {
-  if (inquiry->n_calls) qsort(inquiry->calls, inquiry->n_calls, sizeof *inquiry->calls, by_place);
-  for (size_t i = 1; i < inquiry->n_calls; i++) {
-    const struct called *a = &inquiry->calls[i - 1], *b = &inquiry->calls[i];
+static bool find_difference(const struct by_deadlock_round *round, uint32_t *culprit, char *text, size_t room) {
+  if (round->n_calls) qsort(round->calls, round->n_calls, sizeof *round->calls, by_place);
+  for (size_t i = 1; i < round->n_calls; i++) {
+    const struct called *a = &round->calls[i - 1], *b = &round->calls[i];
     if (!differ(a, b)) continue;
     char plans[2][BY_PLAN_MOST_NAME + 1];
-    struct by_differing one = {by_job_name(inquiry->job, a->in.rank), &a->stamp,
-                               name_plan(a, plans[0], sizeof plans[0])};
-    struct by_differing other = {by_job_name(inquiry->job, b->in.rank), &b->stamp,
+    struct by_differing one = {by_job_name(round->job, a->in.rank), &a->stamp, name_plan(a, plans[0], sizeof plans[0])};
+    struct by_differing other = {by_job_name(round->job, b->in.rank), &b->stamp,
                                  name_plan(b, plans[1], sizeof plans[1])};
     by_engine_differ_text(&one, &other, text, room);
     *culprit = b->in.rank;
@@ -216,10 +215,10 @@ static bool find_difference(const struct by_inquiry *inquiry, uint32_t *culprit,
 }
 
 /* Whether a rank that answered has made this collective call. */
-static bool has_made(const struct by_inquiry *inquiry, uint32_t rank, const struct called *call) {
-  if (call->kind == BY_DESCRIBED_PAIR) return inquiry->running[rank] > 0;
-  for (size_t i = 0; i < inquiry->n_domains; i++) {
-    const struct domain *d = &inquiry->domains[i];
+static bool has_made(const struct by_deadlock_round *round, uint32_t rank, const struct called *call) {
+  if (call->kind == BY_DESCRIBED_PAIR) return round->running[rank] > 0;
+  for (size_t i = 0; i < round->n_domains; i++) {
+    const struct domain *d = &round->domains[i];
     if (d->rank == rank && !compare_domains(d, &call->in)) return d->next_call > call->stamp.call;
   }
   return false;
@@ -228,12 +227,12 @@ static bool has_made(const struct by_inquiry *inquiry, uint32_t rank, const stru
 /* Why others wait for a rank; the first that occurs is the reason. */
 enum fault { STOPPED, GONE, IDLE, ELSEWHERE, NONE };
 
-static enum fault fault_of(const struct by_inquiry *inquiry, uint32_t rank, const struct called *call) {
-  if (rank >= inquiry->job->size) return NONE;
-  if (inquiry->states[rank] == SILENT) return STOPPED;
-  if (inquiry->states[rank] == LEFT) return GONE;
-  if (has_made(inquiry, rank, call)) return NONE;
-  return inquiry->running[rank] ? ELSEWHERE : IDLE;
+static enum fault fault_of(const struct by_deadlock_round *round, uint32_t rank, const struct called *call) {
+  if (rank >= round->job->size) return NONE;
+  if (round->states[rank] == SILENT) return STOPPED;
+  if (round->states[rank] == LEFT) return GONE;
+  if (has_made(round, rank, call)) return NONE;
+  return round->running[rank] ? ELSEWHERE : IDLE;
 }
 
 static const char *const reasons[] = {
@@ -244,21 +243,21 @@ static const char *const reasons[] = {
 };
 
 /* No call waits, as where operations are submitted: whoever does not answer is the reason. */
-static uint32_t list_silent(const struct by_inquiry *inquiry, uint32_t *named) {
+static uint32_t list_silent(const struct by_deadlock_round *round, uint32_t *named) {
   uint32_t n = 0;
-  for (uint32_t r = 0; r < inquiry->job->size && n < MOST_CULPRITS; r++)
-    if (inquiry->states[r] == SILENT) named[n++] = r;
+  for (uint32_t r = 0; r < round->job->size && n < MOST_CULPRITS; r++)
+    if (round->states[r] == SILENT) named[n++] = r;
   return n;
 }
 
-static void name_late(const struct by_inquiry *inquiry, uint32_t *culprit, char *text, size_t room) {
+static void name_late(const struct by_deadlock_round *round, uint32_t *culprit, char *text, size_t room) {
   enum fault worst = NONE;
   uint32_t named[MOST_CULPRITS], n = 0;
-  for (size_t i = 0; i < inquiry->n_calls; i++) {
-    const struct called *call = &inquiry->calls[i];
+  for (size_t i = 0; i < round->n_calls; i++) {
+    const struct called *call = &round->calls[i];
     for (uint32_t j = 0; call->kind != BY_DESCRIBED_ENDED && j < call->n_awaited; j++) {
       uint32_t rank = by_get_u32(call->awaited + sizeof(uint32_t) * j);
-      enum fault fault = fault_of(inquiry, rank, call);
+      enum fault fault = fault_of(round, rank, call);
       if (fault < worst) n = 0;
       if (fault < worst) worst = fault;
       bool known = fault != worst || worst == NONE;
@@ -266,21 +265,21 @@ static void name_late(const struct by_inquiry *inquiry, uint32_t *culprit, char 
       if (!known && n < MOST_CULPRITS) named[n++] = rank;
     }
   }
-  if (!n && (n = list_silent(inquiry, named))) worst = STOPPED;
+  if (!n && (n = list_silent(round, named))) worst = STOPPED;
   *culprit = n ? named[0] : UINT32_MAX;
-  int used = snprintf(text, room, "%s while waiting for ", inquiry->passed);
+  int used = snprintf(text, room, "%s while waiting for ", round->passed);
   for (uint32_t k = 0; k < n && (size_t)used < room; k++)
-    used += snprintf(text + used, room - (size_t)used, "%s%s", k ? ", " : "", by_job_name(inquiry->job, named[k]));
+    used += snprintf(text + used, room - (size_t)used, "%s%s", k ? ", " : "", by_job_name(round->job, named[k]));
   if ((size_t)used < room)
-    snprintf(text + used, room - (size_t)used, "%s%s", n ? ", " : inquiry->waits_for, n ? reasons[worst] : "");
+    snprintf(text + used, room - (size_t)used, "%s%s", n ? ", " : round->waits_for, n ? reasons[worst] : "");
 }
 
-bool by_inquiry_find_apart(const struct by_inquiry *inquiry, uint32_t least, uint32_t *culprit, char *text,
-                           size_t room) {
-  const struct apart *apart = &inquiry->apart;
+bool by_deadlock_round_find_apart(const struct by_deadlock_round *round, uint32_t least, uint32_t *culprit, char *text,
+                                  size_t room) {
+  const struct apart *apart = &round->apart;
   if (!apart->milliseconds || apart->milliseconds < least) return false;
-  if (apart->to < inquiry->job->size && inquiry->states[apart->to] != ANSWERED) return false; /* stopped, or gone */
-  struct by_job *job = inquiry->job;
+  if (apart->to < round->job->size && round->states[apart->to] != ANSWERED) return false; /* stopped, or gone */
+  struct by_job *job = round->job;
   snprintf(
       text, room,
       "%s and %s cannot reach each other%s: %s, nothing for %u s; check the network and the firewalls between the two",
@@ -290,12 +289,13 @@ bool by_inquiry_find_apart(const struct by_inquiry *inquiry, uint32_t least, uin
   return true;
 }
 
-enum banyan_status by_inquiry_judge(const struct by_inquiry *inquiry, uint32_t *culprit, char *text, size_t room) {
-  if (find_difference(inquiry, culprit, text, room)) return BANYAN_ERR_MISMATCH;
-  if (!inquiry->late) return BANYAN_OK;
-  int used = snprintf(text, room, "%s: ", inquiry->passed);
-  if ((size_t)used < room && by_inquiry_find_apart(inquiry, SILENT_MS, culprit, text + used, room - (size_t)used))
+enum banyan_status by_deadlock_round_judge(const struct by_deadlock_round *round, uint32_t *culprit, char *text,
+                                           size_t room) {
+  if (find_difference(round, culprit, text, room)) return BANYAN_ERR_MISMATCH;
+  if (!round->late) return BANYAN_OK;
+  int used = snprintf(text, room, "%s: ", round->passed);
+  if ((size_t)used < room && by_deadlock_round_find_apart(round, SILENT_MS, culprit, text + used, room - (size_t)used))
     return BANYAN_ERR_CONNECT;
-  name_late(inquiry, culprit, text, room);
+  name_late(round, culprit, text, room);
   return BANYAN_ERR_TIMEOUT;
 }
