@@ -196,7 +196,7 @@ static void read_moves(const uint8_t *data, size_t size) {
     by_move_message_write(&writer, &word);
     assert(writer.length == to - from && (writer.failed || !memcmp(bytes, data + from, writer.length)));
     handle_move(&move, &word);
-    if (by_move_is_answer(word.kind)) (void)by_agreement_handle(&agreement, word.at, &word.beat, 1);
+    if (by_move_is_answer(word.kind)) (void)by_agreement_handle(&agreement, word.at, &word.iteration, 1);
   }
 }
 

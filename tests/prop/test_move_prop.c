@@ -57,7 +57,7 @@ static void notify_all(struct world *world, enum by_move_kind kind) {
          (struct by_move_message){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
 }
 
-static bool is_beat_known(const struct world *world) {
+static bool is_iteration_known(const struct world *world) {
   const struct member *first = &world->members[0];
   bool known = first->period > 0;
   for (uint32_t m = 0; m < world->n; m++) {
@@ -70,7 +70,7 @@ static bool is_beat_known(const struct world *world) {
 
 static void propose(struct world *world) {
   world->moving = true;
-  world->known = is_beat_known(world);
+  world->known = is_iteration_known(world);
   world->number++;
   by_agreement_init(&world->agreement, world->n);
   world->own_then = world->members[0].started;
@@ -83,7 +83,7 @@ static void lead(struct world *world, const struct by_move_message *message) {
     return;
   }
   if (!world->moving || message->number != world->number) return;
-  switch (by_agreement_handle(&world->agreement, message->at, &message->beat,
+  switch (by_agreement_handle(&world->agreement, message->at, &message->iteration,
                               world->members[0].started - world->own_then)) {
   case BY_AGREEMENT_FIX: notify_all(world, BY_MOVE_FIX); break;
   case BY_AGREEMENT_TAKE:
@@ -104,8 +104,9 @@ static void change(struct member *member) {
 
 static void follow(struct world *world, uint32_t m, const struct by_move_message *message) {
   struct member *member = &world->members[m];
-  struct by_move_message answer = {
-      .number = message->number, .at = member->started, .beat = by_marks_beat(&member->marks, member->started)};
+  struct by_move_message answer = {.number = message->number,
+                                   .at = member->started,
+                                   .iteration = by_marks_iteration(&member->marks, member->started)};
   if (message->kind == BY_MOVE_PROPOSE)
     answer.kind = by_move_prepare(&member->move, message->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
   else if (message->kind == BY_MOVE_FIX && by_move_fix(&member->move, message->number, message->at))
@@ -216,13 +217,13 @@ static void test_idle(void **state) {
   (void)state;
   by_agreement_init(&agreement, 2);
   assert_true(by_move_prepare(&move, 1));
-  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
-  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_FIX);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_FIX);
   assert_int_equal(agreement.at, 7);
   assert_true(by_move_fix(&move, 1, 7));
   assert_int_equal(by_move_next(&move, 7), BY_MOVE_WAITS);
-  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
-  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_TAKE);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_TAKE);
   assert_true(by_move_take(&move, 1));
   assert_int_equal(by_move_next(&move, 7), BY_MOVE_CHANGES);
   by_move_end(&move);
@@ -236,13 +237,13 @@ static void test_marks(void **state) {
   (void)state;
   for (size_t i = 0; i < 5; i++) {
     by_marks_add(&known, marks[i]);
-    assert_int_equal(by_marks_beat(&known, marks[i]).period, i < 2 ? 0 : 5);
+    assert_int_equal(by_marks_iteration(&known, marks[i]).period, i < 2 ? 0 : 5);
   }
-  assert_int_equal(by_marks_beat(&known, 24).began, 19);
-  assert_int_equal(by_marks_beat(&known, 24).period, 5);
-  assert_int_equal(by_marks_beat(&known, 25).period, 0);
+  assert_int_equal(by_marks_iteration(&known, 24).began, 19);
+  assert_int_equal(by_marks_iteration(&known, 24).period, 5);
+  assert_int_equal(by_marks_iteration(&known, 25).period, 0);
   by_marks_add(&known, 25);
-  assert_int_equal(by_marks_beat(&known, 25).period, 0);
+  assert_int_equal(by_marks_iteration(&known, 25).period, 0);
 }
 
 /* Words of other moves change nothing, and one that is decided on stays. */

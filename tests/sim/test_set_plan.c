@@ -132,7 +132,7 @@ static bool lead(struct job *job, struct queue *answers) {
     return true;
   }
   uint64_t ahead = job->ranks[0].comm->plans.started - job->started;
-  enum by_agreement_next next = by_agreement_handle(&job->agreement, message->at, &message->beat, ahead);
+  enum by_agreement_next next = by_agreement_handle(&job->agreement, message->at, &message->iteration, ahead);
   if (next == BY_AGREEMENT_FIX) notify_all(job, BY_MOVE_FIX, "");
   if (next == BY_AGREEMENT_TAKE) decide(job);
   return true;

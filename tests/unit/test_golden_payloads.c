@@ -128,7 +128,7 @@ static void move(const char *name, struct by_move_message message) {
 static void test_moves(void **state) {
   static const uint8_t processes[8] = {4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
   static const char why[] = "it has no such communicator";
-  static const struct by_beat beat = {.began = 12, .period = 4};
+  static const struct by_iteration iteration = {.began = 12, .period = 4};
   (void)state;
   move("MOVE, PROPOSE", (struct by_move_message){.kind = BY_MOVE_PROPOSE,
                                                  .origin = {.source = BANYAN_PLAN_JSON, .supplied = true},
@@ -141,8 +141,9 @@ static void test_moves(void **state) {
   move("MOVE, DROP", (struct by_move_message){.kind = BY_MOVE_DROP, .text = why, .length = strlen(why)});
   move("MOVE, LINK",
        (struct by_move_message){.kind = BY_MOVE_LINK, .processes = processes, .n_processes = 1, .text = ""});
-  move("MOVE, PREPARED", (struct by_move_message){.kind = BY_MOVE_PREPARED, .at = 14, .beat = beat, .text = ""});
-  move("MOVE, FIXED", (struct by_move_message){.kind = BY_MOVE_FIXED, .at = 15, .beat = beat, .text = ""});
+  move("MOVE, PREPARED",
+       (struct by_move_message){.kind = BY_MOVE_PREPARED, .at = 14, .iteration = iteration, .text = ""});
+  move("MOVE, FIXED", (struct by_move_message){.kind = BY_MOVE_FIXED, .at = 15, .iteration = iteration, .text = ""});
   move("MOVE, REFUSED", (struct by_move_message){.kind = BY_MOVE_REFUSED, .text = why, .length = strlen(why)});
   move("MOVE, NOT_YET", (struct by_move_message){.kind = BY_MOVE_NOT_YET, .text = ""});
   move("MOVE, LINKED", (struct by_move_message){.kind = BY_MOVE_LINKED, .text = ""});

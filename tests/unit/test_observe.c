@@ -104,46 +104,46 @@ static void test_awake(void **state) {
 }
 
 /* Known only if all calls are the communicator's. */
-static void test_beat(void **state) {
+static void test_iteration(void **state) {
   (void)state;
   struct by_observation o = {0};
   uint64_t began, period, before;
   by_observe_begin(&o);
-  assert_false(by_observe_beat(&o, 0, &began, &period));
+  assert_false(by_observe_iteration(&o, 0, &began, &period));
   for (uint64_t i = 0; i < 160; i++) call(&o, 100 + i % 4, i);
-  assert_true(by_observe_beat(&o, 160, &began, &period));
+  assert_true(by_observe_iteration(&o, 160, &began, &period));
   assert_int_equal(period, 4);
   assert_in_range(began, 157, 160);
   before = began;
   for (uint64_t i = 0; i < 6; i++) call(&o, 100 + i % 4, i);
-  assert_true(by_observe_beat(&o, 166, &began, &period));
+  assert_true(by_observe_iteration(&o, 166, &began, &period));
   assert_int_equal((began - before) % 4, 0);
-  assert_false(by_observe_beat(&o, 150, &began, &period));
+  assert_false(by_observe_iteration(&o, 150, &began, &period));
 }
 
 /* Iterations found from calls. A call is a letter: its kind; numbers of bytes follow from it. */
-static bool hear(struct by_call_period *period, char letter) {
-  return by_call_period_add(period, by_call_key((uint32_t)letter, (uint64_t)letter * 1000));
+static bool hear(struct by_iteration_detector *period, char letter) {
+  return by_iteration_detector_add(period, by_call_key((uint32_t)letter, (uint64_t)letter * 1000));
 }
 
-static uint32_t add_all(struct by_call_period *period, const char *calls) {
+static uint32_t add_all(struct by_iteration_detector *period, const char *calls) {
   uint32_t turns = 0;
   for (; *calls; calls++) turns += hear(period, *calls);
   return turns;
 }
 
-static void repeat(struct by_call_period *period, const char *calls, int times) {
+static void repeat(struct by_iteration_detector *period, const char *calls, int times) {
   for (int i = 0; i < times; i++) add_all(period, calls);
 }
 
-static uint64_t count(const struct by_call_period *period) {
-  return by_call_period_iterations(period);
+static uint64_t count(const struct by_iteration_detector *period) {
+  return by_iteration_detector_iterations(period);
 }
 
 /* After some iterations all are counted, also those before it was known what they are. */
 static void check_found(const char *iteration) {
-  struct by_call_period period;
-  by_call_period_init(&period);
+  struct by_iteration_detector period;
+  by_iteration_detector_init(&period);
   repeat(&period, iteration, 300);
   if (period.length != strlen(iteration)) print_error("%s\n", iteration);
   assert_int_equal(period.length, strlen(iteration));
@@ -164,8 +164,8 @@ static void test_plain(void **state) {
 /* DDP's: the buckets of the first iteration are other ones, and parameters are sent before. */
 static void test_buckets(void **state) {
   (void)state;
-  struct by_call_period period;
-  by_call_period_init(&period);
+  struct by_iteration_detector period;
+  by_iteration_detector_init(&period);
   add_all(&period, "xyzwv");
   add_all(&period, "bac");
   repeat(&period, "BBBBBC", 40);
@@ -173,25 +173,25 @@ static void test_buckets(void **state) {
   assert_in_range(count(&period), 40, 42);
 }
 
-static uint64_t large(struct by_call_period *period, uint64_t kinds, int times) {
+static uint64_t large(struct by_iteration_detector *period, uint64_t kinds, int times) {
   for (int i = 0; i < times; i++)
-    for (uint64_t k = 0; k < kinds; k++) by_call_period_add(period, by_call_key(1, 64 * k));
+    for (uint64_t k = 0; k < kinds; k++) by_iteration_detector_add(period, by_call_key(1, 64 * k));
   return period->length;
 }
 
 /* As many calls as a model has tensors. */
 static void test_long(void **state) {
   (void)state;
-  struct by_call_period period;
-  by_call_period_init(&period);
+  struct by_iteration_detector period;
+  by_iteration_detector_init(&period);
   assert_int_equal(large(&period, 3000, 12), 3000);
   assert_in_range(count(&period), 11, 12);
 }
 
 static void test_odd_calls(void **state) {
   (void)state;
-  struct by_call_period period;
-  by_call_period_init(&period);
+  struct by_iteration_detector period;
+  by_iteration_detector_init(&period);
   repeat(&period, "abcde", 30);
   uint64_t before = count(&period);
   for (int i = 0; i < 20; i++) { /* one too many, one too few, another one */
@@ -206,8 +206,8 @@ static void test_odd_calls(void **state) {
 /* Calls that are alike, with another one now and then: an evaluation. */
 static void test_alike_periods(void **state) {
   (void)state;
-  struct by_call_period period;
-  by_call_period_init(&period);
+  struct by_iteration_detector period;
+  by_iteration_detector_init(&period);
   for (int i = 0; i < 10; i++) {
     repeat(&period, "a", 500);
     add_all(&period, "v");
@@ -218,10 +218,10 @@ static void test_alike_periods(void **state) {
 
 static void test_shuffled(void **state) {
   (void)state;
-  struct by_call_period period;
+  struct by_iteration_detector period;
   struct by_rng rng;
   by_rng_init(&rng, 7);
-  by_call_period_init(&period);
+  by_iteration_detector_init(&period);
   for (int i = 0; i < 500; i++) {
     char calls[] = "bcdefghi";
     for (uint32_t n = 8; n > 1; n--) {
@@ -240,10 +240,10 @@ static void test_shuffled(void **state) {
 /* What comes in no order is no iteration, and nothing goes wrong; what comes after it is found. */
 static void test_disorder(void **state) {
   (void)state;
-  struct by_call_period period;
+  struct by_iteration_detector period;
   struct by_rng rng;
   by_rng_init(&rng, 11);
-  by_call_period_init(&period);
+  by_iteration_detector_init(&period);
   for (int i = 0; i < 20000; i++) hear(&period, (char)('a' + by_rng_below(&rng, 20)));
   assert_in_range(count(&period), 0, 200);
   for (int i = 0; i < 30000 && period.length != 6; i++) add_all(&period, "uvwxyz");
@@ -254,8 +254,8 @@ static void test_disorder(void **state) {
 static void test_changes(void **state) {
   (void)state;
   static const char *const models[] = {"abc", "abcd", "xxxxy", "a", "abc"};
-  struct by_call_period period;
-  by_call_period_init(&period);
+  struct by_iteration_detector period;
+  by_iteration_detector_init(&period);
   uint64_t before = 0;
   for (int i = 0; i < 5; i++) {
     repeat(&period, models[i], 1000);
@@ -268,20 +268,20 @@ static void test_changes(void **state) {
 /* A turn is said at each iteration. */
 static void test_turns(void **state) {
   (void)state;
-  struct by_call_period period;
-  by_call_period_init(&period);
+  struct by_iteration_detector period;
+  by_iteration_detector_init(&period);
   repeat(&period, "abbc", 50);
   for (int i = 0; i < 20; i++) assert_int_equal(add_all(&period, "abbc"), 1);
 }
 
 static void test_never_fewer(void **state) {
   (void)state;
-  struct by_call_period period;
+  struct by_iteration_detector period;
   struct by_rng rng;
   for (uint64_t seed = 1; seed <= 30; seed++) {
     uint64_t before = 0;
     by_rng_init(&rng, seed);
-    by_call_period_init(&period);
+    by_iteration_detector_init(&period);
     for (int i = 0; i < 5000; i++) {
       uint32_t kinds = 1 + (uint32_t)(i / 500 % 4);
       hear(&period, (char)('a' + (by_rng_below(&rng, 20) ? (uint32_t)i % kinds : by_rng_below(&rng, 6))));
@@ -295,17 +295,17 @@ static void test_never_fewer(void **state) {
 /* Calls in a row, told at once. */
 static void test_many(void **state) {
   (void)state;
-  struct by_call_period one, many;
+  struct by_iteration_detector one, many;
   struct by_rng rng;
   for (uint64_t seed = 1; seed <= 20; seed++) {
     by_rng_init(&rng, seed);
-    by_call_period_init(&one);
-    by_call_period_init(&many);
+    by_iteration_detector_init(&one);
+    by_iteration_detector_init(&many);
     for (int i = 0; i < 200; i++) {
       uint64_t n = 1 + by_rng_below(&rng, i % 3 ? 5 : 500), key = by_call_key(1, by_rng_below(&rng, 10) ? 8 : 16);
       bool turned = false;
-      for (uint64_t k = 0; k < n; k++) turned |= by_call_period_add(&one, key);
-      assert_int_equal(by_call_period_add_many(&many, key, n), turned);
+      for (uint64_t k = 0; k < n; k++) turned |= by_iteration_detector_add(&one, key);
+      assert_int_equal(by_iteration_detector_add_many(&many, key, n), turned);
       assert_memory_equal(&one, &many, sizeof one);
     }
   }
@@ -314,7 +314,7 @@ static void test_many(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_counts),      cmocka_unit_test(test_times),         cmocka_unit_test(test_alike),
-      cmocka_unit_test(test_steps),       cmocka_unit_test(test_awake),         cmocka_unit_test(test_beat),
+      cmocka_unit_test(test_steps),       cmocka_unit_test(test_awake),         cmocka_unit_test(test_iteration),
       cmocka_unit_test(test_plain),       cmocka_unit_test(test_buckets),       cmocka_unit_test(test_long),
       cmocka_unit_test(test_odd_calls),   cmocka_unit_test(test_alike_periods), cmocka_unit_test(test_shuffled),
       cmocka_unit_test(test_disorder),    cmocka_unit_test(test_changes),       cmocka_unit_test(test_turns),

@@ -21,7 +21,7 @@ _Static_assert(TRIALS *MOST_MARKS < BY_CALL_MARKS, "a trial looks back so far");
 
 /* ---- survey */
 
-static void survey(struct by_call_period *p, uint64_t window) {
+static void survey(struct by_iteration_detector *p, uint64_t window) {
   p->state = BY_CALLS_SURVEYED;
   p->length = p->mark = p->look_at = 0;
   p->window = window < MOST_WINDOW ? window : MOST_WINDOW;
@@ -29,12 +29,12 @@ static void survey(struct by_call_period *p, uint64_t window) {
   memset(p->slots, 0, sizeof p->slots);
 }
 
-void by_call_period_init(struct by_call_period *period) {
-  *period = (struct by_call_period){0};
+void by_iteration_detector_init(struct by_iteration_detector *period) {
+  *period = (struct by_iteration_detector){0};
   survey(period, FIRST_WINDOW);
 }
 
-static void begin_trial(struct by_call_period *p, uint64_t mark, uint32_t seen) {
+static void begin_trial(struct by_iteration_detector *p, uint64_t mark, uint32_t seen) {
   p->state = BY_CALLS_TRIED;
   p->mark = mark;
   p->marks = 0;
@@ -43,7 +43,7 @@ static void begin_trial(struct by_call_period *p, uint64_t mark, uint32_t seen) 
 }
 
 /* What came once may be the rarest call of all, seen too short. */
-static bool is_conclusive(const struct by_call_period *p) {
+static bool is_conclusive(const struct by_iteration_detector *p) {
   uint64_t once = 0, kinds = 0;
   for (int i = 0; i < BY_CALL_SLOTS; i++) {
     once += p->slots[i].n == 1;
@@ -58,7 +58,7 @@ static uint32_t rank_slot(const struct by_call_slot *slot, uint32_t rarest) {
 }
 
 /* One of the rarest that came again; of several that are as good the next one each time. */
-static int choose(const struct by_call_period *p) {
+static int choose(const struct by_iteration_detector *p) {
   uint32_t rarest = UINT32_MAX - 1, best = UINT32_MAX, n = 0;
   for (int i = 0; i < BY_CALL_SLOTS; i++)
     if (p->slots[i].n >= 2 && p->slots[i].n < rarest) rarest = p->slots[i].n;
@@ -82,7 +82,7 @@ static void count_slot(struct by_call_slot *slot, uint64_t call) {
   slot->n++;
 }
 
-static void survey_one(struct by_call_period *p, uint64_t key) {
+static void survey_one(struct by_iteration_detector *p, uint64_t key) {
   uint64_t at = key >> 1 & (BY_CALL_SLOTS - 1);
   if (!p->slots[at].n) p->slots[at].key = key;
   if (p->slots[at].key == key) count_slot(&p->slots[at], p->now.calls);
@@ -96,11 +96,11 @@ static void survey_one(struct by_call_period *p, uint64_t key) {
 
 /* ---- trial */
 
-static const struct by_call_place *place_before(const struct by_call_period *p, uint32_t marks) {
+static const struct by_call_place *place_before(const struct by_iteration_detector *p, uint32_t marks) {
   return &p->places[(p->marks - 1 - marks) % BY_CALL_MARKS];
 }
 
-static bool is_equal(const struct by_call_period *p, uint32_t multiple) {
+static bool is_equal(const struct by_iteration_detector *p, uint32_t multiple) {
   const struct by_call_place *a = place_before(p, 0), *b = place_before(p, multiple);
   uint64_t sum = a->sum - b->sum, calls = a->calls - b->calls;
   for (uint32_t i = 2; i <= TRIALS; i++) {
@@ -111,7 +111,7 @@ static bool is_equal(const struct by_call_period *p, uint32_t multiple) {
   return true;
 }
 
-static void find(struct by_call_period *p, uint32_t multiple) {
+static void find(struct by_iteration_detector *p, uint32_t multiple) {
   const struct by_call_place *before = place_before(p, multiple);
   p->multiple = multiple;
   p->reference = p->now.sum - before->sum;
@@ -130,7 +130,7 @@ static void find(struct by_call_period *p, uint32_t multiple) {
   if (p->base + since > p->iterations) p->iterations = p->base + since;
 }
 
-static bool try_mark(struct by_call_period *p) {
+static bool try_mark(struct by_iteration_detector *p) {
   p->places[p->marks++ % BY_CALL_MARKS] = p->now;
   for (uint32_t multiple = 1; multiple <= p->most && TRIALS * multiple < p->marks; multiple++)
     if (is_equal(p, multiple)) {
@@ -145,13 +145,13 @@ static bool try_mark(struct by_call_period *p) {
 /* ---- found */
 
 /* What it is now counts from here. */
-static void lose(struct by_call_period *p) {
+static void lose(struct by_iteration_detector *p) {
   p->base = p->iterations;
   p->base_at = p->now.calls;
   survey(p, FIRST_WINDOW);
 }
 
-static bool end_stretch(struct by_call_period *p) {
+static bool end_stretch(struct by_iteration_detector *p) {
   if (++p->marks < p->multiple) return false;
   p->bad = p->now.sum - p->begun.sum == p->reference ? 0 : p->bad + 1;
   p->marks = 0;
@@ -164,7 +164,7 @@ static bool end_stretch(struct by_call_period *p) {
 }
 
 /* An odd one now and then is none of an iteration's; if they come again soon, what was alike was part of one. */
-static bool end_block(struct by_call_period *p) {
+static bool end_block(struct by_iteration_detector *p) {
   p->bad = p->now.sum - p->begun.sum == BLOCK * p->reference ? 0 : p->bad + 1;
   p->iterations += BLOCK;
   p->begun = p->now;
@@ -177,7 +177,7 @@ static bool end_block(struct by_call_period *p) {
   return false;
 }
 
-bool by_call_period_look(struct by_call_period *period, uint64_t key) {
+bool by_iteration_detector_look(struct by_iteration_detector *period, uint64_t key) {
   bool stayed_away = key != period->mark;
   switch (period->state) {
   case BY_CALLS_SURVEYED: survey_one(period, key); return false;
@@ -194,7 +194,7 @@ bool by_call_period_look(struct by_call_period *period, uint64_t key) {
   return false;
 }
 
-bool by_call_period_add_many(struct by_call_period *period, uint64_t key, uint64_t n) {
+bool by_iteration_detector_add_many(struct by_iteration_detector *period, uint64_t key, uint64_t n) {
   bool turned = false;
   while (n) {
     uint64_t step = 1;
@@ -204,7 +204,7 @@ bool by_call_period_add_many(struct by_call_period *period, uint64_t key, uint64
       period->now.sum += (step - 1) * key;
       period->now.calls += step - 1;
     }
-    turned |= by_call_period_add(period, key);
+    turned |= by_iteration_detector_add(period, key);
     n -= step;
   }
   return turned;
@@ -212,7 +212,7 @@ bool by_call_period_add_many(struct by_call_period *period, uint64_t key, uint64
 
 void by_observe_begin(struct by_observation *observation) {
   observation->on = true;
-  by_call_period_init(&observation->period);
+  by_iteration_detector_init(&observation->period);
 }
 
 void by_observe_wake(struct by_observation *observation) {
@@ -225,7 +225,7 @@ static void count(struct by_observation *o, uint64_t key, uint64_t bytes, uint64
   o->calls += n;
   o->input += n * bytes;
   o->sizes[63 - __builtin_clzll(bytes | 1)] += n;
-  if (by_call_period_add_many(&o->period, key, n)) o->turned = o->last;
+  if (by_iteration_detector_add_many(&o->period, key, n)) o->turned = o->last;
 }
 
 /* Of the collectives with blocks, one block counts. */
@@ -255,8 +255,8 @@ void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t
   if (observation->awake) by_observe_wake(observation);
 }
 
-bool by_observe_beat(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period) {
-  const struct by_call_period *found = &observation->period;
+bool by_observe_iteration(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period) {
+  const struct by_iteration_detector *found = &observation->period;
   count_repeated(observation);
   if (!observation->on || found->state != BY_CALLS_FOUND || found->now.calls != started) return false;
   *began = found->begun.calls;
@@ -287,7 +287,7 @@ static void add_time(struct by_observation *o, uint64_t iterations, uint64_t at)
 void by_observe_look(struct by_observation *observation, struct by_observed *out) {
   count_repeated(observation);
   bool stepped = observation->steps > 0, alike = observation->period.state == BY_CALLS_ALIKE;
-  uint64_t iterations = stepped ? observation->steps - 1 : by_call_period_iterations(&observation->period);
+  uint64_t iterations = stepped ? observation->steps - 1 : by_iteration_detector_iterations(&observation->period);
   if (iterations != observation->counted)
     add_time(observation, iterations, alike && !stepped ? observation->last : observation->turned);
   uint32_t n = observation->n_times < BY_OBSERVED_TIMES ? observation->n_times : BY_OBSERVED_TIMES;

@@ -28,12 +28,12 @@ struct by_call_place {
   uint64_t sum, calls; /* of all calls so far */
 };
 
-struct by_call_period {
+struct by_iteration_detector {
   enum { BY_CALLS_SURVEYED, BY_CALLS_TRIED, BY_CALLS_FOUND, BY_CALLS_ALIKE } state;
   struct by_call_place now;
   uint64_t mark;       /* the key that bounds stretches, once there is one */
   uint64_t look_at;    /* calls after which to look though the mark did not come */
-  uint64_t iterations; /* see by_call_period_iterations */
+  uint64_t iterations; /* see by_iteration_detector_iterations */
   uint64_t length;     /* calls of one; 0: not found */
   /* survey */
   uint64_t window, since; /* so many calls, from that one on */
@@ -53,12 +53,12 @@ struct by_call_period {
   uint64_t base, base_at; /* iterations that are certain, and calls that they took */
 };
 
-void by_call_period_init(struct by_call_period *period);
-/* Not to be called but by by_call_period_add. */
-bool by_call_period_look(struct by_call_period *period, uint64_t key);
+void by_iteration_detector_init(struct by_iteration_detector *period);
+/* Not to be called but by by_iteration_detector_add. */
+bool by_iteration_detector_look(struct by_iteration_detector *period, uint64_t key);
 
 /* So many calls that are the same, one after the other; as if each were heard by itself, but faster. */
-bool by_call_period_add_many(struct by_call_period *period, uint64_t key, uint64_t n);
+bool by_iteration_detector_add_many(struct by_iteration_detector *period, uint64_t key, uint64_t n);
 
 /* A call as one number. */
 static inline uint64_t by_call_key(uint32_t kind, uint64_t bytes) {
@@ -68,16 +68,16 @@ static inline uint64_t by_call_key(uint32_t kind, uint64_t bytes) {
 
 /* One more call. True: an iteration ends here, and the next begins. Where calls are alike, this is said of some only.
  */
-static inline bool by_call_period_add(struct by_call_period *period, uint64_t key) {
+static inline bool by_iteration_detector_add(struct by_iteration_detector *period, uint64_t key) {
   period->now.sum += key;
   period->now.calls++;
   if (key != period->mark && period->now.calls < period->look_at) return false;
-  return by_call_period_look(period, key);
+  return by_iteration_detector_look(period, key);
 }
 
 /* Iterations so far: once they are found, as many as there must have been since the first call. Never fewer than
  * before. */
-static inline uint64_t by_call_period_iterations(const struct by_call_period *period) {
+static inline uint64_t by_iteration_detector_iterations(const struct by_iteration_detector *period) {
   bool alike = period->state == BY_CALLS_ALIKE;
   return period->iterations + (alike ? period->now.calls - period->begun.calls : 0);
 }
@@ -89,7 +89,7 @@ struct by_observation {
   uint64_t repeated, n_repeated;     /* the last call, as calls.c has it, and how often it came; counted later */
   uint64_t calls, input;             /* bytes */
   uint64_t sizes[BY_OBSERVED_SIZES]; /* calls of 2^i bytes up to twice as many; of none: with those of 1 */
-  struct by_call_period period;
+  struct by_iteration_detector period;
   uint64_t steps, step;  /* banyan_step's, and the last one's number */
   uint64_t last, turned; /* when the last call began, and the last iteration; ns, to some milliseconds */
   /* the iterations' times, as they are asked for */
@@ -128,7 +128,7 @@ void by_observe_odd(struct by_observation *observation, uint32_t kind, uint64_t 
 void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t now);
 /* Where iterations are found in calls that are all of one communicator, which has started so many: calls of one, and
  * after how many the last one began, always at the same place of it. False: they are not. */
-bool by_observe_beat(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period);
+bool by_observe_iteration(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period);
 /* How it stands; the time of the iterations since this was last asked enters the median. */
 void by_observe_look(struct by_observation *observation, struct by_observed *out);
 

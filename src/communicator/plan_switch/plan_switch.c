@@ -377,13 +377,13 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
 }
 
 static void send_started(const struct banyan_comm *comm, struct by_move_message *answer) {
-  struct by_beat *beat = &answer->beat;
+  struct by_iteration *iteration = &answer->iteration;
   answer->at = comm->plans.started;
-  *beat = by_marks_beat(&comm->plans.marks, comm->plans.started);
+  *iteration = by_marks_iteration(&comm->plans.marks, comm->plans.started);
   if (comm->plans.marks.n) return;
   uint64_t calls = comm->plans.started - comm->plans.set_by_hand;
-  if (by_observe_beat(&comm->context->observed, calls, &beat->began, &beat->period))
-    beat->began += comm->plans.set_by_hand;
+  if (by_observe_iteration(&comm->context->observed, calls, &iteration->began, &iteration->period))
+    iteration->began += comm->plans.set_by_hand;
 }
 
 static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans,

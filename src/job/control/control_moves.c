@@ -313,7 +313,7 @@ static void handle_started(struct by_control_move *move, uint32_t member, const 
   if (message->kind != awaited || move->answered[member]) return;
   move->answered[member] = true;
   uint64_t lead = view_of(move).started - move->started;
-  enum by_agreement_next next = by_agreement_handle(&move->agreement, message->at, &message->beat, lead);
+  enum by_agreement_next next = by_agreement_handle(&move->agreement, message->at, &message->iteration, lead);
   struct by_move_message fix = message_of(move, BY_MOVE_FIX);
   if (next == BY_AGREEMENT_TAKE) decide(move);
   if (next == BY_AGREEMENT_FIX) ask(move, &fix);

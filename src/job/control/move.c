@@ -9,8 +9,8 @@ void by_move_message_write(struct by_writer *writer, const struct by_move_messag
   by_write_u64(writer, message->at);
   by_write_u8(writer, (uint8_t)message->origin.source);
   by_write_u8(writer, message->origin.supplied);
-  by_write_u64(writer, message->beat.began);
-  by_write_u64(writer, message->beat.period);
+  by_write_u64(writer, message->iteration.began);
+  by_write_u64(writer, message->iteration.period);
   by_write_blob(writer, message->processes, 4 * message->n_processes);
   by_write_blob(writer, message->text, message->length);
 }
@@ -25,8 +25,8 @@ enum banyan_status by_move_message_read(const void *bytes, size_t length, struct
   out->origin.source = (enum banyan_plan_source)by_read_u8(&reader);
   uint8_t supplied = by_read_u8(&reader);
   out->origin.supplied = supplied;
-  out->beat.began = by_read_u64(&reader);
-  out->beat.period = by_read_u64(&reader);
+  out->iteration.began = by_read_u64(&reader);
+  out->iteration.period = by_read_u64(&reader);
   size_t room;
   out->processes = by_read_blob(&reader, &room);
   out->n_processes = room / 4;
@@ -48,16 +48,18 @@ uint32_t by_move_message_process(const struct by_move_message *message, size_t i
 
 /* ---- the leader */
 
-static void handle_beat(struct by_agreement *agreement, const struct by_beat *beat) {
-  struct by_beat *all = &agreement->beat;
-  if (agreement->missing == agreement->members) *all = *beat;
-  if (all->period && (all->period != beat->period || all->began % all->period != beat->began % beat->period))
+static void handle_iteration(struct by_agreement *agreement, const struct by_iteration *iteration) {
+  struct by_iteration *all = &agreement->iteration;
+  if (agreement->missing == agreement->members) *all = *iteration;
+  if (all->period &&
+      (all->period != iteration->period || all->began % all->period != iteration->began % iteration->period))
     all->period = 0;
 }
 
 /* The first call of an iteration, from this one on. */
-static uint64_t next_iteration(const struct by_beat *beat, uint64_t at) {
-  return beat->period ? at + (beat->period - (at - beat->began) % beat->period) % beat->period : at;
+static uint64_t next_iteration(const struct by_iteration *iteration, uint64_t at) {
+  return iteration->period ? at + (iteration->period - (at - iteration->began) % iteration->period) % iteration->period
+                           : at;
 }
 
 void by_agreement_init(struct by_agreement *agreement, uint32_t members) {
@@ -68,14 +70,14 @@ static enum by_agreement_next ask(struct by_agreement *agreement) {
   agreement->missing = agreement->members;
   agreement->fixing = true;
   agreement->passed = false;
-  agreement->at = next_iteration(&agreement->beat, agreement->most + agreement->lead);
+  agreement->at = next_iteration(&agreement->iteration, agreement->most + agreement->lead);
   return BY_AGREEMENT_FIX;
 }
 
-enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
-                                           uint64_t lead) {
+enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started,
+                                           const struct by_iteration *iteration, uint64_t lead) {
   if (!agreement->missing) return BY_AGREEMENT_WAITS;
-  handle_beat(agreement, beat);
+  handle_iteration(agreement, iteration);
   if (started > agreement->most) agreement->most = started;
   agreement->passed |= agreement->fixing && started > agreement->at;
   if (--agreement->missing) return BY_AGREEMENT_WAITS;
@@ -137,7 +139,7 @@ void by_marks_add(struct by_marks *marks, uint64_t started) {
   marks->n += marks->n < 2;
 }
 
-struct by_beat by_marks_beat(const struct by_marks *marks, uint64_t started) {
+struct by_iteration by_marks_iteration(const struct by_marks *marks, uint64_t started) {
   bool goes_on = marks->even && started - marks->at <= marks->calls;
-  return (struct by_beat){marks->at, goes_on ? marks->calls : 0};
+  return (struct by_iteration){marks->at, goes_on ? marks->calls : 0};
 }

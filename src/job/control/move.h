@@ -30,7 +30,7 @@ enum by_move_kind {
 
 /* How a communicator's calls come, by its marks of iterations: one of them began at call `began`, and each has `period`
  * calls. 0: that is not known. */
-struct by_beat {
+struct by_iteration {
   uint64_t began, period;
 };
 
@@ -40,7 +40,7 @@ struct by_move_message {
   uint32_t number; /* of the move; counts up */
   uint64_t at;
   struct by_plan_origin origin; /* of the plan in `text` */
-  struct by_beat beat;
+  struct by_iteration iteration;
   const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_move_message_process */
   size_t n_processes;
   const char *text; /* borrowed; `length` bytes without an end */
@@ -59,8 +59,8 @@ struct by_agreement {
   uint32_t members, missing; /* answers */
   uint64_t most, lead;       /* calls that a member has started; how far beyond them to look */
   uint64_t at;
-  struct by_beat beat; /* of all that have answered this question; period 0: they differ, or do not know */
-  bool fixing, passed; /* what was asked; somebody was faster */
+  struct by_iteration iteration; /* of all that have answered this question; period 0: they differ, or do not know */
+  bool fixing, passed;           /* what was asked; somebody was faster */
 };
 
 enum by_agreement_next { BY_AGREEMENT_WAITS, BY_AGREEMENT_FIX, BY_AGREEMENT_TAKE };
@@ -69,8 +69,8 @@ void by_agreement_init(struct by_agreement *agreement, uint32_t members);
 /* One member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started while
  * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, nobody need start
  * another call for the move. Where all have the same beat, the call is the first one of an iteration. */
-enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
-                                           uint64_t lead);
+enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started,
+                                           const struct by_iteration *iteration, uint64_t lead);
 
 /* A member's marks of where iterations begin, and what follows from them. */
 struct by_marks {
@@ -82,7 +82,7 @@ struct by_marks {
 /* An iteration begins, after so many calls. */
 void by_marks_add(struct by_marks *marks, uint64_t started);
 /* Period 0: iterations differ, or the last mark is too long ago. */
-struct by_beat by_marks_beat(const struct by_marks *marks, uint64_t started);
+struct by_iteration by_marks_iteration(const struct by_marks *marks, uint64_t started);
 
 /* What a member knows of a move. */
 struct by_move {
