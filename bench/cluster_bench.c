@@ -247,7 +247,8 @@ static void heard(void *context, uint16_t type, const void *line, size_t length)
   if (message.type == BY_MESSAGE_WELCOME) agent->welcome = true, n_open++;
   if (message.type == BY_MESSAGE_REFUSED) fprintf(stderr, "refused: %s\n", message.why), abort();
   if (message.type == BY_MESSAGE_PLAN) {
-    type(agent, &(struct by_cluster_message){.type = BY_MESSAGE_MOVED, .job = message.job, .number = message.number});
+    type(agent,
+         &(struct by_cluster_message){.type = BY_MESSAGE_SWITCHED, .job = message.job, .number = message.number});
     n_plans++;
   }
   by_cluster_message_fini(&message);

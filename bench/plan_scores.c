@@ -342,7 +342,7 @@ static void move_all(void) {
     job->shares = job->asked_shares;
     job->asked_shares = (struct by_link_shares){0};
     plans.moves++;
-    say(job->nodes[0], &(struct by_cluster_message){.say = BY_MESSAGE_MOVED, .job = job->id, .number = job->number});
+    say(job->nodes[0], &(struct by_cluster_message){.say = BY_MESSAGE_SWITCHED, .job = job->id, .number = job->number});
   }
 }
 

@@ -187,7 +187,7 @@ static inline void world_join(struct world *w, uint32_t h) {
   for (uint32_t j = 0; j < w->n_jobs; j++) {
     if (!w->jobs[j].runs || w->jobs[j].hosts[0] != h) continue;
     world_say_job(w, &w->jobs[j]);
-    if (w->jobs[j].number) world_say(w, &w->jobs[j], BY_MESSAGE_MOVED, w->jobs[j].number);
+    if (w->jobs[j].number) world_say(w, &w->jobs[j], BY_MESSAGE_SWITCHED, w->jobs[j].number);
   }
   assert_ok(world_report(w, h, 0, 0));
 }
@@ -242,7 +242,7 @@ static inline unsigned world_plan(struct world *w) {
     struct world_job *job = &w->jobs[j];
     if (!job->runs || job->silent || job->asked <= job->number || !w->hosts[job->hosts[0]].peer) continue;
     job->number = job->asked;
-    world_say(w, job, BY_MESSAGE_MOVED, job->number);
+    world_say(w, job, BY_MESSAGE_SWITCHED, job->number);
   }
   return n;
 }

@@ -144,11 +144,11 @@ struct banyan_counters {
   uint64_t calls;
   uint64_t bytes_sent, bytes_received; /* payload of frames, without what ranks read from each other's memory */
   uint64_t frames_sent, frames_received;
-  uint64_t sleeps;      /* how often a thread that moves bytes stopped spinning and blocked */
-  uint64_t wakes_sent;  /* how often this process woke a sleeping peer */
-  uint64_t allocations; /* made for calls; a repeated call makes none, see docs/architecture.md */
-  uint64_t links;       /* peers connected */
-  uint64_t moves;       /* switches to plans that were proposed while calls continued */
+  uint64_t sleeps;        /* how often a thread that moves bytes stopped spinning and blocked */
+  uint64_t wakes_sent;    /* how often this process woke a sleeping peer */
+  uint64_t allocations;   /* made for calls; a repeated call makes none, see docs/architecture.md */
+  uint64_t links;         /* peers connected */
+  uint64_t plan_switches; /* switches to plans that were proposed while calls continued */
 };
 BANYAN_API void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out);
 

@@ -20,7 +20,7 @@ void by_comm_close(struct banyan_comm *comm) {
   by_comm_pay_debts(comm);
   by_submitter_forget(comm);
   by_any_forget(comm);
-  by_moves_forget(comm);
+  by_plan_switches_forget(comm);
   by_comm_end(comm);
 }
 
@@ -244,6 +244,6 @@ void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters
   if (!comm || by_context_is_of_parent(comm->context)) return;
   by_context_lock(comm->context);
   by_engine_counters(comm->context->job.engine, out);
-  out->moves = comm->context->moves;
+  out->plan_switches = comm->context->plan_switches;
   by_context_unlock(comm->context);
 }

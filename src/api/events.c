@@ -75,18 +75,19 @@ static bool find_given_plan(void *context, char *name, size_t room) {
   return by_plans_find_given(context, name, room);
 }
 
-const struct by_context_events by_context_events = {
-    .control = {.attach_tree = by_context_attach_tree,
-                .left = left,
-                .listen = begin_listening,
-                .handle_move = by_moves_handle,
-                .view_moves = by_moves_view,
-                .has_manager = has_manager,
-                .reservation = reservation,
-                .may_answer = may_answer},
-    .agent = {.view_moves = by_moves_view, .propose = by_moves_propose, .find_given_plan = find_given_plan},
-    .progress = {.advance = advance,
-                 .notify = notify,
-                 .has_work = has_work,
-                 .deadline = deadline,
-                 .check_deadlines = check_deadlines}};
+const struct by_context_events by_context_events = {.control = {.attach_tree = by_context_attach_tree,
+                                                                .left = left,
+                                                                .listen = begin_listening,
+                                                                .handle_plan_switch = by_plan_switches_handle,
+                                                                .view_plan_switches = by_plan_switches_view,
+                                                                .has_manager = has_manager,
+                                                                .reservation = reservation,
+                                                                .may_answer = may_answer},
+                                                    .agent = {.view_plan_switches = by_plan_switches_view,
+                                                              .propose = by_plan_switches_propose,
+                                                              .find_given_plan = find_given_plan},
+                                                    .progress = {.advance = advance,
+                                                                 .notify = notify,
+                                                                 .has_work = has_work,
+                                                                 .deadline = deadline,
+                                                                 .check_deadlines = check_deadlines}};

@@ -193,7 +193,7 @@ static enum banyan_status plan(const struct by_context *context, const struct by
 
 static enum banyan_status set_plan(struct banyan_comm *comm, char *text, enum banyan_plan_source source) {
   struct by_context *context = comm->context;
-  BY_TRY(by_moves_set_plan(comm, text, source));
+  BY_TRY(by_plan_switches_set_plan(comm, text, source));
   by_context_lock(context);
   const char *kept = by_arena_string(&context->job.arena, text); /* communicators made later use it too */
   if (kept) {

@@ -62,7 +62,7 @@ static void take(void *context, const struct by_fragment *packet, size_t bytes, 
 }
 
 /* As long as something comes, and a little longer, as what comes next is often on its way. */
-static void move(struct service *service) {
+static void plan_switch(struct service *service) {
   uint64_t last = by_clock_now(&by_clock_system), now = last;
   while (now - last < KEEN_US * BY_MICROSECOND) {
     if (by_udp_progress(service->udp, now))
@@ -76,11 +76,11 @@ static void move(struct service *service) {
 
 static void ready(void *context, uint32_t events) {
   (void)events;
-  move(context);
+  plan_switch(context);
 }
 
 static void due(void *context) {
-  move(context);
+  plan_switch(context);
 }
 
 /* ---- trees */

@@ -9,8 +9,8 @@
 
 #include "clock.h"
 #include "control_messages.h"
-#include "move.h"
 #include "plan.h"
+#include "plan_switch_message.h"
 #include "server.h"
 #include "timeline_message.h"
 #include "tree_message.h"
@@ -22,7 +22,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
-enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, MOVES, TIMELINE, KINDS };
+enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, PLAN_SWITCHES, TIMELINE, KINDS };
 
 static void read_hello(const uint8_t *data, size_t size) {
   struct by_arena arena;
@@ -173,30 +173,30 @@ static void read_tree(const uint8_t *data, size_t size) {
 
 /* ---- new plans */
 
-static void handle_move(struct by_move *move, const struct by_move_message *word) {
-  if (word->kind == BY_MOVE_PROPOSE) (void)by_move_prepare(move, word->number);
-  if (word->kind == BY_MOVE_FIX) (void)by_move_fix(move, word->number, word->at);
-  if (word->kind == BY_MOVE_TAKE) (void)by_move_take(move, word->number);
-  if (word->kind == BY_MOVE_DROP) (void)by_move_drop(move, word->number);
-  assert(by_move_next(move, word->at + 1) == BY_MOVE_GOES_ON || move->at == word->at + 1);
+static void handle_plan_switch(struct by_plan_switch *plan_switch, const struct by_plan_switch_message *word) {
+  if (word->kind == BY_PLAN_SWITCH_PROPOSE) (void)by_plan_switch_prepare(plan_switch, word->number);
+  if (word->kind == BY_PLAN_SWITCH_FIX) (void)by_plan_switch_fix(plan_switch, word->number, word->at);
+  if (word->kind == BY_PLAN_SWITCH_TAKE) (void)by_plan_switch_take(plan_switch, word->number);
+  if (word->kind == BY_PLAN_SWITCH_DROP) (void)by_plan_switch_drop(plan_switch, word->number);
+  assert(by_plan_switch_next(plan_switch, word->at + 1) == BY_PLAN_SWITCH_GOES_ON || plan_switch->at == word->at + 1);
 }
 
 /* As many words as there are, each of the bytes before the next 255. */
-static void read_moves(const uint8_t *data, size_t size) {
+static void read_plan_switches(const uint8_t *data, size_t size) {
   struct by_agreement agreement;
-  struct by_move move = {0};
+  struct by_plan_switch plan_switch = {0};
   by_agreement_init(&agreement, 2);
   for (size_t from = 0, to = 0; from < size; from = to + 1) {
-    struct by_move_message word;
+    struct by_plan_switch_message word;
     struct by_writer writer;
     uint8_t bytes[256];
     for (to = from; to < size && data[to] != 255;) to++;
-    if (by_move_message_read(data + from, to - from, &word) != BANYAN_OK) continue;
+    if (by_plan_switch_message_read(data + from, to - from, &word) != BANYAN_OK) continue;
     by_writer_init(&writer, bytes, sizeof bytes);
-    by_move_message_write(&writer, &word);
+    by_plan_switch_message_write(&writer, &word);
     assert(writer.length == to - from && (writer.failed || !memcmp(bytes, data + from, writer.length)));
-    handle_move(&move, &word);
-    if (by_move_is_answer(word.kind)) (void)by_agreement_handle(&agreement, word.at, &word.iteration, 1);
+    handle_plan_switch(&plan_switch, &word);
+    if (by_plan_switch_is_answer(word.kind)) (void)by_agreement_handle(&agreement, word.at, &word.iteration, 1);
   }
 }
 
@@ -219,7 +219,7 @@ static void read_timeline(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {
-      read_hello, read_text, set_plan, make_plan, read_tree, read_moves, read_timeline};
+      read_hello, read_text, set_plan, make_plan, read_tree, read_plan_switches, read_timeline};
   if (size) kinds[data[0] % KINDS](data + 1, size - 1);
   return 0;
 }

@@ -18,7 +18,7 @@
 enum { RANKS = 3, LINE = 1 << 20, PATIENCE_MS = 50000, COUNT = 5000, BUCKETS = 3 };
 
 /* What ranks are told through their stages. */
-enum { GO_ON, CHECK_CLASS, CHECK_MOVES, END, CHECKED /* the answer */, SET_BY_HAND, SET /* the answer */ };
+enum { GO_ON, CHECK_CLASS, CHECK_PLAN_SWITCHES, END, CHECKED /* the answer */, SET_BY_HAND, SET /* the answer */ };
 
 /* ---- the ranks */
 
@@ -94,12 +94,12 @@ static void rank_trains(struct job *job, int rank) {
     if (word == SET_BY_HAND) must(banyan_barrier(world)); /* rank 0, which cannot answer, has set it too */
     if (word == SET_BY_HAND && rank) job_set_stage(job, rank, SET);
     banyan_comm_counters(world, &counters);
-    job->reports[rank].number = counters.moves;
-    if ((word != CHECK_CLASS && word != CHECK_MOVES) || checked) continue;
-    if (word == CHECK_MOVES && counters.moves < 2) continue; /* at a later call */
+    job->reports[rank].number = counters.plan_switches;
+    if ((word != CHECK_CLASS && word != CHECK_PLAN_SWITCHES) || checked) continue;
+    if (word == CHECK_PLAN_SWITCHES && counters.plan_switches < 2) continue; /* at a later call */
     checked = 1;
     if (word == CHECK_CLASS) check_class(world, 2);
-    must_hold(counters.moves == (word == CHECK_MOVES ? 2 : 0));
+    must_hold(counters.plan_switches == (word == CHECK_PLAN_SWITCHES ? 2 : 0));
     if (rank) job_set_stage(job, rank, CHECKED);
   }
   banyan_comm_destroy(world);
@@ -344,9 +344,9 @@ static void send_plan(const struct agent *agent, uint64_t number, const char *pl
        &(struct by_cluster_message){.type = BY_MESSAGE_PLAN, .job = agent->job, .number = number, .plan = plan});
 }
 
-static uint64_t receive_moved(struct peer *peer, uint64_t number) {
+static uint64_t receive_switched(struct peer *peer, uint64_t number) {
   struct by_cluster_message message;
-  receive_only(peer, BY_MESSAGE_MOVED, &message);
+  receive_only(peer, BY_MESSAGE_SWITCHED, &message);
   assert_int_equal(message.number, number);
   uint64_t at = message.at;
   assert_true(at > 0);
@@ -364,10 +364,10 @@ static enum by_cluster_type receive_next(struct peer *peer) {
 }
 
 /* Until all ranks have made so many. */
-static void wait_for_moves(const struct job *job, uint64_t moves) {
+static void wait_for_plan_switches(const struct job *job, uint64_t plan_switches) {
   for (double until = job_now() + 50; job_now() < until; usleep(1000)) {
     int have = 0;
-    for (int r = 0; r < RANKS; r++) have += job->reports[r].number >= moves;
+    for (int r = 0; r < RANKS; r++) have += job->reports[r].number >= plan_switches;
     if (have == RANKS) return;
   }
   job_fail(job, "not all ranks have moved");
@@ -375,7 +375,7 @@ static void wait_for_moves(const struct job *job, uint64_t moves) {
 
 /* While calls go on, whose sums stay right, at one place of an iteration each time; and it is told again to an agent
  * that comes later, unless another plan has been set by hand. */
-static void test_moves(void **state) {
+static void test_plan_switches(void **state) {
   (void)state;
   static struct agent agent;
   struct job job;
@@ -384,18 +384,18 @@ static void test_moves(void **state) {
   welcome_all(&agent, 0.05);
   check_reports(agent.peers[0]);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
-  uint64_t first = receive_moved(agent.peers[0], 1);
-  wait_for_moves(&job, 1);
+  uint64_t first = receive_switched(agent.peers[0], 1);
+  wait_for_plan_switches(&job, 1);
   send_plan(&agent, 7, PLAN("h0", "h1", "h2"));
-  uint64_t second = receive_moved(agent.peers[0], 7);
+  uint64_t second = receive_switched(agent.peers[0], 7);
   assert_int_equal((second - first) % (BUCKETS + 1), 0);
   check_reports(agent.peers[2]);
-  job_set_stage(&job, 0, CHECK_MOVES);
+  job_set_stage(&job, 0, CHECK_PLAN_SWITCHES);
   for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, CHECKED);
   close_agent(&agent);
   open_agent(&agent);
   accept_all(&agent);
-  assert_int_equal(receive_moved(agent.peers[0], 7), second);
+  assert_int_equal(receive_switched(agent.peers[0], 7), second);
   job_set_stage(&job, 0, SET_BY_HAND);
   for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, SET);
   close_agent(&agent);
@@ -449,8 +449,8 @@ static void test_users_plan_later(void **state) {
   assert_string_equal(agent.own_plan, "");
   welcome_all(&agent, 0.05);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
-  (void)receive_moved(agent.peers[0], 1);
-  wait_for_moves(&job, 1);
+  (void)receive_switched(agent.peers[0], 1);
+  wait_for_plan_switches(&job, 1);
   job_set_stage(&job, 0, SET_BY_HAND);
   receive_own_plan(agent.peers[0], "ring");
   send_plan(&agent, 2, PLAN("h0", "h1", "h2"));
@@ -605,7 +605,7 @@ int main(void) {
       cmocka_unit_test(test_users_plan),
       cmocka_unit_test(test_users_plan_later),
       cmocka_unit_test(test_plans),
-      cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_plan_switches),
       cmocka_unit_test(test_agent_comes_back),
       cmocka_unit_test(test_nonsense),
       cmocka_unit_test(test_silence),

@@ -125,7 +125,7 @@ static void print_counters(void) {
   MEMBER(banyan_counters, wakes_sent);
   MEMBER(banyan_counters, allocations);
   MEMBER(banyan_counters, links);
-  MEMBER(banyan_counters, moves);
+  MEMBER(banyan_counters, plan_switches);
   end_struct();
 }
 

@@ -210,7 +210,7 @@ static void type(const struct rank *rank, const char *line) {
   assert_true(by_agent_handle_rank(w.hosts[rank->host].agent, rank->rank, line, strlen(line), w.now));
 }
 
-static void send_moved(const struct rank *rank) {
+static void send_switched(const struct rank *rank) {
   char line[200];
   snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB "\",\"number\":%llu,\"at\":%llu}",
            (unsigned long long)rank->ran, (unsigned long long)rank->iterations);
@@ -220,7 +220,7 @@ static void send_moved(const struct rank *rank) {
 static void answer_plan(struct rank *rank) {
   if (rank->plan == rank->ran) return;
   rank->ran = rank->plan;
-  send_moved(rank);
+  send_switched(rank);
 }
 
 /* As it does whenever it has connected. */
@@ -238,7 +238,7 @@ static void connect_rank(struct rank *rank) {
     n += snprintf(line + n, sizeof line - (size_t)n, "%s\"%s\"", i ? "," : "", w.hosts[w.ranks[i].host].name);
   snprintf(line + n, sizeof line - (size_t)n, "]}");
   type(rank, line);
-  if (rank->ran) send_moved(rank);
+  if (rank->ran) send_switched(rank);
 }
 
 static void report(const struct rank *rank) {

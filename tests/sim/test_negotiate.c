@@ -25,7 +25,7 @@ static void run_step(struct job *job, uint32_t first, uint32_t last, uint64_t co
   }
   for (uint32_t k = first; k < last; k++) job->submitted[k] = 0;
   while (left) {
-    uint32_t rank = below(job, job->n), moves = below(job, 4);
+    uint32_t rank = below(job, job->n), plan_switches = below(job, 4);
     if (n_todo[rank]) {
       uint32_t pick = below(job, n_todo[rank]), operation = todo[rank][pick];
       todo[rank][pick] = todo[rank][--n_todo[rank]];
@@ -33,7 +33,7 @@ static void run_step(struct job *job, uint32_t first, uint32_t last, uint64_t co
       left--;
       if (below(job, 2)) flush(job, rank);
     }
-    while (moves-- && job->under_way) deliver_one(job);
+    while (plan_switches-- && job->under_way) deliver_one(job);
   }
   settle(job);
   for (uint32_t i = 0; i < job->n; i++) {
@@ -77,7 +77,7 @@ static void submit_oddly(struct job *job, uint64_t odd) {
   uint32_t left = job->n;
   for (uint32_t i = 0; i < job->n; i++) job->members[i].state[0] = 0;
   while (left) {
-    uint32_t rank = below(job, job->n), moves = below(job, 4);
+    uint32_t rank = below(job, job->n), plan_switches = below(job, 4);
     uint8_t *state = &job->members[rank].state[0];
     if (*state == 0) {
       enum banyan_status status = submit(job, rank, 0, odd >> rank & 1 ? 7 : 1000);
@@ -90,7 +90,7 @@ static void submit_oddly(struct job *job, uint64_t odd) {
       left--;
     }
     flush(job, rank);
-    while (moves-- && job->under_way) deliver_one(job);
+    while (plan_switches-- && job->under_way) deliver_one(job);
   }
 }
 

@@ -79,8 +79,8 @@ static const struct outcome *propose(struct job *job, const char *name) {
   struct outcome *outcome = &job->outcomes[job->n++];
   struct by_plan *plan = NULL;
   assert_ok(by_plan_builtin(name, 2, &plan));
-  assert_ok(by_moves_propose(&job->context, ID, 2, job->comm->processes, plan,
-                             &(struct by_move_observer){notified, outcome}));
+  assert_ok(by_plan_switches_propose(&job->context, ID, 2, job->comm->processes, plan,
+                                     &(struct by_plan_switch_observer){notified, outcome}));
   return outcome;
 }
 
@@ -89,20 +89,24 @@ static void run(struct job *job, double seconds) {
   for (; job->now < end; job->now += 10 * BY_MILLISECOND) assert_ok(by_loop_run_once(job->context.job.loop, 0));
 }
 
-static void answer(struct job *job, enum by_move_kind kind, uint64_t started, const char *text) {
+static void answer(struct job *job, enum by_plan_switch_kind kind, uint64_t started, const char *text) {
   uint8_t bytes[300];
   struct by_writer writer;
-  struct by_move_message word = {
-      .kind = kind, .comm = ID, .number = job->control.moves.n, .at = started, .text = text, .length = strlen(text)};
+  struct by_plan_switch_message word = {.kind = kind,
+                                        .comm = ID,
+                                        .number = job->control.plan_switches.n,
+                                        .at = started,
+                                        .text = text,
+                                        .length = strlen(text)};
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_move_message_write(&writer, &word);
+  by_plan_switch_message_write(&writer, &word);
   assert_false(writer.failed);
-  by_control_moves_handle(&job->control.moves, &job->peer, bytes, writer.length);
+  by_control_moves_handle(&job->control.plan_switches, &job->peer, bytes, writer.length);
 }
 
 static void agree(struct job *job, uint64_t started) {
-  answer(job, BY_MOVE_PREPARED, started, "");
-  answer(job, BY_MOVE_FIXED, started, "");
+  answer(job, BY_PLAN_SWITCH_PREPARED, started, "");
+  answer(job, BY_PLAN_SWITCH_FIXED, started, "");
 }
 
 /* It is asked again, later each time, until it has had its time. */
@@ -113,15 +117,15 @@ static void test_not_yet(void **state) {
   const struct outcome *outcome = propose(&job, "star");
   uint32_t asked = 0;
   for (; job.now < 60 * BY_SECOND && !outcome->notified; run(&job, 0.01)) {
-    if (job.control.moves.n == asked) continue;
-    asked = job.control.moves.n;
-    answer(&job, BY_MOVE_NOT_YET, 0, "too early");
+    if (job.control.plan_switches.n == asked) continue;
+    asked = job.control.plan_switches.n;
+    answer(&job, BY_PLAN_SWITCH_NOT_YET, 0, "too early");
   }
   assert_string_equal(outcome->why, "rank 1: too early");
   assert_in_range(job.now / BY_SECOND, 9, 12);
   assert_in_range(asked, 5, 20);
   run(&job, 60);
-  assert_int_equal(job.control.moves.n, asked);
+  assert_int_equal(job.control.plan_switches.n, asked);
   fini(&job);
 }
 
@@ -176,9 +180,9 @@ static void test_behind_silent(void **state) {
   run(&job, 0.1);
   const struct outcome *second = propose(&job, "tree");
   for (uint32_t asked = 0; job.now < 8 * BY_SECOND; run(&job, 0.01)) {
-    if (job.control.moves.n == asked) continue;
-    asked = job.control.moves.n;
-    answer(&job, BY_MOVE_NOT_YET, 0, "too early");
+    if (job.control.plan_switches.n == asked) continue;
+    asked = job.control.plan_switches.n;
+    answer(&job, BY_PLAN_SWITCH_NOT_YET, 0, "too early");
   }
   while (!second->notified) run(&job, 1);
   assert_false(first->notified);

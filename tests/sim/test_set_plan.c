@@ -16,7 +16,7 @@ enum { RANKS = 3, STEPS = 24, MESSAGES = 256, ID = 1 };
 enum step { CALL, SET, SUBMIT, WAIT, MARK, STEP_KINDS };
 
 struct queue {
-  struct by_move_message messages[MESSAGES];
+  struct by_plan_switch_message messages[MESSAGES];
   uint32_t n, taken;
 };
 
@@ -86,13 +86,13 @@ static void free_job(struct job *job) {
 
 /* ---- words */
 
-static void push(struct queue *queue, const struct by_move_message *message) {
+static void push(struct queue *queue, const struct by_plan_switch_message *message) {
   assert_true(queue->n < MESSAGES);
   queue->messages[queue->n++] = *message;
 }
 
-static void notify_all(struct job *job, enum by_move_kind kind, const char *plan) {
-  struct by_move_message message = {
+static void notify_all(struct job *job, enum by_plan_switch_kind kind, const char *plan) {
+  struct by_plan_switch_message message = {
       .kind = kind, .comm = ID, .number = job->number, .at = job->agreement.at, .text = plan, .length = strlen(plan)};
   message.origin = (struct by_plan_origin){job->managers ? BANYAN_PLAN_MANAGER : BANYAN_PLAN_BUILTIN, !job->managers};
   for (uint32_t r = 0; r < job->world.n; r++) push(&job->ranks[r].messages, &message);
@@ -100,50 +100,51 @@ static void notify_all(struct job *job, enum by_move_kind kind, const char *plan
 
 static bool propose(struct job *job, const char *plan) {
   const struct rank *leader = &job->ranks[0];
-  if (job->moving || leader->comm->plans.move.state == BY_MOVE_IS_TAKEN || leader->messages.n + 8 > MESSAGES)
+  if (job->moving || leader->comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN ||
+      leader->messages.n + 8 > MESSAGES)
     return false;
   job->moving = true;
   job->managers = !by_domain_plan(leader->comm->domain)->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
   job->number++;
   job->started = leader->comm->plans.started;
   by_agreement_init(&job->agreement, job->world.n);
-  notify_all(job, BY_MOVE_PROPOSE, plan);
+  notify_all(job, BY_PLAN_SWITCH_PROPOSE, plan);
   return true;
 }
 
 static void give_up(struct job *job) {
   job->moving = false;
-  notify_all(job, BY_MOVE_DROP, "");
+  notify_all(job, BY_PLAN_SWITCH_DROP, "");
 }
 
 static void decide(struct job *job) {
   job->moving = false;
   job->taken++;
-  notify_all(job, BY_MOVE_TAKE, "");
+  notify_all(job, BY_PLAN_SWITCH_TAKE, "");
 }
 
 static bool lead(struct job *job, struct queue *answers) {
   if (answers->taken == answers->n) return false;
-  const struct by_move_message *message = &answers->messages[answers->taken++];
+  const struct by_plan_switch_message *message = &answers->messages[answers->taken++];
   if (!job->moving || message->number != job->number) return true;
-  if (message->kind == BY_MOVE_REFUSED) fail_msg("%.*s", (int)message->length, message->text);
-  if (message->kind == BY_MOVE_NOT_YET) {
+  if (message->kind == BY_PLAN_SWITCH_REFUSED) fail_msg("%.*s", (int)message->length, message->text);
+  if (message->kind == BY_PLAN_SWITCH_NOT_YET) {
     give_up(job);
     return true;
   }
   uint64_t ahead = job->ranks[0].comm->plans.started - job->started;
   enum by_agreement_next next = by_agreement_handle(&job->agreement, message->at, &message->iteration, ahead);
-  if (next == BY_AGREEMENT_FIX) notify_all(job, BY_MOVE_FIX, "");
+  if (next == BY_AGREEMENT_FIX) notify_all(job, BY_PLAN_SWITCH_FIX, "");
   if (next == BY_AGREEMENT_TAKE) decide(job);
   return true;
 }
 
 static bool receive(struct rank *rank) {
-  struct by_move_message answer;
+  struct by_plan_switch_message answer;
   char text[400];
   if (rank->messages.taken == rank->messages.n) return false;
-  const struct by_move_message *message = &rank->messages.messages[rank->messages.taken++];
-  if (by_moves_handle(&rank->context, message, &answer, text, sizeof text)) push(&rank->answers, &answer);
+  const struct by_plan_switch_message *message = &rank->messages.messages[rank->messages.taken++];
+  if (by_plan_switches_handle(&rank->context, message, &answer, text, sizeof text)) push(&rank->answers, &answer);
   return true;
 }
 
@@ -173,7 +174,8 @@ static void submit(struct rank *rank, uint32_t i) {
 /* It would wait for a word. */
 static bool waits(const struct rank *rank, enum step step) {
   bool counts = step == CALL || step == SET;
-  return counts && by_move_next(&rank->comm->plans.move, rank->comm->plans.started) == BY_MOVE_WAITS;
+  return counts &&
+         by_plan_switch_next(&rank->comm->plans.plan_switch, rank->comm->plans.started) == BY_PLAN_SWITCH_WAITS;
 }
 
 static bool go_on(const struct job *job, struct rank *rank) {
@@ -295,7 +297,7 @@ static void test_race(void **state) {
 
 /* ---- one that reads no letters for long, as its program computes, knows the plan of each note when it comes there */
 
-static void move(struct job *job, const char *plan) {
+static void plan_switch(struct job *job, const char *plan) {
   bool more = propose(job, plan);
   assert_true(more);
   while (more) {
@@ -324,12 +326,12 @@ static void test_late_reader(void **state) {
   for (uint32_t i = 0; i < 2; i++) {
     assert_ok(banyan_step(root->comm, i));
     submit(root, i);
-    if (i == 0) move(job, "sharded"); /* which is noted at once, the next ones when this iteration ends */
+    if (i == 0) plan_switch(job, "sharded"); /* which is noted at once, the next ones when this iteration ends */
     progress(root);
   }
-  for (uint32_t i = 0; i < 3; i++) move(job, plans[i]);
+  for (uint32_t i = 0; i < 3; i++) plan_switch(job, plans[i]);
   assert_int_equal(job->taken, 4);
-  move(job, "star"); /* would be the fourth that is not noted */
+  plan_switch(job, "star"); /* would be the fourth that is not noted */
   assert_int_equal(job->taken, 4);
   for (uint32_t i = 0; i < 2; i++) submit(late, i);
   run_both(job);
@@ -342,7 +344,7 @@ static void test_late_reader(void **state) {
 static void test_no_log(void **state) {
   struct job *job = make_job(2);
   (void)state;
-  for (uint32_t i = 0; i < 9; i++) move(job, plans[i % 4]);
+  for (uint32_t i = 0; i < 9; i++) plan_switch(job, plans[i % 4]);
   assert_int_equal(job->taken, 9);
   for (uint32_t r = 2; r-- > 0;) {
     submit(&job->ranks[r], 0);

@@ -12,7 +12,7 @@
 #include "plan.h"
 #include "submitter.h"
 
-enum { RANKS = 6, COMMS = 3, OPERATIONS = 12, ITERATIONS = 5, CALLS = 3, COUNT = 500, MOVES = 4, FIRST_ID = 1 };
+enum { RANKS = 6, COMMS = 3, OPERATIONS = 12, ITERATIONS = 5, CALLS = 3, COUNT = 500, PLAN_SWITCHES = 4, FIRST_ID = 1 };
 
 /* What an operation is in an iteration, the same on all ranks. */
 struct kind {
@@ -46,7 +46,7 @@ struct member {
 struct team {
   uint32_t n, processes[RANKS];
   struct kind kinds[ITERATIONS][OPERATIONS];
-  uint32_t move; /* the last one that was kept everywhere */
+  uint32_t plan_switch; /* the last one that was kept everywhere */
   const char *plan;
 };
 
@@ -310,45 +310,45 @@ static bool collect(struct job *job, struct member *member, struct team *team) {
 
 /* ---- other plans */
 
-static bool may_move(const struct job *job, uint32_t t) {
+static bool may_switch(const struct job *job, uint32_t t) {
   const struct team *team = &job->teams[t];
   for (uint32_t i = 0; i < team->n; i++) {
     const struct member *member = &job->ranks[team->processes[i]].members[t];
-    if (!member->comm || (team->move && !member->notified) || team->move == MOVES) return false;
+    if (!member->comm || (team->plan_switch && !member->notified) || team->plan_switch == PLAN_SWITCHES) return false;
   }
   return true;
 }
 
 /* All keep the plan, or none does. */
-static void prepare_move(struct job *job, uint32_t t) {
+static void prepare_plan_switch(struct job *job, uint32_t t) {
   static const char *const plans[] = {"ring", "sharded", "double-tree"};
   struct team *team = &job->teams[t];
   const char *name = plans[below(job, 3)];
-  uint32_t kept = 0, number = team->move + 1;
+  uint32_t kept = 0, number = team->plan_switch + 1;
   for (; kept < team->n; kept++) {
     struct by_plan *plan = NULL;
     assert_ok(by_plan_builtin(name, team->n, &plan));
     struct by_kept_plan next = {.number = number, .plan = plan};
-    if (by_moves_keep(job->ranks[team->processes[kept]].members[t].comm, &next)) continue;
+    if (by_plan_switches_keep(job->ranks[team->processes[kept]].members[t].comm, &next)) continue;
     by_plan_destroy(plan);
     break;
   }
   bool all = kept == team->n;
   for (uint32_t i = 0; i < kept; i++) {
     struct member *member = &job->ranks[team->processes[i]].members[t];
-    if (!all) by_moves_let_go(member->comm, number);
+    if (!all) by_plan_switches_let_go(member->comm, number);
     if (all) member->notified = false;
   }
   if (!all) return;
-  team->move = number;
+  team->plan_switch = number;
   team->plan = name;
 }
 
 /* The word that it is decided on. */
-static bool handle_move_notice(const struct team *team, struct member *member) {
-  if (!team->move || member->notified) return false;
+static bool handle_plan_switch_notice(const struct team *team, struct member *member) {
+  if (!team->plan_switch || member->notified) return false;
   by_context_lock(member->comm->context);
-  by_moves_decided(member->comm, team->move);
+  by_plan_switches_decided(member->comm, team->plan_switch);
   by_context_unlock(member->comm->context);
   return member->notified = true;
 }
@@ -366,8 +366,8 @@ static void check_plans(const struct job *job, uint32_t t) {
   if (is_in_vain(job, t)) return;
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
-    if (!team->move || !comm->submitter || !comm->submitter->log.inner) continue;
-    assert_int_equal(comm->plans.noted, team->move);
+    if (!team->plan_switch || !comm->submitter || !comm->submitter->log.inner) continue;
+    assert_int_equal(comm->plans.noted, team->plan_switch);
     assert_string_equal(by_domain_plan(comm->submitter->log.inner->domain)->name, team->plan);
   }
 }
@@ -386,8 +386,8 @@ static bool act_in(struct job *job, uint32_t r, uint32_t t, bool eager) {
     return true;
   }
   bool moved = collect(job, member, team);
-  if (eager || below(job, 20) == 0) moved |= handle_move_notice(team, member);
-  if (!eager && below(job, 500) == 0 && may_move(job, t)) prepare_move(job, t);
+  if (eager || below(job, 20) == 0) moved |= handle_plan_switch_notice(team, member);
+  if (!eager && below(job, 500) == 0 && may_switch(job, t)) prepare_plan_switch(job, t);
   for (uint32_t more = below(job, 4) ? below(job, 2) : OPERATIONS; more || eager; more--) {
     if (!submit_some(job, member, team)) break;
     moved = true;

@@ -139,16 +139,17 @@ static void test_of_a_job(void **state) {
                                        .root = root,
                                        .key = "k",
                                        .plan = "{\"a\":\n  [1]\n}\n"};
-  static const enum by_cluster_type kinds[] = {BY_MESSAGE_LEFT, BY_MESSAGE_MOVED, BY_MESSAGE_KEPT, BY_MESSAGE_HELPING,
-                                               BY_MESSAGE_PLAN, BY_MESSAGE_HELP,  BY_MESSAGE_REST};
+  static const enum by_cluster_type kinds[] = {BY_MESSAGE_LEFT,    BY_MESSAGE_SWITCHED, BY_MESSAGE_KEPT,
+                                               BY_MESSAGE_HELPING, BY_MESSAGE_PLAN,     BY_MESSAGE_HELP,
+                                               BY_MESSAGE_REST};
   (void)state;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     message.type = kinds[i];
     struct by_cluster_message out = again(&message);
     assert_string_equal(out.job, JOB);
     if (out.type == BY_MESSAGE_LEFT) assert_int_equal(out.rank, 5);
-    if (out.type == BY_MESSAGE_MOVED) assert_int_equal(out.at, 1ull << 60);
-    if (out.type == BY_MESSAGE_MOVED || out.type == BY_MESSAGE_KEPT || out.type == BY_MESSAGE_PLAN)
+    if (out.type == BY_MESSAGE_SWITCHED) assert_int_equal(out.at, 1ull << 60);
+    if (out.type == BY_MESSAGE_SWITCHED || out.type == BY_MESSAGE_KEPT || out.type == BY_MESSAGE_PLAN)
       assert_int_equal(out.number, 3);
     if (out.type == BY_MESSAGE_KEPT || out.type == BY_MESSAGE_HELPING) assert_string_equal(out.why, "so");
     if (out.type == BY_MESSAGE_HELPING) assert_true(out.joined);

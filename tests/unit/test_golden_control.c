@@ -401,14 +401,14 @@ static void test_listen(void **state) {
 
 static void test_plans(void **state) {
   static struct job root;
-  struct by_move_message fix = {.kind = BY_MOVE_FIX, .comm = 5, .number = 1, .at = 9, .text = ""};
+  struct by_plan_switch_message fix = {.kind = BY_PLAN_SWITCH_FIX, .comm = 5, .number = 1, .at = 9, .text = ""};
   (void)state;
   begin(&root, 0);
   by_control_send_plan(&root.control, "the plan's bytes", 16);
   run(&root);
   (void)keep(&root, HELPER, PLAN, "PLAN");
-  by_control_send_move(root.ends[1], &fix);
-  (void)keep(&root, 1, MOVE, "MOVE");
+  by_control_send_plan_switch(root.ends[1], &fix);
+  (void)keep(&root, 1, PLAN_SWITCH, "MOVE");
   finish(&root);
 }
 
@@ -428,7 +428,7 @@ static void test_numbers(void **state) {
                {"PLAN", PLAN},
                {"LOST", LOST},
                {"TREE", TREE},
-               {"MOVE", MOVE},
+               {"MOVE", PLAN_SWITCH},
                {"LISTEN", LISTEN},
                {"CLASS", CLASS},
                {"JOINED", JOINED},

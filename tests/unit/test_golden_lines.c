@@ -121,7 +121,7 @@ static void test_plans(void **state) {
   by_cluster_message_print(&plan, &line);
   golden_line("plan with line breaks", by_text_get(&line));
   by_text_fini(&line);
-  cluster("moved", (struct by_cluster_message){.type = BY_MESSAGE_MOVED, .job = JOB, .number = 3, .at = 1ull << 60});
+  cluster("moved", (struct by_cluster_message){.type = BY_MESSAGE_SWITCHED, .job = JOB, .number = 3, .at = 1ull << 60});
   cluster("kept", (struct by_cluster_message){.type = BY_MESSAGE_KEPT, .job = JOB, .number = 3, .why = "no helper h9"});
 }
 

@@ -6,8 +6,8 @@
 
 #include "control_messages.h"
 #include "golden.h"
-#include "move.h"
 #include "plan.h"
+#include "plan_switch_message.h"
 #include "timeline_message.h"
 #include "tree_message.h"
 
@@ -114,39 +114,43 @@ static void test_trees(void **state) {
 
 /* ---- new plans */
 
-static void move(const char *name, struct by_move_message message) {
-  struct by_move_message read;
+static void plan_switch(const char *name, struct by_plan_switch_message message) {
+  struct by_plan_switch_message read;
   message.comm = 0x11121314;
   message.number = 7;
   begin();
-  by_move_message_write(&writer, &message);
-  assert_ok(by_move_message_read(bytes, writer.length, &read));
-  by_move_message_write(&second, &read);
+  by_plan_switch_message_write(&writer, &message);
+  assert_ok(by_plan_switch_message_read(bytes, writer.length, &read));
+  by_plan_switch_message_write(&second, &read);
   check(name);
 }
 
-static void test_moves(void **state) {
+static void test_plan_switches(void **state) {
   static const uint8_t processes[8] = {4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
   static const char why[] = "it has no such communicator";
   static const struct by_iteration iteration = {.began = 12, .period = 4};
   (void)state;
-  move("MOVE, PROPOSE", (struct by_move_message){.kind = BY_MOVE_PROPOSE,
-                                                 .origin = {.source = BANYAN_PLAN_JSON, .supplied = true},
-                                                 .processes = processes,
-                                                 .n_processes = 2,
-                                                 .text = plan_text,
-                                                 .length = strlen(plan_text)});
-  move("MOVE, FIX", (struct by_move_message){.kind = BY_MOVE_FIX, .at = 0x2122232425262728, .text = ""});
-  move("MOVE, TAKE", (struct by_move_message){.kind = BY_MOVE_TAKE, .at = 16, .text = ""});
-  move("MOVE, DROP", (struct by_move_message){.kind = BY_MOVE_DROP, .text = why, .length = strlen(why)});
-  move("MOVE, LINK",
-       (struct by_move_message){.kind = BY_MOVE_LINK, .processes = processes, .n_processes = 1, .text = ""});
-  move("MOVE, PREPARED",
-       (struct by_move_message){.kind = BY_MOVE_PREPARED, .at = 14, .iteration = iteration, .text = ""});
-  move("MOVE, FIXED", (struct by_move_message){.kind = BY_MOVE_FIXED, .at = 15, .iteration = iteration, .text = ""});
-  move("MOVE, REFUSED", (struct by_move_message){.kind = BY_MOVE_REFUSED, .text = why, .length = strlen(why)});
-  move("MOVE, NOT_YET", (struct by_move_message){.kind = BY_MOVE_NOT_YET, .text = ""});
-  move("MOVE, LINKED", (struct by_move_message){.kind = BY_MOVE_LINKED, .text = ""});
+  plan_switch("MOVE, PROPOSE", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_PROPOSE,
+                                                               .origin = {.source = BANYAN_PLAN_JSON, .supplied = true},
+                                                               .processes = processes,
+                                                               .n_processes = 2,
+                                                               .text = plan_text,
+                                                               .length = strlen(plan_text)});
+  plan_switch("MOVE, FIX",
+              (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_FIX, .at = 0x2122232425262728, .text = ""});
+  plan_switch("MOVE, TAKE", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_TAKE, .at = 16, .text = ""});
+  plan_switch("MOVE, DROP",
+              (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_DROP, .text = why, .length = strlen(why)});
+  plan_switch("MOVE, LINK", (struct by_plan_switch_message){
+                                .kind = BY_PLAN_SWITCH_LINK, .processes = processes, .n_processes = 1, .text = ""});
+  plan_switch("MOVE, PREPARED", (struct by_plan_switch_message){
+                                    .kind = BY_PLAN_SWITCH_PREPARED, .at = 14, .iteration = iteration, .text = ""});
+  plan_switch("MOVE, FIXED", (struct by_plan_switch_message){
+                                 .kind = BY_PLAN_SWITCH_FIXED, .at = 15, .iteration = iteration, .text = ""});
+  plan_switch("MOVE, REFUSED",
+              (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_REFUSED, .text = why, .length = strlen(why)});
+  plan_switch("MOVE, NOT_YET", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_NOT_YET, .text = ""});
+  plan_switch("MOVE, LINKED", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_LINKED, .text = ""});
 }
 
 /* ---- timelines */
@@ -206,8 +210,8 @@ static void test_records(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_texts), cmocka_unit_test(test_plans),     cmocka_unit_test(test_trees),
-      cmocka_unit_test(test_moves), cmocka_unit_test(test_timelines), cmocka_unit_test(test_records),
+      cmocka_unit_test(test_texts),         cmocka_unit_test(test_plans),     cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_plan_switches), cmocka_unit_test(test_timelines), cmocka_unit_test(test_records),
       cmocka_unit_test(golden_end),
   };
   golden_begin("payloads", "Payloads of control messages.");

@@ -59,7 +59,7 @@ static void test_users_plan(void **state) {
   job->own_plan = "ring";
   world_say_job(&world, job);
   assert_own_plan(0, "ring");
-  world_say(&world, job, BY_MESSAGE_MOVED, job->number);
+  world_say(&world, job, BY_MESSAGE_SWITCHED, job->number);
   pass_and_plan(20, 10000000);
   assert_int_equal(world.plans, 1);
   job->own_plan = NULL;
@@ -70,7 +70,7 @@ static void test_users_plan(void **state) {
   assert_state(0, "moving");
   job->own_plan = "ring";
   world_say_job(&world, job);
-  world_say(&world, job, BY_MESSAGE_MOVED, job->asked);
+  world_say(&world, job, BY_MESSAGE_SWITCHED, job->asked);
   pass_and_plan(2, 10000000);
   assert_state(0, "running");
   assert_own_plan(0, "ring");
@@ -94,7 +94,7 @@ static void test_two_jobs_share(void **state) {
   world_end(&world);
 }
 
-static void test_no_move_without_gain(void **state) {
+static void test_no_plan_switch_without_gain(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   world_run(&world, 0, 1, 4);
@@ -181,7 +181,7 @@ static void test_no_answer(void **state) {
   assert_state(0, "waiting");
   assert_trouble(0, "not answered");
   job->number = job->asked; /* it moved after all, and says so late */
-  world_say(&world, job, BY_MESSAGE_MOVED, job->asked);
+  world_say(&world, job, BY_MESSAGE_SWITCHED, job->asked);
   assert_state(0, "running");
   world_end(&world);
 }
@@ -224,7 +224,7 @@ static void test_unknown_number(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
-  world_say(&world, job, BY_MESSAGE_MOVED, 7); /* of a manager whose state was lost */
+  world_say(&world, job, BY_MESSAGE_SWITCHED, 7); /* of a manager whose state was lost */
   world_plan(&world);
   assert_int_equal(job->asked, 8);
   assert_state(0, "running");
@@ -350,7 +350,7 @@ static void test_agent_with_manager(void **state) {
   assert_state(0, "running");
   job->runs = true;
   world_say_job(&world, job);
-  world_say(&world, job, BY_MESSAGE_MOVED, job->number);
+  world_say(&world, job, BY_MESSAGE_SWITCHED, job->number);
   pass_and_plan(5, 0);
   assert_state(0, "running");
   world_part(&world, 0);
@@ -456,7 +456,7 @@ static void test_first_plan_waits(void **state) {
 }
 
 /* It moves while it waits: what its new plan carries beside the higher class is known, so it has lost nothing. */
-static void test_moves_while_it_waits(void **state) {
+static void test_plan_switch_while_it_waits(void **state) {
   (void)state;
   const struct world_job *low = begin_two_classes("star:8,nic=1g");
   uint64_t planned = 0;
@@ -513,7 +513,7 @@ int main(void) {
       cmocka_unit_test(test_first_plan),
       cmocka_unit_test(test_users_plan),
       cmocka_unit_test(test_two_jobs_share),
-      cmocka_unit_test(test_no_move_without_gain),
+      cmocka_unit_test(test_no_plan_switch_without_gain),
       cmocka_unit_test(test_slower_link),
       cmocka_unit_test(test_creeps),
       cmocka_unit_test(test_two_ends),
@@ -532,7 +532,7 @@ int main(void) {
       cmocka_unit_test(test_waits_for_higher_class),
       cmocka_unit_test(test_first_plan_waits),
       cmocka_unit_test(test_goes_round_higher_class),
-      cmocka_unit_test(test_moves_while_it_waits),
+      cmocka_unit_test(test_plan_switch_while_it_waits),
       cmocka_unit_test(test_begins_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void test_unknown_numbers(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 4);
   for (int i = 0; i < 60; i++) { /* 120 s */
     pass_and_plan(1, 0);
-    world_say(&world, job, BY_MESSAGE_MOVED, job->number + 1);
+    world_say(&world, job, BY_MESSAGE_SWITCHED, job->number + 1);
   }
   assert_in_range(by_manager_get_counters(world.manager).planned, 4, 8);
   world_end(&world);

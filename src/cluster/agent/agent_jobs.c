@@ -168,7 +168,7 @@ void by_agent_jobs_begin(struct by_agent_jobs *jobs, struct by_agent_job *job, c
 enum banyan_status by_agent_jobs_keep(struct by_agent_jobs *jobs, struct by_agent_job *job, enum by_agent_line which,
                                       const struct by_cluster_message *message, uint64_t now) {
   struct by_text text;
-  if (which == BY_AGENT_MOVED) drop_line(jobs, job, BY_AGENT_KEEPS);
+  if (which == BY_AGENT_SWITCHED) drop_line(jobs, job, BY_AGENT_KEEPS);
   by_text_init(&text);
   by_cluster_message_print(message, &text);
   enum banyan_status status = keep_text(jobs, job, which, &text);

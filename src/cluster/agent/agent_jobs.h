@@ -45,7 +45,7 @@ bool by_agent_users_may_forward(struct by_agent_users *users, struct by_agent_us
 void by_agent_users_log(struct by_agent_users *users, unsigned uid, const char *what, uint64_t now);
 
 /* What rank 0 said last, in the order in which it is sent; KEEPS: after MOVED. */
-enum by_agent_line { BY_AGENT_JOB, BY_AGENT_RESERVE, BY_AGENT_MOVED, BY_AGENT_KEEPS, BY_AGENT_LINES };
+enum by_agent_line { BY_AGENT_JOB, BY_AGENT_RESERVE, BY_AGENT_SWITCHED, BY_AGENT_KEEPS, BY_AGENT_LINES };
 
 struct by_agent_job {
   TAILQ_ENTRY(by_agent_job) entry;

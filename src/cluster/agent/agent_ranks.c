@@ -201,7 +201,7 @@ static enum banyan_status handle_of_job(struct by_agent_ranks *ranks, const stru
   static const enum by_agent_line lines[BY_MESSAGE_KINDS] = {
       [BY_MESSAGE_JOB] = BY_AGENT_JOB,
       [BY_MESSAGE_RESERVE] = BY_AGENT_RESERVE,
-      [BY_MESSAGE_MOVED] = BY_AGENT_MOVED,
+      [BY_MESSAGE_SWITCHED] = BY_AGENT_SWITCHED,
       [BY_MESSAGE_KEPT] = BY_AGENT_KEEPS,
   };
   struct by_cluster_message nobody = {.type = BY_MESSAGE_CELLS, .job = message->job};
@@ -257,7 +257,7 @@ static enum banyan_status handle(struct by_agent_ranks *ranks, struct by_agent_r
   case BY_MESSAGE_REPORT: return handle_report(ranks, rank, message, now);
   case BY_MESSAGE_JOB:
   case BY_MESSAGE_RESERVE:
-  case BY_MESSAGE_MOVED:
+  case BY_MESSAGE_SWITCHED:
   case BY_MESSAGE_KEPT: return handle_of_job(ranks, rank, message, now);
   default:
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is not for a rank to say", rank->rank,

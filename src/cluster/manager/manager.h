@@ -78,7 +78,7 @@ void by_manager_planned(struct by_manager *manager, struct by_plan_request *requ
 /* Adds one line of JSON, see docs/cluster.md. */
 void by_manager_state(const struct by_manager *manager, double now, struct by_text *text);
 struct by_manager_counters {
-  uint64_t reports, refused, plans, moves, kept;
+  uint64_t reports, refused, plans, plan_switches, kept;
   uint64_t planned; /* times that a job was planned for; `plans` were proposed */
 };
 struct by_manager_counters by_manager_get_counters(const struct by_manager *manager);

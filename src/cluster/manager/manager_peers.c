@@ -209,8 +209,8 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
         refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, message->job));
   }
   if (message->type == BY_MESSAGE_RESERVE) return by_cells_reserve(m, job, message);
-  if (message->type == BY_MESSAGE_MOVED)
-    by_plans_moved(m, job, message->number);
+  if (message->type == BY_MESSAGE_SWITCHED)
+    by_plans_switched(m, job, message->number);
   else
     by_plans_kept(m, job, message->number, message->why);
   return BANYAN_OK;
@@ -225,7 +225,7 @@ static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *p
   case BY_MESSAGE_JOB: return handle_job(m, peer, message);
   case BY_MESSAGE_REPORT: return handle_report(m, peer, message);
   case BY_MESSAGE_LEFT:
-  case BY_MESSAGE_MOVED:
+  case BY_MESSAGE_SWITCHED:
   case BY_MESSAGE_KEPT:
   case BY_MESSAGE_RESERVE:
   case BY_MESSAGE_HELPING: return handle_of_job(m, peer, message);

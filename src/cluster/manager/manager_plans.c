@@ -365,7 +365,7 @@ static void doubt_unknown(const struct by_manager *m, struct by_manager_job *job
   job->plans.unknown++;
 }
 
-void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number) {
+void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_t number) {
   if (job->plans.own || (job->plans.current && job->plans.current->number == number && number)) return;
   if (!job->plans.proposed || job->plans.proposed->number != number) {
     by_warn("manager", "job %s (%s) runs plan %llu, which is not known any more: it is planned again", job->id,
@@ -392,7 +392,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
   by_job_set_trouble(job, "%s", "");
   by_use_set_stale(m);
   job->plans.refusals = 0;
-  m->counters.moves++;
+  m->counters.plan_switches++;
   keep_plan(m, job, job->plans.current, true);
   rest(m, job, false);
 }

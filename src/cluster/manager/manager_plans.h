@@ -31,7 +31,7 @@ void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job);
 
 /* Sends a proposal whose helpers are there, gives up one that takes too long. */
 void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
-void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number);
+void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
 /* by: the agent that says that it has joined; NULL: it has not, or has ended. */
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,

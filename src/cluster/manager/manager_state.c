@@ -210,7 +210,7 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
   by_json_put_count(text, "refused", c->refused);
   by_json_put_count(text, "planned", c->planned);
   by_json_put_count(text, "plans", c->plans);
-  by_json_put_count(text, "moves", c->moves);
+  by_json_put_count(text, "moves", c->plan_switches);
   by_json_put_count(text, "kept", c->kept);
   add(text, "}");
   if (m->options.print_more) m->options.print_more(m->options.context, text);

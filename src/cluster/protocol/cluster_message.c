@@ -180,7 +180,7 @@ static const struct {
                            {{"interfaces", LIST, PRINTED, AT(interfaces), 0, &report_interfaces},
                             {"jobs", LIST, ALWAYS, AT(jobs), 0, &report_jobs}}},
     [BY_MESSAGE_LEFT] = {"left", {JOB, RANK(ALWAYS)}},
-    [BY_MESSAGE_MOVED] = {"moved", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
+    [BY_MESSAGE_SWITCHED] = {"moved", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
     [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, WHY(ALWAYS)}},
     [BY_MESSAGE_RESERVE] = {"wish", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &requested_cells}}},
     [BY_MESSAGE_HELPING] = {"helping", {JOB, HELPER, {"joined", BOOL, ALWAYS, AT(joined), 0, NULL}, WHY(IF_SET)}},

@@ -37,15 +37,15 @@ enum {
 
 enum by_cluster_type {
   /* up */
-  BY_MESSAGE_HELLO,   /* host, version, interfaces (name, address, rate), may_help, age; a rank: job, rank */
-  BY_MESSAGE_JOB,     /* job, name, hosts, root, key, began, own_plan */
-  BY_MESSAGE_REPORT,  /* interfaces, jobs */
-  BY_MESSAGE_LEFT,    /* job, rank */
-  BY_MESSAGE_MOVED,   /* job, number, at */
-  BY_MESSAGE_KEPT,    /* job, number, why */
-  BY_MESSAGE_RESERVE, /* job, cells */
-  BY_MESSAGE_HELPING, /* job, helper, joined, why */
-  BY_MESSAGE_STATUS,  /* to an agent, which answers with one line for people and ends the connection */
+  BY_MESSAGE_HELLO,    /* host, version, interfaces (name, address, rate), may_help, age; a rank: job, rank */
+  BY_MESSAGE_JOB,      /* job, name, hosts, root, key, began, own_plan */
+  BY_MESSAGE_REPORT,   /* interfaces, jobs */
+  BY_MESSAGE_LEFT,     /* job, rank */
+  BY_MESSAGE_SWITCHED, /* job, number, at */
+  BY_MESSAGE_KEPT,     /* job, number, why */
+  BY_MESSAGE_RESERVE,  /* job, cells */
+  BY_MESSAGE_HELPING,  /* job, helper, joined, why */
+  BY_MESSAGE_STATUS,   /* to an agent, which answers with one line for people and ends the connection */
   /* down */
   BY_MESSAGE_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
   BY_MESSAGE_CLASSES, /* jobs (job, class) */

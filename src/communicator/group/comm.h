@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "context.h"
-#include "move.h"
+#include "plan_switch_message.h"
 
 /* Of a move to another plan. */
 struct by_kept_plan {
@@ -20,16 +20,16 @@ struct by_kept_plan {
 
 /* plan_switch.c: how a communicator changes plans. */
 struct by_plan_changes {
-  uint64_t started;                /* collective calls, sparse ones too, and plans set by hand */
-  uint64_t set_by_hand;            /* those of them */
-  struct by_move move;             /* to another plan */
-  struct by_kept_plan next;        /* that plan */
-  struct by_marks marks;           /* where its iterations begin */
-  const struct by_submit_log *log; /* of submitted operations; NULL: there is none */
-  bool announces;                  /* a note in that log waits for the next iteration */
-  uint64_t marked, each;           /* operations submitted at the last mark, and in the iteration before it */
-  uint32_t decided, noted;         /* the last move that was decided on, and the last one in the log */
-  struct by_kept_plan kept[5];     /* plans of the last ones for submitted operations, oldest first */
+  uint64_t started;                  /* collective calls, sparse ones too, and plans set by hand */
+  uint64_t set_by_hand;              /* those of them */
+  struct by_plan_switch plan_switch; /* to another plan */
+  struct by_kept_plan next;          /* that plan */
+  struct by_marks marks;             /* where its iterations begin */
+  const struct by_submit_log *log;   /* of submitted operations; NULL: there is none */
+  bool announces;                    /* a note in that log waits for the next iteration */
+  uint64_t marked, each;             /* operations submitted at the last mark, and in the iteration before it */
+  uint32_t decided, noted;           /* the last move that was decided on, and the last one in the log */
+  struct by_kept_plan kept[5];       /* plans of the last ones for submitted operations, oldest first */
   uint32_t n_kept;
   struct by_kept_plan before; /* where the log has noted none: the plan before the first; NULL: none has been made */
 };

@@ -45,14 +45,14 @@ static uint32_t count_ahead(const struct banyan_comm *comm) {
   return n;
 }
 
-bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept) {
+bool by_plan_switches_keep(struct banyan_comm *comm, const struct by_kept_plan *kept) {
   bool reads = inner_of(comm) || (comm->plans.log && comm->plans.log->root);
   if (comm->plans.n_kept == KEPT || (reads && count_ahead(comm) >= AHEAD)) return false;
   comm->plans.kept[comm->plans.n_kept++] = *kept;
   return true;
 }
 
-void by_moves_let_go(struct banyan_comm *comm, uint32_t number) {
+void by_plan_switches_let_go(struct banyan_comm *comm, uint32_t number) {
   struct by_kept_plan *kept = find_kept(comm, number);
   if (kept) remove_kept(comm, kept);
 }
@@ -67,14 +67,14 @@ static void forget_next(struct banyan_comm *comm) {
   comm->plans.next = (struct by_kept_plan){0};
 }
 
-void by_moves_forget(struct banyan_comm *comm) {
+void by_plan_switches_forget(struct banyan_comm *comm) {
   forget_next(comm);
   while (comm->plans.n_kept) remove_kept(comm, &comm->plans.kept[0]);
   forget_before(comm);
 }
 
 static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
-  return comm->plans.move.state != BY_MOVE_NONE && comm->plans.move.number == number;
+  return comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE && comm->plans.plan_switch.number == number;
 }
 
 /* A plan has been set by hand, at the same place on all ranks, which counts as a call: what they had moved to counts no
@@ -87,7 +87,7 @@ static void note_set_by_hand(struct banyan_comm *comm) {
     comm->plans.announces = false;
   }
   comm->plans.set_by_hand++;
-  by_moves_count(comm);
+  by_plan_switches_count(comm);
 }
 
 static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpers, struct by_kept_plan *out) {
@@ -144,19 +144,19 @@ static void announce_when_due(struct banyan_comm *comm) {
   if (!p->announces) announce(comm);
 }
 
-void by_moves_attach_log(struct banyan_comm *comm, const struct by_submit_log *log) {
+void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submit_log *log) {
   comm->plans.log = log;
   if (log) announce_when_due(comm);
 }
 
-void by_moves_decided(struct banyan_comm *comm, uint32_t number) {
+void by_plan_switches_decided(struct banyan_comm *comm, uint32_t number) {
   comm->plans.decided = number;
   while (comm->plans.n_kept > DECIDED && !inner_of(comm)) remove_kept(comm, &comm->plans.kept[0]);
   announce_when_due(comm);
 }
 
 /* No mark has come for twice as long as usual: perhaps none comes any more. */
-void by_moves_submitted(struct banyan_comm *comm) {
+void by_plan_switches_submitted(struct banyan_comm *comm) {
   struct by_plan_changes *p = &comm->plans;
   if (p->announces && count_submitted(comm) - p->marked > 2 * p->each) announce(comm);
 }
@@ -172,7 +172,7 @@ static void mark(struct banyan_comm *comm) {
 }
 
 /* Of the rank, so of all its communicators. */
-void by_moves_mark(struct by_context *context) {
+void by_plan_switches_mark(struct by_context *context) {
   for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
     if (!comm->hidden) mark(comm);
 }
@@ -197,7 +197,7 @@ static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_pla
   return by_plans_set(comm->context, comm->domain, comm->size, comm->processes, kept->plan, kept->helpers);
 }
 
-enum banyan_status by_moves_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner) {
+enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner) {
   struct by_kept_plan kept = {0};
   if (!take_kept(comm, &kept)) {
     kept = comm->plans.before;
@@ -209,7 +209,7 @@ enum banyan_status by_moves_set_first_inner(struct banyan_comm *comm, struct ban
 }
 
 /* Without an inner communicator the plan waits for that. Those before it are of no use any more. */
-enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number) {
+enum banyan_status by_plan_switches_noted(struct banyan_comm *comm, uint32_t number) {
   struct banyan_comm *inner = inner_of(comm);
   struct by_kept_plan kept;
   comm->plans.noted = number;
@@ -225,7 +225,7 @@ enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number) {
  * that. */
 static void keep_users_plan(struct banyan_comm *comm, const struct by_kept_plan *next) {
   by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_domain_plan(comm->domain)->name);
-  by_moves_let_go(comm, next->number);
+  by_plan_switches_let_go(comm, next->number);
   if (comm->plans.decided == next->number) comm->plans.decided = 0;
   if (!comm->plans.decided) comm->plans.announces = false;
   by_plan_destroy(next->plan);
@@ -234,7 +234,7 @@ static void keep_users_plan(struct banyan_comm *comm, const struct by_kept_plan 
 static enum banyan_status use_next(struct banyan_comm *comm) {
   struct by_kept_plan next = comm->plans.next;
   comm->plans.next = (struct by_kept_plan){0};
-  by_move_end(&comm->plans.move);
+  by_plan_switch_end(&comm->plans.plan_switch);
   if (by_plans_is_pinned(by_domain_plan(comm->domain), next.plan)) {
     keep_users_plan(comm, &next);
     return BANYAN_OK;
@@ -245,7 +245,7 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
     return status;
   }
   BY_TRY(use(comm, &next));
-  comm->context->moves++;
+  comm->context->plan_switches++;
   char when[48];
   snprintf(when, sizeof when, " from call %llu on", (unsigned long long)comm->plans.started);
   by_plans_log(comm->context, by_domain_plan(comm->domain), when);
@@ -265,38 +265,38 @@ struct wait {
   uint64_t deadline;
 };
 
-static enum by_move_next next(const struct banyan_comm *comm) {
-  return by_move_next(&comm->plans.move, comm->plans.started);
+static enum by_plan_switch_next next(const struct banyan_comm *comm) {
+  return by_plan_switch_next(&comm->plans.plan_switch, comm->plans.started);
 }
 
 static bool is_over(void *argument) {
   const struct wait *wait = argument;
-  return next(wait->comm) != BY_MOVE_WAITS || by_engine_status(wait->comm->context->job.engine) != BANYAN_OK ||
+  return next(wait->comm) != BY_PLAN_SWITCH_WAITS || by_engine_status(wait->comm->context->job.engine) != BANYAN_OK ||
          by_clock_now(&by_clock_system) > wait->deadline;
 }
 
-enum banyan_status by_moves_pass(struct banyan_comm *comm, uint64_t deadline) {
+enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t deadline) {
   struct wait wait = {comm, deadline};
-  if (next(comm) == BY_MOVE_WAITS) by_progress_wait(&comm->context->progress, is_over, &wait);
-  if (next(comm) == BY_MOVE_CHANGES) return change(comm);
-  if (next(comm) == BY_MOVE_GOES_ON) return BANYAN_OK;
+  if (next(comm) == BY_PLAN_SWITCH_WAITS) by_progress_wait(&comm->context->progress, is_over, &wait);
+  if (next(comm) == BY_PLAN_SWITCH_CHANGES) return change(comm);
+  if (next(comm) == BY_PLAN_SWITCH_GOES_ON) return BANYAN_OK;
   BY_TRY(by_context_status(comm->context));
   return by_fail(BANYAN_ERR_TIMEOUT,
                  "call %llu waited in vain for rank 0's word whether it is made under another plan: is rank 0 stopped?",
                  (unsigned long long)comm->plans.started);
 }
 
-void by_moves_started_one(struct banyan_comm *comm) {
-  if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
+void by_plan_switches_started_one(struct banyan_comm *comm) {
+  if (next(comm) == BY_PLAN_SWITCH_CHANGES) (void)!change(comm);
 }
 
 /* ---- words */
 
-static enum banyan_status read_helpers(struct by_context *context, const struct by_move_message *message,
+static enum banyan_status read_helpers(struct by_context *context, const struct by_plan_switch_message *message,
                                        struct by_kept_plan *kept) {
   kept->helpers = BY_ARENA_ARRAY(&kept->plan->arena, uint32_t, message->n_processes + 1);
   if (!kept->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  for (size_t i = 0; i < message->n_processes; i++) kept->helpers[i] = by_move_message_process(message, i);
+  for (size_t i = 0; i < message->n_processes; i++) kept->helpers[i] = by_plan_switch_message_process(message, i);
   by_context_lock(context);
   enum banyan_status status = by_plans_check_helpers(context, kept->plan, kept->helpers, message->n_processes);
   by_context_unlock(context);
@@ -304,7 +304,7 @@ static enum banyan_status read_helpers(struct by_context *context, const struct 
 }
 
 static enum banyan_status read_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
-                                    const struct by_move_message *message, struct by_plan **out) {
+                                    const struct by_plan_switch_message *message, struct by_plan **out) {
   char *text = strndup(message->text ? message->text : "", message->length);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   enum banyan_status status = by_plans_named(context, n, processes, text, out);
@@ -315,7 +315,7 @@ static enum banyan_status read_plan(struct by_context *context, uint32_t n, cons
 
 /* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
 static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
-                                    const struct by_move_message *message, struct by_kept_plan *out) {
+                                    const struct by_plan_switch_message *message, struct by_kept_plan *out) {
   out->number = message->number;
   if (message->plan)
     BY_TRY(by_plan_copy(message->plan, &out->plan));
@@ -350,25 +350,25 @@ static void drop_plans(struct plans *plans) {
 
 /* NULL, or why it cannot be kept yet. Under lock. */
 static const char *keep(struct banyan_comm *comm, uint32_t number, struct plans *plans) {
-  if (comm->plans.move.state == BY_MOVE_IS_TAKEN)
+  if (comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN)
     return "the plan that was agreed on before is not in use yet: its first call has not been made";
-  if (!by_moves_keep(comm, &plans->submitted))
+  if (!by_plan_switches_keep(comm, &plans->submitted))
     return "several plans were agreed on that submitted operations do not use yet: the iteration in which they were "
            "has not ended";
-  (void)by_move_prepare(&comm->plans.move, number);
+  (void)by_plan_switch_prepare(&comm->plans.plan_switch, number);
   by_plan_destroy(comm->plans.next.plan);
   comm->plans.next = plans->own;
   *plans = (struct plans){0};
   return NULL;
 }
 
-static enum banyan_status make_plans(struct by_context *context, const struct by_move_message *message, bool *present,
-                                     struct plans *out) {
+static enum banyan_status make_plans(struct by_context *context, const struct by_plan_switch_message *message,
+                                     bool *present, struct plans *out) {
   uint32_t n, *processes;
   BY_TRY(get_members(context, message->comm, &n, &processes));
   *present = n > 0;
   if (!n) return BANYAN_OK;
-  struct by_move_message again = *message;
+  struct by_plan_switch_message again = *message;
   enum banyan_status status = make_plan(context, n, processes, message, &out->own);
   again.plan = out->own.plan;
   if (status == BANYAN_OK) status = make_plan(context, n, processes, &again, &out->submitted);
@@ -376,7 +376,7 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
   return status;
 }
 
-static void send_started(const struct banyan_comm *comm, struct by_move_message *answer) {
+static void send_started(const struct banyan_comm *comm, struct by_plan_switch_message *answer) {
   struct by_iteration *iteration = &answer->iteration;
   answer->at = comm->plans.started;
   *iteration = by_marks_iteration(&comm->plans.marks, comm->plans.started);
@@ -387,20 +387,20 @@ static void send_started(const struct banyan_comm *comm, struct by_move_message 
 }
 
 static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans,
-                        struct by_move_message *answer) {
+                        struct by_plan_switch_message *answer) {
   answer->text = keep(comm, number, plans);
   answer->length = answer->text ? strlen(answer->text) : 0;
-  answer->kind = answer->text ? BY_MOVE_NOT_YET : BY_MOVE_PREPARED;
+  answer->kind = answer->text ? BY_PLAN_SWITCH_NOT_YET : BY_PLAN_SWITCH_PREPARED;
   send_started(comm, answer);
 }
 
 /* A failure's text becomes the answer's. */
-static enum banyan_status prepare(struct by_context *context, const struct by_move_message *message,
-                                  struct by_move_message *answer) {
+static enum banyan_status prepare(struct by_context *context, const struct by_plan_switch_message *message,
+                                  struct by_plan_switch_message *answer) {
   struct plans plans = {0};
   bool present = false;
   enum banyan_status status = make_plans(context, message, &present, &plans);
-  answer->kind = BY_MOVE_NOT_YET;
+  answer->kind = BY_PLAN_SWITCH_NOT_YET;
   if (status == BANYAN_OK && present) {
     by_context_lock(context);
     struct banyan_comm *comm = by_comm_find(context, message->comm);
@@ -411,46 +411,48 @@ static enum banyan_status prepare(struct by_context *context, const struct by_mo
   return status;
 }
 
-static void refuse(const struct by_context *context, struct by_move_message *answer, char *text, size_t room) {
+static void refuse(const struct by_context *context, struct by_plan_switch_message *answer, char *text, size_t room) {
   snprintf(text, room, "%s: %s", context->job.names[context->job.rank], banyan_error_text());
-  answer->kind = BY_MOVE_REFUSED;
+  answer->kind = BY_PLAN_SWITCH_REFUSED;
   answer->text = text;
   answer->length = strlen(text);
 }
 
 /* Of one that waits for this word, too. */
-static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_move_message *message) {
-  if (message->kind == BY_MOVE_DROP && by_move_drop(&comm->plans.move, message->number)) {
+static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_plan_switch_message *message) {
+  if (message->kind == BY_PLAN_SWITCH_DROP && by_plan_switch_drop(&comm->plans.plan_switch, message->number)) {
     forget_next(comm);
-    by_moves_let_go(comm, message->number);
+    by_plan_switches_let_go(comm, message->number);
   }
-  if (message->kind == BY_MOVE_TAKE && by_move_take(&comm->plans.move, message->number)) {
-    by_moves_decided(comm, message->number);
-    if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
+  if (message->kind == BY_PLAN_SWITCH_TAKE && by_plan_switch_take(&comm->plans.plan_switch, message->number)) {
+    by_plan_switches_decided(comm, message->number);
+    if (next(comm) == BY_PLAN_SWITCH_CHANGES) (void)!change(comm);
   }
 }
 
 /* FIX, TAKE and DROP; all may let go on who waits. A communicator of the same number may have been made anew since it
  * was asked, and has no such move: it is absent too. */
-static bool follow(struct by_context *context, const struct by_move_message *message, struct by_move_message *answer) {
+static bool follow(struct by_context *context, const struct by_plan_switch_message *message,
+                   struct by_plan_switch_message *answer) {
   if (!context->job.engine) return false;
   by_context_lock(context);
   struct banyan_comm *comm = by_comm_find(context, message->comm);
-  bool fixed = comm && message->kind == BY_MOVE_FIX && by_move_fix(&comm->plans.move, message->number, message->at);
+  bool fixed = comm && message->kind == BY_PLAN_SWITCH_FIX &&
+               by_plan_switch_fix(&comm->plans.plan_switch, message->number, message->at);
   if (fixed) send_started(comm, answer);
-  if (comm && message->kind != BY_MOVE_FIX) decide(context, comm, message);
+  if (comm && message->kind != BY_PLAN_SWITCH_FIX) decide(context, comm, message);
   pthread_cond_broadcast(&context->job.changed);
   by_context_unlock(context);
   by_job_wake(&context->job);
-  answer->kind = fixed ? BY_MOVE_FIXED : BY_MOVE_NOT_YET;
-  return message->kind == BY_MOVE_FIX;
+  answer->kind = fixed ? BY_PLAN_SWITCH_FIXED : BY_PLAN_SWITCH_NOT_YET;
+  return message->kind == BY_PLAN_SWITCH_FIX;
 }
 
-bool by_moves_handle(void *argument, const struct by_move_message *message, struct by_move_message *answer, char *text,
-                     size_t room) {
+bool by_plan_switches_handle(void *argument, const struct by_plan_switch_message *message,
+                             struct by_plan_switch_message *answer, char *text, size_t room) {
   struct by_context *context = argument;
-  *answer = (struct by_move_message){.comm = message->comm, .number = message->number};
-  if (message->kind != BY_MOVE_PROPOSE) return follow(context, message, answer);
+  *answer = (struct by_plan_switch_message){.comm = message->comm, .number = message->number};
+  if (message->kind != BY_PLAN_SWITCH_PROPOSE) return follow(context, message, answer);
   if (prepare(context, message, answer) != BANYAN_OK) refuse(context, answer, text, room);
   return true;
 }
@@ -469,8 +471,8 @@ static enum banyan_status make_proposal(struct by_context *context, struct by_pl
   return status;
 }
 
-enum banyan_status by_moves_propose(void *argument, uint32_t id, uint32_t n, const uint32_t *processes,
-                                    struct by_plan *plan, const struct by_move_observer *notify) {
+enum banyan_status by_plan_switches_propose(void *argument, uint32_t id, uint32_t n, const uint32_t *processes,
+                                            struct by_plan *plan, const struct by_plan_switch_observer *notify) {
   struct by_context *context = argument;
   struct by_proposal proposal = {.comm = id, .n = n, .processes = processes};
   if (notify) proposal.notify = *notify;
@@ -497,7 +499,7 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
                    context->job.rank);
   BY_TRY(by_plans_named(context, comm->size, comm->processes, text, &plan));
   if (context->job.size == 1) return set_alone(comm, plan);
-  return by_moves_propose(context, by_domain_id(comm->domain), comm->size, comm->processes, plan, NULL);
+  return by_plan_switches_propose(context, by_domain_id(comm->domain), comm->size, comm->processes, plan, NULL);
 }
 
 /* ---- set by the program, on all ranks */
@@ -518,7 +520,7 @@ static enum banyan_status set_inner(const struct banyan_comm *comm, const struct
  * plan over. Under lock. */
 static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *plan) {
   struct by_context *context = comm->context;
-  enum banyan_status status = by_moves_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
+  enum banyan_status status = by_plan_switches_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
   if (status == BANYAN_OK) status = set_inner(comm, plan);
   if (status != BANYAN_OK) {
     by_plan_destroy(plan);
@@ -531,7 +533,8 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   return BANYAN_OK;
 }
 
-enum banyan_status by_moves_set_plan(struct banyan_comm *comm, const char *text, enum banyan_plan_source planned) {
+enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, const char *text,
+                                             enum banyan_plan_source planned) {
   struct by_plan *plan = NULL;
   BY_TRY(by_comm_check(comm));
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
@@ -543,22 +546,22 @@ enum banyan_status by_moves_set_plan(struct banyan_comm *comm, const char *text,
 }
 
 enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *text) {
-  return by_moves_set_plan(comm, text, 0);
+  return by_plan_switches_set_plan(comm, text, 0);
 }
 
 /* ---- how far it has come */
 
-struct by_moves_view by_moves_view(void *argument, uint32_t id) {
+struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) {
   struct by_context *context = argument;
-  struct by_moves_view view = {0};
+  struct by_plan_switches_view view = {0};
   by_context_lock(context);
   const struct banyan_comm *comm = by_comm_find(context, id);
   if (comm) {
     const struct by_plan *plan = by_domain_plan(comm->domain);
-    view = (struct by_moves_view){.started = comm->plans.started,
-                                  .last = comm->plans.decided,
-                                  .taken = comm->plans.move.state == BY_MOVE_IS_TAKEN,
-                                  .supplied = plan->origin.supplied};
+    view = (struct by_plan_switches_view){.started = comm->plans.started,
+                                          .last = comm->plans.decided,
+                                          .taken = comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN,
+                                          .supplied = plan->origin.supplied};
     snprintf(view.plan, sizeof view.plan, "%s", plan->name);
   }
   by_context_unlock(context);

@@ -1,6 +1,6 @@
-/* A communicator's part in moving to another plan while calls go on: see move.h. This is the one place in which a
- * communicator that has one comes to another plan: by a move, by the program, or by the log of submitted operations.
- * Under the context's lock unless said otherwise. */
+/* A communicator's part in moving to another plan while calls go on: see plan_switch_message.h. This is the one place
+ * in which a communicator that has one comes to another plan: by a move, by the program, or by the log of submitted
+ * operations. Under the context's lock unless said otherwise. */
 #ifndef BY_COMMUNICATOR_PLAN_SWITCH_PLAN_SWITCH_H
 #define BY_COMMUNICATOR_PLAN_SWITCH_PLAN_SWITCH_H
 
@@ -21,52 +21,53 @@ struct by_submit_log {
 
 /* What a member does about a message of the leader's; takes the lock. `answer` is filled, its text in `text` (`room`
  * bytes). False: there is nothing to answer. `context`: a struct by_context. */
-bool by_moves_handle(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
-                     size_t room);
+bool by_plan_switches_handle(void *context, const struct by_plan_switch_message *message,
+                             struct by_plan_switch_message *answer, char *text, size_t room);
 /* Before a collective call, or a plan set by hand, of a communicator that has a move. Waits while the call is the one
  * of which nobody knows yet whether the plan changes there: until the word comes, or `deadline` is over, for a round
  * trip to rank 0 as a rule. */
-BANYAN_CHECK enum banyan_status by_moves_pass(struct banyan_comm *comm, uint64_t deadline);
+BANYAN_CHECK enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t deadline);
 /* Such a call has started. The plan for the next one may be set at once. */
-void by_moves_started_one(struct banyan_comm *comm);
-static inline void by_moves_count(struct banyan_comm *comm) {
+void by_plan_switches_started_one(struct banyan_comm *comm);
+static inline void by_plan_switches_count(struct banyan_comm *comm) {
   comm->plans.started++;
-  if (comm->plans.move.state != BY_MOVE_NONE) by_moves_started_one(comm);
+  if (comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) by_plan_switches_started_one(comm);
 }
 /* Rank 0 of the job, any thread, without the lock: as banyan_comm_propose_plan, for the communicator of this id, if it
  * is there once all are asked, of these n members. The plan, over ranks or hosts, is taken over. Tells once what came
  * of it, on the loop's thread, unless the job ends before: `why` NULL: all ranks use it from call `at` on; else why the
  * plan stays. `tell` may be NULL. */
-BANYAN_CHECK enum banyan_status by_moves_propose(void *context, uint32_t id, uint32_t n, const uint32_t *processes,
-                                                 struct by_plan *plan, const struct by_move_observer *notify);
+BANYAN_CHECK enum banyan_status by_plan_switches_propose(void *context, uint32_t id, uint32_t n,
+                                                         const uint32_t *processes, struct by_plan *plan,
+                                                         const struct by_plan_switch_observer *notify);
 /* An iteration begins on this rank. */
-void by_moves_mark(struct by_context *context);
+void by_plan_switches_mark(struct by_context *context);
 /* How far the communicator of this id has come; all 0 if there is none. Takes the lock. */
-struct by_moves_view by_moves_view(void *context, uint32_t id);
+struct by_plan_switches_view by_plan_switches_view(void *context, uint32_t id);
 /* Before the communicator goes. */
-void by_moves_forget(struct banyan_comm *comm);
+void by_plan_switches_forget(struct banyan_comm *comm);
 
 /* As banyan_comm_set_plan, without the lock; `planned`: the plan was planned when the job started, 0: the user supplies
  * it. */
-BANYAN_CHECK enum banyan_status by_moves_set_plan(struct banyan_comm *comm, const char *text,
-                                                  enum banyan_plan_source planned);
+BANYAN_CHECK enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, const char *text,
+                                                          enum banyan_plan_source planned);
 
 /* There is a log from now on, or, with NULL, no longer. */
-void by_moves_attach_log(struct banyan_comm *comm, const struct by_submit_log *log);
+void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submit_log *log);
 /* Gives a new inner communicator its plan: what the log has noted, whichever plans the outer one has come to meanwhile.
  */
-BANYAN_CHECK enum banyan_status by_moves_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner);
+BANYAN_CHECK enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner);
 /* One more operation has been submitted. */
-void by_moves_submitted(struct banyan_comm *comm);
+void by_plan_switches_submitted(struct banyan_comm *comm);
 /* The log notes a move. */
-BANYAN_CHECK enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number);
+BANYAN_CHECK enum banyan_status by_plan_switches_noted(struct banyan_comm *comm, uint32_t number);
 
 /* Keeps a move's plan for submitted operations, which is taken over. False: the operations have not come to the moves
  * before it yet. */
-bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept);
+bool by_plan_switches_keep(struct banyan_comm *comm, const struct by_kept_plan *kept);
 /* That move is none. */
-void by_moves_let_go(struct banyan_comm *comm, uint32_t number);
+void by_plan_switches_let_go(struct banyan_comm *comm, uint32_t number);
 /* All have prepared this move, which is decided on. */
-void by_moves_decided(struct banyan_comm *comm, uint32_t number);
+void by_plan_switches_decided(struct banyan_comm *comm, uint32_t number);
 
 #endif

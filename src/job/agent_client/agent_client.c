@@ -94,8 +94,8 @@ struct by_cluster_proposal {
   uint64_t number;
 };
 
-static struct by_moves_view view_plan(const struct by_agent_client *link) {
-  return link->events.view_moves(link->events.context, WORLD);
+static struct by_plan_switches_view view_plan(const struct by_agent_client *link) {
+  return link->events.view_plan_switches(link->events.context, WORLD);
 }
 
 static void send_kept(struct by_agent_client *link, uint64_t number, const char *why) {
@@ -123,12 +123,12 @@ static void notified(void *context, uint64_t at, const char *why) {
   }
   link->number = number;
   link->at = at;
-  link->move = view_plan(link).last;
-  by_agent_client_send_moved(link);
+  link->plan_switch = view_plan(link).last;
+  by_agent_client_send_switched(link);
 }
 
 bool by_agent_client_runs_plan(const struct by_agent_client *link) {
-  return link->number && link->move && view_plan(link).last == link->move;
+  return link->number && link->plan_switch && view_plan(link).last == link->plan_switch;
 }
 
 static void forget_plans(struct by_agent_client *link) {
@@ -140,7 +140,7 @@ static void forget_plans(struct by_agent_client *link) {
 }
 
 void by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {
-  struct by_moves_view view = view_plan(link);
+  struct by_plan_switches_view view = view_plan(link);
   if (!*view.plan) view.supplied = link->events.find_given_plan(link->events.context, view.plan, sizeof view.plan);
   by_keep_printable(view.supplied ? view.plan : "", out, BY_CLUSTER_NAME + 1);
 }
@@ -161,7 +161,7 @@ static enum banyan_status check_hosts(const struct by_job *job, const struct by_
 
 static enum banyan_status propose(struct by_cluster_proposal *proposal, struct by_plan **plan) {
   struct by_job *job = proposal->link->job;
-  struct by_move_observer notify = {notified, proposal};
+  struct by_plan_switch_observer notify = {notified, proposal};
   uint32_t *all = calloc(job->size, sizeof *all);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (uint32_t r = 0; r < job->size; r++) all[r] = r;

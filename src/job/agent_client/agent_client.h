@@ -18,10 +18,10 @@ struct by_agent_client;
 /* What the client asks of the communicators of this process. On the loop's thread. */
 struct by_agent_events {
   /* How far the communicator of this id has come. */
-  struct by_moves_view (*view_moves)(void *context, uint32_t comm);
-  /* Proposes a plan to all ranks of the job; see by_moves_propose. */
+  struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
+  /* Proposes a plan to all ranks of the job; see by_plan_switches_propose. */
   enum banyan_status (*propose)(void *context, uint32_t comm, uint32_t n, const uint32_t *processes,
-                                struct by_plan *plan, const struct by_move_observer *notify);
+                                struct by_plan *plan, const struct by_plan_switch_observer *notify);
   /* Before there is a communicator: the name of the plan that the job was given. False: it was given none. */
   bool (*find_given_plan)(void *context, char *name, size_t room);
   void *context;

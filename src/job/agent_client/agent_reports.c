@@ -62,9 +62,9 @@ static void send_job(struct by_agent_client *link) {
   free(hosts);
 }
 
-void by_agent_client_send_moved(struct by_agent_client *link) {
+void by_agent_client_send_switched(struct by_agent_client *link) {
   by_agent_client_send(link, &(struct by_cluster_message){
-                                 .type = BY_MESSAGE_MOVED, .job = link->id, .number = link->number, .at = link->at});
+                                 .type = BY_MESSAGE_SWITCHED, .job = link->id, .number = link->number, .at = link->at});
 }
 
 void by_agent_client_introduce(struct by_agent_client *link) {
@@ -76,7 +76,7 @@ void by_agent_client_introduce(struct by_agent_client *link) {
                                                           .rank = job->rank});
   if (job->rank != 0) return;
   send_job(link);
-  if (by_agent_client_runs_plan(link)) by_agent_client_send_moved(link);
+  if (by_agent_client_runs_plan(link)) by_agent_client_send_switched(link);
 }
 
 /* ---- reports */
@@ -157,7 +157,7 @@ static void send_own_plan(struct by_agent_client *link) {
   if (strcmp(own_plan, link->own_plan) == 0) return;
   send_job(link);
   by_agent_client_send_reservation(link);
-  if (by_agent_client_runs_plan(link)) by_agent_client_send_moved(link);
+  if (by_agent_client_runs_plan(link)) by_agent_client_send_switched(link);
 }
 
 /* False: there is nothing to tell, before a call is made. */

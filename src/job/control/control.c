@@ -47,8 +47,8 @@ static void frame_came(void *context, struct by_control_peer *peer, uint16_t typ
     if (done) by_notices_handle_listen(&control->notices);
   } else if (type == CLASS && !root) {
     by_notices_handle_class(&control->notices, payload, length);
-  } else if (type == MOVE) {
-    by_control_moves_handle(&control->moves, peer, payload, length);
+  } else if (type == PLAN_SWITCH) {
+    by_control_moves_handle(&control->plan_switches, peer, payload, length);
   } else if (type == WELCOME && !root && !done) {
     by_meeting_handle_welcome(&control->meeting, payload, length);
   } else if (type == ASK || type == DESCRIBE || type == DESCRIPTION) {
@@ -81,7 +81,7 @@ static void ended(void *context, struct by_control_peer *peer, enum banyan_statu
   by_helpers_forget(&control->helpers, peer);
   by_control_peer_destroy(peer);
   if (rank > 0 && root && !by_control_peers_is_helper(peers, rank))
-    by_control_moves_drop(&control->moves, (uint32_t)rank, "a rank has left");
+    by_control_moves_drop(&control->plan_switches, (uint32_t)rank, "a rank has left");
   by_timeline_lost(control->timeline);
   if (rank >= 0 && !leaving) by_deaths_disconnected(&control->deaths, (uint32_t)rank, reason);
 }
@@ -91,7 +91,7 @@ static void ended(void *context, struct by_control_peer *peer, enum banyan_statu
 static void helper_lost(void *context, uint32_t process, const char *reason) {
   struct by_control *control = context;
   by_helpers_handle_lost(&control->helpers, process, reason);
-  by_control_moves_drop(&control->moves, process, reason);
+  by_control_moves_drop(&control->plan_switches, process, reason);
   struct by_control_peer *peer = control->peers.of_process[process];
   if (peer) by_helpers_handle_known(&control->helpers, peer);
 }
@@ -140,7 +140,7 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   by_deadlock_check_init(&control->check, &control->deaths, options->connector);
   by_leaving_init(&control->leaving, &control->check, options->connector, &control->events);
   control->notices = (struct by_notices){.peers = peers, .events = &control->events};
-  by_control_moves_init(&control->moves, peers, options->connector, &control->events);
+  by_control_moves_init(&control->plan_switches, peers, options->connector, &control->events);
   by_meeting_init(&control->meeting, &control->deaths, options->connector, options->plan, options->plan_version,
                   &(struct by_meeting_events){newcomer, make_room, control});
   by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->leaving);
@@ -154,7 +154,7 @@ void by_control_object_fini(struct by_control *control) {
   by_trees_fini(&control->trees);
   by_helpers_fini(&control->helpers);
   by_meeting_fini(&control->meeting);
-  by_control_moves_fini(&control->moves);
+  by_control_moves_fini(&control->plan_switches);
   by_leaving_fini(&control->leaving);
   by_deadlock_check_fini(&control->check);
   by_deaths_fini(&control->deaths);
@@ -241,7 +241,7 @@ void by_control_send_class(struct by_control *control, uint32_t class_, bool ran
 }
 
 enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
-  return by_control_moves_propose(&control->moves, proposal);
+  return by_control_moves_propose(&control->plan_switches, proposal);
 }
 
 bool by_control_is_over(const struct by_control *control) {

@@ -11,7 +11,7 @@
 #include "connector.h"
 #include "handshake.h"
 #include "job_state.h"
-#include "move.h"
+#include "plan_switch_message.h"
 #include "timeline.h"
 
 struct by_control;
@@ -26,10 +26,10 @@ struct by_control_events {
   void (*left)(void *context, uint32_t process);
   /* Others have submitted what this rank has not: messages about submitted operations are read from now on. */
   void (*listen)(void *context);
-  /* What a member does about a message of a plan switch; see by_moves_handle. */
-  bool (*handle_move)(void *context, const struct by_move_message *message, struct by_move_message *answer, char *text,
-                      size_t room);
-  struct by_moves_view (*view_moves)(void *context, uint32_t comm);
+  /* What a member does about a message of a plan switch; see by_plan_switches_handle. */
+  bool (*handle_plan_switch)(void *context, const struct by_plan_switch_message *message,
+                             struct by_plan_switch_message *answer, char *text, size_t room);
+  struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
   /* Rank 0: whether there is an agent or manager; what is wished for of the memory of switches goes to it. */
   bool (*has_manager)(void *context);
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
@@ -85,7 +85,7 @@ struct by_proposal {
   const uint32_t *processes; /* by rank */
   struct by_plan *plan;
   uint32_t *helpers; /* see by_plans_find_helpers; in the plan's arena */
-  struct by_move_observer notify;
+  struct by_plan_switch_observer notify;
 };
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
  * for a communicator counts. The plan is taken over, unless this fails; all else is copied. */

@@ -6,16 +6,16 @@
 
 enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
 
-void by_control_send_move(const struct by_control_peer *peer, const struct by_move_message *message) {
+void by_control_send_plan_switch(const struct by_control_peer *peer, const struct by_plan_switch_message *message) {
   size_t room = message->length + 4 * message->n_processes + MOVE_WORD_MORE;
   uint8_t *bytes = malloc(room);
   struct by_writer writer;
   by_writer_init(&writer, bytes, bytes ? room : 0);
-  by_move_message_write(&writer, message);
+  by_plan_switch_message_write(&writer, message);
   if (writer.failed)
     by_control_peer_cut(peer, "out of memory");
   else
-    (void)by_control_peer_send(peer, MOVE, bytes, writer.length);
+    (void)by_control_peer_send(peer, PLAN_SWITCH, bytes, writer.length);
   free(bytes);
 }
 
@@ -90,12 +90,12 @@ bool by_helper_links_ask(const struct by_helper_links *links, const struct by_co
     const struct by_helper_link *link = &links->helpers[i];
     const struct by_control_peer *peer = peers->of_process[link->helper];
     if (!peer || by_control_peers_has_lost(peers, link->helper)) return false;
-    by_control_send_move(peer, &(struct by_move_message){.kind = BY_MOVE_LINK,
-                                                         .comm = comm,
-                                                         .number = number,
-                                                         .processes = link->processes,
-                                                         .n_processes = link->n,
-                                                         .text = ""});
+    by_control_send_plan_switch(peer, &(struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_LINK,
+                                                                       .comm = comm,
+                                                                       .number = number,
+                                                                       .processes = link->processes,
+                                                                       .n_processes = link->n,
+                                                                       .text = ""});
   }
   return true;
 }
@@ -125,7 +125,7 @@ struct by_wanted {
   uint32_t processes[];
 };
 
-static void drop_older(struct by_wanted_links *links, const struct by_move_message *message) {
+static void drop_older(struct by_wanted_links *links, const struct by_plan_switch_message *message) {
   struct by_wanted **place = &links->first;
   while (*place) {
     struct by_wanted *wanted = *place;
@@ -138,30 +138,30 @@ static void drop_older(struct by_wanted_links *links, const struct by_move_messa
   }
 }
 
-static bool knows_all(const struct by_job *job, const struct by_move_message *message) {
+static bool knows_all(const struct by_job *job, const struct by_plan_switch_message *message) {
   for (size_t i = 0; i < message->n_processes; i++) {
-    uint32_t process = by_move_message_process(message, i);
+    uint32_t process = by_plan_switch_message_process(message, i);
     if (process >= job->processes || process == job->rank) return false;
   }
   return true;
 }
 
 /* Looked at from the timer: the engine may not be there yet. */
-static void want(struct by_wanted_links *links, const struct by_move_message *message) {
+static void want(struct by_wanted_links *links, const struct by_plan_switch_message *message) {
   struct by_wanted *wanted = calloc(1, sizeof *wanted + message->n_processes * sizeof *wanted->processes);
   if (!wanted) return; /* rank 0 gives the move up in time */
   *wanted = (struct by_wanted){
       .next = links->first, .comm = message->comm, .number = message->number, .n = message->n_processes};
-  for (size_t i = 0; i < wanted->n; i++) wanted->processes[i] = by_move_message_process(message, i);
+  for (size_t i = 0; i < wanted->n; i++) wanted->processes[i] = by_plan_switch_message_process(message, i);
   links->first = wanted;
   by_loop_set_delay(links->peers->job->loop, &links->due, 0);
 }
 
 void by_wanted_links_handle(struct by_wanted_links *links, const struct by_control_peer *peer,
-                            const struct by_move_message *message) {
-  if (message->kind != BY_MOVE_LINK && message->kind != BY_MOVE_DROP) return; /* sent to all members */
+                            const struct by_plan_switch_message *message) {
+  if (message->kind != BY_PLAN_SWITCH_LINK && message->kind != BY_PLAN_SWITCH_DROP) return; /* sent to all members */
   drop_older(links, message);
-  if (message->kind == BY_MOVE_DROP) return;
+  if (message->kind == BY_PLAN_SWITCH_DROP) return;
   if (knows_all(links->peers->job, message))
     want(links, message);
   else
@@ -190,9 +190,9 @@ static void wanted_due(void *argument) {
       continue;
     }
     const struct by_control_peer *root = by_control_peers_root(links->peers);
-    struct by_move_message linked = {
-        .kind = BY_MOVE_LINKED, .comm = wanted->comm, .number = wanted->number, .text = ""};
-    if (root) by_control_send_move(root, &linked);
+    struct by_plan_switch_message linked = {
+        .kind = BY_PLAN_SWITCH_LINKED, .comm = wanted->comm, .number = wanted->number, .text = ""};
+    if (root) by_control_send_plan_switch(root, &linked);
     *place = wanted->next;
     free(wanted);
   }

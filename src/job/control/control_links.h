@@ -10,7 +10,7 @@
 
 enum { MOVE_WORD_MORE = 64 }; /* bytes of a message of a move beside its text and its processes */
 
-void by_control_send_move(const struct by_control_peer *peer, const struct by_move_message *message);
+void by_control_send_plan_switch(const struct by_control_peer *peer, const struct by_plan_switch_message *message);
 
 /* ---- rank 0 */
 
@@ -21,7 +21,7 @@ struct by_helper_links {
     uint32_t helper;
     bool linked;
     size_t n;
-    uint8_t *processes; /* as by_move_message has them */
+    uint8_t *processes; /* as by_plan_switch_message has them */
   } * helpers;
 };
 
@@ -49,6 +49,6 @@ void by_wanted_links_init(struct by_wanted_links *links, const struct by_control
 void by_wanted_links_fini(struct by_wanted_links *links);
 /* A message of rank 0's about a move. */
 void by_wanted_links_handle(struct by_wanted_links *links, const struct by_control_peer *peer,
-                            const struct by_move_message *message);
+                            const struct by_plan_switch_message *message);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef BY_JOB_CONTROL_CONTROL_OBJECT_H
 #define BY_JOB_CONTROL_CONTROL_OBJECT_H
 
-#include "control_moves.h"
+#include "control_plan_switches.h"
 #include "control_trees.h"
 
 struct by_control {
@@ -14,7 +14,7 @@ struct by_control {
   struct by_deadlock_check check;
   struct by_leaving leaving;
   struct by_notices notices;
-  struct by_control_moves moves;
+  struct by_control_moves plan_switches;
   struct by_control_meeting meeting;
   struct by_helpers helpers;
   struct by_trees trees;

@@ -26,16 +26,16 @@ enum message {
   ASK = 6,
   DESCRIBE = 7,
   DESCRIPTION = 8,
-  LEFT = 9,     /* Rank 0's: these ranks have left. */
-  PLAN = 10,    /* Rank 0's to helpers: a communicator's plan. */
-  LOST = 11,    /* Rank 0's: a helper or server is gone. */
-  TREE = 12,    /* Rank 0's to one worker or server of an in-network tree: what it must know. */
-  MOVE = 13,    /* To another plan: see move.h. */
-  LISTEN = 14,  /* Others have submitted what this rank has not. */
-  CLASS = 15,   /* Rank 0's: the class in which this process is to send. */
-  JOINED = 16,  /* Rank 0's: a helper comes. */
-  KNOWN = 17,   /* The answer: this process knows it. */
-  TIMELINE = 20 /* See timeline_message.h. */
+  LEFT = 9,         /* Rank 0's: these ranks have left. */
+  PLAN = 10,        /* Rank 0's to helpers: a communicator's plan. */
+  LOST = 11,        /* Rank 0's: a helper or server is gone. */
+  TREE = 12,        /* Rank 0's to one worker or server of an in-network tree: what it must know. */
+  PLAN_SWITCH = 13, /* To another plan: see plan_switch_message.h. */
+  LISTEN = 14,      /* Others have submitted what this rank has not. */
+  CLASS = 15,       /* Rank 0's: the class in which this process is to send. */
+  JOINED = 16,      /* Rank 0's: a helper comes. */
+  KNOWN = 17,       /* The answer: this process knows it. */
+  TIMELINE = 20     /* See timeline_message.h. */
 };
 
 /* What goes on at a connection. control_peers.c alone changes it, from one to the next:

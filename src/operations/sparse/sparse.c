@@ -69,9 +69,9 @@ static void observe(struct by_observation *observed, const struct banyan_sparse_
 static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
                                 struct by_sparse_exchange *exchange) {
   uint64_t now = by_clock_now(&by_clock_system), deadline = now + by_comm_lasts(comm, call->deadline);
-  if (comm->plans.move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
+  if (comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) BY_TRY(by_plan_switches_pass(comm, deadline));
   BY_TRY(by_sparse_start(exchange, deadline));
-  by_moves_count(comm);
+  by_plan_switches_count(comm);
   if (comm->context->observed.on) observe(&comm->context->observed, call, now);
   return BANYAN_OK;
 }

@@ -14,7 +14,7 @@ static enum banyan_status need_inner(struct by_submitter *owner) {
   if (owner->log.inner) return BANYAN_OK;
   BY_TRY(by_comm_make(owner->context, owner->id, comm->rank, comm->size, comm->processes, &inner));
   inner->hidden = true;
-  enum banyan_status status = by_moves_set_first_inner(owner->comm, inner);
+  enum banyan_status status = by_plan_switches_set_first_inner(owner->comm, inner);
   if (status == BANYAN_OK)
     owner->log.inner = inner;
   else
@@ -77,7 +77,7 @@ static enum banyan_status offer(struct by_submitted *s, const char *name, int pr
                              .collective = s->operation.collective};
   s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
   by_submitted_open(s);
-  by_moves_submitted(s->owner->comm);
+  by_plan_switches_submitted(s->owner->comm);
   by_context_kick(context);
   return BANYAN_OK;
 }
@@ -112,7 +112,7 @@ enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
   if (status == BANYAN_OK) {
     by_controller_step(owner->controller, i);
     by_observe_step(&comm->context->observed, i, by_clock_now(&by_clock_system));
-    by_moves_mark(comm->context);
+    by_plan_switches_mark(comm->context);
     owner->dirty = true;
     by_context_kick(comm->context);
   }

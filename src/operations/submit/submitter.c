@@ -133,7 +133,7 @@ static void on_stalled(void *argument, const struct by_stall *stall) {
 
 static void on_noted(void *argument, uint32_t note) {
   struct by_submitter *owner = argument;
-  enum banyan_status status = by_moves_noted(owner->comm, note);
+  enum banyan_status status = by_plan_switches_noted(owner->comm, note);
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "taking a new plan");
 }
 
@@ -227,7 +227,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
   comm->context->submitting.submitters++;
   *out = owner;
   if (comm->size > 1) by_progress_listen(&comm->context->progress);
-  by_moves_attach_log(comm, &owner->log);
+  by_plan_switches_attach_log(comm, &owner->log);
   return BANYAN_OK;
 }
 
@@ -247,7 +247,7 @@ void by_submitter_forget(struct banyan_comm *comm) {
     by_submitted_end(s, BANYAN_ERR_CLOSED, text);
   }
   by_fuse_buffers_free(owner);
-  by_moves_attach_log(comm, NULL);
+  by_plan_switches_attach_log(comm, NULL);
   comm->submitter = NULL;
   owner->context->submitting.submitters--;
   owner->comm = owner->log.inner = NULL;

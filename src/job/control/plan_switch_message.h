@@ -1,31 +1,31 @@
 /* Moving to another plan while calls go on: all ranks of a communicator change at the same call, and none waits unless
- * it gets there before the word that says so. As values, without I/O; control_moves.c carries the words, plan_switch.c
- * does what they say.
+ * it gets there before the word that says so. As values, without I/O; control_plan_switches.c carries the words,
+ * plan_switch.c does what they say.
  *
  * Rank 0 of the job leads. Helpers that the plan names are asked by LINK to make the links that it needs, and answer
  * LINKED. PROPOSE brings the plan, and every rank answers PREPARED with how many calls it has started. FIX names a call
  * that nobody should have reached; from then on who gets there waits. FIXED says again how many calls were started:
  * where somebody was faster, FIX names a later one. TAKE: that call, and those after it, use the plan. DROP: there will
  * be no move. */
-#ifndef BY_JOB_CONTROL_MOVE_H
-#define BY_JOB_CONTROL_MOVE_H
+#ifndef BY_JOB_CONTROL_PLAN_SWITCH_MESSAGE_H
+#define BY_JOB_CONTROL_PLAN_SWITCH_MESSAGE_H
 
 #include "bytes.h"
 #include "plan.h"
 
-enum by_move_kind {
-  BY_MOVE_PROPOSE = 1, /* text: the plan, as JSON; processes: who is at its vertices behind the ranks, UINT32_MAX:
-                          nobody that the plan names; servers are found by each rank */
-  BY_MOVE_FIX,         /* at */
-  BY_MOVE_TAKE,
-  BY_MOVE_DROP, /* text: why */
-  BY_MOVE_LINK, /* processes: to these, of a helper */
+enum by_plan_switch_kind {
+  BY_PLAN_SWITCH_PROPOSE = 1, /* text: the plan, as JSON; processes: who is at its vertices behind the ranks,
+                          UINT32_MAX: nobody that the plan names; servers are found by each rank */
+  BY_PLAN_SWITCH_FIX,         /* at */
+  BY_PLAN_SWITCH_TAKE,
+  BY_PLAN_SWITCH_DROP, /* text: why */
+  BY_PLAN_SWITCH_LINK, /* processes: to these, of a helper */
   /* answers */
-  BY_MOVE_PREPARED, /* at: calls started; beat */
-  BY_MOVE_FIXED,    /* the same */
-  BY_MOVE_REFUSED,  /* text: why */
-  BY_MOVE_NOT_YET,  /* there is no such communicator here, perhaps not yet; text, if it is not that: why */
-  BY_MOVE_LINKED
+  BY_PLAN_SWITCH_PREPARED, /* at: calls started; beat */
+  BY_PLAN_SWITCH_FIXED,    /* the same */
+  BY_PLAN_SWITCH_REFUSED,  /* text: why */
+  BY_PLAN_SWITCH_NOT_YET,  /* there is no such communicator here, perhaps not yet; text, if it is not that: why */
+  BY_PLAN_SWITCH_LINKED
 };
 
 /* How a communicator's calls come, by its marks of iterations: one of them began at call `began`, and each has `period`
@@ -34,25 +34,26 @@ struct by_iteration {
   uint64_t began, period;
 };
 
-struct by_move_message {
-  enum by_move_kind kind;
+struct by_plan_switch_message {
+  enum by_plan_switch_kind kind;
   uint32_t comm;   /* id of the communicator's domain */
   uint32_t number; /* of the move; counts up */
   uint64_t at;
   struct by_plan_origin origin; /* of the plan in `text` */
   struct by_iteration iteration;
-  const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_move_message_process */
+  const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_plan_switch_message_process */
   size_t n_processes;
   const char *text; /* borrowed; `length` bytes without an end */
   size_t length;
   const struct by_plan *plan; /* not on the wire: what `text` says, to whom it is said without one; else NULL */
 };
 
-void by_move_message_write(struct by_writer *writer, const struct by_move_message *message);
+void by_plan_switch_message_write(struct by_writer *writer, const struct by_plan_switch_message *message);
 /* `text` and `processes` are borrowed from the bytes. */
-BANYAN_CHECK enum banyan_status by_move_message_read(const void *bytes, size_t length, struct by_move_message *out);
-bool by_move_is_answer(enum by_move_kind kind);
-uint32_t by_move_message_process(const struct by_move_message *message, size_t i);
+BANYAN_CHECK enum banyan_status by_plan_switch_message_read(const void *bytes, size_t length,
+                                                            struct by_plan_switch_message *out);
+bool by_plan_switch_is_answer(enum by_plan_switch_kind kind);
+uint32_t by_plan_switch_message_process(const struct by_plan_switch_message *message, size_t i);
 
 /* What the leader knows of a move. */
 struct by_agreement {
@@ -85,28 +86,28 @@ void by_marks_add(struct by_marks *marks, uint64_t started);
 struct by_iteration by_marks_iteration(const struct by_marks *marks, uint64_t started);
 
 /* What a member knows of a move. */
-struct by_move {
-  enum { BY_MOVE_NONE, BY_MOVE_IS_PREPARED, BY_MOVE_IS_FIXED, BY_MOVE_IS_TAKEN } state;
+struct by_plan_switch {
+  enum { BY_PLAN_SWITCH_NONE, BY_PLAN_SWITCH_IS_PREPARED, BY_PLAN_SWITCH_IS_FIXED, BY_PLAN_SWITCH_IS_TAKEN } state;
   uint32_t number;
   uint64_t at;
 };
 
-enum by_move_next { BY_MOVE_GOES_ON, BY_MOVE_WAITS, BY_MOVE_CHANGES };
+enum by_plan_switch_next { BY_PLAN_SWITCH_GOES_ON, BY_PLAN_SWITCH_WAITS, BY_PLAN_SWITCH_CHANGES };
 
 /* False: another one has been decided on, and its call has not come yet; the answer is NOT_YET. */
-bool by_move_prepare(struct by_move *move, uint32_t number);
+bool by_plan_switch_prepare(struct by_plan_switch *plan_switch, uint32_t number);
 /* False, here and below: this is about another move, or makes no sense. To FIX the answer is NOT_YET then, to the
  * others none. */
-bool by_move_fix(struct by_move *move, uint32_t number, uint64_t at);
-bool by_move_take(struct by_move *move, uint32_t number);
-bool by_move_drop(struct by_move *move, uint32_t number);
+bool by_plan_switch_fix(struct by_plan_switch *plan_switch, uint32_t number, uint64_t at);
+bool by_plan_switch_take(struct by_plan_switch *plan_switch, uint32_t number);
+bool by_plan_switch_drop(struct by_plan_switch *plan_switch, uint32_t number);
 /* After TAKE, and before each call: what becomes of a call that is started now, after so many others. CHANGES: the plan
- * is to be set first, and by_move_end called. */
-enum by_move_next by_move_next(const struct by_move *move, uint64_t started);
-void by_move_end(struct by_move *move);
+ * is to be set first, and by_plan_switch_end called. */
+enum by_plan_switch_next by_plan_switch_next(const struct by_plan_switch *plan_switch, uint64_t started);
+void by_plan_switch_end(struct by_plan_switch *plan_switch);
 
 /* How far a communicator has come. */
-struct by_moves_view {
+struct by_plan_switches_view {
   uint64_t started;                 /* calls, as they are counted */
   uint32_t last;                    /* the move that was decided on last; 0: none, or a plan was set by hand since */
   bool taken;                       /* its call has not come */
@@ -115,7 +116,7 @@ struct by_moves_view {
 };
 
 /* Who is told what came of a move: `why` NULL: all ranks use the plan from call `at` on; else why it stays. */
-struct by_move_observer {
+struct by_plan_switch_observer {
   void (*notified)(void *context, uint64_t at, const char *why);
   void *context;
 };

@@ -4,22 +4,22 @@
 #include <string.h>
 
 #include "check.h"
-#include "move.h"
+#include "plan_switch_message.h"
 #include "rng.h"
 
-enum { MEMBERS = 6, MOVES = 4, LAST = 200, MESSAGES = 4096 };
+enum { MEMBERS = 6, PLAN_SWITCHES = 4, LAST = 200, MESSAGES = 4096 };
 
 struct message {
   uint32_t member; /* to it, or from it */
   bool answers;
-  struct by_move_message message;
+  struct by_plan_switch_message message;
   int due;
 };
 
 struct member {
-  struct by_move move;
+  struct by_plan_switch move;
   uint64_t started;
-  uint64_t changed[MOVES]; /* before which call each move came into use; LAST + 1: not at all */
+  uint64_t changed[PLAN_SWITCHES]; /* before which call each move came into use; LAST + 1: not at all */
   uint32_t n_changed, waits;
   int pace; /* one call in so many turns */
   struct by_marks marks;
@@ -33,7 +33,7 @@ struct world {
   struct by_agreement agreement;
   bool moving;
   uint32_t number, taken;
-  uint64_t own_then, at[MOVES];
+  uint64_t own_then, at[PLAN_SWITCHES];
   bool known; /* all had marked enough iterations when the move was proposed, and alike */
   uint32_t cut;
   struct message messages[MESSAGES];
@@ -41,7 +41,7 @@ struct world {
   int now, delay;
 };
 
-static void send(struct world *world, uint32_t member, bool answers, struct by_move_message message) {
+static void send(struct world *world, uint32_t member, bool answers, struct by_plan_switch_message message) {
   int due = world->now + 1 + (int)by_rng_below(&world->rng, (uint64_t)world->delay);
   assert_true(world->n_messages < MESSAGES);
   for (uint32_t i = 0; i < world->n_messages; i++) { /* in order, over each connection */
@@ -51,10 +51,10 @@ static void send(struct world *world, uint32_t member, bool answers, struct by_m
   world->messages[world->n_messages++] = (struct message){member, answers, message, due};
 }
 
-static void notify_all(struct world *world, enum by_move_kind kind) {
+static void notify_all(struct world *world, enum by_plan_switch_kind kind) {
   for (uint32_t m = 0; m < world->n; m++)
     send(world, m, false,
-         (struct by_move_message){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
+         (struct by_plan_switch_message){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
 }
 
 static bool is_iteration_known(const struct world *world) {
@@ -74,45 +74,46 @@ static void propose(struct world *world) {
   world->number++;
   by_agreement_init(&world->agreement, world->n);
   world->own_then = world->members[0].started;
-  notify_all(world, BY_MOVE_PROPOSE);
+  notify_all(world, BY_PLAN_SWITCH_PROPOSE);
 }
 
-static void lead(struct world *world, const struct by_move_message *message) {
-  if (message->kind == BY_MOVE_REFUSED) {
+static void lead(struct world *world, const struct by_plan_switch_message *message) {
+  if (message->kind == BY_PLAN_SWITCH_REFUSED) {
     if (message->number == world->number) world->moving = false;
     return;
   }
   if (!world->moving || message->number != world->number) return;
   switch (by_agreement_handle(&world->agreement, message->at, &message->iteration,
                               world->members[0].started - world->own_then)) {
-  case BY_AGREEMENT_FIX: notify_all(world, BY_MOVE_FIX); break;
+  case BY_AGREEMENT_FIX: notify_all(world, BY_PLAN_SWITCH_FIX); break;
   case BY_AGREEMENT_TAKE:
     world->at[world->taken++] = world->agreement.at;
     if (world->known && world->agreement.at % world->members[0].period != world->members[0].phase) world->cut++;
     world->moving = false;
-    notify_all(world, BY_MOVE_TAKE);
+    notify_all(world, BY_PLAN_SWITCH_TAKE);
     break;
   default: break;
   }
 }
 
 static void change(struct member *member) {
-  by_move_end(&member->move);
-  assert_true(member->n_changed < MOVES);
+  by_plan_switch_end(&member->move);
+  assert_true(member->n_changed < PLAN_SWITCHES);
   member->changed[member->n_changed++] = member->started;
 }
 
-static void follow(struct world *world, uint32_t m, const struct by_move_message *message) {
+static void follow(struct world *world, uint32_t m, const struct by_plan_switch_message *message) {
   struct member *member = &world->members[m];
-  struct by_move_message answer = {.number = message->number,
-                                   .at = member->started,
-                                   .iteration = by_marks_iteration(&member->marks, member->started)};
-  if (message->kind == BY_MOVE_PROPOSE)
-    answer.kind = by_move_prepare(&member->move, message->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
-  else if (message->kind == BY_MOVE_FIX && by_move_fix(&member->move, message->number, message->at))
-    answer.kind = BY_MOVE_FIXED;
-  else if (message->kind == BY_MOVE_TAKE && by_move_take(&member->move, message->number) &&
-           by_move_next(&member->move, member->started) == BY_MOVE_CHANGES)
+  struct by_plan_switch_message answer = {.number = message->number,
+                                          .at = member->started,
+                                          .iteration = by_marks_iteration(&member->marks, member->started)};
+  if (message->kind == BY_PLAN_SWITCH_PROPOSE)
+    answer.kind =
+        by_plan_switch_prepare(&member->move, message->number) ? BY_PLAN_SWITCH_PREPARED : BY_PLAN_SWITCH_REFUSED;
+  else if (message->kind == BY_PLAN_SWITCH_FIX && by_plan_switch_fix(&member->move, message->number, message->at))
+    answer.kind = BY_PLAN_SWITCH_FIXED;
+  else if (message->kind == BY_PLAN_SWITCH_TAKE && by_plan_switch_take(&member->move, message->number) &&
+           by_plan_switch_next(&member->move, member->started) == BY_PLAN_SWITCH_CHANGES)
     change(member);
   if (answer.kind) send(world, m, true, answer);
 }
@@ -146,9 +147,9 @@ static void call(struct world *world, struct member *member, uint64_t ahead) {
   if (by_rng_below(&world->rng, (uint64_t)member->pace) || !may_start(world, member, ahead)) return;
   if (member->period && member->started % member->period == member->phase)
     by_marks_add(&member->marks, member->started);
-  enum by_move_next next = by_move_next(&member->move, member->started);
-  if (next == BY_MOVE_CHANGES) change(member);
-  if (next == BY_MOVE_WAITS)
+  enum by_plan_switch_next next = by_plan_switch_next(&member->move, member->started);
+  if (next == BY_PLAN_SWITCH_CHANGES) change(member);
+  if (next == BY_PLAN_SWITCH_WAITS)
     member->waits++;
   else
     member->started++;
@@ -197,7 +198,7 @@ static uint32_t run(uint64_t seed) {
     deliver(&world);
     for (uint32_t m = 0; m < world.n; m++) call(&world, &world.members[m], ahead);
     /* a new one while another is under way drops that, as its leader does */
-    if (world.taken < MOVES - 1 && !world.moving && by_rng_below(&world.rng, 100) == 0) propose(&world);
+    if (world.taken < PLAN_SWITCHES - 1 && !world.moving && by_rng_below(&world.rng, 100) == 0) propose(&world);
   }
   check(&world);
   return world.taken;
@@ -213,21 +214,21 @@ static void test_agree(void **state) {
 /* Where nobody calls anything, the move is made all the same. */
 static void test_idle(void **state) {
   struct by_agreement agreement;
-  struct by_move move = {0};
+  struct by_plan_switch move = {0};
   (void)state;
   by_agreement_init(&agreement, 2);
-  assert_true(by_move_prepare(&move, 1));
+  assert_true(by_plan_switch_prepare(&move, 1));
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_WAITS);
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_FIX);
   assert_int_equal(agreement.at, 7);
-  assert_true(by_move_fix(&move, 1, 7));
-  assert_int_equal(by_move_next(&move, 7), BY_MOVE_WAITS);
+  assert_true(by_plan_switch_fix(&move, 1, 7));
+  assert_int_equal(by_plan_switch_next(&move, 7), BY_PLAN_SWITCH_WAITS);
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_WAITS);
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_TAKE);
-  assert_true(by_move_take(&move, 1));
-  assert_int_equal(by_move_next(&move, 7), BY_MOVE_CHANGES);
-  by_move_end(&move);
-  assert_int_equal(by_move_next(&move, 7), BY_MOVE_GOES_ON);
+  assert_true(by_plan_switch_take(&move, 1));
+  assert_int_equal(by_plan_switch_next(&move, 7), BY_PLAN_SWITCH_CHANGES);
+  by_plan_switch_end(&move);
+  assert_int_equal(by_plan_switch_next(&move, 7), BY_PLAN_SWITCH_GOES_ON);
 }
 
 /* Iterations are known once two in a row had as many calls, until one has more. */
@@ -248,18 +249,18 @@ static void test_marks(void **state) {
 
 /* Words of other moves change nothing, and one that is decided on stays. */
 static void test_strays(void **state) {
-  struct by_move move = {0};
+  struct by_plan_switch move = {0};
   (void)state;
-  assert_false(by_move_fix(&move, 1, 3) || by_move_take(&move, 1) || by_move_drop(&move, 1));
-  assert_true(by_move_prepare(&move, 1) && by_move_prepare(&move, 2));
-  assert_false(by_move_fix(&move, 1, 3));
-  assert_false(by_move_take(&move, 2)); /* not fixed */
-  assert_true(by_move_fix(&move, 2, 3) && by_move_fix(&move, 2, 5));
-  assert_int_equal(by_move_next(&move, 3), BY_MOVE_GOES_ON);
-  assert_true(by_move_take(&move, 2));
-  assert_false(by_move_prepare(&move, 3) || by_move_drop(&move, 2));
-  assert_int_equal(by_move_next(&move, 4), BY_MOVE_GOES_ON);
-  assert_int_equal(by_move_next(&move, 5), BY_MOVE_CHANGES);
+  assert_false(by_plan_switch_fix(&move, 1, 3) || by_plan_switch_take(&move, 1) || by_plan_switch_drop(&move, 1));
+  assert_true(by_plan_switch_prepare(&move, 1) && by_plan_switch_prepare(&move, 2));
+  assert_false(by_plan_switch_fix(&move, 1, 3));
+  assert_false(by_plan_switch_take(&move, 2)); /* not fixed */
+  assert_true(by_plan_switch_fix(&move, 2, 3) && by_plan_switch_fix(&move, 2, 5));
+  assert_int_equal(by_plan_switch_next(&move, 3), BY_PLAN_SWITCH_GOES_ON);
+  assert_true(by_plan_switch_take(&move, 2));
+  assert_false(by_plan_switch_prepare(&move, 3) || by_plan_switch_drop(&move, 2));
+  assert_int_equal(by_plan_switch_next(&move, 4), BY_PLAN_SWITCH_GOES_ON);
+  assert_int_equal(by_plan_switch_next(&move, 5), BY_PLAN_SWITCH_CHANGES);
 }
 
 int main(void) {

@@ -136,17 +136,17 @@ static void use_part(struct banyan_comm *comm, struct by_rng *rng, struct by_rng
   banyan_comm_destroy(part);
 }
 
-static uint64_t count_moves(const struct banyan_comm *comm) {
+static uint64_t count_plan_switches(const struct banyan_comm *comm) {
   struct banyan_counters counters;
   banyan_comm_counters(comm, &counters);
-  return counters.moves;
+  return counters.plan_switches;
 }
 
 /* Once nothing is on the way any more, all have made as many. */
-static uint64_t compare_moves(struct banyan_comm *world) {
+static uint64_t compare_plan_switches(struct banyan_comm *world) {
   int64_t least, most;
   for (int tries = 0; tries < 20000; tries++) {
-    int64_t mine = (int64_t)count_moves(world);
+    int64_t mine = (int64_t)count_plan_switches(world);
     must(banyan_allreduce(world, &mine, &least, 1, BANYAN_INT64, BANYAN_MIN));
     must(banyan_allreduce(world, &mine, &most, 1, BANYAN_INT64, BANYAN_MAX));
     if (least == most && tries > 50) return (uint64_t)least;
@@ -155,7 +155,7 @@ static uint64_t compare_moves(struct banyan_comm *world) {
   rank_fail("some ranks have made %lld moves, others %lld", (long long)least, (long long)most);
 }
 
-static void rank_moves(struct job *job, int rank) {
+static void rank_plan_switches(struct job *job, int rank) {
   const struct plot *plot = job->argument;
   struct by_rng rng, own;
   pthread_t thread;
@@ -183,25 +183,28 @@ static void rank_moves(struct job *job, int rank) {
   finish_all(&bundle);
   atomic_store(&proposer.stop, true);
   if (apart) must_hold(!pthread_join(thread, NULL));
-  uint64_t moves = compare_moves(world);
-  if (rank == 0) job->reports[0].number = moves;
+  uint64_t plan_switches = compare_plan_switches(world);
+  if (rank == 0) job->reports[0].number = plan_switches;
   banyan_comm_destroy(proposer.comms[1]);
   banyan_comm_destroy(world);
 }
 
-static void test_move(void **state) {
+static void test_plan_switch(void **state) {
   (void)state;
-  uint64_t moves = 0;
+  uint64_t plan_switches = 0;
   for (int i = 0; i < job_rounds(6); i++) {
     struct plot plot = {.ranks = 1 + i % RANKS, .calls = 120, .apart = i / 2 % 2};
-    struct job job = {
-        .n = plot.ranks, .run = rank_moves, .transport = i % 2 ? "tcp" : NULL, .argument = &plot, .seed = job_seed(i)};
+    struct job job = {.n = plot.ranks,
+                      .run = rank_plan_switches,
+                      .transport = i % 2 ? "tcp" : NULL,
+                      .argument = &plot,
+                      .seed = job_seed(i)};
     job_start(&job);
     job_wait(&job);
-    if (plot.ranks > 1) moves += job.reports[0].number;
+    if (plot.ranks > 1) plan_switches += job.reports[0].number;
     job_end(&job, true);
   }
-  assert_true(moves > 0);
+  assert_true(plan_switches > 0);
 }
 
 /* ---- with a helper, which dies */
@@ -232,13 +235,13 @@ static void rank_helped(struct job *job, int rank) {
     make_call(world, &rng, &own, rank);
     job_set_stage(job, rank, i + 1);
   }
-  uint64_t moves = compare_moves(world);
-  if (rank == 0) job->reports[0].number = moves;
+  uint64_t plan_switches = compare_plan_switches(world);
+  if (rank == 0) job->reports[0].number = plan_switches;
   banyan_comm_destroy(world);
 }
 
 static void test_helper(void **state) {
-  uint64_t moves = 0;
+  uint64_t plan_switches = 0;
   (void)state;
   for (int i = 0; i < job_rounds(4); i++) {
     struct job job = {
@@ -248,10 +251,10 @@ static void test_helper(void **state) {
     if (i >= 2) job_signal(&job, 3, SIGKILL);
     job_wait(&job);
     for (int r = 0; r < 3; r++) job_check_exit(&job, r);
-    moves += job.reports[0].number;
+    plan_switches += job.reports[0].number;
     job_end(&job, i < 2);
   }
-  assert_true(moves > 0);
+  assert_true(plan_switches > 0);
 }
 
 /* ---- proposed faster than words go to and fro: moves are made all the same, and the last one in the end */
@@ -279,7 +282,7 @@ static void rank_hurries(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   (void)job;
   for (int32_t i = 0, done = 0; !done; i++) {
-    bool enough = count_moves(world) >= HASTE;
+    bool enough = count_plan_switches(world) >= HASTE;
     if (rank == 0) propose_in_haste(world, enough ? "star" : both[i % 2]);
     done = rank == 0 && enough && uses(world, "star");
     must(banyan_broadcast(world, &done, 1, BANYAN_INT32, 0));
@@ -312,7 +315,7 @@ static void rank_submits_late(struct job *job, int rank) {
   (void)job;
   for (uint64_t i = 0; rank == 0 && i < 2; i++) submit_step(world, i, names[i], &values[i], &requests[i]);
   if (rank == 0) must(banyan_comm_propose_plan(world, "ring"));
-  while (count_moves(world) == 0) usleep(1000);
+  while (count_plan_switches(world) == 0) usleep(1000);
   for (uint64_t i = 0; rank != 0 && i < 2; i++) submit_step(world, i, names[i], &values[i], &requests[i]);
   for (uint64_t i = 0; i < 3; i++) {
     if (i == 2) submit_step(world, i, names[i], &values[i], &requests[i]);
@@ -331,15 +334,15 @@ static void test_late_submitter(void **state) {
 /* A question that finds another communicator of the same number is answered too. */
 static void test_stray_question(void **state) {
   struct banyan_comm *comm = NULL;
-  struct by_move_message answer, word = {.kind = BY_MOVE_FIX, .number = 3, .at = 1};
+  struct by_plan_switch_message answer, word = {.kind = BY_PLAN_SWITCH_FIX, .number = 3, .at = 1};
   char text[400];
   (void)state;
   setenv("BANYAN_AGENT", "off", 1);
   assert_int_equal(banyan_comm_create(&(struct banyan_options){.size = 1, .rank_plus_1 = 1}, &comm), BANYAN_OK);
   for (uint32_t id = 0; id < 2; id++) { /* it is there, but has no such move; there is none of this number */
     word.comm = id;
-    assert_true(by_moves_handle(comm->context, &word, &answer, text, sizeof text));
-    assert_int_equal(answer.kind, BY_MOVE_NOT_YET);
+    assert_true(by_plan_switches_handle(comm->context, &word, &answer, text, sizeof text));
+    assert_int_equal(answer.kind, BY_PLAN_SWITCH_NOT_YET);
     assert_int_equal(answer.number, 3);
   }
   banyan_comm_destroy(comm);
@@ -409,7 +412,7 @@ static void test_refuse(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_move),           cmocka_unit_test(test_helper),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plan_switch),    cmocka_unit_test(test_helper),
                                      cmocka_unit_test(test_haste),          cmocka_unit_test(test_late_submitter),
                                      cmocka_unit_test(test_stray_question), cmocka_unit_test(test_death),
                                      cmocka_unit_test(test_refuse)};

@@ -1,8 +1,8 @@
-#include "move.h"
+#include "plan_switch_message.h"
 
 /* ---- words */
 
-void by_move_message_write(struct by_writer *writer, const struct by_move_message *message) {
+void by_plan_switch_message_write(struct by_writer *writer, const struct by_plan_switch_message *message) {
   by_write_u8(writer, (uint8_t)message->kind);
   by_write_u32(writer, message->comm);
   by_write_u32(writer, message->number);
@@ -15,10 +15,10 @@ void by_move_message_write(struct by_writer *writer, const struct by_move_messag
   by_write_blob(writer, message->text, message->length);
 }
 
-enum banyan_status by_move_message_read(const void *bytes, size_t length, struct by_move_message *out) {
+enum banyan_status by_plan_switch_message_read(const void *bytes, size_t length, struct by_plan_switch_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  *out = (struct by_move_message){.kind = (enum by_move_kind)by_read_u8(&reader)};
+  *out = (struct by_plan_switch_message){.kind = (enum by_plan_switch_kind)by_read_u8(&reader)};
   out->comm = by_read_u32(&reader);
   out->number = by_read_u32(&reader);
   out->at = by_read_u64(&reader);
@@ -32,17 +32,17 @@ enum banyan_status by_move_message_read(const void *bytes, size_t length, struct
   out->n_processes = room / 4;
   out->text = (const char *)by_read_blob(&reader, &out->length);
   BY_TRY(by_reader_check(&reader, "a word about a new plan"));
-  bool fits = out->kind >= BY_MOVE_PROPOSE && out->kind <= BY_MOVE_LINKED && room % 4 == 0 &&
+  bool fits = out->kind >= BY_PLAN_SWITCH_PROPOSE && out->kind <= BY_PLAN_SWITCH_LINKED && room % 4 == 0 &&
               out->origin.source < BANYAN_PLAN_SOURCES && supplied <= 1;
   if (fits) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL, "a word about a new plan that makes no sense, of kind %d", (int)out->kind);
 }
 
-bool by_move_is_answer(enum by_move_kind kind) {
-  return kind >= BY_MOVE_PREPARED;
+bool by_plan_switch_is_answer(enum by_plan_switch_kind kind) {
+  return kind >= BY_PLAN_SWITCH_PREPARED;
 }
 
-uint32_t by_move_message_process(const struct by_move_message *message, size_t i) {
+uint32_t by_plan_switch_message_process(const struct by_plan_switch_message *message, size_t i) {
   return by_get_u32(message->processes + 4 * i);
 }
 
@@ -89,43 +89,44 @@ enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint6
 /* ---- members */
 
 /* One that nobody decided on is forgotten: its leader has begun another one. */
-bool by_move_prepare(struct by_move *move, uint32_t number) {
-  if (move->state == BY_MOVE_IS_TAKEN) return false;
-  *move = (struct by_move){.state = BY_MOVE_IS_PREPARED, .number = number};
+bool by_plan_switch_prepare(struct by_plan_switch *plan_switch, uint32_t number) {
+  if (plan_switch->state == BY_PLAN_SWITCH_IS_TAKEN) return false;
+  *plan_switch = (struct by_plan_switch){.state = BY_PLAN_SWITCH_IS_PREPARED, .number = number};
   return true;
 }
 
-static bool is_this(const struct by_move *move, uint32_t number) {
-  return (move->state == BY_MOVE_IS_PREPARED || move->state == BY_MOVE_IS_FIXED) && move->number == number;
+static bool is_this(const struct by_plan_switch *plan_switch, uint32_t number) {
+  return (plan_switch->state == BY_PLAN_SWITCH_IS_PREPARED || plan_switch->state == BY_PLAN_SWITCH_IS_FIXED) &&
+         plan_switch->number == number;
 }
 
-bool by_move_fix(struct by_move *move, uint32_t number, uint64_t at) {
-  if (!is_this(move, number)) return false;
-  move->state = BY_MOVE_IS_FIXED;
-  move->at = at;
+bool by_plan_switch_fix(struct by_plan_switch *plan_switch, uint32_t number, uint64_t at) {
+  if (!is_this(plan_switch, number)) return false;
+  plan_switch->state = BY_PLAN_SWITCH_IS_FIXED;
+  plan_switch->at = at;
   return true;
 }
 
-bool by_move_take(struct by_move *move, uint32_t number) {
-  if (!is_this(move, number) || move->state != BY_MOVE_IS_FIXED) return false;
-  move->state = BY_MOVE_IS_TAKEN;
+bool by_plan_switch_take(struct by_plan_switch *plan_switch, uint32_t number) {
+  if (!is_this(plan_switch, number) || plan_switch->state != BY_PLAN_SWITCH_IS_FIXED) return false;
+  plan_switch->state = BY_PLAN_SWITCH_IS_TAKEN;
   return true;
 }
 
-bool by_move_drop(struct by_move *move, uint32_t number) {
-  if (!is_this(move, number)) return false;
-  move->state = BY_MOVE_NONE;
+bool by_plan_switch_drop(struct by_plan_switch *plan_switch, uint32_t number) {
+  if (!is_this(plan_switch, number)) return false;
+  plan_switch->state = BY_PLAN_SWITCH_NONE;
   return true;
 }
 
-enum by_move_next by_move_next(const struct by_move *move, uint64_t started) {
-  if (started != move->at) return BY_MOVE_GOES_ON;
-  if (move->state == BY_MOVE_IS_FIXED) return BY_MOVE_WAITS;
-  return move->state == BY_MOVE_IS_TAKEN ? BY_MOVE_CHANGES : BY_MOVE_GOES_ON;
+enum by_plan_switch_next by_plan_switch_next(const struct by_plan_switch *plan_switch, uint64_t started) {
+  if (started != plan_switch->at) return BY_PLAN_SWITCH_GOES_ON;
+  if (plan_switch->state == BY_PLAN_SWITCH_IS_FIXED) return BY_PLAN_SWITCH_WAITS;
+  return plan_switch->state == BY_PLAN_SWITCH_IS_TAKEN ? BY_PLAN_SWITCH_CHANGES : BY_PLAN_SWITCH_GOES_ON;
 }
 
-void by_move_end(struct by_move *move) {
-  move->state = BY_MOVE_NONE;
+void by_plan_switch_end(struct by_plan_switch *plan_switch) {
+  plan_switch->state = BY_PLAN_SWITCH_NONE;
 }
 
 /* ---- iterations */
