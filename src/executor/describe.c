@@ -35,21 +35,21 @@ static void write_awaited(struct by_writer *writer, const struct by_call *call) 
 }
 
 /* `running` NULL: it has ended. */
-static void write_call(struct by_writer *writer, const struct by_frame *stamp, const struct by_call *running) {
-  by_write_u32(writer, stamp->call);
+static void write_call(struct by_writer *writer, const struct by_frame *descriptor, const struct by_call *running) {
+  by_write_u32(writer, descriptor->call);
   by_write_u8(writer, running ? running->exchange.pair ? BY_DESCRIBED_PAIR : BY_DESCRIBED_RUNNING : BY_DESCRIBED_ENDED);
-  by_write_u8(writer, stamp->collective);
-  by_write_u8(writer, stamp->dtype_op);
-  by_write_u32(writer, stamp->root);
-  by_write_u64(writer, stamp->count);
-  by_write_u32(writer, stamp->plan);
+  by_write_u8(writer, descriptor->collective);
+  by_write_u8(writer, descriptor->dtype_op);
+  by_write_u32(writer, descriptor->root);
+  by_write_u64(writer, descriptor->count);
+  by_write_u32(writer, descriptor->plan);
   write_awaited(writer, running);
 }
 
 /* The call of this number if it is under way or among the last that ended; *running is NULL for the latter. */
 static const struct by_frame *find(const struct by_domain *domain, uint32_t number, const struct by_call **running) {
   *running = domain->window[number & (domain->window_size - 1)];
-  if (*running && (*running)->exchange.stamp.call == number) return &(*running)->exchange.stamp;
+  if (*running && (*running)->exchange.descriptor.call == number) return &(*running)->exchange.descriptor;
   *running = NULL;
   const struct by_frame *past = &domain->past[number % BY_PAST];
   return past->call == number ? past : NULL;
@@ -68,11 +68,11 @@ static void write_domain(struct by_writer *writer, const struct by_domain *domai
   for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->listed_next) n++;
   by_write_u32(writer, n);
   for (uint32_t i = from; i < domain->next_call; i++) {
-    const struct by_frame *stamp = find(domain, i, &running);
-    if (stamp) write_call(writer, stamp, running);
+    const struct by_frame *descriptor = find(domain, i, &running);
+    if (descriptor) write_call(writer, descriptor, running);
   }
   for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->listed_next)
-    write_call(writer, &pair->exchange.stamp, pair);
+    write_call(writer, &pair->exchange.descriptor, pair);
 }
 
 void by_engine_describe(const struct by_engine *engine, struct by_writer *writer) {
@@ -89,33 +89,33 @@ static bool differ_by_plan(const struct by_frame *a, const struct by_frame *b) {
 
 static void print_plan(const struct by_differing *one, char *text, size_t room) {
   if (one->plan)
-    snprintf(text, room, "plan '%.64s' (version %08x)", one->plan, one->stamp->plan);
+    snprintf(text, room, "plan '%.64s' (version %08x)", one->plan, one->descriptor->plan);
   else
-    snprintf(text, room, "another plan (version %08x)", one->stamp->plan);
+    snprintf(text, room, "another plan (version %08x)", one->descriptor->plan);
 }
 
 static void print_plans(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
   char call[160], plans[2][128];
-  by_call_describe(a->stamp, call, sizeof call);
+  by_call_describe(a->descriptor, call, sizeof call);
   call[strcspn(call, ")") + 1] = '\0'; /* without the plan's version */
   print_plan(a, plans[0], sizeof plans[0]);
   print_plan(b, plans[1], sizeof plans[1]);
   snprintf(text, room,
            "plans differ between ranks in call %u, %s: %s uses %s, %s uses %s; give all ranks the same plan, and set "
            "plans between the same two calls",
-           a->stamp->call, call, a->rank, plans[0], b->rank, plans[1]);
+           a->descriptor->call, call, a->rank, plans[0], b->rank, plans[1]);
 }
 
 void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
   char a_call[160], b_call[160] = "something shorter";
-  if (b->stamp && differ_by_plan(a->stamp, b->stamp)) {
+  if (b->descriptor && differ_by_plan(a->descriptor, b->descriptor)) {
     print_plans(a, b, text, room);
     return;
   }
-  by_call_describe(a->stamp, a_call, sizeof a_call);
-  if (b->stamp) by_call_describe(b->stamp, b_call, sizeof b_call);
+  by_call_describe(a->descriptor, a_call, sizeof a_call);
+  if (b->descriptor) by_call_describe(b->descriptor, b_call, sizeof b_call);
   snprintf(
       text, room,
       "call %u differs between ranks: %s calls %s, %s calls %s; make the same calls in the same order on all ranks",
-      a->stamp->call, a->rank, a_call, b->rank, b_call);
+      a->descriptor->call, a->rank, a_call, b->rank, b_call);
 }

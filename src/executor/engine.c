@@ -311,8 +311,8 @@ static void is_late(struct by_engine *engine, const struct by_call *call, uint64
   char what[160], who[256], passed[256], text[BY_TEXT_BYTES];
   if (engine->verdict_at && now < engine->verdict_at) return;
   describe_missing(call, who, sizeof who);
-  snprintf(passed, sizeof passed, "the deadline of call %u, %s, passed", call->exchange.stamp.call,
-           by_call_describe(&call->exchange.stamp, what, sizeof what));
+  snprintf(passed, sizeof passed, "the deadline of call %u, %s, passed", call->exchange.descriptor.call,
+           by_call_describe(&call->exchange.descriptor, what, sizeof what));
   if (!engine->verdict_at && options->asks && options->asks(options->context, passed, who)) {
     engine->verdict_at = now + VERDICT_S * BY_SECOND;
     return;

@@ -155,7 +155,7 @@ void by_engine_describe(const struct by_engine *engine, struct by_writer *writer
  * not known). */
 struct by_differing {
   const char *rank;
-  const struct by_frame *stamp;
+  const struct by_frame *descriptor;
   const char *plan;
 };
 /* The error text for two ranks' different calls of one number, or equal calls under different plans; a's call is known.

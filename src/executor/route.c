@@ -19,14 +19,14 @@ static void differs(struct by_link *link, const struct by_frame *ours, const str
 }
 
 static void mismatch(struct by_link *link, const struct by_exchange *exchange, const struct by_frame *frame) {
-  differs(link, &exchange->stamp, frame);
+  differs(link, &exchange->descriptor, frame);
 }
 
 static bool same_call(const struct by_exchange *exchange, const struct by_frame *frame) {
-  const struct by_frame *stamp = &exchange->stamp;
-  bool kind = exchange->pair ? frame->dtype_op == stamp->dtype_op : frame->collective == stamp->collective;
-  return kind && frame->dtype_op == stamp->dtype_op && frame->count == stamp->count && frame->plan == stamp->plan &&
-         (exchange->pair || frame->root == stamp->root);
+  const struct by_frame *descriptor = &exchange->descriptor;
+  bool kind = exchange->pair ? frame->dtype_op == descriptor->dtype_op : frame->collective == descriptor->collective;
+  return kind && frame->dtype_op == descriptor->dtype_op && frame->count == descriptor->count &&
+         frame->plan == descriptor->plan && (exchange->pair || frame->root == descriptor->root);
 }
 
 static struct by_exchange *find(struct by_link *link, const struct by_frame *frame) {

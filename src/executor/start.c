@@ -96,7 +96,7 @@ enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan
     by_program_give_call(call);
     return status;
   }
-  call->exchange.stamp.call = (*number)++;
+  call->exchange.descriptor.call = (*number)++;
   by_call_begin(call, user->name);
   if (call->recoverable) by_recoverable_begin(call);
   *out = call;

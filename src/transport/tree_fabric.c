@@ -31,11 +31,11 @@ static void fail(struct tree_fabric *tree, enum banyan_status status) {
   snprintf(tree->fabric.error, sizeof tree->fabric.error, "%s", banyan_error_text());
 }
 
-static bool tree_begin(struct by_fabric *fabric, const struct by_frame *stamp, const void *src, void *dst,
+static bool tree_begin(struct by_fabric *fabric, const struct by_frame *descriptor, const void *src, void *dst,
                        uint64_t bytes, uint32_t *number) {
   struct tree_fabric *tree = tree_of(fabric);
-  enum banyan_dtype dtype = (enum banyan_dtype)(stamp->dtype_op >> 4);
-  enum banyan_op op = (enum banyan_op)(stamp->dtype_op & 15);
+  enum banyan_dtype dtype = (enum banyan_dtype)(descriptor->dtype_op >> 4);
+  enum banyan_op op = (enum banyan_op)(descriptor->dtype_op & 15);
   uint32_t shift = (uint32_t)__builtin_ctzl(banyan_dtype_size(dtype));
   if (fabric->status != BANYAN_OK || tree->under_way == BY_WORKER_CALLS) return false;
   enum banyan_status status = by_worker_begin(tree->worker, dtype, op, src, dst, bytes >> shift, number);

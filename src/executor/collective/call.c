@@ -13,16 +13,16 @@
 
 enum { BARRIER_BYTES = 1 };
 
-const char *by_call_describe(const struct by_frame *stamp, char *text, size_t room) {
-  enum banyan_collective collective = (enum banyan_collective)stamp->collective;
-  enum banyan_dtype dtype = (enum banyan_dtype)(stamp->dtype_op >> 4);
-  enum banyan_op op = (enum banyan_op)(stamp->dtype_op & 15);
+const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t room) {
+  enum banyan_collective collective = (enum banyan_collective)descriptor->collective;
+  enum banyan_dtype dtype = (enum banyan_dtype)(descriptor->dtype_op >> 4);
+  enum banyan_op op = (enum banyan_op)(descriptor->dtype_op & 15);
   bool adds = by_collective(collective)->adds;
   char root[32] = "";
-  if (by_collective(collective)->rooted) snprintf(root, sizeof root, ", root %u", stamp->root);
+  if (by_collective(collective)->rooted) snprintf(root, sizeof root, ", root %u", descriptor->root);
   snprintf(text, room, "%s(%llu x %s%s%s%s) under plan %08x", banyan_collective_name(collective),
-           (unsigned long long)stamp->count, banyan_dtype_name(dtype), adds ? ", " : "", adds ? banyan_op_name(op) : "",
-           root, stamp->plan);
+           (unsigned long long)descriptor->count, banyan_dtype_name(dtype), adds ? ", " : "",
+           adds ? banyan_op_name(op) : "", root, descriptor->plan);
   return text;
 }
 
@@ -158,11 +158,11 @@ static inline void reset(struct by_call *call) {
   reset_messages(call);
 }
 
-static void set_stamp(struct by_call *call, const struct banyan_call *user) {
+static void set_descriptor(struct by_call *call, const struct banyan_call *user) {
   const struct by_domain *domain = call->domain;
   call->exchange.pair = by_collective(user->collective)->pair;
   bool adds = by_collective(user->collective)->adds;
-  call->exchange.stamp = (struct by_frame){
+  call->exchange.descriptor = (struct by_frame){
       .collective = (uint8_t)user->collective,
       .dtype_op = (uint8_t)((unsigned)user->dtype << 4 | (adds ? (unsigned)user->op : 0)),
       .domain = domain->id,
@@ -193,8 +193,8 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
   struct by_traced what = {.name = name,
                            .bytes = call->bounds[call->schedule->n_pieces],
                            .domain = call->domain->id,
-                           .call = call->exchange.stamp.call,
-                           .collective = call->exchange.stamp.collective};
+                           .call = call->exchange.descriptor.call,
+                           .collective = call->exchange.descriptor.collective};
   return by_trace_begin(call->exchange.transfer->options.tracer, &what, BY_TRACE_QUEUED);
 }
 
@@ -241,7 +241,7 @@ static void fill_kind(struct by_call *call, const struct banyan_call *user) {
   call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
   call->divisor = !barrier && by_collective(user->collective)->adds && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
   fill_bounds(call, user);
-  set_stamp(call, user);
+  set_descriptor(call, user);
   call->grants = by_work_may_grant(call);
 }
 
@@ -272,14 +272,14 @@ enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_c
 
 static void unlist(const struct by_call *call) {
   struct by_domain *domain = call->domain;
-  const struct by_frame *stamp = by_call_stamp(call);
+  const struct by_frame *descriptor = by_call_stamp(call);
   if (call->exchange.pair) {
     struct by_call **place = &domain->pair_calls;
     while (*place != call) place = &(*place)->listed_next;
     *place = call->listed_next;
   } else if (!call->whole && !call->relay) {
-    domain->window[stamp->call & (domain->window_size - 1)] = NULL;
-    domain->past[stamp->call % BY_PAST] = *stamp;
+    domain->window[descriptor->call & (domain->window_size - 1)] = NULL;
+    domain->past[descriptor->call % BY_PAST] = *descriptor;
   }
 }
 

@@ -91,7 +91,7 @@ static inline struct by_runner *by_call_runner(const struct by_call *call) {
 }
 
 static inline const struct by_frame *by_call_stamp(const struct by_call *call) {
-  return &call->exchange.stamp;
+  return &call->exchange.descriptor;
 }
 
 /* The send or receive of a frame from this rank. */
@@ -104,7 +104,7 @@ static inline void by_call_set_state(struct by_call *call, enum by_call_state st
                                  [BY_CALL_ENDED] = 1 << BY_CALL_IDLE};
   assert(next[call->state] & 1 << state);
   if (by_call_runner(call)->logs)
-    by_debug("executor", "call %u of communicator %u comes from state %d into %d", call->exchange.stamp.call,
+    by_debug("executor", "call %u of communicator %u comes from state %d into %d", call->exchange.descriptor.call,
              call->domain->id, (int)call->state, (int)state);
   call->state = state;
 }
@@ -117,7 +117,7 @@ static inline struct by_call *by_call_find(const struct by_domain *domain, const
   return call && by_call_stamp(call)->call == frame->call ? call : NULL;
 }
 
-const char *by_call_describe(const struct by_frame *stamp, char *text, size_t room);
+const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t room);
 
 /* Fills a call for a user's one: descriptor, bounds, buffers, scratch. `kind`: see struct by_call. */
 BANYAN_CHECK enum banyan_status by_call_fill(struct by_call *call, const struct banyan_call *user, uint64_t kind,

@@ -70,7 +70,7 @@ void by_work_grant_ahead(struct by_call *call) {
 }
 
 static void divide(struct by_call *call, char *bytes, size_t n) {
-  enum banyan_dtype dtype = (enum banyan_dtype)(call->exchange.stamp.dtype_op >> 4);
+  enum banyan_dtype dtype = (enum banyan_dtype)(call->exchange.descriptor.dtype_op >> 4);
   by_kernel_divide(dtype, bytes, bytes, call->divisor, n >> call->element_shift);
 }
 

@@ -139,7 +139,7 @@ static enum banyan_status take(struct by_call *whole, struct by_program *program
 
 static void begin(const struct by_call *whole, struct by_call *call) {
   if (whole->state != BY_CALL_RUNNING) return; /* the job has failed */
-  call->exchange.stamp.call = by_call_stamp(whole)->call;
+  call->exchange.descriptor.call = by_call_stamp(whole)->call;
   by_call_begin(call, NULL);
 }
 

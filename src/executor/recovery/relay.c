@@ -31,11 +31,12 @@ static bool is_past(const struct by_domain *domain, const struct by_frame *frame
          domain->recovery.relayed_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
 }
 
-static void note_past(struct by_domain *domain, const struct by_frame *stamp) {
+static void note_past(struct by_domain *domain, const struct by_frame *descriptor) {
   if (!domain->recovery.relayed_past)
     domain->recovery.relayed_past = calloc(PAST, sizeof *domain->recovery.relayed_past);
   if (domain->recovery.relayed_past)
-    domain->recovery.relayed_past[(stamp->call ^ stamp->plan) % PAST] = key_of(stamp->call, stamp->plan);
+    domain->recovery.relayed_past[(descriptor->call ^ descriptor->plan) % PAST] =
+        key_of(descriptor->call, descriptor->plan);
 }
 
 static struct by_helped *helped_of(const struct by_call *call) {
@@ -112,7 +113,7 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
     return status;
   }
   call->relay = call->released = true; /* nobody waits for it */
-  call->exchange.stamp.call = frame->call;
+  call->exchange.descriptor.call = frame->call;
   call->ops = &ops;
   call->listed_next = domain->recovery.relays;
   domain->recovery.relays = call;

@@ -10,9 +10,9 @@ static bool begin(struct by_out *out) {
   size_t room = out->length;
   assert(in);
   char *target = by_in_target(in, 0, &room);
-  struct by_frame stamp = out->exchange->stamp;
-  if (!out->exchange->pair) stamp.tag = out->tag;
-  if (!link->fabric->ops->begin(link->fabric, &stamp, out->base, target, out->length, &out->number)) return false;
+  struct by_frame descriptor = out->exchange->descriptor;
+  if (!out->exchange->pair) descriptor.tag = out->tag;
+  if (!link->fabric->ops->begin(link->fabric, &descriptor, out->base, target, out->length, &out->number)) return false;
   in->source = BY_IN_DATA;
   in->granted = in->length; /* there is nobody to tell */
   out->begun = true;

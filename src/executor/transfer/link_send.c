@@ -80,9 +80,9 @@ bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void
   return true;
 }
 
-static struct by_frame stamped(const struct by_exchange *exchange, enum by_frame_type type, uint32_t tag,
-                               uint64_t offset) {
-  struct by_frame frame = exchange->stamp;
+static struct by_frame described(const struct by_exchange *exchange, enum by_frame_type type, uint32_t tag,
+                                 uint64_t offset) {
+  struct by_frame frame = exchange->descriptor;
   frame.type = (uint8_t)type;
   frame.offset = offset;
   if (!exchange->pair) frame.tag = tag;
@@ -91,7 +91,7 @@ static struct by_frame stamped(const struct by_exchange *exchange, enum by_frame
 
 static bool notify_one(struct by_in *in, bool *flag, enum by_frame_type type, uint64_t offset) {
   if (!*flag) return true;
-  struct by_frame frame = stamped(in->exchange, type, in->tag, offset);
+  struct by_frame frame = described(in->exchange, type, in->tag, offset);
   if (!by_link_send_small(in->link, &frame, NULL)) return false;
   *flag = false;
   return true;
@@ -151,11 +151,11 @@ void by_link_let_come(const struct by_in *in) {
     return;
   }
   /* without memory for it, the sender's call ends with its deadline */
-  if (in->held) (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, 0));
+  if (in->held) (void)keep_notice(in->link, described(in->exchange, BY_FRAME_DONE, in->tag, 0));
   if (in->arrived < in->length || offered)
-    (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
+    (void)keep_notice(in->link, described(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
   if (offered || in->send_refuse)
-    (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
+    (void)keep_notice(in->link, described(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
 }
 
 void by_link_decline(struct by_link *link, const struct by_frame *frame) {
@@ -170,7 +170,7 @@ void by_link_decline(struct by_link *link, const struct by_frame *frame) {
 
 void by_link_owe(const struct by_in *in) {
   /* without memory for it, the sender's call ends with its deadline */
-  (void)keep_notice(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, in->length));
+  (void)keep_notice(in->link, described(in->exchange, BY_FRAME_DONE, in->tag, in->length));
 }
 
 /* Whether the receiver shall read the message where it lies. Decided once for each message. */
@@ -194,14 +194,14 @@ bool by_link_offers(struct by_out *out) {
 static enum sent send_offer(struct by_out *out) {
   if (!out->offered) {
     out->offer.ready = out->ready;
-    struct by_frame frame = stamped(out->exchange, BY_FRAME_OFFER, out->tag, 0);
+    struct by_frame frame = described(out->exchange, BY_FRAME_OFFER, out->tag, 0);
     frame.size = sizeof out->offer;
     frame.length_check = (uint32_t)out->length;
     if (!by_link_send_small(out->link, &frame, &out->offer)) return SENT_NOT;
     out->offered = true;
     by_exchange_wire(out->exchange);
   } else if (out->ready > out->announced && (out->ready == out->length || out->ready - out->announced >= MORE_EVERY)) {
-    struct by_frame frame = stamped(out->exchange, BY_FRAME_MORE, out->tag, out->ready);
+    struct by_frame frame = described(out->exchange, BY_FRAME_MORE, out->tag, out->ready);
     if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
   } else {
     return SENT_ALL;
@@ -233,7 +233,7 @@ static enum sent ask(struct by_out *out, uint32_t full) {
   bool worth = out->ready == out->length ? out->sent < out->length : out->ready - out->sent >= LEAST_FRAME;
   if (out->asked || !within || !worth) return SENT_ALL;
   if (full & 1) return SENT_NOT;
-  struct by_frame frame = stamped(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
+  struct by_frame frame = described(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.flags |= BY_FRAME_ASK;
   frame.length_check = (uint32_t)out->length;
   if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
@@ -285,7 +285,7 @@ static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent 
 
 static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool eager) {
   struct by_link *link = out->link;
-  struct by_frame frame = stamped(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
+  struct by_frame frame = described(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.size = (uint32_t)n;
   frame.length_check = (uint32_t)out->length;
   if (eager) frame.flags |= BY_FRAME_EAGER;

@@ -12,14 +12,14 @@
 /* The messages of a call, as links see them. */
 struct by_exchange {
   struct by_transfer *transfer;
-  struct by_frame stamp; /* descriptor for every frame */
-  const void *family;    /* exchanges of one family share a link in proportion to what they send */
-  size_t chunk;          /* most bytes of a frame */
-  size_t element;        /* bytes, a power of two: what is added at once */
-  uint64_t trace;        /* its record in the tracer, or its whole's; 0: none */
-  uint32_t notes;        /* messages that still have to tell their sender something */
-  bool pair;             /* of a send and a receive: its one message has the stamp's tag */
-  bool wired;            /* bytes have gone or come, which has been noted */
+  struct by_frame descriptor; /* descriptor for every frame */
+  const void *family;         /* exchanges of one family share a link in proportion to what they send */
+  size_t chunk;               /* most bytes of a frame */
+  size_t element;             /* bytes, a power of two: what is added at once */
+  uint64_t trace;             /* its record in the tracer, or its whole's; 0: none */
+  uint32_t notes;             /* messages that still have to tell their sender something */
+  bool pair;                  /* of a send and a receive: its one message has the stamp's tag */
+  bool wired;                 /* bytes have gone or come, which has been noted */
 };
 
 /* A message being sent. */

@@ -18,7 +18,7 @@ struct domain {
 
 struct called {
   struct domain in; /* of the rank that made it */
-  struct by_frame stamp;
+  struct by_frame descriptor;
   uint8_t kind;
   uint32_t n_awaited;
   const uint8_t *awaited; /* processes, in the answer */
@@ -105,13 +105,13 @@ static bool read_call(struct by_deadlock_round *round, struct by_reader *reader,
   if (!reserve((void **)&round->calls, round->n_calls, &round->calls_room, sizeof *round->calls)) return false;
   struct called *c = &round->calls[round->n_calls];
   *c = (struct called){.in = *in};
-  c->stamp.call = by_read_u32(reader);
+  c->descriptor.call = by_read_u32(reader);
   c->kind = by_read_u8(reader);
-  c->stamp.collective = by_read_u8(reader);
-  c->stamp.dtype_op = by_read_u8(reader);
-  c->stamp.root = by_read_u32(reader);
-  c->stamp.count = by_read_u64(reader);
-  c->stamp.plan = by_read_u32(reader);
+  c->descriptor.collective = by_read_u8(reader);
+  c->descriptor.dtype_op = by_read_u8(reader);
+  c->descriptor.root = by_read_u32(reader);
+  c->descriptor.count = by_read_u64(reader);
+  c->descriptor.plan = by_read_u32(reader);
   c->n_awaited = by_read_count(reader, sizeof(uint32_t));
   c->awaited = by_read_bytes(reader, sizeof(uint32_t) * c->n_awaited);
   if (reader->failed) return false;
@@ -181,19 +181,21 @@ static int by_place(const void *a, const void *b) {
   if (x_pair != y_pair) return x_pair ? 1 : -1;
   int order = compare_domains(&x->in, &y->in);
   if (order) return order;
-  if (x->stamp.call != y->stamp.call) return x->stamp.call < y->stamp.call ? -1 : 1;
+  if (x->descriptor.call != y->descriptor.call) return x->descriptor.call < y->descriptor.call ? -1 : 1;
   return x->in.rank < y->in.rank ? -1 : x->in.rank > y->in.rank;
 }
 
 static bool differ(const struct called *a, const struct called *b) {
-  if (b->kind == BY_DESCRIBED_PAIR || compare_domains(&a->in, &b->in) || a->stamp.call != b->stamp.call) return false;
-  return a->stamp.collective != b->stamp.collective || a->stamp.dtype_op != b->stamp.dtype_op ||
-         a->stamp.root != b->stamp.root || a->stamp.count != b->stamp.count || a->stamp.plan != b->stamp.plan;
+  if (b->kind == BY_DESCRIBED_PAIR || compare_domains(&a->in, &b->in) || a->descriptor.call != b->descriptor.call)
+    return false;
+  return a->descriptor.collective != b->descriptor.collective || a->descriptor.dtype_op != b->descriptor.dtype_op ||
+         a->descriptor.root != b->descriptor.root || a->descriptor.count != b->descriptor.count ||
+         a->descriptor.plan != b->descriptor.plan;
 }
 
 /* NULL: the call was made under an earlier plan. */
 static const char *name_plan(const struct called *call, char *text, size_t room) {
-  if (call->stamp.plan != call->in.plan) return NULL;
+  if (call->descriptor.plan != call->in.plan) return NULL;
   snprintf(text, room, "%.*s", (int)call->in.name_length, call->in.name);
   return text;
 }
@@ -204,8 +206,9 @@ static bool find_difference(const struct by_deadlock_round *round, uint32_t *cul
     const struct called *a = &round->calls[i - 1], *b = &round->calls[i];
     if (!differ(a, b)) continue;
     char plans[2][BY_PLAN_MOST_NAME + 1];
-    struct by_differing one = {by_job_name(round->job, a->in.rank), &a->stamp, name_plan(a, plans[0], sizeof plans[0])};
-    struct by_differing other = {by_job_name(round->job, b->in.rank), &b->stamp,
+    struct by_differing one = {by_job_name(round->job, a->in.rank), &a->descriptor,
+                               name_plan(a, plans[0], sizeof plans[0])};
+    struct by_differing other = {by_job_name(round->job, b->in.rank), &b->descriptor,
                                  name_plan(b, plans[1], sizeof plans[1])};
     by_engine_differ_text(&one, &other, text, room);
     *culprit = b->in.rank;
@@ -219,7 +222,7 @@ static bool has_made(const struct by_deadlock_round *round, uint32_t rank, const
   if (call->kind == BY_DESCRIBED_PAIR) return round->running[rank] > 0;
   for (size_t i = 0; i < round->n_domains; i++) {
     const struct domain *d = &round->domains[i];
-    if (d->rank == rank && !compare_domains(d, &call->in)) return d->next_call > call->stamp.call;
+    if (d->rank == rank && !compare_domains(d, &call->in)) return d->next_call > call->descriptor.call;
   }
   return false;
 }
