@@ -11,7 +11,7 @@
 struct by_any {
   struct by_any *next;
   struct banyan_request *request;
-  struct by_domain *domain;
+  struct by_team *team;
   struct banyan_call call;
   int *source;
   uint64_t deadline;
@@ -32,9 +32,9 @@ static bool settle(struct by_context *context, struct by_any *any) {
   if (any->status == BANYAN_OK && by_clock_coarse() > any->deadline) too_late(context, any);
   if (any->status == BANYAN_OK) any->status = by_engine_status(context->job.engine);
   if (any->status != BANYAN_OK) return true;
-  if (!by_domain_probe(any->domain, any->call.tag, &rank)) return false;
+  if (!by_team_probe(any->team, any->call.tag, &rank)) return false;
   any->call.root = (int)rank;
-  any->status = by_engine_start(any->domain, &any->call, any->deadline, &any->request->call);
+  any->status = by_engine_start(any->team, &any->call, any->deadline, &any->request->call);
   if (any->status != BANYAN_OK) return true;
   *any->source = (int)rank;
   free(any);
@@ -45,9 +45,9 @@ bool by_any_advance(struct by_context *context) {
   bool moved = false;
   for (struct by_any **place = &context->anys; *place;) {
     struct by_any *any = *place, *next = any->next;
-    const struct by_domain *domain = any->domain;
+    const struct by_team *team = any->team;
     if (settle(context, any)) {
-      by_domain_expect_no_more(domain);
+      by_team_expect_no_more(team);
       *place = next;
       moved = true;
     } else {
@@ -60,8 +60,8 @@ bool by_any_advance(struct by_context *context) {
 void by_any_forget(struct banyan_comm *comm) {
   for (struct by_any **place = &comm->context->anys; *place;) {
     struct by_any *any = *place;
-    if (any->domain == comm->domain) {
-      by_domain_expect_no_more(any->domain);
+    if (any->team == comm->team) {
+      by_team_expect_no_more(any->team);
       any->status = BANYAN_ERR_CLOSED;
       *place = any->next;
     } else {
@@ -115,14 +115,14 @@ enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan
   }
   *request = (struct banyan_request){.context = context, .ops = &ops, .of = any};
   by_context_lock(context);
-  *any = (struct by_any){.request = request, .domain = comm->domain, .call = *call, .source = source};
+  *any = (struct by_any){.request = request, .team = comm->team, .call = *call, .source = source};
   any->call.name = NULL; /* only valid during this function */
   any->deadline = by_clock_now(&by_clock_system) + by_comm_lasts(comm, call->deadline);
   struct by_any **place = &context->anys;
   while (*place) place = &(*place)->next;
   *place = any;
   by_context_hold(context);
-  by_domain_expect(comm->domain);
+  by_team_expect(comm->team);
   by_context_kick(context);
   by_context_unlock(context);
   *out = request;

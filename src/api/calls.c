@@ -20,7 +20,7 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   uint64_t now = lasts < COARSE_FROM ? by_clock_now(&by_clock_system) : by_clock_coarse(), deadline = now + lasts;
   bool counts = call->collective != BANYAN_SEND && call->collective != BANYAN_RECV;
   if (counts && comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) BY_TRY(by_plan_switches_pass(comm, deadline));
-  BY_TRY(by_engine_start(comm->domain, call, deadline, out));
+  BY_TRY(by_engine_start(comm->team, call, deadline, out));
   if (counts) by_plan_switches_count(comm);
   if (counts && comm->context->observed.on)
     by_observe(&comm->context->observed, call->collective, call->dtype, call->count, now);

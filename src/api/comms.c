@@ -9,9 +9,9 @@
 #include "request.h"
 #include "submitter.h"
 
-enum banyan_status by_comm_open(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
+enum banyan_status by_comm_open(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                 const uint32_t *processes, struct banyan_comm **out) {
-  BY_TRY(by_comm_make(context, domain_id, rank, n, processes, out));
+  BY_TRY(by_comm_make(context, team_id, rank, n, processes, out));
   if (context->submitting.messages) by_submitters_deliver_kept(context);
   return BANYAN_OK;
 }
@@ -69,7 +69,7 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
     if (all[i].rank < first) first = all[i].rank;
   }
   by_context_lock(comm->context);
-  uint32_t number = by_comm_number(by_domain_id(comm->domain), splits, first);
+  uint32_t number = by_comm_number(by_team_id(comm->team), splits, first);
   enum banyan_status status = by_comm_open(comm->context, number, rank, n, processes, out);
   if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
   by_context_unlock(comm->context);
@@ -133,10 +133,10 @@ enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks
   if (!processes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %d ranks", n);
   for (int i = 0; i < n; i++) processes[i] = comm->processes[ranks[i]];
   by_context_lock(comm->context);
-  uint32_t subsets = by_comm_number(by_domain_id(comm->domain), BY_OF_NO_SPLIT, BY_OF_SUBSETS);
+  uint32_t subsets = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBSETS);
   uint32_t id = by_comm_number(subsets, number, (uint32_t)ranks[0]);
   enum banyan_status status = BANYAN_OK;
-  if (by_engine_domain(comm->context->job.engine, id))
+  if (by_engine_team(comm->context->job.engine, id))
     status = by_fail(BANYAN_ERR_ARGUMENT, "a subset with number %u that begins with rank %d is there already", number,
                      ranks[0]);
   if (status == BANYAN_OK) status = by_comm_open(comm->context, id, place, (uint32_t)n, processes, out);
@@ -203,7 +203,7 @@ enum banyan_status banyan_comm_plan(const struct banyan_comm *comm, uint64_t byt
   *out = (struct banyan_plan_info){0};
   BY_TRY(by_comm_check(comm));
   by_context_lock(comm->context);
-  const struct by_plan *plan = by_domain_plan(comm->domain);
+  const struct by_plan *plan = by_team_plan(comm->team);
   const struct by_class *class_ = by_plan_class(plan, bytes);
   out->source = plan->origin.source;
   out->supplied = plan->origin.supplied;

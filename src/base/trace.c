@@ -11,7 +11,7 @@ enum { NAMES = 1 << 14, NAME_BYTES = 1 << 20, NO_NAME = 0, OTHER_NAME = 1 };
 struct note {
   uint64_t id, through, bytes, added, adding;
   uint64_t at[BY_TRACE_STATES];
-  uint32_t name, domain, call;
+  uint32_t name, team, call;
   uint8_t collective, status;
   bool notified; /* by the operations that it did */
   bool taken;    /* by_tracer_take gave it after its end */
@@ -140,7 +140,7 @@ uint64_t by_tracer_begin(struct by_tracer *tracer, const struct by_traced *what,
   *note = (struct note){.id = id,
                         .bytes = what->bytes,
                         .name = keep_name(ring, what->name),
-                        .domain = what->domain,
+                        .team = what->team,
                         .call = what->call,
                         .collective = what->collective};
   note->at[state] = now;
@@ -231,7 +231,7 @@ static void take_call(struct by_trace_record *record, const struct note *note) {
   for (int s = BY_TRACE_QUEUED; s <= BY_TRACE_DONE; s++) record->at[s] = note->at[s];
   record->added = note->added;
   record->adding = note->adding;
-  record->domain = note->domain;
+  record->team = note->team;
   record->call = note->call;
   record->status = note->status;
   record->has_call = true;

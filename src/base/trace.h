@@ -29,7 +29,7 @@ enum { BY_TRACE_NAME = 255, BY_TRACE_RECORDS = 1 << 16 };
 struct by_traced {
   const char *name; /* NULL: none */
   uint64_t bytes;
-  uint32_t domain, call; /* the communicator's number, the call's in it */
+  uint32_t team, call; /* the communicator's number, the call's in it */
   uint8_t collective;
 };
 
@@ -93,7 +93,7 @@ struct by_trace_record {
   uint64_t at[BY_TRACE_STATES]; /* ns; 0: it was not in this state, or is not yet */
   uint64_t added;               /* when it last was adding; 0: never */
   uint64_t adding;              /* ns that it was, in all */
-  uint32_t domain, call;
+  uint32_t team, call;
   uint8_t collective, status;
   bool has_call; /* else it is one that has only been submitted */
   char name[BY_TRACE_NAME + 1];

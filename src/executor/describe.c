@@ -47,39 +47,39 @@ static void write_call(struct by_writer *writer, const struct by_frame *descript
 }
 
 /* The call of this number if it is under way or among the last that ended; *running is NULL for the latter. */
-static const struct by_frame *find(const struct by_domain *domain, uint32_t number, const struct by_call **running) {
-  *running = domain->window[number & (domain->window_size - 1)];
+static const struct by_frame *find(const struct by_team *team, uint32_t number, const struct by_call **running) {
+  *running = team->window[number & (team->window_size - 1)];
   if (*running && (*running)->exchange.descriptor.call == number) return &(*running)->exchange.descriptor;
   *running = NULL;
-  const struct by_frame *past = &domain->past[number % BY_PAST];
+  const struct by_frame *past = &team->past[number % BY_PAST];
   return past->call == number ? past : NULL;
 }
 
-static void write_domain(struct by_writer *writer, const struct by_domain *domain) {
-  uint32_t from = domain->next_call > MOST_CALLS ? domain->next_call - MOST_CALLS : 0, n = 0;
+static void write_team(struct by_writer *writer, const struct by_team *team) {
+  uint32_t from = team->next_call > MOST_CALLS ? team->next_call - MOST_CALLS : 0, n = 0;
   const struct by_call *running;
-  by_write_u32(writer, domain->id);
-  by_write_u32(writer, domain->n);
-  by_write_u32(writer, domain->vertices.processes[0]);
-  by_write_u32(writer, domain->next_call);
-  by_write_u32(writer, domain->plan ? domain->plan->version : 0);
-  by_write_string(writer, domain->plan ? domain->plan->name : "");
-  for (uint32_t i = from; i < domain->next_call; i++) n += find(domain, i, &running) != NULL;
-  for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->listed_next) n++;
+  by_write_u32(writer, team->id);
+  by_write_u32(writer, team->n);
+  by_write_u32(writer, team->vertices.processes[0]);
+  by_write_u32(writer, team->next_call);
+  by_write_u32(writer, team->plan ? team->plan->version : 0);
+  by_write_string(writer, team->plan ? team->plan->name : "");
+  for (uint32_t i = from; i < team->next_call; i++) n += find(team, i, &running) != NULL;
+  for (const struct by_call *pair = team->pair_calls; pair; pair = pair->listed_next) n++;
   by_write_u32(writer, n);
-  for (uint32_t i = from; i < domain->next_call; i++) {
-    const struct by_frame *descriptor = find(domain, i, &running);
+  for (uint32_t i = from; i < team->next_call; i++) {
+    const struct by_frame *descriptor = find(team, i, &running);
     if (descriptor) write_call(writer, descriptor, running);
   }
-  for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->listed_next)
+  for (const struct by_call *pair = team->pair_calls; pair; pair = pair->listed_next)
     write_call(writer, &pair->exchange.descriptor, pair);
 }
 
 void by_engine_describe(const struct by_engine *engine, struct by_writer *writer) {
   uint32_t n = 0;
-  for (const struct by_domain *d = engine->recovery.runner.domains; d; d = d->next) n++;
+  for (const struct by_team *d = engine->recovery.runner.teams; d; d = d->next) n++;
   by_write_u32(writer, n);
-  for (const struct by_domain *d = engine->recovery.runner.domains; d; d = d->next) write_domain(writer, d);
+  for (const struct by_team *d = engine->recovery.runner.teams; d; d = d->next) write_team(writer, d);
 }
 
 static bool differ_by_plan(const struct by_frame *a, const struct by_frame *b) {

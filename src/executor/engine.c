@@ -59,7 +59,7 @@ void by_engine_destroy(struct by_engine *engine) {
   if (!engine) return;
   struct by_runner *runner = &engine->recovery.runner;
   by_engine_fail(engine, BANYAN_ERR_CLOSED, UINT32_MAX, "the communicator was destroyed");
-  while (runner->domains) by_domain_destroy(runner->domains);
+  while (runner->teams) by_team_destroy(runner->teams);
   by_transfer_fini(&runner->transfer);
   by_runner_fini(runner);
   free(engine);
@@ -67,14 +67,14 @@ void by_engine_destroy(struct by_engine *engine) {
 
 enum banyan_status by_engine_add(struct by_engine *engine) {
   struct by_runner *runner = &engine->recovery.runner;
-  BY_TRY(by_domains_grow(runner, runner->transfer.processes + 1));
+  BY_TRY(by_teams_grow(runner, runner->transfer.processes + 1));
   return by_transfer_grow(&runner->transfer, runner->transfer.processes + 1);
 }
 
 void by_engine_lost(struct by_engine *engine, uint32_t process) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   by_link_lose(transfer->links[process]);
-  for (struct by_domain *d = engine->recovery.runner.domains; d; d = d->next) {
+  for (struct by_team *d = engine->recovery.runner.teams; d; d = d->next) {
     by_helped_lost(d, process);
     if (engine->recovery.relays) by_relay_lost(d);
     for (uint32_t i = 0; transfer->status == BANYAN_OK && i < d->window_size; i++)

@@ -20,7 +20,7 @@
 #include "trace.h"
 
 struct by_call;
-struct by_domain;
+struct by_team;
 struct by_engine;
 
 struct by_engine_options {
@@ -90,7 +90,7 @@ void by_engine_meter(const struct by_engine *engine,
  * hold them up. */
 void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process);
 /* Sends a copy, in order with other letters to this process; `domain` is any number. BANYAN_ERR_NO_MEMORY. */
-BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t domain,
+BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team,
                                                 const void *bytes, size_t n);
 /* The next one that has come, which is the caller's; NULL: none. */
 struct by_control_message *by_engine_read(struct by_engine *engine);
@@ -99,36 +99,36 @@ void by_control_message_free(struct by_engine *engine, struct by_control_message
 /* A domain is a communicator: its own ranks (processes[rank]), plan and call
  * numbers. `id` is the same on all its members and unused so far. The domain
  * keeps its own copy of the members and borrows the plan until it is replaced. */
-BANYAN_CHECK enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
-                                                 const uint32_t *processes, struct by_domain **out);
+BANYAN_CHECK enum banyan_status by_team_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
+                                               const uint32_t *processes, struct by_team **out);
 /* The one of this id; NULL: there is none. */
-struct by_domain *by_engine_domain(const struct by_engine *engine, uint32_t id);
+struct by_team *by_engine_team(const struct by_engine *engine, uint32_t id);
 /* Whether peers still wait for a word about what has ended here; by_engine_progress sends it. */
-bool by_domain_owes(const struct by_domain *domain);
+bool by_team_owes(const struct by_team *team);
 /* Ends what is still pending in it. Calls that were not released stay until they are. */
-void by_domain_destroy(struct by_domain *domain);
+void by_team_destroy(struct by_team *team);
 /* Plan for later calls; calls under way keep theirs. Takes the plan over. */
-void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan);
+void by_team_set_plan(struct by_team *team, struct by_plan *plan);
 /* The same for a plan with helpers: helpers[i] is the process of its i-th vertex behind the ranks, UINT32_MAX: nobody.
  * Groups that lack one go among ranks alone, from the start or once by_engine_lost says so. At a helper, older plans
  * stay known, for calls that others still make. Takes the plan over, also on failure. */
-BANYAN_CHECK enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by_plan *plan,
-                                                          const uint32_t *helpers);
-const struct by_plan *by_domain_plan(const struct by_domain *domain);
+BANYAN_CHECK enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan,
+                                                        const uint32_t *helpers);
+const struct by_plan *by_team_plan(const struct by_team *team);
 /* Who is at that plan's vertices behind the ranks; NULL: it has no helpers here. */
-const uint32_t *by_domain_helpers(const struct by_domain *domain);
+const uint32_t *by_team_helpers(const struct by_team *team);
 /* The number of the next collective call, and whether one before that number is under way. */
-uint32_t by_domain_next_call(const struct by_domain *domain);
-bool by_domain_is_running(const struct by_domain *domain, uint32_t before);
-uint32_t by_domain_id(const struct by_domain *domain);
-uint32_t by_domain_rank(const struct by_domain *domain);
+uint32_t by_team_next_call(const struct by_team *team);
+bool by_team_is_running(const struct by_team *team, uint32_t before);
+uint32_t by_team_id(const struct by_team *team);
+uint32_t by_team_rank(const struct by_team *team);
 
 /* Whether a call makes sense on this domain; by_engine_start says the same. */
-BANYAN_CHECK enum banyan_status by_engine_check_call(const struct by_domain *domain, const struct banyan_call *call);
+BANYAN_CHECK enum banyan_status by_engine_check_call(const struct by_team *team, const struct banyan_call *call);
 /* Starts a call; checks its arguments first. *out is the caller's until
  * by_call_release. `deadline` is absolute by the engine's clock, 0: none. */
-BANYAN_CHECK enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *call,
-                                                uint64_t deadline, struct by_call **out);
+BANYAN_CHECK enum banyan_status by_engine_start(struct by_team *team, const struct banyan_call *call, uint64_t deadline,
+                                                struct by_call **out);
 bool by_call_ended(const struct by_call *call);
 /* Its record in the tracer; 0: it has none. */
 uint64_t by_call_trace(const struct by_call *call);

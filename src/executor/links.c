@@ -60,9 +60,9 @@ void by_engine_expect_control_messages(struct by_engine *engine, uint32_t proces
   by_letters_expect(by_engine_transfer(engine)->links[process]);
 }
 
-enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t domain, const void *bytes,
+enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team, const void *bytes,
                                    size_t n) {
-  return by_letters_write(by_engine_transfer(engine)->links[process], domain, bytes, n);
+  return by_letters_write(by_engine_transfer(engine)->links[process], team, bytes, n);
 }
 
 struct by_control_message *by_engine_read(struct by_engine *engine) {

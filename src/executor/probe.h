@@ -6,9 +6,9 @@
 
 /* Messages may come from any rank, until as many calls say that no more do: what comes is taken out of the lanes, and
  * all ranks get one, since of a pair it may be this rank that has to make it. */
-void by_domain_expect(const struct by_domain *domain);
-void by_domain_expect_no_more(const struct by_domain *domain);
+void by_team_expect(const struct by_team *team);
+void by_team_expect_no_more(const struct by_team *team);
 /* Whether the next message with this tag from some rank has begun to come, and from which, the lowest one first. */
-bool by_domain_probe(const struct by_domain *domain, uint32_t tag, uint32_t *rank);
+bool by_team_probe(const struct by_team *team, uint32_t tag, uint32_t *rank);
 
 #endif

@@ -9,11 +9,11 @@
 static void differs(struct by_link *link, const struct by_frame *ours, const struct by_frame *frame) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES], self[BY_NAME_BYTES];
   const struct by_transfer *transfer = link->transfer;
-  const struct by_domain *domain = by_domain_of(by_runner_of(transfer), frame->domain);
+  const struct by_team *team = by_team_of(by_runner_of(transfer), frame->team);
   struct by_differing a = {by_transfer_name(transfer, link->process, name), frame,
-                           by_domain_name_plan(domain, frame->plan)};
+                           by_team_name_plan(team, frame->plan)};
   struct by_differing b = {by_transfer_name(transfer, transfer->options.self, self), ours,
-                           ours ? by_domain_name_plan(domain, ours->plan) : NULL};
+                           ours ? by_team_name_plan(team, ours->plan) : NULL};
   by_engine_differ_text(&a, &b, text, sizeof text);
   by_transfer_fail(link->transfer, BANYAN_ERR_MISMATCH, link->process, text);
 }
@@ -30,7 +30,7 @@ static bool same_call(const struct by_exchange *exchange, const struct by_frame 
 }
 
 static struct by_exchange *find(struct by_link *link, const struct by_frame *frame) {
-  const struct by_domain *d = by_domain_of(by_runner_of(link->transfer), frame->domain);
+  const struct by_team *d = by_team_of(by_runner_of(link->transfer), frame->team);
   if (!d) return NULL;
   struct by_call *call = by_call_find(d, frame, d->rank_of[link->process]);
   if (call && call->recoverable)
@@ -70,8 +70,8 @@ static struct by_out *outgoing(struct by_link *link, struct by_exchange *exchang
 /* ---- frames of no call under way */
 
 /* More than this rank's call of that number had to receive. */
-static void surplus(struct by_link *link, const struct by_domain *domain, const struct by_frame *frame) {
-  const struct by_frame *ours = &domain->past[frame->call % BY_PAST];
+static void surplus(struct by_link *link, const struct by_team *team, const struct by_frame *frame) {
+  const struct by_frame *ours = &team->past[frame->call % BY_PAST];
   bool known = !(frame->flags & BY_FRAME_PAIR) && ours->call == frame->call;
   differs(link, known ? ours : NULL, frame);
 }
@@ -79,12 +79,12 @@ static void surplus(struct by_link *link, const struct by_domain *domain, const 
 /* Of a rank, which makes its calls itself. */
 static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *frame, bool answers) {
   const struct by_runner *runner = by_runner_of(link->transfer);
-  const struct by_domain *d = by_domain_of(runner, frame->domain);
+  const struct by_team *d = by_team_of(runner, frame->team);
   if (d && d->recovery.relayed && !(frame->flags & BY_FRAME_PAIR)) {
     enum by_stray stray = by_recoverable_stray(d, frame);
     if (stray != BY_STRAY_FOUND) return stray;
   }
-  bool past = d && by_domain_is_past(d, frame, d->rank_of[link->process]);
+  bool past = d && by_team_is_past(d, frame, d->rank_of[link->process]);
   bool early = frame->type == BY_FRAME_GRANT && !(frame->flags & BY_FRAME_PAIR); /* the peer was faster */
   if (answers && (!early || past)) return BY_STRAY_HANDLED;                      /* it came too late to matter */
   if (past) {
@@ -92,7 +92,7 @@ static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *
     if (!late) surplus(link, d, frame);
     return BY_STRAY_HANDLED;
   }
-  if (by_domain_is_gone(runner, frame->domain)) return BY_STRAY_DECLINE;
+  if (by_team_is_gone(runner, frame->team)) return BY_STRAY_DECLINE;
   return link->running || link->lettered ? BY_STRAY_KEEP : BY_STRAY_WAIT;
 }
 

@@ -20,12 +20,12 @@ static enum banyan_status get_helped(const struct by_helped *helped, uint64_t by
   return by_helped_get(helped, false, index, BY_PART_PLAIN, plan->version, collective, root, out);
 }
 
-static enum banyan_status get_program(struct by_domain *domain, const struct banyan_call *user, size_t total,
+static enum banyan_status get_program(struct by_team *team, const struct banyan_call *user, size_t total,
                                       struct by_program **out) {
   const struct by_collective *kind = by_collective(user->collective);
-  const struct by_helped *helped = by_helped_current(domain);
+  const struct by_helped *helped = by_helped_current(team);
   enum banyan_collective collective = user->collective;
-  if (kind->pair) return by_program_get_pair(domain, collective == BANYAN_SEND, (uint32_t)user->root, out);
+  if (kind->pair) return by_program_get_pair(team, collective == BANYAN_SEND, (uint32_t)user->root, out);
   bool empty = !total && collective != BANYAN_BARRIER; /* all ranks exchange a byte, without helpers */
   if (empty) collective = BANYAN_BARRIER;
   uint64_t bytes = collective == BANYAN_BARRIER ? 1 : total * banyan_dtype_size(user->dtype);
@@ -33,9 +33,9 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
   bool in_network = collective == BANYAN_ALLREDUCE && by_fabric_adds(user->dtype, user->op);
   bool helpers = !empty && by_collective(collective)->helpers;
   if (helped) return get_helped(helped, bytes, collective, root, helpers, in_network, out);
-  const struct by_plan *plan = domain->plan;
-  return by_program_get(domain, &domain->vertices, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version,
-                        collective, root, out);
+  const struct by_plan *plan = team->plan;
+  return by_program_get(team, &team->vertices, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version, collective,
+                        root, out);
 }
 
 static bool is_like_last(const struct by_last *last, const struct banyan_call *user) {
@@ -46,18 +46,18 @@ static bool is_like_last(const struct by_last *last, const struct banyan_call *u
 }
 
 /* Checks a call and finds its program. *kind: what calls like it have in common, 0: nothing. */
-static enum banyan_status look_up(struct by_domain *domain, const struct banyan_call *user, struct by_program **program,
+static enum banyan_status look_up(struct by_team *team, const struct banyan_call *user, struct by_program **program,
                                   uint64_t *kind) {
-  struct by_last *last = &domain->last;
+  struct by_last *last = &team->last;
   if (is_like_last(last, user)) {
     *program = last->program;
     *kind = last->kind;
-    return by_check_buffers(domain, user, last->total);
+    return by_check_buffers(team, user, last->total);
   }
-  BY_TRY(by_check_kinds(domain, user));
-  size_t total = by_check_total(domain, user);
-  BY_TRY(by_check_buffers(domain, user, total));
-  BY_TRY(get_program(domain, user, total, program));
+  BY_TRY(by_check_kinds(team, user));
+  size_t total = by_check_total(team, user);
+  BY_TRY(by_check_buffers(team, user, total));
+  BY_TRY(get_program(team, user, total, program));
   *kind = 0;
   if (user->counts || by_collective(user->collective)->pair) return BANYAN_OK;
   *kind = last->kind + 1;
@@ -65,9 +65,9 @@ static enum banyan_status look_up(struct by_domain *domain, const struct banyan_
   return BANYAN_OK;
 }
 
-enum banyan_status by_engine_check_call(const struct by_domain *domain, const struct banyan_call *call) {
-  BY_TRY(by_check_kinds(domain, call));
-  return by_check_buffers(domain, call, by_check_total(domain, call));
+enum banyan_status by_engine_check_call(const struct by_team *team, const struct banyan_call *call) {
+  BY_TRY(by_check_kinds(team, call));
+  return by_check_buffers(team, call, by_check_total(team, call));
 }
 
 /* Fills a call; with parts, these too. */
@@ -77,19 +77,19 @@ static enum banyan_status fill(struct by_call *call, const struct banyan_call *u
   return call->recoverable ? by_recoverable_prepare(call, user) : BANYAN_OK;
 }
 
-enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *user, uint64_t deadline,
+enum banyan_status by_engine_start(struct by_team *team, const struct banyan_call *user, uint64_t deadline,
                                    struct by_call **out) {
-  const struct by_transfer *transfer = &domain->runner->transfer;
+  const struct by_transfer *transfer = &team->runner->transfer;
   struct by_program *program = NULL;
   uint64_t kind = 0;
-  uint32_t *number = &domain->next_call;
+  uint32_t *number = &team->next_call;
   struct by_call *call = NULL;
   if (transfer->status != BANYAN_OK) return by_fail(transfer->status, "%s", transfer->error);
-  BY_TRY(look_up(domain, user, &program, &kind));
+  BY_TRY(look_up(team, user, &program, &kind));
   if (by_collective(user->collective)->pair)
-    BY_TRY(by_domain_pair_number(domain, user, &number));
+    BY_TRY(by_team_pair_number(team, user, &number));
   else
-    while (domain->window[*number & (domain->window_size - 1)]) BY_TRY(by_domain_grow_window(domain));
+    while (team->window[*number & (team->window_size - 1)]) BY_TRY(by_team_grow_window(team));
   BY_TRY(by_program_take_call(program, &call));
   enum banyan_status status = fill(call, user, kind, deadline);
   if (status != BANYAN_OK) {

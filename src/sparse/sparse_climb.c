@@ -38,7 +38,7 @@ void by_sparse_climbs_free(struct by_sparse_queue *queue) {
 
 enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
-  const struct by_plan *plan = by_domain_plan(queue->domain);
+  const struct by_plan *plan = by_team_plan(queue->team);
   double bytes = exchange->all.rows * (double)by_sparse_row_bytes(&exchange->in);
   const struct by_class *class_ = by_plan_class(plan, (uint64_t)bytes);
   if (queue->trees && queue->trees_version == plan->version && queue->up_to == class_->up_to) return BANYAN_OK;
@@ -59,7 +59,7 @@ static enum banyan_status no_memory(const struct by_sparse_trees *trees) {
 static enum banyan_status find_children(struct by_sparse_queue *queue, uint32_t t, uint32_t *from, uint32_t *to) {
   const struct by_sparse_tree *tree = &queue->trees->trees[t];
   struct by_sparse_climb *climb = &queue->climbs[t];
-  uint32_t self = by_domain_rank(queue->domain), n = 0;
+  uint32_t self = by_team_rank(queue->team), n = 0;
   for (uint32_t r = 0; r < queue->trees->n_ranks; r++) n += r != self && tree->up[r] == self;
   climb->children = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
   climb->tags = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
@@ -96,7 +96,7 @@ static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first)
   struct banyan_sparse *out = exchange->call.out;
   for (uint32_t t = 0; t < queue->n_climbs; t++) {
     const struct banyan_sparse *piece = &queue->climbs[t].piece;
-    if (queue->trees->trees[t].root != by_domain_rank(queue->domain) || !piece->count) continue;
+    if (queue->trees->trees[t].root != by_team_rank(queue->team) || !piece->count) continue;
     struct banyan_sparse to = by_sparse_slice(out, first, piece->count);
     memcpy(to.rows, piece->rows, piece->count * banyan_dtype_size(piece->row_dtype));
     memcpy(to.values, piece->values, piece->count * piece->width * banyan_dtype_size(piece->dtype));
@@ -110,7 +110,7 @@ static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t s
   struct banyan_sparse *out = exchange->call.out;
   uint64_t total = 0, before = 0;
   for (uint32_t r = 0; r < queue->options.n; r++) {
-    if (r < by_domain_rank(queue->domain)) before += exchange->union_counts[r];
+    if (r < by_team_rank(queue->team)) before += exchange->union_counts[r];
     if (exchange->union_counts[r] > exchange->all.total || (total += exchange->union_counts[r]) > exchange->all.total)
       return by_fail(BANYAN_ERR_PROTOCOL, "rank %u says it has merged %llu rows, more than there are", r,
                      (unsigned long long)exchange->union_counts[r]);
@@ -124,7 +124,7 @@ static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t s
 
 static enum banyan_status send_union(struct by_sparse_exchange *exchange) {
   const struct by_sparse_queue *queue = exchange->queue;
-  uint32_t self = by_domain_rank(queue->domain);
+  uint32_t self = by_team_rank(queue->team);
   uint64_t *mine = &exchange->union_counts[self];
   *mine = 0;
   for (uint32_t t = 0; t < queue->n_climbs; t++)
@@ -157,7 +157,7 @@ static enum banyan_status at_rest(struct by_sparse_exchange *exchange, uint32_t 
 
 static enum banyan_status send_up(struct by_sparse_exchange *exchange, uint32_t strand) {
   struct by_sparse_climb *climb = climb_of(exchange, strand);
-  uint32_t self = by_domain_rank(exchange->queue->domain), up = tree_of(exchange, strand)->up[self];
+  uint32_t self = by_team_rank(exchange->queue->team), up = tree_of(exchange, strand)->up[self];
   exchange->strands[strand].then = at_rest;
   if (up == self) return BANYAN_OK;
   climb->count = climb->piece.count;

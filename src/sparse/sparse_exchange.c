@@ -12,8 +12,8 @@ enum banyan_status by_sparse_queue_create(const struct by_sparse_options *option
   queue->options = *options;
   queue->last = &queue->first;
   by_arena_init(&queue->climb_arena);
-  enum banyan_status status = by_domain_create(options->engine, options->id, by_domain_rank(options->domain),
-                                               options->n, options->processes, &queue->domain);
+  enum banyan_status status = by_team_create(options->engine, options->id, by_team_rank(options->team), options->n,
+                                             options->processes, &queue->team);
   if (status == BANYAN_OK)
     *out = queue;
   else
@@ -50,8 +50,8 @@ static void queue_free(struct by_sparse_queue *queue) {
 
 void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
   if (!queue) return;
-  by_domain_destroy(queue->domain); /* so that all calls have ended */
-  queue->domain = NULL;
+  by_team_destroy(queue->team); /* so that all calls have ended */
+  queue->team = NULL;
   while (queue->first) {
     by_fail(BANYAN_ERR_CLOSED, "the communicator was destroyed while a sparse call was under way");
     by_sparse_end(queue->first, BANYAN_ERR_CLOSED);
@@ -60,7 +60,7 @@ void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
 }
 
 bool by_sparse_queue_owes(const struct by_sparse_queue *queue) {
-  return by_domain_owes(queue->domain);
+  return by_team_owes(queue->team);
 }
 
 /* ---- exchanges */
@@ -90,7 +90,7 @@ void by_sparse_release(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
   exchange->next = queue->spare;
   queue->spare = exchange;
-  if (!--queue->taken && !queue->domain) queue_free(queue);
+  if (!--queue->taken && !queue->team) queue_free(queue);
 }
 
 bool by_sparse_ended(const struct by_sparse_exchange *exchange) {
@@ -124,7 +124,7 @@ void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_
  * exchange's turn. */
 static enum banyan_status note_plan(struct by_sparse_exchange *exchange) {
   const struct by_sparse_queue *queue = exchange->queue;
-  const struct by_plan *now = by_domain_plan(queue->options.domain);
+  const struct by_plan *now = by_team_plan(queue->options.team);
   if (now->version == queue->version) return BANYAN_OK;
   return by_plan_among_ranks(now, &exchange->plan);
 }
@@ -141,7 +141,7 @@ static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
                                .recv = exchange->words,
                                .count = sizeof exchange->word / sizeof(int64_t)};
   exchange->strands[0].then = first_words;
-  return by_sparse_start_call(exchange, queue->options.domain, 0, &gather);
+  return by_sparse_start_call(exchange, queue->options.team, 0, &gather);
 }
 
 enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t deadline) {
@@ -158,7 +158,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
     by_sparse_release(exchange);
     return status;
   }
-  queue->version = by_domain_plan(options->domain)->version;
+  queue->version = by_team_plan(options->team)->version;
   exchange->next = NULL;
   *queue->last = exchange;
   queue->last = &exchange->next;
@@ -179,7 +179,7 @@ static enum banyan_status begin(struct by_sparse_exchange *exchange) {
 static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand) {
   struct by_sparse_queue *queue = exchange->queue;
   uint32_t n = queue->options.n;
-  if (exchange->plan) by_domain_set_plan(queue->domain, exchange->plan);
+  if (exchange->plan) by_team_set_plan(queue->team, exchange->plan);
   exchange->plan = NULL;
   exchange->agreed = true;
   BY_TRY(by_sparse_words_check(exchange->words, n));
@@ -197,7 +197,7 @@ static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status st
   if (!exchange->agreed && by_engine_status(engine) == BANYAN_OK) {
     char text[512];
     snprintf(text, sizeof text, "rank %u could not go on with a sparse call: %s",
-             by_domain_rank(exchange->queue->options.domain), banyan_error_text());
+             by_team_rank(exchange->queue->options.team), banyan_error_text());
     by_engine_fail(engine, status, UINT32_MAX, text);
     status = by_fail(status, "%s", text);
   }

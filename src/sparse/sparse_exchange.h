@@ -22,8 +22,8 @@ struct by_sparse_queue; /* of one communicator */
 
 struct by_sparse_options {
   struct by_engine *engine;
-  struct by_domain *domain; /* the communicator's */
-  uint32_t id;              /* of the queue's domain: the same on all ranks, and unused so far */
+  struct by_team *team; /* the communicator's */
+  uint32_t id;          /* of the queue's domain: the same on all ranks, and unused so far */
   uint32_t n;
   const uint32_t *processes;
   size_t memory; /* bytes for a call that says nothing else */
@@ -35,7 +35,7 @@ BANYAN_CHECK enum banyan_status by_sparse_queue_create(const struct by_sparse_op
                                                        struct by_sparse_queue **out);
 /* Ends what is under way with BANYAN_ERR_CLOSED; it stays until it is released. NULL is allowed. */
 void by_sparse_queue_destroy(struct by_sparse_queue *queue);
-/* See by_domain_owes. */
+/* See by_team_owes. */
 bool by_sparse_queue_owes(const struct by_sparse_queue *queue);
 
 /* A new exchange, or one that has ended, with its memory. NULL: out of memory. */

@@ -31,7 +31,7 @@ static enum banyan_status finish(struct by_sparse_exchange *exchange, uint32_t s
 
 enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange, struct banyan_sparse *into,
                                            const uint64_t *counts) {
-  uint32_t n = exchange->queue->options.n, self = by_domain_rank(exchange->queue->domain);
+  uint32_t n = exchange->queue->options.n, self = by_team_rank(exchange->queue->team);
   size_t *rows = exchange->counts, *elements = exchange->counts + n, before = 0;
   for (uint32_t r = 0; r < n; r++) {
     if (r < self) before += counts[r];
@@ -51,7 +51,7 @@ enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange, 
 
 static size_t before_mine(const struct by_sparse_exchange *exchange) {
   size_t before = 0;
-  for (uint32_t r = 0; r < by_domain_rank(exchange->queue->domain); r++) before += exchange->words[r].count;
+  for (uint32_t r = 0; r < by_team_rank(exchange->queue->team); r++) before += exchange->words[r].count;
   return before;
 }
 
@@ -110,7 +110,7 @@ static enum banyan_status close_up(struct by_sparse_exchange *exchange, uint32_t
 
 enum banyan_status by_sparse_begin_padded(struct by_sparse_exchange *exchange) {
   struct banyan_sparse *all = place_of(exchange);
-  uint32_t self = by_domain_rank(exchange->queue->domain);
+  uint32_t self = by_team_rank(exchange->queue->team);
   size_t block = exchange->all.most, mine = exchange->in.count;
   BY_TRY(by_sparse_make(&exchange->in, block * exchange->queue->options.n, all));
   struct banyan_sparse own = by_sparse_slice(all, self * block, block);

@@ -31,7 +31,7 @@ struct by_sparse_climb {
 
 struct by_sparse_queue {
   struct by_sparse_options options;
-  struct by_domain *domain; /* NULL: the communicator is gone */
+  struct by_team *team; /* NULL: the communicator is gone */
   struct by_sparse_exchange *first, **last, *spare;
   uint32_t taken; /* exchanges that have not been given back */
   /* what the first one uses, kept for the next */
@@ -73,7 +73,7 @@ struct by_sparse_exchange {
 };
 
 /* sparse_strand.c: starts a call as a part of a strand, on this domain, */
-BANYAN_CHECK enum banyan_status by_sparse_start_call(struct by_sparse_exchange *exchange, struct by_domain *domain,
+BANYAN_CHECK enum banyan_status by_sparse_start_call(struct by_sparse_exchange *exchange, struct by_team *team,
                                                      uint32_t strand, const struct banyan_call *call);
 /* or on the queue's own. */
 BANYAN_CHECK enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,

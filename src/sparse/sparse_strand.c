@@ -19,19 +19,19 @@ enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, u
   return BANYAN_OK;
 }
 
-enum banyan_status by_sparse_start_call(struct by_sparse_exchange *exchange, struct by_domain *domain, uint32_t index,
+enum banyan_status by_sparse_start_call(struct by_sparse_exchange *exchange, struct by_team *team, uint32_t index,
                                         const struct banyan_call *call) {
   struct by_sparse_strand *strand = &exchange->strands[index];
   if (!BY_ARRAY_GROW(&strand->calls, &strand->room, strand->n + 1))
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u calls under way", strand->n + 1);
-  BY_TRY(by_engine_start(domain, call, exchange->deadline, &strand->calls[strand->n]));
+  BY_TRY(by_engine_start(team, call, exchange->deadline, &strand->calls[strand->n]));
   strand->n++;
   return BANYAN_OK;
 }
 
 enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
                                   const struct banyan_call *call) {
-  return by_sparse_start_call(exchange, exchange->queue->domain, strand, call);
+  return by_sparse_start_call(exchange, exchange->queue->team, strand, call);
 }
 
 bool by_sparse_strand_ended(struct by_sparse_strand *strand, enum banyan_status *status) {

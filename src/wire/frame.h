@@ -37,7 +37,7 @@ struct by_frame {
   uint8_t flags;
   uint8_t collective;
   uint8_t dtype_op; /* dtype << 4 | op */
-  uint32_t domain;  /* communicator */
+  uint32_t team;    /* communicator */
   uint32_t call;    /* number of the call in it */
   uint32_t tag;     /* number of the message in the call, for this pair and direction */
   uint32_t root;

@@ -180,7 +180,7 @@ struct world {
   struct input input;
   struct by_sim *sim;
   struct by_engine *engines[RANKS];
-  struct by_domain *domains[RANKS];
+  struct by_team *teams[RANKS];
   struct by_call *calls[RANKS][MOST_CALLS];
   struct banyan_call call;
   uint32_t n_calls, lanes;
@@ -220,9 +220,9 @@ static void open_world(struct world *world, const uint8_t *setup) {
     struct by_plan *plan;
     options.self = rank;
     assert(by_engine_create(&options, &world->engines[rank]) == BANYAN_OK);
-    assert(by_domain_create(world->engines[rank], 7, rank, RANKS, all, &world->domains[rank]) == BANYAN_OK);
+    assert(by_team_create(world->engines[rank], 7, rank, RANKS, all, &world->teams[rank]) == BANYAN_OK);
     assert(by_plan_builtin(plans[setup[0] % 8], RANKS, &plan) == BANYAN_OK);
-    by_domain_set_plan(world->domains[rank], plan);
+    by_team_set_plan(world->teams[rank], plan);
   }
   world->lanes = setup[3] & 32 ? 2 : 1;
   world->n_calls = 1 + setup[5] % MOST_CALLS;
@@ -239,7 +239,7 @@ static void start(struct world *world, uint32_t rank, uint32_t number) {
   for (int i = 0; i < 2; i++) assert((buffers[i] = calloc(RANKS * call.count + 1, sizeof(float))));
   call.send = buffers[0];
   call.recv = buffers[1];
-  enum banyan_status status = by_engine_start(world->domains[rank], &call, 0, &world->calls[rank][number]);
+  enum banyan_status status = by_engine_start(world->teams[rank], &call, 0, &world->calls[rank][number]);
   assert(status == BANYAN_OK || by_engine_status(world->engines[rank]) != BANYAN_OK);
 }
 

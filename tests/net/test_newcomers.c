@@ -87,7 +87,7 @@ static bool uses(struct banyan_comm *comm, const char *plan) {
   struct by_plan *wanted = NULL;
   must(by_plan_named(plan, RANKS, &wanted));
   by_context_lock(comm->context);
-  bool same = by_domain_plan(comm->domain)->version == wanted->version;
+  bool same = by_team_plan(comm->team)->version == wanted->version;
   by_context_unlock(comm->context);
   by_plan_destroy(wanted);
   return same;

@@ -265,7 +265,7 @@ static bool uses(struct banyan_comm *comm, const char *name) {
   struct by_plan *plan = NULL;
   must(by_plan_named(name, (uint32_t)banyan_comm_size(comm), &plan));
   by_context_lock(comm->context);
-  bool same = by_domain_plan(comm->domain)->version == plan->version;
+  bool same = by_team_plan(comm->team)->version == plan->version;
   by_context_unlock(comm->context);
   by_plan_destroy(plan);
   return same;

@@ -37,7 +37,7 @@ static void write_one(struct post *post, const struct node *node) {
 
 static void check_message(struct post *post, uint32_t to, const struct by_control_message *message) {
   uint32_t from = message->process, number = post->delivered[from][to]++;
-  assert_int_equal(message->domain, from + 100);
+  assert_int_equal(message->team, from + 100);
   assert_int_equal(message->bytes, length_of(from, to, number));
   for (size_t i = 0; i < message->bytes; i++) assert_int_equal(message->data[i], byte_of(from, to, number, i));
   post->left--;
@@ -122,7 +122,7 @@ static void test_control_messages_overtake(void **state) {
   struct by_call *started;
   struct by_control_message *message = NULL;
   by_engine_expect_control_messages(second->engine, 0);
-  assert_ok(by_engine_start(first->domain, &call, 0, &started));
+  assert_ok(by_engine_start(first->team, &call, 0, &started));
   by_engine_progress(first->engine); /* what it has to send is on its way */
   assert_ok(by_engine_write(first->engine, 1, 5, "after", 6));
   for (int turn = 0; turn < 1000 && !message; turn++) {

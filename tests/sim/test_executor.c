@@ -114,7 +114,7 @@ static void test_chunk(void **state) {
       struct by_plan *plan = NULL;
       assert_int_equal(by_plan_builtin("double-tree", 4, &plan), BANYAN_OK);
       plan->chunk = chunks[i];
-      by_domain_set_plan(world->nodes[r].domain, plan);
+      by_team_set_plan(world->nodes[r].team, plan);
     }
     world->n_deeds = 1;
     world->operations[0] =

@@ -12,7 +12,7 @@ enum { BYTES = 4096, LONG = 96 << 10, ROOM = 1 << 20, TURNS = 100 };
 struct rank {
   struct by_sim *sim;
   struct by_engine *engine;
-  struct by_domain *domain;
+  struct by_team *team;
   struct by_lane *peer; /* the other end of its link */
   struct by_call *call;
   char *memory, *theirs;
@@ -26,9 +26,9 @@ static void make_over(struct rank *rank, const struct by_sim_options *net) {
   assert_ok(by_sim_link(rank->sim, &lane, &rank->peer));
   struct by_engine_options options = {.processes = 2, .clock = by_sim_clock(rank->sim)};
   assert_ok(by_engine_create(&options, &rank->engine));
-  assert_ok(by_domain_create(rank->engine, 0, 0, 2, all, &rank->domain));
+  assert_ok(by_team_create(rank->engine, 0, 0, 2, all, &rank->team));
   assert_ok(by_plan_builtin("star", 2, &plan));
-  by_domain_set_plan(rank->domain, plan);
+  by_team_set_plan(rank->team, plan);
   by_engine_attach(rank->engine, 1, &lane, 1);
   rank->memory = calloc(1, ROOM);
   rank->theirs = calloc(1, ROOM);
@@ -51,7 +51,7 @@ static void finish(struct rank *rank) {
 static void start_sized(struct rank *rank, enum banyan_collective what, size_t count) {
   struct banyan_call call = {.collective = what, .dtype = BANYAN_UINT8, .count = count, .root = 1, .op = BANYAN_SUM};
   call.send = call.recv = rank->memory;
-  assert_ok(by_engine_start(rank->domain, &call, 0, &rank->call));
+  assert_ok(by_engine_start(rank->team, &call, 0, &rank->call));
 }
 
 static void start(struct rank *rank, enum banyan_collective what) {
@@ -142,7 +142,7 @@ static void test_early_done(void **state) {
                            .collective = BANYAN_ALLREDUCE,
                            .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,
                            .count = BYTES,
-                           .plan = by_domain_plan(rank.domain)->version,
+                           .plan = by_team_plan(rank.team)->version,
                            .length_check = BYTES};
   say(&rank, frame, rank.theirs);
   run(&rank);
@@ -179,7 +179,7 @@ static bool uses_part(uint64_t seed) {
                            .collective = BANYAN_ALLREDUCE,
                            .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,
                            .count = LONG,
-                           .plan = by_domain_plan(rank.domain)->version,
+                           .plan = by_team_plan(rank.team)->version,
                            .length_check = LONG};
   say(&rank, frame, rank.theirs);
   by_sim_step(rank.sim);

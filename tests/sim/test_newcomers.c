@@ -20,9 +20,9 @@ static void set_plan(struct node *node, uint64_t seed, uint32_t n_helpers, const
   by_rng_init(&rng, seed);
   struct by_plan *plan = n_helpers ? random_helped_plan(&rng, node->world->n, n_helpers) : make_ring(&node->world->n);
   if (plan->n_vertices > plan->n_ranks)
-    assert_int_equal(by_domain_set_helped_plan(node->domain, plan, helpers), BANYAN_OK);
+    assert_int_equal(by_team_set_helped_plan(node->team, plan, helpers), BANYAN_OK);
   else
-    by_domain_set_plan(node->domain, plan);
+    by_team_set_plan(node->team, plan);
 }
 
 /* All ranks, and the helpers of the plan, in any order. Often the same plan with others at its vertices. */

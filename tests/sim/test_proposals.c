@@ -146,7 +146,7 @@ static void test_waits_for_call(void **state) {
   const struct outcome *third = propose(&job, "tree");
   run(&job, 20);
   for (int i = 0; i < 3; i++) assert_ok(banyan_comm_set_plan(job.comm, "ring")); /* each counts as a call */
-  assert_string_equal(by_domain_plan(job.comm->domain)->name, "star");
+  assert_string_equal(by_team_plan(job.comm->team)->name, "star");
   run(&job, 2);
   agree(&job, 3);
   assert_true(third->moved);
@@ -167,7 +167,7 @@ static void test_silent(void **state) {
   assert_non_null(strstr(first->why, "rank 1"));
   agree(&job, 0);
   assert_true(second->moved);
-  assert_string_equal(by_domain_plan(job.comm->domain)->name, "tree");
+  assert_string_equal(by_team_plan(job.comm->team)->name, "tree");
   fini(&job);
 }
 

@@ -104,7 +104,7 @@ static bool propose(struct job *job, const char *plan) {
       leader->messages.n + 8 > MESSAGES)
     return false;
   job->moving = true;
-  job->managers = !by_domain_plan(leader->comm->domain)->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
+  job->managers = !by_team_plan(leader->comm->team)->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
   job->number++;
   job->started = leader->comm->plans.started;
   by_agreement_init(&job->agreement, job->world.n);
@@ -218,7 +218,7 @@ static bool progress(struct rank *rank) {
 
 static const struct by_plan *inner_plan(const struct rank *rank) {
   const struct by_submitter *submitter = rank->comm->submitter;
-  return submitter && submitter->log.inner ? by_domain_plan(submitter->log.inner->domain) : NULL;
+  return submitter && submitter->log.inner ? by_team_plan(submitter->log.inner->team) : NULL;
 }
 
 static struct by_plan_origin origin_of(const struct by_plan *plan) {
@@ -230,7 +230,7 @@ static void check_pinned(const struct job *job, const struct rank *rank, struct 
                          struct by_plan_origin inner_before, uint32_t step) {
   bool taken_back = rank->step > step && job->steps[step] == SET && !job->plans[step];
   if (taken_back) return;
-  struct by_plan_origin now = by_domain_plan(rank->comm->domain)->origin, inner = origin_of(inner_plan(rank));
+  struct by_plan_origin now = by_team_plan(rank->comm->team)->origin, inner = origin_of(inner_plan(rank));
   if ((before.supplied && now.source == BANYAN_PLAN_MANAGER) ||
       (before.supplied && inner_before.supplied && inner.source == BANYAN_PLAN_MANAGER))
     fail_msg("seed %llu: a manager's plan has replaced the user's on rank %u at step %u",
@@ -247,7 +247,7 @@ static bool act_unchecked(struct job *job, struct rank *rank, bool eager) {
 }
 
 static bool act(struct job *job, struct rank *rank, bool eager) {
-  struct by_plan_origin before = by_domain_plan(rank->comm->domain)->origin, inner = origin_of(inner_plan(rank));
+  struct by_plan_origin before = by_team_plan(rank->comm->team)->origin, inner = origin_of(inner_plan(rank));
   uint32_t step = rank->step;
   bool moved = act_unchecked(job, rank, eager);
   check_pinned(job, rank, before, inner, step);
@@ -275,10 +275,10 @@ static void check(const struct job *job) {
       fail_msg("seed %llu: rank %u waits for ever at step %u", (unsigned long long)job->world.seed, r, rank->step);
     assert_int_equal(comm->plans.started, first->plans.started);
     assert_int_equal(comm->plans.decided, first->plans.decided);
-    assert_string_equal(by_domain_plan(comm->domain)->name, by_domain_plan(first->domain)->name);
+    assert_string_equal(by_team_plan(comm->team)->name, by_team_plan(first->team)->name);
     if (noted && comm->submitter && comm->submitter->log.inner)
-      assert_string_equal(by_domain_plan(comm->submitter->log.inner->domain)->name,
-                          by_domain_plan(first->submitter->log.inner->domain)->name);
+      assert_string_equal(by_team_plan(comm->submitter->log.inner->team)->name,
+                          by_team_plan(first->submitter->log.inner->team)->name);
   }
 }
 
@@ -336,7 +336,7 @@ static void test_late_reader(void **state) {
   for (uint32_t i = 0; i < 2; i++) submit(late, i);
   run_both(job);
   assert_int_equal(root->open + late->open, 0);
-  assert_string_equal(by_domain_plan(late->comm->submitter->log.inner->domain)->name, "sharded");
+  assert_string_equal(by_team_plan(late->comm->submitter->log.inner->team)->name, "sharded");
   free_job(job);
 }
 
@@ -352,7 +352,7 @@ static void test_no_log(void **state) {
   }
   for (uint32_t r = 0; r < 2; r++) {
     assert_int_equal(job->ranks[r].open, 0);
-    assert_string_equal(by_domain_plan(job->ranks[r].comm->submitter->log.inner->domain)->name, plans[0]);
+    assert_string_equal(by_team_plan(job->ranks[r].comm->submitter->log.inner->team)->name, plans[0]);
   }
   free_job(job);
 }

@@ -24,7 +24,7 @@ static struct by_plan *make_plan(void) {
 struct rank {
   struct by_sim *sim;
   struct by_engine *engine;
-  struct by_domain *domain;
+  struct by_team *team;
   struct by_lane *peer;
   struct by_call *calls[CALLS];
   char *memory;
@@ -40,8 +40,8 @@ static void make(struct rank *rank) {
   assert_ok(by_sim_link(rank->sim, &lane, &rank->peer));
   struct by_engine_options options = {.processes = 2, .clock = by_sim_clock(rank->sim), .chunk = CHUNK};
   assert_ok(by_engine_create(&options, &rank->engine));
-  assert_ok(by_domain_create(rank->engine, 0, 0, 2, all, &rank->domain));
-  by_domain_set_plan(rank->domain, make_plan());
+  assert_ok(by_team_create(rank->engine, 0, 0, 2, all, &rank->team));
+  by_team_set_plan(rank->team, make_plan());
   by_engine_attach(rank->engine, 1, &lane, 1);
   rank->memory = calloc(CALLS, BYTES);
   assert_non_null(rank->memory);
@@ -50,7 +50,7 @@ static void make(struct rank *rank) {
 static void start(struct rank *rank, int call) {
   struct banyan_call what = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_UINT8, .count = BYTES, .op = BANYAN_SUM};
   what.send = what.recv = rank->memory + (size_t)call * BYTES;
-  assert_ok(by_engine_start(rank->domain, &what, 0, &rank->calls[call]));
+  assert_ok(by_engine_start(rank->team, &what, 0, &rank->calls[call]));
 }
 
 static void finish(struct rank *rank) {

@@ -36,7 +36,7 @@ static void party_init(struct party *party, uint64_t seed) {
   for (uint32_t i = 0; i < CALLS; i++) sparse_case_choose(&rng, n, SPARSE_CASE_KINDS, &party->cases[i]);
   for (uint32_t r = 0; r < n; r++) {
     struct by_sparse_options options = {.engine = party->world.nodes[r].engine,
-                                        .domain = party->world.nodes[r].domain,
+                                        .team = party->world.nodes[r].team,
                                         .id = 7,
                                         .n = n,
                                         .processes = all,

@@ -282,7 +282,7 @@ static void check_place(struct job *job, struct kind *kind, const struct submiss
   struct by_trace_record record;
   assert_true(by_tracer_read(&tracer, o->trace, &record) && record.has_call);
   if (!kind->call.has_call) kind->call = record;
-  if (record.domain != kind->call.domain || record.call != kind->call.call)
+  if (record.team != kind->call.team || record.call != kind->call.call)
     fail_msg("seed %llu: operation %u, iteration %u is call %u here, call %u elsewhere", (unsigned long long)job->seed,
              k, o->iteration, record.call, kind->call.call);
 }
@@ -368,7 +368,7 @@ static void check_plans(const struct job *job, uint32_t t) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
     if (!team->plan_switch || !comm->submitter || !comm->submitter->log.inner) continue;
     assert_int_equal(comm->plans.noted, team->plan_switch);
-    assert_string_equal(by_domain_plan(comm->submitter->log.inner->domain)->name, team->plan);
+    assert_string_equal(by_team_plan(comm->submitter->log.inner->team)->name, team->plan);
   }
 }
 

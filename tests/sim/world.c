@@ -84,17 +84,17 @@ static bool suspect(void *context, uint32_t process, const char *text) {
   return true;
 }
 
-static void make_domain(struct node *node, struct by_plan *plan) {
+static void make_team(struct node *node, struct by_plan *plan) {
   struct world *world = node->world;
   uint32_t all[WORLD_MOST];
   for (uint32_t r = 0; r < WORLD_MOST; r++) all[r] = r;
-  MUST(by_domain_create(node->engine, 0, node->rank, world->n, all, &node->domain));
+  MUST(by_team_create(node->engine, 0, node->rank, world->n, all, &node->team));
   if (plan->vertices[node->rank].kind == BY_VERTEX_SERVER) /* runs no schedule */
     by_plan_destroy(plan);
   else if (plan->n_vertices > plan->n_ranks)
-    MUST(by_domain_set_helped_plan(node->domain, plan, all + world->n));
+    MUST(by_team_set_helped_plan(node->team, plan, all + world->n));
   else
-    by_domain_set_plan(node->domain, plan);
+    by_team_set_plan(node->team, plan);
 }
 
 struct named {
@@ -130,7 +130,7 @@ uint32_t world_add_helper(struct world *world, const struct by_engine_options *e
   for (uint32_t r = 0; r < world->n; r++) ranks[r] = r;
   for (uint32_t r = 0; r < helper; r++) MUST(by_engine_add(world->nodes[r].engine));
   make_node(world, helper, engine);
-  MUST(by_domain_create(world->nodes[helper].engine, 0, helper, world->n, ranks, &world->nodes[helper].domain));
+  MUST(by_team_create(world->nodes[helper].engine, 0, helper, world->n, ranks, &world->nodes[helper].team));
   return helper;
 }
 
@@ -154,7 +154,7 @@ void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, stru
   net_options.seed = seed;
   MUST(by_sim_create(&net_options, &world->sim));
   for (uint32_t r = 0; r < n + n_helpers; r++) make_node(world, r, engine);
-  for (uint32_t r = 0; r < n + n_helpers; r++) make_domain(&world->nodes[r], plan(context));
+  for (uint32_t r = 0; r < n + n_helpers; r++) make_team(&world->nodes[r], plan(context));
 }
 
 void world_clear(struct world *world) {
@@ -299,7 +299,7 @@ static void start_operation(struct world *world, struct node *node) {
   call.send = node->send[index];
   call.recv = node->recv[index];
   if (call.counts) call.counts = operation->counts;
-  enum banyan_status status = by_engine_start(node->domain, &call, 0, &node->calls[index]);
+  enum banyan_status status = by_engine_start(node->team, &call, 0, &node->calls[index]);
   if (status != BANYAN_OK && by_engine_status(node->engine) == BANYAN_OK)
     fail_msg("seed %llu: start: %s", (unsigned long long)world->seed, banyan_error_text());
 }

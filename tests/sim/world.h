@@ -22,7 +22,7 @@ struct node {
   struct world *world;
   uint32_t rank;
   struct by_engine *engine;
-  struct by_domain *domain;
+  struct by_team *team;
   uint32_t started; /* deeds */
   struct by_call *calls[DEEDS_MOST];
   char *send[DEEDS_MOST], *recv[DEEDS_MOST];

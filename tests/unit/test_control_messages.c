@@ -65,11 +65,11 @@ static void test_plan_of_others(void **state) {
   assert_ok(by_engine_create(&options, &engine));
   assert_ok(carry((uint32_t[]){0, 1}, (uint32_t[]){2}, 0, &message));
   assert_ok(by_plan_message_set(&message, engine, options.self));
-  assert_null(by_engine_domain(engine, message.id));
+  assert_null(by_engine_team(engine, message.id));
   by_plan_message_fini(&message);
   assert_ok(carry((uint32_t[]){0, 1}, (uint32_t[]){3}, 0, &message));
   assert_ok(by_plan_message_set(&message, engine, options.self));
-  assert_non_null(by_engine_domain(engine, message.id));
+  assert_non_null(by_engine_team(engine, message.id));
   by_plan_message_fini(&message);
   by_engine_destroy(engine);
 }

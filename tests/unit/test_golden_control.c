@@ -30,7 +30,7 @@ struct job {
   struct by_address address;
   const char *names[ROOM], *lost[ROOM];
   bool left[ROOM];
-  struct by_domain *domain;
+  struct by_team *team;
   struct by_control_peer *ends[PROCESSES];
   int peers[PROCESSES]; /* the other ends' sockets; -1: there is no connection */
 };
@@ -107,9 +107,9 @@ static void make_engine(struct job *job) {
       .clock = job->clock, .processes = PROCESSES, .ranks = RANKS, .self = job->context.job.rank};
   struct by_plan *plan;
   assert_ok(by_engine_create(&options, &job->context.job.engine));
-  assert_ok(by_domain_create(job->context.job.engine, 5, job->context.job.rank, RANKS, all, &job->domain));
+  assert_ok(by_team_create(job->context.job.engine, 5, job->context.job.rank, RANKS, all, &job->team));
   assert_ok(by_plan_builtin("star", RANKS, &plan));
-  by_domain_set_plan(job->domain, plan);
+  by_team_set_plan(job->team, plan);
 }
 
 static void begin(struct job *job, uint32_t rank) {
@@ -325,19 +325,19 @@ static struct by_call *start(struct job *job, enum banyan_collective what, size_
       .collective = what, .dtype = BANYAN_FLOAT32, .op = BANYAN_MAX, .send = memory, .recv = memory, .count = count};
   struct by_call *out;
   call.tag = what == BANYAN_SEND ? 3 : 0;
-  assert_ok(by_engine_start(job->domain, &call, 0, &out));
+  assert_ok(by_engine_start(job->team, &call, 0, &out));
   return out;
 }
 
 /* A communicator of this process alone, whose only call has ended. */
 static void call_alone(struct job *job) {
   struct banyan_call call = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8};
-  struct by_domain *alone;
+  struct by_team *alone;
   struct by_plan *plan;
   struct by_call *ended_call;
-  assert_ok(by_domain_create(job->context.job.engine, 6, 0, 1, &job->context.job.rank, &alone));
+  assert_ok(by_team_create(job->context.job.engine, 6, 0, 1, &job->context.job.rank, &alone));
   assert_ok(by_plan_builtin("star", 1, &plan));
-  by_domain_set_plan(alone, plan);
+  by_team_set_plan(alone, plan);
   assert_ok(by_engine_start(alone, &call, 0, &ended_call));
   by_engine_progress(job->context.job.engine);
   assert_true(by_call_ended(ended_call));

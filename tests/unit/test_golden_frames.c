@@ -33,7 +33,7 @@ static struct {
   const struct by_lane_ops *real;
   struct by_lane_ops tapped;
   struct by_engine *engines[2];
-  struct by_domain *domains[2];
+  struct by_team *teams[2];
   struct by_call *calls[2];
   char *memory[2];
   bool keeps_all; /* and not only the first frame of a kind */
@@ -109,9 +109,9 @@ static void make_end(int i, struct by_engine_options options) {
   options.self = (uint32_t)i;
   options.context = talk.memory[i];
   assert_ok(by_engine_create(&options, &talk.engines[i]));
-  assert_ok(by_domain_create(talk.engines[i], 0, (uint32_t)i, 2, all, &talk.domains[i]));
+  assert_ok(by_team_create(talk.engines[i], 0, (uint32_t)i, 2, all, &talk.teams[i]));
   assert_ok(by_plan_builtin("star", 2, &plan));
-  by_domain_set_plan(talk.domains[i], plan);
+  by_team_set_plan(talk.teams[i], plan);
 }
 
 static void begin(const char *name, const struct by_sim_options *net, const struct by_engine_options *options) {
@@ -144,7 +144,7 @@ static struct by_call *start(int end, enum banyan_collective what, size_t count)
   call.tag = what == BANYAN_SEND || what == BANYAN_RECV ? 0x5555 : 0;
   call.send = talk.memory[end];
   call.recv = what == BANYAN_BROADCAST ? talk.memory[end] : talk.memory[end] + ROOM / 2;
-  assert_ok(by_engine_start(talk.domains[end], &call, 0, &out));
+  assert_ok(by_engine_start(talk.teams[end], &call, 0, &out));
   return out;
 }
 
@@ -271,7 +271,7 @@ static void test_messages_beside_calls(void **state) {
   by_control_message_free(talk.engines[1], got);
   got = by_engine_read(talk.engines[1]);
   assert_non_null(got);
-  assert_int_equal(got->domain, 0x01020304);
+  assert_int_equal(got->team, 0x01020304);
   assert_memory_equal(got->data, "update", 6);
   by_control_message_free(talk.engines[1], got);
   finish();
@@ -299,7 +299,7 @@ static void test_layouts(void **state) {
                                         .flags = 0x12,
                                         .collective = 0x13,
                                         .dtype_op = 0x14,
-                                        .domain = 0x21222324,
+                                        .team = 0x21222324,
                                         .call = 0x31323334,
                                         .tag = 0x41424344,
                                         .root = 0x51525354,
@@ -361,7 +361,7 @@ static void start_sparse(struct sparse *sparse, uint32_t end, enum banyan_sparse
   static const float values[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
   static const uint32_t all[2] = {0, 1};
   struct by_sparse_options options = {.engine = talk.engines[end],
-                                      .domain = talk.domains[end],
+                                      .team = talk.teams[end],
                                       .id = 7,
                                       .n = 2,
                                       .processes = all,
@@ -432,7 +432,7 @@ static void make_lanes(struct by_lane *lanes[2], int segment) {
 /* A frame with a payload and one without: the first record takes two lines. */
 static void test_ring(void **state) {
   static const char payload[20] = "twenty bytes of data";
-  struct by_frame frame = {.type = BY_FRAME_DATA, .size = sizeof payload, .domain = 0x01020304};
+  struct by_frame frame = {.type = BY_FRAME_DATA, .size = sizeof payload, .team = 0x01020304};
   struct by_frame empty = {.type = BY_FRAME_MORE, .offset = 0x1112131415161718};
   struct by_lane *lanes[2];
   char taken[sizeof payload];

@@ -185,7 +185,7 @@ static void test_records(void **state) {
                                         .at = {11, 12, 13, 14, 15, 16},
                                         .added = 17,
                                         .adding = 18,
-                                        .domain = 9,
+                                        .team = 9,
                                         .call = 10,
                                         .collective = BANYAN_REDUCE_SCATTER,
                                         .has_call = true,

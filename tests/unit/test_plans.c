@@ -14,7 +14,7 @@ static const char served[] =
 struct rank {
   struct by_context context;
   struct by_member members[PROCESSES];
-  struct by_domain *own, *inner;
+  struct by_team *own, *inner;
 };
 
 static void init(struct rank *rank) {
@@ -30,8 +30,8 @@ static void init(struct rank *rank) {
   c->job.members = rank->members;
   assert_ok(by_hosts_index(&c->job));
   assert_ok(by_engine_create(&options, &c->job.engine));
-  assert_ok(by_domain_create(c->job.engine, OWN, 1, RANKS, all, &rank->own));
-  assert_ok(by_domain_create(c->job.engine, INNER, 1, RANKS, all, &rank->inner));
+  assert_ok(by_team_create(c->job.engine, OWN, 1, RANKS, all, &rank->own));
+  assert_ok(by_team_create(c->job.engine, INNER, 1, RANKS, all, &rank->inner));
 }
 
 static void fini(struct rank *rank) {
@@ -40,12 +40,12 @@ static void fini(struct rank *rank) {
 }
 
 /* Whether calls of this domain go to the server from now on. */
-static bool goes_to_server(struct rank *rank, struct by_domain *domain) {
+static bool goes_to_server(struct rank *rank, struct by_team *team) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_plan *plan = NULL;
   assert_ok(by_plans_named(&rank->context, RANKS, all, served, &plan));
-  assert_ok(by_plans_set(&rank->context, domain, RANKS, all, plan, NULL));
-  const uint32_t *helpers = by_domain_helpers(domain);
+  assert_ok(by_plans_set(&rank->context, team, RANKS, all, plan, NULL));
+  const uint32_t *helpers = by_team_helpers(team);
   return helpers && helpers[0] == SERVER;
 }
 

@@ -48,7 +48,7 @@ static void test_records(void **state) {
   (void)state;
   struct by_timeline_message word = {.kind = BY_TIMELINE_RECORDS, .n = 2};
   struct by_trace_record record = {
-      .id = 5, .bytes = 6, .added = 7, .adding = 8, .domain = 9, .call = 10, .has_call = true};
+      .id = 5, .bytes = 6, .added = 7, .adding = 8, .team = 9, .call = 10, .has_call = true};
   struct by_trace_record out;
   struct by_writer writer;
   struct by_reader reader;

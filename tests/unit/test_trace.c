@@ -37,7 +37,7 @@ static void test_operations_of_a_call(void **state) {
   uint64_t b = by_trace_begin(&tracer, &(struct by_traced){.name = "b", .bytes = 4}, BY_TRACE_SUBMITTED);
   by_trace(&tracer, b, BY_TRACE_NEGOTIATED);
   by_trace(&tracer, a, BY_TRACE_NEGOTIATED);
-  uint64_t call = by_trace_begin(&tracer, &(struct by_traced){.bytes = 12, .domain = 3, .call = 7}, BY_TRACE_QUEUED);
+  uint64_t call = by_trace_begin(&tracer, &(struct by_traced){.bytes = 12, .team = 3, .call = 7}, BY_TRACE_QUEUED);
   by_trace_through(&tracer, a, call);
   by_trace_through(&tracer, b, call);
   by_trace(&tracer, call, BY_TRACE_WIRE);
@@ -52,7 +52,7 @@ static void test_operations_of_a_call(void **state) {
   assert_int_equal(ra.bytes, 8);
   assert_true(ra.has_call && rb.has_call);
   assert_int_equal(rb.call, 7);
-  assert_int_equal(rb.domain, 3);
+  assert_int_equal(rb.team, 3);
   assert_int_equal(rb.status, BANYAN_ERR_PEER_DEAD);
   for (int s = 0; s < BY_TRACE_DONE; s++) assert_true(ra.at[s] && ra.at[s] <= ra.at[s + 1]);
   assert_memory_equal(ra.at + BY_TRACE_QUEUED, rb.at + BY_TRACE_QUEUED, 4 * sizeof *ra.at);

@@ -14,7 +14,7 @@ enum banyan_status by_comm_check(const struct banyan_comm *comm) {
 
 struct banyan_comm *by_comm_find(const struct by_context *context, uint32_t id) {
   struct banyan_comm *comm = context->comms;
-  while (comm && by_domain_id(comm->domain) != id) comm = comm->next;
+  while (comm && by_team_id(comm->team) != id) comm = comm->next;
   return comm;
 }
 
@@ -28,7 +28,7 @@ static void count_local(struct banyan_comm *comm) {
   }
 }
 
-enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
+enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                 const uint32_t *processes, struct banyan_comm **out) {
   struct banyan_comm *comm = calloc(1, sizeof *comm);
   uint32_t *copy = calloc((size_t)n + 1, sizeof *copy);
@@ -43,16 +43,16 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
   comm->deadline = by_clock_from_seconds(context->job.settings.deadline);
   count_local(comm);
   enum banyan_status status = by_plans_first(context, n, processes, &plan);
-  if (status == BANYAN_OK) status = by_domain_create(context->job.engine, domain_id, rank, n, processes, &comm->domain);
+  if (status == BANYAN_OK) status = by_team_create(context->job.engine, team_id, rank, n, processes, &comm->team);
   if (status != BANYAN_OK) by_plan_destroy(plan);
-  if (status == BANYAN_OK) status = by_plans_set(context, comm->domain, n, processes, plan, NULL);
+  if (status == BANYAN_OK) status = by_plans_set(context, comm->team, n, processes, plan, NULL);
   if (status != BANYAN_OK) {
-    by_domain_destroy(comm->domain);
+    by_team_destroy(comm->team);
     free(copy);
     free(comm);
     return status;
   }
-  if (domain_id == 0) by_plans_log(context, by_domain_plan(comm->domain), "");
+  if (team_id == 0) by_plans_log(context, by_team_plan(comm->team), "");
   comm->next = context->comms;
   context->comms = comm;
   context->references++;
@@ -61,7 +61,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
 }
 
 static bool owes(const struct banyan_comm *comm) {
-  return by_domain_owes(comm->domain) || (comm->sparse && by_sparse_queue_owes(comm->sparse));
+  return by_team_owes(comm->team) || (comm->sparse && by_sparse_queue_owes(comm->sparse));
 }
 
 void by_comm_pay_debts(struct banyan_comm *comm) {
@@ -83,7 +83,7 @@ static void unlist(const struct banyan_comm *comm) {
 }
 
 void by_comm_end(struct banyan_comm *comm) {
-  by_domain_destroy(comm->domain);
+  by_team_destroy(comm->team);
   by_sparse_queue_destroy(comm->sparse);
   unlist(comm);
   comm->context->references--;

@@ -37,7 +37,7 @@ struct by_plan_changes {
 struct banyan_comm {
   struct by_context *context;
   struct banyan_comm *next; /* of the context's */
-  struct by_domain *domain;
+  struct by_team *team;
   uint32_t *processes; /* rank -> rank in the job */
   uint32_t rank, size;
   uint32_t local_size, local_rank;
@@ -56,7 +56,7 @@ enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS 
 /* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. Without the lock. */
 BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
 /* A communicator over these processes; the domain gets the default plan. */
-BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
+BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
 /* Peers may wait for our word that we have their data: blocks up to a second until it is sent. */
 void by_comm_pay_debts(struct banyan_comm *comm);

@@ -247,11 +247,11 @@ static void log_who_is_missing(const struct by_context *context, const struct by
 }
 
 /* Rank 0 has all that helpers must know. */
-static void notify_helpers(const struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
+static void notify_helpers(const struct by_context *context, const struct by_team *team, const uint32_t *processes,
                            const struct by_plan *plan, const uint32_t *helpers) {
   uint8_t *bytes;
   size_t length;
-  if (by_plan_message_write(by_domain_id(domain), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
+  if (by_plan_message_write(by_team_id(team), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
     by_control_send_plan(context->control, bytes, length);
   else
     by_error("communicator", "telling helpers failed: %s", banyan_error_text());
@@ -263,14 +263,14 @@ enum { OWN = 0 /* the job's own communicator's number */ };
 /* Trees through switches are the job's own communicator's, with the first plan that has some, as their servers add up
  * one row of calls. All ranks come to that plan at the same call. Of several communicators, and of one and what is
  * submitted to it, each would have a new plan first on some rank. */
-static bool is_served(const struct by_context *context, const struct by_domain *domain, const struct by_plan *plan) {
-  return by_domain_id(domain) == OWN && (!context->served || context->served == plan->version);
+static bool is_served(const struct by_context *context, const struct by_team *team, const struct by_plan *plan) {
+  return by_team_id(team) == OWN && (!context->served || context->served == plan->version);
 }
 
 /* For others these servers are not there. */
-static void keep_from_others(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan,
+static void keep_from_others(struct by_context *context, const struct by_team *team, const struct by_plan *plan,
                              bool *taken) {
-  if (is_served(context, domain, plan)) return;
+  if (is_served(context, team, plan)) return;
   for (uint32_t p = context->job.size; p < context->job.founders; p++)
     taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
 }
@@ -281,7 +281,7 @@ static bool has_server(const struct by_plan *plan, const uint32_t *helpers) {
   return false;
 }
 
-static void set_up_trees(struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
+static void set_up_trees(struct by_context *context, const struct by_team *team, const uint32_t *processes,
                          const struct by_plan *plan, const uint32_t *helpers) {
   if (context->served || !has_server(plan, helpers)) return;
   context->served = plan->version;
@@ -290,20 +290,20 @@ static void set_up_trees(struct by_context *context, const struct by_domain *dom
   by_control_use_trees(context->control, true);
 }
 
-static enum banyan_status set_helped(struct by_context *context, struct by_domain *domain, uint32_t n,
+static enum banyan_status set_helped(struct by_context *context, struct by_team *team, uint32_t n,
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
   struct by_plan *seen = NULL;
   if (n == context->job.size) {
-    keep_from_others(context, domain, plan, taken);
+    keep_from_others(context, team, plan, taken);
     place_helpers(context, plan, helpers, taken);
     log_who_is_missing(context, plan, helpers);
   }
   bool placed = is_anybody_placed(plan, helpers);
-  if (placed && context->job.rank == 0) notify_helpers(context, domain, processes, plan, helpers);
-  if (placed) set_up_trees(context, domain, processes, plan, helpers);
+  if (placed && context->job.rank == 0) notify_helpers(context, team, processes, plan, helpers);
+  if (placed) set_up_trees(context, team, processes, plan, helpers);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
-  if (status == BANYAN_OK && placed) return by_domain_set_helped_plan(domain, seen, helpers);
-  if (status == BANYAN_OK) by_domain_set_plan(domain, seen);
+  if (status == BANYAN_OK && placed) return by_team_set_helped_plan(team, seen, helpers);
+  if (status == BANYAN_OK) by_team_set_plan(team, seen);
   return status;
 }
 
@@ -330,23 +330,23 @@ static uint32_t *copy_places(const struct by_plan *plan, const uint32_t *named) 
 }
 
 /* The switches' memory is others' while the plan in use has no trees there. */
-static void look_at_trees(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan) {
-  if (!context->served || context->job.rank != 0 || by_domain_id(domain) != OWN) return;
+static void look_at_trees(struct by_context *context, const struct by_team *team, const struct by_plan *plan) {
+  if (!context->served || context->job.rank != 0 || by_team_id(team) != OWN) return;
   by_control_use_trees(context->control, plan->version == context->served);
 }
 
-enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
-                                const uint32_t *processes, struct by_plan *plan, const uint32_t *named) {
-  look_at_trees(context, domain, plan);
+enum banyan_status by_plans_set(struct by_context *context, struct by_team *team, uint32_t n, const uint32_t *processes,
+                                struct by_plan *plan, const uint32_t *named) {
+  look_at_trees(context, team, plan);
   if (plan->n_vertices == plan->n_ranks) {
-    by_domain_set_plan(domain, plan);
+    by_team_set_plan(team, plan);
     return BANYAN_OK;
   }
   uint32_t *helpers = copy_places(plan, named);
   bool *taken = calloc(context->job.processes, sizeof *taken);
   enum banyan_status status = by_plans_check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  if (status == BANYAN_OK) status = set_helped(context, domain, n, processes, plan, helpers, taken);
+  if (status == BANYAN_OK) status = set_helped(context, team, n, processes, plan, helpers, taken);
   by_plan_destroy(plan);
   free(helpers);
   free(taken);

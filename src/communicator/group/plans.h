@@ -22,7 +22,7 @@ BANYAN_CHECK enum banyan_status by_plans_check(const struct by_plan *plan);
 /* Gives a domain its plan, and where it has helpers or servers tells these. `named`: who is at its vertices behind the
  * ranks, UINT32_MAX: who was there when the job started and fits, as everywhere if it is NULL. Takes the plan over.
  * Under lock. */
-BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
+BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_team *team, uint32_t n,
                                              const uint32_t *processes, struct by_plan *plan, const uint32_t *named);
 /* Rank 0: the helpers that a plan names, by vertex behind the ranks; UINT32_MAX for servers and switches. Under lock.
  * BANYAN_ERR_PLAN: one is not here. */

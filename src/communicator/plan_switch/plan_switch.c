@@ -106,7 +106,7 @@ static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpe
 
 /* The outer communicator's plan. */
 static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
-  return copy(by_domain_plan(comm->domain), by_domain_helpers(comm->domain), out);
+  return copy(by_team_plan(comm->team), by_team_helpers(comm->team), out);
 }
 
 /* The plan for submitted operations while `set` is set by hand: of a move that the log has noted and whose call is
@@ -182,7 +182,7 @@ void by_plan_switches_mark(struct by_context *context) {
 static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
   struct by_kept_plan *kept = find_kept(comm, comm->plans.noted);
   if (!kept) return false;
-  if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_domain_plan(comm->domain), kept->plan)) {
+  if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_team_plan(comm->team), kept->plan)) {
     remove_kept(comm, kept); /* where the user takes that plan back first, choose_inner finds this one */
     return false;
   }
@@ -194,7 +194,7 @@ static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
 
 /* The one way in which a communicator comes to another plan. Takes it over. */
 static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_plan *kept) {
-  return by_plans_set(comm->context, comm->domain, comm->size, comm->processes, kept->plan, kept->helpers);
+  return by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers);
 }
 
 enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner) {
@@ -224,7 +224,7 @@ enum banyan_status by_plan_switches_noted(struct banyan_comm *comm, uint32_t num
 /* A manager's plan comes behind one that the user has set meanwhile, at the same place on all ranks, so that all keep
  * that. */
 static void keep_users_plan(struct banyan_comm *comm, const struct by_kept_plan *next) {
-  by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_domain_plan(comm->domain)->name);
+  by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_team_plan(comm->team)->name);
   by_plan_switches_let_go(comm, next->number);
   if (comm->plans.decided == next->number) comm->plans.decided = 0;
   if (!comm->plans.decided) comm->plans.announces = false;
@@ -235,7 +235,7 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
   struct by_kept_plan next = comm->plans.next;
   comm->plans.next = (struct by_kept_plan){0};
   by_plan_switch_end(&comm->plans.plan_switch);
-  if (by_plans_is_pinned(by_domain_plan(comm->domain), next.plan)) {
+  if (by_plans_is_pinned(by_team_plan(comm->team), next.plan)) {
     keep_users_plan(comm, &next);
     return BANYAN_OK;
   }
@@ -248,7 +248,7 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
   comm->context->plan_switches++;
   char when[48];
   snprintf(when, sizeof when, " from call %llu on", (unsigned long long)comm->plans.started);
-  by_plans_log(comm->context, by_domain_plan(comm->domain), when);
+  by_plans_log(comm->context, by_team_plan(comm->team), when);
   return BANYAN_OK;
 }
 
@@ -499,7 +499,7 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
                    context->job.rank);
   BY_TRY(by_plans_named(context, comm->size, comm->processes, text, &plan));
   if (context->job.size == 1) return set_alone(comm, plan);
-  return by_plan_switches_propose(context, by_domain_id(comm->domain), comm->size, comm->processes, plan, NULL);
+  return by_plan_switches_propose(context, by_team_id(comm->team), comm->size, comm->processes, plan, NULL);
 }
 
 /* ---- set by the program, on all ranks */
@@ -528,7 +528,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   }
   BY_TRY(use(comm, &(struct by_kept_plan){.plan = plan}));
   note_set_by_hand(comm);
-  by_plans_log(context, by_domain_plan(comm->domain), " from the next call on");
+  by_plans_log(context, by_team_plan(comm->team), " from the next call on");
   if (context->observed.awake) by_observe_wake(&context->observed); /* a manager hears of it */
   return BANYAN_OK;
 }
@@ -557,7 +557,7 @@ struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) 
   by_context_lock(context);
   const struct banyan_comm *comm = by_comm_find(context, id);
   if (comm) {
-    const struct by_plan *plan = by_domain_plan(comm->domain);
+    const struct by_plan *plan = by_team_plan(comm->team);
     view = (struct by_plan_switches_view){.started = comm->plans.started,
                                           .last = comm->plans.decided,
                                           .taken = comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN,

@@ -26,9 +26,9 @@ const char *by_call_describe(const struct by_frame *descriptor, char *text, size
   return text;
 }
 
-struct by_call *by_call_find_pair(const struct by_domain *domain, const struct by_frame *frame, uint32_t rank) {
+struct by_call *by_call_find_pair(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
-  for (struct by_call *call = domain->pair_calls; call; call = call->listed_next)
+  for (struct by_call *call = team->pair_calls; call; call = call->listed_next)
     if (by_call_stamp(call)->call == frame->call && by_call_stamp(call)->tag == frame->tag &&
         call->schedule->root == rank && (call->schedule->collective == BANYAN_SEND) == answers)
       return call;
@@ -37,10 +37,10 @@ struct by_call *by_call_find_pair(const struct by_domain *domain, const struct b
 
 /* ---- filling a call */
 
-static uint64_t descriptor_count(const struct by_domain *domain, const struct banyan_call *call) {
+static uint64_t descriptor_count(const struct by_team *team, const struct banyan_call *call) {
   if (!call->counts) return call->count;
   uint64_t hash = 0xcbf29ce484222325ull;
-  for (uint32_t r = 0; r < domain->n; r++) hash = (hash ^ call->counts[r]) * 0x100000001b3ull;
+  for (uint32_t r = 0; r < team->n; r++) hash = (hash ^ call->counts[r]) * 0x100000001b3ull;
   return hash | 1ull << 63;
 }
 
@@ -159,15 +159,15 @@ static inline void reset(struct by_call *call) {
 }
 
 static void set_descriptor(struct by_call *call, const struct banyan_call *user) {
-  const struct by_domain *domain = call->domain;
+  const struct by_team *team = call->team;
   call->exchange.pair = by_collective(user->collective)->pair;
   bool adds = by_collective(user->collective)->adds;
   call->exchange.descriptor = (struct by_frame){
       .collective = (uint8_t)user->collective,
       .dtype_op = (uint8_t)((unsigned)user->dtype << 4 | (adds ? (unsigned)user->op : 0)),
-      .domain = domain->id,
+      .team = team->id,
       .root = by_collective(user->collective)->rooted ? (uint32_t)user->root : 0,
-      .count = descriptor_count(domain, user),
+      .count = descriptor_count(team, user),
       .plan = call->exchange.pair ? 0 : call->schedule->plan_version,
       .tag = call->exchange.pair ? user->tag : 0,
       .flags = call->exchange.pair ? BY_FRAME_PAIR : 0,
@@ -192,19 +192,19 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
   if (call->whole) return call->whole->exchange.trace;
   struct by_traced what = {.name = name,
                            .bytes = call->bounds[call->schedule->n_pieces],
-                           .domain = call->domain->id,
+                           .team = call->team->id,
                            .call = call->exchange.descriptor.call,
                            .collective = call->exchange.descriptor.collective};
   return by_trace_begin(call->exchange.transfer->options.tracer, &what, BY_TRACE_QUEUED);
 }
 
 static void list(struct by_call *call) {
-  struct by_domain *domain = call->domain;
+  struct by_team *team = call->team;
   if (call->exchange.pair) {
-    call->listed_next = domain->pair_calls;
-    domain->pair_calls = call;
+    call->listed_next = team->pair_calls;
+    team->pair_calls = call;
   } else if (!call->whole && !call->relay) {
-    domain->window[by_call_stamp(call)->call & (domain->window_size - 1)] = call;
+    team->window[by_call_stamp(call)->call & (team->window_size - 1)] = call;
   }
 }
 
@@ -239,7 +239,7 @@ static void fill_kind(struct by_call *call, const struct banyan_call *user) {
   call->exchange.element = barrier ? 1 : banyan_dtype_size(user->dtype);
   call->element_shift = (uint32_t)__builtin_ctzl(call->exchange.element);
   call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
-  call->divisor = !barrier && by_collective(user->collective)->adds && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
+  call->divisor = !barrier && by_collective(user->collective)->adds && user->op == BANYAN_AVERAGE ? call->team->n : 0;
   fill_bounds(call, user);
   set_descriptor(call, user);
   call->grants = by_work_may_grant(call);
@@ -271,15 +271,15 @@ enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_c
 }
 
 static void unlist(const struct by_call *call) {
-  struct by_domain *domain = call->domain;
+  struct by_team *team = call->team;
   const struct by_frame *descriptor = by_call_stamp(call);
   if (call->exchange.pair) {
-    struct by_call **place = &domain->pair_calls;
+    struct by_call **place = &team->pair_calls;
     while (*place != call) place = &(*place)->listed_next;
     *place = call->listed_next;
   } else if (!call->whole && !call->relay) {
-    domain->window[descriptor->call & (domain->window_size - 1)] = NULL;
-    domain->past[descriptor->call % BY_PAST] = *descriptor;
+    team->window[descriptor->call & (team->window_size - 1)] = NULL;
+    team->past[descriptor->call % BY_PAST] = *descriptor;
   }
 }
 
@@ -344,21 +344,21 @@ void by_call_free(struct by_call *call) {
 /* ---- the end of a domain: calls, notes and words that are still under way refer to it */
 
 /* With a call its parts end. */
-static void end_running(struct by_domain *domain) {
-  struct by_runner *runner = domain->runner;
+static void end_running(struct by_team *team) {
+  struct by_runner *runner = team->runner;
   for (const struct by_call *call = runner->running; call; call = call->next)
-    for (uint32_t i = 0; call->domain == domain && i < call->schedule->n_incoming; i++) by_link_let_come(&call->ins[i]);
+    for (uint32_t i = 0; call->team == team && i < call->schedule->n_incoming; i++) by_link_let_come(&call->ins[i]);
   for (struct by_call *call = runner->running; call;) {
-    bool ends = call->domain == domain;
+    bool ends = call->team == team;
     if (ends) by_call_end(call, BANYAN_ERR_CLOSED);
     call = ends ? runner->running : call->next;
   }
 }
 
 /* Calls with notes to tell or on the ready list still refer to the domain. */
-static void forget_ended(struct by_domain *domain) {
-  struct by_runner *runner = domain->runner;
-  for (struct by_program *p = domain->programs; p; p = p->next)
+static void forget_ended(struct by_team *team) {
+  struct by_runner *runner = team->runner;
+  for (struct by_program *p = team->programs; p; p = p->next)
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
       struct by_link *link = p->links[i];
       for (const struct by_in *in = link->notes; in; in = in->note_next)
@@ -371,7 +371,7 @@ static void forget_ended(struct by_domain *domain) {
     }
   struct by_call **place = &runner->ready;
   while (*place) {
-    if ((*place)->domain == domain)
+    if ((*place)->team == team)
       *place = (*place)->ready_next;
     else
       place = &(*place)->ready_next;
@@ -379,7 +379,7 @@ static void forget_ended(struct by_domain *domain) {
   runner->ready_end = place;
 }
 
-void by_calls_end(struct by_domain *domain) {
-  end_running(domain);
-  forget_ended(domain);
+void by_calls_end(struct by_team *team) {
+  end_running(team);
+  forget_ended(team);
 }

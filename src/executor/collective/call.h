@@ -9,12 +9,12 @@
 
 #include <banyan/collectives.h>
 
-#include "domain.h"
 #include "link.h"
 #include "log.h"
 #include "reduce.h"
 #include "runner.h"
 #include "schedule.h"
+#include "team.h"
 
 /* Its life, changed by by_call_set_state alone:
  *
@@ -51,7 +51,7 @@ struct by_call {
   struct by_call *listed_next; /* list of running send/recv calls of the domain, or of a helper's calls */
   struct by_program *program;
   const struct by_schedule *schedule;
-  struct by_domain *domain;
+  struct by_team *team;
   uint64_t kind; /* of the domain's calls, that stamp, bounds and the like were filled for; 0: none */
   char *buffer[BY_BUFFERS];
   void *user_recv;     /* in-place blocks: what the caller gave */
@@ -95,7 +95,7 @@ static inline const struct by_frame *by_call_stamp(const struct by_call *call) {
 }
 
 /* The send or receive of a frame from this rank. */
-struct by_call *by_call_find_pair(const struct by_domain *domain, const struct by_frame *frame, uint32_t rank);
+struct by_call *by_call_find_pair(const struct by_team *team, const struct by_frame *frame, uint32_t rank);
 
 static inline void by_call_set_state(struct by_call *call, enum by_call_state state) {
   static const uint8_t next[] = {[BY_CALL_IDLE] = 1 << BY_CALL_FILLED,
@@ -105,15 +105,14 @@ static inline void by_call_set_state(struct by_call *call, enum by_call_state st
   assert(next[call->state] & 1 << state);
   if (by_call_runner(call)->logs)
     by_debug("executor", "call %u of communicator %u comes from state %d into %d", call->exchange.descriptor.call,
-             call->domain->id, (int)call->state, (int)state);
+             call->team->id, (int)call->state, (int)state);
   call->state = state;
 }
 
 /* The call that a frame on this link is of, if it is under way, or the whole of which that is a part; or NULL. */
-static inline struct by_call *by_call_find(const struct by_domain *domain, const struct by_frame *frame,
-                                           uint32_t rank) {
-  if (frame->flags & BY_FRAME_PAIR) return by_call_find_pair(domain, frame, rank);
-  struct by_call *call = domain->window[frame->call & (domain->window_size - 1)];
+static inline struct by_call *by_call_find(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
+  if (frame->flags & BY_FRAME_PAIR) return by_call_find_pair(team, frame, rank);
+  struct by_call *call = team->window[frame->call & (team->window_size - 1)];
   return call && by_call_stamp(call)->call == frame->call ? call : NULL;
 }
 
@@ -133,7 +132,7 @@ void by_call_end(struct by_call *call, enum banyan_status status);
 void by_call_drop(struct by_call *call);
 void by_call_free(struct by_call *call);
 /* Ends the calls of a domain. Nothing refers to them any more, but those who have not released them. */
-void by_calls_end(struct by_domain *domain);
+void by_calls_end(struct by_team *team);
 /* Makes *memory, of *have bytes, as large as that; what it held is lost. */
 BANYAN_CHECK enum banyan_status by_call_need(struct by_runner *runner, void **memory, size_t *have, size_t bytes);
 

@@ -30,7 +30,7 @@ static enum banyan_status index_outs(struct by_program *program) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < schedule->n_steps; i++)
     if (schedule->steps[i].n_in > most) most = schedule->steps[i].n_in;
-  BY_TRY(need_sources(program->domain->runner, most + 1));
+  BY_TRY(need_sources(program->team->runner, most + 1));
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     if (step->kind == BY_STEP_SEND) program->out_of_step[i] = program->first_out[step->peer] + step->tag;
@@ -54,70 +54,69 @@ static void destroy(struct by_program *program) {
 }
 
 /* Takes the schedule over, also on failure. */
-static enum banyan_status make(struct by_domain *domain, const struct by_vertices *vertices,
-                               const struct by_class *class_, struct by_schedule *schedule, struct by_program **out) {
+static enum banyan_status make(struct by_team *team, const struct by_vertices *vertices, const struct by_class *class_,
+                               struct by_schedule *schedule, struct by_program **out) {
   struct by_program *program = calloc(1, sizeof *program);
   if (!program) {
     by_schedule_destroy(schedule);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule");
   }
-  *program = (struct by_program){.domain = domain, .vertices = vertices, .class_ = class_, .schedule = schedule};
+  *program = (struct by_program){.team = team, .vertices = vertices, .class_ = class_, .schedule = schedule};
   enum banyan_status status = index_outs(program);
   if (status != BANYAN_OK) {
     destroy(program);
     return status;
   }
   for (uint32_t i = 0; i < schedule->n_peers; i++) {
-    program->links[i] = domain->runner->transfer.links[vertices->processes[schedule->peers[i].rank]];
+    program->links[i] = team->runner->transfer.links[vertices->processes[schedule->peers[i].rank]];
     by_link_want(program->links[i]);
     program->in_network |= program->links[i]->in_network;
   }
-  program->next = domain->programs;
-  domain->programs = program;
-  domain->runner->transfer.counters.allocations++;
+  program->next = team->programs;
+  team->programs = program;
+  team->runner->transfer.counters.allocations++;
   *out = program;
   return BANYAN_OK;
 }
 
-static struct by_program *find(struct by_domain *domain, const struct by_class *class_, uint32_t version,
+static struct by_program *find(struct by_team *team, const struct by_class *class_, uint32_t version,
                                enum banyan_collective collective, uint32_t root) {
-  for (struct by_program **place = &domain->programs; *place; place = &(*place)->next) {
+  for (struct by_program **place = &team->programs; *place; place = &(*place)->next) {
     struct by_program *program = *place;
     if (program->retired || program->class_ != class_ || program->schedule->collective != collective ||
         program->schedule->root != root || program->schedule->plan_version != version)
       continue;
     *place = program->next; /* the last one used is found first */
-    program->next = domain->programs;
-    domain->programs = program;
+    program->next = team->programs;
+    team->programs = program;
     return program;
   }
   return NULL;
 }
 
-enum banyan_status by_program_get(struct by_domain *domain, const struct by_vertices *vertices,
-                                  const struct by_plan *plan, const struct by_class *class_, uint32_t part,
-                                  uint32_t version, enum banyan_collective collective, uint32_t root,
-                                  struct by_program **out) {
-  *out = find(domain, class_, version, collective, root);
+enum banyan_status by_program_get(struct by_team *team, const struct by_vertices *vertices, const struct by_plan *plan,
+                                  const struct by_class *class_, uint32_t part, uint32_t version,
+                                  enum banyan_collective collective, uint32_t root, struct by_program **out) {
+  *out = find(team, class_, version, collective, root);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
   BY_TRY(by_schedule_compile_part(plan, class_, part, version, collective, root, vertices->self, &schedule));
   by_debug("executor", "compiled %s over plan %s: %u steps, %u peers", banyan_collective_name(collective), plan->name,
            schedule->n_steps, schedule->n_peers);
-  BY_TRY(make(domain, vertices, class_, schedule, out));
+  BY_TRY(make(team, vertices, class_, schedule, out));
   (*out)->part = part;
   return BANYAN_OK;
 }
 
 /* One message to or from one peer. */
-static enum banyan_status compile_pair(const struct by_domain *domain, bool sends, uint32_t peer,
+static enum banyan_status compile_pair(const struct by_team *team, bool sends, uint32_t peer,
                                        struct by_schedule **out) {
   struct by_schedule *s = calloc(1, sizeof *s);
   if (!s) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule");
   by_arena_init(&s->arena);
   s->collective = sends ? BANYAN_SEND : BANYAN_RECV;
-  s->n_ranks = domain->n;
-  s->rank = domain->vertices.self;
+  s->n_ranks = team->n;
+  s->rank = team->vertices.self;
   s->root = peer;
   s->n_pieces = s->n_steps = s->n_peers = 1;
   s->n_incoming = sends ? 0 : 1;
@@ -142,25 +141,25 @@ static enum banyan_status compile_pair(const struct by_domain *domain, bool send
   return BANYAN_OK;
 }
 
-enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uint32_t peer, struct by_program **out) {
+enum banyan_status by_program_get_pair(struct by_team *team, bool sends, uint32_t peer, struct by_program **out) {
   enum banyan_collective collective = sends ? BANYAN_SEND : BANYAN_RECV;
-  *out = find(domain, NULL, 0, collective, peer);
+  *out = find(team, NULL, 0, collective, peer);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
-  BY_TRY(compile_pair(domain, sends, peer, &schedule));
-  return make(domain, &domain->vertices, NULL, schedule, out);
+  BY_TRY(compile_pair(team, sends, peer, &schedule));
+  return make(team, &team->vertices, NULL, schedule, out);
 }
 
-void by_programs_destroy(struct by_domain *domain) {
-  while (domain->programs) {
-    struct by_program *program = domain->programs;
-    domain->programs = program->next;
+void by_programs_destroy(struct by_team *team) {
+  while (team->programs) {
+    struct by_program *program = team->programs;
+    team->programs = program->next;
     destroy(program);
   }
 }
 
-static void sweep(struct by_domain *domain) {
-  for (struct by_program **place = &domain->programs; *place;) {
+static void sweep(struct by_team *team) {
+  for (struct by_program **place = &team->programs; *place;) {
     struct by_program *program = *place;
     if (program->retired && !program->running) {
       *place = program->next;
@@ -171,18 +170,18 @@ static void sweep(struct by_domain *domain) {
   }
 }
 
-void by_programs_retire(struct by_domain *domain) {
-  domain->last.program = NULL;
-  for (struct by_program *p = domain->programs; p; p = p->next)
+void by_programs_retire(struct by_team *team) {
+  team->last.program = NULL;
+  for (struct by_program *p = team->programs; p; p = p->next)
     if (p->class_) p->retired = true;
-  sweep(domain);
+  sweep(team);
 }
 
-void by_programs_retire_of(struct by_domain *domain, const struct by_vertices *vertices) {
-  if (domain->last.program && domain->last.program->vertices == vertices) domain->last.program = NULL;
-  for (struct by_program *p = domain->programs; p; p = p->next)
+void by_programs_retire_of(struct by_team *team, const struct by_vertices *vertices) {
+  if (team->last.program && team->last.program->vertices == vertices) team->last.program = NULL;
+  for (struct by_program *p = team->programs; p; p = p->next)
     if (p->vertices == vertices) p->retired = true;
-  sweep(domain);
+  sweep(team);
 }
 
 /* The sum that answers a term given to a fabric: the message from the same peer for the same pieces. */
@@ -223,7 +222,7 @@ static void wire_messages(struct by_program *program, struct by_call *call) {
 
 /* The plan's chunk is for what it plans: not for messages of one rank to one other. */
 static size_t chunk_of(const struct by_program *program) {
-  size_t own = program->domain->runner->chunk, planned = program->class_ ? program->vertices->chunk : 0;
+  size_t own = program->team->runner->chunk, planned = program->class_ ? program->vertices->chunk : 0;
   size_t most = own ? own : SIZE_MAX;
   return planned && planned < most ? planned : most;
 }
@@ -244,8 +243,8 @@ static struct by_call *new_call(struct by_program *program) {
     by_call_free(call);
     return NULL;
   }
-  call->domain = program->domain;
-  call->exchange.transfer = &program->domain->runner->transfer;
+  call->team = program->team;
+  call->exchange.transfer = &program->team->runner->transfer;
   call->exchange.chunk = chunk_of(program);
   call->exchange.family = call;
   call->bounds_count = SIZE_MAX;
@@ -275,7 +274,7 @@ void by_program_give_call(struct by_call *call) {
   program->idle = call;
   program->running--;
   by_call_set_state(call, BY_CALL_IDLE);
-  if (program->retired && !program->running) sweep(program->domain);
+  if (program->retired && !program->running) sweep(program->team);
 }
 
 const struct by_peer *by_program_peer(const struct by_program *program, const struct by_link *link) {
@@ -285,7 +284,7 @@ const struct by_peer *by_program_peer(const struct by_program *program, const st
       if (program->links[i] == link) return &program->schedule->peers[i];
     return NULL;
   }
-  uint32_t rank = program->domain->rank_of[link->process], low = 0;
+  uint32_t rank = program->team->rank_of[link->process], low = 0;
   while (n > 1) {
     uint32_t half = n / 2;
     if (program->schedule->peers[low + half].rank <= rank) low += half;

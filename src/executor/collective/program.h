@@ -7,7 +7,7 @@
 
 struct by_program {
   struct by_program *next;
-  struct by_domain *domain;
+  struct by_team *team;
   const struct by_vertices *vertices; /* the domain's, or those of a plan with helpers */
   const struct by_class *class_;
   uint32_t part; /* of the class */
@@ -24,19 +24,19 @@ struct by_program {
 };
 
 /* Of a part of a plan's class (BY_PART_ALL, ...), whose messages travel under this version. */
-BANYAN_CHECK enum banyan_status by_program_get(struct by_domain *domain, const struct by_vertices *vertices,
+BANYAN_CHECK enum banyan_status by_program_get(struct by_team *team, const struct by_vertices *vertices,
                                                const struct by_plan *plan, const struct by_class *class_, uint32_t part,
                                                uint32_t version, enum banyan_collective collective, uint32_t root,
                                                struct by_program **out);
 /* Of one message to or from one peer. */
-BANYAN_CHECK enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uint32_t peer,
+BANYAN_CHECK enum banyan_status by_program_get_pair(struct by_team *team, bool sends, uint32_t peer,
                                                     struct by_program **out);
 /* Those of plans are not used for later calls. */
-void by_programs_retire(struct by_domain *domain);
+void by_programs_retire(struct by_team *team);
 /* Those of this plan. */
-void by_programs_retire_of(struct by_domain *domain, const struct by_vertices *vertices);
+void by_programs_retire_of(struct by_team *team, const struct by_vertices *vertices);
 /* All of the domain; its calls have ended. */
-void by_programs_destroy(struct by_domain *domain);
+void by_programs_destroy(struct by_team *team);
 BANYAN_CHECK enum banyan_status by_program_take_call(struct by_program *program, struct by_call **out);
 void by_program_give_call(struct by_call *call);
 /* The peer of the schedule at this link; NULL: there is none. */

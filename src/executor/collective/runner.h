@@ -11,7 +11,7 @@
 
 struct by_runner {
   struct by_transfer transfer; /* the first member: a link's transfer is its runner's */
-  struct by_domain *domains;
+  struct by_team *teams;
   struct by_call *running; /* not yet ended, newest first */
   uint32_t pending;
   struct by_call *ready, **ready_end; /* calls with work in their queue */

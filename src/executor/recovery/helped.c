@@ -48,8 +48,8 @@ enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uin
                                  uint32_t version, enum banyan_collective collective, uint32_t root,
                                  struct by_program **out) {
   const struct by_plan *plan = among ? helped->among : helped->plan;
-  return by_program_get(helped->domain, &helped->vertices, plan, &plan->classes[class_], part, version, collective,
-                        root, out);
+  return by_program_get(helped->team, &helped->vertices, plan, &plan->classes[class_], part, version, collective, root,
+                        out);
 }
 
 bool by_helped_has(const struct by_helped *helped, uint32_t class_) {
@@ -105,18 +105,18 @@ static enum banyan_status name_groups(struct by_helped *helped, const uint32_t *
 }
 
 static enum banyan_status place(struct by_helped *helped, const uint32_t *helpers) {
-  const struct by_domain *domain = helped->domain;
+  const struct by_team *team = helped->team;
   uint32_t n = helped->plan->n_ranks, n_all = helped->plan->n_vertices;
   helped->vertices.processes = calloc(n_all, sizeof *helped->vertices.processes);
   if (!helped->vertices.processes) return no_memory();
-  memcpy(helped->vertices.processes, domain->vertices.processes, n * sizeof *helped->vertices.processes);
-  helped->vertices.self = domain->vertices.self;
+  memcpy(helped->vertices.processes, team->vertices.processes, n * sizeof *helped->vertices.processes);
+  helped->vertices.self = team->vertices.self;
   helped->vertices.chunk = helped->plan->chunk;
   for (uint32_t v = n; v < n_all; v++) {
     uint32_t process = helped->vertices.processes[v] = helpers[v - n];
-    if (process == domain->runner->transfer.options.self) helped->vertices.self = v;
+    if (process == team->runner->transfer.options.self) helped->vertices.self = v;
     if (process == UINT32_MAX) continue;
-    struct by_link *link = domain->runner->transfer.links[process];
+    struct by_link *link = team->runner->transfer.links[process];
     if (helped->plan->vertices[v].kind == BY_VERTEX_SERVER) by_link_expect_fabric(link);
     if (by_link_is_lost(link)) lose(helped, process);
   }
@@ -137,65 +137,65 @@ static enum banyan_status prepare_relay(struct by_helped *helped) {
   return BANYAN_OK;
 }
 
-static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers,
+static enum banyan_status make(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
                                struct by_helped *helped) {
-  const char *confirm = domain->n <= 8 ? "exchange" : "exchange:4";
-  if (plan->n_ranks != domain->n)
-    return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, domain->n);
+  const char *confirm = team->n <= 8 ? "exchange" : "exchange:4";
+  if (plan->n_ranks != team->n)
+    return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, team->n);
   BY_TRY(by_plan_among_ranks(plan, &helped->among));
-  BY_TRY(by_plan_builtin(confirm, domain->n, &helped->confirm));
+  BY_TRY(by_plan_builtin(confirm, team->n, &helped->confirm));
   BY_TRY(name_groups(helped, helpers));
   return place(helped, helpers);
 }
 
-void by_helped_sweep(struct by_domain *domain) {
-  uint32_t kept = 0, most = by_recovery_of(domain)->relays ? OLD_AT_HELPERS : OLD_AT_RANKS;
-  for (struct by_helped **place = &domain->recovery.helped; *place;) {
+void by_helped_sweep(struct by_team *team) {
+  uint32_t kept = 0, most = by_recovery_of(team)->relays ? OLD_AT_HELPERS : OLD_AT_RANKS;
+  for (struct by_helped **place = &team->recovery.helped; *place;) {
     struct by_helped *helped = *place;
-    bool current = helped->plan == domain->plan;
+    bool current = helped->plan == team->plan;
     if (current || helped->users || kept < most) {
       kept++;
       place = &helped->next;
       continue;
     }
     *place = helped->next;
-    by_programs_retire_of(domain, &helped->vertices);
+    by_programs_retire_of(team, &helped->vertices);
     free_helped(helped);
   }
 }
 
-enum banyan_status by_helped_use(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers) {
-  struct by_recovery *recovery = by_recovery_of(domain);
+enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers) {
+  struct by_recovery *recovery = by_recovery_of(team);
   struct by_helped *helped = calloc(1, sizeof *helped);
   if (!helped) {
     by_plan_destroy(plan);
     return no_memory();
   }
-  *helped = (struct by_helped){.domain = domain, .plan = plan};
-  enum banyan_status status = make(domain, plan, helpers, helped);
+  *helped = (struct by_helped){.team = team, .plan = plan};
+  enum banyan_status status = make(team, plan, helpers, helped);
   if (status != BANYAN_OK) {
     free_helped(helped);
     return status;
   }
-  if (!recovery->relays) by_programs_retire(domain);
-  by_domain_use_plan(domain, plan, true);
-  by_helped_sweep(domain);
-  helped->next = domain->recovery.helped;
-  domain->recovery.helped = helped;
-  domain->recovery.relayed = true;
+  if (!recovery->relays) by_programs_retire(team);
+  by_team_use_plan(team, plan, true);
+  by_helped_sweep(team);
+  helped->next = team->recovery.helped;
+  team->recovery.helped = helped;
+  team->recovery.relayed = true;
   recovery->retry = recovery->relays;
   return recovery->relays ? prepare_relay(helped) : BANYAN_OK;
 }
 
-void by_helped_lost(const struct by_domain *domain, uint32_t process) {
-  for (struct by_helped *helped = domain->recovery.helped; helped; helped = helped->next) lose(helped, process);
+void by_helped_lost(const struct by_team *team, uint32_t process) {
+  for (struct by_helped *helped = team->recovery.helped; helped; helped = helped->next) lose(helped, process);
 }
 
-void by_helped_fini(struct by_domain *domain) {
-  while (domain->recovery.helped) {
-    struct by_helped *helped = domain->recovery.helped;
-    domain->recovery.helped = helped->next;
+void by_helped_fini(struct by_team *team) {
+  while (team->recovery.helped) {
+    struct by_helped *helped = team->recovery.helped;
+    team->recovery.helped = helped->next;
     free_helped(helped);
   }
-  free(domain->recovery.relayed_past);
+  free(team->recovery.relayed_past);
 }

@@ -77,8 +77,8 @@ static bool knows(const struct by_helped *helped, uint32_t version) {
   return helped->confirm_version == version || by_helped_find(helped, version, &class_, &group, &again);
 }
 
-static bool is_known(const struct by_domain *domain, uint32_t version) {
-  const struct by_helped *helped = domain->recovery.helped;
+static bool is_known(const struct by_team *team, uint32_t version) {
+  const struct by_helped *helped = team->recovery.helped;
   while (helped && !knows(helped, version)) helped = helped->next;
   return helped;
 }
@@ -98,14 +98,14 @@ static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32
 }
 
 /* The domain may have the same plan twice, and a call the older one. */
-enum by_stray by_recoverable_stray(const struct by_domain *domain, const struct by_frame *frame) {
-  const struct by_call *whole = domain->window[frame->call & (domain->window_size - 1)];
+enum by_stray by_recoverable_stray(const struct by_team *team, const struct by_frame *frame) {
+  const struct by_call *whole = team->window[frame->call & (team->window_size - 1)];
   if (whole && by_call_stamp(whole)->call == frame->call)
     return whole->recoverable && knows(whole->recoverable->helped, frame->plan)
                ? stray_part(whole->recoverable, frame->plan)
                : BY_STRAY_FOUND;
-  bool past = (int32_t)(frame->call - domain->next_call) < 0;
-  return past && is_known(domain, frame->plan) ? BY_STRAY_HANDLED : BY_STRAY_FOUND;
+  bool past = (int32_t)(frame->call - team->next_call) < 0;
+  return past && is_known(team, frame->plan) ? BY_STRAY_HANDLED : BY_STRAY_FOUND;
 }
 
 /* ---- parts */
@@ -228,7 +228,7 @@ static void ended(struct by_call *whole) {
   give_back(&recoverable->confirm, whole->status);
   recoverable->helped->users--;
   for (uint32_t i = 0; transfer->status == BANYAN_OK && i < transfer->processes; i++)
-    by_deliver_forget_call(transfer->links[i], whole->domain->id, by_call_stamp(whole)->call, 0);
+    by_deliver_forget_call(transfer->links[i], whole->team->id, by_call_stamp(whole)->call, 0);
 }
 
 /* ---- making one */
@@ -324,7 +324,7 @@ static enum banyan_status confirm(struct by_call *whole) {
   struct banyan_call user = {
       .collective = BANYAN_ALLREDUCE, .count = recoverable->n, .dtype = BANYAN_UINT8, .op = BANYAN_OR};
   for (uint32_t p = 0; p < recoverable->n; p++) recoverable->votes[p] = !recoverable->parts[p].in;
-  BY_TRY(by_program_get(whole->domain, &helped->vertices, helped->confirm, helped->confirm->classes, BY_PART_ALL,
+  BY_TRY(by_program_get(whole->team, &helped->vertices, helped->confirm, helped->confirm->classes, BY_PART_ALL,
                         helped->confirm_version, BANYAN_ALLREDUCE, 0, &program));
   BY_TRY(take(whole, program, &user, (char *)recoverable->votes, (char *)recoverable->verdict, &recoverable->confirm));
   begin(whole, recoverable->confirm);
@@ -365,7 +365,7 @@ static enum banyan_status advance(struct by_call *whole) {
 /* ---- calls with all steps done */
 
 void by_due_add(struct by_call *call) {
-  struct by_recovery *recovery = by_recovery_of(call->domain);
+  struct by_recovery *recovery = by_recovery_of(call->team);
   struct by_call *due = call->whole ? call->whole : call;
   recovery->runner.transfer.moved = true;
   if (due->due) return;
@@ -378,7 +378,7 @@ void by_due_run(struct by_recovery *recovery) {
   struct by_transfer *transfer = &recovery->runner.transfer;
   while (recovery->due) {
     struct by_call *call = recovery->due;
-    struct by_domain *domain = call->domain;
+    struct by_team *team = call->team;
     recovery->due = call->due_next;
     call->due = false;
     enum banyan_status status = BANYAN_OK;
@@ -390,16 +390,15 @@ void by_due_run(struct by_recovery *recovery) {
     }
     if (status != BANYAN_OK) by_transfer_fail(transfer, status, UINT32_MAX, banyan_error_text());
     by_call_drop(call);
-    if (domain->recovery.helped && (domain->recovery.helped->next || !by_helped_current(domain)))
-      by_helped_sweep(domain);
+    if (team->recovery.helped && (team->recovery.helped->next || !by_helped_current(team))) by_helped_sweep(team);
   }
   transfer->moved = true;
 }
 
-void by_due_forget(const struct by_domain *domain) {
-  for (struct by_call **place = &by_recovery_of(domain)->due; *place;) {
+void by_due_forget(const struct by_team *team) {
+  for (struct by_call **place = &by_recovery_of(team)->due; *place;) {
     struct by_call *call = *place;
-    if (call->domain == domain) {
+    if (call->team == team) {
       call->due = false;
       *place = call->due_next;
     } else {

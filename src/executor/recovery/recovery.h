@@ -19,8 +19,8 @@ struct by_recovery {
   size_t relay_memory;     /* and how much that may be */
 };
 
-static inline struct by_recovery *by_recovery_of(const struct by_domain *domain) {
-  return (struct by_recovery *)domain->runner;
+static inline struct by_recovery *by_recovery_of(const struct by_team *team) {
+  return (struct by_recovery *)team->runner;
 }
 
 /* ---- helped.c */
@@ -35,7 +35,7 @@ struct by_helped_group {
 struct by_helped {
   struct by_vertices vertices; /* the first member: programs of its parts point there */
   struct by_helped *next;      /* an older one of the domain */
-  struct by_domain *domain;
+  struct by_team *team;
   struct by_plan *plan, *among, *confirm; /* with helpers; among ranks; how all tell all that they have results */
   uint32_t confirm_version;
   uint32_t *first;                /* by class: its first group in `groups` */
@@ -44,13 +44,13 @@ struct by_helped {
 };
 
 /* The domain's plan, if it has helpers; or NULL. */
-static inline struct by_helped *by_helped_current(const struct by_domain *domain) {
-  struct by_helped *helped = domain->recovery.helped;
-  return helped && helped->plan == domain->plan ? helped : NULL;
+static inline struct by_helped *by_helped_current(const struct by_team *team) {
+  struct by_helped *helped = team->recovery.helped;
+  return helped && helped->plan == team->plan ? helped : NULL;
 }
 
-/* Makes a plan with helpers the domain's; see by_domain_set_helped_plan. */
-BANYAN_CHECK enum banyan_status by_helped_use(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers);
+/* Makes a plan with helpers the domain's; see by_team_set_helped_plan. */
+BANYAN_CHECK enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers);
 /* Which group of which class travels under this version; false: none. `again`: among ranks alone. */
 bool by_helped_find(const struct by_helped *helped, uint32_t version, uint32_t *class_, uint32_t *group, bool *again);
 bool by_helped_has(const struct by_helped *helped, uint32_t class_);
@@ -60,11 +60,11 @@ BANYAN_CHECK enum banyan_status by_helped_get(const struct by_helped *helped, bo
                                               uint32_t part, uint32_t version, enum banyan_collective collective,
                                               uint32_t root, struct by_program **out);
 /* Frees old ones that no call uses. */
-void by_helped_sweep(struct by_domain *domain);
+void by_helped_sweep(struct by_team *team);
 /* A helper is gone: groups that lack it go among ranks alone. */
-void by_helped_lost(const struct by_domain *domain, uint32_t process);
+void by_helped_lost(const struct by_team *team, uint32_t process);
 /* The domain goes away; its calls have ended. */
-void by_helped_fini(struct by_domain *domain);
+void by_helped_fini(struct by_team *team);
 
 /* ---- recoverable.c */
 
@@ -73,7 +73,7 @@ struct by_call *by_recoverable_find(const struct by_call *whole, const struct by
 /* Part i of what is under way for a call, from 0; NULL: there are no more. */
 const struct by_call *by_recoverable_part(const struct by_call *whole, uint32_t i);
 /* Of a frame whose call is not under way: kept, handled (dropped), or found, which is that it is none of a part. */
-enum by_stray by_recoverable_stray(const struct by_domain *domain, const struct by_frame *frame);
+enum by_stray by_recoverable_stray(const struct by_team *team, const struct by_frame *frame);
 /* Makes a call over a plan with helpers one that has parts. */
 BANYAN_CHECK enum banyan_status by_recoverable_create(struct by_call *call);
 /* Before the call begins; on failure it is as before. */
@@ -84,16 +84,16 @@ void by_recoverable_lost(struct by_call *whole);
  */
 void by_due_run(struct by_recovery *recovery);
 void by_due_add(struct by_call *call);
-void by_due_forget(const struct by_domain *domain);
+void by_due_forget(const struct by_team *team);
 
 /* ---- relay.c: of helpers */
 
-struct by_call *by_relay_find(const struct by_domain *domain, const struct by_frame *frame);
+struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame);
 /* A frame of no call under way. *call is the one that was made for it; NULL: it is to be kept (`keep`) or dropped. */
 BANYAN_CHECK enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *link,
                                               const struct by_frame *frame, struct by_call **call, bool *keep);
 /* Gives up those of groups that are lost. */
-void by_relay_lost(struct by_domain *domain);
+void by_relay_lost(struct by_team *team);
 /* Frames that were kept: their plan may be known now, or there may be room. */
 void by_relay_retry(struct by_recovery *recovery);
 

@@ -15,8 +15,8 @@
 
 enum { PAST = 1024 };
 
-struct by_call *by_relay_find(const struct by_domain *domain, const struct by_frame *frame) {
-  for (struct by_call *call = domain->recovery.relays; call; call = call->listed_next)
+struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame) {
+  for (struct by_call *call = team->recovery.relays; call; call = call->listed_next)
     if (by_call_stamp(call)->call == frame->call && by_call_stamp(call)->plan == frame->plan) return call;
   return NULL;
 }
@@ -26,16 +26,15 @@ static uint64_t key_of(uint32_t call, uint32_t version) {
 }
 
 /* Answers to what is over, and questions that were overtaken. */
-static bool is_past(const struct by_domain *domain, const struct by_frame *frame) {
-  return domain->recovery.relayed_past &&
-         domain->recovery.relayed_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
+static bool is_past(const struct by_team *team, const struct by_frame *frame) {
+  return team->recovery.relayed_past &&
+         team->recovery.relayed_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
 }
 
-static void note_past(struct by_domain *domain, const struct by_frame *descriptor) {
-  if (!domain->recovery.relayed_past)
-    domain->recovery.relayed_past = calloc(PAST, sizeof *domain->recovery.relayed_past);
-  if (domain->recovery.relayed_past)
-    domain->recovery.relayed_past[(descriptor->call ^ descriptor->plan) % PAST] =
+static void note_past(struct by_team *team, const struct by_frame *descriptor) {
+  if (!team->recovery.relayed_past) team->recovery.relayed_past = calloc(PAST, sizeof *team->recovery.relayed_past);
+  if (team->recovery.relayed_past)
+    team->recovery.relayed_past[(descriptor->call ^ descriptor->plan) % PAST] =
         key_of(descriptor->call, descriptor->plan);
 }
 
@@ -44,19 +43,19 @@ static struct by_helped *helped_of(const struct by_call *call) {
 }
 
 static void ended(struct by_call *call) {
-  struct by_domain *domain = call->domain;
-  struct by_recovery *recovery = by_recovery_of(domain);
-  struct by_call **place = &domain->recovery.relays;
+  struct by_team *team = call->team;
+  struct by_recovery *recovery = by_recovery_of(team);
+  struct by_call **place = &team->recovery.relays;
   while (*place != call) place = &(*place)->listed_next;
   *place = call->listed_next;
-  note_past(domain, by_call_stamp(call));
+  note_past(team, by_call_stamp(call));
   recovery->relay_bytes -= call->scratch_bytes;
   recovery->retry = true;
   helped_of(call)->users--;
 }
 
-void by_relay_lost(struct by_domain *domain) {
-  for (struct by_call *call = domain->recovery.relays; call;) {
+void by_relay_lost(struct by_team *team) {
+  for (struct by_call *call = team->recovery.relays; call;) {
     struct by_call *next = call->listed_next;
     uint32_t class_, group;
     bool again;
@@ -72,12 +71,12 @@ void by_relay_lost(struct by_domain *domain) {
 
 /* ---- making one */
 
-static bool is_sound(const struct by_domain *domain, const struct by_frame *frame) {
+static bool is_sound(const struct by_team *team, const struct by_frame *frame) {
   enum banyan_collective collective = (enum banyan_collective)frame->collective;
   enum banyan_dtype dtype = (enum banyan_dtype)(frame->dtype_op >> 4);
   enum banyan_op op = (enum banyan_op)(frame->dtype_op & 15);
   bool adds = collective == BANYAN_ALLREDUCE || collective == BANYAN_REDUCE;
-  if (!by_collective(collective)->helpers || frame->root >= domain->n) return false;
+  if (!by_collective(collective)->helpers || frame->root >= team->n) return false;
   size_t element = banyan_dtype_size(dtype);
   return element && frame->count <= SIZE_MAX / 4 / element && (!adds || by_kernel_reduce(dtype, op));
 }
@@ -92,7 +91,7 @@ static struct banyan_call call_of(const struct by_frame *frame) {
 
 /* Scratch of calls that are not under way. */
 static void free_idle(const struct by_runner *runner) {
-  for (struct by_domain *d = runner->domains; d; d = d->next)
+  for (struct by_team *d = runner->teams; d; d = d->next)
     for (struct by_program *p = d->programs; p; p = p->next)
       for (struct by_call *call = p->idle; call; call = call->next) {
         free(call->scratch);
@@ -101,7 +100,7 @@ static void free_idle(const struct by_runner *runner) {
       }
 }
 
-static enum banyan_status make(struct by_domain *domain, struct by_helped *helped, struct by_program *program,
+static enum banyan_status make(struct by_team *team, struct by_helped *helped, struct by_program *program,
                                const struct by_frame *frame, struct by_call **out) {
   static const struct by_call_ops ops = {.done = by_due_add, .ended = ended};
   struct banyan_call user = call_of(frame);
@@ -115,9 +114,9 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
   call->relay = call->released = true; /* nobody waits for it */
   call->exchange.descriptor.call = frame->call;
   call->ops = &ops;
-  call->listed_next = domain->recovery.relays;
-  domain->recovery.relays = call;
-  by_recovery_of(domain)->relay_bytes += call->scratch_bytes;
+  call->listed_next = team->recovery.relays;
+  team->recovery.relays = call;
+  by_recovery_of(team)->relay_bytes += call->scratch_bytes;
   helped->users++;
   *out = call;
   by_call_begin(call, NULL);
@@ -125,12 +124,12 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
 }
 
 /* Room for one more. A call only ever waits for earlier ones: ranks may not make later ones before it has ended. */
-static bool has_room(const struct by_domain *domain, const struct by_frame *frame) {
-  const struct by_recovery *recovery = by_recovery_of(domain);
+static bool has_room(const struct by_team *team, const struct by_frame *frame) {
+  const struct by_recovery *recovery = by_recovery_of(team);
   size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
   if (recovery->relay_bytes + bytes <= recovery->relay_memory) return true;
-  free_idle(domain->runner);
-  for (const struct by_call *call = domain->recovery.relays; call; call = call->listed_next)
+  free_idle(team->runner);
+  for (const struct by_call *call = team->recovery.relays; call; call = call->listed_next)
     if ((int32_t)(by_call_stamp(call)->call - frame->call) < 0) return false;
   return true;
 }
@@ -138,30 +137,30 @@ static bool has_room(const struct by_domain *domain, const struct by_frame *fram
 /* What follows an offer says only how much of it is ready: it makes no call, but waits where the offer waits. */
 static bool follows_kept(const struct by_link *link, const struct by_frame *frame) {
   const struct by_stored *stored = frame->type == BY_FRAME_MORE ? link->stored : NULL;
-  while (stored && (stored->frame.domain != frame->domain || stored->frame.call != frame->call ||
-                    stored->frame.plan != frame->plan))
+  while (stored &&
+         (stored->frame.team != frame->team || stored->frame.call != frame->call || stored->frame.plan != frame->plan))
     stored = stored->next;
   return stored != NULL;
 }
 
 enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *link, const struct by_frame *frame,
                                  struct by_call **call, bool *keep) {
-  struct by_domain *domain = by_domain_of(&recovery->runner, frame->domain);
-  struct by_helped *helped = domain ? domain->recovery.helped : NULL;
+  struct by_team *team = by_team_of(&recovery->runner, frame->team);
+  struct by_helped *helped = team ? team->recovery.helped : NULL;
   uint32_t class_ = 0, group = 0;
   bool again = false, begins = frame->type == BY_FRAME_DATA || frame->type == BY_FRAME_OFFER;
   while (helped && !by_helped_find(helped, frame->plan, &class_, &group, &again)) helped = helped->next;
   *keep = follows_kept(link, frame);
   if (*keep) return BANYAN_OK;
-  if (helped && (!begins || is_past(domain, frame) || by_helped_group(helped, class_, group)->lost)) return BANYAN_OK;
-  if (frame->flags & BY_FRAME_PAIR || (helped && (again || !is_sound(domain, frame))))
+  if (helped && (!begins || is_past(team, frame) || by_helped_group(helped, class_, group)->lost)) return BANYAN_OK;
+  if (frame->flags & BY_FRAME_PAIR || (helped && (again || !is_sound(team, frame))))
     return by_fail(BANYAN_ERR_PROTOCOL, "a frame of a call in which helpers have no part");
-  *keep = !helped || !has_room(domain, frame);
+  *keep = !helped || !has_room(team, frame);
   if (*keep) return BANYAN_OK;
   struct by_program *program = NULL;
   BY_TRY(by_helped_get(helped, false, class_, group, frame->plan, (enum banyan_collective)frame->collective,
                        frame->root, &program));
-  return make(domain, helped, program, frame, call);
+  return make(team, helped, program, frame, call);
 }
 
 /* ---- what was kept */
@@ -171,8 +170,8 @@ static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
     struct by_call *call = NULL;
     bool keep = false;
     if (stored->filled < stored->frame.size) continue;
-    struct by_domain *domain = by_domain_of(&recovery->runner, stored->frame.domain);
-    if (domain) call = by_relay_find(domain, &stored->frame);
+    struct by_team *team = by_team_of(&recovery->runner, stored->frame.team);
+    if (team) call = by_relay_find(team, &stored->frame);
     if (!call && by_relay_take(recovery, link, &stored->frame, &call, &keep) != BANYAN_OK) {
       by_transfer_fail(link->transfer, BANYAN_ERR_PROTOCOL, link->process, banyan_error_text());
       return false;
@@ -181,7 +180,7 @@ static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
     if (call)
       by_deliver_stored(link, &call->exchange);
     else
-      by_deliver_forget_call(link, stored->frame.domain, stored->frame.call, stored->frame.plan);
+      by_deliver_forget_call(link, stored->frame.team, stored->frame.call, stored->frame.plan);
     return true; /* the list is another one */
   }
   return false;

@@ -386,11 +386,11 @@ static bool is_of(const struct by_frame *frame, uint32_t call, uint32_t version)
 }
 
 /* `call` NULL: all of the domain. */
-static void forget_stored(struct by_link *link, uint32_t domain, const uint32_t *call, uint32_t version) {
+static void forget_stored(struct by_link *link, uint32_t team, const uint32_t *call, uint32_t version) {
   struct by_stored **place = &link->stored;
   while (*place) {
     struct by_stored *stored = *place;
-    if (stored->frame.domain != domain || (call && !is_of(&stored->frame, *call, version))) {
+    if (stored->frame.team != team || (call && !is_of(&stored->frame, *call, version))) {
       place = &stored->next;
       continue;
     }
@@ -410,10 +410,10 @@ static void forget_stored(struct by_link *link, uint32_t domain, const uint32_t 
   link->stored_end = place;
 }
 
-void by_deliver_forget(struct by_link *link, uint32_t domain) {
-  forget_stored(link, domain, NULL, 0);
+void by_deliver_forget(struct by_link *link, uint32_t team) {
+  forget_stored(link, team, NULL, 0);
 }
 
-void by_deliver_forget_call(struct by_link *link, uint32_t domain, uint32_t call, uint32_t version) {
-  if (link->stored) forget_stored(link, domain, &call, version);
+void by_deliver_forget_call(struct by_link *link, uint32_t team, uint32_t call, uint32_t version) {
+  if (link->stored) forget_stored(link, team, &call, version);
 }

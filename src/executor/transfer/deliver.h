@@ -14,8 +14,8 @@ bool by_deliver_broken(struct by_link *link, const char *what);
 /* Hands a new exchange the frames that came before it. */
 void by_deliver_stored(struct by_link *link, struct by_exchange *exchange);
 /* Throws away the frames that came for calls of a domain that will not be made. */
-void by_deliver_forget(struct by_link *link, uint32_t domain);
+void by_deliver_forget(struct by_link *link, uint32_t team);
 /* The same for one call, and one version; 0: any. */
-void by_deliver_forget_call(struct by_link *link, uint32_t domain, uint32_t call, uint32_t version);
+void by_deliver_forget_call(struct by_link *link, uint32_t team, uint32_t call, uint32_t version);
 
 #endif

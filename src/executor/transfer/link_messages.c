@@ -17,7 +17,7 @@ static struct by_control_message *take_spare(struct by_transfer *transfer, size_
   return NULL;
 }
 
-static struct by_control_message *make(struct by_transfer *transfer, uint32_t process, uint32_t domain, size_t bytes) {
+static struct by_control_message *make(struct by_transfer *transfer, uint32_t process, uint32_t team, size_t bytes) {
   struct by_control_message *message = take_spare(transfer, bytes);
   size_t room = message ? message->room : LEAST_ROOM;
   while (room < bytes) room *= 2;
@@ -26,7 +26,7 @@ static struct by_control_message *make(struct by_transfer *transfer, uint32_t pr
     if (!message) return NULL;
     transfer->counters.allocations++;
   }
-  *message = (struct by_control_message){.process = process, .domain = domain, .bytes = bytes, .room = room};
+  *message = (struct by_control_message){.process = process, .team = team, .bytes = bytes, .room = room};
   return message;
 }
 
@@ -43,10 +43,10 @@ void by_letters_expect(struct by_link *link) {
   by_link_want(link);
 }
 
-enum banyan_status by_letters_write(struct by_link *link, uint32_t domain, const void *bytes, size_t n) {
+enum banyan_status by_letters_write(struct by_link *link, uint32_t team, const void *bytes, size_t n) {
   if (n == 0 || n > BY_CONTROL_MESSAGE_BYTES)
     return by_fail(BANYAN_ERR_ARGUMENT, "a letter of %zu bytes; there must be 1 to %d", n, BY_CONTROL_MESSAGE_BYTES);
-  struct by_control_message *message = make(link->transfer, link->process, domain, n);
+  struct by_control_message *message = make(link->transfer, link->process, team, n);
   if (!message) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a letter of %zu bytes", n);
   memcpy(message->data, bytes, n);
   *link->messages_end = message;
@@ -80,7 +80,7 @@ bool by_control_messages_send(struct by_link *link) {
     size_t left = message->bytes - message->done, n = left < BY_LANE_SMALL ? left : BY_LANE_SMALL;
     struct by_frame frame = {.type = BY_FRAME_CONTROL,
                              .size = (uint32_t)n,
-                             .domain = message->domain,
+                             .team = message->team,
                              .offset = message->done,
                              .count = message->bytes};
     if (!by_link_send_small(link, &frame, message->data + message->done)) return false;
@@ -98,10 +98,10 @@ const char *by_letters_begin(struct by_link *link, const struct by_frame *frame)
   if (!frame->size || frame->count > BY_CONTROL_MESSAGE_BYTES || frame->offset > frame->count ||
       frame->size > frame->count - frame->offset)
     return "a letter that is no letter";
-  if (message ? frame->offset != message->done || frame->count != message->bytes || frame->domain != message->domain
+  if (message ? frame->offset != message->done || frame->count != message->bytes || frame->team != message->team
               : frame->offset != 0)
     return "a part of a letter that does not follow the one before it";
-  if (!message) link->arriving = make(link->transfer, link->process, frame->domain, frame->count);
+  if (!message) link->arriving = make(link->transfer, link->process, frame->team, frame->count);
   return link->arriving ? NULL : "a letter for which there is no memory";
 }
 

@@ -7,7 +7,7 @@
 
 /* For these see engine.h. */
 void by_letters_expect(struct by_link *link);
-BANYAN_CHECK enum banyan_status by_letters_write(struct by_link *link, uint32_t domain, const void *bytes, size_t n);
+BANYAN_CHECK enum banyan_status by_letters_write(struct by_link *link, uint32_t team, const void *bytes, size_t n);
 struct by_control_message *by_letters_read(struct by_transfer *transfer);
 void by_letters_free(struct by_transfer *transfer, struct by_control_message *message);
 

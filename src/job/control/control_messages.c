@@ -135,13 +135,13 @@ static bool is_in(const struct by_plan_message *message, uint32_t process) {
 }
 
 enum banyan_status by_plan_message_set(struct by_plan_message *message, struct by_engine *engine, uint32_t self) {
-  struct by_domain *domain = by_engine_domain(engine, message->id);
+  struct by_team *team = by_engine_team(engine, message->id);
   struct by_plan *plan = message->plan;
   if (!is_in(message, self)) return BANYAN_OK;
-  if (!domain) BY_TRY(by_domain_create(engine, message->id, message->n, message->n, message->processes, &domain));
+  if (!team) BY_TRY(by_team_create(engine, message->id, message->n, message->n, message->processes, &team));
   message->plan = NULL;
   struct by_plan *seen;
   enum banyan_status status = by_plan_without_switches(plan, &seen);
   by_plan_destroy(plan);
-  return status == BANYAN_OK ? by_domain_set_helped_plan(domain, seen, message->helpers) : status;
+  return status == BANYAN_OK ? by_team_set_helped_plan(team, seen, message->helpers) : status;
 }

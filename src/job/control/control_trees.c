@@ -265,8 +265,8 @@ static bool is_unused(struct by_trees *trees, bool *later) {
   struct by_job *job = trees->peers->job;
   by_job_lock(job);
   bool unused = !trees->used;
-  const struct by_domain *domain = by_engine_domain(job->engine, 0);
-  *later = unused && domain && by_domain_is_running(domain, trees->until);
+  const struct by_team *team = by_engine_team(job->engine, 0);
+  *later = unused && team && by_team_is_running(team, trees->until);
   by_job_unlock(job);
   return unused;
 }
@@ -291,10 +291,10 @@ static void release_due(void *argument) {
 }
 
 void by_trees_use(struct by_trees *trees, bool used) {
-  const struct by_domain *domain = by_engine_domain(trees->peers->job->engine, 0);
+  const struct by_team *team = by_engine_team(trees->peers->job->engine, 0);
   if (used == trees->used) return;
   trees->used = used;
-  if (domain) trees->until = by_domain_next_call(domain);
+  if (team) trees->until = by_team_next_call(team);
   if (by_loop_post(trees->peers->job->loop, release_due, trees) != BANYAN_OK)
     by_warn("control", "cells of switches stay as they are: %s", banyan_error_text());
 }

@@ -9,7 +9,7 @@
 
 enum { TEXT = 256, MOST_CULPRITS = 4, WAY = 200, SILENT_MS = 3000 /* counts where somebody is late */ };
 
-struct domain {
+struct team {
   uint32_t rank, id, members, first, next_call;
   uint32_t plan;    /* its version */
   const char *name; /* and its name, without an end, in the answer */
@@ -17,7 +17,7 @@ struct domain {
 };
 
 struct called {
-  struct domain in; /* of the rank that made it */
+  struct team in; /* of the rank that made it */
   struct by_frame descriptor;
   uint8_t kind;
   uint32_t n_awaited;
@@ -40,8 +40,8 @@ struct by_deadlock_round {
   uint32_t awaited; /* answers still to come */
   struct called *calls;
   size_t n_calls, calls_room;
-  struct domain *domains;
-  size_t n_domains, domains_room;
+  struct team *teams;
+  size_t n_teams, teams_room;
   struct apart apart;
   bool late;
   char passed[TEXT], waits_for[TEXT];
@@ -71,7 +71,7 @@ void by_deadlock_round_destroy(struct by_deadlock_round *round) {
   free(round->states);
   free(round->running);
   free(round->calls);
-  free(round->domains);
+  free(round->teams);
   free(round);
 }
 
@@ -101,7 +101,7 @@ static bool reserve(void **array, size_t n, size_t *room, size_t element) {
   return true;
 }
 
-static bool read_call(struct by_deadlock_round *round, struct by_reader *reader, const struct domain *in) {
+static bool read_call(struct by_deadlock_round *round, struct by_reader *reader, const struct team *in) {
   if (!reserve((void **)&round->calls, round->n_calls, &round->calls_room, sizeof *round->calls)) return false;
   struct called *c = &round->calls[round->n_calls];
   *c = (struct called){.in = *in};
@@ -120,17 +120,17 @@ static bool read_call(struct by_deadlock_round *round, struct by_reader *reader,
   return true;
 }
 
-static bool read_domain(struct by_deadlock_round *round, struct by_reader *reader, uint32_t rank) {
-  void **domains = (void **)&round->domains;
-  if (!reserve(domains, round->n_domains, &round->domains_room, sizeof *round->domains)) return false;
-  struct domain d = {.rank = rank};
+static bool read_team(struct by_deadlock_round *round, struct by_reader *reader, uint32_t rank) {
+  void **teams = (void **)&round->teams;
+  if (!reserve(teams, round->n_teams, &round->teams_room, sizeof *round->teams)) return false;
+  struct team d = {.rank = rank};
   d.id = by_read_u32(reader);
   d.members = by_read_u32(reader);
   d.first = by_read_u32(reader);
   d.next_call = by_read_u32(reader);
   d.plan = by_read_u32(reader);
   d.name = (const char *)by_read_blob(reader, &d.name_length);
-  round->domains[round->n_domains++] = d;
+  round->teams[round->n_teams++] = d;
   uint32_t n = by_read_count(reader, 27);
   for (uint32_t i = 0; i < n; i++)
     if (!read_call(round, reader, &d)) return false;
@@ -161,7 +161,7 @@ bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, co
   by_reader_init(&reader, round->answers[rank], length);
   uint32_t n = by_read_count(&reader, 28);
   bool well = true;
-  for (uint32_t i = 0; i < n && well; i++) well = read_domain(round, &reader, rank);
+  for (uint32_t i = 0; i < n && well; i++) well = read_team(round, &reader, rank);
   if (well) well = read_apart(round, &reader, rank);
   if (!well) by_warn("control", "%s: malformed answer; ignored", by_job_name(round->job, rank));
   return round->awaited == 0;
@@ -169,7 +169,7 @@ bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, co
 
 /* ---- judging */
 
-static int compare_domains(const struct domain *a, const struct domain *b) {
+static int compare_teams(const struct team *a, const struct team *b) {
   if (a->id != b->id) return a->id < b->id ? -1 : 1;
   if (a->members != b->members) return a->members < b->members ? -1 : 1;
   return a->first < b->first ? -1 : a->first > b->first;
@@ -179,14 +179,14 @@ static int by_place(const void *a, const void *b) {
   const struct called *x = a, *y = b;
   bool x_pair = x->kind == BY_DESCRIBED_PAIR, y_pair = y->kind == BY_DESCRIBED_PAIR;
   if (x_pair != y_pair) return x_pair ? 1 : -1;
-  int order = compare_domains(&x->in, &y->in);
+  int order = compare_teams(&x->in, &y->in);
   if (order) return order;
   if (x->descriptor.call != y->descriptor.call) return x->descriptor.call < y->descriptor.call ? -1 : 1;
   return x->in.rank < y->in.rank ? -1 : x->in.rank > y->in.rank;
 }
 
 static bool differ(const struct called *a, const struct called *b) {
-  if (b->kind == BY_DESCRIBED_PAIR || compare_domains(&a->in, &b->in) || a->descriptor.call != b->descriptor.call)
+  if (b->kind == BY_DESCRIBED_PAIR || compare_teams(&a->in, &b->in) || a->descriptor.call != b->descriptor.call)
     return false;
   return a->descriptor.collective != b->descriptor.collective || a->descriptor.dtype_op != b->descriptor.dtype_op ||
          a->descriptor.root != b->descriptor.root || a->descriptor.count != b->descriptor.count ||
@@ -220,9 +220,9 @@ static bool find_difference(const struct by_deadlock_round *round, uint32_t *cul
 /* Whether a rank that answered has made this collective call. */
 static bool has_made(const struct by_deadlock_round *round, uint32_t rank, const struct called *call) {
   if (call->kind == BY_DESCRIBED_PAIR) return round->running[rank] > 0;
-  for (size_t i = 0; i < round->n_domains; i++) {
-    const struct domain *d = &round->domains[i];
-    if (d->rank == rank && !compare_domains(d, &call->in)) return d->next_call > call->descriptor.call;
+  for (size_t i = 0; i < round->n_teams; i++) {
+    const struct team *d = &round->teams[i];
+    if (d->rank == rank && !compare_teams(d, &call->in)) return d->next_call > call->descriptor.call;
   }
   return false;
 }

@@ -206,7 +206,7 @@ static void begin_whole(struct by_text *text, uint32_t process, const struct by_
   by_json_add_string(text, name_of(record));
   by_text_add(text, ", \"args\": {\"bytes\": %llu", (unsigned long long)record->bytes);
   if (record->has_call)
-    by_text_add(text, ", \"call\": %u, \"communicator\": %u, \"adding_us\": %.3f", record->call, record->domain,
+    by_text_add(text, ", \"call\": %u, \"communicator\": %u, \"adding_us\": %.3f", record->call, record->team,
                 (double)record->adding * 1e-3);
   if (record->status) by_text_add(text, ", \"failed\": \"%s\"", banyan_status_name((enum banyan_status)record->status));
   by_text_add(text, "}}");

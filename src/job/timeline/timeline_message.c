@@ -36,7 +36,7 @@ void by_timeline_write_record(struct by_writer *writer, const struct by_trace_re
   for (int s = 0; s < BY_TRACE_STATES; s++) by_write_u64(writer, record->at[s]);
   by_write_u64(writer, record->added);
   by_write_u64(writer, record->adding);
-  by_write_u32(writer, record->domain);
+  by_write_u32(writer, record->team);
   by_write_u32(writer, record->call);
   by_write_u8(writer, record->collective);
   by_write_u8(writer, record->status);
@@ -83,7 +83,7 @@ bool by_timeline_read_record(struct by_reader *reader, struct by_trace_record *o
   for (int s = 0; s < BY_TRACE_STATES; s++) out->at[s] = by_read_u64(reader);
   out->added = by_read_u64(reader);
   out->adding = by_read_u64(reader);
-  out->domain = by_read_u32(reader);
+  out->team = by_read_u32(reader);
   out->call = by_read_u32(reader);
   out->collective = by_read_u8(reader);
   out->status = by_read_u8(reader);

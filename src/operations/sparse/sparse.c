@@ -32,8 +32,8 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
   if (comm->sparse) return BANYAN_OK;
   struct by_sparse_options options = {
       .engine = context->job.engine,
-      .domain = comm->domain,
-      .id = by_comm_number(by_domain_id(comm->domain), BY_OF_NO_SPLIT, BY_OF_SPARSE),
+      .team = comm->team,
+      .id = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SPARSE),
       .n = comm->size,
       .processes = comm->processes,
       .memory = usual_memory(context),

@@ -182,7 +182,7 @@ static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_
   struct banyan_call call;
   enum banyan_status status = fuse(owner, flight, &call);
   call.name = NULL; /* a copy's, of what may be gone; the submitted operation has a name of its own */
-  if (status == BANYAN_OK) status = by_engine_start(owner->log.inner->domain, &call, deadline, &flight->call);
+  if (status == BANYAN_OK) status = by_engine_start(owner->log.inner->team, &call, deadline, &flight->call);
   if (status != BANYAN_OK) {
     cannot_start(owner, flight->pieces[0].submitted, status);
     unfuse(owner, flight, false);

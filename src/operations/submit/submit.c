@@ -73,7 +73,7 @@ static enum banyan_status offer(struct by_submitted *s, const char *name, int pr
   if (context->observed.on) observe(&context->observed, &s->operation, now);
   struct by_traced traced = {.name = s->name,
                              .bytes = by_operation_bytes(&s->operation),
-                             .domain = s->owner->id,
+                             .team = s->owner->id,
                              .collective = s->operation.collective};
   s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
   by_submitted_open(s);

@@ -184,7 +184,7 @@ static enum banyan_status check_calls(const struct by_submitter *owner, const st
       return by_fail(BANYAN_ERR_UNSUPPORTED, "send and recv cannot be submitted: they are not of all ranks");
     if (call->deadline < 0)
       return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
-    BY_TRY(by_engine_check_call(owner->log.inner->domain, call));
+    BY_TRY(by_engine_check_call(owner->log.inner->team, call));
   }
   for (size_t i = 0; i < what->n_sparse; i++) BY_TRY(by_sparse_call_check(owner->log.inner, &what->sparse[i]));
   return BANYAN_OK;

@@ -11,7 +11,7 @@
 enum { MOST_KEPT = 4096, MESSAGE_SECONDS = 5 /* for the root's word of who is late */ };
 
 static uint32_t number_of(const struct banyan_comm *comm) {
-  return by_comm_number(by_domain_id(comm->domain), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
+  return by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
 }
 
 /* ---- what is said of refusals and stalls */
@@ -296,7 +296,7 @@ static void keep(struct by_context *context, struct by_control_message *message)
 
 static void deliver(struct by_context *context, struct by_control_message *message) {
   struct by_submitter *owner;
-  struct banyan_comm *comm = find_comm(context, message->domain);
+  struct banyan_comm *comm = find_comm(context, message->team);
   if (!comm) {
     keep(context, message);
     return;

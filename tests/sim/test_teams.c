@@ -13,7 +13,7 @@ enum { LARGE = 16 << 20, SMALL = 1000, OTHER = 5, FITS = 400 << 10, TURNS = 2000
 struct pair {
   struct by_sim *sim;
   struct by_engine *engines[2];
-  struct by_domain *worlds[2], *others[2];
+  struct by_team *worlds[2], *others[2];
   char *memory[2];
 };
 
@@ -25,8 +25,8 @@ static void make(struct pair *pair, const struct by_sim_options *net) {
   for (uint32_t r = 0; r < 2; r++) {
     struct by_engine_options options = {.processes = 2, .self = r, .clock = by_sim_clock(pair->sim)};
     assert_ok(by_engine_create(&options, &pair->engines[r]));
-    assert_ok(by_domain_create(pair->engines[r], 0, r, 2, all, &pair->worlds[r]));
-    assert_ok(by_domain_create(pair->engines[r], OTHER, r, 2, all, &pair->others[r]));
+    assert_ok(by_team_create(pair->engines[r], 0, r, 2, all, &pair->worlds[r]));
+    assert_ok(by_team_create(pair->engines[r], OTHER, r, 2, all, &pair->others[r]));
     by_engine_attach(pair->engines[r], 1 - r, &lanes[r], 1);
     pair->memory[r] = calloc(1, LARGE);
     assert_non_null(pair->memory[r]);
@@ -39,11 +39,11 @@ static void finish(struct pair *pair) {
   by_sim_destroy(pair->sim);
 }
 
-static struct by_call *start(struct by_domain *domain, enum banyan_collective what, char *memory, size_t bytes) {
+static struct by_call *start(struct by_team *team, enum banyan_collective what, char *memory, size_t bytes) {
   struct by_call *started = NULL;
   struct banyan_call call = {.collective = what, .dtype = BANYAN_UINT8, .count = bytes, .send = memory, .recv = memory};
-  call.root = 1 - (int)by_domain_rank(domain);
-  assert_ok(by_engine_start(domain, &call, 0, &started));
+  call.root = 1 - (int)by_team_rank(team);
+  assert_ok(by_engine_start(team, &call, 0, &started));
   return started;
 }
 
@@ -86,7 +86,7 @@ static void test_gives_up_granted(void **state) {
     struct by_call *receive = start(pair.others[0], BANYAN_RECV, pair.memory[0], LARGE);
     run(&pair, send, receive, FEW);
     assert_false(by_call_ended(receive));
-    by_domain_destroy(pair.others[0]);
+    by_team_destroy(pair.others[0]);
     assert_true(by_call_ended(receive));
     by_call_release(receive);
     exchange(&pair, 0);
@@ -111,7 +111,7 @@ static void give_up_stored(int turns) {
   for (int i = 0; i < CALLS; i++) sends[i] = start(pair.others[1], BANYAN_SEND, pair.memory[1], BYTES);
   run(&pair, NULL, NULL, turns);
   assert_false(by_call_ended(sends[CALLS - 1]));
-  by_domain_destroy(pair.others[0]);
+  by_team_destroy(pair.others[0]);
   run(&pair, NULL, NULL, TURNS / 100);
   for (int i = CALLS; i < CALLS + MORE; i++) {
     sends[i] = start(pair.others[1], BANYAN_SEND, pair.memory[1], BYTES);
@@ -124,7 +124,7 @@ static void give_up_stored(int turns) {
   assert_ok(by_call_result(receive));
   by_call_release(send);
   by_call_release(receive);
-  by_domain_destroy(pair.others[1]);
+  by_team_destroy(pair.others[1]);
   for (int i = 0; i < CALLS + MORE; i++) by_call_release(sends[i]);
   finish(&pair);
 }
@@ -152,8 +152,8 @@ static void test_owes_an_answer(void **state) {
   for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
   assert_true(by_call_ended(receive));
   assert_memory_equal(pair.memory[0], pair.memory[1], BYTES);
-  assert_true(by_domain_owes(pair.others[0]));
-  by_domain_destroy(pair.others[0]);
+  assert_true(by_team_owes(pair.others[0]));
+  by_team_destroy(pair.others[0]);
   by_call_release(receive);
   receive = start(pair.worlds[1], BANYAN_RECV, pair.memory[1] + BYTES, SMALL);
   run(&pair, send, receive, TURNS / 10);
@@ -175,7 +175,7 @@ static void give_up_borrowed(const struct by_sim_options *net, int turns, bool c
                                    : start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL); /* or nothing is kept */
   struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], called ? LARGE : FITS);
   run(&pair, NULL, NULL, turns);
-  by_domain_destroy(pair.others[0]);
+  by_team_destroy(pair.others[0]);
   run(&pair, send, send, TURNS / 10);
   assert_true(by_call_ended(send));
   assert_ok(by_call_result(send));
@@ -211,7 +211,7 @@ static void test_owes_a_refusal(void **state) {
   struct by_call *filler = start(pair.worlds[0], BANYAN_SEND, pair.memory[0], SMALL);
   struct by_call *receive = start(pair.others[0], BANYAN_RECV, pair.memory[0], LARGE);
   for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
-  by_domain_destroy(pair.others[0]);
+  by_team_destroy(pair.others[0]);
   by_call_release(receive);
   receive = start(pair.worlds[1], BANYAN_RECV, pair.memory[1], SMALL);
   run(&pair, send, send, TURNS);
@@ -229,7 +229,7 @@ enum { N = 3, BLOCK = 1 << 16 };
 struct three {
   struct by_sim *sim;
   struct by_engine *engines[N];
-  struct by_domain *domains[N], *others[N];
+  struct by_team *teams[N], *others[N];
   char memory[N][BLOCK * N];
 };
 
@@ -243,10 +243,10 @@ static void make_three(struct three *three, const struct by_sim_options *net) {
     struct by_engine_options options = {.processes = N, .self = r, .clock = by_sim_clock(three->sim)};
     struct by_plan *plan;
     assert_ok(by_engine_create(&options, &three->engines[r]));
-    assert_ok(by_domain_create(three->engines[r], 0, r, N, all, &three->domains[r]));
-    assert_ok(by_domain_create(three->engines[r], OTHER, r, N, all, &three->others[r]));
+    assert_ok(by_team_create(three->engines[r], 0, r, N, all, &three->teams[r]));
+    assert_ok(by_team_create(three->engines[r], OTHER, r, N, all, &three->others[r]));
     assert_ok(by_plan_builtin("star", N, &plan));
-    by_domain_set_plan(three->domains[r], plan);
+    by_team_set_plan(three->teams[r], plan);
     for (uint32_t s = 0; s < N; s++)
       if (s != r) by_engine_attach(three->engines[r], s, &lanes[r][s], 1);
   }
@@ -263,7 +263,7 @@ static struct by_call *start_in_three(struct three *three, uint32_t rank, enum b
   struct banyan_call call = {
       .collective = what, .dtype = BANYAN_UINT8, .count = BLOCK, .send = three->memory[rank], .recv = three->memory[2]};
   struct by_call *started;
-  assert_ok(by_engine_start(three->domains[rank], &call, 0, &started));
+  assert_ok(by_engine_start(three->teams[rank], &call, 0, &started));
   return started;
 }
 
@@ -283,7 +283,7 @@ static void test_gives_up_half(void **state) {
   struct by_call *root = start_in_three(three, 0, BANYAN_REDUCE), *leaf = start_in_three(three, 1, BANYAN_REDUCE);
   run_three(three);
   assert_false(by_call_ended(leaf));
-  by_domain_destroy(three->domains[0]);
+  by_team_destroy(three->teams[0]);
   run_three(three);
   assert_true(by_call_ended(leaf));
   assert_ok(by_call_result(leaf));
@@ -309,7 +309,7 @@ static void test_owes_in_a_call(void **state) {
   struct by_call *root = start_in_three(three, 0, BANYAN_GATHER);
   for (int i = 0; i < FEW; i++) by_engine_progress(three->engines[0]);
   assert_false(by_call_ended(root));
-  by_domain_destroy(three->domains[0]);
+  by_team_destroy(three->teams[0]);
   fills.collective = BANYAN_RECV;
   fills.root = 0;
   fills.recv = three->memory[1] + BLOCK;
@@ -343,13 +343,13 @@ static void test_owes_nobody(void **state) {
   struct by_call *filler = start(pair.worlds[0], BANYAN_SEND, pair.memory[0] + BYTES, SMALL);
   struct by_call *receive = start(pair.others[0], BANYAN_RECV, pair.memory[0], BYTES);
   for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
-  by_domain_destroy(pair.worlds[0]);
-  assert_true(by_domain_owes(pair.others[0]));
+  by_team_destroy(pair.worlds[0]);
+  assert_true(by_team_owes(pair.others[0]));
   by_engine_left(pair.engines[0], 1, false);
   by_engine_lanes(pair.engines[0], end_lane, NULL);
   for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
   assert_string_equal(by_engine_error(pair.engines[0]), "");
-  assert_false(by_domain_owes(pair.others[0]));
+  assert_false(by_team_owes(pair.others[0]));
   by_call_release(send);
   by_call_release(filler);
   by_call_release(receive);
@@ -364,8 +364,8 @@ static void test_number_again(void **state) {
   struct by_sim_options net = {.delay = BY_MICROSECOND};
   make(&pair, &net);
   for (uint32_t r = 0; r < 2; r++) {
-    by_domain_destroy(pair.worlds[r]);
-    assert_ok(by_domain_create(pair.engines[r], 0, r, 2, all, &pair.worlds[r]));
+    by_team_destroy(pair.worlds[r]);
+    assert_ok(by_team_create(pair.engines[r], 0, r, 2, all, &pair.worlds[r]));
   }
   exchange(&pair, 0);
   finish(&pair);

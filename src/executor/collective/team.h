@@ -1,7 +1,7 @@
 /* A domain: what a communicator is to the executor. Its ranks, its plan, and
  * the numbers under which its calls are found. See engine.h. */
-#ifndef BY_EXECUTOR_DOMAIN_H
-#define BY_EXECUTOR_DOMAIN_H
+#ifndef BY_EXECUTOR_TEAM_H
+#define BY_EXECUTOR_TEAM_H
 
 #include <banyan/collectives.h>
 
@@ -24,8 +24,8 @@ struct by_pair {
   bool sends;
 };
 
-struct by_domain {
-  struct by_domain *next;
+struct by_team {
+  struct by_team *next;
   struct by_runner *runner;
   uint32_t id, n;
   struct by_vertices vertices; /* its ranks */
@@ -49,7 +49,7 @@ struct by_domain {
     size_t total;               /* elements */
     uint64_t kind;              /* grows whenever a call is not like the one before it */
   } last;                       /* checked and looked up: most calls repeat the one before them */
-  struct by_domain_recovery {   /* executor/recovery's, which alone changes it */
+  struct by_team_recovery {     /* executor/recovery's, which alone changes it */
     struct by_helped *helped;   /* newest first; the plan's own, where it has helpers, is the first */
     bool relayed;               /* has or had a plan with helpers */
     struct by_call *relays;     /* of a helper: calls under way, by listed_next */
@@ -58,33 +58,33 @@ struct by_domain {
 };
 
 /* NULL: there is no domain of this number. */
-static inline struct by_domain *by_domain_of(const struct by_runner *runner, uint32_t id) {
-  struct by_domain *d = runner->domains;
+static inline struct by_team *by_team_of(const struct by_runner *runner, uint32_t id) {
+  struct by_team *d = runner->teams;
   while (d && d->id != id) d = d->next;
   return d;
 }
 
-/* See by_domain_create. */
-BANYAN_CHECK enum banyan_status by_domain_make(struct by_runner *runner, uint32_t id, uint32_t rank, uint32_t n,
-                                               const uint32_t *processes, struct by_domain **out);
+/* See by_team_create. */
+BANYAN_CHECK enum banyan_status by_team_make(struct by_runner *runner, uint32_t id, uint32_t rank, uint32_t n,
+                                             const uint32_t *processes, struct by_team **out);
 /* Its calls have ended, and it has no programs. */
-void by_domain_free(struct by_domain *domain);
+void by_team_free(struct by_team *team);
 /* Room for so many processes in all domains. */
-BANYAN_CHECK enum banyan_status by_domains_grow(struct by_runner *runner, uint32_t processes);
+BANYAN_CHECK enum banyan_status by_teams_grow(struct by_runner *runner, uint32_t processes);
 /* Whether it was destroyed here, though peers may not be through with it. */
-bool by_domain_is_gone(const struct by_runner *runner, uint32_t id);
+bool by_team_is_gone(const struct by_runner *runner, uint32_t id);
 
 /* Whether the call of this frame from this rank has ended here. */
-bool by_domain_is_past(const struct by_domain *domain, const struct by_frame *frame, uint32_t rank);
+bool by_team_is_past(const struct by_team *team, const struct by_frame *frame, uint32_t rank);
 /* The number of the next send to, or receive from, this peer under this tag, to be increased. */
-BANYAN_CHECK enum banyan_status by_domain_pair_number(struct by_domain *domain, const struct banyan_call *user,
-                                                      uint32_t **out);
-BANYAN_CHECK enum banyan_status by_domain_grow_window(struct by_domain *domain);
+BANYAN_CHECK enum banyan_status by_team_pair_number(struct by_team *team, const struct banyan_call *user,
+                                                    uint32_t **out);
+BANYAN_CHECK enum banyan_status by_team_grow_window(struct by_team *team);
 
 /* The plan for later calls; takes it over, unless it is `borrowed`. */
-void by_domain_use_plan(struct by_domain *domain, struct by_plan *plan, bool borrowed);
+void by_team_use_plan(struct by_team *team, struct by_plan *plan, bool borrowed);
 /* The name of its plan, the one before, or a built-in plan, of this version; NULL: it is none of these. In static
  * storage, or as long as the domain has that plan. `domain` may be NULL. */
-const char *by_domain_name_plan(const struct by_domain *domain, uint32_t version);
+const char *by_team_name_plan(const struct by_team *team, uint32_t version);
 
 #endif
