@@ -278,7 +278,7 @@ static void connect_agent(struct agent *agent, int port) {
   struct by_stream_options options = {.loop = loop,
                                       .connecting = &to,
                                       .tls = &tls,
-                                      .patience = 60 * BY_SECOND,
+                                      .timeout = 60 * BY_SECOND,
                                       .most_frame = BY_CLUSTER_LINE_UP,
                                       .most_queued = 64 << 20,
                                       .most_line = BY_CLUSTER_LINE_DOWN,

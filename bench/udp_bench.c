@@ -209,7 +209,7 @@ static void make_tree(struct tree *tree) {
                                        .context = tree};
   insist(by_server_create(&at_server, &tree->server) == BANYAN_OK, "server");
   insist(by_udp_listen(tree->at_server, 0, take, tree) == BANYAN_OK, "listen");
-  struct by_worker_config at_worker = {.workers = 1, .slots = SLOTS, .lines = LINES, .patience = 5 * BY_SECOND};
+  struct by_worker_config at_worker = {.workers = 1, .slots = SLOTS, .lines = LINES, .timeout = 5 * BY_SECOND};
   memcpy(at_worker.secret, secret, sizeof secret);
   insist(by_udp_fabric_create(tree->at_worker, &server, &at_worker, &by_clock_system, &tree->fabric) == BANYAN_OK,
          "worker");

@@ -205,7 +205,7 @@ enum banyan_status by_controller_submit(struct by_controller *c, const char *nam
   variant->priority = priority;
   variant->since = now;
   variant->asked = 0;
-  if (c->config.patience && now + c->config.patience < c->deadline) c->deadline = now + c->config.patience;
+  if (c->config.timeout && now + c->config.timeout < c->deadline) c->deadline = now + c->config.timeout;
   c->waiting++;
   if (variant->bit == BY_NO_NUMBER)
     c->counters.by_name++;

@@ -84,7 +84,7 @@ struct by_controller_config {
    * any), and nothing more starts while so many bytes are under way (0: no limit), where a group counts as a quarter
    * of that at least. */
   uint64_t fuse, fuse_each, window;
-  uint64_t patience; /* ns that an operation waits before somebody asks who lacks it; 0: for ever */
+  uint64_t timeout; /* ns that an operation waits before somebody asks who lacks it; 0: for ever */
   void (*send)(void *context, uint32_t to, const void *message, size_t bytes);
   /* These start now, as one: all of them were submitted here. The same groups in the same order on all ranks. */
   void (*start)(void *context, void *const *cookies, uint32_t n);

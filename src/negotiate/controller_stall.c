@@ -8,7 +8,7 @@
 
 /* For an answer of a child. Controllers nearer to the root have asked first, so they wait no longer than those below.
  */
-static const uint64_t answer_patience = 1000000000;
+static const uint64_t answer_timeout = 1000000000;
 
 static bool is_about(const struct by_subject *subject, const char *name, const struct by_operation *operation) {
   return !strcmp(subject->name, name) && by_operation_equal(&subject->operation, operation);
@@ -44,7 +44,7 @@ void by_controller_stalled(struct by_controller *c, const char *name, const stru
   if (variant) variant->late |= late;
   if (asked) asked->stall.late |= late;
   if (!variant || asked || c->down.asked.n >= BY_QUESTIONS_MOST) return;
-  if (!late && variant->asked && c->now - variant->asked < c->config.patience) return;
+  if (!late && variant->asked && c->now - variant->asked < c->config.timeout) return;
   variant->asked = c->now;
   by_pile_subject(&c->down.asked, name, operation);
 }
@@ -127,7 +127,7 @@ static struct by_question *make_question(struct by_controller *c, const struct b
   question->subject = *subject;
   question->stall =
       (struct by_stall){.name = question->subject.name, .operation = subject->operation, .top = c->config.rank};
-  question->until = c->now + answer_patience;
+  question->until = c->now + answer_timeout;
   question->n_left = n;
   question->left = left;
   return question;
@@ -171,11 +171,11 @@ void by_controller_late(struct by_controller *c, const char *name, const struct 
 static void check_variant(struct by_controller *c, struct by_variant *variant) {
   uint64_t since = variant->asked > variant->since ? variant->asked : variant->since;
   if (!variant->submitted) return;
-  if (c->now - since >= c->config.patience) {
+  if (c->now - since >= c->config.timeout) {
     by_controller_stalled(c, variant->named->name, &variant->operation, false);
     variant->asked = since = c->now;
   }
-  if (since + c->config.patience < c->deadline) c->deadline = since + c->config.patience;
+  if (since + c->config.timeout < c->deadline) c->deadline = since + c->config.timeout;
 }
 
 void by_controller_check(struct by_controller *c, uint64_t now) {
@@ -189,7 +189,7 @@ void by_controller_check(struct by_controller *c, uint64_t now) {
     if ((*place)->until < c->deadline) c->deadline = (*place)->until;
     place = &(*place)->next;
   }
-  if (!c->config.patience) return;
+  if (!c->config.timeout) return;
   for (struct by_named *named = c->operations.names; named && c->waiting; named = named->hh.next)
     for (struct by_variant *variant = named->variants; variant; variant = variant->next) check_variant(c, variant);
 }

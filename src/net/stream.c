@@ -426,8 +426,8 @@ static enum banyan_status start(struct by_stream *stream) {
   }
   if (stream->protection != PLAIN) BY_TRY(queue_handshake(stream));
   if (!options->connecting) set_state(stream, stream->protection == PLAIN ? OPEN : SHAKING);
-  uint64_t patience = options->patience ? options->patience : BY_STREAM_PATIENCE;
-  if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, patience);
+  uint64_t timeout = options->timeout ? options->timeout : BY_STREAM_TIMEOUT;
+  if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, timeout);
   stream->admission = (struct by_admission_entry){.evicted = evicted, .context = stream};
   if (stream->state == SHAKING && options->admission)
     by_admission_enter(options->admission, &stream->admission, options->fd);
@@ -521,7 +521,7 @@ void by_stream_finish(struct by_stream *stream) {
 
 void by_stream_refuse(struct by_stream *stream) {
   stream->dismissal = REFUSED;
-  if (stream->state != ENDED) by_loop_set_delay(stream->options.loop, &stream->deadline, BY_STREAM_PATIENCE);
+  if (stream->state != ENDED) by_loop_set_delay(stream->options.loop, &stream->deadline, BY_STREAM_TIMEOUT);
   by_stream_finish(stream);
 }
 

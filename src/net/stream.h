@@ -20,7 +20,7 @@
 #include "loop.h"
 #include "tls.h"
 
-#define BY_STREAM_PATIENCE (5 * BY_SECOND)
+#define BY_STREAM_TIMEOUT (5 * BY_SECOND)
 
 struct by_stream;
 
@@ -36,7 +36,7 @@ struct by_stream_options {
   /* Where an accepted connection waits until its peer has authenticated; it may be closed there to make room for
    * others. Outlives the stream. NULL: not bounded. */
   struct by_admission *admission;
-  uint64_t patience;  /* ns for connect and handshake; 0: BY_STREAM_PATIENCE */
+  uint64_t timeout;   /* ns for connect and handshake; 0: BY_STREAM_TIMEOUT */
   size_t most_frame;  /* bytes of payload in one frame, either way */
   size_t most_queued; /* bytes that may wait to be sent, frames' headers (and what TLS adds) included */
   /* Not 0: lines take the place of frames, without a type; those that come have so many bytes at most. Nothing that is
@@ -78,7 +78,7 @@ size_t by_stream_queued(const struct by_stream *stream);
 void by_stream_finish(struct by_stream *stream);
 
 /* Sends what is queued and closes the connection. The peer is not read any more, however much it sends: `ended` is
- * called when it has closed, or after BY_STREAM_PATIENCE. For a peer that is turned away with a last message. */
+ * called when it has closed, or after BY_STREAM_TIMEOUT. For a peer that is turned away with a last message. */
 void by_stream_refuse(struct by_stream *stream);
 
 /* For options on the live connection; -1 once ended. */

@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                       .slots = 3,
                                       .lines = 1,
                                       .exact = exact,
-                                      .patience = 5000000000,
+                                      .timeout = 5000000000,
                                       .emit = worker_emits};
     if (by_worker_create(&config, &workers[w])) abort();
     for (size_t i = 0; i < ELEMENTS; i++) numbers[w][i] = (float)i;

@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                         .n_down_children = 2,
                                         .up_children = below,
                                         .down_children = below,
-                                        .patience = 1000000000,
+                                        .timeout = 1000000000,
                                         .send = ignore_message,
                                         .start = started,
                                         .refused = refused,

@@ -28,7 +28,7 @@
 #include "clock.h"
 #include "sum_key.h"
 
-enum { HEADERS = sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr), WORKERS = 16, PATIENCE_S = 30 };
+enum { HEADERS = sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr), WORKERS = 16, TIMEOUT_S = 30 };
 
 enum mode { EACH_FIELD, WRONG_MAGIC, OPEN_CHECK };
 
@@ -172,7 +172,7 @@ static void run(struct forger *forger, uint64_t fragments, uint64_t rate) {
     uint64_t now = by_clock_now(&by_clock_system);
     observe(forger);
     if (!begun && forger->observed) begun = now;
-    if (!begun && now - start > PATIENCE_S * BY_SECOND) {
+    if (!begun && now - start > TIMEOUT_S * BY_SECOND) {
       errno = ETIMEDOUT;
       stop("there is no term to observe");
     }

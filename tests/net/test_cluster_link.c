@@ -15,7 +15,7 @@
 #include "priority.h"
 #include "socket.h"
 
-enum { RANKS = 3, LINE = 1 << 20, PATIENCE_MS = 50000, COUNT = 5000, BUCKETS = 3 };
+enum { RANKS = 3, LINE = 1 << 20, TIMEOUT_MS = 50000, COUNT = 5000, BUCKETS = 3 };
 
 /* What ranks are told through their stages. */
 enum { GO_ON, CHECK_CLASS, CHECK_PLAN_SWITCHES, END, CHECKED /* the answer */, SET_BY_HAND, SET /* the answer */ };
@@ -151,7 +151,7 @@ static void close_agent(struct agent *agent) {
 
 static void wait_for(int fd) {
   struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-  if (poll(&poll_fd, 1, PATIENCE_MS) != 1) fail_msg("the ranks say nothing");
+  if (poll(&poll_fd, 1, TIMEOUT_MS) != 1) fail_msg("the ranks say nothing");
 }
 
 /* The next message; false: the rank has hung up. */

@@ -25,7 +25,7 @@ enum {
   BYTES = 64 * (1 + LINES),
   FRAME = 14 + 20 + 8 + BYTES,
   RATE = 50000000,
-  PATIENCE = 20
+  TIMEOUT = 20
 };
 
 static const char *addresses[] = {"10.77.0.1", "10.77.0.2", "10.77.0.3"};
@@ -138,11 +138,11 @@ static bool send_terms(int fd, uint16_t rank) {
 
 static int open_here(const char *address) {
   struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(BY_FRAGMENT_PORT)};
-  struct timeval patience = {.tv_sec = PATIENCE};
+  struct timeval timeout = {.tv_sec = TIMEOUT};
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), room = 8 << 20;
   inet_pton(AF_INET, address, &local.sin_addr);
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) ||
-      setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) ||
+      setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) ||
       bind(fd, (struct sockaddr *)&local, sizeof local))
     return -1;
   return fd;

@@ -17,7 +17,7 @@
 #include "udp.h"
 #include "user_hosts.h"
 
-enum { WORKERS = 3, SERVER = 3, HOSTS = 4, LINES = 22, COUNT = 200000, LONG = 40 * COUNT, PATIENCE = 60 };
+enum { WORKERS = 3, SERVER = 3, HOSTS = 4, LINES = 22, COUNT = 200000, LONG = 40 * COUNT, TIMEOUT = 60 };
 
 static const char *kind;
 static char path[64]; /* of its socket */
@@ -198,7 +198,7 @@ static void make_client(struct scene *scene, const char *text, struct by_switch_
 }
 
 static void run_until(struct scene *scene, const unsigned *counter, unsigned wanted) {
-  uint64_t end = by_loop_now(scene->loop) + PATIENCE * BY_SECOND;
+  uint64_t end = by_loop_now(scene->loop) + TIMEOUT * BY_SECOND;
   while (*counter < wanted && by_loop_now(scene->loop) < end)
     assert_ok(by_loop_run_once(scene->loop, 10 * BY_MILLISECOND));
   assert_true(*counter >= wanted);
@@ -265,7 +265,7 @@ static void make_tree(struct scene *scene, uint16_t job, unsigned slots, struct 
                                       .lines = LINES,
                                       .hops = 1,
                                       .stack = {{.port = cells->up, .workers = cells->slots ? WORKERS : 0}},
-                                      .patience = PATIENCE * BY_SECOND};
+                                      .timeout = TIMEOUT * BY_SECOND};
     memcpy(worker.secret, secret, sizeof secret);
     assert_ok(by_udp_fabric_create(scene->sockets[w], &scene->addresses[SERVER], &worker, &by_clock_system,
                                    &tree->fabrics[w]));
@@ -324,7 +324,7 @@ static void check_sum(const struct tree *tree) {
 /* Of several jobs at once; in the middle of the first one's `meddle`, if there is one. */
 static void sum(struct tree *const *trees, int n, size_t count, void (*meddle)(struct scene *scene)) {
   bool done[4][WORKERS] = {{false}}, all = false;
-  uint64_t end = by_clock_now(&by_clock_system) + PATIENCE * BY_SECOND, bytes = count * sizeof(float);
+  uint64_t end = by_clock_now(&by_clock_system) + TIMEOUT * BY_SECOND, bytes = count * sizeof(float);
   for (int t = 0; t < n; t++) begin_sum(trees[t], count);
   while (!all) {
     all = true;
@@ -335,7 +335,7 @@ static void sum(struct tree *const *trees, int n, size_t count, void (*meddle)(s
       meddle(trees[0]->scene);
       meddle = NULL;
     }
-    if (by_clock_now(&by_clock_system) > end) fail_msg("no sum within %d s", PATIENCE);
+    if (by_clock_now(&by_clock_system) > end) fail_msg("no sum within %d s", TIMEOUT);
   }
   assert_null(meddle);
   for (int t = 0; t < n; t++) check_sum(trees[t]);
@@ -390,7 +390,7 @@ static void test_one_job(void **state) {
   assert_true(counted("completed") > 0);
   assert_int_equal(scene.said[1].lost, 0);
   by_switch_client_drop(scene.client, 1);
-  for (int i = 0; i < PATIENCE * 10 && counted("used"); i++) usleep(100000);
+  for (int i = 0; i < TIMEOUT * 10 && counted("used"); i++) usleep(100000);
   assert_int_equal(counted("used"), 0);
   end_tree(&tree);
   end(&scene);
@@ -504,7 +504,7 @@ static void test_refused(void **state) {
     run_until(&scene, &scene.said[3].lost, 1);
     assert_non_null(strstr(scene.said[3].text, "nobody answers for 10.7.3.99:7612 by p3"));
     by_switch_client_drop(other, 3);
-    for (int i = 0; i < PATIENCE * 10 && counted("used") != 64; i++) usleep(100000);
+    for (int i = 0; i < TIMEOUT * 10 && counted("used") != 64; i++) usleep(100000);
     assert_int_equal(counted("used"), 64);
   }
   by_switch_client_destroy(other);

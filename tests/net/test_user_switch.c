@@ -12,7 +12,7 @@
 #include "user.h"
 #include "user_hosts.h"
 
-enum { HOSTS = 3, SERVER = 2, WORKERS = 3, SLOTS = 60, LINES = 22, PATIENCE = 20000, BYTES = 64 * (1 + LINES) };
+enum { HOSTS = 3, SERVER = 2, WORKERS = 3, SLOTS = 60, LINES = 22, TIMEOUT = 20000, BYTES = 64 * (1 + LINES) };
 
 static const char *server_address = "10.9.9.2";
 static const char *worker_addresses[WORKERS] = {"10.7.0.2", "10.7.0.3", "10.7.1.2"};
@@ -129,7 +129,7 @@ static void receive(struct scene *scene, int fd, const char *address, struct pac
   struct sockaddr_in from;
   socklen_t length = sizeof from;
   struct pollfd ready = {.fd = fd, .events = POLLIN};
-  for (int i = 0; i < PATIENCE && poll(&ready, 1, scene->loop ? 0 : 1) == 0; i++)
+  for (int i = 0; i < TIMEOUT && poll(&ready, 1, scene->loop ? 0 : 1) == 0; i++)
     if (scene->loop) assert_ok(by_loop_run_once(scene->loop, BY_MILLISECOND));
   ssize_t n = recvfrom(fd, packet, sizeof *packet, MSG_DONTWAIT, (struct sockaddr *)&from, &length);
   assert_true(n >= 0);
@@ -147,7 +147,7 @@ static uint64_t fragments_seen(const struct scene *scene) {
 
 /* The switch has seen all that was sent. */
 static void work_off(struct scene *scene) {
-  for (int i = 0; i < PATIENCE && fragments_seen(scene) < scene->sent; i++)
+  for (int i = 0; i < TIMEOUT && fragments_seen(scene) < scene->sent; i++)
     assert_ok(by_loop_run_once(scene->loop, BY_MILLISECOND));
   assert_int_equal(fragments_seen(scene), scene->sent);
 }

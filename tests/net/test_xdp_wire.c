@@ -15,7 +15,7 @@
 #include "xdp.h"
 #include "xdp_frames.h"
 
-enum { PORTS = 3, SERVER = 2, WORKERS = 3, PATIENCE = 20000 };
+enum { PORTS = 3, SERVER = 2, WORKERS = 3, TIMEOUT = 20000 };
 
 struct wire {
   struct by_plane xdp;
@@ -80,12 +80,12 @@ static void send_at(const struct wire *wire, uint32_t port, struct packet *packe
 }
 
 /* The next frame that comes out there, but for those that went in there. */
-static bool receive_at(const struct wire *wire, uint32_t port, struct frame *frame, int patience) {
+static bool receive_at(const struct wire *wire, uint32_t port, struct frame *frame, int timeout) {
   struct sockaddr_ll from = {0};
   struct pollfd ready = {.fd = wire->sockets[port], .events = POLLIN};
   for (;;) {
     socklen_t length = sizeof from;
-    if (poll(&ready, 1, patience) != 1) return false;
+    if (poll(&ready, 1, timeout) != 1) return false;
     ssize_t n = recvfrom(ready.fd, frame->bytes, sizeof frame->bytes, 0, (struct sockaddr *)&from, &length);
     frame->length = n > 0 ? (uint32_t)n : 0;
     if (from.sll_pkttype != PACKET_OUTGOING) return n > 0;
@@ -113,7 +113,7 @@ static void send_term(const struct wire *wire, uint16_t rank) {
 /* One sum of all comes to the server; returned as the result for all. */
 static void expect_sum(const struct wire *wire, struct packet *result) {
   struct frame frame;
-  assert_true(receive_at(wire, SERVER, &frame, PATIENCE));
+  assert_true(receive_at(wire, SERVER, &frame, TIMEOUT));
   assert_memory_equal(frame.bytes, "\4\0\0\0\0\11\2\0\0\0\0\2", 12);
   fragment_in(&frame, result);
   assert_int_equal(result->head.workers, 7);
@@ -134,7 +134,7 @@ static uint16_t ip_sum(const uint8_t *ip) {
 static void expect_copy(const struct wire *wire, uint32_t rank, struct packet *result) {
   struct frame frame;
   struct packet copy;
-  assert_true(receive_at(wire, targets[rank].port, &frame, PATIENCE));
+  assert_true(receive_at(wire, targets[rank].port, &frame, TIMEOUT));
   assert_memory_equal(frame.bytes, targets[rank].hardware, 6);
   assert_memory_equal(frame.bytes + 14 + 16, &targets[rank].address, 4);
   assert_memory_equal(frame.bytes + 34 + 2, &targets[rank].udp_port, 2);

@@ -24,7 +24,7 @@ struct world_step {
   uint64_t *carried;        /* SEND: message bytes that are on their way, or NULL: read from the buffer */
   uint64_t start;           /* SEND: of the message */
   struct world_step **from; /* RECEIVE, REDUCE: the SENDs */
-  uint32_t patience;        /* one try in so many */
+  uint32_t timeout;         /* one try in so many */
 };
 
 struct world {
@@ -105,8 +105,8 @@ static inline void world_start_rank(struct world *world, uint32_t rank) {
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     struct world_step *state = &world->steps[rank][i];
     const struct by_step *step = &schedule->steps[i];
-    const uint32_t patience[] = {1, 1, 3, 30};
-    *state = (struct world_step){.step = step, .rank = rank, .patience = patience[by_rng_below(&world->rng, 4)]};
+    const uint32_t timeout[] = {1, 1, 3, 30};
+    *state = (struct world_step){.step = step, .rank = rank, .timeout = timeout[by_rng_below(&world->rng, 4)]};
     state->at = state->start = world->bounds[rank][step->first];
     state->end = world->bounds[rank][step->last];
     if (step->kind == BY_STEP_SEND && (step->copied || by_rng_below(&world->rng, 2))) {
@@ -194,7 +194,7 @@ static inline bool world_run(struct world *world) {
         struct world_step *state = &world->steps[rank][(first + i) % n];
         if (state->at == state->end) continue;
         left = true;
-        if (!forced && by_rng_below(&world->rng, state->patience)) continue;
+        if (!forced && by_rng_below(&world->rng, state->timeout)) continue;
         if (!world_advance(world, state)) continue;
         moved = true;
         if (forced) break; /* one who was slow may move, then look again */

@@ -123,7 +123,7 @@ static struct scene *make_scene(bool exact) {
                                       .slots = SLOTS,
                                       .lines = LINES,
                                       .exact = exact,
-                                      .patience = 3 * BY_SECOND,
+                                      .timeout = 3 * BY_SECOND,
                                       .emit = worker_emits,
                                       .context = &scene->index[w]};
     scene->index[w] = w;

@@ -106,7 +106,7 @@ static struct by_fabric *make_fabric(void *through, uint32_t rank) {
                                     .workers = rig->net.workers,
                                     .slots = SLOTS,
                                     .lines = LINES,
-                                    .patience = 200 * BY_MILLISECOND,
+                                    .timeout = 200 * BY_MILLISECOND,
                                     .emit = worker_emits,
                                     .context = inbox};
   struct by_tree_io io = {.take = take, .context = inbox, .poll_fd = -1};

@@ -73,7 +73,7 @@ static void make_ends(struct trial *trial) {
                                       .slots = trial->slots,
                                       .lines = trial->lines,
                                       .exact = trial->exact,
-                                      .patience = 3 * BY_SECOND,
+                                      .timeout = 3 * BY_SECOND,
                                       .emit = worker_emits,
                                       .context = &trial->index[w]};
     trial->index[w] = w;

@@ -153,7 +153,7 @@ static void test_order(void **state) {
 static void test_stall(void **state) {
   (void)state;
   for (int seed = 1; seed <= seeds(200); seed++) {
-    struct by_controller_config config = {.patience = 1000000000};
+    struct by_controller_config config = {.timeout = 1000000000};
     uint32_t n = 2 + (uint32_t)seed % 40;
     struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
     uint32_t quiet = below(job, n), also = seed % 2 ? quiet : below(job, n);
@@ -190,7 +190,7 @@ static void test_stall(void **state) {
 /* Controllers at the far end are gone: the root says how many have not answered. */
 static void test_silent(void **state) {
   (void)state;
-  struct by_controller_config config = {.patience = 1000};
+  struct by_controller_config config = {.timeout = 1000};
   struct job *job = make_job(1, 3, STAR, &config);
   uint32_t quiet = (job->root + 1) % 3, other = (job->root + 2) % 3;
   assert_int_equal(submit(job, job->root, 0, 1000), BANYAN_OK);

@@ -179,7 +179,7 @@ static void begin(const char *name, bool multicast, bool exact) {
         .hops = 2,
         .stack = {{.port = PORT_UP, .workers = 2}, {.port = (uint8_t)(6 + w), .workers = 0}},
         .below = {3, 1ull << w},
-        .patience = 3 * BY_SECOND,
+        .timeout = 3 * BY_SECOND,
         .emit = worker_emits,
         .context = &net.index[w]};
     ways[w] = (struct by_server_way){.hops = 1, .stack = {{.port = (uint8_t)(PORT_DOWN + w), .workers = 2}}};

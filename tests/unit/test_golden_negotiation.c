@@ -85,7 +85,7 @@ static void begin(const char *name) {
                                           .up_children = &child,
                                           .down_children = &child,
                                           .fuse = 4096,
-                                          .patience = 100,
+                                          .timeout = 100,
                                           .send = on_send,
                                           .start = on_start,
                                           .refused = on_refused,

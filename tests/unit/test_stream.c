@@ -172,7 +172,7 @@ static void test_refused_peers_are_not_read(void **state) {
   assert_int_equal(recv(fd[1], last, sizeof last, 0), 8);
   assert_memory_equal(last + 6, "no", 2);
   assert_int_equal(recv(fd[1], last, sizeof last, 0), 0);
-  hand_time += BY_STREAM_PATIENCE; /* it does not close */
+  hand_time += BY_STREAM_TIMEOUT; /* it does not close */
   run_until(&a.ended, 1);
   assert_true(send(fd[1], much, 1, MSG_NOSIGNAL) < 0);
   by_stream_destroy(a.stream);

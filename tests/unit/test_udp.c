@@ -313,7 +313,7 @@ static void make_tree(struct tree *tree, struct by_udp **sockets) {
   assert_ok(by_udp_listen(tree->at_server, 4, to_server, tree));
   for (unsigned w = 0; w < WORKERS; w++) {
     struct by_worker_config worker = {
-        .job = 4, .key = 1, .rank = w, .workers = WORKERS, .slots = SLOTS, .lines = LINES, .patience = 20 * BY_SECOND};
+        .job = 4, .key = 1, .rank = w, .workers = WORKERS, .slots = SLOTS, .lines = LINES, .timeout = 20 * BY_SECOND};
     memcpy(worker.secret, secret, sizeof secret);
     sockets[w] = open_udp(&at);
     assert_ok(by_udp_peer_create(tree->at_server, &at, &tree->peers[w]));

@@ -28,7 +28,7 @@ enum {
 
 static const uint64_t farewell = 5 * BY_SECOND; /* to read why it is refused */
 static const uint64_t hello_in = 10 * BY_SECOND;
-static const uint64_t patience = 5 * BY_SECOND;         /* for the manager's name, and for its connection */
+static const uint64_t timeout = 5 * BY_SECOND;          /* for the manager's name, and for its connection */
 static const uint64_t look_again = 20 * BY_MILLISECOND; /* whether a name has been found */
 
 /* One of the ranks' connections. */
@@ -225,7 +225,7 @@ static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struc
   struct by_stream_options options = {.loop = daemon->options.loop,
                                       .connecting = address,
                                       .tls = &tls,
-                                      .patience = patience,
+                                      .timeout = timeout,
                                       .most_frame = BY_CLUSTER_LINE_UP,
                                       .most_line = BY_CLUSTER_LINE_DOWN,
                                       .most_queued = MANAGER_QUEUED,
@@ -265,7 +265,7 @@ static enum banyan_status connect_manager(void *context) {
   disconnect_manager(daemon);
   if (by_address_parse(name, &address) == BANYAN_OK) return connect_to(daemon, &address);
   BY_TRY(by_resolving_start(name, daemon->manager.tries++, &daemon->manager.resolving));
-  daemon->manager.give_up_at = now_of(daemon) + patience;
+  daemon->manager.give_up_at = now_of(daemon) + timeout;
   by_loop_set_delay(daemon->options.loop, &daemon->manager.look, 0);
   return BANYAN_OK;
 }

@@ -23,7 +23,7 @@
 
 enum { LINE = 512, KEY = BY_CLUSTER_KEY + sizeof "BANYAN_KEY=" };
 
-static const uint64_t patience = 2 * BY_SECOND;
+static const uint64_t timeout = 2 * BY_SECOND;
 
 /* What it writes, of which the first and the last whole line count. */
 struct output {
@@ -158,7 +158,7 @@ void by_helper_process_rest(struct by_helper_process *process) {
   if (process->state >= LEAVING) return;
   set_state(process, LEAVING);
   kill(process->pid, SIGTERM);
-  by_loop_set_delay(process->options.loop, &process->deadline, patience);
+  by_loop_set_delay(process->options.loop, &process->deadline, timeout);
 }
 
 /* ---- its start */

@@ -21,7 +21,7 @@
 #include "udp.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
-enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, PATIENCE_MS = 5000 /* with silent servers */ };
+enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, TIMEOUT_MS = 5000 /* with silent servers */ };
 
 /* ---- what the engine asks */
 
@@ -88,7 +88,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
                                     .lines = message->lines,
                                     .exact = message->exact,
                                     .hops = message->ways[0].hops,
-                                    .patience = PATIENCE_MS * BY_MILLISECOND};
+                                    .timeout = TIMEOUT_MS * BY_MILLISECOND};
   if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
   memcpy(config.secret, message->secret, sizeof config.secret);
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);

@@ -36,7 +36,7 @@ struct by_worker_config {
   struct by_hop stack[BY_FRAGMENT_HOPS];
   uint64_t below[BY_FRAGMENT_HOPS]; /* the workers whose way leads over each of them */
   unsigned char secret[BY_WORKER_SECRET];
-  uint64_t patience; /* ns without a sign of the server before it counts as gone */
+  uint64_t timeout; /* ns without a sign of the server before it counts as gone */
   /* A packet for the server. It is the worker's, and unchanged until the next call into it; one of type UP stays where
    * it is, though it may become another one when its result has come. Must not call back. */
   void (*emit)(void *context, const struct by_fragment *packet);

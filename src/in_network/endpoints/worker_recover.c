@@ -222,7 +222,7 @@ static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t n
 }
 
 static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t after, uint64_t now) {
-  if (now - w->received > w->config.patience && now > w->received) {
+  if (now - w->received > w->config.timeout && now > w->received) {
     fail(w, BANYAN_ERR_PEER_DEAD,
          "the aggregation server of tree %u has been silent for %.1f s; see whether it runs and can be reached",
          w->config.job, by_clock_to_seconds(now - w->received));

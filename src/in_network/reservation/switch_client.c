@@ -11,9 +11,9 @@
 
 enum { NAME = 128 };
 
-static const uint64_t again = BY_SECOND;        /* what is not granted is asked for */
-static const uint64_t patience = 5 * BY_SECOND; /* for a reply */
-static const uint64_t alive = 5 * BY_SECOND;    /* between signs of life that are asked for */
+static const uint64_t again = BY_SECOND;       /* what is not granted is asked for */
+static const uint64_t timeout = 5 * BY_SECOND; /* for a reply */
+static const uint64_t alive = 5 * BY_SECOND;   /* between signs of life that are asked for */
 
 enum state { WANTED, ASKED, GRANTED };
 
@@ -146,9 +146,9 @@ static void ask_for_life(struct by_switch_client *client, uint64_t now) {
 }
 
 static bool is_silent(const struct by_switch_client *client, uint64_t now) {
-  if (!client->described && now >= client->described_asked + patience) return true;
+  if (!client->described && now >= client->described_asked + timeout) return true;
   for (const struct entry *e = client->entries; e; e = e->next)
-    if (e->state == ASKED && now >= e->asked + patience) return true;
+    if (e->state == ASKED && now >= e->asked + timeout) return true;
   return false;
 }
 
@@ -231,7 +231,7 @@ static enum banyan_status start(struct by_switch_client *client) {
                                       .context = client};
   BY_TRY(by_socket_connect_start(&client->options.address, &options.fd));
   BY_TRY(by_stream_create(&options, &client->stream));
-  return by_socket_set_user_timeout(options.fd, (int)(patience / BY_MILLISECOND));
+  return by_socket_set_user_timeout(options.fd, (int)(timeout / BY_MILLISECOND));
 }
 
 static void tick(void *context) {

@@ -75,7 +75,7 @@ void by_ranges_give(struct by_ranges *ranges, const struct by_range *range) {
 _Static_assert(sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]) == BY_RESERVATION_SLOT_BYTES,
                "a slot has one cell");
 
-static const uint64_t patience = 3 * BY_SECOND;   /* for next hops */
+static const uint64_t timeout = 3 * BY_SECOND;    /* for next hops */
 static const uint64_t soon = 20 * BY_MILLISECOND; /* those that are not known are looked for again */
 static const uint64_t sometimes = 5 * BY_SECOND;  /* the others */
 static const uint64_t lapse = BY_LEASE_SECONDS * BY_SECOND;
@@ -348,7 +348,7 @@ void by_leases_grant(struct by_leases *leases, const struct by_lease_request *re
     refuse(leases, owner, request, false);
     return;
   }
-  by_loop_set_delay(leases->options.loop, &lease->timer, patience);
+  by_loop_set_delay(leases->options.loop, &lease->timer, timeout);
   if (leases->options.plane->ops->needs_neighbours) by_loop_set_delay(leases->options.loop, &leases->timer, 0);
   try_lease(lease);
 }

@@ -17,7 +17,7 @@ enum {
   PURPOSE_LOCAL = 'L',
   HELLO = 10,
   /* For a link, from the wish to its first connection; and for the descriptors of a local one. */
-  PATIENCE_S = 30,
+  TIMEOUT_S = 30,
   /* For one handshake, at both ends. */
   GREET_S = 5,
   AGAIN_MS = 250 /* until somebody who answered, and then closed the connection, is tried once more */
@@ -37,7 +37,7 @@ struct target {
   bool greeting;  /* one attempt at a time shakes hands: the other end takes what it finishes */
   bool requested; /* under the connector's lock */
   bool again;     /* somebody was there, but slow: all addresses are worth another round */
-  struct by_timer stagger, patience, verdict;
+  struct by_timer stagger, timeout, verdict;
   struct attempt *attempts;
   struct by_address winner; /* where the first connection went */
   /* connections of the link that are there, -1 elsewhere; it begins when it has all `lanes` */

@@ -142,7 +142,7 @@ enum banyan_status by_greet_start(const struct by_greet_options *options, struct
     by_close(options->fd);
     return status;
   }
-  by_loop_set_delay(options->loop, &greet->timer, options->patience);
+  by_loop_set_delay(options->loop, &greet->timer, options->timeout);
   greet->admission = (struct by_admission_entry){.evicted = evicted, .context = greet};
   if (options->admission) by_admission_enter(options->admission, &greet->admission, options->fd);
   *out = greet;

@@ -14,7 +14,7 @@ struct by_greet_options {
   struct by_loop *loop;
   int fd;                                /* connected and non-blocking; taken over until `done` hands it back */
   bool packets;                          /* a local socket that keeps message boundaries */
-  uint64_t patience;                     /* nanoseconds for the whole handshake */
+  uint64_t timeout;                      /* nanoseconds for the whole handshake */
   struct by_handshake_options handshake; /* the hello is copied */
   struct by_admission *admission; /* where an accepted connection waits for its peer's proof; NULL: not bounded */
   /* Called once. BANYAN_OK: fd, purpose and the peer's hello; else fd is closed and -1, the error text is set. */

@@ -17,7 +17,7 @@ struct incoming {
   struct by_connector *connector;
   struct by_greet *greet; /* NULL: it is over */
   struct by_watch *watch;
-  struct by_timer patience;
+  struct by_timer timeout;
   struct target *target; /* once it is known */
   int fd;
   bool local, ours; /* ours: we connected */
@@ -28,7 +28,7 @@ struct incoming {
 static void free_incoming(struct incoming *in) {
   by_greet_cancel(in->greet);
   by_loop_unwatch(in->watch);
-  by_loop_cancel_timer(&in->patience);
+  by_loop_cancel_timer(&in->timeout);
   if (in->segment >= 0) by_close(in->segment);
   if (in->fd >= 0) by_close(in->fd);
   free(in);
@@ -58,7 +58,7 @@ static struct incoming *new_incoming(struct by_connector *connector) {
   struct incoming *in = calloc(1, sizeof *in);
   if (!in) return NULL;
   *in = (struct incoming){.next = connector->incoming, .connector = connector, .fd = -1, .segment = -1};
-  by_timer_init(&in->patience, incoming_late, in);
+  by_timer_init(&in->timeout, incoming_late, in);
   connector->incoming = in;
   return in;
 }
@@ -124,7 +124,7 @@ static void begin_exchange(struct incoming *in) {
   if (status != BANYAN_OK)
     exchange_failed(in, status);
   else
-    by_loop_set_delay(loop, &in->patience, PATIENCE_S * BY_SECOND);
+    by_loop_set_delay(loop, &in->timeout, TIMEOUT_S * BY_SECOND);
 }
 
 /* ---- accepted */
@@ -193,7 +193,7 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
       .loop = connector->job->loop,
       .fd = fd,
       .packets = local,
-      .patience = GREET_S * BY_SECOND,
+      .timeout = GREET_S * BY_SECOND,
       .admission = local ? &connector->local_admission : &connector->tcp_admission,
       .handshake = {.role = BY_ROLE_SERVER, .key = &connector->key, .hello = hello, .hello_length = sizeof hello},
       .done = incoming_greeted,

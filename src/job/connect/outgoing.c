@@ -158,7 +158,7 @@ static void greet_attempt(struct attempt *attempt, bool local) {
   struct by_greet_options options = {.loop = connector->job->loop,
                                      .fd = attempt->fd,
                                      .packets = local,
-                                     .patience = GREET_S * BY_SECOND,
+                                     .timeout = GREET_S * BY_SECOND,
                                      .handshake = {.role = BY_ROLE_CLIENT,
                                                    .purpose = local ? PURPOSE_LOCAL : PURPOSE_TCP,
                                                    .key = &connector->key,
@@ -275,7 +275,7 @@ static void set_state(struct target *target, enum by_target_state to) {
 void by_target_finish(struct target *target) {
   set_state(target, BY_TARGET_DONE);
   by_loop_cancel_timer(&target->stagger);
-  by_loop_cancel_timer(&target->patience);
+  by_loop_cancel_timer(&target->timeout);
   by_loop_cancel_timer(&target->lacking);
   free_attempts(target);
   if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
@@ -471,24 +471,24 @@ void by_connector_visit_tried(const struct by_connector *connector,
   for (uint32_t p = 0; p < connector->n_targets; p++) {
     const struct target *target = connector->targets[p];
     char way[150];
-    if (!by_timer_is_set(&target->patience) || target->again || target->greeting) continue; /* its host answers */
+    if (!by_timer_is_set(&target->timeout) || target->again || target->greeting) continue; /* its host answers */
     describe_tried(target, way, sizeof way);
-    visit(context, p, (uint32_t)((now + PATIENCE_S * BY_SECOND - target->patience.at) / BY_MILLISECOND), way);
+    visit(context, p, (uint32_t)((now + TIMEOUT_S * BY_SECOND - target->timeout.at) / BY_MILLISECOND), way);
   }
 }
 
-static void patience_over(void *context) {
+static void timed_out(void *context) {
   struct target *target = context;
   char tried[150], why[200];
   describe_tried(target, tried, sizeof tried);
-  snprintf(why, sizeof why, "%s within %d s", tried, PATIENCE_S);
+  snprintf(why, sizeof why, "%s within %d s", tried, TIMEOUT_S);
   by_target_fail(target, why);
 }
 
 void by_target_begin(struct target *target) {
   if (target->state != BY_TARGET_IDLE) return;
   set_state(target, BY_TARGET_CONNECTING);
-  by_loop_set_delay(target->connector->job->loop, &target->patience, PATIENCE_S * BY_SECOND);
+  by_loop_set_delay(target->connector->job->loop, &target->timeout, TIMEOUT_S * BY_SECOND);
   begin_round(target);
 }
 
@@ -497,7 +497,7 @@ void by_target_init(struct target *target, struct by_connector *connector, uint3
   target->process = process;
   memset(target->fds, 0xff, sizeof target->fds);
   by_timer_init(&target->stagger, stagger_over, target);
-  by_timer_init(&target->patience, patience_over, target);
+  by_timer_init(&target->timeout, timed_out, target);
   by_timer_init(&target->lacking, lacks_for_long, target);
   by_timer_init(&target->verdict, give_verdict, target);
 }

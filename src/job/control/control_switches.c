@@ -10,7 +10,7 @@
 #include "log.h"
 #include "switch_client.h"
 
-enum { PATIENCE_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
+enum { TIMEOUT_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
 
 struct by_control_switch {
   struct by_control_switch *next;
@@ -195,8 +195,8 @@ static void look_for(struct by_control_switch *at) {
  * again after a second, the first of a connection as well as a question for a neighbour: that takes longer. */
 static bool may_answer(const struct by_control_tree *tree, uint32_t which, uint64_t now) {
   if (tree->answers[which].granted || tree->refused[which]) return false;
-  uint64_t patience = *tree->asked[which]->why ? STARTING_MS : PATIENCE_MS;
-  return now < tree->since + patience * BY_MILLISECOND;
+  uint64_t timeout = *tree->asked[which]->why ? STARTING_MS : TIMEOUT_MS;
+  return now < tree->since + timeout * BY_MILLISECOND;
 }
 
 static bool is_waited_for(const struct by_control_tree *tree, uint64_t now) {

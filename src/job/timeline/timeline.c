@@ -20,7 +20,7 @@ enum {
   PERIOD_MS = 500,
   AT_ONCE = 4096, /* records of all ranks in a period: about 20 ms of work for rank 0, and 4 MB */
   LEAST_AT_ONCE = 16,
-  PATIENCE_MS = 10000,
+  TIMEOUT_MS = 10000,
   CALLS_MS = 200,
   LOOK_MS = 2,
   HURRY_MS = 10, /* in which the calls of a job that has failed end */
@@ -139,14 +139,14 @@ static void finish_if_all(struct by_timeline *timeline) {
 }
 
 static void be_patient(struct by_timeline *timeline) {
-  by_loop_set_delay(timeline->job->loop, &timeline->late, PATIENCE_MS * BY_MILLISECOND);
+  by_loop_set_delay(timeline->job->loop, &timeline->late, TIMEOUT_MS * BY_MILLISECOND);
 }
 
 static void others_are_late(struct by_timeline *timeline) {
   for (uint32_t p = 1; p < timeline->job->founders; p++)
     if (is_awaited(timeline, p))
       by_warn("timeline", "%s has not sent what it noted within %d s; it is missing", by_job_name(timeline->job, p),
-              PATIENCE_MS / 1000);
+              TIMEOUT_MS / 1000);
   finish(timeline);
 }
 

@@ -16,7 +16,7 @@ enum {
   MOST_BYTES = 1 << 20
 };
 
-static const double long_enough = 5e-3, patience = 0.1; /* seconds: of a message; for all questions */
+static const double long_enough = 5e-3, timeout = 0.1; /* seconds: of a message; for all questions */
 static const double any_rate = 1e12;
 
 struct asking {
@@ -65,7 +65,7 @@ static enum banyan_status ask_all(const struct asking *a, double *delay, double 
   double seconds, least = INFINITY;
   BY_TRY(ask(a, 0, &seconds));
   uint64_t start = by_clock_now(&by_clock_system);
-  for (int i = 0; i < QUESTIONS && (i < LEAST_QUESTIONS || by_seconds_since(start) < patience); i++) {
+  for (int i = 0; i < QUESTIONS && (i < LEAST_QUESTIONS || by_seconds_since(start) < timeout); i++) {
     BY_TRY(ask(a, 0, &seconds));
     least = fmin(least, seconds);
   }

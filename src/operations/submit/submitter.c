@@ -191,7 +191,7 @@ static enum banyan_status make_controller(struct by_submitter *owner, const stru
                                         .fuse = settings->fusion,
                                         .fuse_each = BY_FUSE_EACH,
                                         .window = 4 * settings->fusion,
-                                        .patience = by_clock_from_seconds(settings->stall),
+                                        .timeout = by_clock_from_seconds(settings->stall),
                                         .send = on_send,
                                         .start = on_start,
                                         .before = comes_before,

@@ -24,19 +24,19 @@
 
 /* ---- What the agent of this host says of itself, for `banyan agent status`. */
 
-enum { MOST = 1 << 22, PATIENCE_MS = 5000, DAY = 24 * 60 * 60 };
+enum { MOST = 1 << 22, TIMEOUT_MS = 5000, DAY = 24 * 60 * 60 };
 
 /* ---- asking */
 
 /* Until the agent closes, or has nothing more to say in time. */
 static enum banyan_status receive(int fd, struct by_text *out) {
   char bytes[16384];
-  uint64_t until = by_clock_now(&by_clock_system) + PATIENCE_MS * BY_MILLISECOND;
+  uint64_t until = by_clock_now(&by_clock_system) + TIMEOUT_MS * BY_MILLISECOND;
   while (out->length < MOST && !memchr(by_text_get(out), '\n', out->length)) {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     uint64_t now = by_clock_now(&by_clock_system);
     if (now >= until || poll(&wait, 1, (int)((until - now) / BY_MILLISECOND) + 1) == 0)
-      return by_fail(BANYAN_ERR_TIMEOUT, "the agent does not answer within %d s", PATIENCE_MS / 1000);
+      return by_fail(BANYAN_ERR_TIMEOUT, "the agent does not answer within %d s", TIMEOUT_MS / 1000);
     ssize_t n = read(fd, bytes, sizeof bytes);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
       return by_fail(BANYAN_ERR_PEER_DEAD, "the agent ended the connection without an answer; see what it logs");

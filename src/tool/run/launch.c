@@ -44,7 +44,7 @@ struct launcher {
   enum launch_state state;
   uint64_t deadline; /* of the state; UINT64_MAX: none */
   uint64_t job_end;  /* the timeout's; UINT64_MAX: none */
-  uint64_t patience; /* until then it is waited for what lost hosts leave here, one after the other; 0: none is lost */
+  uint64_t timeout;  /* until then it is waited for what lost hosts leave here, one after the other; 0: none is lost */
   int signals;
   int forwarded;  /* the last signal we passed on that ends programs; 0: none */
   int interrupts; /* Ctrl-C so far */
@@ -267,8 +267,8 @@ static void link_ended(struct launcher *l, struct by_link *link) {
   close(link->from_fd);
   link->from_fd = -1;
   if (!link->live) return; /* fini() waits for it */
-  if (!l->patience) l->patience = from_now(WAIT_SECONDS);
-  int status = by_link_wait(link, l->patience);
+  if (!l->timeout) l->timeout = from_now(WAIT_SECONDS);
+  int status = by_link_wait(link, l->timeout);
   while (handle_errors(l, link)) continue;
   snprintf(text, sizeof text, "%s (%s)", lost_text(link, status), by_print_wait_status(status, how, sizeof how));
   fail_host(l, link, text);
