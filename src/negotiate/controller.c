@@ -41,10 +41,10 @@ enum banyan_status by_controller_create(const struct by_controller_config *confi
 
 void by_controller_destroy(struct by_controller *c) {
   if (!c) return;
-  struct by_pile *piles[] = {&c->up.wanted,   &c->up.conflicts, &c->up.stalled,   &c->up.lacking,
-                             &c->down.groups, &c->down.table,   &c->down.refused, &c->down.asked,
-                             &c->down.notes,  &c->message,      &c->told};
-  for (size_t i = 0; i < sizeof piles / sizeof *piles; i++) by_pile_fini(piles[i]);
+  struct by_list_writer *list_writers[] = {&c->up.wanted,   &c->up.conflicts, &c->up.stalled,   &c->up.lacking,
+                                           &c->down.groups, &c->down.table,   &c->down.refused, &c->down.asked,
+                                           &c->down.notes,  &c->message,      &c->told};
+  for (size_t i = 0; i < sizeof list_writers / sizeof *list_writers; i++) by_list_writer_fini(list_writers[i]);
   by_questions_fini(c);
   by_operations_fini(&c->operations);
   free(c->table);
@@ -125,7 +125,7 @@ void by_controller_compare(struct by_controller *c, struct by_named *named) {
 void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal) {
   if (named->conflicts) return;
   named->conflicts = true;
-  by_pile_refusal(by_is_root(c) ? &c->down.refused : &c->up.conflicts, refusal);
+  by_list_writer_refusal(by_is_root(c) ? &c->down.refused : &c->up.conflicts, refusal);
 }
 
 /* --- bits --- */
@@ -154,7 +154,7 @@ static bool has_reported_bits(const struct by_controller *c) {
 
 void by_controller_complete(struct by_controller *c, struct by_variant *variant) {
   if (!by_is_root(c))
-    by_pile_wanted(&c->up.wanted, variant->witness, variant->named->name, &variant->operation);
+    by_list_writer_wanted(&c->up.wanted, variant->witness, variant->named->name, &variant->operation);
   else if (!by_controller_make_ready(c, variant))
     c->failed = true;
 }
@@ -216,20 +216,20 @@ enum banyan_status by_controller_submit(struct by_controller *c, const char *nam
 
 /* --- sending --- */
 
-static bool is_empty(const struct by_pile *pile) {
-  return pile->n == 0 && !pile->failed;
+static bool is_empty(const struct by_list_writer *list_writer) {
+  return list_writer->n == 0 && !list_writer->failed;
 }
 
 static void begin_message(struct by_controller *c, uint8_t kind, uint64_t place) {
   uint8_t head[9] = {kind};
   by_put_u64(head + 1, place);
-  by_pile_clear(&c->message);
-  by_pile_bytes(&c->message, head, sizeof head);
+  by_list_writer_clear(&c->message);
+  by_list_writer_bytes(&c->message, head, sizeof head);
 }
 
-static void add_list(struct by_controller *c, struct by_pile *list) {
-  by_pile_list(&c->message, list);
-  by_pile_clear(list);
+static void add_list(struct by_controller *c, struct by_list_writer *list) {
+  by_list_writer_list(&c->message, list);
+  by_list_writer_clear(list);
 }
 
 static void send(struct by_controller *c, uint32_t to, const void *message, size_t bytes, uint64_t *counter) {
@@ -247,12 +247,13 @@ static void add_bits(struct by_controller *c) {
       n += (uint32_t)__builtin_popcountll(c->complete[w]);
     }
   uint8_t in_words = n >= 2 * last && n;
-  by_pile_bytes(&c->message, &in_words, 1);
+  by_list_writer_bytes(&c->message, &in_words, 1);
   for (uint32_t w = 0; w < last; w++) {
     uint64_t word = c->complete[w];
     c->complete[w] = 0;
-    if (in_words) by_pile_word(&c->told, word);
-    for (; !in_words && word; word &= word - 1) by_pile_number(&c->told, w * 64 + (uint32_t)__builtin_ctzll(word));
+    if (in_words) by_list_writer_word(&c->told, word);
+    for (; !in_words && word; word &= word - 1)
+      by_list_writer_number(&c->told, w * 64 + (uint32_t)__builtin_ctzll(word));
   }
   add_list(c, &c->told);
 }
@@ -325,7 +326,7 @@ enum banyan_status by_controller_flush(struct by_controller *c) {
 /* --- small things --- */
 
 void by_controller_announce(struct by_controller *c, uint32_t note) {
-  if (by_is_root(c)) by_pile_number(&c->down.notes, note);
+  if (by_is_root(c)) by_list_writer_number(&c->down.notes, note);
 }
 
 void by_controller_step(struct by_controller *c, uint64_t i) {

@@ -19,10 +19,10 @@ enum { BY_QUESTIONS_MOST = 64 };
 
 /* Every letter's lists. */
 struct by_lists_up {
-  struct by_pile wanted, conflicts, stalled, lacking;
+  struct by_list_writer wanted, conflicts, stalled, lacking;
 };
 struct by_lists_down {
-  struct by_pile groups, table, refused, asked, notes;
+  struct by_list_writer groups, table, refused, asked, notes;
 };
 
 struct by_controller {
@@ -46,7 +46,7 @@ struct by_controller {
 
   struct by_lists_up up;
   struct by_lists_down down;
-  struct by_pile message, told; /* told: bits for the letter up */
+  struct by_list_writer message, told; /* told: bits for the letter up */
   struct by_question *questions;
   void **cookies; /* of a group */
   uint32_t room_cookies;

@@ -72,7 +72,7 @@ static void send_started(struct by_controller *c, struct by_variant *variant) {
   if (variant->bit == BY_NO_NUMBER && variant->id == BY_NO_NUMBER &&
       !by_operations_number(&c->operations, variant, c->next_id++))
     c->failed = true;
-  by_pile_started(&c->told, variant->bit, variant->id, variant->named->name, &variant->operation);
+  by_list_writer_started(&c->told, variant->bit, variant->id, variant->named->name, &variant->operation);
 }
 
 static void forget_picked(struct by_controller *c) {
@@ -98,9 +98,9 @@ static void release_group(struct by_controller *c, uint32_t first) {
     pick(c, next);
     bytes += bytes_of(next);
   }
-  by_pile_clear(&c->told);
+  by_list_writer_clear(&c->told);
   for (uint32_t i = 0; i < c->n_group; i++) send_started(c, c->group[i]);
-  by_pile_group(&c->down.groups, &c->told);
+  by_list_writer_group(&c->down.groups, &c->told);
   c->under_way += charge_of(c, bytes);
 }
 
@@ -145,6 +145,7 @@ void by_controller_renew(struct by_controller *c) {
   for (struct by_variant *variant = c->operations.ids; variant; variant = variant->hh.next)
     if (belongs(c, variant)) chosen[n++] = variant;
   qsort(chosen, n, sizeof *chosen, by_id);
-  for (uint32_t i = 0; i < n && c->n_table + i < BY_TABLE_MOST; i++) by_pile_number(&c->down.table, chosen[i]->id);
+  for (uint32_t i = 0; i < n && c->n_table + i < BY_TABLE_MOST; i++)
+    by_list_writer_number(&c->down.table, chosen[i]->id);
   free(chosen);
 }

@@ -36,7 +36,7 @@ void by_questions_fini(struct by_controller *c) {
 
 void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation, bool late) {
   if (!by_is_root(c)) {
-    by_pile_stalled(&c->up.stalled, name, operation, late);
+    by_list_writer_stalled(&c->up.stalled, name, operation, late);
     return;
   }
   struct by_variant *variant = by_operations_get(&c->operations, name, operation);
@@ -46,7 +46,7 @@ void by_controller_stalled(struct by_controller *c, const char *name, const stru
   if (!variant || asked || c->down.asked.n >= BY_QUESTIONS_MOST) return;
   if (!late && variant->asked && c->now - variant->asked < c->config.timeout) return;
   variant->asked = c->now;
-  by_pile_subject(&c->down.asked, name, operation);
+  by_list_writer_subject(&c->down.asked, name, operation);
 }
 
 /* ---- who lacks it */
@@ -108,7 +108,7 @@ static void end_question(struct by_controller *c, struct by_question **place) {
   *place = question->next;
   if (question->n_left) count_silent(c, question);
   if (!by_is_root(c))
-    by_pile_stall(&c->up.lacking, &question->stall);
+    by_list_writer_stall(&c->up.lacking, &question->stall);
   else if (c->config.stalled && (question->stall.n_ranges || question->stall.silent))
     c->config.stalled(c->config.context, &question->stall);
   free_question(question);

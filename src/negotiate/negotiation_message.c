@@ -10,29 +10,29 @@
 
 enum { OPERATION_BYTES = 3 + 4 + 8 + 8 };
 
-void by_pile_fini(struct by_pile *pile) {
-  free(pile->data);
+void by_list_writer_fini(struct by_list_writer *list_writer) {
+  free(list_writer->data);
 }
 
-void by_pile_clear(struct by_pile *pile) {
-  pile->length = 0;
-  pile->n = 0;
-  pile->failed = false;
+void by_list_writer_clear(struct by_list_writer *list_writer) {
+  list_writer->length = 0;
+  list_writer->n = 0;
+  list_writer->failed = false;
 }
 
 /* Room for an entry of at most so many bytes. */
-static bool open_entry(struct by_pile *pile, size_t bytes, struct by_writer *writer) {
-  if (!BY_ARRAY_GROW(&pile->data, &pile->room, pile->length + bytes)) {
-    pile->failed = true;
+static bool open_entry(struct by_list_writer *list_writer, size_t bytes, struct by_writer *writer) {
+  if (!BY_ARRAY_GROW(&list_writer->data, &list_writer->room, list_writer->length + bytes)) {
+    list_writer->failed = true;
     return false;
   }
-  by_writer_init(writer, pile->data + pile->length, bytes);
+  by_writer_init(writer, list_writer->data + list_writer->length, bytes);
   return true;
 }
 
-static void close_entry(struct by_pile *pile, const struct by_writer *writer) {
-  pile->length += writer->length;
-  pile->n++;
+static void close_entry(struct by_list_writer *list_writer, const struct by_writer *writer) {
+  list_writer->length += writer->length;
+  list_writer->n++;
 }
 
 /* --- writing --- */
@@ -55,50 +55,53 @@ static void write_subject(struct by_writer *writer, const char *name, const stru
   write_operation(writer, operation);
 }
 
-void by_pile_number(struct by_pile *pile, uint32_t number) {
+void by_list_writer_number(struct by_list_writer *list_writer, uint32_t number) {
   struct by_writer writer;
-  if (!open_entry(pile, 4, &writer)) return;
+  if (!open_entry(list_writer, 4, &writer)) return;
   by_write_u32(&writer, number);
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_wanted(struct by_pile *pile, uint32_t rank, const char *name, const struct by_operation *operation) {
+void by_list_writer_wanted(struct by_list_writer *list_writer, uint32_t rank, const char *name,
+                           const struct by_operation *operation) {
   struct by_writer writer;
-  if (!open_entry(pile, 4 + subject_bytes(name), &writer)) return;
+  if (!open_entry(list_writer, 4 + subject_bytes(name), &writer)) return;
   by_write_u32(&writer, rank);
   write_subject(&writer, name, operation);
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_subject(struct by_pile *pile, const char *name, const struct by_operation *operation) {
+void by_list_writer_subject(struct by_list_writer *list_writer, const char *name,
+                            const struct by_operation *operation) {
   struct by_writer writer;
-  if (!open_entry(pile, subject_bytes(name), &writer)) return;
+  if (!open_entry(list_writer, subject_bytes(name), &writer)) return;
   write_subject(&writer, name, operation);
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_stalled(struct by_pile *pile, const char *name, const struct by_operation *operation, bool late) {
+void by_list_writer_stalled(struct by_list_writer *list_writer, const char *name, const struct by_operation *operation,
+                            bool late) {
   struct by_writer writer;
-  if (!open_entry(pile, 1 + subject_bytes(name), &writer)) return;
+  if (!open_entry(list_writer, 1 + subject_bytes(name), &writer)) return;
   by_write_u8(&writer, late);
   write_subject(&writer, name, operation);
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_refusal(struct by_pile *pile, const struct by_refusal *refusal) {
+void by_list_writer_refusal(struct by_list_writer *list_writer, const struct by_refusal *refusal) {
   struct by_writer writer;
-  if (!open_entry(pile, subject_bytes(refusal->name) + OPERATION_BYTES + 8, &writer)) return;
+  if (!open_entry(list_writer, subject_bytes(refusal->name) + OPERATION_BYTES + 8, &writer)) return;
   by_write_string(&writer, refusal->name);
   for (int i = 0; i < 2; i++) {
     by_write_u32(&writer, refusal->ranks[i]);
     write_operation(&writer, &refusal->operations[i]);
   }
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_stall(struct by_pile *pile, const struct by_stall *stall) {
+void by_list_writer_stall(struct by_list_writer *list_writer, const struct by_stall *stall) {
   struct by_writer writer;
-  if (!open_entry(pile, subject_bytes(stall->name) + 16 + (size_t)stall->n_ranges * 8, &writer)) return;
+  if (!open_entry(list_writer, subject_bytes(stall->name) + 16 + (size_t)stall->n_ranges * 8, &writer)) return;
   write_subject(&writer, stall->name, &stall->operation);
   by_write_u32(&writer, stall->top);
   by_write_u32(&writer, stall->more);
@@ -108,44 +111,44 @@ void by_pile_stall(struct by_pile *pile, const struct by_stall *stall) {
     by_write_u32(&writer, stall->ranges[i].first);
     by_write_u32(&writer, stall->ranges[i].last);
   }
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_started(struct by_pile *pile, uint32_t bit, uint32_t id, const char *name,
-                     const struct by_operation *operation) {
+void by_list_writer_started(struct by_list_writer *list_writer, uint32_t bit, uint32_t id, const char *name,
+                            const struct by_operation *operation) {
   struct by_writer writer;
-  if (!open_entry(pile, 5 + subject_bytes(name), &writer)) return;
+  if (!open_entry(list_writer, 5 + subject_bytes(name), &writer)) return;
   by_write_u8(&writer, bit == UINT32_MAX);
   by_write_u32(&writer, bit == UINT32_MAX ? id : bit);
   if (bit == UINT32_MAX) write_subject(&writer, name, operation);
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_word(struct by_pile *pile, uint64_t word) {
+void by_list_writer_word(struct by_list_writer *list_writer, uint64_t word) {
   struct by_writer writer;
-  if (!open_entry(pile, 8, &writer)) return;
+  if (!open_entry(list_writer, 8, &writer)) return;
   by_write_u64(&writer, word);
-  close_entry(pile, &writer);
+  close_entry(list_writer, &writer);
 }
 
-void by_pile_bytes(struct by_pile *pile, const void *bytes, size_t n) {
+void by_list_writer_bytes(struct by_list_writer *list_writer, const void *bytes, size_t n) {
   struct by_writer writer;
-  if (!open_entry(pile, n, &writer)) return;
+  if (!open_entry(list_writer, n, &writer)) return;
   by_write_bytes(&writer, bytes, n);
-  pile->length += writer.length;
+  list_writer->length += writer.length;
 }
 
-void by_pile_list(struct by_pile *pile, const struct by_pile *list) {
+void by_list_writer_list(struct by_list_writer *list_writer, const struct by_list_writer *list) {
   uint8_t n[4];
   by_put_u32(n, list->n);
-  by_pile_bytes(pile, n, sizeof n);
-  by_pile_bytes(pile, list->data, list->length);
-  if (list->failed) pile->failed = true;
+  by_list_writer_bytes(list_writer, n, sizeof n);
+  by_list_writer_bytes(list_writer, list->data, list->length);
+  if (list->failed) list_writer->failed = true;
 }
 
-void by_pile_group(struct by_pile *pile, const struct by_pile *list) {
-  by_pile_list(pile, list);
-  pile->n++;
+void by_list_writer_group(struct by_list_writer *list_writer, const struct by_list_writer *list) {
+  by_list_writer_list(list_writer, list);
+  list_writer->n++;
 }
 
 /* --- reading --- */

@@ -23,7 +23,7 @@
 enum { BY_NEGOTIATION_UP = 1, BY_NEGOTIATION_DOWN = 2 };
 
 /* Entries of a list while it is written. Keeps its memory. */
-struct by_pile {
+struct by_list_writer {
   uint8_t *data;
   size_t length, room;
   uint32_t n;
@@ -36,23 +36,25 @@ struct by_subject {
   struct by_operation operation;
 };
 
-void by_pile_fini(struct by_pile *pile);
-void by_pile_clear(struct by_pile *pile);
+void by_list_writer_fini(struct by_list_writer *list_writer);
+void by_list_writer_clear(struct by_list_writer *list_writer);
 /* Each of these is one entry. */
-void by_pile_number(struct by_pile *pile, uint32_t number);
-void by_pile_wanted(struct by_pile *pile, uint32_t rank, const char *name, const struct by_operation *operation);
-void by_pile_subject(struct by_pile *pile, const char *name, const struct by_operation *operation);
-void by_pile_stalled(struct by_pile *pile, const char *name, const struct by_operation *operation, bool late);
-void by_pile_refusal(struct by_pile *pile, const struct by_refusal *refusal);
-void by_pile_stall(struct by_pile *pile, const struct by_stall *stall);
-void by_pile_started(struct by_pile *pile, uint32_t bit, uint32_t id, const char *name,
-                     const struct by_operation *operation);
-void by_pile_word(struct by_pile *pile, uint64_t word);
+void by_list_writer_number(struct by_list_writer *list_writer, uint32_t number);
+void by_list_writer_wanted(struct by_list_writer *list_writer, uint32_t rank, const char *name,
+                           const struct by_operation *operation);
+void by_list_writer_subject(struct by_list_writer *list_writer, const char *name, const struct by_operation *operation);
+void by_list_writer_stalled(struct by_list_writer *list_writer, const char *name, const struct by_operation *operation,
+                            bool late);
+void by_list_writer_refusal(struct by_list_writer *list_writer, const struct by_refusal *refusal);
+void by_list_writer_stall(struct by_list_writer *list_writer, const struct by_stall *stall);
+void by_list_writer_started(struct by_list_writer *list_writer, uint32_t bit, uint32_t id, const char *name,
+                            const struct by_operation *operation);
+void by_list_writer_word(struct by_list_writer *list_writer, uint64_t word);
 /* A list as an entry. */
-void by_pile_group(struct by_pile *pile, const struct by_pile *list);
+void by_list_writer_group(struct by_list_writer *list_writer, const struct by_list_writer *list);
 /* These add to no number of entries: bytes, and another pile's list with its number before it. */
-void by_pile_bytes(struct by_pile *pile, const void *bytes, size_t n);
-void by_pile_list(struct by_pile *pile, const struct by_pile *list);
+void by_list_writer_bytes(struct by_list_writer *list_writer, const void *bytes, size_t n);
+void by_list_writer_list(struct by_list_writer *list_writer, const struct by_list_writer *list);
 
 /* Any of these may fail the reader. */
 void by_read_subject(struct by_reader *reader, struct by_subject *out);

@@ -247,21 +247,21 @@ static void test_lack_of_many(void **state) {
                            .ranges = {{2, 5}, {7, 7}},
                            .more = 0x11121314,
                            .silent = 0x21222324};
-  struct by_pile pile = {0}, again = {0};
+  struct by_list_writer list_writer = {0}, again = {0};
   struct by_subject subject;
   struct by_stall read;
   struct by_reader reader;
   (void)state;
-  by_pile_stall(&pile, &stall);
-  golden_bytes("entry, who lacks an operation", pile.data, pile.length);
-  by_reader_init(&reader, pile.data, pile.length);
+  by_list_writer_stall(&list_writer, &stall);
+  golden_bytes("entry, who lacks an operation", list_writer.data, list_writer.length);
+  by_reader_init(&reader, list_writer.data, list_writer.length);
   by_read_stall(&reader, &subject, &read);
   assert_ok(by_reader_check(&reader, "entry"));
-  by_pile_stall(&again, &read);
-  assert_int_equal(again.length, pile.length);
-  assert_memory_equal(again.data, pile.data, pile.length);
-  by_pile_fini(&pile);
-  by_pile_fini(&again);
+  by_list_writer_stall(&again, &read);
+  assert_int_equal(again.length, list_writer.length);
+  assert_memory_equal(again.data, list_writer.data, list_writer.length);
+  by_list_writer_fini(&list_writer);
+  by_list_writer_fini(&again);
 }
 
 static void test_notes(void **state) {
