@@ -31,25 +31,25 @@
  * in place of the one that runs if one does. It ends with the process that has
  * started it, and the command with it. */
 
-struct by_keeper_task {
+struct by_supervisor_task {
   const struct by_lab *lab;
   uint32_t space;
   const char *name;           /* in front of lines */
   const char *const *command; /* of this program: "banyan", "switch", ...; ends with NULL */
   /* In the space, before the command; NULL: nothing. */
-  enum banyan_status (*prepare)(const struct by_keeper_task *task);
+  enum banyan_status (*prepare)(const struct by_supervisor_task *task);
   uint32_t n_ports; /* for `prepare` */
 };
 
-struct by_keeper {
+struct by_supervisor {
   pid_t pid; /* 0: none */
   int ready; /* '+' when the command has said that it is ready, '-' when it has ended */
 };
 
 enum { LINE_BYTES = 1024, READY_MS = 30000 };
 
-struct keeper {
-  const struct by_keeper_task *task;
+struct supervisor {
+  const struct by_supervisor_task *task;
   int signals, output, ready;
   pid_t child; /* 0: none */
   bool again;  /* to be started when the one before has ended */
@@ -57,18 +57,18 @@ struct keeper {
   size_t length;
 };
 
-static void report(const struct keeper *k, const char *text) {
+static void report(const struct supervisor *k, const char *text) {
   fprintf(stderr, "[%s] %s\n", k->task->name, text);
 }
 
 /* Nobody may look any more. */
-static void tell(const struct keeper *k, char what) {
+static void tell(const struct supervisor *k, char what) {
   if (write(k->ready, &what, 1) != 1) return;
 }
 
 /* ---- the command */
 
-static _Noreturn void become(const struct keeper *k, int output, pid_t parent) {
+static _Noreturn void become(const struct supervisor *k, int output, pid_t parent) {
   by_restore_signals();
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
@@ -77,7 +77,7 @@ static _Noreturn void become(const struct keeper *k, int output, pid_t parent) {
   _exit(127);
 }
 
-static void start_command(struct keeper *k) {
+static void start_command(struct supervisor *k) {
   int ends[2];
   pid_t parent = getpid();
   k->again = false;
@@ -93,7 +93,7 @@ static void start_command(struct keeper *k) {
   k->output = ends[0];
 }
 
-static void take_output(struct keeper *k) {
+static void take_output(struct supervisor *k) {
   ssize_t n = read(k->output, k->line + k->length, sizeof k->line - 1 - k->length);
   if (n <= 0) {
     close(k->output);
@@ -111,7 +111,7 @@ static void take_output(struct keeper *k) {
   }
 }
 
-static void report_end(struct keeper *k) {
+static void report_end(struct supervisor *k) {
   int status;
   char text[96], line[160];
   if (k->child <= 0 || waitpid(k->child, &status, WNOHANG) != k->child) return;
@@ -126,7 +126,7 @@ static void report_end(struct keeper *k) {
     report(k, line);
 }
 
-static void take_signal(struct keeper *k) {
+static void take_signal(struct supervisor *k) {
   struct signalfd_siginfo info;
   if (read(k->signals, &info, sizeof info) != sizeof info) return;
   if (info.ssi_signo == SIGCHLD) {
@@ -142,7 +142,7 @@ static void take_signal(struct keeper *k) {
 /* ---- the keeper */
 
 /* The terminal's signals are for the lab. Sockets for people have one name each on a machine of their own. */
-static enum banyan_status settle(const struct by_keeper_task *task, pid_t parent) {
+static enum banyan_status settle(const struct by_supervisor_task *task, pid_t parent) {
   setsid();
   prctl(PR_SET_NAME, "banyan-keeper");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -153,8 +153,8 @@ static enum banyan_status settle(const struct by_keeper_task *task, pid_t parent
   return task->prepare ? task->prepare(task) : BANYAN_OK;
 }
 
-static _Noreturn void keep(const struct by_keeper_task *task, int ready, pid_t parent) {
-  struct keeper k = {.task = task, .output = -1, .ready = ready};
+static _Noreturn void keep(const struct by_supervisor_task *task, int ready, pid_t parent) {
+  struct supervisor k = {.task = task, .output = -1, .ready = ready};
   if (settle(task, parent)) {
     report(&k, banyan_error_text());
     _exit(1);
@@ -170,41 +170,41 @@ static _Noreturn void keep(const struct by_keeper_task *task, int ready, pid_t p
 }
 
 /* Returns at once; the task is no longer needed then. */
-static enum banyan_status keeper_start(const struct by_keeper_task *task, struct by_keeper *out) {
+static enum banyan_status supervisor_start(const struct by_supervisor_task *task, struct by_supervisor *out) {
   int ends[2];
-  *out = (struct by_keeper){.ready = -1};
+  *out = (struct by_supervisor){.ready = -1};
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pipe");
   pid_t parent = getpid(), pid = fork();
   if (pid == 0) keep(task, ends[1], parent);
   int reason = errno;
   close(ends[1]);
-  *out = (struct by_keeper){.pid = pid > 0 ? pid : 0, .ready = ends[0]};
+  *out = (struct by_supervisor){.pid = pid > 0 ? pid : 0, .ready = ends[0]};
   return pid > 0 ? BANYAN_OK
                  : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start_command a process in \"%s\"", task->name);
 }
 
 /* Until the command has said that it is ready. BANYAN_ERR_SYSTEM: it has ended instead, or has not in 30 s. */
-static enum banyan_status keeper_await(struct by_keeper *keeper, const char *name) {
-  struct pollfd wait = {.fd = keeper->ready, .events = POLLIN};
+static enum banyan_status supervisor_await(struct by_supervisor *supervisor, const char *name) {
+  struct pollfd wait = {.fd = supervisor->ready, .events = POLLIN};
   char what = 0;
-  if (poll(&wait, 1, READY_MS) == 1 && read(keeper->ready, &what, 1) == 1 && what == '+') return BANYAN_OK;
+  if (poll(&wait, 1, READY_MS) == 1 && read(supervisor->ready, &what, 1) == 1 && what == '+') return BANYAN_OK;
   return by_fail(BANYAN_ERR_SYSTEM, "\"%s\" has not started%s", name, what ? "; above is why" : "");
 }
 
-static void keeper_stop(struct by_keeper *keeper) {
-  if (keeper->pid) {
-    kill(keeper->pid, SIGKILL);
-    waitpid(keeper->pid, NULL, 0);
+static void supervisor_stop(struct by_supervisor *supervisor) {
+  if (supervisor->pid) {
+    kill(supervisor->pid, SIGKILL);
+    waitpid(supervisor->pid, NULL, 0);
   }
-  if (keeper->ready >= 0) close(keeper->ready);
-  *keeper = (struct by_keeper){.ready = -1};
+  if (supervisor->ready >= 0) close(supervisor->ready);
+  *supervisor = (struct by_supervisor){.ready = -1};
 }
 
 enum { MOST_CELLS = 1 << 20 };
 
 struct by_lab_switches {
   uint32_t n;
-  struct by_keeper keepers[];
+  struct by_supervisor supervisors[];
 };
 
 /* By what the topology says of the switch's memory. */
@@ -213,7 +213,7 @@ static uint32_t count_cells(const struct by_node *node) {
 }
 
 /* The fragments that come in by any port go to the switch, as docs/in-network.md asks of its host. */
-static enum banyan_status add_rules(const struct by_keeper_task *task) {
+static enum banyan_status add_rules(const struct by_supervisor_task *task) {
   struct by_netlink netlink;
   char interface[24];
   BY_TRY(by_netlink_open(&netlink));
@@ -240,14 +240,14 @@ static enum banyan_status start(struct by_lab_switches *switches, const struct b
       "banyan",    "switch", xdp ? "--xdp" : "--user",        by_text_get(&ports),
       "--control", address,  node->memory ? "--cells" : NULL, /* else as many as `banyan switch` takes by itself */
       cells,       NULL};
-  struct by_keeper_task task = {.lab = lab,
-                                .space = space,
-                                .name = layout->spaces[space].name,
-                                .command = command,
-                                .prepare = xdp ? NULL : add_rules,
-                                .n_ports = n_ports};
+  struct by_supervisor_task task = {.lab = lab,
+                                    .space = space,
+                                    .name = layout->spaces[space].name,
+                                    .command = command,
+                                    .prepare = xdp ? NULL : add_rules,
+                                    .n_ports = n_ports};
   enum banyan_status status =
-      ports.failed ? BANYAN_ERR_NO_MEMORY : keeper_start(&task, &switches->keepers[switches->n]);
+      ports.failed ? BANYAN_ERR_NO_MEMORY : supervisor_start(&task, &switches->supervisors[switches->n]);
   switches->n += status == BANYAN_OK;
   by_text_fini(&ports);
   return status;
@@ -260,11 +260,11 @@ static bool adds(const struct by_lab_layout *layout, uint32_t node) {
 static enum banyan_status await(struct by_lab_switches *switches, const struct by_lab_layout *layout) {
   for (uint32_t v = 0, i = 0; i < switches->n; v++) {
     if (!adds(layout, v)) continue;
-    struct by_keeper *keeper = &switches->keepers[i++];
-    BY_TRY(keeper_await(keeper, layout->spaces[v].name));
+    struct by_supervisor *supervisor = &switches->supervisors[i++];
+    BY_TRY(supervisor_await(supervisor, layout->spaces[v].name));
     fprintf(stderr,
             "banyan lab: switch %s: kill -HUP %d restarts it, \"nsenter -m -r -n -u -t %d\" enters its namespaces\n",
-            layout->spaces[v].name, (int)keeper->pid, (int)keeper->pid);
+            layout->spaces[v].name, (int)supervisor->pid, (int)supervisor->pid);
   }
   return BANYAN_OK;
 }
@@ -272,7 +272,7 @@ static enum banyan_status await(struct by_lab_switches *switches, const struct b
 enum banyan_status by_lab_switches_start(const struct by_lab *lab, const struct by_lab_layout *layout,
                                          enum by_lab_switch_kind kind, struct by_lab_switches **out) {
   uint32_t n = layout->topology->n_nodes;
-  struct by_lab_switches *switches = calloc(1, sizeof *switches + n * sizeof *switches->keepers);
+  struct by_lab_switches *switches = calloc(1, sizeof *switches + n * sizeof *switches->supervisors);
   *out = NULL;
   if (!switches) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the lab's switches");
   enum banyan_status status = BANYAN_OK;
@@ -287,6 +287,6 @@ enum banyan_status by_lab_switches_start(const struct by_lab *lab, const struct 
 }
 
 void by_lab_switches_stop(struct by_lab_switches *switches) {
-  for (uint32_t i = 0; switches && i < switches->n; i++) keeper_stop(&switches->keepers[i]);
+  for (uint32_t i = 0; switches && i < switches->n; i++) supervisor_stop(&switches->supervisors[i]);
   free(switches);
 }
