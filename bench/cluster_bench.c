@@ -184,7 +184,7 @@ static double memory_of(pid_t pid) {
 
 /* ---- agents */
 
-static void type(struct agent *agent, const struct by_cluster_message *message) {
+static void send_message(struct agent *agent, const struct by_cluster_message *message) {
   struct by_text line;
   by_text_init(&line);
   by_cluster_message_print(message, &line);
@@ -219,27 +219,28 @@ static uint32_t report_paths(const struct agent *agent, const struct job *job, s
 static void report(struct agent *agent, double rate) {
   struct by_cluster_interface eth0 = {.name = "eth0", .rate = rate};
   static struct by_cluster_path paths[MOST_JOBS][PATHS];
-  struct by_cluster_job said[MOST_JOBS];
+  struct by_cluster_job reports[MOST_JOBS];
   uint32_t rank = 0;
   for (uint32_t i = 0; i < agent->n_jobs; i++) {
     const struct job *job = &jobs[agent->jobs[i]];
-    said[i] = (struct by_cluster_job){.job = job->id,
-                                      .n_ranks = 1,
-                                      .ranks = &rank,
-                                      .iterations = 100,
-                                      .iteration_time = 0.5,
-                                      .sent = 2 * job->input,
-                                      .input = job->input,
-                                      .calls = 100,
-                                      .n_paths = report_paths(agent, job, paths[i]),
-                                      .paths = paths[i]};
+    reports[i] = (struct by_cluster_job){.job = job->id,
+                                         .n_ranks = 1,
+                                         .ranks = &rank,
+                                         .iterations = 100,
+                                         .iteration_time = 0.5,
+                                         .sent = 2 * job->input,
+                                         .input = job->input,
+                                         .calls = 100,
+                                         .n_paths = report_paths(agent, job, paths[i]),
+                                         .paths = paths[i]};
   }
-  type(agent,
-       &(struct by_cluster_message){
-           .type = BY_MESSAGE_REPORT, .n_interfaces = 1, .interfaces = &eth0, .n_jobs = agent->n_jobs, .jobs = said});
+  send_message(
+      agent,
+      &(struct by_cluster_message){
+          .type = BY_MESSAGE_REPORT, .n_interfaces = 1, .interfaces = &eth0, .n_jobs = agent->n_jobs, .jobs = reports});
 }
 
-static void heard(void *context, uint16_t type, const void *line, size_t length) {
+static void handle_message(void *context, uint16_t type, const void *line, size_t length) {
   struct agent *agent = context;
   struct by_cluster_message message;
   (void)type;
@@ -247,8 +248,8 @@ static void heard(void *context, uint16_t type, const void *line, size_t length)
   if (message.type == BY_MESSAGE_WELCOME) agent->welcome = true, n_open++;
   if (message.type == BY_MESSAGE_REFUSED) fprintf(stderr, "refused: %s\n", message.why), abort();
   if (message.type == BY_MESSAGE_PLAN) {
-    type(agent,
-         &(struct by_cluster_message){.type = BY_MESSAGE_SWITCHED, .job = message.job, .number = message.number});
+    send_message(
+        agent, &(struct by_cluster_message){.type = BY_MESSAGE_SWITCHED, .job = message.job, .number = message.number});
     n_plans++;
   }
   by_cluster_message_fini(&message);
@@ -258,11 +259,11 @@ static void opened(void *context, uint8_t role, const void *name, size_t length)
   struct agent *agent = context;
   struct by_cluster_interface eth0 = {.name = "eth0", .address = "10.0.0.1", .rate = nic};
   (void)role, (void)name, (void)length;
-  type(agent, &(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
-                                           .version = BY_CLUSTER_VERSION,
-                                           .host = agent->name,
-                                           .interfaces = &eth0,
-                                           .n_interfaces = 1});
+  send_message(agent, &(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
+                                                   .version = BY_CLUSTER_VERSION,
+                                                   .host = agent->name,
+                                                   .interfaces = &eth0,
+                                                   .n_interfaces = 1});
 }
 
 static void ended(void *context, enum banyan_status status, const char *reason) {
@@ -283,7 +284,7 @@ static void connect_agent(struct agent *agent, int port) {
                                       .most_queued = 64 << 20,
                                       .most_line = BY_CLUSTER_LINE_DOWN,
                                       .opened = opened,
-                                      .frame = heard,
+                                      .frame = handle_message,
                                       .ended = ended,
                                       .context = agent};
   must(by_address_parse("127.0.0.1:1", &to));

@@ -254,7 +254,7 @@ static double fill(bool rings, double *mean) {
 
 static void sent(void *context, void *connection, const struct by_cluster_message *message) {
   (void)context, (void)connection;
-  if (message->say != BY_MESSAGE_PLAN) return;
+  if (message->type != BY_MESSAGE_PLAN) return;
   struct job *job = jobs;
   while (strcmp(job->id, message->job) != 0) job++;
   struct by_plan *plan;
@@ -265,53 +265,54 @@ static void sent(void *context, void *connection, const struct by_cluster_messag
   job->asked = message->number;
 }
 
-static void say(uint32_t node, const struct by_cluster_message *message) {
+static void send_message(uint32_t node, const struct by_cluster_message *message) {
   must(by_manager_handle(manager, peers[node], message, now));
 }
 
 static void join(uint32_t node) {
   struct by_cluster_interface eth0 = {.name = "eth0", .address = "10.0.0.1"};
   must(by_manager_joined(manager, &peers[node], BY_ROLE_ANY, NULL, now, &peers[node]));
-  say(node, &(struct by_cluster_message){.say = BY_MESSAGE_HELLO,
-                                         .version = BY_CLUSTER_VERSION,
-                                         .host = topology->nodes[node].name,
-                                         .interfaces = &eth0,
-                                         .n_interfaces = 1});
+  send_message(node, &(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
+                                                  .version = BY_CLUSTER_VERSION,
+                                                  .host = topology->nodes[node].name,
+                                                  .interfaces = &eth0,
+                                                  .n_interfaces = 1});
 }
 
 static void begin_job(struct job *job) {
   const char **names = calloc(job->n, sizeof *names);
   for (uint32_t r = 0; r < job->n; r++) names[r] = topology->nodes[job->nodes[r]].name;
-  say(job->nodes[0], &(struct by_cluster_message){.say = BY_MESSAGE_JOB,
-                                                  .job = job->id,
-                                                  .name = "train",
-                                                  .root = "10.0.0.1:5000",
-                                                  .n_hosts = job->n,
-                                                  .hosts = names});
+  send_message(job->nodes[0], &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
+                                                           .job = job->id,
+                                                           .name = "train",
+                                                           .root = "10.0.0.1:5000",
+                                                           .n_hosts = job->n,
+                                                           .hosts = names});
   free(names);
   job->runs = true;
 }
 
 static void report(uint32_t node) {
   struct by_cluster_interface eth0 = {.name = "eth0"};
-  struct by_cluster_job said[MOST_JOBS];
+  struct by_cluster_job reports[MOST_JOBS];
   uint32_t ranks[MOST_JOBS];
-  struct by_cluster_message message = {.say = BY_MESSAGE_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = said};
+  struct by_cluster_message message = {
+      .type = BY_MESSAGE_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = reports};
   for (uint32_t j = 0; j < n_jobs; j++)
     for (uint32_t r = 0; r < jobs[j].n && jobs[j].runs; r++) {
       if (jobs[j].nodes[r] != node) continue;
       ranks[message.n_jobs] = r;
-      said[message.n_jobs] = (struct by_cluster_job){.job = jobs[j].id,
-                                                     .n_ranks = 1,
-                                                     .ranks = &ranks[message.n_jobs],
-                                                     .iterations = jobs[j].iterations,
-                                                     .iteration_time = 1,
-                                                     .sent = jobs[j].input,
-                                                     .input = jobs[j].input,
-                                                     .calls = jobs[j].iterations};
+      reports[message.n_jobs] = (struct by_cluster_job){.job = jobs[j].id,
+                                                        .n_ranks = 1,
+                                                        .ranks = &ranks[message.n_jobs],
+                                                        .iterations = jobs[j].iterations,
+                                                        .iteration_time = 1,
+                                                        .sent = jobs[j].input,
+                                                        .input = jobs[j].input,
+                                                        .calls = jobs[j].iterations};
       message.n_jobs++;
     }
-  say(node, &message);
+  send_message(node, &message);
 }
 
 static void plan_all(void) {
@@ -342,7 +343,8 @@ static void move_all(void) {
     job->shares = job->asked_shares;
     job->asked_shares = (struct by_link_shares){0};
     plans.moves++;
-    say(job->nodes[0], &(struct by_cluster_message){.say = BY_MESSAGE_SWITCHED, .job = job->id, .number = job->number});
+    send_message(job->nodes[0],
+                 &(struct by_cluster_message){.type = BY_MESSAGE_SWITCHED, .job = job->id, .number = job->number});
   }
 }
 

@@ -209,8 +209,8 @@ int main(int argc, char **argv) {
   struct banyan_negotiation n;
   banyan_comm_negotiation(world, &n);
   if (says)
-    printf("# submitted %llu, calls %llu, letters %llu sent %llu taken at rank 0, copied %.1f MB\n",
-           (unsigned long long)n.submitted, (unsigned long long)n.calls, (unsigned long long)n.letters,
+    printf("# submitted %llu, calls %llu, messages %llu sent %llu taken at rank 0, copied %.1f MB\n",
+           (unsigned long long)n.submitted, (unsigned long long)n.calls, (unsigned long long)n.messages,
            (unsigned long long)n.taken, (double)n.copied * 1e-6);
   free(values);
   banyan_comm_destroy(world);
