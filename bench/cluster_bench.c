@@ -195,12 +195,12 @@ static void send_message(struct agent *agent, const struct by_cluster_message *m
 static void send_job(const struct job *job) {
   const char *hosts[MOST_HOSTS];
   for (uint32_t r = 0; r < job->n; r++) hosts[r] = agents[job->hosts[r]].name;
-  type(&agents[job->hosts[0]], &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
-                                                            .job = job->id,
-                                                            .name = "train",
-                                                            .root = "10.0.0.1:5000",
-                                                            .n_hosts = job->n,
-                                                            .hosts = hosts});
+  send_message(&agents[job->hosts[0]], &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
+                                                                    .job = job->id,
+                                                                    .name = "train",
+                                                                    .root = "10.0.0.1:5000",
+                                                                    .n_hosts = job->n,
+                                                                    .hosts = hosts});
 }
 
 /* To the next hosts of the job, as fast as they should be; no two words are the same. */
