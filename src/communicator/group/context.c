@@ -360,11 +360,11 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
 
 static void destroy(struct by_context *context) {
   forget_joining(context);
-  by_progress_stop(&context->progress);
   if (context->state != BY_CONTEXT_JOINS && context->job.size > 1) {
     by_loop_stop(context->job.loop);
     pthread_join(context->thread, NULL);
   }
+  by_progress_stop(&context->progress); /* the control thread could have started it anew */
   by_timeline_destroy(context->timeline);
   if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
   by_connector_destroy(context->connector);

@@ -342,16 +342,17 @@ enum banyan_status by_progress_init(struct by_progress *progress, struct by_job 
 }
 
 void by_progress_stop(struct by_progress *progress) {
-  bool runs;
   pthread_mutex_lock(&progress->job->lock);
-  runs = progress->state != BY_PROGRESS_ABSENT;
+  bool runs = progress->state != BY_PROGRESS_ABSENT;
   if (runs) set_state(progress, BY_PROGRESS_ENDS);
   pthread_cond_broadcast(&progress->work);
   pthread_mutex_unlock(&progress->job->lock);
   if (!runs) return;
   by_job_wake(progress->job);
   pthread_join(progress->thread, NULL);
+  pthread_mutex_lock(&progress->job->lock); /* the control thread may still run and read the state */
   set_state(progress, BY_PROGRESS_ABSENT);
+  pthread_mutex_unlock(&progress->job->lock);
 }
 
 void by_progress_fini(struct by_progress *progress) {
