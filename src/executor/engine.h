@@ -30,8 +30,8 @@ struct by_engine_options {
   uint32_t self;
   size_t relay_memory; /* of a helper: scratch of the calls it has part in; one may be larger. 0: 1 GiB */
   size_t eager_limit;  /* bytes a message may send before it is granted; power of two; 0: 1 MiB */
-  size_t window;       /* bytes of a message that may wait to be added; power of two, >= unasked; 0: unasked */
-  size_t link_credit;  /* bytes of unasked data under way on a link; 0: 4 MiB */
+  size_t window;       /* bytes of a message that may wait to be added; power of two, >= eager_limit; 0: eager_limit */
+  size_t link_credit;  /* bytes of eager data under way on a link; 0: 4 MiB */
   size_t chunk;        /* most bytes a frame carries; 0: the lane's limit */
   size_t block;        /* bytes added at a time; 0: 64 KiB */
   size_t spread;       /* messages from this size on use all lanes of a link; 0: 128 KiB */

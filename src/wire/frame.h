@@ -16,7 +16,7 @@ enum by_frame_type {
   BY_FRAME_DONE = 4,    /* offered or held message: the receiver has all of it, or needs no more of it */
   BY_FRAME_REFUSE = 5,  /* offered message: the receiver cannot read there; send it as data */
   BY_FRAME_GRANT = 6,   /* message: bytes below `offset` may be sent */
-  BY_FRAME_CREDIT = 7,  /* link: `offset` bytes more of unasked data have been taken */
+  BY_FRAME_CREDIT = 7,  /* link: `offset` bytes more of eager data have been taken */
   BY_FRAME_FORGET = 8,  /* link: the sender has freed its region number `offset`; unmap it */
   BY_FRAME_GOODBYE = 9, /* link: the sender closes it on purpose */
   BY_FRAME_CONTROL =

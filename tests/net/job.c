@@ -100,7 +100,7 @@ static void set_number(const char *name, int number) {
 /* What would come from outside must not change a test. */
 static void clear_environment(void) {
   static const char *const names[] = {"BANYAN_HOST",  "BANYAN_PLAN",  "BANYAN_TRANSPORT", "BANYAN_IFACE",
-                                      "BANYAN_PORTS", "BANYAN_SPIN",  "BANYAN_CHUNK",     "BANYAN_UNASKED",
+                                      "BANYAN_PORTS", "BANYAN_SPIN",  "BANYAN_CHUNK",     "BANYAN_EAGER_LIMIT",
                                       "BANYAN_BLOCK", "BANYAN_CREDIT"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }

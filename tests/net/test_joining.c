@@ -230,7 +230,7 @@ static void rank_has_own_settings(struct job *job, int rank) {
 /* What ranks would deadlock over in their first large call. */
 static void test_settings_differ(void **state) {
   (void)state;
-  static const char *const variables[2][2] = {{"BANYAN_UNASKED", "64K"}, {"BANYAN_CREDIT", "8M"}};
+  static const char *const variables[2][2] = {{"BANYAN_EAGER_LIMIT", "64K"}, {"BANYAN_CREDIT", "8M"}};
   for (int i = 0; i < 2; i++) {
     struct job job = {.n = 3, .run = rank_has_own_settings, .argument = variables[i]};
     job_start(&job);

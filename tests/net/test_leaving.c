@@ -40,7 +40,7 @@ static void rank_leaves(struct job *job, int rank) {
   size_t bytes = *(const size_t *)job->argument;
   setenv("BANYAN_SOCKET_BUFFER", "256K", 1); /* less, and loopback becomes very slow */
   setenv("BANYAN_CHUNK", "4M", 1);
-  setenv("BANYAN_UNASKED", "4M", 1);
+  setenv("BANYAN_EAGER_LIMIT", "4M", 1);
   setenv("BANYAN_CREDIT", "16M", 1);
   struct banyan_comm *world = job_join(), *other = NULL;
   must(banyan_comm_duplicate(world, &other));
@@ -217,7 +217,7 @@ static void set_small_buffers(void) {
   setenv("BANYAN_HOST", "here", 1);
   setenv("BANYAN_SOCKET_BUFFER", "256K", 1);
   setenv("BANYAN_CHUNK", "4M", 1);
-  setenv("BANYAN_UNASKED", "4M", 1);
+  setenv("BANYAN_EAGER_LIMIT", "4M", 1);
   setenv("BANYAN_CREDIT", "16M", 1);
 }
 

@@ -155,7 +155,7 @@ static void rank_storm(struct job *job, int rank) {
   bool tiny = by_rng_below(&rng, 4) == 0;
   if (by_rng_below(&rng, 2)) {
     setenv("BANYAN_SOCKET_BUFFER", tiny ? "4K" : "64K", 1);
-    setenv("BANYAN_UNASKED", "4K", 1);
+    setenv("BANYAN_EAGER_LIMIT", "4K", 1);
     setenv("BANYAN_CREDIT", by_rng_below(&rng, 2) ? "4K" : "16K", 1);
     setenv("BANYAN_BLOCK", "4K", 1);
   }

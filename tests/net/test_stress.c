@@ -211,7 +211,7 @@ static void choose_settings(struct by_rng *rng, bool *tiny) {
   setenv("BANYAN_CONNECTIONS", connections[by_rng_below(rng, 5)], 1);
   setenv("BANYAN_CHUNK", chunks[by_rng_below(rng, 4)], 1);
   setenv("BANYAN_SOCKET_BUFFER", *tiny ? "4K" : by_rng_below(rng, 2) ? "64K" : "0", 1);
-  if (by_rng_below(rng, 2)) setenv("BANYAN_UNASKED", by_rng_below(rng, 2) ? "4K" : "64K", 1);
+  if (by_rng_below(rng, 2)) setenv("BANYAN_EAGER_LIMIT", by_rng_below(rng, 2) ? "4K" : "64K", 1);
   if (by_rng_below(rng, 2)) setenv("BANYAN_CREDIT", by_rng_below(rng, 2) ? "1M" : "2M", 1);
   if (by_rng_below(rng, 3) == 0) setenv("BANYAN_BLOCK", "4K", 1);
   if (by_rng_below(rng, 3) == 0) setenv("BANYAN_SPIN", "0", 1);

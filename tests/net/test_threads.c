@@ -279,7 +279,7 @@ static void test_computes(void **state) {
 static void rank_goes_away(struct job *job, int rank) {
   setenv("BANYAN_SOCKET_BUFFER", "64K", 1);
   setenv("BANYAN_CREDIT", "4K", 1);
-  setenv("BANYAN_UNASKED", "4K", 1);
+  setenv("BANYAN_EAGER_LIMIT", "4K", 1);
   struct banyan_comm *world = job_join();
   struct by_rng rng;
   by_rng_init(&rng, job->seed);

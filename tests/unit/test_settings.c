@@ -71,7 +71,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_PORTS", "5000-5100"},  {"BANYAN_CONGESTION", "cubic"},
       {"BANYAN_DEADLINE", "1500ms"},  {"BANYAN_JOIN_DEADLINE", "2min"},
       {"BANYAN_SOCKET_BUFFER", "8M"}, {"BANYAN_CONNECTIONS", "2@10.0.0.0/8,4"},
-      {"BANYAN_UNASKED", "64K"},      {"BANYAN_CREDIT", "512K"},
+      {"BANYAN_EAGER_LIMIT", "64K"},  {"BANYAN_CREDIT", "512K"},
       {"BANYAN_CHUNK", "100K"},       {"BANYAN_BLOCK", "32K"},
       {"BANYAN_SPIN", "20us"},        {"BANYAN_TOS", "32"},
       {"BANYAN_ATTACH", "1M"},        {"BANYAN_TOPOLOGY", "ring:8"},
@@ -114,7 +114,7 @@ static void test_empty_is_not_set(void **state) {
   set("BANYAN_KEY", "");
   set("BANYAN_HOST", "");
   set("BANYAN_TOS", "");
-  set("BANYAN_UNASKED", "");
+  set("BANYAN_EAGER_LIMIT", "");
   set("BANYAN_DEADLINE", "");
   set("BANYAN_RANK", "");
   struct by_settings s;
@@ -168,10 +168,10 @@ static void test_errors_name_the_variable(void **state) {
       {"BANYAN_CONNECTIONS", "2,9"},
       {"BANYAN_CONNECTIONS", "many"},
       {"BANYAN_CONGESTION", "bbr@10.0.0.0/99"},
-      {"BANYAN_UNASKED", "100000"},
-      {"BANYAN_UNASKED", "2K"},
-      {"BANYAN_UNASKED", "128M"},
-      {"BANYAN_UNASKED", "-64K"},
+      {"BANYAN_EAGER_LIMIT", "100000"},
+      {"BANYAN_EAGER_LIMIT", "2K"},
+      {"BANYAN_EAGER_LIMIT", "128M"},
+      {"BANYAN_EAGER_LIMIT", "-64K"},
       {"BANYAN_CREDIT", "128K"},
       {"BANYAN_CHUNK", "5M"},
       {"BANYAN_BLOCK", "100"},

@@ -28,7 +28,7 @@ static void store(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
   const struct by_transfer_options *options = &link->transfer->options;
   if (link->stored_bytes + frame->size > options->link_credit + FUTURE_CONTROL * 64) {
-    by_deliver_broken(link, "more unasked data than its credit allows");
+    by_deliver_broken(link, "more eager data than its credit allows");
     return;
   }
   struct by_stored *stored = by_transfer_take_stored(link->transfer, frame->size);
@@ -328,7 +328,7 @@ static void replay_data(struct by_link *link, struct by_exchange *exchange, cons
     uint64_t at = stored->frame.offset + done;
     char *to = by_in_target(in, at, &n);
     if (!to || !n) {
-      by_deliver_broken(link, "more unasked data than a message may hold");
+      by_deliver_broken(link, "more eager data than a message may hold");
       return;
     }
     memcpy(to, stored->payload + done, n);

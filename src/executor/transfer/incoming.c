@@ -1,6 +1,6 @@
 #include "incoming.h"
 
-enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of unasked */
+enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of the eager limit */
 
 /* How far the sender may be ahead of what is consumed. What needs no room here waits in the lane: were it to fill a
  * socket's buffer, the kernel would drop some of it and wait 200 ms to have it sent again. */

@@ -13,8 +13,8 @@
  *   IDLE --> WANTED --> OPEN --> LOST --> CLOSED
  *     '-------'----------^-------^
  *
- * A lane is asked for once, and may come unasked. A helper's link is lost when the helper is gone, whatever it was
- * before, and closed once nothing uses it. */
+ * A lane is asked for once, and may come without a request. A helper's link is lost when the helper is gone, whatever
+ * it was before, and closed once nothing uses it. */
 enum by_link_state {
   BY_LINK_IDLE,   /* nobody has asked for a lane */
   BY_LINK_WANTED, /* a lane was asked for */
@@ -80,7 +80,7 @@ struct by_link {
   struct by_frame *notices; /* to be said, of no call here: which regions were freed, what a domain owed */
   uint32_t n_notices, notices_room;
   uint64_t eager; /* bytes sent beyond grants and not credited */
-  uint64_t taken; /* unasked bytes of the peer that were taken and not reported */
+  uint64_t taken; /* eager bytes of the peer that were taken and not reported */
   struct by_stored *stored, **stored_end;
   uint64_t stored_bytes;
   struct by_end ends[BY_LANES];

@@ -5,7 +5,7 @@
  *
  * Flow control. Several trees and calls share one ordered stream, so nothing
  * may be sent that the receiver could be unable to take: a message may send
- * its first `unasked` bytes freely (within the link's credit: the receiver can
+ * its first `eager_limit` bytes freely (within the link's credit: the receiver can
  * store that much for calls it has not made yet), and the rest as granted. */
 #include "link.h"
 

@@ -35,7 +35,7 @@ struct by_out {
   /* progress */
   uint64_t sent;
   uint64_t settled;    /* what no lane needs any more: `sent` less what is still kept */
-  uint64_t granted;    /* firmly; beyond it only unasked data */
+  uint64_t granted;    /* firmly; beyond it only eager data */
   uint64_t announced;  /* offered: told ready */
   struct by_out *next; /* in the link's queue */
   bool queued, offered, asked, decided, by_offer, held; /* held: sent in place, ends with the peer's DONE */

@@ -73,7 +73,7 @@ static const struct setting table[] = {
      "size of socket buffers; 0: tuned by the kernel; may depend on the peer"},
     {"BANYAN_CONNECTIONS", TEXT, AT(connections), "1",
      "number of TCP connections of a link, 1 to 8; may depend on the peer"},
-    {"BANYAN_UNASKED", BYTES, AT(eager_limit), "1M",
+    {"BANYAN_EAGER_LIMIT", BYTES, AT(eager_limit), "1M",
      "eager limit: bytes of a message that are sent before the receiver grants any; a power of two"},
     {"BANYAN_CREDIT", BYTES, AT(credit), "4M", "eager bytes in flight on a link"},
     {"BANYAN_CHUNK", BYTES, AT(chunk), "0", "largest number of bytes in one frame; 0: chosen by the transport"},
@@ -169,8 +169,8 @@ static enum banyan_status bad_bytes(const char *name, uint64_t bytes, const char
 
 static enum banyan_status check_bytes(const struct by_settings *s) {
   if (s->eager_limit < 4096 || s->eager_limit > 64u << 20 || s->eager_limit & (s->eager_limit - 1))
-    return bad_bytes("BANYAN_UNASKED", s->eager_limit, "a power of two from 4K to 64M, such as 1M");
-  if (s->credit < s->eager_limit) return bad_bytes("BANYAN_CREDIT", s->credit, "at least BANYAN_UNASKED");
+    return bad_bytes("BANYAN_EAGER_LIMIT", s->eager_limit, "a power of two from 4K to 64M, such as 1M");
+  if (s->credit < s->eager_limit) return bad_bytes("BANYAN_CREDIT", s->credit, "at least BANYAN_EAGER_LIMIT");
   if (s->block < 4096 || s->block > 16u << 20 || s->block % 64)
     return bad_bytes("BANYAN_BLOCK", s->block, "a multiple of 64 from 4K to 16M, such as 64K");
   return s->chunk > 4u << 20 ? bad_bytes("BANYAN_CHUNK", s->chunk, "at most 4M") : BANYAN_OK;

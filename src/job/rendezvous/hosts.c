@@ -43,15 +43,15 @@ static void number_hosts(struct by_job *job) {
 static enum banyan_status differ(const struct by_job *job, uint32_t rank) {
   const struct by_member *zero = &job->members[0], *member = &job->members[rank];
   char text[4][32];
-  return by_fail(BANYAN_ERR_ARGUMENT,
-                 "rank %u (host %s) was started with BANYAN_UNASKED %s and BANYAN_CREDIT %s, rank 0 (host %s) with %s "
-                 "and %s: set both alike on all ranks",
-                 rank, member->host, by_print_bytes(member->eager_limit, text[0]),
-                 by_print_bytes(member->credit, text[1]), zero->host, by_print_bytes(zero->eager_limit, text[2]),
-                 by_print_bytes(zero->credit, text[3]));
+  return by_fail(
+      BANYAN_ERR_ARGUMENT,
+      "rank %u (host %s) was started with BANYAN_EAGER_LIMIT %s and BANYAN_CREDIT %s, rank 0 (host %s) with %s "
+      "and %s: set both alike on all ranks",
+      rank, member->host, by_print_bytes(member->eager_limit, text[0]), by_print_bytes(member->credit, text[1]),
+      zero->host, by_print_bytes(zero->eager_limit, text[2]), by_print_bytes(zero->credit, text[3]));
 }
 
-/* A rank that sends less unasked than its peer waits for would wait for a grant, and the peer for more. */
+/* A rank that sends fewer eager bytes than its peer waits for would wait for a grant, and the peer for more. */
 static enum banyan_status check_alike(const struct by_job *job) {
   const struct by_member *members = job->members;
   for (uint32_t r = 1; r < job->size; r++)

@@ -416,8 +416,8 @@ enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uin
                                              .root = draft->root,
                                              .n_radix = draft->n_radix,
                                              .radix = draft->radix}};
-  uint32_t unasked;
-  if (!found) found = &unasked;
+  uint32_t ignored;
+  if (!found) found = &ignored;
   *found = NONE;
   measure_shape(list, &new);
   if (new.height > list->most_height || !find_load(list, &new)) return BANYAN_OK;
