@@ -97,8 +97,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_co
  * (BANYAN_ERR_PLAN otherwise), and they are connected first. A rank that reaches the agreed call before the message
  * that confirms it waits for this message, usually one round trip to rank 0. Only rank 0 of the job may call this, from
  * any thread; does not block. One proposal is decided at a time; of those that arrive meanwhile, only the latest is
- * kept. If some rank cannot use the plan, it is dropped and rank 0 logs a warning. `moves` in the counters is the
- * number of switches. */
+ * kept. If some rank cannot use the plan, it is dropped and rank 0 logs a warning. `plan_switches` in the counters is
+ * the number of switches. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan);
 /* The plan that a communicator uses for a buffer of a given size. */
 struct banyan_plan_info {

@@ -219,7 +219,7 @@ def options(timeline):
         # All ranks end after the same call: one may have moved before the others come to the call with the new plan.
         moved, until = 0, time.monotonic() + 30
         while moved < 3:
-            moved = comm.allreduce(numpy.float32([comm.counters()["moves"]]))[0]
+            moved = comm.allreduce(numpy.float32([comm.counters()["plan_switches"]]))[0]
             assert time.monotonic() < until
         assert "banyan_" in comm.metrics()
     try:

@@ -244,8 +244,8 @@ class Communicator(Calls[Any]):
                     info.up_to if info.up_to < 2**64 - 1 else None, info.throughput or None, info.bound or None)
 
     def propose_plan(self, plan: Optional[str]) -> None:
-        """A plan to be used while calls go on, from a call on which all ranks agree by themselves. Rank 0 alone says it;
-        counters()["moves"] counts those that came into use."""
+        """Proposes a plan to which all ranks switch at the same call, while calls go on. Only rank 0 may call it;
+        counters()["plan_switches"] is the number of switches."""
         check(lib.banyan_comm_propose_plan(self.handle, _text(plan)))
 
     def set_deadline(self, seconds: float) -> None:

@@ -45,7 +45,7 @@ class Submission(ctypes.Structure):
 class Counters(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("calls", "bytes_sent", "bytes_received", "frames_sent",
                                               "frames_received", "sleeps", "wakes_sent", "allocations", "links",
-                                              "moves")]
+                                              "plan_switches")]
 
 
 class PlanInfo(ctypes.Structure):
