@@ -71,7 +71,7 @@ class Start:
             words += ["--sysctl", setting]
         self.process = subprocess.Popen([*words, "--", "banyan", "bench", "allreduce", "--json", *arguments],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.keepers, self.said = {}, []
+        self.supervisors, self.said = {}, []
         self.listener = threading.Thread(target=self.listen, daemon=True)
         self.listener.start()
 
@@ -80,7 +80,7 @@ class Start:
             self.said.append(line.rstrip())
             found = re.match(r"banyan lab: switch (\S+): kill -HUP (\d+)", line)
             if found:
-                self.keepers[found[1]] = int(found[2])
+                self.supervisors[found[1]] = int(found[2])
 
     def await_start(self, seconds):
         """So many seconds after all ranks have met (they have memory then, and the first call runs)."""
@@ -89,11 +89,11 @@ class Start:
         time.sleep(seconds)
 
     def kill_switch(self, name):
-        for child in children(self.keepers[name]):
+        for child in children(self.supervisors[name]):
             os.kill(child, signal.SIGKILL)
 
     def start_switch(self, name):
-        os.kill(self.keepers[name], signal.SIGHUP)
+        os.kill(self.supervisors[name], signal.SIGHUP)
 
     def ranks(self):
         """Process ids of the job's ranks."""

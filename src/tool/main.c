@@ -55,10 +55,10 @@ static const struct subcommand {
     {"bench", by_cli_bench, "measure the time of a collective"},
     {"lab", by_cli_lab, "run a job on a topology that is built on this machine"},
     {"helper", by_cli_helper, "relay and reduce for a job without a rank on this host"},
-    {"server", by_cli_server, "complete the sums of trees through switches"},
+    {"server", by_cli_server, "complete the sums of in-network trees"},
     {"switch", by_cli_switch, "run an in-network aggregation switch"},
     {"agent", by_cli_agent, "run this host's cluster agent"},
-    {"manager", by_cli_manager, "run the manager of a cluster: plans and priorities for its\njobs"},
+    {"manager", by_cli_manager, "run a cluster's manager: plans and priorities for its jobs"},
     {"status", by_cli_status, "show the state of a switch or of a cluster's manager"},
     {"keys", by_cli_keys, "create and revoke the certificates of a cluster"},
     {"doctor", by_cli_doctor, "diagnose this machine and suggest fixes"},
@@ -74,7 +74,7 @@ static int print_commands(FILE *out) {
                "Gradient synchronisation over weighted aggregation trees.\n\ncommands:\n");
   for (const struct subcommand *c = subcommands; c < subcommands + COMMANDS; c++)
     if (c->help) fprintf(out, "  %-10s %s\n", c->name, c->help);
-  fprintf(out, "\n`banyan COMMAND --help` says more about each, `banyan help variables` lists the variables.\n");
+  fprintf(out, "\n`banyan COMMAND --help` describes each, `banyan help variables` lists the variables.\n");
   return out == stdout ? 0 : 2;
 }
 
@@ -112,7 +112,7 @@ static int help(int argc, char **argv) {
   return dispatch(2, asked);
 }
 
-/* Whoever closed one of the three would have a pipe or a socket of ours take its place, and meet our output there. */
+/* If one of the three were closed, a pipe or socket of ours would take its number, and receive our output. */
 static void open_standard_files(void) {
   int fd = open("/dev/null", O_RDWR);
   while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);

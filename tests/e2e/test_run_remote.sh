@@ -75,7 +75,7 @@ wants 1 "$BANYAN" run --ssh "$ssh" -H a:2 --remote "$scratch/no banyan's here" -
 shows '^banyan run: host a: banyan could not be started there.*--remote' err
 wants 1 "$BANYAN" run --ssh "$scratch/no-ssh -v" -H a:2 -- sleep "$odd"
 shows 'cannot run .*/no-ssh: No such file' err
-shows '^banyan run: host a: could not be reached; see what is said above' err
+shows '^banyan run: host a: could not be reached; see the messages above' err
 wants 1 "$BANYAN" run --ssh "$ssh" -H a:1,deaf:1 --start-timeout 3 -- sleep "$odd"
 shows 'host deaf: no answer \(--start-timeout\)' err
 left 0

@@ -68,11 +68,11 @@ apart() { # as merged
 ways=user
 "$BANYAN" lab "$examples/adding-1.json" --switches xdp -- true 2>"$scratch/err" && ways="user xdp"
 [ "$ways" != user ] || grep -vE '^\[' "$scratch/err" >&2 || true
-# A lab is ready when it has said how to get at the switch, and its ranks run. $keeper starts the switch.
-says_how() { keeper=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*enters its namespaces/\1/p" "$scratch/said") && [ -n "$keeper" ]; }
-asks() { nsenter -m -r -n -u -t "$keeper" "$BANYAN" status "$@" >"$scratch/out" 2>&1; }
+# A lab is ready when it has said how to get at the switch, and its ranks run. $supervisor starts the switch.
+says_how() { supervisor=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*enters its namespaces/\1/p" "$scratch/said") && [ -n "$supervisor" ]; }
+asks() { nsenter -m -r -n -u -t "$supervisor" "$BANYAN" status "$@" >"$scratch/out" 2>&1; }
 no_answer() { ! asks; }
-child() { pgrep -P "$keeper" >"$scratch/child" && [ "$(wc -l <"$scratch/child")" = 1 ]; }
+child() { pgrep -P "$supervisor" >"$scratch/child" && [ "$(wc -l <"$scratch/child")" = 1 ]; }
 is_gone() { [ ! -e "/proc/$1" ]; }
 
 # Switches start, and start again.
@@ -81,18 +81,18 @@ for way in $ways; do
   lab=$!
   left 6
   comes says_how leaf1 || fail "the lab does not say how to get at its switch"
-  [ "$(nsenter -u -t "$keeper" hostname)" = leaf1 ] || fail "the keeper is not in its switch's place"
+  [ "$(nsenter -u -t "$supervisor" hostname)" = leaf1 ] || fail "the supervisor is not in its switch's place"
   comes asks || fail "the switch does not answer"
   shows "$way" out
-  comes child || fail "the keeper has not one child"
+  comes child || fail "the supervisor has not one child"
   kill -KILL "$(cat "$scratch/child")"
   comes no_answer || fail "the switch was killed, and answers"
-  kill -HUP "$keeper"
+  kill -HUP "$supervisor"
   comes asks || fail "the switch does not start again"
   shows "$way" out
   kill -TERM "$lab"
   wait "$lab" || true
-  comes is_gone "$keeper" || fail "the keeper is left"
+  comes is_gone "$supervisor" || fail "the supervisor is left"
 done
 
 # Through one, two and three switches, also with one in between that only forwards.
@@ -143,12 +143,12 @@ killed() { # way
   lab=$!
   comes says_how root || fail "the lab does not say how to get at its switch"
   comes adds || fail "the switch adds nothing"
-  child && kill -KILL "$(cat "$scratch/child")" 2>/dev/null || is_over || fail "the keeper has not one child"
+  child && kill -KILL "$(cat "$scratch/child")" 2>/dev/null || is_over || fail "the supervisor has not one child"
   comes stopped || fail "the switch was killed, and answers"
-  kill -HUP "$keeper" 2>/dev/null || true
+  kill -HUP "$supervisor" 2>/dev/null || true
   comes started || fail "the switch does not start again"
   comes adds || fail "started again, the switch adds nothing"
-  kill -HUP "$keeper" 2>/dev/null || true
+  kill -HUP "$supervisor" 2>/dev/null || true
   wait "$lab" || fail "$1: the job has failed"
   python3 - "$scratch/rows" <<'END'
 import json, sys

@@ -32,7 +32,7 @@ static int drop_folder(void **state) {
 }
 
 static struct by_path_socket place(mode_t mode) {
-  return (struct by_path_socket){.path = path, .who = "keeper", .option = "--socket PATH", .mode = mode};
+  return (struct by_path_socket){.path = path, .who = "server", .option = "--socket PATH", .mode = mode};
 }
 
 static void must_have_mode(mode_t mode) {
@@ -51,11 +51,11 @@ static void test_modes(void **state) {
     at = place(modes[i]);
     assert_ok(by_path_socket_listen(&at, &fd));
     must_have_mode(modes[i]);
-    assert_ok(by_path_socket_connect(path, "keeper", &caller));
+    assert_ok(by_path_socket_connect(path, "server", &caller));
     close(caller);
     close(fd);
-    assert_status(by_path_socket_connect(path, "keeper", &caller), BANYAN_ERR_CONNECT);
-    assert_non_null(strstr(banyan_error_text(), "no keeper at"));
+    assert_status(by_path_socket_connect(path, "server", &caller), BANYAN_ERR_CONNECT);
+    assert_non_null(strstr(banyan_error_text(), "no server at"));
   }
   umask(mask);
 }
@@ -87,7 +87,7 @@ static void test_long_names(void **state) {
   name[sizeof name - 1] = '\0';
   at.path = name;
   assert_status(by_path_socket_listen(&at, &fd), BANYAN_ERR_ARGUMENT);
-  assert_status(by_path_socket_connect(name, "keeper", &fd), BANYAN_ERR_ARGUMENT);
+  assert_status(by_path_socket_connect(name, "server", &fd), BANYAN_ERR_ARGUMENT);
 }
 
 /* While one looks whether the place is taken and takes it, another one waits. */

@@ -129,7 +129,7 @@ static enum banyan_status agree(struct banyan_comm *comm, long *number) {
   return BANYAN_OK;
 }
 
-/* Makes calls, all ranks from the same moment on, and tells what one took here. */
+/* Makes calls, all ranks from the same moment on, and returns the mean time of one on this rank. */
 static enum banyan_status estimate(const struct by_bench_case *c, struct banyan_comm *comm,
                                    const struct buffers *buffers, long calls, double *seconds) {
   BY_TRY(banyan_barrier(comm));

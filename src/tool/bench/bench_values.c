@@ -58,7 +58,7 @@ enum banyan_status by_bench_check(const struct by_bench_case *c) {
   return BANYAN_OK;
 }
 
-/* The rank this one plays ping-pong with; -1: nobody, it looks on. */
+/* The rank this one plays ping-pong with; -1: none, it does not take part. */
 static int bench_peer(const struct by_bench_case *c) {
   int peer = c->rank ^ 1;
   return peer < c->ranks ? peer : -1;
@@ -260,7 +260,7 @@ size_t by_pattern_compare(const struct by_pattern *pattern, size_t start, const 
   return wrong;
 }
 
-/* Compares and says on stderr where the first difference is. */
+/* Compares, and prints the first difference on stderr. */
 static size_t check_part(const struct by_bench_case *c, const char *what, const struct by_pattern *pattern,
                          size_t start, const void *buffer, size_t at, size_t count) {
   size_t first = 0;

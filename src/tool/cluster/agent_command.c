@@ -22,13 +22,13 @@
 #include "text.h"
 #include "tls_identity.h"
 
-/* ---- What the agent of this host says of itself, for `banyan agent status`. */
+/* ---- The state of this host's agent, for `banyan agent status`. */
 
 enum { MOST = 1 << 22, TIMEOUT_MS = 5000, DAY = 24 * 60 * 60 };
 
 /* ---- asking */
 
-/* Until the agent closes, or has nothing more to say in time. */
+/* Receives until the end of the line, at most TIMEOUT_MS. */
 static enum banyan_status receive(int fd, struct by_text *out) {
   char bytes[16384];
   uint64_t until = by_clock_now(&by_clock_system) + TIMEOUT_MS * BY_MILLISECOND;

@@ -105,7 +105,7 @@ static enum banyan_status check(const struct manager_options *asked, struct by_p
   return BANYAN_OK;
 }
 
-/* The usual folder, which no package has made; what stands in the way is said of the file. */
+/* The usual folder, which no package has made; errors are reported for the file. */
 static void make_folder(const struct manager_options *asked) {
   bool usual = !strcmp(asked->state, STATE_FILE) || (asked->http && !strcmp(asked->token, TOKEN_FILE));
   if (usual) (void)!mkdir(FOLDER, 0750);

@@ -37,7 +37,7 @@ static unsigned print_layout(void *context, struct by_text *out) {
   return 200;
 }
 
-/* From the state, so that both always say the same. */
+/* It is derived from the state, so that both always agree. */
 static unsigned print_metrics(void *context, struct by_text *out) {
   const struct by_manager_page *page = context;
   struct by_text text = {0};

@@ -17,7 +17,7 @@ enum {
                     empty line */
 };
 
-static const double most_span = 1e9; /* s; what is said to take longer never ends */
+static const double most_span = 1e9; /* s; a longer prediction counts as endless */
 
 static json_t *get(const json_t *object, const char *field) {
   return json_object_get(object, field);
@@ -117,7 +117,7 @@ static void add_certificates(const json_t *state, struct by_text *out) {
               name, when);
 }
 
-/* --- who has less of a switch than it wished for --- */
+/* --- jobs with fewer slots of a switch than they requested --- */
 
 static void add_cut(const json_t *job, const json_t *cells, struct by_text *out) {
   char name[32], at[64];

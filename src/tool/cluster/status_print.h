@@ -1,4 +1,4 @@
-/* What switches and a manager say of themselves, for people and for programs; and
+/* Prints the state of switches and of a manager, for people and for programs; and
  * where a switch is asked, as people write it: a path, or an address with or
  * without a port, and the secret that it shares with jobs. */
 #ifndef BY_CLI_STATUS_PRINT_H
@@ -27,7 +27,7 @@ BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, struct by_key
 /* The reply to "status"; *out is the caller's. */
 BANYAN_CHECK enum banyan_status by_switch_status_read(const char *line, size_t length, json_t **out);
 void by_switch_status_print_json(const json_t *status);
-/* For people. `before` (or NULL) is what it said then: events are shown with what came since. */
+/* For people. `before` (or NULL) is an earlier state: events are shown with their increase since then. */
 void by_switch_status_print(const json_t *status, const json_t *before);
 
 /* ---- a manager's state as tables, as the page shows it: manager_status.c */

@@ -65,7 +65,7 @@ void by_allow_files(struct rlimit *before) {
   *before = (struct rlimit){0};
   if (getrlimit(RLIMIT_NOFILE, before)) return;
   struct rlimit more = {.rlim_cur = before->rlim_max, .rlim_max = before->rlim_max};
-  setrlimit(RLIMIT_NOFILE, &more); /* else what opens the one too many says so */
+  setrlimit(RLIMIT_NOFILE, &more); /* if it fails, the open() that exceeds the limit reports it */
 }
 
 /* ---- reading files again */

@@ -1,4 +1,4 @@
-/* What commands need that stay until they are told to leave, or to read their files again. The process's, as signals
+/* What commands need that run until a signal ends them, or reload their files on one. It is the process's, as signals
  * and limits are. */
 #ifndef BY_CLI_PROCESS_H
 #define BY_CLI_PROCESS_H
@@ -22,7 +22,7 @@ void by_restore_signals(void);
 /* Set from the first SIGTERM or SIGINT on. */
 volatile sig_atomic_t *by_stop_on_signals(void);
 
-/* SIGTERM and SIGINT end LOOP's run from now on, even one not begun, and whoever reads what we say may be gone.
+/* SIGTERM and SIGINT end LOOP's run from now on, even one not begun, and a closed output is no error.
    NULL, before the loop is destroyed: these and SIGHUP kill again. */
 void by_stop_loop_on_signals(struct by_loop *loop);
 

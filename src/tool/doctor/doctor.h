@@ -1,5 +1,5 @@
-/* What `banyan doctor` finds. Each check really tries what it speaks of, adds
- * a line or more, and says how to mend what is not well. */
+/* What `banyan doctor` finds. Each check tries the feature itself, prints one line or more, and suggests a fix for
+ * what does not work. */
 #ifndef BY_CLI_DOCTOR_H
 #define BY_CLI_DOCTOR_H
 
@@ -15,8 +15,8 @@ struct by_findings {
   int counts[3]; /* by level */
 };
 
-/* Prints one line: what was looked at, what was found. */
-void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *mend,
+/* Prints one line: what was checked, and what was found. `fix`: what to do about it, or NULL. */
+void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *fix,
                 const char *format, ...) BY_PRINTF(5, 6);
 
 void by_doctor_kernel(struct by_findings *findings);  /* its features, shared memory, limits; cores, their

@@ -70,14 +70,14 @@ static void check_ssh(struct by_findings *findings) {
 
 static void report_misspelt(struct by_findings *findings, const char *variable) {
   const char *near = by_settings_suggest(variable);
-  char mend[96];
+  char fix[96];
   if (!near) return;
-  snprintf(mend, sizeof mend, "did you mean %s?", near);
-  by_finding(findings, BY_FINDING_WARN, "variables", mend, "%.*s is no variable of Banyan's and has no effect",
+  snprintf(fix, sizeof fix, "did you mean %s?", near);
+  by_finding(findings, BY_FINDING_WARN, "variables", fix, "%.*s is no variable of Banyan's and has no effect",
              (int)strcspn(variable, "="), variable);
 }
 
-/* What would act on every program started from here. The key is nobody's business. */
+/* These variables affect every program that is started from here. The key stays secret. */
 static void check_variables(struct by_findings *findings) {
   struct by_text text = {0};
   for (char **e = environ; *e; e++) {

@@ -193,25 +193,25 @@ static _Noreturn void read_sibling(pid_t sibling, void *address) {
   _exit(n == sizeof value && value == 42 ? 0 : n < 0 ? errno : EIO);
 }
 
-/* In a child: writes the value, says so and lives on until it is killed. */
-static _Noreturn void hold_value(volatile uint64_t *value, int told) {
+/* In a child: writes the value, reports that and waits until it is killed. */
+static _Noreturn void hold_value(volatile uint64_t *value, int ready_pipe) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   *value = 42;
-  if (write(told, "", 1) != 1) _exit(1);
+  if (write(ready_pipe, "", 1) != 1) _exit(1);
   for (;;) pause();
 }
 
 /* 0, or the error number of one process reading another's memory. */
 static int try_cross_memory(void) {
   static volatile uint64_t value; /* at the same address in every child */
-  int told[2], status = 0;
+  int ready_pipe[2], status = 0;
   char byte;
-  if (pipe2(told, O_CLOEXEC)) return errno;
+  if (pipe2(ready_pipe, O_CLOEXEC)) return errno;
   pid_t owner = fork();
-  if (owner == 0) hold_value(&value, told[1]);
-  close(told[1]);
-  bool ready = read(told[0], &byte, 1) == 1;
-  close(told[0]);
+  if (owner == 0) hold_value(&value, ready_pipe[1]);
+  close(ready_pipe[1]);
+  bool ready = read(ready_pipe[0], &byte, 1) == 1;
+  close(ready_pipe[0]);
   pid_t reader = ready ? fork() : -1;
   if (reader == 0) read_sibling(owner, (void *)&value);
   if (reader > 0) waitpid(reader, &status, 0);

@@ -101,7 +101,7 @@ static double read_greatest(const char *path) {
   return greatest;
 }
 
-/* Speed of the fastest interface; 10 Gbit/s where the driver does not say. */
+/* Speed of the fastest interface; 10 Gbit/s where the driver does not report it. */
 static double fastest(void) {
   struct by_interface *all = NULL;
   size_t n = 0;
@@ -114,14 +114,14 @@ static double fastest(void) {
 }
 
 static void check_window(struct by_findings *findings, const char *name) {
-  char path[128], have[32], rate[32], delay[32], mend[192];
+  char path[128], have[32], rate[32], delay[32], fix[192];
   snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
   double bytes = read_greatest(path), speed = fastest(), need = 2 * speed * lan_delay / 8;
   if (bytes <= 0) return;
   /* Half of a buffer is book-keeping (tcp_adv_win_scale), so that it holds half its size. */
-  snprintf(mend, sizeof mend, "sysctl -w net.ipv4.%s=\"4096 131072 %.0f\"", name, need * 4);
+  snprintf(fix, sizeof fix, "sysctl -w net.ipv4.%s=\"4096 131072 %.0f\"", name, need * 4);
   bool small = bytes < need;
-  by_finding(findings, small ? BY_FINDING_WARN : BY_FINDING_OK, name, small ? mend : NULL,
+  by_finding(findings, small ? BY_FINDING_WARN : BY_FINDING_OK, name, small ? fix : NULL,
              "at most %s: one connection fills %s up to a round trip of %s", by_print_bytes((uint64_t)bytes, have),
              by_print_rate(speed, rate), by_print_seconds(bytes / 2 * 8 / speed, delay));
 }
@@ -164,7 +164,7 @@ static int count_others(const struct by_interface *all, size_t n) {
 static void check_interfaces(struct by_findings *findings) {
   struct by_interface *all = NULL;
   size_t n = 0;
-  char text[256], mend[128];
+  char text[256], fix[128];
   const char *filter = getenv("BANYAN_IFACE");
   if (by_interface_list(filter ? filter : "", false, &all, &n)) {
     by_finding(findings, BY_FINDING_FAIL, "interfaces", filter ? "correct BANYAN_IFACE" : "bring an interface up", "%s",
@@ -180,9 +180,9 @@ static void check_interfaces(struct by_findings *findings) {
                              : "");
   }
   int others = count_others(all, n);
-  snprintf(mend, sizeof mend, "BANYAN_IFACE=%s (or a subnet) keeps Banyan to one", all[0].name);
+  snprintf(fix, sizeof fix, "BANYAN_IFACE=%s (or a subnet) keeps Banyan to one", all[0].name);
   if (others && !filter)
-    by_finding(findings, BY_FINDING_WARN, "interfaces", mend,
+    by_finding(findings, BY_FINDING_WARN, "interfaces", fix,
                "%d more could be used: peers must reach this machine through each that is offered", others);
   free(all);
 }

@@ -12,21 +12,21 @@ enum { FOUND_BYTES = 1024 };
 static const char *const levels[] = {"ok", "warn", "FAIL"};
 static const char *const json_levels[] = {"ok", "warn", "fail"};
 
-static void print_text(enum by_finding_level level, const char *check, const char *mend, const char *found) {
+static void print_text(enum by_finding_level level, const char *check, const char *fix, const char *found) {
   printf("%-5s %-14s %s\n", levels[level], check, found);
-  if (mend) printf("%20s -> %s\n", "", mend);
+  if (fix) printf("%20s -> %s\n", "", fix);
 }
 
-static void print_json(enum by_finding_level level, const char *check, const char *mend, const char *found) {
+static void print_json(enum by_finding_level level, const char *check, const char *fix, const char *found) {
   json_t *object =
-      json_pack("{s:s, s:s, s:s, s:s?}", "check", check, "status", json_levels[level], "found", found, "mend", mend);
+      json_pack("{s:s, s:s, s:s, s:s?}", "check", check, "status", json_levels[level], "found", found, "mend", fix);
   char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
   puts(text ? text : "{\"check\":\"json\",\"status\":\"fail\",\"found\":\"not UTF-8\",\"mend\":null}");
   free(text);
   json_decref(object);
 }
 
-void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *mend,
+void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *fix,
                 const char *format, ...) {
   char found[FOUND_BYTES];
   va_list args;
@@ -34,7 +34,7 @@ void by_finding(struct by_findings *findings, enum by_finding_level level, const
   vsnprintf(found, sizeof found, format, args);
   va_end(args);
   findings->counts[level]++;
-  (findings->json ? print_json : print_text)(level, check, mend, found);
+  (findings->json ? print_json : print_text)(level, check, fix, found);
   fflush(stdout);
 }
 

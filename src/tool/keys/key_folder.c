@@ -30,7 +30,7 @@ static enum banyan_status read_part(const char *folder, const char *file, bool p
   if (stat(path, &there) && errno == ENOENT)
     return by_fail(BANYAN_ERR_SYSTEM,
                    "there is no %s; `banyan keys init` makes an authority, once for a cluster; "
-                   "--keys DIR or BANYAN_KEYS says where it is",
+                   "--keys DIR or BANYAN_KEYS names its folder",
                    path);
   BY_TRY(by_tls_file_read(path, private_key, &text));
   by_text_add(out, "%s", text);

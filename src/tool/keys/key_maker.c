@@ -18,7 +18,7 @@
 static enum banyan_status key_failed(const char *what) {
   const char *reason = ERR_reason_error_string(ERR_peek_error());
   ERR_clear_error();
-  return by_fail(BANYAN_ERR_SYSTEM, "cannot %s: %s", what, reason ? reason : "OpenSSL says no more");
+  return by_fail(BANYAN_ERR_SYSTEM, "cannot %s: %s", what, reason ? reason : "OpenSSL gives no reason");
 }
 
 /* s since 1970; 0: it is no time. */
@@ -59,7 +59,7 @@ static X509 *key_pem_certificate(const char *text) {
   return certificate;
 }
 
-/* Nobody is asked for a password. */
+/* No password is requested from the user. */
 static int no_password(char *buffer, int size, int writing, void *context) {
   (void)buffer, (void)size, (void)writing, (void)context;
   return -1;

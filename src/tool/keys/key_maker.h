@@ -27,7 +27,7 @@ struct by_key_request {
   long days; /* it holds; never longer than its authority */
 };
 
-/* What a certificate says. */
+/* What a certificate contains. */
 struct by_key_facts {
   bool authority;        /* else `who` is filled */
   struct by_tls_who who; /* `expires` is always filled */

@@ -58,7 +58,7 @@ static enum banyan_status check_closed(const char *path) {
   return by_fail(BANYAN_ERR_AUTH, "others may read it (mode %03o)", (unsigned)file.st_mode & 0777);
 }
 
-/* What a host that loads it would say of it. */
+/* Checks it as a host that loads it would. */
 static enum banyan_status try_certificate(const struct list *list, const char *path, const char *text,
                                           const struct by_tls_who *who) {
   struct by_tls_identity *identity = NULL;
@@ -191,7 +191,7 @@ static const struct by_command command = {
     .options = options,
     .least_operands = 1,
     .most_operands = 3,
-    .missing = "say what to do: init, make, show, renew or revoke",
+    .missing = "name an action: init, make, show, renew or revoke",
 };
 
 static long days_of(const struct keys_options *asked, long usual) {
@@ -248,7 +248,7 @@ static enum banyan_status record(const char *folder, const char *text, const cha
   return status;
 }
 
-/* Makes a certificate, and writes it when there is a record to revoke it by; says until when it holds. */
+/* Makes a certificate, and writes it when there is a record to revoke it by; prints until when it is valid. */
 static enum banyan_status issue(const char *folder, const struct by_key_authority *authority,
                                 const struct by_key_request *request, const char *path, bool replace) {
   struct by_text text;

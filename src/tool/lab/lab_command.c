@@ -24,7 +24,7 @@
 
 enum { MOST_PER_HOST = 1024, LABEL_BYTES = 300, FILE_BYTES = 64 };
 
-/* What this kind of machine may be asked for without being the limit itself. */
+/* The highest rate of links at which the machine itself is not the limit. */
 static const double most_rate = 4e9;
 
 struct lab_options {
@@ -113,9 +113,9 @@ struct session {
   struct by_launch_hosts hosts;
   struct by_lab_switches *switches;
   struct by_lab_planned_change changes[BY_MOST_WORDS];
-  pid_t changing;            /* 0: nobody */
+  pid_t changing;            /* 0: none */
   struct by_plan *plan;      /* NULL: none was given */
-  bool by_size;              /* no plan and no topology, whatever the environment says */
+  bool by_size;              /* no plan and no topology, whatever the environment contains */
   const char *topology_path; /* what ranks plan from; NULL: nothing */
   int file;                  /* keeps the file at `path`; -1: there is none */
   char path[FILE_BYTES];     /* of a plan that was made here, or of that topology */
@@ -125,7 +125,7 @@ struct session {
   int exit_code;
 };
 
-/* ---- what is asked for */
+/* ---- options */
 
 /* "1/100" or "0.01". */
 static enum banyan_status parse_scale(const char *text, double *out) {
@@ -147,7 +147,7 @@ static enum banyan_status check_switches(struct session *s) {
   const struct by_topology *t = s->topology;
   bool adds = false;
   if (asked->servers && (asked->switches < 0 || asked->plan))
-    return by_fail(BANYAN_ERR_ARGUMENT, "--server says where the plan's servers are to be that --switches makes%s",
+    return by_fail(BANYAN_ERR_ARGUMENT, "--server places the servers of the plan that --switches makes%s",
                    asked->plan ? "; yours has its own" : "");
   for (uint32_t v = 0; v < t->n_nodes; v++) adds |= t->nodes[v].kind == BY_NODE_SWITCH && t->nodes[v].aggregates;
   if (asked->switches >= 0 && !adds)
@@ -265,7 +265,7 @@ static enum banyan_status keep_topology(struct session *s) {
   return status;
 }
 
-/* The plan that was asked for, or the placement of sums in switches; else the topology is for ranks to plan from. */
+/* The plan that was requested, or the placement of sums in switches; otherwise the ranks plan from the topology. */
 static enum banyan_status find_plan(struct session *s) {
   uint32_t ranks = by_plan_count_ranks(s->topology) * (uint32_t)s->asked.per_host;
   s->by_size = s->asked.plan && strcmp(s->asked.plan, "default") == 0;

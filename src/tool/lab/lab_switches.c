@@ -25,11 +25,9 @@
 #include "text.h"
 #include "user.h"
 
-/* A process that keeps a command running in a space of a lab, and prints what
- * it says behind the space's name. When the command ends, the keeper says so
- * and stays: so the space can be entered, and SIGHUP starts the command again,
- * in place of the one that runs if one does. It ends with the process that has
- * started it, and the command with it. */
+/* A supervisor is a process that runs a command in a space of a lab, and prefixes the command's output with the
+ * space's name. When the command ends, the supervisor reports that and stays, so that the space can be entered. SIGHUP
+ * restarts the command. The supervisor ends with the process that has started it, and the command with it. */
 
 struct by_supervisor_task {
   const struct by_lab *lab;
@@ -43,7 +41,7 @@ struct by_supervisor_task {
 
 struct by_supervisor {
   pid_t pid; /* 0: none */
-  int ready; /* '+' when the command has said that it is ready, '-' when it has ended */
+  int ready; /* '+' when the command has printed that it is ready, '-' when it has ended */
 };
 
 enum { LINE_BYTES = 1024, READY_MS = 30000 };
@@ -61,8 +59,8 @@ static void report(const struct supervisor *k, const char *text) {
   fprintf(stderr, "[%s] %s\n", k->task->name, text);
 }
 
-/* Nobody may look any more. */
-static void tell(const struct supervisor *k, char what) {
+/* The reader may have gone. */
+static void notify(const struct supervisor *k, char what) {
   if (write(k->ready, &what, 1) != 1) return;
 }
 
@@ -105,7 +103,7 @@ static void take_output(struct supervisor *k) {
     size_t used = end ? (size_t)(end - k->line) + 1 : k->length;
     k->line[used - (end ? 1 : 0)] = 0;
     report(k, k->line);
-    if (strstr(k->line, ": ready")) tell(k, '+');
+    if (strstr(k->line, ": ready")) notify(k, '+');
     k->length -= used;
     memmove(k->line, k->line + used, k->length);
   }
@@ -117,7 +115,7 @@ static void report_end(struct supervisor *k) {
   if (k->child <= 0 || waitpid(k->child, &status, WNOHANG) != k->child) return;
   while (k->output >= 0) take_output(k);
   k->child = 0;
-  tell(k, '-');
+  notify(k, '-');
   snprintf(line, sizeof line, "%s %s: %s; kill -HUP %d starts it again", "banyan", k->task->command[1],
            by_print_wait_status(status, text, sizeof text), (int)getpid());
   if (k->again)
@@ -139,14 +137,14 @@ static void take_signal(struct supervisor *k) {
   }
 }
 
-/* ---- the keeper */
+/* ---- the supervisor */
 
 /* The terminal's signals are for the lab. Sockets for people have one name each on a machine of their own. */
 static enum banyan_status settle(const struct by_supervisor_task *task, pid_t parent) {
   setsid();
-  prctl(PR_SET_NAME, "banyan-keeper");
+  prctl(PR_SET_NAME, "banyan-superv");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1); /* it died before prctl took hold */
+  if (getppid() != parent) _exit(1); /* it ended before prctl took effect */
   BY_TRY(by_lab_enter(task->lab, task->space));
   if (mount("banyan-lab", "/run", "tmpfs", 0, NULL))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot mount a /run of its own");
@@ -179,11 +177,10 @@ static enum banyan_status supervisor_start(const struct by_supervisor_task *task
   int reason = errno;
   close(ends[1]);
   *out = (struct by_supervisor){.pid = pid > 0 ? pid : 0, .ready = ends[0]};
-  return pid > 0 ? BANYAN_OK
-                 : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start_command a process in \"%s\"", task->name);
+  return pid > 0 ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start a process in \"%s\"", task->name);
 }
 
-/* Until the command has said that it is ready. BANYAN_ERR_SYSTEM: it has ended instead, or has not in 30 s. */
+/* Waits until the command has printed that it is ready. BANYAN_ERR_SYSTEM: it has ended, or is not ready after 30 s. */
 static enum banyan_status supervisor_await(struct by_supervisor *supervisor, const char *name) {
   struct pollfd wait = {.fd = supervisor->ready, .events = POLLIN};
   char what = 0;
@@ -207,7 +204,7 @@ struct by_lab_switches {
   struct by_supervisor supervisors[];
 };
 
-/* By what the topology says of the switch's memory. */
+/* The topology states the switch's memory. */
 static uint32_t count_cells(const struct by_node *node) {
   return (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS);
 }

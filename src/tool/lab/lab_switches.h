@@ -1,5 +1,4 @@
-/* The switches of a lab: `banyan switch` on each that adds, for as long as the
- * lab is there. */
+/* The switches of a lab: `banyan switch` runs on each switch that aggregates, as long as the lab exists. */
 #ifndef BY_CLI_LAB_SWITCHES_H
 #define BY_CLI_LAB_SWITCHES_H
 
@@ -9,8 +8,8 @@ enum by_lab_switch_kind { BY_LAB_SWITCHES_NONE, BY_LAB_SWITCHES_USER, BY_LAB_SWI
 
 struct by_lab_switches;
 
-/* Starts them and waits until all are there. Says on standard error how each can be reached. *out is NULL after a
- * failure. */
+/* Starts the switches and waits until all are ready. Prints on standard error how each can be reached. *out is NULL
+ * after a failure. */
 BANYAN_CHECK enum banyan_status by_lab_switches_start(const struct by_lab *lab, const struct by_lab_layout *layout,
                                                       enum by_lab_switch_kind kind, struct by_lab_switches **out);
 /* NULL is allowed. */

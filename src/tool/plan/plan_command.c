@@ -21,7 +21,7 @@ struct plan_options {
   uint64_t bytes;
   bool json, list;
   bool control, in_network;
-  const char *fit;                /* a file; NULL: not asked for */
+  const char *fit;                /* a file; NULL: not given */
   const char *distance;           /* of --control, as typed; NULL: not given */
   long fan_out, height;           /* of --control; 0: not given */
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
@@ -147,7 +147,7 @@ static enum banyan_status place(const struct plan_options *asked, struct placeme
   if (asked->request.topology) return BANYAN_OK;
   if (asked->request.ranks) BY_TRY(by_parse_int("--ranks", asked->request.ranks, 1, BY_PLAN_MOST_VERTICES, &ranks));
   if (asked->hosts && ranks && (uint32_t)ranks != placement->n_ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "-n says %ld ranks, --hosts %u", ranks, placement->n_ranks);
+    return by_fail(BANYAN_ERR_ARGUMENT, "-n gives %ld ranks, --hosts %u", ranks, placement->n_ranks);
   if (!asked->hosts) placement->n_ranks = placement->n_hosts = (uint32_t)ranks;
   return BANYAN_OK;
 }
@@ -217,7 +217,7 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
   return BANYAN_OK;
 }
 
-/* Ranks send to the server, whoever is between. */
+/* Ranks send to the server, whatever switches are between. */
 static enum banyan_status add_schedule_of_rank(const struct plan_options *asked, const struct by_plan *plan,
                                                struct by_text *text) {
   struct by_plan *stars;
@@ -251,7 +251,7 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
   return finish(&text, status);
 }
 
-/* --- what is asked for beside the plan --- */
+/* --- requests other than the plan --- */
 
 static enum banyan_status parse_distance(const char *text, bool by_delay, double *out) {
   long links;

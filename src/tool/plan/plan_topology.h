@@ -13,7 +13,7 @@
 struct by_plan_load;
 
 struct by_in_network_request {
-  const char *ranks;   /* names with commas; NULL: those the topology says */
+  const char *ranks;   /* names with commas; NULL: those of the topology */
   const char *servers; /* names with commas; NULL: the host that does best */
   long most_adding;    /* switches of a tree that add; -1: any */
 };
@@ -36,7 +36,7 @@ BANYAN_CHECK enum banyan_status by_plan_show_in_network(const struct by_in_netwo
 
 struct by_plan_request {
   const char *topology;                          /* as by_topology_named takes it */
-  const char *ranks, *helpers;                   /* names with commas; NULL: those the topology says, none */
+  const char *ranks, *helpers;                   /* names with commas; NULL: ranks of the topology, no helpers */
   const char *max_height, *min_rate, *tolerance; /* as typed; NULL: not given */
   const char *cost;                              /* as by_cost_parse takes it; NULL: the usual */
   long trees, seed;
@@ -50,7 +50,7 @@ struct by_plan_request {
 
 #define BY_PLAN_METHODS BY_PLANNER_METHODS "|in-network"
 
-/* Plans; prints the explanation on standard error and draws the links' use where that is asked for. The caller owns
+/* Plans; prints the explanation on standard error and draws the links' use where that is requested. The caller owns
  * *out. */
 BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out);
 

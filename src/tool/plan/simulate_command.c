@@ -141,7 +141,7 @@ struct simulate_options {
   bool json, all, no_bound;
 };
 
-#define NO_CHUNK UINT64_MAX /* none is asked for */
+#define NO_CHUNK UINT64_MAX /* not given */
 
 #define VALUES struct simulate_options
 

@@ -1,4 +1,4 @@
-/* What a simulation says: a table and drawings for people, or JSON. */
+/* Prints the result of a simulation: a table and drawings for people, or JSON. */
 #ifndef BY_CLI_SIMULATE_PRINT_H
 #define BY_CLI_SIMULATE_PRINT_H
 

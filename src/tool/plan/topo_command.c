@@ -26,7 +26,7 @@ static void notify(void *context, const char *text) {
 }
 
 /* Joins the job that the environment describes, measures the network between its hosts with all others, and leaves.
- * *out is rank 0's, which says on standard error how it goes on; NULL elsewhere. BANYAN_ERR_ARGUMENT: there is no job
+ * *out is rank 0's, which reports its progress on standard error; NULL elsewhere. BANYAN_ERR_ARGUMENT: there is no job
  * around, or only one rank. */
 static enum banyan_status measure(struct by_topology **out) {
   struct by_measure_options options = {.notify = notify};
@@ -164,7 +164,7 @@ static enum banyan_status print(const struct subject *s, const struct topo_optio
   return by_print_text(&text, status, stdout);
 }
 
-/* What was asked for goes into files, and what is left to standard output. */
+/* The requested files are written, and the rest goes to standard output. */
 static enum banyan_status show(struct subject *s, const struct topo_options *asked) {
   if (asked->plan) BY_TRY(load_plan(s, asked));
   if (asked->svg) BY_TRY(by_write_svg(asked->svg, s->topology, &s->draw));

@@ -29,7 +29,7 @@ enum {
 enum launch_state {
   STARTING, /* hosts are being reached */
   RUNNING,
-  REPORTING, /* a rank has failed; the others may say so and end by themselves */
+  REPORTING, /* a rank has failed; the others may report this and end by themselves */
   ENDING,    /* SIGTERM is out, SIGKILL follows */
   KILLED,    /* what does not end now is given up */
 };
@@ -53,7 +53,7 @@ struct launcher {
   int early[MOST_REPORTS],
       n_early;   /* ranks that ended well before the first failure; all, of which the first are kept */
   bool given_up; /* no rank is waited for any more: what still lives ends when the links are closed */
-  bool quiet;    /* nobody reads our output any more */
+  bool quiet;    /* our output is no longer read */
 };
 
 static uint64_t from_now(double seconds) {
@@ -94,7 +94,7 @@ static void fail_host(struct launcher *l, const struct by_link *link, const char
   if (!link->host->beside) fail_job(l, 1, REPORTING);
 }
 
-/* In its own words. */
+/* With the text of the host. */
 static void host_gave_up(struct launcher *l, const struct by_link *link, const struct by_launch_frame *frame) {
   report_host_failed(l, link, frame->payload);
   if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
@@ -257,8 +257,8 @@ static const char *lost_text(const struct by_link *link, int status) {
   if (link->ready) return "connection lost";
   int code = by_wait_exit_code(status);
   if (code == 126 || code == 127)
-    return "banyan could not be started there: install it, or say where it is (--remote PATH)";
-  return "could not be reached; see what is said above";
+    return "banyan could not be started there: install it, or give its path (--remote PATH)";
+  return "could not be reached; see the messages above";
 }
 
 /* Its output has ended: with ranks still running there, the host is lost. */
@@ -427,7 +427,7 @@ static void loop(struct launcher *l) {
   }
 }
 
-/* Helpers and servers end with the job, and may have something to say at the end. */
+/* Helpers and servers end with the job, and may print something at the end. */
 static void await_beside(struct launcher *l) {
   if (l->state != RUNNING && l->state != REPORTING) return;
   l->deadline = from_now(BESIDE_SECONDS);
@@ -460,7 +460,7 @@ static void ask_port(struct launcher *l) {
   by_outbox_fini(&ask);
 }
 
-/* All have ended: what is left to say is said, unless nobody listens. */
+/* All have ended: the remaining output is printed, unless it is closed. */
 static void finish(struct launcher *l) {
   if (l->reports > MOST_REPORTS)
     by_output_print(&l->output, "%s: and %d more", l->job->title, l->reports - MOST_REPORTS);

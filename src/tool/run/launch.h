@@ -51,7 +51,7 @@ enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *lis
 enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
 /* Adds this machine under the name that BANYAN_HOST gives it, else its own. */
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
-/* Adds a host that is a place on this machine, whatever its name says. */
+/* Adds a host that is a place on this machine, whatever its name is. */
 enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
                                       enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
                                       void *context);

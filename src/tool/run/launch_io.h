@@ -15,7 +15,7 @@
 /* What waits to be written to a descriptor. */
 struct by_outbox {
   int fd;
-  size_t at_once; /* most bytes of one write; PIPE_BUF for a blocking fd that poll() says is writable */
+  size_t at_once; /* most bytes of one write; PIPE_BUF for a blocking fd that poll() reports as writable */
   char *data;
   size_t start, end, room;
   bool closed; /* the reader is gone, or the disk is full: what is added is dropped */
@@ -26,7 +26,8 @@ void by_outbox_init(struct by_outbox *box, int fd, size_t at_once);
 void by_outbox_fini(struct by_outbox *box);
 void by_outbox_add(struct by_outbox *box, const void *bytes, size_t length);
 size_t by_outbox_waiting(const struct by_outbox *box);
-/* Writes what goes now; call when poll() says so. Sets `closed` when nothing can be written any more. */
+/* Writes what goes now; call it when poll() reports that the fd is writable. Sets `closed` when nothing can be written
+ * any more. */
 void by_outbox_flush(struct by_outbox *box);
 
 enum by_launch_frame_type {
@@ -38,7 +39,7 @@ enum by_launch_frame_type {
   BY_LAUNCH_PORT_IS, /* number: the port; payload: where others may reach it, "address:port,..." */
   BY_LAUNCH_STDOUT,  /* number: rank; payload: bytes */
   BY_LAUNCH_STDERR,
-  BY_LAUNCH_ENDED, /* number: rank; payload: what wait() said, in decimal */
+  BY_LAUNCH_ENDED, /* number: rank; payload: wait()'s status, in decimal */
   BY_LAUNCH_ERROR, /* payload: text; number: the job's exit code, 0: 1; the host gives up */
 };
 
@@ -96,8 +97,8 @@ struct by_link {
   struct by_outbox to;
   struct by_inbox from;
   int from_fd, error_fd; /* its stdout and stderr; -1: closed */
-  bool ready;            /* has said hello */
-  bool started;          /* has been told what to start */
+  bool ready;            /* has sent BY_LAUNCH_HELLO */
+  bool started;          /* has received what to start */
   int live;              /* ranks there that have not ended */
 };
 

@@ -14,7 +14,7 @@
 #include "process.h"
 #include "text.h"
 
-enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* as ssh says it */ };
+enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* ssh's exit code */ };
 
 /* The command line of ssh: its words, the host, and one word for the shell there. */
 struct ssh_line {
@@ -23,7 +23,7 @@ struct ssh_line {
   const char *argv[MOST_SSH_WORDS + 3];
 };
 
-/* 'it'\''s': a word no shell changes. */
+/* 'it'\''s': a word that no shell changes. */
 static void add_quoted(struct by_text *text, const char *word) {
   by_text_add(text, "'");
   for (const char *c = word; *c; c++) by_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);

@@ -171,8 +171,8 @@ enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path
 
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots) {
   char own[NAME_BYTES] = "";
-  const char *said = getenv("BANYAN_HOST");
-  if (said && *said) return by_hosts_add_place(hosts, said, slots, NULL, NULL);
+  const char *host = getenv("BANYAN_HOST");
+  if (host && *host) return by_hosts_add_place(hosts, host, slots, NULL, NULL);
   if (gethostname(own, sizeof own - 1) || !*own) strcpy(own, "localhost");
   return add_host(hosts, own, own, slots);
 }

@@ -1,6 +1,5 @@
-/* `banyan run-host`: starts the ranks of one host for `banyan run`, which it
- * hears on standard input and answers on standard output, in frames. When
- * standard input ends, so does everything here. */
+/* `banyan run-host`: starts the ranks of one host for `banyan run`. It receives frames on standard input and sends
+ * frames on standard output. When standard input ends, all processes of this host end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,7 +23,7 @@
 #include "socket.h"
 
 /* ---- The processes of the ranks of one host. Each leads a process group of its
- * own and dies with this process; what they leave behind becomes a child of
+ * own and ends with this process; what they leave behind becomes a child of
  * this process and is killed by sweep. One thread. */
 
 struct rank_process {
@@ -56,11 +55,11 @@ static int exit_code_of(int reason) {
   return reason == ENOENT ? 127 : 126;
 }
 
-/* In the child: becomes the rank, or tells why not. */
+/* In the child: becomes the rank, or reports why it cannot. */
 static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_t parent, int failed) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1); /* it died before prctl took hold */
+  if (getppid() != parent) _exit(1); /* it ended before prctl took effect */
   by_restore_signals();
   if (files.rlim_max) setrlimit(RLIMIT_NOFILE, &files);
   if (job->pin >= 0 && !by_pin_process(job->pin + index)) fprintf(stderr, "banyan run: cannot bind to a core\n");
@@ -72,7 +71,7 @@ static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_
   _exit(exit_code_of(reason));
 }
 
-/* Waits until the child has become the rank, which closes its end, or has told why not. Closes this end. */
+/* Waits until the child has become the rank, which closes its end, or has reported why it cannot. Closes this end. */
 static enum banyan_status handle_failure(const struct by_host_job *job, int failed, int *exit_code) {
   int reason = 0;
   ssize_t n;
@@ -90,7 +89,7 @@ static void close_ends(int pipes[3][2], int end) {
 }
 
 /* Starts rank job->first + index. Of the first one it is known on return whether the command could be run: if not,
- * BANYAN_ERR_ARGUMENT and what a shell would exit with, 127 or 126. The others say so on their stderr. */
+ * BANYAN_ERR_ARGUMENT and what a shell would exit with, 127 or 126. The others report it on their stderr. */
 static enum banyan_status start_rank(const struct by_host_job *job, int index, struct rank_process *out,
                                      int *exit_code) {
   int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -121,7 +120,7 @@ static enum banyan_status start_rank(const struct by_host_job *job, int index, s
 static pid_t reap_next(int *status) {
   siginfo_t info = {0};
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid) return 0;
-  kill(-info.si_pid, SIGKILL); /* not yet reaped, so nobody else can have this number */
+  kill(-info.si_pid, SIGKILL); /* not yet reaped, so no other process can have this number */
   waitpid(info.si_pid, status, 0);
   return info.si_pid;
 }
@@ -213,7 +212,7 @@ static void signal_ranks(struct host *host, int signal_number) {
 }
 
 static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
-  if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "told to start twice");
+  if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
   host->payload = by_cli_alloc(NULL, frame->length + 1);
   memcpy(host->payload, frame->payload, frame->length + 1);
   BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
@@ -257,7 +256,7 @@ static enum banyan_status answer_port(struct host *host, const struct by_launch_
   return BANYAN_OK;
 }
 
-static enum banyan_status obey(struct host *host, const struct by_launch_frame *frame) {
+static enum banyan_status handle_frame(struct host *host, const struct by_launch_frame *frame) {
   switch (frame->type) {
   case BY_LAUNCH_PORT: return answer_port(host, frame);
   case BY_LAUNCH_START: return start(host, frame);
@@ -271,7 +270,7 @@ static void receive(struct host *host) {
   int found;
   if (!by_inbox_fill(&host->in, STDIN_FILENO)) host->ending = true;
   while (!host->ending && (found = by_inbox_next(&host->in, &frame))) {
-    if (found > 0 && obey(host, &frame) == BANYAN_OK) continue;
+    if (found > 0 && handle_frame(host, &frame) == BANYAN_OK) continue;
     if (found < 0)
       (void)by_fail(BANYAN_ERR_PROTOCOL, "no connection to banyan run, which starts this internal command");
     const char *text = banyan_error_text();
@@ -308,7 +307,7 @@ static void carry_all(struct host *host, size_t n_polled) {
   }
 }
 
-/* Until the last rank has ended and all that is to be said has been said. */
+/* Runs until the last rank has ended and all frames are sent. */
 static void loop(struct host *host) {
   while (!host->ending && !(host->started && !host->live && !by_outbox_waiting(&host->out))) {
     size_t n = fill_polled(host);
@@ -321,7 +320,7 @@ static void loop(struct host *host) {
   }
 }
 
-/* The last words of a host that gives up, for at most a second. */
+/* Sends the remaining frames, for at most a second. */
 static void print_rest(struct host *host) {
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
   while (by_outbox_waiting(&host->out) && poll(&writable, 1, 1000) > 0) by_outbox_flush(&host->out);

@@ -83,7 +83,7 @@ bool by_token_is(const struct by_token *token, const char *given) {
 
 /* ---- the server */
 
-/* libmicrohttpd, loaded by whoever serves: the command shall run on hosts that have none. */
+/* libmicrohttpd is loaded when a server is made: the command also runs on hosts without it. */
 #define BY_MICROHTTPD(each)                                                                                            \
   each(MHD_add_response_header) each(MHD_create_response_from_buffer) each(MHD_destroy_response)                       \
       each(MHD_get_connection_info) each(MHD_get_daemon_info) each(MHD_get_timeout) each(MHD_lookup_connection_value)  \
@@ -109,7 +109,7 @@ struct by_web {
   struct MHD_Daemon *daemon;
   struct by_watch *watch;
   struct by_timer timer;
-  struct by_admission admission; /* all connections: who has made a request counts as one who has greeted */
+  struct by_admission admission; /* all connections; one that has made a request counts as greeted */
   bool has_room;                 /* a connection has gone since libmicrohttpd was called */
   struct by_web_kept kept[BY_WEB_MOST_ROUTES];
 };
@@ -340,7 +340,7 @@ __attribute__((format(printf, 2, 0))) static void log_text(void *context, const 
 
 /* --- connections --- */
 
-/* libmicrohttpd hears of it as if the peer had closed. */
+/* To libmicrohttpd this looks as if the peer had closed. */
 static void end_visit(void *context) {
   const struct by_web_client *client = context;
   shutdown(client->fd, SHUT_RDWR);
@@ -403,7 +403,7 @@ static enum banyan_status start(struct by_web *web, int listener) {
   if (web->daemon) return BANYAN_OK;
   close(listener);
   return o->key ? by_fail(BANYAN_ERR_ARGUMENT, "the page's server does not start: do its key and certificate belong "
-                                               "together, and are both PEM? (BANYAN_LOG=web:debug says more)")
+                                               "together, and are both PEM? (BANYAN_LOG=web:debug prints more)")
                 : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start");
 }
 

@@ -1,6 +1,6 @@
 /* Serves a few read-only texts and the page that shows them over HTTP, on a
- * loop; no thread of its own. The server knows nothing of what the texts say:
- * each is printed by a function when it is asked for. On the loop's thread. */
+ * loop; no thread of its own. The server does not know what the texts contain:
+ * a function prints each when it is requested. On the loop's thread. */
 #ifndef BY_WEB_WEB_SERVER_H
 #define BY_WEB_WEB_SERVER_H
 
@@ -14,7 +14,7 @@
 
 /* ---- the token: web_server.c */
 
-/* The secret with which the page may be seen: letters, digits and "_.~-", so that it can stand in an address. */
+/* The secret that gives access to the page: letters, digits and "_.~-", so that it can stand in an address. */
 enum { BY_TOKEN_LEAST = 16, BY_TOKEN_MOST = 128 };
 
 struct by_token {
@@ -32,7 +32,7 @@ bool by_token_is(const struct by_token *token, const char *given);
 
 struct by_web;
 
-/* A text that is made when it is asked for. */
+/* A text that is made when it is requested. */
 struct by_web_route {
   const char *path; /* "/state" */
   const char *type; /* "application/json" */
@@ -54,11 +54,11 @@ struct by_web_options {
 
 enum { BY_WEB_MOST_ROUTES = 8 };
 
-/* A connection is told to close with the first answer after the half of this time, and closed when it is over: so that
- * who reads or writes a byte now and then keeps nobody out. Where there are more than there is room for, some are
- * closed before that, see acceptor.h: one that has made a request counts as one that has sent its greeting. */
+/* A connection is asked to close with the first answer after half of this time, and closed when it is over, so that
+ * slow peers do not keep others out. Where there are more than there is room for, some are
+ * closed before that, see acceptor.h: a connection that has made a request counts as one that has sent its greeting. */
 #define BY_WEB_MOST_AGE (60 * BY_SECOND)
-/* A text is used again for so long: many who look cost no more than one. */
+/* A text is used again for so long: many readers cost no more than one. */
 #define BY_WEB_FRESH (BY_SECOND / 2)
 
 /* BANYAN_ERR_SYSTEM if it cannot listen there; BANYAN_ERR_UNSUPPORTED without libmicrohttpd. The caller owns *out. */

@@ -68,8 +68,8 @@ static const struct family {
     {COUNTERS, NUMBER, "refused", "refused_total", "counter", "Messages and connections that were refused."},
     {COUNTERS, NUMBER, "planned", "planned_total", "counter", "Times that a job was planned for."},
     {COUNTERS, NUMBER, "plans", "plans_total", "counter", "Plans that were proposed to jobs."},
-    {COUNTERS, NUMBER, "moves", "moves_total", "counter", "Moves of jobs to another plan."},
-    {COUNTERS, NUMBER, "kept", "kept_total", "counter", "Plans that jobs did not move to."},
+    {COUNTERS, NUMBER, "moves", "moves_total", "counter", "Switches of jobs to another plan."},
+    {COUNTERS, NUMBER, "kept", "kept_total", "counter", "Plans that jobs did not switch to."},
     {HOSTS, IS_TRUE, "connected", "host_connected", "gauge", "Whether the host's agent is connected."},
     {HOSTS, COUNT, "helping", "host_helping_jobs", "gauge", "Jobs that the host helps."},
     {INTERFACES, NUMBER, "rate", "interface_rate_bits_per_second", "gauge", "What the interface can carry."},
@@ -79,7 +79,7 @@ static const struct family {
     {INTERFACES, NUMBER, "ours_received", "interface_ours_received_bits_per_second", "gauge",
      "What jobs receive of that."},
     {CERTIFICATES, DAYS, "expires", "certificate_days_left", "gauge",
-     "Days until the certificate ends; of the manager and of who is connected."},
+     "Days until the certificate ends; of the manager and of connected peers."},
     {STATE, NUMBER, "revoked", "certificates_revoked", "gauge",
      "Certificates that the manager's list of revoked ones names."},
     {LINKS, NUMBER, "capacity", "link_capacity_bits_per_second", "gauge", "What the link can carry in this direction."},
@@ -92,8 +92,7 @@ static const struct family {
     {JOBS, KNOWN, "size", "job_ranks", "gauge", "Ranks of the job."},
     {JOBS, KNOWN, "class", "job_class", "gauge", "Its class of priority, 0 goes first."},
     {JOBS, KNOWN, "iterations", "job_iterations_total", "counter", "Iterations that it has made."},
-    {JOBS, KNOWN, "expected", "job_iterations_expected", "gauge",
-     "Iterations that it will make in all, by its own word."},
+    {JOBS, KNOWN, "expected", "job_iterations_expected", "gauge", "Iterations that it has announced to make in all."},
     {JOBS, KNOWN, "seconds_left", "job_left_seconds", "gauge", "Time until it has made them."},
     {JOBS, KNOWN, "iteration_time", "job_iteration_seconds", "gauge", "Time of an iteration."},
     {JOBS, KNOWN, "sent", "job_sent_bytes_total", "counter", "Bytes that its ranks have sent."},
@@ -119,7 +118,7 @@ static const struct {
     [PLANS] = {"jobs", {"job", "name"}, {"id", "name"}},
 };
 
-enum { OF_ID = 12 /* digits of a job's ID, so that they differ: whoever has all of it may speak for the job */ };
+enum { OF_ID = 12 /* digits of a job's ID that are shown: the complete ID allows a peer to act for the job */ };
 
 static void add_label(struct by_text *out, char before, const char *name, const char *value) {
   by_text_add(out, "%c%s=\"", before, name);
