@@ -1,9 +1,9 @@
-#include "key_maker.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
+#include "key_maker.h"
+#include "tls_identity.h"
 
 enum { DAY = 24 * 60 * 60 };
 
@@ -129,11 +129,156 @@ static void test_authorities_that_are_none(void **state) {
   by_key_authority_fini(&b);
 }
 
+/* ---- lists of revoked certificates */
+
+static struct by_key_authority authority, other;
+static struct by_text certificates[3];
+
+static int make_all(void **state) {
+  (void)state;
+  assert_ok(by_key_maker_authority(NULL, now, 100, &authority));
+  assert_ok(by_key_maker_authority(NULL, now, 100, &other));
+  for (int i = 0; i < 3; i++) {
+    struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = now, .days = 30};
+    assert_ok(by_key_maker_make(&authority, &request, &certificates[i]));
+  }
+  return 0;
+}
+
+static int drop_all(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) by_key_maker_wipe(&certificates[i]);
+  by_key_authority_fini(&authority);
+  by_key_authority_fini(&other);
+  return 0;
+}
+
+static void revoke(const struct by_text *old, int certificate, struct by_text *out) {
+  const char *text = certificate < 0 ? NULL : by_text_get(&certificates[certificate]);
+  assert_ok(by_key_revoker_make(&authority, old ? by_text_get(old) : NULL, &text, text ? 1 : 0, now + DAY, out));
+}
+
+static void assert_names(const struct by_text *list, size_t count) {
+  size_t n;
+  int64_t made;
+  assert_ok(by_key_revoker_read(by_text_get(list), &n, &made));
+  assert_int_equal(n, count);
+  assert_int_equal(made, now + DAY);
+}
+
+/* What one who has the list says of a certificate of its own. */
+static void assert_judged(const struct by_text *list, int certificate, enum banyan_status status, const char *text) {
+  struct by_tls_identity *identity = NULL;
+  assert_status(by_tls_identity_make(by_text_get(&authority.certificate), by_text_get(list),
+                                     by_text_get(&certificates[certificate]), &identity),
+                status);
+  if (status != BANYAN_OK) assert_non_null(strstr(banyan_error_text(), text));
+  by_tls_identity_destroy(identity);
+}
+
+static void test_lists_grow(void **state) {
+  (void)state;
+  struct by_text none, one, two, same;
+  revoke(NULL, -1, &none);
+  assert_names(&none, 0);
+  revoke(&none, 1, &one);
+  assert_names(&one, 1);
+  revoke(&one, 0, &two);
+  assert_names(&two, 2);
+  revoke(&two, 1, &same);
+  assert_names(&same, 2);
+  assert_judged(&none, 1, BANYAN_OK, "");
+  assert_judged(&one, 0, BANYAN_OK, "");
+  assert_judged(&one, 1, BANYAN_ERR_AUTH, "it was revoked");
+  for (int i = 0; i < 3; i++) assert_judged(&same, i, i < 2 ? BANYAN_ERR_AUTH : BANYAN_OK, "it was revoked");
+  by_text_fini(&none);
+  by_text_fini(&one);
+  by_text_fini(&two);
+  by_text_fini(&same);
+}
+
+/* Signed again by the authority that was renewed, it is believed by hosts with either of its certificates. */
+static void test_a_list_of_a_renewed_authority(void **state) {
+  (void)state;
+  struct by_key_authority renewed;
+  struct by_text list, again;
+  struct by_tls_identity *identity;
+  const char *third = by_text_get(&certificates[2]);
+  revoke(NULL, 1, &list);
+  assert_ok(by_key_maker_authority(&authority, now + 50 * DAY, 100, &renewed));
+  assert_ok(by_key_revoker_make(&renewed, by_text_get(&list), NULL, 0, now + DAY, &again));
+  assert_names(&again, 1);
+  assert_judged(&again, 1, BANYAN_ERR_AUTH, "it was revoked");
+  assert_ok(by_tls_identity_make(by_text_get(&renewed.certificate), by_text_get(&list), third, &identity));
+  assert_int_equal(by_tls_identity_revoked(identity), 1);
+  by_tls_identity_destroy(identity);
+  by_text_fini(&list);
+  by_text_fini(&again);
+  by_key_authority_fini(&renewed);
+}
+
+static void test_lists_that_are_none(void **state) {
+  (void)state;
+  struct by_key_authority mixed = {.certificate = authority.certificate, .key = other.key};
+  struct by_text list, foreign, cut;
+  size_t n;
+  int64_t made;
+  const char *nothing = "nothing";
+  revoke(NULL, 0, &list);
+  assert_ok(by_key_revoker_make(&other, NULL, NULL, 0, now, &foreign));
+  assert_judged(&foreign, 2, BANYAN_ERR_AUTH, "not of the authority in ca.crt");
+  by_text_init(&cut);
+  by_text_add(&cut, "%s%.*s", by_text_get(&list), 200, by_text_get(&list));
+  assert_judged(&cut, 2, BANYAN_ERR_AUTH, "is cut off");
+  assert_judged(&authority.certificate, 2, BANYAN_ERR_AUTH, "no list of revoked certificates");
+  assert_status(by_key_revoker_read("", &n, &made), BANYAN_ERR_PARSE);
+  by_text_fini(&cut);
+  assert_status(by_key_revoker_make(&authority, "nothing", NULL, 0, now, &cut), BANYAN_ERR_PARSE);
+  by_text_fini(&cut);
+  assert_status(by_key_revoker_make(&authority, NULL, &nothing, 1, now, &cut), BANYAN_ERR_PARSE);
+  by_text_fini(&cut);
+  assert_status(by_key_revoker_make(&mixed, NULL, NULL, 0, now, &cut), BANYAN_ERR_ARGUMENT);
+  by_text_fini(&cut);
+  by_text_fini(&list);
+  by_text_fini(&foreign);
+}
+
+/* Where two authorities are believed, each speaks for its own certificates. */
+static void test_two_authorities(void **state) {
+  (void)state;
+  struct by_text both, list, lists, foreign;
+  struct by_tls_identity *identity;
+  by_text_init(&both);
+  by_text_init(&lists);
+  by_text_add(&both, "%s%s", by_text_get(&other.certificate), by_text_get(&authority.certificate));
+  const char *first = by_text_get(&certificates[0]), *second = by_text_get(&certificates[1]);
+  assert_ok(by_key_revoker_make(&other, NULL, &first, 1, now, &foreign));
+  assert_ok(by_tls_identity_make(by_text_get(&both), by_text_get(&foreign), first, &identity)); /* none of ours */
+  by_tls_identity_destroy(identity);
+  revoke(NULL, 0, &list);
+  by_text_add(&lists, "%s%s", by_text_get(&foreign), by_text_get(&list));
+  assert_ok(by_tls_identity_make(by_text_get(&both), by_text_get(&lists), second, &identity));
+  assert_int_equal(by_tls_identity_revoked(identity), 2);
+  by_tls_identity_destroy(identity);
+  assert_status(by_tls_identity_make(by_text_get(&both), by_text_get(&lists), first, &identity), BANYAN_ERR_AUTH);
+  by_text_fini(&both);
+  by_text_fini(&list);
+  by_text_fini(&lists);
+  by_text_fini(&foreign);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
+  const struct CMUnitTest key_maker[] = {
       cmocka_unit_test(test_what_is_requested_is_there), cmocka_unit_test(test_nothing_outlives_its_authority),
       cmocka_unit_test(test_a_renewed_authority),        cmocka_unit_test(test_bad_names),
       cmocka_unit_test(test_authorities_that_are_none),
   };
-  return cmocka_run_group_tests_name("key_maker", tests, NULL, NULL);
+  const struct CMUnitTest key_revoker[] = {
+      cmocka_unit_test(test_lists_grow),
+      cmocka_unit_test(test_a_list_of_a_renewed_authority),
+      cmocka_unit_test(test_lists_that_are_none),
+      cmocka_unit_test(test_two_authorities),
+  };
+  int failed = cmocka_run_group_tests_name("key_maker", key_maker, NULL, NULL);
+  return failed + cmocka_run_group_tests_name("key_revoker", key_revoker, make_all, drop_all);
 }

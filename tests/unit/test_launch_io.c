@@ -2,9 +2,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "clock.h"
 #include "launch_io.h"
 #include "rng.h"
 
@@ -216,6 +219,115 @@ static void test_pieces(void **state) {
   }
 }
 
+/* ---- the job of one host, in a frame */
+
+static char sh[] = "sh", c[] = "-c", empty[] = "", spaces[] = "a  b\n", a[] = "A=1", b[] = "B=";
+static char *command[] = {sh, c, empty, spaces, NULL};
+static char *environment[] = {a, b, NULL};
+static const struct by_host_job sample = {
+    .first = 3, .ranks = 2, .size = 9, .pin = -1, .directory = "/a b", .command = command, .environment = environment};
+
+/* The payload of the frame, with a NUL behind it; the caller frees it. */
+static char *send_sample(size_t *length) {
+  struct by_outbox box;
+  by_outbox_init(&box, -1, 0);
+  by_host_job_send(&box, &sample);
+  *length = box.end - 12;
+  char *payload = calloc(1, *length + 1);
+  memcpy(payload, box.data + 12, *length);
+  by_outbox_fini(&box);
+  return payload;
+}
+
+static void test_job_round_trip(void **state) {
+  (void)state;
+  size_t length;
+  char *payload = send_sample(&length);
+  struct by_host_job job;
+  assert_ok(by_host_job_parse(payload, length, &job));
+  assert_int_equal(job.first, 3);
+  assert_int_equal(job.ranks, 2);
+  assert_int_equal(job.size, 9);
+  assert_int_equal(job.pin, -1);
+  assert_string_equal(job.directory, "/a b");
+  for (int i = 0; i < 4; i++) assert_string_equal(job.command[i], command[i]);
+  assert_null(job.command[4]);
+  for (int i = 0; i < 2; i++) assert_string_equal(job.environment[i], environment[i]);
+  assert_null(job.environment[2]);
+  by_host_job_fini(&job);
+  free(payload);
+}
+
+/* No prefix is a job. */
+static void test_job_cut_short(void **state) {
+  (void)state;
+  size_t length;
+  char *payload = send_sample(&length);
+  for (size_t n = 0; n < length; n++) {
+    char *part = calloc(1, n + 1);
+    struct by_host_job job;
+    memcpy(part, payload, n);
+    assert_int_not_equal(by_host_job_parse(part, n, &job), BANYAN_OK);
+    free(part);
+  }
+  free(payload);
+}
+
+static void test_malformed_jobs(void **state) {
+  (void)state;
+  static const char no_command[] = "0\0001\0001\0-1\0/\0000\0000";
+  static const char no_ranks[] = "0\0000\0001\0-1\0/\0001\0x\0000";
+  static const char endless[] = "0\0001\0001\0-1\0/\000999999999999";
+  static const struct {
+    const char *bytes;
+    size_t length;
+  } bad[] = {{no_command, sizeof no_command}, {no_ranks, sizeof no_ranks}, {endless, sizeof endless}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char *payload = calloc(1, bad[i].length + 1);
+    struct by_host_job job;
+    memcpy(payload, bad[i].bytes, bad[i].length);
+    assert_int_not_equal(by_host_job_parse(payload, bad[i].length, &job), BANYAN_OK);
+    free(payload);
+  }
+}
+
+/* ---- the processes behind links */
+
+/* What run-host or ssh may do in the end. */
+static struct by_link start_process(int exit_code) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    if (exit_code >= 0) _exit(exit_code);
+    for (;;) pause();
+  }
+  assert_true(pid > 0);
+  return (struct by_link){.pid = pid};
+}
+
+static void test_what_ends_is_waited_for(void **state) {
+  (void)state;
+  struct by_link link = start_process(7);
+  int status = by_link_wait(&link, by_clock_now(&by_clock_system) + 60 * BY_SECOND);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 7);
+  assert_int_equal(link.pid, 0);
+  assert_int_equal(by_link_wait(&link, UINT64_MAX), 0); /* once */
+}
+
+/* One time for all hosts: those that come after it are not waited for. */
+static void test_what_stays_is_killed_in_time(void **state) {
+  (void)state;
+  struct by_link links[3];
+  for (int i = 0; i < 3; i++) links[i] = start_process(-1);
+  uint64_t until = by_clock_now(&by_clock_system) + 50 * BY_MILLISECOND;
+  for (int i = 0; i < 3; i++) {
+    int status = by_link_wait(&links[i], until);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    assert_true(by_clock_now(&by_clock_system) >= until);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_frames_come_through),
@@ -228,6 +340,11 @@ int main(void) {
       cmocka_unit_test(test_carriage_returns),
       cmocka_unit_test(test_long_lines_are_cut),
       cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_job_round_trip),
+      cmocka_unit_test(test_job_cut_short),
+      cmocka_unit_test(test_malformed_jobs),
+      cmocka_unit_test(test_what_ends_is_waited_for),
+      cmocka_unit_test(test_what_stays_is_killed_in_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,12 +120,42 @@ static void test_help(void **state) {
   assert_int_equal(parse("-f -h --nonesuch"), 0);
 }
 
+/* ---- lists of sizes */
+
+static void test_sizes(void **state) {
+  (void)state;
+  static const size_t wanted[] = {8, 65536, 1 << 20, 2 << 20, 4 << 20, 3, 6, 12};
+  struct by_sizes sizes;
+  assert_ok(by_parse_sizes("8,64K,1M..4M,3..23", &sizes));
+  assert_int_equal(sizes.count, 8);
+  assert_memory_equal(sizes.bytes, wanted, sizeof wanted);
+  assert_ok(by_parse_sizes("1..1024G", &sizes));
+  assert_int_equal(sizes.count, 41);
+}
+
+static void test_bad_sizes(void **state) {
+  (void)state;
+  static const char *const bad[] = {"",
+                                    ",",
+                                    "8,",
+                                    "0",
+                                    "x",
+                                    "8..",
+                                    "..8",
+                                    "16..8",
+                                    "1025G",
+                                    "8...9",
+                                    "1..1G,1..1G,1..1G,1..1G,1..1G",
+                                    "1111111111111111111111111111111111111111111111111111111111111111111"};
+  struct by_sizes sizes;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (by_parse_sizes(bad[i], &sizes) == BANYAN_OK) fail_msg("\"%s\" is taken", bad[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_kinds),
-      cmocka_unit_test(test_operands),
-      cmocka_unit_test(test_misuse),
-      cmocka_unit_test(test_help),
+      cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_operands), cmocka_unit_test(test_misuse),
+      cmocka_unit_test(test_help),      cmocka_unit_test(test_sizes),    cmocka_unit_test(test_bad_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
