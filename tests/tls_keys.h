@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "key_maker.h"
+#include "certificate.h"
 #include "tls.h"
 
 enum { TEST_DAYS = 10, TEST_DAY = 24 * 60 * 60 };
@@ -23,7 +23,7 @@ static inline void must(enum banyan_status status) {
 
 static inline void make_authorities(void) {
   keys_made = time(NULL);
-  for (int i = 0; i < 2; i++) must(by_key_maker_authority(NULL, keys_made, 2L * TEST_DAYS, &authorities[i]));
+  for (int i = 0; i < 2; i++) must(by_certificate_make_authority(NULL, keys_made, 2L * TEST_DAYS, &authorities[i]));
 }
 
 static inline void drop_authorities(void) {
@@ -33,17 +33,17 @@ static inline void drop_authorities(void) {
 /* Of cluster 0 or 1. */
 static inline struct by_tls_identity *identity_of(int cluster, enum by_tls_role role, const char *name) {
   static const char *const addresses[] = {"10.0.0.7", "manager.example"};
-  struct by_key_request request = {.role = role,
-                                   .name = name,
-                                   .addresses = addresses,
-                                   .address_count = role == BY_TLS_MANAGER ? 2 : 0,
-                                   .now = keys_made,
-                                   .days = TEST_DAYS};
+  struct by_certificate_request request = {.role = role,
+                                           .name = name,
+                                           .addresses = addresses,
+                                           .address_count = role == BY_TLS_MANAGER ? 2 : 0,
+                                           .now = keys_made,
+                                           .days = TEST_DAYS};
   struct by_text own;
   struct by_tls_identity *identity;
-  must(by_key_maker_make(&authorities[cluster], &request, &own));
+  must(by_certificate_make(&authorities[cluster], &request, &own));
   must(by_tls_identity_make(by_text_get(&authorities[cluster].certificate), NULL, by_text_get(&own), &identity));
-  by_key_maker_wipe(&own);
+  by_certificate_wipe(&own);
   return identity;
 }
 

@@ -4,8 +4,8 @@
 #include <openssl/ssl.h>
 #include <string.h>
 
+#include "certificate.h"
 #include "check.h"
-#include "key_maker.h"
 #include "rng.h"
 #include "tls_keys.h"
 
@@ -228,16 +228,16 @@ static void test_refusals(void **state) {
 static void test_revoked_certificates(void **state) {
   (void)state;
   static struct pair pair;
-  struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = TEST_DAYS};
+  struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = TEST_DAYS};
   struct by_text stolen, list, informed_key;
   struct by_tls_identity *thief, *informed;
   const char *ca = by_text_get(&authorities[0].certificate);
-  assert_ok(by_key_maker_make(&authorities[0], &request, &stolen));
+  assert_ok(by_certificate_make(&authorities[0], &request, &stolen));
   const char *revoked = by_text_get(&stolen);
-  assert_ok(by_key_revoker_make(&authorities[0], NULL, &revoked, 1, keys_made, &list));
+  assert_ok(by_revocation_list_make(&authorities[0], NULL, &revoked, 1, keys_made, &list));
   assert_ok(by_tls_identity_make(ca, NULL, by_text_get(&stolen), &thief));
   request.role = BY_TLS_MANAGER;
-  assert_ok(by_key_maker_make(&authorities[0], &request, &informed_key));
+  assert_ok(by_certificate_make(&authorities[0], &request, &informed_key));
   assert_ok(by_tls_identity_make(ca, by_text_get(&list), by_text_get(&informed_key), &informed));
   struct by_tls_options client = {.identity = thief, .peers = BY_TLS_MANAGER};
   struct by_tls_options server = {.identity = informed, .server = true, .peers = BY_TLS_AGENT};
@@ -264,8 +264,8 @@ static void test_revoked_certificates(void **state) {
   finish(&pair);
   by_tls_identity_destroy(thief);
   by_tls_identity_destroy(informed);
-  by_key_maker_wipe(&stolen);
-  by_key_maker_wipe(&informed_key);
+  by_certificate_wipe(&stolen);
+  by_certificate_wipe(&informed_key);
   by_text_fini(&list);
 }
 
@@ -281,9 +281,9 @@ static void begin_foreign(struct foreign *foreign, bool server, int version, con
   assert_non_null(foreign->context);
   SSL_CTX_set_max_proto_version(foreign->context, version);
   if (own) {
-    struct by_key_request request = {.role = BY_TLS_AGENT, .name = own, .now = keys_made, .days = TEST_DAYS};
+    struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = own, .now = keys_made, .days = TEST_DAYS};
     struct by_text text;
-    assert_ok(by_key_maker_make(&authorities[0], &request, &text));
+    assert_ok(by_certificate_make(&authorities[0], &request, &text));
     BIO *bio = BIO_new_mem_buf(by_text_get(&text), -1);
     X509 *certificate = PEM_read_bio_X509(bio, NULL, NULL, NULL);
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
@@ -292,7 +292,7 @@ static void begin_foreign(struct foreign *foreign, bool server, int version, con
     X509_free(certificate);
     EVP_PKEY_free(key);
     BIO_free(bio);
-    by_key_maker_wipe(&text);
+    by_certificate_wipe(&text);
   }
   foreign->ssl = SSL_new(foreign->context);
   foreign->in = BIO_new(BIO_s_mem());

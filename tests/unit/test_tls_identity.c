@@ -22,11 +22,11 @@ static void write_file(const char *name, const char *text, unsigned mode) {
 }
 
 static void write_certificate(const char *name, int cluster, enum by_tls_role role, const char *owner, long days) {
-  struct by_key_request request = {.role = role, .name = owner, .now = keys_made, .days = days};
+  struct by_certificate_request request = {.role = role, .name = owner, .now = keys_made, .days = days};
   struct by_text text;
-  assert_ok(by_key_maker_make(&authorities[cluster], &request, &text));
+  assert_ok(by_certificate_make(&authorities[cluster], &request, &text));
   write_file(name, by_text_get(&text), 0600);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
 }
 
 static int make_folder(void **state) {

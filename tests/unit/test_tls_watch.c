@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "certificate.h"
 #include "check.h"
-#include "key_maker.h"
 #include "tls_keys.h"
 
 static uint64_t hand_time;
@@ -42,8 +42,8 @@ static void write_file(const char *name, const char *text, unsigned mode) {
 }
 
 static void write_certificate(long days, struct by_text *out) {
-  struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = days};
-  assert_ok(by_key_maker_make(&authorities[0], &request, out));
+  struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = days};
+  assert_ok(by_certificate_make(&authorities[0], &request, out));
   write_file("agent-h1.pem", by_text_get(out), 0600);
 }
 
@@ -55,7 +55,7 @@ static int set_up(void **state) {
   if (!mkdtemp(folder)) return 1;
   write_file("ca.crt", by_text_get(&authorities[0].certificate), 0644);
   write_certificate(TEST_DAYS, &text);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   hand_time = BY_SECOND;
   changes = 0;
   assert_ok(by_loop_create(&hand_clock, &loop));
@@ -99,7 +99,7 @@ static void test_a_new_certificate_is_taken_when_it_stays(void **state) {
   look();
   look();
   assert_int_equal(changes, 1);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   write_certificate(4, &text);
   by_tls_watch_read(watch);
   assert_int_equal(changes, 2);
@@ -107,7 +107,7 @@ static void test_a_new_certificate_is_taken_when_it_stays(void **state) {
   look();
   look();
   assert_int_equal(changes, 2);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
 }
 
 static void test_what_is_bad_is_not_taken(void **state) {
@@ -130,7 +130,7 @@ static void test_what_is_bad_is_not_taken(void **state) {
   look();
   assert_int_equal(changes, 1);
   assert_int_equal(days_of(), 3);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
 }
 
 static void test_a_list_stays(void **state) {
@@ -138,7 +138,7 @@ static void test_a_list_stays(void **state) {
   char path[200];
   (void)state;
   snprintf(path, sizeof path, "%s/ca.crl", folder);
-  assert_ok(by_key_revoker_make(&authorities[0], NULL, NULL, 0, keys_made, &list));
+  assert_ok(by_revocation_list_make(&authorities[0], NULL, NULL, 0, keys_made, &list));
   assert_int_equal(by_tls_identity_revoked(by_tls_watch_get(watch)), -1);
   write_file("ca.crl", by_text_get(&list), 0644);
   look();
@@ -150,13 +150,13 @@ static void test_a_list_stays(void **state) {
   assert_int_equal(changes, 1);
   write_certificate(3, &text);
   const char *revoked = by_text_get(&text);
-  assert_ok(by_key_revoker_make(&authorities[0], by_text_get(&list), &revoked, 1, keys_made, &own));
+  assert_ok(by_revocation_list_make(&authorities[0], by_text_get(&list), &revoked, 1, keys_made, &own));
   write_file("ca.crl", by_text_get(&own), 0644); /* names the certificate beside it */
   look();
   look();
   assert_int_equal(changes, 1);
   assert_int_equal(days_of(), TEST_DAYS);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   write_certificate(4, &text);
   look();
   look();
@@ -170,24 +170,24 @@ static void test_a_list_stays(void **state) {
   write_file("ca.crl", by_text_get(&own), 0644);
   by_tls_watch_read(watch);
   assert_int_equal(changes, 3);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   by_text_fini(&list);
   by_text_fini(&own);
 }
 
 /* Another authority's lists are counted anew, also where both are called the same. */
 static void test_another_authority_needs_no_list(void **state) {
-  struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 7};
+  struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 7};
   struct by_text list, text;
   char path[200], both[16384];
   (void)state;
-  assert_ok(by_key_revoker_make(&authorities[0], NULL, NULL, 0, keys_made, &list));
+  assert_ok(by_revocation_list_make(&authorities[0], NULL, NULL, 0, keys_made, &list));
   write_file("ca.crl", by_text_get(&list), 0644);
   by_tls_watch_read(watch);
   assert_int_equal(changes, 1);
   snprintf(path, sizeof path, "%s/ca.crl", folder);
   assert_int_equal(unlink(path), 0);
-  assert_ok(by_key_maker_make(&authorities[1], &request, &text));
+  assert_ok(by_certificate_make(&authorities[1], &request, &text));
   write_file("agent-h1.pem", by_text_get(&text), 0600);
   snprintf(both, sizeof both, "%s%s", by_text_get(&authorities[0].certificate),
            by_text_get(&authorities[1].certificate));
@@ -198,25 +198,25 @@ static void test_another_authority_needs_no_list(void **state) {
   by_tls_watch_read(watch);
   assert_int_equal(changes, 2);
   assert_int_equal(days_of(), 7);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   by_text_fini(&list);
 }
 
 /* A host that still has the authority's certificate of before it was renewed. */
 static void test_the_authority_may_end_first(void **state) {
   struct by_key_authority renewed;
-  struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 50};
+  struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 50};
   struct by_text text;
   (void)state;
-  assert_ok(by_key_maker_authority(&authorities[0], keys_made, 100, &renewed));
-  assert_ok(by_key_maker_make(&renewed, &request, &text));
+  assert_ok(by_certificate_make_authority(&authorities[0], keys_made, 100, &renewed));
+  assert_ok(by_certificate_make(&renewed, &request, &text));
   write_file("agent-h1.pem", by_text_get(&text), 0600);
   by_tls_watch_read(watch);
   assert_int_equal(days_of(), 2 * TEST_DAYS);
   write_file("ca.crt", by_text_get(&renewed.certificate), 0644);
   by_tls_watch_read(watch);
   assert_int_equal(days_of(), 50);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   by_key_authority_fini(&renewed);
 }
 

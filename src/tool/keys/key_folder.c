@@ -10,7 +10,7 @@
 #include <openssl/crypto.h>
 
 #include "arena.h"
-#include "key_maker.h"
+#include "certificate.h"
 
 enum banyan_status by_key_path(const char *folder, const char *file, char *out) {
   if (snprintf(out, BY_KEY_PATH, "%s/%s", folder, file) < BY_KEY_PATH) return BANYAN_OK;
@@ -180,7 +180,7 @@ struct found {
 
 static enum banyan_status keep(struct found *found, const char *text, const char *removed) {
   struct by_text stripped;
-  enum banyan_status status = by_key_maker_strip(text, &stripped);
+  enum banyan_status status = by_certificate_strip(text, &stripped);
   if (status == BANYAN_OK) status = add_to(&found->certificates, strdup(by_text_get(&stripped)));
   if (status == BANYAN_OK && removed) status = add_to(&found->removes, strdup(removed));
   by_text_fini(&stripped);
@@ -189,10 +189,10 @@ static enum banyan_status keep(struct found *found, const char *text, const char
 
 /* Any name if it is NULL. A file that is none of ours is passed over. */
 static enum banyan_status look(struct found *found, const char *path, unsigned roles, const char *name, bool remove) {
-  struct by_key_facts facts = {0};
+  struct by_certificate_facts facts = {0};
   char *text;
   BY_TRY(by_tls_file_read(path, false, &text));
-  enum banyan_status status = by_key_maker_read(text, &facts);
+  enum banyan_status status = by_certificate_read(text, &facts);
   bool wanted =
       status == BANYAN_OK && !facts.authority && (facts.who.role & roles) && (!name || !strcmp(facts.who.name, name));
   if (name) status = BANYAN_OK;
@@ -223,9 +223,9 @@ static enum banyan_status write_list(const char *path, const struct by_key_autho
   int64_t made;
   struct by_text list;
   if (!access(path, F_OK) || errno != ENOENT) BY_TRY(by_tls_file_read(path, false, &old));
-  enum banyan_status status = by_key_revoker_make(authority, old, (const char *const *)found->certificates.items,
-                                                  found->certificates.count, now, &list);
-  if (status == BANYAN_OK) status = by_key_revoker_read(by_text_get(&list), count, &made);
+  enum banyan_status status = by_revocation_list_make(authority, old, (const char *const *)found->certificates.items,
+                                                      found->certificates.count, now, &list);
+  if (status == BANYAN_OK) status = by_revocation_list_read(by_text_get(&list), count, &made);
   if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK) status = by_key_file_write(path, &list, 0644, true);
   by_text_fini(&list);
@@ -273,10 +273,10 @@ enum banyan_status by_keys_revoke_again(const char *folder, const struct by_key_
 }
 
 static bool has_expired(const char *path, int64_t now) {
-  struct by_key_facts facts = {0};
+  struct by_certificate_facts facts = {0};
   char *text;
   if (by_tls_file_read(path, false, &text) != BANYAN_OK) return false;
-  bool read = by_key_maker_read(text, &facts) == BANYAN_OK;
+  bool read = by_certificate_read(text, &facts) == BANYAN_OK;
   by_text_fini(&facts.addresses);
   free(text);
   return read && facts.who.expires < now;

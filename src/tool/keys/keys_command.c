@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "certificate.h"
 #include "commands.h"
 #include "fail.h"
-#include "key_maker.h"
 #include "text.h"
 
 enum { DAYS_OF_AUTHORITY = 3650, DAYS_OF_CERTIFICATE = 365, MOST_DAYS = 36500, DAY = 24 * 60 * 60 };
@@ -71,11 +71,11 @@ static enum banyan_status try_certificate(const struct list *list, const char *p
 }
 
 static void show_certificate(struct list *list, const char *path) {
-  struct by_key_facts facts = {0};
+  struct by_certificate_facts facts = {0};
   const char *file = strrchr(path, '/') + 1;
   char *text = NULL, what[BY_TLS_NAME + 300];
   enum banyan_status status = by_tls_file_read(path, false, &text);
-  if (status == BANYAN_OK) status = by_key_maker_read(text, &facts);
+  if (status == BANYAN_OK) status = by_certificate_read(text, &facts);
   if (status != BANYAN_OK) {
     print_unreadable(list, file);
   } else {
@@ -91,11 +91,11 @@ static void show_certificate(struct list *list, const char *path) {
 
 static enum banyan_status show_authority(struct list *list) {
   char path[BY_KEY_PATH], *text;
-  struct by_key_facts facts;
+  struct by_certificate_facts facts;
   BY_TRY(by_key_path(list->folder, BY_TLS_AUTHORITY, path));
   BY_TRY(by_tls_file_read(path, false, &text));
   by_text_add(&list->authority.certificate, "%s", text);
-  enum banyan_status status = by_key_maker_read(text, &facts);
+  enum banyan_status status = by_certificate_read(text, &facts);
   free(text);
   if (status != BANYAN_OK) return by_fail_within(status, "%s", path);
   print_row(list, BY_TLS_AUTHORITY, "the authority", facts.who.expires,
@@ -116,7 +116,7 @@ static void show_revoked(struct list *list) {
   int64_t made;
   if (by_key_path(list->folder, BY_TLS_REVOKED, path) != BANYAN_OK || access(path, F_OK)) return;
   if (by_tls_file_read(path, false, &list->revoked) != BANYAN_OK ||
-      by_key_revoker_read(list->revoked, &count, &made) != BANYAN_OK) {
+      by_revocation_list_read(list->revoked, &count, &made) != BANYAN_OK) {
     print_unreadable(list, BY_TLS_REVOKED);
     return;
   }
@@ -229,7 +229,8 @@ static enum banyan_status init(const struct keys_options *asked, char **operands
   struct by_key_authority authority;
   const char *folder = operands[0] ? operands[0] : asked->folder;
   BY_TRY(make_folder(folder));
-  enum banyan_status status = by_key_maker_authority(NULL, time(NULL), days_of(asked, DAYS_OF_AUTHORITY), &authority);
+  enum banyan_status status =
+      by_certificate_make_authority(NULL, time(NULL), days_of(asked, DAYS_OF_AUTHORITY), &authority);
   if (status == BANYAN_OK) status = by_key_folder_write(folder, &authority, asked->force);
   if (status == BANYAN_OK) status = keep_list(folder, &authority);
   by_key_authority_fini(&authority);
@@ -242,7 +243,7 @@ static enum banyan_status init(const struct keys_options *asked, char **operands
 
 static enum banyan_status record(const char *folder, const char *text, const char *serial) {
   struct by_text stripped;
-  enum banyan_status status = by_key_maker_strip(text, &stripped);
+  enum banyan_status status = by_certificate_strip(text, &stripped);
   if (status == BANYAN_OK) status = by_key_folder_record(folder, serial, &stripped);
   by_text_fini(&stripped);
   return status;
@@ -250,12 +251,12 @@ static enum banyan_status record(const char *folder, const char *text, const cha
 
 /* Makes a certificate, and writes it when there is a record to revoke it by; prints until when it is valid. */
 static enum banyan_status issue(const char *folder, const struct by_key_authority *authority,
-                                const struct by_key_request *request, const char *path, bool replace) {
+                                const struct by_certificate_request *request, const char *path, bool replace) {
   struct by_text text;
-  struct by_key_facts facts = {0};
+  struct by_certificate_facts facts = {0};
   char until[16];
-  enum banyan_status status = by_key_maker_make(authority, request, &text);
-  if (status == BANYAN_OK) status = by_key_maker_read(by_text_get(&text), &facts);
+  enum banyan_status status = by_certificate_make(authority, request, &text);
+  if (status == BANYAN_OK) status = by_certificate_read(by_text_get(&text), &facts);
   if (status == BANYAN_OK) status = record(folder, by_text_get(&text), facts.serial);
   if (status == BANYAN_OK) {
     status = by_key_file_write(path, &text, 0600, replace);
@@ -266,7 +267,7 @@ static enum banyan_status issue(const char *folder, const struct by_key_authorit
     printf("%s: %s %s, until %s\n", path, by_tls_role_name(request->role), request->name, until);
   }
   by_text_fini(&facts.addresses);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   return status;
 }
 
@@ -281,14 +282,14 @@ static enum banyan_status parse_role(const char *text, enum by_tls_role *out) {
 
 static enum banyan_status make(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
-  struct by_key_request request = {.name = operands[1],
-                                   .addresses = asked->addresses.items,
-                                   .address_count = asked->addresses.count,
-                                   .now = time(NULL),
-                                   .days = days_of(asked, DAYS_OF_CERTIFICATE)};
+  struct by_certificate_request request = {.name = operands[1],
+                                           .addresses = asked->addresses.items,
+                                           .address_count = asked->addresses.count,
+                                           .now = time(NULL),
+                                           .days = days_of(asked, DAYS_OF_CERTIFICATE)};
   char path[BY_KEY_PATH];
   BY_TRY(parse_role(operands[0], &request.role));
-  BY_TRY(by_key_maker_check_name(request.name));
+  BY_TRY(by_certificate_check_name(request.name));
   BY_TRY(by_key_path_of(asked->folder, request.role, request.name, path));
   enum banyan_status status = by_key_folder_read(asked->folder, &authority);
   if (status == BANYAN_OK) status = issue(asked->folder, &authority, &request, path, asked->force);
@@ -308,14 +309,14 @@ static enum banyan_status show(const struct keys_options *asked, char **operands
 static enum banyan_status renew_authority(const struct keys_options *asked, int64_t now, int64_t until,
                                           struct by_key_authority *authority) {
   struct by_key_authority made = {0};
-  struct by_key_facts facts;
+  struct by_certificate_facts facts;
   long days = days_of(asked, DAYS_OF_AUTHORITY);
   char path[BY_KEY_PATH], day[16];
   BY_TRY(by_key_path(asked->folder, BY_TLS_AUTHORITY, path));
-  enum banyan_status status = by_key_maker_read(by_text_get(&authority->certificate), &facts);
+  enum banyan_status status = by_certificate_read(by_text_get(&authority->certificate), &facts);
   by_text_fini(&facts.addresses);
   if (status != BANYAN_OK || facts.who.expires > until) return status;
-  status = by_key_maker_authority(authority, now, days, &made);
+  status = by_certificate_make_authority(authority, now, days, &made);
   if (status == BANYAN_OK) status = by_key_file_write(path, &made.certificate, 0644, true);
   if (status != BANYAN_OK) {
     by_key_authority_fini(&made);
@@ -331,13 +332,13 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
 
 /* For the same role, name and addresses. */
 static enum banyan_status renew_as(const struct keys_options *asked, const struct by_key_authority *authority,
-                                   const char *path, int64_t now, struct by_key_facts *facts) {
+                                   const char *path, int64_t now, struct by_certificate_facts *facts) {
   const char *addresses[BY_MOST_WORDS];
-  struct by_key_request request = {.role = facts->who.role,
-                                   .name = facts->who.name,
-                                   .addresses = addresses,
-                                   .now = now,
-                                   .days = days_of(asked, DAYS_OF_CERTIFICATE)};
+  struct by_certificate_request request = {.role = facts->who.role,
+                                           .name = facts->who.name,
+                                           .addresses = addresses,
+                                           .now = now,
+                                           .days = days_of(asked, DAYS_OF_CERTIFICATE)};
   char *rest = facts->addresses.data;
   for (char *at; rest && (at = strsep(&rest, " ")) && request.address_count < BY_MOST_WORDS;)
     addresses[request.address_count++] = at;
@@ -346,10 +347,10 @@ static enum banyan_status renew_as(const struct keys_options *asked, const struc
 
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
                                      const char *path, int64_t now, int64_t until) {
-  struct by_key_facts facts = {0};
+  struct by_certificate_facts facts = {0};
   char *text;
   BY_TRY(by_tls_file_read(path, false, &text));
-  enum banyan_status status = by_key_maker_read(text, &facts);
+  enum banyan_status status = by_certificate_read(text, &facts);
   if (status != BANYAN_OK) status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK && facts.who.expires <= until) status = renew_as(asked, authority, path, now, &facts);
   by_text_fini(&facts.addresses);

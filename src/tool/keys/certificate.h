@@ -1,9 +1,8 @@
-/* Makes a cluster's authority, the certificates it signs, and signed lists of
- * those that it has revoked (CRL): EC P-256 keys, texts in PEM; and keeps them in
- * a folder. Times are handed in, in s since 1970. Texts with a private key are
- * wiped by by_key_maker_wipe. */
-#ifndef BY_CLI_KEY_MAKER_H
-#define BY_CLI_KEY_MAKER_H
+/* Makes a cluster's authority, the certificates it signs, and signed lists of those that it has revoked (CRL): EC P-256
+ * keys, texts in PEM; and keeps them in a folder. Times are handed in, in s since 1970. Texts with a private key are
+ * wiped by by_certificate_wipe. */
+#ifndef BY_CLI_CERTIFICATE_H
+#define BY_CLI_CERTIFICATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,14 +10,14 @@
 #include "text.h"
 #include "tls_identity.h"
 
-/* ---- texts: key_maker.c */
+/* ---- texts: certificate.c */
 
 /* What an authority is: its certificate, and the key that signs. */
 struct by_key_authority {
   struct by_text certificate, key;
 };
 
-struct by_key_request {
+struct by_certificate_request {
   enum by_tls_role role;
   const char *name;             /* of the host, or of a person */
   const char *const *addresses; /* names and addresses that the host is reached by, beside its name */
@@ -28,7 +27,7 @@ struct by_key_request {
 };
 
 /* What a certificate contains. */
-struct by_key_facts {
+struct by_certificate_facts {
   bool authority;        /* else `who` is filled */
   struct by_tls_who who; /* `expires` is always filled */
   int64_t begins;
@@ -38,31 +37,31 @@ struct by_key_facts {
 
 /* A new authority; of one that is there (`old` not NULL) a new certificate with the same key, so that what it has
  * signed stays valid. The caller wipes *out, also after a failure. */
-enum banyan_status by_key_maker_authority(const struct by_key_authority *old, int64_t now, long days,
-                                          struct by_key_authority *out) BANYAN_CHECK;
+enum banyan_status by_certificate_make_authority(const struct by_key_authority *old, int64_t now, long days,
+                                                 struct by_key_authority *out) BANYAN_CHECK;
 /* A certificate and its new key, in one text, which the caller wipes. BANYAN_ERR_ARGUMENT: a name or address that none
  * can have, or an authority that has expired or whose parts do not match. */
-enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_request *request,
-                                     struct by_text *out) BANYAN_CHECK;
+enum banyan_status by_certificate_make(const struct by_key_authority *authority,
+                                       const struct by_certificate_request *request, struct by_text *out) BANYAN_CHECK;
 /* The first certificate of a text. BANYAN_ERR_PARSE: there is none, or none of a cluster. The caller finishes
  * out->addresses. */
-enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out) BANYAN_CHECK;
+enum banyan_status by_certificate_read(const char *text, struct by_certificate_facts *out) BANYAN_CHECK;
 /* The same certificate without its key, in PEM. The caller finishes *out, also after a failure. */
-enum banyan_status by_key_maker_strip(const char *text, struct by_text *out) BANYAN_CHECK;
+enum banyan_status by_certificate_strip(const char *text, struct by_text *out) BANYAN_CHECK;
 /* Letters, digits, '.', '-' and '_', beginning with a letter or digit: fit for a file's name. */
-enum banyan_status by_key_maker_check_name(const char *name) BANYAN_CHECK;
+enum banyan_status by_certificate_check_name(const char *name) BANYAN_CHECK;
 
-void by_key_maker_wipe(struct by_text *text);
+void by_certificate_wipe(struct by_text *text);
 void by_key_authority_fini(struct by_key_authority *authority);
 
 /* A new list in PEM: what the list `old` names (NULL: nothing), and `n` certificates more. It holds as long as the
  * authority's certificate. The caller finishes *out, also after a failure. BANYAN_ERR_PARSE: `old` is no list, or a
  * text no certificate. */
-enum banyan_status by_key_revoker_make(const struct by_key_authority *authority, const char *old,
-                                       const char *const *certificates, size_t n, int64_t now,
-                                       struct by_text *out) BANYAN_CHECK;
+enum banyan_status by_revocation_list_make(const struct by_key_authority *authority, const char *old,
+                                           const char *const *certificates, size_t n, int64_t now,
+                                           struct by_text *out) BANYAN_CHECK;
 /* How many certificates a list names, and when it was made. BANYAN_ERR_PARSE: it is none. */
-enum banyan_status by_key_revoker_read(const char *text, size_t *count, int64_t *made) BANYAN_CHECK;
+enum banyan_status by_revocation_list_read(const char *text, size_t *count, int64_t *made) BANYAN_CHECK;
 
 /* ---- the folder: key_folder.c */
 

@@ -1,4 +1,4 @@
-#include "key_maker.h"
+#include "certificate.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -89,7 +89,7 @@ static bool is_plain(const char *text, const char *others) {
   return true;
 }
 
-enum banyan_status by_key_maker_check_name(const char *name) {
+enum banyan_status by_certificate_check_name(const char *name) {
   if (strlen(name) < BY_TLS_NAME && is_plain(name, ".-_")) return BANYAN_OK;
   return by_fail(
       BANYAN_ERR_ARGUMENT,
@@ -103,7 +103,7 @@ static bool is_address(const char *text) {
 }
 
 /* "DNS:h1,IP:10.0.0.1"; whatever could mean something to OpenSSL's parser is refused. */
-static enum banyan_status print_names(const struct by_key_request *request, struct by_text *out) {
+static enum banyan_status print_names(const struct by_certificate_request *request, struct by_text *out) {
   by_text_add(out, "DNS:%s", request->name);
   for (int i = 0; i < request->address_count; i++) {
     const char *address = request->addresses[i];
@@ -165,8 +165,8 @@ static bool sign_authority(X509 *certificate, EVP_PKEY *key, const X509 *old, in
          X509_sign(certificate, key, EVP_sha256()) > 0;
 }
 
-enum banyan_status by_key_maker_authority(const struct by_key_authority *old, int64_t now, long days,
-                                          struct by_key_authority *out) {
+enum banyan_status by_certificate_make_authority(const struct by_key_authority *old, int64_t now, long days,
+                                                 struct by_key_authority *out) {
   ERR_clear_error();
   X509 *before = old ? key_pem_certificate(by_text_get(&old->certificate)) : NULL, *certificate = X509_new();
   EVP_PKEY *key = old ? key_pem_key(by_text_get(&old->key)) : EVP_EC_gen("P-256");
@@ -181,7 +181,7 @@ enum banyan_status by_key_maker_authority(const struct by_key_authority *old, in
   return done ? BANYAN_OK : key_failed("make an authority");
 }
 
-static bool sign(X509 *certificate, const struct by_key_request *request, const char *names, X509 *issuer,
+static bool sign(X509 *certificate, const struct by_certificate_request *request, const char *names, X509 *issuer,
                  EVP_PKEY *by) {
   return name_part(certificate, "OU", by_tls_role_name(request->role)) && name_part(certificate, "CN", request->name) &&
          X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
@@ -194,7 +194,7 @@ static bool sign(X509 *certificate, const struct by_key_request *request, const 
          X509_sign(certificate, by, EVP_sha256()) > 0;
 }
 
-static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct by_key_request *request,
+static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct by_certificate_request *request,
                                       const char *names, struct by_text *out) {
   int64_t last = key_seconds(X509_get0_notAfter(issuer)), until = request->now + request->days * DAY;
   if (last <= request->now)
@@ -209,11 +209,11 @@ static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct b
   return done ? BANYAN_OK : key_failed("make a certificate");
 }
 
-enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_request *request,
-                                     struct by_text *out) {
+enum banyan_status by_certificate_make(const struct by_key_authority *authority,
+                                       const struct by_certificate_request *request, struct by_text *out) {
   struct by_text names = {0};
   by_text_init(out);
-  BY_TRY(by_key_maker_check_name(request->name));
+  BY_TRY(by_certificate_check_name(request->name));
   ERR_clear_error();
   X509 *issuer = key_pem_certificate(by_text_get(&authority->certificate));
   EVP_PKEY *by = key_pem_key(by_text_get(&authority->key));
@@ -243,7 +243,7 @@ static void add_name(struct by_text *out, const char *own, const GENERAL_NAME *n
   if (known && strcmp(text, own) != 0) by_text_add(out, "%s%s", out->length ? " " : "", text);
 }
 
-static void read_names(const X509 *certificate, struct by_key_facts *out) {
+static void read_names(const X509 *certificate, struct by_certificate_facts *out) {
   GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
   for (int i = 0; i < sk_GENERAL_NAME_num(names); i++)
     add_name(&out->addresses, out->who.name, sk_GENERAL_NAME_value(names, i));
@@ -258,8 +258,8 @@ static void read_serial(const X509 *certificate, char *out, size_t room) {
   BN_free(serial);
 }
 
-enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out) {
-  *out = (struct by_key_facts){0};
+enum banyan_status by_certificate_read(const char *text, struct by_certificate_facts *out) {
+  *out = (struct by_certificate_facts){0};
   ERR_clear_error();
   X509 *certificate = key_pem_certificate(text);
   ERR_clear_error();
@@ -274,7 +274,7 @@ enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out)
   return status == BANYAN_OK ? status : by_fail_within(BANYAN_ERR_PARSE, "not of a cluster");
 }
 
-enum banyan_status by_key_maker_strip(const char *text, struct by_text *out) {
+enum banyan_status by_certificate_strip(const char *text, struct by_text *out) {
   by_text_init(out);
   ERR_clear_error();
   X509 *certificate = key_pem_certificate(text);
@@ -283,14 +283,14 @@ enum banyan_status by_key_maker_strip(const char *text, struct by_text *out) {
   return done ? BANYAN_OK : key_failed("read a certificate");
 }
 
-void by_key_maker_wipe(struct by_text *text) {
+void by_certificate_wipe(struct by_text *text) {
   if (text->data) OPENSSL_cleanse(text->data, text->room);
   by_text_fini(text);
 }
 
 void by_key_authority_fini(struct by_key_authority *authority) {
-  by_key_maker_wipe(&authority->certificate);
-  by_key_maker_wipe(&authority->key);
+  by_certificate_wipe(&authority->certificate);
+  by_certificate_wipe(&authority->key);
 }
 
 static enum banyan_status parse_old(const char *text, X509_CRL **out) {
@@ -299,7 +299,7 @@ static enum banyan_status parse_old(const char *text, X509_CRL **out) {
   return !text || *out ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "there is no list of revoked certificates in it");
 }
 
-/* The list owns what is added; each serial serial_number once. */
+/* The list owns what is added; each serial number once. */
 static bool add(X509_CRL *list, const ASN1_INTEGER *serial, const ASN1_TIME *when) {
   X509_REVOKED *there;
   if (X509_CRL_get0_by_serial(list, &there, serial) > 0) return true;
@@ -343,7 +343,7 @@ static bool extend_list(X509_CRL *list, X509 *issuer, int nid, const char *value
   return added;
 }
 
-/* Each list's serial_number is one more than the one's before. */
+/* The number of each list is one more than that of the list before. */
 static bool serial_number(X509_CRL *list, const X509_CRL *old) {
   ASN1_INTEGER *before = old ? X509_CRL_get_ext_d2i(old, NID_crl_number, NULL, NULL) : NULL, *mine = ASN1_INTEGER_new();
   int64_t last = 0;
@@ -382,8 +382,9 @@ static enum banyan_status fill(const struct parts *parts, const char *const *cer
   return key_failed("make a list of revoked certificates");
 }
 
-enum banyan_status by_key_revoker_make(const struct by_key_authority *authority, const char *old,
-                                       const char *const *certificates, size_t n, int64_t now, struct by_text *out) {
+enum banyan_status by_revocation_list_make(const struct by_key_authority *authority, const char *old,
+                                           const char *const *certificates, size_t n, int64_t now,
+                                           struct by_text *out) {
   struct parts parts = {0};
   by_text_init(out);
   ERR_clear_error();
@@ -402,7 +403,7 @@ enum banyan_status by_key_revoker_make(const struct by_key_authority *authority,
   return status;
 }
 
-enum banyan_status by_key_revoker_read(const char *text, size_t *count, int64_t *made) {
+enum banyan_status by_revocation_list_read(const char *text, size_t *count, int64_t *made) {
   X509_CRL *list;
   BY_TRY(parse_old(text, &list));
   int n = sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list));

@@ -1,8 +1,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "certificate.h"
 #include "check.h"
-#include "key_maker.h"
 #include "tls_identity.h"
 
 enum { DAY = 24 * 60 * 60 };
@@ -10,25 +10,25 @@ enum { DAY = 24 * 60 * 60 };
 static const int64_t now = 2000000000; /* 2033: nothing here asks what time it is */
 
 static void make_authority(struct by_key_authority *out) {
-  assert_ok(by_key_maker_authority(NULL, now, 100, out));
+  assert_ok(by_certificate_make_authority(NULL, now, 100, out));
 }
 
-static struct by_key_request request_for(const char *name) {
-  return (struct by_key_request){.role = BY_TLS_AGENT, .name = name, .now = now, .days = 30};
+static struct by_certificate_request request_for(const char *name) {
+  return (struct by_certificate_request){.role = BY_TLS_AGENT, .name = name, .now = now, .days = 30};
 }
 
 static void test_what_is_requested_is_there(void **state) {
   (void)state;
   static const char *const addresses[] = {"10.1.2.3", "h1", "x.example", "fd00::7"};
   struct by_key_authority authority;
-  struct by_key_request request = request_for("h1");
-  struct by_key_facts facts;
+  struct by_certificate_request request = request_for("h1");
+  struct by_certificate_facts facts;
   struct by_text text;
   request.addresses = addresses;
   request.address_count = 4;
   make_authority(&authority);
-  assert_ok(by_key_maker_make(&authority, &request, &text));
-  assert_ok(by_key_maker_read(by_text_get(&text), &facts));
+  assert_ok(by_certificate_make(&authority, &request, &text));
+  assert_ok(by_certificate_read(by_text_get(&text), &facts));
   assert_false(facts.authority);
   assert_int_equal(facts.who.role, BY_TLS_AGENT);
   assert_string_equal(facts.who.name, "h1");
@@ -36,9 +36,9 @@ static void test_what_is_requested_is_there(void **state) {
   assert_true(facts.begins < now && facts.begins > now - DAY);
   assert_string_equal(by_text_get(&facts.addresses), "10.1.2.3 x.example fd00::7");
   by_text_fini(&facts.addresses);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   assert_null(text.data);
-  assert_ok(by_key_maker_read(by_text_get(&authority.certificate), &facts));
+  assert_ok(by_certificate_read(by_text_get(&authority.certificate), &facts));
   assert_true(facts.authority);
   assert_int_equal(facts.who.expires, now + 100 * DAY);
   by_text_fini(&facts.addresses);
@@ -48,40 +48,40 @@ static void test_what_is_requested_is_there(void **state) {
 static void test_nothing_outlives_its_authority(void **state) {
   (void)state;
   struct by_key_authority authority;
-  struct by_key_request request = request_for("h1");
-  struct by_key_facts facts;
+  struct by_certificate_request request = request_for("h1");
+  struct by_certificate_facts facts;
   struct by_text text;
   make_authority(&authority);
   request.now = now + 90 * DAY;
-  assert_ok(by_key_maker_make(&authority, &request, &text));
-  assert_ok(by_key_maker_read(by_text_get(&text), &facts));
+  assert_ok(by_certificate_make(&authority, &request, &text));
+  assert_ok(by_certificate_read(by_text_get(&text), &facts));
   assert_int_equal(facts.who.expires, now + 100 * DAY);
   by_text_fini(&facts.addresses);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   request.now = now + 100 * DAY;
-  assert_status(by_key_maker_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
+  assert_status(by_certificate_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "has expired"));
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   by_key_authority_fini(&authority);
 }
 
 static void test_a_renewed_authority(void **state) {
   (void)state;
   struct by_key_authority authority, renewed, other;
-  struct by_key_request request = request_for("h1");
+  struct by_certificate_request request = request_for("h1");
   struct by_tls_identity *identity;
   struct by_text text;
   make_authority(&authority);
   make_authority(&other);
-  assert_ok(by_key_maker_make(&authority, &request, &text));
-  assert_ok(by_key_maker_authority(&authority, now + 50 * DAY, 100, &renewed));
+  assert_ok(by_certificate_make(&authority, &request, &text));
+  assert_ok(by_certificate_make_authority(&authority, now + 50 * DAY, 100, &renewed));
   assert_string_not_equal(by_text_get(&renewed.certificate), by_text_get(&authority.certificate));
   assert_string_equal(by_text_get(&renewed.key), by_text_get(&authority.key));
   assert_ok(by_tls_identity_make(by_text_get(&renewed.certificate), NULL, by_text_get(&text), &identity));
   by_tls_identity_destroy(identity);
   assert_status(by_tls_identity_make(by_text_get(&other.certificate), NULL, by_text_get(&text), &identity),
                 BANYAN_ERR_AUTH);
-  by_key_maker_wipe(&text);
+  by_certificate_wipe(&text);
   by_key_authority_fini(&other);
   by_key_authority_fini(&renewed);
   by_key_authority_fini(&authority);
@@ -97,14 +97,14 @@ static void test_bad_names(void **state) {
   struct by_text text;
   make_authority(&authority);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    struct by_key_request request = request_for(names[i]);
-    assert_status(by_key_maker_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
+    struct by_certificate_request request = request_for(names[i]);
+    assert_status(by_certificate_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
   }
   for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
-    struct by_key_request request = request_for("h1");
+    struct by_certificate_request request = request_for("h1");
     request.addresses = &addresses[i];
     request.address_count = 1;
-    assert_status(by_key_maker_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
+    assert_status(by_certificate_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);
     assert_non_null(strstr(banyan_error_text(), "neither an IP address nor a host's name"));
   }
   by_key_authority_fini(&authority);
@@ -113,18 +113,18 @@ static void test_bad_names(void **state) {
 static void test_authorities_that_are_none(void **state) {
   (void)state;
   struct by_key_authority a, b, mixed;
-  struct by_key_request request = request_for("h1");
-  struct by_key_facts facts;
+  struct by_certificate_request request = request_for("h1");
+  struct by_certificate_facts facts;
   struct by_text text;
   make_authority(&a);
   make_authority(&b);
   mixed = (struct by_key_authority){.certificate = a.certificate, .key = b.key};
-  assert_status(by_key_maker_make(&mixed, &request, &text), BANYAN_ERR_ARGUMENT);
+  assert_status(by_certificate_make(&mixed, &request, &text), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "do not belong together"));
   mixed = (struct by_key_authority){.certificate = a.key, .key = a.certificate};
-  assert_status(by_key_maker_make(&mixed, &request, &text), BANYAN_ERR_SYSTEM);
-  assert_status(by_key_maker_read("nothing", &facts), BANYAN_ERR_PARSE);
-  assert_status(by_key_maker_read(by_text_get(&a.key), &facts), BANYAN_ERR_PARSE);
+  assert_status(by_certificate_make(&mixed, &request, &text), BANYAN_ERR_SYSTEM);
+  assert_status(by_certificate_read("nothing", &facts), BANYAN_ERR_PARSE);
+  assert_status(by_certificate_read(by_text_get(&a.key), &facts), BANYAN_ERR_PARSE);
   by_key_authority_fini(&a);
   by_key_authority_fini(&b);
 }
@@ -136,18 +136,18 @@ static struct by_text certificates[3];
 
 static int make_all(void **state) {
   (void)state;
-  assert_ok(by_key_maker_authority(NULL, now, 100, &authority));
-  assert_ok(by_key_maker_authority(NULL, now, 100, &other));
+  assert_ok(by_certificate_make_authority(NULL, now, 100, &authority));
+  assert_ok(by_certificate_make_authority(NULL, now, 100, &other));
   for (int i = 0; i < 3; i++) {
-    struct by_key_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = now, .days = 30};
-    assert_ok(by_key_maker_make(&authority, &request, &certificates[i]));
+    struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = now, .days = 30};
+    assert_ok(by_certificate_make(&authority, &request, &certificates[i]));
   }
   return 0;
 }
 
 static int drop_all(void **state) {
   (void)state;
-  for (int i = 0; i < 3; i++) by_key_maker_wipe(&certificates[i]);
+  for (int i = 0; i < 3; i++) by_certificate_wipe(&certificates[i]);
   by_key_authority_fini(&authority);
   by_key_authority_fini(&other);
   return 0;
@@ -155,13 +155,13 @@ static int drop_all(void **state) {
 
 static void revoke(const struct by_text *old, int certificate, struct by_text *out) {
   const char *text = certificate < 0 ? NULL : by_text_get(&certificates[certificate]);
-  assert_ok(by_key_revoker_make(&authority, old ? by_text_get(old) : NULL, &text, text ? 1 : 0, now + DAY, out));
+  assert_ok(by_revocation_list_make(&authority, old ? by_text_get(old) : NULL, &text, text ? 1 : 0, now + DAY, out));
 }
 
 static void assert_names(const struct by_text *list, size_t count) {
   size_t n;
   int64_t made;
-  assert_ok(by_key_revoker_read(by_text_get(list), &n, &made));
+  assert_ok(by_revocation_list_read(by_text_get(list), &n, &made));
   assert_int_equal(n, count);
   assert_int_equal(made, now + DAY);
 }
@@ -205,8 +205,8 @@ static void test_a_list_of_a_renewed_authority(void **state) {
   struct by_tls_identity *identity;
   const char *third = by_text_get(&certificates[2]);
   revoke(NULL, 1, &list);
-  assert_ok(by_key_maker_authority(&authority, now + 50 * DAY, 100, &renewed));
-  assert_ok(by_key_revoker_make(&renewed, by_text_get(&list), NULL, 0, now + DAY, &again));
+  assert_ok(by_certificate_make_authority(&authority, now + 50 * DAY, 100, &renewed));
+  assert_ok(by_revocation_list_make(&renewed, by_text_get(&list), NULL, 0, now + DAY, &again));
   assert_names(&again, 1);
   assert_judged(&again, 1, BANYAN_ERR_AUTH, "it was revoked");
   assert_ok(by_tls_identity_make(by_text_get(&renewed.certificate), by_text_get(&list), third, &identity));
@@ -225,19 +225,19 @@ static void test_lists_that_are_none(void **state) {
   int64_t made;
   const char *nothing = "nothing";
   revoke(NULL, 0, &list);
-  assert_ok(by_key_revoker_make(&other, NULL, NULL, 0, now, &foreign));
+  assert_ok(by_revocation_list_make(&other, NULL, NULL, 0, now, &foreign));
   assert_judged(&foreign, 2, BANYAN_ERR_AUTH, "not of the authority in ca.crt");
   by_text_init(&cut);
   by_text_add(&cut, "%s%.*s", by_text_get(&list), 200, by_text_get(&list));
   assert_judged(&cut, 2, BANYAN_ERR_AUTH, "is cut off");
   assert_judged(&authority.certificate, 2, BANYAN_ERR_AUTH, "no list of revoked certificates");
-  assert_status(by_key_revoker_read("", &n, &made), BANYAN_ERR_PARSE);
+  assert_status(by_revocation_list_read("", &n, &made), BANYAN_ERR_PARSE);
   by_text_fini(&cut);
-  assert_status(by_key_revoker_make(&authority, "nothing", NULL, 0, now, &cut), BANYAN_ERR_PARSE);
+  assert_status(by_revocation_list_make(&authority, "nothing", NULL, 0, now, &cut), BANYAN_ERR_PARSE);
   by_text_fini(&cut);
-  assert_status(by_key_revoker_make(&authority, NULL, &nothing, 1, now, &cut), BANYAN_ERR_PARSE);
+  assert_status(by_revocation_list_make(&authority, NULL, &nothing, 1, now, &cut), BANYAN_ERR_PARSE);
   by_text_fini(&cut);
-  assert_status(by_key_revoker_make(&mixed, NULL, NULL, 0, now, &cut), BANYAN_ERR_ARGUMENT);
+  assert_status(by_revocation_list_make(&mixed, NULL, NULL, 0, now, &cut), BANYAN_ERR_ARGUMENT);
   by_text_fini(&cut);
   by_text_fini(&list);
   by_text_fini(&foreign);
@@ -252,7 +252,7 @@ static void test_two_authorities(void **state) {
   by_text_init(&lists);
   by_text_add(&both, "%s%s", by_text_get(&other.certificate), by_text_get(&authority.certificate));
   const char *first = by_text_get(&certificates[0]), *second = by_text_get(&certificates[1]);
-  assert_ok(by_key_revoker_make(&other, NULL, &first, 1, now, &foreign));
+  assert_ok(by_revocation_list_make(&other, NULL, &first, 1, now, &foreign));
   assert_ok(by_tls_identity_make(by_text_get(&both), by_text_get(&foreign), first, &identity)); /* none of ours */
   by_tls_identity_destroy(identity);
   revoke(NULL, 0, &list);
@@ -268,17 +268,17 @@ static void test_two_authorities(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest key_maker[] = {
+  const struct CMUnitTest certificate[] = {
       cmocka_unit_test(test_what_is_requested_is_there), cmocka_unit_test(test_nothing_outlives_its_authority),
       cmocka_unit_test(test_a_renewed_authority),        cmocka_unit_test(test_bad_names),
       cmocka_unit_test(test_authorities_that_are_none),
   };
-  const struct CMUnitTest key_revoker[] = {
+  const struct CMUnitTest revocation_list[] = {
       cmocka_unit_test(test_lists_grow),
       cmocka_unit_test(test_a_list_of_a_renewed_authority),
       cmocka_unit_test(test_lists_that_are_none),
       cmocka_unit_test(test_two_authorities),
   };
-  int failed = cmocka_run_group_tests_name("key_maker", key_maker, NULL, NULL);
-  return failed + cmocka_run_group_tests_name("key_revoker", key_revoker, make_all, drop_all);
+  int failed = cmocka_run_group_tests_name("certificate", certificate, NULL, NULL);
+  return failed + cmocka_run_group_tests_name("revocation_list", revocation_list, make_all, drop_all);
 }
