@@ -1,6 +1,5 @@
-/* `banyan bench`: times one collective over a list of sizes. With -n it starts
- * its own ranks, which run it again; otherwise it is a rank of the job that its
- * environment describes. */
+/* `banyan bench`: times one collective over a list of sizes. With -n it starts its own ranks, which run it again;
+ * otherwise it is a rank of the job that its environment describes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

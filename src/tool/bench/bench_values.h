@@ -54,8 +54,7 @@ void by_pattern_reduced(const struct by_bench_case *c, struct by_pattern *out);
 
 /* Writes `count` elements of the pattern. */
 void by_pattern_fill(const struct by_pattern *pattern, void *buffer, size_t count);
-/* How many of `count` elements differ from the pattern from its element `start`
- * on; *first is the first of them. */
+/* How many of `count` elements differ from the pattern from its element `start` on; *first is the first of them. */
 size_t by_pattern_compare(const struct by_pattern *pattern, size_t start, const void *buffer, size_t count,
                           size_t *first);
 

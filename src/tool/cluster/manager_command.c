@@ -105,26 +105,10 @@ static enum banyan_status check(const struct manager_options *asked, struct by_p
   return BANYAN_OK;
 }
 
-/* The usual folder, which no package has made; errors are reported for the file. */
-static void make_folder(const struct manager_options *asked) {
-  bool usual = !strcmp(asked->state, STATE_FILE) || (asked->http && !strcmp(asked->token, TOKEN_FILE));
-  if (usual) (void)!mkdir(FOLDER, 0750);
-}
-
 static void keys_changed(void *context) {
   struct session *s = context;
   if (s->server) by_manager_server_use(s->server, by_tls_watch_get(s->keys));
   if (s->page) by_manager_page_renew(s->page);
-}
-
-static enum banyan_status watch_keys(struct session *s) {
-  const struct by_tls_watch_options of_keys = {.loop = s->loop,
-                                               .folder = s->asked.keys,
-                                               .role = BY_TLS_MANAGER,
-                                               .name = s->asked.name,
-                                               .changed = keys_changed,
-                                               .context = s};
-  return by_tls_watch_create(&of_keys, &s->keys);
 }
 
 static void read_again(void *context) {
@@ -140,11 +124,19 @@ static enum banyan_status set_up(struct session *s, const char *topology) {
   size_t n;
   BY_TRY(by_topology_named(topology, &s->topology));
   BY_TRY(by_loop_create(&by_clock_system, &s->loop));
-  BY_TRY(watch_keys(s));
+  const struct by_tls_watch_options of_keys = {.loop = s->loop,
+                                               .folder = asked->keys,
+                                               .role = BY_TLS_MANAGER,
+                                               .name = asked->name,
+                                               .changed = keys_changed,
+                                               .context = s};
+  BY_TRY(by_tls_watch_create(&of_keys, &s->keys));
   by_address_any(&of_server.at, AF_INET6, BY_MANAGER_PORT);
   if (asked->listen && by_address_resolve(asked->listen, &of_server.at, 1, &n) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--listen");
-  make_folder(asked);
+  /* The usual folder may be missing without a package; errors are reported for the file. */
+  if (!strcmp(asked->state, STATE_FILE) || (asked->http && !strcmp(asked->token, TOKEN_FILE)))
+    (void)!mkdir(FOLDER, 0750);
   of_server.loop = s->loop;
   of_server.identity = by_tls_watch_get(s->keys);
   of_server.manager.topology = s->topology;

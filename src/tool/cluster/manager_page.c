@@ -132,15 +132,12 @@ void by_manager_page_destroy(struct by_manager_page *page) {
   free(page);
 }
 
-static bool same(const struct pair *a, const struct pair *b) {
-  return !strcmp(a->certificate, b->certificate) && !strcmp(a->key, b->key);
-}
-
 void by_manager_page_renew(struct by_manager_page *page) {
   struct pair next = {0};
   if (!page->pair.key) return;
   enum banyan_status status = read_pair(page, &next);
-  bool changed = status == BANYAN_OK && !same(&next, &page->pair);
+  bool changed = status == BANYAN_OK &&
+                 (strcmp(next.certificate, page->pair.certificate) != 0 || strcmp(next.key, page->pair.key) != 0);
   if (changed) status = by_web_renew(page->web, next.certificate, next.key);
   if (status != BANYAN_OK)
     by_warn("web", "a new certificate is not used, and the one before stays: %s", banyan_error_text());

@@ -1,6 +1,5 @@
-/* Prints the state of switches and of a manager, for people and for programs; and
- * where a switch is asked, as people write it: a path, or an address with or
- * without a port, and the secret that it shares with jobs. */
+/* Prints the state of switches and of a manager, for people and for programs; and where a switch is asked, as people
+ * write it: a path, or an address with or without a port, and the secret that it shares with jobs. */
 #ifndef BY_CLI_STATUS_PRINT_H
 #define BY_CLI_STATUS_PRINT_H
 

@@ -91,11 +91,6 @@ static enum banyan_status split_interfaces(struct session *s) {
   return BANYAN_OK;
 }
 
-static enum banyan_status check(struct session *s) {
-  BY_TRY(split_interfaces(s));
-  return by_switch_secret(s->asked.secret_file, &s->key, &s->has_key);
-}
-
 /* ---- doing it */
 
 static enum banyan_status listen_at(struct session *s, const struct by_switch_place *place) {
@@ -167,7 +162,9 @@ int by_cli_switch(int argc, char **argv) {
   struct session s = {.asked = {.cells = CELLS}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);
   if (exit_code >= 0) return exit_code;
-  exit_code = check(&s) != BANYAN_OK ? by_command_misused(&command) : by_command_end(&command, work(&s));
+  enum banyan_status status = split_interfaces(&s);
+  if (status == BANYAN_OK) status = by_switch_secret(s.asked.secret_file, &s.key, &s.has_key);
+  exit_code = status != BANYAN_OK ? by_command_misused(&command) : by_command_end(&command, work(&s));
   end_session(&s);
   return exit_code;
 }

@@ -1,11 +1,9 @@
-/* The subcommands of `banyan` and their command lines. Each gets the arguments
- * from its own name on (argv[0] is "run") and returns the exit code: 0 done,
- * 1 failed, 2 misused; `run` returns that of the ranks. They print results on
+/* The subcommands of `banyan` and their command lines. Each gets the arguments from its own name on (argv[0] is "run")
+ * and returns the exit code: 0 done, 1 failed, 2 misused; `run` returns that of the ranks. They print results on
  * standard output and everything else on standard error.
  *
- * One table of a command makes its parser, its --help and its man page. Values
- * land in a struct of the command; what it holds before is the default. Long
- * options may be written --name=value; short ones -nvalue. */
+ * One table of a command makes its parser, its --help and its man page. Values land in a struct of the command; what it
+ * holds before is the default. Long options may be written --name=value; short ones -nvalue. */
 #ifndef BY_CLI_COMMANDS_H
 #define BY_CLI_COMMANDS_H
 

@@ -17,11 +17,6 @@
 #include "settings.h"
 #include "text.h"
 
-static void check_libraries(struct by_findings *findings) {
-  by_finding(findings, BY_FINDING_OK, "libraries", NULL, "banyan %s, glibc %s, jansson %s, %s", banyan_version(),
-             gnu_get_libc_version(), jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
-}
-
 /* Ranks prove with HMAC-SHA256 that they hold the job's key; some hardened
  * configurations of OpenSSL refuse algorithms. RFC 4231, test case 2. */
 static void check_hmac(struct by_findings *findings) {
@@ -93,14 +88,6 @@ static void check_variables(struct by_findings *findings) {
   by_text_fini(&text);
 }
 
-static void check_software(struct by_findings *findings) {
-  check_libraries(findings);
-  check_hmac(findings);
-  check_pmix(findings);
-  check_ssh(findings);
-  check_variables(findings);
-}
-
 struct doctor_options {
   bool json;
 };
@@ -128,7 +115,12 @@ int by_cli_doctor(int argc, char **argv) {
   struct by_findings findings = {.json = doctor.json};
   by_doctor_kernel(&findings);
   by_doctor_network(&findings);
-  check_software(&findings);
+  by_finding(&findings, BY_FINDING_OK, "libraries", NULL, "banyan %s, glibc %s, jansson %s, %s", banyan_version(),
+             gnu_get_libc_version(), jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
+  check_hmac(&findings);
+  check_pmix(&findings);
+  check_ssh(&findings);
+  check_variables(&findings);
   const int *n = findings.counts;
   if (!doctor.json)
     printf("\n%d ok, %d to look at, %d failed\n", n[BY_FINDING_OK], n[BY_FINDING_WARN], n[BY_FINDING_FAIL]);

@@ -204,11 +204,6 @@ struct by_lab_switches {
   struct by_supervisor supervisors[];
 };
 
-/* The topology states the switch's memory. */
-static uint32_t count_cells(const struct by_node *node) {
-  return (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS);
-}
-
 /* The fragments that come in by any port go to the switch, as docs/in-network.md asks of its host. */
 static enum banyan_status add_rules(const struct by_supervisor_task *task) {
   struct by_netlink netlink;
@@ -232,7 +227,7 @@ static enum banyan_status start(struct by_lab_switches *switches, const struct b
   for (uint32_t k = 0; k < n_ports; k++) by_text_add(&ports, "%seth%u", k ? "," : "", k);
   by_lab_print_address(layout->spaces[space].address, address);
   const struct by_node *node = &layout->topology->nodes[space];
-  snprintf(cells, sizeof cells, "%u", count_cells(node));
+  snprintf(cells, sizeof cells, "%u", (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS));
   const char *command[] = {
       "banyan",    "switch", xdp ? "--xdp" : "--user",        by_text_get(&ports),
       "--control", address,  node->memory ? "--cells" : NULL, /* else as many as `banyan switch` takes by itself */

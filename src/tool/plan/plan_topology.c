@@ -23,11 +23,6 @@ uint32_t by_plan_count_ranks(const struct by_topology *topology) {
   return n;
 }
 
-static enum banyan_status unknown(const struct by_topology *topology, const char *option, const char *name) {
-  return by_fail(BANYAN_ERR_ARGUMENT, "--%s: there is no \"%.64s\" in the topology%s%s", option, name,
-                 topology->n_nodes ? "; its first node is " : "", topology->n_nodes ? topology->nodes[0].name : "");
-}
-
 enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option, const char *names,
                                       uint32_t **out, uint32_t *n) {
   char *copy = strdup(names), *rest = copy;
@@ -38,8 +33,12 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
   for (char *name; status == BANYAN_OK && (name = strsep(&rest, ",")) != NULL;) {
     if (!*name) continue;
     uint32_t node = by_topology_find(topology, name);
-    if (node == UINT32_MAX) status = unknown(topology, option, name);
-    if (status == BANYAN_OK) nodes[(*n)++] = node;
+    if (node != UINT32_MAX)
+      nodes[(*n)++] = node;
+    else
+      status =
+          by_fail(BANYAN_ERR_ARGUMENT, "--%s: there is no \"%.64s\" in the topology%s%s", option, name,
+                  topology->n_nodes ? "; its first node is " : "", topology->n_nodes ? topology->nodes[0].name : "");
   }
   free(copy);
   *out = nodes;

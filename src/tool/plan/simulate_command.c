@@ -19,9 +19,8 @@
 #include "topology_draw.h"
 #include "topology_synth.h"
 
-/* ---- A simulation as a trace: Chrome's JSON, which Perfetto (ui.perfetto.dev) and
- * chrome://tracing open. A process is a direction of a link or a limit of a
- * node, a thread a pair of ranks or helpers, an event a chunk. */
+/* ---- A simulation as a trace: Chrome's JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open. A process is
+ * a direction of a link or a limit of a node, a thread a pair of ranks or helpers, an event a chunk. */
 
 struct trace {
   const char *path;

@@ -94,12 +94,6 @@ static void fail_host(struct launcher *l, const struct by_link *link, const char
   if (!link->host->beside) fail_job(l, 1, REPORTING);
 }
 
-/* With the text of the host. */
-static void host_gave_up(struct launcher *l, const struct by_link *link, const struct by_launch_frame *frame) {
-  report_host_failed(l, link, frame->payload);
-  if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
-}
-
 /* Whether a rank ended by a signal that it got from us. */
 static bool is_our_doing(const struct launcher *l, int status) {
   if (!WIFSIGNALED(status)) return false;
@@ -144,7 +138,7 @@ static void rank_ended(struct launcher *l, struct by_link *link, int rank, int s
     l->exit_code = by_wait_exit_code(status);
 }
 
-static void print_start(struct launcher *l, struct by_link *link) {
+static void send_start(struct launcher *l, struct by_link *link) {
   char directory[PATH_BYTES];
   struct by_text host = {0}, root = {0};
   by_text_add(&host, "BANYAN_HOST=%s", link->host->name);
@@ -187,7 +181,7 @@ static void add_name(struct by_text *places, const char *name, unsigned port) {
   add_place(places, place, strlen(place));
 }
 
-/* Rank 0's host has found a port, and the addresses at which others may reach it: what was missing to start everybody.
+/* Rank 0's host has found a port, and the addresses at which others may reach it: now all hosts can start.
  * What the user gave is tried first, since the others may not reach every address; but the name of this machine last,
  * which may mean another one elsewhere. */
 static void take_port(struct launcher *l, struct by_link *link, const struct by_launch_frame *frame) {
@@ -223,9 +217,10 @@ static void take_frame(struct launcher *l, struct by_link *link, const struct by
     by_output_take(&l->output, rank, 1, frame->payload, frame->length);
   else if (frame->type == BY_LAUNCH_ENDED && is_rank)
     rank_ended(l, link, rank, atoi(frame->payload));
-  else if (frame->type == BY_LAUNCH_ERROR)
-    host_gave_up(l, link, frame);
-  else
+  else if (frame->type == BY_LAUNCH_ERROR) {
+    report_host_failed(l, link, frame->payload); /* with the text of the host */
+    if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
+  } else
     fail_host(l, link, "sent what no host sends");
 }
 
@@ -414,7 +409,7 @@ static void start_ready(struct launcher *l) {
     struct by_link *link = &l->links[i];
     if (!link->ready || link->started || link->from_fd < 0) continue;
     link->started = true;
-    print_start(l, link);
+    send_start(l, link);
   }
 }
 

@@ -230,12 +230,6 @@ void by_output_fini(struct by_output *output) {
   by_outbox_fini(&output->to[1]);
 }
 
-/* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
-static struct by_outbox *where(struct by_output *output, int rank, int stream) {
-  if (output->mode == BY_OUTPUT_ERROR) return &output->to[1];
-  return &output->to[output->mode == BY_OUTPUT_RANK0 && rank ? 1 : stream];
-}
-
 static void add_prefix(const struct by_output *output, struct by_outbox *to, int rank) {
   char number[16];
   snprintf(number, sizeof number, "%d", rank);
@@ -246,16 +240,17 @@ static void add_prefix(const struct by_output *output, struct by_outbox *to, int
 }
 
 static void emit(struct by_output *output, int rank, int stream, const char *bytes, size_t length, bool end_it) {
-  struct by_outbox *to = where(output, rank, stream);
+  /* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
+  bool to_error = output->mode == BY_OUTPUT_ERROR || (output->mode == BY_OUTPUT_RANK0 && rank);
+  struct by_outbox *to = &output->to[to_error ? 1 : stream];
   bool prefixed = output->mode != BY_OUTPUT_RAW;
   if (prefixed) add_prefix(output, to, rank);
   by_outbox_add(to, bytes, length);
   if (end_it && prefixed) by_outbox_add(to, "\n", 1);
 }
 
-/* Length of the first line with its end; 0 if none of `length` bytes ends one.
- * "\r\n" is one end, so a final "\r" waits for what follows. `seen` bytes are
- * known to hold no end. */
+/* Length of the first line with its end; 0 if none of `length` bytes ends one. "\r\n" is one end, so a final "\r" waits
+ * for what follows. `seen` bytes are known to hold no end. */
 static size_t first_line(const char *bytes, size_t length, size_t seen) {
   const char *newline = memchr(bytes + seen, '\n', length - seen);
   size_t within = newline ? (size_t)(newline - bytes) : length;

@@ -1,6 +1,5 @@
-/* What `banyan run` and its `run-host`s exchange: bytes in and out without ever
- * blocking, and frames, with a header of three numbers and a payload. Both ends
- * run the same program, but a frame is checked before it is believed. Out of
+/* What `banyan run` and its `run-host`s exchange: bytes in and out without ever blocking, and frames, with a header of
+ * three numbers and a payload. Both ends run the same program, but a frame is checked before it is believed. Out of
  * memory ends the program: everything it started ends with it. */
 #ifndef BY_CLI_LAUNCH_IO_H
 #define BY_CLI_LAUNCH_IO_H
@@ -84,8 +83,7 @@ struct by_host_job {
 };
 
 void by_host_job_send(struct by_outbox *box, const struct by_host_job *job);
-/* *out points into `payload`, which has a NUL behind its `length` bytes, and
- * to arrays that by_host_job_fini frees. */
+/* *out points into `payload`, which has a NUL behind its `length` bytes, and to arrays that by_host_job_fini frees. */
 enum banyan_status by_host_job_parse(char *payload, size_t length, struct by_host_job *out);
 void by_host_job_fini(struct by_host_job *job);
 

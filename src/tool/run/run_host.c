@@ -22,9 +22,8 @@
 #include "process.h"
 #include "socket.h"
 
-/* ---- The processes of the ranks of one host. Each leads a process group of its
- * own and ends with this process; what they leave behind becomes a child of
- * this process and is killed by sweep. One thread. */
+/* ---- The processes of the ranks of one host. Each leads a process group of its own and ends with this process; what
+ * they leave behind becomes a child of this process and is killed by sweep. One thread. */
 
 struct rank_process {
   pid_t pid;    /* 0: has ended, or was never started */
@@ -178,8 +177,7 @@ static void close_pipe(int *fd) {
   *fd = -1;
 }
 
-/* What a rank wrote before its end. Bounded: a process that left the rank's
- * group may hold the pipe and write on. */
+/* What a rank wrote before its end. Bounded: a process that left the rank's group may hold the pipe and write on. */
 static void drain(struct host *host, int index, int stream) {
   int *fd = &host->ranks[index].pipes[stream];
   for (int i = 0; i < DRAIN_READS && *fd >= 0; i++) {
@@ -321,7 +319,7 @@ static void loop(struct host *host) {
 }
 
 /* Sends the remaining frames, for at most a second. */
-static void print_rest(struct host *host) {
+static void flush_rest(struct host *host) {
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
   while (by_outbox_waiting(&host->out) && poll(&writable, 1, 1000) > 0) by_outbox_flush(&host->out);
 }
@@ -347,7 +345,7 @@ int by_cli_run_host(int argc, char **argv) {
   open_host(&host);
   loop(&host);
   sweep();
-  print_rest(&host);
+  flush_rest(&host);
   close(host.signals);
   if (host.held >= 0) close(host.held);
   by_inbox_fini(&host.in);

@@ -256,7 +256,10 @@ static enum MHD_Result send_route(struct by_web *web, struct MHD_Connection *con
   return send_answer(web, connection, &a);
 }
 
-static enum MHD_Result find(struct by_web *web, struct MHD_Connection *connection, const char *path) {
+static enum MHD_Result answer(struct by_web *web, struct MHD_Connection *connection, const char *path) {
+  bool to_page = !strcmp(path, "/");
+  if (to_page && by_token_is(&web->token, value_of(web, connection, MHD_GET_ARGUMENT_KIND, "token")))
+    return let_in(web, connection);
   for (size_t i = 0; i < web->options.n_routes; i++) {
     if (strcmp(web->options.routes[i].path, path) != 0) continue;
     if (!web->options.routes[i].open && !is_allowed(web, connection)) return deny(web, connection, false);
@@ -264,27 +267,13 @@ static enum MHD_Result find(struct by_web *web, struct MHD_Connection *connectio
   }
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     if (strcmp(files[i].path, path) != 0) continue;
-    if (!files[i].open && !is_allowed(web, connection)) return deny(web, connection, i == 0);
+    if (!files[i].open && !is_allowed(web, connection)) return deny(web, connection, to_page);
     struct answer file = {
         .status = MHD_HTTP_OK, .type = files[i].type, .body = files[i].bytes, .length = *files[i].length};
     return send_answer(web, connection, &file);
   }
   struct answer none = short_answer(MHD_HTTP_NOT_FOUND, "there is nothing here; see /\n");
   return send_answer(web, connection, &none);
-}
-
-static enum MHD_Result answer(struct by_web *web, struct MHD_Connection *connection, const char *url) {
-  bool to_page = !strcmp(url, "/");
-  if (to_page && by_token_is(&web->token, value_of(web, connection, MHD_GET_ARGUMENT_KIND, "token")))
-    return let_in(web, connection);
-  return find(web, connection, url);
-}
-
-static enum MHD_Result refuse(struct by_web *web, struct MHD_Connection *connection) {
-  struct answer a = short_answer(MHD_HTTP_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
-  a.name = "Allow";
-  a.value = "GET, HEAD";
-  return send_answer(web, connection, &a);
 }
 
 /* Called twice for a request. What is answered in the first call ends its connection unread: right for those with a
@@ -295,8 +284,12 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
   struct by_web *web = context;
   struct by_web_client *client = find_client(web, connection);
   if (client) by_admission_greeted(&client->admission);
-  if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-    return refuse(web, connection);
+  if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+    struct answer refusal = short_answer(MHD_HTTP_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
+    refusal.name = "Allow";
+    refusal.value = "GET, HEAD";
+    return send_answer(web, connection, &refusal);
+  }
   bool has_body = value_of(web, connection, MHD_HEADER_KIND, "Content-Length") ||
                   value_of(web, connection, MHD_HEADER_KIND, "Transfer-Encoding");
   if (*of_request || has_body) return answer(web, connection, url);
