@@ -20,7 +20,7 @@ struct by_any {
 
 static void too_late(struct by_context *context, const struct by_any *any) {
   char text[200];
-  snprintf(text, sizeof text, "recv from any rank on %s: nobody sent a message with tag %u by the deadline",
+  snprintf(text, sizeof text, "recv from any rank on %s: no rank sent a message with tag %u by the deadline",
            by_context_name(context, context->job.rank), any->call.tag);
   by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, context->job.rank, text);
 }

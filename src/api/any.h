@@ -1,4 +1,4 @@
-/* Receives from whoever sends first. Under the context's lock. */
+/* Receives from any rank. Under the context's lock. */
 #ifndef BY_API_ANY_H
 #define BY_API_ANY_H
 
@@ -6,7 +6,7 @@
 
 /* Gives such receives the messages that have come. True if one got its own. */
 bool by_any_advance(struct by_context *context);
-/* Before its domain is destroyed. */
+/* To be called before the communicator's team is destroyed. */
 void by_any_forget(struct banyan_comm *comm);
 
 #endif

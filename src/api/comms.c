@@ -36,7 +36,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_context_unlock_and_release(context);
 }
 
-/* ---- split: everybody tells everybody its colour and key */
+/* ---- split: all ranks exchange their colours and keys */
 
 struct choice {
   int32_t colour, key;

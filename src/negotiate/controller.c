@@ -63,7 +63,7 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank) {
   return found ? (uint32_t)(found - c->up_children) : UINT32_MAX;
 }
 
-/* --- who has submitted what --- */
+/* --- which ranks have submitted what --- */
 
 static void send_by_name(struct by_controller *c, struct by_variant *variant) {
   by_operations_clear(&c->operations, variant);
@@ -103,7 +103,7 @@ void by_controller_unnote(struct by_controller *c, struct by_variant *variant) {
     by_bits_of(c, row)[variant->bit / 64] &= ~(1ull << (variant->bit % 64));
 }
 
-/* A rank that has submitted it; UINT32_MAX: nobody has, as far as is known here. */
+/* A rank that has submitted it; UINT32_MAX: none has, as far as is known here. */
 static uint32_t find_witness(const struct by_controller *c, const struct by_variant *variant) {
   if (variant->bit == BY_NO_NUMBER) return variant->own || variant->n_have ? variant->witness : UINT32_MAX;
   for (uint32_t row = 0; row < c->config.n_up_children; row++)
@@ -130,7 +130,7 @@ void by_controller_conflict(struct by_controller *c, struct by_named *named, con
 
 /* --- bits --- */
 
-/* Those that all have are told, and taken from all. */
+/* Operations that all have are reported, and removed from all rows. */
 static void combine(struct by_controller *c) {
   uint32_t rows = c->config.n_up_children + 1, words = (c->n_table + 63) / 64;
   c->dirty = false;
@@ -279,7 +279,7 @@ void by_controller_send_down(struct by_controller *c, const void *message, size_
     send(c, c->down_children[i], message, bytes, &c->counters.messages_down);
 }
 
-/* What the root has to say is said to itself as well. */
+/* The root handles its own message as well. */
 static enum banyan_status send_down(struct by_controller *c) {
   begin_message(c, BY_NEGOTIATION_DOWN, c->place + 1);
   add_list(c, &c->down.groups);

@@ -1,8 +1,7 @@
-/* Negotiation: ranks submit operations by name, each in an order of its own, and
- * every rank starts each operation once all ranks have submitted it, in one order
- * that is the same everywhere. One controller for each rank of a communicator;
- * they stand in a tree. What all below a controller and its own rank have
- * submitted it tells the one above, and the root tells everybody what starts.
+/* Negotiation: ranks submit operations by name, each in an order of its own, and every rank starts each operation once
+ * all ranks have submitted it, in one order that is the same everywhere. Each rank of a communicator has a controller;
+ * the controllers form a tree. A controller reports to its parent what its own rank and all ranks below it have
+ * submitted, and the root notifies all controllers of what starts.
  *
  *   upward    an operation by its name; or, once the root has put it into the
  *             table of operations, as a bit: bits of children and of the own rank
@@ -13,11 +12,10 @@
  * The way down may be another one than the way up. Round a ring, both are the
  * order of the ring, and the last one is the root: up goes from each to the
  * next, and down from the root to the first, and on from each to the next.
- * Letters between two of them arrive in the order in which they were sent.
+ * Messages between two of them arrive in the order in which they were sent.
  *
- * No I/O and no clock: letters leave through a callback, and the caller says
- * what time it is. A controller that nobody tells anything sends nothing. One
- * thread at a time. docs/negotiation.md describes the protocol. */
+ * No I/O and no clock: messages leave through a callback, and the caller passes the time. A controller that receives
+ * nothing sends nothing. One thread at a time. docs/negotiation.md describes the protocol. */
 #ifndef BY_NEGOTIATE_CONTROLLER_H
 #define BY_NEGOTIATE_CONTROLLER_H
 
@@ -33,13 +31,13 @@ enum {
   BY_OPERATION_NAME = 255,     /* most bytes of a name, UTF-8 without control characters */
   BY_OPERATIONS_MOST = 131072, /* that a controller keeps */
   BY_TABLE_MOST = 65536,       /* operations with a bit */
-  BY_LACK_RANGES = 16,         /* told of who lacks an operation */
+  BY_LACK_RANGES = 16,         /* ranges of ranks that lack an operation */
 };
 
-/* What `collective` may say beside enum banyan_collective. */
+/* Values of `collective` beside those of enum banyan_collective. */
 enum {
   BY_OPERATION_SPARSE = 64, /* added to it: of sparse rows; count and root are height and width of the table */
-  BY_OPERATION_GROUP = 128, /* several calls; root says how many, count their bytes */
+  BY_OPERATION_GROUP = 128, /* several calls; root is their number, count their bytes */
 };
 
 /* What all ranks must agree on. AllReduces of one type and operation that start together are a single one. */
@@ -65,11 +63,11 @@ struct by_rank_range {
 struct by_stall {
   const char *name;
   struct by_operation operation;
-  uint32_t top; /* of the smallest subtree that holds all who lack it */
+  uint32_t top; /* root of the smallest subtree that holds all ranks that lack it */
   uint32_t n_ranges;
   struct by_rank_range ranges[BY_LACK_RANGES]; /* ascending where the tree is in order */
   uint32_t more;                               /* further ranks that lack it */
-  bool late;                                   /* some rank said that it waits no longer; only at the root */
+  bool late;                                   /* some rank has reported that it no longer waits; only at the root */
   uint32_t silent; /* of the ranks above: have not answered, so that nothing is known of those below them */
 };
 
@@ -84,7 +82,7 @@ struct by_controller_config {
    * any), and nothing more starts while so many bytes are under way (0: no limit), where a group counts as a quarter
    * of that at least. */
   uint64_t fuse, fuse_each, window;
-  uint64_t timeout; /* ns that an operation waits before somebody asks who lacks it; 0: for ever */
+  uint64_t timeout; /* ns that an operation waits before it is asked which ranks lack it; 0: for ever */
   void (*send)(void *context, uint32_t to, const void *message, size_t bytes);
   /* These start now, as one: all of them were submitted here. The same groups in the same order on all ranks. */
   void (*start)(void *context, void *const *cookies, uint32_t n);
@@ -101,11 +99,11 @@ struct by_controller_config {
 
 struct by_controller_counters {
   uint64_t messages_up, messages_down; /* sent */
-  uint64_t taken;                      /* letters */
+  uint64_t taken;                      /* messages received */
   uint64_t bytes;                      /* sent */
   uint64_t by_name, by_bit;            /* operations of the own rank, as they were submitted */
   uint64_t started, groups, refused;
-  uint64_t malformed; /* letters that were refused */
+  uint64_t malformed; /* messages that were refused */
 };
 
 /* Callbacks come from take, flush and check only, and may submit. */
@@ -115,10 +113,10 @@ BANYAN_CHECK enum banyan_status by_controller_create(const struct by_controller_
 void by_controller_destroy(struct by_controller *controller);
 
 /* This rank is ready for an operation; `cookie` comes back in start or refused. Of those that wait for the network, the
- * ones of the highest priority start first, by what the root's rank says; among equals those with a bit, the one that
- * was first to start in the first iteration last, since gradients come in the reverse order of the layers that need
- * them. BANYAN_ERR_ARGUMENT: the name is none, or waits here already; BANYAN_ERR_MISMATCH: another rank has submitted
- * something else under this name, so that nobody starts it. */
+ * ones of the highest priority start first, by the values on the root's rank; among equals those with a bit, the one
+ * that was first to start in the first iteration last, since gradients come in the reverse order of the layers that
+ * need them. BANYAN_ERR_ARGUMENT: the name is none, or waits here already; BANYAN_ERR_MISMATCH: another rank has
+ * submitted something else under this name, so that no rank starts it. */
 BANYAN_CHECK enum banyan_status by_controller_submit(struct by_controller *controller, const char *name,
                                                      const struct by_operation *operation, int32_t priority,
                                                      void *cookie, uint64_t now);
@@ -130,14 +128,14 @@ void by_controller_ended(struct by_controller *controller, uint64_t bytes);
 
 /* At the root: puts a note into the log. */
 void by_controller_announce(struct by_controller *controller, uint32_t note);
-/* What is submitted here waits no longer: the root is to find out at once who lacks it, and say so. */
+/* What is submitted here waits no longer: the root is to find out at once which ranks lack it, and report it. */
 void by_controller_late(struct by_controller *controller, const char *name, const struct by_operation *operation);
 
-/* A letter has come. BANYAN_ERR_PROTOCOL: it is none, or nobody who may send it has; nothing has changed then. */
+/* Handles a message. BANYAN_ERR_PROTOCOL: it is malformed, or from a rank that may not send it; nothing has changed. */
 BANYAN_CHECK enum banyan_status by_controller_take(struct by_controller *controller, uint32_t from, const void *message,
                                                    size_t bytes);
-/* Sends what there is to say, at most one letter to each neighbour. To be called after any of the above; one call for
- * several of them makes fewer letters. BANYAN_ERR_NO_MEMORY. */
+/* Sends what is to be sent, at most one message to each neighbour. To be called after any of the above; one call for
+ * several of them makes fewer messages. BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_controller_flush(struct by_controller *controller);
 
 /* Sees what has waited too long; flush is to follow. */
@@ -152,7 +150,7 @@ uint32_t by_controller_table(const struct by_controller *controller);
 uint32_t by_controller_known(const struct by_controller *controller);
 const struct by_controller_counters *by_controller_counters(const struct by_controller *controller);
 
-/* Bytes that an operation moves, as far as it says. */
+/* Bytes that an operation transfers, as far as they are known. */
 uint64_t by_operation_bytes(const struct by_operation *operation);
 /* For people: "allreduce of 1000 f32, sum". Returns `text`. */
 enum { BY_OPERATION_TEXT = 96 };

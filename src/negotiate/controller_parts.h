@@ -5,7 +5,7 @@
 #include "negotiation_message.h"
 #include "operations.h"
 
-/* Who lacks this operation is being asked of the children. */
+/* The children are being asked which ranks lack this operation. */
 struct by_question {
   struct by_question *next;
   struct by_subject subject;
@@ -17,7 +17,7 @@ struct by_question {
 
 enum { BY_QUESTIONS_MOST = 64 };
 
-/* Every letter's lists. */
+/* The lists of every message. */
 struct by_lists_up {
   struct by_list_writer wanted, conflicts, stalled, lacking;
 };
@@ -31,7 +31,7 @@ struct by_controller {
   struct by_operations operations;
   uint64_t place;    /* how far the log is read */
   uint64_t refusal;  /* place of the last refusal */
-  uint64_t now;      /* as last told */
+  uint64_t now;      /* the time that was last passed in */
   uint64_t deadline; /* see by_controller_deadline */
   uint32_t waiting;
   bool dirty;         /* bits have been set since they were last combined */
@@ -46,7 +46,7 @@ struct by_controller {
 
   struct by_lists_up up;
   struct by_lists_down down;
-  struct by_list_writer message, told; /* told: bits for the letter up */
+  struct by_list_writer message, told; /* told: bits for the message up */
   struct by_question *questions;
   void **cookies; /* of a group */
   uint32_t room_cookies;
@@ -83,23 +83,23 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank);
 /* `row` has submitted it. */
 BANYAN_CHECK enum banyan_status by_controller_note(struct by_controller *c, struct by_variant *variant, uint32_t row,
                                                    uint32_t witness);
-/* Forgets that it was submitted, by anybody. */
+/* Forgets that any rank has submitted it. */
 void by_controller_unnote(struct by_controller *c, struct by_variant *variant);
-/* The root's pool, or the letter up. */
+/* Puts it into the root's pool, or into the message up. */
 void by_controller_complete(struct by_controller *c, struct by_variant *variant);
-/* If ranks have submitted different operations under this name, it is told upward, or refused. */
+/* If ranks have submitted different operations under this name, it is reported upward, or refused. */
 void by_controller_compare(struct by_controller *c, struct by_named *named);
 void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal);
 
-/* To all below on the way down. */
+/* Sends it to all children on the way down. */
 void by_controller_send_down(struct by_controller *c, const void *message, size_t bytes);
 
 /* --- controller_log.c --- */
 
-/* Does what a letter downward says, which has been checked, or is the own one. */
+/* Applies a message downward, which has been checked or is this controller's own. */
 BANYAN_CHECK enum banyan_status by_controller_apply(struct by_controller *c, const void *message, size_t bytes);
 
-/* Of what is submitted here: whether all below have it too, and that has been told upward. */
+/* Of what is submitted here: whether all below have it too, and that has been reported upward. */
 bool by_controller_has_reported(const struct by_controller *c, const struct by_variant *variant);
 
 /* --- controller_root.c --- */
@@ -112,7 +112,7 @@ void by_controller_renew(struct by_controller *c);
 
 /* --- controller_stall.c --- */
 
-/* `late`: somebody waits no longer. */
+/* `late`: some rank no longer waits. */
 void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation, bool late);
 void by_controller_ask(struct by_controller *c, const struct by_subject *subject);
 void by_controller_answer(struct by_controller *c, uint32_t child, const struct by_stall *lacking);

@@ -9,7 +9,7 @@
 
 #include <banyan/collectives.h>
 
-enum { OFTEN = 3 /* starts after which an operation belongs into the table though no step was told */ };
+enum { OFTEN = 3 /* starts after which an operation enters the table although no step was marked */ };
 
 static uint64_t bytes_of(const struct by_variant *variant) {
   return by_operation_bytes(&variant->operation);

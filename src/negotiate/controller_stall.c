@@ -49,7 +49,7 @@ void by_controller_stalled(struct by_controller *c, const char *name, const stru
   by_list_writer_subject(&c->down.asked, name, operation);
 }
 
-/* ---- who lacks it */
+/* ---- which ranks lack it */
 
 static void add_range(struct by_stall *stall, struct by_rank_range range) {
   uint32_t at = 0;
@@ -86,12 +86,12 @@ static void merge(struct by_question *question, uint32_t own, const struct by_st
 static bool child_has(const struct by_controller *c, const struct by_variant *variant, uint32_t row) {
   if (!variant) return false;
   if (variant->submitted && by_controller_has_reported(c, variant))
-    return true; /* all have it, and that is told upward */
+    return true; /* all have it, and that has been reported upward */
   return variant->bit == BY_NO_NUMBER ? by_bit_is_set(variant->have, row)
                                       : by_bit_is_set(by_bits_of(c, row), variant->bit);
 }
 
-/* Who has not answered lacks it too, unless it is known to have it. */
+/* A child that has not answered lacks it too, unless it is known to have it. */
 static void count_silent(const struct by_controller *c, struct by_question *question) {
   const struct by_subject *subject = &question->subject;
   const struct by_variant *variant = by_operations_find(&c->operations, subject->name, &subject->operation);
@@ -102,7 +102,7 @@ static void count_silent(const struct by_controller *c, struct by_question *ques
   }
 }
 
-/* Answers, or says so at the root. The question is gone then. */
+/* Answers, or reports it at the root. The question is gone then. */
 static void end_question(struct by_controller *c, struct by_question **place) {
   struct by_question *question = *place;
   *place = question->next;

@@ -1,13 +1,12 @@
-/* What controllers tell each other, as bytes. A letter is a head and lists; all
- * lists of a kind of letter are there, in this order, each a number of entries
- * and the entries.
+/* The bytes of messages between controllers. A message is a head and lists; all lists of a kind of message are present,
+ * in this order, each a number of entries and the entries.
  *
  *   upward    1, seen (u64)      how far the sender has read the log
  *             bits               u8 0: a list of u32; 1: u64 words, from the first
  *             wanted             rank, name, operation
  *             conflicts          name, two ranks, two operations
  *             stalled            u8 1: too late for its rank, name, operation
- *             lacking            name, operation, who lacks it
+ *             lacking            name, operation, ranks that lack it
  *   downward  2, place (u64)     in the log
  *             groups             entries: u8 0: bit; 1: id, name, operation
  *             table              ids
@@ -52,7 +51,7 @@ void by_list_writer_started(struct by_list_writer *list_writer, uint32_t bit, ui
 void by_list_writer_word(struct by_list_writer *list_writer, uint64_t word);
 /* A list as an entry. */
 void by_list_writer_group(struct by_list_writer *list_writer, const struct by_list_writer *list);
-/* These add to no number of entries: bytes, and another pile's list with its number before it. */
+/* These add to no number of entries: bytes, and another writer's list with its number before it. */
 void by_list_writer_bytes(struct by_list_writer *list_writer, const void *bytes, size_t n);
 void by_list_writer_list(struct by_list_writer *list_writer, const struct by_list_writer *list);
 

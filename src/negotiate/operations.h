@@ -1,5 +1,4 @@
-/* The operations that a controller knows, by name, by what they are, and by the
- * number that the root gave them. */
+/* The operations that a controller knows, by name, by description, and by the number that the root gave them. */
 #ifndef BY_NEGOTIATE_OPERATIONS_H
 #define BY_NEGOTIATE_OPERATIONS_H
 
@@ -24,11 +23,11 @@ struct by_variant {
   uint32_t witness;
   int32_t priority;
   bool submitted; /* here, and not started */
-  bool own;       /* submitted here, and not yet told upward; by name */
-  bool late;      /* at the root: some rank waits no longer */
-  bool picked;    /* by who looks through a list */
+  bool own;       /* submitted here by name, and not yet reported upward */
+  bool late;      /* at the root: some rank no longer waits for it */
+  bool picked;    /* by the function that searches a list */
   uint32_t n_have;
-  uint64_t *have; /* children that have told it by name, a bit each */
+  uint64_t *have; /* children that have reported it by name, a bit each */
   uint64_t since, asked;
   void *cookie;
   UT_hash_handle hh; /* by id */
@@ -37,7 +36,7 @@ struct by_variant {
 struct by_named {
   struct by_variant *variants;
   uint64_t refused_at; /* place in the log; 0: never */
-  bool conflicts;      /* which has been told upward, or is about to be refused */
+  bool conflicts;      /* the conflict has been reported upward, or is about to be refused */
   uint32_t owed;       /* refusals that came before this rank submitted */
   struct by_refusal refusal;
   UT_hash_handle hh;
@@ -62,7 +61,7 @@ struct by_variant *by_operations_get(struct by_operations *operations, const cha
                                      const struct by_operation *operation);
 /* The root has given it this number. False: it has another one, another has this one, or no memory. */
 bool by_operations_number(struct by_operations *operations, struct by_variant *variant, uint32_t id);
-/* Nobody has submitted it by name any more. */
+/* No rank has submitted it by name any more. */
 void by_operations_clear(const struct by_operations *operations, struct by_variant *variant);
 /* Drops what has no bit, waits for nothing, and has not started since this generation. */
 void by_operations_forget(struct by_operations *operations, uint32_t age);

@@ -14,7 +14,7 @@ struct service {
   uint64_t until; /* 0: rank 0 is still there */
 };
 
-/* Ranks leave when all calls are over everywhere; what this helper still sends then is for nobody. */
+/* Ranks leave when all calls are over everywhere; no process needs what this helper still sends then. */
 static bool is_over(void *argument) {
   struct service *service = argument;
   struct by_context *context = service->context;

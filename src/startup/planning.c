@@ -118,7 +118,7 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
 /* What rank 0 makes of a topology. */
 struct made {
   struct by_text text; /* the plan */
-  uint32_t *up, *down; /* who tells which host what is submitted; up[0] UINT32_MAX: that is not known */
+  uint32_t *up, *down; /* parents of hosts in the control tree; up[0] UINT32_MAX: not known */
 };
 
 static enum banyan_status made_init(struct made *made, uint32_t hosts) {
@@ -221,7 +221,7 @@ static enum banyan_status set_ways(struct by_context *context, const struct made
   return up && down ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the ways of controllers");
 }
 
-/* Rank 0's goes to all, who set it. */
+/* Rank 0's plan goes to all ranks, which set it. */
 static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_source source, struct made *made) {
   uint64_t length = comm->rank == 0 ? made->text.length : 0;
   BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
@@ -236,7 +236,7 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
   return set_ways(comm->context, made);
 }
 
-/* The others wait for a plan that does not come: they hear why. */
+/* The others wait for a plan that does not come: they are notified why. */
 static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status status) {
   char text[400];
   snprintf(text, sizeof text, "%s could not plan from the topology: %s", by_context_name(comm->context, comm->rank),
@@ -279,7 +279,7 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
   bool has_network = comm->context->job.n_hosts > 1;
   if (!settings->topology || (settings->plan && *settings->plan)) return BANYAN_OK;
   if (strcmp(settings->topology, "measure") == 0) return has_network ? measure(comm) : BANYAN_OK;
-  if (comm->rank == 0) { /* with one host too: a wrong one is to be heard of */
+  if (comm->rank == 0) { /* with one host too: a wrong one is reported */
     enum banyan_status status = by_topology_named(settings->topology, &topology);
     if (status != BANYAN_OK) return give_up(comm, status);
   }

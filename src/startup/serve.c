@@ -29,13 +29,13 @@ struct role {
   char text[1024];
   _Atomic int tos; /* -1: the system's */
   struct by_tree_message message;
-  struct by_server *server; /* NULL: nobody has said which tree */
+  struct by_server *server; /* NULL: its tree is not known yet */
   struct by_udp_peer *workers[BY_FRAGMENT_WORKERS];
 };
 
 struct service {
   const struct by_serve_options *options;
-  struct by_loop *loop; /* moves fragments, on the thread that called by_serve */
+  struct by_loop *loop; /* transfers fragments, on the thread that called by_serve */
   struct by_udp *udp;
   struct by_watch *watch;
   struct by_timer again; /* what found no room in the socket */
@@ -115,7 +115,7 @@ static void fail(struct role *role, enum banyan_status status) {
   by_control_failed(role->context->control, status, role->context->job.rank, banyan_error_text());
 }
 
-/* On the thread that moves fragments. */
+/* On the thread that transfers fragments. */
 static void begin(void *context) {
   struct role *role = context;
   enum banyan_status status = make_server(role, &role->server);
@@ -131,7 +131,7 @@ static enum banyan_status notified(void *context, const struct by_tree_message *
   return by_loop_post(role->service->loop, begin, role);
 }
 
-/* On the thread that moves fragments. */
+/* On the thread that transfers fragments. */
 static void mark(void *context) {
   struct role *role = context;
   by_udp_set_mark(role->service->udp, &(struct by_mark){atomic_load(&role->tos), -1});
@@ -167,7 +167,7 @@ static void end_role(struct role *role) {
 
 /* ---- the job */
 
-/* Each seat joins on a thread of its own, as rank 0 answers when all have come. */
+/* Each role joins on a thread of its own, as rank 0 answers when all have come. */
 static void *join_main(void *argument) {
   struct role *role = argument;
   struct service *service = role->service;
@@ -244,7 +244,7 @@ static enum banyan_status open_service(struct service *service) {
 static void close_service(struct service *service) {
   for (unsigned i = 0; i < service->n; i++)
     if (service->roles[i].has_thread) pthread_join(service->roles[i].thread, NULL);
-  if (service->loop) by_loop_close(service->loop); /* its tasks are about the seats */
+  if (service->loop) by_loop_close(service->loop); /* its tasks are about the roles */
   for (unsigned i = 0; i < service->n; i++) end_role(&service->roles[i]);
   by_loop_unwatch(service->watch);
   by_loop_cancel_timer(&service->again);

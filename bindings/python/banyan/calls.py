@@ -86,7 +86,7 @@ class Calls(Generic[Made]):
 
     def reduce_scatter(self, send: Any, recv: Any, op: str = "sum", counts: Optional[Sequence[int]] = None,
                        scale: float = 1, dtype: Optional[str] = None, deadline: float = 0) -> Made:
-        """Rank r gets the r-th block of the sum. `counts` says how long the blocks are where they are not alike."""
+        """Rank r gets the r-th block of the sum. `counts` has the lengths of the blocks if they differ."""
         of, to = memory(send, dtype, False, "reduce_scatter"), memory(recv, dtype, True, "reduce_scatter")
         count, given = self._blocks(REDUCE_SCATTER, to, of, counts, "reduce_scatter")
         call = _filled(REDUCE_SCATTER, to, of, to, count, deadline)

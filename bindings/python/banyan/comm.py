@@ -89,7 +89,7 @@ class Starter(_Started):
         return Request(handle, result, keep)
 
     def recv_any(self, buffer: Any, tag: int = 0, dtype: Optional[str] = None, deadline: float = 0) -> Request:
-        """Receives the first message with this tag, whoever sends it; wait() returns the sender's rank."""
+        """Receives the first message with this tag from any rank; wait() returns the sender's rank."""
         to = memory(buffer, dtype, True, "recv_any")
         call = Call(collective=RECV, dtype=to.dtype, recv=to.address, count=to.n, tag=tag, deadline=deadline)
         handle, source = c_void_p(), c_int(-1)
@@ -104,10 +104,10 @@ class Starter(_Started):
 
 class Communicator(Calls[Any]):
     """Joins the job: blocks until all ranks are there. What is not given comes from the environment, as `banyan run`,
-    torchrun, Slurm and others set it; a program that nobody started so is a job of one rank.
+    torchrun, Slurm and others set it; a program started without them is a job of one rank.
 
-    Use it as a context manager, or call close(): a process that just ends is taken for one that died. One that nobody
-    holds any more is closed.
+    Use it as a context manager, or call close(): a process that exits without it is treated as dead. A communicator
+    without references is closed.
     """
 
     def __init__(self, rank: Optional[int] = None, size: Optional[int] = None, root: Optional[str] = None,
@@ -156,7 +156,7 @@ class Communicator(Calls[Any]):
         return result
 
     def recv_any(self, buffer: Any, tag: int = 0, dtype: Optional[str] = None, deadline: float = 0) -> int:
-        """Receives the first message with this tag, whoever sends it; returns the sender's rank."""
+        """Receives the first message with this tag from any rank; returns the sender's rank."""
         return int(self.start.recv_any(buffer, tag, dtype, deadline).wait())
 
     def sparse_allreduce(self, rows: Any, values: Any, height: int, op: str = "sum", way: str = "chosen",
@@ -179,12 +179,12 @@ class Communicator(Calls[Any]):
         return Named(self, name, priority)
 
     def step(self, i: int) -> None:
-        """Iteration i of the training begins here: said by all ranks or none, it makes negotiating cheap sooner."""
+        """Marks the beginning of iteration i, on all ranks or on none. It makes negotiation cheap sooner."""
         check(lib.banyan_step(self.handle, i))
 
     def expect(self, iterations: int) -> None:
-        """So many iterations this job will make in all, of this run; rank 0's word counts. Where there is an agent or a
-        manager, jobs that soon end may go first, and it is shown when they do. 0: not known."""
+        """Declares the total number of iterations of this run; rank 0's value is used. An agent or a manager may serve
+        jobs first that end soon, and displays the remaining time. 0: not known."""
         check(lib.banyan_comm_expect(self.handle, iterations))
 
     # ---- other communicators
@@ -231,8 +231,8 @@ class Communicator(Calls[Any]):
 
     @property
     def plan(self) -> Plan:
-        """The plan in use, for the largest buffers. plan_for(bytes) tells of other sizes. Another one may come into use with
-        any call: where it is set or proposed, or by a manager."""
+        """The plan in use, for the largest buffers. plan_for(bytes) returns that of another size. It may change with
+        any call: when a plan is set or proposed, or by a manager."""
         return self.plan_for(2**64 - 1)
 
     def plan_for(self, bytes_: int) -> Plan:

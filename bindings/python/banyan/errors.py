@@ -31,7 +31,7 @@ class LinkError(Error):
 
 
 class PeerDead(Error):
-    """A rank ended, or its host vanished. `rank` and `host` say which."""
+    """A rank ended, or its host is lost. `rank` and `host` identify it."""
 
 
 class Timeout(Error):

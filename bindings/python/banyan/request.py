@@ -1,4 +1,4 @@
-"""Calls that nobody waits for yet."""
+"""Requests: calls in progress."""
 from __future__ import annotations
 
 from ctypes import byref, c_bool, c_void_p

@@ -91,9 +91,8 @@ void by_comm_end(struct banyan_comm *comm) {
   free(comm);
 }
 
-/* A domain's number must be the same on its members and another one than that of any domain that shares two of
- * them, without asking anybody: it is made of the parent's number, how many splits the parent has seen, and the
- * first rank of the part. */
+/* A team's number must be the same on all its members and differ from that of any team that shares two of them, without
+ * communication: it is made of the parent's number, the number of splits of the parent, and the part's first rank. */
 uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first) {
   uint64_t x = ((uint64_t)parent << 32) ^ ((uint64_t)splits << 20) ^ first;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -11,7 +11,7 @@
 #include "context.h"
 #include "plan_switch_message.h"
 
-/* Of a move to another plan. */
+/* The plan of a plan switch. */
 struct by_kept_plan {
   uint32_t number;
   struct by_plan *plan;
@@ -28,7 +28,7 @@ struct by_plan_changes {
   const struct by_submit_log *log;   /* of submitted operations; NULL: there is none */
   bool announces;                    /* a note in that log waits for the next iteration */
   uint64_t marked, each;             /* operations submitted at the last mark, and in the iteration before it */
-  uint32_t decided, noted;           /* the last move that was decided on, and the last one in the log */
+  uint32_t decided, noted;           /* the last plan switch that was decided on, and the last one in the log */
   struct by_kept_plan kept[5];       /* plans of the last ones for submitted operations, oldest first */
   uint32_t n_kept;
   struct by_kept_plan before; /* where the log has noted none: the plan before the first; NULL: none has been made */
@@ -55,14 +55,14 @@ enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS 
 
 /* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. Without the lock. */
 BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
-/* A communicator over these processes; the domain gets the default plan. */
+/* A communicator over these processes; its team gets the default plan. */
 BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
-/* Peers may wait for our word that we have their data: blocks up to a second until it is sent. */
+/* Peers may wait for the confirmation that this rank has their data: blocks up to a second until it is sent. */
 void by_comm_pay_debts(struct banyan_comm *comm);
-/* Frees it, with its domain. */
+/* Frees it, with its team. */
 void by_comm_end(struct banyan_comm *comm);
-/* A number for a domain within another one, from how many splits that has seen and the part's first rank. */
+/* A number for a team within another one, from the number of splits of that one and the part's first rank. */
 uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
 /* In nanoseconds, of a call that asks for so many seconds, 0: as usual. */
 static inline uint64_t by_comm_lasts(const struct banyan_comm *comm, double deadline) {

@@ -55,7 +55,7 @@ static void engine_locate(void *argument, const void *memory, size_t bytes, stru
   by_regions_locate(&context->regions, memory, bytes, offer);
 }
 
-/* Where that fails, who sleeps would not hear of what comes. */
+/* If that fails, a sleeping thread would not notice what arrives. */
 static void watch_lane(struct by_context *context, uint32_t process, int fd) {
   char text[400];
   if (fd < 0 || by_progress_watch(&context->progress, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) return;
@@ -185,7 +185,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   context->job.rank = (uint32_t)s->rank;
   context->job.size = context->job.places = (uint32_t)s->size;
   context->job.processes = context->job.size;
-  if (beside) context->job.rank = UINT32_MAX; /* until rank 0 says which */
+  if (beside) context->job.rank = UINT32_MAX; /* until rank 0 assigns one */
   if (!beside && context->job.size > 1) count_places(context);
   return BANYAN_OK;
 }
@@ -387,7 +387,7 @@ static void destroy(struct by_context *context) {
   free(context);
 }
 
-/* The others have joined: they hear why this rank does not stay. */
+/* The others have joined: they are notified why this rank does not stay. */
 static enum banyan_status begin_or_notify(struct by_context *context) {
   char text[600];
   enum banyan_status status = by_timeline_open(context->timeline);

@@ -25,7 +25,7 @@ struct by_udp;
  * LEAVES. One that could not join is freed as it is. */
 enum by_context_state { BY_CONTEXT_JOINS, BY_CONTEXT_RUNS, BY_CONTEXT_LEAVES };
 
-/* request.c: requests whose end somebody is to be notified of, oldest first, and how many calls back are being made. */
+/* request.c: requests with a callback, oldest first, and the number of callbacks that are running. */
 struct by_given_requests {
   struct banyan_request *first, **end;
   uint32_t notifying;

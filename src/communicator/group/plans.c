@@ -155,7 +155,7 @@ bool by_plans_serve_here(const struct by_context *context, const char *host) {
   return here;
 }
 
-/* Whether this process can stand at a vertex: helpers for helpers, servers for servers, for switches nobody. */
+/* Whether a process can take a vertex: helpers take helpers' vertices, servers take servers', none takes switches'. */
 static bool suits(const struct by_context *context, uint32_t process, const struct by_vertex *vertex) {
   enum by_member_kind kind = context->job.members[process].kind;
   return vertex->kind == BY_VERTEX_HELPER ? kind == BY_MEMBER_HELPER

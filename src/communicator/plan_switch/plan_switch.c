@@ -1,10 +1,11 @@
-/* Submitted operations run in a communicator of their own, the inner one, and start where the log of their root says
- * so. So does its new plan: the root notes the number of a move there once that is decided on, and what starts behind
- * the note is made under the plan. Ranks may be late in making the inner communicator, and in reading the log, so each
- * keeps the plans of the last moves. A rank that reads the log cannot prepare a move before it has come to the notes of
- * all but the last few; nor can, therefore, anybody. A rank that has no inner communicator reads it only once it
- * submits something: what starts then is behind what the root has noted now, which is the last but those few. And each
- * keeps the plan before all of them, as the outer communicator moves on without the log. */
+/* Submitted operations run in a communicator of their own, the inner one, and start in the order of their root's log.
+ * The log also determines the inner communicator's plan: the root notes the number of a plan switch once that is
+ * decided on, and operations behind the note use the new plan. Ranks may be late in making the inner communicator and
+ * in reading the log, so each keeps the plans of the last plan switches. A rank that reads the log cannot prepare a
+ * plan switch before it has read the notes of all but the last few, and so no rank can. A rank without an inner
+ * communicator reads the log only once it submits something: what starts then is behind what the root has noted by now,
+ * which is all but those few. Each rank also keeps the plan before all of them, because the outer communicator switches
+ * without the log. */
 #include "plan_switch.h"
 
 #include <stdio.h>
@@ -17,8 +18,8 @@
 
 enum {
   KEPT = sizeof((struct by_plan_changes *)0)->kept / sizeof(struct by_kept_plan),
-  AHEAD = 3,           /* moves, at most, whose notes who reads the log has not come to */
-  DECIDED = AHEAD + 1, /* what others may need of those that are decided on: the last one noted, and these */
+  AHEAD = 3,           /* most plan switches whose notes a reader of the log has not reached */
+  DECIDED = AHEAD + 1, /* decided plan switches that other ranks may need: the last one noted, and these */
 };
 _Static_assert(KEPT == DECIDED + 1, "and one that is not decided on yet");
 
@@ -77,8 +78,8 @@ static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
   return comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE && comm->plans.plan_switch.number == number;
 }
 
-/* A plan has been set by hand, at the same place on all ranks, which counts as a call: what they had moved to counts no
- * more; a move that is under way comes behind it. */
+/* A plan has been set by hand, at the same place on all ranks, which counts as a call: earlier plan switches no
+ * longer count, and one that is in progress comes behind it. */
 static void note_set_by_hand(struct banyan_comm *comm) {
   while (comm->plans.n_kept && !is_under_way(comm, comm->plans.kept[0].number)) remove_kept(comm, &comm->plans.kept[0]);
   forget_before(comm);
@@ -109,8 +110,8 @@ static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_ke
   return copy(by_team_plan(comm->team), by_team_helpers(comm->team), out);
 }
 
-/* The plan for submitted operations while `set` is set by hand: of a move that the log has noted and whose call is
- * still to come, which comes behind `set`, unless that is the user's and the move's is a manager's. */
+/* The plan for submitted operations while `set` is set by hand: the plan of a plan switch that the log has noted and
+ * whose call is still to come, since it comes behind `set`; but `set` if it is the user's and the other a manager's. */
 static enum banyan_status choose_inner(const struct banyan_comm *comm, const struct by_plan *set,
                                        struct by_kept_plan *out) {
   const struct by_kept_plan *next = &comm->plans.next;
@@ -135,8 +136,8 @@ static void announce(struct banyan_comm *comm) {
   comm->plans.log->note(comm->plans.log->submitter, comm->plans.decided);
 }
 
-/* Where the log's root is here, it notes the last move that was decided on. Between two marks an iteration is under
- * way: then it does so when the next one begins. */
+/* If this rank is the log's root, it notes the last plan switch that was decided on. Between two marks an iteration is
+ * in progress: then it does so when the next one begins. */
 static void announce_when_due(struct banyan_comm *comm) {
   struct by_plan_changes *p = &comm->plans;
   if (!p->log || !p->log->root || !p->decided) return;
@@ -290,7 +291,7 @@ void by_plan_switches_started_one(struct banyan_comm *comm) {
   if (next(comm) == BY_PLAN_SWITCH_CHANGES) (void)!change(comm);
 }
 
-/* ---- words */
+/* ---- messages */
 
 static enum banyan_status read_helpers(struct by_context *context, const struct by_plan_switch_message *message,
                                        struct by_kept_plan *kept) {
@@ -418,7 +419,7 @@ static void refuse(const struct by_context *context, struct by_plan_switch_messa
   answer->length = strlen(text);
 }
 
-/* Of one that waits for this word, too. */
+/* A call that waits for this message goes on too. */
 static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_plan_switch_message *message) {
   if (message->kind == BY_PLAN_SWITCH_DROP && by_plan_switch_drop(&comm->plans.plan_switch, message->number)) {
     forget_next(comm);
@@ -430,8 +431,8 @@ static void decide(struct by_context *context, struct banyan_comm *comm, const s
   }
 }
 
-/* FIX, TAKE and DROP; all may let go on who waits. A communicator of the same number may have been made anew since it
- * was asked, and has no such move: it is absent too. */
+/* FIX, TAKE and DROP; each may let a waiting call go on. A communicator of the same number may have been made anew
+ * since it was asked, and has no such plan switch: it counts as absent too. */
 static bool follow(struct by_context *context, const struct by_plan_switch_message *message,
                    struct by_plan_switch_message *answer) {
   if (!context->job.engine) return false;
@@ -482,7 +483,7 @@ enum banyan_status by_plan_switches_propose(void *argument, uint32_t id, uint32_
   return status;
 }
 
-/* Nobody else is there; what is submitted by one rank goes nowhere. */
+/* There is no other rank; what one rank submits needs no communication. */
 static enum banyan_status set_alone(struct banyan_comm *comm, struct by_plan *plan) {
   by_context_lock(comm->context);
   enum banyan_status status = use(comm, &(struct by_kept_plan){.plan = plan});
@@ -516,8 +517,8 @@ static enum banyan_status set_inner(const struct banyan_comm *comm, const struct
   return use(log->inner, &kept);
 }
 
-/* Among the calls this has a place, as they have, so that all ranks agree which of it and a move comes first. Takes the
- * plan over. Under lock. */
+/* This has a place among the calls, so that all ranks agree whether it or a plan switch comes first. Takes ownership of
+ * the plan. Under lock. */
 static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *plan) {
   struct by_context *context = comm->context;
   enum banyan_status status = by_plan_switches_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
@@ -529,7 +530,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   BY_TRY(use(comm, &(struct by_kept_plan){.plan = plan}));
   note_set_by_hand(comm);
   by_plans_log(context, by_team_plan(comm->team), " from the next call on");
-  if (context->observed.awake) by_observe_wake(&context->observed); /* a manager hears of it */
+  if (context->observed.awake) by_observe_wake(&context->observed); /* a manager is notified of it */
   return BANYAN_OK;
 }
 

@@ -1,6 +1,6 @@
-/* A communicator's part in moving to another plan while calls go on: see plan_switch_message.h. This is the one place
- * in which a communicator that has one comes to another plan: by a move, by the program, or by the log of submitted
- * operations. Under the context's lock unless said otherwise. */
+/* A communicator's part in switching to another plan while calls go on: see plan_switch_message.h. A communicator that
+ * has a plan gets another one only here: by a plan switch, by the program, or by the log of submitted operations. Under
+ * the context's lock unless stated otherwise. */
 #ifndef BY_COMMUNICATOR_PLAN_SWITCH_PLAN_SWITCH_H
 #define BY_COMMUNICATOR_PLAN_SWITCH_PLAN_SWITCH_H
 
@@ -10,7 +10,7 @@
 struct by_submit_log {
   struct banyan_comm *inner; /* where operations run; NULL: nothing has been submitted here */
   bool root;                 /* this rank's notes are the log's */
-  /* Writes the number of a move into the log. */
+  /* Writes the number of a plan switch into the log. */
   void (*note)(void *submitter, uint32_t number);
   /* Operations that have been submitted so far. */
   uint64_t (*count)(const void *submitter);
@@ -19,13 +19,13 @@ struct by_submit_log {
   void *submitter;
 };
 
-/* What a member does about a message of the leader's; takes the lock. `answer` is filled, its text in `text` (`room`
- * bytes). False: there is nothing to answer. `context`: a struct by_context. */
+/* Handles a message of the leader on a member; takes the lock. `answer` is filled, its text in `text` (`room` bytes).
+ * False: there is nothing to answer. `context`: a struct by_context. */
 bool by_plan_switches_handle(void *context, const struct by_plan_switch_message *message,
                              struct by_plan_switch_message *answer, char *text, size_t room);
-/* Before a collective call, or a plan set by hand, of a communicator that has a move. Waits while the call is the one
- * of which nobody knows yet whether the plan changes there: until the word comes, or `deadline` is over, for a round
- * trip to rank 0 as a rule. */
+/* To be called before a collective call, or before a plan is set by hand, on a communicator that has a plan switch. If
+ * it is not known yet whether the plan changes at this call, waits for the message that decides it, until `deadline` at
+ * most; usually one round trip to rank 0. */
 BANYAN_CHECK enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t deadline);
 /* Such a call has started. The plan for the next one may be set at once. */
 void by_plan_switches_started_one(struct banyan_comm *comm);
@@ -34,9 +34,9 @@ static inline void by_plan_switches_count(struct banyan_comm *comm) {
   if (comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) by_plan_switches_started_one(comm);
 }
 /* Rank 0 of the job, any thread, without the lock: as banyan_comm_propose_plan, for the communicator of this id, if it
- * is there once all are asked, of these n members. The plan, over ranks or hosts, is taken over. Tells once what came
- * of it, on the loop's thread, unless the job ends before: `why` NULL: all ranks use it from call `at` on; else why the
- * plan stays. `tell` may be NULL. */
+ * is there once all are asked, of these n members. The plan, over ranks or hosts, is taken over. Notifies once of the
+ * result, on the loop's thread, unless the job ends before: `why` NULL: all ranks use it from call `at` on; otherwise
+ * why the plan stays. `notify` may be NULL. */
 BANYAN_CHECK enum banyan_status by_plan_switches_propose(void *context, uint32_t id, uint32_t n,
                                                          const uint32_t *processes, struct by_plan *plan,
                                                          const struct by_plan_switch_observer *notify);
@@ -59,15 +59,15 @@ void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submi
 BANYAN_CHECK enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner);
 /* One more operation has been submitted. */
 void by_plan_switches_submitted(struct banyan_comm *comm);
-/* The log notes a move. */
+/* The log notes a plan switch. */
 BANYAN_CHECK enum banyan_status by_plan_switches_noted(struct banyan_comm *comm, uint32_t number);
 
-/* Keeps a move's plan for submitted operations, which is taken over. False: the operations have not come to the moves
- * before it yet. */
+/* Keeps a plan switch's plan for submitted operations and takes ownership of it. False: the operations have not reached
+ * the plan switches before it yet. */
 bool by_plan_switches_keep(struct banyan_comm *comm, const struct by_kept_plan *kept);
-/* That move is none. */
+/* That plan switch is dropped. */
 void by_plan_switches_let_go(struct banyan_comm *comm, uint32_t number);
-/* All have prepared this move, which is decided on. */
+/* All ranks have prepared this plan switch, which is decided on. */
 void by_plan_switches_decided(struct banyan_comm *comm, uint32_t number);
 
 #endif

@@ -1,11 +1,9 @@
-/* Who waits, drives: one thread at a time moves the engine, spinning for a
- * while and then sleeping on all connections at once. Other user threads sleep
- * until it is their turn. While nobody waits and calls are under way, or what
- * ended calls sent is still in a lane, the progress thread drives; a user
- * thread that comes to wait takes over from it at once, since it looks at
- * `driver` whenever it has the lock back. Where operations are submitted,
- * letters may come at any time: once nobody has driven for a while, the
- * progress thread sleeps on the connections, without an end. */
+/* A waiting thread drives: one thread at a time makes the engine progress, spins for a while and then sleeps on all
+ * connections at once. Other user threads sleep until it is their turn. While no thread waits and calls are in
+ * progress, or data of ended calls is still in a lane, the progress thread drives. A user thread that starts to wait
+ * takes over from it at once, because the progress thread looks at `driver` whenever it has the lock back. Where
+ * operations are submitted, control messages may arrive at any time: once no thread has driven for a while, the
+ * progress thread sleeps on the connections without a time limit. */
 #include "progress.h"
 
 #include <assert.h>
@@ -30,7 +28,7 @@ enum {
   QUIET_MS = 50
 };
 
-/* Tells the core that this is a loop that waits. */
+/* A hint to the processor that this loop waits. */
 static void by_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -49,7 +47,7 @@ void by_progress_check_deadlines(struct by_progress *progress) {
   progress->events.check_deadlines(progress->events.context);
 }
 
-/* Where there is always something that moves nobody sleeps, and a call that does not move would never be late. */
+/* While something always moves, no thread sleeps: deadlines of calls that do not move are checked here. */
 static bool advance(struct by_progress *progress) {
   if (++progress->rounds % LOOKS_AT_DEADLINES == 0) by_progress_check_deadlines(progress);
   bool moved = by_progress_advance(progress);
@@ -296,7 +294,7 @@ static void *progress_main(void *argument) {
 static void start_thread(struct by_progress *progress) {
   int error = by_thread_start(&progress->thread, progress_main, progress);
   if (error)
-    by_warn("communicator", "no progress thread could be started (error %d): calls move only while somebody waits",
+    by_warn("communicator", "no progress thread could be started (error %d): calls progress only while a thread waits",
             error);
   else
     set_state(progress, BY_PROGRESS_WORKS);

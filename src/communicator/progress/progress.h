@@ -1,9 +1,7 @@
-/* Moving the engine: one thread at a time drives, and the others wait for their
- * turn. Threads that wait for something drive; while nobody waits and calls are
- * under way, a thread of the library's own does.
+/* Progress of the engine: one thread at a time drives it, and the others wait for their turn. Threads that wait for
+ * something drive; while no thread waits and calls are in progress, a thread of the library drives.
  *
- * All functions are called under the job's lock unless they say otherwise. Those
- * that wait let go of it now and then. */
+ * All functions are called under the job's lock unless stated otherwise. Those that wait release it now and then. */
 #ifndef BY_COMMUNICATOR_PROGRESS_H
 #define BY_COMMUNICATOR_PROGRESS_H
 
@@ -13,9 +11,9 @@
 struct by_progress_events {
   /* Does what can be done. True if anything was done. */
   bool (*advance)(void *context);
-  /* Calls the program back for requests that have ended, without the lock. */
+  /* Calls the callbacks of requests that have ended, without the lock. */
   void (*notify)(void *context);
-  /* Whether there is something that must move though nobody waits for it. */
+  /* Whether something must progress although no thread waits for it. */
   bool (*has_work)(const void *context);
   /* When check_deadlines has to be called at the latest; UINT64_MAX: not before something else happens. */
   uint64_t (*deadline)(const void *context);
@@ -26,7 +24,7 @@ struct by_progress_events {
 /* The library's own thread.
  *
  *   from      to
- *   ABSENT    WORKS    something is under way that nobody waits for
+ *   ABSENT    WORKS    something is in progress for which no thread waits
  *   WORKS     IDLE     waits until it is needed
  *   IDLE      WORKS
  *   WORKS     LISTENS  sleeps on the connections until control messages come
@@ -53,7 +51,7 @@ struct by_progress {
   int poll;         /* epoll over all lanes and the job's `wake` */
   pthread_t thread;
   enum by_progress_state state; /* of that thread */
-  pthread_cond_t work;          /* for it: calls are under way and nobody drives */
+  pthread_cond_t work;          /* for it: calls are in progress and no thread drives */
 };
 
 /* Makes the job's `wake` too. by_progress_fini is due even if it fails. Without the lock. */
@@ -65,11 +63,11 @@ void by_progress_fini(struct by_progress *progress);
 /* False: the system refuses; see errno. */
 bool by_progress_watch(struct by_progress *progress, int fd, uint32_t events);
 
-/* Moves what can be moved. True if anything was. */
+/* Makes one round of progress. True if anything was done. */
 bool by_progress_advance(struct by_progress *progress);
 /* Fails calls past their deadline. */
 void by_progress_check_deadlines(struct by_progress *progress);
-/* After something was started that nobody waits for. */
+/* To be called after something was started for which no thread waits. */
 void by_progress_kick(struct by_progress *progress);
 /* From now on control messages may come at any time. */
 static inline void by_progress_listen(struct by_progress *progress) {
@@ -80,8 +78,8 @@ static inline void by_progress_count_ended(struct by_progress *progress) {
   progress->ended++;
 }
 
-/* Moves the engine until `over`, or lets others do it. What makes it true is followed by a broadcast of the job's
- * `changed` and by_job_wake. */
+/* Drives the engine until `over`, or lets another thread do so. Code that makes it true broadcasts the job's `changed`
+ * and calls by_job_wake. */
 void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument);
 /* Like it, until the call has ended. */
 void by_progress_wait_call(struct by_progress *progress, struct by_call *call);

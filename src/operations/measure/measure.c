@@ -18,10 +18,10 @@ static const double warm_up = 0.04, lasts = 0.08, margin = 0.002, most_time = 5;
 static const double warm_up_trips = 8, lasts_trips = 4; /* and so many round trips more */
 static const double block_time = 2.5e-3;                /* that a message is to take, or half a round trip */
 static const double most_off = 3;                       /* times that a pair may be faster than was found so far */
-static const double likely_rate = 5e8; /* of a way with a long round trip, where a short message says little of it */
+static const double likely_rate = 5e8; /* of a path with a long round trip, of which a short message shows little */
 static const double call_deadline = 120, whole_deadline = 3600;
 
-/* Rank 0 says, the others do. */
+/* Rank 0 decides, and the others follow. */
 struct measurement {
   struct banyan_comm *leaders; /* a rank for each host, in the order of hosts */
   struct banyan_comm *answers; /* the same, for answers */
@@ -177,7 +177,7 @@ static enum banyan_status measure_all(struct measurement *m, enum banyan_status 
   }
 }
 
-/* ---- who measures */
+/* ---- which ranks measure */
 
 static bool leads(const struct banyan_comm *comm, uint32_t rank) {
   const uint32_t *host_of = comm->context->job.host_of;
@@ -291,7 +291,7 @@ static void measurement_fini(struct measurement *m) {
   banyan_comm_destroy(m->leaders);
 }
 
-/* How it went at rank 0, at all. Those who do not measure wait here. */
+/* The status of rank 0, on all ranks. Ranks that do not measure wait here. */
 static enum banyan_status conclude(struct banyan_comm *comm, enum banyan_status status) {
   struct {
     int32_t status;

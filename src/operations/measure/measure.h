@@ -12,8 +12,7 @@
 struct banyan_comm;
 
 struct by_measure_options {
-  void (*notify)(void *context,
-                 const char *text); /* how it goes on, for people, at rank 0; NULL: nobody wants to know */
+  void (*notify)(void *context, const char *text); /* progress as text for people, at rank 0; NULL: not wanted */
   void *context;
 };
 

@@ -1,4 +1,4 @@
-/* A question is eight bytes that say how many bytes follow, which are answered by eight bytes. */
+/* A question is eight bytes with the number of bytes that follow; eight bytes answer it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

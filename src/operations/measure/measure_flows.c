@@ -72,7 +72,7 @@ static enum banyan_status begin(struct session *s, uint32_t slot) {
   return BANYAN_OK;
 }
 
-/* One that has begun to send says how many go behind it, so that as many will be under way as are allowed. */
+/* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed. */
 static uint32_t choose_more(const struct session *s, const struct stream *stream) {
   if (time_is_over(s) || stream->due >= stream->allowed) return 0;
   return MIN(stream->allowed - stream->due, MOST_MORE);
@@ -232,7 +232,7 @@ enum banyan_status by_measure_flows(struct banyan_comm *comm, struct banyan_comm
     reckon(&s, own);
     status = banyan_reduce(comm, own, rates, 2 * (size_t)experiment->n, BANYAN_FLOAT64, BANYAN_SUM, 0);
   }
-  if (status != BANYAN_OK) banyan_comm_abort(comm, banyan_error_text()); /* nobody waits for the others' messages */
+  if (status != BANYAN_OK) banyan_comm_abort(comm, banyan_error_text()); /* no rank waits for the others' messages */
   session_fini(&s);
   free(own);
   return status;

@@ -1,6 +1,6 @@
 /* Inside measuring: shared by its files only.
  *
- *   measure.c        who measures, what, and what becomes of it
+ *   measure.c        which ranks measure, what, and what becomes of it
  *   measure_delay.c  delays, and a first guess at rates
  *   measure_flows.c  flows that go at the same time */
 #ifndef BY_OPERATIONS_MEASURE_PARTS_H

@@ -89,7 +89,7 @@ static enum banyan_status finish(struct banyan_request *request) {
 
 static const struct by_request_ops ops = {has_ended, finish};
 
-/* `alone`: nobody will wait for it at once. What can be merged is merged without the lock. */
+/* `alone`: no thread will wait for it at once. What can be merged is merged without the lock. */
 static enum banyan_status make(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
                                struct banyan_request **out) {
   struct by_context *context = comm->context;

@@ -57,7 +57,7 @@ static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways 
   return BANYAN_OK;
 }
 
-/* The last of `n` hosts is the root; each tells the next, and is told by the one before it. */
+/* The last of `n` hosts is the root; each sends to the next, and receives from the one before it. */
 static uint32_t ring_up(uint32_t h, uint32_t n) {
   return h + 1 < n ? h + 1 : h;
 }

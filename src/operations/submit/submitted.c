@@ -216,7 +216,7 @@ static enum banyan_status take_exchanges(struct by_submitted *s, const struct ba
   return BANYAN_OK;
 }
 
-/* Nanoseconds: the least that a call says. */
+/* Nanoseconds: the shortest deadline of its calls. */
 static uint64_t lasts(const struct banyan_comm *comm, const struct banyan_submission *what) {
   uint64_t least = UINT64_MAX;
   for (size_t i = 0; i < what->n_calls; i++) least = MIN(least, by_comm_lasts(comm, what->calls[i].deadline));

@@ -8,19 +8,19 @@
 #include "control.h"
 #include "log.h"
 
-enum { MOST_KEPT = 4096, MESSAGE_SECONDS = 5 /* for the root's word of who is late */ };
+enum { MOST_KEPT = 4096, MESSAGE_SECONDS = 5 /* for the root's message about late ranks */ };
 
 static uint32_t number_of(const struct banyan_comm *comm) {
   return by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
 }
 
-/* ---- what is said of refusals and stalls */
+/* ---- texts about refusals and stalls */
 
 static const char *name_of(const struct banyan_comm *comm, uint32_t rank) {
   return by_context_name(comm->context, comm->processes[rank]);
 }
 
-/* Why nobody starts an operation that ranks have submitted differently. */
+/* Why an operation that ranks have submitted differently is not started. */
 static void report_refusal(const struct banyan_comm *comm, const struct by_refusal *refusal,
                            char text[BY_REPORT_TEXT]) {
   char what[2][BY_OPERATION_TEXT];
@@ -254,7 +254,7 @@ void by_submitter_forget(struct banyan_comm *comm) {
   if (!owner->taken) by_submitter_free(owner);
 }
 
-/* ---- letters */
+/* ---- control messages */
 
 static uint32_t sender_of(const struct by_submitter *owner, uint32_t process) {
   for (uint32_t i = 0; i < owner->n_neighbours; i++)
@@ -267,7 +267,7 @@ static void take_message(struct by_submitter *owner, const struct by_control_mes
   enum banyan_status status = by_controller_take(owner->controller, from, message->data, message->bytes);
   owner->dirty = true;
   if (status == BANYAN_ERR_PROTOCOL)
-    by_warn("negotiate", "a letter from %s was refused: %s", by_context_name(owner->context, message->process),
+    by_warn("negotiate", "a control message from %s was refused: %s", by_context_name(owner->context, message->process),
             banyan_error_text());
   else if (status != BANYAN_OK)
     by_submitter_fail(owner, status, "negotiating");
@@ -279,7 +279,7 @@ static struct banyan_comm *find_comm(const struct by_context *context, uint32_t 
   return NULL;
 }
 
-/* A letter for a communicator that is not made here yet waits for that. */
+/* A control message for a communicator that is not made here yet waits for it. */
 static void keep(struct by_context *context, struct by_control_message *message) {
   struct by_submitting *submitting = &context->submitting;
   struct by_control_message *oldest = submitting->messages, **end = &submitting->messages;

@@ -1,7 +1,6 @@
-/* What a communicator submits: its controller, the operations that wait or are
- * under way, and the calls that they become. Operations run in a communicator
- * of their own with the same members, since nobody knows when they start
- * between the direct calls of this one.
+/* What is submitted to a communicator: its controller, the operations that wait or run, and the calls that they become.
+ * Operations run in a communicator of their own with the same members, because their place among the direct calls of
+ * this one is not known.
  *
  * All of it is under the lock of the context. */
 #ifndef BY_OPERATIONS_SUBMIT_SUBMITTER_H
@@ -83,15 +82,15 @@ struct by_submitter {
   struct by_controller *controller;
   struct by_neighbour {
     uint32_t process, rank;
-  } * neighbours; /* whom letters come from */
+  } * neighbours; /* the senders of its control messages */
   uint32_t n_neighbours;
   LIST_HEAD(, by_submitted) open, spare;
   LIST_HEAD(, by_flight) flights, spare_flights;
   LIST_HEAD(, by_fuse_buffer) buffers;
   uint32_t taken;          /* operations in callers' hands */
   uint32_t sparse_running; /* exchanges */
-  uint32_t id;             /* the inner communicator's number, which its letters carry too */
-  bool dirty;              /* the controller may have something to say */
+  uint32_t id;             /* the inner communicator's number, which its control messages carry too */
+  bool dirty;              /* the controller may have something to send */
   uint64_t deadline;       /* no operation's limit is before it */
   struct banyan_negotiation counts;
 };
@@ -132,19 +131,19 @@ void by_fuse_buffers_free(struct by_submitter *owner);
 BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out);
 /* Before the communicator is destroyed. */
 void by_submitter_forget(struct banyan_comm *comm);
-/* Takes letters, and goes on with submitted operations. True if anything was done. */
+/* Handles control messages, and continues submitted operations. True if anything was done. */
 bool by_submitters_advance(struct by_context *context);
 /* When by_submitters_check has to be called at the latest; UINT64_MAX: not before something else happens. */
 uint64_t by_submitters_deadline(const struct by_context *context);
 void by_submitters_check(struct by_context *context);
 /* A process has left: what waits for it will not start. What has started somewhere is still announced to all. */
 void by_submitters_left(struct by_context *context);
-/* Letters that came before their communicator was made. */
+/* Handles control messages that arrived before their communicator was made. */
 void by_submitters_deliver_kept(struct by_context *context);
 
 /* ---- control_place.c */
 
-/* A rank's place: whom it tells what is ready, and whom it hears from what starts. */
+/* A rank's place in the control tree: where it sends what is ready, and from where it receives what starts. */
 struct by_control_place {
   uint32_t up, down; /* parents; of the root: itself */
   uint32_t n_up, n_down;

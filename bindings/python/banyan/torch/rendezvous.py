@@ -106,7 +106,7 @@ def _places(alone: bool) -> str:
 
 
 def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, str]:
-    """Addresses and secret of the job, by the store of the group. Blocks until rank 0 has said them."""
+    """Addresses and secret of the job, by the store of the group. Blocks until rank 0 has published them."""
     store.set(f"banyan/network/{rank}", _network(rank))
     if rank == 0:
         keys = [f"banyan/network/{other}" for other in range(size)]

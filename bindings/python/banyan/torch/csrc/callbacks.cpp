@@ -11,7 +11,7 @@ namespace banyan {
 
 namespace {
 
-constexpr auto REST = std::chrono::seconds(1), PATIENCE = std::chrono::seconds(10);
+constexpr auto REST = std::chrono::seconds(1), TIMEOUT = std::chrono::seconds(10);
 
 struct Callers {
   std::mutex lock;
@@ -76,7 +76,7 @@ void call_back(std::function<void()> task) {
 void finish_callbacks() {
   Callers &all = callers();
   std::unique_lock lock(all.lock);
-  all.quiet.wait_for(lock, PATIENCE, [&] { return all.unfinished == 0; });
+  all.quiet.wait_for(lock, TIMEOUT, [&] { return all.unfinished == 0; });
 }
 
 } // namespace banyan

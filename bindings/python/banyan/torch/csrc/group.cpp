@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t EXCHANGE_TAG = 1u << 31; // no tag of PyTorch's: those are positive
 
-// Groups that have not left yet. A process that ends without a word is taken for one that died.
+// Groups that have not left yet. A process that exits without leaving is treated as dead.
 std::mutex groups_lock;
 std::set<Group *> groups;
 
