@@ -15,9 +15,9 @@
 #define JOB_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define JOB_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-#define WELCOME "{\"say\":\"welcome\",\"version\":1,\"interval\":4,\"rate\":5e8}"
+#define WELCOME "{\"type\":\"welcome\",\"version\":2,\"interval\":4,\"rate\":5e8}"
 #define JOB_LINE(job)                                                                                                  \
-  "{\"say\":\"job\",\"job\":\"" job "\",\"name\":\"train\",\"size\":2,\"hosts\":[\"h1\",\"h1\"],\"root\":\"h1:5\","    \
+  "{\"type\":\"job\",\"job\":\"" job "\",\"name\":\"train\",\"size\":2,\"hosts\":[\"h1\",\"h1\"],\"root\":\"h1:5\","   \
   "\"key\":\"k\"}"
 
 enum { WORLD_LINES = 256, WORLD_INTERVAL = 4 /* seconds */ };
@@ -191,7 +191,7 @@ static inline struct by_agent_rank *come(struct received *received, unsigned uid
 static inline struct by_agent_rank *join(struct received *received, const char *job, unsigned number) {
   char line[200];
   struct by_agent_rank *rank = come(received, 1000);
-  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}", job,
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}", job,
            number);
   assert_true(type(rank, line));
   return rank;
@@ -201,7 +201,7 @@ static inline bool report(struct by_agent_rank *rank, const char *job, unsigned 
                           unsigned long long sent) {
   char line[400];
   snprintf(line, sizeof line,
-           "{\"say\":\"report\",\"jobs\":[{\"job\":\"%s\",\"ranks\":[%u],\"iterations\":%u,\"iteration_time\":0.5,"
+           "{\"type\":\"report\",\"jobs\":[{\"job\":\"%s\",\"ranks\":[%u],\"iterations\":%u,\"iteration_time\":0.5,"
            "\"sent\":%llu,\"input\":%u,\"calls\":%u,\"sizes\":[[20,%u]]}]}",
            job, number, iterations, sent, 7 * iterations, 2 * iterations, iterations);
   return type(rank, line);

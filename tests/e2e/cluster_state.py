@@ -7,7 +7,7 @@ import random
 
 RATE = 10e9
 NAMES = ["resnet50", "llama-8b", "whisper", "bert-large", "gnn-papers", "vit-h14", "dlrm", "mixtral", "t5-xl", "unet3d"]
-STATES = ["running", "running", "running", "running", "running", "moving", "waiting", "left"]
+STATES = ["running", "running", "running", "running", "running", "switching", "waiting", "left"]
 
 
 def topology(racks, hosts):
@@ -110,7 +110,7 @@ def make(racks, hosts, jobs, now, seed):
     return {"time": now, "version": "0.1.0", "topology": net, "hosts": rows, "links": links,
             "jobs": [one for one, _ in made],
             "counters": {"reports": int(now) % 100000 * 7, "refused": 3, "plans": sum(len(j["history"]) for j, _ in made),
-                         "moves": 4 * jobs, "planned": 12, "kept": jobs}}
+                         "plan_switches": 4 * jobs, "planned": 12, "kept": jobs}}
 
 
 def main():

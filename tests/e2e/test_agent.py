@@ -34,7 +34,7 @@ class Lines:
         """The next line of that kind; None when the other end has closed."""
         while line := self.file.readline():
             said = json.loads(line)
-            if kind in (None, said.get("say")):
+            if kind in (None, said.get("type")):
                 return said
         return None
 
@@ -76,9 +76,9 @@ class Agent:
 
     def rank(self, number, job=JOB):
         lines = self.connect()
-        lines.say({"say": "hello", "version": 1, "host": "h1", "job": job, "rank": number})
-        assert lines.hear()["say"] == "welcome"
-        assert lines.hear() == {"say": "classes", "jobs": [{"job": job, "class": 0}]}
+        lines.say({"type": "hello", "version": 2, "host": "h1", "job": job, "rank": number})
+        assert lines.hear()["type"] == "welcome"
+        assert lines.hear() == {"type": "classes", "jobs": [{"job": job, "class": 0}]}
         return lines
 
     def status(self):
@@ -103,12 +103,12 @@ class Agent:
 
 
 def report(number, iterations, sent):
-    return {"say": "report", "jobs": [{"job": JOB, "ranks": [number], "iterations": iterations, "iteration_time": 0.5,
+    return {"type": "report", "jobs": [{"job": JOB, "ranks": [number], "iterations": iterations, "iteration_time": 0.5,
                                        "sent": sent, "input": 1, "calls": iterations, "sizes": [[20, iterations]]}]}
 
 
 def job_line(root="127.0.0.1:9"):
-    return {"say": "job", "job": JOB, "name": "train", "size": 2, "hosts": ["h1", "h1"], "root": root, "key": "secret"}
+    return {"type": "job", "job": JOB, "name": "train", "size": 2, "hosts": ["h1", "h1"], "root": root, "key": "secret"}
 
 
 def test_ranks(folder):
@@ -130,10 +130,10 @@ def test_ranks(folder):
     ranks[1].close()
     agent.status_has(lambda status: status["jobs"][0]["ranks"] == [0])
     # Strangers do no harm.
-    for line in ["what?", json.dumps(report(0, 1, 1)), '{"say":"dance"}', "x" * (1 << 20), "[" * 70000]:
+    for line in ["what?", json.dumps(report(0, 1, 1)), '{"type":"dance"}', '{"say":"hello","version":1,"host":"h1"}', "x" * (1 << 20), "[" * 70000]:
         stranger = agent.connect()
         stranger.say(line)
-        assert stranger.hear()["say"] == "refused"
+        assert stranger.hear()["type"] == "refused"
         assert stranger.hear() is None
         stranger.close()
     flood = agent.connect()
@@ -171,7 +171,7 @@ def test_refused_client(folder):
     agent = Agent(folder)
     client = agent.connect()
     client.say("what?")
-    assert client.hear()["say"] == "refused"
+    assert client.hear()["type"] == "refused"
     client.connection.setblocking(False)
     sent, most = 0, 1 << 26
     until = time.monotonic() + PATIENCE
@@ -187,7 +187,7 @@ def test_refused_client(folder):
     for i in range(300):  # each wrong in another way
         client = agent.connect()
         client.say(f"what? {i}")
-        assert client.hear()["say"] == "refused"
+        assert client.hear()["type"] == "refused"
         client.close()
     assert 1 <= agent.said().count("\n") < 40, agent.said()
     assert agent.end() == 0
@@ -232,9 +232,9 @@ class Manager:
     def welcome(self):
         lines = self.meet()
         hello = lines.hear()
-        assert hello["say"] == "hello" and hello["host"] == "h1" and hello["may_help"], hello
+        assert hello["type"] == "hello" and hello["host"] == "h1" and hello["may_help"], hello
         assert hello["interfaces"][0]["address"] == "127.0.0.1", hello
-        lines.say({"say": "welcome", "version": 1, "interval": 0.2, "rate": 1e9})
+        lines.say({"type": "welcome", "version": 2, "interval": 0.2, "rate": 1e9})
         return lines
 
     def close(self):
@@ -261,12 +261,12 @@ def test_manager(folder):
     while (said := link.hear("report")) and not (said["jobs"] and said["jobs"][0]["calls"] == 3):
         pass
     assert said["jobs"][0] == report(0, 3, 1000)["jobs"][0], said
-    plan = {"say": "plan", "job": JOB, "number": 1, "plan": {"trees": [{"up": {}}]}}
+    plan = {"type": "plan", "job": JOB, "number": 1, "plan": {"trees": [{"up": {}}]}}
     link.say(plan)
     assert rank.hear("plan") == plan
-    rank.say({"say": "moved", "job": JOB, "number": 1, "at": 12})
-    assert link.hear("moved") == {"say": "moved", "job": JOB, "number": 1, "at": 12}
-    link.say({"say": "classes", "jobs": [{"job": JOB, "class": 3}]})
+    rank.say({"type": "switched", "job": JOB, "number": 1, "at": 12})
+    assert link.hear("switched") == {"type": "switched", "job": JOB, "number": 1, "at": 12}
+    link.say({"type": "classes", "jobs": [{"job": JOB, "class": 3}]})
     assert rank.hear("classes")["jobs"] == [{"job": JOB, "class": 3}]
     # It is killed and comes back: everything is said again.
     port = manager.port
@@ -277,13 +277,13 @@ def test_manager(folder):
     manager = Manager(keys, port)
     link = manager.welcome()
     assert link.hear() == job_line()
-    assert link.hear()["say"] == "moved"
+    assert link.hear()["type"] == "switched"
     assert link.hear()["jobs"][0]["calls"] == 4
     # Its ranks leave.
     rank.close()
-    assert link.hear("left") == {"say": "left", "job": JOB, "rank": 0}
+    assert link.hear("left") == {"type": "left", "job": JOB, "rank": 0}
     # It is refused, says why, and comes again.
-    link.say({"say": "refused", "why": "I do not like it"})
+    link.say({"type": "refused", "why": "I do not like it"})
     assert link.hear("nothing") is None
     status = agent.status_has(lambda status: not status["manager"]["connected"])
     assert "I do not like it" in status["manager"]["why"], status
@@ -301,7 +301,7 @@ def test_helpers(folder):
     agent = Agent(folder, "--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))
     link = manager.welcome()
     root = socket.create_server(("127.0.0.1", 0))
-    ask = {"say": "help", "job": JOB, "root": f"127.0.0.1:{root.getsockname()[1]}", "key": "se cret", "helper": "h1"}
+    ask = {"type": "help", "job": JOB, "root": f"127.0.0.1:{root.getsockname()[1]}", "key": "se cret", "helper": "h1"}
     link.say(ask)
     connection, _ = root.accept()
     status = agent.status_has(lambda status: status["helpers"])
@@ -309,7 +309,7 @@ def test_helpers(folder):
     children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text(encoding="ascii").split()
     assert len(children) == 1, children
     assert "se cret" not in Path(f"/proc/{children[0]}/cmdline").read_text(encoding="utf-8")
-    link.say({"say": "rest", "job": JOB})
+    link.say({"type": "release", "job": JOB})
     helping = link.hear("helping")
     assert helping["job"] == JOB and helping["helper"] == "h1" and not helping["joined"], helping
     connection.close()
@@ -346,13 +346,13 @@ def test_job(folder):
     started.append(job)
     said = link.hear("job")
     assert said["name"] == "a job" and said["size"] == 2 and said["key"], said
-    link.say({"say": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
+    link.say({"type": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
     helping = link.hear("helping")
-    assert helping == {"say": "helping", "job": said["job"], "helper": "h1", "joined": True}, helping
-    link.say({"say": "rest", "job": said["job"]})
+    assert helping == {"type": "helping", "job": said["job"], "helper": "h1", "joined": True}, helping
+    link.say({"type": "release", "job": said["job"]})
     helping = link.hear("helping")
     assert not helping["joined"] and helping["why"] == "it was told to rest", helping
-    link.say({"say": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
+    link.say({"type": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
     assert link.hear("helping")["joined"]
     agent.end(signal.SIGKILL)  # and its helper
     link.close()

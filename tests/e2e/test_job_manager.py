@@ -50,7 +50,7 @@ class Manager:
     def hear(self, kind):
         while line := self.file.readline():
             said = json.loads(line)
-            if said["say"] == kind:
+            if said["type"] == kind:
                 return said
         raise AssertionError(f"no {kind}")
 
@@ -59,9 +59,9 @@ class Manager:
         heard = {}
         while set(heard) != set(kinds):
             said = json.loads(self.file.readline())
-            if said["say"] in kinds:
-                heard[said["say"]] = said
-        return heard["wish"]["cells"], heard["job"].get("own_plan")
+            if said["type"] in kinds:
+                heard[said["type"]] = said
+        return heard["reserve"]["cells"], heard["job"].get("own_plan")
 
     def hang_up(self):
         self.file.close()
@@ -125,7 +125,7 @@ def greet(manager, own_plan=None):
     assert job["job"] == hello["job"] and job["name"] == "sums" and job["size"] == len(job["hosts"]) == RANKS, job
     assert job["hosts"] == [hello["host"]] * RANKS and job["key"] and ":" in job["root"], job
     assert job.get("own_plan") == own_plan, job
-    manager.say({"say": "welcome", "version": 1, "interval": 0.05, "rate": 0})
+    manager.say({"type": "welcome", "version": 2, "interval": 0.05, "rate": 0})
     return job["job"], hello["host"]
 
 
@@ -137,7 +137,7 @@ def test_class_and_end(folder):
     report = manager.hear("report")["jobs"][0]
     assert report["job"] == name and report["ranks"] == [0] and report["calls"] > 0, report
     assert report["expected"] == 123456, report
-    manager.say({"say": "classes", "jobs": [{"job": name, "class": 2}]})
+    manager.say({"type": "classes", "jobs": [{"job": name, "class": 2}]})
     wait_for(log, "sends in class 2 from now on", RANKS)
     before = manager.connection.getpeercert()["serialNumber"]
     subprocess.run([BANYAN, "keys", "make", "job", "h1", "--force"], check=True, timeout=PATIENCE,
@@ -145,9 +145,9 @@ def test_class_and_end(folder):
     manager.hang_up()
     assert greet(manager)[0] == name  # again, and all of it, with the certificate that is there now
     assert manager.connection.getpeercert()["serialNumber"] != before
-    manager.say({"say": "classes", "jobs": [{"job": name, "class": 1}]})
+    manager.say({"type": "classes", "jobs": [{"job": name, "class": 1}]})
     wait_for(log, "sends in class 1 from now on", RANKS)
-    assert manager.hear("left") == {"say": "left", "job": name, "rank": 0}
+    assert manager.hear("left") == {"type": "left", "job": name, "rank": 0}
     assert run.wait(PATIENCE) == 0, said(log)
     assert said(log).count("goes on without it") == 1, said(log)
 
@@ -166,13 +166,13 @@ def test_cells(folder):
     (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
     run, log = start_job(folder, manager, keys, 1000, "--servers", "1", "--plan", str(folder / "plan.json"))
     name, _ = greet(manager, "switched")
-    wished = manager.hear("wish")
+    wished = manager.hear("reserve")
     cells = wished["cells"]
     assert wished["job"] == name and len(cells) == 1 and cells[0]["switch"] == "s1", wished
     assert cells[0]["slots"] == 512 and cells[0]["bytes"] > 3000 and "given" not in cells[0], wished
     manager.hang_up()
     greet(manager, "switched")
-    while "given" not in (got := manager.hear("wish")["cells"][0]):
+    while "given" not in (got := manager.hear("reserve")["cells"][0]):
         pass
     assert got == {**cells[0], "given": 0}, got
     assert run.wait(PATIENCE) == 0, said(log)
@@ -187,15 +187,15 @@ def test_switch_grants_less(folder):
     run, log = start_job(folder, manager, keys, 100 * CALLS, "--servers", "1", "--plan", str(folder / "plan.json"),
                          switch_port=switch.port)
     name, _ = greet(manager, "switched")
-    wished = manager.hear("wish")["cells"]
-    manager.say({"say": "cells", "job": name, "cells": wished})
+    wished = manager.hear("reserve")["cells"]
+    manager.say({"type": "cells", "job": name, "cells": wished})
     connection, asked = switch.grant(300)
     assert asked["slots"] == 512, asked
-    assert manager.hear("wish")["cells"] == [{**wished[0], "given": 300}]
+    assert manager.hear("reserve")["cells"] == [{**wished[0], "given": 300}]
     connection.close()
     connection, again = switch.grant(200)
     assert again == asked, again
-    assert manager.hear("wish")["cells"] == [{**wished[0], "given": 0}]
+    assert manager.hear("reserve")["cells"] == [{**wished[0], "given": 0}]
     wait_for(log, "it forwards from here on", 1)
     run.terminate()
     run.wait(PATIENCE)
@@ -225,34 +225,34 @@ def test_cells_are_given_back(folder):
                          transport="auto", command=[SUM_UNTIL, str(folder / "done"), str(folder / "sums")],
                          BANYAN_TEST_PLAN=str(folder / "set"))
     name, host = greet(manager, "switched")
-    wished = manager.hear("wish")["cells"]
-    manager.say({"say": "cells", "job": name, "cells": wished})
+    wished = manager.hear("reserve")["cells"]
+    manager.say({"type": "cells", "job": name, "cells": wished})
     connection, asked = switch.grant(300)
     orders = connection.makefile()
-    assert manager.hear("wish")["cells"] == [{**wished[0], "given": 300}]
+    assert manager.hear("reserve")["cells"] == [{**wished[0], "given": 300}]
     set_plan(folder, "ring")
     revoked = next_of(orders, "revoke")
     assert revoked["job"] == asked["job"], revoked
-    assert manager.hear_in_any_order("wish", "job") == ([], "ring")
+    assert manager.hear_in_any_order("reserve", "job") == ([], "ring")
     set_plan(folder, switched)
-    assert manager.hear_in_any_order("wish", "job") == (wished, "switched")
-    manager.say({"say": "cells", "job": name, "cells": wished})
+    assert manager.hear_in_any_order("reserve", "job") == (wished, "switched")
+    manager.say({"type": "cells", "job": name, "cells": wished})
     again = next_of(orders, "grant")
     assert again["job"] == asked["job"] and again["slots"] == 512, again
     switch.reply(connection, again, 300)
-    while "given" not in (got := manager.hear("wish")["cells"][0]):
+    while "given" not in (got := manager.hear("reserve")["cells"][0]):
         pass
     assert got == {**wished[0], "given": 300}, got
     plan = {"format": "banyan-plan 1", "name": "managers", "ranks": 1, "vertices": {host: {"kind": "rank", "rank": 0}},
             "trees": [{"share": 1, "root": host, "up": {}}]}
-    manager.say({"say": "plan", "job": name, "number": 1, "plan": plan})
+    manager.say({"type": "plan", "job": name, "number": 1, "plan": plan})
     kept = manager.hear("kept")
     assert kept["number"] == 1 and "the user has set plan 'switched'" in kept["why"], kept
     set_plan(folder, "default")
     next_of(orders, "revoke")
-    assert manager.hear_in_any_order("wish", "job") == ([], None)
-    manager.say({"say": "plan", "job": name, "number": 2, "plan": plan})
-    assert manager.hear("moved")["number"] == 2
+    assert manager.hear_in_any_order("reserve", "job") == ([], None)
+    manager.say({"type": "plan", "job": name, "number": 2, "plan": plan})
+    assert manager.hear("switched")["number"] == 2
     (folder / "done").touch()
     assert run.wait(PATIENCE) == 0 and said(log).count("0 wrong") == RANKS, said(log)
 

@@ -506,8 +506,8 @@ static void test_agent_comes_back(void **state) {
 static void test_nonsense(void **state) {
   (void)state;
   static struct agent agent;
-  static const char *const lines[RANKS] = {"hello\n", "{\"say\": \"classes\"}\n",
-                                           "{\"say\": \"refused\", \"why\": \"no room\"}\n"};
+  static const char *const lines[RANKS] = {"hello\n", "{\"type\": \"classes\"}\n",
+                                           "{\"type\": \"refused\", \"why\": \"no room\"}\n"};
   struct job job;
   begin(&agent, &job);
   accept_all(&agent);

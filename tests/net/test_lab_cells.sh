@@ -60,7 +60,7 @@ def wait_for(what, is_so, patience=60):
              + open(f"{folder}/manager.log").read())
 
 def cells(state, name):
-    return [[c["switch"], c["slots"], c["wished"]] for j in state["jobs"] if j["name"] == name for c in j["cells"]]
+    return [[c["switch"], c["slots"], c["requested"]] for j in state["jobs"] if j["name"] == name for c in j["cells"]]
 
 def given(state):
     return state["switches"][0]["given"] / 3432

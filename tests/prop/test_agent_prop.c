@@ -78,7 +78,7 @@ static void let_join(void) {
   struct incoming *incoming = draw_incoming();
   char line[200];
   if (!incoming->rank || incoming->joined) return;
-  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}",
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}",
            id_of(incoming->job), incoming->number);
   incoming->joined = true;
   let_send(incoming, line);
@@ -93,8 +93,8 @@ static void let_report(void) {
 }
 
 static void let_err(void) {
-  static const char *const lines[] = {"", "{}", "{\"say\":\"welcome\",\"version\":1,\"interval\":1,\"rate\":0}",
-                                      "{\"say\":\"plan\",\"job\":\"x\"}", "{\"say\":\"status\"}"};
+  static const char *const lines[] = {"", "{}", "{\"type\":\"welcome\",\"version\":2,\"interval\":1,\"rate\":0}",
+                                      "{\"type\":\"plan\",\"job\":\"x\"}", "{\"type\":\"status\"}"};
   struct incoming *incoming = draw_incoming();
   struct by_text text;
   if (!incoming->rank || draw(4)) return;
@@ -128,12 +128,12 @@ static void let_manager_answer(void) {
 
 static void let_manager_send(void) {
   static const char *const lines[] = {
-      "{\"say\":\"welcome\",\"version\":1,\"interval\":4,\"rate\":0}",
-      "{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":3},{\"job\":\"" JOB_B "\",\"class\":1}]}",
-      "{\"say\":\"plan\",\"job\":\"" JOB_B "\",\"number\":2,\"plan\":{}}",
-      "{\"say\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h:1\",\"key\":\"k\",\"helper\":\"x\"}",
-      "{\"say\":\"rest\",\"job\":\"" JOB_A "\"}",
-      "{\"say\":\"refused\",\"why\":\"so\"}",
+      "{\"type\":\"welcome\",\"version\":2,\"interval\":4,\"rate\":0}",
+      "{\"type\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":3},{\"job\":\"" JOB_B "\",\"class\":1}]}",
+      "{\"type\":\"plan\",\"job\":\"" JOB_B "\",\"number\":2,\"plan\":{}}",
+      "{\"type\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h:1\",\"key\":\"k\",\"helper\":\"x\"}",
+      "{\"type\":\"release\",\"job\":\"" JOB_A "\"}",
+      "{\"type\":\"refused\",\"why\":\"so\"}",
       "nonsense"};
   unsigned i = draw(20);
   if (open) manager_says(lines[i < 14 ? i % 5 : i == 14 ? 5 : i == 15 ? 6 : 0]);

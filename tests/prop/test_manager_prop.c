@@ -268,7 +268,7 @@ static void test_cells(void **state) {
   by_manager_store_commit(store);
   kill_manager();
   check_given("\"given\":300000,");
-  check_given("\"slots\":300,\"wished\":512,");
+  check_given("\"slots\":300,\"requested\":512,");
   send_reservation(world_run(&world, 0, 1, 2));
   assert_int_equal(world.cells[0], 100);
   send_reservation(job);
@@ -363,6 +363,31 @@ static void test_older_files(void **state) {
   remove_file();
 }
 
+static void check_request(void *context, const struct by_manager_row *row) {
+  if (row->table == BY_ROW_CELLS) assert_string_equal(row->cells.request, context);
+}
+
+/* Version 7 of the file held reservation requests as version 1 of the protocol wrote them. */
+static void test_older_requests(void **state) {
+  char request[] = "{\"type\":\"reserve\",\"job\":\"j\",\"cells\":[]}";
+  struct by_manager_row row = {.table = BY_ROW_CELLS, .job = "j"};
+  sqlite3 *db;
+  (void)state;
+  remove_file();
+  assert_ok(by_manager_store_open(path, &store));
+  row.cells.request = "{\"say\":\"wish\",\"job\":\"j\",\"cells\":[]}";
+  by_manager_store_keep(store, &row);
+  by_manager_store_commit(store);
+  by_manager_store_close(store);
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 7", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_close(db), SQLITE_OK);
+  assert_ok(by_manager_store_open(path, &store));
+  assert_ok(by_manager_store_load(store, check_request, request));
+  by_manager_store_close(store);
+  remove_file();
+}
+
 /* How long a job says it is, and that it is not believed, outlive the manager. */
 static void test_length(void **state) {
   (void)state;
@@ -454,11 +479,11 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_days),        cmocka_unit_test(test_killed),
-                                     cmocka_unit_test(test_history),     cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_owner),
-                                     cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files),
-                                     cmocka_unit_test(test_length),      cmocka_unit_test(test_users_plan)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_days),   cmocka_unit_test(test_killed),      cmocka_unit_test(test_history),
+      cmocka_unit_test(test_cells),  cmocka_unit_test(test_older_files), cmocka_unit_test(test_older_requests),
+      cmocka_unit_test(test_owner),  cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files),
+      cmocka_unit_test(test_length), cmocka_unit_test(test_users_plan)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

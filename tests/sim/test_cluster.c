@@ -212,7 +212,7 @@ static void type(const struct rank *rank, const char *line) {
 
 static void send_switched(const struct rank *rank) {
   char line[200];
-  snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB "\",\"number\":%llu,\"at\":%llu}",
+  snprintf(line, sizeof line, "{\"type\":\"switched\",\"job\":\"" JOB "\",\"number\":%llu,\"at\":%llu}",
            (unsigned long long)rank->ran, (unsigned long long)rank->iterations);
   type(rank, line);
 }
@@ -227,13 +227,14 @@ static void answer_plan(struct rank *rank) {
 static void connect_rank(struct rank *rank) {
   char line[400];
   assert_ok(by_agent_rank_came(w.hosts[rank->host].agent, rank, 1000, w.now, &rank->rank));
-  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"%s\",\"job\":\"" JOB "\",\"rank\":%u}",
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"%s\",\"job\":\"" JOB "\",\"rank\":%u}",
            w.hosts[rank->host].name, rank->number);
   type(rank, line);
   if (rank->number > 0) return;
-  int n = snprintf(
-      line, sizeof line,
-      "{\"say\":\"job\",\"job\":\"" JOB "\",\"name\":\"train\",\"size\":%d,\"root\":\"10.0.0.1:7\",\"hosts\":[", RANKS);
+  int n = snprintf(line, sizeof line,
+                   "{\"type\":\"job\",\"job\":\"" JOB
+                   "\",\"name\":\"train\",\"size\":%d,\"root\":\"10.0.0.1:7\",\"hosts\":[",
+                   RANKS);
   for (int i = 0; i < RANKS; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, "%s\"%s\"", i ? "," : "", w.hosts[w.ranks[i].host].name);
   snprintf(line + n, sizeof line - (size_t)n, "]}");
@@ -244,7 +245,7 @@ static void connect_rank(struct rank *rank) {
 static void report(const struct rank *rank) {
   char line[400];
   snprintf(line, sizeof line,
-           "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB
+           "{\"type\":\"report\",\"jobs\":[{\"job\":\"" JOB
            "\",\"ranks\":[%u],\"iterations\":%llu,\"iteration_time\":0.5,"
            "\"sent\":%llu,\"input\":%llu,\"calls\":%llu,\"sizes\":[]}]}",
            rank->number, (unsigned long long)rank->iterations, (unsigned long long)rank->sent,
@@ -302,7 +303,7 @@ static json_t *state(void) {
 static bool is_moving(void) {
   json_t *all = state(), *job = json_array_get(json_object_get(all, "jobs"), 0);
   const char *is = json_string_value(json_object_get(job, "state"));
-  bool moving = is && !strcmp(is, "moving");
+  bool moving = is && !strcmp(is, "switching");
   json_decref(all);
   return moving;
 }
@@ -410,13 +411,14 @@ static void begin_job(struct rank *rank, unsigned host, const char *job) {
   char line[400];
   *rank = (struct rank){.host = host};
   assert_ok(by_agent_rank_came(w.hosts[host].agent, rank, 1000, w.now, &rank->rank));
-  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"%s\",\"job\":\"%s\",\"rank\":0}",
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"%s\",\"job\":\"%s\",\"rank\":0}",
            w.hosts[host].name, job);
   type(rank, line);
-  snprintf(line, sizeof line,
-           "{\"say\":\"job\",\"job\":\"%s\",\"name\":\"other\",\"size\":2,\"root\":\"10.0.0.1:7\",\"hosts\":[\"%s\",\"%"
-           "s\"]}",
-           job, w.hosts[host].name, w.hosts[(host + 1) % HOSTS].name);
+  snprintf(
+      line, sizeof line,
+      "{\"type\":\"job\",\"job\":\"%s\",\"name\":\"other\",\"size\":2,\"root\":\"10.0.0.1:7\",\"hosts\":[\"%s\",\"%"
+      "s\"]}",
+      job, w.hosts[host].name, w.hosts[(host + 1) % HOSTS].name);
   type(rank, line);
 }
 
@@ -425,8 +427,8 @@ static void request(const struct rank *rank, const char *job, int given) {
   char line[300], last[40] = "";
   if (given != NOBODY) snprintf(last, sizeof last, ",\"given\":%d", given);
   snprintf(line, sizeof line,
-           "{\"say\":\"wish\",\"job\":\"%s\",\"cells\":[{\"switch\":\"leaf0\",\"slots\":512,\"bytes\":1000%s}]}", job,
-           last);
+           "{\"type\":\"reserve\",\"job\":\"%s\",\"cells\":[{\"switch\":\"leaf0\",\"slots\":512,\"bytes\":1000%s}]}",
+           job, last);
   type(rank, line);
   pass(0.2);
 }

@@ -7,7 +7,7 @@ static void test_classes_alone(void **state) {
   (void)state;
   make_world(NULL, true);
   struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&one, JOB_A, 1), *c = join(&other, JOB_B, 0);
-  must_hold(zero.lines[0], "\"say\":\"welcome\"");
+  must_hold(zero.lines[0], "\"type\":\"welcome\"");
   must_hold(zero.lines[0], "\"host\":\"h1\""); /* what this host is called here */
   must_hold(zero.lines[1], "\"class\":0");
   assert_true(report(a, JOB_A, 0, 5, 100000) && report(c, JOB_B, 0, 20, 100));
@@ -49,21 +49,23 @@ static void test_refusals(void **state) {
     const char *lines[2], *why;
   } cases[] = {
       {{"what?"}, "cluster message"},
-      {{"{\"say\":\"report\",\"jobs\":[]}"}, "before \\\"hello\\\""},
-      {{"{\"say\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"}, "version 2"},
-      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\"}"}, "names no job"},
-      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_A "\",\"rank\":1}"}, "is of user 1000"},
-      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":1}", JOB_LINE(JOB_B)},
+      {{"{\"type\":\"report\",\"jobs\":[]}"}, "before \\\"hello\\\""},
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"}, "version 3"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
+       "is of version 1 of the protocol, this Banyan uses version 2"},
+      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\"}"}, "names no job"},
+      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_A "\",\"rank\":1}"}, "is of user 1000"},
+      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":1}", JOB_LINE(JOB_B)},
        "is for rank 0"},
-      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", JOB_LINE(JOB_A)},
+      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", JOB_LINE(JOB_A)},
        "of its own job"},
-      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
-        "{\"say\":\"report\",\"jobs\":[]}"},
+      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
+        "{\"type\":\"report\",\"jobs\":[]}"},
        "more or less than itself"},
-      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", WELCOME},
+      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", WELCOME},
        "not for a rank to say"},
-      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
-        "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
+      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
+        "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
        "hello twice"},
   };
   (void)state;
@@ -77,14 +79,14 @@ static void test_refusals(void **state) {
       goes_on = type(rank, cases[i].lines[1]);
     }
     assert_false(goes_on);
-    must_hold(one.lines[one.n - 1], "\"say\":\"refused\"");
+    must_hold(one.lines[one.n - 1], "\"type\":\"refused\",\"say\":\"refused\",\"why\":"); /* in both versions */
     must_hold(one.lines[one.n - 1], cases[i].why);
     forget(&one);
   }
   struct by_text text;
   by_text_init(&text);
   by_agent_print(world.agent, 0, world.now, &text);
-  must_hold(by_text_get(&text), "\"refused\":10");
+  must_hold(by_text_get(&text), "\"refused\":11");
   must_hold(by_text_get(&text), "\"ranks\":[0]"); /* the other is as it was */
   by_text_fini(&text);
   drop_all();
@@ -95,13 +97,13 @@ static void test_status(void **state) {
   make_world(NULL, true);
   struct by_agent_rank *asks = come(&one, 77);
   join(&zero, JOB_A, 3);
-  assert_false(type(asks, "{\"say\":\"status\"}"));
+  assert_false(type(asks, "{\"type\":\"status\"}"));
   assert_int_equal(one.n, 1);
   must_hold(one.lines[0], "\"host\":\"h1\"");
   must_hold(one.lines[0], "\"classed_by\":\"agent\",\"ranks\":[3]");
   must_hold(one.lines[0], "\"job\":\"aaaaaaaaaaaa\""); /* another one's: not all of its ID */
   forget(&one);
-  assert_false(type(come(&one, 1000), "{\"say\":\"status\"}"));
+  assert_false(type(come(&one, 1000), "{\"type\":\"status\"}"));
   must_hold(one.lines[0], JOB_A);
   drop_all();
 }
@@ -129,16 +131,16 @@ static void test_reports_all(void **state) {
   make_world("m:1", true);
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
   assert_true(type(rank, JOB_LINE(JOB_A)));
-  assert_true(type(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":1,\"why\":\"no\"}"));
-  assert_true(type(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":2,\"at\":9}"));
+  assert_true(type(rank, "{\"type\":\"kept\",\"job\":\"" JOB_A "\",\"number\":1,\"why\":\"no\"}"));
+  assert_true(type(rank, "{\"type\":\"switched\",\"job\":\"" JOB_A "\",\"number\":2,\"at\":9}"));
   connect_manager();
   assert_int_equal(world.manager.n, 4);
   must_hold(world.manager.lines[0],
-            "\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"interfaces\":[{\"name\":\"eth0\","
+            "\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"interfaces\":[{\"name\":\"eth0\","
             "\"address\":\"10.0.0.1\",\"rate\":1000000000}],\"may_help\":true");
-  must_hold(world.manager.lines[1], "\"say\":\"job\"");
+  must_hold(world.manager.lines[1], "\"type\":\"job\"");
   must_hold(world.manager.lines[1], "\"key\":\"k\"");
-  must_hold(world.manager.lines[2], "\"say\":\"moved\"");
+  must_hold(world.manager.lines[2], "\"type\":\"switched\"");
   must_hold(world.manager.lines[3], "\"ranks\":[0]");
   assert_true(world.rate == 5e8);
   must_hold(last_with(&zero, "welcome"), "\"rate\":500000000");
@@ -149,14 +151,14 @@ static void test_reports_all(void **state) {
   by_agent_manager_came(world.agent, world.now);
   assert_int_equal(world.manager.n, 4);
   must_hold(world.manager.lines[2], "\"number\":2");
-  assert_true(type(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":3,\"why\":\"no\"}"));
+  assert_true(type(rank, "{\"type\":\"kept\",\"job\":\"" JOB_A "\",\"number\":3,\"why\":\"no\"}"));
   by_agent_manager_gone(world.agent, "it has died", world.now);
   forget(&world.manager);
   pass(1);
   by_agent_manager_came(world.agent, world.now);
   must_hold(world.manager.lines[0], "\"age\":2");
-  must_hold(world.manager.lines[2], "\"say\":\"moved\""); /* what it runs, though it did not take another plan */
-  must_hold(world.manager.lines[3], "\"say\":\"kept\"");
+  must_hold(world.manager.lines[2], "\"type\":\"switched\""); /* what it runs, though it did not take another plan */
+  must_hold(world.manager.lines[3], "\"type\":\"kept\"");
   assert_true(type(rank, JOB_LINE(JOB_A))); /* another job by that name */
   by_agent_manager_gone(world.agent, "it has died", world.now);
   forget(&world.manager);
@@ -184,11 +186,11 @@ static void test_reports(void **state) {
             "\"iterations\":4,\"iteration_time\":0.5,\"sent\":300,\"input\":28,\"calls\":8,\"sizes\":[[20,4]]");
   forget(&world.manager);
   by_agent_rank_gone(world.agent, a, world.now);
-  must_hold(world.manager.lines[0], "\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":4");
+  must_hold(world.manager.lines[0], "\"type\":\"left\",\"job\":\"" JOB_A "\",\"rank\":4");
   pass(0.5);
   must_hold(world.manager.lines[1], "\"ranks\":[2]");
   forget(&world.manager);
-  assert_false(type(b, "{\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":2}"));
+  assert_false(type(b, "{\"type\":\"left\",\"job\":\"" JOB_A "\",\"rank\":2}"));
   assert_int_equal(count_with(&one, "refused"), 0);
   assert_int_equal(count_with(&world.manager, "\"left\""), 1);
   pass(0.5);
@@ -199,7 +201,7 @@ static void test_reports(void **state) {
 static bool report_length(struct by_agent_rank *rank, unsigned number, unsigned expected) {
   char line[300];
   snprintf(line, sizeof line,
-           "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB_A "\",\"ranks\":[%u],\"iterations\":3,\"expected\":%u,"
+           "{\"type\":\"report\",\"jobs\":[{\"job\":\"" JOB_A "\",\"ranks\":[%u],\"iterations\":3,\"expected\":%u,"
            "\"iteration_time\":0.5,\"sent\":1,\"input\":1,\"calls\":3,\"sizes\":[]}]}",
            number, expected);
   return type(rank, line);
@@ -226,7 +228,7 @@ static void test_classes_by_manager(void **state) {
   make_world("m:1", true);
   connect_manager();
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
-  manager_says("{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":2},{\"job\":\"" JOB_B
+  manager_says("{\"type\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":2},{\"job\":\"" JOB_B
                "\",\"class\":1}]}");
   must_hold(last_with(&zero, "classes"), "\"class\":2");
   join(&one, JOB_A, 1);
@@ -245,7 +247,7 @@ static void test_classes_by_manager(void **state) {
 }
 
 static void test_plans(void **state) {
-  static const char plan[] = "{\"say\":\"plan\",\"job\":\"" JOB_A "\",\"number\":3,\"plan\":{\"trees\":[]}}";
+  static const char plan[] = "{\"type\":\"plan\",\"job\":\"" JOB_A "\",\"number\":3,\"plan\":{\"trees\":[]}}";
   (void)state;
   make_world("m:1", true);
   connect_manager();
@@ -256,16 +258,16 @@ static void test_plans(void **state) {
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
   manager_says(plan);
   assert_string_equal(last_with(&zero, "plan"), plan);
-  assert_true(type(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":3,\"at\":17}"));
-  must_hold(world.manager.lines[world.manager.n - 1], "\"say\":\"moved\"");
+  assert_true(type(rank, "{\"type\":\"switched\",\"job\":\"" JOB_A "\",\"number\":3,\"at\":17}"));
+  must_hold(world.manager.lines[world.manager.n - 1], "\"type\":\"switched\"");
   drop_all();
 }
 
 /* What rank 0 wishes for at switches goes to the manager, and its answer back. Without one it need not wait. */
 static void test_cells(void **state) {
   static const char request[] =
-      "{\"say\":\"wish\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":512,\"bytes\":3432}]}",
-                    cells[] = "{\"say\":\"cells\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":9}]}";
+      "{\"type\":\"reserve\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":512,\"bytes\":3432}]}",
+                    cells[] = "{\"type\":\"cells\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":9}]}";
   (void)state;
   make_world("m:1", true);
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
@@ -274,12 +276,12 @@ static void test_cells(void **state) {
   assert_true(type(rank, request));
   must_hold(last_with(&zero, "cells"), "\"cells\":[]");
   connect_manager();
-  must_hold(world.manager.lines[1], "\"say\":\"job\"");
+  must_hold(world.manager.lines[1], "\"type\":\"job\"");
   assert_string_equal(world.manager.lines[2], request);
   manager_says(cells);
   assert_string_equal(last_with(&zero, "cells"), cells);
   assert_true(type(rank, request));
-  assert_string_equal(last_with(&world.manager, "wish"), request);
+  assert_string_equal(last_with(&world.manager, "reserve"), request);
   assert_int_equal(count_with(&zero, "cells"), 2);
   assert_int_equal(count_with(&one, "cells"), 0);
   drop_all();
@@ -309,8 +311,8 @@ static void test_connecting(void **state) {
 }
 
 static void test_bad_managers(void **state) {
-  static const char *const lines[] = {"{\"say\":\"refused\",\"why\":\"another agent is h1\"}", "hello",
-                                      "{\"say\":\"dance\"}", "{\"say\":\"hello\",\"version\":1,\"host\":\"h\"}"};
+  static const char *const lines[] = {"{\"type\":\"refused\",\"why\":\"another agent is h1\"}", "hello",
+                                      "{\"type\":\"dance\"}", "{\"type\":\"hello\",\"version\":2,\"host\":\"h\"}"};
   struct by_text text;
   (void)state;
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -339,7 +341,7 @@ static void test_refused_again(void **state) {
     if (world.connects == before) continue;
     by_agent_manager_came(world.agent, world.now);
     manager_says(WELCOME);
-    manager_says("{\"say\":\"refused\",\"why\":\"no more\"}");
+    manager_says("{\"type\":\"refused\",\"why\":\"no more\"}");
     forget(&world.manager);
   }
   assert_in_range(world.connects, 14, 27);
@@ -474,7 +476,7 @@ static void test_interfaces_change(void **state) {
 
 static void test_helpers(void **state) {
   static const char ask[] =
-      "{\"say\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h2:5\",\"key\":\"k\",\"helper\":\"h1\"}";
+      "{\"type\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h2:5\",\"key\":\"k\",\"helper\":\"h1\"}";
   (void)state;
   make_world("m:1", true);
   connect_manager();
@@ -491,13 +493,13 @@ static void test_helpers(void **state) {
   pass(1);
   by_agent_manager_came(world.agent, world.now);
   assert_int_equal(count_with(&world.manager, "\"joined\":true"), 1);
-  manager_says("{\"say\":\"rest\",\"job\":\"" JOB_A "\"}");
+  manager_says("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   assert_int_equal(world.rests, 1);
   by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
   must_hold(last_with(&world.manager, "helping"), "\"joined\":false,\"why\":\"it was told to rest\"");
   manager_says(ask);
   by_agent_helper_joined(world.agent, JOB_A, world.now);
-  manager_says("{\"say\":\"rest\",\"job\":\"" JOB_A "\"}");
+  manager_says("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   forget(&world.manager);
   manager_says(ask); /* the one that is about to end is not meant */
   assert_int_equal(world.manager.n, 0);

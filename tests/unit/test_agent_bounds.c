@@ -65,7 +65,7 @@ static void test_bounds(void **state) {
   make_world(NULL, true);
   for (unsigned i = 0; i <= BY_AGENT_JOBS + 1; i++) {
     unsigned uid = i <= BY_AGENT_JOBS / 2 ? 1 : 0;
-    snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
+    snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
     assert_int_equal(type(come(&many[i], uid), line), i != BY_AGENT_JOBS / 2 && i <= BY_AGENT_JOBS);
   }
   must_hold(last_with(&many[BY_AGENT_JOBS / 2], "refused"), "user 1 has 256 jobs here already");
@@ -84,17 +84,17 @@ static void test_flood(void **state) {
   struct by_agent_rank *loud = join(&zero, JOB_A, 0);
   assert_true(type(loud, JOB_LINE(JOB_A)));
   for (int i = 0; i < 900; i++) {
-    snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":%d,\"at\":1}", i);
+    snprintf(line, sizeof line, "{\"type\":\"switched\",\"job\":\"" JOB_A "\",\"number\":%d,\"at\":1}", i);
     if (i % 200 == 0 && i <= 800) forget(&world.manager);
     assert_true(type(loud, line));
   }
   assert_int_equal(world.manager.n, 0); /* its 512 lines are used up */
   struct by_agent_rank *other_one = come(&other, 1001);
-  assert_true(type(other_one, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(type(other_one, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
   assert_true(type(other_one, JOB_LINE(JOB_B)));
   assert_int_equal(world.manager.n, 1);
   pass(1);
-  must_hold(last_with(&world.manager, "moved"), "\"number\":899");
+  must_hold(last_with(&world.manager, "switched"), "\"number\":899");
   forget(&world.manager);
   forget(&zero);
   for (int i = 0; i < LINES && zero.n == 0; i++) (void)!type(loud, line);
@@ -124,7 +124,7 @@ static void test_long_lines(void **state) {
   make_world(NULL, true);
   by_text_init(&text);
   by_text_add(&text,
-              "{\"say\":\"job\",\"job\":\"00000000000000000000000000000000\",\"name\":\"n\",\"size\":4000,\"root\":"
+              "{\"type\":\"job\",\"job\":\"00000000000000000000000000000000\",\"name\":\"n\",\"size\":4000,\"root\":"
               "\"r\",\"hosts\":[");
   for (int i = 0; i < 4000; i++) by_text_add(&text, "%s\"%0200d\"", i ? "," : "", i);
   by_text_add(&text, "]}");
@@ -132,7 +132,7 @@ static void test_long_lines(void **state) {
     char hello[200], *id = strstr(text.data, "0000000");
     struct by_agent_rank *rank = come(&one, 7);
     id[0] = (char)('0' + i);
-    snprintf(hello, sizeof hello, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
+    snprintf(hello, sizeof hello, "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
     assert_true(type(rank, hello));
     assert_int_equal(type(rank, by_text_get(&text)), i < 2); /* 0.8 MB each */
     id[0] = '0';
@@ -217,7 +217,7 @@ static void test_news(void **state) {
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
   for (int i = 0; i < 10 * SECONDS; i++) {
     snprintf(line, sizeof line,
-             "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB_A
+             "{\"type\":\"report\",\"jobs\":[{\"job\":\"" JOB_A
              "\",\"ranks\":[0],\"iterations\":1,\"iteration_time\":1,\"sent\":1,\"input\":1,\"calls\":1,"
              "\"sizes\":[],\"paths\":[{\"to\":\"b\",\"sent\":1,\"busy\":1,\"bandwidth\":%d,\"delay\":0}]}]}",
              i % 2 ? 1 : 1000);
@@ -245,7 +245,7 @@ static void test_comes_anew(void **state) {
   }
   assert_false(heard_out);
   struct by_agent_rank *another = come(&other, 1001);
-  assert_true(type(another, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(type(another, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
   drop_all();
 }
 

@@ -209,7 +209,7 @@ static void test_cells(void **state) {
 }
 
 #define REPORT                                                                                                         \
-  "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[],\"iterations\":0,\"iteration_time\":0,"             \
+  "{\"type\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[],\"iterations\":0,\"iteration_time\":0,"            \
   "\"sent\":0,\"input\":0,\"calls\":0,"
 
 static void test_mistakes(void **state) {
@@ -218,49 +218,51 @@ static void test_mistakes(void **state) {
   } cases[] = {
       {"", "expected"},
       {"[]", "must be an object"},
-      {"{}", "\"say\" is missing"},
-      {"{\"say\":3}", "say: must be a string"},
-      {"{\"say\":\"dance\"}", "no kind of message"},
-      {"{\"say\":\"rest\",\"job\":\"" JOB "\",\"job\":\"" JOB "\"}", "duplicate"},
-      {"{\"say\":\"rest\",\"job\":\"0123456789ABCDEF0123456789abcdef\"}", "32 hexadecimal digits"},
-      {"{\"say\":\"rest\",\"job\":\"" JOB "0\"}", "32 hexadecimal digits"},
-      {"{\"say\":\"hello\",\"version\":1,\"host\":\"\"}", "host: must be a text"},
-      {"{\"say\":\"hello\",\"version\":-1,\"host\":\"h\"}", "version"},
-      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB "\"}", "\"rank\" is missing"},
-      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":-1}]"
+      {"{}", "\"type\" is missing"},
+      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\"}",
+       "is of version 1 of the protocol, this Banyan uses version 2"},
+      {"{\"type\":3}", "type: must be a string"},
+      {"{\"type\":\"dance\"}", "no kind of message"},
+      {"{\"type\":\"release\",\"job\":\"" JOB "\",\"job\":\"" JOB "\"}", "duplicate"},
+      {"{\"type\":\"release\",\"job\":\"0123456789ABCDEF0123456789abcdef\"}", "32 hexadecimal digits"},
+      {"{\"type\":\"release\",\"job\":\"" JOB "0\"}", "32 hexadecimal digits"},
+      {"{\"type\":\"hello\",\"version\":2,\"host\":\"\"}", "host: must be a text"},
+      {"{\"type\":\"hello\",\"version\":-1,\"host\":\"h\"}", "version"},
+      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB "\"}", "\"rank\" is missing"},
+      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":-1}]"
        "}",
        "interfaces[0].rate"},
-      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\\n\"}", "control characters"},
-      {"{\"say\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":2,\"hosts\":[\"a\"],\"root\":\"r\"}",
+      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\\n\"}", "control characters"},
+      {"{\"type\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":2,\"hosts\":[\"a\"],\"root\":\"r\"}",
        "names the hosts of 1 ranks, the job has 2"},
-      {"{\"say\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":0,\"hosts\":[],\"root\":\"r\"}", "hosts"},
-      {"{\"say\":\"report\"}", "\"jobs\" is missing"},
-      {"{\"say\":\"report\",\"jobs\":[7]}", "jobs[0]: must be an object"},
-      {"{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[65536]}]}", "jobs[0].ranks[0]"},
+      {"{\"type\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":0,\"hosts\":[],\"root\":\"r\"}", "hosts"},
+      {"{\"type\":\"report\"}", "\"jobs\" is missing"},
+      {"{\"type\":\"report\",\"jobs\":[7]}", "jobs[0]: must be an object"},
+      {"{\"type\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[65536]}]}", "jobs[0].ranks[0]"},
       {REPORT "\"expected\":-1}]}", "jobs[0].expected"},
       {REPORT "\"expected\":9223372036854775808}]}", "too big"},
       {REPORT "\"expected\":\"500\"}]}", "jobs[0].expected"},
       {REPORT "\"paths\":{}}]}", "jobs[0].paths"},
       {REPORT "\"paths\":[{\"to\":\"b\",\"sent\":-1}]}]}", "paths[0].sent"},
       {REPORT "\"paths\":[{\"sent\":1}]}]}", "\"to\" is missing"},
-      {"{\"say\":\"left\",\"job\":\"" JOB "\",\"rank\":65536}", "rank"},
-      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":1e-"
+      {"{\"type\":\"left\",\"job\":\"" JOB "\",\"rank\":65536}", "rank"},
+      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":1e-"
        "300}]}",
        "interfaces[0].rate: is 1e-300 bit/s"},
-      {"{\"say\":\"welcome\",\"version\":1,\"interval\":0,\"rate\":0}", "interval"},
-      {"{\"say\":\"welcome\",\"version\":1,\"interval\":1e300,\"rate\":0}",
+      {"{\"type\":\"welcome\",\"version\":2,\"interval\":0,\"rate\":0}", "interval"},
+      {"{\"type\":\"welcome\",\"version\":2,\"interval\":1e300,\"rate\":0}",
        "interval: is 1e+300 s, must be more than 0"},
-      {"{\"say\":\"welcome\",\"version\":1,\"interval\":1,\"rate\":1e-300}", "rate: is 1e-300 bit/s"},
-      {"{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB "\",\"class\":4}]}", "class"},
-      {"{\"say\":\"plan\",\"job\":\"" JOB "\",\"number\":1,\"plan\":\"ring\"}", "plan: must be an object"},
-      {"{\"say\":\"help\",\"job\":\"" JOB "\",\"root\":\"r\",\"helper\":\"h\"}", "\"key\" is missing"},
-      {"{\"say\":\"wish\",\"job\":\"" JOB "\"}", "\"cells\" is missing"},
-      {"{\"say\":\"wish\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":1}]}", "\"bytes\" is missing"},
-      {"{\"say\":\"wish\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":1,\"bytes\":1,\"given\":-1}]}",
+      {"{\"type\":\"welcome\",\"version\":2,\"interval\":1,\"rate\":1e-300}", "rate: is 1e-300 bit/s"},
+      {"{\"type\":\"classes\",\"jobs\":[{\"job\":\"" JOB "\",\"class\":4}]}", "class"},
+      {"{\"type\":\"plan\",\"job\":\"" JOB "\",\"number\":1,\"plan\":\"ring\"}", "plan: must be an object"},
+      {"{\"type\":\"help\",\"job\":\"" JOB "\",\"root\":\"r\",\"helper\":\"h\"}", "\"key\" is missing"},
+      {"{\"type\":\"reserve\",\"job\":\"" JOB "\"}", "\"cells\" is missing"},
+      {"{\"type\":\"reserve\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":1}]}", "\"bytes\" is missing"},
+      {"{\"type\":\"reserve\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":1,\"bytes\":1,\"given\":-1}]}",
        "cells[0].given"},
-      {"{\"say\":\"cells\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":65537}]}", "cells[0].slots"},
-      {"{\"say\":\"cells\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"\",\"slots\":1}]}", "cells[0].switch"},
-      {"{\"say\":\"kept\",\"job\":\"" JOB "\",\"number\":1.5,\"why\":\"\"}", "whole number"},
+      {"{\"type\":\"cells\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":65537}]}", "cells[0].slots"},
+      {"{\"type\":\"cells\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"\",\"slots\":1}]}", "cells[0].switch"},
+      {"{\"type\":\"kept\",\"job\":\"" JOB "\",\"number\":1.5,\"why\":\"\"}", "whole number"},
   };
   struct by_cluster_message out;
   (void)state;
@@ -283,7 +285,7 @@ static enum banyan_status read_padded(const char *line, size_t length) {
 }
 
 static void test_sizes(void **state) {
-  static const char up[] = "{\"say\":\"status\"}", down[] = "{\"say\":\"refused\",\"why\":\"\"}";
+  static const char up[] = "{\"type\":\"status\"}", down[] = "{\"type\":\"refused\",\"why\":\"\"}";
   (void)state;
   assert_ok(read_padded(up, BY_CLUSTER_LINE_UP));
   assert_status(read_padded(up, BY_CLUSTER_LINE_UP + 1), BANYAN_ERR_PARSE);
@@ -296,7 +298,7 @@ static void test_reasons(void **state) {
   char line[3000];
   struct by_cluster_message out;
   (void)state;
-  int n = snprintf(line, sizeof line, "{\"say\":\"refused\",\"why\":\"a\\nb%02000d\"}", 7);
+  int n = snprintf(line, sizeof line, "{\"type\":\"refused\",\"why\":\"a\\nb%02000d\"}", 7);
   assert_ok(by_cluster_message_read(line, (size_t)n, &out));
   assert_int_equal(strlen(out.why), BY_CLUSTER_REASON);
   assert_memory_equal(out.why, "a?b0", 4);

@@ -121,7 +121,8 @@ static void test_plans(void **state) {
   by_cluster_message_print(&plan, &line);
   golden_line("plan with line breaks", by_text_get(&line));
   by_text_fini(&line);
-  cluster("moved", (struct by_cluster_message){.type = BY_MESSAGE_SWITCHED, .job = JOB, .number = 3, .at = 1ull << 60});
+  cluster("switched",
+          (struct by_cluster_message){.type = BY_MESSAGE_SWITCHED, .job = JOB, .number = 3, .at = 1ull << 60});
   cluster("kept", (struct by_cluster_message){.type = BY_MESSAGE_KEPT, .job = JOB, .number = 3, .why = "no helper h9"});
 }
 
@@ -129,7 +130,7 @@ static void test_helpers(void **state) {
   (void)state;
   cluster("help", (struct by_cluster_message){
                       .type = BY_MESSAGE_HELP, .job = JOB, .root = "h:1", .key = "secret", .helper = "h9"});
-  cluster("rest", (struct by_cluster_message){.type = BY_MESSAGE_REST, .job = JOB});
+  cluster("release", (struct by_cluster_message){.type = BY_MESSAGE_REST, .job = JOB});
   cluster("helping",
           (struct by_cluster_message){.type = BY_MESSAGE_HELPING, .job = JOB, .helper = "h9", .joined = true});
   cluster("not helping",
@@ -141,7 +142,7 @@ static void test_cells(void **state) {
       {.at = "s1", .server = "h0", .slots = 64, .bytes = 4096, .has = true, .given = 32}, {.at = "s2", .slots = 8}};
   (void)state;
   struct by_cluster_message message = {.type = BY_MESSAGE_RESERVE, .job = JOB, .n_cells = 2, .cells = cells};
-  cluster("wish", message);
+  cluster("reserve", message);
   message.type = BY_MESSAGE_CELLS;
   cluster("cells", message);
   message.n_cells = 0;

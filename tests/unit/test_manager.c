@@ -67,7 +67,7 @@ static void test_users_plan(void **state) {
   world_say_job(&world, job);
   world_plan(&world);
   assert_int_equal(world.plans, 2);
-  assert_state(0, "moving");
+  assert_state(0, "switching");
   job->own_plan = "ring";
   world_say_job(&world, job);
   world_say(&world, job, BY_MESSAGE_SWITCHED, job->asked);
@@ -176,7 +176,7 @@ static void test_no_answer(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 4);
   job->silent = true;
   world_plan(&world);
-  assert_state(0, "moving");
+  assert_state(0, "switching");
   pass_and_plan(16, 0); /* 32 s; 20 iterations of 1 s are less than the least wait */
   assert_state(0, "waiting");
   assert_trouble(0, "not answered");

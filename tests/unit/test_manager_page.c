@@ -28,7 +28,7 @@ static const char state_text[] =
     "{\"id\":\"j2\",\"name\":\"gone\",\"state\":\"left\",\"plan\":null},"
     "{\"id\":\"j3\",\"name\":\"new\",\"state\":\"waiting\",\"expected\":null,\"seconds_left\":null,\"plan\":null}],"
     "\"certificates\":[{\"role\":\"manager\",\"name\":\"m0\",\"expires\":950401}],\"revoked\":2,"
-    "\"counters\":{\"reports\":10,\"refused\":1,\"planned\":7,\"plans\":3,\"moves\":2,\"kept\":1}}";
+    "\"counters\":{\"reports\":10,\"refused\":1,\"planned\":7,\"plans\":3,\"plan_switches\":2,\"kept\":1}}";
 
 struct world {
   char folder[64], token_file[80];

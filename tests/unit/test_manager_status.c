@@ -32,10 +32,11 @@ static void check_shown(const char *text, const char *part) {
 static void shows_jobs_links_and_hosts(void **state) {
   json_t *manager = example();
   char *text = print(manager, 0, 0);
-  check_shown(text, ": 7 of 8 hosts connected; 2 jobs run, 0 wait, 1 move\n");
+  check_shown(text, ": 7 of 8 hosts connected; 2 jobs run, 0 wait, 1 switching\n");
   check_shown(
-      text, "  train  running      0      4          12        -        1 s  5.36 GiB   240M     8     461M        2  "
-            "00000000000000000000000000000001\n");
+      text,
+      "  train  running        0      4          12        -        1 s  5.36 GiB   240M     8     461M        2  "
+      "00000000000000000000000000000001\n");
   check_shown(text, "\n  leaf0   spine0    86 %  857M       0        1G\n");
   check_shown(text, "\n  r1h3  no agent   ");
   assert_true(strstr(text, "  running  ") < strstr(text, "  left  "));
@@ -96,9 +97,9 @@ static void shows_switches(void **state) {
   json_t *manager =
       json_loads("{\"switches\":[{\"name\":\"s1\",\"memory\":400000,\"given\":300000,\"jobs\":[{},{}]},"
                  "{\"name\":\"s2\",\"memory\":0,\"given\":4096,\"jobs\":[{}]}],"
-                 "\"jobs\":[{\"name\":\"big\",\"cells\":[{\"switch\":\"s1\",\"slots\":300,\"wished\":512},"
-                 "{\"switch\":\"s2\",\"slots\":512,\"wished\":512}]},"
-                 "{\"name\":\"late\",\"cells\":[{\"switch\":\"s1\",\"slots\":0,\"wished\":512}]}]}",
+                 "\"jobs\":[{\"name\":\"big\",\"cells\":[{\"switch\":\"s1\",\"slots\":300,\"requested\":512},"
+                 "{\"switch\":\"s2\",\"slots\":512,\"requested\":512}]},"
+                 "{\"name\":\"late\",\"cells\":[{\"switch\":\"s1\",\"slots\":0,\"requested\":512}]}]}",
                  0, NULL);
   assert_non_null(manager);
   char *text = print(manager, 0, 0);

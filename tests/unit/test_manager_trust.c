@@ -148,7 +148,7 @@ static void test_long_iterations(void **state) {
   world_report_job(&world, job);
   job->silent = true;
   world_plan(&world);
-  assert_state(0, "moving");
+  assert_state(0, "switching");
   for (int i = 0; i < 130; i++) { /* 3900 s */
     world.now += 28;
     pass_and_plan(1, 0);
@@ -202,15 +202,15 @@ static void test_refused(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   world_part(&world, 3);
-  assert_status(hello("h0", 1, BY_ROLE_AGENT, "h0", &peer), BANYAN_ERR_PROTOCOL); /* a second one */
+  assert_status(hello("h0", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h0", &peer), BANYAN_ERR_PROTOCOL); /* a second one */
   by_manager_gone(world.manager, peer, world.now);
-  assert_status(hello("h3", 1, BY_ROLE_AGENT, "h1", &peer), BANYAN_ERR_AUTH);
+  assert_status(hello("h3", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h1", &peer), BANYAN_ERR_AUTH);
   by_manager_gone(world.manager, peer, world.now);
-  assert_status(hello("h3", 1, BY_ROLE_JOB, "h3", &peer), BANYAN_ERR_AUTH);
+  assert_status(hello("h3", BY_CLUSTER_VERSION, BY_ROLE_JOB, "h3", &peer), BANYAN_ERR_AUTH);
   by_manager_gone(world.manager, peer, world.now);
-  assert_status(hello("h3", 2, BY_ROLE_AGENT, "h3", &peer), BANYAN_ERR_PROTOCOL);
+  assert_status(hello("h3", BY_CLUSTER_VERSION + 1, BY_ROLE_AGENT, "h3", &peer), BANYAN_ERR_PROTOCOL);
   by_manager_gone(world.manager, peer, world.now);
-  assert_ok(hello("h3", 1, BY_ROLE_AGENT, "h3", &peer));
+  assert_ok(hello("h3", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h3", &peer));
   const char *hosts[] = {"h0", "h1"};
   struct by_cluster_message job = {.type = BY_MESSAGE_JOB,
                                    .job = "0123456789abcdef0123456789abcdef",
@@ -247,7 +247,7 @@ static void test_certificates_of_jobs(void **state) {
   world_part(&world, 3);
   assert_status(job_hello("h3", "h1", id, &thief), BANYAN_ERR_AUTH);
   by_manager_gone(world.manager, thief, world.now);
-  assert_status(hello("h3", 1, BY_ROLE_AGENT, "h3", &own), BANYAN_OK);
+  assert_status(hello("h3", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h3", &own), BANYAN_OK);
   assert_ok(by_manager_handle(world.manager, own, &job, world.now));
   assert_ok(job_hello("h3", "h3", id, &thief));
   assert_status(by_manager_handle(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
@@ -269,7 +269,7 @@ static void test_silent_agent_gives_way(void **state) {
   (void)state;
   begin("star:2,nic=1g");
   world.now += 100; /* its host lost power: nothing was closed */
-  assert_ok(hello("h0", 1, BY_ROLE_AGENT, "h0", &peer));
+  assert_ok(hello("h0", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h0", &peer));
   world_part(&world, 0);
   by_manager_gone(world.manager, peer, world.now);
   world_end(&world);

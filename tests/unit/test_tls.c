@@ -356,7 +356,7 @@ static void test_no_TLS_at_all(void **state) {
     const char *said, *reason;
   } cases[] = {{"GET /metrics HTTP/1.1\r\nHost: banyan\r\n\r\n", "speaks HTTP"},
                {"BANYAN\1\0C\3 and so on, as a rank would say it", "does not speak TLS"},
-               {"{\"say\":\"hello\",\"version\":1}\n", "does not speak TLS"}};
+               {"{\"type\":\"hello\",\"version\":2}\n", "does not speak TLS"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     for (int server = 0; server < 2; server++) {
       struct by_tls tls;

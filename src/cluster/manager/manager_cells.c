@@ -360,7 +360,7 @@ static void add_of_job(const struct by_manager_job *job, const struct by_manager
   by_json_separate(text);
   by_text_add(text, "{");
   by_json_put_string(text, of_switch ? "job" : "switch", of_switch ? job->id : cells->at);
-  by_text_add(text, ",\"slots\":%u,\"wished\":%u,\"bytes\":%.0f}", cells->given, cells->requested, given_of(cells));
+  by_text_add(text, ",\"slots\":%u,\"requested\":%u,\"bytes\":%.0f}", cells->given, cells->requested, given_of(cells));
 }
 
 void by_cells_print(const struct by_manager_job *job, struct by_text *text) {

@@ -104,7 +104,7 @@ static void add_links(const struct by_manager *m, struct by_text *text) {
 
 static const char *state_of(const struct by_manager_job *job) {
   if (by_job_has_left(job)) return "left";
-  if (by_job_is_moving(job)) return "moving";
+  if (by_job_is_moving(job)) return "switching";
   return job->plans.current || job->plans.own || job->n_hosts == 1 ? "running" : "waiting";
 }
 
@@ -210,7 +210,7 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
   by_json_put_count(text, "refused", c->refused);
   by_json_put_count(text, "planned", c->planned);
   by_json_put_count(text, "plans", c->plans);
-  by_json_put_count(text, "moves", c->plan_switches);
+  by_json_put_count(text, "plan_switches", c->plan_switches);
   by_json_put_count(text, "kept", c->kept);
   add(text, "}");
   if (m->options.print_more) m->options.print_more(m->options.context, text);

@@ -7,7 +7,7 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 7 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 8 };
 
 /* Where a row has what a column holds. A text that is not there is "", but for MAYBE. */
 struct column {
@@ -151,6 +151,8 @@ static const char *const to_next[SCHEMA] = {
     [5] = "BEGIN; ALTER TABLE jobs ADD COLUMN expected INTEGER DEFAULT 0;"
           " ALTER TABLE jobs ADD COLUMN doubted INTEGER DEFAULT 0; PRAGMA user_version = 6; COMMIT",
     [6] = "BEGIN; ALTER TABLE jobs ADD COLUMN own_plan TEXT; PRAGMA user_version = 7; COMMIT",
+    [7] = "BEGIN; UPDATE cells SET wish = replace(wish, '{\"say\":\"wish\",', '{\"type\":\"reserve\",');"
+          " PRAGMA user_version = 8; COMMIT",
 };
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {

@@ -180,9 +180,9 @@ static const struct {
                            {{"interfaces", LIST, PRINTED, AT(interfaces), 0, &report_interfaces},
                             {"jobs", LIST, ALWAYS, AT(jobs), 0, &report_jobs}}},
     [BY_MESSAGE_LEFT] = {"left", {JOB, RANK(ALWAYS)}},
-    [BY_MESSAGE_SWITCHED] = {"moved", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
+    [BY_MESSAGE_SWITCHED] = {"switched", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
     [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, WHY(ALWAYS)}},
-    [BY_MESSAGE_RESERVE] = {"wish", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &requested_cells}}},
+    [BY_MESSAGE_RESERVE] = {"reserve", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &requested_cells}}},
     [BY_MESSAGE_HELPING] = {"helping", {JOB, HELPER, {"joined", BOOL, ALWAYS, AT(joined), 0, NULL}, WHY(IF_SET)}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",
@@ -194,7 +194,7 @@ static const struct {
     [BY_MESSAGE_PLAN] = {"plan", {JOB, NUMBER, {"plan", PLAN, ALWAYS, AT(plan), 0, NULL}}},
     [BY_MESSAGE_CELLS] = {"cells", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &answered_cells}}},
     [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(ALWAYS), HELPER}},
-    [BY_MESSAGE_REST] = {"rest", {JOB}},
+    [BY_MESSAGE_REST] = {"release", {JOB}},
     [BY_MESSAGE_REFUSED] = {"refused", {WHY(ALWAYS)}},
 };
 #undef AT
@@ -344,11 +344,16 @@ static enum banyan_status read_list(const struct by_place *place, const json_t *
 }
 
 static enum banyan_status read_kind(const json_t *object, enum by_cluster_type *out) {
-  struct by_place place = {.above = &root, .field = "say"};
+  struct by_place place = {.above = &root, .field = "type"};
   const char *name;
   json_t *value;
   BY_TRY(must_be_object(&root, object));
-  BY_TRY(by_doc_need(&root, object, "say", &value));
+  if (!json_object_get(object, "type") && json_object_get(object, "say"))
+    return by_doc_fail(&root,
+                       "is of version 1 of the protocol, this Banyan uses version %d; install the same Banyan on "
+                       "both sides",
+                       BY_CLUSTER_VERSION);
+  BY_TRY(by_doc_need(&root, object, "type", &value));
   BY_TRY(by_doc_string(&place, value, &name));
   for (*out = 0; *out < BY_MESSAGE_KINDS; (*out)++)
     if (!strcmp(name, kinds[*out].name)) return BANYAN_OK;
@@ -488,7 +493,9 @@ static void print_list(const struct field *field, const char *around, struct by_
 }
 
 void by_cluster_message_print(const struct by_cluster_message *message, struct by_text *text) {
-  by_text_add(text, "{\"say\":\"%s\"", kinds[message->type].name);
+  by_text_add(text, "{\"type\":\"%s\"", kinds[message->type].name);
+  /* In version 1 the key of the type was "say": its peers, too, understand why they are refused. */
+  if (message->type == BY_MESSAGE_REFUSED) by_text_add(text, ",\"say\":\"refused\"");
   print_fields(kinds[message->type].fields, ",", (const char *)message, text);
   by_text_add(text, "}");
 }

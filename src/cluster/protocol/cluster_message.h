@@ -1,9 +1,7 @@
-/* What ranks, agents and the manager say to each other: JSON, one object a
- * line, whose member "say" is its kind. The same upward on both hops, from a
- * rank to the agent of its host and from there to the manager, and back.
- * Numbers are in bytes, seconds and bit/s. Reading and printing only, no I/O:
- * unknown members are passed over, all else that is not as it must be is
- * refused.
+/* The messages between ranks, agents and the manager: JSON, one object a line, whose member "type" is its type. They
+ * are the same on both hops, from a rank to the agent of its host and from there to the manager, and back. Numbers are
+ * in bytes, seconds and bit/s. This reads and prints only, without I/O: unknown members are ignored, all other
+ * malformed input is refused.
  *
  * What connections to another host were seen to do: made one of several, and compared. A value, without I/O. */
 #ifndef BY_CLUSTER_CLUSTER_MESSAGE_H
@@ -17,7 +15,7 @@
 #include "text.h"
 
 enum {
-  BY_CLUSTER_VERSION = 1,
+  BY_CLUSTER_VERSION = 2,
   BY_CLUSTER_LINE_UP = 1 << 20, /* most bytes of a line, without its end */
   BY_CLUSTER_LINE_DOWN = 1 << 22,
   BY_CLUSTER_JOB_ID = 32,   /* hexadecimal digits, lower case */

@@ -46,7 +46,7 @@ static enum banyan_status receive(int fd, struct by_text *out) {
 }
 
 static enum banyan_status ask(const char *path, json_t **out) {
-  static const char question[] = "{\"say\":\"status\"}\n";
+  static const char question[] = "{\"type\":\"status\"}\n";
   static const struct by_doc_limits limits = {.bytes = MOST, .containers = 65536, .elements = 262144};
   struct by_text answer = {0};
   int fd;

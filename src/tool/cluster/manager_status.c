@@ -90,12 +90,12 @@ static void add_head(const json_t *state, struct by_text *out) {
   const json_t *jobs = get(state, "jobs"), *hosts = get(state, "hosts"), *counters = get(state, "counters");
   char version[32];
   by_keep_printable(string(state, "version"), version, sizeof version);
-  by_text_add(out, "manager %s: %zu of %zu hosts connected; %zu jobs run, %zu wait, %zu move\n", version,
+  by_text_add(out, "manager %s: %zu of %zu hosts connected; %zu jobs run, %zu wait, %zu switching\n", version,
               count_true(hosts, "connected"), json_array_size(hosts), count_equal(jobs, "running"),
-              count_equal(jobs, "waiting"), count_equal(jobs, "moving"));
-  by_text_add(out, "%.0f reports, %.0f refused; %.0f plans, %.0f moves, %.0f kept\n", number(counters, "reports"),
-              number(counters, "refused"), number(counters, "plans"), number(counters, "moves"),
-              number(counters, "kept"));
+              count_equal(jobs, "waiting"), count_equal(jobs, "switching"));
+  by_text_add(out, "%.0f reports, %.0f refused; %.0f plans, %.0f plan switches, %.0f kept\n",
+              number(counters, "reports"), number(counters, "refused"), number(counters, "plans"),
+              number(counters, "plan_switches"), number(counters, "kept"));
 }
 
 /* Those that end soon, in one line. */
@@ -121,7 +121,7 @@ static void add_certificates(const json_t *state, struct by_text *out) {
 
 static void add_cut(const json_t *job, const json_t *cells, struct by_text *out) {
   char name[32], at[64];
-  double slots = number(cells, "slots"), requested = number(cells, "wished");
+  double slots = number(cells, "slots"), requested = number(cells, "requested");
   if (slots >= requested) return;
   by_keep_printable(string(job, "name"), name, sizeof name);
   by_keep_printable(string(cells, "switch"), at, sizeof at);

@@ -68,7 +68,7 @@ static const struct family {
     {COUNTERS, NUMBER, "refused", "refused_total", "counter", "Messages and connections that were refused."},
     {COUNTERS, NUMBER, "planned", "planned_total", "counter", "Times that a job was planned for."},
     {COUNTERS, NUMBER, "plans", "plans_total", "counter", "Plans that were proposed to jobs."},
-    {COUNTERS, NUMBER, "moves", "moves_total", "counter", "Switches of jobs to another plan."},
+    {COUNTERS, NUMBER, "plan_switches", "plan_switches_total", "counter", "Switches of jobs to another plan."},
     {COUNTERS, NUMBER, "kept", "kept_total", "counter", "Plans that jobs did not switch to."},
     {HOSTS, IS_TRUE, "connected", "host_connected", "gauge", "Whether the host's agent is connected."},
     {HOSTS, COUNT, "helping", "host_helping_jobs", "gauge", "Jobs that the host helps."},
@@ -100,7 +100,7 @@ static const struct family {
     {PLANS, KNOWN, "number", "job_plan_number", "gauge", "Number of its plan."},
     {PLANS, KNOWN, "throughput", "job_plan_throughput_bits_per_second", "gauge", "What its plan can carry."},
     {JOBS, SUM, "slots", "job_switch_slots", "gauge", "Slots that it has at switches, of all its trees."},
-    {JOBS, SUM, "wished", "job_switch_slots_wished", "gauge", "Slots that it requested there."},
+    {JOBS, SUM, "requested", "job_switch_slots_requested", "gauge", "Slots that it requested there."},
 };
 
 /* The list in the state that holds a subject, and two labels with the fields that they show. */
@@ -203,7 +203,7 @@ static void add_interfaces(const json_t *state, const json_t *host, const struct
 }
 
 static void count_jobs(const json_t *jobs, const struct family *family, struct by_text *out) {
-  static const char *const states[] = {"waiting", "running", "moving", "left"};
+  static const char *const states[] = {"waiting", "running", "switching", "left"};
   for (size_t s = 0; s < sizeof states / sizeof *states; s++) {
     const json_t *job;
     size_t i, n = 0;

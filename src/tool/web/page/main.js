@@ -51,7 +51,7 @@ function changeName(button, job) {
   setAttribute(button, "title", `job ${job.id}`);
 }
 
-const stateRank = {moving: 0, running: 1, waiting: 2, left: 3};
+const stateRank = {switching: 0, running: 1, waiting: 2, left: 3};
 
 function changeState(node, job) {
   setText(node, job.state);
@@ -166,7 +166,7 @@ function hostsText(hosts) {
 
 // "s1: 100 of 512 slots", for each of its trees over each switch that adds.
 function cellsText(job) {
-  return job.cells.map((c) => (c.slots < c.wished ? `${c.switch}: ${c.slots} of ${c.wished} slots` : `${c.switch}: ${plural(c.slots, "slot")}`)).join(", ");
+  return job.cells.map((c) => (c.slots < c.requested ? `${c.switch}: ${c.slots} of ${c.requested} slots` : `${c.switch}: ${plural(c.slots, "slot")}`)).join(", ");
 }
 
 function showJob() {
@@ -246,12 +246,12 @@ const COUNTERS = {
   refused: "messages of agents that were rejected",
   planned: "times that the planner looked for a better plan for a job",
   plans: "plans that were worth changing to, and were proposed to their jobs",
-  moves: "proposed plans that jobs changed to",
+  plan_switches: "proposed plans that jobs changed to",
   kept: "proposed plans that jobs did not change to; they kept the plan they had",
 };
 
 function showSummary() {
-  const running = state.jobs.filter((j) => j.state === "running" || j.state === "moving").length;
+  const running = state.jobs.filter((j) => j.state === "running" || j.state === "switching").length;
   const connected = state.hosts.filter((h) => h.connected).length;
   const helping = state.hosts.filter((h) => h.helping.length).length;
   const full = Math.max(0, ...state.links.map(linkUse));
@@ -262,7 +262,7 @@ function showSummary() {
   while (list.children.length < items.length) list.append(element("li"));
   while (list.children.length > items.length) list.lastChild.remove();
   items.forEach((text, i) => setText(list.children[i], text));
-  showFacts(at("counts"), [...Object.entries(state.counters).map(([name, value]) => [name, count(value), COUNTERS[name]]),
+  showFacts(at("counts"), [...Object.entries(state.counters).map(([name, value]) => [name.replaceAll("_", " "), count(value), COUNTERS[name]]),
     ["version", state.version]]);
 }
 
