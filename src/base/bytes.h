@@ -1,9 +1,7 @@
-/* Reading and writing control messages over a byte range, bounded: numbers are
- * little endian, a string or blob is a u32 length and its bytes. A reader that
- * would run over its end stays there, remembers it in `failed` and gives zeros
- * from then on, so that a whole message is read first and checked once, with
- * by_reader_check. A writer likewise. The range belongs to the caller and must
- * outlive what is borrowed from it. Not for several threads. */
+/* Reading and writing control messages over a byte range, bounded: numbers are little endian, a string or blob is a u32
+ * length and its bytes. A reader that would run over its end stays there, remembers it in `failed` and gives zeros from
+ * then on, so that a whole message is read first and checked once, with by_reader_check. A writer likewise. The range
+ * belongs to the caller and must outlive what is borrowed from it. Not for several threads. */
 #ifndef BY_BASE_BYTES_H
 #define BY_BASE_BYTES_H
 

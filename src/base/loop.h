@@ -1,9 +1,7 @@
-/* An event loop over epoll: file descriptors, timers on a clock that is handed
- * in, and tasks posted by other threads. One thread at a time runs a loop and
- * touches its watches and timers; only by_loop_post, by_loop_stop and
- * by_loop_wake are for any thread. Callbacks run on the loop's thread and may
- * add, change and remove any watch or timer, their own included; they must not
- * block and must not run the loop. */
+/* An event loop over epoll: file descriptors, timers on a clock that is handed in, and tasks posted by other threads.
+ * One thread at a time runs a loop and touches its watches and timers; only by_loop_post, by_loop_stop and by_loop_wake
+ * are for any thread. Callbacks run on the loop's thread and may add, change and remove any watch or timer, their own
+ * included; they must not block and must not run the loop. */
 #ifndef BY_BASE_LOOP_H
 #define BY_BASE_LOOP_H
 
@@ -28,11 +26,9 @@ void by_loop_close(struct by_loop *loop);
  * open. No thread may run or use the loop any more. NULL is allowed. */
 void by_loop_destroy(struct by_loop *loop);
 
-/* Calls `ready(context, events)` whenever `fd` has some of `events` (EPOLLIN,
- * EPOLLOUT; level-triggered), and on EPOLLERR and EPOLLHUP always: answer these
- * by removing the watch, or they come again at once. `fd` may be an epoll fd;
- * it stays the caller's, who removes the watch before closing it. *out is valid
- * until then. */
+/* Calls `ready(context, events)` whenever `fd` has some of `events` (EPOLLIN, EPOLLOUT; level-triggered), and on
+ * EPOLLERR and EPOLLHUP always: answer these by removing the watch, or they come again at once. `fd` may be an epoll
+ * fd; it stays the caller's, who removes the watch before closing it. *out is valid until then. */
 enum banyan_status by_loop_watch(struct by_loop *loop, int fd, uint32_t events,
                                  void (*ready)(void *context, uint32_t events), void *context,
                                  struct by_watch **out) BANYAN_CHECK;
@@ -41,9 +37,8 @@ void by_loop_change(struct by_watch *watch, uint32_t events);
 /* `ready` is not called again. NULL is allowed. */
 void by_loop_unwatch(struct by_watch *watch);
 
-/* A timer belongs to the caller, is initialised once, and must be cancelled
- * before it goes away. Setting cannot fail; it is quick where later times are
- * set later. */
+/* A timer belongs to the caller, is initialised once, and must be cancelled before it goes away. Setting cannot fail;
+ * it is quick where later times are set later. */
 struct by_timer {
   void (*expired)(void *context);
   void *context;

@@ -1,5 +1,4 @@
-/* xoshiro256** with a splitmix64 seed (Blackman and Vigna, public domain
- * algorithms). Repeatable; not for secrets. */
+/* xoshiro256** with a splitmix64 seed (Blackman and Vigna, public domain algorithms). Repeatable; not for secrets. */
 #ifndef BY_BASE_RNG_H
 #define BY_BASE_RNG_H
 

@@ -314,8 +314,7 @@ enum banyan_status by_read_file(const char *what, const char *path, size_t most,
 
 /* --- misspelt words --- */
 
-/* Edits that turn a into b: insert, delete, replace, or swap two neighbours
- * (optimal string alignment). O(|a| |b|). */
+/* Edits that turn a into b: insert, delete, replace, or swap two neighbours (optimal string alignment). O(|a| |b|). */
 static size_t distance(const char *a, const char *b) {
   size_t n = strlen(a), m = strlen(b), d[LONGEST + 1][LONGEST + 1];
   if (n > LONGEST || m > LONGEST) return LONGEST;

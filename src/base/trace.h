@@ -1,8 +1,6 @@
-/* What happens to operations, and when: a ring of records, one for each
- * operation or call, in which the time of each state is noted. While it is
- * off, beginning one costs a load and a branch, and the other calls a branch.
- * While it is on nothing is allocated; the oldest records make room for new
- * ones. Any thread, but for create and destroy. */
+/* What happens to operations, and when: a ring of records, one for each operation or call, in which the time of each
+ * state is noted. While it is off, beginning one costs a load and a branch, and the other calls a branch. While it is
+ * on nothing is allocated; the oldest records make room for new ones. Any thread, but for create and destroy. */
 #ifndef BY_BASE_TRACE_H
 #define BY_BASE_TRACE_H
 

@@ -1,8 +1,7 @@
-/* A plan: how a buffer is summed, as weighted aggregation trees.
- * An immutable value in one arena; made by a parser, a built-in or a planner,
- * checked by by_plan_validate, read by the schedule compiler. A plan has size
- * classes (one is usual); a class has groups whose shares sum to 1; a group is
- * one tree, a tree rotated over an order of vertices, or an exchange. */
+/* A plan: how a buffer is summed, as weighted aggregation trees. An immutable value in one arena; made by a parser, a
+ * built-in or a planner, checked by by_plan_validate, read by the schedule compiler. A plan has size classes (one is
+ * usual); a class has groups whose shares sum to 1; a group is one tree, a tree rotated over an order of vertices, or
+ * an exchange. */
 #ifndef BY_PLAN_PLAN_H
 #define BY_PLAN_PLAN_H
 
@@ -46,14 +45,12 @@ enum by_group_kind {
 
 /* Positions are numbers 0 .. n - 1; order[] says which vertex stands where.
  *
- * Rotation: positions are written as mixed-radix digits (radix[0] the lowest,
- * product n); tree t has position (u + t digit by digit, without carry) where
- * the template has u. radix {n} is the cyclic rotation of a ring, {2,2,2} is
- * XOR. So the template is tree 0, and tree t's root is root + t.
+ * Rotation: positions are written as mixed-radix digits (radix[0] the lowest, product n); tree t has position (u + t
+ * digit by digit, without carry) where the template has u. radix {n} is the cyclic rotation of a ring, {2,2,2} is XOR.
+ * So the template is tree 0, and tree t's root is root + t.
  *
- * Exchange: step i sums over all values of digit i among the radix[i]
- * positions that agree in all other digits, in digit order, everyone with
- * everyone. {2,2,2} is recursive doubling, {n} one direct exchange. */
+ * Exchange: step i sums over all values of digit i among the radix[i] positions that agree in all other digits, in
+ * digit order, everyone with everyone. {2,2,2} is recursive doubling, {n} one direct exchange. */
 struct by_group {
   enum by_group_kind kind;
   double share; /* of the class's buffer, > 0 */
@@ -121,9 +118,8 @@ enum {
 /* NULL is allowed. */
 void by_plan_destroy(struct by_plan *plan);
 
-/* Whether the plan can run: every tree spans all ranks, is one tree (no cycle,
- * no vertex outside), shares are positive and sum to 1 within 1e-6, radices
- * multiply to n, vertices and twigs are in order, names can be printed. The error
+/* Whether the plan can run: every tree spans all ranks, is one tree (no cycle, no vertex outside), shares are positive
+ * and sum to 1 within 1e-6, radices multiply to n, vertices and twigs are in order, names can be printed. The error
  * names class, tree and vertex. All ways to make a plan call it. Cost: the plan's size. */
 BANYAN_CHECK enum banyan_status by_plan_validate(const struct by_plan *plan);
 /* Hash of everything but the plan's own name, rates and facts; the same on every machine, never 0. Sets nothing. */
@@ -135,8 +131,7 @@ uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t
 /* Its reverse: which template position `position` plays in tree t. */
 uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, uint32_t t);
 
-/* The same plan with the same version, facts and origin, in an arena of its own. The caller owns
- * *out. */
+/* The same plan with the same version, facts and origin, in an arena of its own. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out);
 
 struct by_text;
@@ -161,9 +156,8 @@ bool by_group_adds(const struct by_group *group, uint32_t vertex);
 /* The interface of switch `at` towards a neighbour, NULL if the plan does not say; both are vertices. */
 const char *by_group_interface(const struct by_group *group, uint32_t at, uint32_t towards);
 
-/* One of the plans that need no file, over n ranks: "ring", "tree:4" and so
- * on, see by_plan_builtin_list. The caller owns *out. Memory and time grow
- * with n only. BANYAN_ERR_ARGUMENT: no such name, or not for this n. */
+/* One of the plans that need no file, over n ranks: "ring", "tree:4" and so on, see by_plan_builtin_list. The caller
+ * owns *out. Memory and time grow with n only. BANYAN_ERR_ARGUMENT: no such name, or not for this n. */
 BANYAN_CHECK enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan **out);
 struct by_plan_builtin_entry {
   const char *name;  /* "tree" */

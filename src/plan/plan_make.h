@@ -1,6 +1,5 @@
-/* Making a plan: create it with its vertices and classes, give each class its
- * groups and each group its arrays, fill them, finish it. Everything lives in
- * the plan's arena. For the parser, the built-ins and the planners. */
+/* Making a plan: create it with its vertices and classes, give each class its groups and each group its arrays, fill
+ * them, finish it. Everything lives in the plan's arena. For the parser, the built-ins and the planners. */
 #ifndef BY_PLAN_PLAN_MAKE_H
 #define BY_PLAN_PLAN_MAKE_H
 

@@ -1,10 +1,8 @@
-/* Max-min fair shares of resources among flows: nobody's rate can grow without
- * a cut in the rate of somebody who has no more. The fluid model of what TCP
- * does on shared links (Bertsekas and Gallager, Data Networks, 6.5.2).
+/* Max-min fair shares of resources among flows: nobody's rate can grow without a cut in the rate of somebody who has no
+ * more. The fluid model of what TCP does on shared links (Bertsekas and Gallager, Data Networks, 6.5.2).
  *
- * A flow may stand for many alike, each of which gets its rate: a use's weight
- * is how many of them one resource carries. Flows start and stop; shares are
- * worked out again only for those whom that can concern. */
+ * A flow may stand for many alike, each of which gets its rate: a use's weight is how many of them one resource
+ * carries. Flows start and stop; shares are worked out again only for those whom that can concern. */
 #ifndef BY_SIMULATE_FAIR_H
 #define BY_SIMULATE_FAIR_H
 

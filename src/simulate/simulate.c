@@ -122,9 +122,8 @@ static struct arrival arrivals_take(struct arrivals *a) {
   return first;
 }
 
-/* Between two events every stream that sends does so at a fixed rate. Events of
- * one moment are taken together: first what leaves and what arrives, then the
- * streams that may send begin, then shares are worked out, once. A stream that
+/* Between two events every stream that sends does so at a fixed rate. Events of one moment are taken together: first
+ * what leaves and what arrives, then the streams that may send begin, then shares are worked out, once. A stream that
  * has its next chunk ready goes on without that. */
 
 #define SAME 1e-12 /* relative: times that rounding alone keeps apart */

@@ -1,14 +1,11 @@
-/* The ways that packets take through a topology: what forwards without adding
- * is on them. One rule for the planner, which charges every link on a way, and
- * for the lab, which lays routes along it.
+/* The ways that packets take through a topology: what forwards without adding is on them. One rule for the planner,
+ * which charges every link on a way, and for the lab, which lays routes along it.
  *
- * Of all ways to a node the one is taken that passes the fewest hosts (a host
- * forwards for others only where no switches join them), of these one with the
- * fewest links, of these one with the least delay. Of links that are equal in
- * all that, the node's number decides, so that destinations are spread over
- * parallel links and spines; all packets to one node take the same way on from
- * wherever they meet. A direction with nothing left of its capacity is not
- * used. Plain values; any number of threads may read one index. */
+ * Of all ways to a node the one is taken that passes the fewest hosts (a host forwards for others only where no
+ * switches join them), of these one with the fewest links, of these one with the least delay. Of links that are equal
+ * in all that, the node's number decides, so that destinations are spread over parallel links and spines; all packets
+ * to one node take the same way on from wherever they meet. A direction with nothing left of its capacity is not used.
+ * Plain values; any number of threads may read one index. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_PATHS_H
 #define BY_TOPOLOGY_TOPOLOGY_PATHS_H
 

@@ -1,7 +1,6 @@
-/* Where the nodes of a drawing go: by their places where these are known; in
- * layers, hosts below the switches they are at, where hosts are joined by
- * switches; else so that linked nodes are near each other. The same topology
- * always has the same layout. */
+/* Where the nodes of a drawing go: by their places where these are known; in layers, hosts below the switches they are
+ * at, where hosts are joined by switches; else so that linked nodes are near each other. The same topology always has
+ * the same layout. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_LAYOUT_H
 #define BY_TOPOLOGY_TOPOLOGY_LAYOUT_H
 

@@ -1,12 +1,10 @@
-/* Reading topologies in any format that is known. Which one a text is in is
- * told from its beginning, and where that does not say, from the name of its
- * file. A new format is a row of the table in topology_formats.c.
+/* Reading topologies in any format that is known. Which one a text is in is told from its beginning, and where that
+ * does not say, from the name of its file. A new format is a row of the table in topology_formats.c.
  *
- * All readers work alike: `source` is the file's name in errors, which say
- * where ("net.el:7: ..."); the caller owns *out; BANYAN_ERR_PARSE: not in this
- * format; BANYAN_ERR_TOPOLOGY: it is, but makes no sense as a whole;
- * BANYAN_ERR_ARGUMENT: an option. docs/topology-format.md says what is read and
- * what is assumed, which is also said in the log. */
+ * All readers work alike: `source` is the file's name in errors, which say where ("net.el:7: ..."); the caller owns
+ * *out; BANYAN_ERR_PARSE: not in this format; BANYAN_ERR_TOPOLOGY: it is, but makes no sense as a whole;
+ * BANYAN_ERR_ARGUMENT: an option. docs/topology-format.md says what is read and what is assumed, which is also said in
+ * the log. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_FORMATS_H
 #define BY_TOPOLOGY_TOPOLOGY_FORMATS_H
 

@@ -1,16 +1,13 @@
-/* The graph that trees are packed into, from a topology: its vertices are the
- * hosts that take part and those that may help; everything else forwards.
+/* The graph that trees are packed into, from a topology: its vertices are the hosts that take part and those that may
+ * help; everything else forwards.
  *
- * Parallel links are one resource with what they have left together. Two
- * vertices with a link between them have an edge over it. Vertices round the
- * same forwarding nodes have edges over the ways that packets take
- * (topology_paths.h): all of them up to some hundreds, more of them a sparse
- * set in which rings, trees of low height and everything in between can be
- * found: in an order that goes from rack to rack, each with those 1, 2, 4, 8,
- * ... places on. Ways that pass another vertex are no edges: a tree goes over
- * that vertex. An edge lists every link and every node with a limit on its ways
- * there and back. A link is one resource of its smaller direction, unless some
- * edge uses its directions unequally: then each direction is one. */
+ * Parallel links are one resource with what they have left together. Two vertices with a link between them have an edge
+ * over it. Vertices round the same forwarding nodes have edges over the ways that packets take (topology_paths.h): all
+ * of them up to some hundreds, more of them a sparse set in which rings, trees of low height and everything in between
+ * can be found: in an order that goes from rack to rack, each with those 1, 2, 4, 8, ... places on. Ways that pass
+ * another vertex are no edges: a tree goes over that vertex. An edge lists every link and every node with a limit on
+ * its ways there and back. A link is one resource of its smaller direction, unless some edge uses its directions
+ * unequally: then each direction is one. */
 #ifndef BY_PLAN_GRAPH_TOPOLOGY_H
 #define BY_PLAN_GRAPH_TOPOLOGY_H
 

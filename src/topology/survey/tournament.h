@@ -1,5 +1,4 @@
-/* Who meets whom when everybody meets everybody: rounds of disjoint pairs, each
- * pair once. Pure arithmetic. */
+/* Who meets whom when everybody meets everybody: rounds of disjoint pairs, each pair once. Pure arithmetic. */
 #ifndef BY_TOPOLOGY_TOURNAMENT_H
 #define BY_TOPOLOGY_TOURNAMENT_H
 
