@@ -45,15 +45,10 @@ void by_close(int fd) {
   errno = error;
 }
 
-/* Only close: shutdown and epoll_ctl would reach what the parent uses. */
-static void close_all(void) {
-  for (int w = 0; w < words; w++)
+static void in_child(void) {
+  for (int w = 0; w < words; w++) /* only close: shutdown and epoll_ctl would reach what the parent uses */
     for (; owned[w]; owned[w] &= owned[w] - 1) close(w * WORD + __builtin_ctzll(owned[w]));
   words = 0;
-}
-
-static void in_child(void) {
-  close_all();
   atomic_fetch_add(&generation, 1);
   by_descriptors_unlock();
 }

@@ -173,19 +173,13 @@ enum banyan_status by_doc_load(const char *source, const char *text, size_t leng
   return *out ? BANYAN_OK : syntax_error(source, &error);
 }
 
-static int lines_before(const char *text, size_t at) {
-  int lines = 0;
-  for (size_t i = 0; i < at; i++) lines += text[i] == '\n';
-  return lines;
-}
-
 enum banyan_status by_doc_load_next(const char *source, const char *text, size_t length,
                                     const struct by_doc_limits *limits, size_t *at, json_t **out) {
   json_error_t error;
   if (*at == 0) BY_TRY(check_size(source, text, length, limits));
   *out = json_loadb(text + *at, length - *at, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &error);
   if (!*out) {
-    error.line += lines_before(text, *at);
+    for (size_t i = 0; i < *at; i++) error.line += text[i] == '\n';
     return syntax_error(source, &error);
   }
   *at += (size_t)error.position; /* so much was read */

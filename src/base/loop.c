@@ -43,10 +43,6 @@ struct by_loop {
   struct task tasks[MOST_TASKS];
 };
 
-static void clear_ring(struct by_timer *head) {
-  head->before = head->after = head;
-}
-
 static void drain_wake(void *context, uint32_t events) {
   struct by_loop *loop = context;
   uint64_t n;
@@ -68,8 +64,8 @@ enum banyan_status by_loop_create(const struct by_clock *clock, struct by_loop *
   loop->clock = clock;
   loop->epoll = loop->wake = -1;
   pthread_mutex_init(&loop->lock, NULL);
-  clear_ring(&loop->timers);
-  clear_ring(&loop->due);
+  loop->timers.before = loop->timers.after = &loop->timers;
+  loop->due.before = loop->due.after = &loop->due;
   enum banyan_status status = open_files(loop);
   if (status != BANYAN_OK) {
     by_loop_destroy(loop);

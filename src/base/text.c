@@ -126,6 +126,12 @@ void by_keep_printable(const char *text, char *out, size_t room) {
   out[used] = '\0';
 }
 
+size_t by_columns_of(const char *text) {
+  size_t n = 0;
+  for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
+  return n;
+}
+
 /* A number that is not negative, without the hex, "nan" and spaces that strtod also takes; *end behind it. */
 static bool parse_number(const char *text, double *out, const char **end) {
   if (!(*text >= '0' && *text <= '9') && *text != '.') return false;

@@ -30,6 +30,8 @@ size_t by_printable_length(const char *text);
 /* What can be shown of a text, with '?' for every byte that cannot, cut between two characters to fit. `out` holds
  * `room` > 0 bytes. */
 void by_keep_printable(const char *text, char *out, size_t room);
+/* UTF-8 characters, as a terminal counts most of them. */
+size_t by_columns_of(const char *text);
 
 /* Bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
 enum banyan_status by_parse_bytes(const char *text, uint64_t *out);

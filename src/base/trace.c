@@ -43,12 +43,6 @@ static struct note *find(struct by_tracer_ring *ring, uint64_t id) {
 
 /* --- names --- */
 
-static uint32_t hash_of(const char *name) {
-  uint32_t hash = 2166136261u;
-  for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
-  return hash;
-}
-
 static uint32_t add_text(struct by_tracer_ring *ring, const char *name) {
   size_t length = strlen(name);
   if (length + 1 > NAME_BYTES - ring->text_used) return OTHER_NAME;
@@ -64,7 +58,9 @@ static uint32_t keep_name(struct by_tracer_ring *ring, const char *given) {
   char name[BY_TRACE_NAME + 1];
   if (!given) return NO_NAME;
   by_keep_printable(given, name, sizeof name);
-  uint32_t place = hash_of(name) % NAMES;
+  uint32_t hash = 2166136261u; /* FNV-1a */
+  for (const char *at = name; *at; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
+  uint32_t place = hash % NAMES;
   while (ring->places[place]) {
     if (strcmp(ring->text + ring->places[place], name) == 0) return ring->places[place];
     place = (place + 1) % NAMES;

@@ -26,12 +26,6 @@ static void mix(uint64_t *hash, uint64_t word) {
   *hash ^= *hash >> 29;
 }
 
-static void mix_real(uint64_t *hash, double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  mix(hash, bits);
-}
-
 static void mix_string(uint64_t *hash, const char *text) {
   size_t length = strlen(text);
   mix(hash, length);
@@ -55,7 +49,9 @@ static void mix_ports(uint64_t *hash, const struct by_group *group) {
 
 static void mix_group(uint64_t *hash, const struct by_group *group) {
   mix(hash, group->kind);
-  mix_real(hash, group->share);
+  uint64_t bits;
+  memcpy(&bits, &group->share, sizeof bits);
+  mix(hash, bits);
   mix_array(hash, group->order, group->n);
   mix(hash, group->root);
   mix_array(hash, group->up, group->n);

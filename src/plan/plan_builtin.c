@@ -126,10 +126,6 @@ static enum banyan_status fill_double_tree(struct by_plan *plan, const struct pa
   return BANYAN_OK;
 }
 
-static bool is_power_of_two(uint32_t n) {
-  return (n & (n - 1)) == 0;
-}
-
 static enum banyan_status set_binary_radix(struct by_plan *plan, struct by_group *group) {
   uint32_t radix[BY_PLAN_MOST_DIGITS], digits = 0;
   for (uint32_t n = group->n; n > 1; n /= 2) radix[digits++] = 2;
@@ -142,7 +138,7 @@ static enum banyan_status set_binary_radix(struct by_plan *plan, struct by_group
 static enum banyan_status fill_halving(struct by_plan *plan, const struct parameter *parameter) {
   struct by_group *group;
   BY_TRY(add_groups(plan, 1, BY_GROUP_ROTATED, false, &group));
-  if (is_power_of_two(parameter->n)) BY_TRY(set_binary_radix(plan, group));
+  if ((parameter->n & (parameter->n - 1)) == 0) BY_TRY(set_binary_radix(plan, group));
   for (uint32_t m = group->n; m > 1;) {
     uint32_t half = m - m / 2;
     for (uint32_t u = half; u < m; u++) group->up[u] = u - half;
@@ -289,15 +285,10 @@ enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan 
   return by_plan_finish(plan, out);
 }
 
-/* Built-ins first: what lies about in a folder must not change what a name means. */
-static enum banyan_plan_source source_of(const char *text) {
-  if (*text == '{') return BANYAN_PLAN_JSON;
-  bool is_file = strpbrk(text, "/.") || (!find(text) && access(text, R_OK) == 0);
-  return is_file ? BANYAN_PLAN_FILE : BANYAN_PLAN_BUILTIN;
-}
-
 enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out) {
-  enum banyan_plan_source source = source_of(text);
+  /* Built-ins first: what lies about in a folder must not change what a name means. */
+  bool is_file = strpbrk(text, "/.") || (!find(text) && access(text, R_OK) == 0);
+  enum banyan_plan_source source = *text == '{' ? BANYAN_PLAN_JSON : is_file ? BANYAN_PLAN_FILE : BANYAN_PLAN_BUILTIN;
   if (source == BANYAN_PLAN_JSON)
     BY_TRY(by_plan_parse("plan", text, strlen(text), out));
   else if (source == BANYAN_PLAN_FILE)

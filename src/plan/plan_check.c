@@ -239,15 +239,13 @@ static enum banyan_status check_group(struct check *check, const struct by_group
   return group_check_ports(check->plan, group, check->position);
 }
 
-static enum banyan_status within(const struct check *check) {
-  if (check->plan->n_classes == 1) return by_fail_within(BANYAN_ERR_PLAN, "tree %u", check->tree);
-  return by_fail_within(BANYAN_ERR_PLAN, "class %u, tree %u", check->class_, check->tree);
-}
-
 static enum banyan_status check_class(struct check *check, const struct by_class *class_) {
   double sum = 0;
   for (check->tree = 0; check->tree < class_->n_groups; check->tree++) {
-    if (check_group(check, &class_->groups[check->tree]) != BANYAN_OK) return within(check);
+    if (check_group(check, &class_->groups[check->tree]) != BANYAN_OK)
+      return check->plan->n_classes == 1
+                 ? by_fail_within(BANYAN_ERR_PLAN, "tree %u", check->tree)
+                 : by_fail_within(BANYAN_ERR_PLAN, "class %u, tree %u", check->class_, check->tree);
     sum += class_->groups[check->tree].share;
   }
   if (fabs(sum - 1) <= share_slack) return BANYAN_OK;

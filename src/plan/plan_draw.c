@@ -22,12 +22,6 @@ struct canvas {
   uint32_t lines;
 };
 
-size_t by_columns_of(const char *text) {
-  size_t n = 0;
-  for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
-  return n;
-}
-
 void by_trim_label(char *text, size_t room) {
   size_t length = strlen(text);
   while (length + 1 == room && length > 0 && ((unsigned char)text[length - 1] & 0x80)) text[--length] = '\0';
@@ -208,14 +202,6 @@ static void draw_step(const struct drawing *drawing, const struct by_group *grou
   end_list(&list);
 }
 
-static void draw_exchange(const struct drawing *drawing, const struct by_group *group) {
-  uint32_t weight = 1;
-  for (uint32_t digit = 0; digit < group->n_radix; digit++) {
-    draw_step(drawing, group, digit, weight);
-    weight *= group->radix[digit];
-  }
-}
-
 /* --- groups --- */
 
 static void draw_twigs(const struct drawing *drawing, const struct by_group *group) {
@@ -250,18 +236,14 @@ static void add_rotation(struct by_text *text, const struct by_group *group) {
               100 * group->share / group->n);
 }
 
-static void draw_tree_title(struct by_text *text, const struct by_group *group, uint32_t *scratch) {
-  uint32_t up = height_of(group, group->up, scratch), down = height_of(group, group->down, scratch);
-  by_text_add(text, ", height %u", up);
-  if (up != down) by_text_add(text, " (down %u)", down);
-  if (group->kind == BY_GROUP_ROTATED) add_rotation(text, group);
-  by_text_add(text, "\n");
-}
-
 static enum banyan_status draw_tree(const struct drawing *drawing, const struct by_group *group) {
   uint32_t *scratch = calloc(2 * (size_t)group->n, sizeof *scratch);
   if (!scratch) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to draw the plan");
-  draw_tree_title(drawing->text, group, scratch);
+  uint32_t up = height_of(group, group->up, scratch), down = height_of(group, group->down, scratch);
+  by_text_add(drawing->text, ", height %u", up);
+  if (up != down) by_text_add(drawing->text, " (down %u)", down);
+  if (group->kind == BY_GROUP_ROTATED) add_rotation(drawing->text, group);
+  by_text_add(drawing->text, "\n");
   if (group->kind == BY_GROUP_ROTATED) draw_order(drawing, group);
   draw_ways(drawing, group, scratch);
   free(scratch);
@@ -277,7 +259,8 @@ static enum banyan_status draw_group(const struct drawing *drawing, const struct
     by_text_add(drawing->text, ", exchange among %u in %u step%s\n", group->n, group->n_radix,
                 group->n_radix == 1 ? "" : "s");
     if (group->n == 1) draw_order(drawing, group); /* else the steps show it */
-    draw_exchange(drawing, group);
+    for (uint32_t digit = 0, weight = 1; digit < group->n_radix; weight *= group->radix[digit++])
+      draw_step(drawing, group, digit, weight);
   } else {
     status = draw_tree(drawing, group);
   }

@@ -262,14 +262,6 @@ static enum banyan_status add_choice(struct by_plan *plan, const struct hosts *h
   return status;
 }
 
-static enum banyan_status add_choices(struct by_plan *plan, const struct hosts *hosts, const struct choice *choices,
-                                      uint32_t n_choices) {
-  BY_TRY(by_plan_add_vertices(plan, hosts->n_ranks, 0));
-  BY_TRY(by_plan_add_classes(plan, n_choices));
-  for (uint32_t i = 0; i < n_choices; i++) BY_TRY(add_choice(plan, hosts, &choices[i], &plan->classes[i]));
-  return BANYAN_OK;
-}
-
 /* Numbers the hosts 0, 1, ... ascending; returns how many there are. `known` is scratch of n numbers. O(n log n) */
 static uint32_t number_hosts(const uint32_t *host_of_rank, uint32_t n, uint32_t *known, uint32_t *out) {
   uint32_t n_hosts = 0;
@@ -306,7 +298,10 @@ enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_ran
   const struct choice *choices = tables[alone][crowded];
   uint32_t n_choices = table_lengths[alone][crowded];
   enum banyan_status status = by_plan_create("default", &plan);
-  if (status == BANYAN_OK) status = add_choices(plan, &hosts, choices, n_choices);
+  if (status == BANYAN_OK) status = by_plan_add_vertices(plan, n_ranks, 0);
+  if (status == BANYAN_OK) status = by_plan_add_classes(plan, n_choices);
+  for (uint32_t i = 0; status == BANYAN_OK && i < n_choices; i++)
+    status = add_choice(plan, &hosts, &choices[i], &plan->classes[i]);
   free(hosts.start);
   if (status == BANYAN_OK) return by_plan_finish(plan, out);
   by_plan_destroy(plan);

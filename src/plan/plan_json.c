@@ -174,11 +174,6 @@ static enum banyan_status place_vertices(const struct part *part) {
   return BANYAN_OK;
 }
 
-static void forget_vertices(const struct part *part) {
-  for (uint32_t i = 0; part->group->order && i < part->group->n; i++)
-    part->reader->position[part->group->order[i]] = nowhere;
-}
-
 static enum banyan_status take_vertices(const struct part *part, enum by_group_kind kind) {
   struct by_plan *plan = part->reader->plan;
   struct by_place order_place = {.above = part->place, .field = "order"};
@@ -316,7 +311,7 @@ static enum banyan_status read_group(const struct reader *reader, const struct b
                                      struct by_group *group) {
   struct part part = {.reader = reader, .place = place, .object = value, .group = group};
   BY_TRY(take_all(&part)); /* a failure ends the reading, and what stands in the order may be no vertex then */
-  forget_vertices(&part);
+  for (uint32_t i = 0; group->order && i < group->n; i++) reader->position[group->order[i]] = nowhere;
   return BANYAN_OK;
 }
 

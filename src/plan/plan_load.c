@@ -177,19 +177,16 @@ static enum banyan_status place_in_order(const struct by_plan *plan, const struc
                  plan->n_ranks, n);
 }
 
-/* A server is on the host that it is named after. */
-static uint32_t find_other(const struct by_vertex *vertex, const struct by_topology *topology, uint32_t start) {
-  char name[BY_PLAN_MOST_NAME + 1];
-  size_t bytes = vertex->kind == BY_VERTEX_SERVER ? by_server_host_bytes(vertex->name) : strlen(vertex->name);
-  snprintf(name, sizeof name, "%.*s", (int)bytes, vertex->name);
-  return by_topology_find_from(topology, name, start);
-}
-
 enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_topology *topology, uint32_t *node_of) {
   bool named = ranks_are_named(plan, topology);
   if (!named) BY_TRY(place_in_order(plan, topology, node_of));
   for (uint32_t i = named ? 0 : plan->n_ranks; i < plan->n_vertices; i++) {
-    node_of[i] = find_other(&plan->vertices[i], topology, i ? node_of[i - 1] : 0);
+    const struct by_vertex *vertex = &plan->vertices[i];
+    bool is_server = vertex->kind == BY_VERTEX_SERVER; /* a server is on the host that it is named after */
+    char name[BY_PLAN_MOST_NAME + 1];
+    size_t bytes = is_server ? by_server_host_bytes(vertex->name) : strlen(vertex->name);
+    snprintf(name, sizeof name, "%.*s", (int)bytes, vertex->name);
+    node_of[i] = by_topology_find_from(topology, name, i ? node_of[i - 1] : 0);
     if (node_of[i] == UINT32_MAX)
       return by_fail(BANYAN_ERR_PLAN, "plan %s has a %s \"%.64s\", which is not in the topology", plan->name,
                      by_vertex_kind_name(plan->vertices[i].kind), plan->vertices[i].name);
@@ -198,13 +195,6 @@ enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_top
 }
 
 /* --- which links that takes --- */
-
-static bool add_step(struct loading *l, uint32_t step) {
-  struct by_plan_load *out = l->out;
-  if (!BY_ARRAY_GROW(&out->steps, &l->room_steps, out->n_steps + 1)) return false;
-  out->steps[out->n_steps++] = step;
-  return true;
-}
 
 static enum banyan_status walk(struct loading *l, struct by_plan_pair *pair, const struct by_hop *hops) {
   const struct by_topology *t = l->topology;
@@ -215,7 +205,8 @@ static enum banyan_status walk(struct loading *l, struct by_plan_pair *pair, con
   for (uint32_t at = pair->from, next; at != pair->to; at = next) {
     uint32_t link = hops[at].link, way = t->links[link].a == at ? BY_AB : BY_BA;
     next = hops[at].next;
-    if (!add_step(l, 2 * link + way)) return NO_MEMORY;
+    if (!BY_ARRAY_GROW(&l->out->steps, &l->room_steps, l->out->n_steps + 1)) return NO_MEMORY;
+    l->out->steps[l->out->n_steps++] = 2 * link + way;
     l->out->link[link][way] += pair->share;
     l->out->node[at][0] += pair->share;
     l->out->node[next][1] += pair->share;

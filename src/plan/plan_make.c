@@ -182,14 +182,6 @@ static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, 
   return BANYAN_OK;
 }
 
-/* Finishing evens them out. */
-static void keep_shares(const struct by_plan *from, struct by_plan *plan) {
-  for (uint32_t c = 0; c < plan->n_classes; c++)
-    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
-      plan->classes[c].groups[g].share = from->classes[c].groups[g].share;
-  plan->version = by_plan_hash(plan);
-}
-
 enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
                                   struct by_plan **out) {
   struct by_plan *made = NULL;
@@ -200,7 +192,10 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
     return status;
   }
   BY_TRY(by_plan_finish(made, out));
-  keep_shares(from, *out);
+  for (uint32_t c = 0; c < (*out)->n_classes; c++) /* finishing has evened the shares out */
+    for (uint32_t g = 0; g < (*out)->classes[c].n_groups; g++)
+      (*out)->classes[c].groups[g].share = from->classes[c].groups[g].share;
+  (*out)->version = by_plan_hash(*out);
   (*out)->facts = from->facts;
   (*out)->origin = from->origin;
   return BANYAN_OK;

@@ -12,6 +12,16 @@ static void add_name(struct by_text *text, const struct by_plan *plan, uint32_t 
   by_json_add_string(text, plan->vertices[vertex].name);
 }
 
+static void add_names(struct by_text *text, const struct by_plan *plan, const char *field, const uint32_t *vertices,
+                      uint32_t n) {
+  by_text_add(text, ", \"%s\": [", field);
+  for (uint32_t i = 0; i < n; i++) {
+    by_text_add(text, i ? ", " : "");
+    add_name(text, plan, vertices[i]);
+  }
+  by_text_add(text, "]");
+}
+
 /* {"child": "parent", ...} without the root. */
 static void add_parents(struct by_text *text, const struct by_plan *plan, const struct by_group *group,
                         const uint32_t *parent) {
@@ -36,16 +46,6 @@ static bool has_usual_order(const struct by_plan *plan, const struct by_group *g
     if (i > 0 && group->order[i] <= group->order[i - 1]) return false;
   }
   return true;
-}
-
-static void add_order(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
-  if (has_usual_order(plan, group)) return;
-  by_text_add(text, ", \"order\": [");
-  for (uint32_t i = 0; i < group->n; i++) {
-    by_text_add(text, i ? ", " : "");
-    add_name(text, plan, group->order[i]);
-  }
-  by_text_add(text, "]");
 }
 
 static void add_radix(struct by_text *text, const struct by_group *group) {
@@ -95,16 +95,6 @@ static void add_twigs(struct by_text *text, const struct by_plan *plan, const st
   by_text_add(text, "}");
 }
 
-static void add_forwards(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
-  if (!group->n_forwards) return;
-  by_text_add(text, ", \"forwards\": [");
-  for (uint32_t i = 0; i < group->n_forwards; i++) {
-    by_text_add(text, i ? ", " : "");
-    add_name(text, plan, group->forwards[i]);
-  }
-  by_text_add(text, "]");
-}
-
 /* {"switch": {"neighbour": "interface", ...}, ...} */
 static void add_ports(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
   if (!group->n_ports) return;
@@ -134,11 +124,11 @@ static void add_group(struct by_text *text, const struct by_plan *plan, const st
   by_text_add(text, "{\"kind\": \"%s\", \"share\": ", by_group_kind_name(group->kind));
   by_json_add_real(text, group->share);
   add_fact(text, "rate", group->rate);
-  add_order(text, plan, group);
+  if (!has_usual_order(plan, group)) add_names(text, plan, "order", group->order, group->n);
   add_radix(text, group);
   add_ways(text, plan, group);
   add_twigs(text, plan, group);
-  add_forwards(text, plan, group);
+  if (group->n_forwards) add_names(text, plan, "forwards", group->forwards, group->n_forwards);
   add_ports(text, plan, group);
   by_text_add(text, "}");
 }

@@ -20,13 +20,10 @@ static enum by_vertex_kind kind_at(const struct through *t, uint32_t u) {
   return t->plan->vertices[t->group->order[u]].kind;
 }
 
-static const char *name_at(const struct through *t, uint32_t u) {
-  return t->plan->vertices[t->group->order[u]].name;
-}
-
 static enum banyan_status refuse(const struct through *t, uint32_t u, const char *why) {
   return by_fail(BANYAN_ERR_UNSUPPORTED, "plan '%s', class %u, group %u: vertex \"%s\" is a %s%s", t->plan->name,
-                 t->class_, t->number, name_at(t, u), by_vertex_kind_name(kind_at(t, u)), why);
+                 t->class_, t->number, t->plan->vertices[t->group->order[u]].name, by_vertex_kind_name(kind_at(t, u)),
+                 why);
 }
 
 /* Switches on the way from a leaf; no more are counted than there may be. */
@@ -182,14 +179,6 @@ static uint32_t rank_at(const struct build *b, uint32_t u) {
   return b->plan->vertices[b->group->order[u]].rank;
 }
 
-/* Bits follow the ranks, whatever the group's order. */
-static void number_workers(struct build *b) {
-  struct by_switched_tree *tree = b->tree;
-  for (uint32_t u = 0; u < b->group->n; u++)
-    if (kind_of(b, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = rank_at(b, u);
-  qsort(tree->workers, tree->n_workers, sizeof *tree->workers, by_compare_numbers);
-}
-
 static void place_workers(struct build *b) {
   for (uint32_t u = 0; u < b->group->n; u++) {
     if (kind_of(b, u) != BY_VERTEX_RANK) continue;
@@ -263,7 +252,9 @@ static enum banyan_status fill(struct build *b) {
   tree->server = b->group->order[b->group->root];
   tree->server_name = by_arena_string(&tree->arena, b->plan->vertices[tree->server].name);
   if (tree->arena.failed) return by_plan_no_memory();
-  number_workers(b);
+  for (uint32_t u = 0; u < n; u++)
+    if (kind_of(b, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = rank_at(b, u);
+  qsort(tree->workers, tree->n_workers, sizeof *tree->workers, by_compare_numbers); /* bits follow the ranks */
   number_switches(b);
   place_workers(b);
   for (uint32_t u = 0; u < n; u++)

@@ -23,8 +23,6 @@ struct by_tree_drawing {
 
 /* Adds the tree, its first line after BY_DRAW_INDENT columns and the title; children in the order of their numbers. */
 void by_tree_draw(const struct by_tree_drawing *drawing, const char *title, struct by_text *text);
-/* UTF-8 characters. */
-size_t by_columns_of(const char *text);
 /* Takes half a character away from the end of a text that snprintf had to cut to `room` bytes. */
 void by_trim_label(char *text, size_t room);
 

@@ -51,13 +51,6 @@ static void colour_resources(const struct colouring *c) {
   for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = mix(c->resource[i], c->sums[i]);
 }
 
-static void colour_ranks(const struct colouring *c) {
-  const struct by_ways *w = c->ways;
-  for (uint32_t r = 0; r < w->roles->n; r++)
-    for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++)
-      c->rank[r] = mix(c->rank[r], mix(c->stream[s], c->stream[c->reverse[s]]));
-}
-
 /* --- classes --- */
 
 static int compare(const void *left, const void *right) {
@@ -82,7 +75,9 @@ static bool refine(const struct colouring *c) {
   for (int round = 0; round < MOST_ROUNDS; round++) {
     colour_streams(c);
     colour_resources(c);
-    colour_ranks(c);
+    for (uint32_t r = 0; r < n; r++)
+      for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++)
+        c->rank[r] = mix(c->rank[r], mix(c->stream[s], c->stream[c->reverse[s]]));
     uint32_t ranks = count_colours(c, c->rank, n);
     if (ranks > n / 2) return false;
     uint32_t now = ranks + count_colours(c, c->resource, w->n_resources);

@@ -91,11 +91,6 @@ static uint32_t leavings_take(struct leavings *l) {
 
 /* --- arrivals --- */
 
-static void arrivals_fini(struct arrivals *a) {
-  free(a->heap);
-  *a = (struct arrivals){0};
-}
-
 static bool arrives_before(const struct arrival *a, const struct arrival *b) {
   return a->at < b->at || (a->at == b->at && a->number < b->number);
 }
@@ -244,13 +239,6 @@ static enum banyan_status leave(struct run *run, uint32_t stream) {
   return delay > 0 ? arrivals_add(&run->arrivals, run->now + delay, false, &parcel) : arrive(run, &parcel);
 }
 
-static enum banyan_status take_arrival(struct run *run) {
-  struct arrival arrival = arrivals_take(&run->arrivals);
-  if (!arrival.added) return arrive(run, &arrival.parcel);
-  by_traffic_arrive(&run->traffic, &arrival.parcel);
-  return BANYAN_OK;
-}
-
 /* Everything that happens next, and at the same time. False: nothing does. */
 static bool next_time(struct run *run) {
   double at = INFINITY;
@@ -265,7 +253,13 @@ static enum banyan_status take_moment(struct run *run) {
   double until = run->now * (1 + SAME);
   while (run->leavings.n && run->leavings.at[run->leavings.heap[0]] <= until)
     BY_TRY(leave(run, leavings_take(&run->leavings)));
-  while (run->arrivals.n && run->arrivals.heap[0].at <= until) BY_TRY(take_arrival(run));
+  while (run->arrivals.n && run->arrivals.heap[0].at <= until) {
+    struct arrival arrival = arrivals_take(&run->arrivals);
+    if (arrival.added)
+      by_traffic_arrive(&run->traffic, &arrival.parcel);
+    else
+      BY_TRY(arrive(run, &arrival.parcel));
+  }
   return run->traffic.failed ? NO_MEMORY : BANYAN_OK;
 }
 
@@ -310,7 +304,7 @@ static enum banyan_status run_levels(const struct by_simulator *simulator, const
   out->n_actors = run.cast->n_actors;
   by_fair_fini(&run.fair);
   by_traffic_fini(&run.traffic);
-  arrivals_fini(&run.arrivals);
+  free(run.arrivals.heap);
   by_arena_fini(&run.arena);
   if (status != BANYAN_OK) by_simulation_fini(out);
   return status;

@@ -113,18 +113,13 @@ static void look_at(struct by_traffic *t, uint32_t actor, uint32_t index) {
   t->work[t->n_work++] = (uint64_t)actor << 32 | index;
 }
 
-static void moved(struct by_traffic *t, uint32_t actor, const struct by_step *step) {
-  const struct by_schedule *schedule = schedule_of(t, actor);
-  for (uint32_t i = 0; i < step->n_next; i++) look_at(t, actor, schedule->nexts[step->next + i]);
-}
-
 static void move_to(struct by_traffic *t, uint32_t actor, uint32_t index, uint64_t at) {
   const struct by_step *step = &schedule_of(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   if (at <= state->at) return;
   state->at = at;
   if (at == end_of(t, step)) t->steps_left--;
-  moved(t, actor, step);
+  for (uint32_t i = 0; i < step->n_next; i++) look_at(t, actor, schedule_of(t, actor)->nexts[step->next + i]);
 }
 
 /* How far a step may go, as in the executor: a step before it may still work on lower bytes. */

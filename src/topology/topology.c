@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "leader.h"
 #include "text.h"
 
 void by_topology_destroy(struct by_topology *topology) {
@@ -149,19 +150,13 @@ static bool has_some_left(const struct by_node *node) {
   return by_residual(node->out) > 0 && by_residual(node->in) > 0;
 }
 
-/* The smallest known member of v's part; halves the way on the go. */
-static uint32_t part_of(uint32_t *above, uint32_t v) {
-  while (above[v] != v) v = above[v] = above[above[v]];
-  return v;
-}
-
 static void join_parts(const struct by_topology *topology, uint32_t *above) {
   for (uint32_t i = 0; i < topology->n_nodes; i++) above[i] = i;
   for (uint32_t i = 0; i < topology->n_links; i++) {
     const struct by_link *link = &topology->links[i];
     if (!carries(link) || !has_some_left(&topology->nodes[link->a]) || !has_some_left(&topology->nodes[link->b]))
       continue;
-    uint32_t a = part_of(above, link->a), b = part_of(above, link->b);
+    uint32_t a = by_leader(above, link->a), b = by_leader(above, link->b);
     if (a < b)
       above[b] = a;
     else
@@ -175,7 +170,7 @@ static enum banyan_status check_reach(const struct by_topology *topology, uint32
   for (uint32_t i = 0; i < topology->n_nodes; i++) {
     if (!topology->nodes[i].takes_part) continue;
     if (first == UINT32_MAX) first = i;
-    if (part_of(above, i) != part_of(above, first))
+    if (by_leader(above, i) != by_leader(above, first))
       return bad("\"%.64s\" and \"%.64s\" take part but cannot reach each other over links and nodes with "
                  "something left of their capacity both ways",
                  topology->nodes[first].name, topology->nodes[i].name);

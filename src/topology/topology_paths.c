@@ -23,12 +23,6 @@ static uint32_t *by_node_links(const struct by_topology *t, uint32_t *first) {
   return links;
 }
 
-/* Hosts that take part have turns of their own: it is they who are to be spread. */
-static void deal_turns(const struct by_topology *t, uint32_t *turn) {
-  uint32_t of_ranks = 0, of_others = 0;
-  for (uint32_t v = 0; v < t->n_nodes; v++) turn[v] = t->nodes[v].takes_part ? of_ranks++ : of_others++;
-}
-
 enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology) {
   size_t n = topology->n_nodes;
   uint32_t *first = calloc(n + 2, sizeof *first), *turn = calloc(n + 1, sizeof *turn);
@@ -39,7 +33,9 @@ enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topolog
     (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %zu nodes", n);
     return BANYAN_ERR_NO_MEMORY;
   }
-  deal_turns(topology, turn);
+  /* Hosts that take part have turns of their own: it is they that are to be spread. */
+  uint32_t of_ranks = 0, of_others = 0;
+  for (uint32_t v = 0; v < topology->n_nodes; v++) turn[v] = topology->nodes[v].takes_part ? of_ranks++ : of_others++;
   return BANYAN_OK;
 }
 
@@ -92,11 +88,6 @@ static uint32_t take_least(struct search *s) {
   return least;
 }
 
-/* Whether packets may leave `from` by the link. */
-static bool carries(const struct by_link *link, uint32_t from) {
-  return by_residual(link->capacity[from == link->a ? BY_AB : BY_BA]) > 0;
-}
-
 /* The way to the destination that leaves a node over a link to `next`. */
 static struct by_hop over(const struct search *s, uint32_t link, uint32_t next) {
   const struct by_topology *t = s->paths->topology;
@@ -144,7 +135,7 @@ static void run(struct search *s) {
     for (uint32_t i = p->first[node]; i < p->first[node + 1]; i++) {
       const struct by_link *link = &p->topology->links[p->links[i]];
       uint32_t other = link->a == node ? link->b : link->a;
-      if (!carries(link, other)) continue;
+      if (!by_link_carries(link, other)) continue;
       if (!has_one_link(p, other))
         reach(s, other, over(s, p->links[i], node));
       else if (!reach_end(s, other, over(s, p->links[i], node)))
@@ -159,7 +150,7 @@ static bool next_equal(const struct search *s, uint32_t node, uint32_t *i, struc
   for (; *i < p->first[node + 1]; ++*i) {
     const struct by_link *link = &p->topology->links[p->links[*i]];
     uint32_t next = link->a == node ? link->b : link->a;
-    if (s->hops[next].hops + 1 != s->hops[node].hops || !carries(link, node)) continue;
+    if (s->hops[next].hops + 1 != s->hops[node].hops || !by_link_carries(link, node)) continue;
     *out = over(s, p->links[*i], next);
     if (compare(out, &s->hops[node]) != 0) continue;
     ++*i;

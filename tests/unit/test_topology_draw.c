@@ -7,7 +7,6 @@
 #include "check.h"
 #include "text.h"
 #include "topology_draw.h"
-#include "topology_layout.h"
 #include "topology_synth.h"
 
 typedef enum banyan_status draw(const struct by_topology *topology, const struct by_draw_options *options,

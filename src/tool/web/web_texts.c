@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "topology_layout.h"
+#include "topology_draw.h"
 #include "web_server.h"
 
 static void add_spots(const struct by_topology *topology, const struct by_spot *spots, struct by_text *out) {

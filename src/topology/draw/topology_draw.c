@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "text.h"
 #include "topology_make.h"
@@ -22,15 +23,8 @@ struct drawing {
 
 /* --- columns --- */
 
-/* Characters, as a terminal counts most of them. */
-static int columns_of(const char *string) {
-  int n = 0;
-  for (const char *c = string; *c; c++) n += ((unsigned char)*c & 0xc0) != 0x80;
-  return n;
-}
-
 static void add_padded(const struct drawing *d, const char *string, int columns) {
-  int pad = columns - columns_of(string);
+  int pad = columns - (int)by_columns_of(string);
   add(d, "%s%*s", string, pad > 0 ? pad : 0, "");
 }
 
@@ -54,10 +48,6 @@ static uint32_t shown(const struct drawing *d, uint32_t n, uint32_t most) {
 static void add_rest(const struct drawing *d, uint32_t n, uint32_t most, const char *what) {
   uint32_t rest = n - shown(d, n, most);
   if (rest) add(d, "  ... and %u more %s\n", rest, what);
-}
-
-static int most_columns(int n, int most) {
-  return n < most ? n : most;
 }
 
 /* --- the whole, nodes --- */
@@ -202,10 +192,6 @@ struct tree {
   uint32_t lines, left_out;
 };
 
-static uint32_t far_end(const struct by_topology *t, uint32_t link, uint32_t node) {
-  return t->links[link].a == node ? t->links[link].b : t->links[link].a;
-}
-
 /* Breadth first from `root`; returns the last node reached. */
 static uint32_t search(struct tree *tree, const struct by_paths *p, uint32_t root) {
   const struct by_topology *t = tree->d->topology;
@@ -215,7 +201,7 @@ static uint32_t search(struct tree *tree, const struct by_paths *p, uint32_t roo
   for (uint32_t i = 0; i < tree->n; i++) {
     uint32_t v = tree->queue[i], last = UINT32_MAX;
     for (uint32_t k = p->first[v]; k < p->first[v + 1]; k++) {
-      uint32_t other = far_end(t, p->links[k], v);
+      uint32_t other = by_link_other(&t->links[p->links[k]], v);
       if (other == root || tree->up[other] != UINT32_MAX) continue;
       tree->up[other] = p->links[k];
       *(last == UINT32_MAX ? &tree->first[v] : &tree->after[last]) = other;
@@ -230,8 +216,8 @@ static uint32_t search(struct tree *tree, const struct by_paths *p, uint32_t roo
 static void find_tree(struct tree *tree, const struct by_paths *p) {
   const struct by_topology *t = tree->d->topology;
   uint32_t length = 0, root = search(tree, p, search(tree, p, 0));
-  for (uint32_t v = root; tree->up[v] != UINT32_MAX; v = far_end(t, tree->up[v], v)) length++;
-  for (uint32_t i = 0; i < length / 2; i++) root = far_end(t, tree->up[root], root);
+  for (uint32_t v = root; tree->up[v] != UINT32_MAX; v = by_link_other(&t->links[tree->up[v]], v)) length++;
+  for (uint32_t i = 0; i < length / 2; i++) root = by_link_other(&t->links[tree->up[root]], root);
   search(tree, p, root);
 }
 
@@ -299,8 +285,8 @@ enum banyan_status by_topology_draw(const struct by_topology *topology, const st
                                     struct by_text *text) {
   struct drawing d = {.topology = topology, .options = options, .text = text, .name_columns = 6};
   for (uint32_t i = 0; i < topology->n_nodes; i++) {
-    int name = most_columns(columns_of(topology->nodes[i].name), MOST_NAME_COLUMNS);
-    int group = most_columns(columns_of(topology->nodes[i].group), MOST_NAME_COLUMNS);
+    int name = MIN((int)by_columns_of(topology->nodes[i].name), MOST_NAME_COLUMNS);
+    int group = MIN((int)by_columns_of(topology->nodes[i].group), MOST_NAME_COLUMNS);
     if (name > d.name_columns) d.name_columns = name;
     if (group > 0 && group < 5) group = 5;
     if (group > d.group_columns) d.group_columns = group;

@@ -1,4 +1,4 @@
-#include "topology_layout.h"
+#include "topology_draw.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -145,12 +145,6 @@ static double middle_of(const struct by_paths *g, const uint32_t *level, const s
   return n ? sum / n : NAN;
 }
 
-/* Spreads the nodes of a level evenly over `width`, in the order of their keys. */
-static void spread(struct order *order, uint32_t n, double width, double y, struct by_spot *out) {
-  qsort(order, n, sizeof *order, compare_orders);
-  for (uint32_t i = 0; i < n; i++) out[order[i].node] = (struct by_spot){(i + 0.5) / n * width, y};
-}
-
 /* The first that a host is linked to. */
 static double home_of(const struct by_paths *g, uint32_t host) {
   return g->first[host] < g->first[host + 1] ? far_end(g, g->first[host], host) : NAN;
@@ -180,7 +174,8 @@ static void lay_level(const struct by_paths *g, const uint32_t *level, uint32_t 
                       struct order *order, struct by_spot *out) {
   uint32_t n = gather(g, level, wanted, out, order);
   double y = -(double)wanted * width / (top + 1) * 0.5;
-  spread(order, n, width, y, out);
+  qsort(order, n, sizeof *order, compare_orders);
+  for (uint32_t i = 0; i < n; i++) out[order[i].node] = (struct by_spot){(i + 0.5) / n * width, y};
   if (wanted == 0 || !apart(order, n, width)) return;
   for (uint32_t i = 0; i < n; i++) out[order[i].node].x = order[i].key;
 }
@@ -203,18 +198,13 @@ static enum banyan_status lay_in_layers(const struct by_paths *g, struct by_spot
 
 /* --- springs: Fruchterman and Reingold, "Graph drawing by force-directed placement", 1991, from a circle --- */
 
-static struct by_spot apart_from(struct by_spot a, struct by_spot b) {
-  double x = a.x - b.x, y = a.y - b.y, far = x * x + y * y + 1e-9;
-  return (struct by_spot){x / far, y / far};
-}
-
 static void push(uint32_t n, const struct by_spot *at, struct by_spot *force) {
   for (uint32_t i = 0; i < n; i++) {
     force[i] = (struct by_spot){0, 0};
     for (uint32_t j = 0; j < n; j++) {
-      struct by_spot away = apart_from(at[i], at[j]);
-      force[i].x += away.x;
-      force[i].y += away.y;
+      double x = at[i].x - at[j].x, y = at[i].y - at[j].y, far = x * x + y * y + 1e-9;
+      force[i].x += x / far;
+      force[i].y += y / far;
     }
   }
 }

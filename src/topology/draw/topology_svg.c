@@ -5,7 +5,6 @@
 
 #include "text.h"
 #include "topology_draw.h"
-#include "topology_layout.h"
 #include "topology_make.h"
 
 enum { WIDTH = 1000, MARGIN = 60, HEAD = 56, FOOT = 64, LEAST_HEIGHT = 260, MOST_HEIGHT = 1000 };
@@ -67,14 +66,10 @@ static const char *colour(double part, char *out, size_t room) {
   return out;
 }
 
-static double greater(struct by_capacity a, struct by_capacity b) {
-  return a.all > b.all ? a.all : b.all;
-}
-
 /* By the logarithm of the capacity, from 1.5 to 8 pixels; thinner where there are many. */
 static double width_of(const struct drawing *d, uint32_t link) {
   const struct by_link *l = &d->topology->links[link];
-  double range = log(d->most) - log(d->least), at = log(greater(l->capacity[0], l->capacity[1])) - log(d->least);
+  double range = log(d->most) - log(d->least), at = log(fmax(l->capacity[0].all, l->capacity[1].all)) - log(d->least);
   double thin = d->topology->n_links > 400 ? 0.4 : d->topology->n_links > 120 ? 0.65 : 1;
   double most = range < 2.5 ? 1.5 + 2.6 * range : 8;
   return thin * (range > 1e-9 ? 1.5 + (most - 1.5) * at / range : 3);
@@ -158,15 +153,11 @@ static const char *short_rate(double rate, char *out) {
   return out;
 }
 
-static double carried(const struct drawing *d, uint32_t link, int way) {
-  return d->topology->links[link].capacity[way].used + (d->options->load ? d->options->load[link][way] : 0);
-}
-
 /* The capacity, and before it what the fuller direction carries. */
 static void print_label(const struct drawing *d, uint32_t link, char *out, size_t room) {
   const struct by_link *l = &d->topology->links[link];
   int way = full(d, link, BY_BA) > full(d, link, BY_AB) ? BY_BA : BY_AB;
-  double load = carried(d, link, way);
+  double load = l->capacity[way].used + (d->options->load ? d->options->load[link][way] : 0);
   char used[32], all[32];
   snprintf(out, room, "%s%s%s", load > 0 ? short_rate(load, used) : "", load > 0 ? " of " : "",
            short_rate(l->capacity[way].all, all));
@@ -383,7 +374,7 @@ static void measure(struct drawing *d) {
   for (uint32_t i = 0; i < t->n_links; i++) {
     struct by_spot a = d->spots[t->links[i].a], b = d->spots[t->links[i].b];
     d->shortest = fmin(d->shortest, hypot(a.x - b.x, a.y - b.y));
-    double capacity = greater(t->links[i].capacity[0], t->links[i].capacity[1]);
+    double capacity = fmax(t->links[i].capacity[0].all, t->links[i].capacity[1].all);
     d->least = fmin(d->least, capacity);
     d->most = fmax(d->most, capacity);
     d->used = d->used || full(d, i, BY_AB) > 0 || full(d, i, BY_BA) > 0;

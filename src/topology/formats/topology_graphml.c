@@ -58,14 +58,10 @@ static const double METRES_PER_SECOND = 2e8, EARTH_RADIUS = 6371e3, RADIANS = M_
 
 /* --- what is missing --- */
 
-static int compare_numbers(const void *a, const void *b) {
-  return BY_ORDER(*(const double *)a, *(const double *)b);
-}
-
 /* `otherwise` where there are none. Sorts. */
 static double median(double *values, size_t n, double otherwise) {
   if (n == 0) return otherwise;
-  qsort(values, n, sizeof *values, compare_numbers);
+  qsort(values, n, sizeof *values, by_order_numbers);
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 

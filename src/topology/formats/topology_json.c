@@ -154,13 +154,6 @@ static enum banyan_status take_node(struct by_topology_builder *builder, const s
 
 /* --- links --- */
 
-static const char *nearest_name(const struct by_topology *topology, const char *name) {
-  const char *names[MOST_SUGGESTED];
-  size_t n = 0;
-  for (; n < topology->n_nodes && n < MOST_SUGGESTED; n++) names[n] = topology->nodes[n].name;
-  return by_suggest(name, names, n);
-}
-
 static enum banyan_status take_end(struct by_topology_builder *builder, const struct by_place *place,
                                    const json_t *object, const char *field, uint32_t *out) {
   const struct by_place here = {.above = place, .field = field};
@@ -170,7 +163,11 @@ static enum banyan_status take_end(struct by_topology_builder *builder, const st
   BY_TRY(by_doc_string(&here, value, &name));
   *out = by_topology_builder_find(builder, name);
   if (*out != UINT32_MAX) return BANYAN_OK;
-  const char *near = nearest_name(builder->topology, name);
+  const struct by_topology *topology = builder->topology;
+  const char *names[MOST_SUGGESTED];
+  size_t n = 0;
+  for (; n < topology->n_nodes && n < MOST_SUGGESTED; n++) names[n] = topology->nodes[n].name;
+  const char *near = by_suggest(name, names, n);
   if (near) return by_doc_fail(&here, "there is no node \"%.64s\"; did you mean \"%.64s\"?", name, near);
   return by_doc_fail(&here, "there is no node \"%.64s\"", name);
 }
@@ -225,39 +222,29 @@ static enum banyan_status take_array(struct by_topology_builder *builder, const 
   return BANYAN_OK;
 }
 
-static enum banyan_status take_format(const struct by_place *document, const json_t *root) {
+static enum banyan_status take_document(struct by_topology_builder *builder, const struct by_place *document,
+                                        const json_t *root) {
   const struct by_place place = {.above = document, .field = "format"};
   json_t *format;
   const char *text;
   BY_TRY(by_doc_fields(document, root, document_fields));
   BY_TRY(by_doc_need(document, root, "format", &format));
   BY_TRY(by_doc_string(&place, format, &text));
-  if (strcmp(text, "banyan-topology 1") == 0) return BANYAN_OK;
-  return by_doc_fail(&place, "is \"%.64s\", this version reads \"banyan-topology 1\"", text);
-}
-
-static enum banyan_status take_document(struct by_topology_builder *builder, const struct by_place *document,
-                                        const json_t *root) {
-  BY_TRY(take_format(document, root));
+  if (strcmp(text, "banyan-topology 1") != 0)
+    return by_doc_fail(&place, "is \"%.64s\", this version reads \"banyan-topology 1\"", text);
   BY_TRY(take_text(builder, document, root, "name", &builder->topology->name));
   BY_TRY(take_array(builder, document, root, "nodes", BY_TOPOLOGY_MOST_NODES, take_node));
   return take_array(builder, document, root, "links", BY_TOPOLOGY_MOST_LINKS, take_link);
 }
 
-static enum banyan_status make(const char *source, const json_t *root, struct by_topology **out) {
-  const struct by_place document = {.field = source};
-  struct by_topology_builder builder;
-  BY_TRY(by_topology_builder_init(&builder, ""));
-  enum banyan_status status = take_document(&builder, &document, root);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, source, out);
-  by_topology_builder_fini(&builder);
-  return status;
-}
-
 enum banyan_status by_topology_parse(const char *source, const char *text, size_t length, struct by_topology **out) {
   json_t *root;
+  struct by_topology_builder builder;
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
-  enum banyan_status status = make(source, root, out);
+  enum banyan_status status = by_topology_builder_init(&builder, "");
+  if (status == BANYAN_OK) status = take_document(&builder, &(struct by_place){.field = source}, root);
+  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, source, out);
+  by_topology_builder_fini(&builder);
   json_decref(root);
   return status;
 }

@@ -235,10 +235,6 @@ static enum banyan_status add_machines(struct making *making, const bool *joined
   return BANYAN_OK;
 }
 
-static const char *far_port(const struct lldp_report *report) {
-  return *report->far_text ? report->far_text : report->far_id;
-}
-
 static enum banyan_status add_cable(struct making *making, const struct lldp_report *report) {
   const struct lldp_report *other = report->partner == nobody ? NULL : &making->lldp->reports[report->partner];
   double rate = other ? fmin(report->rate, other->rate) : report->rate; /* fmin passes over NAN */
@@ -247,7 +243,8 @@ static enum banyan_status add_cable(struct making *making, const struct lldp_rep
   making->n_guessed += isnan(rate);
   if (isnan(rate)) rate = making->lldp->default_rate;
   BY_TRY(by_topology_builder_keep(&making->builder, report->port, &near));
-  BY_TRY(by_topology_builder_keep(&making->builder, other ? other->port : far_port(report), &far));
+  far = other ? other->port : *report->far_text ? report->far_text : report->far_id;
+  BY_TRY(by_topology_builder_keep(&making->builder, far, &far));
   BY_TRY(by_topology_builder_add_link(&making->builder, making->numbers[report->from], making->numbers[report->to],
                                       rate, 0, &link));
   link->port[0] = near;
@@ -525,19 +522,16 @@ static enum banyan_status take_hosts(struct lldp *lldp, const struct by_place *p
   return BANYAN_OK;
 }
 
-static bool is_of_one_host(const json_t *document) {
-  return !json_is_object(document) || json_object_size(document) == 0 || json_object_get(document, "lldp") ||
-         json_object_get(document, "local-chassis");
-}
-
 static enum banyan_status take_file(struct lldp *lldp, const struct by_lldp_file *file) {
   struct by_place place = {.field = file->source};
   uint32_t host = UINT32_MAX;
   for (size_t at = 0; at < file->length || at == 0;) {
     json_t *document;
     BY_TRY(by_doc_load_next(file->source, file->text, file->length, &limits, &at, &document));
-    enum banyan_status status = is_of_one_host(document) ? take_document(lldp, &place, document, file->source, &host)
-                                                         : take_hosts(lldp, &place, document);
+    bool of_one_host = !json_is_object(document) || json_object_size(document) == 0 ||
+                       json_object_get(document, "lldp") || json_object_get(document, "local-chassis");
+    enum banyan_status status =
+        of_one_host ? take_document(lldp, &place, document, file->source, &host) : take_hosts(lldp, &place, document);
     json_decref(document);
     BY_TRY(status);
   }

@@ -407,13 +407,6 @@ static enum banyan_status keep_lane(struct nccl *nccl, const xmlNode *element, u
   return BANYAN_OK;
 }
 
-static enum banyan_status find_nvswitch(struct nccl *nccl, uint32_t *out) {
-  if (nccl->nvswitch == UINT32_MAX)
-    BY_TRY(by_topology_builder_add(&nccl->builder, BY_NODE_SWITCH, "nvswitch", &nccl->nvswitch));
-  *out = nccl->nvswitch;
-  return BANYAN_OK;
-}
-
 /* All NVSwitches of a system are one, which is how they serve: each GPU has links to all of them. *to is UINT32_MAX
  * where the target is not in the file. */
 static enum banyan_status find_target(struct nccl *nccl, const xmlNode *nvlink, const struct gpu *gpu, uint32_t *to) {
@@ -422,7 +415,11 @@ static enum banyan_status find_target(struct nccl *nccl, const xmlNode *nvlink, 
   *to = device && device->is_gpu ? node_of(device->element) : UINT32_MAX;
   if (*to != UINT32_MAX || !class) return BANYAN_OK;
   if (strcasecmp(class, "0x068001") == 0) *to = nccl->cpus[gpu->cpu].node;
-  return strcasecmp(class, "0x068000") == 0 ? find_nvswitch(nccl, to) : BANYAN_OK;
+  if (strcasecmp(class, "0x068000") != 0) return BANYAN_OK;
+  if (nccl->nvswitch == UINT32_MAX)
+    BY_TRY(by_topology_builder_add(&nccl->builder, BY_NODE_SWITCH, "nvswitch", &nccl->nvswitch));
+  *to = nccl->nvswitch;
+  return BANYAN_OK;
 }
 
 static enum banyan_status add_nvlink(struct nccl *nccl, const xmlNode *nvlink, const struct gpu *gpu, double rate) {

@@ -236,25 +236,13 @@ static enum banyan_status take_number(struct pairs *pairs, enum column column, d
   return bad(&pairs->csv, "%s %s", column_names[column], banyan_error_text());
 }
 
-static enum banyan_status keep_row(struct pairs *pairs, const struct measured *row) {
-  if (pairs->n_rows == MOST_ROWS) return bad(&pairs->csv, "more than %d pairs", MOST_ROWS);
-  if (!BY_ARRAY_GROW(&pairs->rows, &pairs->room, pairs->n_rows + 1)) return by_topology_no_memory();
-  pairs->rows[pairs->n_rows++] = *row;
-  return BANYAN_OK;
-}
-
-/* A name or number that is cut off would be another one. */
-static enum banyan_status check_whole(const struct pairs *pairs) {
-  const struct csv *csv = &pairs->csv;
-  if (!csv->lines.open_end || csv->n_fields >= pairs->n_columns) return BANYAN_OK;
-  return bad(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields, pairs->n_columns);
-}
-
 /* What arrived counts; what was sent also counts what was still in buffers when the time was over. */
 static enum banyan_status take_row(struct pairs *pairs) {
   struct measured row;
   double sent;
-  BY_TRY(check_whole(pairs));
+  const struct csv *csv = &pairs->csv;
+  if (csv->lines.open_end && csv->n_fields < pairs->n_columns) /* a name or number that is cut off would be another */
+    return bad(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields, pairs->n_columns);
   BY_TRY(take_region(pairs, SOURCE, SOURCE_TIER, &row.from));
   BY_TRY(take_region(pairs, TARGET, TARGET_TIER, &row.to));
   BY_TRY(take_number(pairs, SENT, &sent));
@@ -264,7 +252,11 @@ static enum banyan_status take_row(struct pairs *pairs) {
   if (row.from == UINT32_MAX || row.to == UINT32_MAX || row.from == row.to) return BANYAN_OK;
   if (isnan(row.rate)) row.rate = sent;
   pairs->n_unmeasured += isnan(row.rate);
-  return isnan(row.rate) ? BANYAN_OK : keep_row(pairs, &row);
+  if (isnan(row.rate)) return BANYAN_OK;
+  if (pairs->n_rows == MOST_ROWS) return bad(&pairs->csv, "more than %d pairs", MOST_ROWS);
+  if (!BY_ARRAY_GROW(&pairs->rows, &pairs->room, pairs->n_rows + 1)) return by_topology_no_memory();
+  pairs->rows[pairs->n_rows++] = row;
+  return BANYAN_OK;
 }
 
 static enum banyan_status take_rows(struct pairs *pairs) {
@@ -319,10 +311,6 @@ static size_t make_pairs(struct pairs *pairs, struct pair *out) {
 
 /* --- delays that were not measured --- */
 
-static int compare_numbers(const void *a, const void *b) {
-  return BY_ORDER(*(const double *)a, *(const double *)b);
-}
-
 /* Packets take about the shortest way, so the best detour over a third place is not far from it. */
 static double best_detour(const double *delays, size_t n, uint32_t a, uint32_t b) {
   double best = NAN;
@@ -353,7 +341,7 @@ static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, siz
   if (!known) return by_topology_no_memory();
   for (size_t i = 0; i < n; i++)
     if (!isnan(all[i].delay)) known[n_known++] = all[i].delay;
-  qsort(known, n_known, sizeof *known, compare_numbers);
+  qsort(known, n_known, sizeof *known, by_order_numbers);
   pairs->usual = n_known ? known[n_known / 2] : 0;
   free(known);
   BY_TRY(take_detours(pairs, all, n));

@@ -85,9 +85,14 @@ BANYAN_CHECK enum banyan_status by_xml_need(const struct by_xml *xml, const xmlN
 /* The text directly inside an element, without the space around it; NULL: no memory. */
 const char *by_xml_text(struct by_arena *arena, const xmlNode *element);
 
-/* --- the order of links --- */
+/* --- order --- */
 
 #define BY_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
+
+/* The order of doubles, for qsort. */
+static inline int by_order_numbers(const void *a, const void *b) {
+  return BY_ORDER(*(const double *)a, *(const double *)b);
+}
 
 /* Orders links from a to b and from c to d by their lower ends, then by the others; whichever way each of them leads.
  */

@@ -124,8 +124,6 @@ void by_residual_take(struct by_residual *residual, const uint32_t *edges, uint3
   }
 }
 
-enum { FIRST_ROOM = 64 };
-
 void by_graph_builder_init(struct by_graph_builder *builder, uint32_t n_terminals, uint32_t n_vertices) {
   *builder = (struct by_graph_builder){.n_terminals = n_terminals, .n_vertices = n_vertices};
 }
@@ -148,14 +146,7 @@ static bool make_room(struct by_graph_builder *builder, void *array, size_t size
                       size_t *room) {
   if (builder->status != BANYAN_OK) return false;
   if (n > most || used > most - n) return fail(builder, BANYAN_ERR_UNSUPPORTED);
-  if (used + n <= *room) return true;
-  size_t wanted = *room ? *room * 2 : FIRST_ROOM;
-  if (wanted < used + n) wanted = used + n;
-  void *grown = realloc(*(void **)array, wanted * size);
-  if (!grown) return fail(builder, BANYAN_ERR_NO_MEMORY);
-  *(void **)array = grown;
-  *room = wanted;
-  return true;
+  return by_array_grow(array, room, used + n, size) || fail(builder, BANYAN_ERR_NO_MEMORY);
 }
 
 uint32_t by_graph_add_resource(struct by_graph_builder *builder, double capacity) {

@@ -41,10 +41,6 @@ struct overlay {
   struct pairs direct, distant; /* with a link between them; round the same forwarding nodes. Sorted, each once */
 };
 
-static inline uint64_t by_pair(uint32_t a, uint32_t b) {
-  return a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
-}
-
 /* Whether packets between others may pass the node. */
 static inline bool by_overlay_forwards(const struct overlay *overlay, uint32_t node) {
   return overlay->vertex[node] == UINT32_MAX ||
@@ -55,7 +51,7 @@ static inline bool by_overlay_forwards(const struct overlay *overlay, uint32_t n
 
 static bool add_pair(struct pairs *pairs, uint32_t a, uint32_t b) {
   if (!BY_ARRAY_GROW(&pairs->keys, &pairs->room, pairs->n + 1)) return false;
-  pairs->keys[pairs->n++] = by_pair(a, b);
+  pairs->keys[pairs->n++] = a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
   return true;
 }
 
@@ -332,12 +328,6 @@ static enum banyan_status list_pairs(struct make *make) {
   return BANYAN_OK;
 }
 
-static bool add_step(struct make *make, uint32_t step) {
-  if (!BY_ARRAY_GROW(&make->steps, &make->room_steps, make->n_steps + 1)) return false;
-  make->steps[make->n_steps++] = step;
-  return true;
-}
-
 /* Follows the hops from `node` to `to`. A node in between must forward and have something left. */
 static enum banyan_status walk(struct make *make, uint32_t node, uint32_t to, struct way *way) {
   const struct overlay *o = &make->overlay;
@@ -351,7 +341,8 @@ static enum banyan_status walk(struct make *make, uint32_t node, uint32_t to, st
       way->n = 0;
       return BANYAN_OK;
     }
-    if (!add_step(make, 2 * o->bundle_of[hop->link] + (hop->next < node))) return no_memory();
+    if (!BY_ARRAY_GROW(&make->steps, &make->room_steps, make->n_steps + 1)) return no_memory();
+    make->steps[make->n_steps++] = 2 * o->bundle_of[hop->link] + (hop->next < node);
     way->n++;
     node = hop->next;
   }

@@ -64,12 +64,6 @@ static void add_flows(struct by_survey *survey, uint32_t meeting, uint32_t a, ui
   survey->flows[survey->n_flows++] = (struct by_flow){b, a};
 }
 
-/* All hosts of one set with all of another, each with as few as will do. */
-static void add_between(struct by_survey *survey, uint32_t meeting, const uint32_t *a, uint32_t n_a, const uint32_t *b,
-                        uint32_t n_b) {
-  for (uint32_t k = 0; k < MAX(n_a, n_b); k++) add_flows(survey, meeting, a[k % n_a], b[k % n_b]);
-}
-
 /* The hosts of a unit with all others, which lie before and behind it. */
 static void make_fan(struct by_survey *survey, const struct by_level *level) {
   const uint32_t *own = level->members + level->start[survey->at];
@@ -84,8 +78,10 @@ static void make_round(struct by_survey *survey, const struct by_level *level) {
   const struct by_tournament *t = &survey->tournament;
   for (uint32_t m = t->first[survey->at]; m < t->first[survey->at + 1]; m++) {
     uint32_t a = t->meetings[m].a, b = t->meetings[m].b;
-    add_between(survey, m, level->members + level->start[a], size_of(level, a), level->members + level->start[b],
-                size_of(level, b));
+    const uint32_t *of_a = level->members + level->start[a], *of_b = level->members + level->start[b];
+    uint32_t n_a = size_of(level, a), n_b = size_of(level, b);
+    /* All hosts of one unit with all of the other, each with as few as will do. */
+    for (uint32_t k = 0; k < MAX(n_a, n_b); k++) add_flows(survey, m, of_a[k % n_a], of_b[k % n_b]);
   }
 }
 
@@ -129,14 +125,6 @@ static enum banyan_status begin_level(struct by_survey *survey) {
   return BANYAN_OK;
 }
 
-/* Two units have met once their fans are done. */
-static void meet_two(struct by_level *level) {
-  level->sum[1] = level->out[0] + level->in[1];
-  level->sum[2] = level->in[0] + level->out[1];
-  level->tournaments = 2;
-  level->n_groups = 1;
-}
-
 /* Whether each unit can send and receive what its parts, or all others, can. */
 static bool holds_nobody(const struct by_survey *survey) {
   const struct by_level *level = &survey->levels[survey->n_levels - 1], *below = level - 1;
@@ -163,7 +151,12 @@ static void drop_level(struct by_survey *survey) {
 static enum banyan_status end_fans(struct by_survey *survey) {
   struct by_level *level = top(survey);
   survey->phase = BY_SURVEY_OVER;
-  if (level->n == 2) meet_two(level);
+  if (level->n == 2) { /* two units have met once their fans are done */
+    level->sum[1] = level->out[0] + level->in[1];
+    level->sum[2] = level->in[0] + level->out[1];
+    level->tournaments = 2;
+    level->n_groups = 1;
+  }
   if (survey->n_levels > 1 && holds_nobody(survey)) {
     drop_level(survey);
     return BANYAN_OK;
@@ -171,17 +164,13 @@ static enum banyan_status end_fans(struct by_survey *survey) {
   return level->n == 2 ? BANYAN_OK : begin_tournament(survey);
 }
 
-static void add_up(struct by_level *level) {
-  level->tournaments++;
-  for (size_t i = 0; i < (size_t)level->n * level->n; i++) level->sum[i] += level->last[i];
-}
-
 static enum banyan_status end_tournament(struct by_survey *survey) {
   struct by_level *level = top(survey);
   uint32_t *before = malloc(level->n * sizeof *before);
   if (!before) return by_topology_no_memory();
   memcpy(before, level->group_of, level->n * sizeof *before);
-  add_up(level);
+  level->tournaments++;
+  for (size_t i = 0; i < (size_t)level->n * level->n; i++) level->sum[i] += level->last[i];
   enum banyan_status status = by_survey_group(level, &survey->rng);
   bool settled = memcmp(before, level->group_of, level->n * sizeof *before) == 0;
   free(before);

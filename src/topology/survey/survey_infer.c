@@ -402,13 +402,6 @@ static enum banyan_status join_groups(struct sketch *s) {
   return raise_delays(s);
 }
 
-static enum banyan_status join_all(struct sketch *s) {
-  uint32_t centre;
-  if (s->level->n == 2) return link_pair(s, 0, 1);
-  if (s->level->n_groups > 1 || level_is_mesh(s->level, 0)) return add_mesh(s, UINT32_MAX);
-  return add_star(s, 0, &centre);
-}
-
 static enum banyan_status infer(struct sketch *s, const char *const *hosts) {
   const struct by_survey *survey = s->survey;
   for (uint32_t h = 0; h < survey->n; h++)
@@ -418,9 +411,12 @@ static enum banyan_status infer(struct sketch *s, const char *const *hosts) {
     s->in = s->out + s->level->n;
     BY_TRY(take_rates(s));
     for (uint32_t u = 0; u < s->level->n; u++) s->away[u] = reckon_away(s, u);
-    BY_TRY(i + 1 < survey->n_levels ? join_groups(s) : join_all(s));
+    if (i + 1 < survey->n_levels) BY_TRY(join_groups(s));
   }
-  return BANYAN_OK;
+  if (s->level->n == 2) return link_pair(s, 0, 1);
+  if (s->level->n_groups > 1 || level_is_mesh(s->level, 0)) return add_mesh(s, UINT32_MAX);
+  uint32_t centre;
+  return add_star(s, 0, &centre);
 }
 
 static enum banyan_status make_room(struct sketch *s) {
