@@ -298,6 +298,156 @@ static void test_connections_that_are_closed(void **state) {
   free_pair(&pair);
 }
 
+/* ---- incoming connections: rank 0 of two, whose own addresses are those that it listens on */
+
+enum { FLOOD = 240, LANES = 2 };
+
+struct flooded {
+  struct by_job job;
+  struct by_connector *connector;
+  struct by_address address;
+  bool left[2];
+  const char *names[2];
+  struct by_member members[2];
+  int fds[FLOOD];
+  uint32_t attached; /* lanes of the link to rank 1, once it has begun */
+};
+
+static void attach_flooded(void *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+  struct flooded *flooded = context;
+  flooded->attached = n;
+  attach(&flooded->job, process, lanes, n);
+}
+
+static void make_flooded(struct flooded *flooded) {
+  static const struct by_key key;
+  struct by_engine_options options = {.processes = 2};
+  *flooded = (struct flooded){.names = {"rank 0", "rank 1"}};
+  struct by_job *c = &flooded->job;
+  for (int i = 0; i < 2; i++) flooded->members[i] = (struct by_member){.host = "here", .machine = "this", .local = ""};
+  *c = (struct by_job){.size = 2, .processes = 2, .wake = eventfd(0, EFD_NONBLOCK), .left = flooded->left};
+  c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "2", .tos = -1};
+  c->names = flooded->names;
+  c->members = flooded->members;
+  by_arena_init(&c->arena);
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  assert_ok(by_loop_create(&by_clock_system, &c->loop));
+  assert_ok(by_engine_create(&options, &c->engine));
+  struct by_connector_events events = {attach_flooded, ask, flooded};
+  assert_ok(by_connector_create(c, &key, &flooded->members[0], &events, &flooded->connector));
+  assert_ok(by_connector_open(flooded->connector));
+  assert_true(flooded->members[0].n_addresses > 0);
+  flooded->address = flooded->members[0].addresses[0];
+}
+
+static void free_flooded(struct flooded *flooded) {
+  struct by_job *c = &flooded->job;
+  by_connector_destroy(flooded->connector);
+  by_engine_destroy(c->engine);
+  by_loop_destroy(c->loop);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
+  by_arena_fini(&c->arena);
+  close(c->wake);
+}
+
+static void run_flooded(struct flooded *flooded) {
+  for (int i = 0; i < 20; i++) assert_ok(by_loop_run_once(flooded->job.loop, BY_MILLISECOND));
+}
+
+static int connect_flooded(struct flooded *flooded) {
+  int fd = socket(by_address_family(&flooded->address), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(connect(fd, (const struct sockaddr *)&flooded->address.storage, flooded->address.length), 0);
+  return fd;
+}
+
+/* A connection of rank 1, and its end of the handshake. */
+struct proving {
+  struct by_handshake handshake;
+  uint8_t hello[HELLO];
+  int fd;
+};
+
+static void send_proving(struct proving *proving) {
+  size_t length;
+  const uint8_t *bytes = by_handshake_output(&proving->handshake, &length);
+  if (!length) return;
+  assert_int_equal(send(proving->fd, bytes, length, MSG_NOSIGNAL), length);
+  by_handshake_sent(&proving->handshake, length);
+}
+
+/* Connects and sends the greeting. */
+static void greet(struct flooded *flooded, struct proving *proving, uint8_t lane) {
+  proving->fd = connect_flooded(flooded);
+  by_hello_write(&(struct hello){.from = 1, .to = 0, .lane = lane, .lanes = LANES}, proving->hello);
+  struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                         .purpose = PURPOSE_TCP,
+                                         .key = &flooded->connector->key,
+                                         .hello = proving->hello,
+                                         .hello_length = sizeof proving->hello};
+  assert_ok(by_handshake_init(&proving->handshake, &options));
+  send_proving(proving);
+  run_flooded(flooded);
+}
+
+/* Proves the key: fails if the connection was closed. */
+static void prove(struct flooded *flooded, struct proving *proving) {
+  uint8_t byte;
+  size_t used;
+  for (int i = 0; i < 20000 && !by_handshake_done(&proving->handshake); i++) {
+    ssize_t n = recv(proving->fd, &byte, 1, MSG_DONTWAIT);
+    assert_int_not_equal(n, 0);
+    if (n == 1)
+      assert_ok(by_handshake_feed(&proving->handshake, &byte, 1, &used));
+    else
+      assert_ok(by_loop_run_once(flooded->job.loop, BY_MILLISECOND));
+    send_proving(proving);
+  }
+  assert_true(by_handshake_done(&proving->handshake));
+  by_handshake_fini(&proving->handshake);
+  run_flooded(flooded);
+}
+
+/* More connections come than may be unauthenticated at once, and send nothing: only so many stay open. The flood takes
+ * neither the connection that has authenticated, nor the place of the one that has sent its greeting. */
+static void test_flood(void **state) {
+  (void)state;
+  struct flooded flooded;
+  struct proving first, second;
+  char byte;
+  make_flooded(&flooded);
+  const struct by_connector *connector = flooded.connector;
+  const struct target *target = connector->targets[1];
+  uint32_t most = by_acceptor_most_unauthenticated(96 + BY_LANES * 2), closed = 0;
+  assert_true(most + 1 < FLOOD);
+  greet(&flooded, &first, 0);
+  prove(&flooded, &first);
+  assert_int_equal(target->have, 1);
+  assert_int_equal(by_admission_count(&connector->tcp_admission), 0);
+  greet(&flooded, &second, 1);
+  assert_int_equal(by_admission_count(&connector->tcp_admission), 1);
+  for (int i = 0; i < FLOOD; i++) {
+    flooded.fds[i] = connect_flooded(&flooded);
+    if (i % 8 == 7) run_flooded(&flooded);
+    assert_true(by_admission_count(&connector->tcp_admission) <= most);
+  }
+  run_flooded(&flooded);
+  assert_int_equal(by_admission_count(&connector->tcp_admission), most);
+  for (int i = 0; i < FLOOD; i++) closed += recv(flooded.fds[i], &byte, 1, MSG_DONTWAIT) == 0;
+  assert_int_equal(closed, FLOOD - (most - 1));
+  prove(&flooded, &second);
+  assert_int_equal(flooded.attached, LANES);
+  assert_int_equal(by_admission_count(&connector->tcp_admission), most - 1);
+  assert_ok(by_engine_status(flooded.job.engine));
+  assert_int_equal(recv(first.fd, &byte, 1, MSG_DONTWAIT), -1);
+  for (int i = 0; i < FLOOD; i++) close(flooded.fds[i]);
+  close(first.fd);
+  close(second.fd);
+  free_flooded(&flooded);
+}
+
 /* ---- hellos */
 
 static enum banyan_status read_hello(struct hello hello, size_t length) {
@@ -333,6 +483,7 @@ int main(void) {
       cmocka_unit_test(test_many_requests),
       cmocka_unit_test(test_verdicts),
       cmocka_unit_test(test_connections_that_are_closed),
+      cmocka_unit_test(test_flood),
       cmocka_unit_test(test_hello),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
