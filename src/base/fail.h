@@ -3,7 +3,7 @@
  *
  *   return by_fail(BANYAN_ERR_PARSE, "%s:%d: share is %g, must be > 0", file, line, share);
  *
- * Texts say what happened, where, and what to do. They hold no newline. One that is too long ends with "...". */
+ * Texts state what happened, where, and what to do. They hold no newline. One that is too long ends with "...". */
 #ifndef BY_BASE_FAIL_H
 #define BY_BASE_FAIL_H
 

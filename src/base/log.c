@@ -87,7 +87,7 @@ static void read_environment(void) {
 bool by_log_wanted(enum by_log_level level, const char *module) {
   pthread_once(&environment_read, read_environment);
   if ((int)level > config.most) return false;
-  for (int i = config.rules - 1; i >= 0; i--) /* the last word counts */
+  for (int i = config.rules - 1; i >= 0; i--) /* the last rule for a module counts */
     if (strcmp(config.rule[i].module, module) == 0) return (int)level <= config.rule[i].level;
   return (int)level <= config.all;
 }

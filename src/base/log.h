@@ -28,8 +28,8 @@ void by_log_set_rank(int rank);
   } while (0)
 
 /* Texts that repeat are logged once in a while: a text from a place is new unless it was taken in the last minute.
- * Remembers the latest few, so that strangers cannot make it grow; forgets the oldest first. A value, all zero at
- * first, without a clock. Not for several threads. */
+ * Remembers the latest few, so that unauthenticated peers cannot make it grow; forgets the oldest first. A value, all
+ * zero at first, without a clock. Not for several threads. */
 enum { BY_REPEATS = 32, BY_REPEATS_SECONDS = 60, BY_REPEATS_LINES = 8 };
 
 struct by_repeats {
@@ -47,9 +47,9 @@ struct by_repeats {
  * `length` bytes count. */
 bool by_repeats_take(struct by_repeats *repeats, const char *place, size_t length, const char *text, double now);
 
-/* Logs as a warning that a peer was turned away. `peer` names it, and `text` says why; it may begin with that name. The
- * port is not compared, and no more than BY_REPEATS_LINES lines are logged in BY_REPEATS_SECONDS, whoever connects.
- * What is left out is counted, and the next line, or by_repeats_flush, says how many. */
+/* Logs as a warning that a peer was rejected. `peer` names it, and `text` gives the reason; it may begin with that
+ * name. The port is not compared, and no more than BY_REPEATS_LINES lines are logged in BY_REPEATS_SECONDS, whoever
+ * connects. What is left out is counted, and the next line, or by_repeats_flush, reports how many. */
 void by_repeats_warn(struct by_repeats *repeats, const char *module, const char *peer, const char *text, double now);
 /* Logs how many lines were left out, if any were, once the minute is over. INFINITY: at once. */
 void by_repeats_flush(struct by_repeats *repeats, const char *module, double now);

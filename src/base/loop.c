@@ -265,7 +265,7 @@ static void call_timers(struct by_loop *loop, uint64_t now) {
   }
 }
 
-/* A timer that is due says that something has not come. If this thread was held up, it may have come and wait to be
+/* A timer that is due means that something has not arrived. If this thread was held up, it may have come and wait to be
  * read: each file gets its turn first. The kernel gives those that are ready in turns, so the rounds have an end. */
 static void call_watches_before(struct by_loop *loop, uint64_t now) {
   struct epoll_event events[MOST_EVENTS];

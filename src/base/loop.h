@@ -19,8 +19,8 @@ struct by_watch; /* one watched file descriptor; belongs to the loop */
 
 /* The clock must outlive the loop. The caller owns *out. */
 enum banyan_status by_loop_create(const struct by_clock *clock, struct by_loop **out) BANYAN_CHECK;
-/* Runs the tasks that are still queued; later ones are refused. For who is about
- * to free what tasks are about. No thread may run the loop any more. */
+/* Runs the tasks that are still queued; later ones are refused. For callers that are about
+ * to free what tasks use. No thread may run the loop any more. */
 void by_loop_close(struct by_loop *loop);
 /* Closes it, then forgets watches and timers without calling them. Files stay
  * open. No thread may run or use the loop any more. NULL is allowed. */
@@ -28,7 +28,7 @@ void by_loop_destroy(struct by_loop *loop);
 
 /* Calls `ready(context, events)` whenever `fd` has some of `events` (EPOLLIN, EPOLLOUT; level-triggered), and on
  * EPOLLERR and EPOLLHUP always: answer these by removing the watch, or they come again at once. `fd` may be an epoll
- * fd; it stays the caller's, who removes the watch before closing it. *out is valid until then. */
+ * fd; it stays the caller's, which removes the watch before closing it. *out is valid until then. */
 enum banyan_status by_loop_watch(struct by_loop *loop, int fd, uint32_t events,
                                  void (*ready)(void *context, uint32_t events), void *context,
                                  struct by_watch **out) BANYAN_CHECK;

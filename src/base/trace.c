@@ -103,8 +103,8 @@ static enum banyan_status start(struct by_tracer *tracer) {
 }
 
 enum banyan_status by_tracer_start(struct by_tracer *tracer) {
-  static pthread_mutex_t starting =
-      PTHREAD_MUTEX_INITIALIZER; /* by the program and by rank 0's word at the same time */
+  /* The program and a message from rank 0 may start it at the same time. */
+  static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&starting);
   enum banyan_status status = start(tracer);
   pthread_mutex_unlock(&starting);

@@ -84,7 +84,7 @@ void by_tracer_stop(struct by_tracer *tracer);
 /* Frees the records. */
 void by_tracer_fini(struct by_tracer *tracer);
 
-/* A record, with what its call tells of it. */
+/* A record, with the data of its call. */
 struct by_trace_record {
   uint64_t id;
   uint64_t bytes;
@@ -100,7 +100,7 @@ struct by_trace_record {
 /* Since it was last started: numbers of the first record that is still there and of the next that will be, and how many
  * were overwritten before they were taken. */
 void by_tracer_range(struct by_tracer *tracer, uint64_t *first, uint64_t *next, uint64_t *dropped);
-/* False: it is not there any more, or told by the operations that the call did. */
+/* False: it is not there any more, or reported by the operations that the call did. */
 bool by_tracer_read(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out);
 
 /* The same, but gives each record that has ended only once. One that has not ended may be given again. */

@@ -14,7 +14,7 @@
 #include "arena.h"
 #include "fail.h"
 
-/* Of a tree through switches: ranks at its leaves, and switches on a rank's way. */
+/* Of an in-network tree: ranks at its leaves, and switches on a rank's way. */
 enum { BY_PLAN_MOST_WORKERS = 64, BY_PLAN_MOST_HOPS = 8 };
 
 enum by_vertex_kind { BY_VERTEX_RANK, BY_VERTEX_HELPER, BY_VERTEX_SWITCH, BY_VERTEX_SERVER };
@@ -43,7 +43,7 @@ enum by_group_kind {
   BY_GROUP_EXCHANGE, /* n trees over shared bytes: every position ends up with the sum */
 };
 
-/* Positions are numbers 0 .. n - 1; order[] says which vertex stands where.
+/* Positions are numbers 0 .. n - 1; order[] gives the vertex at each position.
  *
  * Rotation: positions are written as mixed-radix digits (radix[0] the lowest, product n); tree t has position (u + t
  * digit by digit, without carry) where the template has u. radix {n} is the cyclic rotation of a ring, {2,2,2} is XOR.
@@ -71,13 +71,13 @@ struct by_group {
 };
 
 struct by_class {
-  const char *part; /* the built-in that it is made of, in static storage; NULL: not said. Not part of the hash */
+  const char *part; /* the built-in that it is made of, in static storage; NULL: not known. Not part of the hash */
   uint64_t up_to;   /* bytes of the whole buffer, inclusive; UINT64_MAX in the last class */
   uint32_t n_groups;
   struct by_group *groups;
 };
 
-/* What a planner said of its plan; 0: nothing. Not part of the hash. */
+/* What a planner reported about its plan; 0: nothing. Not part of the hash. */
 struct by_plan_facts {
   double throughput, bound; /* bit/s of input per rank: promised, and what no plan can exceed */
   double ratio;             /* throughput / bound */
@@ -153,7 +153,7 @@ const char *by_vertex_kind_name(enum by_vertex_kind kind);
 const char *by_group_kind_name(enum by_group_kind kind);
 /* Whether a switch of the group adds. */
 bool by_group_adds(const struct by_group *group, uint32_t vertex);
-/* The interface of switch `at` towards a neighbour, NULL if the plan does not say; both are vertices. */
+/* The interface of switch `at` towards a neighbour, NULL if the plan does not name it; both are vertices. */
 const char *by_group_interface(const struct by_group *group, uint32_t at, uint32_t towards);
 
 /* One of the plans that need no file, over n ranks: "ring", "tree:4" and so on, see by_plan_builtin_list. The caller
@@ -181,7 +181,7 @@ BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts,
                                                uint32_t n_ranks, struct by_plan **out);
 /* Whether a vertex of this group is no rank. */
 bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *group);
-/* The same plan, group by group and share by share, with everything taken out that is no rank: who hung below it hangs
+/* The same plan, group by group and share by share, with everything taken out that is no rank: what hung below it hangs
  * in a chain in its place, so that no rank gains more than one child by it. Equal plans give equal ones. The caller
  * owns *out. BANYAN_ERR_UNSUPPORTED: a rotated tree has such a vertex. Cost: the plan's size, and for each vertex that
  * is taken out its tree's. */

@@ -9,8 +9,7 @@
 
 /* --- a tree's switches --- */
 
-/* Beside who hangs where a tree says which switches only forward, and by which interfaces they reach their neighbours.
- */
+/* Beside its shape, a tree defines which switches only forward, and by which interfaces they reach neighbours. */
 
 #define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
 

@@ -1,5 +1,5 @@
-/* Reads plans from JSON; docs/plan-format.md describes the format. What is wrong with the text is found here and told
- * with its place in the document; what is wrong with the plan is left to by_plan_validate. */
+/* Reads plans from JSON; docs/plan-format.md describes the format. What is wrong with the text is found here and
+ * reported with its place in the document; what is wrong with the plan is left to by_plan_validate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,8 +412,7 @@ static enum banyan_status fill_vertices(struct reader *reader, const struct by_p
   return reader->position ? index_vertices(reader, place) : by_plan_no_memory();
 }
 
-/* "ranks" says how many there are, else "vertices" does; a rank that "vertices" does not name is named by its number.
- */
+/* "ranks" gives their number, else "vertices" does; a rank that "vertices" does not name is named by its number. */
 static enum banyan_status take_plan_vertices(struct reader *reader, const struct by_place *document, json_t *root) {
   struct by_place place = {.above = document, .field = "vertices"};
   json_t *members = json_object_get(root, "vertices"), *ranks = json_object_get(root, "ranks");

@@ -11,7 +11,7 @@
 
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the load of a plan")
 
-/* --- who sends how much to whom --- */
+/* --- how much each pair of nodes sends --- */
 
 enum { FIRST_PAIRS = 1024 };
 
@@ -97,7 +97,7 @@ static enum banyan_status add_rotated(struct table *table, const struct by_group
   return status;
 }
 
-/* In each step all to all among those who differ in one digit. */
+/* In each step all to all among those that differ in one digit. */
 static enum banyan_status add_exchange(struct table *table, const struct by_group *group) {
   for (uint32_t i = 0, weight = 1; i < group->n_radix; weight *= group->radix[i++])
     for (uint32_t u = 0; u < group->n; u++) {

@@ -6,7 +6,7 @@
 #include "plan.h"
 #include "topology.h"
 
-/* --- who sends how much to whom --- */
+/* --- how much each pair of nodes sends --- */
 
 /* What one node sends to another, up and down, of all trees together. */
 struct by_plan_pair {
@@ -18,7 +18,7 @@ struct by_plan_pair {
   uint32_t n_steps;
 };
 
-/* The pairs of a class, by `to`, then `from`. node_of[] says on which node each vertex of the plan is; what a node
+/* The pairs of a class, by `to`, then `from`. node_of[] gives the node on which each vertex of the plan is; what a node
  * would send to itself is left out. Trees of a rotated group are not gone through one by one: an edge of its template
  * stands for one between every position and the one as far on. The caller frees *out. BANYAN_ERR_UNSUPPORTED: more
  * pairs than fit in memory (BY_PLAN_MOST_PAIRS). Cost: pairs, edges of templates. */
@@ -41,7 +41,7 @@ struct by_plan_load {
   uint32_t tightest_node;     /* or a node */
   uint32_t n_vertices;        /* of the plan, */
   uint32_t *node_of;          /* and where each is */
-  struct by_plan_pair *pairs; /* who sends to whom, as by_plan_pairs_list has them, with their ways */
+  struct by_plan_pair *pairs; /* which nodes send to which, as by_plan_pairs_list has them, with their ways */
   size_t n_pairs;
   uint32_t *steps; /* the ways of all pairs: 2 * link + direction */
   size_t n_steps;
@@ -51,7 +51,7 @@ struct by_plan_load {
  * r-th host that takes part. BANYAN_ERR_PLAN: they do not fit, and why. Cost: ranks times nodes. */
 BANYAN_CHECK enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_topology *topology,
                                               uint32_t *node_of);
-/* Vertices are nodes as by_plan_place says. BANYAN_ERR_PLAN: the plan does not fit the topology, and why. Cost: the
+/* by_plan_place assigns vertices to nodes. BANYAN_ERR_PLAN: the plan does not fit the topology, and why. Cost: the
  * pairs that send to each other, and for each vertex a search of the topology as far as those that send to it. Free it
  * with by_plan_load_fini. */
 BANYAN_CHECK enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_plan *plan,

@@ -55,7 +55,7 @@ static void add_radix(struct by_text *text, const struct by_group *group) {
   by_text_add(text, "]");
 }
 
-/* Trees of the planner say all about themselves, for readers that know no defaults. */
+/* Trees of the planner have all fields, for readers that know no defaults. */
 static bool is_planned(const struct by_group *group) {
   return group->kind == BY_GROUP_TREE && group->rate > 0;
 }

@@ -118,7 +118,7 @@ enum banyan_status by_plan_check_switches(const struct by_plan *plan) {
 
 /* --- as their ends see them --- */
 
-/* A switch adds on the way, but nobody sends to it: workers send to the server, which answers. So for the ends such a
+/* A switch adds on the way, but no rank sends to it: workers send to the server, which answers. So for the ends such a
  * tree is a star:
  *
  *          s                   s
@@ -151,7 +151,7 @@ enum banyan_status by_plan_without_switches(const struct by_plan *plan, struct b
   return BANYAN_OK;
 }
 
-/* --- as those need them who set them up --- */
+/* --- as they are set up --- */
 
 #define NONE BY_SWITCHED_NONE
 

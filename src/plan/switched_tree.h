@@ -1,4 +1,4 @@
-/* A tree through switches as those need it who set it up: which worker has
+/* An in-network tree as it is set up: which worker has
  * which bit, which switches stand on the ways, in what order, and by which
  * interfaces they reach each other. Made from a group of a plan, whose root is a
  * server; a value in one arena, freed by one call, independent of the plan. Who
@@ -51,7 +51,7 @@ struct by_switched_tree {
 };
 
 /* Group `group` of class `class_`. The caller owns *out. BANYAN_ERR_UNSUPPORTED: what by_plan_check_switches finds, the
- * group's root is no server, or the plan does not say ("ports") by which interface a switch reaches a neighbour. Cost:
+ * group's root is no server, or the plan does not give ("ports") by which interface a switch reaches a neighbour. Cost:
  * the square of the tree's size. */
 BANYAN_CHECK enum banyan_status by_switched_tree_make(const struct by_plan *plan, uint32_t class_, uint32_t group,
                                                       struct by_switched_tree **out);

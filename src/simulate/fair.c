@@ -7,7 +7,7 @@
  *      others, or is no longer held back where it was, joins it; back to 2
  *
  * It ends when every flow is held back somewhere: at a full resource where
- * nobody has more. That makes shares max-min fair, and there is one such. */
+ * none has more. That makes shares max-min fair, and there is one such. */
 #include "fair.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ struct resource {
   double left, weight; /* for them: of the capacity; how many they are */
   double key;          /* left / weight when it was put in the heap */
   double most;         /* the largest share in the set */
-  bool full;           /* holds back somebody in the set */
+  bool full;           /* limits a flow in the set */
   bool touched;
 };
 
@@ -95,7 +95,7 @@ void by_fair_fini(struct by_fair *fair) {
   *fair = (struct by_fair){0};
 }
 
-/* --- who is there --- */
+/* --- active flows --- */
 
 static void touch(struct by_fair_work *w, uint32_t resource) {
   if (w->resources[resource].touched) return;
@@ -251,7 +251,7 @@ static void fill(const struct by_fair *fair) {
   }
 }
 
-/* --- who else it concerns --- */
+/* --- which other flows it concerns --- */
 
 /* Whether a flow outside the set, at this resource, may not keep its share. */
 static bool concerns(const struct resource *r, double capacity, bool held_here, double share) {

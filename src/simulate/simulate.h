@@ -2,10 +2,10 @@
  * the topology with max-min fair shares for what shares links. Pure: no I/O, no
  * clock, and the same input gives the same numbers.
  *
- *   by_simulator_init: schedules, ways, who is alike -- once for a plan's class
+ *   by_simulator_init: schedules, ways, which ranks are alike -- once for a plan's class
  *   by_simulator_run:  one buffer                    -- for each size
  *
- * docs/decisions/0013-simulate-chunks-of-streams.md says what is exact and
+ * docs/decisions/0013-simulate-chunks-of-streams.md describes what is exact and
  * what is left out. */
 #ifndef BY_SIMULATE_SIMULATE_H
 #define BY_SIMULATE_SIMULATE_H
@@ -20,7 +20,7 @@ struct by_simulator {
   struct by_cast cast;
 };
 
-/* A chunk that was carried, told when it has left the sender. */
+/* A chunk that was carried, reported when it has left the sender. */
 struct by_transfer {
   uint32_t from, to; /* vertices of the plan; of several that are alike the first */
   uint32_t stream;   /* as by_ways numbers them */

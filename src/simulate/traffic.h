@@ -1,5 +1,5 @@
 /* The messages of one AllReduce while they are under way: what each stream may
- * send next, as positions move. A state machine that is told what left and
+ * send next, as positions move. A state machine that is notified of what left and
  * what arrived, and knows nothing of time or of links:
  *
  *   by_traffic_take -> a chunk is being sent -> by_traffic_leave -> it is on its way -> by_traffic_arrive

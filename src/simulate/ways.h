@@ -2,8 +2,8 @@
  * Where all ranks do the same but turned round an order, as in a ring, one schedule is kept for all: a ring over 4096
  * ranks is 2 MB instead of 9 GB.
  *
- * The streams of a plan on a topology: who sends to whom, and over which links. A stream is everything that one rank
- * sends to another; a resource is one direction of a link, or what a node's links together may send or receive. */
+ * The streams of a plan on a topology: which ranks send to which, and over which links. A stream is everything that one
+ * rank sends to another; a resource is one direction of a link, or what a node's links together may send or receive. */
 #ifndef BY_SIMULATE_WAYS_H
 #define BY_SIMULATE_WAYS_H
 

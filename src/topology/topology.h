@@ -1,7 +1,7 @@
 /* A topology: the network that is really there. Hosts and switches, links with capacity and use by others in each
- * direction, and delay; who takes part, who may help, which switches add. An immutable value in one arena; made by a
- * reader, a synthesiser or a measurement, checked by by_topology_validate, read by the planner, the simulator and the
- * lab. Not for several threads while it is made. */
+ * direction, and delay; which hosts take part, which may help, which switches add. An immutable value in one arena;
+ * made by a reader, a synthesiser or a measurement, checked by by_topology_validate, read by the planner, the simulator
+ * and the lab. Not for several threads while it is made. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_H
 #define BY_TOPOLOGY_TOPOLOGY_H
 

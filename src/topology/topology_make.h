@@ -1,6 +1,6 @@
 /* Making a topology, by readers, synthesisers and measurements: init, add nodes and links in the order of the source,
  * finish. What is added starts plain (see below) and is then filled in through the pointer. Names are copied. A limit
- * that is passed and a name that is there twice are refused at once, so that a reader can say on which line. Errors are
+ * that is passed and a name that is there twice are refused at once, so that a reader can report the line. Errors are
  * BANYAN_ERR_TOPOLOGY or NO_MEMORY. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_MAKE_H
 #define BY_TOPOLOGY_TOPOLOGY_MAKE_H

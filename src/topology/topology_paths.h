@@ -32,7 +32,7 @@ BANYAN_CHECK enum banyan_status by_paths_init(struct by_paths *paths, const stru
 void by_paths_fini(struct by_paths *paths);
 /* The hop of every node (n_nodes of `out`) towards node `to`. Cost: links x log(nodes). */
 BANYAN_CHECK enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_hop *out);
-/* The same for those nodes only that lie on the ways from these n nodes; what it says of others means nothing. Cost:
+/* The same for those nodes only that lie on the ways from these n nodes; the results for others are undefined. Cost:
  * links x log(nodes) as far as the furthest of them, and nodes. */
 BANYAN_CHECK enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, const uint32_t *from,
                                                  uint32_t n, struct by_hop *out);

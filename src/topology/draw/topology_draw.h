@@ -16,8 +16,8 @@ struct by_draw_options {
  * middle. Long ones are cut short unless all is asked for. */
 BANYAN_CHECK enum banyan_status by_topology_draw(const struct by_topology *topology,
                                                  const struct by_draw_options *options, struct by_text *text);
-/* A whole SVG document: a link's width says what it can carry, its colour how full it is (each half for the direction
- * that leaves that end), and the tip that appears over a node or link says it in numbers. */
+/* A whole SVG document: a link's width shows what it can carry, its colour how full it is (each half for the direction
+ * that leaves that end), and the tip that appears over a node or link gives the numbers. */
 BANYAN_CHECK enum banyan_status by_topology_svg(const struct by_topology *topology,
                                                 const struct by_draw_options *options, struct by_text *text);
 

@@ -209,7 +209,7 @@ static void add_links(const struct drawing *d) {
   }
   add(d, "</g>\n");
   if (t->n_links <= MOST_LABELLED_LINKS && (d->used || d->most > d->least))
-    add_labels(d, curves); /* else the foot says it */
+    add_labels(d, curves); /* else the foot mentions it */
 }
 
 /* --- nodes --- */

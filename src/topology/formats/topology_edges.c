@@ -30,7 +30,7 @@ static void split(struct reader *r) {
   }
 }
 
-/* The next line that says something; n_words is 0 behind the last. */
+/* The next line that is not empty; n_words is 0 behind the last. */
 static enum banyan_status next_line(struct reader *r) {
   size_t length;
   r->n_words = 0;

@@ -1,10 +1,10 @@
-/* Reading topologies in any format that is known. Which one a text is in is told from its beginning, and where that
- * does not say, from the name of its file. A new format is a row of the table in topology_formats.c.
+/* Reading topologies in any format that is known. A text's format is detected from its beginning, and where that
+ * does not decide, from the name of its file. A new format is a row of the table in topology_formats.c.
  *
  * All readers work alike: `source` is the file's name in errors, which say where ("net.el:7: ..."); the caller owns
  * *out; BANYAN_ERR_PARSE: not in this format; BANYAN_ERR_TOPOLOGY: it is, but makes no sense as a whole;
- * BANYAN_ERR_ARGUMENT: an option. docs/topology-format.md says what is read and what is assumed, which is also said in
- * the log. */
+ * BANYAN_ERR_ARGUMENT: an option. docs/topology-format.md describes what is read and what is assumed, which is also
+ * noted in the log. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_FORMATS_H
 #define BY_TOPOLOGY_TOPOLOGY_FORMATS_H
 
@@ -40,10 +40,10 @@ struct by_lldp_file {
   size_t length;
 };
 
-/* What hosts and switches hear from their neighbours: the JSON of `lldpcli -f json0 show neighbors details`, of one
- * machine or many. Merges what several machines heard; a cable that both its ends tell of is one link. "rate": of links
- * whose speed no end tells, else 1 Gbit/s. "hosts": shell patterns of the names that are hosts, such as "gpu*+node-*";
- * not given or "": by what they tell. */
+/* What hosts and switches receive from their neighbours: the JSON of `lldpcli -f json0 show neighbors details`, of one
+ * machine or many. Merges what several machines received; a cable that both its ends report is one link. "rate": of
+ * links whose speed no end reports, else 1 Gbit/s. "hosts": shell patterns of the names that are hosts, such as
+ * "gpu*+node-*"; not given or "": by what they report. */
 BANYAN_CHECK enum banyan_status by_topology_parse_lldp(const struct by_lldp_file *files, size_t n, const char *options,
                                                        struct by_topology **out);
 
@@ -65,7 +65,7 @@ const struct by_topology_format *by_topology_format_list(uint32_t i);
 BANYAN_CHECK enum banyan_status by_topology_parse_any(const char *source, const char *text, size_t length,
                                                       struct by_topology **out);
 /* The same from a file of at most BY_TOPOLOGY_MOST_FILE bytes, behind whose name options may stand; or from all files
- * of a folder that end in .json, .json0 or .lldp, as what the machine of that name heard by LLDP. Also
+ * of a folder that end in .json, .json0 or .lldp, as what the machine of that name received by LLDP. Also
  * BANYAN_ERR_SYSTEM. */
 BANYAN_CHECK enum banyan_status by_topology_read(const char *path, struct by_topology **out);
 

@@ -1,6 +1,6 @@
-/* Topologies as JSON, read and written; docs/topology-format.md describes the format. When it is read, what can be told
- * with its place in the document is found here; the rest is left to by_topology_validate. When it is written, what is
- * usual is left out. */
+/* Topologies as JSON, read and written; docs/topology-format.md describes the format. When it is read, what can be
+ * reported with its place in the document is found here; the rest is left to by_topology_validate. When it is written,
+ * what is usual is left out. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

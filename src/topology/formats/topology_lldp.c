@@ -1,4 +1,4 @@
-/* LLDP's JSON is read into a draft, who spoke of whom, before the topology is made. */
+/* LLDP's JSON is read into reports of one machine about another, before the topology is made. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,25 +13,25 @@
 
 /* A machine that speaks or is spoken of. */
 struct lldp_machine {
-  bool reports;   /* what it heard is among the files */
+  bool reports;   /* the neighbours it received are among the files */
   bool described; /* its capabilities are known: */
   bool bridges;   /* it forwards */
   bool is_phone;
   bool named_by_file;
 };
 
-/* Machine `from` heard `to` on its port. */
+/* Machine `from` received an announcement of `to` on its port. */
 struct lldp_report {
   uint32_t from, to;
   const char *port;              /* of `from` */
   const char *far_id, *far_text; /* how `to` calls its port: id and description, "" not known */
   double rate;                   /* bit/s, NAN: not known */
-  uint32_t partner;              /* the same cable as told by its other end; UINT32_MAX: nobody */
+  uint32_t partner;              /* the same cable as reported by its other end; UINT32_MAX: none */
 };
 
 struct lldp {
   double default_rate;
-  const char *hosts;                /* patterns of the names that are hosts; NULL or "": by what they tell */
+  const char *hosts;                /* patterns of the names that are hosts; NULL or "": by what they report */
   struct by_topology_builder names; /* of the machines, which have the same numbers */
   struct lldp_machine *machines;
   uint32_t machine_room;
@@ -41,7 +41,7 @@ struct lldp {
 
 /* --- the topology --- */
 
-/* A cable between two machines that both report is told of twice. The two tellings are found by the names of ports:
+/* A cable between two machines that both report is reported twice. The two reports are matched by the names of ports:
  * each end knows its own, and the other's as that one calls it. */
 
 static const uint32_t nobody = UINT32_MAX, several = UINT32_MAX - 1;
@@ -95,7 +95,7 @@ static enum banyan_status join_names(struct lldp *lldp) {
 
 /* --- cables --- */
 
-/* By the two machines, then who tells it, then by port. */
+/* By the two machines, then by the reporting one, then by port. */
 static int compare_reports(const void *a, const void *b) {
   const struct lldp_report *first = a, *second = b;
   int order = by_order_ends(first->from, first->to, second->from, second->to);
@@ -103,7 +103,7 @@ static int compare_reports(const void *a, const void *b) {
   return order ? order : strcmp(first->port, second->port);
 }
 
-/* The same port hears the same neighbor in several protocols. */
+/* The same port receives the same neighbor in several protocols. */
 static void drop_repeats(struct lldp *lldp) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < lldp->n_reports; i++) {
@@ -132,7 +132,7 @@ static void become_partners(struct lldp *lldp, struct lldp_report *one, struct l
   other->partner = (uint32_t)(one - lldp->reports);
 }
 
-/* What `ours` say about the ports of `theirs`. */
+/* Matches by what `ours` report about the ports of `theirs`. */
 static void match_ports(struct lldp *lldp, struct lldp_report *ours, uint32_t n_ours, struct lldp_report *theirs,
                         uint32_t n_theirs) {
   for (uint32_t i = 0; i < n_ours; i++) {
@@ -143,7 +143,7 @@ static void match_ports(struct lldp *lldp, struct lldp_report *ours, uint32_t n_
   }
 }
 
-/* Every cable has two ends that tell of it, so what no name joins belongs together too. */
+/* Every cable has two ends that report it, so what no name joins belongs together too. */
 static void match_rest(struct lldp *lldp, struct lldp_report *ours, uint32_t n_ours, struct lldp_report *theirs,
                        uint32_t n_theirs) {
   uint32_t i = 0, j = 0;
@@ -188,8 +188,8 @@ static bool is_plain(const struct lldp_machine *machine) {
   return machine->described && !machine->bridges;
 }
 
-/* Of those that report: hosts with containers say that they bridge too, but only a switch hears several plain hosts. Of
- * the others: who tells nothing is more likely a switch, since hosts are what people collect from. */
+/* Of those that report: hosts with containers claim to bridge too, but only a switch receives several plain hosts. Of
+ * the others: one that reports nothing is more likely a switch, since people collect from hosts. */
 static bool is_switch(const struct lldp *lldp, uint32_t machine, const uint32_t *plain_received) {
   const struct lldp_machine *it = &lldp->machines[machine];
   if (lldp->hosts && *lldp->hosts) return !is_wanted(lldp->hosts, name_of(lldp, machine));
@@ -216,8 +216,8 @@ struct making {
   uint32_t n_guessed;
 };
 
-/* Those that report take part; where only switches do, the hosts that they hear. A machine that nobody is joined to any
- * more (its name was the short form of another's) is left out. */
+/* Those that report take part; where only switches do, the hosts that they receive. A machine that none is joined to
+ * any more (its name was the short form of another's) is left out. */
 static enum banyan_status add_machines(struct making *making, const bool *joined) {
   const struct lldp *lldp = making->lldp;
   uint32_t n = lldp->names.topology->n_nodes;
@@ -359,7 +359,7 @@ static enum banyan_status take_capabilities(const struct by_place *place, const 
   return BANYAN_OK;
 }
 
-/* A chassis is known by its name, or by its id where it tells none. */
+/* A chassis is known by its name, or by its id where it reports none. */
 static enum banyan_status take_chassis(struct lldp *lldp, const struct by_place *place, const json_t *object,
                                        uint32_t *out) {
   struct by_place here = {.above = place, .field = "chassis"};
@@ -379,7 +379,7 @@ static enum banyan_status take_chassis(struct lldp *lldp, const struct by_place 
 /* --- speeds --- */
 
 /* What IEEE 802.3 calls a port: "1000BaseTFD - ...", "10GigBaseSR - ...", "2p5GbaseX", "100GbaseSR4": Mbit/s unless a G
- * says Gbit/s. NAN: none of these. */
+ * means Gbit/s. NAN: none of these. */
 static double rate_of(const char *mau) {
   double value = 0, place = 1;
   size_t n = 0;
@@ -425,7 +425,7 @@ static enum banyan_status take_port(struct lldp *lldp, const struct by_place *pl
   return keep_text(lldp, text, &out->far_text);
 }
 
-/* One neighbor that `from` hears on one of its interfaces. */
+/* One neighbor that `from` receives on one of its interfaces. */
 static enum banyan_status take_interface(struct lldp *lldp, const struct by_place *place, const json_t *interface,
                                          uint32_t from) {
   struct lldp_report report = {.from = from, .rate = NAN, .partner = UINT32_MAX};
@@ -462,7 +462,7 @@ static enum banyan_status take_interfaces(struct lldp *lldp, const struct by_pla
 
 /* --- documents --- */
 
-/* What `host` heard. */
+/* The neighbors that `host` received. */
 static enum banyan_status take_neighbors(struct lldp *lldp, const struct by_place *place, const json_t *list,
                                          uint32_t host) {
   struct by_place here = {.above = place, .field = "lldp"};
@@ -492,8 +492,8 @@ static enum banyan_status add_host_of_file(struct lldp *lldp, const char *source
   return BANYAN_OK;
 }
 
-/* {"local-chassis": ...} says whose neighbors follow, {"lldp": ...} holds them; *host is UINT32_MAX until it is known.
- */
+/* {"local-chassis": ...} names the machine whose neighbors follow, {"lldp": ...} holds them. *host is UINT32_MAX as
+ * long as it is not known. */
 static enum banyan_status take_document(struct lldp *lldp, const struct by_place *place, const json_t *document,
                                         const char *source, uint32_t *host) {
   const json_t *neighbors = json_object_get(document, "lldp");

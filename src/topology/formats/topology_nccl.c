@@ -41,7 +41,7 @@ static double lane_rate(const char *speed) {
   return transfers * (transfers <= 5 ? 0.6 : 0.75) * GIGABIT;
 }
 
-/* From <pci link_speed="16.0 GT/s PCIe" link_width="16">; sixteen lanes of 8 GT/s where it does not say. */
+/* From <pci link_speed="16.0 GT/s PCIe" link_width="16">; sixteen lanes of 8 GT/s where it is not given. */
 static enum banyan_status pci_rate(const struct by_xml *xml, const xmlNode *pci, double *out) {
   long lanes;
   BY_TRY(take_number(xml, pci, "link_width", 0, &lanes));
@@ -118,7 +118,7 @@ struct device {
 };
 
 struct gpu {
-  const xmlNode *element, *pci; /* element NULL: only the class says that it is one */
+  const xmlNode *element, *pci; /* element NULL: only the class shows that it is one */
   uint32_t host, cpu, at;       /* at: in the order of the file */
   long rank;                    /* -1: none */
 };
@@ -175,7 +175,7 @@ static uint32_t node_of(const xmlNode *element) {
 
 /* --- names --- */
 
-/* "gpu0", and "h1/gpu0" where there are several servers. `bus` tells apart what would be named alike. */
+/* "gpu0", and "h1/gpu0" where there are several servers. `bus` distinguishes what would have the same name. */
 static enum banyan_status add_named(struct nccl *nccl, const xmlNode *element, uint32_t host, enum by_node_kind kind,
                                     const char *name, const char *bus, uint32_t *out) {
   char full[2 * MOST_NAME + 40], shown[BY_TOPOLOGY_MOST_NAME + 1];
@@ -264,7 +264,7 @@ static const struct device *find_device(const struct nccl *nccl, uint32_t host, 
 
 /* --- GPUs --- */
 
-/* As they stand in the file (which is how they stand in the array) where ranks do not say. */
+/* As they stand in the file (which is how they stand in the array) where ranks do not decide. */
 static int compare_gpus(const void *a, const void *b) {
   const struct gpu *first = a, *second = b;
   unsigned long one = (unsigned long)first->rank, other = (unsigned long)second->rank; /* none: last */
@@ -298,7 +298,7 @@ static enum banyan_status add_gpus(struct nccl *nccl) {
   return BANYAN_OK;
 }
 
-/* --- what they hang on --- */
+/* --- what they are attached to --- */
 
 static enum banyan_status add_net(struct nccl *nccl, const xmlNode *net, uint32_t nic, uint32_t host) {
   const char *name = by_xml_attribute(net, "name"), *dev = by_xml_attribute(net, "dev"), *used;

@@ -153,7 +153,7 @@ static enum banyan_status take_limits(struct pairs *pairs, const char *text) {
   return BANYAN_OK;
 }
 
-/* Whether a pattern speaks of a region, which is of the premium tier unless it says otherwise. */
+/* Whether a pattern matches a region, which is of the premium tier unless the pattern names another. */
 static bool matches(const struct pattern *pattern, const char *region, const char *tier, const char *full) {
   if (pattern->has_tier) return fnmatch(pattern->text, full, 0) == 0;
   return (!*tier || strcmp(tier, default_tier) == 0) && fnmatch(pattern->text, region, 0) == 0;

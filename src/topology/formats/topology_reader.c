@@ -205,7 +205,7 @@ static size_t add(char *out, size_t used, const char *format, const char *a, con
   return used + (size_t)n < PLACE_BYTES ? used + (size_t)n : PLACE_BYTES - 1;
 }
 
-/* The element as it stands in the file, with what most likely tells it from others. */
+/* The element as it stands in the file, with the attributes that most likely identify it. */
 static void print_element(const xmlNode *element, char *out) {
   size_t used = add(out, 0, "<%.32s%s", (const char *)element->name, "");
   int shown = 0;

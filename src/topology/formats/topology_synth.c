@@ -24,7 +24,7 @@ struct rates {
   uint32_t n;
 };
 
-/* What the text says, and what is made of it. Every maker checks the number of nodes and links before it adds any. */
+/* The parsed text, and what is made of it. Every maker checks the number of nodes and links before it adds any. */
 struct shape {
   const struct kind *kind;
   uint32_t size[MOST_SIZES], n_sizes;
@@ -485,7 +485,7 @@ static enum banyan_status take_value(const struct option *option, char *text, st
   return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "%s", option->name);
 }
 
-/* The kind's option of that name; else says which there are. */
+/* The kind's option of that name; else an error that lists them. */
 static enum banyan_status find_option(const struct kind *kind, const char *name, const struct option **out) {
   char copy[128], *kept = NULL;
   const char *names[MOST_WORDS];

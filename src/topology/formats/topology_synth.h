@@ -1,4 +1,4 @@
-/* What a command line says for a topology: a file, or a short text for trying things out: "star:4,nic=500m",
+/* What a command line gives as a topology: a file, or a short text for trying things out: "star:4,nic=500m",
  * "clos:racks=8,hosts=8,nic=100g,oversub=4". What comes first is the size, and options follow by name. Nothing is
  * random but "random", which is repeatable. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_SYNTH_H
@@ -21,8 +21,8 @@ struct by_topology_kind {
 const struct by_topology_kind *by_topology_kind_list(uint32_t i);
 /* Whether a text is one of these: it is a kind's name, or begins with it and ":". */
 bool by_topology_is_kind(const char *text);
-/* The caller owns *out, whose name is the text. BANYAN_ERR_ARGUMENT: what the text says is not possible; the error
- * says what would be. */
+/* The caller owns *out, whose name is the text. BANYAN_ERR_ARGUMENT: the text is not possible; the error
+ * names what would be. */
 BANYAN_CHECK enum banyan_status by_topology_synthesise(const char *text, struct by_topology **out);
 
 #endif

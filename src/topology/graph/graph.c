@@ -215,7 +215,7 @@ static enum banyan_status list_limits(struct by_graph_builder *builder, uint32_t
   return BANYAN_OK;
 }
 
-/* Of an end that does not exist, which the check will tell, none. */
+/* An end that does not exist has none; the check reports it. */
 static uint32_t limits_at(const struct by_graph_builder *builder, const uint32_t *at, uint32_t v) {
   return v < builder->n_vertices ? at[v + 1] - at[v] : 0;
 }

@@ -21,7 +21,7 @@ struct by_graph_edge {
   double delay;      /* seconds one way */
 };
 
-/* Where a resource comes from, for those who say what limits a plan or draw it. */
+/* Where a resource comes from, for reports of what limits a plan, and for drawings. */
 enum by_origin_kind { BY_ORIGIN_NONE, BY_ORIGIN_LINK, BY_ORIGIN_NODE };
 struct by_origin {
   enum by_origin_kind kind;
@@ -59,7 +59,7 @@ struct by_packing {
   double bound;            /* certified: no set of trees in this graph exceeds it */
   uint32_t most_trees;     /* that were allowed; 0: any number */
   double limit;            /* certified: no so many trees exceed it; INFINITY: not known */
-  double seconds;          /* the method took; 0: nobody measured */
+  double seconds;          /* that the method took; 0: not measured */
   struct by_arena arena;
 };
 
@@ -96,8 +96,8 @@ struct by_graph_limit {
 };
 
 /* Making a graph: init a builder for its vertices, add resources, edges and limits in any order, finish. An error of
- * memory or size is kept and told by finish, so that the calls before need no checking. By tests, and by the reader of
- * topologies in graph_topology.c. Not for several threads. */
+ * memory or size is kept and reported by finish, so that the calls before need no checking. By tests, and by the reader
+ * of topologies in graph_topology.c. Not for several threads. */
 struct by_graph_builder {
   uint32_t n_terminals, n_vertices;
   size_t n_edges, n_uses, n_resources, n_limits; /* added */

@@ -1,4 +1,4 @@
-/* First who is to be joined, then over what, one destination after the other, then the edges. Ways are
+/* First which vertices are joined, then over what, one destination after the other, then the edges. Ways are
  * kept as the directed bundles of links that they use, two numbers a bundle: 2 * bundle + direction. */
 #include "graph_topology.h"
 
@@ -513,7 +513,7 @@ static enum banyan_status keep_names(const struct make *make, struct by_graph *g
   return BANYAN_OK;
 }
 
-/* The graph would be refused too, but only here there are names. Uses pair_at, which nobody needs any more. */
+/* The graph would be refused too, but only here there are names. Uses pair_at, which is not needed any more. */
 static enum banyan_status check_reach(struct make *make) {
   const struct overlay *o = &make->overlay;
   uint32_t *above = make->pair_at;

@@ -1,6 +1,6 @@
 /* A survey: finds out which network joins some hosts, by measuring what flows
- * between them get. A state machine without I/O: it says which flows are to be
- * measured together next, is told what each of them got, and infers a topology
+ * between them get. A state machine without I/O: it chooses which flows are to be
+ * measured together next, takes what each of them got, and infers a topology
  * from it. The same answers give the same questions and the same topology.
  *
  * 1. Fans: one host at a time sends to all others and receives from all, which
@@ -12,7 +12,7 @@
  *    the next tournament goes either inside groups or across them, until the
  *    groups no longer change: two to five tournaments.
  * 3. The same with each group in place of a host, all its hosts together, until
- *    there is one group, or no two belong together, or too few to tell.
+ *    there is one group, or no two belong together, or too few to decide.
  *
  * So it finds trees: hosts at switches, these behind links that they share, as
  * racks and sites are. What lies between groups that do not meet at one point,
@@ -35,7 +35,7 @@ struct by_flow {
 enum { BY_SURVEY_MOST_HOSTS = 1024 };
 
 /* A survey of 2 to BY_SURVEY_MOST_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest of
- * several answers. The seed says in which orders hosts meet. The caller owns *out. */
+ * several answers. The seed determines in which orders hosts meet. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed,
                                                  struct by_survey **out);
 /* NULL is allowed. */

@@ -54,9 +54,9 @@ struct clusters {
   uint32_t *cluster_of;
 };
 
-/* What the last tournament says of a pair: how slow it was against what its ends can do with others. A link may be full
- * one way only, so both count; but what strikes one flow alone, as a loss that makes it stand still, is not to outweigh
- * what the others say. */
+/* What the last tournament shows about a pair: how slow it was against what its ends can do with others. A link may be
+ * full one way only, so both count; but what strikes one flow alone, as a loss that makes it stand still, is not to
+ * outweigh what the others show. */
 static double weigh(const struct clusters *c, const struct by_level *level, uint32_t u, uint32_t v) {
   double share[2];
   for (int way = 0; way < 2; way++) {

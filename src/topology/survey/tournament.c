@@ -9,7 +9,7 @@ uint32_t by_tournament_rounds(uint32_t n) {
 }
 
 /* All but the last stand in a circle of odd length, which is folded at another place in each round; the one at the
- * fold meets the last, or nobody where that one is only there to make the number even. */
+ * fold meets the last, or none where that one is only there to make the number even. */
 uint32_t by_tournament_peer(uint32_t n, uint32_t round, uint32_t player) {
   uint32_t circle = n % 2 ? n : n - 1;
   if (player == circle) return round;

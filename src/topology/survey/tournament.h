@@ -1,4 +1,4 @@
-/* Who meets whom when everybody meets everybody: rounds of disjoint pairs, each pair once. Pure arithmetic. */
+/* The meetings of a tournament in which all players meet: rounds of disjoint pairs, each pair once. Pure arithmetic. */
 #ifndef BY_TOPOLOGY_TOURNAMENT_H
 #define BY_TOPOLOGY_TOURNAMENT_H
 
@@ -8,7 +8,7 @@
 
 /* How many rounds n players need: n - 1, or n if that is odd; 0 for fewer than two. */
 uint32_t by_tournament_rounds(uint32_t n);
-/* Whom `player` meets in that round; itself: nobody. The circle method (Kirkman 1847). Cost: 1. */
+/* The player that `player` meets in that round; itself: none. The circle method (Kirkman 1847). Cost: 1. */
 uint32_t by_tournament_peer(uint32_t n, uint32_t round, uint32_t player);
 
 struct by_meeting {
