@@ -6,8 +6,16 @@
 
 /* ---- messages */
 
-static void handle_leaving(struct by_control *control, struct by_control_peer *peer) {
+struct received {
+  struct by_control_peer *peer; /* the sender */
+  uint16_t type;
+  const void *payload;
+  size_t length;
+};
+
+static void handle_leaving(struct by_control *control, const struct received *message) {
   struct by_control_peers *peers = &control->peers;
+  struct by_control_peer *peer = message->peer;
   by_control_peer_set_state(peer, BY_PEER_LEAVING);
   by_helpers_forget(&control->helpers, peer);
   if (!by_control_peers_is_root(peers)) atomic_store(&peers->deaf, true);
@@ -18,48 +26,90 @@ static void handle_leaving(struct by_control *control, struct by_control_peer *p
   by_timeline_lost(control->timeline);
 }
 
-static void handle_text(struct by_control *control, const struct by_control_peer *peer, uint16_t type,
-                        const void *payload, size_t length) {
-  struct by_text_message message;
-  if (by_text_message_read(payload, length, &message) != BANYAN_OK)
-    by_warn("control", "%s: malformed message; ignored", by_stream_get_name(peer->stream));
-  else if (type != REFUSED)
-    by_deaths_handle(&control->deaths, peer, type, &message);
+static void handle_text(struct by_control *control, const struct received *message) {
+  struct by_text_message text;
+  if (by_text_message_read(message->payload, message->length, &text) != BANYAN_OK)
+    by_warn("control", "%s: malformed message; ignored", by_stream_get_name(message->peer->stream));
+  else if (message->type != REFUSED)
+    by_deaths_handle(&control->deaths, message->peer, message->type, &text);
   else if (!control->meeting.done)
-    by_deaths_give_up(&control->deaths, message.status, message.text);
+    by_deaths_give_up(&control->deaths, text.status, text.text);
 }
+
+static void handle_left(struct by_control *control, const struct received *message) {
+  by_leaving_handle_list(&control->leaving, message->peer, message->payload, message->length);
+}
+
+static void handle_helpers(struct by_control *control, const struct received *message) {
+  by_helpers_handle(&control->helpers, message->type, message->payload, message->length);
+}
+
+static void handle_known(struct by_control *control, const struct received *message) {
+  by_helpers_handle_known(&control->helpers, message->peer);
+}
+
+static void handle_listen(struct by_control *control, const struct received *message) {
+  by_notices_handle_listen(&control->notices);
+}
+
+static void handle_class(struct by_control *control, const struct received *message) {
+  by_notices_handle_class(&control->notices, message->payload, message->length);
+}
+
+static void handle_plan_switch(struct by_control *control, const struct received *message) {
+  by_control_moves_handle(&control->plan_switches, message->peer, message->payload, message->length);
+}
+
+static void handle_welcome(struct by_control *control, const struct received *message) {
+  by_meeting_handle_welcome(&control->meeting, message->payload, message->length);
+}
+
+static void handle_deadlock(struct by_control *control, const struct received *message) {
+  by_deadlock_check_handle(&control->check, message->peer, message->type, message->payload, message->length);
+}
+
+static void handle_timeline(struct by_control *control, const struct received *message) {
+  by_timeline_handle(control->timeline, (uint32_t)message->peer->rank, message->payload, message->length);
+}
+
+/* By type: the handler, who may send the message, and when it is handled. */
+static const struct rule {
+  void (*handle)(struct by_control *control, const struct received *message);
+  enum { FROM_ALL, FROM_ROOT, TO_ROOT } direction;
+  enum { ALWAYS, WHILE_STARTING, ONCE_STARTED } when; /* the job starts until all have met */
+} rules[] = {
+    [WELCOME] = {handle_welcome, FROM_ROOT, WHILE_STARTING},
+    [REFUSED] = {handle_text, FROM_ALL, ALWAYS},
+    [FAILED] = {handle_text, FROM_ALL, ALWAYS},
+    [SUSPECT] = {handle_text, FROM_ALL, ALWAYS},
+    [LEAVING] = {handle_leaving, FROM_ALL, ALWAYS},
+    [ASK] = {handle_deadlock, TO_ROOT, ONCE_STARTED},
+    [DESCRIBE] = {handle_deadlock, FROM_ROOT, ONCE_STARTED},
+    [DESCRIPTION] = {handle_deadlock, TO_ROOT, ONCE_STARTED},
+    [LEFT] = {handle_left, FROM_ROOT, ONCE_STARTED},
+    [PLAN] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
+    [LOST] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
+    [TREE] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
+    [PLAN_SWITCH] = {handle_plan_switch, FROM_ALL, ALWAYS},
+    [LISTEN] = {handle_listen, FROM_ALL, ONCE_STARTED},
+    [CLASS] = {handle_class, FROM_ROOT, ONCE_STARTED},
+    [JOINED] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
+    [KNOWN] = {handle_known, TO_ROOT, ALWAYS},
+    [TIMELINE] = {handle_timeline, FROM_ALL, ONCE_STARTED},
+};
 
 static void frame_came(void *context, struct by_control_peer *peer, uint16_t type, const void *payload, size_t length) {
   struct by_control *control = context;
   bool root = by_control_peers_is_root(&control->peers), done = control->meeting.done;
-  bool starting = type == WELCOME || type == REFUSED;
-  if (root && peer->rank < 0) return;      /* it was refused */
-  if (!root && !done && !starting) return; /* it is about a job of which this rank is no part */
-  if (type == LEAVING) {
-    handle_leaving(control, peer);
-  } else if (type == LEFT && !root) {
-    by_leaving_handle_list(&control->leaving, peer, payload, length);
-  } else if ((type == PLAN || type == LOST || type == TREE || type == JOINED) && !root) {
-    by_helpers_handle(&control->helpers, type, payload, length);
-  } else if (type == KNOWN && root) {
-    by_helpers_handle_known(&control->helpers, peer);
-  } else if (type == LISTEN) {
-    if (done) by_notices_handle_listen(&control->notices);
-  } else if (type == CLASS && !root) {
-    by_notices_handle_class(&control->notices, payload, length);
-  } else if (type == PLAN_SWITCH) {
-    by_control_moves_handle(&control->plan_switches, peer, payload, length);
-  } else if (type == WELCOME && !root && !done) {
-    by_meeting_handle_welcome(&control->meeting, payload, length);
-  } else if (type == ASK || type == DESCRIBE || type == DESCRIPTION) {
-    if (done) by_deadlock_check_handle(&control->check, peer, type, payload, length);
-  } else if (type == TIMELINE) {
-    if (done) by_timeline_handle(control->timeline, (uint32_t)peer->rank, payload, length);
-  } else if (type == REFUSED || type == FAILED || type == SUSPECT) {
-    handle_text(control, peer, type, payload, length);
-  } else {
-    by_warn("control", "%s: message of unknown type %u; ignored", by_stream_get_name(peer->stream), type);
-  }
+  if (root && peer->rank < 0) return; /* it was refused */
+  if (!root && !done && type != WELCOME && type != REFUSED)
+    return; /* it is about a job of which this rank is no part */
+  const struct rule *rule = type < sizeof rules / sizeof *rules ? &rules[type] : NULL;
+  if (!rule || !rule->handle || (rule->direction != FROM_ALL && (rule->direction == TO_ROOT) != root) ||
+      (rule->when == WHILE_STARTING && done))
+    by_warn("control", "%s: message of unknown or unexpected type %u; ignored", by_stream_get_name(peer->stream), type);
+  else if (rule->when != ONCE_STARTED || done)
+    rule->handle(control, &(struct received){peer, type, payload, length});
 }
 
 static void opened(void *context, struct by_control_peer *peer, uint8_t purpose, const void *hello, size_t length) {

@@ -236,12 +236,11 @@ static void handle_ask(struct by_deadlock_check *check, const struct by_control_
 
 void by_deadlock_check_handle(struct by_deadlock_check *check, struct by_control_peer *peer, uint16_t type,
                               const void *payload, size_t length) {
-  bool root = by_control_peers_is_root(check->peers);
-  if (type == ASK && root)
+  if (type == ASK)
     handle_ask(check, peer, payload, length);
-  else if (type == DESCRIPTION && root)
+  else if (type == DESCRIPTION)
     handle_answer(check, peer, payload, length);
-  else if (type == DESCRIBE && !root && check->peers->job->engine)
+  else if (check->peers->job->engine)
     answer(check, peer, payload, length);
 }
 

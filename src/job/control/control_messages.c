@@ -3,15 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "message_fields.h"
 #include "plan.h"
 #include "text.h"
 
 /* ---- hellos */
 
+static const struct by_field join_fields[] = {
+    BY_FIELD(by_join, rank, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_join, size, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_join, plan_version, BY_FIELD_U32, .most = UINT32_MAX),
+};
+
 void by_join_write(struct by_writer *writer, const struct by_join *hello) {
-  by_write_u32(writer, hello->rank);
-  by_write_u32(writer, hello->size);
-  by_write_u32(writer, hello->plan_version);
+  by_fields_write(writer, BY_FIELDS(join_fields), hello);
   by_write_string(writer, hello->plan ? hello->plan : "");
   by_member_write(writer, &hello->member);
 }
@@ -19,31 +24,33 @@ void by_join_write(struct by_writer *writer, const struct by_join *hello) {
 enum banyan_status by_join_read(const void *bytes, size_t length, struct by_arena *arena, struct by_join *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  *out = (struct by_join){.rank = by_read_u32(&reader)};
-  out->size = by_read_u32(&reader);
-  out->plan_version = by_read_u32(&reader);
+  *out = (struct by_join){0};
+  BY_TRY(by_fields_read(&reader, BY_FIELDS(join_fields), "a hello", out));
   out->plan = by_read_string_in(&reader, arena, BY_MEMBER_STRING);
-  if (reader.failed) return by_fail(BANYAN_ERR_PROTOCOL, "a hello is malformed");
+  if (reader.failed) return by_reader_check(&reader, "a hello");
   BY_TRY(by_member_read(&reader, arena, &out->member));
   return by_reader_check(&reader, "a hello");
 }
 
 /* ---- texts */
 
+static const struct by_field text_fields[] = {
+    BY_FIELD(by_text_message, status, BY_FIELD_U32, .least = BANYAN_OK + 1, .most = UINT32_MAX),
+    BY_FIELD(by_text_message, process, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_text_message, text, BY_FIELD_STRING),
+};
+
 void by_text_message_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text) {
-  by_write_u32(writer, (uint32_t)status);
-  by_write_u32(writer, process);
+  struct by_text_message message = {.status = status, .process = process};
+  by_fields_write(writer, text_fields, 2, &message); /* the numbers; the text is written from where it is */
   by_write_string(writer, text);
 }
 
 enum banyan_status by_text_message_read(const void *bytes, size_t length, struct by_text_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  out->status = (enum banyan_status)by_read_u32(&reader);
-  out->process = by_read_u32(&reader);
-  by_read_string(&reader, out->text, sizeof out->text);
-  BY_TRY(by_reader_check(&reader, "a control message"));
-  return out->status == BANYAN_OK ? by_fail(BANYAN_ERR_PROTOCOL, "a control message of no error") : BANYAN_OK;
+  BY_TRY(by_fields_read(&reader, BY_FIELDS(text_fields), "a control message", out));
+  return by_reader_check(&reader, "a control message");
 }
 
 /* ---- plans */

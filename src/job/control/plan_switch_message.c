@@ -1,41 +1,38 @@
 #include "plan_switch_message.h"
 
-/* ---- words */
+#include "message_fields.h"
+
+/* ---- the message */
+
+static const struct by_field fields[] = {
+    BY_FIELD(by_plan_switch_message, kind, BY_FIELD_U8, .least = BY_PLAN_SWITCH_PROPOSE, .most = BY_PLAN_SWITCH_LINKED),
+    BY_FIELD(by_plan_switch_message, comm, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_plan_switch_message, number, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_plan_switch_message, at, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(by_plan_switch_message, origin.source, BY_FIELD_U8, .most = BANYAN_PLAN_SOURCES - 1),
+    BY_FIELD(by_plan_switch_message, origin.supplied, BY_FIELD_U8, .flag = true, .most = 1),
+    BY_FIELD(by_plan_switch_message, iteration.began, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(by_plan_switch_message, iteration.period, BY_FIELD_U64, .most = UINT64_MAX),
+};
 
 void by_plan_switch_message_write(struct by_writer *writer, const struct by_plan_switch_message *message) {
-  by_write_u8(writer, (uint8_t)message->kind);
-  by_write_u32(writer, message->comm);
-  by_write_u32(writer, message->number);
-  by_write_u64(writer, message->at);
-  by_write_u8(writer, (uint8_t)message->origin.source);
-  by_write_u8(writer, message->origin.supplied);
-  by_write_u64(writer, message->iteration.began);
-  by_write_u64(writer, message->iteration.period);
+  by_fields_write(writer, BY_FIELDS(fields), message);
   by_write_blob(writer, message->processes, 4 * message->n_processes);
   by_write_blob(writer, message->text, message->length);
 }
 
 enum banyan_status by_plan_switch_message_read(const void *bytes, size_t length, struct by_plan_switch_message *out) {
+  static const char what[] = "a message about a plan switch";
   struct by_reader reader;
-  by_reader_init(&reader, bytes, length);
-  *out = (struct by_plan_switch_message){.kind = (enum by_plan_switch_kind)by_read_u8(&reader)};
-  out->comm = by_read_u32(&reader);
-  out->number = by_read_u32(&reader);
-  out->at = by_read_u64(&reader);
-  out->origin.source = (enum banyan_plan_source)by_read_u8(&reader);
-  uint8_t supplied = by_read_u8(&reader);
-  out->origin.supplied = supplied;
-  out->iteration.began = by_read_u64(&reader);
-  out->iteration.period = by_read_u64(&reader);
   size_t room;
+  by_reader_init(&reader, bytes, length);
+  *out = (struct by_plan_switch_message){0};
+  BY_TRY(by_fields_read(&reader, BY_FIELDS(fields), what, out));
   out->processes = by_read_blob(&reader, &room);
   out->n_processes = room / 4;
   out->text = (const char *)by_read_blob(&reader, &out->length);
-  BY_TRY(by_reader_check(&reader, "a word about a new plan"));
-  bool fits = out->kind >= BY_PLAN_SWITCH_PROPOSE && out->kind <= BY_PLAN_SWITCH_LINKED && room % 4 == 0 &&
-              out->origin.source < BANYAN_PLAN_SOURCES && supplied <= 1;
-  if (fits) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_PROTOCOL, "a word about a new plan that makes no sense, of kind %d", (int)out->kind);
+  if (room % 4) return by_fail(BANYAN_ERR_PROTOCOL, "%s: its list of processes has %zu bytes", what, room);
+  return by_reader_check(&reader, what);
 }
 
 bool by_plan_switch_is_answer(enum by_plan_switch_kind kind) {

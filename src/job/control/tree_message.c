@@ -1,6 +1,6 @@
 #include "tree_message.h"
 
-#include <string.h>
+#include "message_fields.h"
 
 static bool for_server(const struct by_tree_message *message) {
   return message->worker == BY_TREE_FOR_SERVER;
@@ -22,18 +22,22 @@ static void write_way(struct by_writer *writer, const struct by_tree_way *way, b
   }
 }
 
+static const struct by_field tree_fields[] = {
+    BY_FIELD(by_tree_message, server, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_tree_message, job, BY_FIELD_U32, .most = UINT16_MAX),
+    BY_FIELD(by_tree_message, key, BY_FIELD_U32, .most = UINT16_MAX),
+    BY_FIELD(by_tree_message, slots, BY_FIELD_U32, .least = 1, .most = BY_TREE_SLOTS),
+    BY_FIELD(by_tree_message, lines, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_LINES),
+    BY_FIELD(by_tree_message, secret, BY_FIELD_BYTES),
+    BY_FIELD(by_tree_message, exact, BY_FIELD_U8, .flag = true, .most = UINT8_MAX),
+    BY_FIELD(by_tree_message, workers, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_WORKERS),
+    BY_FIELD(by_tree_message, worker, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_tree_message, spread, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(by_tree_message, n_sets, BY_FIELD_U32, .most = BY_FRAGMENT_WORKERS),
+};
+
 void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message) {
-  by_write_u32(writer, message->server);
-  by_write_u32(writer, message->job);
-  by_write_u32(writer, message->key);
-  by_write_u32(writer, message->slots);
-  by_write_u32(writer, message->lines);
-  by_write_bytes(writer, message->secret, sizeof message->secret);
-  by_write_u8(writer, message->exact);
-  by_write_u32(writer, message->workers);
-  by_write_u32(writer, message->worker);
-  by_write_u64(writer, message->spread);
-  by_write_u32(writer, message->n_sets);
+  by_fields_write(writer, BY_FIELDS(tree_fields), message);
   for (uint32_t i = 0; i < message->n_sets; i++) by_write_u64(writer, message->sets[i]);
   for (uint32_t i = 0; i < count_ways(message); i++) write_way(writer, &message->ways[i], !for_server(message));
 }
@@ -56,40 +60,17 @@ static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way 
   return BANYAN_OK;
 }
 
-static bool is_sensible(const struct by_tree_message *message, struct by_roster roster, uint32_t job, uint32_t key) {
-  uint64_t all = message->workers - 1 < BY_FRAGMENT_WORKERS ? ~0ull >> (64 - message->workers) : 0;
-  return message->server >= roster.ranks && message->server < roster.processes && job <= UINT16_MAX &&
-         key <= UINT16_MAX && message->slots - 1 < BY_TREE_SLOTS && message->lines - 1 < BY_FRAGMENT_LINES &&
-         message->n_sets <= BY_FRAGMENT_WORKERS && all && !(message->spread & ~all) &&
-         (for_server(message) || message->worker < message->workers);
-}
-
-static enum banyan_status read_head(struct by_reader *reader, struct by_roster roster, struct by_tree_message *out) {
-  out->server = by_read_u32(reader);
-  uint32_t job = by_read_u32(reader), key = by_read_u32(reader);
-  out->job = (uint16_t)job;
-  out->key = (uint16_t)key;
-  out->slots = by_read_u32(reader);
-  out->lines = by_read_u32(reader);
-  const uint8_t *secret = by_read_bytes(reader, sizeof out->secret);
-  if (secret) memcpy(out->secret, secret, sizeof out->secret);
-  out->exact = by_read_u8(reader) != 0;
-  out->workers = by_read_u32(reader);
-  out->worker = by_read_u32(reader);
-  out->spread = by_read_u64(reader);
-  out->n_sets = by_read_u32(reader);
-  for (uint32_t i = 0; i < out->n_sets && i < BY_FRAGMENT_WORKERS; i++) out->sets[i] = by_read_u64(reader);
-  if (reader->failed || !is_sensible(out, roster, job, key))
-    return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches that cannot be");
-  return BANYAN_OK;
-}
-
 enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct by_roster roster,
                                         struct by_tree_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
   *out = (struct by_tree_message){0};
-  BY_TRY(read_head(&reader, roster, out));
+  BY_TRY(by_fields_read(&reader, BY_FIELDS(tree_fields), "an in-network tree", out));
+  if (out->server < roster.ranks || out->server >= roster.processes)
+    return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree: process %u is no server", out->server);
+  if ((!for_server(out) && out->worker >= out->workers) || out->spread & ~(~0ull >> (64 - out->workers)))
+    return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree names more than its %u workers", out->workers);
+  for (uint32_t i = 0; i < out->n_sets; i++) out->sets[i] = by_read_u64(&reader);
   for (uint32_t i = 0; i < count_ways(out); i++) BY_TRY(read_way(&reader, &out->ways[i], !for_server(out)));
-  return by_reader_check(&reader, "a tree through switches");
+  return by_reader_check(&reader, "an in-network tree");
 }

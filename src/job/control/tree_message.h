@@ -1,4 +1,4 @@
-/* The TREE word: what rank 0 tells a worker or the server of one tree through switches. A value; no I/O. */
+/* The TREE message: what rank 0 sends to a worker or the server of one in-network tree. A value; no I/O. */
 #ifndef BY_JOB_CONTROL_TREE_MESSAGE_H
 #define BY_JOB_CONTROL_TREE_MESSAGE_H
 
