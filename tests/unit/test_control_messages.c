@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "message_fields.h"
 #include "plan.h"
 
 static const struct by_roster roster = {.ranks = 2, .processes = 4};
@@ -91,12 +92,65 @@ static void test_text(void **state) {
   assert_int_equal(by_text_message_read(bytes, writer.length, &message), BANYAN_ERR_PROTOCOL);
 }
 
+/* Members are narrower than their fields on the wire. */
+struct sample {
+  uint8_t small;
+  bool flag;
+  uint16_t narrow;
+  uint64_t wide;
+  uint8_t bytes[3];
+  char text[4];
+};
+
+static const struct by_field sample_fields[] = {
+    BY_FIELD(sample, small, BY_FIELD_U8, .least = 1, .most = 9),
+    BY_FIELD(sample, flag, BY_FIELD_U8, .flag = true, .most = UINT8_MAX),
+    BY_FIELD(sample, narrow, BY_FIELD_U32, .most = UINT16_MAX),
+    BY_FIELD(sample, wide, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(sample, bytes, BY_FIELD_BYTES),
+    BY_FIELD(sample, text, BY_FIELD_STRING),
+};
+
+static enum banyan_status read_sample(const uint8_t *bytes, size_t length, struct sample *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  return by_fields_read(&reader, BY_FIELDS(sample_fields), "a sample", out);
+}
+
+static void test_fields(void **state) {
+  (void)state;
+  const struct sample sample = {9, true, UINT16_MAX, UINT64_MAX, {1, 2, 3}, "abc"};
+  uint8_t bytes[64];
+  struct by_writer writer;
+  struct sample read = {0};
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_fields_write(&writer, BY_FIELDS(sample_fields), &sample);
+  assert_int_equal(writer.length, 1 + 1 + 4 + 8 + 3 + 4 + 3);
+  assert_ok(read_sample(bytes, writer.length, &read));
+  assert_int_equal(read.small, 9);
+  assert_true(read.flag);
+  assert_int_equal(read.narrow, UINT16_MAX);
+  assert_true(read.wide == UINT64_MAX);
+  assert_memory_equal(read.bytes, sample.bytes, sizeof sample.bytes);
+  assert_string_equal(read.text, "abc");
+  for (size_t cut = 0; cut < writer.length; cut++)
+    assert_int_equal(read_sample(bytes, cut, &read), BANYAN_ERR_PROTOCOL);
+  bytes[1] = 7;
+  assert_ok(read_sample(bytes, writer.length, &read));
+  assert_true(read.flag);
+  bytes[4] = 1; /* 65536 more than fits */
+  assert_int_equal(read_sample(bytes, writer.length, &read), BANYAN_ERR_PROTOCOL);
+  assert_string_equal(banyan_error_text(), "a sample: narrow is 131071, but must be 0 to 65535");
+  bytes[0] = 0;
+  assert_int_equal(read_sample(bytes, writer.length, &read), BANYAN_ERR_PROTOCOL);
+  assert_string_equal(banyan_error_text(), "a sample: small is 0, but must be 1 to 9");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plan),
-      cmocka_unit_test(test_plans_that_cannot_be),
-      cmocka_unit_test(test_plan_of_others),
-      cmocka_unit_test(test_text),
+      cmocka_unit_test(test_plan),           cmocka_unit_test(test_plans_that_cannot_be),
+      cmocka_unit_test(test_plan_of_others), cmocka_unit_test(test_text),
+      cmocka_unit_test(test_fields),
   };
-  return cmocka_run_group_tests_name("words", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("control messages", tests, NULL, NULL);
 }
