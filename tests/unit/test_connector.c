@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -304,6 +305,8 @@ enum { FLOOD = 240, LANES = 2 };
 
 struct flooded {
   struct by_job job;
+  struct by_clock clock;
+  uint64_t now;
   struct by_connector *connector;
   struct by_address address;
   bool left[2];
@@ -319,20 +322,25 @@ static void attach_flooded(void *context, uint32_t process, struct by_lane *cons
   attach(&flooded->job, process, lanes, n);
 }
 
+static uint64_t now_of_flooded(void *context) {
+  return ((struct flooded *)context)->now;
+}
+
 static void make_flooded(struct flooded *flooded) {
   static const struct by_key key;
   struct by_engine_options options = {.processes = 2};
-  *flooded = (struct flooded){.names = {"rank 0", "rank 1"}};
+  *flooded = (struct flooded){.names = {"rank 0", "rank 1"}, .now = BY_SECOND};
   struct by_job *c = &flooded->job;
   for (int i = 0; i < 2; i++) flooded->members[i] = (struct by_member){.host = "here", .machine = "this", .local = ""};
   *c = (struct by_job){.size = 2, .processes = 2, .wake = eventfd(0, EFD_NONBLOCK), .left = flooded->left};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "2", .tos = -1};
   c->names = flooded->names;
   c->members = flooded->members;
+  flooded->clock = (struct by_clock){now_of_flooded, flooded};
   by_arena_init(&c->arena);
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
-  assert_ok(by_loop_create(&by_clock_system, &c->loop));
+  assert_ok(by_loop_create(&flooded->clock, &c->loop));
   assert_ok(by_engine_create(&options, &c->engine));
   struct by_connector_events events = {attach_flooded, ask, flooded};
   assert_ok(by_connector_create(c, &key, &flooded->members[0], &events, &flooded->connector));
@@ -448,6 +456,65 @@ static void test_flood(void **state) {
   free_flooded(&flooded);
 }
 
+/* Lets this process open no descriptors for so many seconds of the job's clock. */
+static void run_without_descriptors(struct flooded *flooded, int seconds) {
+  struct rlimit kept, none;
+  enum banyan_status status = BANYAN_OK;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
+  none = kept;
+  none.rlim_cur = 0;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (int i = 0; i < 2 * seconds && status == BANYAN_OK; i++) {
+    status = by_loop_run_once(flooded->job.loop, 10 * BY_MILLISECOND);
+    flooded->now += BY_SECOND / 2;
+  }
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
+  assert_ok(status);
+}
+
+/* Without descriptors, a connection waits as long as no call needs one, and is taken afterwards. A call that waits for
+ * its peer's connection fails, and the error names the reason. */
+static void test_no_descriptors(void **state) {
+  (void)state;
+  struct flooded flooded;
+  struct by_team *team;
+  struct by_plan *plan;
+  struct by_call *started;
+  uint32_t all[] = {0, 1};
+  float data[4] = {0};
+  make_flooded(&flooded);
+  struct by_job *c = &flooded.job;
+  int waits = connect_flooded(&flooded);
+  run_without_descriptors(&flooded, 20);
+  assert_ok(by_engine_status(c->engine));
+  assert_int_equal(by_admission_count(&flooded.connector->tcp_admission), 0);
+  flooded.now += BY_SECOND;
+  run_flooded(&flooded);
+  assert_int_equal(by_admission_count(&flooded.connector->tcp_admission), 1);
+
+  assert_ok(by_team_create(c->engine, 0, 0, 2, all, &team));
+  assert_ok(by_plan_builtin("star", 2, &plan));
+  by_team_set_plan(team, plan);
+  struct banyan_call call = {.collective = BANYAN_ALLREDUCE,
+                             .dtype = BANYAN_FLOAT32,
+                             .op = BANYAN_SUM,
+                             .count = 4,
+                             .send = data,
+                             .recv = data};
+  assert_ok(by_engine_start(team, &call, 0, &started));
+  flooded.now += 10 * BY_SECOND;
+  run_flooded(&flooded);
+  int needed = connect_flooded(&flooded);
+  run_without_descriptors(&flooded, 20);
+  assert_status(by_engine_status(c->engine), BANYAN_ERR_CONNECT);
+  assert_non_null(strstr(by_engine_error(c->engine), "takes no connections"));
+  by_call_release(started);
+  by_team_destroy(team);
+  close(waits);
+  close(needed);
+  free_flooded(&flooded);
+}
+
 /* ---- hellos */
 
 static enum banyan_status read_hello(struct hello hello, size_t length) {
@@ -484,6 +551,7 @@ int main(void) {
       cmocka_unit_test(test_verdicts),
       cmocka_unit_test(test_connections_that_are_closed),
       cmocka_unit_test(test_flood),
+      cmocka_unit_test(test_no_descriptors),
       cmocka_unit_test(test_hello),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
