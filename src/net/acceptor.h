@@ -21,7 +21,7 @@ enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (
  * process or the system is out of something, and again and again from then on, as long as that lasts. */
 void by_acceptor_on_exhaustion(struct by_acceptor *acceptor, void (*exhausted)(void *context));
 /* How many connections may be open at once that have not said who they are, where `wanted` would do: at most a quarter
- * of the descriptors that this process may have, so that strangers never take them all. Any thread. */
+ * of the descriptors that this process may have, so that unauthenticated peers never take all of them. Any thread. */
 uint32_t by_acceptor_most_unauthenticated(uint32_t wanted);
 /* Closes the listener. NULL is allowed. */
 void by_acceptor_destroy(struct by_acceptor *acceptor);

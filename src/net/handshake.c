@@ -145,7 +145,7 @@ void by_handshake_fini(struct by_handshake *handshake) {
   OPENSSL_cleanse(handshake, sizeof *handshake);
 }
 
-/* What strangers send, by how it starts. */
+/* What unauthenticated peers of other protocols send, by how it starts. */
 static const char *guess(const uint8_t *data, size_t length) {
   static const struct {
     const char *start, *name;
@@ -172,7 +172,7 @@ static enum banyan_status refuse_garbage(const uint8_t *data, size_t length) {
                  guess(data, length), hex + 1, magic);
 }
 
-/* As soon as the first bytes are there, so that strangers and other versions need not send more to be told apart. */
+/* As soon as the first bytes are there, so that other programs and versions need not send more to be told apart. */
 static enum banyan_status check_head(struct by_handshake *handshake) {
   const uint8_t *in = handshake->in;
   if (memcmp(in, magic, AT_VERSION) != 0) return refuse_garbage(in, handshake->have);
