@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cost_flow.h"
 #include "cost_tree.h"
 #include "text.h"
 
@@ -113,21 +112,127 @@ void by_cost_fini(struct by_cost *cost) {
   *cost = (struct by_cost){0};
 }
 
+/* --- how the first bytes pass through a tree --- */
+
+/* Each message waits for those before it on its first and its last link. */
+
+/* Working memory for one size. */
+struct wave {
+  const struct by_cost *cost;
+  const struct by_cost_rates *rates;
+  double bytes;
+  double *ready, *rest;   /* of each vertex: when it has the first bytes, and how long until all below have them */
+  double *passed;         /* of each direction of a link: when the last message has passed */
+  double *before, *after; /* of each pair: the least time until something goes its way, and from then to the end */
+};
+
+/* Seconds on the wire of what passes an edge before the vertex at its end goes on. */
+static double edge_on_wire(const struct wave *wave, const struct by_cost_edge *edge) {
+  double bytes = by_cost_chunk(wave->rates, edge->share * wave->bytes);
+  return edge->way ? bytes * 8 * wave->rates->wire / edge->way->capacity : 0;
+}
+
+/* The same on a link that has idled. */
+static double at_once(const struct wave *wave, const struct by_cost_edge *edge) {
+  return fmax(0, edge_on_wire(wave, edge) - wave->rates->burst);
+}
+
+/* From then on, until the vertex at its end has taken it. */
+static double to_arrive(const struct wave *wave, const struct by_cost_edge *edge) {
+  const struct by_cost_rates *rates = wave->rates;
+  if (!edge->way) return 0;
+  return edge->way->delay + edge->way->n_steps * rates->link + rates->hop + rates->message;
+}
+
+static size_t pair_of(const struct wave *wave, const struct by_cost_edge *edge) {
+  return (size_t)(edge->way - wave->cost->load.pairs);
+}
+
+/* Sends over an edge what is at its start at `when`; returns when it has passed. What a link lets through at once moves
+ * all that follows to the front. */
+static double pass(struct wave *wave, const struct by_cost_edge *edge, double when) {
+  if (!edge->way) return when;
+  const uint32_t *steps = wave->cost->load.steps + edge->way->step;
+  double *first = &wave->passed[steps[0]], *last = &wave->passed[steps[edge->way->n_steps - 1]];
+  double *before = &wave->before[pair_of(wave, edge)];
+  double start = fmax(when, fmax(*first, *last));
+  *before = fmin(*before, start);
+  *first = *last = start + edge_on_wire(wave, edge);
+  return fmax(when, *first - wave->rates->burst);
+}
+
+/* What was sent has this still to go, once the edge has carried its last byte. */
+static void note_rest(struct wave *wave, const struct by_cost_edge *edge, double rest) {
+  if (!edge->way) return;
+  double *after = &wave->after[pair_of(wave, edge)];
+  *after = fmin(*after, to_arrive(wave, edge) + rest);
+}
+
+static void clear(struct wave *wave, const struct by_cost_edge *edges, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    wave->ready[edges[i].from] = wave->ready[edges[i].to] = 0;
+    wave->rest[edges[i].from] = wave->rest[edges[i].to] = 0;
+    if (!edges[i].way) continue;
+    const uint32_t *steps = wave->cost->load.steps + edges[i].way->step;
+    wave->passed[steps[0]] = wave->passed[steps[edges[i].way->n_steps - 1]] = 0;
+  }
+}
+
+/* The steps of an exchange follow each other; twigs go before and after them. */
+static double exchange(const struct wave *wave, const struct by_cost_tree *tree) {
+  double seconds = 0;
+  for (uint32_t i = 0; i < tree->n_up + tree->n_down; i++) {
+    const struct by_cost_edge *edge = i < tree->n_up ? &tree->up[i] : &tree->down[i - tree->n_up];
+    seconds += at_once(wave, edge) + to_arrive(wave, edge);
+  }
+  return seconds;
+}
+
+/* When the first bytes are through the tree; lowers before[] and after[]. */
+static double run_wave(struct wave *wave, const struct by_cost_tree *tree) {
+  double end = 0;
+  if (tree->exchange) return exchange(wave, tree);
+  clear(wave, tree->up, tree->n_up);
+  clear(wave, tree->down, tree->n_down);
+  for (uint32_t i = 0; i < tree->n_up; i++) {
+    const struct by_cost_edge *edge = &tree->up[i];
+    double arrival = pass(wave, edge, wave->ready[edge->from]) + to_arrive(wave, edge);
+    wave->ready[edge->to] = fmax(wave->ready[edge->to] + wave->rates->message, arrival);
+  }
+  for (uint32_t i = 0; i < tree->n_down; i++) {
+    const struct by_cost_edge *edge = &tree->down[i];
+    wave->ready[edge->to] = pass(wave, edge, wave->ready[edge->from]) + to_arrive(wave, edge);
+    end = fmax(end, wave->ready[edge->to]);
+  }
+  for (uint32_t i = tree->n_down; i-- > 0;) {
+    const struct by_cost_edge *edge = &tree->down[i];
+    note_rest(wave, edge, wave->rest[edge->to]);
+    double rest = at_once(wave, edge) + to_arrive(wave, edge) + wave->rest[edge->to];
+    wave->rest[edge->from] = fmax(wave->rest[edge->from], rest);
+  }
+  for (uint32_t i = tree->n_up; i-- > 0;) {
+    const struct by_cost_edge *edge = &tree->up[i];
+    note_rest(wave, edge, wave->rest[edge->to]);
+    wave->rest[edge->from] = at_once(wave, edge) + to_arrive(wave, edge) + wave->rest[edge->to];
+  }
+  return end;
+}
+
 /* --- one size --- */
 
 /* Seconds to carry `share` of the buffer over something that has `capacity` left. */
-static double on_wire(const struct by_cost_wave *wave, double share, struct by_capacity capacity) {
+static double on_wire(const struct wave *wave, double share, struct by_capacity capacity) {
   return share > 0 ? share * wave->bytes * 8 * wave->rates->wire / by_residual(capacity) : 0;
 }
 
 /* How long a link or node takes, with what it idles before the first that sends over it and after the last is done. */
-static double occupied(const struct by_cost_wave *wave, double carrying, double before, double after) {
+static double occupied(const struct wave *wave, double carrying, double before, double after) {
   double idle = isinf(before) ? 0 : before + after;
   return carrying > 0 ? carrying + fmax(0, idle - wave->rates->burst) : 0;
 }
 
 /* The least times of the pairs that cross each direction of a link, and each node; an array for both. */
-static double longest_occupied(const struct by_cost_wave *wave, double *before, double *after) {
+static double longest_occupied(const struct wave *wave, double *before, double *after) {
   const struct by_topology *t = wave->cost->topology;
   const struct by_plan_load *load = &wave->cost->load;
   uint32_t ways = 2 * t->n_links, all = ways + 2 * t->n_nodes;
@@ -156,11 +261,11 @@ static double longest_occupied(const struct by_cost_wave *wave, double *before, 
   return longest;
 }
 
-static double wave_time(struct by_cost_wave *wave, double *before, double *after) {
+static double wave_time(struct wave *wave, double *before, double *after) {
   const struct by_cost *cost = wave->cost;
   double longest = 0;
   for (size_t p = 0; p < cost->load.n_pairs; p++) wave->before[p] = wave->after[p] = INFINITY;
-  for (uint32_t i = 0; i < cost->n_trees; i++) longest = fmax(longest, by_cost_wave_run(wave, &cost->trees[i]));
+  for (uint32_t i = 0; i < cost->n_trees; i++) longest = fmax(longest, run_wave(wave, &cost->trees[i]));
   return fmax(longest, longest_occupied(wave, before, after));
 }
 
@@ -170,7 +275,7 @@ static double wave_over(const struct by_cost *cost, double bytes) {
   size_t vertices = t->n_nodes > cost->load.n_vertices ? t->n_nodes : cost->load.n_vertices;
   double *memory = malloc((2 * vertices + links + 2 * pairs + 2 * crossed) * sizeof *memory);
   if (!memory) return NAN;
-  struct by_cost_wave wave = {.cost = cost, .rates = &cost->rates, .bytes = bytes, .ready = memory};
+  struct wave wave = {.cost = cost, .rates = &cost->rates, .bytes = bytes, .ready = memory};
   wave.rest = wave.ready + vertices;
   wave.passed = wave.rest + vertices;
   wave.before = wave.passed + links;
@@ -178,11 +283,6 @@ static double wave_over(const struct by_cost *cost, double bytes) {
   double seconds = wave_time(&wave, wave.after + pairs, wave.after + pairs + crossed);
   free(memory);
   return seconds;
-}
-
-/* Calls follow each other, so that no link gains from having idled before one. */
-static double at_rate(const struct by_cost *cost, double bytes) {
-  return isinf(cost->load.rate) ? 0 : bytes * 8 * cost->rates.wire / cost->load.rate;
 }
 
 /* Processors' work on everything, where cores are shared: some of it hides behind what links do, not all. */
@@ -194,7 +294,8 @@ static double shared_work(const struct by_cost *cost, double bytes) {
 
 double by_cost_time(const struct by_cost *cost, double bytes) {
   const struct by_cost_rates *rates = &cost->rates;
-  double least = at_rate(cost, bytes);
+  /* Calls follow each other, so that no link gains from having idled before one. */
+  double least = isinf(cost->load.rate) ? 0 : bytes * 8 * rates->wire / cost->load.rate;
   if (cost->flow) return fmax(by_cost_flow_time(cost, bytes), least);
   double on_way = wave_over(cost, bytes);
   if (isnan(on_way)) return NAN;

@@ -2,7 +2,7 @@
  * calls follow each other: from one's end to the next one's.
  *
  * Plain trees are followed chunk by chunk, all of a class at once, so that they
- * wait for each other where they share links or cores (cost_flow.h). Others:
+ * wait for each other where they share links or cores (cost_flow.c). Others:
  *
  *   T = call + max(hypot(max(way, bytes / rate of the plan's load), work of all / cores), work of the busiest vertex)
  *

@@ -1,15 +1,44 @@
-/* Plain trees: who waits for whom, and the way of each chunk. */
-#include "cost_flow.h"
+/* The chunks of plain trees on their way, one event after the other. Trees that share a link wait for each other there,
+ * and vertices that share cores for these, which no sum over links and heights knows. */
+#include "cost_tree.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "cost_tree.h"
 #include "plan_make.h"
 
 /* A flow of more edges would have too many events. */
 enum { MOST_EDGES = 1024 };
 #define NONE UINT32_MAX
+
+struct by_flow_edge {
+  const struct by_plan_pair *way; /* NULL: within one node */
+  uint32_t from, to, tree;
+  uint32_t beside; /* another one whose way begins with the same link; UINT32_MAX: none */
+  uint32_t sister; /* another one to the same place; UINT32_MAX: none */
+  bool up;
+};
+
+/* A vertex in a tree. */
+struct by_flow_place {
+  bool used;
+  uint32_t needs;        /* edges into it on the way up */
+  uint32_t below;        /* one of these; UINT32_MAX: none */
+  uint32_t above;        /* the one from it; UINT32_MAX: the root has none */
+  uint32_t down, n_down; /* those from it on the way down stand in downs[] */
+};
+
+struct by_cost_flow {
+  uint32_t n_edges;
+  uint32_t n_trees;
+  struct by_flow_edge *edges;
+  struct by_flow_place *places; /* of each tree as many as there are vertices */
+  double *share;                /* of each tree */
+  uint32_t *downs;
+  uint32_t *first;         /* of each direction of a link: an edge whose way begins there */
+  double longest, seconds; /* the longest buffer that is followed takes so long, */
+  double pace;             /* and each byte beyond */
+};
 
 /* 0: there is no flow. */
 static uint32_t count_edges(const struct by_cost *cost, const struct by_class *class_) {

@@ -1,5 +1,4 @@
-/* For cost.c: the trees of a class as the cost model looks at them, and how
- * the first bytes pass through one. */
+/* For cost.c: the trees of a class as the cost model looks at them, and the flow of chunks through plain trees. */
 #ifndef BY_PLAN_COST_TREE_H
 #define BY_PLAN_COST_TREE_H
 
@@ -22,16 +21,6 @@ struct by_cost_tree {
   bool exchange;
 };
 
-/* Working memory for one size. */
-struct by_cost_wave {
-  const struct by_cost *cost;
-  const struct by_cost_rates *rates;
-  double bytes;
-  double *ready, *rest;   /* of each vertex: when it has the first bytes, and how long until all below have them */
-  double *passed;         /* of each direction of a link: when the last message has passed */
-  double *before, *after; /* of each pair: the least time until something goes its way, and from then to the end */
-};
-
 /* Bytes of a message that go at a time: a quarter of it, but `grain` at most, and half of that at least. */
 static inline double by_cost_chunk(const struct by_cost_rates *rates, double message) {
   return fmin(message, fmin(rates->grain, fmax(message / 4, rates->grain / 2)));
@@ -40,7 +29,15 @@ static inline double by_cost_chunk(const struct by_cost_rates *rates, double mes
 /* Adds the class's trees and messages to a cost that has its load. */
 BANYAN_CHECK enum banyan_status by_cost_add_trees(struct by_cost *cost, const struct by_plan *plan,
                                                   const struct by_class *class_);
-/* When the first bytes are through the tree; lowers before[] and after[]. */
-double by_cost_wave_run(struct by_cost_wave *wave, const struct by_cost_tree *tree);
+
+/* --- plain trees --- */
+
+/* Lists the edges of a cost that has its trees. Unless all are plain and their edges are a thousand at most, there
+ * will be no flow. */
+BANYAN_CHECK enum banyan_status by_cost_flow_init(struct by_cost *cost, const struct by_class *class_);
+/* For large buffers: their first chunks are followed, the others come at the pace of the second half of these. */
+BANYAN_CHECK enum banyan_status by_cost_flow_find_pace(struct by_cost *cost);
+/* Seconds from the end of one call to that of the next. NAN: no memory. Cost: some thousand events at most. */
+double by_cost_flow_time(const struct by_cost *cost, double bytes);
 
 #endif
