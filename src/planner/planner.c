@@ -14,18 +14,6 @@ static const double worth = 0.05, nearly = 0.01;
 
 enum { SMALLEST_SHIFT = 8, STEP_SHIFT = 1 };
 
-static enum banyan_status weighed_init(struct by_weighed *weighed) {
-  *weighed = (struct by_weighed){.candidates = calloc(BY_WEIGH_MOST, sizeof *weighed->candidates)};
-  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) weighed->sizes[i] = 1ull << (SMALLEST_SHIFT + STEP_SHIFT * i);
-  return weighed->candidates ? BANYAN_OK : by_plan_no_memory();
-}
-
-static void weighed_fini(struct by_weighed *weighed) {
-  for (uint32_t i = 0; i < weighed->n; i++) by_plan_destroy(weighed->candidates[i].plan);
-  free(weighed->candidates);
-  *weighed = (struct by_weighed){0};
-}
-
 /* Predicts the plan's times and keeps it; takes it over, also on failure. A plan whose load cannot be worked out
  * (BANYAN_ERR_UNSUPPORTED: too many pairs) is no candidate. */
 static enum banyan_status weighed_add(struct by_weighed *weighed, const char *what, struct by_plan *plan,
@@ -70,19 +58,16 @@ static void weighed_drop_slower(struct by_weighed *weighed) {
   weighed->n--;
 }
 
-static uint32_t groups_of(const struct by_candidate *candidate) {
-  return candidate->plan->classes[0].n_groups;
-}
-
 /* Of those that are nearly the fastest the first of the fewest groups: a ring is one. */
 static uint32_t fastest(const struct by_weighed *weighed, uint32_t size) {
   double least = INFINITY;
-  uint32_t best = UINT32_MAX;
+  uint32_t best = UINT32_MAX, groups = UINT32_MAX;
   for (uint32_t i = 0; i < weighed->n; i++) least = fmin(least, weighed->candidates[i].seconds[size]);
   for (uint32_t i = 0; i < weighed->n; i++) {
     const struct by_candidate *candidate = &weighed->candidates[i];
-    if (candidate->seconds[size] > (1 + nearly) * least) continue;
-    if (best == UINT32_MAX || groups_of(candidate) < groups_of(&weighed->candidates[best])) best = i;
+    if (candidate->seconds[size] > (1 + nearly) * least || candidate->plan->classes->n_groups >= groups) continue;
+    groups = candidate->plan->classes->n_groups;
+    best = i;
   }
   return best;
 }
@@ -145,12 +130,6 @@ static enum banyan_status add_low_tree(struct weighing *w, bool hops, const char
   return status == BANYAN_OK ? add(w, what, plan) : status;
 }
 
-static bool has_delays(const struct by_graph *graph) {
-  for (uint32_t e = 0; e < graph->n_edges; e++)
-    if (graph->edges[e].delay > 0) return true;
-  return false;
-}
-
 /* --- built-ins --- */
 
 static enum banyan_status add_builtin(struct weighing *w, const char *name, const uint32_t *order, const char *what) {
@@ -161,20 +140,18 @@ static enum banyan_status add_builtin(struct weighing *w, const char *name, cons
   return status == BANYAN_OK ? add(w, what, ordered) : status;
 }
 
-static bool is_given(const struct weighing *w) {
-  for (uint32_t r = 0; r < w->n; r++)
-    if (w->order[r] != r) return false;
-  return true;
-}
-
 /* In the good order, and where that is another one in the order that the ranks have: what is good for a ring need not
  * be good for all. */
 static enum banyan_status add_in_orders(struct weighing *w, const char *name, const char *what) {
   uint32_t before = w->planned->weighed.n;
+  bool given = true;
   char as_given[64];
   BY_TRY(add_builtin(w, name, w->order, what));
-  if (w->n > MOST_AS_GIVEN || is_given(w)) return BANYAN_OK;
-  for (uint32_t r = 0; r < w->n; r++) w->other[r] = r;
+  for (uint32_t r = 0; r < w->n; r++) {
+    given &= w->order[r] == r;
+    w->other[r] = r;
+  }
+  if (w->n > MOST_AS_GIVEN || given) return BANYAN_OK;
   snprintf(as_given, sizeof as_given, "%s, as given", what);
   BY_TRY(add_builtin(w, name, w->other, as_given));
   if (w->planned->weighed.n == before + 2) weighed_drop_slower(&w->planned->weighed);
@@ -245,21 +222,18 @@ static enum banyan_status add_few_steps(struct weighing *w) {
   return BANYAN_OK;
 }
 
-static enum banyan_status add_trees_by_position(struct weighing *w) {
-  BY_TRY(add_in_orders(w, "tree:2", "tree of two children"));
-  BY_TRY(add_in_orders(w, "tree:4", "tree of four children"));
-  return add_in_orders(w, "double-tree", "double binary tree");
-}
-
 static enum banyan_status add_all(struct weighing *w) {
   const struct by_graph *graph = w->planned->graph;
-  bool large = (uint64_t)w->n * graph->n_edges > MOST_WORK;
+  bool large = (uint64_t)w->n * graph->n_edges > MOST_WORK, delays = false;
+  for (uint32_t e = 0; e < graph->n_edges; e++) delays |= graph->edges[e].delay > 0;
   BY_TRY(by_plan_order(w->topology, graph, w->options->seed, w->order));
   BY_TRY(add_low_tree(w, true, "one tree of few hops"));
-  if (has_delays(graph)) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
+  if (delays) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
   BY_TRY(add_rings(w));
   if (large) return BANYAN_OK;
-  BY_TRY(add_trees_by_position(w));
+  BY_TRY(add_in_orders(w, "tree:2", "tree of two children"));
+  BY_TRY(add_in_orders(w, "tree:4", "tree of four children"));
+  BY_TRY(add_in_orders(w, "double-tree", "double binary tree"));
   return add_few_steps(w);
 }
 
@@ -326,12 +300,6 @@ static enum banyan_status begin_with_bound(struct by_graph *graph, struct by_few
   return BANYAN_OK;
 }
 
-/* Who allows many trees wants throughput. */
-static double tolerance_of(const struct by_planner_options *o) {
-  if (!isnan(o->tolerance)) return o->tolerance;
-  return o->most_trees > FEW_TREES ? 0.01 : 0.05;
-}
-
 /* bound = INFINITY: it is not known yet. */
 static enum banyan_status pack_few(struct by_graph *graph, const struct by_planner_options *o, double bound,
                                    struct by_packing **out) {
@@ -339,7 +307,8 @@ static enum banyan_status pack_few(struct by_graph *graph, const struct by_plann
   few.most_trees = o->most_trees;
   few.by_delay = o->by_delay;
   few.most_height = o->most_height;
-  few.tolerance = tolerance_of(o);
+  few.tolerance = o->tolerance;
+  if (isnan(o->tolerance)) few.tolerance = o->most_trees > FEW_TREES ? 0.01 : 0.05; /* many trees: for throughput */
   few.least_rate = o->least_rate;
   few.seed = o->seed;
   few.bound = bound;
@@ -417,7 +386,9 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
                                 const struct by_planner_options *o) {
   struct by_weighed *weighed = &p->weighed;
   double bound = p->embedding ? by_embedding_facts(p->embedding).bound : p->packing->bound;
-  BY_TRY(weighed_init(weighed));
+  *weighed = (struct by_weighed){.candidates = calloc(BY_WEIGH_MOST, sizeof *weighed->candidates)};
+  if (!weighed->candidates) return by_plan_no_memory();
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) weighed->sizes[i] = 1ull << (SMALLEST_SHIFT + STEP_SHIFT * i);
   BY_TRY(p->embedding ? add_embedding(p, topology, o) : add_trees(p, topology, o, p->packing, ""));
   if (o->weighing == BY_PLANNER_WEIGH_ALL && p->packing) BY_TRY(add_higher_trees(p, topology, o));
   if (o->weighing != BY_PLANNER_WEIGH_NONE) BY_TRY(planned_add_candidates(p, topology, o));
@@ -455,6 +426,7 @@ void by_planned_fini(struct by_planned *planned) {
   by_packing_destroy(planned->packing);
   by_embedding_destroy(planned->embedding);
   by_graph_destroy(planned->graph);
-  weighed_fini(&planned->weighed);
+  for (uint32_t i = 0; i < planned->weighed.n; i++) by_plan_destroy(planned->weighed.candidates[i].plan);
+  free(planned->weighed.candidates);
   *planned = (struct by_planned){0};
 }

@@ -8,14 +8,6 @@
 enum { NAMED = 8 };
 static const double full = 0.999, worth_saying = 0.99;
 
-/* The load of each resource under the packing, in bit/s; NULL: no memory. */
-static double *loads_of(const struct by_graph *graph, const struct by_packing *packing) {
-  double *load = calloc(graph->n_resources, sizeof *load);
-  for (uint32_t t = 0; load && t < packing->n_trees; t++)
-    by_graph_add_load(graph, packing->trees[t].edges, packing->trees[t].n, packing->trees[t].rate, load);
-  return load;
-}
-
 static void name_resource(const struct by_planned *planned, const struct by_topology *topology, uint32_t resource,
                           struct by_text *text) {
   const struct by_origin *origin = &planned->graph->origin[resource];
@@ -31,8 +23,11 @@ static void name_resource(const struct by_planned *planned, const struct by_topo
 
 static void add_limits(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
   const struct by_graph *graph = planned->graph;
-  double *load = loads_of(graph, planned->packing);
+  const struct by_packing *packing = planned->packing;
+  double *load = calloc(graph->n_resources, sizeof *load); /* of each resource, bit/s */
   uint32_t n = 0;
+  for (uint32_t t = 0; load && t < packing->n_trees; t++)
+    by_graph_add_load(graph, packing->trees[t].edges, packing->trees[t].n, packing->trees[t].rate, load);
   for (uint32_t i = 0; load && i < graph->n_resources; i++) {
     if (load[i] < full * graph->capacity[i]) continue;
     if (!n++) by_text_add(text, "What they fill to the last:\n");
@@ -46,12 +41,6 @@ static void add_limits(const struct by_planned *planned, const struct by_topolog
 
 static const uint64_t shown[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 enum { N_SHOWN = sizeof shown / sizeof *shown };
-
-static uint32_t place_of(const struct by_weighed *weighed, uint64_t bytes) {
-  uint32_t i = 0;
-  while (i + 1 < BY_WEIGH_SIZES && weighed->sizes[i] < bytes) i++;
-  return i;
-}
 
 static void add_classes(const struct by_weighed *weighed, struct by_text *text) {
   char bytes[32];
@@ -86,7 +75,8 @@ static void add_table(const struct by_weighed *weighed, struct by_text *text) {
     const struct by_candidate *candidate = &weighed->candidates[i];
     by_text_add(text, "  %-32s%13s", candidate->what, by_print_rate(candidate->rate, rate));
     for (uint32_t k = 0; k < N_SHOWN; k++) {
-      uint32_t at = place_of(weighed, shown[k]);
+      uint32_t at = 0;
+      while (at + 1 < BY_WEIGH_SIZES && weighed->sizes[at] < shown[k]) at++;
       add_time(text, candidate->seconds[at], weighed->used[at] == i);
     }
     by_text_add(text, "\n");

@@ -75,16 +75,16 @@ static void enumerate(struct search *s, uint32_t n, uint32_t from) {
   if (n == s->most || n == MOST_ENUMERATED) return;
   for (uint32_t i = from; i < embedding->candidates.n; i++) {
     s->picks[n].candidate = i;
-    by_embed_master_allow(&s->master, i, true);
+    by_lp_allow(s->master.lp, i, true);
     enumerate(s, n + 1, i + 1);
-    by_embed_master_allow(&s->master, i, false);
+    by_lp_allow(s->master.lp, i, false);
   }
 }
 
 static double least_score(uint32_t most) {
   struct search s = {.best = embedding->any_number, .least = INFINITY, .most = most};
   assert_ok(by_embed_master_init(&s.master, &embedding->candidates));
-  for (uint32_t i = 0; i < embedding->candidates.n; i++) by_embed_master_allow(&s.master, i, false);
+  for (uint32_t i = 0; i < embedding->candidates.n; i++) by_lp_allow(s.master.lp, i, false);
   enumerate(&s, 0, 0);
   by_embed_master_fini(&s.master);
   return s.least;

@@ -129,7 +129,7 @@ enum banyan_status by_embed_master_price(struct by_embed_master *master, double 
     for (uint32_t r = 0; r < graph->n_resources; r++) master->load[r] = master->fair[r] / graph->capacity[r];
     *bound = by_span_certify_well(&p.trees.span, master->load);
   }
-  by_pricing_fini(&p.trees);
+  by_span_fini(&p.trees.span);
   return status;
 }
 
@@ -191,8 +191,8 @@ static int by_rate(const void *a, const void *b) {
 static enum banyan_status solve_trial(struct choosing *c) {
   struct by_embed_master *m = c->master;
   uint32_t kept = 0;
-  for (uint32_t i = 0; i < m->list->n; i++) by_embed_master_allow(m, i, false);
-  for (uint32_t i = 0; i < c->n_trial; i++) by_embed_master_allow(m, c->trial[i].candidate, true);
+  for (uint32_t i = 0; i < m->list->n; i++) by_lp_allow(m->lp, i, false);
+  for (uint32_t i = 0; i < c->n_trial; i++) by_lp_allow(m->lp, c->trial[i].candidate, true);
   BY_TRY(by_embed_master_solve(m));
   for (uint32_t i = 0; i < c->n_trial; i++) {
     uint32_t candidate = c->trial[i].candidate;

@@ -29,10 +29,6 @@ void by_embed_master_fini(struct by_embed_master *master);
 BANYAN_CHECK enum banyan_status by_embed_master_add(struct by_embed_master *master);
 /* Rates for the candidates that are allowed, never more than the capacities, and prices. Starts from the last basis. */
 BANYAN_CHECK enum banyan_status by_embed_master_solve(struct by_embed_master *master);
-/* The candidate's rate must be 0 from now on; or not. */
-static inline void by_embed_master_allow(struct by_embed_master *master, uint32_t candidate, bool allowed) {
-  by_lp_allow(master->lp, candidate, allowed);
-}
 /* Column generation (Gilmore and Gomory 1961): adds lightest trees under the prices, and under prices between them and
  * the best so far (Wentges 1997), until the rates reach `ratio` of the bound, nothing new helps, or so many rounds are
  * over. *bound: no set of trees of the graph carries more, bit/s. Rates and prices are solved. Cost: two trees and a

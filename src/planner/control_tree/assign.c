@@ -124,10 +124,6 @@ static uint64_t find_distances(struct net *net) {
   return UINT64_MAX;
 }
 
-static void raise_potentials(struct net *net, uint64_t most) {
-  for (uint32_t v = 0; v < net->n; v++) net->potential[v] += net->distance[v] < most ? net->distance[v] : most;
-}
-
 /* --- flow along arcs of reduced cost 0 --- */
 
 /* Breadth first; whether one that can still be taken is reached. The heap serves as the queue. */
@@ -204,7 +200,7 @@ static void grow(struct net *net) {
 
 static void solve_cheaply(struct net *net) {
   for (uint64_t nearest; (nearest = find_distances(net)) != UINT64_MAX;) {
-    raise_potentials(net, nearest);
+    for (uint32_t v = 0; v < net->n; v++) net->potential[v] += net->distance[v] < nearest ? net->distance[v] : nearest;
     grow(net);
   }
 }

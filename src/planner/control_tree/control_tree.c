@@ -109,10 +109,6 @@ static void ask_for_parts(struct build *b, uint64_t places) {
   }
 }
 
-static void ask_for_all(struct build *b) {
-  for (uint32_t c = 0; c < b->near->n_classes; c++) b->demand[c] = size_of(b, c) - b->placed[c];
-}
-
 static enum banyan_status place_level(struct build *b, bool in_parts) {
   uint64_t places = 0;
   for (uint32_t c = 0; c < b->near->n_classes; c++) {
@@ -125,7 +121,7 @@ static enum banyan_status place_level(struct build *b, bool in_parts) {
     ask_for_parts(b, places);
     BY_TRY(place(b));
   }
-  ask_for_all(b);
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->demand[c] = size_of(b, c) - b->placed[c];
   BY_TRY(place(b));
   for (uint32_t c = 0; c < b->near->n_classes; c++) b->above[c] = b->upto[c];
   return BANYAN_OK;

@@ -54,12 +54,11 @@ uint32_t by_control_fan_out(uint32_t n, const struct by_control_costs *costs);
 uint32_t by_control_height(uint32_t n, uint32_t fan_out);
 
 /* A tree for ranks in a topology. Tried as roots are the middle and its nearest sqrt(n) (fewer where hundreds of ranks
- * are no two alike); from the root down each level
- * takes as many ranks as it has places for, nearest first in sum (by_assign_solve), once at will, once so many from
- * every class of ranks (every rack) that those left have somebody near: the tree of less distance is kept. Where no
- * root has a tree the distance is doubled; where the height cannot hold all ranks it is raised: `farther` and `higher`
- * say so. Distances are told apart to 1/32 of the limit. The caller owns *out. BANYAN_ERR_ARGUMENT: no ranks.
- * Cost: for each root tried and level an assignment between classes. */
+ * are no two alike); from the root down each level takes as many ranks as it has places for, nearest first in sum
+ * (by_assign_solve), once at will, once so many from every class of ranks (every rack) that those left have somebody
+ * near: the tree of less distance is kept. Where no root has a tree the distance is doubled; where the height cannot
+ * hold all ranks it is raised: `farther` and `higher` say so. Distances are told apart to 1/32 of the limit. The caller
+ * owns *out. BANYAN_ERR_ARGUMENT: no ranks. Cost: for each root tried and level an assignment between classes. */
 BANYAN_CHECK enum banyan_status by_control_tree_make(const struct by_nearness *near,
                                                      const struct by_control_limits *limits,
                                                      const struct by_control_costs *costs,

@@ -384,17 +384,12 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
   return BANYAN_OK;
 }
 
-/* A server alone with itself sends nothing. */
-static bool is_idle(const struct by_placement_ways *ways) {
-  for (uint32_t t = 0; t < ways->n_trees; t++)
-    if (ways->trees[t].flow.n > 1) return false;
-  return true;
-}
-
 static enum banyan_status place(struct by_placement_ways *ways, const struct by_placement_options *options,
                                 struct by_placement *out) {
   struct choices choices = {.n = 0};
-  if (is_idle(ways)) return by_fail(BANYAN_ERR_ARGUMENT, "the only worker is the server: nothing is sent");
+  bool idle = true;
+  for (uint32_t t = 0; t < ways->n_trees; t++) idle &= ways->trees[t].flow.n <= 1;
+  if (idle) return by_fail(BANYAN_ERR_ARGUMENT, "the only worker is the server: nothing is sent");
   BY_TRY(place_none(ways, &out->without));
   enum banyan_status status = ways->n_trees == 1 ? place_one(&choices, ways, options->most_adding, out)
                                                  : place_several(&choices, ways, options->most_adding, out);
@@ -450,17 +445,14 @@ static enum banyan_status try_server(struct contest *contest, uint32_t candidate
   return BANYAN_OK;
 }
 
-static bool is_worker(const struct contest *contest, uint32_t node) {
-  for (uint32_t i = 0; i < contest->n_workers; i++)
-    if (contest->workers[i] == node) return true;
-  return false;
-}
-
 enum banyan_status by_placement_best_server(const struct by_topology *topology, const uint32_t *workers, uint32_t n,
                                             const struct by_placement_options *options, uint32_t *server) {
   struct contest contest = {.topology = topology, .options = options, .workers = workers, .n_workers = n};
-  for (uint32_t node = 0; node < topology->n_nodes; node++)
-    if (topology->nodes[node].may_help && !is_worker(&contest, node)) BY_TRY(try_server(&contest, node));
+  for (uint32_t node = 0; node < topology->n_nodes; node++) {
+    bool may_serve = topology->nodes[node].may_help;
+    for (uint32_t i = 0; may_serve && i < n; i++) may_serve = workers[i] != node;
+    if (may_serve) BY_TRY(try_server(&contest, node));
+  }
   bool helped = contest.rate > 0;
   for (uint32_t i = 0; i < n && !helped; i++) BY_TRY(try_server(&contest, workers[i]));
   *server = contest.best;

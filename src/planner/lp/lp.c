@@ -1,8 +1,7 @@
-/* CLP is C++ behind a C interface. It is used for what it does best here: the
- * primal simplex, started from the basis that it still has. New columns enter
- * at 0, so that basis stays feasible and a solve after a few columns is short.
- * The library is loaded by the first program of a process: it brings a BLAS with
- * threads of its own, which ranks that do not plan should not have. */
+/* CLP is C++ behind a C interface. It is used for what it does best here: the primal simplex, started from the basis
+ * that it still has. New columns enter at 0, so that basis stays feasible and a solve after a few columns is short. The
+ * library is loaded by the first program of a process: it brings a BLAS with threads of its own, which ranks that do
+ * not plan should not have. */
 #include "lp.h"
 
 #include <Clp_C_Interface.h>

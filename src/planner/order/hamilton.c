@@ -86,12 +86,6 @@ static uint32_t best_before(const struct table *t, uint32_t set, uint32_t v, flo
   return best;
 }
 
-static void fill_table(struct table *t) {
-  for (uint32_t set = 1; set < 1u << t->m; set++)
-    for (uint32_t v = 0; v < t->m; v++)
-      if (set >> v & 1) (void)best_before(t, set, v, &t->best[(size_t)set * t->m + v]);
-}
-
 /* Whether there is a ring; the shortest goes into `order`. */
 static bool read_table(const struct table *t, uint32_t *order) {
   uint32_t set = (1u << t->m) - 1, last = NONE;
@@ -128,7 +122,9 @@ static enum banyan_status find_exactly(const struct by_adjacency *graph, const f
   list_edges(&t, graph, length);
   t.best = calloc(((size_t)1 << t.m) * t.m + 1, sizeof *t.best);
   if (!t.best) return no_memory();
-  fill_table(&t);
+  for (uint32_t set = 1; set < 1u << t.m; set++)
+    for (uint32_t v = 0; v < t.m; v++)
+      if (set >> v & 1) (void)best_before(&t, set, v, &t.best[(size_t)set * t.m + v]);
   bool found = read_table(&t, order);
   free(t.best);
   if (found) {
@@ -243,11 +239,6 @@ static void reverse(struct path *p, uint32_t from) {
   p->work += 2 * (p->n - from);
 }
 
-/* Whether a path with this end can grow, or closes the ring. */
-static bool is_good_end(struct path *p, uint32_t v) {
-  return p->n == p->graph->n ? by_adjacent(p->graph, v, p->vertex[0]) : count_free(p, v) > 0;
-}
-
 /* False: the end has no neighbour on the path but the one before it. */
 static bool rotate(struct path *p) {
   uint32_t end = p->vertex[p->n - 1], from = (uint32_t)by_rng_below(&p->rng, p->graph->n), chosen = NONE, first = NONE;
@@ -257,7 +248,9 @@ static bool rotate(struct path *p) {
     if (first == NONE) first = w;
     if (p->place[w] == NONE || p->place[w] + 2 >= p->n) continue;
     if (chosen == NONE) chosen = p->place[w] + 1;
-    if (!is_good_end(p, p->vertex[p->place[w] + 1])) continue;
+    uint32_t new_end = p->vertex[p->place[w] + 1];
+    bool good = p->n == p->graph->n ? by_adjacent(p->graph, new_end, p->vertex[0]) : count_free(p, new_end) > 0;
+    if (!good) continue; /* a path with this end can neither grow nor close the ring */
     chosen = p->place[w] + 1;
     break;
   }

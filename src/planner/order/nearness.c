@@ -96,11 +96,6 @@ static bool has_arcs_of(const struct work *w, uint32_t a, uint32_t b) {
   return true;
 }
 
-/* Equal hashes are not enough. */
-static bool are_twins(const struct work *w, uint32_t a, uint32_t b) {
-  return w->print[a] == w->print[b] && has_arcs_of(w, a, b) && has_arcs_of(w, b, a);
-}
-
 static int compare_prints(const void *a, const void *b) {
   const uint64_t *x = a, *y = b;
   if (x[0] != y[0]) return x[0] < y[0] ? -1 : 1;
@@ -121,7 +116,8 @@ static enum banyan_status find_twins(struct work *w, uint32_t *leader) {
   qsort(keys, n, sizeof *keys, compare_prints);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t r = (uint32_t)keys[i][1], before = i ? leader[keys[i - 1][1]] : r;
-    leader[r] = before != r && are_twins(w, before, r) ? before : r;
+    bool equal = before != r && w->print[before] == w->print[r]; /* the hashes, which is not enough */
+    leader[r] = equal && has_arcs_of(w, before, r) && has_arcs_of(w, r, before) ? before : r;
   }
   return BANYAN_OK;
 }

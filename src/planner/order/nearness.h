@@ -1,8 +1,7 @@
-/* How near ranks are to each other in a topology. Ranks that hang on the same
- * nodes by links of the same delays (those of a rack) cannot be told apart and
- * are one class, so that thousands of hosts need little memory. Distances are
- * those of the ways with the fewest links, over links with something left both
- * ways, and of these of one with the least delay. A pure value. */
+/* How near ranks are to each other in a topology. Ranks that hang on the same nodes by links of the same delays (those
+ * of a rack) cannot be told apart and are one class, so that thousands of hosts need little memory. Distances are those
+ * of the ways with the fewest links, over links with something left both ways, and of these of one with the least
+ * delay. A pure value. */
 #ifndef BY_PLAN_NEARNESS_H
 #define BY_PLAN_NEARNESS_H
 

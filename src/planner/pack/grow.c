@@ -39,12 +39,6 @@ static uint32_t widen(struct by_grower *g, const struct by_price *price, uint32_
   return n;
 }
 
-static uint32_t by_hops(struct by_grower *g, const struct by_price *price) {
-  uint32_t n = 1;
-  for (uint32_t i = 0; i < n; i++) n = widen(g, price, g->order[i], n);
-  return n;
-}
-
 /* --- distances: by delay with Dijkstra's algorithm --- */
 
 static bool before(const struct by_grow_entry *a, const struct by_grow_entry *b) {
@@ -110,7 +104,10 @@ static uint32_t grower_nearest_first(struct by_grower *g, const struct by_price 
   g->in[root] = true;
   g->depth[root] = 0;
   g->order[0] = root;
-  return g->hops ? by_hops(g, price) : by_delay(g, price, root);
+  if (!g->hops) return by_delay(g, price, root);
+  uint32_t n = 1;
+  for (uint32_t i = 0; i < n; i++) n = widen(g, price, g->order[i], n);
+  return n;
 }
 
 double by_grower_reach(struct by_grower *g, uint32_t root) {

@@ -101,6 +101,6 @@ enum banyan_status by_pack_exact(const struct by_graph *graph, const struct by_e
   struct exact x = {.graph = graph};
   enum banyan_status status = run(&x, options, out);
   by_rates_fini(&x.rates);
-  by_pricing_fini(&x.pricing);
+  by_span_fini(&x.pricing.span);
   return status;
 }

@@ -167,11 +167,6 @@ static void keep_better(struct search *s, struct by_rates *rates) {
   by_rates_fini(&worse);
 }
 
-static void aim(const struct search *s, struct by_slots *slots) {
-  slots->target = fmin(goal(s), s->best.throughput * ahead);
-  by_slots_recount(slots);
-}
-
 /* The best rates of the slots' trees; and shares after them, if `move`. */
 static enum banyan_status look(struct search *s, struct by_slots *slots, uint32_t *index, bool move) {
   struct by_rates rates;
@@ -184,7 +179,10 @@ static enum banyan_status look(struct search *s, struct by_slots *slots, uint32_
   }
   if (move && rates.throughput > 0) move_shares(slots, &rates, index);
   keep_better(s, &rates);
-  if (s->best.throughput > 0) aim(s, slots);
+  if (s->best.throughput > 0) {
+    slots->target = fmin(goal(s), s->best.throughput * ahead);
+    by_slots_recount(slots);
+  }
   return BANYAN_OK;
 }
 
@@ -322,16 +320,12 @@ static void take_best(const struct search *s, struct by_slots *slots) {
   }
 }
 
-static uint32_t count_best(const struct search *s) {
-  uint32_t n = 0;
-  for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.lp->rate[t] > 0;
-  return n;
-}
-
 /* The best once more. */
 static enum banyan_status swap_edges(struct search *s) {
-  uint32_t n = count_best(s), *index = calloc(n + 1, sizeof *index);
   struct by_slots slots;
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.lp->rate[t] > 0;
+  uint32_t *index = calloc((size_t)n + 1, sizeof *index);
   enum banyan_status status = index ? by_slots_init(&slots, &s->grower, n, s->options->seed) : by_plan_no_memory();
   if (status == BANYAN_OK) {
     take_best(s, &slots);
@@ -396,12 +390,6 @@ static double least_reach(const struct search *s) {
   return least;
 }
 
-static void choose_roots(struct search *s, double most_height) {
-  s->n_roots = 0;
-  for (uint32_t i = 0; i < s->n_reach; i++)
-    if (s->reach[i] <= most_height) s->roots[s->n_roots++] = s->vertex[i];
-}
-
 /* Asks for a better bound, once, where it matters: trees that nearly reach a loose one prove it good, and where they do
  * not, the search would go on in vain. */
 static enum banyan_status tighten(struct search *s) {
@@ -423,7 +411,9 @@ static void remember_start(struct search *s, uint32_t number) {
 static enum banyan_status search_under(struct search *s, double most_height, double wanted, uint32_t first,
                                        uint32_t end) {
   BY_TRY(by_rates_init(&s->best, s->graph));
-  choose_roots(s, most_height);
+  s->n_roots = 0;
+  for (uint32_t i = 0; i < s->n_reach; i++)
+    if (s->reach[i] <= most_height) s->roots[s->n_roots++] = s->vertex[i];
   for (uint32_t i = first, idle = 0; i < end && s->n_roots && idle < IDLE_ATTEMPTS && !enough(s, wanted); i++) {
     if (i > first && s->work > (i < ATTEMPTS ? most_work : work_of_tries)) break;
     double before = s->best.throughput;

@@ -79,17 +79,13 @@ static double widest(double *capacity, uint32_t n, uint64_t most) {
   return sum;
 }
 
-/* `capacity`: of all edges, the widest first. At best it is the widest ones that every tree has. */
-static double limit_by_common(const double *capacity, uint32_t n_edges, uint32_t apart, uint32_t n) {
-  uint64_t left_out = (uint64_t)n * (n_edges - apart);
-  return left_out < n_edges ? capacity[n_edges - left_out - 1] : INFINITY;
-}
-
 static double limit_by_widest(const struct by_graph *graph, uint32_t n, double *capacity) {
   uint32_t apart = graph->n_vertices - 1;
   for (uint32_t e = 0; e < graph->n_edges; e++) capacity[e] = capacity_of(graph, e);
   double least = widest(capacity, graph->n_edges, (uint64_t)n * apart) / apart;
-  least = fmin(least, limit_by_common(capacity, graph->n_edges, apart, n));
+  /* At best it is the widest edges that every tree has; they stand first now. */
+  uint64_t left_out = (uint64_t)n * (graph->n_edges - apart);
+  if (left_out < graph->n_edges) least = fmin(least, capacity[graph->n_edges - left_out - 1]);
   for (uint32_t v = 0; v < graph->n_vertices; v++) {
     uint32_t first = graph->edge_at[v], degree = graph->edge_at[v + 1] - first;
     for (uint32_t i = 0; i < degree; i++) capacity[i] = capacity_of(graph, graph->incident[first + i]);

@@ -102,17 +102,15 @@ static void try_bound(struct weights *w, const double *price) {
   w->bound = fmin(w->bound, by_span_certify(&w->span, price));
 }
 
-static void try_threshold(struct weights *w, double threshold) {
-  for (uint32_t r = 0; r < w->graph->n_resources; r++) w->other[r] = w->load[r] >= threshold * w->largest;
-  try_bound(w, w->other);
-}
-
 static void find_bounds(struct weights *w) {
   const double thresholds[] = {1 - 2 * w->step, 1 - 8 * w->step, 0.9, 0.7, 0.5, 0.2};
   try_bound(w, w->average);
   try_bound(w, w->phase);
   if (w->span.steiner) try_bound(w, w->price);
-  for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) try_threshold(w, thresholds[i]);
+  for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) {
+    for (uint32_t r = 0; r < w->graph->n_resources; r++) w->other[r] = w->load[r] >= thresholds[i] * w->largest;
+    try_bound(w, w->other);
+  }
 }
 
 /* --- trees --- */

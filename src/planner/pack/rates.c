@@ -114,27 +114,18 @@ static uint32_t smallest(const struct by_rates *rates) {
   return found;
 }
 
-static uint32_t count_used(const struct by_rates *rates) {
-  uint32_t n = 0;
-  for (uint32_t t = 0; t < rates->pool.n_trees; t++) n += rates->lp->rate[t] > 0;
-  return n;
-}
-
-/* Drops what has no rate, and the n smallest of the others. */
-static void drop_smallest(struct by_rates *rates, uint32_t n) {
-  for (uint32_t t = 0; t < rates->pool.n_trees; t++)
-    if (rates->lp->rate[t] == 0) by_lp_allow(rates->lp, t, false);
-  for (; n > 0; n--) by_lp_allow(rates->lp, smallest(rates), false);
-}
-
 enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double least) {
   for (;;) {
     BY_TRY(by_rates_solve(rates));
-    uint32_t n = count_used(rates);
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < rates->pool.n_trees; t++) n += rates->lp->rate[t] > 0;
     uint32_t too_many = most && n > most ? n - most : 0;
     if (!too_many && n > 0 && rates->lp->rate[smallest(rates)] < least) too_many = 1;
     if (!too_many) return BANYAN_OK;
-    drop_smallest(rates, (too_many + 7) / 8); /* a part of them: those that stay will take more */
+    for (uint32_t t = 0; t < rates->pool.n_trees; t++)
+      if (rates->lp->rate[t] == 0) by_lp_allow(rates->lp, t, false);
+    /* A part of them: those that stay will take more. */
+    for (uint32_t i = (too_many + 7) / 8; i > 0; i--) by_lp_allow(rates->lp, smallest(rates), false);
   }
 }
 
@@ -165,10 +156,6 @@ enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_g
   for (uint32_t r = 0; r < graph->n_resources; r++)
     pricing->best[r] = (in_parts ? 1.0 : 1 / graph->capacity[r]) / graph->n_resources;
   return BANYAN_OK;
-}
-
-void by_pricing_fini(struct by_pricing *pricing) {
-  by_span_fini(&pricing->span);
 }
 
 void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best) {

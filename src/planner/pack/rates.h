@@ -70,11 +70,9 @@ struct by_pricing {
   double *price;       /* of bits of each resource, at which trees are looked for */
 };
 
-/* `bound`: what is known already; INFINITY: nothing. */
+/* `bound`: what is known already; INFINITY: nothing. by_span_fini of `span` frees it. */
 BANYAN_CHECK enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_graph *graph, bool in_parts,
                                                 double bound);
-/* Also of one that is all zeros. */
-void by_pricing_fini(struct by_pricing *pricing);
 /* Sets the prices: near the best ones, or the program's. */
 void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best);
 /* Looks for a light tree at the prices; its weight. */

@@ -1,10 +1,8 @@
-/* K trees with shares, improved one after the other: each in turn is taken out
- * and grown anew where the others leave room. Room is priced: a resource costs
- * more, exponentially, the fuller the others make it, so that a cheapest tree
- * lowers the sum of all prices, and each step brings the fullest resource down.
- * It is a local search, the potential game of Rosenthal (1973) with the prices
- * of Plotkin, Shmoys and Tardos (1991); it promises nothing. The caller owns it
- * and fills the shares. Not for several threads. */
+/* K trees with shares, improved one after the other: each in turn is taken out and grown anew where the others leave
+ * room. Room is priced: a resource costs more, exponentially, the fuller the others make it, so that a cheapest tree
+ * lowers the sum of all prices, and each step brings the fullest resource down. It is a local search, the potential
+ * game of Rosenthal (1973) with the prices of Plotkin, Shmoys and Tardos (1991); it promises nothing. The caller owns
+ * it and fills the shares. Not for several threads. */
 #ifndef BY_PLAN_SLOTS_H
 #define BY_PLAN_SLOTS_H
 

@@ -34,12 +34,6 @@ struct by_steiner {
   uint32_t n_heap;
 };
 
-/* Prim's algorithm looks at all waiting vertices in each step, Kruskal's sorts and joins: about 16 times the work of
- * such a look for an edge. */
-static bool is_dense(const struct by_graph *graph) {
-  return (uint64_t)graph->n_vertices * graph->n_vertices < 8 * (uint64_t)graph->n_edges;
-}
-
 enum {
   FLIPS = 2,            /* optional vertices that each call puts in or takes out to see whether that helps */
   MOST_OPTIONAL = 16,   /* of which all sets are tried, if that is */
@@ -76,8 +70,11 @@ static struct by_steiner *make_steiner(struct by_arena *arena, const struct by_g
 
 enum banyan_status by_span_init(struct by_span *span, const struct by_graph *graph) {
   size_t n = graph->n_vertices, m = graph->n_edges;
-  *span = (struct by_span){
-      .graph = graph, .dense = is_dense(graph), .exact = n == graph->n_terminals || can_try_all(graph, EXACT_WORK)};
+  *span = (struct by_span){.graph = graph,
+                           /* Prim's algorithm looks at all waiting vertices in each step, Kruskal's sorts and joins:
+                            * about 16 times the work of such a look for an edge. */
+                           .dense = (uint64_t)n * n < 8 * (uint64_t)graph->n_edges,
+                           .exact = n == graph->n_terminals || can_try_all(graph, EXACT_WORK)};
   struct by_arena *arena = &span->arena;
   span->weight = BY_ARENA_ARRAY(arena, double, m);
   span->tree = BY_ARENA_ARRAY(arena, uint32_t, n);

@@ -1,14 +1,11 @@
-/* Lightest trees under prices of resources: the oracle of every packing
- * method, and the bound that prices prove. An edge weighs the sum of the prices
- * of the resources it lists. Keeps its scratch between calls; borrows the
- * graph; not for several threads.
+/* Lightest trees under prices of resources: the oracle of every packing method, and the bound that prices prove. An
+ * edge weighs the sum of the prices of the resources it lists. Keeps its scratch between calls; borrows the graph; not
+ * for several threads.
  *
- * Where all vertices are terminals, the tree is a minimum spanning tree: by
- * Prim's algorithm on dense graphs, O(vertices^2 + edges), else by Kruskal's
- * with a radix sort, O(edges). With optional vertices it is a Steiner tree,
- * whose lightest is NP-hard to find: with few of them every set of them is
- * tried, else heuristics give a good tree, and a lower bound stands in for the
- * lightest one. */
+ * Where all vertices are terminals, the tree is a minimum spanning tree: by Prim's algorithm on dense graphs,
+ * O(vertices^2 + edges), else by Kruskal's with a radix sort, O(edges). With optional vertices it is a Steiner tree,
+ * whose lightest is NP-hard to find: with few of them every set of them is tried, else heuristics give a good tree, and
+ * a lower bound stands in for the lightest one. */
 #ifndef BY_PLAN_SPAN_H
 #define BY_PLAN_SPAN_H
 
