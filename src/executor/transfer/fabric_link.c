@@ -79,18 +79,3 @@ bool by_fabric_link_progress(struct by_link *link) {
   if (ended && link->outs) by_link_touch(link); /* there is room for others */
   return true;
 }
-
-void by_fabric_link_drop(struct by_link *link, const struct by_exchange *exchange) {
-  bool uses = false;
-  struct by_out **place = &link->begun;
-  while (*place) {
-    if ((*place)->exchange == exchange) {
-      *place = (*place)->begun_next;
-      uses = true;
-    } else {
-      place = &(*place)->begun_next;
-    }
-  }
-  link->begun_end = place;
-  if (uses) link->fabric->ops->withdraw(link->fabric);
-}

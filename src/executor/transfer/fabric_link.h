@@ -16,7 +16,5 @@
 void by_fabric_link_flush(struct by_link *link);
 /* Takes from it what is new. False: the fabric has failed. */
 bool by_fabric_link_progress(struct by_link *link);
-/* The exchange goes away; if the fabric is still at it, that is the fabric's end. */
-void by_fabric_link_drop(struct by_link *link, const struct by_exchange *exchange);
 
 #endif

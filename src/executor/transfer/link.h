@@ -123,7 +123,8 @@ void by_link_queue(struct by_out *out);
 void by_link_note(struct by_in *in);
 /* Whether the receiver reads the message in this process's memory; the link has a lane. */
 bool by_link_offers(struct by_out *out);
-/* Sends what can be sent; false: something is left that the lane does not take now. */
+/* Sends what the lanes of the link take; false: something is left that they do not take now. by_transfer_flush does
+ * this, and gives a link's fabric what it has for it. */
 bool by_link_flush(struct by_link *link);
 /* One frame without regard to flow; the payload is small and copied by the lane. False: not now. */
 bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload);

@@ -10,7 +10,6 @@
 #include "link.h"
 
 #include "arena.h"
-#include "fabric_link.h"
 #include "link_messages.h"
 
 enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, MOST_COMPARED = 16, FRAME_BYTES = sizeof(struct by_frame) };
@@ -343,11 +342,7 @@ static inline uint32_t flush_ends(struct by_link *link) {
 }
 
 bool by_link_flush(struct by_link *link) {
-  if (link->in_network) {
-    by_fabric_link_flush(link);
-    return true; /* what is left waits for what the fabric has in hand, or for the fabric */
-  }
-  if (!link->lane) return true; /* by_link_attach has it flushed */
+  if (!link->lane || link->in_network) return true; /* by_link_attach has it flushed, or the fabric sends it */
   if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
   if (!(full & 1) &&
@@ -378,6 +373,22 @@ bool by_link_flush(struct by_link *link) {
   return !full;
 }
 
+/* If the fabric is still adding a message of the exchange, this is the end of the fabric. */
+static void drop_begun(struct by_link *link, const struct by_exchange *exchange) {
+  bool uses = false;
+  struct by_out **place = &link->begun;
+  while (*place) {
+    if ((*place)->exchange == exchange) {
+      *place = (*place)->begun_next;
+      uses = true;
+    } else {
+      place = &(*place)->begun_next;
+    }
+  }
+  link->begun_end = place;
+  if (uses) link->fabric->ops->withdraw(link->fabric);
+}
+
 void by_link_drop(struct by_link *link, struct by_exchange *exchange) {
   struct by_out **place = &link->outs;
   while (*place) {
@@ -387,7 +398,7 @@ void by_link_drop(struct by_link *link, struct by_exchange *exchange) {
       place = &(*place)->next;
   }
   link->outs_end = place;
-  by_fabric_link_drop(link, exchange);
+  drop_begun(link, exchange);
   struct by_in **note = &link->notes;
   while (*note) {
     if ((*note)->exchange == exchange)

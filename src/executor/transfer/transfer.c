@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "fabric_link.h"
 #include "link.h"
 #include "link_messages.h"
 
@@ -85,7 +86,10 @@ void by_transfer_flush(struct by_transfer *transfer) {
   while (link) {
     struct by_link *next = link->dirty_next;
     link->dirty = false;
-    if (!by_link_flush(link)) by_link_touch(link);
+    if (link->in_network)
+      by_fabric_link_flush(link); /* what is left waits for what the fabric has in hand, or for the fabric */
+    else if (!by_link_flush(link))
+      by_link_touch(link);
     link = next;
   }
 }
