@@ -3,6 +3,7 @@
 #ifndef BY_TESTS_CHECK_H
 #define BY_TESTS_CHECK_H
 
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,6 +24,17 @@ static inline void check_status(enum banyan_status got, enum banyan_status wante
 
 #define assert_status(expression, wanted) check_status((expression), (wanted), #expression, __FILE__, __LINE__)
 #define assert_ok(expression) assert_status(expression, BANYAN_OK)
+
+/* Skips the test where libc does not know the name `localhost`, as in a chroot without /etc/hosts. */
+static inline void check_localhost(void) {
+  struct addrinfo *list;
+  int error = getaddrinfo("localhost", NULL, NULL, &list);
+  if (error) {
+    print_message("skipped: this machine cannot look up \"localhost\" (%s): see /etc/hosts\n", gai_strerror(error));
+    skip();
+  }
+  freeaddrinfo(list);
+}
 
 static inline uint64_t check_number(const char *variable, uint64_t usual) {
   const char *text = getenv(variable);

@@ -112,6 +112,7 @@ static const char *ask(struct world *w, const char *path, const char *token) {
 static void serves_the_state_to_who_has_the_token(void **state) {
   struct world *w = *state;
   struct by_token token;
+  check_localhost();
   assert_ok(create(w, "localhost:0", NULL));
   assert_ok(by_token_read(w->token_file, &token)); /* made by the page */
   assert_null(ask(w, "/state", ""));
