@@ -41,7 +41,7 @@ struct world {
   int now, delay;
 };
 
-static void send(struct world *world, uint32_t member, bool answers, struct by_plan_switch_message message) {
+static void send_message(struct world *world, uint32_t member, bool answers, struct by_plan_switch_message message) {
   int due = world->now + 1 + (int)by_rng_below(&world->rng, (uint64_t)world->delay);
   assert_true(world->n_messages < MESSAGES);
   for (uint32_t i = 0; i < world->n_messages; i++) { /* in order, over each connection */
@@ -53,8 +53,9 @@ static void send(struct world *world, uint32_t member, bool answers, struct by_p
 
 static void notify_all(struct world *world, enum by_plan_switch_kind kind) {
   for (uint32_t m = 0; m < world->n; m++)
-    send(world, m, false,
-         (struct by_plan_switch_message){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
+    send_message(
+        world, m, false,
+        (struct by_plan_switch_message){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
 }
 
 static bool is_iteration_known(const struct world *world) {
@@ -115,7 +116,7 @@ static void follow(struct world *world, uint32_t m, const struct by_plan_switch_
   else if (message->kind == BY_PLAN_SWITCH_TAKE && by_plan_switch_take(&member->move, message->number) &&
            by_plan_switch_next(&member->move, member->started) == BY_PLAN_SWITCH_CHANGES)
     change(member);
-  if (answer.kind) send(world, m, true, answer);
+  if (answer.kind) send_message(world, m, true, answer);
 }
 
 static void deliver(struct world *world) {
