@@ -444,6 +444,7 @@ void by_agent_destroy(struct by_agent *agent) {
   if (!agent) return;
   by_agent_ranks_fini(&agent->ranks);
   by_agent_jobs_fini(&agent->jobs);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&agent->helpers)) drop_helper(agent, LIST_FIRST(&agent->helpers));
   by_agent_users_fini(&agent->users);
   free(agent);

@@ -451,6 +451,7 @@ void by_agent_daemon_destroy(struct by_agent_daemon *daemon) {
   if (daemon->acceptor) unlink(daemon->options.socket.path);
   by_acceptor_destroy(daemon->acceptor);
   for (uint32_t i = 0; i < daemon->n_helpers; i++) by_helper_process_destroy(daemon->helpers[i]);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&daemon->incoming_connections)) drop_incoming(LIST_FIRST(&daemon->incoming_connections));
   disconnect_manager(daemon);
   by_loop_cancel_timer(&daemon->manager.judge);

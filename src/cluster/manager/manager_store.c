@@ -244,7 +244,7 @@ static void read_column(sqlite3_stmt *s, int at, const struct column *column, st
 
 static enum banyan_status load_table(const struct by_manager_store *store, enum by_manager_table table,
                                      void (*take)(void *context, const struct by_manager_row *row), void *context) {
-  sqlite3_stmt *s;
+  sqlite3_stmt *s = NULL;
   BY_TRY(make_statement(store, tables[table].load, &s));
   int code;
   while ((code = sqlite3_step(s)) == SQLITE_ROW) {

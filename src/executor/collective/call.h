@@ -9,12 +9,12 @@
 
 #include <banyan/collectives.h>
 
-#include "link.h"
 #include "log.h"
 #include "reduce.h"
 #include "runner.h"
 #include "schedule.h"
 #include "team.h"
+#include "transfer_link.h"
 
 /* Its life, changed by by_call_set_state alone:
  *

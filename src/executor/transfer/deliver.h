@@ -5,7 +5,7 @@
 #ifndef BY_EXECUTOR_DELIVER_H
 #define BY_EXECUTOR_DELIVER_H
 
-#include "link.h"
+#include "transfer_link.h"
 
 /* Takes what has come of one frame. False: all of that has been taken, and more of it has to come. */
 bool by_deliver(struct by_end *end);

@@ -10,7 +10,7 @@
 #ifndef BY_EXECUTOR_FABRIC_LINK_H
 #define BY_EXECUTOR_FABRIC_LINK_H
 
-#include "link.h"
+#include "transfer_link.h"
 
 /* Gives the fabric what is new. */
 void by_fabric_link_flush(struct by_link *link);

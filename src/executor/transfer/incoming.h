@@ -3,7 +3,7 @@
 #ifndef BY_EXECUTOR_INCOMING_H
 #define BY_EXECUTOR_INCOMING_H
 
-#include "link.h"
+#include "transfer_link.h"
 
 /* After bytes were consumed: more may be sent to us, or the sender may have its memory back. */
 void by_in_consumed(struct by_in *in);

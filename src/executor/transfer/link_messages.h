@@ -3,7 +3,7 @@
 #ifndef BY_EXECUTOR_LINK_MESSAGES_H
 #define BY_EXECUTOR_LINK_MESSAGES_H
 
-#include "link.h"
+#include "transfer_link.h"
 
 /* For these see engine.h. */
 void by_letters_expect(struct by_link *link);

@@ -7,7 +7,7 @@
  * may be sent that the receiver could be unable to take: a message may send
  * its first `eager_limit` bytes freely (within the link's credit: the receiver can
  * store that much for calls it has not made yet), and the rest as granted. */
-#include "link.h"
+#include "transfer_link.h"
 
 #include "arena.h"
 #include "link_messages.h"

@@ -6,8 +6,8 @@
 
 #include "arena.h"
 #include "fabric_link.h"
-#include "link.h"
 #include "link_messages.h"
+#include "transfer_link.h"
 
 enum { RESERVE_MOST = 64 << 20 };
 

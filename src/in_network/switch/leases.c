@@ -394,6 +394,7 @@ static void look(void *context) {
       by_warn("switch", "%s", banyan_error_text());
   for (int i = 0; i < BY_PLANE_GROUPS; i++) {
     if (leases->table[i] && leases->table[i]->state == SEEKING) try_lease(leases->table[i]);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the table */
     waits |= leases->table[i] && leases->table[i]->state == SEEKING;
   }
   by_loop_set_delay(leases->options.loop, &leases->timer, waits ? soon : sometimes);

@@ -156,12 +156,13 @@ void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *pe
                       const struct by_text_message *message) {
   const struct by_control_peers *peers = deaths->peers;
   bool helper = by_control_peers_is_root(peers) && by_control_peers_is_helper(peers, peer->rank);
-  if (type == FAILED && helper && message->status != BANYAN_ERR_MISMATCH)
+  /* A helper that suspects a rank may itself have the broken link. */
+  bool lost = helper && (type == FAILED ? message->status != BANYAN_ERR_MISMATCH
+                                        : !by_control_peers_is_helper(peers, message->process));
+  if (lost)
     by_deaths_lose(deaths, (uint32_t)peer->rank, message->text);
   else if (type == FAILED)
     by_deaths_handle_failure(deaths, message->status, message->process, message->text);
-  else if (helper && !by_control_peers_is_helper(peers, message->process))
-    by_deaths_lose(deaths, (uint32_t)peer->rank, message->text); /* a link of its own may have broken */
   else if (message->process < peers->job->processes)
     by_deaths_suspect(deaths, message->process, message->text);
 }

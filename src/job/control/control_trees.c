@@ -1,5 +1,6 @@
 #include "control_trees.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,7 @@ static void list(struct by_trees *trees) {
 
 static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
   const struct by_control_tree *tree = one->tree;
+  assert(tree);
   const struct by_tree_answer *answer = &tree->answers[one->which];
   return (struct by_cluster_cells){.at = name_of(one),
                                    .server = tree->trees->peers->job->members[tree->ends.server].host,

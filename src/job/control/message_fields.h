@@ -13,10 +13,11 @@ struct by_field {
   uint64_t least, most; /* of a number */
 };
 
-#define BY_FIELD(type, member, on_wire, ...)                                                                           \
+/* A row of a table: struct, member and form, then what else differs from 0 as designated initialisers. */
+#define BY_FIELD(type, member, ...)                                                                                    \
   {                                                                                                                    \
-    .name = #member, .form = on_wire, .offset = offsetof(struct type, member),                                         \
-    .size = sizeof(((struct type *)NULL)->member), __VA_ARGS__                                                         \
+    .name = #member, .offset = offsetof(struct type, member), .size = sizeof(((struct type *)NULL)->member),           \
+    .form = __VA_ARGS__                                                                                                \
   }
 #define BY_FIELDS(table) table, sizeof(table) / sizeof *(table)
 

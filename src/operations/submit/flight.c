@@ -2,6 +2,7 @@
  * AllReduces become one call. The engine sends from, and adds to, memory that lies together. Gradients often do: then
  * nothing is copied, as the root puts neighbours in its memory next to each other. What does not is copied into a
  * buffer of the library's, or, where only the results lie together, to where these belong. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ static void copy_in(struct by_submitter *owner, const struct by_flight *flight, 
 /* Makes one call of a flight's AllReduces, which are of one type and operation: where they lie one behind the other it
  * reads and writes them there, else in a buffer, into which they are copied. */
 static enum banyan_status fuse(struct by_submitter *owner, struct by_flight *flight, struct banyan_call *out) {
+  assert(flight->n > 0);
   *out = *flight->pieces[0].call;
   if (flight->n == 1) return BANYAN_OK;
   out->count = 0;

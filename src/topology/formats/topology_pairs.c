@@ -179,7 +179,7 @@ static bool selected(struct pairs *pairs, const char *region, const char *tier) 
 
 static enum banyan_status take_columns(struct pairs *pairs) {
   struct csv *csv = &pairs->csv;
-  bool more;
+  bool more = false;
   BY_TRY(next_row(csv, &more));
   if (!more)
     return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be CSV with a line of column names", csv->lines.source);
@@ -260,7 +260,7 @@ static enum banyan_status take_row(struct pairs *pairs) {
 }
 
 static enum banyan_status take_rows(struct pairs *pairs) {
-  bool more;
+  bool more = false;
   for (;;) {
     BY_TRY(next_row(&pairs->csv, &more));
     if (!more) break;

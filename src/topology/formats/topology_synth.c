@@ -207,6 +207,7 @@ static enum banyan_status make_tree(struct shape *s) {
 
 static enum banyan_status make_sites(struct shape *s) {
   uint32_t sites = s->size[0], n = sites * s->size[1], router = n + s->helpers;
+  assert(sites > 0);
   double all = (double)sites * s->size[1] + s->helpers;
   BY_TRY(check(all + sites, all + (double)sites * (sites - 1.0) / 2));
   BY_TRY(add_grouped_hosts(s, "site"));

@@ -2,8 +2,8 @@
  * what is to be sent there. The first lane carries all frames but those of
  * large messages, in order. Lives as long as the transfer, since exchanges
  * point to it. */
-#ifndef BY_EXECUTOR_LINK_H
-#define BY_EXECUTOR_LINK_H
+#ifndef BY_EXECUTOR_TRANSFER_TRANSFER_LINK_H
+#define BY_EXECUTOR_TRANSFER_TRANSFER_LINK_H
 
 #include "message.h"
 #include "transfer.h"

@@ -1,4 +1,4 @@
-#include "link.h"
+#include "transfer_link.h"
 
 #include <assert.h>
 #include <stdlib.h>
