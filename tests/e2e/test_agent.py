@@ -241,6 +241,15 @@ class Manager:
         self.listener.close()
 
 
+def local_name():
+    """A name of this machine; its address where libc knows no name, as in a chroot without /etc/hosts."""
+    try:
+        socket.getaddrinfo("localhost", None)
+        return "localhost"
+    except socket.gaierror:
+        return "127.0.0.1"
+
+
 def make_keys(folder):
     keys = folder / "keys"
     env = {**os.environ, "BANYAN_KEYS": str(keys)}
@@ -252,7 +261,7 @@ def make_keys(folder):
 def test_manager(folder):
     keys = make_keys(folder)
     manager = Manager(keys)
-    agent = Agent(folder, "--manager", f"localhost:{manager.port}", "--keys", str(keys))
+    agent = Agent(folder, "--manager", f"{local_name()}:{manager.port}", "--keys", str(keys))
     link = manager.welcome()
     rank = agent.rank(0)
     rank.say(job_line())

@@ -93,10 +93,19 @@ class Switch:
         connection.sendall(json.dumps(reply).encode() + b"\n")
 
 
+def local_name():
+    """A name of this machine; its address where libc knows no name, as in a chroot without /etc/hosts."""
+    try:
+        socket.getaddrinfo("localhost", None)
+        return "localhost"
+    except socket.gaierror:
+        return "127.0.0.1"
+
+
 def start_job(folder, manager, keys, iterations, *options, switch_port=1, transport="tcp", command=None,
               **more):
     log = open(folder / "log", "w+", encoding="utf-8")
-    env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"localhost:{manager.port}", "BANYAN_KEYS": str(keys),
+    env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"{local_name()}:{manager.port}", "BANYAN_KEYS": str(keys),
            "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_SWITCHES": f"s1=127.0.0.1:{switch_port}",
            "BANYAN_LOG": "warn,cluster:debug", "BANYAN_ITERATIONS": "123456", **more}
     command = command or [BANYAN, "bench", "-s", "256K", "--iterations", str(iterations), "--check", "off"]
