@@ -45,7 +45,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   enum banyan_status status =
       by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, options->processes);
   by_runner_init(&engine->recovery.runner, options->chunk);
-  engine->recovery.relays = by_transfer_is_aid(by_engine_transfer(engine), options->self);
+  engine->recovery.relays = by_transfer_is_relay(by_engine_transfer(engine), options->self);
   engine->recovery.relay_memory = options->relay_memory;
   if (status != BANYAN_OK) {
     by_engine_destroy(engine);
@@ -147,7 +147,7 @@ static void lane_failed(struct by_end *end) {
   struct by_engine *engine = by_engine_of(link->transfer);
   const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
-  if (by_transfer_is_aid(link->transfer, link->process)) {
+  if (by_transfer_is_relay(link->transfer, link->process)) {
     given_up(link, end->leaving ? "it left" : end->lane->error);
     return;
   }

@@ -12,9 +12,9 @@
 
 #include "bytes.h"
 #include "clock.h"
+#include "control_message.h"
 #include "fabric.h"
 #include "lane.h"
-#include "letter.h"
 #include "plan.h"
 #include "schedule.h"
 #include "trace.h"

@@ -57,20 +57,20 @@ void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
 }
 
 void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process) {
-  by_letters_expect(by_engine_transfer(engine)->links[process]);
+  by_control_messages_expect(by_engine_transfer(engine)->links[process]);
 }
 
 enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team, const void *bytes,
                                    size_t n) {
-  return by_letters_write(by_engine_transfer(engine)->links[process], team, bytes, n);
+  return by_control_messages_write(by_engine_transfer(engine)->links[process], team, bytes, n);
 }
 
 struct by_control_message *by_engine_read(struct by_engine *engine) {
-  return by_letters_read(by_engine_transfer(engine));
+  return by_control_messages_read(by_engine_transfer(engine));
 }
 
 void by_control_message_free(struct by_engine *engine, struct by_control_message *message) {
-  by_letters_free(by_engine_transfer(engine), message);
+  by_control_messages_free(by_engine_transfer(engine), message);
 }
 
 void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {

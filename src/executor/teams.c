@@ -61,7 +61,8 @@ uint32_t by_team_next_call(const struct by_team *team) {
 
 bool by_team_is_running(const struct by_team *team, uint32_t before) {
   for (const struct by_call *call = team->runner->running; call; call = call->next)
-    if (call->team == team && !call->exchange.pair && (int32_t)(by_call_stamp(call)->call - before) < 0) return true;
+    if (call->team == team && !call->exchange.pair && (int32_t)(by_call_descriptor(call)->call - before) < 0)
+      return true;
   return false;
 }
 

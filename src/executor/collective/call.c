@@ -29,7 +29,7 @@ const char *by_call_describe(const struct by_frame *descriptor, char *text, size
 struct by_call *by_call_find_pair(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
   for (struct by_call *call = team->pair_calls; call; call = call->listed_next)
-    if (by_call_stamp(call)->call == frame->call && by_call_stamp(call)->tag == frame->tag &&
+    if (by_call_descriptor(call)->call == frame->call && by_call_descriptor(call)->tag == frame->tag &&
         call->schedule->root == rank && (call->schedule->collective == BANYAN_SEND) == answers)
       return call;
   return NULL;
@@ -204,7 +204,7 @@ static void list(struct by_call *call) {
     call->listed_next = team->pair_calls;
     team->pair_calls = call;
   } else if (!call->whole && !call->relay) {
-    team->window[by_call_stamp(call)->call & (team->window_size - 1)] = call;
+    team->window[by_call_descriptor(call)->call & (team->window_size - 1)] = call;
   }
 }
 
@@ -272,7 +272,7 @@ enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_c
 
 static void unlist(const struct by_call *call) {
   struct by_team *team = call->team;
-  const struct by_frame *descriptor = by_call_stamp(call);
+  const struct by_frame *descriptor = by_call_descriptor(call);
   if (call->exchange.pair) {
     struct by_call **place = &team->pair_calls;
     while (*place != call) place = &(*place)->listed_next;

@@ -52,7 +52,7 @@ struct by_call {
   struct by_program *program;
   const struct by_schedule *schedule;
   struct by_team *team;
-  uint64_t kind; /* of the domain's calls, that stamp, bounds and the like were filled for; 0: none */
+  uint64_t kind; /* The kind of the team's calls that descriptor, bounds and the like were filled for; 0: none. */
   char *buffer[BY_BUFFERS];
   void *user_recv;     /* in-place blocks: what the caller gave */
   uint64_t user_bytes; /* to be copied to user_recv at the end, 0: nothing */
@@ -90,7 +90,7 @@ static inline struct by_runner *by_call_runner(const struct by_call *call) {
   return by_runner_of(call->exchange.transfer);
 }
 
-static inline const struct by_frame *by_call_stamp(const struct by_call *call) {
+static inline const struct by_frame *by_call_descriptor(const struct by_call *call) {
   return &call->exchange.descriptor;
 }
 
@@ -113,7 +113,7 @@ static inline void by_call_set_state(struct by_call *call, enum by_call_state st
 static inline struct by_call *by_call_find(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
   if (frame->flags & BY_FRAME_PAIR) return by_call_find_pair(team, frame, rank);
   struct by_call *call = team->window[frame->call & (team->window_size - 1)];
-  return call && by_call_stamp(call)->call == frame->call ? call : NULL;
+  return call && by_call_descriptor(call)->call == frame->call ? call : NULL;
 }
 
 const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t room);

@@ -279,7 +279,7 @@ void by_program_give_call(struct by_call *call) {
 
 const struct by_peer *by_program_peer(const struct by_program *program, const struct by_link *link) {
   uint32_t n = program->schedule->n_peers;
-  if (n <= 8 || by_transfer_is_aid(link->transfer, link->process)) { /* helpers have other vertices in other plans */
+  if (n <= 8 || by_transfer_is_relay(link->transfer, link->process)) { /* helpers have other vertices in other plans */
     for (uint32_t i = 0; i < n; i++)
       if (program->links[i] == link) return &program->schedule->peers[i];
     return NULL;

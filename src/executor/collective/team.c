@@ -105,7 +105,7 @@ enum banyan_status by_team_grow_window(struct by_team *team) {
   struct by_call **window = calloc(size, sizeof(struct by_call *));
   if (!window) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u calls under way", size);
   for (uint32_t i = 0; i < team->window_size; i++)
-    if (team->window[i]) window[by_call_stamp(team->window[i])->call & (size - 1)] = team->window[i];
+    if (team->window[i]) window[by_call_descriptor(team->window[i])->call & (size - 1)] = team->window[i];
   free(team->window);
   team->window = window;
   team->window_size = size;

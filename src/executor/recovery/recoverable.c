@@ -100,7 +100,7 @@ static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32
 /* The domain may have the same plan twice, and a call the older one. */
 enum by_stray by_recoverable_stray(const struct by_team *team, const struct by_frame *frame) {
   const struct by_call *whole = team->window[frame->call & (team->window_size - 1)];
-  if (whole && by_call_stamp(whole)->call == frame->call)
+  if (whole && by_call_descriptor(whole)->call == frame->call)
     return whole->recoverable && knows(whole->recoverable->helped, frame->plan)
                ? stray_part(whole->recoverable, frame->plan)
                : BY_STRAY_FOUND;
@@ -139,7 +139,7 @@ static enum banyan_status take(struct by_call *whole, struct by_program *program
 
 static void begin(const struct by_call *whole, struct by_call *call) {
   if (whole->state != BY_CALL_RUNNING) return; /* the job has failed */
-  call->exchange.descriptor.call = by_call_stamp(whole)->call;
+  call->exchange.descriptor.call = by_call_descriptor(whole)->call;
   by_call_begin(call, NULL);
 }
 
@@ -228,7 +228,7 @@ static void ended(struct by_call *whole) {
   give_back(&recoverable->confirm, whole->status);
   recoverable->helped->users--;
   for (uint32_t i = 0; transfer->status == BANYAN_OK && i < transfer->processes; i++)
-    by_deliver_forget_call(transfer->links[i], whole->team->id, by_call_stamp(whole)->call, 0);
+    by_deliver_forget_call(transfer->links[i], whole->team->id, by_call_descriptor(whole)->call, 0);
 }
 
 /* ---- making one */

@@ -17,7 +17,7 @@ enum { PAST = 1024 };
 
 struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame) {
   for (struct by_call *call = team->recovery.relays; call; call = call->listed_next)
-    if (by_call_stamp(call)->call == frame->call && by_call_stamp(call)->plan == frame->plan) return call;
+    if (by_call_descriptor(call)->call == frame->call && by_call_descriptor(call)->plan == frame->plan) return call;
   return NULL;
 }
 
@@ -48,7 +48,7 @@ static void ended(struct by_call *call) {
   struct by_call **place = &team->recovery.relays;
   while (*place != call) place = &(*place)->listed_next;
   *place = call->listed_next;
-  note_past(team, by_call_stamp(call));
+  note_past(team, by_call_descriptor(call));
   recovery->relay_bytes -= call->scratch_bytes;
   recovery->retry = true;
   helped_of(call)->users--;
@@ -60,7 +60,7 @@ void by_relay_lost(struct by_team *team) {
     uint32_t class_, group;
     bool again;
     const struct by_helped *helped = helped_of(call);
-    if (by_helped_find(helped, by_call_stamp(call)->plan, &class_, &group, &again) &&
+    if (by_helped_find(helped, by_call_descriptor(call)->plan, &class_, &group, &again) &&
         by_helped_group(helped, class_, group)->lost) {
       by_call_end(call, BANYAN_ERR_CLOSED);
       by_call_drop(call);
@@ -130,7 +130,7 @@ static bool has_room(const struct by_team *team, const struct by_frame *frame) {
   if (recovery->relay_bytes + bytes <= recovery->relay_memory) return true;
   free_idle(team->runner);
   for (const struct by_call *call = team->recovery.relays; call; call = call->listed_next)
-    if ((int32_t)(by_call_stamp(call)->call - frame->call) < 0) return false;
+    if ((int32_t)(by_call_descriptor(call)->call - frame->call) < 0) return false;
   return true;
 }
 

@@ -203,9 +203,9 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
   const struct by_lane_ops *ops = end->lane->ops;
   if (frame->type == BY_FRAME_CONTROL) {
-    const char *wrong = by_letters_begin(link, frame);
+    const char *wrong = by_control_messages_begin(link, frame);
     if (wrong) return by_deliver_broken(link, wrong);
-    end->receiving = BY_RECEIVE_LETTER;
+    end->receiving = BY_RECEIVE_CONTROL;
     return true;
   }
   if (frame->type == BY_FRAME_CREDIT)
@@ -261,7 +261,7 @@ static inline bool receive(struct by_end *end) {
   switch ((enum by_receiving)end->receiving) {
   case BY_RECEIVE_MESSAGE: return move_into(end, end->in);
   case BY_RECEIVE_STORED: return move_stored(end);
-  case BY_RECEIVE_LETTER: return by_letters_receive(end);
+  case BY_RECEIVE_CONTROL: return by_control_messages_receive(end);
   default: return discard(end);
   }
 }
@@ -289,7 +289,7 @@ bool by_deliver(struct by_end *end) {
   const struct by_stored *stored = end->filling;
   if (frame->flags & BY_FRAME_EAGER && !stored) took(link, frame->size);
   transfer->counters.frames_received++;
-  if (end->receiving == BY_RECEIVE_LETTER) by_letters_end(link);
+  if (end->receiving == BY_RECEIVE_CONTROL) by_control_messages_end(link);
   end->receiving = BY_RECEIVE_NOTHING;
   end->filling = NULL;
   end->in = NULL;

@@ -44,7 +44,7 @@ void by_in_grant_ahead(struct by_in *in) {
   const struct by_lane *lane = in->link->lane;
   if (!by_in_is_worth_granting_ahead(transfer, in->length) || !lane || lane->ops->reads_memory || !by_in_runs_free(in))
     return;
-  if (by_transfer_is_aid(transfer, in->link->process)) return; /* it has no call before there is data for it */
+  if (by_transfer_is_relay(transfer, in->link->process)) return; /* it has no call before there is data for it */
   uint64_t room = room_of(in);
   in->granted = in->length < room ? in->length : room;
   in->send_grant = true;

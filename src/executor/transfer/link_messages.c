@@ -38,12 +38,12 @@ static void free_all(struct by_control_message *messages) {
   }
 }
 
-void by_letters_expect(struct by_link *link) {
+void by_control_messages_expect(struct by_link *link) {
   link->lettered = true;
   by_link_want(link);
 }
 
-enum banyan_status by_letters_write(struct by_link *link, uint32_t team, const void *bytes, size_t n) {
+enum banyan_status by_control_messages_write(struct by_link *link, uint32_t team, const void *bytes, size_t n) {
   if (n == 0 || n > BY_CONTROL_MESSAGE_BYTES)
     return by_fail(BANYAN_ERR_ARGUMENT, "a letter of %zu bytes; there must be 1 to %d", n, BY_CONTROL_MESSAGE_BYTES);
   struct by_control_message *message = make(link->transfer, link->process, team, n);
@@ -51,12 +51,12 @@ enum banyan_status by_letters_write(struct by_link *link, uint32_t team, const v
   memcpy(message->data, bytes, n);
   *link->messages_end = message;
   link->messages_end = &message->next;
-  by_letters_expect(link);
+  by_control_messages_expect(link);
   by_link_touch(link);
   return BANYAN_OK;
 }
 
-struct by_control_message *by_letters_read(struct by_transfer *transfer) {
+struct by_control_message *by_control_messages_read(struct by_transfer *transfer) {
   struct by_control_message *message = transfer->messages;
   if (!message) return NULL;
   transfer->messages = message->next;
@@ -64,7 +64,7 @@ struct by_control_message *by_letters_read(struct by_transfer *transfer) {
   return message;
 }
 
-void by_letters_free(struct by_transfer *transfer, struct by_control_message *message) {
+void by_control_messages_free(struct by_transfer *transfer, struct by_control_message *message) {
   if (message->room > MOST_ROOM || transfer->n_spare_messages == MOST_SPARE) {
     free(message);
     return;
@@ -88,12 +88,12 @@ bool by_control_messages_send(struct by_link *link) {
     if (message->done < message->bytes) continue;
     link->messages = message->next;
     if (!link->messages) link->messages_end = &link->messages;
-    by_letters_free(link->transfer, message);
+    by_control_messages_free(link->transfer, message);
   }
   return true;
 }
 
-const char *by_letters_begin(struct by_link *link, const struct by_frame *frame) {
+const char *by_control_messages_begin(struct by_link *link, const struct by_frame *frame) {
   struct by_control_message *message = link->arriving;
   if (!frame->size || frame->count > BY_CONTROL_MESSAGE_BYTES || frame->offset > frame->count ||
       frame->size > frame->count - frame->offset)
@@ -105,14 +105,14 @@ const char *by_letters_begin(struct by_link *link, const struct by_frame *frame)
   return link->arriving ? NULL : "a letter for which there is no memory";
 }
 
-bool by_letters_receive(struct by_end *end) {
+bool by_control_messages_receive(struct by_end *end) {
   struct by_control_message *message = end->link->arriving;
   size_t n = end->lane->ops->read(end->lane, message->data + message->done, end->lane->ops->left(end->lane));
   message->done += n;
   return n > 0;
 }
 
-void by_letters_end(struct by_link *link) {
+void by_control_messages_end(struct by_link *link) {
   struct by_control_message *message = link->arriving;
   struct by_transfer *transfer = link->transfer;
   if (message->done < message->bytes) return;

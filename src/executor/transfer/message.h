@@ -18,7 +18,7 @@ struct by_exchange {
   size_t element;             /* bytes, a power of two: what is added at once */
   uint64_t trace;             /* its record in the tracer, or its whole's; 0: none */
   uint32_t notes;             /* messages that still have to tell their sender something */
-  bool pair;                  /* of a send and a receive: its one message has the stamp's tag */
+  bool pair;                  /* of a send and a receive: its one message has the descriptor's tag */
   bool wired;                 /* bytes have gone or come, which has been noted */
 };
 

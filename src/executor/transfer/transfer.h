@@ -7,10 +7,10 @@
 
 #include <banyan/comm.h>
 
+#include "control_message.h"
 #include "fabric.h"
 #include "fail.h"
 #include "lane.h"
-#include "letter.h"
 #include "trace.h"
 
 enum { BY_NAME_BYTES = 160, BY_TEXT_BYTES = 512, BY_SPARES = 24 };
@@ -106,7 +106,7 @@ struct by_transfer {
 };
 
 /* A helper, not a rank. */
-static inline bool by_transfer_is_aid(const struct by_transfer *transfer, uint32_t process) {
+static inline bool by_transfer_is_relay(const struct by_transfer *transfer, uint32_t process) {
   return process >= transfer->options.ranks;
 }
 

@@ -28,7 +28,7 @@ enum by_receiving {
   BY_RECEIVE_NOTHING, /* the next frame has not begun */
   BY_RECEIVE_MESSAGE, /* it goes to the message `in`, */
   BY_RECEIVE_STORED,  /* is kept in `filling` for a later call, */
-  BY_RECEIVE_LETTER,  /* is a part of a letter, */
+  BY_RECEIVE_CONTROL, /* is a part of a letter, */
   BY_RECEIVE_DISCARD, /* or is thrown away */
 };
 

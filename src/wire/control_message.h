@@ -1,7 +1,7 @@
-/* A letter: bytes between two processes that belong to no call. It travels in
+/* A control message: bytes between two processes that belong to no call. It travels in
  * frames of type BY_FRAME_CONTROL, whose parts are put together again. */
-#ifndef BY_WIRE_LETTER_H
-#define BY_WIRE_LETTER_H
+#ifndef BY_WIRE_CONTROL_MESSAGE_H
+#define BY_WIRE_CONTROL_MESSAGE_H
 
 #include <stddef.h>
 #include <stdint.h>
