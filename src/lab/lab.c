@@ -11,12 +11,12 @@
 #include <sys/mount.h>
 #include <sys/param.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "lab_netlink.h"
 #include "lab_relay.h"
+#include "log.h"
 #include "text.h"
 
 enum {
@@ -103,8 +103,11 @@ static enum banyan_status mount_on(const char *what, const char *where, const ch
 
 /* The text needs a file to be seen under another name: one in memory, on a mount that is gone again at once. */
 static enum banyan_status show_hosts(const char *hosts) {
-  struct stat there;
-  if (stat("/etc/hosts", &there)) return BANYAN_OK;
+  /* It is mounted over a file, which a chroot made by debootstrap lacks. An empty one changes nothing for others. */
+  if (access("/etc/hosts", F_OK) && write_file("/etc/hosts", O_CREAT, "") != BANYAN_OK) {
+    by_warn("lab", "hosts cannot look up each other's names: %s", banyan_error_text());
+    return BANYAN_OK;
+  }
   BY_TRY(mount_on("banyan-lab", "/sys", "tmpfs", 0));
   enum banyan_status status = write_file("/sys/hosts", O_CREAT, hosts);
   if (!status) status = mount_on("/sys/hosts", "/etc/hosts", NULL, MS_BIND);
