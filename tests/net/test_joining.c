@@ -130,6 +130,7 @@ static void test_root_has_an_unknown_name(void **state) {
 /* All places were tried, and each one's failure is told. */
 static void test_root_is_nowhere(void **state) {
   (void)state;
+  check_localhost();
   static const char *const wanted[] = {"rank..zero:29: host \"rank..zero\" cannot be looked up",
                                        "cannot connect to 127.0.0.1:1: Connection refused",
                                        "localhost:2 means 127.0.0.1:2, which is this machine itself: cannot connect"};
