@@ -218,6 +218,16 @@ enum banyan_status by_interface_offer(const char *filter, int port, char *out, s
   return BANYAN_OK;
 }
 
+bool by_interface_is_own(const struct by_address *address) {
+  struct by_interface *all;
+  size_t n;
+  bool own = false;
+  if (by_interface_list("*", true, &all, &n) != BANYAN_OK) return false;
+  for (size_t i = 0; i < n && !own; i++) own = !by_address_compare_host(&all[i].address, address);
+  free(all);
+  return own;
+}
+
 uint32_t by_interface_mtu(const char *name) {
   struct ifreq request = {.ifr_mtu = 0};
   int fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

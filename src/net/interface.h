@@ -36,6 +36,9 @@ enum banyan_status by_interface_choose(const char *filter, bool loopback, struct
  * that fit into `room` bytes. Link-local addresses mean nothing elsewhere and are only there for want of others. */
 enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t room) BANYAN_CHECK;
 
+/* Whether this host has the address, on an interface that is up. */
+bool by_interface_is_own(const struct by_address *address);
+
 /* The most bytes of a packet that it sends; 0: unknown. */
 uint32_t by_interface_mtu(const char *name);
 

@@ -187,17 +187,6 @@ static void check_interfaces(struct by_findings *findings) {
   free(all);
 }
 
-/* Whether an address belongs to this machine. */
-static bool is_own(const struct by_address *address) {
-  struct by_interface *all = NULL;
-  size_t n = 0;
-  bool own = false;
-  if (by_interface_list("*", true, &all, &n)) return false;
-  for (size_t i = 0; i < n && !own; i++) own = !by_address_compare_host(&all[i].address, address);
-  free(all);
-  return own;
-}
-
 static bool first_address(const char *name, struct by_address *out) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
   if (getaddrinfo(name, NULL, &hints, &found)) return false;
@@ -225,7 +214,7 @@ static void check_own_name(struct by_findings *findings) {
         "do, elsewhere set BANYAN_ROOT or MASTER_ADDR to one",
         "%s means %s here: ranks on this host that look for rank 0 under this name do not find it elsewhere", name,
         text);
-  else if (!is_own(&address))
+  else if (!by_interface_is_own(&address))
     by_finding(findings, BY_FINDING_WARN, "host name", "correct DNS or /etc/hosts",
                "%s means %s, which is no address of this machine", name, text);
   else

@@ -1,18 +1,16 @@
 /* What a job is made of: hosts with their ranks, and the environment of the ranks. */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/param.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "arena.h"
+#include "handshake.h"
+#include "interface.h"
 #include "launch.h"
 #include "plan.h"
 #include "text.h"
@@ -31,34 +29,18 @@ void by_hosts_fini(struct by_launch_hosts *hosts) {
   by_arena_fini(&hosts->arena);
 }
 
-/* Whether `name` is the address of an interface here. */
-static bool is_own_address(const char *name) {
-  struct ifaddrs *all, *one;
-  bool found = false;
-  if (getifaddrs(&all)) return false;
-  for (one = all; one && !found; one = one->ifa_next) {
-    int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
-    if (family != AF_INET && family != AF_INET6) continue;
-    char text[NI_MAXHOST];
-    socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-    found = !getnameinfo(one->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) && !strcmp(text, name);
-  }
-  freeifaddrs(all);
-  return found;
-}
-
 /* Whether a name means this machine. Asks no name server: names that merely
  * resolve to us are reached through ssh, which works too. */
 static bool is_local(const char *name) {
   char own[NAME_BYTES] = "";
-  struct in_addr address;
-  if (!strcasecmp(name, "localhost") || !strcmp(name, "::1")) return true;
-  if (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127) return true;
+  struct by_address address;
+  if (by_address_parse_host(name, 0, &address) == BANYAN_OK)
+    return by_address_is_loopback(&address) || by_interface_is_own(&address);
+  if (!strcasecmp(name, "localhost")) return true;
   gethostname(own, sizeof own - 1);
   if (!strcasecmp(name, own)) return true;
   size_t shorter = strcspn(own, "."); /* "node7" is node7.cluster.example */
-  if (shorter && strlen(name) == shorter && !strncasecmp(name, own, shorter)) return true;
-  return is_own_address(name);
+  return shorter && strlen(name) == shorter && !strncasecmp(name, own, shorter);
 }
 
 static struct by_launch_host *find_host(struct by_launch_hosts *hosts, const char *name) {
@@ -225,8 +207,6 @@ bool by_hosts_all_local(const struct by_launch_hosts *hosts) {
 
 /* ---- the environment */
 
-enum { KEY_BYTES = 32 };
-
 static enum banyan_status append_variable(struct by_job_environment *environment, const char *text, size_t length) {
   char *copy = by_arena_copy(&environment->arena, text, length);
   if (!copy || !BY_ARRAY_GROW(&environment->items, &environment->room, environment->count + 2))
@@ -246,21 +226,14 @@ enum banyan_status by_job_environment_set(struct by_job_environment *environment
   return status;
 }
 
-static enum banyan_status add_key(struct by_job_environment *environment) {
-  unsigned char bytes[KEY_BYTES];
-  char hex[2 * KEY_BYTES + 1];
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for the job's key");
-  for (int i = 0; i < KEY_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-  return by_job_environment_set(environment, "BANYAN_KEY", hex);
-}
-
 enum banyan_status by_job_environment_init(struct by_job_environment *environment) {
   *environment = (struct by_job_environment){0};
   by_arena_init(&environment->arena);
   for (char **e = environ; *e; e++)
     if (!strncmp(*e, "BANYAN_", 7)) BY_TRY(append_variable(environment, *e, strlen(*e)));
-  return add_key(environment);
+  char key[BY_KEY_TEXT];
+  BY_TRY(by_key_random(key));
+  return by_job_environment_set(environment, "BANYAN_KEY", key);
 }
 
 enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text) {

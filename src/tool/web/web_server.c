@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <openssl/crypto.h>
 
 #include "acceptor.h"
+#include "handshake.h"
 #include "library.h"
 #include "log.h"
 #include "page.h"
@@ -47,16 +47,13 @@ enum banyan_status by_token_read(const char *path, struct by_token *out) {
 }
 
 static enum banyan_status write_token(const char *path, int fd) {
-  unsigned char random[32];
-  char line[2 * sizeof random + 2];
-  if (getrandom(random, sizeof random, 0) != sizeof random)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for a token");
-  for (size_t i = 0; i < sizeof random; i++) snprintf(line + 2 * i, 3, "%02x", random[i]);
-  line[sizeof line - 2] = '\n';
-  ssize_t written = write(fd, line, sizeof line - 1);
+  char line[BY_KEY_TEXT];
+  BY_TRY(by_key_random(line));
+  line[sizeof line - 1] = '\n';
+  ssize_t written = write(fd, line, sizeof line);
   int why = errno;
   explicit_bzero(line, sizeof line);
-  if (written == sizeof line - 1) return BANYAN_OK;
+  if (written == sizeof line) return BANYAN_OK;
   unlink(path);
   return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write token file %s", path);
 }
