@@ -399,15 +399,12 @@ static enum banyan_status start_ranks(int ranks, char *const *words, int *exit_c
   enum banyan_status status = by_job_environment_init(&environment);
   if (!status) status = by_hosts_add_self(&hosts, ranks);
   if (!status) status = by_hosts_place(&hosts, ranks);
-  struct by_job job = {.title = command.name,
-                       .hosts = &hosts,
-                       .ranks = ranks,
-                       .command = words,
-                       .environment = environment.items,
-                       .output = BY_OUTPUT_RANK0,
-                       .report = 1,
-                       .grace = 5,
-                       .start = 60};
+  struct by_job job = by_job_usual(command.name);
+  job.hosts = &hosts;
+  job.ranks = ranks;
+  job.command = words;
+  job.environment = environment.items;
+  job.output = BY_OUTPUT_RANK0;
   if (!status) *exit_code = by_launch(&job);
   by_job_environment_fini(&environment);
   by_hosts_fini(&hosts);

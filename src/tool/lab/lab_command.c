@@ -32,9 +32,9 @@ struct lab_options {
   const char *scale, *plan, *servers;
   int switches; /* place among "none|user|xdp"; -1: not given */
   struct by_words environment, sysctls, changes;
+  struct by_job job;
   long per_host;
-  bool pin, keep_going, json, dry_run;
-  double timeout, report, grace;
+  bool json, dry_run;
   int output;
 };
 
@@ -69,13 +69,13 @@ static const struct by_option options[] = {
     BY_CHOICE("output", 'o', output, BY_OUTPUT_CHOICES,
               "prefix: \"[host] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
               "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
-    BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
-    BY_FLAG("keep-going", 'k', keep_going, "do not terminate the other ranks when one fails"),
-    BY_SECONDS("timeout", 0, timeout, "TIME", "end the job after this time, with exit code 124"),
-    BY_SECONDS("report-time", 0, report, "TIME",
+    BY_FLAG("pin", 0, job.pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("keep-going", 'k', job.keep_going, "do not terminate the other ranks when one fails"),
+    BY_SECONDS("timeout", 0, job.timeout, "TIME", "end the job after this time, with exit code 124"),
+    BY_SECONDS("report-time", 0, job.report, "TIME",
                "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; "
                "default 1 s"),
-    BY_SECONDS("grace", 0, grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
+    BY_SECONDS("grace", 0, job.grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
     BY_FLAG("json", 0, json,
             "report the links' traffic as one line of JSON on standard\noutput, after the command's own"),
     BY_FLAG("dry-run", 0, dry_run, "print what would be built, and build nothing"),
@@ -358,23 +358,16 @@ static enum banyan_status run_ranks(struct session *s) {
   struct by_job_environment environment;
   enum banyan_status status = fill_environment(s, &environment);
   if (!strcmp(words[0], "banyan") && by_program_path(self)) words[0] = self; /* wherever it lies */
-  struct by_job job = {.title = command.name,
-                       .hosts = &s->hosts,
-                       .ranks = s->ranks,
-                       .beside = s->beside,
-                       .command = words,
-                       .environment = environment.items,
-                       .output =
-                           by_output_choose(s->asked.output, words, s->asked.json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX),
-                       .labels = (const char *const *)s->labels,
-                       .pin = s->asked.pin,
-                       .keep_going = s->asked.keep_going,
-                       .timeout = s->asked.timeout,
-                       .report = s->asked.report,
-                       .grace = s->asked.grace,
-                       .start = 60,
-                       .interface = BY_LAB_SUBNET};
-  if (!status) s->exit_code = by_launch(&job);
+  struct by_job *job = &s->asked.job;
+  job->hosts = &s->hosts;
+  job->ranks = s->ranks;
+  job->beside = s->beside;
+  job->command = words;
+  job->environment = environment.items;
+  job->output = by_output_choose(s->asked.output, words, s->asked.json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX);
+  job->labels = (const char *const *)s->labels;
+  job->interface = BY_LAB_SUBNET;
+  if (!status) s->exit_code = by_launch(job);
   by_job_environment_fini(&environment);
   return status;
 }
@@ -467,7 +460,8 @@ static void end_session(struct session *s) {
 
 int by_cli_lab(int argc, char **argv) {
   struct session s = {
-      .asked = {.lab = by_lab_options_default(), .per_host = 1, .report = 1, .grace = 5, .switches = -1}, .file = -1};
+      .asked = {.lab = by_lab_options_default(), .job = by_job_usual(command.name), .per_host = 1, .switches = -1},
+      .file = -1};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, &s.operands);
   if (exit_code >= 0) return exit_code;
   by_hosts_init(&s.hosts);

@@ -243,8 +243,7 @@ static bool handle_errors(struct launcher *l, struct by_link *link) {
   if (n > 0) print_for_host(l, link, bytes, (size_t)n);
   if (n > 0 || (n < 0 && errno == EINTR)) return true;
   if (n < 0 && errno == EAGAIN) return false;
-  if (link->error_fd >= 0) close(link->error_fd);
-  link->error_fd = -1;
+  by_cli_close(&link->error_fd);
   return false;
 }
 
@@ -259,8 +258,7 @@ static const char *lost_text(const struct by_link *link, int status) {
 /* Its output has ended: with ranks still running there, the host is lost. */
 static void link_ended(struct launcher *l, struct by_link *link) {
   char text[256], how[96];
-  close(link->from_fd);
-  link->from_fd = -1;
+  by_cli_close(&link->from_fd);
   if (!link->live) return; /* fini() waits for it */
   if (!l->timeout) l->timeout = from_now(WAIT_SECONDS);
   int status = by_link_wait(link, l->timeout);
@@ -482,6 +480,10 @@ static void fini(struct launcher *l) {
   by_text_fini(&l->root);
   by_output_fini(&l->output);
   close(l->signals);
+}
+
+struct by_job by_job_usual(const char *title) {
+  return (struct by_job){.title = title, .report = 1, .grace = 5, .start = 60, .ssh = "ssh"};
 }
 
 int by_launch(const struct by_job *job) {

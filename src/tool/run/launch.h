@@ -133,6 +133,8 @@ struct by_job {
   const char *interface; /* whose addresses are rank 0's; NULL: all that it has, and what the user calls it */
 };
 
+/* Without time limit; 1 s to report a failure, 5 s between signals, 60 s for hosts to answer. */
+struct by_job by_job_usual(const char *title);
 /* Blocks. Returns the exit code: 0; that of the rank that failed first (128 +
  * signal when killed); 124 after the timeout; 1 when nothing could be started. */
 int by_launch(const struct by_job *job);

@@ -2,14 +2,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "launch_io.h"
+#include "process.h"
 #include "text.h"
 
 enum { HEADER_BYTES = 12, MOST_PAYLOAD = 8 << 20, READ_BYTES = 128 << 10 };
@@ -24,6 +30,20 @@ void *by_cli_alloc(void *old, size_t bytes) {
 
 void by_cli_nonblock(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+void by_cli_close(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+bool by_cli_pipes(int pipes[][2], int n) {
+  bool made = true;
+  for (int i = 0; i < n; i++) {
+    pipes[i][0] = pipes[i][1] = -1;
+    made = made && !pipe2(pipes[i], O_CLOEXEC);
+  }
+  return made;
 }
 
 /* Makes room for `more` bytes behind the last one. */
@@ -211,6 +231,137 @@ void by_host_job_fini(struct by_host_job *job) {
   *job = (struct by_host_job){0};
 }
 
+/* ---- one host: its run-host, started here or through ssh */
+
+enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* ssh's exit code */ };
+
+/* The command line of ssh: its words, the host, and one word for the shell there. */
+struct ssh_line {
+  char *words;
+  struct by_text shell;
+  const char *argv[MOST_SSH_WORDS + 3];
+};
+
+/* 'it'\''s': a word that no shell changes. */
+static void add_quoted(struct by_text *text, const char *word) {
+  by_text_add(text, "'");
+  for (const char *c = word; *c; c++) by_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
+  by_text_add(text, "'");
+}
+
+static enum banyan_status make_ssh_line(const struct by_job *job, const struct by_launch_host *host,
+                                        struct ssh_line *out) {
+  size_t n = 0;
+  char *save;
+  *out = (struct ssh_line){.words = strdup(job->ssh)};
+  for (char *word = out->words ? strtok_r(out->words, " \t", &save) : NULL; word && n < MOST_SSH_WORDS;
+       word = strtok_r(NULL, " \t", &save))
+    out->argv[n++] = word;
+  by_text_add(&out->shell, "exec ");
+  add_quoted(&out->shell, job->remote);
+  by_text_add(&out->shell, " run-host");
+  out->argv[n++] = host->destination;
+  out->argv[n] = by_text_get(&out->shell);
+  if (n < 2) return by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
+  return BANYAN_OK;
+}
+
+/* In the child. A session of its own: the terminal's Ctrl-C goes to the
+ * launcher only, and ssh fails rather than waits where it would ask. */
+static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2], const struct by_launch_host *host) {
+  by_restore_signals();
+  setsid();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  dup2(pipes[0][0], STDIN_FILENO);
+  dup2(pipes[1][1], STDOUT_FILENO);
+  dup2(pipes[2][1], STDERR_FILENO);
+  if (host->enter && host->enter(host->context, host)) {
+    fprintf(stderr, "%s\n", banyan_error_text());
+    _exit(1);
+  }
+  execvp(file, argv);
+  fprintf(stderr, "cannot run %s: %s\n", file, strerror(errno));
+  _exit(UNREACHED);
+}
+
+static enum banyan_status start_process(const char *file, char *const *argv, struct by_link *link) {
+  int pipes[3][2];
+  pid_t pid = by_cli_pipes(pipes, 3) ? fork() : -1;
+  if (pid == 0) become(file, argv, pipes, link->host);
+  int reason = errno;
+  by_cli_close(&pipes[0][0]);
+  by_cli_close(&pipes[1][1]);
+  by_cli_close(&pipes[2][1]);
+  link->to.fd = pipes[0][1];
+  link->from_fd = pipes[1][0];
+  link->error_fd = pipes[2][0];
+  if (pid < 0) {
+    by_link_shut(link);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start %s", file);
+  }
+  link->pid = pid;
+  by_cli_nonblock(link->to.fd);
+  by_cli_nonblock(link->from_fd);
+  by_cli_nonblock(link->error_fd);
+  return BANYAN_OK;
+}
+
+static enum banyan_status start_ssh(const struct by_job *job, struct by_link *link) {
+  struct ssh_line line;
+  enum banyan_status status = make_ssh_line(job, link->host, &line);
+  if (!status) status = start_process(line.argv[0], (char *const *)line.argv, link);
+  free(line.words);
+  by_text_fini(&line.shell);
+  return status;
+}
+
+enum banyan_status by_link_open(const struct by_job *job, const struct by_launch_host *host, struct by_link *out) {
+  char *const here[] = {(char[]){"banyan"}, (char[]){"run-host"}, NULL};
+  *out = (struct by_link){.host = host, .from_fd = -1, .error_fd = -1, .to = {.fd = -1, .at_once = SIZE_MAX}};
+  BY_TRY(host->local ? start_process("/proc/self/exe", here, out) : start_ssh(job, out));
+  out->live = host->ranks;
+  return BANYAN_OK;
+}
+
+int by_link_wait(struct by_link *link, uint64_t until) {
+  static const struct timespec step = {.tv_nsec = 10 * BY_MILLISECOND};
+  int status = 0;
+  if (!link->pid) return 0;
+  while (waitpid(link->pid, &status, WNOHANG) == 0) {
+    if (by_clock_now(&by_clock_system) >= until) kill(link->pid, SIGKILL);
+    nanosleep(&step, NULL);
+  }
+  link->pid = 0;
+  return status;
+}
+
+void by_link_shut(struct by_link *link) {
+  by_cli_close(&link->to.fd);
+  by_cli_close(&link->from_fd);
+  by_cli_close(&link->error_fd);
+  by_outbox_fini(&link->to);
+  by_inbox_fini(&link->from);
+  bool unheard = !link->ready || link->live; /* ssh may wait for a network that is not there */
+  if (link->pid && unheard && !link->host->local) kill(link->pid, SIGTERM);
+}
+
+void by_link_find_hello(struct by_link *link, const char **chatter, size_t *length) {
+  static const char hello[] = BY_LAUNCH_HELLO;
+  const char *from = link->from.data + link->from.start;
+  size_t have = link->from.end - link->from.start;
+  const char *found = memmem(from, have, hello, sizeof hello - 1);
+  *chatter = from;
+  if (found) {
+    *length = (size_t)(found - from);
+    link->ready = true;
+    link->from.start += *length + sizeof hello - 1;
+    return;
+  }
+  const char *last = memrchr(from, '\n', have); /* keep an unfinished line: it may become the hello */
+  *length = last ? (size_t)(last - from) + 1 : have > MOST_CHATTER ? have : 0;
+  link->from.start += *length;
+}
+
 /* ---- the output of ranks */
 
 enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, LINE_BYTES = 2048 };
@@ -224,7 +375,7 @@ void by_output_init(struct by_output *output, enum by_output_mode mode, int rank
 }
 
 void by_output_fini(struct by_output *output) {
-  for (int i = 0; i < 2 * output->ranks; i++) free(output->lines[i].data);
+  for (int i = 0; i < 2 * output->ranks; i++) by_outbox_fini(&output->lines[i]);
   free(output->lines);
   by_outbox_fini(&output->to[0]);
   by_outbox_fini(&output->to[1]);
@@ -263,42 +414,30 @@ static size_t first_line(const char *bytes, size_t length, size_t seen) {
   return newline ? within + 1 : 0;
 }
 
-static void append(struct by_line *line, const char *bytes, size_t length) {
-  if (line->room - line->used < length) {
-    line->room = MAX(2 * line->room, line->used + length);
-    line->data = by_cli_alloc(line->data, line->room);
-  }
-  memcpy(line->data + line->used, bytes, length);
-  line->used += length;
-}
-
 void by_output_take(struct by_output *output, int rank, int stream, const char *bytes, size_t length) {
   if (output->mode == BY_OUTPUT_RANK0 && !rank && !stream) {
     by_outbox_add(&output->to[0], bytes, length);
     return;
   }
-  struct by_line *line = &output->lines[2 * rank + stream];
-  bool ends_in_return = line->used && line->data[line->used - 1] == '\r';
-  size_t seen = line->used - ends_in_return, at = 0, n;
-  append(line, bytes, length);
-  while ((n = first_line(line->data + at, line->used - at, seen))) {
-    emit(output, rank, stream, line->data + at, n, false);
-    at += n;
+  struct by_outbox *line = &output->lines[2 * rank + stream];
+  size_t seen = by_outbox_waiting(line), n;
+  if (seen && line->data[line->end - 1] == '\r') seen--;
+  by_outbox_add(line, bytes, length);
+  while ((n = first_line(line->data + line->start, by_outbox_waiting(line), seen))) {
+    emit(output, rank, stream, line->data + line->start, n, false);
+    line->start += n;
     seen = 0;
   }
-  line->used -= at;
-  if (at && line->used) memmove(line->data, line->data + at, line->used);
-  if (line->used < MOST_LINE) return;
-  emit(output, rank, stream, line->data, line->used, true);
-  line->used = 0;
+  if (by_outbox_waiting(line) < MOST_LINE) return;
+  emit(output, rank, stream, line->data + line->start, by_outbox_waiting(line), true);
+  line->start = line->end;
 }
 
 void by_output_end(struct by_output *output, int rank) {
   for (int stream = 0; stream < 2; stream++) {
-    struct by_line *line = &output->lines[2 * rank + stream];
-    if (line->used) emit(output, rank, stream, line->data, line->used, true);
-    free(line->data);
-    *line = (struct by_line){0};
+    struct by_outbox *line = &output->lines[2 * rank + stream];
+    if (by_outbox_waiting(line)) emit(output, rank, stream, line->data + line->start, by_outbox_waiting(line), true);
+    by_outbox_fini(line);
   }
 }
 

@@ -70,6 +70,10 @@ int by_inbox_next(struct by_inbox *box, struct by_launch_frame *out);
 
 /* Makes a descriptor non-blocking. */
 void by_cli_nonblock(int fd);
+/* Closes a descriptor, unless it is -1, which it is then. */
+void by_cli_close(int *fd);
+/* Makes n pipes, closed on exec. False: not all, and errno tells why; what is missing is -1. */
+bool by_cli_pipes(int pipes[][2], int n);
 
 /* ---- what one host is to start */
 
@@ -115,15 +119,10 @@ void by_link_find_hello(struct by_link *link, const char **chatter, size_t *leng
 /* Whole lines, each with "[rank] " before it, or another label of the rank. A rank's own lines keep their order within
  * each stream. A line longer than 1 MiB is cut. A line also ends at a carriage return, so that progress bars move. One
  * thread; owns no descriptor. */
-struct by_line {
-  char *data;
-  size_t used, room;
-};
-
 struct by_output {
   enum by_output_mode mode;
-  struct by_outbox to[2]; /* stdout, stderr */
-  struct by_line *lines;  /* what has no end yet: two of each rank */
+  struct by_outbox to[2];  /* stdout, stderr */
+  struct by_outbox *lines; /* lines that have not ended yet: two of each rank, without a descriptor */
   int ranks;
   const char *const *labels; /* one of each rank; NULL: its number */
 };

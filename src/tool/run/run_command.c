@@ -11,13 +11,10 @@
 #include "text.h"
 
 struct run_options {
+  struct by_job job;
   long ranks;
-  struct by_words hosts;
-  const char *hostfile, *plan, *topology, *interface, *ports, *ssh, *remote;
-  struct by_words environment;
-  const char *helpers, *servers;
-  bool pin;
-  double timeout, report, grace, start;
+  struct by_words hosts, environment;
+  const char *hostfile, *plan, *topology, *helpers, *servers;
   int output, transport; /* transport -1: not given */
 };
 
@@ -38,23 +35,24 @@ static const struct by_option options[] = {
             "rank 0 plans for this file or short text at the start;\n\"measure\": for what the hosts measure then "
             "(BANYAN_TOPOLOGY)"),
     BY_CHOICE("transport", 't', transport, BY_TRANSPORT_CHOICES, "how ranks reach each other (BANYAN_TRANSPORT)"),
-    BY_TEXT("iface", 'i', interface, "LIST", "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)"),
-    BY_TEXT("port-range", 0, ports, "A-B", "ports to listen on (BANYAN_PORTS)"),
+    BY_TEXT("iface", 'i', job.interface, "LIST",
+            "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)"),
+    BY_TEXT("port-range", 0, job.ports, "A-B", "ports to listen on (BANYAN_PORTS)"),
     BY_WORDS("env", 'x', environment, "NAME[=VALUE]",
              "an environment variable for the ranks; hosts reached through\nssh get only these and BANYAN_*; may be "
              "repeated"),
     BY_CHOICE("output", 'o', output, BY_OUTPUT_CHOICES,
               "prefix: \"[rank] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
               "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
-    BY_FLAG("pin", 0, pin, "bind rank r of a host to its r-th core, cyclically"),
-    BY_SECONDS("timeout", 0, timeout, "TIME", "end the job after this time, with exit code 124"),
-    BY_SECONDS("report-time", 0, report, "TIME",
+    BY_FLAG("pin", 0, job.pin, "bind rank r of a host to its r-th core, cyclically"),
+    BY_SECONDS("timeout", 0, job.timeout, "TIME", "end the job after this time, with exit code 124"),
+    BY_SECONDS("report-time", 0, job.report, "TIME",
                "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; "
                "default 1 s"),
-    BY_SECONDS("grace", 0, grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
-    BY_SECONDS("start-timeout", 0, start, "TIME", "time within which every host must answer; default 60 s"),
-    BY_TEXT("ssh", 0, ssh, "COMMAND", "command that reaches other hosts, split at spaces; default\n\"ssh\""),
-    BY_TEXT("remote", 0, remote, "PATH", "the banyan command on other hosts; default: this one's path"),
+    BY_SECONDS("grace", 0, job.grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
+    BY_SECONDS("start-timeout", 0, job.start, "TIME", "time within which every host must answer; default 60 s"),
+    BY_TEXT("ssh", 0, job.ssh, "COMMAND", "command that reaches other hosts, split at spaces; default\n\"ssh\""),
+    BY_TEXT("remote", 0, job.remote, "PATH", "the banyan command on other hosts; default: this one's path"),
     {.name = NULL},
 };
 
@@ -135,14 +133,14 @@ struct crew {
 };
 
 static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, struct crew *crew) {
-  if (!run->ssh[strspn(run->ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
+  if (!run->job.ssh[strspn(run->job.ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
   BY_TRY(collect_hosts(run, hosts));
   crew->ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
   if (crew->ranks > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
                    BY_MOST_RANKS);
   BY_TRY(by_hosts_place(hosts, crew->ranks));
-  if (run->ports) BY_TRY(check_ports(run->ports, crew->ranks, hosts));
+  if (run->job.ports) BY_TRY(check_ports(run->job.ports, crew->ranks, hosts));
   BY_TRY(by_check_plan(run->plan, crew->ranks, 0, by_hosts_all_local(hosts)));
   crew->processes = crew->ranks;
   BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
@@ -166,8 +164,8 @@ static enum banyan_status fill_environment(const struct run_options *run, const 
   BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", run->topology));
   const char *transport = by_transport_at(run->transport);
   BY_TRY(by_job_environment_set(environment, "BANYAN_TRANSPORT", transport));
-  BY_TRY(by_job_environment_set(environment, "BANYAN_IFACE", run->interface));
-  return by_job_environment_set(environment, "BANYAN_PORTS", run->ports);
+  BY_TRY(by_job_environment_set(environment, "BANYAN_IFACE", run->job.interface));
+  return by_job_environment_set(environment, "BANYAN_PORTS", run->job.ports);
 }
 
 /* What stands before the lines of ranks and of those beside them; NULL where there are only ranks: numbers. */
@@ -187,7 +185,7 @@ static char **make_labels(const struct crew *crew) {
   return labels;
 }
 
-static int launch(const struct run_options *run, const struct by_launch_hosts *hosts, const struct crew *crew,
+static int launch(struct run_options *run, const struct by_launch_hosts *hosts, const struct crew *crew,
                   const struct by_operands *operands) {
   char self[BY_PROGRAM_PATH];
   if (!by_program_path(self)) strcpy(self, "banyan");
@@ -197,31 +195,23 @@ static int launch(const struct run_options *run, const struct by_launch_hosts *h
     return by_command_misused(&command);
   }
   char **labels = make_labels(crew);
-  struct by_job job = {.title = command.name,
-                       .hosts = hosts,
-                       .ranks = crew->ranks,
-                       .beside = crew->processes - crew->ranks,
-                       .labels = (const char *const *)labels,
-                       .command = operands->items,
-                       .environment = environment.items,
-                       .output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX),
-                       .pin = run->pin,
-                       .timeout = run->timeout,
-                       .report = run->report,
-                       .grace = run->grace,
-                       .start = run->start,
-                       .ssh = run->ssh,
-                       .remote = run->remote ? run->remote : self,
-                       .ports = run->ports,
-                       .interface = run->interface};
-  int exit_code = by_launch(&job);
+  struct by_job *job = &run->job;
+  job->hosts = hosts;
+  job->ranks = crew->ranks;
+  job->beside = crew->processes - crew->ranks;
+  job->labels = (const char *const *)labels;
+  job->command = operands->items;
+  job->environment = environment.items;
+  job->output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX);
+  if (!job->remote) job->remote = self;
+  int exit_code = by_launch(job);
   free(labels);
   by_job_environment_fini(&environment);
   return exit_code;
 }
 
 int by_cli_run(int argc, char **argv) {
-  struct run_options run = {.ssh = "ssh", .report = 1, .grace = 5, .start = 60, .transport = -1};
+  struct run_options run = {.job = by_job_usual(command.name), .transport = -1};
   struct by_operands operands;
   struct by_launch_hosts hosts;
   struct crew crew = {0};

@@ -82,20 +82,13 @@ static enum banyan_status handle_failure(const struct by_host_job *job, int fail
   return by_fail(BANYAN_ERR_ARGUMENT, "cannot run %s: %s", job->command[0], strerror(reason));
 }
 
-static void close_ends(int pipes[3][2], int end) {
-  for (int i = 0; i < 3; i++)
-    if (pipes[i][end] >= 0) close(pipes[i][end]);
-}
-
 /* Starts rank job->first + index. Of the first one it is known on return whether the command could be run: if not,
  * BANYAN_ERR_ARGUMENT and what a shell would exit with, 127 or 126. The others report it on their stderr. */
 static enum banyan_status start_rank(const struct by_host_job *job, int index, struct rank_process *out,
                                      int *exit_code) {
-  int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  pid_t parent = getpid(), pid = -1;
-  bool ready = nothing >= 0;
-  for (int i = 0; i < (index == 0 ? 3 : 2) && ready; i++) ready = !pipe2(pipes[i], O_CLOEXEC);
-  if (ready) pid = fork();
+  int pipes[3][2] = {[2] = {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  bool ready = by_cli_pipes(pipes, index == 0 ? 3 : 2) && nothing >= 0;
+  pid_t parent = getpid(), pid = ready ? fork() : -1;
   if (pid == 0) {
     dup2(nothing, STDIN_FILENO);
     dup2(pipes[0][1], STDOUT_FILENO);
@@ -103,12 +96,12 @@ static enum banyan_status start_rank(const struct by_host_job *job, int index, s
     become_rank(job, index, parent, pipes[2][1]);
   }
   int reason = errno;
-  close(nothing);
-  close_ends(pipes, 1);
-  if (pid < 0) {
-    close_ends(pipes, 0);
-    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start rank %d", job->first + index);
+  by_cli_close(&nothing);
+  for (int i = 0; i < 3; i++) {
+    by_cli_close(&pipes[i][1]);
+    if (pid < 0) by_cli_close(&pipes[i][0]);
   }
+  if (pid < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start rank %d", job->first + index);
   setpgid(pid, pid); /* here as well: a signal to the group may come before the child runs */
   for (int i = 0; i < 2; i++) by_cli_nonblock(pipes[i][0]);
   *out = (struct rank_process){.pid = pid, .pipes = {pipes[0][0], pipes[1][0]}};
@@ -172,11 +165,6 @@ static bool carry(struct host *host, int index, int stream) {
   return n > 0;
 }
 
-static void close_pipe(int *fd) {
-  if (*fd >= 0) close(*fd);
-  *fd = -1;
-}
-
 /* What a rank wrote before its end. Bounded: a process that left the rank's group may hold the pipe and write on. */
 static void drain(struct host *host, int index, int stream) {
   int *fd = &host->ranks[index].pipes[stream];
@@ -184,7 +172,7 @@ static void drain(struct host *host, int index, int stream) {
     size_t before = by_outbox_waiting(&host->out);
     if (!carry(host, index, stream) || by_outbox_waiting(&host->out) == before) break;
   }
-  close_pipe(fd);
+  by_cli_close(fd);
 }
 
 static void end_rank(struct host *host, int index, int status) {
@@ -301,7 +289,7 @@ static void carry_all(struct host *host, size_t n_polled) {
     int index = (int)(k - 3) / 2, stream = (int)(k - 3) % 2;
     int *fd = &host->ranks[index].pipes[stream];
     if (!host->polled[k].revents || *fd < 0) continue;
-    if (!carry(host, index, stream)) close_pipe(fd);
+    if (!carry(host, index, stream)) by_cli_close(fd);
   }
 }
 
@@ -347,7 +335,7 @@ int by_cli_run_host(int argc, char **argv) {
   sweep();
   flush_rest(&host);
   close(host.signals);
-  if (host.held >= 0) close(host.held);
+  by_cli_close(&host.held);
   by_inbox_fini(&host.in);
   by_outbox_fini(&host.out);
   by_host_job_fini(&host.job);
