@@ -191,6 +191,16 @@ enum banyan_status by_doc_load_next(const char *source, const char *text, size_t
 
 static const double most_whole = 1e15; /* below, %.15g prints whole numbers digit for digit */
 
+double by_json_number(const json_t *object, const char *field) {
+  double value = json_number_value(json_object_get(object, field));
+  return isfinite(value) ? value : 0;
+}
+
+const char *by_json_text(const json_t *object, const char *field) {
+  const char *value = json_string_value(json_object_get(object, field));
+  return value ? value : "";
+}
+
 void by_json_add_string(struct by_text *text, const char *string) {
   by_text_add_bytes(text, "\"", 1);
   for (const char *at = string; *at;) {

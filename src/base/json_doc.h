@@ -65,6 +65,10 @@ BANYAN_CHECK enum banyan_status by_doc_rate(const struct by_place *place, const 
 /* Seconds: a number, or a text such as "20ms". */
 BANYAN_CHECK enum banyan_status by_doc_seconds(const struct by_place *place, const json_t *value, double *out);
 
+/* Members of what is only shown: one that is missing, of another type or not finite is 0, or "". */
+double by_json_number(const json_t *object, const char *field);
+const char *by_json_text(const json_t *object, const char *field);
+
 /* With its quotes. */
 void by_json_add_string(struct by_text *text, const char *string);
 /* A finite number, in the shortest of the usual forms that is read back as the same. */

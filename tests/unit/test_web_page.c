@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "manager_page.h"
 #include "socket.h"
 #include "web_server.h"
 
@@ -34,22 +33,23 @@ struct world {
   char folder[64], token_file[80];
   struct by_topology *topology;
   struct by_loop *loop;
-  struct by_manager_page *page;
+  struct by_web_page *page;
   char answer[65536];
 };
 
-static void print_state(void *context, struct by_text *out) {
+static unsigned print_state(void *context, struct by_text *out) {
   by_text_add(out, "%s", state_text);
+  return 200;
 }
 
 static enum banyan_status create(struct world *w, const char *at, const char *certificate) {
-  return by_manager_page_create(&(struct by_manager_page_options){.loop = w->loop,
-                                                                  .at = at,
-                                                                  .token_file = w->token_file,
-                                                                  .certificate = certificate,
-                                                                  .topology = w->topology,
-                                                                  .state = print_state},
-                                &w->page);
+  return by_web_page_create(&(struct by_web_page_options){.loop = w->loop,
+                                                          .at = at,
+                                                          .token_file = w->token_file,
+                                                          .certificate = certificate,
+                                                          .topology = w->topology,
+                                                          .state = print_state},
+                            &w->page);
 }
 
 static int set_up(void **state) {
@@ -65,7 +65,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   struct world *w = *state;
-  by_manager_page_destroy(w->page);
+  by_web_page_destroy(w->page);
   by_loop_destroy(w->loop);
   by_topology_destroy(w->topology);
   unlink(w->token_file);
@@ -88,8 +88,8 @@ static const char *ask(struct world *w, const char *path, const char *token) {
   size_t length = 0;
   bool sent = false;
   int fd;
-  snprintf(text, sizeof text, "%.*s", (int)(strlen(by_manager_page_get_url(w->page)) - 8),
-           by_manager_page_get_url(w->page) + 7);
+  snprintf(text, sizeof text, "%.*s", (int)(strlen(by_web_page_get_url(w->page)) - 8),
+           by_web_page_get_url(w->page) + 7);
   assert_ok(by_address_parse(text, &at));
   assert_ok(by_socket_connect_start(&at, &fd));
   for (int i = 0; i < 5000; i++) {

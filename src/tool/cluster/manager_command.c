@@ -5,24 +5,22 @@
 #include <sys/stat.h>
 
 #include "commands.h"
-#include "manager_page.h"
 #include "manager_server.h"
 #include "process.h"
 #include "text.h"
 #include "tls_identity.h"
 #include "topology_synth.h"
+#include "web_server.h"
 
 #define FOLDER "/var/lib/banyan"
 #define STATE_FILE FOLDER "/manager.db"
 #define TOKEN_FILE FOLDER "/token"
 
 struct manager_options {
-  const char *listen, *keys, *name, *state, *helpers;
-  const char *order;
-  const char *http, *token, *certificate, *key;
-  double interval, replan;
+  struct by_manager_server_options server;
+  struct by_web_page_options page;
+  const char *topology, *listen, *keys, *name, *order;
   long iterations, gain, first, threads;
-  uint64_t threshold;
 };
 
 #define VALUES struct manager_options
@@ -33,27 +31,28 @@ static const struct by_option options[] = {
     BY_TEXT("keys", 'k', keys, "FOLDER",
             "folder with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`"),
     BY_TEXT("name", 0, name, "NAME", "name of the certificate, if the folder has those of several\nmanagers"),
-    BY_TEXT("state", 0, state, "FILE", "its state, for a restart; default\n" STATE_FILE),
-    BY_SECONDS("interval", 0, interval, "TIME", "time between reports of an agent; default 2 s"),
-    BY_SECONDS("replan", 0, replan, "TIME", "time after which each job is planned again; default 60 s"),
+    BY_TEXT("state", 0, server.state, "FILE", "its state, for a restart; default\n" STATE_FILE),
+    BY_SECONDS("interval", 0, server.manager.interval, "TIME", "time between reports of an agent; default 2 s"),
+    BY_SECONDS("replan", 0, server.manager.replan, "TIME", "time after which each job is planned again; default 60 s"),
     BY_INT("replan-iterations", 0, iterations, "N", 0, 1L << 40,
            "number of iterations after which a job is also planned again;\ndefault: no limit"),
     BY_INT("gain", 0, gain, "PERCENT", 0, 1000, "gain in throughput for which a job changes its plan; default\n5"),
-    BY_TEXT("helpers", 0, helpers, "HOST,HOST,...",
+    BY_TEXT("helpers", 0, server.manager.helpers, "HOST,HOST,...",
             "hosts that may run helpers for other jobs, among those that\noffer it: names, none, or all (default)"),
     BY_INT("first-iterations", 0, first, "N", 0, 1L << 40,
            "number of a job's first iterations in the highest class;\ndefault 10"),
-    BY_BYTES("threshold", 0, threshold, "BYTES",
+    BY_BYTES("threshold", 0, server.manager.rules.threshold, "BYTES",
              "bytes that a job may send before it leaves the first queue;\neach lower queue takes 4 times as many; "
              "default 10 GB"),
     BY_TEXT("order", 0, order, "first|share",
             "jobs of one queue that have not announced their length are\nserved in the order of arrival, or share "
             "links (default)"),
-    BY_TEXT("http", 0, http, "ADDRESS:PORT",
+    BY_TEXT("http", 0, page.at, "ADDRESS:PORT",
             "serve the page, the state and metrics here, such as\n127.0.0.1:8420; default: not at all"),
-    BY_TEXT("token-file", 0, token, "FILE", "file with the page's token, created if missing; default\n" TOKEN_FILE),
-    BY_TEXT("http-certificate", 0, certificate, "FILE", "certificate for HTTPS (PEM); with --http-key"),
-    BY_TEXT("http-key", 0, key, "FILE", "key of this certificate"),
+    BY_TEXT("token-file", 0, page.token_file, "FILE",
+            "file with the page's token, created if missing; default\n" TOKEN_FILE),
+    BY_TEXT("http-certificate", 0, page.certificate, "FILE", "certificate for HTTPS (PEM); with --http-key"),
+    BY_TEXT("http-key", 0, page.key, "FILE", "key of this certificate"),
     BY_INT("threads", 0, threads, "N", 1, 64, "number of planning threads; default 2"),
     {.name = NULL},
 };
@@ -86,130 +85,103 @@ static const struct by_command command = {
 
 struct session {
   struct manager_options asked;
-  struct by_priority_rules rules;
   struct by_topology *topology;
   struct by_tls_watch *keys;
-  struct by_loop *loop;
   struct by_manager_server *server;
-  struct by_manager_page *page;
+  struct by_web_page *page;
 };
 
-static enum banyan_status check(const struct manager_options *asked, struct by_priority_rules *rules) {
-  *rules = (struct by_priority_rules){.iterations = (uint64_t)asked->first, .threshold = asked->threshold};
-  BY_TRY(by_priority_parse_order(asked->order, &rules->equal));
-  if (!(asked->interval >= 0.01 && asked->interval <= 3600))
-    return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", asked->interval);
-  if (!(asked->replan >= asked->interval))
-    return by_fail(BANYAN_ERR_ARGUMENT, "--replan must be --interval at least, %g s, is %g s", asked->interval,
-                   asked->replan);
+static enum banyan_status check(struct manager_options *asked) {
+  struct by_manager_options *manager = &asked->server.manager;
+  manager->rules.iterations = (uint64_t)asked->first;
+  BY_TRY(by_priority_parse_order(asked->order, &manager->rules.equal));
+  if (!(manager->interval >= 0.01 && manager->interval <= 3600))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", manager->interval);
+  if (!(manager->replan >= manager->interval))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--replan must be --interval at least, %g s, is %g s", manager->interval,
+                   manager->replan);
+  manager->replan_iterations = (uint64_t)asked->iterations;
+  manager->gain = (double)asked->gain / 100;
+  asked->server.threads = (unsigned)asked->threads;
   return BANYAN_OK;
 }
 
 static void keys_changed(void *context) {
   struct session *s = context;
   if (s->server) by_manager_server_use(s->server, by_tls_watch_get(s->keys));
-  if (s->page) by_manager_page_renew(s->page);
+  if (s->page) by_web_page_renew(s->page);
 }
 
 static void read_again(void *context) {
   struct session *s = context;
   by_tls_watch_read(s->keys);
-  if (s->page) by_manager_page_renew(s->page); /* its certificate may be another one */
+  if (s->page) by_web_page_renew(s->page); /* its certificate may be another one */
 }
 
-static enum banyan_status set_up(struct session *s, const char *topology) {
-  const struct manager_options *asked = &s->asked;
-  struct by_manager_server_options of_server = {
-      .state = asked->state, .threads = (unsigned)asked->threads, .manager = by_manager_defaults()};
+static unsigned print_state(void *context, struct by_text *out) {
+  by_manager_server_state(context, out);
+  return 200;
+}
+
+static enum banyan_status serve(struct session *s, struct by_loop *loop) {
+  struct by_manager_server_options *of_server = &s->asked.server;
+  struct by_web_page_options *of_page = &s->asked.page;
   size_t n;
-  BY_TRY(by_topology_named(topology, &s->topology));
-  BY_TRY(by_loop_create(&by_clock_system, &s->loop));
-  const struct by_tls_watch_options of_keys = {.loop = s->loop,
-                                               .folder = asked->keys,
+  BY_TRY(by_topology_named(s->asked.topology, &s->topology));
+  const struct by_tls_watch_options of_keys = {.loop = loop,
+                                               .folder = s->asked.keys,
                                                .role = BY_TLS_MANAGER,
-                                               .name = asked->name,
+                                               .name = s->asked.name,
                                                .changed = keys_changed,
                                                .context = s};
   BY_TRY(by_tls_watch_create(&of_keys, &s->keys));
-  by_address_any(&of_server.at, AF_INET6, BY_MANAGER_PORT);
-  if (asked->listen && by_address_resolve(asked->listen, &of_server.at, 1, &n) != BANYAN_OK)
+  by_address_any(&of_server->at, AF_INET6, BY_MANAGER_PORT);
+  if (s->asked.listen && by_address_resolve(s->asked.listen, &of_server->at, 1, &n) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--listen");
   /* The usual folder may be missing without a package; errors are reported for the file. */
-  if (!strcmp(asked->state, STATE_FILE) || (asked->http && !strcmp(asked->token, TOKEN_FILE)))
+  if (!strcmp(of_server->state, STATE_FILE) || (of_page->at && !strcmp(of_page->token_file, TOKEN_FILE)))
     (void)!mkdir(FOLDER, 0750);
-  of_server.loop = s->loop;
-  of_server.identity = by_tls_watch_get(s->keys);
-  of_server.manager.topology = s->topology;
-  of_server.manager.interval = asked->interval;
-  of_server.manager.replan = asked->replan;
-  of_server.manager.replan_iterations = (uint64_t)asked->iterations;
-  of_server.manager.gain = (double)asked->gain / 100;
-  of_server.manager.helpers = asked->helpers;
-  of_server.manager.rules = s->rules;
-  return by_manager_server_create(&of_server, &s->server);
+  of_server->loop = of_page->loop = loop;
+  of_server->identity = by_tls_watch_get(s->keys);
+  of_server->manager.topology = of_page->topology = s->topology;
+  BY_TRY(by_manager_server_create(of_server, &s->server));
+  of_page->state = print_state;
+  of_page->context = s->server;
+  return of_page->at ? by_web_page_create(of_page, &s->page) : BANYAN_OK;
 }
 
-static void print_state(void *context, struct by_text *out) {
-  by_manager_server_state(context, out);
-}
-
-static enum banyan_status serve_page(struct session *s) {
-  struct by_manager_page_options of_page = {.loop = s->loop,
-                                            .at = s->asked.http,
-                                            .token_file = s->asked.token,
-                                            .certificate = s->asked.certificate,
-                                            .key = s->asked.key,
-                                            .topology = s->topology,
-                                            .state = print_state,
-                                            .context = s->server};
-  return s->asked.http ? by_manager_page_create(&of_page, &s->page) : BANYAN_OK;
-}
-
-static void print_ready(const struct session *s) {
+static enum banyan_status start(void *context, struct by_loop *loop) {
+  struct session *s = context;
   char text[BY_ADDRESS_TEXT];
+  BY_TRY(serve(s, loop));
   struct by_address at = by_manager_server_get_address(s->server);
-  fprintf(stderr, "%s: ready at %s, %u nodes and %u links", command.name, by_address_print(&at, text),
-          s->topology->n_nodes, s->topology->n_links);
-  fprintf(stderr, "%s%s\n", s->page ? "; page at " : "", s->page ? by_manager_page_get_url(s->page) : "");
+  fprintf(stderr, "%s: ready at %s, %u nodes and %u links%s%s\n", command.name, by_address_print(&at, text),
+          s->topology->n_nodes, s->topology->n_links, s->page ? "; page at " : "",
+          s->page ? by_web_page_get_url(s->page) : "");
+  return BANYAN_OK;
 }
 
-static enum banyan_status work(struct session *s, const char *topology) {
-  struct rlimit files;
-  by_allow_files(&files); /* one for each agent, and for jobs without */
-  BY_TRY(set_up(s, topology));
-  BY_TRY(serve_page(s));
-  by_stop_loop_on_signals(s->loop);
-  BY_TRY(by_hangup_call(s->loop, read_again, s));
-  print_ready(s);
-  return by_loop_run(s->loop);
-}
-
-static void end_session(struct session *s) {
-  by_manager_page_destroy(s->page);
+static void stop(void *context) {
+  const struct session *s = context;
+  by_web_page_destroy(s->page);
   by_manager_server_destroy(s->server);
   by_tls_watch_destroy(s->keys);
-  by_stop_loop_on_signals(NULL);
-  by_loop_destroy(s->loop);
   by_topology_destroy(s->topology);
 }
 
 int by_cli_manager(int argc, char **argv) {
+  static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
   struct by_manager_options usual = by_manager_defaults();
-  struct session s = {.asked = {.state = STATE_FILE,
-                                .token = TOKEN_FILE,
-                                .helpers = usual.helpers,
+  struct session s = {.asked = {.server = {.state = STATE_FILE, .manager = usual},
+                                .page = {.token_file = TOKEN_FILE},
                                 .order = "share",
-                                .interval = usual.interval,
-                                .replan = usual.replan,
                                 .gain = (long)(usual.gain * 100 + 0.5),
                                 .first = (long)usual.rules.iterations,
-                                .threshold = usual.rules.threshold,
                                 .threads = 2}};
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, &operands);
   if (exit_code >= 0) return exit_code;
-  bool misused = check(&s.asked, &s.rules) != BANYAN_OK;
-  exit_code = misused ? by_command_misused(&command) : by_command_end(&command, work(&s, operands.items[0]));
-  end_session(&s);
-  return exit_code;
+  s.asked.topology = operands.items[0];
+  if (check(&s.asked) != BANYAN_OK) return by_command_misused(&command);
+  return by_command_end(&command, by_service_run(&service, &s));
 }

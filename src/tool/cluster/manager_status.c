@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_doc.h"
 #include "output.h"
 #include "tls_identity.h"
 
@@ -18,20 +19,6 @@ enum {
 };
 
 static const double most_span = 1e9; /* s; a longer prediction counts as endless */
-
-static json_t *get(const json_t *object, const char *field) {
-  return json_object_get(object, field);
-}
-
-static double number(const json_t *object, const char *field) {
-  double value = json_number_value(get(object, field));
-  return isfinite(value) ? value : 0;
-}
-
-static const char *string(const json_t *object, const char *field) {
-  const char *value = json_string_value(get(object, field));
-  return value ? value : "";
-}
 
 /* "9.41 Gbit/s" as "9.41G". */
 static const char *short_rate(double rate, char *out) {
@@ -63,7 +50,7 @@ static double part(double used, double all) {
 }
 
 static double link_use(const json_t *link) {
-  return part(number(link, "ours") + number(link, "others"), number(link, "capacity"));
+  return part(by_json_number(link, "ours") + by_json_number(link, "others"), by_json_number(link, "capacity"));
 }
 
 /* --- the head --- */
@@ -72,7 +59,7 @@ static size_t count_equal(const json_t *jobs, const char *state) {
   const json_t *job;
   size_t i, n = 0;
   json_array_foreach(jobs, i, job) {
-    n += !strcmp(string(job, "state"), state);
+    n += !strcmp(by_json_text(job, "state"), state);
   }
   return n;
 }
@@ -81,37 +68,39 @@ static size_t count_true(const json_t *hosts, const char *field) {
   const json_t *host;
   size_t i, n = 0;
   json_array_foreach(hosts, i, host) {
-    n += json_is_true(get(host, field));
+    n += json_is_true(json_object_get(host, field));
   }
   return n;
 }
 
 static void add_head(const json_t *state, struct by_text *out) {
-  const json_t *jobs = get(state, "jobs"), *hosts = get(state, "hosts"), *counters = get(state, "counters");
+  const json_t *jobs = json_object_get(state, "jobs"), *hosts = json_object_get(state, "hosts"),
+               *counters = json_object_get(state, "counters");
   char version[32];
-  by_keep_printable(string(state, "version"), version, sizeof version);
+  by_keep_printable(by_json_text(state, "version"), version, sizeof version);
   by_text_add(out, "manager %s: %zu of %zu hosts connected; %zu jobs run, %zu wait, %zu switching\n", version,
               count_true(hosts, "connected"), json_array_size(hosts), count_equal(jobs, "running"),
               count_equal(jobs, "waiting"), count_equal(jobs, "switching"));
   by_text_add(out, "%.0f reports, %.0f refused; %.0f plans, %.0f plan switches, %.0f kept\n",
-              number(counters, "reports"), number(counters, "refused"), number(counters, "plans"),
-              number(counters, "plan_switches"), number(counters, "kept"));
+              by_json_number(counters, "reports"), by_json_number(counters, "refused"),
+              by_json_number(counters, "plans"), by_json_number(counters, "plan_switches"),
+              by_json_number(counters, "kept"));
 }
 
 /* Those that end soon, in one line. */
 static void add_certificates(const json_t *state, struct by_text *out) {
   const json_t *one, *first = NULL;
   size_t i, n = 0;
-  json_array_foreach(get(state, "certificates"), i, one) {
-    if (number(one, "expires") - number(state, "time") >= BY_TLS_SOON * DAY) continue;
-    if (!n++ || number(one, "expires") < number(first, "expires")) first = one;
+  json_array_foreach(json_object_get(state, "certificates"), i, one) {
+    if (by_json_number(one, "expires") - by_json_number(state, "time") >= BY_TLS_SOON * DAY) continue;
+    if (!n++ || by_json_number(one, "expires") < by_json_number(first, "expires")) first = one;
   }
   if (!n) return;
   char role[12], name[24];
-  by_keep_printable(string(first, "role"), role, sizeof role);
-  by_keep_printable(string(first, "name"), name, sizeof name);
+  by_keep_printable(by_json_text(first, "role"), role, sizeof role);
+  by_keep_printable(by_json_text(first, "name"), name, sizeof name);
   char when[32] = "HAS EXPIRED";
-  double left = floor((number(first, "expires") - number(state, "time")) / DAY);
+  double left = floor((by_json_number(first, "expires") - by_json_number(state, "time")) / DAY);
   if (left >= 0) snprintf(when, sizeof when, "in %.0f", left);
   by_text_add(out, "%zu certificate%s within %d days, %s %s's %s\n", n, n == 1 ? " ends" : "s end", BY_TLS_SOON, role,
               name, when);
@@ -121,10 +110,10 @@ static void add_certificates(const json_t *state, struct by_text *out) {
 
 static void add_cut(const json_t *job, const json_t *cells, struct by_text *out) {
   char name[32], at[64];
-  double slots = number(cells, "slots"), requested = number(cells, "requested");
+  double slots = by_json_number(cells, "slots"), requested = by_json_number(cells, "requested");
   if (slots >= requested) return;
-  by_keep_printable(string(job, "name"), name, sizeof name);
-  by_keep_printable(string(cells, "switch"), at, sizeof at);
+  by_keep_printable(by_json_text(job, "name"), name, sizeof name);
+  by_keep_printable(by_json_text(cells, "switch"), at, sizeof at);
   by_text_add(out, "  %s requested %.0f slots at %s and has %.0f: %s\n", name, requested, at, slots,
               slots > 0 ? "others have the rest of that switch's memory, or a quarter of it is kept for later ones"
                         : "that switch only forwards for it");
@@ -134,7 +123,7 @@ static void add_cuts(const json_t *jobs, struct by_text *out) {
   const json_t *job, *cells;
   size_t i, k;
   json_array_foreach(jobs, i, job) {
-    json_array_foreach(get(job, "cells"), k, cells) {
+    json_array_foreach(json_object_get(job, "cells"), k, cells) {
       add_cut(job, cells, out);
     }
   }
@@ -147,76 +136,78 @@ static size_t count_helpers(const json_t *plan) {
   json_t *vertex;
   size_t n = 0;
   json_object_foreach(json_object_get(plan, "vertices"), name, vertex) {
-    n += !strcmp(string(vertex, "kind"), "helper");
+    n += !strcmp(by_json_text(vertex, "kind"), "helper");
   }
   return n;
 }
 
 static void add_iterations(const json_t *job, struct by_columns *table) {
-  double expected = number(job, "expected");
+  double expected = by_json_number(job, "expected");
   if (expected > 0)
-    by_columns_add(table, "%.0f of %.0f", number(job, "iterations"), expected);
+    by_columns_add(table, "%.0f of %.0f", by_json_number(job, "iterations"), expected);
   else
-    by_columns_add(table, "%.0f", number(job, "iterations"));
+    by_columns_add(table, "%.0f", by_json_number(job, "iterations"));
 }
 
 static void add_job(const json_t *job, struct by_columns *table) {
-  const json_t *plan = get(job, "plan");
+  const json_t *plan = json_object_get(job, "plan");
   char text[32];
-  by_columns_add(table, "%.20s", string(job, "name"));
-  by_columns_add(table, "%s", string(job, "state"));
-  by_columns_add(table, "%.0f", number(job, "class"));
-  by_columns_add(table, "%.0f", number(job, "size"));
+  by_columns_add(table, "%.20s", by_json_text(job, "name"));
+  by_columns_add(table, "%s", by_json_text(job, "state"));
+  by_columns_add(table, "%.0f", by_json_number(job, "class"));
+  by_columns_add(table, "%.0f", by_json_number(job, "size"));
   add_iterations(job, table);
-  by_columns_add(table, "%s", json_is_number(get(job, "seconds_left")) ? span(number(job, "seconds_left"), text) : "-");
-  double iteration = number(job, "iteration_time");
+  by_columns_add(table, "%s",
+                 json_is_number(json_object_get(job, "seconds_left")) ? span(by_json_number(job, "seconds_left"), text)
+                                                                      : "-");
+  double iteration = by_json_number(job, "iteration_time");
   by_columns_add(table, "%s", iteration > 0 ? by_print_seconds(iteration, text) : "-");
-  by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, number(job, "sent")), text));
-  by_columns_add(table, "%s", short_rate(number(job, "input_rate"), text));
-  if (*string(job, "own_plan"))
-    by_columns_add(table, "\"%.20s\"", string(job, "own_plan"));
+  by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, by_json_number(job, "sent")), text));
+  by_columns_add(table, "%s", short_rate(by_json_number(job, "input_rate"), text));
+  if (*by_json_text(job, "own_plan"))
+    by_columns_add(table, "\"%.20s\"", by_json_text(job, "own_plan"));
   else
-    by_columns_add(table, "%.0f", number(plan, "number"));
-  by_columns_add(table, "%s", short_rate(number(plan, "throughput"), text));
-  by_columns_add(table, "%zu", count_helpers(get(plan, "plan")));
-  by_columns_add(table, "%s", string(job, "id"));
+    by_columns_add(table, "%.0f", by_json_number(plan, "number"));
+  by_columns_add(table, "%s", short_rate(by_json_number(plan, "throughput"), text));
+  by_columns_add(table, "%zu", count_helpers(json_object_get(plan, "plan")));
+  by_columns_add(table, "%s", by_json_text(job, "id"));
 }
 
 static void add_link(const json_t *link, struct by_columns *table) {
   char text[32];
-  by_columns_add(table, "%s", string(link, "from"));
-  by_columns_add(table, "%s", string(link, "to"));
+  by_columns_add(table, "%s", by_json_text(link, "from"));
+  by_columns_add(table, "%s", by_json_text(link, "to"));
   by_columns_add(table, "%.0f %%", 100 * link_use(link));
-  by_columns_add(table, "%s", short_rate(number(link, "ours"), text));
-  by_columns_add(table, "%s", short_rate(number(link, "others"), text));
-  by_columns_add(table, "%s", short_rate(number(link, "capacity"), text));
+  by_columns_add(table, "%s", short_rate(by_json_number(link, "ours"), text));
+  by_columns_add(table, "%s", short_rate(by_json_number(link, "others"), text));
+  by_columns_add(table, "%s", short_rate(by_json_number(link, "capacity"), text));
 }
 
 static void add_switch(const json_t *at, struct by_columns *table) {
   char text[32];
-  double memory = number(at, "memory"), given = number(at, "given");
-  by_columns_add(table, "%s", string(at, "name"));
+  double memory = by_json_number(at, "memory"), given = by_json_number(at, "given");
+  by_columns_add(table, "%s", by_json_text(at, "name"));
   by_columns_add(table, "%s", memory > 0 ? by_print_bytes((uint64_t)memory, text) : "unknown");
   by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, given), text));
   by_columns_add(table, "%.0f %%", 100 * part(given, memory));
-  by_columns_add(table, "%zu", json_array_size(get(at, "jobs")));
+  by_columns_add(table, "%zu", json_array_size(json_object_get(at, "jobs")));
 }
 
 static double sum_of(const json_t *host, const char *field) {
   const json_t *interface;
   double sum = 0;
   size_t i;
-  json_array_foreach(get(host, "interfaces"), i, interface) {
-    sum += number(interface, field);
+  json_array_foreach(json_object_get(host, "interfaces"), i, interface) {
+    sum += by_json_number(interface, field);
   }
   return sum;
 }
 
 static void add_host(const json_t *host, struct by_columns *table) {
   char text[32];
-  by_columns_add(table, "%s", string(host, "name"));
-  by_columns_add(table, "%s", json_is_true(get(host, "connected")) ? "connected" : "no agent");
-  by_columns_add(table, "%zu", json_array_size(get(host, "helping")));
+  by_columns_add(table, "%s", by_json_text(host, "name"));
+  by_columns_add(table, "%s", json_is_true(json_object_get(host, "connected")) ? "connected" : "no agent");
+  by_columns_add(table, "%zu", json_array_size(json_object_get(host, "helping")));
   by_columns_add(table, "%s", short_rate(sum_of(host, "sent"), text));
   by_columns_add(table, "%s", short_rate(sum_of(host, "ours_sent"), text));
   by_columns_add(table, "%s", short_rate(sum_of(host, "received"), text));
@@ -270,8 +261,8 @@ static void add_table(const struct kind *kind, const json_t *const *rows, size_t
 /* Those that run or shall, then those that have left; among them the newest first. */
 static int compare_jobs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
-  int gone = !strcmp(string(x, "state"), "left") - !strcmp(string(y, "state"), "left");
-  double since = number(y, "since") - number(x, "since");
+  int gone = !strcmp(by_json_text(x, "state"), "left") - !strcmp(by_json_text(y, "state"), "left");
+  double since = by_json_number(y, "since") - by_json_number(x, "since");
   return gone ? gone : (since > 0) - (since < 0);
 }
 
@@ -281,7 +272,7 @@ static int compare_links(const void *a, const void *b) {
 }
 
 static int compare_switches(const void *a, const void *b) {
-  double more = number(*(const json_t *const *)b, "given") - number(*(const json_t *const *)a, "given");
+  double more = by_json_number(*(const json_t *const *)b, "given") - by_json_number(*(const json_t *const *)a, "given");
   return (more > 0) - (more < 0);
 }
 
@@ -302,8 +293,9 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
   static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link};
   static const struct kind switches = {"switches that add", switch_columns, COUNT(switch_columns), add_switch};
   static const struct kind hosts = {"hosts", host_columns, COUNT(host_columns), add_host};
-  size_t n_jobs = json_array_size(get(state, "jobs")), n_hosts = json_array_size(get(state, "hosts"));
-  size_t n_links = MOST_LINKS, n_switches = json_array_size(get(state, "switches"));
+  size_t n_jobs = json_array_size(json_object_get(state, "jobs")),
+         n_hosts = json_array_size(json_object_get(state, "hosts"));
+  size_t n_links = MOST_LINKS, n_switches = json_array_size(json_object_get(state, "switches"));
   if (screen.height) {
     size_t headings = HEADINGS + 3 + (n_switches ? 4 : 0);
     size_t room = screen.height > headings + 6 ? screen.height - headings : 6;
@@ -314,9 +306,10 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
   }
   add_head(state, out);
   add_certificates(state, out);
-  add_sorted(&jobs, get(state, "jobs"), compare_jobs, n_jobs, screen.width, out);
-  add_sorted(&links, get(state, "links"), compare_links, n_links, screen.width, out);
-  if (n_switches) add_sorted(&switches, get(state, "switches"), compare_switches, n_switches, screen.width, out);
-  if (!screen.height) add_cuts(get(state, "jobs"), out);
-  add_sorted(&hosts, get(state, "hosts"), NULL, n_hosts, screen.width, out);
+  add_sorted(&jobs, json_object_get(state, "jobs"), compare_jobs, n_jobs, screen.width, out);
+  add_sorted(&links, json_object_get(state, "links"), compare_links, n_links, screen.width, out);
+  if (n_switches)
+    add_sorted(&switches, json_object_get(state, "switches"), compare_switches, n_switches, screen.width, out);
+  if (!screen.height) add_cuts(json_object_get(state, "jobs"), out);
+  add_sorted(&hosts, json_object_get(state, "hosts"), NULL, n_hosts, screen.width, out);
 }

@@ -11,18 +11,13 @@
 #define CURL_DISABLE_TYPECHECK /* which would make macros of the functions */
 #include <curl/curl.h>
 
-#include "clock.h"
 #include "commands.h"
 #include "fail.h"
 #include "json_doc.h"
 #include "library.h"
-#include "localsocket.h"
-#include "loop.h"
 #include "output.h"
 #include "reservation_messages.h"
-#include "socket.h"
 #include "status_print.h"
-#include "stream.h"
 #include "switch_control.h"
 #include "text.h"
 #include "web_server.h"
@@ -289,78 +284,8 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-/* One question over a connection of its own. */
-struct question {
-  struct by_loop *loop;
-  struct by_stream *stream;
-  struct by_timer deadline;
-  enum banyan_status status;
-  json_t *answer;
-};
-
-static void end_question(struct question *q, enum banyan_status status) {
-  q->status = status;
-  by_loop_stop(q->loop);
-}
-
-static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
-  static const char ask[] = "{\"do\": \"status\"}";
-  struct question *q = context;
-  enum banyan_status status = by_stream_send(q->stream, 0, ask, sizeof ask - 1);
-  if (status != BANYAN_OK) end_question(q, status);
-}
-
-static void answered(void *context, uint16_t type, const void *line, size_t length) {
-  struct question *q = context;
-  if (!q->answer) end_question(q, by_switch_status_read(line, length, &q->answer));
-}
-
-static void ended(void *context, enum banyan_status status, const char *reason) {
-  struct question *q = context;
-  if (!q->answer) end_question(q, by_fail(status, "%s", reason));
-}
-
-static void too_late(void *context) {
-  end_question(context, by_fail(BANYAN_ERR_TIMEOUT, "the switch does not answer"));
-}
-
-static enum banyan_status begin(struct question *q, const struct by_switch_place *place, const struct by_key *key) {
-  struct by_handshake_options handshake = {
-      .role = BY_ROLE_CLIENT, .purpose = BY_LEASE_PURPOSE, .key = key, .hello = ""};
-  struct by_stream_options of_stream = {.loop = q->loop,
-                                        .connecting = place->path ? NULL : &place->address,
-                                        .handshake = key && !place->path ? &handshake : NULL,
-                                        .most_frame = BY_LEASE_LINE,
-                                        .most_line = BY_LEASE_REPLY,
-                                        .most_queued = 2 * BY_LEASE_LINE,
-                                        .opened = opened,
-                                        .frame = answered,
-                                        .ended = ended,
-                                        .context = q};
-  by_timer_init(&q->deadline, too_late, q);
-  BY_TRY(place->path ? by_path_socket_connect(place->path, "switch", &of_stream.fd)
-                     : by_socket_connect_start(&place->address, &of_stream.fd));
-  BY_TRY(by_stream_create(&of_stream, &q->stream));
-  by_loop_set_delay(q->loop, &q->deadline, 5 * BY_SECOND);
-  if (place->path) opened(q, 0, NULL, 0);
-  return BANYAN_OK;
-}
-
-static enum banyan_status ask(const struct by_switch_place *place, const struct by_key *key, json_t **out) {
-  struct question q = {0};
-  BY_TRY(by_loop_create(&by_clock_system, &q.loop));
-  enum banyan_status status = begin(&q, place, key);
-  if (status == BANYAN_OK) status = by_loop_run(q.loop);
-  if (status == BANYAN_OK) status = q.status;
-  by_stream_destroy(q.stream);
-  by_loop_cancel_timer(&q.deadline);
-  by_loop_destroy(q.loop);
-  *out = q.answer;
-  return status;
-}
-
 /* Only a switch that is asked from its own machine may have no secret. */
-static enum banyan_status check_secret(const struct by_switch_place *place, bool has_key) {
+static enum banyan_status check_secret(const struct by_status_place *place, bool has_key) {
   char text[BY_ADDRESS_TEXT];
   if (place->path || has_key || by_address_is_loopback(&place->address)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT,
@@ -370,13 +295,19 @@ static enum banyan_status check_secret(const struct by_switch_place *place, bool
 }
 
 /* Every second, or once. */
-static enum banyan_status show(const struct status_options *asked, const struct by_switch_place *place,
+static enum banyan_status show(const struct status_options *asked, const struct by_status_place *place,
                                const struct by_key *key) {
+  const struct by_status_question question = {.whom = "switch",
+                                              .place = *place,
+                                              .key = key,
+                                              .line = "{\"do\": \"status\"}",
+                                              .most = BY_LEASE_REPLY,
+                                              .read = by_switch_status_read};
   json_t *before = NULL, *now = NULL;
   enum banyan_status status = BANYAN_OK;
   do {
     if (before) sleep(1);
-    status = ask(place, key, &now);
+    status = by_status_ask(&question, &now);
     if (status != BANYAN_OK) break;
     if (asked->json)
       by_switch_status_print_json(now);
@@ -393,7 +324,7 @@ static enum banyan_status show(const struct status_options *asked, const struct 
 int by_cli_status(int argc, char **argv) {
   struct status_options asked = {0};
   struct by_operands operands;
-  struct by_switch_place place = {.path = BY_SWITCH_SOCKET};
+  struct by_status_place place = {.path = BY_SWITCH_SOCKET};
   struct by_key key;
   bool has_key;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);

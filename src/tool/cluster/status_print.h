@@ -11,15 +11,31 @@
 #include "handshake.h"
 #include "text.h"
 
-/* ---- a switch: switch_status.c */
+/* ---- asking a switch or an agent, and reading its answer: switch_status.c */
 
-struct by_switch_place {
+struct by_status_place {
   const char *path; /* NULL: the address */
   struct by_address address;
 };
 
+struct by_status_question {
+  const char *whom; /* "switch", for errors */
+  struct by_status_place place;
+  const struct by_key *key; /* for an address; NULL: none */
+  const char *line;         /* what is sent */
+  size_t most;              /* bytes of the answer */
+  enum banyan_status (*read)(const char *line, size_t length, json_t **out);
+};
+
+/* Over a connection of its own; waits for the answer for 5 s. The caller drops *out. */
+BANYAN_CHECK enum banyan_status by_status_ask(const struct by_status_question *question, json_t **out);
+/* A member that is a text to be shown; "?" if it is missing or cannot be shown. */
+const char *by_status_text(const json_t *object, const char *field);
+
+/* ---- a switch: switch_status.c */
+
 /* What holds a slash is a path. Names are looked up, which may take a while. */
-BANYAN_CHECK enum banyan_status by_switch_place_parse(const char *text, struct by_switch_place *out);
+BANYAN_CHECK enum banyan_status by_switch_place_parse(const char *text, struct by_status_place *out);
 /* From the file, or else from BANYAN_SWITCH_KEY; *has false: there is none. */
 BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, struct by_key *out, bool *has);
 

@@ -93,7 +93,7 @@ static enum banyan_status split_interfaces(struct session *s) {
 
 /* ---- doing it */
 
-static enum banyan_status listen_at(struct session *s, const struct by_switch_place *place) {
+static enum banyan_status listen_at(struct session *s, const struct by_status_place *place) {
   char text[BY_ADDRESS_TEXT];
   by_text_add(&s->places, "%s%s", s->places.length ? ", " : "",
               place->path ? place->path : by_address_print(&place->address, text));
@@ -102,10 +102,10 @@ static enum banyan_status listen_at(struct session *s, const struct by_switch_pl
 }
 
 static enum banyan_status listen_everywhere(struct session *s) {
-  struct by_switch_place usual = {.path = BY_SWITCH_SOCKET};
+  struct by_status_place usual = {.path = BY_SWITCH_SOCKET};
   bool has_path = false;
   for (int i = 0; i < s->asked.controls.count; i++) {
-    struct by_switch_place place;
+    struct by_status_place place;
     BY_TRY(by_switch_place_parse(s->asked.controls.items[i], &place));
     BY_TRY(listen_at(s, &place));
     has_path |= place.path != NULL;
@@ -124,47 +124,43 @@ static enum banyan_status make_control(struct session *s) {
   return listen_everywhere(s);
 }
 
-/* Takes packets last: one that cannot be asked would be in the way. */
-static enum banyan_status set_up(struct session *s) {
-  struct by_plane_options of_plane = {.kind = s->asked.xdp ? BY_PLANE_XDP : BY_PLANE_USER,
-                                      .cells = (uint32_t)s->asked.cells,
-                                      .udp_port = (uint16_t)s->asked.udp_port};
-  BY_TRY(by_loop_create(&by_clock_system, &s->loop));
-  BY_TRY(by_plane_open(s->loop, &of_plane, &s->plane));
-  BY_TRY(make_control(s));
-  for (uint32_t i = 0; i < s->n; i++) BY_TRY(s->plane.ops->add_port(s->plane.self, i, s->interfaces[i]));
-  return s->plane.ops->start(s->plane.self, s->n);
-}
-
 static void print_ready(const struct session *s) {
   fprintf(stderr, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
   for (uint32_t i = 0; i < s->n; i++) fprintf(stderr, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
   fprintf(stderr, "; asked at %s\n", by_text_get(&s->places));
 }
 
-static enum banyan_status work(struct session *s) {
-  BY_TRY(set_up(s));
-  by_stop_loop_on_signals(s->loop);
+/* Takes packets last: one that cannot be asked would be in the way. */
+static enum banyan_status start(void *context, struct by_loop *loop) {
+  struct session *s = context;
+  struct by_plane_options of_plane = {.kind = s->asked.xdp ? BY_PLANE_XDP : BY_PLANE_USER,
+                                      .cells = (uint32_t)s->asked.cells,
+                                      .udp_port = (uint16_t)s->asked.udp_port};
+  s->loop = loop;
+  BY_TRY(by_plane_open(loop, &of_plane, &s->plane));
+  BY_TRY(make_control(s));
+  for (uint32_t i = 0; i < s->n; i++) BY_TRY(s->plane.ops->add_port(s->plane.self, i, s->interfaces[i]));
+  BY_TRY(s->plane.ops->start(s->plane.self, s->n));
   print_ready(s);
-  return by_loop_run(s->loop);
+  return BANYAN_OK;
 }
 
-static void end_session(struct session *s) {
+static void stop(void *context) {
+  struct session *s = context;
   by_switch_control_destroy(s->control);
   by_plane_close(&s->plane);
-  by_stop_loop_on_signals(NULL);
-  by_loop_destroy(s->loop);
   by_text_fini(&s->places);
-  explicit_bzero(&s->key, sizeof s->key);
 }
 
 int by_cli_switch(int argc, char **argv) {
+  static const struct by_service service = {.start = start, .stop = stop};
   struct session s = {.asked = {.cells = CELLS}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);
   if (exit_code >= 0) return exit_code;
   enum banyan_status status = split_interfaces(&s);
   if (status == BANYAN_OK) status = by_switch_secret(s.asked.secret_file, &s.key, &s.has_key);
-  exit_code = status != BANYAN_OK ? by_command_misused(&command) : by_command_end(&command, work(&s));
-  end_session(&s);
+  exit_code =
+      status != BANYAN_OK ? by_command_misused(&command) : by_command_end(&command, by_service_run(&service, &s));
+  explicit_bzero(&s.key, sizeof s.key);
   return exit_code;
 }

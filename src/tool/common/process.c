@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -37,30 +36,6 @@ void by_restore_signals(void) {
   signal(SIGPIPE, SIG_DFL);
 }
 
-static volatile sig_atomic_t stop;
-static struct by_loop *running;
-
-static void handle(void (*handler)(int)) {
-  struct sigaction action = {.sa_handler = handler};
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGINT, &action, NULL);
-}
-
-static void be_notified(int signal_number) {
-  (void)signal_number;
-  stop = 1;
-}
-
-static void stop_loop(int signal_number) {
-  (void)signal_number;
-  by_loop_stop(running);
-}
-
-volatile sig_atomic_t *by_stop_on_signals(void) {
-  handle(be_notified);
-  return &stop;
-}
-
 void by_allow_files(struct rlimit *before) {
   *before = (struct rlimit){0};
   if (getrlimit(RLIMIT_NOFILE, before)) return;
@@ -68,54 +43,72 @@ void by_allow_files(struct rlimit *before) {
   setrlimit(RLIMIT_NOFILE, &more); /* if it fails, the open() that exceeds the limit reports it */
 }
 
-/* ---- reading files again */
+/* ---- until a signal */
+
+static volatile sig_atomic_t stop;
 
 static struct {
-  int fd;
-  struct by_watch *watch;
-  void (*call)(void *context);
+  const struct by_service *service;
   void *context;
-} hangup = {.fd = -1};
+  struct by_loop *loop; /* NULL: none runs */
+  int again;            /* an eventfd that counts SIGHUP */
+} running = {.again = -1};
 
-static void notified(int signal_number) {
+static void notify(int signal_number) {
   int before = errno;
-  (void)signal_number;
-  (void)!write(hangup.fd, &(uint64_t){1}, sizeof(uint64_t));
+  if (signal_number == SIGHUP)
+    (void)!write(running.again, &(uint64_t){1}, sizeof(uint64_t));
+  else if (running.loop)
+    by_loop_stop(running.loop);
+  else
+    stop = 1;
   errno = before;
+}
+
+static void handle(int signal_number, void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler, .sa_flags = signal_number == SIGHUP ? SA_RESTART : 0};
+  sigaction(signal_number, &action, NULL);
+}
+
+volatile sig_atomic_t *by_stop_on_signals(void) {
+  handle(SIGTERM, notify);
+  handle(SIGINT, notify);
+  return &stop;
 }
 
 static void ready(void *context, uint32_t events) {
   uint64_t times;
   (void)context;
   (void)events;
-  if (read(hangup.fd, &times, sizeof times) == sizeof times) hangup.call(hangup.context);
+  if (read(running.again, &times, sizeof times) == sizeof times) running.service->again(running.context);
 }
 
-static void handle_hangup(void (*handler)(int)) {
-  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-  sigaction(SIGHUP, &action, NULL);
-}
-
-enum banyan_status by_hangup_call(struct by_loop *loop, void (*call)(void *context), void *context) {
-  hangup.call = call;
-  hangup.context = context;
-  hangup.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (hangup.fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot wait for SIGHUP");
-  BY_TRY(by_loop_watch(loop, hangup.fd, EPOLLIN, ready, NULL, &hangup.watch));
-  handle_hangup(notified);
+static enum banyan_status watch_hangup(struct by_watch **out) {
+  running.again = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (running.again < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot wait for SIGHUP");
+  BY_TRY(by_loop_watch(running.loop, running.again, EPOLLIN, ready, NULL, out));
+  handle(SIGHUP, notify);
   return BANYAN_OK;
 }
 
-void by_stop_loop_on_signals(struct by_loop *loop) {
+enum banyan_status by_service_run(const struct by_service *service, void *context) {
+  struct rlimit files;
+  struct by_watch *hangup = NULL;
+  by_allow_files(&files);
+  running.service = service;
+  running.context = context;
+  BY_TRY(by_loop_create(&by_clock_system, &running.loop));
   signal(SIGPIPE, SIG_IGN);
-  handle(loop ? stop_loop : SIG_DFL);
-  if (loop) {
-    running = loop;
-    return;
-  }
-  handle_hangup(SIG_DFL);
-  by_loop_unwatch(hangup.watch);
-  if (hangup.fd >= 0) close(hangup.fd);
-  hangup.watch = NULL;
-  hangup.fd = -1;
+  by_stop_on_signals();
+  enum banyan_status status = service->again ? watch_hangup(&hangup) : BANYAN_OK;
+  if (status == BANYAN_OK) status = service->start(context, running.loop);
+  if (status == BANYAN_OK) status = by_loop_run(running.loop);
+  service->stop(context);
+  handle(SIGTERM, SIG_DFL);
+  handle(SIGINT, SIG_DFL);
+  handle(SIGHUP, SIG_DFL);
+  by_loop_unwatch(hangup);
+  if (running.again >= 0) close(running.again);
+  by_loop_destroy(running.loop);
+  return status;
 }

@@ -22,14 +22,17 @@ void by_restore_signals(void);
 /* Set from the first SIGTERM or SIGINT on. */
 volatile sig_atomic_t *by_stop_on_signals(void);
 
-/* SIGTERM and SIGINT end LOOP's run from now on, even one not begun, and a closed output is no error.
-   NULL, before the loop is destroyed: these and SIGHUP kill again. */
-void by_stop_loop_on_signals(struct by_loop *loop);
+/* A command that runs on a loop until SIGTERM or SIGINT. */
+struct by_service {
+  enum banyan_status (*start)(void *context, struct by_loop *loop);
+  void (*again)(void *context); /* after SIGHUP, once for any number that came meanwhile; NULL: SIGHUP kills */
+  void (*stop)(void *context);  /* also if start has failed */
+};
+
+/* Starts it, runs its loop until a signal that may have come before, and stops it. It may have as many open files as
+ * are allowed, and a closed output is no error. Once in a process. */
+BANYAN_CHECK enum banyan_status by_service_run(const struct by_service *service, void *context);
 
 /* As many open files as we may have without asking. *BEFORE: the limit as it was, for children. */
 void by_allow_files(struct rlimit *before);
-
-/* SIGHUP has the loop call this from now on, once for any number that came meanwhile. Once in a process. */
-BANYAN_CHECK enum banyan_status by_hangup_call(struct by_loop *loop, void (*call)(void *context), void *context);
-
 #endif

@@ -81,4 +81,29 @@ void by_web_metrics_print(const json_t *state, struct by_text *out);
 
 #define BY_WEB_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
+/* ---- what `banyan manager --http` serves: web_texts.c. The page, its state and its layout to those who have the
+ * token, metrics and health to everybody. */
+
+struct by_web_page;
+
+struct by_web_page_options {
+  struct by_loop *loop;
+  const char *at;                /* "127.0.0.1:8420"; names are looked up */
+  const char *token_file;        /* made if it is not there */
+  const char *certificate, *key; /* PEM files for HTTPS, the same one if it holds both; both NULL: HTTP. Borrowed */
+  const struct by_topology *topology;
+  /* Prints the state as JSON (docs/cluster.md), as a route does. */
+  unsigned (*state)(void *context, struct by_text *out);
+  void *context;
+};
+
+/* The caller owns *out. Warns where the token would cross a network as it is. */
+BANYAN_CHECK enum banyan_status by_web_page_create(const struct by_web_page_options *options, struct by_web_page **out);
+/* NULL is allowed. */
+void by_web_page_destroy(struct by_web_page *page);
+/* Reads certificate and key again, if it has some; logs what is wrong with them, and keeps those before. */
+void by_web_page_renew(struct by_web_page *page);
+/* "http://127.0.0.1:8420/"; the page's. */
+const char *by_web_page_get_url(const struct by_web_page *page);
+
 #endif

@@ -1,11 +1,12 @@
 /* One family of samples after the other, as the format wants it: one table of families, and a walk over what each is
  * about. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json_doc.h"
+#include "log.h"
+#include "tls_identity.h"
 #include "topology_draw.h"
 #include "web_server.h"
 
@@ -32,16 +33,6 @@ enum banyan_status by_web_layout_print(const struct by_topology *topology, struc
   }
   free(spots);
   return status;
-}
-
-static double number(const json_t *object, const char *field) {
-  double value = json_number_value(json_object_get(object, field));
-  return isfinite(value) ? value : 0;
-}
-
-static const char *string(const json_t *object, const char *field) {
-  const char *value = json_string_value(json_object_get(object, field));
-  return value ? value : "";
 }
 
 /* What the samples of a family are about. */
@@ -153,7 +144,7 @@ static double sum_of_cells(const json_t *job, const char *field) {
   double sum = 0;
   size_t i;
   json_array_foreach(json_object_get(job, "cells"), i, cells) {
-    sum += number(cells, field);
+    sum += by_json_number(cells, field);
   }
   return sum;
 }
@@ -164,14 +155,14 @@ static bool find_value(const json_t *state, const json_t *member, const struct f
   const json_t *field = json_object_get(from, family->field);
   switch (family->how) {
   case INFO: *out = 1; return true;
-  case NUMBER: *out = number(from, family->field); return true;
+  case NUMBER: *out = by_json_number(from, family->field); return true;
   case KNOWN:
-    *out = number(from, family->field);
-    return strcmp(string(member, "state"), "left") != 0 && json_is_object(from) && !json_is_null(field);
+    *out = by_json_number(from, family->field);
+    return strcmp(by_json_text(member, "state"), "left") != 0 && json_is_object(from) && !json_is_null(field);
   case IS_TRUE: *out = json_is_true(field); return true;
   case COUNT: *out = (double)json_array_size(field); return true;
   case SUM: *out = sum_of_cells(member, family->field); return json_array_size(json_object_get(member, "cells")) > 0;
-  case DAYS: *out = (number(from, family->field) - number(state, "time")) / 86400; return true;
+  case DAYS: *out = (by_json_number(from, family->field) - by_json_number(state, "time")) / 86400; return true;
   }
   return false;
 }
@@ -182,7 +173,7 @@ static bool find_value(const json_t *state, const json_t *member, const struct f
 static void add_member(const json_t *state, const json_t *around, const json_t *member, const struct family *family,
                        struct by_text *out) {
   const char *const *labels = subjects[family->subject].labels, *const *fields = subjects[family->subject].fields;
-  const char *first = fields[0] ? string(around, fields[0]) : NULL;
+  const char *first = fields[0] ? by_json_text(around, fields[0]) : NULL;
   char id[OF_ID + 1];
   double value;
   if (!find_value(state, member, family, &value)) return;
@@ -191,7 +182,7 @@ static void add_member(const json_t *state, const json_t *around, const json_t *
     first = id;
   }
   add_sample(out, family->name,
-             (const char *[4]){labels[0], first, labels[1], fields[1] ? string(member, fields[1]) : NULL}, value);
+             (const char *[4]){labels[0], first, labels[1], fields[1] ? by_json_text(member, fields[1]) : NULL}, value);
 }
 
 static void add_interfaces(const json_t *state, const json_t *host, const struct family *family, struct by_text *out) {
@@ -208,7 +199,7 @@ static void count_jobs(const json_t *jobs, const struct family *family, struct b
     const json_t *job;
     size_t i, n = 0;
     json_array_foreach(jobs, i, job) {
-      n += !strcmp(string(job, family->field), states[s]);
+      n += !strcmp(by_json_text(job, family->field), states[s]);
     }
     add_sample(out, family->name, (const char *[4]){"state", states[s]}, (double)n);
   }
@@ -221,7 +212,7 @@ static void add_family(const json_t *state, const struct family *family, struct 
   by_text_add(out, "# HELP banyan_%s %s\n# TYPE banyan_%s %s\n", family->name, family->help, family->name,
               family->type);
   if (family->how == INFO)
-    add_sample(out, family->name, (const char *[4]){family->field, string(state, family->field)}, 1);
+    add_sample(out, family->name, (const char *[4]){family->field, by_json_text(state, family->field)}, 1);
   else if (family->subject == STATE || family->subject == COUNTERS)
     add_member(state, list, list, family, out);
   else if (family->subject == JOB_STATES)
@@ -236,4 +227,142 @@ static void add_family(const json_t *state, const struct family *family, struct 
 
 void by_web_metrics_print(const json_t *state, struct by_text *out) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) add_family(state, &families[i], out);
+}
+
+/* ---- what the manager serves */
+
+enum { N_ROUTES = 4 };
+
+struct pair {
+  char *certificate, *key;
+};
+
+struct by_web_page {
+  struct by_text layout;
+  const char *certificate_file, *key_file;
+  struct pair pair;
+  struct by_web_route routes[N_ROUTES];
+  struct by_web *web;
+  char url[BY_ADDRESS_TEXT + 16];
+};
+
+static unsigned print_layout(void *context, struct by_text *out) {
+  const struct by_web_page *page = context;
+  by_text_add(out, "%s", by_text_get(&page->layout));
+  return 200;
+}
+
+/* It is derived from the state, so that both always agree. */
+static unsigned print_metrics(void *context, struct by_text *out) {
+  const struct by_web_page *page = context;
+  const struct by_web_route *of_state = &page->routes[0];
+  struct by_text text = {0};
+  (void)of_state->print(of_state->context, &text);
+  json_t *state = json_loadb(by_text_get(&text), text.length, 0, NULL);
+  by_text_fini(&text);
+  if (state) by_web_metrics_print(state, out);
+  json_decref(state);
+  return state ? 200 : 503;
+}
+
+/* A loop that answers is well. */
+static unsigned print_health(void *context, struct by_text *out) {
+  by_text_add(out, "ok\n");
+  return 200;
+}
+
+static enum banyan_status read_pair(const struct by_web_page *page, struct pair *out) {
+  BY_TRY(by_tls_file_read(page->certificate_file, false, &out->certificate));
+  return by_tls_file_read(page->key_file, true, &out->key);
+}
+
+static enum banyan_status find_pair(struct by_web_page *page) {
+  if (!page->certificate_file && !page->key_file) return BANYAN_OK;
+  if (!page->certificate_file || !page->key_file)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs a certificate and its key, not one of them");
+  return read_pair(page, &page->pair);
+}
+
+static void drop_pair(struct pair *pair) {
+  free(pair->certificate);
+  if (pair->key) explicit_bzero(pair->key, strlen(pair->key));
+  free(pair->key);
+}
+
+static void warn_of_listeners(const struct by_address *at, const struct by_web_page *page) {
+  if (by_address_is_loopback(at) || page->pair.key) return;
+  by_warn("web",
+          "%s: the token and all that the page shows cross the network as they are; give it a certificate and "
+          "a key, or listen on 127.0.0.1 and reach it through ssh -L",
+          page->url);
+}
+
+static enum banyan_status serve(struct by_web_page *page, const struct by_web_page_options *o) {
+  const struct by_web_route routes[N_ROUTES] = {
+      {"/state", "application/json", false, o->state, o->context},
+      {"/layout", "application/json", false, print_layout, page},
+      {"/metrics", BY_WEB_METRICS_TYPE, true, print_metrics, page},
+      {"/healthz", "text/plain; charset=utf-8", true, print_health, page},
+  };
+  struct by_token token;
+  struct by_web_options of_web = {.loop = o->loop, .token = &token, .routes = page->routes, .n_routes = N_ROUTES};
+  char address[BY_ADDRESS_TEXT];
+  size_t n;
+  memcpy(page->routes, routes, sizeof routes);
+  enum banyan_status status = by_address_resolve(o->at, &of_web.at, 1, &n);
+  if (status != BANYAN_OK) return by_fail_within(status, "--http");
+  BY_TRY(by_web_layout_print(o->topology, &page->layout));
+  page->certificate_file = o->certificate;
+  page->key_file = o->key;
+  BY_TRY(find_pair(page));
+  BY_TRY(by_token_read_or_make(o->token_file, &token));
+  of_web.certificate = page->pair.certificate;
+  of_web.key = page->pair.key;
+  status = by_web_create(&of_web, &page->web);
+  explicit_bzero(&token, sizeof token);
+  BY_TRY(status);
+  snprintf(page->url, sizeof page->url, "http%s://%s/", page->pair.key ? "s" : "",
+           by_address_print(by_web_get_address(page->web), address));
+  warn_of_listeners(&of_web.at, page);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_web_page_create(const struct by_web_page_options *options, struct by_web_page **out) {
+  struct by_web_page *page = calloc(1, sizeof *page);
+  if (!page) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page");
+  enum banyan_status status = serve(page, options);
+  if (status == BANYAN_OK)
+    *out = page;
+  else
+    by_web_page_destroy(page);
+  return status;
+}
+
+void by_web_page_destroy(struct by_web_page *page) {
+  if (!page) return;
+  by_web_destroy(page->web);
+  by_text_fini(&page->layout);
+  drop_pair(&page->pair);
+  free(page);
+}
+
+void by_web_page_renew(struct by_web_page *page) {
+  struct pair next = {0};
+  if (!page->pair.key) return;
+  enum banyan_status status = read_pair(page, &next);
+  bool changed = status == BANYAN_OK &&
+                 (strcmp(next.certificate, page->pair.certificate) != 0 || strcmp(next.key, page->pair.key) != 0);
+  if (changed) status = by_web_renew(page->web, next.certificate, next.key);
+  if (status != BANYAN_OK)
+    by_warn("web", "a new certificate is not used, and the one before stays: %s", banyan_error_text());
+  if (changed && status == BANYAN_OK) {
+    struct pair before = page->pair;
+    page->pair = next;
+    next = before;
+  }
+  drop_pair(&next);
+}
+
+const char *by_web_page_get_url(const struct by_web_page *page) {
+  return page->url;
 }
