@@ -1,4 +1,5 @@
-/* Links that cannot be made, and strangers who get in the way of making them. */
+/* Links that cannot be made, and unauthenticated peers that get in the way; links of several TCP connections; and what
+ * a call leaves in a full link, which arrives although its rank makes no more calls. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -9,8 +10,10 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "handshake.h"
 #include "job.h"
+
+#include "handshake.h"
+#include "net_operations.h"
 
 static enum banyan_status add_once(struct banyan_comm *world) {
   float in = 1, out = 0;
@@ -216,6 +219,181 @@ static void test_incoming_connections(void **state) {
   job_run(&job);
 }
 
+enum { MOST = 20000, LONG = 50000 };
+
+static struct banyan_call message(enum banyan_collective what, void *memory, size_t bytes) {
+  return (struct banyan_call){.collective = what,
+                              .dtype = BANYAN_UINT8,
+                              .root = what == BANYAN_SEND,
+                              .send = memory,
+                              .recv = memory,
+                              .count = bytes};
+}
+
+/* Sends until the link takes no more, and gives up the letter that did not go at once. A little later the kernel would
+ * take it. */
+static void fill(struct job *job, struct banyan_comm *comm, size_t bytes) {
+  char memory[512];
+  struct banyan_request *request = NULL;
+  uint64_t sent = 0;
+  for (bool done = true; done; sent += done) {
+    must_hold(sent < MOST);
+    memset(memory, (int)(sent % 100), bytes);
+    struct banyan_call call = message(BANYAN_SEND, memory, bytes);
+    must(banyan_start(comm, &call, &request));
+    must(banyan_test(request, &done));
+  }
+  banyan_comm_destroy(comm);
+  must_fail(BANYAN_ERR_CLOSED, banyan_wait(request));
+  job->reports[0].number = sent;
+}
+
+static void empty(struct job *job, struct banyan_comm *comm, size_t bytes) {
+  char memory[512];
+  for (uint64_t i = 0; i < job->reports[0].number; i++) {
+    struct banyan_call call = message(BANYAN_RECV, memory, bytes);
+    must(banyan_run(comm, &call));
+    for (size_t k = 0; k < bytes; k++) must_hold(memory[k] == (char)(i % 100));
+  }
+  banyan_comm_destroy(comm);
+}
+
+static void await(struct job *job, int rank, int stage) {
+  for (int i = 0; i < LONG && atomic_load(&job->reports[rank].stage) < stage; i++) usleep(1000);
+}
+
+/* Rank 1 reads nothing before rank 0 has filled the link, and rank 0 does nothing before rank 1 has all. Where the
+ * last letter was cut is up to the kernel: often enough somewhere. */
+static void rank_fills(struct job *job, int rank) {
+  struct by_rng rng;
+  by_rng_init(&rng, job->seed);
+  setenv("BANYAN_SOCKET_BUFFER", "32K", 1);
+  setenv("BANYAN_CREDIT", "64M", 1);
+  setenv("BANYAN_DEADLINE", "20", 1);
+  struct banyan_comm *world = job_join();
+  for (int round = 1; round <= job_rounds(12); round++) {
+    struct banyan_comm *other = NULL;
+    size_t bytes = 1 + by_rng_below(&rng, 512);
+    must(banyan_comm_duplicate(world, &other));
+    must(banyan_barrier(world));
+    if (rank == 0) {
+      fill(job, other, bytes);
+      job_set_stage(job, 0, round);
+      await(job, 1, round);
+    } else {
+      await(job, 0, round);
+      empty(job, other, bytes);
+      job_set_stage(job, 1, round);
+    }
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_last_control_message(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_fills, .transport = "tcp", .seed = job_seed(0)};
+  job_run(&job);
+}
+
+enum { AT_ONCE = 8, MOST_SPREAD = 300000 };
+
+static const char *const plans[] = {NULL, "star", "ring", "chain", "halving", "exchange"};
+enum { PLANS = sizeof plans / sizeof *plans };
+
+/* Large enough to be spread, mostly; the small ones go between them. */
+static void choose(struct by_rng *rng, int ranks, int collective, struct operation *operation) {
+  operation_choose(rng, ranks, collective, MOST_SPREAD, operation);
+  if (collective == BANYAN_BARRIER) return;
+  if (by_rng_below(rng, 4)) operation->call.count = MOST_SPREAD / 2 + by_rng_below(rng, MOST_SPREAD / 2);
+  for (int r = 0; r < ranks && operation->call.counts; r++) operation->counts[r] = by_rng_below(rng, MOST_SPREAD);
+}
+
+static void one_by_one(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
+  for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++) {
+    struct operation operation;
+    choose(rng, banyan_comm_size(world), c, &operation);
+    operation_do(world, &operation, (unsigned)by_rng_below(own, 4));
+  }
+}
+
+static void many_at_once(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
+  struct operation operations[AT_ONCE];
+  struct banyan_request *requests[AT_ONCE];
+  for (int i = 0; i < AT_ONCE; i++) {
+    choose(rng, banyan_comm_size(world), -1, &operations[i]);
+    operation_prepare(world, &operations[i], (unsigned)by_rng_below(own, 4));
+    must(banyan_start(world, &operations[i].call, &requests[i]));
+    job_doze(own, 300);
+  }
+  must(banyan_wait_all(requests, AT_ONCE));
+  for (int i = 0; i < AT_ONCE; i++) {
+    operation_check(&operations[i]);
+    operation_free(&operations[i]);
+  }
+}
+
+static void rank_values(struct job *job, int rank) {
+  struct by_rng rng, own; /* the same on all ranks, and this rank's */
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  setenv("BANYAN_CONNECTIONS", job->argument, 1);
+  setenv("BANYAN_LOG", "info", 1);
+  struct banyan_comm *world = job_join();
+  for (int p = 0; p < PLANS; p++) {
+    must(banyan_comm_set_plan(world, plans[p]));
+    one_by_one(world, &rng, &own);
+    for (int i = 0; i < job_rounds(2); i++) many_at_once(world, &rng, &own);
+  }
+  banyan_comm_destroy(world);
+}
+
+/* Both ends of each of the links' connections are logged. */
+static void values(int n, const char *connections, int ends) {
+  struct job job = {
+      .n = n, .run = rank_values, .transport = "tcp", .seed = (uint64_t)n, .argument = connections, .limit = 120};
+  job_start(&job);
+  job_wait(&job);
+  job_check_log(&job, "over TCP", ends);
+  job_end(&job, true);
+}
+
+static void test_two_ranks(void **state) {
+  (void)state;
+  values(2, "4", 8);
+}
+
+static void test_by_address(void **state) {
+  (void)state;
+  values(2, "5@10.0.0.0/8,8@127.0.0.0/8,3", 16);
+}
+
+static void test_four_ranks(void **state) {
+  (void)state;
+  values(4, "3", 2 * 6 * 3);
+}
+
+/* Of a pair, the higher rank says how many. */
+static void rank_differs(struct job *job, int rank) {
+  setenv("BANYAN_CONNECTIONS", rank == 2 ? "4" : rank == 1 ? "2" : "7", 1);
+  setenv("BANYAN_LOG", "info", 1);
+  struct by_rng rng, own;
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, (uint64_t)rank);
+  struct banyan_comm *world = job_join();
+  must(banyan_comm_set_plan(world, "exchange")); /* needs all links */
+  one_by_one(world, &rng, &own);
+  banyan_comm_destroy(world);
+}
+
+static void test_ranks_differ(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_differs, .transport = "tcp", .seed = 5};
+  job_start(&job);
+  job_wait(&job);
+  job_check_log(&job, "over TCP", 2 * (4 + 4 + 2));
+  job_end(&job, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_no_memory_to_offer),
@@ -224,6 +402,11 @@ int main(void) {
       cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_incoming_connections),
       cmocka_unit_test(test_unauthenticated_peers_with_few_descriptors),
+      cmocka_unit_test(test_last_control_message),
+      cmocka_unit_test(test_two_ranks),
+      cmocka_unit_test(test_by_address),
+      cmocka_unit_test(test_four_ranks),
+      cmocka_unit_test(test_ranks_differ),
   };
-  return cmocka_run_group_tests_name("links", tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

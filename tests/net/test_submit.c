@@ -1,5 +1,7 @@
-/* Named operations between processes: submitted in other orders on every rank, they start everywhere, with the right
- * results, and start together where they can. */
+/* Named operations between processes, submitted in another order on every rank: they start everywhere, with the right
+ * results, and together where they can. And several threads that submit to several communicators at once while another
+ * makes direct calls. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +9,7 @@
 
 #include "check.h"
 #include "job.h"
+
 #include "net_operations.h"
 
 enum { OPERATIONS = 40, STEPS = 4 };
@@ -416,11 +419,106 @@ static void test_memory(void **state) {
   }
 }
 
+enum { THREADS = 3, COMMS = 2, THREAD_OPERATIONS = 8, MOST = 3000 };
+
+struct worker {
+  struct job *job;
+  struct banyan_comm *comms[COMMS];
+  int rank, index, rounds;
+  pthread_t thread;
+  int32_t values[COMMS][THREAD_OPERATIONS][MOST];
+  struct banyan_request *requests[COMMS * THREAD_OPERATIONS];
+};
+
+static size_t count_of(int k) {
+  return k % 4 ? (size_t)k * 10 : MOST;
+}
+
+static void submit_by_thread(struct worker *w, int c, int k, int round) {
+  char name[40];
+  int32_t *at = w->values[c][k];
+  snprintf(name, sizeof name, "of thread %d: %d", w->index, k);
+  for (size_t i = 0; i < count_of(k); i++) at[i] = (int32_t)i + k + round + w->index * 100 + w->rank;
+  must(banyan_submit_allreduce(w->comms[c], name, at, at, count_of(k), BANYAN_INT32, BANYAN_SUM,
+                               &w->requests[c * THREAD_OPERATIONS + k]));
+}
+
+static void check_one(const struct worker *w, int c, int k, int round) {
+  int n = banyan_comm_size(w->comms[c]), ranks = n * (n - 1) / 2;
+  for (size_t i = 0; i < count_of(k); i++)
+    if (w->values[c][k][i] != n * ((int32_t)i + k + round + w->index * 100) + ranks)
+      rank_fail("thread %d, communicator %d, operation %d: a wrong result", w->index, c, k);
+}
+
+static void *submit_all(void *argument) {
+  struct worker *w = argument;
+  struct by_rng own;
+  by_rng_init(&own, w->job->seed * 100 + (uint64_t)(w->index * 10 + w->rank));
+  for (int round = 0; round < w->rounds; round++) {
+    int shift = (int)by_rng_below(&own, COMMS * THREAD_OPERATIONS);
+    for (int i = 0; i < COMMS * THREAD_OPERATIONS; i++) {
+      int at = (i * 5 + shift) % (COMMS * THREAD_OPERATIONS);
+      submit_by_thread(w, at / THREAD_OPERATIONS, at % THREAD_OPERATIONS, round);
+      if (by_rng_below(&own, 10) == 0) job_doze(&own, 300);
+    }
+    for (size_t i = 0, at; i < by_rng_below(&own, 5); i++)
+      must(banyan_wait_any(w->requests, COMMS * THREAD_OPERATIONS, &at));
+    bool done = false;
+    if (w->requests[3]) must(banyan_test(w->requests[3], &done));
+    if (done) w->requests[3] = NULL;
+    must(banyan_wait_all(w->requests, COMMS * THREAD_OPERATIONS));
+    for (int at = 0; at < COMMS * THREAD_OPERATIONS; at++)
+      check_one(w, at / THREAD_OPERATIONS, at % THREAD_OPERATIONS, round);
+  }
+  return NULL;
+}
+
+static void *call_directly(void *argument) {
+  struct worker *w = argument;
+  for (int round = 0; round < w->rounds * 5; round++) {
+    struct banyan_negotiation counts;
+    int32_t value = w->rank, n = banyan_comm_size(w->comms[0]);
+    must(banyan_allreduce(w->comms[0], &value, &value, 1, BANYAN_INT32, BANYAN_SUM));
+    must_hold(value == n * (n - 1) / 2);
+    must(banyan_step(w->comms[1], (uint64_t)round));
+    banyan_comm_negotiation(w->comms[0], &counts);
+  }
+  return NULL;
+}
+
+static void rank_submits(struct job *job, int rank) {
+  struct worker *workers = calloc(THREADS + 1, sizeof *workers);
+  struct banyan_comm *world = job_join(), *other = NULL;
+  must_hold(workers != NULL);
+  must(banyan_comm_duplicate(world, &other));
+  for (int i = 0; i <= THREADS; i++) {
+    workers[i].job = job;
+    workers[i].comms[0] = world;
+    workers[i].comms[1] = other;
+    workers[i].rank = rank;
+    workers[i].index = i;
+    workers[i].rounds = job_rounds(10);
+    must_hold(pthread_create(&workers[i].thread, NULL, i == THREADS ? call_directly : submit_all, &workers[i]) == 0);
+  }
+  for (int i = 0; i <= THREADS; i++) must_hold(pthread_join(workers[i].thread, NULL) == 0);
+  banyan_comm_destroy(other);
+  banyan_comm_destroy(world);
+  free(workers);
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) {
+    struct job job = {.n = 2 + i % 3, .run = rank_submits, .transport = i % 2 ? "tcp" : "shm", .seed = job_seed(i)};
+    job_run(&job);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_orders),        cmocka_unit_test(test_topology), cmocka_unit_test(test_groups),
       cmocka_unit_test(test_groups_differ), cmocka_unit_test(test_fusion),   cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_names),         cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_names),         cmocka_unit_test(test_memory),   cmocka_unit_test(test_threads),
   };
-  return cmocka_run_group_tests_name("submit", tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,9 @@
  * the library make of the same values now. A file is a list of messages, each a line with its name and how many bytes
  * it has, and lines of a hexadecimal dump; a message of text is a line of its own.
  *
- * Each program has one file, begins it with golden_begin and lets golden_end be its last test. With
+ * Each golden_NAME.c has one file, begins it with golden_begin and lets golden_end be its last test. With
  * BANYAN_WRITE_GOLDEN=1 files are written anew and the last test fails, so that this cannot stay on unseen: run the
- * test again without it, and look at what has changed in version control. Static functions; include once a program. */
+ * test again without it, and look at what has changed in version control. Static functions. */
 #ifndef BY_TESTS_GOLDEN_H
 #define BY_TESTS_GOLDEN_H
 
@@ -43,7 +43,7 @@ static inline void golden_begin(const char *name, const char *about) {
   golden.writes = getenv("BANYAN_WRITE_GOLDEN") != NULL;
   golden.committed = golden_load(golden.path);
   by_text_init(&golden.made);
-  by_text_add(&golden.made, "# %s\n# Made by tests/unit/test_golden_%s.c; CONTRIBUTING.md says how it is made anew.\n",
+  by_text_add(&golden.made, "# %s\n# Made by tests/golden/golden_%s.c; CONTRIBUTING.md says how it is made anew.\n",
               about, name);
 }
 
@@ -137,5 +137,16 @@ static inline void golden_end(void **state) {
   if (writes) fail_msg("%s has been written anew; run this again without BANYAN_WRITE_GOLDEN", golden.path);
   if (!same) fail_msg("%s holds messages that are not made any more, or in another order", golden.path);
 }
+
+/* The groups of tests, one for each file; each returns how many of its tests failed. */
+int golden_control(void);
+int golden_fragments(void);
+int golden_frames(void);
+int golden_handshake(void);
+int golden_launch(void);
+int golden_lines(void);
+int golden_negotiation(void);
+int golden_payloads(void);
+int golden_switch(void);
 
 #endif

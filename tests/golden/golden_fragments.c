@@ -377,7 +377,7 @@ static void test_layouts(void **state) {
   golden_bytes("layout of a probe's payload", &probe, sizeof probe);
 }
 
-int main(void) {
+int golden_fragments(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sums),           cmocka_unit_test(test_types_of_numbers),
       cmocka_unit_test(test_no_fixed_point), cmocka_unit_test(test_lost_result),

@@ -193,7 +193,7 @@ static void test_other_version(void **state) {
   finish(&client, &server);
 }
 
-int main(void) {
+int golden_handshake(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_join),      cmocka_unit_test(test_link),          cmocka_unit_test(test_switch),
       cmocka_unit_test(test_wrong_key), cmocka_unit_test(test_other_version), cmocka_unit_test(golden_end),

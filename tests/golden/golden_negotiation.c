@@ -273,7 +273,7 @@ static void test_notes(void **state) {
   finish();
 }
 
-int main(void) {
+int golden_negotiation(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_iterations), cmocka_unit_test(test_many_bits), cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_stalls),     cmocka_unit_test(test_notes),     cmocka_unit_test(test_lack_of_many),

@@ -121,7 +121,7 @@ static void test_all_types(void **state) {
     if (!types_seen[type]) fail_msg("there is no frame of type %d", type);
 }
 
-int main(void) {
+int golden_launch(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_frames), cmocka_unit_test(test_start),
                                      cmocka_unit_test(test_all_types), cmocka_unit_test(golden_end)};
   golden_begin("launch", "Frames between `banyan run` and the hosts that it starts ranks on.");

@@ -457,7 +457,7 @@ static void test_ring(void **state) {
   for (int i = 0; i < 2; i++) lanes[i]->ops->destroy(lanes[i]);
 }
 
-int main(void) {
+int golden_frames(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_small_calls),   cmocka_unit_test(test_long_calls),
       cmocka_unit_test(test_late_receiver), cmocka_unit_test(test_offers),

@@ -1,13 +1,20 @@
-/* Plans set by hand while others are proposed, in whole jobs in one thread: ranks set them at the same place among
- * their calls, at moments of their own; the words of moves come to each rank when they like. All make each call, and
- * what is submitted, under the same plan. A plan of a manager's never takes the place of one that was set by hand. */
+/* Plan switches in whole jobs in one thread. Ranks set plans by hand at the same place among their calls, at moments of
+ * their own, while others are proposed: all make each call, and what is submitted, under the same plan, and a manager's
+ * plan never replaces one that was set by hand. And rank 0's proposals, by the test's clock: their turn does not come,
+ * a rank cannot prepare them yet, or does not answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
-#include "comms.h"
 #include "contexts.h"
+
+#include "comms.h"
+#include "context_events.h"
+#include "control_object.h"
+#include "events.h"
+#include "loop.h"
+#include "plan_switch.h"
 #include "submitter.h"
 
 enum { RANKS = 3, STEPS = 24, MESSAGES = 256, ID = 1 };
@@ -357,8 +364,192 @@ static void test_no_log(void **state) {
   free_job(job);
 }
 
+enum { CLOCKED_ID = 1, MOST = 8 };
+
+struct outcome {
+  bool notified, moved;
+  char why[200];
+};
+
+struct clocked_job {
+  struct world world;
+  struct by_context context;
+  struct banyan_comm *comm;
+  struct by_control control;
+  struct by_control_peer peer; /* by which rank 1 answers; none receives what it is sent */
+  struct by_clock clock;
+  uint64_t now;
+  struct outcome outcomes[MOST];
+  uint32_t n;
+};
+
+static uint64_t now_of(void *context) {
+  return ((struct clocked_job *)context)->now;
+}
+
+static void init(struct clocked_job *clocked_job) {
+  struct by_sim_options net;
+  struct by_engine_options engine;
+  static const uint32_t all[] = {0, 1};
+  memset(clocked_job, 0, sizeof *clocked_job);
+  world_options(1, &net, &engine);
+  world_init(&clocked_job->world, 2, "ring", &net, &engine, 1);
+  context_make(&clocked_job->context, &clocked_job->world, 0, 2);
+  clocked_job->clock = (struct by_clock){now_of, clocked_job};
+  assert_ok(by_loop_create(&clocked_job->clock, &clocked_job->context.job.loop));
+  clocked_job->context.control = &clocked_job->control;
+  struct by_control_events events = by_context_events.control;
+  events.context = &clocked_job->context;
+  struct by_control_options options = {
+      .job = &clocked_job->context.job, .key = &(struct by_key){{0}}, .events = events};
+  assert_ok(by_control_object_init(&clocked_job->control, &options));
+  assert_ok(by_control_peers_make_room(&clocked_job->control.peers, 0, 2));
+  clocked_job->peer = (struct by_control_peer){.peers = &clocked_job->control.peers, .rank = 1};
+  by_context_lock(&clocked_job->context);
+  assert_ok(by_comm_open(&clocked_job->context, CLOCKED_ID, 0, 2, all, &clocked_job->comm));
+  by_context_unlock(&clocked_job->context);
+}
+
+static void fini(struct clocked_job *clocked_job) {
+  by_control_object_fini(&clocked_job->control);
+  context_end_comms(&clocked_job->context);
+  by_loop_destroy(clocked_job->context.job.loop);
+  world_fini(&clocked_job->world);
+  context_fini(&clocked_job->context);
+}
+
+static void notified(void *context, uint64_t at, const char *why) {
+  struct outcome *outcome = context;
+  (void)at;
+  assert_false(outcome->notified);
+  outcome->notified = true;
+  outcome->moved = !why;
+  snprintf(outcome->why, sizeof outcome->why, "%s", why ? why : "");
+}
+
+static const struct outcome *propose_by_rank_0(struct clocked_job *clocked_job, const char *name) {
+  struct outcome *outcome = &clocked_job->outcomes[clocked_job->n++];
+  struct by_plan *plan = NULL;
+  assert_ok(by_plan_builtin(name, 2, &plan));
+  assert_ok(by_plan_switches_propose(&clocked_job->context, CLOCKED_ID, 2, clocked_job->comm->processes, plan,
+                                     &(struct by_plan_switch_observer){notified, outcome}));
+  return outcome;
+}
+
+static void run_clock(struct clocked_job *clocked_job, double seconds) {
+  uint64_t end = clocked_job->now + by_clock_from_seconds(seconds);
+  for (; clocked_job->now < end; clocked_job->now += 10 * BY_MILLISECOND)
+    assert_ok(by_loop_run_once(clocked_job->context.job.loop, 0));
+}
+
+static void answer(struct clocked_job *clocked_job, enum by_plan_switch_kind kind, uint64_t started, const char *text) {
+  uint8_t bytes[300];
+  struct by_writer writer;
+  struct by_plan_switch_message word = {.kind = kind,
+                                        .comm = CLOCKED_ID,
+                                        .number = clocked_job->control.plan_switches.n,
+                                        .at = started,
+                                        .text = text,
+                                        .length = strlen(text)};
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_plan_switch_message_write(&writer, &word);
+  assert_false(writer.failed);
+  by_control_moves_handle(&clocked_job->control.plan_switches, &clocked_job->peer, bytes, writer.length);
+}
+
+static void agree(struct clocked_job *clocked_job, uint64_t started) {
+  answer(clocked_job, BY_PLAN_SWITCH_PREPARED, started, "");
+  answer(clocked_job, BY_PLAN_SWITCH_FIXED, started, "");
+}
+
+/* It is asked again, later each time, until it has had its time. */
+static void test_not_yet(void **state) {
+  struct clocked_job clocked_job;
+  (void)state;
+  init(&clocked_job);
+  const struct outcome *outcome = propose_by_rank_0(&clocked_job, "star");
+  uint32_t asked = 0;
+  for (; clocked_job.now < 60 * BY_SECOND && !outcome->notified; run_clock(&clocked_job, 0.01)) {
+    if (clocked_job.control.plan_switches.n == asked) continue;
+    asked = clocked_job.control.plan_switches.n;
+    answer(&clocked_job, BY_PLAN_SWITCH_NOT_YET, 0, "too early");
+  }
+  assert_string_equal(outcome->why, "rank 1: too early");
+  assert_in_range(clocked_job.now / BY_SECOND, 9, 12);
+  assert_in_range(asked, 5, 20);
+  run_clock(&clocked_job, 60);
+  assert_int_equal(clocked_job.control.plan_switches.n, asked);
+  fini(&clocked_job);
+}
+
+/* The call of the move before does not come; it does. */
+static void test_waits_for_call(void **state) {
+  struct clocked_job clocked_job;
+  (void)state;
+  init(&clocked_job);
+  const struct outcome *first = propose_by_rank_0(&clocked_job, "star");
+  run_clock(&clocked_job, 0.1);
+  agree(&clocked_job, 3);
+  assert_true(first->moved);
+  const struct outcome *second = propose_by_rank_0(&clocked_job, "tree");
+  run_clock(&clocked_job, 50);
+  assert_false(second->notified);
+  run_clock(&clocked_job, 30);
+  assert_non_null(strstr(second->why, "has not come into use"));
+  const struct outcome *third = propose_by_rank_0(&clocked_job, "tree");
+  run_clock(&clocked_job, 20);
+  for (int i = 0; i < 3; i++) assert_ok(banyan_comm_set_plan(clocked_job.comm, "ring")); /* each counts as a call */
+  assert_string_equal(by_team_plan(clocked_job.comm->team)->name, "star");
+  run_clock(&clocked_job, 2);
+  agree(&clocked_job, 3);
+  assert_true(third->moved);
+  fini(&clocked_job);
+}
+
+/* One that does not answer holds up nobody for ever. */
+static void test_silent(void **state) {
+  struct clocked_job clocked_job;
+  (void)state;
+  init(&clocked_job);
+  const struct outcome *first = propose_by_rank_0(&clocked_job, "star");
+  run_clock(&clocked_job, 50);
+  const struct outcome *second = propose_by_rank_0(&clocked_job, "tree");
+  run_clock(&clocked_job, 0.1);
+  assert_false(first->notified);
+  run_clock(&clocked_job, 20);
+  assert_non_null(strstr(first->why, "rank 1"));
+  agree(&clocked_job, 0);
+  assert_true(second->moved);
+  assert_string_equal(by_team_plan(clocked_job.comm->team)->name, "tree");
+  fini(&clocked_job);
+}
+
+/* The one in front was put off first, so that it may be silent for longer than the one behind waits. */
+static void test_behind_silent(void **state) {
+  struct clocked_job clocked_job;
+  (void)state;
+  init(&clocked_job);
+  const struct outcome *first = propose_by_rank_0(&clocked_job, "star");
+  run_clock(&clocked_job, 0.1);
+  const struct outcome *second = propose_by_rank_0(&clocked_job, "tree");
+  for (uint32_t asked = 0; clocked_job.now < 8 * BY_SECOND; run_clock(&clocked_job, 0.01)) {
+    if (clocked_job.control.plan_switches.n == asked) continue;
+    asked = clocked_job.control.plan_switches.n;
+    answer(&clocked_job, BY_PLAN_SWITCH_NOT_YET, 0, "too early");
+  }
+  while (!second->notified) run_clock(&clocked_job, 1);
+  assert_false(first->notified);
+  assert_non_null(strstr(second->why, "rank 1 does not answer"));
+  run_clock(&clocked_job, 20);
+  assert_non_null(strstr(first->why, "rank 1 has not answered"));
+  fini(&clocked_job);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_race), cmocka_unit_test(test_late_reader),
-                                     cmocka_unit_test(test_no_log)};
-  return cmocka_run_group_tests_name("plans set by hand", tests, NULL, NULL);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_race),          cmocka_unit_test(test_late_reader),    cmocka_unit_test(test_no_log),
+      cmocka_unit_test(test_not_yet),       cmocka_unit_test(test_waits_for_call), cmocka_unit_test(test_silent),
+      cmocka_unit_test(test_behind_silent),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

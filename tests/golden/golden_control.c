@@ -3,7 +3,7 @@
  * DESCRIPTION, SUSPECT, FAILED, KNOWN, LISTEN), of a job of two ranks and a helper. Each comes from the part of control
  * that sends it, into a socket pair; readers get what was sent, and what they make of it is checked.
  *
- * TREE and TIMELINE have their payloads in test_golden_payloads.c; the numbers of all types are listed here. */
+ * TREE and TIMELINE have their payloads in golden_payloads.c; the numbers of all types are listed here. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -444,7 +444,7 @@ static void test_numbers(void **state) {
   by_text_fini(&text);
 }
 
-int main(void) {
+int golden_control(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_welcome),      cmocka_unit_test(test_refused),        cmocka_unit_test(test_newcomer),
       cmocka_unit_test(test_failures),     cmocka_unit_test(test_lost),           cmocka_unit_test(test_leaving),

@@ -1,6 +1,6 @@
 /* Golden bytes of the payloads of control messages that have writers of their own: texts (REFUSED, FAILED, SUSPECT,
  * LOST), PLAN, TREE for workers and servers, MOVE of each kind, and TIMELINE of each kind. Each is read by the real
- * reader and written again, which gives the same bytes. test_golden_control.c has the others, and the frame around
+ * reader and written again, which gives the same bytes. golden_control.c has the others, and the frame around
  * them. */
 #include <string.h>
 
@@ -208,7 +208,7 @@ static void test_records(void **state) {
   check("TIMELINE, RECORDS");
 }
 
-int main(void) {
+int golden_payloads(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_texts),         cmocka_unit_test(test_plans),     cmocka_unit_test(test_trees),
       cmocka_unit_test(test_plan_switches), cmocka_unit_test(test_timelines), cmocka_unit_test(test_records),

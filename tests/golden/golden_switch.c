@@ -1,6 +1,6 @@
 /* Golden lines of what a switch answers, for which there is no writer without its state: describe, and status with and
  * without a grant. A real control with a data plane that does nothing, over its Unix socket, by a clock of the test's.
- * The version of the library is left out. test_golden_lines.c has requests and the other replies. */
+ * The version of the library is left out. golden_lines.c has requests and the other replies. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -109,7 +109,7 @@ static void test_answers(void **state) {
   (void)rmdir(folder);
 }
 
-int main(void) {
+int golden_switch(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers), cmocka_unit_test(golden_end)};
   golden_begin("switch", "What a switch says of itself.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,7 @@
+/* Runs every group of golden tests: see golden.h. */
+#include "golden.h"
+
+int main(void) {
+  return golden_control() + golden_fragments() + golden_frames() + golden_handshake() + golden_launch() +
+         golden_lines() + golden_negotiation() + golden_payloads() + golden_switch();
+}
