@@ -298,7 +298,7 @@ def test_manager(folder):
     assert "I do not like it" in status["manager"]["why"], status
     link = manager.welcome()
     link.say("junk")
-    agent.status_has(lambda status: "what no manager says" in status["manager"].get("why", ""))
+    agent.status_has(lambda status: "what no manager sends" in status["manager"].get("why", ""))
     assert agent.end() == 0
     manager.close()
 

@@ -136,7 +136,7 @@ static void test_long_lines(void **state) {
     assert_true(type(rank, hello));
     assert_int_equal(type(rank, by_text_get(&text)), i < 2); /* 0.8 MB each */
     id[0] = '0';
-    if (i == 2) must_hold(last_with(&one, "refused"), "what is told of the jobs of user 7");
+    if (i == 2) must_hold(last_with(&one, "refused"), "what is kept of the jobs of user 7");
     forget(&one);
   }
   by_text_fini(&text);

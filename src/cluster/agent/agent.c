@@ -1,15 +1,10 @@
-#include "agent.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
-#include "agent_ranks.h"
-#include "agent_session.h"
+#include "agent_state.h"
 #include "clock.h"
 #include "json_doc.h"
-#include "log.h"
 
 /* The helpers of other hosts' jobs that run on this host, as the manager asks for them.
  *
@@ -34,17 +29,6 @@ struct by_agent_helper {
   char *name;
   enum by_agent_helper_state state;
   char *again; /* the manager wants it once more after it has ended: its line; NULL: it does not */
-};
-
-struct by_agent {
-  struct by_agent_options options;
-  struct by_agent_users users;
-  struct by_agent_session session;
-  struct by_agent_jobs jobs;
-  struct by_agent_ranks ranks;
-  struct by_agent_reports reports;
-  uint32_t n_helpers;
-  LIST_HEAD(, by_agent_helper) helpers;
 };
 
 static void set_state(struct by_agent_helper *helper, enum by_agent_helper_state state) {
@@ -89,7 +73,7 @@ static void send_helping(struct by_agent *agent, const char *job, const char *na
                          uint64_t now) {
   struct by_cluster_message message = {
       .type = BY_MESSAGE_HELPING, .job = job, .helper = name, .joined = joined, .why = why};
-  by_agent_session_send(&agent->session, &message, now);
+  by_agent_session_send(agent, &message, now);
 }
 
 /* ---- what the manager asks for */
@@ -119,7 +103,7 @@ static void start_later(struct by_agent_helper *helper, const struct by_cluster_
   by_cluster_message_print(help, &line);
   free(helper->again);
   helper->again = line.failed ? NULL : strdup(by_text_get(&line));
-  if (!helper->again) by_error("agent", "out of memory; what was said is lost");
+  if (!helper->again) by_error("agent", "out of memory; a request for a helper is lost");
   by_text_fini(&line);
 }
 
@@ -163,12 +147,10 @@ static void start_again(struct by_agent *agent, const char *line, uint64_t now) 
 /* Jobs that have no class by the manager and are past their first iterations, in order; and how many steps that are, as
  * equals go together. */
 static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, uint32_t *steps) {
-  struct by_agent_usage usage;
   uint32_t n = 0;
-  for (struct by_agent_job *job = TAILQ_FIRST(&agent->jobs.all); job; job = TAILQ_NEXT(job, entry)) {
+  for (struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs); job; job = TAILQ_NEXT(job, entry)) {
     if (job->managed) continue;
-    by_agent_usage_merge(&agent->ranks, job, &usage);
-    by_agent_job_find_place(job, &agent->options.rules, usage.iterations, usage.sent, usage.expected);
+    by_agent_job_find_place(agent, job);
     if (!job->place.queue) continue;
     uint32_t at = n++;
     for (; at > 0 && by_priority_compare(&job->place, &out[at - 1]->place) < 0; at--) out[at] = out[at - 1];
@@ -180,9 +162,9 @@ static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, 
   return n;
 }
 
-/* Without a manager that has said it, the host decides by what it sees. All jobs meet, on its link. */
+/* Where the manager has not determined it, the host decides by what it sees. All jobs meet, on its link. */
 static void set_classes(struct by_agent *agent) {
-  struct by_agent_job **order = calloc((size_t)agent->jobs.n + 1, sizeof(struct by_agent_job *));
+  struct by_agent_job **order = calloc((size_t)agent->ranks.n_jobs + 1, sizeof(struct by_agent_job *));
   uint32_t steps, lowest = 0, above = 0;
   if (!order) return; /* they keep those that they have */
   uint32_t n = put_in_order(agent, order, &steps);
@@ -190,50 +172,22 @@ static void set_classes(struct by_agent *agent) {
     if (i == 0 || !by_priority_are_equals(&agent->options.rules, &order[i - 1]->place, &order[i]->place))
       steps--, above = lowest;
     lowest = by_priority_class(order[i]->place.queue, above, steps);
-    if (by_agent_job_set_class(order[i], lowest, false)) by_agent_ranks_send_class(&agent->ranks, order[i]);
+    by_agent_job_set_class(agent, order[i], lowest, false);
   }
   free(order);
 }
 
 /* ---- time */
 
-uint64_t by_agent_next(const struct by_agent *agent) {
-  return by_agent_session_next(&agent->session);
-}
-
 void by_agent_tick(struct by_agent *agent, uint64_t now) {
-  by_agent_session_tick(&agent->session, now);
-  by_repeats_flush(&agent->users.rejections, "agent", by_clock_to_seconds(now));
-  if (!by_agent_session_take_due(&agent->session, now)) return;
-  by_agent_reports_count(&agent->reports, now);
-  if (agent->reports.renew) by_agent_session_renew(&agent->session, now);
+  by_agent_session_tick(agent, now);
+  by_repeats_flush(&agent->ranks.rejections, "agent", by_clock_to_seconds(now));
+  if (!by_agent_session_take_due(agent, now)) return;
+  by_agent_reports_count(agent, now);
+  if (agent->reports.renew) by_agent_session_renew(agent, now);
   set_classes(agent);
-  by_agent_jobs_send(&agent->jobs, false, now);
-  by_agent_reports_send(&agent->reports, now);
-}
-
-void by_agent_links_changed(struct by_agent *agent, uint64_t now) {
-  by_agent_session_note_change(&agent->session, now);
-}
-
-/* ---- ranks */
-
-enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
-                                      struct by_agent_rank **out) {
-  return by_agent_ranks_connect(&agent->ranks, connection, uid, now, out);
-}
-
-bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
-                          uint64_t now) {
-  return by_agent_ranks_receive(&agent->ranks, rank, line, length, now);
-}
-
-void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
-  by_agent_ranks_disconnect(&agent->ranks, rank, now);
-}
-
-void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now) {
-  by_agent_users_log(&agent->users, uid, what, now);
+  by_agent_jobs_send(agent, false, now);
+  by_agent_reports_send(agent, now);
 }
 
 /* ---- what helpers do */
@@ -261,31 +215,26 @@ void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *
 /* A manager that was away has missed it, and one that is new has never received it. */
 void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
   const struct by_agent_helper *helper;
-  by_agent_session_opened(&agent->session, now);
-  by_agent_reports_send_hello(&agent->reports, now);
-  by_agent_jobs_send(&agent->jobs, true, now);
+  by_agent_session_opened(agent, now);
+  by_agent_reports_send_hello(agent, now);
+  by_agent_jobs_send(agent, true, now);
   LIST_FOREACH(helper, &agent->helpers, entry) {
     if (helper->state == BY_AGENT_HELPER_JOINED) send_helping(agent, helper->job, helper->name, true, NULL, now);
   }
-  by_agent_reports_send(&agent->reports, now);
-}
-
-void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now) {
-  by_agent_session_closed(&agent->session, why, now);
+  by_agent_reports_send(agent, now);
 }
 
 static void take_welcome(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
   struct by_cluster_message welcome = *message;
   welcome.host = agent->options.host;
-  by_agent_session_take_welcome(&agent->session, message, now);
-  by_agent_ranks_send(&agent->ranks, &welcome);
+  by_agent_session_take_welcome(agent, message, now);
+  by_agent_ranks_send(agent, &welcome);
 }
 
 static void take_classes(struct by_agent *agent, const struct by_cluster_message *message) {
   for (uint32_t i = 0; i < message->n_jobs; i++) {
-    struct by_agent_job *job = by_agent_jobs_find(&agent->jobs, message->jobs[i].job);
-    if (job && by_agent_job_set_class(job, message->jobs[i].class_, true))
-      by_agent_ranks_send_class(&agent->ranks, job);
+    struct by_agent_job *job = by_agent_jobs_find(agent, message->jobs[i].job);
+    if (job) by_agent_job_set_class(agent, job, message->jobs[i].class_, true);
   }
 }
 
@@ -295,7 +244,7 @@ static void pass_plan_on(struct by_agent *agent, const struct by_cluster_message
                                     .job = message->job,
                                     .number = message->number,
                                     .why = "rank 0 of the job is not connected to this host's agent"};
-  if (!by_agent_ranks_send_root(&agent->ranks, message)) by_agent_session_send(&agent->session, &kept, now);
+  if (!by_agent_ranks_send_root(agent, message)) by_agent_session_send(agent, &kept, now);
 }
 
 static void handle(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
@@ -303,10 +252,10 @@ static void handle(struct by_agent *agent, const struct by_cluster_message *mess
   case BY_MESSAGE_WELCOME: take_welcome(agent, message, now); break;
   case BY_MESSAGE_CLASSES: take_classes(agent, message); break;
   case BY_MESSAGE_PLAN: pass_plan_on(agent, message, now); break;
-  case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(&agent->ranks, message); break;
+  case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(agent, message); break;
   case BY_MESSAGE_HELP: start_helper(agent, message, now); break;
   case BY_MESSAGE_REST: stop_helper(agent, message->job); break;
-  case BY_MESSAGE_REFUSED: by_agent_session_refused(&agent->session, message->why, now); break;
+  case BY_MESSAGE_REFUSED: by_agent_session_refused(agent, true, message->why, now); break;
   default: break;
   }
 }
@@ -315,11 +264,11 @@ void by_agent_handle_manager(struct by_agent *agent, const char *line, size_t le
   struct by_cluster_message message;
   enum banyan_status status = by_cluster_message_read(line, length, &message);
   if (status == BANYAN_OK && by_cluster_type_is_up(message.type))
-    status = by_fail(BANYAN_ERR_PROTOCOL, "says \"%s\", as agents do", by_cluster_type_name(message.type));
+    status = by_fail(BANYAN_ERR_PROTOCOL, "sends \"%s\", as agents do", by_cluster_type_name(message.type));
   if (status == BANYAN_OK)
     handle(agent, &message, now);
   else
-    by_agent_session_reject(&agent->session, now);
+    by_agent_session_refused(agent, false, banyan_error_text(), now);
   by_cluster_message_fini(&message);
 }
 
@@ -340,7 +289,7 @@ static void print_manager(const struct by_agent *agent, uint64_t now, struct by_
 
 static void print_interfaces(const struct by_agent *agent, struct by_text *text) {
   struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
-  by_agent_reports_list_interfaces(&agent->reports, interfaces);
+  by_agent_reports_list_interfaces(agent, interfaces);
   for (uint32_t i = 0; i < agent->reports.n; i++) {
     const struct by_cluster_interface *interface = &interfaces[i];
     by_text_add(text, "%s{", i ? "," : "");
@@ -384,8 +333,8 @@ static void print_jobs(const struct by_agent *agent, unsigned uid, uint64_t now,
   struct by_arena arena;
   struct by_cluster_job *usage;
   by_arena_init(&arena);
-  if (by_agent_reports_list_jobs(&agent->reports, now, &arena, &usage) == BANYAN_OK)
-    for (const struct by_agent_job *job = TAILQ_FIRST(&agent->jobs.all); job; job = TAILQ_NEXT(job, entry))
+  if (by_agent_reports_list_jobs(agent, now, &arena, &usage) == BANYAN_OK)
+    for (const struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs); job; job = TAILQ_NEXT(job, entry))
       print_job(job, usage++, uid == 0 || uid == job->user->uid, text);
   by_arena_fini(&arena);
 }
@@ -422,30 +371,22 @@ void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, st
 
 /* ---- beginning and end */
 
-static void print_status(void *context, unsigned uid, uint64_t now, struct by_text *text) {
-  by_agent_print(context, uid, now, text);
-}
-
 enum banyan_status by_agent_create(const struct by_agent_options *options, uint64_t now, struct by_agent **out) {
   struct by_agent *agent = calloc(1, sizeof *agent);
   *out = agent;
   if (!agent) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   agent->options = *options;
-  by_agent_users_init(&agent->users, now);
-  by_agent_session_init(&agent->session, &agent->options, now);
-  by_agent_jobs_init(&agent->jobs, &agent->users, &agent->session);
-  agent->ranks = (struct by_agent_ranks){
-      .options = &agent->options, .jobs = &agent->jobs, .print_status = print_status, .context = agent};
-  by_agent_reports_init(&agent->reports, &agent->options, &agent->session, &agent->ranks, now);
+  by_agent_session_init(agent, now);
+  by_agent_ranks_init(agent, now);
+  agent->reports.started = now;
+  by_agent_reports_count(agent, now);
   return BANYAN_OK;
 }
 
 void by_agent_destroy(struct by_agent *agent) {
   if (!agent) return;
-  by_agent_ranks_fini(&agent->ranks);
-  by_agent_jobs_fini(&agent->jobs);
+  by_agent_ranks_fini(agent);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&agent->helpers)) drop_helper(agent, LIST_FIRST(&agent->helpers));
-  by_agent_users_fini(&agent->users);
   free(agent);
 }

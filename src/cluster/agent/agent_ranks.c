@@ -1,68 +1,277 @@
-#include "agent_ranks.h"
-
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent_state.h"
 #include "clock.h"
-#include "cluster_message.h"
-#include "log.h"
+
+enum { MOST_KEPT = 8 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
+
+/* Of the budget of the agent itself. */
+static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};
+/* As much as some ranks may send each, and each of many as a rule. */
+static const struct by_budget_rules of_received = {1 << 14, 2000, 64 << 20, 4 << 20};
+static const struct by_budget_rules of_news = {60, 0.25, 1, 1};
+static const struct by_budget_rules of_rank = {1000, 200, 4 << 20, 1 << 18}; /* it reports 100 times a second at most */
 
 static const double early = 0.8; /* of an interval after the last one: a rank that reports then has news */
 
-static const struct by_budget_rules of_rank = {1000, 200, 4 << 20, 1 << 18}; /* it reports 100 times a second at most */
+/* The compiler sees that the status is an error. */
+static enum banyan_status no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
+  return BANYAN_ERR_NO_MEMORY;
+}
 
 static char *copy_text(const char *text) {
   char *copy = strdup(text);
-  if (!copy) by_error("agent", "out of memory; what was said is lost");
+  if (!copy) by_error("agent", "out of memory; a text is lost");
   return copy;
 }
 
-/* ---- sending */
+/* ---- users */
 
-static void send_text(const struct by_agent_ranks *ranks, const struct by_agent_rank *rank, struct by_text *text) {
-  const struct by_agent_options *options = ranks->options;
+static bool is_root(const struct by_agent_user *user) {
+  return user->uid == 0;
+}
+
+/* One that has gone keeps what it has used up, until it may have all again. */
+static void forget_users(struct by_agent *agent, double seconds) {
+  for (struct by_agent_user *user = LIST_FIRST(&agent->ranks.users), *next; user; user = next) {
+    next = LIST_NEXT(user, entry);
+    if (user->n_ranks || !by_budget_is_full(&user->forwards, seconds) || !by_budget_is_full(&user->received, seconds) ||
+        !by_budget_is_full(&user->news, seconds))
+      continue;
+    LIST_REMOVE(user, entry);
+    free(user);
+  }
+}
+
+/* Counts a connection of a user. BANYAN_ERR_UNSUPPORTED: it has too many. */
+static enum banyan_status connect_user(struct by_agent *agent, unsigned uid, double seconds,
+                                       struct by_agent_user **out) {
+  struct by_agent_user *user = LIST_FIRST(&agent->ranks.users);
+  while (user && user->uid != uid) user = LIST_NEXT(user, entry);
+  if (!user) {
+    forget_users(agent, seconds);
+    if (!(user = calloc(1, sizeof *user))) return no_memory();
+    *user = (struct by_agent_user){.uid = uid,
+                                   .forwards = by_budget_full(&of_user, seconds),
+                                   .received = by_budget_full(&of_received, seconds),
+                                   .news = by_budget_full(&of_news, seconds)};
+    LIST_INSERT_HEAD(&agent->ranks.users, user, entry);
+  }
+  if (user->n_ranks == BY_AGENT_RANKS / 2 && !is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes of user %u are connected already", BY_AGENT_RANKS / 2, uid);
+  user->n_ranks++;
+  *out = user;
+  return BANYAN_OK;
+}
+
+bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now) {
+  double seconds = by_clock_to_seconds(now);
+  bool may = !user || is_root(user) || by_budget_take(&user->forwards, length, seconds);
+  return may && by_budget_take(&agent->ranks.forwards, length, seconds);
+}
+
+void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now) {
+  char process[32];
+  snprintf(process, sizeof process, "a process of user %u", uid);
+  by_repeats_warn(&agent->ranks.rejections, "agent", process, what, by_clock_to_seconds(now));
+}
+
+/* Something of a user's job is worth a report soon, if the user has not had too many of late. */
+static void note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now) {
+  if (agent->session.change_at != UINT64_MAX) return; /* a report comes anyway */
+  if (is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now))) by_agent_links_changed(agent, now);
+}
+
+/* ---- sending to ranks */
+
+static void send_text(const struct by_agent *agent, const struct by_agent_rank *rank, struct by_text *text) {
+  const struct by_agent_options *options = &agent->options;
   if (!text->failed) options->calls->send_to_rank(options->context, rank->connection, by_text_get(text), text->length);
   by_text_fini(text);
 }
 
-static void send_message(const struct by_agent_ranks *ranks, const struct by_agent_rank *rank,
+static void send_message(const struct by_agent *agent, const struct by_agent_rank *rank,
                          const struct by_cluster_message *message) {
   struct by_text text;
   by_text_init(&text);
   by_cluster_message_print(message, &text);
-  send_text(ranks, rank, &text);
+  send_text(agent, rank, &text);
 }
 
-void by_agent_ranks_send(const struct by_agent_ranks *ranks, const struct by_cluster_message *message) {
-  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
-    if (rank->job) send_message(ranks, rank, message);
+void by_agent_ranks_send(const struct by_agent *agent, const struct by_cluster_message *message) {
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
+    if (rank->job) send_message(agent, rank, message);
 }
 
-bool by_agent_ranks_send_root(const struct by_agent_ranks *ranks, const struct by_cluster_message *message) {
-  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry)) {
+bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_cluster_message *message) {
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
     if (!rank->job || rank->rank != 0 || strcmp(rank->job->id, message->job) != 0) continue;
-    send_message(ranks, rank, message);
+    send_message(agent, rank, message);
     return true;
   }
   return false;
 }
 
-static void send_refusal(struct by_agent_ranks *ranks, struct by_agent_rank *rank, const char *why, uint64_t now) {
+static void send_refusal(struct by_agent *agent, struct by_agent_rank *rank, const char *why, uint64_t now) {
   struct by_cluster_message message = {.type = BY_MESSAGE_REFUSED, .why = why};
-  ranks->n_refused++;
-  by_agent_users_log(ranks->jobs->users, rank->user->uid, why, now);
-  send_message(ranks, rank, &message);
+  agent->ranks.n_refused++;
+  by_agent_log_user(agent, rank->user->uid, why, now);
+  send_message(agent, rank, &message);
 }
 
-static void send_class(const struct by_agent_ranks *ranks, const struct by_agent_rank *rank) {
+static void send_class(const struct by_agent *agent, const struct by_agent_rank *rank) {
   const struct by_cluster_job class_ = {.job = rank->job->id, .class_ = rank->job->class_};
   struct by_cluster_message message = {.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &class_};
-  send_message(ranks, rank, &message);
+  send_message(agent, rank, &message);
 }
 
-void by_agent_ranks_send_class(const struct by_agent_ranks *ranks, const struct by_agent_job *job) {
-  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
-    if (rank->job == job) send_class(ranks, rank);
+void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *job, uint32_t class_, bool managed) {
+  bool changes = job->class_ != class_;
+  job->class_ = class_;
+  job->managed |= managed;
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank && changes; rank = LIST_NEXT(rank, entry))
+    if (rank->job == job) send_class(agent, rank);
+}
+
+/* ---- jobs, and the lines that are kept of them */
+
+struct by_agent_job *by_agent_jobs_find(const struct by_agent *agent, const char *id) {
+  struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs);
+  while (job && strcmp(job->id, id) != 0) job = TAILQ_NEXT(job, entry);
+  return job;
+}
+
+/* Counts bytes of a line that is kept for a user. BANYAN_ERR_UNSUPPORTED: it would be too much. */
+static enum banyan_status count_kept(struct by_agent *agent, struct by_agent_user *user, size_t length) {
+  if (user->kept + length > MOST_KEPT / 4 && !is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "what is kept of the jobs of user %u here is more than %d bytes", user->uid,
+                   MOST_KEPT / 4);
+  if (agent->ranks.kept + length > MOST_KEPT)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "what is kept of the jobs here is more than %d bytes", MOST_KEPT);
+  user->kept += length;
+  agent->ranks.kept += length;
+  return BANYAN_OK;
+}
+
+static void drop_line(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which) {
+  size_t length = job->lines[which] ? strlen(job->lines[which]) : 0;
+  job->user->kept -= length;
+  agent->ranks.kept -= length;
+  free(job->lines[which]);
+  job->lines[which] = NULL;
+  job->unsent[which] = false;
+}
+
+static void drop_lines(struct by_agent *agent, struct by_agent_job *job) {
+  for (int i = 0; i < BY_AGENT_LINES; i++) drop_line(agent, job, (enum by_agent_line)i);
+}
+
+static enum banyan_status keep_text(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which,
+                                    const struct by_text *text) {
+  drop_line(agent, job, which);
+  if (text->failed || text->length > BY_CLUSTER_LINE_UP)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a line of %zu bytes cannot be passed on", text->length);
+  char *line = strdup(by_text_get(text));
+  enum banyan_status status = line ? count_kept(agent, job->user, text->length) : no_memory();
+  if (status != BANYAN_OK) {
+    free(line);
+    return status;
+  }
+  job->lines[which] = line;
+  job->unsent[which] = true;
+  return BANYAN_OK;
+}
+
+/* In their order: a plan that a job runs is of a job that is known. */
+static void send_unsent(struct by_agent *agent, struct by_agent_job *job, uint64_t now) {
+  for (int i = 0; i < BY_AGENT_LINES && by_agent_session_is_open(agent); i++) {
+    if (!job->unsent[i]) continue;
+    if (!by_agent_ranks_may_forward(agent, job->user, strlen(job->lines[i]), now)) {
+      note_news(agent, job->user, now); /* it is tried again then */
+      return;
+    }
+    job->unsent[i] = false;
+    by_agent_session_send_line(agent, job->lines[i], now);
+  }
+}
+
+/* Keeps a line in place of the one before, and sends what was not sent as far as that is allowed now. */
+static enum banyan_status keep_message(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which,
+                                       const struct by_cluster_message *message, uint64_t now) {
+  struct by_text text;
+  if (which == BY_AGENT_SWITCHED) drop_line(agent, job, BY_AGENT_KEEPS);
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  enum banyan_status status = keep_text(agent, job, which, &text);
+  by_text_fini(&text);
+  if (status == BANYAN_OK) send_unsent(agent, job, now);
+  return status;
+}
+
+void by_agent_jobs_send(struct by_agent *agent, bool all, uint64_t now) {
+  struct by_agent_job *job;
+  TAILQ_FOREACH(job, &agent->ranks.jobs, entry) {
+    for (int i = 0; i < BY_AGENT_LINES && all; i++) job->unsent[i] = job->lines[i] != NULL;
+  }
+  TAILQ_FOREACH(job, &agent->ranks.jobs, entry) send_unsent(agent, job, now);
+}
+
+static enum banyan_status create_job(struct by_agent *agent, const char *id, struct by_agent_user *user,
+                                     struct by_agent_job **out) {
+  if (agent->ranks.n_jobs == BY_AGENT_JOBS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host has %d jobs already, the agent takes no more", BY_AGENT_JOBS);
+  if (user->n_jobs >= BY_AGENT_JOBS / 2 && !is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "user %u has %d jobs here already, the agent takes no more of one user",
+                   user->uid, BY_AGENT_JOBS / 2);
+  struct by_agent_job *job = calloc(1, sizeof *job);
+  *out = job;
+  if (!job) return no_memory();
+  strcpy(job->id, id);
+  job->user = user;
+  TAILQ_INSERT_TAIL(&agent->ranks.jobs, job, entry);
+  agent->ranks.n_jobs++;
+  user->n_jobs++;
+  return BANYAN_OK;
+}
+
+static void drop_job(struct by_agent *agent, struct by_agent_job *job) {
+  TAILQ_REMOVE(&agent->ranks.jobs, job, entry);
+  agent->ranks.n_jobs--;
+  job->user->n_jobs--;
+  drop_lines(agent, job);
+  free(job->name);
+  free(job);
+}
+
+/* Counts a rank of a job, which begins with the first one. BANYAN_ERR_PROTOCOL: it is another user's;
+ * BANYAN_ERR_UNSUPPORTED: there are too many. */
+static enum banyan_status join_job(struct by_agent *agent, const char *id, struct by_agent_user *user,
+                                   struct by_agent_job **out) {
+  struct by_agent_job *job = by_agent_jobs_find(agent, id);
+  if (job && job->user != user)
+    return by_fail(BANYAN_ERR_PROTOCOL, "job %s is of user %u, not of %u", job->id, job->user->uid, user->uid);
+  if (!job) BY_TRY(create_job(agent, id, user, &job));
+  job->ranks++;
+  *out = job;
+  return BANYAN_OK;
+}
+
+/* The job ends with its last rank here. */
+static void leave_job(struct by_agent *agent, struct by_agent_job *job) {
+  if (--job->ranks == 0) drop_job(agent, job);
+}
+
+/* One that has not stated how long it is never goes back up: ranks that leave take what they have sent with them. */
+void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job) {
+  const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
+  uint32_t before = job->place.queue;
+  by_job_length_update(&job->length, usage.expected, usage.iterations);
+  job->place = by_priority_find(&agent->options.rules, 1, usage.iterations, usage.sent, &job->length);
+  if (!job->length.expected && job->place.queue < before) job->place.queue = before;
 }
 
 /* ---- what a rank's connections showed of the network */
@@ -87,7 +296,7 @@ static bool have_changed(const struct by_agent_paths *before, const struct by_cl
   return false;
 }
 
-/* True: it says so before its time, or a path is much slower or faster than it was. */
+/* True: the rank reports before its time, or a path is much slower or faster than it was. */
 static bool take_paths(struct by_agent_rank *rank, const struct by_cluster_job *given, double interval, uint64_t now) {
   bool soon = rank->paths && now < rank->paths_at + by_clock_from_seconds(early * interval);
   bool news = soon || have_changed(rank->paths, given);
@@ -104,100 +313,108 @@ static bool take_paths(struct by_agent_rank *rank, const struct by_cluster_job *
 
 /* ---- coming and going */
 
-enum banyan_status by_agent_ranks_connect(struct by_agent_ranks *ranks, void *connection, unsigned uid, uint64_t now,
-                                          struct by_agent_rank **out) {
-  struct by_agent_user *user;
+enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
+                                      struct by_agent_rank **out) {
+  struct by_agent_user *user = NULL;
+  double seconds = by_clock_to_seconds(now);
   *out = NULL;
-  if (ranks->n == BY_AGENT_RANKS)
+  if (agent->ranks.n == BY_AGENT_RANKS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes are connected already", BY_AGENT_RANKS);
-  BY_TRY(by_agent_users_connect(ranks->jobs->users, uid, now, &user));
+  BY_TRY(connect_user(agent, uid, seconds, &user));
   struct by_agent_rank *rank = calloc(1, sizeof *rank);
   if (!rank) {
-    by_agent_users_disconnect(user);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+    user->n_ranks--;
+    return no_memory();
   }
-  *rank = (struct by_agent_rank){
-      .connection = connection, .user = user, .budget = by_budget_full(&of_rank, by_clock_to_seconds(now))};
-  LIST_INSERT_HEAD(&ranks->all, rank, entry);
-  ranks->n++;
+  *rank = (struct by_agent_rank){.connection = connection, .user = user, .budget = by_budget_full(&of_rank, seconds)};
+  LIST_INSERT_HEAD(&agent->ranks.all, rank, entry);
+  agent->ranks.n++;
   *out = rank;
   return BANYAN_OK;
 }
 
-static void drop(struct by_agent_ranks *ranks, struct by_agent_rank *rank) {
+static void drop(struct by_agent *agent, struct by_agent_rank *rank) {
   LIST_REMOVE(rank, entry);
-  ranks->n--;
-  by_agent_users_disconnect(rank->user);
+  agent->ranks.n--;
+  rank->user->n_ranks--;
   free_paths(rank);
   free(rank);
 }
 
 /* What is not sent now is known from the next report, which does not name that rank. */
-static void send_left(struct by_agent_ranks *ranks, const struct by_agent_rank *rank, uint64_t now) {
+static void send_left(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now) {
   enum { BYTES = 128 };
   struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = rank->job->id, .rank = rank->rank};
-  if (by_agent_users_may_forward(ranks->jobs->users, rank->user, BYTES, now))
-    by_agent_session_send(ranks->jobs->session, &message, now);
+  if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now)) by_agent_session_send(agent, &message, now);
 }
 
-void by_agent_ranks_disconnect(struct by_agent_ranks *ranks, struct by_agent_rank *rank, uint64_t now) {
+void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
   if (rank->job) {
-    send_left(ranks, rank, now);
-    by_agent_jobs_note_news(ranks->jobs, rank->user, now);
-    by_agent_jobs_leave(ranks->jobs, rank->job);
+    send_left(agent, rank, now);
+    note_news(agent, rank->user, now);
+    leave_job(agent, rank->job);
   }
-  drop(ranks, rank);
+  drop(agent, rank);
 }
 
-void by_agent_ranks_fini(struct by_agent_ranks *ranks) {
+void by_agent_ranks_init(struct by_agent *agent, uint64_t now) {
+  agent->ranks.forwards = by_budget_full(&by_budget_of_agent, by_clock_to_seconds(now));
+  TAILQ_INIT(&agent->ranks.jobs);
+}
+
+void by_agent_ranks_fini(struct by_agent *agent) {
+  struct by_agent_ranks *ranks = &agent->ranks;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
-  while (!LIST_EMPTY(&ranks->all)) drop(ranks, LIST_FIRST(&ranks->all));
+  while (!LIST_EMPTY(&agent->ranks.all)) drop(agent, LIST_FIRST(&agent->ranks.all));
+  while (!TAILQ_EMPTY(&ranks->jobs)) drop_job(agent, TAILQ_FIRST(&ranks->jobs));
+  for (struct by_agent_user *user; (user = LIST_FIRST(&ranks->users)); free(user)) LIST_REMOVE(user, entry);
+  by_repeats_flush(&ranks->rejections, "agent", INFINITY);
 }
 
 /* One that connects again is the same rank: its old connection may not have been seen to close. */
-static void replace(struct by_agent_ranks *ranks, struct by_agent_rank *rank, uint64_t now) {
-  for (struct by_agent_rank *old = LIST_FIRST(&ranks->all); old; old = LIST_NEXT(old, entry)) {
+static void replace(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
+  for (struct by_agent_rank *old = LIST_FIRST(&agent->ranks.all); old; old = LIST_NEXT(old, entry)) {
     if (old == rank || old->job != rank->job || old->rank != rank->rank) continue;
-    send_refusal(ranks, old, "the rank has connected once more", now);
-    ranks->options->calls->end_rank(ranks->options->context, old->connection);
-    by_agent_jobs_leave(ranks->jobs, old->job);
-    drop(ranks, old);
+    send_refusal(agent, old, "the rank has connected once more", now);
+    agent->options.calls->end_rank(agent->options.context, old->connection);
+    leave_job(agent, old->job);
+    drop(agent, old);
     return;
   }
 }
 
 /* ---- messages */
 
-static enum banyan_status join(struct by_agent_ranks *ranks, struct by_agent_rank *rank,
+static enum banyan_status join(struct by_agent *agent, struct by_agent_rank *rank,
                                const struct by_cluster_message *message) {
   if (rank->job) return by_fail(BANYAN_ERR_PROTOCOL, "says hello twice");
   if (message->version != BY_CLUSTER_VERSION)
     return by_fail(BANYAN_ERR_PROTOCOL, "speaks version %u, this agent %d; use the same Banyan on this host",
                    message->version, BY_CLUSTER_VERSION);
   if (!message->job) return by_fail(BANYAN_ERR_PROTOCOL, "names no job; agents say hello to the manager");
-  BY_TRY(by_agent_jobs_join(ranks->jobs, message->job, rank->user, &rank->job));
+  BY_TRY(join_job(agent, message->job, rank->user, &rank->job));
   rank->rank = message->rank;
   return BANYAN_OK;
 }
 
-static enum banyan_status handle_hello(struct by_agent_ranks *ranks, struct by_agent_rank *rank,
+static enum banyan_status handle_hello(struct by_agent *agent, struct by_agent_rank *rank,
                                        const struct by_cluster_message *message, uint64_t now) {
   struct by_cluster_message welcome = {.type = BY_MESSAGE_WELCOME,
                                        .version = BY_CLUSTER_VERSION,
-                                       .host = ranks->options->host,
-                                       .interval = ranks->jobs->session->interval,
-                                       .rate = ranks->jobs->session->rate};
-  BY_TRY(join(ranks, rank, message));
-  replace(ranks, rank, now);
-  send_message(ranks, rank, &welcome);
-  send_class(ranks, rank);
-  by_agent_jobs_note_news(ranks->jobs, rank->user, now);
+                                       .host = agent->options.host,
+                                       .interval = agent->session.interval,
+                                       .rate = agent->session.rate};
+  BY_TRY(join(agent, rank, message));
+  replace(agent, rank, now);
+  send_message(agent, rank, &welcome);
+  send_class(agent, rank);
+  note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
 /* What only rank 0 may send, of its own job. A job is sent whenever rank 0 has connected, and then what the job runs:
  * what an earlier one has sent counts no more. */
-static enum banyan_status handle_of_job(struct by_agent_ranks *ranks, const struct by_agent_rank *rank,
+static enum banyan_status handle_of_job(struct by_agent *agent, const struct by_agent_rank *rank,
                                         const struct by_cluster_message *message, uint64_t now) {
   static const enum by_agent_line lines[BY_MESSAGE_KINDS] = {
       [BY_MESSAGE_JOB] = BY_AGENT_JOB,
@@ -209,11 +426,15 @@ static enum banyan_status handle_of_job(struct by_agent_ranks *ranks, const stru
   if (rank->rank != 0 || strcmp(rank->job->id, message->job) != 0)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is for rank 0 of its own job", rank->rank,
                    rank->job->id, by_cluster_type_name(message->type));
-  if (message->type == BY_MESSAGE_JOB) by_agent_jobs_begin(ranks->jobs, rank->job, copy_text(message->name));
-  BY_TRY(by_agent_jobs_keep(ranks->jobs, rank->job, lines[message->type], message, now));
+  if (message->type == BY_MESSAGE_JOB) {
+    free(rank->job->name);
+    rank->job->name = copy_text(message->name);
+    drop_lines(agent, rank->job);
+  }
+  BY_TRY(keep_message(agent, rank->job, lines[message->type], message, now));
   /* Without a manager nobody shares switches' memory out, and rank 0 need not wait. */
-  if (message->type == BY_MESSAGE_RESERVE && ranks->jobs->session->state != BY_SESSION_WELCOME)
-    send_message(ranks, rank, &nobody);
+  if (message->type == BY_MESSAGE_RESERVE && agent->session.state != BY_SESSION_WELCOME)
+    send_message(agent, rank, &nobody);
   return BANYAN_OK;
 }
 
@@ -228,10 +449,10 @@ static void measure_rate(struct by_agent_rank *rank, double interval, uint64_t n
   rank->rated_sent = rank->usage.sent;
 }
 
-static enum banyan_status handle_report(struct by_agent_ranks *ranks, struct by_agent_rank *rank,
+static enum banyan_status handle_report(struct by_agent *agent, struct by_agent_rank *rank,
                                         const struct by_cluster_message *message, uint64_t now) {
   const struct by_cluster_job *job = message->jobs;
-  double interval = ranks->jobs->session->interval;
+  double interval = agent->session.interval;
   if (message->n_jobs != 1 || strcmp(job->job, rank->job->id) != 0 || job->n_ranks != 1 || job->ranks[0] != rank->rank)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s reports more or less than itself", rank->rank,
                    rank->job->id);
@@ -245,21 +466,21 @@ static enum banyan_status handle_report(struct by_agent_ranks *ranks, struct by_
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->usage.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(rank, interval, now);
   bool news = take_paths(rank, job, interval, now);
-  if (first || news) by_agent_jobs_note_news(ranks->jobs, rank->user, now);
+  if (first || news) note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
-static enum banyan_status handle(struct by_agent_ranks *ranks, struct by_agent_rank *rank,
+static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *rank,
                                  const struct by_cluster_message *message, uint64_t now) {
-  if (message->type == BY_MESSAGE_HELLO) return handle_hello(ranks, rank, message, now);
+  if (message->type == BY_MESSAGE_HELLO) return handle_hello(agent, rank, message, now);
   if (!rank->job)
     return by_fail(BANYAN_ERR_PROTOCOL, "received \"%s\" before \"hello\"", by_cluster_type_name(message->type));
   switch (message->type) {
-  case BY_MESSAGE_REPORT: return handle_report(ranks, rank, message, now);
+  case BY_MESSAGE_REPORT: return handle_report(agent, rank, message, now);
   case BY_MESSAGE_JOB:
   case BY_MESSAGE_RESERVE:
   case BY_MESSAGE_SWITCHED:
-  case BY_MESSAGE_KEPT: return handle_of_job(ranks, rank, message, now);
+  case BY_MESSAGE_KEPT: return handle_of_job(agent, rank, message, now);
   default:
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is not for a rank to say", rank->rank,
                    rank->job->id, by_cluster_type_name(message->type));
@@ -274,31 +495,34 @@ static bool is_leaving(const struct by_agent_rank *rank, const struct by_cluster
 static enum banyan_status read_line(struct by_agent_rank *rank, const char *line, size_t length,
                                     struct by_cluster_message *message, uint64_t now) {
   if (!by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
-    return by_fail(BANYAN_ERR_PROTOCOL, "says more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
+    return by_fail(BANYAN_ERR_PROTOCOL, "sends more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
                    of_rank.bytes_a_second);
-  BY_TRY(by_agent_users_may_send(rank->user, length, now));
+  if (!is_root(rank->user) && !by_budget_take(&rank->user->received, length, by_clock_to_seconds(now)))
+    return by_fail(BANYAN_ERR_PROTOCOL,
+                   "all processes of user %u together send more than %.0f lines or %.0f bytes a second",
+                   rank->user->uid, of_received.lines_a_second, of_received.bytes_a_second);
   return by_cluster_message_read(line, length, message);
 }
 
-static void send_status(const struct by_agent_ranks *ranks, const struct by_agent_rank *rank, uint64_t now) {
+static void send_status(const struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now) {
   struct by_text text;
   by_text_init(&text);
-  ranks->print_status(ranks->context, rank->user->uid, now, &text);
-  send_text(ranks, rank, &text);
+  by_agent_print(agent, rank->user->uid, now, &text);
+  send_text(agent, rank, &text);
 }
 
 /* A process that asks has been answered, and one that leaves has gone: either ends the connection. */
-bool by_agent_ranks_receive(struct by_agent_ranks *ranks, struct by_agent_rank *rank, const char *line, size_t length,
-                            uint64_t now) {
+bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
+                          uint64_t now) {
   struct by_cluster_message message = {0};
   enum banyan_status status = read_line(rank, line, length, &message, now);
   bool asks = status == BANYAN_OK && message.type == BY_MESSAGE_STATUS && !rank->job;
   bool ends = asks || (status == BANYAN_OK && is_leaving(rank, &message));
-  if (asks) send_status(ranks, rank, now);
-  if (status == BANYAN_OK && !ends) status = handle(ranks, rank, &message, now);
-  if (status != BANYAN_OK) send_refusal(ranks, rank, banyan_error_text(), now);
+  if (asks) send_status(agent, rank, now);
+  if (status == BANYAN_OK && !ends) status = handle(agent, rank, &message, now);
+  if (status != BANYAN_OK) send_refusal(agent, rank, banyan_error_text(), now);
   by_cluster_message_fini(&message);
   if (status == BANYAN_OK && !ends) return true;
-  by_agent_ranks_disconnect(ranks, rank, now);
+  by_agent_rank_gone(agent, rank, now);
   return false;
 }

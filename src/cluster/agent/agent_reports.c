@@ -1,11 +1,10 @@
-#include "agent_ranks.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
+#include "agent_state.h"
 #include "clock.h"
-#include "log.h"
 
 enum { FRESH = 2 /* intervals; so long a rank's rate and paths count */, MOST_PATHS = 1024 };
 
@@ -42,12 +41,13 @@ static struct by_agent_interface follow(const struct by_agent_interface *before,
   return next;
 }
 
-void by_agent_reports_count(struct by_agent_reports *reports, uint64_t now) {
+void by_agent_reports_count(struct by_agent *agent, uint64_t now) {
+  struct by_agent_reports *reports = &agent->reports;
   struct by_agent_counter counters[BY_AGENT_INTERFACES];
   struct by_agent_interface next[BY_AGENT_INTERFACES] = {0};
   double seconds = by_clock_to_seconds(now - reports->counted_at);
-  bool measure = seconds >= reports->session->interval / 4;
-  size_t n = reports->options->calls->count(reports->options->context, counters);
+  bool measure = seconds >= agent->session.interval / 4;
+  size_t n = agent->options.calls->count(agent->options.context, counters);
   for (size_t i = 0; i < n; i++) {
     const struct by_agent_interface *before = find(reports->interfaces, reports->n, counters[i].name);
     reports->renew |= !before || strcmp(before->counter.address, counters[i].address) != 0;
@@ -60,35 +60,33 @@ void by_agent_reports_count(struct by_agent_reports *reports, uint64_t now) {
 
 /* ---- what the ranks of a job have done together */
 
-void by_agent_usage_merge(const struct by_agent_ranks *ranks, const struct by_agent_job *job,
-                          struct by_agent_usage *out) {
-  *out = (struct by_agent_usage){0};
-  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry)) {
+struct by_agent_usage by_agent_usage_merge(const struct by_agent *agent, const struct by_agent_job *job) {
+  struct by_agent_usage all = {0};
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
     const struct by_agent_usage *usage = &rank->usage;
     if (rank->job != job) continue;
-    out->sent =
-        usage->sent < INT64_MAX - out->sent ? out->sent + usage->sent : INT64_MAX; /* the most that a message holds */
-    if (usage->iterations > out->iterations) out->iterations = usage->iterations;
-    if (usage->expected) out->expected = usage->expected;
-    if (usage->calls > out->calls) out->calls = usage->calls;
-    if (usage->input > out->input) out->input = usage->input;
-    if (usage->iteration_time > out->iteration_time) out->iteration_time = usage->iteration_time;
-    for (int i = 0; i < BY_CLUSTER_SIZES; i++)
-      if (usage->sizes[i] > out->sizes[i]) out->sizes[i] = usage->sizes[i];
+    all.sent = MIN(all.sent + MIN(usage->sent, INT64_MAX), INT64_MAX); /* the most that a message holds */
+    all.iterations = MAX(all.iterations, usage->iterations);
+    if (usage->expected) all.expected = usage->expected;
+    all.calls = MAX(all.calls, usage->calls);
+    all.input = MAX(all.input, usage->input);
+    all.iteration_time = fmax(all.iteration_time, usage->iteration_time);
+    for (int i = 0; i < BY_CLUSTER_SIZES; i++) all.sizes[i] = MAX(all.sizes[i], usage->sizes[i]);
   }
+  return all;
 }
 
-static bool counts(const struct by_agent_ranks *ranks, const struct by_agent_job *job, const struct by_agent_rank *rank,
+static bool counts(const struct by_agent *agent, const struct by_agent_job *job, const struct by_agent_rank *rank,
                    uint64_t now) {
-  uint64_t fresh = by_clock_from_seconds(FRESH * ranks->jobs->session->interval);
+  uint64_t fresh = by_clock_from_seconds(FRESH * agent->session.interval);
   return rank->job == job && rank->paths && rank->paths_at + fresh >= now;
 }
 
-static uint32_t gather(const struct by_agent_ranks *ranks, const struct by_agent_job *job, uint64_t now,
+static uint32_t gather(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
                        struct by_cluster_path *out) {
   uint32_t n = 0;
-  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
-    for (uint32_t i = 0; counts(ranks, job, rank, now) && i < rank->paths->n; i++, n++)
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
+    for (uint32_t i = 0; counts(agent, job, rank, now) && i < rank->paths->n; i++, n++)
       if (out) out[n] = rank->paths->all[i];
   return n;
 }
@@ -113,52 +111,46 @@ static uint32_t join_equal(struct by_cluster_path *all, uint32_t n) {
   return kept;
 }
 
-static enum banyan_status merge_paths(const struct by_agent_ranks *ranks, const struct by_agent_job *job, uint64_t now,
-                                      struct by_arena *arena, struct by_agent_paths *out) {
-  uint32_t n = gather(ranks, job, now, NULL);
+/* The `most` paths of a job that carry most: what is left of a line's bytes for paths is shared out among jobs. */
+static enum banyan_status list_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                                     uint32_t most, struct by_arena *arena, struct by_cluster_job *out) {
+  uint32_t n = gather(agent, job, now, NULL);
   struct by_cluster_path *all = BY_ARENA_ARRAY(arena, struct by_cluster_path, n + 1);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  (void)gather(ranks, job, now, all);
+  (void)gather(agent, job, now, all);
   qsort(all, n, sizeof *all, by_host);
   n = join_equal(all, n);
   qsort(all, n, sizeof *all, by_size);
-  out->n = n < BY_CLUSTER_PATHS ? n : BY_CLUSTER_PATHS;
-  memcpy(out->all, all, out->n * sizeof *all);
+  out->paths = all;
+  out->n_paths = MIN(n, MIN(most, BY_CLUSTER_PATHS));
   return BANYAN_OK;
 }
 
 /* bit/s that ranks send whose rates were measured since then. */
-static double sum_rates(const struct by_agent_ranks *ranks, uint64_t since) {
+static double sum_rates(const struct by_agent *agent, uint64_t since) {
   double all = 0;
-  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
     if (rank->rated_at >= since) all += rank->rate;
   return all;
 }
 
 /* ---- whose traffic it is */
 
-static double sent_unmarked(const struct by_agent_reports *reports) {
-  double all = 0;
-  for (uint32_t i = 0; i < reports->n; i++)
-    if (!reports->interfaces[i].counter.queues) all += reports->interfaces[i].sent;
-  return all;
-}
-
-static double sent_marked(const struct by_agent_reports *reports) {
-  double all = 0;
-  for (uint32_t i = 0; i < reports->n; i++)
-    if (reports->interfaces[i].counter.queues) all += reports->interfaces[i].marked;
-  return all;
-}
-
 /* Where queues sort by marks, they have counted. Elsewhere the ranks' own word counts, for what is left of it; over
  * several interfaces as everything is spread over them; and what helpers' sockets have carried. As much comes as goes:
  * on every link of a tree what is summed goes one way, and the sum comes back. */
-void by_agent_reports_list_interfaces(const struct by_agent_reports *reports, struct by_cluster_interface *out) {
+void by_agent_reports_list_interfaces(const struct by_agent *agent, struct by_cluster_interface *out) {
+  const struct by_agent_reports *reports = &agent->reports;
   /* A rank that has nothing new says nothing. */
-  uint64_t fresh = by_clock_from_seconds(FRESH * reports->session->interval);
-  double of_ranks = sum_rates(reports->ranks, reports->counted_at > fresh ? reports->counted_at - fresh : 0);
-  double left = fmax(0, of_ranks - sent_marked(reports)), all = sent_unmarked(reports);
+  uint64_t fresh = by_clock_from_seconds(FRESH * agent->session.interval);
+  double of_ranks = sum_rates(agent, reports->counted_at > fresh ? reports->counted_at - fresh : 0);
+  double sent_marked = 0, all = 0; /* all: without marks */
+  for (uint32_t i = 0; i < reports->n; i++)
+    if (reports->interfaces[i].counter.queues)
+      sent_marked += reports->interfaces[i].marked;
+    else
+      all += reports->interfaces[i].sent;
+  double left = fmax(0, of_ranks - sent_marked);
   for (uint32_t i = 0; i < reports->n; i++) {
     const struct by_agent_interface *interface = &reports->interfaces[i];
     double of_here = interface->counter.queues || !(all > 0) ? 0 : left * interface->sent / all;
@@ -181,9 +173,9 @@ static int compare_ranks(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
-static uint32_t list_ranks(const struct by_agent_reports *reports, const struct by_agent_job *job, uint32_t *out) {
+static uint32_t list_ranks(const struct by_agent *agent, const struct by_agent_job *job, uint32_t *out) {
   uint32_t n = 0;
-  for (const struct by_agent_rank *rank = LIST_FIRST(&reports->ranks->all); rank; rank = LIST_NEXT(rank, entry))
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
     if (rank->job == job) out[n++] = rank->rank;
   qsort(out, n, sizeof *out, compare_ranks);
   return n;
@@ -196,53 +188,38 @@ static uint32_t list_sizes(const struct by_agent_usage *usage, struct by_cluster
   return n;
 }
 
-static struct by_cluster_job describe(const struct by_agent_reports *reports, const struct by_agent_job *job,
-                                      uint32_t *ranks, struct by_cluster_size *sizes,
-                                      const struct by_agent_paths *paths) {
-  struct by_agent_usage usage;
-  by_agent_usage_merge(reports->ranks, job, &usage);
-  return (struct by_cluster_job){.job = job->id,
+static enum banyan_status describe(const struct by_agent *agent, const struct by_agent_job *job, uint32_t *ranks,
+                                   struct by_arena *arena, struct by_cluster_job *out) {
+  const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
+  struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
+  if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  *out = (struct by_cluster_job){.job = job->id,
                                  .class_ = job->class_,
-                                 .n_ranks = list_ranks(reports, job, ranks),
+                                 .n_ranks = list_ranks(agent, job, ranks),
                                  .ranks = ranks,
                                  .n_sizes = list_sizes(&usage, sizes),
                                  .sizes = sizes,
-                                 .n_paths = paths->n,
-                                 .paths = paths->all,
                                  .iterations = usage.iterations,
                                  .expected = usage.expected,
                                  .iteration_time = usage.iteration_time,
                                  .calls = usage.calls,
                                  .sent = usage.sent,
                                  .input = usage.input};
-}
-
-/* So many lines of paths in all, as the rest of a line's bytes is for what must be said; of each job as many, where
- * they do not suffice. */
-static enum banyan_status list_paths(const struct by_agent_reports *reports, const struct by_agent_job *job,
-                                     uint64_t now, uint32_t most, struct by_arena *arena, struct by_agent_paths **out) {
-  *out = BY_ARENA_ARRAY(arena, struct by_agent_paths, 1);
-  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  BY_TRY(merge_paths(reports->ranks, job, now, arena, *out));
-  if ((*out)->n > most) (*out)->n = most;
   return BANYAN_OK;
 }
 
-enum banyan_status by_agent_reports_list_jobs(const struct by_agent_reports *reports, uint64_t now,
-                                              struct by_arena *arena, struct by_cluster_job **out) {
-  uint32_t paths_left = MOST_PATHS, jobs_left = reports->ranks->jobs->n;
-  uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, reports->ranks->n);
-  struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, reports->ranks->jobs->n);
+enum banyan_status by_agent_reports_list_jobs(const struct by_agent *agent, uint64_t now, struct by_arena *arena,
+                                              struct by_cluster_job **out) {
+  uint32_t paths_left = MOST_PATHS, jobs_left = agent->ranks.n_jobs;
+  uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, agent->ranks.n);
+  struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, agent->ranks.n_jobs);
   *out = jobs;
   if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  for (const struct by_agent_job *job = TAILQ_FIRST(&reports->ranks->jobs->all); job; job = TAILQ_NEXT(job, entry)) {
-    struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
-    struct by_agent_paths *paths;
-    if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-    BY_TRY(list_paths(reports, job, now, paths_left / jobs_left--, arena, &paths));
-    paths_left -= paths->n;
-    *jobs = describe(reports, job, ranks, sizes, paths);
-    ranks += jobs++->n_ranks;
+  for (const struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs); job; job = TAILQ_NEXT(job, entry), jobs++) {
+    BY_TRY(describe(agent, job, ranks, arena, jobs));
+    BY_TRY(list_paths(agent, job, now, paths_left / jobs_left--, arena, jobs));
+    paths_left -= jobs->n_paths;
+    ranks += jobs->n_ranks;
   }
   return BANYAN_OK;
 }
@@ -258,50 +235,49 @@ static void print_report(const struct by_cluster_message *report, struct by_clus
   by_cluster_message_print(report, text);
 }
 
-/* One that is more than the manager hears now comes later, with what is new by then. */
-static void send_report(struct by_agent_reports *reports, const struct by_cluster_message *report,
-                        struct by_cluster_job *jobs, uint64_t now) {
+/* One that is more than the manager takes now is sent later, with what is new by then. */
+static void send_report(struct by_agent *agent, const struct by_cluster_message *report, struct by_cluster_job *jobs,
+                        uint64_t now) {
   struct by_text text;
   print_report(report, jobs, &text);
   if (text.failed || text.length > BY_CLUSTER_LINE_UP) {
-    by_repeats_warn(&reports->ranks->jobs->users->rejections, "agent", "a report",
+    by_repeats_warn(&agent->ranks.rejections, "agent", "a report",
                     "it is longer than the manager takes, and is left out", by_clock_to_seconds(now));
-  } else if (by_agent_users_may_forward(reports->ranks->jobs->users, NULL, text.length, now)) {
-    reports->n_sent++;
-    by_agent_session_send_line(reports->session, by_text_get(&text), now);
+  } else if (by_agent_ranks_may_forward(agent, NULL, text.length, now)) {
+    agent->reports.n_sent++;
+    by_agent_session_send_line(agent, by_text_get(&text), now);
   } else {
-    by_agent_session_note_change(reports->session, now);
+    by_agent_links_changed(agent, now);
   }
   by_text_fini(&text);
 }
 
-void by_agent_reports_send(struct by_agent_reports *reports, uint64_t now) {
+void by_agent_reports_send(struct by_agent *agent, uint64_t now) {
   struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
   struct by_cluster_message report = {.type = BY_MESSAGE_REPORT,
-                                      .n_interfaces = reports->n,
+                                      .n_interfaces = agent->reports.n,
                                       .interfaces = interfaces,
-                                      .n_jobs = reports->ranks->jobs->n};
+                                      .n_jobs = agent->ranks.n_jobs};
   struct by_cluster_job *jobs;
-  if (!by_agent_session_is_open(reports->session)) return;
+  if (!by_agent_session_is_open(agent)) return;
   by_arena_init(&report.arena);
-  by_agent_reports_list_interfaces(reports, interfaces);
-  if (by_agent_reports_list_jobs(reports, now, &report.arena, &jobs) == BANYAN_OK) {
+  by_agent_reports_list_interfaces(agent, interfaces);
+  if (by_agent_reports_list_jobs(agent, now, &report.arena, &jobs) == BANYAN_OK) {
     report.jobs = jobs;
-    send_report(reports, &report, jobs, now);
+    send_report(agent, &report, jobs, now);
   } else {
     by_error("agent", "%s", banyan_error_text());
   }
   by_cluster_message_fini(&report);
 }
 
-/* ---- hello */
-
-void by_agent_reports_send_hello(struct by_agent_reports *reports, uint64_t now) {
+void by_agent_reports_send_hello(struct by_agent *agent, uint64_t now) {
+  struct by_agent_reports *reports = &agent->reports;
   struct by_cluster_interface interfaces[BY_AGENT_INTERFACES] = {0};
   struct by_cluster_message hello = {.type = BY_MESSAGE_HELLO,
                                      .version = BY_CLUSTER_VERSION,
-                                     .host = reports->options->host,
-                                     .may_help = reports->options->may_help,
+                                     .host = agent->options.host,
+                                     .may_help = agent->options.may_help,
                                      .age = by_clock_to_seconds(now - reports->started),
                                      .n_interfaces = reports->n,
                                      .interfaces = interfaces};
@@ -311,11 +287,5 @@ void by_agent_reports_send_hello(struct by_agent_reports *reports, uint64_t now)
         (struct by_cluster_interface){.name = counter->name, .address = counter->address, .rate = counter->rate};
   }
   reports->renew = false;
-  by_agent_session_send(reports->session, &hello, now);
-}
-
-void by_agent_reports_init(struct by_agent_reports *reports, const struct by_agent_options *options,
-                           struct by_agent_session *session, const struct by_agent_ranks *ranks, uint64_t now) {
-  *reports = (struct by_agent_reports){.options = options, .session = session, .ranks = ranks, .started = now};
-  by_agent_reports_count(reports, now);
+  by_agent_session_send(agent, &hello, now);
 }

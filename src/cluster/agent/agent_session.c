@@ -1,12 +1,11 @@
-#include "agent_session.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 
+#include "agent_state.h"
 #include "clock.h"
-#include "log.h"
 
 static const double first_delay = 0.1, least_longest = 0.5, most_refused = 60; /* seconds */
 
@@ -28,8 +27,8 @@ static void set_state(struct by_agent_session *session, enum by_agent_session_st
   session->state = state;
 }
 
-bool by_agent_session_is_open(const struct by_agent_session *session) {
-  return session->state >= BY_SESSION_OPEN;
+bool by_agent_session_is_open(const struct by_agent *agent) {
+  return agent->session.state >= BY_SESSION_OPEN;
 }
 
 /* ---- connecting */
@@ -43,14 +42,15 @@ static void connect_after(struct by_agent_session *session, double delay, uint64
   session->connect_at = now + by_clock_from_seconds(delay * (0.5 + by_rng_unit(&session->rng) / 2));
 }
 
-void by_agent_session_closed(struct by_agent_session *session, const char *why, uint64_t now) {
+void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now) {
+  struct by_agent_session *session = &agent->session;
   /* A name with two addresses fails in two ways, in turn: each is logged once until the manager is there again. */
   bool fresh = by_repeats_take(&session->reasons, "", 0, why, 1);
-  bool was_open = by_agent_session_is_open(session);
+  bool was_open = by_agent_session_is_open(agent);
   if (was_open) session->since = now;
   by_keep_printable(why, session->why, sizeof session->why);
   if (was_open || fresh) {
-    by_warn("agent", "no manager at %s: %s; jobs go on as they are, it is tried again", session->options->manager,
+    by_warn("agent", "no manager at %s: %s; jobs go on as they are, it is tried again", agent->options.manager,
             session->why);
     session->announced = false;
   }
@@ -59,108 +59,98 @@ void by_agent_session_closed(struct by_agent_session *session, const char *why, 
   connect_after(session, session->delay, now);
 }
 
-void by_agent_session_renew(struct by_agent_session *session, uint64_t now) {
-  if (!by_agent_session_is_open(session)) return;
-  session->options->calls->disconnect(session->options->context);
-  set_state(session, BY_SESSION_WAITING);
-  session->connect_at = now;
+void by_agent_session_renew(struct by_agent *agent, uint64_t now) {
+  if (!by_agent_session_is_open(agent)) return;
+  agent->options.calls->disconnect(agent->options.context);
+  set_state(&agent->session, BY_SESSION_WAITING);
+  agent->session.connect_at = now;
 }
 
-void by_agent_session_tick(struct by_agent_session *session, uint64_t now) {
-  if (session->state != BY_SESSION_WAITING || now < session->connect_at) return;
-  set_state(session, BY_SESSION_CONNECTING);
-  if (session->options->calls->connect(session->options->context) != BANYAN_OK)
-    by_agent_session_closed(session, banyan_error_text(), now);
+void by_agent_session_tick(struct by_agent *agent, uint64_t now) {
+  if (agent->session.state != BY_SESSION_WAITING || now < agent->session.connect_at) return;
+  set_state(&agent->session, BY_SESSION_CONNECTING);
+  if (agent->options.calls->connect(agent->options.context) != BANYAN_OK)
+    by_agent_manager_gone(agent, banyan_error_text(), now);
 }
 
-void by_agent_session_opened(struct by_agent_session *session, uint64_t now) {
-  set_state(session, BY_SESSION_OPEN);
-  session->since = now;
-  session->why[0] = '\0';
+void by_agent_session_opened(struct by_agent *agent, uint64_t now) {
+  set_state(&agent->session, BY_SESSION_OPEN);
+  agent->session.since = now;
+  agent->session.why[0] = '\0';
 }
 
 /* ---- sending */
 
-static void disconnect(struct by_agent_session *session, const char *why, uint64_t now) {
-  session->options->calls->disconnect(session->options->context);
-  by_agent_session_closed(session, why, now);
+static void disconnect(struct by_agent *agent, const char *why, uint64_t now) {
+  agent->options.calls->disconnect(agent->options.context);
+  by_agent_manager_gone(agent, why, now);
 }
 
-/* A line that it cannot take must be sent anew, as is all that counts in a new session. */
-void by_agent_session_send_line(struct by_agent_session *session, const char *line, uint64_t now) {
-  if (!by_agent_session_is_open(session)) return;
-  if (!session->options->calls->send_to_manager(session->options->context, line, strlen(line)))
-    disconnect(session, "it does not read what it is told", now);
+/* A line that the manager cannot take must be sent anew, as is all that counts in a new session. */
+void by_agent_session_send_line(struct by_agent *agent, const char *line, uint64_t now) {
+  if (!by_agent_session_is_open(agent)) return;
+  if (!agent->options.calls->send_to_manager(agent->options.context, line, strlen(line)))
+    disconnect(agent, "it does not read what it is sent", now);
 }
 
-void by_agent_session_send(struct by_agent_session *session, const struct by_cluster_message *message, uint64_t now) {
+void by_agent_session_send(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
   struct by_text text;
-  if (!by_agent_session_is_open(session)) return;
+  if (!by_agent_session_is_open(agent)) return;
   by_text_init(&text);
   by_cluster_message_print(message, &text);
   if (text.failed || text.length > BY_CLUSTER_LINE_UP)
     by_error("agent", "\"%s\" of %zu bytes cannot be sent", by_cluster_type_name(message->type), text.length);
   else
-    by_agent_session_send_line(session, by_text_get(&text), now);
+    by_agent_session_send_line(agent, by_text_get(&text), now);
   by_text_fini(&text);
 }
 
 /* ---- the manager's answers */
 
-void by_agent_session_take_welcome(struct by_agent_session *session, const struct by_cluster_message *welcome,
-                                   uint64_t now) {
+void by_agent_session_take_welcome(struct by_agent *agent, const struct by_cluster_message *welcome, uint64_t now) {
+  struct by_agent_session *session = &agent->session;
   set_state(session, BY_SESSION_WELCOME);
   session->delay = 0;
   session->interval = welcome->interval;
   session->report_at = now + by_clock_from_seconds(session->interval);
   session->rate = welcome->rate;
   by_log(session->announced ? BY_LOG_INFO : BY_LOG_WARN, "agent", "the manager at %s is there; reports go every %g s",
-         session->options->manager, session->interval);
+         agent->options.manager, session->interval);
   session->announced = true;
   session->reasons = (struct by_repeats){0};
-  if (welcome->rate > 0) session->options->calls->take_rate(session->options->context, welcome->rate);
+  if (welcome->rate > 0) agent->options.calls->take_rate(agent->options.context, welcome->rate);
 }
 
-/* What it does not like will not pass soon: twice as long each time, until it has gone well for a while. */
-static void stay_away(struct by_agent_session *session, const char *why, uint64_t now) {
+/* The reason will not pass soon: twice as long each time, until the session has gone well for a while. */
+void by_agent_session_refused(struct by_agent *agent, bool understood, const char *why, uint64_t now) {
+  struct by_agent_session *session = &agent->session;
   bool went_well = session->state == BY_SESSION_WELCOME && now - session->since > by_clock_from_seconds(most_refused);
   bool first = went_well || !(session->refused_delay > 0);
+  char text[BY_AGENT_TEXT];
+  if (!understood) session->n_refused++;
+  snprintf(text, sizeof text, "%s: %.150s",
+           understood ? "it refuses this agent" : "it sends what no manager sends (is it one, of this version?)", why);
   session->refused_delay = first ? longest_delay(session) : fmin(2 * session->refused_delay, most_refused);
-  disconnect(session, why, now);
+  disconnect(agent, text, now);
   connect_after(session, session->refused_delay, now);
-}
-
-void by_agent_session_refused(struct by_agent_session *session, const char *why, uint64_t now) {
-  char text[BY_AGENT_TEXT];
-  snprintf(text, sizeof text, "it refuses this agent: %.200s", why);
-  stay_away(session, text, now);
-}
-
-void by_agent_session_reject(struct by_agent_session *session, uint64_t now) {
-  char text[BY_AGENT_TEXT];
-  session->n_refused++;
-  snprintf(text, sizeof text, "it says what no manager says (is it one, of this version?): %.150s",
-           banyan_error_text());
-  stay_away(session, text, now);
 }
 
 /* ---- when reports are due */
 
-static uint64_t earlier(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
+uint64_t by_agent_next(const struct by_agent *agent) {
+  const struct by_agent_session *session = &agent->session;
+  uint64_t next = MIN(session->report_at, session->change_at);
+  return session->state == BY_SESSION_WAITING ? MIN(next, session->connect_at) : next;
 }
 
-uint64_t by_agent_session_next(const struct by_agent_session *session) {
-  uint64_t next = earlier(session->report_at, session->change_at);
-  return session->state == BY_SESSION_WAITING ? earlier(next, session->connect_at) : next;
-}
-
-void by_agent_session_note_change(struct by_agent_session *session, uint64_t now) {
+void by_agent_links_changed(struct by_agent *agent, uint64_t now) {
+  struct by_agent_session *session = &agent->session;
   uint64_t earliest = session->ticked_at + by_clock_from_seconds(apart * session->interval);
-  if (session->change_at == UINT64_MAX) session->change_at = now + soon > earliest ? now + soon : earliest;
+  if (session->change_at == UINT64_MAX) session->change_at = MAX(now + soon, earliest);
 }
 
-bool by_agent_session_take_due(struct by_agent_session *session, uint64_t now) {
+bool by_agent_session_take_due(struct by_agent *agent, uint64_t now) {
+  struct by_agent_session *session = &agent->session;
   if (now < session->report_at && now < session->change_at) return false;
   if (now >= session->report_at) session->report_at = now + by_clock_from_seconds(session->interval);
   session->change_at = UINT64_MAX;
@@ -168,13 +158,13 @@ bool by_agent_session_take_due(struct by_agent_session *session, uint64_t now) {
   return true;
 }
 
-void by_agent_session_init(struct by_agent_session *session, const struct by_agent_options *options, uint64_t now) {
-  *session = (struct by_agent_session){.options = options,
-                                       .state = options->manager ? BY_SESSION_WAITING : BY_SESSION_NONE,
-                                       .connect_at = now,
-                                       .since = now,
-                                       .interval = options->interval,
-                                       .report_at = now + by_clock_from_seconds(options->interval),
-                                       .change_at = UINT64_MAX};
-  by_rng_init(&session->rng, options->seed);
+void by_agent_session_init(struct by_agent *agent, uint64_t now) {
+  const struct by_agent_options *options = &agent->options;
+  agent->session = (struct by_agent_session){.state = options->manager ? BY_SESSION_WAITING : BY_SESSION_NONE,
+                                             .connect_at = now,
+                                             .since = now,
+                                             .interval = options->interval,
+                                             .report_at = now + by_clock_from_seconds(options->interval),
+                                             .change_at = UINT64_MAX};
+  by_rng_init(&agent->session.rng, options->seed);
 }
