@@ -43,6 +43,7 @@ struct by_lab {
   uint64_t *relay_lost;              /* shared with the relay: two of each */
   pid_t relay;                       /* 0: none */
   int pass;                          /* the program of fronts; -1: there are none */
+  struct by_netlink netlink;         /* of the space that the thread is in, if it is in one */
   struct by_text hosts;              /* what /etc/hosts says inside */
 };
 
@@ -231,14 +232,16 @@ static enum banyan_status set_up(const struct by_lab *lab) {
   return BANYAN_OK;
 }
 
-/* The thread goes to a space, and speaks to the kernel there. */
-static enum banyan_status open_in(int space, struct by_netlink *netlink) {
-  BY_TRY(enter(space));
-  return by_netlink_open(netlink);
+/* The thread goes to a space, where lab->netlink speaks to the kernel until it goes elsewhere. */
+static enum banyan_status go_to(struct by_lab *lab, uint32_t space) {
+  by_netlink_close(&lab->netlink);
+  BY_TRY(enter(lab->spaces[space]));
+  return by_netlink_open(&lab->netlink);
 }
 
 /* What has failed before counts. */
-static enum banyan_status go_home(const struct by_lab *lab, enum banyan_status status) {
+static enum banyan_status go_home(struct by_lab *lab, enum banyan_status status) {
+  by_netlink_close(&lab->netlink);
   if (lab->home < 0 || !setns(lab->home, CLONE_NEWNET) || status) return status;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the network namespace I came from");
 }
@@ -292,8 +295,7 @@ static unsigned inner_interface(const struct by_lab *lab, uint32_t front, uint32
 }
 
 /* Between a front and its switch, which has the end of the wire's name, number and address. */
-static enum banyan_status make_inner_pair(struct by_lab *lab, struct by_netlink *netlink, uint32_t front,
-                                          uint32_t port) {
+static enum banyan_status make_inner_pair(struct by_lab *lab, uint32_t front, uint32_t port) {
   struct wire_ends ends;
   uint32_t wire = lab->ports[lab->port_first[front] + port] / 2;
   describe_ends(lab, wire, &ends);
@@ -302,40 +304,32 @@ static enum banyan_status make_inner_pair(struct by_lab *lab, struct by_netlink 
   pair[0].namespace_fd = lab->spaces[lab->layout->spaces[front].node];
   snprintf(pair[1].name, sizeof pair[1].name, "in%u", port);
   pair[1].interface = inner_interface(lab, front, port);
-  return by_netlink_add_pair(netlink, pair, ends.mac, lab->options->mtu);
+  return by_netlink_add_pair(&lab->netlink, pair, ends.mac, lab->options->mtu);
 }
 
 /* The wires without delay, and those between fronts and their switches. */
 static enum banyan_status make_pairs(struct by_lab *lab) {
   const struct by_lab_layout *l = lab->layout;
-  struct by_netlink netlink;
   struct wire_ends ends;
   if (lab->options->xdp) BY_TRY(by_program_pass(&lab->pass));
-  BY_TRY(by_netlink_open(&netlink));
-  enum banyan_status status = BANYAN_OK;
-  for (uint32_t i = 0; !status && i < l->n_wires; i++) {
+  BY_TRY(by_netlink_open(&lab->netlink));
+  for (uint32_t i = 0; i < l->n_wires; i++) {
     if (is_relayed(&l->wires[i])) continue;
     describe_ends(lab, i, &ends);
-    status = by_netlink_add_pair(&netlink, ends.ends, ends.mac, lab->options->mtu);
+    BY_TRY(by_netlink_add_pair(&lab->netlink, ends.ends, ends.mac, lab->options->mtu));
   }
   for (uint32_t s = 0; s < l->n_spaces; s++)
-    for (uint32_t k = 0; l->spaces[s].front && k < l->spaces[s].n_wires && !status; k++)
-      status = make_inner_pair(lab, &netlink, s, k);
-  by_netlink_close(&netlink);
-  return status;
+    for (uint32_t k = 0; l->spaces[s].front && k < l->spaces[s].n_wires; k++) BY_TRY(make_inner_pair(lab, s, k));
+  return BANYAN_OK;
 }
 
 /* One end of a wire with delay, made where it is to be. */
-static enum banyan_status make_tap(const struct by_lab *lab, const struct wire_ends *ends, int end, bool whole,
-                                   int *out) {
-  struct by_netlink netlink;
+static enum banyan_status make_tap(struct by_lab *lab, const struct wire_ends *ends, uint32_t space, int end,
+                                   bool whole, int *out) {
   const struct by_netlink_end *it = &ends->ends[end];
-  BY_TRY(enter(it->namespace_fd));
+  BY_TRY(go_to(lab, space));
   BY_TRY(by_tap_make(it->name, it->interface, whole, out));
-  BY_TRY(by_netlink_open(&netlink));
-  enum banyan_status status = by_netlink_fit(&netlink, it, ends->mac, lab->options->mtu);
-  by_netlink_close(&netlink);
-  return status;
+  return by_netlink_fit(&lab->netlink, it, ends->mac, lab->options->mtu);
 }
 
 static enum banyan_status make_relayed(struct by_lab *lab) {
@@ -343,7 +337,10 @@ static enum banyan_status make_relayed(struct by_lab *lab) {
   for (uint32_t k = 0; k < lab->n_relayed; k++) {
     struct by_relay_link *link = &lab->relay_links[k];
     describe_ends(lab, lab->relayed[k], &ends);
-    for (int end = 0; end < 2; end++) BY_TRY(make_tap(lab, &ends, end, link->loss <= 0, &link->fds[end]));
+    for (int end = 0; end < 2; end++) {
+      uint32_t space = lab->layout->wires[lab->relayed[k]].space[end];
+      BY_TRY(make_tap(lab, &ends, space, end, link->loss <= 0, &link->fds[end]));
+    }
   }
   return by_relay_start(lab->relay_links, lab->n_relayed, lab->relay_lost, &lab->relay);
 }
@@ -376,12 +373,11 @@ static enum banyan_status make_delays(struct by_lab *lab) {
   return status;
 }
 
-static enum banyan_status shape_port(const struct by_lab *lab, struct by_netlink *netlink, unsigned interface,
-                                     double rate, bool there) {
+static enum banyan_status shape_port(struct by_lab *lab, unsigned interface, double rate, bool there) {
   const struct by_lab_options *options = lab->options;
   double least = 8. * (double)options->mtu / rate;
   if (!(rate > 0)) return BANYAN_OK; /* no route leads there */
-  return by_netlink_shape(netlink, interface,
+  return by_netlink_shape(&lab->netlink, interface,
                           &(struct by_netlink_shape){.rate = rate,
                                                      .burst = MAX(options->burst, least),
                                                      .queue = by_lab_queue_bytes(options, rate),
@@ -401,7 +397,8 @@ static enum banyan_status lose(struct by_netlink *netlink, unsigned interface, d
 
 /* Between a link's end at a front and the switch. What XDP sends into a veth is lost if there is no program at its
  * other end. */
-static enum banyan_status carry(const struct by_lab *lab, struct by_netlink *netlink, unsigned inner, unsigned outer) {
+static enum banyan_status carry(struct by_lab *lab, unsigned inner, unsigned outer) {
+  struct by_netlink *netlink = &lab->netlink;
   BY_TRY(by_netlink_attach(netlink, inner, lab->pass));
   BY_TRY(by_netlink_redirect(netlink, inner, outer));
   BY_TRY(by_netlink_redirect(netlink, outer, inner));
@@ -409,14 +406,13 @@ static enum banyan_status carry(const struct by_lab *lab, struct by_netlink *net
 }
 
 /* The space's end of a wire. */
-static enum banyan_status furnish_wire(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space,
-                                       uint32_t k) {
+static enum banyan_status furnish_wire(struct by_lab *lab, uint32_t space, uint32_t k) {
   uint32_t port = lab->ports[lab->port_first[space] + k];
   const struct by_lab_wire *wire = &lab->layout->wires[port / 2];
-  BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, wire->rate[port % 2], false));
-  if (wire->loss > 0 && !is_relayed(wire)) BY_TRY(lose(netlink, FIRST_INTERFACE + k, wire->loss));
+  BY_TRY(shape_port(lab, FIRST_INTERFACE + k, wire->rate[port % 2], false));
+  if (wire->loss > 0 && !is_relayed(wire)) BY_TRY(lose(&lab->netlink, FIRST_INTERFACE + k, wire->loss));
   if (!lab->layout->spaces[space].front) return BANYAN_OK;
-  return carry(lab, netlink, inner_interface(lab, space, k), FIRST_INTERFACE + k);
+  return carry(lab, inner_interface(lab, space, k), FIRST_INTERFACE + k);
 }
 
 static uint32_t count_interfaces(const struct by_lab *lab, uint32_t space) {
@@ -424,11 +420,12 @@ static uint32_t count_interfaces(const struct by_lab *lab, uint32_t space) {
   return l->spaces[l->spaces[space].outside].n_wires;
 }
 
-static enum banyan_status furnish_ports(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space) {
+static enum banyan_status furnish_ports(struct by_lab *lab, uint32_t space) {
+  struct by_netlink *netlink = &lab->netlink;
   const struct by_lab_space *it = &lab->layout->spaces[space];
   BY_TRY(by_netlink_up(netlink, LOOPBACK, true));
   for (uint32_t k = 0; k < count_interfaces(lab, space); k++) {
-    if (k < it->n_wires) BY_TRY(furnish_wire(lab, netlink, space, k));
+    if (k < it->n_wires) BY_TRY(furnish_wire(lab, space, k));
     if (!k && it->address) BY_TRY(by_netlink_add_address(netlink, FIRST_INTERFACE, it->address));
     BY_TRY(by_netlink_up(netlink, FIRST_INTERFACE + k, false));
   }
@@ -440,42 +437,33 @@ static unsigned interface_of(const struct by_lab *lab, const struct by_lab_route
   return FIRST_INTERFACE + wire->port[wire->space[0] == lab->layout->spaces[route->space].outside ? 0 : 1];
 }
 
-static enum banyan_status lay_routes(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space,
-                                     uint32_t *next) {
+static enum banyan_status lay_routes(struct by_lab *lab, uint32_t space, uint32_t *next) {
   const struct by_lab_layout *l = lab->layout;
   for (; *next < l->n_routes && l->routes[*next].space == space; ++*next) {
     const struct by_lab_route *route = &l->routes[*next];
-    BY_TRY(by_netlink_add_route(netlink, interface_of(lab, route), route->to, l->spaces[space].address));
+    BY_TRY(by_netlink_add_route(&lab->netlink, interface_of(lab, route), route->to, l->spaces[space].address));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status furnish_space(const struct by_lab *lab, uint32_t space, uint32_t *next_route) {
-  struct by_netlink netlink;
-  BY_TRY(open_in(lab->spaces[space], &netlink));
-  enum banyan_status status = furnish_ports(lab, &netlink, space);
-  if (!status) status = lay_routes(lab, &netlink, space, next_route);
-  by_netlink_close(&netlink);
-  if (status) return by_fail_within(status, "\"%s\"", lab->layout->spaces[space].name);
-  return BANYAN_OK;
+static enum banyan_status furnish_space(struct by_lab *lab, uint32_t space, uint32_t *next_route) {
+  BY_TRY(go_to(lab, space));
+  enum banyan_status status = furnish_ports(lab, space);
+  if (!status) status = lay_routes(lab, space, next_route);
+  return status ? by_fail_within(status, "\"%s\"", lab->layout->spaces[space].name) : BANYAN_OK;
 }
 
 /* A host whose interfaces are not ready would seem to have no address. */
-static enum banyan_status await_space(const struct by_lab *lab, uint32_t space) {
-  struct by_netlink netlink;
+static enum banyan_status await_space(struct by_lab *lab, uint32_t space) {
   unsigned running = 0, wanted = count_interfaces(lab, space) * (lab->layout->spaces[space].front ? 2 : 1);
-  BY_TRY(open_in(lab->spaces[space], &netlink));
-  enum banyan_status status = BANYAN_OK;
-  for (int i = 0; i < READY_STEPS && !status; i++) {
-    status = by_netlink_count_running(&netlink, FIRST_INTERFACE, &running);
-    if (running >= wanted) break;
+  BY_TRY(go_to(lab, space));
+  for (int i = 0; i < READY_STEPS; i++) {
+    BY_TRY(by_netlink_count_running(&lab->netlink, FIRST_INTERFACE, &running));
+    if (running >= wanted) return BANYAN_OK;
     usleep(2000);
   }
-  by_netlink_close(&netlink);
-  if (!status && running < wanted)
-    status = by_fail(BANYAN_ERR_SYSTEM, "\"%s\": only %u of %u interfaces are ready after %d s",
-                     lab->layout->spaces[space].name, running, wanted, READY_STEPS / 500);
-  return status;
+  return by_fail(BANYAN_ERR_SYSTEM, "\"%s\": only %u of %u interfaces are ready after %d s",
+                 lab->layout->spaces[space].name, running, wanted, READY_STEPS / 500);
 }
 
 static enum banyan_status make(struct by_lab *lab) {
@@ -484,12 +472,12 @@ static enum banyan_status make(struct by_lab *lab) {
   BY_TRY(list_hosts(lab));
   raise_limit(lab->layout->n_spaces);
   BY_TRY(open_here(&lab->home));
-  enum banyan_status status = make_spaces(lab);
-  if (!status) status = make_pairs(lab);
-  if (!status) status = make_delays(lab);
-  for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = furnish_space(lab, s, &next_route);
-  for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = await_space(lab, s);
-  return status;
+  BY_TRY(make_spaces(lab));
+  BY_TRY(make_pairs(lab));
+  BY_TRY(make_delays(lab));
+  for (uint32_t s = 0; s < lab->layout->n_spaces; s++) BY_TRY(furnish_space(lab, s, &next_route));
+  for (uint32_t s = 0; s < lab->layout->n_spaces; s++) BY_TRY(await_space(lab, s));
+  return BANYAN_OK;
 }
 
 enum banyan_status by_lab_create(const struct by_lab_layout *layout, const struct by_lab_options *options,
@@ -499,8 +487,7 @@ enum banyan_status by_lab_create(const struct by_lab_layout *layout, const struc
   *lab = (struct by_lab){.layout = layout, .options = options, .home = -1, .pass = -1};
   by_arena_init(&lab->arena);
   by_text_init(&lab->hosts);
-  enum banyan_status status = make(lab);
-  status = go_home(lab, status);
+  enum banyan_status status = go_home(lab, make(lab));
   if (status)
     by_lab_destroy(lab);
   else
@@ -526,29 +513,24 @@ enum banyan_status by_lab_enter(const struct by_lab *lab, uint32_t space) {
   return furnish_process(lab->layout->spaces[space].name, by_text_get(&lab->hosts));
 }
 
-enum banyan_status by_lab_change(const struct by_lab *lab, uint32_t wire, double rate) {
+enum banyan_status by_lab_change(struct by_lab *lab, uint32_t wire, double rate) {
   const struct by_lab_wire *it = &lab->layout->wires[wire];
-  struct by_netlink netlink;
-  enum banyan_status status = BANYAN_OK;
-  for (int end = 0; end < 2 && !status; end++) {
-    BY_TRY(open_in(lab->spaces[it->space[end]], &netlink));
-    if (it->rate[end] > 0) status = shape_port(lab, &netlink, FIRST_INTERFACE + it->port[end], rate, true);
-    by_netlink_close(&netlink);
+  for (int end = 0; end < 2; end++) {
+    BY_TRY(go_to(lab, it->space[end]));
+    if (it->rate[end] > 0) BY_TRY(shape_port(lab, FIRST_INTERFACE + it->port[end], rate, true));
   }
-  return status;
+  return BANYAN_OK;
 }
 
 /* ---- reading */
 
-static enum banyan_status read_space(const struct by_lab *lab, uint32_t space, struct by_netlink_counters *counters,
+static enum banyan_status read_space(struct by_lab *lab, uint32_t space, struct by_netlink_counters *counters,
                                      struct by_lab_traffic *out) {
-  struct by_netlink netlink;
-  unsigned n = FIRST_INTERFACE + lab->layout->spaces[space].n_wires;
-  BY_TRY(open_in(lab->spaces[space], &netlink));
-  memset(counters, 0, n * sizeof *counters);
-  enum banyan_status status = by_netlink_read(&netlink, counters, n);
-  by_netlink_close(&netlink);
-  for (uint32_t k = 0; k < lab->layout->spaces[space].n_wires; k++) {
+  uint32_t n = lab->layout->spaces[space].n_wires;
+  memset(counters, 0, (FIRST_INTERFACE + n) * sizeof *counters);
+  BY_TRY(go_to(lab, space));
+  BY_TRY(by_netlink_read(&lab->netlink, counters, FIRST_INTERFACE + n));
+  for (uint32_t k = 0; k < n; k++) {
     const struct by_netlink_counters *c = &counters[FIRST_INTERFACE + k];
     uint32_t port = lab->ports[lab->port_first[space] + k];
     out[port].bytes = c->bytes;
@@ -556,7 +538,7 @@ static enum banyan_status read_space(const struct by_lab *lab, uint32_t space, s
     out[port].drops += c->drops;
     out[port ^ 1].drops += c->lost; /* on its way here */
   }
-  return status;
+  return BANYAN_OK;
 }
 
 /* What was lost on the way. */
@@ -569,7 +551,7 @@ static enum banyan_status add_relayed(const struct by_lab *lab, struct by_lab_tr
   return BANYAN_OK;
 }
 
-enum banyan_status by_lab_read(const struct by_lab *lab, struct by_lab_traffic *out) {
+enum banyan_status by_lab_read(struct by_lab *lab, struct by_lab_traffic *out) {
   uint32_t most = 0;
   for (uint32_t s = 0; s < lab->layout->n_spaces; s++) most = MAX(most, lab->layout->spaces[s].n_wires);
   struct by_netlink_counters *counters = calloc(FIRST_INTERFACE + most, sizeof *counters);

@@ -122,9 +122,9 @@ void by_lab_destroy(struct by_lab *lab);
 BANYAN_CHECK enum banyan_status by_lab_enter(const struct by_lab *lab, uint32_t space);
 /* Both directions of a wire that carry something carry so many bit/s from now on. The thread is in another space then.
  */
-BANYAN_CHECK enum banyan_status by_lab_change(const struct by_lab *lab, uint32_t wire, double rate);
+BANYAN_CHECK enum banyan_status by_lab_change(struct by_lab *lab, uint32_t wire, double rate);
 /* out[2 i + d] is what has left end d of wire i since the lab was made. */
-BANYAN_CHECK enum banyan_status by_lab_read(const struct by_lab *lab, struct by_lab_traffic *out);
+BANYAN_CHECK enum banyan_status by_lab_read(struct by_lab *lab, struct by_lab_traffic *out);
 
 /* ---- links that become faster or slower while it is at work: lab_changes.c */
 
@@ -139,7 +139,7 @@ BANYAN_CHECK enum banyan_status by_lab_changes_parse(const char *text, const str
                                                      struct by_lab_planned_change *out);
 /* Starts a process that makes them, in any order, and says so on standard error. It ends with this process, or by
  * by_lab_changes_stop. */
-BANYAN_CHECK enum banyan_status by_lab_changes_start(const struct by_lab *lab, const struct by_topology *topology,
+BANYAN_CHECK enum banyan_status by_lab_changes_start(struct by_lab *lab, const struct by_topology *topology,
                                                      const struct by_lab_planned_change *changes, uint32_t n,
                                                      pid_t *out);
 /* 0: there is none. */

@@ -54,7 +54,7 @@ static void wait_until(uint64_t at) {
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL) == EINTR) continue;
 }
 
-static void make(const struct by_lab *lab, const struct by_topology *t, const struct by_lab_planned_change *change) {
+static void make(struct by_lab *lab, const struct by_topology *t, const struct by_lab_planned_change *change) {
   const struct by_link *link = &t->links[change->link];
   char rate[32];
   if (by_lab_change(lab, change->link, change->rate) == BANYAN_OK)
@@ -65,7 +65,7 @@ static void make(const struct by_lab *lab, const struct by_topology *t, const st
             banyan_error_text());
 }
 
-static void run(const struct by_lab *lab, const struct by_topology *t, const struct by_lab_planned_change *changes,
+static void run(struct by_lab *lab, const struct by_topology *t, const struct by_lab_planned_change *changes,
                 uint32_t n, pid_t parent) {
   uint64_t start = by_clock_now(&by_clock_system);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -78,7 +78,7 @@ static void run(const struct by_lab *lab, const struct by_topology *t, const str
   _exit(0);
 }
 
-enum banyan_status by_lab_changes_start(const struct by_lab *lab, const struct by_topology *topology,
+enum banyan_status by_lab_changes_start(struct by_lab *lab, const struct by_topology *topology,
                                         const struct by_lab_planned_change *changes, uint32_t n, pid_t *out) {
   pid_t parent = getpid(), pid = fork();
   if (pid == 0) run(lab, topology, changes, n, parent);
