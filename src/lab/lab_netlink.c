@@ -219,20 +219,16 @@ struct reading {
 static int take_queue(const struct nlmsghdr *header, void *context) {
   const struct reading *reading = context;
   const struct tcmsg *body = mnl_nlmsg_get_payload(header);
-  const struct nlattr *attribute;
   struct gnet_stats_basic basic;
   struct gnet_stats_queue queue;
   bool ingress = body->tcm_parent == TC_H_INGRESS;
   if ((body->tcm_parent != TC_H_ROOT && !ingress) || (unsigned)body->tcm_ifindex >= reading->n) return MNL_CB_OK;
   struct by_netlink_counters *out = &reading->out[body->tcm_ifindex];
-  mnl_attr_for_each(attribute, header, sizeof *body) {
-    if (mnl_attr_get_type(attribute) != TCA_STATS2) continue;
-    by_tc_read(attribute, &basic, &queue);
-    if (ingress)
-      out->lost = queue.drops;
-    else
-      out->bytes = basic.bytes, out->packets = basic.packets, out->drops = queue.drops;
-  }
+  by_tc_read(header, &basic, &queue);
+  if (ingress)
+    out->lost = queue.drops;
+  else
+    out->bytes = basic.bytes, out->packets = basic.packets, out->drops = queue.drops;
   return MNL_CB_OK;
 }
 

@@ -10,8 +10,8 @@
 
 enum { READ_BYTES = 1 << 16 };
 
-static enum banyan_status open_for(struct by_netlink *netlink, int bus, int flags, uint32_t groups) {
-  *netlink = (struct by_netlink){.socket = mnl_socket_open2(bus, SOCK_CLOEXEC | flags)};
+enum banyan_status by_netlink_open_protocol(struct by_netlink *netlink, int protocol, uint32_t groups) {
+  *netlink = (struct by_netlink){.socket = mnl_socket_open2(protocol, SOCK_CLOEXEC | (groups ? SOCK_NONBLOCK : 0))};
   if (netlink->socket && mnl_socket_bind(netlink->socket, groups, MNL_SOCKET_AUTOPID) >= 0) return BANYAN_OK;
   int reason = errno;
   by_netlink_close(netlink);
@@ -19,19 +19,7 @@ static enum banyan_status open_for(struct by_netlink *netlink, int bus, int flag
 }
 
 enum banyan_status by_netlink_open(struct by_netlink *netlink) {
-  return open_for(netlink, NETLINK_ROUTE, 0, 0);
-}
-
-enum banyan_status by_netlink_open_sockets(struct by_netlink *netlink) {
-  return open_for(netlink, NETLINK_SOCK_DIAG, 0, 0);
-}
-
-enum banyan_status by_netlink_open_news(struct by_netlink *netlink, uint32_t groups) {
-  return open_for(netlink, NETLINK_ROUTE, SOCK_NONBLOCK, groups);
-}
-
-int by_netlink_get_fd(const struct by_netlink *netlink) {
-  return mnl_socket_get_fd(netlink->socket);
+  return by_netlink_open_protocol(netlink, NETLINK_ROUTE, 0);
 }
 
 bool by_netlink_look(struct by_netlink *netlink) {
@@ -89,6 +77,28 @@ int by_netlink_list(struct by_netlink *netlink, uint16_t type, size_t fixed, mnl
   struct by_netlink_request request;
   by_netlink_begin(&request, type, NLM_F_DUMP, fixed);
   return by_netlink_receive(netlink, &request, take, context);
+}
+
+const struct nlattr *by_netlink_find(const struct nlmsghdr *header, size_t fixed, uint16_t type) {
+  const struct nlattr *attribute;
+  mnl_attr_for_each(attribute, header, fixed) {
+    if (mnl_attr_get_type(attribute) == type) return attribute;
+  }
+  return NULL;
+}
+
+const struct nlattr *by_netlink_find_nested(const struct nlattr *nest, uint16_t type) {
+  const struct nlattr *attribute;
+  if (!nest) return NULL;
+  mnl_attr_for_each_nested(attribute, nest) {
+    if (mnl_attr_get_type(attribute) == type) return attribute;
+  }
+  return NULL;
+}
+
+void by_netlink_copy(const struct nlattr *attribute, void *out, size_t size) {
+  memset(out, 0, size);
+  if (attribute) memcpy(out, mnl_attr_get_payload(attribute), MIN(size, mnl_attr_get_payload_len(attribute)));
 }
 
 enum { TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */ MOST_KEYS = 3 };
@@ -173,17 +183,8 @@ int by_tc_add_class(struct by_netlink *netlink, unsigned interface, const struct
   return by_netlink_ask(netlink, &request, NULL, NULL);
 }
 
-/* Copies what the kernel says of `type`, which may be shorter or longer than we know it. */
-static void copy(const struct nlattr *nest, uint16_t type, void *out, size_t size) {
-  const struct nlattr *attribute;
-  memset(out, 0, size);
-  mnl_attr_for_each_nested(attribute, nest) {
-    if (mnl_attr_get_type(attribute) == type)
-      memcpy(out, mnl_attr_get_payload(attribute), MIN(size, mnl_attr_get_payload_len(attribute)));
-  }
-}
-
-void by_tc_read(const struct nlattr *nest, struct gnet_stats_basic *basic, struct gnet_stats_queue *queue) {
-  copy(nest, TCA_STATS_BASIC, basic, sizeof *basic);
-  copy(nest, TCA_STATS_QUEUE, queue, sizeof *queue);
+void by_tc_read(const struct nlmsghdr *header, struct gnet_stats_basic *basic, struct gnet_stats_queue *queue) {
+  const struct nlattr *statistics = by_netlink_find(header, sizeof(struct tcmsg), TCA_STATS2);
+  by_netlink_copy(by_netlink_find_nested(statistics, TCA_STATS_BASIC), basic, sizeof *basic);
+  by_netlink_copy(by_netlink_find_nested(statistics, TCA_STATS_QUEUE), queue, sizeof *queue);
 }

@@ -24,12 +24,9 @@ struct by_netlink_request {
 };
 
 BANYAN_CHECK enum banyan_status by_netlink_open(struct by_netlink *netlink);
-/* To ask about sockets (sock_diag), not links. */
-BANYAN_CHECK enum banyan_status by_netlink_open_sockets(struct by_netlink *netlink);
-/* For by_netlink_look alone: the kernel tells of changes in `groups` (RTMGRP_...). */
-BANYAN_CHECK enum banyan_status by_netlink_open_news(struct by_netlink *netlink, uint32_t groups);
-/* To wait for them with. */
-int by_netlink_get_fd(const struct by_netlink *netlink);
+/* Of another protocol, such as NETLINK_SOCK_DIAG; or with groups (RTMGRP_...) for by_netlink_look alone: then the
+ * kernel notifies of changes in these. */
+BANYAN_CHECK enum banyan_status by_netlink_open_protocol(struct by_netlink *netlink, int protocol, uint32_t groups);
 /* Takes all that has come, without waiting; whether there was any. Some may be lost: look at what they are about. */
 bool by_netlink_look(struct by_netlink *netlink);
 /* One that could not be opened, too. */
@@ -50,6 +47,14 @@ int by_netlink_receive(struct by_netlink *netlink, struct by_netlink_request *re
 /* `take` gets each thing of a kind: RTM_GETLINK and the like, whose fixed part of so many bytes is zeroed. 0, or
  * errno. */
 int by_netlink_list(struct by_netlink *netlink, uint16_t type, size_t fixed, mnl_cb_t take, void *context);
+
+/* An attribute behind the fixed part of a message, which has so many bytes. NULL: it is not there. */
+const struct nlattr *by_netlink_find(const struct nlmsghdr *header, size_t fixed, uint16_t type);
+/* The same inside an attribute, which may be NULL. */
+const struct nlattr *by_netlink_find_nested(const struct nlattr *nest, uint16_t type);
+/* Copies what an attribute holds, which may be shorter or longer than `size`, as kernels differ; zeros for what is
+ * missing, and for NULL. */
+void by_netlink_copy(const struct nlattr *attribute, void *out, size_t size);
 
 /* Begins a request to make something that is not there yet. */
 struct tcmsg *by_tc_begin(struct by_netlink_request *request, uint16_t type, unsigned interface, uint32_t parent,
@@ -89,7 +94,7 @@ int by_tc_add_class(struct by_netlink *netlink, unsigned interface, const struct
 /* bit/s as bytes a second, at least 1. */
 uint64_t by_tc_bytes(double rate);
 
-/* What stands in a TCA_STATS2; zeros where it does not say. */
-void by_tc_read(const struct nlattr *nest, struct gnet_stats_basic *basic, struct gnet_stats_queue *queue);
+/* The counters (TCA_STATS2) of a queue or class; zeros where there are none. */
+void by_tc_read(const struct nlmsghdr *header, struct gnet_stats_basic *basic, struct gnet_stats_queue *queue);
 
 #endif

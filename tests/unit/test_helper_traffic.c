@@ -76,7 +76,7 @@ static void test_nobody(void **state) {
 static int open_sockets(void **state) {
   struct by_agent_counter counter = {.address = "127.0.0.1"};
   (void)state;
-  if (by_netlink_open_sockets(&sockets) != BANYAN_OK) {
+  if (by_netlink_open_protocol(&sockets, NETLINK_SOCK_DIAG, 0) != BANYAN_OK) {
     printf("skipped: %s\n", banyan_error_text());
     exit(77);
   }

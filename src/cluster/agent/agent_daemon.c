@@ -412,7 +412,7 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
 static enum banyan_status start(struct by_agent_daemon *daemon) {
   const char *manager = daemon->options.agent.manager;
   BY_TRY(by_host_links_create(&daemon->options.links, &daemon->links));
-  BY_TRY(by_netlink_open_sockets(&daemon->sockets));
+  BY_TRY(by_netlink_open_protocol(&daemon->sockets, NETLINK_SOCK_DIAG, 0));
   if (manager) BY_TRY(watch_keys(daemon));
   BY_TRY(make_agent(daemon));
   BY_TRY(listen_for_ranks(daemon)); /* another agent is found here, before its queues are touched */

@@ -286,16 +286,11 @@ static struct by_agent_counter *find_interface(const struct looking *looking, co
 static int take_socket(const struct nlmsghdr *header, void *context) {
   const struct looking *looking = context;
   const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(header);
-  const struct nlattr *attribute;
-  struct tcp_info info = {0};
+  struct tcp_info info;
   if (!is_of_process(looking, socket->idiag_inode)) return MNL_CB_OK;
   struct by_agent_counter *counter = find_interface(looking, socket);
   if (!counter) return MNL_CB_OK;
-  mnl_attr_for_each(attribute, header, sizeof *socket) {
-    if (mnl_attr_get_type(attribute) != INET_DIAG_INFO) continue;
-    size_t length = mnl_attr_get_payload_len(attribute); /* kernels differ */
-    memcpy(&info, mnl_attr_get_payload(attribute), length < sizeof info ? length : sizeof info);
-  }
+  by_netlink_copy(by_netlink_find(header, sizeof *socket, INET_DIAG_INFO), &info, sizeof info);
   counter->helped_sent += info.tcpi_bytes_acked;
   counter->helped_received += info.tcpi_bytes_received;
   return MNL_CB_OK;

@@ -34,7 +34,7 @@ void by_helper_process_rest(struct by_helper_process *process);
 void by_helper_process_destroy(struct by_helper_process *process);
 /* Adds what a process has sent and received over TCP, by connections that are still open, to `helped_sent` and
  * `helped_received` of the interfaces whose addresses these have. The process must be this user's, or this one root's;
- * else, and on kernels without sock_diag, nothing is added. `sockets` is of by_netlink_open_sockets. */
+ * else, and on kernels without sock_diag, nothing is added. `sockets` is of NETLINK_SOCK_DIAG. */
 void by_helper_process_add_traffic(struct by_netlink *sockets, pid_t pid, struct by_agent_counter *counters, size_t n);
 
 #endif

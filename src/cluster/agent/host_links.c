@@ -7,6 +7,7 @@
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
+#include <math.h>
 #include <net/if.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -40,13 +41,9 @@ struct root {
 static int take_root(const struct nlmsghdr *header, void *context) {
   struct root *root = context;
   const struct tcmsg *body = mnl_nlmsg_get_payload(header);
-  const struct nlattr *attribute;
   if ((unsigned)body->tcm_ifindex != root->interface || body->tcm_parent != TC_H_ROOT) return MNL_CB_OK;
   root->handle = body->tcm_handle;
-  mnl_attr_for_each(attribute, header, sizeof *body) {
-    if (mnl_attr_get_type(attribute) == TCA_KIND)
-      snprintf(root->kind, sizeof root->kind, "%s", mnl_attr_get_str(attribute));
-  }
+  by_netlink_copy(by_netlink_find(header, sizeof *body, TCA_KIND), root->kind, sizeof root->kind - 1);
   return MNL_CB_OK;
 }
 
@@ -142,7 +139,6 @@ struct reading {
 static int take_class(const struct nlmsghdr *header, void *context) {
   struct reading *reading = context;
   const struct tcmsg *body = mnl_nlmsg_get_payload(header);
-  const struct nlattr *attribute;
   struct gnet_stats_basic basic;
   struct gnet_stats_queue queue;
   uint32_t minor = body->tcm_handle - id(0);
@@ -150,12 +146,9 @@ static int take_class(const struct nlmsghdr *header, void *context) {
     return MNL_CB_OK;
   reading->found = true;
   uint32_t at = minor == OTHERS ? BY_PRIORITY_CLASSES : minor - FIRST;
-  mnl_attr_for_each(attribute, header, sizeof *body) {
-    if (mnl_attr_get_type(attribute) != TCA_STATS2) continue;
-    by_tc_read(attribute, &basic, &queue);
-    reading->out->bytes[at] = basic.bytes;
-    reading->out->drops[at] = queue.drops;
-  }
+  by_tc_read(header, &basic, &queue);
+  reading->out->bytes[at] = basic.bytes;
+  reading->out->drops[at] = queue.drops;
   return MNL_CB_OK;
 }
 
@@ -182,49 +175,31 @@ struct shape {
   double rate;
 };
 
-static bool is_kind(const struct nlmsghdr *header, const char *kind) {
-  const struct nlattr *attribute;
-  mnl_attr_for_each(attribute, header, sizeof(struct tcmsg)) {
-    if (mnl_attr_get_type(attribute) == TCA_KIND) return !strcmp(mnl_attr_get_str(attribute), kind);
-  }
-  return false;
-}
-
-/* bytes a second: those of 64 bits, where the others are too small for it. */
-static uint64_t read_rate(const struct nlattr *options, uint16_t narrow, size_t offset, uint16_t wide) {
-  const struct nlattr *attribute;
-  struct tc_ratespec spec = {0};
-  uint64_t all = 0;
-  mnl_attr_for_each_nested(attribute, options) {
-    const char *bytes = mnl_attr_get_payload(attribute);
-    size_t length = mnl_attr_get_payload_len(attribute);
-    if (mnl_attr_get_type(attribute) == narrow && length >= offset + sizeof spec)
-      memcpy(&spec, bytes + offset, sizeof spec);
-    if (mnl_attr_get_type(attribute) == wide && length >= sizeof all) memcpy(&all, bytes, sizeof all);
-  }
-  return all ? all : spec.rate;
-}
-
-static void take_rate(const struct nlmsghdr *header, struct shape *shape, uint16_t narrow, size_t offset,
+/* Takes over a rate if it is higher: that of 64 bits, which is there where the others are too small for it. */
+static void take_rate(const struct nlattr *options, struct shape *shape, uint16_t narrow, size_t offset,
                       uint16_t wide) {
-  const struct nlattr *attribute;
-  mnl_attr_for_each(attribute, header, sizeof(struct tcmsg)) {
-    if (mnl_attr_get_type(attribute) != TCA_OPTIONS) continue;
-    double rate = 8 * (double)read_rate(attribute, narrow, offset, wide);
-    if (rate > shape->rate) shape->rate = rate;
-  }
+  const struct nlattr *parameters = by_netlink_find_nested(options, narrow);
+  struct tc_ratespec spec = {0};
+  uint64_t rate; /* bytes a second */
+  by_netlink_copy(by_netlink_find_nested(options, wide), &rate, sizeof rate);
+  if (parameters && mnl_attr_get_payload_len(parameters) >= offset + sizeof spec)
+    memcpy(&spec, (const char *)mnl_attr_get_payload(parameters) + offset, sizeof spec);
+  shape->rate = fmax(shape->rate, 8 * (double)(rate ? rate : spec.rate));
 }
 
 /* A tbf has its rate itself; of htb the classes above all others, which limit the link together. */
 static int take_shape(const struct nlmsghdr *header, void *context) {
   struct shape *shape = context;
   const struct tcmsg *body = mnl_nlmsg_get_payload(header);
+  const struct nlattr *kind = by_netlink_find(header, sizeof *body, TCA_KIND);
+  const struct nlattr *options = by_netlink_find(header, sizeof *body, TCA_OPTIONS);
   bool ours = body->tcm_handle >> 16 == BY_HOST_QUEUES_MAJOR;
-  if ((unsigned)body->tcm_ifindex != shape->interface || body->tcm_parent != TC_H_ROOT || ours) return MNL_CB_OK;
-  if (is_kind(header, "tbf"))
-    take_rate(header, shape, TCA_TBF_PARMS, offsetof(struct tc_tbf_qopt, rate), TCA_TBF_RATE64);
-  if (is_kind(header, "htb"))
-    take_rate(header, shape, TCA_HTB_PARMS, offsetof(struct tc_htb_opt, ceil), TCA_HTB_CEIL64);
+  if ((unsigned)body->tcm_ifindex != shape->interface || body->tcm_parent != TC_H_ROOT || ours || !kind)
+    return MNL_CB_OK;
+  if (!strcmp(mnl_attr_get_str(kind), "tbf"))
+    take_rate(options, shape, TCA_TBF_PARMS, offsetof(struct tc_tbf_qopt, rate), TCA_TBF_RATE64);
+  if (!strcmp(mnl_attr_get_str(kind), "htb"))
+    take_rate(options, shape, TCA_HTB_PARMS, offsetof(struct tc_htb_opt, ceil), TCA_HTB_CEIL64);
   return MNL_CB_OK;
 }
 
@@ -293,16 +268,11 @@ struct counting {
 static int take_link(const struct nlmsghdr *header, void *context) {
   const struct counting *counting = context;
   const struct ifinfomsg *body = mnl_nlmsg_get_payload(header);
-  const struct nlattr *attribute;
-  struct rtnl_link_stats64 stats = {0};
-  size_t i = 0, length;
+  struct rtnl_link_stats64 stats;
+  size_t i = 0;
   while (i < counting->n && counting->interfaces[i].index != (unsigned)body->ifi_index) i++;
   if (i == counting->n) return MNL_CB_OK;
-  mnl_attr_for_each(attribute, header, sizeof *body) {
-    if (mnl_attr_get_type(attribute) != IFLA_STATS64) continue;
-    length = mnl_attr_get_payload_len(attribute); /* kernels differ */
-    memcpy(&stats, mnl_attr_get_payload(attribute), length < sizeof stats ? length : sizeof stats);
-  }
+  by_netlink_copy(by_netlink_find(header, sizeof *body, IFLA_STATS64), &stats, sizeof stats);
   counting->out[i].sent = stats.tx_bytes;
   counting->out[i].received = stats.rx_bytes;
   return MNL_CB_OK;
@@ -434,7 +404,7 @@ static void remove_queues(struct by_host_links *links) {
 /* ---- all */
 
 int by_host_links_get_fd(const struct by_host_links *links) {
-  return by_netlink_get_fd(&links->news);
+  return mnl_socket_get_fd(links->news.socket);
 }
 
 bool by_host_links_look(struct by_host_links *links) {
@@ -447,7 +417,8 @@ static enum banyan_status open_both(struct by_host_links *links) {
   BY_TRY(by_interface_list(links->options.filter, false, &all, &n)); /* a wrong filter is told now */
   free(all);
   BY_TRY(by_netlink_open(&links->netlink));
-  return by_netlink_open_news(&links->news, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_TC);
+  return by_netlink_open_protocol(&links->news, NETLINK_ROUTE,
+                                  RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_TC);
 }
 
 enum banyan_status by_host_links_create(const struct by_host_links_options *options, struct by_host_links **out) {
