@@ -2,8 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
+
+#include <banyan/collectives.h>
 
 #include "text.h"
+
+enum { OFTEN = 3 /* starts after which an operation enters the table although no step was marked */ };
 
 static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
@@ -41,10 +46,9 @@ enum banyan_status by_controller_create(const struct by_controller_config *confi
 
 void by_controller_destroy(struct by_controller *c) {
   if (!c) return;
-  struct by_list_writer *list_writers[] = {&c->up.wanted,   &c->up.conflicts, &c->up.stalled,   &c->up.lacking,
-                                           &c->down.groups, &c->down.table,   &c->down.refused, &c->down.asked,
-                                           &c->down.notes,  &c->message,      &c->told};
-  for (size_t i = 0; i < sizeof list_writers / sizeof *list_writers; i++) by_list_writer_fini(list_writers[i]);
+  for (int i = 0; i < BY_LISTS; i++) by_list_writer_fini(&c->lists[i]);
+  by_list_writer_fini(&c->message);
+  by_list_writer_fini(&c->part);
   by_questions_fini(c);
   by_operations_fini(&c->operations);
   free(c->table);
@@ -63,11 +67,70 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank) {
   return found ? (uint32_t)(found - c->up_children) : UINT32_MAX;
 }
 
+/* --- at the root: what all ranks have submitted waits to start --- */
+
+/* The larger, the earlier it starts: by priority, then those with a bit, the last one first; then the others, all
+ * alike. */
+static uint64_t urgency_of(const struct by_variant *variant) {
+  uint64_t priority = (uint32_t)variant->priority ^ 1u << 31;
+  return priority << 32 | (variant->bit == BY_NO_NUMBER ? 0 : variant->bit + 1);
+}
+
+/* All ranks have it: it waits to start, behind what is more urgent. False: no memory. */
+static bool make_ready(struct by_controller *c, struct by_variant *variant) {
+  uint64_t urgency = urgency_of(variant);
+  uint32_t from = 0, to = c->n_ready;
+  if (!BY_ARRAY_GROW(&c->ready, &c->room_ready, c->n_ready + 1)) return false;
+  while (from < to) { /* behind those that are alike */
+    uint32_t middle = (from + to) / 2;
+    if (urgency_of(c->ready[middle]) >= urgency)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  memmove(c->ready + from + 1, c->ready + from, (c->n_ready - from) * sizeof *c->ready);
+  c->ready[from] = variant;
+  c->n_ready++;
+  return true;
+}
+
 /* --- which ranks have submitted what --- */
 
-static void send_by_name(struct by_controller *c, struct by_variant *variant) {
-  by_operations_clear(&c->operations, variant);
-  by_controller_complete(c, variant);
+/* Puts it into the root's pool, or into the message up. */
+static void complete(struct by_controller *c, struct by_variant *variant) {
+  if (by_is_root(c)) {
+    if (!make_ready(c, variant)) c->failed = true;
+    return;
+  }
+  struct by_writer *writer = by_list_entry(&c->lists[BY_LIST_WANTED]);
+  by_write_u32(writer, variant->witness);
+  by_write_subject(writer, variant->named->name, &variant->operation);
+}
+
+void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal) {
+  if (named->conflicts) return;
+  named->conflicts = true;
+  by_write_refusal(by_list_entry(&c->lists[by_is_root(c) ? BY_LIST_REFUSED : BY_LIST_CONFLICTS]), refusal);
+}
+
+/* A rank that has submitted it; UINT32_MAX: none has, as far as is known here. */
+static uint32_t find_witness(const struct by_controller *c, const struct by_variant *variant) {
+  if (variant->bit == BY_NO_NUMBER) return variant->own || variant->n_have ? variant->witness : UINT32_MAX;
+  for (uint32_t row = 0; row < c->config.n_up_children; row++)
+    if (by_bit_is_set(by_bits_of(c, row), variant->bit)) return c->up_children[row];
+  return by_bit_is_set(by_bits_of(c, c->config.n_up_children), variant->bit) ? c->config.rank : UINT32_MAX;
+}
+
+/* If ranks have submitted different operations under this name, it is reported upward, or refused. */
+static void compare(struct by_controller *c, struct by_named *named) {
+  struct by_refusal refusal = {.name = named->name};
+  uint32_t n = 0;
+  for (const struct by_variant *variant = named->variants; variant && n < 2; variant = variant->next) {
+    refusal.ranks[n] = find_witness(c, variant);
+    refusal.operations[n] = variant->operation;
+    n += refusal.ranks[n] != UINT32_MAX;
+  }
+  if (n == 2) by_controller_conflict(c, named, &refusal);
 }
 
 enum banyan_status by_controller_note(struct by_controller *c, struct by_variant *variant, uint32_t row,
@@ -90,9 +153,11 @@ enum banyan_status by_controller_note(struct by_controller *c, struct by_variant
     }
     variant->witness = witness;
   }
-  if (variant->named->variants->next) by_controller_compare(c, variant->named);
-  if (variant->bit == BY_NO_NUMBER && variant->own && variant->n_have == c->config.n_up_children)
-    send_by_name(c, variant);
+  if (variant->named->variants->next) compare(c, variant->named);
+  if (variant->bit == BY_NO_NUMBER && variant->own && variant->n_have == c->config.n_up_children) {
+    by_operations_clear(&c->operations, variant);
+    complete(c, variant);
+  }
   return BANYAN_OK;
 }
 
@@ -101,31 +166,6 @@ void by_controller_unnote(struct by_controller *c, struct by_variant *variant) {
   if (variant->bit == BY_NO_NUMBER) return;
   for (uint32_t row = 0; row <= c->config.n_up_children; row++)
     by_bits_of(c, row)[variant->bit / 64] &= ~(1ull << (variant->bit % 64));
-}
-
-/* A rank that has submitted it; UINT32_MAX: none has, as far as is known here. */
-static uint32_t find_witness(const struct by_controller *c, const struct by_variant *variant) {
-  if (variant->bit == BY_NO_NUMBER) return variant->own || variant->n_have ? variant->witness : UINT32_MAX;
-  for (uint32_t row = 0; row < c->config.n_up_children; row++)
-    if (by_bit_is_set(by_bits_of(c, row), variant->bit)) return c->up_children[row];
-  return by_bit_is_set(by_bits_of(c, c->config.n_up_children), variant->bit) ? c->config.rank : UINT32_MAX;
-}
-
-void by_controller_compare(struct by_controller *c, struct by_named *named) {
-  struct by_refusal refusal = {.name = named->name};
-  uint32_t n = 0;
-  for (const struct by_variant *variant = named->variants; variant && n < 2; variant = variant->next) {
-    refusal.ranks[n] = find_witness(c, variant);
-    refusal.operations[n] = variant->operation;
-    n += refusal.ranks[n] != UINT32_MAX;
-  }
-  if (n == 2) by_controller_conflict(c, named, &refusal);
-}
-
-void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal) {
-  if (named->conflicts) return;
-  named->conflicts = true;
-  by_list_writer_refusal(by_is_root(c) ? &c->down.refused : &c->up.conflicts, refusal);
 }
 
 /* --- bits --- */
@@ -141,7 +181,7 @@ static void combine(struct by_controller *c) {
     for (uint32_t row = 0; row < rows; row++) by_bits_of(c, row)[w] &= ~all;
     c->complete[w] |= all;
     if (!by_is_root(c)) continue;
-    for (; all; all &= all - 1) by_controller_complete(c, c->table[w * 64 + (uint32_t)__builtin_ctzll(all)]);
+    for (; all; all &= all - 1) complete(c, c->table[w * 64 + (uint32_t)__builtin_ctzll(all)]);
     c->complete[w] = 0;
   }
 }
@@ -152,11 +192,110 @@ static bool has_reported_bits(const struct by_controller *c) {
   return false;
 }
 
-void by_controller_complete(struct by_controller *c, struct by_variant *variant) {
-  if (!by_is_root(c))
-    by_list_writer_wanted(&c->up.wanted, variant->witness, variant->named->name, &variant->operation);
-  else if (!by_controller_make_ready(c, variant))
+/* --- at the root: what starts, by priority and as far as the network has room; small operations are fused --- */
+
+/* Many small groups under way would leave nothing to be fused. */
+static uint64_t charge_of(const struct by_controller *c, uint64_t bytes) {
+  return MAX(bytes, c->config.window / 4);
+}
+
+static bool is_small(const struct by_controller *c, const struct by_variant *variant) {
+  return !c->config.fuse_each || by_operation_bytes(&variant->operation) <= c->config.fuse_each;
+}
+
+static bool fuses(const struct by_controller *c, const struct by_variant *a, const struct by_variant *b) {
+  const struct by_operation *x = &a->operation, *y = &b->operation;
+  return is_small(c, a) && is_small(c, b) && x->collective == BANYAN_ALLREDUCE && y->collective == BANYAN_ALLREDUCE &&
+         x->dtype == y->dtype && x->op == y->op;
+}
+
+/* Into the group, at its place. */
+static void pick(struct by_controller *c, struct by_variant *variant) {
+  if (!BY_ARRAY_GROW(&c->group, &c->room_group, c->n_group + 1)) {
     c->failed = true;
+    return;
+  }
+  uint32_t at = c->n_group++;
+  for (; at && c->config.before && c->config.before(variant->cookie, c->group[at - 1]->cookie); at--)
+    c->group[at] = c->group[at - 1];
+  c->group[at] = variant;
+  variant->picked = true;
+}
+
+static void send_started(struct by_controller *c, struct by_variant *variant) {
+  bool by_name = variant->bit == BY_NO_NUMBER;
+  if (by_name && variant->id == BY_NO_NUMBER && !by_operations_number(&c->operations, variant, c->next_id++))
+    c->failed = true;
+  struct by_writer *writer = by_list_entry(&c->part);
+  by_write_u8(writer, by_name);
+  by_write_u32(writer, by_name ? variant->id : variant->bit);
+  if (by_name) by_write_subject(writer, variant->named->name, &variant->operation);
+}
+
+/* The first of those that are ready that is not picked, and with it the next ones that are like it, as far as they
+ * fit. */
+static void release_group(struct by_controller *c, uint32_t first) {
+  uint64_t bytes = by_operation_bytes(&c->ready[first]->operation), fuse = c->config.fuse;
+  c->n_group = 0;
+  pick(c, c->ready[first]);
+  for (uint32_t i = first + 1; i < c->n_ready && bytes < fuse && !c->failed; i++) {
+    struct by_variant *next = c->ready[i];
+    uint64_t size = by_operation_bytes(&next->operation);
+    if (next->picked || size > fuse - bytes || !fuses(c, c->ready[first], next)) continue;
+    pick(c, next);
+    bytes += size;
+  }
+  by_list_writer_clear(&c->part);
+  for (uint32_t i = 0; i < c->n_group; i++) send_started(c, c->group[i]);
+  by_list_add(&c->lists[BY_LIST_GROUPS], &c->part);
+  c->under_way += charge_of(c, bytes);
+}
+
+/* Writes what may start now into the lists downward. */
+static void release(struct by_controller *c) {
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < c->n_ready; i++) {
+    bool full = c->config.window && c->under_way >= c->config.window;
+    if (!c->ready[i]->picked && !full && !c->failed) release_group(c, i);
+    if (!c->ready[i]->picked) c->ready[left++] = c->ready[i];
+    c->ready[i]->picked = false;
+  }
+  c->n_ready = left;
+}
+
+void by_controller_ended(struct by_controller *c, uint64_t bytes) {
+  c->under_way -= MIN(charge_of(c, bytes), c->under_way);
+}
+
+/* --- at the root: what comes again enters the table --- */
+
+static int by_id(const void *a, const void *b) {
+  const struct by_variant *x = *(struct by_variant *const *)a, *y = *(struct by_variant *const *)b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Everything that the first iteration had, later what has come again. */
+static bool belongs(const struct by_controller *c, const struct by_variant *variant) {
+  uint32_t enough = !c->stepped ? OFTEN : c->n_table ? 2 : 1;
+  return variant->id != BY_NO_NUMBER && variant->bit == BY_NO_NUMBER && variant->starts >= enough;
+}
+
+/* Puts what comes again into the table. */
+static void renew(struct by_controller *c) {
+  if (!c->renew) return;
+  c->renew = false;
+  uint32_t n = 0;
+  struct by_variant **chosen = calloc(HASH_COUNT(c->operations.ids) + 1, sizeof(struct by_variant *));
+  if (!chosen) {
+    c->failed = true;
+    return;
+  }
+  for (struct by_variant *variant = c->operations.ids; variant; variant = variant->hh.next)
+    if (belongs(c, variant)) chosen[n++] = variant;
+  qsort(chosen, n, sizeof *chosen, by_id);
+  for (uint32_t i = 0; i < n && c->n_table + i < BY_TABLE_MOST; i++)
+    by_write_u32(by_list_entry(&c->lists[BY_LIST_TABLE]), chosen[i]->id);
+  free(chosen);
 }
 
 /* --- submitting --- */
@@ -216,19 +355,21 @@ enum banyan_status by_controller_submit(struct by_controller *c, const char *nam
 
 /* --- sending --- */
 
-static bool is_empty(const struct by_list_writer *list_writer) {
-  return list_writer->n == 0 && !list_writer->failed;
+static bool has_entries(const struct by_controller *c, int first, int end) {
+  for (int i = first; i < end; i++)
+    if (c->lists[i].n || c->lists[i].out.failed) return true;
+  return false;
 }
 
 static void begin_message(struct by_controller *c, uint8_t kind, uint64_t place) {
-  uint8_t head[9] = {kind};
-  by_put_u64(head + 1, place);
   by_list_writer_clear(&c->message);
-  by_list_writer_bytes(&c->message, head, sizeof head);
+  struct by_writer *writer = by_list_entry(&c->message);
+  by_write_u8(writer, kind);
+  by_write_u64(writer, place);
 }
 
 static void add_list(struct by_controller *c, struct by_list_writer *list) {
-  by_list_writer_list(&c->message, list);
+  by_list_add(&c->message, list);
   by_list_writer_clear(list);
 }
 
@@ -247,31 +388,26 @@ static void add_bits(struct by_controller *c) {
       n += (uint32_t)__builtin_popcountll(c->complete[w]);
     }
   uint8_t in_words = n >= 2 * last && n;
-  by_list_writer_bytes(&c->message, &in_words, 1);
+  by_write_u8(by_list_entry(&c->message), in_words);
   for (uint32_t w = 0; w < last; w++) {
     uint64_t word = c->complete[w];
     c->complete[w] = 0;
-    if (in_words) by_list_writer_word(&c->told, word);
+    if (in_words) by_write_u64(by_list_entry(&c->part), word);
     for (; !in_words && word; word &= word - 1)
-      by_list_writer_number(&c->told, w * 64 + (uint32_t)__builtin_ctzll(word));
+      by_write_u32(by_list_entry(&c->part), w * 64 + (uint32_t)__builtin_ctzll(word));
   }
-  add_list(c, &c->told);
+  add_list(c, &c->part);
 }
 
 static void send_up(struct by_controller *c) {
-  if (!has_reported_bits(c) && is_empty(&c->up.wanted) && is_empty(&c->up.conflicts) && is_empty(&c->up.stalled) &&
-      is_empty(&c->up.lacking))
-    return;
+  if (!has_reported_bits(c) && !has_entries(c, 0, BY_LISTS_DOWN)) return;
   begin_message(c, BY_NEGOTIATION_UP, c->place);
   add_bits(c);
-  add_list(c, &c->up.wanted);
-  add_list(c, &c->up.conflicts);
-  add_list(c, &c->up.stalled);
-  add_list(c, &c->up.lacking);
-  if (c->message.failed)
+  for (int i = 0; i < BY_LISTS_DOWN; i++) add_list(c, &c->lists[i]);
+  if (c->message.out.failed)
     c->failed = true;
   else
-    send(c, c->config.up_parent, c->message.data, c->message.length, &c->counters.messages_up);
+    send(c, c->config.up_parent, c->message.out.data, c->message.out.length, &c->counters.messages_up);
 }
 
 void by_controller_send_down(struct by_controller *c, const void *message, size_t bytes) {
@@ -282,32 +418,23 @@ void by_controller_send_down(struct by_controller *c, const void *message, size_
 /* The root handles its own message as well. */
 static enum banyan_status send_down(struct by_controller *c) {
   begin_message(c, BY_NEGOTIATION_DOWN, c->place + 1);
-  add_list(c, &c->down.groups);
-  add_list(c, &c->down.table);
-  add_list(c, &c->down.refused);
-  add_list(c, &c->down.asked);
-  add_list(c, &c->down.notes);
-  if (c->message.failed) {
+  for (int i = BY_LISTS_DOWN; i < BY_LISTS; i++) add_list(c, &c->lists[i]);
+  if (c->message.out.failed) {
     c->failed = true;
     return BANYAN_OK;
   }
-  by_controller_send_down(c, c->message.data, c->message.length);
-  return by_controller_apply(c, c->message.data, c->message.length);
-}
-
-static bool has_to_send(const struct by_controller *c) {
-  return !is_empty(&c->down.groups) || !is_empty(&c->down.table) || !is_empty(&c->down.refused) ||
-         !is_empty(&c->down.asked) || !is_empty(&c->down.notes);
+  by_controller_send_down(c, c->message.out.data, c->message.out.length);
+  return by_controller_apply(c, c->message.out.data, c->message.out.length);
 }
 
 /* A note stands before what starts after it was made. What starts may bring new submissions. */
 static enum banyan_status flush_root(struct by_controller *c) {
-  if (!is_empty(&c->down.notes)) BY_TRY(send_down(c));
+  if (has_entries(c, BY_LIST_NOTES, BY_LISTS)) BY_TRY(send_down(c));
   for (bool again = true; again && !c->failed;) {
     if (c->dirty) combine(c);
-    by_controller_release(c);
-    by_controller_renew(c);
-    again = has_to_send(c);
+    release(c);
+    renew(c);
+    again = has_entries(c, BY_LISTS_DOWN, BY_LISTS);
     if (again) BY_TRY(send_down(c));
   }
   return BANYAN_OK;
@@ -326,25 +453,13 @@ enum banyan_status by_controller_flush(struct by_controller *c) {
 /* --- small things --- */
 
 void by_controller_announce(struct by_controller *c, uint32_t note) {
-  if (by_is_root(c)) by_list_writer_number(&c->down.notes, note);
+  if (by_is_root(c)) by_write_u32(by_list_entry(&c->lists[BY_LIST_NOTES]), note);
 }
 
 void by_controller_step(struct by_controller *c, uint64_t i) {
   if (c->stepped && i != c->iteration) c->renew = true;
   c->stepped = true;
   c->iteration = i;
-}
-
-uint32_t by_controller_waiting(const struct by_controller *c) {
-  return c->waiting;
-}
-
-uint32_t by_controller_table(const struct by_controller *c) {
-  return c->n_table;
-}
-
-uint32_t by_controller_known(const struct by_controller *c) {
-  return c->operations.n;
 }
 
 const struct by_controller_counters *by_controller_counters(const struct by_controller *c) {

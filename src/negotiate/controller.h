@@ -143,11 +143,6 @@ void by_controller_check(struct by_controller *controller, uint64_t now);
 /* When check has to be called at the latest; UINT64_MAX: not before something else happens. */
 uint64_t by_controller_deadline(const struct by_controller *controller);
 
-/* Operations submitted here that have not started. */
-uint32_t by_controller_waiting(const struct by_controller *controller);
-/* Operations with a bit; and all whose names are kept. Those without a bit are forgotten some thousand others later. */
-uint32_t by_controller_table(const struct by_controller *controller);
-uint32_t by_controller_known(const struct by_controller *controller);
 const struct by_controller_counters *by_controller_counters(const struct by_controller *controller);
 
 /* Bytes that an operation transfers, as far as they are known. */

@@ -1,4 +1,4 @@
-/* Letters that come: first all of one is checked, then it is done. */
+/* Messages that arrive: first all of a message is checked, then it is applied. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,139 +9,103 @@ enum { GENERATION = 4096 /* starts by name, after which names that have not come
 
 static enum banyan_status malformed(struct by_controller *c, uint32_t from, const char *what) {
   c->counters.malformed++;
-  return by_fail(BANYAN_ERR_PROTOCOL, "negotiation: rank %u has got a letter from rank %u %s", c->config.rank, from,
-                 what);
+  return by_fail(BANYAN_ERR_PROTOCOL, "negotiation: rank %u has received a message from rank %u %s", c->config.rank,
+                 from, what);
+}
+
+static bool is_stale(const struct by_named *named, uint64_t seen) {
+  return seen < named->refused_at;
+}
+
+static void read_refusal(const struct by_controller *c, struct by_reader *reader, struct by_subject *subject,
+                         struct by_refusal *out) {
+  by_read_refusal(reader, subject, out);
+  if (out->ranks[0] >= c->config.ranks || out->ranks[1] >= c->config.ranks) reader->failed = true;
 }
 
 /* ---- upward */
 
-/* Bits, in either form. `visit` is called with each. */
-static void read_bits(struct by_reader *reader, struct by_controller *c, uint32_t child,
-                      void (*visit)(struct by_controller *c, uint32_t child, uint32_t bit, struct by_reader *reader)) {
+static void take_bit(struct by_controller *c, uint32_t child, uint32_t bit) {
+  struct by_variant *variant = c->table[bit];
+  if (c->reading < c->refusal && is_stale(variant->named, c->reading)) return;
+  if (by_controller_note(c, variant, child, c->up_children[child]) != BANYAN_OK) c->twice = true;
+}
+
+static void take_wanted(struct by_controller *c, uint32_t child, uint32_t rank, const struct by_subject *subject) {
+  struct by_variant *variant = by_operations_get(&c->operations, subject->name, &subject->operation);
+  if (!variant)
+    c->failed = true;
+  else if (!is_stale(variant->named, c->reading) && by_controller_note(c, variant, child, rank) != BANYAN_OK)
+    c->twice = true;
+}
+
+static void take_conflict(struct by_controller *c, const struct by_refusal *refusal) {
+  struct by_variant *variant = by_operations_get(&c->operations, refusal->name, &refusal->operations[0]);
+  if (!variant)
+    c->failed = true;
+  else if (!is_stale(variant->named, c->reading))
+    by_controller_conflict(c, variant->named, refusal);
+}
+
+/* Bits, in either form. */
+static void read_bits(struct by_controller *c, uint32_t child, struct by_reader *reader, bool apply) {
   uint8_t in_words = by_read_u8(reader);
   uint32_t n = by_read_count(reader, in_words ? 8 : 4);
   if (in_words > 1) reader->failed = true;
   for (uint32_t i = 0; i < n && !reader->failed; i++) {
     uint64_t word = in_words ? by_read_u64(reader) : 1;
     uint32_t first = in_words ? i * 64 : by_read_u32(reader);
-    for (; word; word &= word - 1) visit(c, child, first + (uint32_t)__builtin_ctzll(word), reader);
+    for (; word; word &= word - 1) {
+      uint32_t bit = first + (uint32_t)__builtin_ctzll(word);
+      if (bit >= c->n_table)
+        reader->failed = true;
+      else if (apply)
+        take_bit(c, child, bit);
+    }
   }
 }
 
-static bool is_stale(const struct by_named *named, uint64_t seen) {
-  return named && seen < named->refused_at;
-}
-
-static void check_bit(struct by_controller *c, uint32_t child, uint32_t bit, struct by_reader *reader) {
-  (void)child;
-  if (bit >= c->n_table) reader->failed = true;
-}
-
-/* Returns how many there are. */
-static uint32_t check_refusals(const struct by_controller *c, struct by_reader *reader) {
+/* Reads all behind the head; if it is to be applied, it has been checked, except whether something is submitted twice.
+ */
+static void read_up(struct by_controller *c, uint32_t child, struct by_reader *reader, bool apply) {
   struct by_subject subject;
   struct by_refusal refusal;
-  uint32_t all = by_read_count(reader, 8);
-  for (uint32_t n = all; n && !reader->failed; n--) {
-    by_read_refusal(reader, &subject, &refusal);
-    if (refusal.ranks[0] >= c->config.ranks || refusal.ranks[1] >= c->config.ranks) reader->failed = true;
-  }
-  return all;
-}
-
-static void check_subjects(struct by_reader *reader) {
-  struct by_subject subject;
-  for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) by_read_subject(reader, &subject);
-}
-
-/* Everything but whether something is submitted twice. */
-static bool check_up(struct by_controller *c, const void *message, size_t bytes, uint64_t *seen) {
-  struct by_reader reader;
-  struct by_subject subject;
-  struct by_stall stall;
-  by_reader_init(&reader, message, bytes);
-  if (by_read_u8(&reader) != BY_NEGOTIATION_UP) return false;
-  *seen = by_read_u64(&reader);
-  if (*seen > c->place)
-    return false; /* who is above, or before us on a ring, has the log before us only to pass it on */
-  read_bits(&reader, c, 0, check_bit);
-  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
-    if (by_read_u32(&reader) >= c->config.ranks) reader.failed = true;
-    by_read_subject(&reader, &subject);
-  }
-  (void)check_refusals(c, &reader);
-  for (uint32_t n = by_read_count(&reader, 9); n && !reader.failed; n--) (void)by_read_stalled(&reader, &subject);
-  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
-    by_read_stall(&reader, &subject, &stall);
-    if (stall.top >= c->config.ranks) reader.failed = true;
-  }
-  return by_reader_check(&reader, "letter") == BANYAN_OK;
-}
-
-static void take_bit(struct by_controller *c, uint32_t child, uint32_t bit, struct by_reader *reader) {
-  struct by_variant *variant = c->table[bit];
-  (void)reader;
-  if (c->reading < c->refusal && is_stale(variant->named, c->reading)) return;
-  if (by_controller_note(c, variant, child, c->up_children[child]) != BANYAN_OK) c->twice = true;
-}
-
-static void take_wanted(struct by_controller *c, uint32_t child, struct by_reader *reader) {
-  struct by_subject subject;
-  for (uint32_t n = by_read_u32(reader); n; n--) {
-    uint32_t rank = by_read_u32(reader);
-    by_read_subject(reader, &subject);
-    struct by_variant *variant = by_operations_get(&c->operations, subject.name, &subject.operation);
-    if (!variant)
-      c->failed = true;
-    else if (!is_stale(variant->named, c->reading) && by_controller_note(c, variant, child, rank) != BANYAN_OK)
-      c->twice = true;
-  }
-}
-
-static void take_conflicts(struct by_controller *c, struct by_reader *reader) {
-  struct by_subject subject;
-  struct by_refusal refusal;
-  for (uint32_t n = by_read_u32(reader); n; n--) {
-    by_read_refusal(reader, &subject, &refusal);
-    struct by_variant *variant = by_operations_get(&c->operations, refusal.name, &refusal.operations[0]);
-    if (!variant)
-      c->failed = true;
-    else if (!is_stale(variant->named, c->reading))
-      by_controller_conflict(c, variant->named, &refusal);
-  }
-}
-
-static void take_stalls(struct by_controller *c, uint32_t child, struct by_reader *reader) {
-  struct by_subject subject;
   struct by_stall lacking;
-  for (uint32_t n = by_read_u32(reader); n; n--) {
-    bool late = by_read_stalled(reader, &subject);
-    by_controller_stalled(c, subject.name, &subject.operation, late);
+  read_bits(c, child, reader, apply);
+  for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) {
+    uint32_t rank = by_read_u32(reader);
+    if (rank >= c->config.ranks) reader->failed = true;
+    by_read_subject(reader, &subject);
+    if (apply) take_wanted(c, child, rank, &subject);
   }
-  for (uint32_t n = by_read_u32(reader); n; n--) {
+  for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) {
+    read_refusal(c, reader, &subject, &refusal);
+    if (apply) take_conflict(c, &refusal);
+  }
+  for (uint32_t n = by_read_count(reader, 9); n && !reader->failed; n--) {
+    bool late = by_read_stalled(reader, &subject);
+    if (apply) by_controller_stalled(c, subject.name, &subject.operation, late);
+  }
+  for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) {
     by_read_stall(reader, &subject, &lacking);
-    by_controller_answer(c, child, &lacking);
+    if (lacking.top >= c->config.ranks) reader->failed = true;
+    if (apply) by_controller_answer(c, child, &lacking);
   }
 }
 
-static enum banyan_status take_up(struct by_controller *c, uint32_t child, const void *message, size_t bytes,
-                                  uint64_t seen) {
+/* The sender has not read more of the log than this controller, which is above it, or before it on a ring. */
+static enum banyan_status from_child(struct by_controller *c, uint32_t child, const void *message, size_t bytes) {
   struct by_reader reader;
   by_reader_init(&reader, message, bytes);
-  (void)by_read_bytes(&reader, 9);
-  c->reading = seen;
+  (void)by_read_u8(&reader);
+  c->reading = by_read_u64(&reader);
+  struct by_reader checked = reader;
+  read_up(c, child, &reader, false);
+  if (c->reading > c->place || by_reader_check(&reader, "message") != BANYAN_OK)
+    return malformed(c, c->up_children[child], "that is malformed");
   c->twice = false;
-  read_bits(&reader, c, child, take_bit);
-  take_wanted(c, child, &reader);
-  take_conflicts(c, &reader);
-  take_stalls(c, child, &reader);
+  read_up(c, child, &checked, true);
   return c->twice ? malformed(c, c->up_children[child], "that submits something twice") : BANYAN_OK;
-}
-
-static enum banyan_status from_child(struct by_controller *c, uint32_t child, const void *message, size_t bytes) {
-  uint64_t seen;
-  if (!check_up(c, message, bytes, &seen)) return malformed(c, c->up_children[child], "that makes no sense");
-  return take_up(c, child, message, bytes, seen);
 }
 
 /* ---- downward */
@@ -175,20 +139,20 @@ static void check_groups(struct by_controller *c, struct by_reader *reader) {
 /* *refuses: whether it refuses anything. */
 static bool check_down(struct by_controller *c, const void *message, size_t bytes, bool *refuses) {
   struct by_reader reader;
+  struct by_subject subject;
+  struct by_refusal refusal;
   by_reader_init(&reader, message, bytes);
   if (by_read_u8(&reader) != BY_NEGOTIATION_DOWN || by_read_u64(&reader) != c->place + 1) return false;
   check_groups(c, &reader);
   uint32_t n_table = by_read_count(&reader, 4);
   if (n_table > BY_TABLE_MOST - c->n_table) reader.failed = true;
-  for (uint32_t i = 0; i < n_table; i++) by_read_u32(&reader);
-  *refuses = check_refusals(c, &reader) > 0;
-  check_subjects(&reader);
-  for (uint32_t n = by_read_count(&reader, 4); n && !reader.failed; n--) by_read_u32(&reader);
-  return by_reader_check(&reader, "letter") == BANYAN_OK;
-}
-
-static bool make_room_for_cookies(struct by_controller *c, uint32_t n) {
-  return BY_ARRAY_GROW(&c->cookies, &c->room_cookies, n);
+  (void)by_read_bytes(&reader, 4 * (size_t)n_table);
+  uint32_t n_refused = by_read_count(&reader, 8);
+  *refuses = n_refused > 0;
+  for (; n_refused && !reader.failed; n_refused--) read_refusal(c, &reader, &subject, &refusal);
+  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) by_read_subject(&reader, &subject);
+  (void)by_read_bytes(&reader, 4 * (size_t)by_read_count(&reader, 4));
+  return by_reader_check(&reader, "message") == BANYAN_OK;
 }
 
 static bool start_one(struct by_controller *c, struct by_variant *variant, uint32_t id) {
@@ -209,7 +173,8 @@ static enum banyan_status apply_groups(struct by_controller *c, struct by_reader
   uint32_t id;
   for (uint32_t n = by_read_u32(reader); n; n--) {
     uint32_t members = by_read_u32(reader);
-    if (!make_room_for_cookies(c, members)) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
+    if (!BY_ARRAY_GROW(&c->cookies, &c->room_cookies, members))
+      return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
     for (uint32_t k = 0; k < members; k++) {
       struct by_variant *variant = read_started(c, reader, &id);
       if (!variant || !variant->submitted || !start_one(c, variant, id))
@@ -314,13 +279,6 @@ static enum banyan_status apply_refusals(struct by_controller *c, struct by_read
   return BANYAN_OK;
 }
 
-static void grow_old(struct by_controller *c) {
-  if (c->named_starts < GENERATION) return;
-  c->named_starts = 0;
-  c->generation++;
-  by_operations_forget(&c->operations, c->generation - 1);
-}
-
 enum banyan_status by_controller_apply(struct by_controller *c, const void *message, size_t bytes) {
   struct by_reader reader;
   struct by_subject subject;
@@ -338,7 +296,10 @@ enum banyan_status by_controller_apply(struct by_controller *c, const void *mess
     uint32_t note = by_read_u32(&reader);
     if (c->config.noted) c->config.noted(c->config.context, note);
   }
-  grow_old(c);
+  if (c->named_starts >= GENERATION) {
+    c->named_starts = 0;
+    by_operations_forget(&c->operations, c->generation++);
+  }
   return BANYAN_OK;
 }
 
@@ -348,10 +309,10 @@ enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, co
   c->counters.taken++;
   if (kind == BY_NEGOTIATION_UP && child != UINT32_MAX) return from_child(c, child, message, bytes);
   if (kind != BY_NEGOTIATION_DOWN || from != c->config.down_parent || by_is_root(c))
-    return malformed(c, from, "that it does not take from there");
+    return malformed(c, from, "that it does not accept from there");
   bool refuses;
-  if (!check_down(c, message, bytes, &refuses)) return malformed(c, from, "that makes no sense");
-  if (refuses) BY_TRY(by_controller_flush(c)); /* what is told later is taken for something new */
+  if (!check_down(c, message, bytes, &refuses)) return malformed(c, from, "that is malformed");
+  if (refuses) BY_TRY(by_controller_flush(c)); /* what is submitted later is something new */
   by_controller_send_down(c, message, bytes);
   return by_controller_apply(c, message, bytes);
 }

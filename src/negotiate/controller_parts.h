@@ -1,9 +1,76 @@
-/* What the parts of a controller share. */
+/* What the files of a controller share: the operations that it knows, and its state. */
 #ifndef BY_NEGOTIATE_CONTROLLER_PARTS_H
 #define BY_NEGOTIATE_CONTROLLER_PARTS_H
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "negotiation_message.h"
-#include "operations.h"
+
+/* --- operations.c: operations by name, by description, and by the number that the root gave them --- */
+
+#define BY_NO_NUMBER UINT32_MAX
+
+struct by_named;
+
+/* An operation. Another shape or type under the same name is another one. */
+struct by_variant {
+  struct by_named *named;
+  struct by_variant *next; /* of the same name */
+  struct by_operation operation;
+  uint32_t id;     /* that the root gave it when it first started; BY_NO_NUMBER: not yet */
+  uint32_t bit;    /* BY_NO_NUMBER: it goes by name */
+  uint32_t starts; /* so far */
+  uint32_t age;    /* the generation it last started in */
+  uint32_t witness;
+  int32_t priority;
+  bool submitted; /* here, and not started */
+  bool own;       /* submitted here by name, and not yet reported upward */
+  bool late;      /* at the root: some rank no longer waits for it */
+  bool picked;    /* by the function that searches a list */
+  uint32_t n_have;
+  uint64_t *have; /* children that have reported it by name, a bit each */
+  uint64_t since, asked;
+  void *cookie;
+  UT_hash_handle hh; /* by id */
+};
+
+struct by_named {
+  struct by_variant *variants;
+  uint64_t refused_at; /* place in the log; 0: never */
+  bool conflicts;      /* the conflict has been reported upward, or is about to be refused */
+  uint32_t owed;       /* refusals that came before this rank submitted */
+  struct by_refusal refusal;
+  UT_hash_handle hh;
+  char name[];
+};
+
+struct by_operations {
+  struct by_named *names;
+  struct by_variant *ids;
+  uint32_t n, have_words; /* variants; words of `have` */
+};
+
+void by_operations_init(struct by_operations *operations, uint32_t children);
+void by_operations_fini(struct by_operations *operations);
+/* NULL: unknown. */
+struct by_named *by_operations_name(const struct by_operations *operations, const char *name);
+struct by_variant *by_operations_find(const struct by_operations *operations, const char *name,
+                                      const struct by_operation *operation);
+struct by_variant *by_operations_id(const struct by_operations *operations, uint32_t id);
+/* The operation, made if it is not there. NULL: no memory, or BY_OPERATIONS_MOST are there. */
+struct by_variant *by_operations_get(struct by_operations *operations, const char *name,
+                                     const struct by_operation *operation);
+/* The root has given it this number. False: it has another one, another has this one, or no memory. */
+bool by_operations_number(struct by_operations *operations, struct by_variant *variant, uint32_t id);
+/* No rank has submitted it by name any more. */
+void by_operations_clear(const struct by_operations *operations, struct by_variant *variant);
+/* Drops what has no bit, waits for nothing, and has not started since this generation. */
+void by_operations_forget(struct by_operations *operations, uint32_t age);
+
+bool by_operation_equal(const struct by_operation *a, const struct by_operation *b);
+
+/* --- the controller --- */
 
 /* The children are being asked which ranks lack this operation. */
 struct by_question {
@@ -17,12 +84,19 @@ struct by_question {
 
 enum { BY_QUESTIONS_MOST = 64 };
 
-/* The lists of every message. */
-struct by_lists_up {
-  struct by_list_writer wanted, conflicts, stalled, lacking;
-};
-struct by_lists_down {
-  struct by_list_writer groups, table, refused, asked, notes;
+/* The lists of messages, in the order of the wire: upward those before BY_LISTS_DOWN, downward the others. */
+enum by_list {
+  BY_LIST_WANTED,
+  BY_LIST_CONFLICTS,
+  BY_LIST_STALLED,
+  BY_LIST_LACKING,
+  BY_LISTS_DOWN,
+  BY_LIST_GROUPS = BY_LISTS_DOWN,
+  BY_LIST_TABLE,
+  BY_LIST_REFUSED,
+  BY_LIST_ASKED,
+  BY_LIST_NOTES,
+  BY_LISTS
 };
 
 struct by_controller {
@@ -44,9 +118,8 @@ struct by_controller {
   uint64_t *bits, *complete;
   uint32_t generation, named_starts; /* starts by name in this generation */
 
-  struct by_lists_up up;
-  struct by_lists_down down;
-  struct by_list_writer message, told; /* told: bits for the message up */
+  struct by_list_writer lists[BY_LISTS], message;
+  struct by_list_writer part; /* bits for the message up; at the root, the group that is being put together */
   struct by_question *questions;
   void **cookies; /* of a group */
   uint32_t room_cookies;
@@ -85,10 +158,7 @@ BANYAN_CHECK enum banyan_status by_controller_note(struct by_controller *c, stru
                                                    uint32_t witness);
 /* Forgets that any rank has submitted it. */
 void by_controller_unnote(struct by_controller *c, struct by_variant *variant);
-/* Puts it into the root's pool, or into the message up. */
-void by_controller_complete(struct by_controller *c, struct by_variant *variant);
-/* If ranks have submitted different operations under this name, it is reported upward, or refused. */
-void by_controller_compare(struct by_controller *c, struct by_named *named);
+/* Ranks have submitted different operations under this name: it is reported upward, or refused. */
 void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal);
 
 /* Sends it to all children on the way down. */
@@ -101,14 +171,6 @@ BANYAN_CHECK enum banyan_status by_controller_apply(struct by_controller *c, con
 
 /* Of what is submitted here: whether all below have it too, and that has been reported upward. */
 bool by_controller_has_reported(const struct by_controller *c, const struct by_variant *variant);
-
-/* --- controller_root.c --- */
-
-/* All ranks have it: it waits to start, behind what is more urgent. False: no memory. */
-bool by_controller_make_ready(struct by_controller *c, struct by_variant *variant);
-/* Writes what may start now into the lists downward. */
-void by_controller_release(struct by_controller *c);
-void by_controller_renew(struct by_controller *c);
 
 /* --- controller_stall.c --- */
 

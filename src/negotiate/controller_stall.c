@@ -1,8 +1,8 @@
-/* Who lacks an operation that has waited too long: the one that waits tells the
- * root, the root asks everybody, in the log, and answers come up the tree, each
- * controller putting together those of its children. */
+/* Which ranks lack an operation that has waited too long: the rank that waits reports it to the root, the root asks
+ * all, in the log, and answers come up the tree; each controller merges those of its children. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "controller_parts.h"
 
@@ -21,32 +21,33 @@ static struct by_question **find_question(struct by_controller *c, const char *n
   return place;
 }
 
-static void free_question(struct by_question *question) {
+/* Returns the one behind it. */
+static struct by_question *free_question(struct by_question *question) {
+  struct by_question *next = question->next;
   free(question->left);
   free(question);
+  return next;
 }
 
 void by_questions_fini(struct by_controller *c) {
-  while (c->questions) {
-    struct by_question *next = c->questions->next;
-    free_question(c->questions);
-    c->questions = next;
-  }
+  while (c->questions) c->questions = free_question(c->questions);
 }
 
 void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation, bool late) {
   if (!by_is_root(c)) {
-    by_list_writer_stalled(&c->up.stalled, name, operation, late);
+    struct by_writer *writer = by_list_entry(&c->lists[BY_LIST_STALLED]);
+    by_write_u8(writer, late);
+    by_write_subject(writer, name, operation);
     return;
   }
   struct by_variant *variant = by_operations_get(&c->operations, name, operation);
   struct by_question *asked = *find_question(c, name, operation);
   if (variant) variant->late |= late;
   if (asked) asked->stall.late |= late;
-  if (!variant || asked || c->down.asked.n >= BY_QUESTIONS_MOST) return;
+  if (!variant || asked || c->lists[BY_LIST_ASKED].n >= BY_QUESTIONS_MOST) return;
   if (!late && variant->asked && c->now - variant->asked < c->config.timeout) return;
   variant->asked = c->now;
-  by_list_writer_subject(&c->down.asked, name, operation);
+  by_write_subject(by_list_entry(&c->lists[BY_LIST_ASKED]), name, operation);
 }
 
 /* ---- which ranks lack it */
@@ -105,18 +106,17 @@ static void count_silent(const struct by_controller *c, struct by_question *ques
 /* Answers, or reports it at the root. The question is gone then. */
 static void end_question(struct by_controller *c, struct by_question **place) {
   struct by_question *question = *place;
-  *place = question->next;
   if (question->n_left) count_silent(c, question);
   if (!by_is_root(c))
-    by_list_writer_stall(&c->up.lacking, &question->stall);
+    by_write_stall(by_list_entry(&c->lists[BY_LIST_LACKING]), &question->stall);
   else if (c->config.stalled && (question->stall.n_ranges || question->stall.silent))
     c->config.stalled(c->config.context, &question->stall);
-  free_question(question);
+  *place = free_question(question);
 }
 
-static struct by_question *make_question(struct by_controller *c, const struct by_subject *subject) {
+static struct by_question *make_question(const struct by_controller *c, const struct by_subject *subject) {
   uint32_t n = c->config.n_up_children;
-  struct by_question *question = calloc(1, sizeof *question);
+  struct by_question *question = malloc(sizeof *question);
   bool *left = malloc((n + 1) * sizeof *left);
   if (!question || !left) {
     free(question);
@@ -124,12 +124,10 @@ static struct by_question *make_question(struct by_controller *c, const struct b
     return NULL;
   }
   memset(left, 1, (n + 1) * sizeof *left);
-  question->subject = *subject;
+  *question = (struct by_question){
+      .subject = *subject, .until = c->now + answer_timeout, .n_left = n, .left = left};
   question->stall =
       (struct by_stall){.name = question->subject.name, .operation = subject->operation, .top = c->config.rank};
-  question->until = c->now + answer_timeout;
-  question->n_left = n;
-  question->left = left;
   return question;
 }
 
@@ -147,9 +145,8 @@ void by_controller_ask(struct by_controller *c, const struct by_subject *subject
     merge(question, c->config.rank, &own);
   }
   question->stall.late = variant && variant->late;
-  question->next = *place;
   *place = question;
-  if (question->until < c->deadline) c->deadline = question->until;
+  c->deadline = MIN(c->deadline, question->until);
   if (!question->n_left) end_question(c, place);
 }
 
@@ -169,13 +166,13 @@ void by_controller_late(struct by_controller *c, const char *name, const struct 
 /* ---- time */
 
 static void check_variant(struct by_controller *c, struct by_variant *variant) {
-  uint64_t since = variant->asked > variant->since ? variant->asked : variant->since;
+  uint64_t since = MAX(variant->asked, variant->since);
   if (!variant->submitted) return;
   if (c->now - since >= c->config.timeout) {
     by_controller_stalled(c, variant->named->name, &variant->operation, false);
     variant->asked = since = c->now;
   }
-  if (since + c->config.timeout < c->deadline) c->deadline = since + c->config.timeout;
+  c->deadline = MIN(c->deadline, since + c->config.timeout);
 }
 
 void by_controller_check(struct by_controller *c, uint64_t now) {
@@ -186,7 +183,7 @@ void by_controller_check(struct by_controller *c, uint64_t now) {
       end_question(c, place);
       continue;
     }
-    if ((*place)->until < c->deadline) c->deadline = (*place)->until;
+    c->deadline = MIN(c->deadline, (*place)->until);
     place = &(*place)->next;
   }
   if (!c->config.timeout) return;

@@ -1,41 +1,43 @@
 #include "negotiation_message.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <banyan/collectives.h>
 
-#include "arena.h"
 #include "text.h"
 
-enum { OPERATION_BYTES = 3 + 4 + 8 + 8 };
-
-void by_list_writer_fini(struct by_list_writer *list_writer) {
-  free(list_writer->data);
-}
-
-void by_list_writer_clear(struct by_list_writer *list_writer) {
-  list_writer->length = 0;
-  list_writer->n = 0;
-  list_writer->failed = false;
-}
-
-/* Room for an entry of at most so many bytes. */
-static bool open_entry(struct by_list_writer *list_writer, size_t bytes, struct by_writer *writer) {
-  if (!BY_ARRAY_GROW(&list_writer->data, &list_writer->room, list_writer->length + bytes)) {
-    list_writer->failed = true;
-    return false;
-  }
-  by_writer_init(writer, list_writer->data + list_writer->length, bytes);
-  return true;
-}
-
-static void close_entry(struct by_list_writer *list_writer, const struct by_writer *writer) {
-  list_writer->length += writer->length;
-  list_writer->n++;
-}
+enum { MOST_ENTRY = 512 };
+_Static_assert(sizeof(struct by_subject) + sizeof(struct by_stall) < MOST_ENTRY, "the longest entry has room");
 
 /* --- writing --- */
+
+void by_list_writer_fini(struct by_list_writer *list) {
+  free(list->out.data);
+}
+
+void by_list_writer_clear(struct by_list_writer *list) {
+  list->out.length = 0;
+  list->out.failed = false;
+  list->n = 0;
+}
+
+static struct by_writer *add_entry(struct by_list_writer *list, size_t bytes) {
+  if (!BY_ARRAY_GROW(&list->out.data, &list->out.room, list->out.length + bytes)) list->out.failed = true;
+  list->n++;
+  return &list->out;
+}
+
+struct by_writer *by_list_entry(struct by_list_writer *list) {
+  return add_entry(list, MOST_ENTRY);
+}
+
+void by_list_add(struct by_list_writer *to, const struct by_list_writer *list) {
+  size_t length = list->out.failed ? 0 : list->out.length;
+  struct by_writer *out = add_entry(to, sizeof list->n + length);
+  by_write_u32(out, list->n);
+  by_write_bytes(out, list->out.data, length);
+  out->failed |= list->out.failed;
+}
 
 static void write_operation(struct by_writer *writer, const struct by_operation *operation) {
   by_write_u8(writer, operation->collective);
@@ -46,109 +48,29 @@ static void write_operation(struct by_writer *writer, const struct by_operation 
   by_write_u64(writer, operation->rest);
 }
 
-static size_t subject_bytes(const char *name) {
-  return 4 + strlen(name) + OPERATION_BYTES;
-}
-
-static void write_subject(struct by_writer *writer, const char *name, const struct by_operation *operation) {
+void by_write_subject(struct by_writer *writer, const char *name, const struct by_operation *operation) {
   by_write_string(writer, name);
   write_operation(writer, operation);
 }
 
-void by_list_writer_number(struct by_list_writer *list_writer, uint32_t number) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, 4, &writer)) return;
-  by_write_u32(&writer, number);
-  close_entry(list_writer, &writer);
-}
-
-void by_list_writer_wanted(struct by_list_writer *list_writer, uint32_t rank, const char *name,
-                           const struct by_operation *operation) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, 4 + subject_bytes(name), &writer)) return;
-  by_write_u32(&writer, rank);
-  write_subject(&writer, name, operation);
-  close_entry(list_writer, &writer);
-}
-
-void by_list_writer_subject(struct by_list_writer *list_writer, const char *name,
-                            const struct by_operation *operation) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, subject_bytes(name), &writer)) return;
-  write_subject(&writer, name, operation);
-  close_entry(list_writer, &writer);
-}
-
-void by_list_writer_stalled(struct by_list_writer *list_writer, const char *name, const struct by_operation *operation,
-                            bool late) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, 1 + subject_bytes(name), &writer)) return;
-  by_write_u8(&writer, late);
-  write_subject(&writer, name, operation);
-  close_entry(list_writer, &writer);
-}
-
-void by_list_writer_refusal(struct by_list_writer *list_writer, const struct by_refusal *refusal) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, subject_bytes(refusal->name) + OPERATION_BYTES + 8, &writer)) return;
-  by_write_string(&writer, refusal->name);
+void by_write_refusal(struct by_writer *writer, const struct by_refusal *refusal) {
+  by_write_string(writer, refusal->name);
   for (int i = 0; i < 2; i++) {
-    by_write_u32(&writer, refusal->ranks[i]);
-    write_operation(&writer, &refusal->operations[i]);
+    by_write_u32(writer, refusal->ranks[i]);
+    write_operation(writer, &refusal->operations[i]);
   }
-  close_entry(list_writer, &writer);
 }
 
-void by_list_writer_stall(struct by_list_writer *list_writer, const struct by_stall *stall) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, subject_bytes(stall->name) + 16 + (size_t)stall->n_ranges * 8, &writer)) return;
-  write_subject(&writer, stall->name, &stall->operation);
-  by_write_u32(&writer, stall->top);
-  by_write_u32(&writer, stall->more);
-  by_write_u32(&writer, stall->silent);
-  by_write_u32(&writer, stall->n_ranges);
+void by_write_stall(struct by_writer *writer, const struct by_stall *stall) {
+  by_write_subject(writer, stall->name, &stall->operation);
+  by_write_u32(writer, stall->top);
+  by_write_u32(writer, stall->more);
+  by_write_u32(writer, stall->silent);
+  by_write_u32(writer, stall->n_ranges);
   for (uint32_t i = 0; i < stall->n_ranges; i++) {
-    by_write_u32(&writer, stall->ranges[i].first);
-    by_write_u32(&writer, stall->ranges[i].last);
+    by_write_u32(writer, stall->ranges[i].first);
+    by_write_u32(writer, stall->ranges[i].last);
   }
-  close_entry(list_writer, &writer);
-}
-
-void by_list_writer_started(struct by_list_writer *list_writer, uint32_t bit, uint32_t id, const char *name,
-                            const struct by_operation *operation) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, 5 + subject_bytes(name), &writer)) return;
-  by_write_u8(&writer, bit == UINT32_MAX);
-  by_write_u32(&writer, bit == UINT32_MAX ? id : bit);
-  if (bit == UINT32_MAX) write_subject(&writer, name, operation);
-  close_entry(list_writer, &writer);
-}
-
-void by_list_writer_word(struct by_list_writer *list_writer, uint64_t word) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, 8, &writer)) return;
-  by_write_u64(&writer, word);
-  close_entry(list_writer, &writer);
-}
-
-void by_list_writer_bytes(struct by_list_writer *list_writer, const void *bytes, size_t n) {
-  struct by_writer writer;
-  if (!open_entry(list_writer, n, &writer)) return;
-  by_write_bytes(&writer, bytes, n);
-  list_writer->length += writer.length;
-}
-
-void by_list_writer_list(struct by_list_writer *list_writer, const struct by_list_writer *list) {
-  uint8_t n[4];
-  by_put_u32(n, list->n);
-  by_list_writer_bytes(list_writer, n, sizeof n);
-  by_list_writer_bytes(list_writer, list->data, list->length);
-  if (list->failed) list_writer->failed = true;
-}
-
-void by_list_writer_group(struct by_list_writer *list_writer, const struct by_list_writer *list) {
-  by_list_writer_list(list_writer, list);
-  list_writer->n++;
 }
 
 /* --- reading --- */

@@ -23,10 +23,8 @@ enum { BY_NEGOTIATION_UP = 1, BY_NEGOTIATION_DOWN = 2 };
 
 /* Entries of a list while it is written. Keeps its memory. */
 struct by_list_writer {
-  uint8_t *data;
-  size_t length, room;
+  struct by_writer out; /* failed: no memory; what is in it is lost */
   uint32_t n;
-  bool failed; /* no memory: what is in it counts, the rest is lost */
 };
 
 /* A name and what it stands for. */
@@ -35,25 +33,16 @@ struct by_subject {
   struct by_operation operation;
 };
 
-void by_list_writer_fini(struct by_list_writer *list_writer);
-void by_list_writer_clear(struct by_list_writer *list_writer);
-/* Each of these is one entry. */
-void by_list_writer_number(struct by_list_writer *list_writer, uint32_t number);
-void by_list_writer_wanted(struct by_list_writer *list_writer, uint32_t rank, const char *name,
-                           const struct by_operation *operation);
-void by_list_writer_subject(struct by_list_writer *list_writer, const char *name, const struct by_operation *operation);
-void by_list_writer_stalled(struct by_list_writer *list_writer, const char *name, const struct by_operation *operation,
-                            bool late);
-void by_list_writer_refusal(struct by_list_writer *list_writer, const struct by_refusal *refusal);
-void by_list_writer_stall(struct by_list_writer *list_writer, const struct by_stall *stall);
-void by_list_writer_started(struct by_list_writer *list_writer, uint32_t bit, uint32_t id, const char *name,
-                            const struct by_operation *operation);
-void by_list_writer_word(struct by_list_writer *list_writer, uint64_t word);
-/* A list as an entry. */
-void by_list_writer_group(struct by_list_writer *list_writer, const struct by_list_writer *list);
-/* These add to no number of entries: bytes, and another writer's list with its number before it. */
-void by_list_writer_bytes(struct by_list_writer *list_writer, const void *bytes, size_t n);
-void by_list_writer_list(struct by_list_writer *list_writer, const struct by_list_writer *list);
+void by_list_writer_fini(struct by_list_writer *list);
+void by_list_writer_clear(struct by_list_writer *list);
+/* Where to write the next entry, until another one is asked for. */
+struct by_writer *by_list_entry(struct by_list_writer *list);
+/* Adds another list, with its number of entries before it, as one entry. */
+void by_list_add(struct by_list_writer *to, const struct by_list_writer *list);
+
+void by_write_subject(struct by_writer *writer, const char *name, const struct by_operation *operation);
+void by_write_refusal(struct by_writer *writer, const struct by_refusal *refusal);
+void by_write_stall(struct by_writer *writer, const struct by_stall *stall);
 
 /* Any of these may fail the reader. */
 void by_read_subject(struct by_reader *reader, struct by_subject *out);

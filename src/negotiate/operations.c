@@ -1,4 +1,4 @@
-#include "operations.h"
+#include "controller_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

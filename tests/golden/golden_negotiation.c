@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller.h"
+#include "controller_parts.h"
 #include "golden.h"
-#include "negotiation_message.h"
 
 enum { RANKS = 3, MOST_MESSAGES = 64, MANY = 66 };
 
@@ -174,7 +173,7 @@ static void test_iterations(void **state) {
   submit("several calls", &group);
   settle();
   check_started(8, 6);
-  assert_int_equal(by_controller_table(job.controllers[2]), 4);
+  assert_int_equal(job.controllers[2]->n_table, 4);
   next("third iteration");
   step(2);
   submit("layer1.bias", &usual);
@@ -198,7 +197,7 @@ static void test_many_bits(void **state) {
     settle();
     next("many as bits");
   }
-  assert_int_equal(by_controller_table(job.controllers[0]), MANY);
+  assert_int_equal(job.controllers[0]->n_table, MANY);
   for (uint32_t r = 0; r < RANKS; r++) assert_int_equal(job.started[r], 2 * MANY);
   finish();
 }
@@ -247,21 +246,23 @@ static void test_lack_of_many(void **state) {
                            .ranges = {{2, 5}, {7, 7}},
                            .more = 0x11121314,
                            .silent = 0x21222324};
-  struct by_list_writer list_writer = {0}, again = {0};
+  uint8_t bytes[200], again[200];
+  struct by_writer writer;
   struct by_subject subject;
   struct by_stall read;
   struct by_reader reader;
   (void)state;
-  by_list_writer_stall(&list_writer, &stall);
-  golden_bytes("entry, who lacks an operation", list_writer.data, list_writer.length);
-  by_reader_init(&reader, list_writer.data, list_writer.length);
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_write_stall(&writer, &stall);
+  size_t length = writer.length;
+  golden_bytes("entry, who lacks an operation", bytes, length);
+  by_reader_init(&reader, bytes, length);
   by_read_stall(&reader, &subject, &read);
   assert_ok(by_reader_check(&reader, "entry"));
-  by_list_writer_stall(&again, &read);
-  assert_int_equal(again.length, list_writer.length);
-  assert_memory_equal(again.data, list_writer.data, list_writer.length);
-  by_list_writer_fini(&list_writer);
-  by_list_writer_fini(&again);
+  by_writer_init(&writer, again, sizeof again);
+  by_write_stall(&writer, &read);
+  assert_int_equal(writer.length, length);
+  assert_memory_equal(again, bytes, length);
 }
 
 static void test_notes(void **state) {

@@ -3,8 +3,7 @@
 #ifndef BY_TESTS_SIM_CONTROLLERS_H
 #define BY_TESTS_SIM_CONTROLLERS_H
 
-#include "controller.h"
-#include "operations.h"
+#include "controller_parts.h"
 #include "rng.h"
 
 enum { MOST_RANKS = 48, MOST_OPERATIONS = 80, MOST_LOG = 4096 };

@@ -41,7 +41,7 @@ static void run_step(struct job *job, uint32_t first, uint32_t last, uint64_t co
   settle(job);
   for (uint32_t i = 0; i < job->n; i++) {
     for (uint32_t k = first; k < last; k++) assert_int_equal(job->members[i].state[k], STARTED);
-    assert_int_equal(by_controller_waiting(job->members[i].controller), 0);
+    assert_int_equal(job->members[i].controller->waiting, 0);
   }
   expect_same_logs(job);
 }
@@ -63,7 +63,7 @@ static void test_steps(void **state) {
     for (uint32_t i = 0; i < n; i++) {
       const struct by_controller_counters *counters = by_controller_counters(job->members[i].controller);
       assert_true(counters->by_bit >= operations * (STEPS - 3));
-      assert_true(by_controller_table(job->members[i].controller) >= operations);
+      assert_true(job->members[i].controller->n_table >= operations);
       assert_int_equal(counters->malformed, 0);
       if (config.fuse && !config.fuse_each && n > 1) assert_true(counters->groups < counters->started);
       if (config.fuse_each) assert_int_equal(counters->groups, counters->started); /* all are larger */
@@ -272,8 +272,8 @@ static void test_forgetting(void **state) {
     assert_int_equal(job->members[0].state[0], STARTED);
   }
   for (uint32_t i = 0; i < 3; i++) {
-    assert_in_range(by_controller_known(job->members[i].controller), 1, 12000);
-    assert_in_range(by_controller_table(job->members[i].controller), 0, 100);
+    assert_in_range(job->members[i].controller->operations.n, 1, 12000);
+    assert_in_range(job->members[i].controller->n_table, 0, 100);
   }
   free_job(job);
 }
@@ -541,7 +541,7 @@ static void run_iteration(struct pair *pair, uint64_t seed) {
     if (below(job, 2)) end_some(pair);
     decide_both(pair, seed);
   }
-  for (uint32_t r = 0; r < job->n; r++) assert_int_equal(by_controller_waiting(job->members[r].controller), 0);
+  for (uint32_t r = 0; r < job->n; r++) assert_int_equal(job->members[r].controller->waiting, 0);
 }
 
 static struct pair *make_pair(uint64_t seed) {
@@ -573,7 +573,7 @@ static void test_as_one_coordinator(void **state) {
       begin_iteration(pair, seed % 7 > 0);
       run_iteration(pair, seed);
     }
-    assert_int_equal(by_controller_table(pair->job->members[pair->job->root].controller), pair->c.n_table);
+    assert_int_equal(pair->job->members[pair->job->root].controller->n_table, pair->c.n_table);
     free_job(pair->job);
     free(pair);
   }

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "comms.h"
 #include "contexts.h"
+#include "controller_parts.h"
 #include "plan.h"
 #include "submitter.h"
 
@@ -438,7 +439,7 @@ static void check_counts(const struct job *job, uint32_t t) {
     banyan_comm_negotiation(member->comm, &counts);
     assert_int_equal(counts.started + counts.refused, counts.submitted);
     assert_int_equal(counts.malformed, 0);
-    assert_int_equal(by_controller_waiting(member->comm->submitter->controller), 0);
+    assert_int_equal(member->comm->submitter->controller->waiting, 0);
   }
 }
 
