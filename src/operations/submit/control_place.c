@@ -9,41 +9,22 @@
 /* All ranks' places, by rank of the communicator. */
 struct ways {
   uint32_t n, hosts;
-  uint32_t *up, *down;
-  uint32_t *host_of; /* of each rank, numbered by first ranks; */
-  uint32_t *first;   /* and of each host its first rank, */
-  uint32_t *sorted;  /* ranks by host, */
-  uint32_t *offset;  /* where each host's begin, */
-  uint32_t *seen;    /* and how many there are so far */
-  uint32_t *known;   /* a host's number in the job -> here, and 1 */
+  uint32_t *up, *down; /* `up` is the block of memory that holds all arrays */
+  uint32_t *host_of;   /* of each rank, numbered by first ranks */
+  uint32_t *first;     /* the first rank of each host */
+  uint32_t *sorted;    /* ranks by host */
+  uint32_t *seen;      /* ranks of each host so far */
+  uint32_t *offset;    /* where the ranks of each host begin in `sorted` */
+  uint32_t *known;     /* number of a host in the job -> its number here, and 1 */
 };
 
-static void ways_fini(struct ways *w) {
-  free(w->up);
-  free(w->down);
-  free(w->host_of);
-  free(w->first);
-  free(w->sorted);
-  free(w->offset);
-  free(w->seen);
-  free(w->known);
-}
-
 static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways *w) {
-  uint32_t n = comm->size;
-  *w = (struct ways){.n = n};
-  w->up = calloc(n, sizeof *w->up);
-  w->down = calloc(n, sizeof *w->down);
-  w->host_of = calloc(n, sizeof *w->host_of);
-  w->first = calloc(n, sizeof *w->first);
-  w->sorted = calloc(n, sizeof *w->sorted);
-  w->offset = calloc((size_t)n + 1, sizeof *w->offset);
-  w->seen = calloc(n, sizeof *w->seen);
-  w->known = calloc(comm->context->job.n_hosts, sizeof *w->known);
-  if (!w->up || !w->down || !w->host_of || !w->first || !w->sorted || !w->offset || !w->seen || !w->known) {
-    ways_fini(w);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", n);
-  }
+  uint32_t n = comm->size, *block = calloc(7 * (size_t)n + 1 + comm->context->job.n_hosts, sizeof *block);
+  if (!block) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", n);
+  *w = (struct ways){.n = n, .up = block};
+  uint32_t **arrays[] = {&w->up, &w->down, &w->host_of, &w->first, &w->sorted, &w->seen, &w->offset};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) *arrays[i] = block + i * n;
+  w->known = w->offset + n + 1;
   for (uint32_t r = 0; r < n; r++) {
     uint32_t *known = &w->known[comm->context->job.host_of[comm->processes[r]]];
     if (!*known) {
@@ -57,15 +38,6 @@ static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways 
   return BANYAN_OK;
 }
 
-/* The last of `n` hosts is the root; each sends to the next, and receives from the one before it. */
-static uint32_t ring_up(uint32_t h, uint32_t n) {
-  return h + 1 < n ? h + 1 : h;
-}
-
-static uint32_t ring_down(uint32_t h, uint32_t n) {
-  return h + 1 == n ? h : h ? h - 1 : n - 1;
-}
-
 static uint32_t above(uint32_t i, uint32_t fan_out) {
   return i ? (i - 1) / fan_out : 0;
 }
@@ -76,10 +48,10 @@ static void hang_hosts(const struct banyan_comm *comm, const struct by_control_c
   uint32_t fan_out = choice->fan_out ? choice->fan_out : by_control_fan_out(w->hosts, &costs);
   bool planned = context->control_up && choice->kind == BY_CONTROL_AUTO && comm->size == context->job.size;
   for (uint32_t h = 0; h < w->hosts; h++) {
-    uint32_t up = above(h, fan_out), down = up, r = w->first[h];
-    if (choice->kind == BY_CONTROL_RING) {
-      up = ring_up(h, w->hosts);
-      down = ring_down(h, w->hosts);
+    uint32_t up = above(h, fan_out), down = up, r = w->first[h], last = w->hosts - 1;
+    if (choice->kind == BY_CONTROL_RING) { /* the last host is the root */
+      up = h < last ? h + 1 : h;
+      down = h == last ? h : h ? h - 1 : last;
     } else if (planned) { /* by numbers of the job's hosts */
       uint32_t own = context->job.host_of[comm->processes[r]];
       up = w->known[context->control_up[own]] - 1;
@@ -124,22 +96,19 @@ enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct 
   *out = (struct by_control_place){0};
   BY_TRY(ways_init(comm, &w));
   enum banyan_status status = make_ways(comm, &w);
-  if (status != BANYAN_OK) {
-    ways_fini(&w);
-    return status;
+  if (status == BANYAN_OK) {
+    out->up = w.up[comm->rank];
+    out->down = w.down[comm->rank];
+    out->up_children = children_of(w.up, w.n, comm->rank, &out->n_up);
+    out->down_children = children_of(w.down, w.n, comm->rank, &out->n_down);
+    if (!out->up_children || !out->down_children)
+      status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", comm->size);
   }
-  out->up = w.up[comm->rank];
-  out->down = w.down[comm->rank];
-  out->up_children = children_of(w.up, w.n, comm->rank, &out->n_up);
-  out->down_children = children_of(w.down, w.n, comm->rank, &out->n_down);
-  ways_fini(&w);
-  if (out->up_children && out->down_children) return BANYAN_OK;
-  by_control_place_fini(out);
-  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", comm->size);
+  free(w.up);
+  return status;
 }
 
 void by_control_place_fini(struct by_control_place *place) {
   free(place->up_children);
   free(place->down_children);
-  *place = (struct by_control_place){0};
 }

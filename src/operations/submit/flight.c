@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "reduce.h"
 #include "sparse_exchange.h"
@@ -74,7 +75,7 @@ static struct by_fuse_buffer *take_buffer(struct by_submitter *owner, size_t byt
     (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for fusing operations");
     return NULL;
   }
-  if (by_region_create(bytes > most ? bytes : most, &buffer->region) != BANYAN_OK) {
+  if (by_region_create(MAX(bytes, most), &buffer->region) != BANYAN_OK) {
     free(buffer);
     return NULL;
   }
@@ -143,34 +144,26 @@ static void unfuse(struct by_submitter *owner, struct by_flight *flight, bool we
 
 /* ---- flights */
 
-static bool make_room(struct by_submitter *owner, struct by_flight *flight, size_t pieces) {
-  if (flight->pieces && flight->room >= pieces) return true;
-  size_t room = pieces + SOME_PIECES;
-  struct by_piece *more = realloc(flight->pieces, room * sizeof *more);
-  if (!more) return false;
-  flight->pieces = more;
-  flight->room = room;
-  owner->counts.allocations++;
-  return true;
-}
-
 static struct by_flight *take_flight(struct by_submitter *owner, size_t pieces) {
   struct by_flight *flight = LIST_FIRST(&owner->spare_flights);
+  enum banyan_status status = BANYAN_OK;
   if (flight) {
     LIST_REMOVE(flight, entry);
   } else {
     flight = calloc(1, sizeof *flight);
     owner->counts.allocations++;
   }
-  if (flight && !make_room(owner, flight, pieces)) {
-    LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
-    flight = NULL;
+  if (!flight) {
+    (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call");
+    return NULL;
   }
-  if (flight)
-    flight->n = 0;
-  else
-    (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %zu pieces", pieces);
-  return flight;
+  flight->n = 0;
+  if (flight->room < pieces)
+    status = by_submitter_make_room(owner, (void **)&flight->pieces, &flight->room, pieces + SOME_PIECES,
+                                    sizeof *flight->pieces);
+  if (status == BANYAN_OK) return flight;
+  LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
+  return NULL;
 }
 
 /* An operation that started everywhere but here cannot end on the other ranks. */
@@ -247,12 +240,13 @@ static void start_together(struct by_submitter *owner, void *const *operations, 
   for (uint32_t i = 0; i < n; i++) {
     struct by_submitted *s = operations[i];
     for (size_t k = 0; k < s->n_calls; k++) flight->pieces[flight->n++] = (struct by_piece){s, &s->calls[k]};
-    if (s->deadline < deadline) deadline = s->deadline;
+    deadline = MIN(deadline, s->deadline);
   }
   launch(owner, flight, deadline);
 }
 
-void by_submit_start(struct by_submitter *owner, void *const *operations, uint32_t n) {
+void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
+  struct by_submitter *owner = submitter;
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < n; i++) {
     struct by_submitted *s = operations[i];

@@ -1,3 +1,4 @@
+/* Operations: what is submitted is checked, copied and offered to the other ranks, and ends. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 #include "sparse.h"
 #include "sparse_exchange.h"
 #include "submitter.h"
+
+enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* a kind of call of its own */ };
 
 void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to) {
   static const char *const names[] = {"free", "waits", "root asked", "rank 0 asked", "runs", "ended"};
@@ -22,6 +25,18 @@ void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to) 
 
 /* ---- memory */
 
+/* Gives it back: it has ended, or was never opened. */
+static void release(struct by_submitted *s) {
+  struct by_submitter *owner = s->owner;
+  for (size_t i = 0; i < s->n_sparse; i++)
+    if (s->exchanges[i]) by_sparse_release(s->exchanges[i]);
+  s->n_sparse = 0;
+  free(s->text);
+  by_submitted_set_state(s, BY_SUBMITTED_FREE);
+  LIST_INSERT_HEAD(&owner->spare, s, entry);
+  if (--owner->taken == 0 && !owner->comm) by_submitter_free(owner);
+}
+
 static bool has_ended(const struct banyan_request *request) {
   const struct by_submitted *s = request->of;
   return s->state == BY_SUBMITTED_ENDED;
@@ -32,13 +47,14 @@ static enum banyan_status finish(struct banyan_request *request) {
   const struct by_submitted *s = request->of;
   enum banyan_status status = s->status;
   if (status != BANYAN_OK) (void)by_fail(status, "%s", s->text ? s->text : "out of memory for the text of an error");
-  by_submitted_release(request->of);
+  release(request->of);
   return status;
 }
 
 static const struct by_request_ops ops = {has_ended, finish};
 
-struct by_submitted *by_submitted_take(struct by_submitter *owner) {
+/* A new operation, or one that was given back. NULL: out of memory. */
+static struct by_submitted *take(struct by_submitter *owner) {
   struct by_submitted *s = LIST_FIRST(&owner->spare);
   if (s) {
     LIST_REMOVE(s, entry);
@@ -55,21 +71,6 @@ struct by_submitted *by_submitted_take(struct by_submitter *owner) {
   s->text = NULL;
   owner->taken++;
   return s;
-}
-
-static void release_exchanges(struct by_submitted *s) {
-  for (size_t i = 0; i < s->n_sparse; i++)
-    if (s->exchanges[i]) by_sparse_release(s->exchanges[i]);
-  s->n_sparse = 0;
-}
-
-void by_submitted_release(struct by_submitted *s) {
-  struct by_submitter *owner = s->owner;
-  release_exchanges(s);
-  free(s->text);
-  by_submitted_set_state(s, BY_SUBMITTED_FREE);
-  LIST_INSERT_HEAD(&owner->spare, s, entry);
-  if (--owner->taken == 0 && !owner->comm) by_submitter_free(owner);
 }
 
 void by_submitter_free(struct by_submitter *owner) {
@@ -97,10 +98,11 @@ void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, co
   by_engine_fail(context->job.engine, status, context->job.rank, text);
 }
 
-static enum banyan_status need(struct by_submitter *owner, void **memory, size_t *room, size_t wanted, size_t each) {
+enum banyan_status by_submitter_make_room(struct by_submitter *owner, void **memory, size_t *room, size_t wanted,
+                                          size_t each) {
   if (wanted <= *room) return BANYAN_OK;
   void *more = realloc(*memory, wanted * each);
-  if (!more) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an operation of %zu calls", wanted);
+  if (!more) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu calls", wanted);
   *memory = more;
   *room = wanted;
   owner->counts.allocations++;
@@ -193,8 +195,8 @@ static enum banyan_status check_calls(const struct by_submitter *owner, const st
 static enum banyan_status copy_calls(struct by_submitted *s, const struct banyan_submission *what) {
   size_t ranks = s->owner->comm->size, counted = 0;
   for (size_t i = 0; i < what->n_calls; i++) counted += what->calls[i].counts ? ranks : 0;
-  BY_TRY(need(s->owner, (void **)&s->calls, &s->calls_room, what->n_calls, sizeof *s->calls));
-  BY_TRY(need(s->owner, (void **)&s->counts, &s->counts_room, counted, sizeof *s->counts));
+  BY_TRY(by_submitter_make_room(s->owner, (void **)&s->calls, &s->calls_room, what->n_calls, sizeof *s->calls));
+  BY_TRY(by_submitter_make_room(s->owner, (void **)&s->counts, &s->counts_room, counted, sizeof *s->counts));
   size_t *counts = s->counts;
   for (size_t i = 0; i < what->n_calls; i++) {
     s->calls[i] = what->calls[i];
@@ -208,7 +210,8 @@ static enum banyan_status copy_calls(struct by_submitted *s, const struct banyan
 }
 
 static enum banyan_status take_exchanges(struct by_submitted *s, const struct banyan_submission *what) {
-  BY_TRY(need(s->owner, (void **)&s->exchanges, &s->sparse_room, what->n_sparse, sizeof(struct by_sparse_exchange *)));
+  BY_TRY(by_submitter_make_room(s->owner, (void **)&s->exchanges, &s->sparse_room, what->n_sparse,
+                                sizeof(struct by_sparse_exchange *)));
   for (size_t i = 0; i < what->n_sparse; i++) {
     BY_TRY(by_comm_take_exchange(s->owner->log.inner, &s->exchanges[i]));
     s->n_sparse = i + 1;
@@ -224,7 +227,8 @@ static uint64_t lasts(const struct banyan_comm *comm, const struct banyan_submis
   return least;
 }
 
-enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name, const struct banyan_submission *what) {
+/* Checks and copies the calls. Exchanges are not prepared yet. */
+static enum banyan_status fill(struct by_submitted *s, const char *name, const struct banyan_submission *what) {
   const struct by_settings *settings = &s->owner->context->job.settings;
   uint32_t ranks = s->owner->comm->size;
   BY_TRY(check_calls(s->owner, what));
@@ -239,21 +243,11 @@ enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name, c
     s->operation = what->n_calls ? of_call(&what->calls[0], ranks) : of_sparse(&what->sparse[0]);
   uint64_t now = by_clock_now(&by_clock_system), abort = by_clock_from_seconds(settings->stall_abort);
   s->deadline = now + lasts(s->owner->comm, what);
-  s->limit = abort && now + abort < s->deadline ? now + abort : s->deadline;
+  s->limit = abort ? MIN(now + abort, s->deadline) : s->deadline;
   return BANYAN_OK;
 }
 
 /* ---- its end */
-
-void by_submitted_open(struct by_submitted *s) {
-  struct by_submitter *owner = s->owner;
-  by_submitted_set_state(s, BY_SUBMITTED_WAITS);
-  LIST_INSERT_HEAD(&owner->open, s, entry);
-  owner->context->submitting.open++;
-  by_context_hold(owner->context);
-  if (s->limit < owner->deadline) owner->deadline = s->limit;
-  owner->dirty = true;
-}
 
 void by_submitted_end(struct by_submitted *s, enum banyan_status status, const char *text) {
   struct by_submitter *owner = s->owner;
@@ -275,4 +269,135 @@ void by_submitted_part_ended(struct by_submitted *s, enum banyan_status status) 
     s->text = strdup(banyan_error_text());
   }
   if (--s->left == 0) by_submitted_end(s, s->status, NULL);
+}
+
+/* ---- the inner communicator */
+
+static enum banyan_status need_inner(struct by_submitter *owner) {
+  const struct banyan_comm *comm = owner->comm;
+  struct banyan_comm *inner;
+  if (owner->log.inner) return BANYAN_OK;
+  BY_TRY(by_comm_make(owner->context, owner->id, comm->rank, comm->size, comm->processes, &inner));
+  inner->hidden = true;
+  enum banyan_status status = by_plan_switches_set_first_inner(owner->comm, inner);
+  if (status == BANYAN_OK)
+    owner->log.inner = inner;
+  else
+    by_comm_end(inner);
+  return status;
+}
+
+/* ---- submitting */
+
+/* A program that was built against an earlier version knows fewer members. */
+static enum banyan_status copy_submission(const struct banyan_submission *from, struct banyan_submission *to) {
+  size_t bytes = from->size_of_struct ? from->size_of_struct : sizeof *to;
+  if (bytes > sizeof *to)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "struct banyan_submission has %zu bytes, this library knows %zu: the program was built for a later "
+                   "one",
+                   bytes, sizeof *to);
+  *to = (struct banyan_submission){0};
+  memcpy(to, from, bytes);
+  size_t n = to->n_calls + to->n_sparse;
+  if (n == 0 || to->n_calls > MOST_CALLS || to->n_sparse > MOST_CALLS || (to->n_calls && !to->calls) ||
+      (to->n_sparse && !to->sparse))
+    return by_fail(BANYAN_ERR_ARGUMENT, "an operation has 1 to %d calls; %zu and %zu sparse ones are given", MOST_CALLS,
+                   to->n_calls, to->n_sparse);
+  return BANYAN_OK;
+}
+
+static enum banyan_status begin(struct banyan_comm *comm, const char *name, const struct banyan_submission *what,
+                                struct by_submitted **out) {
+  struct by_submitter *owner;
+  BY_TRY(by_submitter_need(comm, &owner));
+  BY_TRY(need_inner(owner));
+  *out = take(owner);
+  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an operation");
+  return fill(*out, name, what);
+}
+
+/* From now on it is one of those that have not ended. */
+static void open_operation(struct by_submitted *s) {
+  struct by_submitter *owner = s->owner;
+  by_submitted_set_state(s, BY_SUBMITTED_WAITS);
+  LIST_INSERT_HEAD(&owner->open, s, entry);
+  owner->context->submitting.open++;
+  by_context_hold(owner->context);
+  owner->deadline = MIN(owner->deadline, s->limit);
+  owner->dirty = true;
+}
+
+static enum banyan_status offer(struct by_submitted *s, const char *name, int priority) {
+  struct by_context *context = s->request.context;
+  BY_TRY(by_context_status(context));
+  uint64_t now = by_clock_now(&by_clock_system), bytes = by_operation_bytes(&s->operation);
+  BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, priority, s, now));
+  if (context->observed.on) by_observe_odd(&context->observed, SUBMITTED + s->operation.collective, bytes, bytes, now);
+  struct by_traced traced = {
+      .name = s->name, .bytes = bytes, .team = s->owner->id, .collective = s->operation.collective};
+  s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
+  open_operation(s);
+  by_plan_switches_submitted(s->owner->comm);
+  by_context_kick(context);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name, const struct banyan_submission *submission,
+                                 struct banyan_request **out) {
+  struct banyan_submission what;
+  struct by_submitted *s = NULL;
+  BY_TRY(by_comm_check(comm));
+  if (!name || !submission || !out)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the name, the operation or the place for the request is NULL");
+  BY_TRY(copy_submission(submission, &what));
+  by_context_lock(comm->context);
+  enum banyan_status status = begin(comm, name, &what, &s);
+  if (status == BANYAN_OK && what.n_sparse) { /* all ranks wait for the last one, so what can be merged is merged now */
+    by_context_unlock(comm->context);
+    for (size_t i = 0; i < what.n_sparse; i++) by_sparse_prepare(s->exchanges[i], &what.sparse[i]);
+    by_context_lock(comm->context);
+  }
+  if (status == BANYAN_OK) status = offer(s, name, what.priority);
+  if (status == BANYAN_OK)
+    *out = &s->request;
+  else if (s)
+    release(s);
+  by_context_unlock(comm->context);
+  return status;
+}
+
+enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
+  struct by_submitter *owner;
+  BY_TRY(by_comm_check(comm));
+  by_context_lock(comm->context);
+  enum banyan_status status = by_submitter_need(comm, &owner);
+  if (status == BANYAN_OK) {
+    by_controller_step(owner->controller, i);
+    by_observe_step(&comm->context->observed, i, by_clock_now(&by_clock_system));
+    by_plan_switches_mark(comm->context);
+    owner->dirty = true;
+    by_context_kick(comm->context);
+  }
+  by_context_unlock(comm->context);
+  return status;
+}
+
+void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negotiation *out) {
+  *out = (struct banyan_negotiation){0};
+  if (!comm || by_context_is_of_parent(comm->context)) return;
+  by_context_lock(comm->context);
+  const struct by_submitter *owner = comm->submitter;
+  if (owner) {
+    const struct by_controller_counters *c = by_controller_counters(owner->controller);
+    *out = owner->counts;
+    out->submitted = c->by_name + c->by_bit;
+    out->by_bit = c->by_bit;
+    out->refused = c->refused;
+    out->messages = c->messages_up + c->messages_down;
+    out->taken = c->taken;
+    out->bytes = c->bytes;
+    out->malformed = c->malformed;
+  }
+  by_context_unlock(comm->context);
 }

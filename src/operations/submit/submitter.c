@@ -7,6 +7,7 @@
 
 #include "control.h"
 #include "log.h"
+#include "text.h"
 
 enum { MOST_KEPT = 4096, MESSAGE_SECONDS = 5 /* for the root's message about late ranks */ };
 
@@ -14,44 +15,20 @@ static uint32_t number_of(const struct banyan_comm *comm) {
   return by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
 }
 
-/* ---- texts about refusals and stalls */
+/* ---- texts about stalls */
 
 static const char *name_of(const struct banyan_comm *comm, uint32_t rank) {
   return by_context_name(comm->context, comm->processes[rank]);
 }
 
-/* Why an operation that ranks have submitted differently is not started. */
-static void report_refusal(const struct banyan_comm *comm, const struct by_refusal *refusal,
-                           char text[BY_REPORT_TEXT]) {
-  char what[2][BY_OPERATION_TEXT];
-  snprintf(text, BY_REPORT_TEXT, "operation \"%s\": %s has submitted %s, %s %s: all ranks must submit the same",
-           refusal->name, name_of(comm, refusal->ranks[0]), by_operation_describe(&refusal->operations[0], what[0]),
-           name_of(comm, refusal->ranks[1]), by_operation_describe(&refusal->operations[1], what[1]));
-}
-
-/* Adds to a text of limited room. */
-static void add(char *text, size_t room, const char *more) {
-  size_t used = strlen(text);
-  snprintf(text + used, room - used, "%s", more);
-}
-
-static uint32_t count_lacking(const struct by_stall *stall) {
-  uint32_t n = stall->more;
-  for (uint32_t i = 0; i < stall->n_ranges; i++) n += stall->ranges[i].last - stall->ranges[i].first + 1;
-  return n;
-}
-
 /* "2, 5-7 and 3 more". */
-static void add_ranks(const struct by_stall *stall, char *text, size_t room) {
-  char part[64];
+static void add_ranks(struct by_text *text, const struct by_stall *stall) {
   for (uint32_t i = 0; i < stall->n_ranges; i++) {
     const struct by_rank_range *range = &stall->ranges[i];
-    snprintf(part, sizeof part, range->first == range->last ? "%s%u" : "%s%u-%u", i ? ", " : "", range->first,
-             range->last);
-    add(text, room, part);
+    by_text_add(text, "%s%u", i ? ", " : "", range->first);
+    if (range->last > range->first) by_text_add(text, "-%u", range->last);
   }
-  snprintf(part, sizeof part, " and %u more", stall->more);
-  if (stall->more) add(text, room, part);
+  if (stall->more) by_text_add(text, " and %u more", stall->more);
 }
 
 /* The host that all of them are on; NULL: there is none, or not all of them are known. */
@@ -67,38 +44,30 @@ static const char *shared_host(const struct banyan_comm *comm, const struct by_s
   return host;
 }
 
-static void add_place(const struct banyan_comm *comm, const struct by_stall *stall, char *text, size_t room) {
-  const char *host = shared_host(comm, stall);
-  add(text, room, host ? " (host " : "; all of them are below ");
-  add(text, room, host ? host : name_of(comm, stall->top));
-  add(text, room, host ? ")" : " in the control tree");
-}
-
-/* Adds whether a rank has left, so that it will never submit anything. */
-static void report_left(const struct banyan_comm *comm, char text[BY_REPORT_TEXT]) {
-  for (uint32_t r = 0; r < comm->size; r++) {
-    if (!comm->context->job.left[comm->processes[r]]) continue;
-    add(text, BY_REPORT_TEXT, "; ");
-    add(text, BY_REPORT_TEXT, name_of(comm, r));
-    add(text, BY_REPORT_TEXT, " has left the job");
-    return;
-  }
+/* Whether a rank has left, so that it will never submit anything. */
+static void add_left(struct by_text *text, const struct banyan_comm *comm) {
+  for (uint32_t r = 0; r < comm->size; r++)
+    if (comm->context->job.left[comm->processes[r]]) {
+      by_text_add(text, "; %s has left the job", name_of(comm, r));
+      return;
+    }
 }
 
 /* Which ranks lack an operation, and what they have in common. */
-static void report_stall(const struct banyan_comm *comm, const struct by_stall *stall, char text[BY_REPORT_TEXT]) {
-  char what[BY_OPERATION_TEXT], part[128];
-  uint32_t n = count_lacking(stall);
-  snprintf(text, BY_REPORT_TEXT, "operation \"%s\" (%s) waits for", stall->name,
-           by_operation_describe(&stall->operation, what));
-  snprintf(part, sizeof part, " %u of %u ranks, which have not submitted it: ", n, comm->size);
-  add(text, BY_REPORT_TEXT, part);
-  add_ranks(stall, text, BY_REPORT_TEXT);
-  add_place(comm, stall, text, BY_REPORT_TEXT);
-  snprintf(part, sizeof part, "; %u of them do%s not answer, nor do those below", stall->silent,
-           stall->silent == 1 ? "es" : "");
-  if (stall->silent) add(text, BY_REPORT_TEXT, part);
-  report_left(comm, text);
+static void add_stall(struct by_text *text, const struct banyan_comm *comm, const struct by_stall *stall) {
+  char what[BY_OPERATION_TEXT];
+  const char *host = shared_host(comm, stall);
+  uint32_t n = stall->more;
+  for (uint32_t i = 0; i < stall->n_ranges; i++) n += stall->ranges[i].last - stall->ranges[i].first + 1;
+  by_text_add(text, "operation \"%s\" (%s) waits for %u of %u ranks, which have not submitted it: ", stall->name,
+              by_operation_describe(&stall->operation, what), n, comm->size);
+  add_ranks(text, stall);
+  by_text_add(text, host ? " (host %s)" : "; all of them are below %s in the control tree",
+              host ? host : name_of(comm, stall->top));
+  if (stall->silent)
+    by_text_add(text, "; %u of them do%s not answer, nor do those below", stall->silent,
+                stall->silent == 1 ? "es" : "");
+  add_left(text, comm);
 }
 
 /* ---- what controllers ask for */
@@ -110,25 +79,26 @@ static void on_send(void *argument, uint32_t to, const void *message, size_t byt
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
 }
 
-static void on_start(void *argument, void *const *cookies, uint32_t n) {
-  by_submit_start(argument, cookies, n);
-}
-
 static void on_refused(void *argument, void *cookie, const struct by_refusal *refusal) {
   const struct by_submitter *owner = argument;
-  char text[BY_REPORT_TEXT];
-  report_refusal(owner->comm, refusal, text);
+  char what[2][BY_OPERATION_TEXT], text[BY_REPORT_TEXT];
+  snprintf(text, sizeof text, "operation \"%s\": %s has submitted %s, %s %s: all ranks must submit the same",
+           refusal->name, name_of(owner->comm, refusal->ranks[0]),
+           by_operation_describe(&refusal->operations[0], what[0]), name_of(owner->comm, refusal->ranks[1]),
+           by_operation_describe(&refusal->operations[1], what[1]));
   by_submitted_end(cookie, BANYAN_ERR_MISMATCH, text);
 }
 
 static void on_stalled(void *argument, const struct by_stall *stall) {
   const struct by_submitter *owner = argument;
-  char text[BY_REPORT_TEXT];
-  report_stall(owner->comm, stall, text);
+  struct by_text text;
+  by_text_init(&text);
+  add_stall(&text, owner->comm, stall);
   if (stall->late)
-    by_engine_fail(owner->context->job.engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+    by_engine_fail(owner->context->job.engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, by_text_get(&text));
   else
-    by_warn("negotiate", "%s", text);
+    by_warn("negotiate", "%s", by_text_get(&text));
+  by_text_fini(&text);
 }
 
 static void on_noted(void *argument, uint32_t note) {
@@ -145,7 +115,7 @@ static bool comes_before(const void *a, const void *b) {
 
 /* ---- what plan switching asks for */
 
-static void note_move(void *submitter, uint32_t number) {
+static void note_plan_switch(void *submitter, uint32_t number) {
   struct by_submitter *owner = submitter;
   by_controller_announce(owner->controller, number);
   owner->dirty = true;
@@ -193,7 +163,7 @@ static enum banyan_status make_controller(struct by_submitter *owner, const stru
                                         .window = 4 * settings->fusion,
                                         .timeout = by_clock_from_seconds(settings->stall),
                                         .send = on_send,
-                                        .start = on_start,
+                                        .start = by_submit_start,
                                         .before = comes_before,
                                         .refused = on_refused,
                                         .noted = on_noted,
@@ -213,7 +183,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
       .context = comm->context,
       .id = number_of(comm),
       .deadline = UINT64_MAX,
-      .log = {.note = note_move, .count = count_submitted, .find_open = find_open, .submitter = owner}};
+      .log = {.note = note_plan_switch, .count = count_submitted, .find_open = find_open, .submitter = owner}};
   enum banyan_status status = by_control_place_find(comm, &place);
   owner->log.root = status == BANYAN_OK && place.up == comm->rank;
   if (status == BANYAN_OK) status = note_neighbours(owner, &place);
@@ -329,12 +299,6 @@ static bool read_messages(struct by_context *context) {
 
 /* ---- going on */
 
-static void flush(struct by_submitter *owner) {
-  owner->dirty = false;
-  enum banyan_status status = by_controller_flush(owner->controller);
-  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
-}
-
 static bool advance(struct by_submitter *owner, bool ended) {
   const struct by_engine *engine = owner->context->job.engine;
   bool any = ended && by_submit_collect(owner);
@@ -346,7 +310,9 @@ static bool advance(struct by_submitter *owner, bool ended) {
     owner->dirty = false;
   }
   if (!owner->dirty) return any;
-  flush(owner);
+  owner->dirty = false;
+  enum banyan_status status = by_controller_flush(owner->controller);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
   return true;
 }
 
@@ -367,12 +333,6 @@ bool by_submitters_advance(struct by_context *context) {
 
 /* ---- time */
 
-static void ask_root(struct by_submitter *owner, struct by_submitted *s) {
-  if (owner->context->control) by_control_have_listen(owner->context->control);
-  by_controller_late(owner->controller, s->name, &s->operation);
-  owner->dirty = true;
-}
-
 static bool ask_rank_0(const struct by_submitter *owner, const struct by_submitted *s) {
   char passed[200];
   snprintf(passed, sizeof passed, "the deadline of operation \"%.120s\" passed", s->name);
@@ -381,27 +341,31 @@ static bool ask_rank_0(const struct by_submitter *owner, const struct by_submitt
 
 static void end_alone(struct by_submitter *owner, const struct by_submitted *s) {
   struct by_context *context = owner->context;
-  char text[BY_REPORT_TEXT];
+  struct by_text text;
   bool mute = s->state == BY_SUBMITTED_RANK_0_ASKED;
+  by_text_init(&text);
   if (mute)
-    snprintf(
-        text, sizeof text,
+    by_text_add(
+        &text,
         "the deadline of operation \"%s\" passed, and %s does not answer: is it stopped, or its machine overloaded?",
         s->name, by_context_name(context, 0));
   else
-    snprintf(text, sizeof text, "%s has waited too long for other ranks to submit operation \"%s\"",
-             by_context_name(context, context->job.rank), s->name);
-  report_left(owner->comm, text);
-  by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, text);
+    by_text_add(&text, "%s has waited too long for other ranks to submit operation \"%s\"",
+                by_context_name(context, context->job.rank), s->name);
+  add_left(&text, owner->comm);
+  by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, by_text_get(&text));
+  by_text_fini(&text);
 }
 
-/* The root of the controllers finds out who lacks it and ends the job. If it does not, rank 0 finds out who does not
- * answer; and if nothing comes from there either, it is rank 0. */
+/* The root of the controllers finds out which ranks lack it and ends the job. If it does not, rank 0 finds out which
+ * rank does not answer; and if nothing comes from there either, it is rank 0. */
 static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t now) {
   s->limit = now + MESSAGE_SECONDS * BY_SECOND;
   if (s->state == BY_SUBMITTED_WAITS) {
     by_submitted_set_state(s, BY_SUBMITTED_ROOT_ASKED);
-    ask_root(owner, s);
+    if (owner->context->control) by_control_have_listen(owner->context->control);
+    by_controller_late(owner->controller, s->name, &s->operation);
+    owner->dirty = true;
   } else if (s->state == BY_SUBMITTED_ROOT_ASKED && ask_rank_0(owner, s)) {
     by_submitted_set_state(s, BY_SUBMITTED_RANK_0_ASKED);
   } else {

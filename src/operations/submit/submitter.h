@@ -97,20 +97,14 @@ struct by_submitter {
 
 /* ---- submitted.c */
 
-/* A new operation, or one that was given back. NULL: out of memory. */
-struct by_submitted *by_submitted_take(struct by_submitter *owner);
-/* Checks and copies the calls. Exchanges are not prepared yet. */
-BANYAN_CHECK enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name,
-                                                  const struct banyan_submission *submission);
 void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to);
-/* From now on it is one of those that have not ended. */
-void by_submitted_open(struct by_submitted *s);
 /* Ends it; without a text, with that of the thread's last error. */
 void by_submitted_end(struct by_submitted *s, enum banyan_status status, const char *text);
 /* A part of it has ended, with this status and the thread's error text; the last part ends it. */
 void by_submitted_part_ended(struct by_submitted *s, enum banyan_status status);
-/* Gives it back: it has ended, or was never opened. */
-void by_submitted_release(struct by_submitted *s);
+/* Makes room for so many elements of `each` bytes. */
+BANYAN_CHECK enum banyan_status by_submitter_make_room(struct by_submitter *owner, void **memory, size_t *room,
+                                                       size_t wanted, size_t each);
 /* Frees a submitter whose communicator and operations are gone. */
 void by_submitter_free(struct by_submitter *owner);
 
@@ -120,7 +114,8 @@ void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, co
 
 /* ---- flight.c */
 
-void by_submit_start(struct by_submitter *owner, void *const *operations, uint32_t n);
+/* Starts operations as one; see by_controller_config. `submitter`: a struct by_submitter. */
+void by_submit_start(void *submitter, void *const *operations, uint32_t n);
 /* Ends operations whose calls have ended. True if any did. */
 bool by_submit_collect(struct by_submitter *owner);
 void by_fuse_buffers_free(struct by_submitter *owner);
