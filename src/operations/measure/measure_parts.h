@@ -1,8 +1,7 @@
 /* Inside measuring: shared by its files only.
  *
  *   measure.c        which ranks measure, what, and what becomes of it
- *   measure_delay.c  delays, and a first guess at rates
- *   measure_flows.c  flows that go at the same time */
+ *   measure_flows.c  delays, with a first guess at rates; flows that go at the same time */
 #ifndef BY_OPERATIONS_MEASURE_PARTS_H
 #define BY_OPERATIONS_MEASURE_PARTS_H
 
