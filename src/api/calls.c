@@ -1,7 +1,13 @@
-/* The public calls of dense collectives: each is started under the lock, and waited for or not. */
+/* The public calls: dense collectives, each of which is started under the lock, and waited for or not; and receives
+ * from any rank. Until a message that no other call receives is there, such a receive is only a request of the
+ * communicator; then it becomes an ordinary call of the executor. */
+#include "comms.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "plan_switch.h"
+#include "probe.h"
 #include "request.h"
 
 #define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
@@ -61,4 +67,123 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
   else
     free(request);
   return status;
+}
+
+/* ---- receives from any rank */
+
+struct by_any {
+  struct by_any *next;
+  struct banyan_request *request;
+  struct by_team *team;
+  struct banyan_call call;
+  int *source;
+  uint64_t deadline;
+  enum banyan_status status; /* BANYAN_OK: it waits */
+};
+
+/* True if it waits no longer: it has its call, or a status. */
+static bool settle(struct by_context *context, struct by_any *any) {
+  uint32_t rank;
+  if (by_engine_status(context->job.engine) == BANYAN_OK && by_clock_coarse() > any->deadline) {
+    char text[200];
+    snprintf(text, sizeof text, "recv from any rank on %s: no rank sent a message with tag %u by the deadline",
+             by_context_name(context, context->job.rank), any->call.tag);
+    by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, context->job.rank, text);
+  }
+  any->status = by_engine_status(context->job.engine);
+  if (any->status != BANYAN_OK) return true;
+  if (!by_team_probe(any->team, any->call.tag, &rank)) return false;
+  any->call.root = (int)rank;
+  any->status = by_engine_start(any->team, &any->call, any->deadline, &any->request->call);
+  if (any->status != BANYAN_OK) return true;
+  *any->source = (int)rank;
+  free(any);
+  return true;
+}
+
+bool by_any_advance(struct by_context *context) {
+  bool moved = false;
+  for (struct by_any **place = &context->anys; *place;) {
+    struct by_any *any = *place, *next = any->next;
+    const struct by_team *team = any->team;
+    if (settle(context, any)) {
+      by_team_expect_no_more(team);
+      *place = next;
+      moved = true;
+    } else {
+      place = &any->next;
+    }
+  }
+  return moved;
+}
+
+void by_any_forget(struct banyan_comm *comm) {
+  for (struct by_any **place = &comm->context->anys; *place;) {
+    struct by_any *any = *place;
+    if (any->team == comm->team) {
+      by_team_expect_no_more(any->team);
+      any->status = BANYAN_ERR_CLOSED;
+      *place = any->next;
+    } else {
+      place = &any->next;
+    }
+  }
+}
+
+static bool has_ended(const struct banyan_request *request) {
+  return ((const struct by_any *)request->of)->status != BANYAN_OK;
+}
+
+static enum banyan_status finish(struct banyan_request *request) {
+  struct by_any *any = request->of;
+  enum banyan_status status = any->status;
+  const struct by_engine *engine = request->context->job.engine;
+  free(any);
+  free(request);
+  if (by_engine_status(engine) != BANYAN_OK) return by_fail(status, "%s", by_engine_error(engine));
+  if (status != BANYAN_ERR_CLOSED) return status; /* the text was made by by_engine_start */
+  return by_fail(status, "the communicator was destroyed while the call was under way");
+}
+
+static const struct by_request_ops ops = {has_ended, finish};
+
+static enum banyan_status check_any(const struct banyan_comm *comm, const struct banyan_call *call, const int *source,
+                                    struct banyan_request *const *out) {
+  BY_TRY(by_comm_check(comm));
+  if (!call || !source || !out)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the call, the place for the rank or the request is NULL");
+  if (call->collective != BANYAN_RECV || !banyan_dtype_size(call->dtype) || !call->recv)
+    return by_fail(BANYAN_ERR_ARGUMENT, "recv from any rank: the call must be a recv of a dtype into a buffer");
+  if (!call->count)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "recv from any rank: a message of no elements is never sent; name the rank");
+  if (call->deadline < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan_call *call, int *source,
+                                   struct banyan_request **out) {
+  BY_TRY(check_any(comm, call, source, out));
+  struct by_context *context = comm->context;
+  struct banyan_request *request = malloc(sizeof *request);
+  struct by_any *any = malloc(sizeof *any);
+  if (!request || !any) {
+    free(request);
+    free(any);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
+  }
+  *request = (struct banyan_request){.context = context, .ops = &ops, .of = any};
+  by_context_lock(context);
+  *any = (struct by_any){.request = request, .team = comm->team, .call = *call, .source = source};
+  any->call.name = NULL; /* only valid during this function */
+  any->deadline = by_clock_now(&by_clock_system) + by_comm_lasts(comm, call->deadline);
+  struct by_any **place = &context->anys;
+  while (*place) place = &(*place)->next;
+  *place = any;
+  by_context_hold(context);
+  by_team_expect(comm->team);
+  by_context_kick(context);
+  by_context_unlock(context);
+  *out = request;
+  return BANYAN_OK;
 }

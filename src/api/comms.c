@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "any.h"
 #include "plan_switch.h"
 #include "request.h"
 #include "submitter.h"

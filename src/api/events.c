@@ -1,6 +1,4 @@
-#include "events.h"
-
-#include "any.h"
+#include "comms.h"
 #include "context_events.h"
 #include "plan_switch.h"
 #include "plans.h"

@@ -10,7 +10,6 @@
 #include "clock.h"
 #include "comms.h"
 #include "control_tree.h"
-#include "events.h"
 #include "log.h"
 #include "measure.h"
 #include "plan_switch.h"

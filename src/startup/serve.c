@@ -7,14 +7,52 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comms.h"
 #include "control.h"
-#include "events.h"
 #include "log.h"
 #include "server.h"
 #include "tree_message.h"
 #include "udp.h"
 
-enum { LOOKS_MS = 50, KEEN_US = 200 };
+enum { LOOKS_MS = 50, KEEN_US = 200, LAST_MS = 2000 /* for what is under way when rank 0 has left */ };
+
+/* ---- helpers */
+
+struct help {
+  struct by_context *context;
+  volatile sig_atomic_t *stop;
+  uint64_t until; /* 0: rank 0 is still there */
+};
+
+/* Ranks leave when all calls are over everywhere; no process needs what this helper still sends then. */
+static bool is_over(void *argument) {
+  struct help *help = argument;
+  struct by_context *context = help->context;
+  if (*help->stop || by_engine_status(context->job.engine) != BANYAN_OK) return true;
+  if (!by_control_is_over(context->control)) return false;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (!help->until) help->until = now + LAST_MS * BY_MILLISECOND;
+  return !by_engine_pending(context->job.engine) || now >= help->until;
+}
+
+enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
+                                 void (*joined)(const char *name, uint32_t ranks)) {
+  struct by_context *context = NULL;
+  char text[1024];
+  BY_TRY(by_context_create(options, &(struct by_job_role){.kind = BY_MEMBER_HELPER}, &by_context_events, &context));
+  struct help help = {.context = context, .stop = stop};
+  by_context_lock(context);
+  by_info("communicator", "%s helps %u ranks", by_context_name(context, context->job.rank), context->job.size);
+  if (joined) joined(context->job.members[context->job.rank].host, context->job.size);
+  by_progress_wait(&context->progress, is_over, &help);
+  enum banyan_status status = by_engine_status(context->job.engine);
+  snprintf(text, sizeof text, "%s", by_engine_error(context->job.engine));
+  by_context_unlock(context);
+  by_context_release(context);
+  return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);
+}
+
+/* ---- servers */
 
 struct service;
 
@@ -62,7 +100,8 @@ static void take(void *context, const struct by_fragment *packet, size_t bytes, 
 }
 
 /* As long as something comes, and a little longer, as what comes next is often on its way. */
-static void plan_switch(struct service *service) {
+static void transfer(void *context) {
+  struct service *service = context;
   uint64_t last = by_clock_now(&by_clock_system), now = last;
   while (now - last < KEEN_US * BY_MICROSECOND) {
     if (by_udp_progress(service->udp, now))
@@ -76,11 +115,7 @@ static void plan_switch(struct service *service) {
 
 static void ready(void *context, uint32_t events) {
   (void)events;
-  plan_switch(context);
-}
-
-static void due(void *context) {
-  plan_switch(context);
+  transfer(context);
 }
 
 /* ---- trees */
@@ -110,17 +145,14 @@ static enum banyan_status make_server(struct role *role, struct by_server **out)
   return by_server_create(&config, out);
 }
 
-static void fail(struct role *role, enum banyan_status status) {
-  by_error("communicator", "a tree cannot be served: %s", banyan_error_text());
-  by_control_failed(role->context->control, status, role->context->job.rank, banyan_error_text());
-}
-
 /* On the thread that transfers fragments. */
 static void begin(void *context) {
   struct role *role = context;
   enum banyan_status status = make_server(role, &role->server);
   if (status == BANYAN_OK) status = by_udp_listen(role->service->udp, role->message.job, take, role);
-  if (status != BANYAN_OK) fail(role, status);
+  if (status == BANYAN_OK) return;
+  by_error("communicator", "a tree cannot be served: %s", banyan_error_text());
+  by_control_failed(role->context->control, status, role->context->job.rank, banyan_error_text());
 }
 
 /* On the control thread. */
@@ -145,20 +177,16 @@ static void marked(void *context, const struct by_mark *how) {
     by_warn("communicator", "what this server sends keeps its ToS: %s", banyan_error_text());
 }
 
-static void report(const struct role *role) {
-  const struct by_server_counters *c = by_server_counters(role->server);
-  by_info("innetwork",
-          "server of tree %u: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64 " probes; %" PRIu64
-          " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64 " overlapping, %" PRIu64
-          " wrong",
-          role->message.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
-          c->overlapping, c->failed_checks);
-}
-
 static void end_role(struct role *role) {
   if (role->server) {
     by_udp_forget(role->service->udp, role->message.job);
-    report(role);
+    const struct by_server_counters *c = by_server_counters(role->server);
+    by_info("innetwork",
+            "server of tree %u: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64 " probes; %" PRIu64
+            " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
+            " overlapping, %" PRIu64 " wrong",
+            role->message.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
+            c->overlapping, c->failed_checks);
   }
   by_context_release(role->context);
   for (uint32_t w = 0; w < BY_FRAGMENT_WORKERS; w++) by_udp_peer_destroy(role->workers[w]);
@@ -183,7 +211,7 @@ static void *join_main(void *argument) {
   return NULL;
 }
 
-static enum banyan_status sit_down(struct service *service) {
+static enum banyan_status start_joining(struct service *service) {
   for (unsigned i = 0; i < service->n; i++) {
     struct role *role = &service->roles[i];
     int error = pthread_create(&role->thread, NULL, join_main, role);
@@ -218,7 +246,7 @@ static bool all_over(struct service *service) {
 
 static enum banyan_status serve(struct service *service, volatile sig_atomic_t *stop) {
   BY_TRY(by_loop_watch(service->loop, by_udp_fd(service->udp), EPOLLIN, ready, service, &service->watch));
-  BY_TRY(sit_down(service));
+  BY_TRY(start_joining(service));
   while (!*stop && !all_over(service)) BY_TRY(by_loop_run_once(service->loop, LOOKS_MS * BY_MILLISECOND));
   for (unsigned i = 0; i < service->n; i++)
     if (service->roles[i].status != BANYAN_OK) return by_fail(service->roles[i].status, "%s", service->roles[i].text);
@@ -232,7 +260,7 @@ static enum banyan_status open_service(struct service *service) {
   if (by_udp_port(service->udp) != port)
     by_warn("communicator", "UDP port %d is taken; on port %d, switches add for this server only if they know it", port,
             by_udp_port(service->udp));
-  by_timer_init(&service->again, due, service);
+  by_timer_init(&service->again, transfer, service);
   service->n = service->options->trees;
   for (unsigned i = 0; i < service->n; i++) {
     service->roles[i].service = service;

@@ -1,6 +1,6 @@
-/* Servers of trees through switches: a process that joins a job beside its
- * ranks, once for each tree that it is to serve, finishes their sums, and leaves
- * with the job. */
+/* Processes that join a job beside its ranks, and leave with it. A helper joins while the job starts or later, and adds
+ * and forwards where the plan says so. A server finishes the sums of trees through switches; it joins once for each
+ * tree that it is to serve. */
 #ifndef BY_STARTUP_SERVE_H
 #define BY_STARTUP_SERVE_H
 
@@ -9,6 +9,13 @@
 #include <banyan/comm.h>
 
 #include "fail.h"
+
+/* Joins as a helper with the settings of the environment, and of `options` where they are not 0 (rank and size are not
+ * looked at); blocks until the job is over or *stop is set. Calls `joined` once when it has joined, with its name and
+ * the number of ranks; `joined` may be NULL. BANYAN_OK: rank 0 has left, or *stop was set. Errors: the job could not be
+ * joined, or has failed, or goes on without this helper; the text says which. */
+BANYAN_CHECK enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
+                                              void (*joined)(const char *name, uint32_t ranks));
 
 enum { BY_SERVE_TREES = 64 };
 

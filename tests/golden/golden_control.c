@@ -9,11 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "comms.h"
 #include "connection.h"
 #include "context.h"
 #include "context_events.h"
 #include "control_object.h"
-#include "events.h"
 #include "golden.h"
 #include "loop.h"
 #include "socket.h"

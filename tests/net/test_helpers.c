@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "helper.h"
 #include "net_operations.h"
+#include "serve.h"
 
 enum { RANKS = 3, LAST_CALLS = 4, DEAD = 1 };
 

@@ -11,8 +11,8 @@
 
 #include "check.h"
 #include "comm.h"
-#include "helper.h"
 #include "net_operations.h"
+#include "serve.h"
 
 enum { RANKS = 3, TEST = 7 /* the report that nobody has, for what rank 0 is to do */, LAST = 99 };
 

@@ -9,9 +9,9 @@
 
 #include "check.h"
 #include "context.h"
-#include "helper.h"
 #include "net_operations.h"
 #include "plan_switch.h"
+#include "serve.h"
 
 static const char *const plans[] = {"ring", "tree", "tree:3", NULL, "halving", "doubling"};
 

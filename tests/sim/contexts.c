@@ -5,7 +5,6 @@
 #include "check.h"
 #include "comms.h"
 #include "context_events.h"
-#include "events.h"
 
 static void name_member(struct by_context *context, struct by_member *member, uint32_t rank, uint32_t hosts) {
   char text[32];

@@ -4,9 +4,9 @@
 
 #include "agent_client_state.h"
 #include "check.h"
+#include "comms.h"
 #include "context_events.h"
 #include "contexts.h"
-#include "events.h"
 #include "loop.h"
 
 enum { INTERVAL_MS = 1000, STEP_MS = 10 };

@@ -12,7 +12,6 @@
 #include "comms.h"
 #include "context_events.h"
 #include "control_object.h"
-#include "events.h"
 #include "loop.h"
 #include "plan_switch.h"
 #include "submitter.h"

@@ -1,8 +1,8 @@
 /* Helpers that rank 0 asks for a sign of life, by a clock of the test's. */
+#include "comms.h"
 #include "context.h"
 #include "context_events.h"
 #include "control_object.h"
-#include "events.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "comms.h"
 #include "context.h"
 #include "context_events.h"
 #include "control_object.h"
-#include "events.h"
 #include "loop.h"
 
 static uint64_t time_now;

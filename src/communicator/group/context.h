@@ -71,7 +71,7 @@ struct by_context {
   uint32_t *control_up, *control_down; /* planning.c: parents of hosts, by a topology; NULL: none is known */
   uint64_t plan_switches;              /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;
-  struct by_any *anys; /* any.c: receives from any rank that have none yet */
+  struct by_any *anys; /* calls.c: receives from any rank that have none yet */
   struct by_sparse_calls sparse;
   struct by_submitting submitting;
 };

@@ -4,7 +4,6 @@
 
 #include "commands.h"
 #include "fragment.h"
-#include "helper.h"
 #include "process.h"
 #include "serve.h"
 #include "settings.h"
