@@ -9,9 +9,9 @@
 
 #include "comms.h"
 #include "control.h"
+#include "control_messages.h"
 #include "log.h"
 #include "server.h"
-#include "tree_message.h"
 #include "udp.h"
 
 enum { LOOKS_MS = 50, KEEN_US = 200, LAST_MS = 2000 /* for what is under way when rank 0 has left */ };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deadlock_round.h"
+#include "control_deadlock.h"
 #include "member.h"
 
 #undef NDEBUG

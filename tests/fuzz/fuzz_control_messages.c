@@ -13,7 +13,6 @@
 #include "plan_switch_message.h"
 #include "server.h"
 #include "timeline_message.h"
-#include "tree_message.h"
 #include "worker.h"
 
 #undef NDEBUG
@@ -196,7 +195,7 @@ static void read_plan_switches(const uint8_t *data, size_t size) {
     by_plan_switch_message_write(&writer, &word);
     assert(writer.length == to - from && (writer.failed || !memcmp(bytes, data + from, writer.length)));
     handle_plan_switch(&plan_switch, &word);
-    if (by_plan_switch_is_answer(word.kind)) (void)by_agreement_handle(&agreement, word.at, &word.iteration, 1);
+    if (word.kind >= BY_PLAN_SWITCH_PREPARED) (void)by_agreement_handle(&agreement, word.at, &word.iteration, 1);
   }
 }
 

@@ -210,7 +210,8 @@ static void test_welcome(void **state) {
   begin(&rank, 1);
   by_meeting_welcome(&root.control.meeting);
   struct sent message = keep(&root, 1, WELCOME, "WELCOME to rank 1");
-  by_meeting_handle_welcome(&rank.control.meeting, message.bytes + HEAD, message.n - HEAD);
+  by_meeting_handle_welcome(&rank.control.meeting,
+                            &(struct by_received){rank.ends[0], WELCOME, message.bytes + HEAD, message.n - HEAD});
   assert_ok(rank.control.deaths.status);
   check_members(&rank.context, &message);
   (void)keep(&root, HELPER, WELCOME, "WELCOME to the helper");
@@ -238,7 +239,8 @@ static void test_newcomer(void **state) {
   member.host = "late";
   by_helpers_join(&root.control.helpers, &newcomer, &member);
   struct sent message = keep(&root, 1, JOINED, "JOINED");
-  by_helpers_handle(&rank.control.helpers, JOINED, message.bytes + HEAD, message.n - HEAD);
+  by_helpers_handle(&rank.control.helpers,
+                    &(struct by_received){rank.ends[0], JOINED, message.bytes + HEAD, message.n - HEAD});
   assert_int_equal(rank.context.job.processes, PROCESSES + 1);
   assert_string_equal(rank.context.job.members[PROCESSES].host, "late");
   (void)keep(&rank, 0, KNOWN, "KNOWN");
@@ -270,7 +272,8 @@ static void test_lost(void **state) {
   begin(&rank, 1);
   by_deaths_lose(&root.control.deaths, HELPER, "it closed its connection");
   struct sent message = keep(&root, 1, LOST, "LOST");
-  by_helpers_handle(&rank.control.helpers, LOST, message.bytes + HEAD, message.n - HEAD);
+  by_helpers_handle(&rank.control.helpers,
+                    &(struct by_received){rank.ends[0], LOST, message.bytes + HEAD, message.n - HEAD});
   assert_non_null(rank.lost[HELPER]);
   finish(&root);
   finish(&rank);
@@ -291,8 +294,8 @@ static void test_leaving(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  by_leaving_handle(&root.control.leaving, 1);
-  by_leaving_send(&root.control.leaving);
+  by_notices_handle_leaving(&root.control.notices, 1);
+  by_notices_send_left(&root.control.notices);
   (void)keep(&root, HELPER, LEFT, "LEFT");
   assert_int_equal(pthread_create(&thread, NULL, run_loop, &rank), 0);
   by_control_leave(&rank.control);
@@ -308,10 +311,11 @@ static void test_left_is_read(void **state) {
   begin(&root, 0);
   begin(&rank, 1);
   rank.context.job.size = PROCESSES; /* a job of three ranks */
-  by_leaving_handle(&root.control.leaving, HELPER);
-  by_leaving_send(&root.control.leaving);
+  by_notices_handle_leaving(&root.control.notices, HELPER);
+  by_notices_send_left(&root.control.notices);
   struct sent message = take(&root, 1, LEFT);
-  by_leaving_handle_list(&rank.control.leaving, rank.ends[0], message.bytes + HEAD, message.n - HEAD);
+  by_notices_handle_left(&rank.control.notices,
+                         &(struct by_received){rank.ends[0], LEFT, message.bytes + HEAD, message.n - HEAD});
   assert_true(by_control_peers_has_left(&rank.control.peers, HELPER));
   finish(&root);
   finish(&rank);
@@ -359,7 +363,8 @@ static void test_deadlock_check(void **state) {
   struct sent question = keep(&root, 1, DESCRIBE, "DESCRIBE");
   call_alone(&rank);
   struct by_call *calls[2] = {start(&rank, BANYAN_ALLREDUCE, 5), start(&rank, BANYAN_SEND, 4)};
-  by_deadlock_check_handle(&rank.control.check, rank.ends[0], DESCRIBE, question.bytes + HEAD, question.n - HEAD);
+  by_deadlock_check_handle(&rank.control.check,
+                           &(struct by_received){rank.ends[0], DESCRIBE, question.bytes + HEAD, question.n - HEAD});
   struct sent answer = keep(&rank, 0, DESCRIPTION, "DESCRIPTION");
   assert_true(by_deadlock_round_answer(root.control.check.round, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
   assert_status(by_deadlock_round_judge(root.control.check.round, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
@@ -378,7 +383,8 @@ static void test_class(void **state) {
   begin(&rank, 1);
   by_control_send_class(&root.control, 2, true);
   struct sent message = keep(&root, 1, CLASS, "CLASS");
-  by_notices_handle_class(&rank.control.notices, message.bytes + HEAD, message.n - HEAD);
+  by_notices_handle_class(&rank.control.notices,
+                          &(struct by_received){rank.ends[0], CLASS, message.bytes + HEAD, message.n - HEAD});
   assert_int_equal(rank.context.job.class_, 2);
   finish(&root);
   finish(&rank);

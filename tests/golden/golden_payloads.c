@@ -9,7 +9,6 @@
 #include "plan.h"
 #include "plan_switch_message.h"
 #include "timeline_message.h"
-#include "tree_message.h"
 
 enum { MOST = 4096 };
 

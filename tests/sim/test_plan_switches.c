@@ -453,7 +453,10 @@ static void answer(struct clocked_job *clocked_job, enum by_plan_switch_kind kin
   by_writer_init(&writer, bytes, sizeof bytes);
   by_plan_switch_message_write(&writer, &word);
   assert_false(writer.failed);
-  by_control_moves_handle(&clocked_job->control.plan_switches, &clocked_job->peer, bytes, writer.length);
+  by_plan_switching_handle(&clocked_job->control.plan_switches, &(struct by_received){.peer = &clocked_job->peer,
+                                                                                      .type = PLAN_SWITCH,
+                                                                                      .payload = bytes,
+                                                                                      .length = writer.length});
 }
 
 static void agree(struct clocked_job *clocked_job, uint64_t started) {

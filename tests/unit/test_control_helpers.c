@@ -109,7 +109,8 @@ static bool ask(struct job *job) {
 
 static void answer(struct job *job) {
   static const uint8_t nothing[8] = {0};
-  by_deadlock_check_handle(&job->control.check, job->helper, DESCRIPTION, nothing, sizeof nothing);
+  by_deadlock_check_handle(&job->control.check,
+                           &(struct by_received){job->helper, DESCRIPTION, nothing, sizeof nothing});
 }
 
 static void test_answers(void **state) {

@@ -17,7 +17,6 @@
 #include "log.h"
 #include "plans.h"
 #include "timeline.h"
-#include "tree_message.h"
 #include "udp.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */

@@ -6,14 +6,8 @@
 
 /* ---- messages */
 
-struct received {
-  struct by_control_peer *peer; /* the sender */
-  uint16_t type;
-  const void *payload;
-  size_t length;
-};
-
-static void handle_leaving(struct by_control *control, const struct received *message) {
+static void handle_leaving(void *context, const struct by_received *message) {
+  struct by_control *control = context;
   struct by_control_peers *peers = &control->peers;
   struct by_control_peer *peer = message->peer;
   by_control_peer_set_state(peer, BY_PEER_LEAVING);
@@ -22,11 +16,12 @@ static void handle_leaving(struct by_control *control, const struct received *me
   if (by_control_peers_is_root(peers) && by_control_peers_is_helper(peers, peer->rank))
     by_deaths_lose(&control->deaths, (uint32_t)peer->rank, "it left");
   else if (peer->rank >= 0)
-    by_leaving_handle(&control->leaving, (uint32_t)peer->rank);
+    by_notices_handle_leaving(&control->notices, (uint32_t)peer->rank);
   by_timeline_lost(control->timeline);
 }
 
-static void handle_text(struct by_control *control, const struct received *message) {
+static void handle_text(void *context, const struct by_received *message) {
+  struct by_control *control = context;
   struct by_text_message text;
   if (by_text_message_read(message->payload, message->length, &text) != BANYAN_OK)
     by_warn("control", "%s: malformed message; ignored", by_stream_get_name(message->peer->stream));
@@ -36,80 +31,53 @@ static void handle_text(struct by_control *control, const struct received *messa
     by_deaths_give_up(&control->deaths, text.status, text.text);
 }
 
-static void handle_left(struct by_control *control, const struct received *message) {
-  by_leaving_handle_list(&control->leaving, message->peer, message->payload, message->length);
-}
-
-static void handle_helpers(struct by_control *control, const struct received *message) {
-  by_helpers_handle(&control->helpers, message->type, message->payload, message->length);
-}
-
-static void handle_known(struct by_control *control, const struct received *message) {
-  by_helpers_handle_known(&control->helpers, message->peer);
-}
-
-static void handle_listen(struct by_control *control, const struct received *message) {
-  by_notices_handle_listen(&control->notices);
-}
-
-static void handle_class(struct by_control *control, const struct received *message) {
-  by_notices_handle_class(&control->notices, message->payload, message->length);
-}
-
-static void handle_plan_switch(struct by_control *control, const struct received *message) {
-  by_control_moves_handle(&control->plan_switches, message->peer, message->payload, message->length);
-}
-
-static void handle_welcome(struct by_control *control, const struct received *message) {
-  by_meeting_handle_welcome(&control->meeting, message->payload, message->length);
-}
-
-static void handle_deadlock(struct by_control *control, const struct received *message) {
-  by_deadlock_check_handle(&control->check, message->peer, message->type, message->payload, message->length);
-}
-
-static void handle_timeline(struct by_control *control, const struct received *message) {
+static void handle_timeline(void *context, const struct by_received *message) {
+  struct by_control *control = context;
   by_timeline_handle(control->timeline, (uint32_t)message->peer->rank, message->payload, message->length);
 }
 
-/* By type: the handler, who may send the message, and when it is handled. */
+/* By type: the handler, the part that it belongs to, the direction of the message, and when it is handled. */
 static const struct rule {
-  void (*handle)(struct by_control *control, const struct received *message);
+  void (*handle)(void *part, const struct by_received *message);
+  size_t part; /* its offset in struct by_control */
   enum { FROM_ALL, FROM_ROOT, TO_ROOT } direction;
   enum { ALWAYS, WHILE_STARTING, ONCE_STARTED } when; /* the job starts until all have met */
 } rules[] = {
-    [WELCOME] = {handle_welcome, FROM_ROOT, WHILE_STARTING},
-    [REFUSED] = {handle_text, FROM_ALL, ALWAYS},
-    [FAILED] = {handle_text, FROM_ALL, ALWAYS},
-    [SUSPECT] = {handle_text, FROM_ALL, ALWAYS},
-    [LEAVING] = {handle_leaving, FROM_ALL, ALWAYS},
-    [ASK] = {handle_deadlock, TO_ROOT, ONCE_STARTED},
-    [DESCRIBE] = {handle_deadlock, FROM_ROOT, ONCE_STARTED},
-    [DESCRIPTION] = {handle_deadlock, TO_ROOT, ONCE_STARTED},
-    [LEFT] = {handle_left, FROM_ROOT, ONCE_STARTED},
-    [PLAN] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
-    [LOST] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
-    [TREE] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
-    [PLAN_SWITCH] = {handle_plan_switch, FROM_ALL, ALWAYS},
-    [LISTEN] = {handle_listen, FROM_ALL, ONCE_STARTED},
-    [CLASS] = {handle_class, FROM_ROOT, ONCE_STARTED},
-    [JOINED] = {handle_helpers, FROM_ROOT, ONCE_STARTED},
-    [KNOWN] = {handle_known, TO_ROOT, ALWAYS},
-    [TIMELINE] = {handle_timeline, FROM_ALL, ONCE_STARTED},
+#define PART(member) offsetof(struct by_control, member)
+    [WELCOME] = {by_meeting_handle_welcome, PART(meeting), FROM_ROOT, WHILE_STARTING},
+    [REFUSED] = {handle_text, 0, FROM_ALL, ALWAYS},
+    [FAILED] = {handle_text, 0, FROM_ALL, ALWAYS},
+    [SUSPECT] = {handle_text, 0, FROM_ALL, ALWAYS},
+    [LEAVING] = {handle_leaving, 0, FROM_ALL, ALWAYS},
+    [ASK] = {by_deadlock_check_handle, PART(check), TO_ROOT, ONCE_STARTED},
+    [DESCRIBE] = {by_deadlock_check_handle, PART(check), FROM_ROOT, ONCE_STARTED},
+    [DESCRIPTION] = {by_deadlock_check_handle, PART(check), TO_ROOT, ONCE_STARTED},
+    [LEFT] = {by_notices_handle_left, PART(notices), FROM_ROOT, ONCE_STARTED},
+    [PLAN] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
+    [LOST] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
+    [TREE] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
+    [PLAN_SWITCH] = {by_plan_switching_handle, PART(plan_switches), FROM_ALL, ALWAYS},
+    [LISTEN] = {by_notices_handle_listen, PART(notices), FROM_ALL, ONCE_STARTED},
+    [CLASS] = {by_notices_handle_class, PART(notices), FROM_ROOT, ONCE_STARTED},
+    [JOINED] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
+    [KNOWN] = {by_helpers_handle_known, PART(helpers), TO_ROOT, ALWAYS},
+    [TIMELINE] = {handle_timeline, 0, FROM_ALL, ONCE_STARTED},
 };
 
-static void frame_came(void *context, struct by_control_peer *peer, uint16_t type, const void *payload, size_t length) {
+static void frame_came(void *context, const struct by_received *message) {
   struct by_control *control = context;
   bool root = by_control_peers_is_root(&control->peers), done = control->meeting.done;
-  if (root && peer->rank < 0) return; /* it was refused */
+  uint16_t type = message->type;
+  if (root && message->peer->rank < 0) return; /* it was refused */
   if (!root && !done && type != WELCOME && type != REFUSED)
     return; /* it is about a job of which this rank is no part */
   const struct rule *rule = type < sizeof rules / sizeof *rules ? &rules[type] : NULL;
   if (!rule || !rule->handle || (rule->direction != FROM_ALL && (rule->direction == TO_ROOT) != root) ||
       (rule->when == WHILE_STARTING && done))
-    by_warn("control", "%s: message of unknown or unexpected type %u; ignored", by_stream_get_name(peer->stream), type);
+    by_warn("control", "%s: message of unknown or unexpected type %u; ignored",
+            by_stream_get_name(message->peer->stream), type);
   else if (rule->when != ONCE_STARTED || done)
-    rule->handle(control, &(struct received){peer, type, payload, length});
+    rule->handle((char *)control + rule->part, message);
 }
 
 static void opened(void *context, struct by_control_peer *peer, uint8_t purpose, const void *hello, size_t length) {
@@ -131,7 +99,7 @@ static void ended(void *context, struct by_control_peer *peer, enum banyan_statu
   by_helpers_forget(&control->helpers, peer);
   by_control_peer_destroy(peer);
   if (rank > 0 && root && !by_control_peers_is_helper(peers, rank))
-    by_control_moves_drop(&control->plan_switches, (uint32_t)rank, "a rank has left");
+    by_plan_switching_drop(&control->plan_switches, (uint32_t)rank, "a rank has left");
   by_timeline_lost(control->timeline);
   if (rank >= 0 && !leaving) by_deaths_disconnected(&control->deaths, (uint32_t)rank, reason);
 }
@@ -141,9 +109,9 @@ static void ended(void *context, struct by_control_peer *peer, enum banyan_statu
 static void helper_lost(void *context, uint32_t process, const char *reason) {
   struct by_control *control = context;
   by_helpers_handle_lost(&control->helpers, process, reason);
-  by_control_moves_drop(&control->plan_switches, process, reason);
+  by_plan_switching_drop(&control->plan_switches, process, reason);
   struct by_control_peer *peer = control->peers.of_process[process];
-  if (peer) by_helpers_handle_known(&control->helpers, peer);
+  if (peer) by_helpers_knows(&control->helpers, peer);
 }
 
 static void newcomer(void *context, struct by_control_peer *peer, const struct by_member *member) {
@@ -154,7 +122,7 @@ static void newcomer(void *context, struct by_control_peer *peer, const struct b
 static enum banyan_status make_room(void *context) {
   struct by_control *control = context;
   BY_TRY(by_control_peers_make_room(&control->peers, 0, control->peers.job->processes));
-  return by_leaving_make_room(&control->leaving, control->peers.job->processes);
+  return by_notices_make_room(&control->notices, control->peers.job->processes);
 }
 
 /* ---- the timeline's messages */
@@ -188,24 +156,23 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   enum banyan_status status = by_control_peers_init(peers, options->job, options->key, &peer_events, places);
   by_deaths_init(&control->deaths, peers, options->timeline, &(struct by_death_events){helper_lost, control});
   by_deadlock_check_init(&control->check, &control->deaths, options->connector);
-  by_leaving_init(&control->leaving, &control->check, options->connector, &control->events);
-  control->notices = (struct by_notices){.peers = peers, .events = &control->events};
-  by_control_moves_init(&control->plan_switches, peers, options->connector, &control->events);
+  by_notices_init(&control->notices, &control->check, options->connector, &control->events);
+  by_plan_switching_init(&control->plan_switches, peers, options->connector, &control->events);
   by_meeting_init(&control->meeting, &control->deaths, options->connector, options->plan, options->plan_version,
                   &(struct by_meeting_events){newcomer, make_room, control});
-  by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->leaving);
+  by_helpers_init(&control->helpers, &control->meeting, &control->notices);
   by_trees_init(&control->trees, &control->helpers, &control->events);
-  return status == BANYAN_OK ? by_leaving_make_room(&control->leaving, places) : status;
+  return status == BANYAN_OK ? by_notices_make_room(&control->notices, places) : status;
 }
 
 void by_control_object_fini(struct by_control *control) {
-  by_leaving_send(&control->leaving);
+  by_notices_send_left(&control->notices);
   by_control_peers_close(&control->peers);
   by_trees_fini(&control->trees);
   by_helpers_fini(&control->helpers);
   by_meeting_fini(&control->meeting);
-  by_control_moves_fini(&control->plan_switches);
-  by_leaving_fini(&control->leaving);
+  by_plan_switching_fini(&control->plan_switches);
+  by_notices_fini(&control->notices);
   by_deadlock_check_fini(&control->check);
   by_deaths_fini(&control->deaths);
   by_control_peers_fini(&control->peers);
@@ -291,7 +258,7 @@ void by_control_send_class(struct by_control *control, uint32_t class_, bool ran
 }
 
 enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
-  return by_control_moves_propose(&control->plan_switches, proposal);
+  return by_plan_switching_propose(&control->plan_switches, proposal);
 }
 
 bool by_control_is_over(const struct by_control *control) {
@@ -299,5 +266,5 @@ bool by_control_is_over(const struct by_control *control) {
 }
 
 void by_control_leave(struct by_control *control) {
-  by_leaving_leave(&control->leaving);
+  by_notices_leave(&control->notices);
 }

@@ -1,11 +1,34 @@
-/* Deadlock checks over the control connections: any rank asks rank 0, rank 0 asks all, all answer, rank 0 decides. It
+/* Deadlock checks over the control connections: when nothing goes on, any rank asks rank 0, rank 0 asks all ranks for
+ * their calls, and compares the answers. Ranks that make different calls wait for each other without ever exchanging a
+ * frame; and a rank whose deadline passed knows only the rank that it waits for, which may wait for another in turn. It
  * also finds helpers that are stopped. On the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_DEADLOCK_H
 #define BY_JOB_CONTROL_CONTROL_DEADLOCK_H
 
 #include "connector.h"
 #include "control_deaths.h"
-#include "deadlock_round.h"
+
+/* ---- one check, at rank 0; no I/O */
+
+struct by_deadlock_round;
+
+BANYAN_CHECK enum banyan_status by_deadlock_round_create(struct by_job *job, struct by_deadlock_round **out);
+/* A rank left on purpose: it will not answer. True if nobody is left to answer. */
+bool by_deadlock_round_left(struct by_deadlock_round *round, uint32_t rank);
+/* What by_engine_describe wrote there, and behind it who cannot be reached from there, if anybody; copied. True if
+ * nobody is left to answer. */
+bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, const void *answer, size_t length);
+/* A rank's deadline has passed: how its error text begins, and whom it waits for itself. The first counts. */
+void by_deadlock_round_late(struct by_deadlock_round *round, const char *passed, const char *awaited);
+/* What follows from the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if somebody is late,
+ * BANYAN_ERR_CONNECT if the reason is that two processes cannot reach each other, or BANYAN_OK. Fills
+ * the culprit and the text. */
+enum banyan_status by_deadlock_round_judge(const struct by_deadlock_round *round, uint32_t *culprit, char *text,
+                                           size_t room);
+/* NULL is allowed. */
+void by_deadlock_round_destroy(struct by_deadlock_round *round);
+
+/* ---- over the control connections */
 
 struct by_deadlock_check {
   struct by_control_peers *peers;
@@ -25,8 +48,7 @@ void by_deadlock_check_ask(struct by_deadlock_check *check, const char *late, co
 /* Any thread: see by_control_ask. */
 bool by_deadlock_check_post(struct by_deadlock_check *check, const char *late, const char *awaited);
 /* ASK, DESCRIBE and DESCRIPTION. */
-void by_deadlock_check_handle(struct by_deadlock_check *check, struct by_control_peer *peer, uint16_t type,
-                              const void *payload, size_t length);
+void by_deadlock_check_handle(void *check, const struct by_received *message);
 /* This rank will not answer. */
 void by_deadlock_check_left(struct by_deadlock_check *check, uint32_t rank);
 

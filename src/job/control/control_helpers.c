@@ -5,22 +5,21 @@
 #include <string.h>
 
 #include "log.h"
-#include "tree_message.h"
 
 enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
 
 /* A message that has to wait until the engine is made. */
 struct by_delayed_message {
-  struct by_delayed_message *next;
+  STAILQ_ENTRY(by_delayed_message) entry;
   uint16_t type;
   size_t length;
   uint8_t bytes[];
 };
 
 struct by_newcomer {
-  struct by_newcomer *next;
+  STAILQ_ENTRY(by_newcomer) entry;
   struct by_control_peer *peer; /* NULL: it is gone */
-  uint32_t process;             /* 0: others are before it */
+  uint32_t process;             /* 0: others are before it, or its admission has not begun */
   uint32_t missing;             /* answers */
   size_t length;
   uint8_t joined[HELLO_MOST + NUMBER_BYTES]; /* what all are sent: its number, and what describes it */
@@ -37,7 +36,7 @@ static enum banyan_status read_newcomer(struct by_job *job, const void *bytes, s
   BY_TRY(by_member_read(&reader, &job->arena, member));
   BY_TRY(by_reader_check(&reader, "a helper that comes"));
   if (process == job->processes && member->kind == BY_MEMBER_HELPER) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 tells of process %u; the next one is %u", process, job->processes);
+  return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 announces process %u; the next one is %u", process, job->processes);
 }
 
 /* Where the connector or the engine has one more than the other, this process takes no part in the job any more. */
@@ -80,7 +79,7 @@ static void handle_lost(struct by_helpers *helpers, const void *payload, size_t 
   struct by_text_message message;
   if (by_text_message_read(payload, length, &message) != BANYAN_OK ||
       !by_control_peers_is_helper(helpers->peers, message.process) || message.process >= helpers->peers->job->processes)
-    by_warn("control", "a malformed word about a helper; ignored");
+    by_warn("control", "malformed message about a helper; ignored");
   else
     lose_here(helpers, message.process, message.text);
 }
@@ -153,30 +152,28 @@ static void handle(struct by_helpers *helpers, uint16_t type, const void *payloa
 static void delayed_due(void *argument) {
   struct by_helpers *helpers = argument;
   const struct by_job *job = helpers->peers->job;
-  while (helpers->delayed && job->engine) {
-    struct by_delayed_message *message = helpers->delayed;
-    helpers->delayed = message->next;
+  for (struct by_delayed_message *message; job->engine && (message = STAILQ_FIRST(&helpers->delayed));) {
+    STAILQ_REMOVE_HEAD(&helpers->delayed, entry);
     handle(helpers, message->type, message->bytes, message->length);
     free(message);
   }
-  if (helpers->delayed) by_loop_set_delay(job->loop, &helpers->delayed_due, LOOK_MS * BY_MILLISECOND);
+  if (!STAILQ_EMPTY(&helpers->delayed)) by_loop_set_delay(job->loop, &helpers->delayed_due, LOOK_MS * BY_MILLISECOND);
 }
 
-void by_helpers_handle(struct by_helpers *helpers, uint16_t type, const void *payload, size_t length) {
-  struct by_delayed_message **last = &helpers->delayed;
-  if (helpers->peers->job->engine && !helpers->delayed) {
-    handle(helpers, type, payload, length);
+void by_helpers_handle(void *argument, const struct by_received *message) {
+  struct by_helpers *helpers = argument;
+  if (helpers->peers->job->engine && STAILQ_EMPTY(&helpers->delayed)) {
+    handle(helpers, message->type, message->payload, message->length);
     return;
   }
-  struct by_delayed_message *message = malloc(sizeof *message + length);
-  if (!message) {
-    by_error("control", "out of memory for what rank 0 says of helpers");
+  struct by_delayed_message *delayed = malloc(sizeof *delayed + message->length);
+  if (!delayed) {
+    by_error("control", "out of memory for what rank 0 sends about helpers");
     return;
   }
-  *message = (struct by_delayed_message){.type = type, .length = length};
-  memcpy(message->bytes, payload, length);
-  while (*last) last = &(*last)->next;
-  *last = message;
+  *delayed = (struct by_delayed_message){.type = message->type, .length = message->length};
+  memcpy(delayed->bytes, message->payload, message->length);
+  STAILQ_INSERT_TAIL(&helpers->delayed, delayed, entry);
   if (!by_timer_is_set(&helpers->delayed_due)) delayed_due(helpers);
 }
 
@@ -185,7 +182,8 @@ void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const 
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
   by_text_message_write(&writer, BANYAN_ERR_PEER_DEAD, process, text);
-  if (!writer.failed) by_helpers_handle(helpers, LOST, bytes, writer.length);
+  if (!writer.failed)
+    by_helpers_handle(helpers, &(struct by_received){.type = LOST, .payload = bytes, .length = writer.length});
 }
 
 static void send_plan(const struct by_report *report) {
@@ -215,18 +213,14 @@ static void send_joined(struct by_helpers *helpers, struct by_newcomer *newcomer
   by_loop_set_delay(peers->job->loop, &helpers->known_late, SILENCE_MS * BY_MILLISECOND);
 }
 
-static const struct by_control_peer *find_silent_helper(const struct by_helpers *helpers) {
-  const struct by_control_peer *peer = helpers->peers->all;
-  while (peer && (!peer->asked || !by_control_peers_is_helper(helpers->peers, peer->rank))) peer = peer->next;
-  return peer;
-}
-
 /* The last of them lets the next newcomer in, of which the others are asked anew. */
 static void known_late(void *argument) {
   struct by_helpers *helpers = argument;
-  uint32_t process = helpers->newcomers->process;
-  while (helpers->newcomers && helpers->newcomers->process == process) {
-    const struct by_control_peer *silent = find_silent_helper(helpers);
+  uint32_t process = STAILQ_FIRST(&helpers->newcomers)->process;
+  for (struct by_newcomer *first; (first = STAILQ_FIRST(&helpers->newcomers)) && first->process == process;) {
+    const struct by_control_peer *silent = helpers->peers->all;
+    while (silent && (!silent->asked || !by_control_peers_is_helper(helpers->peers, silent->rank)))
+      silent = silent->next;
     if (silent) by_deaths_lose_silent(helpers->deaths, (uint32_t)silent->rank);
     if (!silent || !by_control_peers_has_lost(helpers->peers, (uint32_t)silent->rank)) return; /* the job is ending */
   }
@@ -260,10 +254,10 @@ static void welcome(struct by_helpers *helpers, const struct by_newcomer *newcom
 }
 
 static void advance(struct by_helpers *helpers) {
-  for (struct by_newcomer *first; (first = helpers->newcomers);) {
+  for (struct by_newcomer *first; (first = STAILQ_FIRST(&helpers->newcomers));) {
     bool begun = first->process || (first->peer && begin(helpers, first) == BANYAN_OK);
     if (begun && first->missing) return;
-    helpers->newcomers = first->next;
+    STAILQ_REMOVE_HEAD(&helpers->newcomers, entry);
     by_loop_cancel_timer(&helpers->known_late);
     if (begun)
       welcome(helpers, first);
@@ -275,24 +269,11 @@ static void advance(struct by_helpers *helpers) {
 
 /* ---- coming and going */
 
-static struct by_newcomer *make_newcomer(struct by_control_peer *peer, const struct by_member *member) {
-  struct by_newcomer *newcomer = calloc(1, sizeof *newcomer);
-  struct by_writer writer;
-  if (!newcomer) return NULL;
-  newcomer->peer = peer;
-  by_writer_init(&writer, newcomer->joined, sizeof newcomer->joined);
-  by_write_u32(&writer, 0);
-  by_member_write(&writer, member);
-  newcomer->length = writer.length;
-  return newcomer;
-}
-
 static bool is_ending(const struct by_helpers *helpers) {
-  return helpers->deaths->spread || helpers->leaving->n || atomic_load(&helpers->peers->leaving);
+  return helpers->deaths->spread || helpers->notices->n_leavers || atomic_load(&helpers->peers->leaving);
 }
 
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member) {
-  struct by_newcomer **last = &helpers->newcomers;
   if (!helpers->peers->job->engine) { /* it comes again: the job is still being made here */
     by_stream_refuse(peer->stream);
     return;
@@ -301,32 +282,46 @@ void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, c
     by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, "the job is ending");
     return;
   }
-  while (*last) last = &(*last)->next;
-  *last = make_newcomer(peer, member);
-  if (*last)
-    advance(helpers);
-  else
+  struct by_newcomer *newcomer = calloc(1, sizeof *newcomer);
+  struct by_writer writer;
+  if (!newcomer) {
     by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, "out of memory for a helper");
+    return;
+  }
+  newcomer->peer = peer;
+  by_writer_init(&writer, newcomer->joined, sizeof newcomer->joined);
+  by_write_u32(&writer, 0); /* its number, which `begin` sets */
+  by_member_write(&writer, member);
+  newcomer->length = writer.length;
+  STAILQ_INSERT_TAIL(&helpers->newcomers, newcomer, entry);
+  advance(helpers);
 }
 
-void by_helpers_handle_known(struct by_helpers *helpers, struct by_control_peer *peer) {
-  struct by_newcomer *first = helpers->newcomers;
+void by_helpers_knows(struct by_helpers *helpers, struct by_control_peer *peer) {
+  struct by_newcomer *first = STAILQ_FIRST(&helpers->newcomers);
   if (!peer->asked || !first) return;
   peer->asked = false;
   first->missing--;
   advance(helpers);
 }
 
-void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer) {
-  for (struct by_newcomer *newcomer = helpers->newcomers; newcomer; newcomer = newcomer->next)
-    if (newcomer->peer == peer) newcomer->peer = NULL;
-  by_helpers_handle_known(helpers, peer);
+void by_helpers_handle_known(void *helpers, const struct by_received *message) {
+  by_helpers_knows(helpers, message->peer);
 }
 
-void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
-                     struct by_leaving *leaving) {
-  *helpers = (struct by_helpers){
-      .peers = meeting->peers, .deaths = meeting->deaths, .meeting = meeting, .notices = notices, .leaving = leaving};
+void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer) {
+  struct by_newcomer *newcomer;
+  STAILQ_FOREACH(newcomer, &helpers->newcomers, entry) {
+    if (newcomer->peer == peer) newcomer->peer = NULL;
+  }
+  by_helpers_knows(helpers, peer);
+}
+
+void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices) {
+  *helpers =
+      (struct by_helpers){.peers = meeting->peers, .deaths = meeting->deaths, .meeting = meeting, .notices = notices};
+  STAILQ_INIT(&helpers->delayed);
+  STAILQ_INIT(&helpers->newcomers);
   by_timer_init(&helpers->delayed_due, delayed_due, helpers);
   by_timer_init(&helpers->known_late, known_late, helpers);
 }
@@ -334,12 +329,12 @@ void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meet
 void by_helpers_fini(struct by_helpers *helpers) {
   by_loop_cancel_timer(&helpers->delayed_due);
   by_loop_cancel_timer(&helpers->known_late);
-  for (struct by_delayed_message *next; helpers->delayed; helpers->delayed = next) {
-    next = helpers->delayed->next;
-    free(helpers->delayed);
+  for (struct by_delayed_message *message; (message = STAILQ_FIRST(&helpers->delayed));) {
+    STAILQ_REMOVE_HEAD(&helpers->delayed, entry);
+    free(message);
   }
-  for (struct by_newcomer *next; helpers->newcomers; helpers->newcomers = next) {
-    next = helpers->newcomers->next;
-    free(helpers->newcomers);
+  for (struct by_newcomer *newcomer; (newcomer = STAILQ_FIRST(&helpers->newcomers));) {
+    STAILQ_REMOVE_HEAD(&helpers->newcomers, entry);
+    free(newcomer);
   }
 }

@@ -5,7 +5,8 @@
 #ifndef BY_JOB_CONTROL_CONTROL_HELPERS_H
 #define BY_JOB_CONTROL_CONTROL_HELPERS_H
 
-#include "control_leaving.h"
+#include <sys/queue.h>
+
 #include "control_meeting.h"
 #include "control_notices.h"
 
@@ -14,19 +15,17 @@ struct by_helpers {
   struct by_deaths *deaths;
   const struct by_control_meeting *meeting;
   const struct by_notices *notices;
-  const struct by_leaving *leaving;
-  struct by_delayed_message *delayed; /* came before there was an engine, the oldest first */
+  STAILQ_HEAD(, by_delayed_message) delayed; /* came before there was an engine, the oldest first */
   struct by_timer delayed_due;
-  struct by_newcomer *newcomers; /* rank 0: helpers that come; the first one is being made known, */
-  struct by_timer known_late;    /* which takes long */
+  STAILQ_HEAD(, by_newcomer) newcomers; /* rank 0: helpers that come; the first one is being made known, */
+  struct by_timer known_late;           /* which takes long */
 };
 
-void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
-                     struct by_leaving *leaving);
+void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices);
 void by_helpers_fini(struct by_helpers *helpers);
 
 /* PLAN, LOST, TREE and JOINED; rank 0 receives its own. */
-void by_helpers_handle(struct by_helpers *helpers, uint16_t type, const void *payload, size_t length);
+void by_helpers_handle(void *helpers, const struct by_received *message);
 /* Rank 0: its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
 /* Any thread, rank 0: see by_control_send_plan. */
@@ -34,8 +33,9 @@ void by_helpers_post_plan(struct by_helpers *helpers, const void *bytes, size_t 
 
 /* Rank 0: a helper comes. */
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member);
-/* Rank 0, KNOWN: this process knows the helper that comes, or will not answer any more. */
-void by_helpers_handle_known(struct by_helpers *helpers, struct by_control_peer *peer);
+/* Rank 0: this process knows the helper that comes, as with KNOWN, or will not answer any more. */
+void by_helpers_knows(struct by_helpers *helpers, struct by_control_peer *peer);
+void by_helpers_handle_known(void *helpers, const struct by_received *message);
 /* It sends nothing more. */
 void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer);
 

@@ -7,7 +7,7 @@
 enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
 
 void by_control_send_plan_switch(const struct by_control_peer *peer, const struct by_plan_switch_message *message) {
-  size_t room = message->length + 4 * message->n_processes + MOVE_WORD_MORE;
+  size_t room = message->length + 4 * message->n_processes + BY_PLAN_SWITCH_FIXED_BYTES;
   uint8_t *bytes = malloc(room);
   struct by_writer writer;
   by_writer_init(&writer, bytes, bytes ? room : 0);
@@ -46,32 +46,31 @@ static void find_near(const struct by_plan *plan, uint32_t vertex, bool *near) {
     }
 }
 
-static enum banyan_status no_memory(void) {
-  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
-}
-
 static enum banyan_status list_near(const struct by_proposal *proposal, uint32_t vertex, struct by_helper_link *out) {
   const struct by_plan *plan = proposal->plan;
   bool *near = calloc((size_t)plan->n_vertices + 1, sizeof *near);
   struct by_writer writer;
   size_t room = NUMBER_BYTES * (size_t)plan->n_vertices;
   *out = (struct by_helper_link){.helper = proposal->helpers[vertex - plan->n_ranks], .processes = malloc(room)};
-  bool made = near && out->processes;
-  by_writer_init(&writer, out->processes, made ? room : 0);
-  if (made) find_near(plan, vertex, near);
-  for (uint32_t v = 0; made && v < plan->n_vertices; v++) {
+  if (!near || !out->processes) {
+    free(near);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  }
+  by_writer_init(&writer, out->processes, room);
+  find_near(plan, vertex, near);
+  for (uint32_t v = 0; v < plan->n_vertices; v++) {
     uint32_t process = v < plan->n_ranks ? proposal->processes[v] : proposal->helpers[v - plan->n_ranks];
     if (near[v] && process != UINT32_MAX) by_write_u32(&writer, process);
   }
   out->n = writer.length / NUMBER_BYTES;
   free(near);
-  return made ? BANYAN_OK : no_memory();
+  return BANYAN_OK;
 }
 
 enum banyan_status by_helper_links_find(struct by_helper_links *links, const struct by_proposal *proposal) {
   const struct by_plan *plan = proposal->plan;
   links->helpers = calloc((size_t)plan->n_vertices - plan->n_ranks + 1, sizeof *links->helpers);
-  if (!links->helpers) return no_memory();
+  if (!links->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
     if (proposal->helpers[v - plan->n_ranks] != UINT32_MAX) BY_TRY(list_near(proposal, v, &links->helpers[links->n++]));
   return BANYAN_OK;
@@ -118,23 +117,22 @@ bool by_helper_links_has(const struct by_helper_links *links, uint32_t helper) {
 /* ---- helpers */
 
 struct by_wanted {
-  struct by_wanted *next;
+  LIST_ENTRY(by_wanted) entry;
   uint32_t comm, number;
   bool wanted; /* the connector knows */
   size_t n;
   uint32_t processes[];
 };
 
+static void remove_wanted(struct by_wanted *wanted) {
+  LIST_REMOVE(wanted, entry);
+  free(wanted);
+}
+
 static void drop_older(struct by_wanted_links *links, const struct by_plan_switch_message *message) {
-  struct by_wanted **place = &links->first;
-  while (*place) {
-    struct by_wanted *wanted = *place;
-    if (wanted->comm != message->comm || wanted->number > message->number) {
-      place = &wanted->next;
-      continue;
-    }
-    *place = wanted->next;
-    free(wanted);
+  for (struct by_wanted *wanted = LIST_FIRST(&links->wanted), *next; wanted; wanted = next) {
+    next = LIST_NEXT(wanted, entry);
+    if (wanted->comm == message->comm && wanted->number <= message->number) remove_wanted(wanted);
   }
 }
 
@@ -149,11 +147,10 @@ static bool knows_all(const struct by_job *job, const struct by_plan_switch_mess
 /* Looked at from the timer: the engine may not be there yet. */
 static void want(struct by_wanted_links *links, const struct by_plan_switch_message *message) {
   struct by_wanted *wanted = calloc(1, sizeof *wanted + message->n_processes * sizeof *wanted->processes);
-  if (!wanted) return; /* rank 0 gives the move up in time */
-  *wanted = (struct by_wanted){
-      .next = links->first, .comm = message->comm, .number = message->number, .n = message->n_processes};
+  if (!wanted) return; /* rank 0 gives the plan switch up in time */
+  *wanted = (struct by_wanted){.comm = message->comm, .number = message->number, .n = message->n_processes};
   for (size_t i = 0; i < wanted->n; i++) wanted->processes[i] = by_plan_switch_message_process(message, i);
-  links->first = wanted;
+  LIST_INSERT_HEAD(&links->wanted, wanted, entry);
   by_loop_set_delay(links->peers->job->loop, &links->due, 0);
 }
 
@@ -183,20 +180,16 @@ static bool are_made(const struct by_wanted_links *links, struct by_wanted *want
 static void wanted_due(void *argument) {
   struct by_wanted_links *links = argument;
   const struct by_job *job = links->peers->job;
-  for (struct by_wanted **place = &links->first; *place && job->engine;) {
-    struct by_wanted *wanted = *place;
-    if (!are_made(links, wanted)) {
-      place = &wanted->next;
-      continue;
-    }
+  for (struct by_wanted *wanted = LIST_FIRST(&links->wanted), *next; wanted && job->engine; wanted = next) {
+    next = LIST_NEXT(wanted, entry);
+    if (!are_made(links, wanted)) continue;
     const struct by_control_peer *root = by_control_peers_root(links->peers);
     struct by_plan_switch_message linked = {
         .kind = BY_PLAN_SWITCH_LINKED, .comm = wanted->comm, .number = wanted->number, .text = ""};
     if (root) by_control_send_plan_switch(root, &linked);
-    *place = wanted->next;
-    free(wanted);
+    remove_wanted(wanted);
   }
-  if (links->first) by_loop_set_delay(job->loop, &links->due, LOOK_MS * BY_MILLISECOND);
+  if (!LIST_EMPTY(&links->wanted)) by_loop_set_delay(job->loop, &links->due, LOOK_MS * BY_MILLISECOND);
 }
 
 void by_wanted_links_init(struct by_wanted_links *links, const struct by_control_peers *peers,
@@ -207,8 +200,5 @@ void by_wanted_links_init(struct by_wanted_links *links, const struct by_control
 
 void by_wanted_links_fini(struct by_wanted_links *links) {
   by_loop_cancel_timer(&links->due);
-  for (struct by_wanted *next; links->first; links->first = next) {
-    next = links->first->next;
-    free(links->first);
-  }
+  while (!LIST_EMPTY(&links->wanted)) remove_wanted(LIST_FIRST(&links->wanted));
 }

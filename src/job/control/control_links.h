@@ -1,14 +1,16 @@
-/* Links for a move: helpers that a new plan names make those that it needs before the ranks are asked. Of a pair, the
- * process with the higher number connects; the other one waits. And how messages of moves are sent. On the loop's
- * thread. */
+/* Links for a plan switch: helpers that a new plan names make those that it needs before the ranks are asked. Of a
+ * pair, the process with the higher number connects; the other one waits. And how messages of plan switches are sent.
+ * On the loop's thread. */
 #ifndef BY_JOB_CONTROL_CONTROL_LINKS_H
 #define BY_JOB_CONTROL_CONTROL_LINKS_H
+
+#include <sys/queue.h>
 
 #include "connector.h"
 #include "control.h"
 #include "control_peers.h"
 
-enum { MOVE_WORD_MORE = 64 }; /* bytes of a message of a move beside its text and its processes */
+enum { BY_PLAN_SWITCH_FIXED_BYTES = 64 }; /* at most, of a message beside its text and its processes */
 
 void by_control_send_plan_switch(const struct by_control_peer *peer, const struct by_plan_switch_message *message);
 
@@ -28,7 +30,7 @@ struct by_helper_links {
 /* From a proposal: what each helper of the plan needs. Whatever the status, by_helper_links_fini is to be called. */
 BANYAN_CHECK enum banyan_status by_helper_links_find(struct by_helper_links *links, const struct by_proposal *proposal);
 void by_helper_links_fini(struct by_helper_links *links);
-/* Asks all helpers, for move `number`. False: one is not here any more. */
+/* Asks all helpers, for plan switch `number`. False: one is not here any more. */
 bool by_helper_links_ask(const struct by_helper_links *links, const struct by_control_peers *peers, uint32_t comm,
                          uint32_t number);
 /* One has them. True: all have. */
@@ -40,14 +42,14 @@ bool by_helper_links_has(const struct by_helper_links *links, uint32_t helper);
 struct by_wanted_links {
   const struct by_control_peers *peers;
   struct by_connector *connector;
-  struct by_wanted *first; /* for moves, asked for by rank 0 */
+  LIST_HEAD(, by_wanted) wanted; /* for plan switches, asked for by rank 0 */
   struct by_timer due;
 };
 
 void by_wanted_links_init(struct by_wanted_links *links, const struct by_control_peers *peers,
                           struct by_connector *connector);
 void by_wanted_links_fini(struct by_wanted_links *links);
-/* A message of rank 0's about a move. */
+/* A message of rank 0's about a plan switch. */
 void by_wanted_links_handle(struct by_wanted_links *links, const struct by_control_peer *peer,
                             const struct by_plan_switch_message *message);
 

@@ -324,9 +324,10 @@ static enum banyan_status read_members(struct by_job *job, const void *payload, 
   return by_reader_check(&reader, "the list of members");
 }
 
-void by_meeting_handle_welcome(struct by_control_meeting *meeting, const void *payload, size_t length) {
+void by_meeting_handle_welcome(void *argument, const struct by_received *message) {
+  struct by_control_meeting *meeting = argument;
   struct by_control_peers *peers = meeting->peers;
-  enum banyan_status status = read_members(peers->job, payload, length);
+  enum banyan_status status = read_members(peers->job, message->payload, message->length);
   if (status == BANYAN_OK) status = meeting->events.make_room(meeting->events.context);
   if (status != BANYAN_OK) {
     by_deaths_give_up(meeting->deaths, status, banyan_error_text());

@@ -53,6 +53,6 @@ void by_meeting_welcome(struct by_control_meeting *meeting);
 /* Rank 0: sends the list of members to this process. */
 BANYAN_CHECK enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t process);
 /* WELCOME. */
-void by_meeting_handle_welcome(struct by_control_meeting *meeting, const void *payload, size_t length);
+void by_meeting_handle_welcome(void *meeting, const struct by_received *message);
 
 #endif

@@ -1,12 +1,94 @@
 #include "control_notices.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "log.h"
 
-/* ---- LISTEN */
+enum { TOGETHER_MS = 50 };
 
-static void listen_here(const struct by_notices *notices) {
-  if (notices->peers->job->engine) notices->events->listen(notices->events->context);
+/* ---- leaving */
+
+enum banyan_status by_notices_make_room(struct by_notices *notices, uint32_t ranks) {
+  uint32_t *room = realloc(notices->leavers, ((size_t)ranks + 1) * sizeof *room);
+  if (!room) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  notices->leavers = room;
+  return BANYAN_OK;
 }
+
+void by_notices_handle_leaving(struct by_notices *notices, uint32_t rank) {
+  struct by_control_peers *peers = notices->peers;
+  if (!by_control_peers_set_member(peers, rank, BY_MEMBER_LEAVING)) return;
+  notices->leavers[notices->n_leavers++] = rank;
+  by_deadlock_check_left(notices->check, rank);
+  if (by_timer_is_set(&notices->due)) return;
+  bool gathers = by_control_peers_is_root(peers) && !atomic_load(&peers->leaving); /* else soon nobody sends it */
+  by_loop_set_delay(peers->job->loop, &notices->due, gathers ? TOGETHER_MS * BY_MILLISECOND : 0);
+}
+
+void by_notices_handle_left(void *argument, const struct by_received *message) {
+  struct by_notices *notices = argument;
+  const struct by_job *job = notices->peers->job;
+  struct by_reader reader;
+  by_reader_init(&reader, message->payload, message->length);
+  uint32_t n = by_read_count(&reader, sizeof(uint32_t));
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t rank = by_read_u32(&reader);
+    if (rank < job->size && rank != job->rank) by_notices_handle_leaving(notices, rank);
+  }
+  if (reader.failed)
+    by_warn("control", "%s: malformed list of ranks that left", by_stream_get_name(message->peer->stream));
+}
+
+void by_notices_send_left(struct by_notices *notices) {
+  struct by_writer writer;
+  uint32_t n = notices->n_leavers - notices->done;
+  size_t room = sizeof n * ((size_t)n + 1);
+  uint8_t *bytes = n && by_control_peers_is_root(notices->peers) ? malloc(room) : NULL;
+  if (!bytes) return;
+  by_writer_init(&writer, bytes, room);
+  by_write_u32(&writer, n);
+  for (uint32_t i = notices->done; i < notices->n_leavers; i++) by_write_u32(&writer, notices->leavers[i]);
+  for (struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
+    if (by_control_peer_stays(peer))
+      (void)!by_stream_send(peer->stream, LEFT, bytes, writer.length); /* it is gone, or does not read: no matter */
+  free(bytes);
+}
+
+static void leavers_due(void *argument) {
+  struct by_notices *notices = argument;
+  struct by_job *job = notices->peers->job;
+  if (!job->engine) { /* the job is still being made here */
+    by_loop_set_delay(job->loop, &notices->due, TOGETHER_MS * BY_MILLISECOND);
+    return;
+  }
+  by_notices_send_left(notices);
+  for (; notices->done < notices->n_leavers; notices->done++) {
+    uint32_t rank = notices->leavers[notices->done];
+    (void)by_control_peers_set_member(notices->peers, rank, BY_MEMBER_LEFT);
+    by_job_lock(job);
+    notices->events->left(notices->events->context, rank);
+    by_job_unlock(job);
+    by_connector_left(notices->connector, rank);
+  }
+  by_job_wake(job);
+}
+
+static void send_leaving(void *context) {
+  struct by_notices *notices = context;
+  by_notices_send_left(notices); /* nobody does after this */
+  for (struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
+    if (peer->rank >= 0) (void)!by_stream_send(peer->stream, LEAVING, NULL, 0);
+  atomic_store(&notices->peers->leaving, true);
+}
+
+void by_notices_leave(struct by_notices *notices) {
+  _Atomic bool *sent = &notices->peers->leaving;
+  if (by_loop_post(notices->peers->job->loop, send_leaving, notices) != BANYAN_OK) return;
+  for (int i = 0; i < 1000 && !atomic_load(sent); i++) usleep(i < 100 ? 20 : 1000);
+}
+
+/* ---- LISTEN */
 
 /* Rank 0 notifies everybody, others notify rank 0; once. */
 static void begin(void *argument) {
@@ -16,20 +98,22 @@ static void begin(void *argument) {
   for (const struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
     if (by_control_peer_stays(peer) && !by_control_peers_is_helper(notices->peers, peer->rank) &&
         by_stream_send(peer->stream, LISTEN, NULL, 0) != BANYAN_OK)
-      by_warn("control", "%s: telling it to listen failed: %s", by_stream_get_name(peer->stream), banyan_error_text());
-  listen_here(notices);
+      by_warn("control", "%s: LISTEN could not be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
+  if (notices->peers->job->engine) notices->events->listen(notices->events->context);
 }
 
 void by_notices_post_listen(struct by_notices *notices) {
   if (by_loop_post(notices->peers->job->loop, begin, notices) != BANYAN_OK)
-    by_warn("control", "telling other ranks to listen failed: %s", banyan_error_text());
+    by_warn("control", "LISTEN could not be sent to other ranks: %s", banyan_error_text());
 }
 
-void by_notices_handle_listen(struct by_notices *notices) {
+void by_notices_handle_listen(void *argument, const struct by_received *message) {
+  struct by_notices *notices = argument;
+  (void)message;
   if (by_control_peers_is_root(notices->peers))
     begin(notices);
-  else
-    listen_here(notices);
+  else if (notices->peers->job->engine)
+    notices->events->listen(notices->events->context);
 }
 
 /* ---- CLASS */
@@ -39,7 +123,7 @@ void by_notices_send_class_to(const struct by_notices *notices, const struct by_
   bool takes = notices->class_for_ranks || by_control_peers_is_helper(notices->peers, peer->rank);
   if (!notices->has_class || !by_control_peer_stays(peer) || !takes) return;
   if (by_stream_send(peer->stream, CLASS, &class_, 1) != BANYAN_OK)
-    by_warn("control", "telling %s its class failed: %s", by_stream_get_name(peer->stream), banyan_error_text());
+    by_warn("control", "%s: its class could not be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
 }
 
 void by_notices_send_class(struct by_notices *notices, uint32_t class_, bool ranks) {
@@ -50,9 +134,21 @@ void by_notices_send_class(struct by_notices *notices, uint32_t class_, bool ran
     by_notices_send_class_to(notices, peer);
 }
 
-void by_notices_handle_class(const struct by_notices *notices, const void *payload, size_t length) {
-  if (length == 1)
-    by_job_set_class(notices->peers->job, *(const uint8_t *)payload);
+void by_notices_handle_class(void *argument, const struct by_received *message) {
+  const struct by_notices *notices = argument;
+  if (message->length == 1)
+    by_job_set_class(notices->peers->job, *(const uint8_t *)message->payload);
   else
-    by_warn("control", "rank 0: a malformed word about a class; ignored");
+    by_warn("control", "rank 0: malformed message about a class; ignored");
+}
+
+void by_notices_init(struct by_notices *notices, struct by_deadlock_check *check, struct by_connector *connector,
+                     const struct by_control_events *events) {
+  *notices = (struct by_notices){.peers = check->peers, .connector = connector, .check = check, .events = events};
+  by_timer_init(&notices->due, leavers_due, notices);
+}
+
+void by_notices_fini(struct by_notices *notices) {
+  by_loop_cancel_timer(&notices->due);
+  free(notices->leavers);
 }

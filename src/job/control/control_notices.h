@@ -1,26 +1,52 @@
-/* Notices that are kept where they arrive: the class of the job, which rank 0 sends to those that receive it from no
- * agent; and LISTEN. Control messages of operations are read by the thread that drives the engine. A rank that has
- * submitted nothing may have none; where others wait for it, it is told to listen, over its connection to rank 0. */
+/* What processes notify each other of, without an answer.
+ *
+ * Ranks that leave on purpose: rank 0 receives it and notifies the others, some at a time, since a rank that waits for
+ * one that has left before there was a link would wait for nothing. A link that is there ends by itself, behind its
+ * data. The class of the job: rank 0 sends it to those that receive it from no agent. LISTEN: control messages of
+ * operations are read by the thread that drives the engine. A rank that has submitted nothing may have none; where
+ * others wait for it, it is notified over its connection to rank 0. On the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_NOTICES_H
 #define BY_JOB_CONTROL_CONTROL_NOTICES_H
 
+#include "connector.h"
 #include "control.h"
-#include "control_peers.h"
+#include "control_deadlock.h"
 
 struct by_notices {
   struct by_control_peers *peers;
+  struct by_connector *connector;
+  struct by_deadlock_check *check;
   const struct by_control_events *events;
+  uint32_t *leavers, n_leavers;    /* ranks that are leaving or have left, in this order; */
+  uint32_t done;                   /* the first so many have left: they are known to the job, and from rank 0 to all */
+  struct by_timer due;             /* for the others */
   bool listens;                    /* LISTEN has been sent */
   uint32_t class_;                 /* rank 0: that was sent to helpers and servers, */
   bool has_class, class_for_ranks; /* if one was; and to ranks */
 };
 
+void by_notices_init(struct by_notices *notices, struct by_deadlock_check *check, struct by_connector *connector,
+                     const struct by_control_events *events);
+void by_notices_fini(struct by_notices *notices);
+/* Room for so many ranks that leave. */
+BANYAN_CHECK enum banyan_status by_notices_make_room(struct by_notices *notices, uint32_t ranks);
+
+/* LEAVING: this rank leaves. */
+void by_notices_handle_leaving(struct by_notices *notices, uint32_t rank);
+/* LEFT: rank 0's list of those that leave. */
+void by_notices_handle_left(void *notices, const struct by_received *message);
+/* Rank 0: sends those to the others that they have not been sent yet. */
+void by_notices_send_left(struct by_notices *notices);
+/* Any thread: this process leaves; see by_control_leave. */
+void by_notices_leave(struct by_notices *notices);
+
 /* Any thread. */
 void by_notices_post_listen(struct by_notices *notices);
-void by_notices_handle_listen(struct by_notices *notices);
+void by_notices_handle_listen(void *notices, const struct by_received *message);
+
 /* Rank 0: see by_control_send_class; and to one that has come later. */
 void by_notices_send_class(struct by_notices *notices, uint32_t class_, bool ranks);
 void by_notices_send_class_to(const struct by_notices *notices, const struct by_control_peer *peer);
-void by_notices_handle_class(const struct by_notices *notices, const void *payload, size_t length);
+void by_notices_handle_class(void *notices, const struct by_received *message);
 
 #endif

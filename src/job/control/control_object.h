@@ -12,9 +12,8 @@ struct by_control {
   struct by_control_peers peers;
   struct by_deaths deaths;
   struct by_deadlock_check check;
-  struct by_leaving leaving;
   struct by_notices notices;
-  struct by_control_moves plan_switches;
+  struct by_plan_switching plan_switches;
   struct by_control_meeting meeting;
   struct by_helpers helpers;
   struct by_trees trees;

@@ -83,7 +83,7 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
 
 static void frame_came(void *context, uint16_t type, const void *payload, size_t length) {
   struct by_control_peer *peer = context;
-  peer->peers->events.frame(peer->peers->events.context, peer, type, payload, length);
+  peer->peers->events.frame(peer->peers->events.context, &(struct by_received){peer, type, payload, length});
 }
 
 static void ended(void *context, enum banyan_status status, const char *reason) {

@@ -76,10 +76,17 @@ struct by_control_peer {
   bool asked;          /* of control_helpers.c: whether it knows the helper that comes */
 };
 
+struct by_received {
+  struct by_control_peer *peer; /* the sender */
+  uint16_t type;
+  const void *payload;
+  size_t length;
+};
+
 /* What becomes of a connection. */
 struct by_control_peer_events {
   void (*opened)(void *context, struct by_control_peer *peer, uint8_t purpose, const void *hello, size_t length);
-  void (*frame)(void *context, struct by_control_peer *peer, uint16_t type, const void *payload, size_t length);
+  void (*frame)(void *context, const struct by_received *message);
   /* The connection has ended: the peer is to be detached and destroyed. */
   void (*ended)(void *context, struct by_control_peer *peer, enum banyan_status status, const char *reason);
   void *context;

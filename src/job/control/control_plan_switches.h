@@ -1,31 +1,32 @@
-/* Moves to other plans, at the control connections: rank 0 asks and decides, the others answer. Of a communicator one
- * move is under way at a time. What is proposed meanwhile waits until that is decided on, since a rank that proposes
- * faster than messages go to and fro would otherwise drop each move for the next one; of those that wait, the latest
- * stays. On the loop's thread unless said otherwise. */
+/* Plan switches at the control connections: rank 0 asks and decides, the others answer. Of a communicator one plan
+ * switch is under way at a time. What is proposed meanwhile waits until that is decided on, since a rank that proposes
+ * faster than messages go to and fro would otherwise drop each for the next one; of those that wait, the latest stays.
+ * On the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_PLAN_SWITCHES_H
 #define BY_JOB_CONTROL_CONTROL_PLAN_SWITCHES_H
 
+#include <sys/queue.h>
+
 #include "control_links.h"
 
-struct by_control_moves {
+struct by_plan_switching {
   struct by_control_peers *peers;
   const struct by_control_events *events;
-  struct by_control_plan_switch *first; /* rank 0: not yet decided on */
-  uint32_t n;                           /* that there have been */
+  LIST_HEAD(, by_pending_switch) pending; /* rank 0: not yet decided on */
+  uint32_t n;                             /* that there have been */
   struct by_timer due;
   struct by_wanted_links links; /* of a helper */
 };
 
-void by_control_moves_init(struct by_control_moves *plan_switches, struct by_control_peers *peers,
-                           struct by_connector *connector, const struct by_control_events *events);
-void by_control_moves_fini(struct by_control_moves *plan_switches);
+void by_plan_switching_init(struct by_plan_switching *switching, struct by_control_peers *peers,
+                            struct by_connector *connector, const struct by_control_events *events);
+void by_plan_switching_fini(struct by_plan_switching *switching);
 /* Any thread: see by_control_propose. */
-BANYAN_CHECK enum banyan_status by_control_moves_propose(struct by_control_moves *plan_switches,
-                                                         const struct by_proposal *proposal);
-/* MOVE. */
-void by_control_moves_handle(struct by_control_moves *plan_switches, const struct by_control_peer *peer,
-                             const void *payload, size_t length);
+BANYAN_CHECK enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching,
+                                                          const struct by_proposal *proposal);
+/* PLAN_SWITCH. */
+void by_plan_switching_handle(void *switching, const struct by_received *message);
 /* Rank 0: this process takes part in nothing more; why. */
-void by_control_moves_drop(struct by_control_moves *plan_switches, uint32_t process, const char *why);
+void by_plan_switching_drop(struct by_plan_switching *switching, uint32_t process, const char *why);
 
 #endif

@@ -80,7 +80,8 @@ static enum banyan_status send_part(struct by_control_tree *tree, uint32_t worke
   by_writer_init(&writer, bytes, sizeof bytes);
   by_tree_message_write(&writer, &message);
   if (process == peers->job->rank) {
-    by_helpers_handle(tree->trees->helpers, TREE, bytes, writer.length);
+    by_helpers_handle(tree->trees->helpers,
+                      &(struct by_received){.type = TREE, .payload = bytes, .length = writer.length});
     return BANYAN_OK;
   }
   const struct by_control_peer *peer = peers->of_process[process];

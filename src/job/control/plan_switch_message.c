@@ -35,10 +35,6 @@ enum banyan_status by_plan_switch_message_read(const void *bytes, size_t length,
   return by_reader_check(&reader, what);
 }
 
-bool by_plan_switch_is_answer(enum by_plan_switch_kind kind) {
-  return kind >= BY_PLAN_SWITCH_PREPARED;
-}
-
 uint32_t by_plan_switch_message_process(const struct by_plan_switch_message *message, size_t i) {
   return by_get_u32(message->processes + 4 * i);
 }

@@ -1,12 +1,12 @@
-/* Moving to another plan while calls go on: all ranks of a communicator change at the same call, and none waits unless
- * it gets there before the word that says so. As values, without I/O; control_plan_switches.c carries the words,
- * plan_switch.c does what they say.
+/* Switching to another plan while calls go on: all ranks of a communicator change at the same call, and none waits
+ * unless it gets there before the message that names it. As values, without I/O; control_plan_switches.c carries the
+ * messages, plan_switch.c acts on them.
  *
  * Rank 0 of the job leads. Helpers that the plan names are asked by LINK to make the links that it needs, and answer
  * LINKED. PROPOSE brings the plan, and every rank answers PREPARED with how many calls it has started. FIX names a call
- * that nobody should have reached; from then on who gets there waits. FIXED says again how many calls were started:
- * where somebody was faster, FIX names a later one. TAKE: that call, and those after it, use the plan. DROP: there will
- * be no move. */
+ * that nobody should have reached; from then on a rank that gets there waits. FIXED reports again how many calls were
+ * started: where a rank was faster, FIX names a later one. TAKE: that call, and those after it, use the plan. DROP:
+ * there will be no switch. */
 #ifndef BY_JOB_CONTROL_PLAN_SWITCH_MESSAGE_H
 #define BY_JOB_CONTROL_PLAN_SWITCH_MESSAGE_H
 
@@ -14,14 +14,14 @@
 #include "plan.h"
 
 enum by_plan_switch_kind {
-  BY_PLAN_SWITCH_PROPOSE = 1, /* text: the plan, as JSON; processes: who is at its vertices behind the ranks,
-                          UINT32_MAX: nobody that the plan names; servers are found by each rank */
+  BY_PLAN_SWITCH_PROPOSE = 1, /* text: the plan, as JSON; processes: those at its vertices behind the ranks,
+                             UINT32_MAX: none; servers are found by each rank */
   BY_PLAN_SWITCH_FIX,         /* at */
   BY_PLAN_SWITCH_TAKE,
   BY_PLAN_SWITCH_DROP, /* text: why */
   BY_PLAN_SWITCH_LINK, /* processes: to these, of a helper */
-  /* answers */
-  BY_PLAN_SWITCH_PREPARED, /* at: calls started; beat */
+  /* answers, from here on */
+  BY_PLAN_SWITCH_PREPARED, /* at: calls started; iteration */
   BY_PLAN_SWITCH_FIXED,    /* the same */
   BY_PLAN_SWITCH_REFUSED,  /* text: why */
   BY_PLAN_SWITCH_NOT_YET,  /* there is no such communicator here, perhaps not yet; text, if it is not that: why */
@@ -37,7 +37,7 @@ struct by_iteration {
 struct by_plan_switch_message {
   enum by_plan_switch_kind kind;
   uint32_t comm;   /* id of the communicator's domain */
-  uint32_t number; /* of the move; counts up */
+  uint32_t number; /* of the plan switch; counts up */
   uint64_t at;
   struct by_plan_origin origin; /* of the plan in `text` */
   struct by_iteration iteration;
@@ -45,23 +45,22 @@ struct by_plan_switch_message {
   size_t n_processes;
   const char *text; /* borrowed; `length` bytes without an end */
   size_t length;
-  const struct by_plan *plan; /* not on the wire: what `text` says, to whom it is said without one; else NULL */
+  const struct by_plan *plan; /* not on the wire: what `text` describes, for this process; else NULL */
 };
 
 void by_plan_switch_message_write(struct by_writer *writer, const struct by_plan_switch_message *message);
 /* `text` and `processes` are borrowed from the bytes. */
 BANYAN_CHECK enum banyan_status by_plan_switch_message_read(const void *bytes, size_t length,
                                                             struct by_plan_switch_message *out);
-bool by_plan_switch_is_answer(enum by_plan_switch_kind kind);
 uint32_t by_plan_switch_message_process(const struct by_plan_switch_message *message, size_t i);
 
-/* What the leader knows of a move. */
+/* What the leader knows of a plan switch. */
 struct by_agreement {
   uint32_t members, missing; /* answers */
   uint64_t most, lead;       /* calls that a member has started; how far beyond them to look */
   uint64_t at;
   struct by_iteration iteration; /* of all that have answered this question; period 0: they differ, or do not know */
-  bool fixing, passed;           /* what was asked; somebody was faster */
+  bool fixing, passed;           /* what was asked; a member was faster */
 };
 
 enum by_agreement_next { BY_AGREEMENT_WAITS, BY_AGREEMENT_FIX, BY_AGREEMENT_TAKE };
@@ -69,7 +68,7 @@ enum by_agreement_next { BY_AGREEMENT_WAITS, BY_AGREEMENT_FIX, BY_AGREEMENT_TAKE
 void by_agreement_init(struct by_agreement *agreement, uint32_t members);
 /* One member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started while
  * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, nobody need start
- * another call for the move. Where all have the same beat, the call is the first one of an iteration. */
+ * another call for the switch. Where all have the same iterations, the call is the first one of an iteration. */
 enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started,
                                            const struct by_iteration *iteration, uint64_t lead);
 
@@ -85,7 +84,7 @@ void by_marks_add(struct by_marks *marks, uint64_t started);
 /* Period 0: iterations differ, or the last mark is too long ago. */
 struct by_iteration by_marks_iteration(const struct by_marks *marks, uint64_t started);
 
-/* What a member knows of a move. */
+/* What a member knows of a plan switch. */
 struct by_plan_switch {
   enum { BY_PLAN_SWITCH_NONE, BY_PLAN_SWITCH_IS_PREPARED, BY_PLAN_SWITCH_IS_FIXED, BY_PLAN_SWITCH_IS_TAKEN } state;
   uint32_t number;
@@ -96,8 +95,8 @@ enum by_plan_switch_next { BY_PLAN_SWITCH_GOES_ON, BY_PLAN_SWITCH_WAITS, BY_PLAN
 
 /* False: another one has been decided on, and its call has not come yet; the answer is NOT_YET. */
 bool by_plan_switch_prepare(struct by_plan_switch *plan_switch, uint32_t number);
-/* False, here and below: this is about another move, or makes no sense. To FIX the answer is NOT_YET then, to the
- * others none. */
+/* False, here and below: this is about another plan switch, or makes no sense. To FIX the answer is NOT_YET then, to
+ * the others none. */
 bool by_plan_switch_fix(struct by_plan_switch *plan_switch, uint32_t number, uint64_t at);
 bool by_plan_switch_take(struct by_plan_switch *plan_switch, uint32_t number);
 bool by_plan_switch_drop(struct by_plan_switch *plan_switch, uint32_t number);
@@ -108,14 +107,15 @@ void by_plan_switch_end(struct by_plan_switch *plan_switch);
 
 /* How far a communicator has come. */
 struct by_plan_switches_view {
-  uint64_t started;                 /* calls, as they are counted */
-  uint32_t last;                    /* the move that was decided on last; 0: none, or a plan was set by hand since */
-  bool taken;                       /* its call has not come */
-  bool supplied;                    /* the user supplied the plan in use, */
+  uint64_t started; /* calls, as they are counted */
+  uint32_t last;    /* the plan switch that was decided on last; 0: none, or a plan was set by hand since */
+  bool taken;       /* its call has not come */
+  bool supplied;    /* the user supplied the plan in use, */
   char plan[BY_PLAN_MOST_NAME + 1]; /* which has this name; "": there is no such communicator */
 };
 
-/* Who is told what came of a move: `why` NULL: all ranks use the plan from call `at` on; else why it stays. */
+/* Is notified of what came of a plan switch: `why` NULL: all ranks use the plan from call `at` on; else why it stays.
+ */
 struct by_plan_switch_observer {
   void (*notified)(void *context, uint64_t at, const char *why);
   void *context;

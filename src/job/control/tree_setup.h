@@ -8,9 +8,9 @@
 #ifndef BY_JOB_CONTROL_TREE_SETUP_H
 #define BY_JOB_CONTROL_TREE_SETUP_H
 
+#include "control_messages.h"
 #include "reservation.h"
 #include "switched_tree.h"
-#include "tree_message.h"
 
 enum {
   BY_TREE_WANTED = 512,   /* slots: more than that many fragments are on their way on fast networks only */
