@@ -52,7 +52,7 @@ static void look_at(struct by_manager *m, struct by_manager_job *job) {
  * reported a rank of it; of hosts that have none its word is taken. */
 static bool is_confirmed(const struct by_manager *m, const struct by_manager_job *job, uint32_t h) {
   const struct by_manager_host *host = &m->hosts->all[job->nodes[h]];
-  if (job->parts[h].handle_result) return true;
+  if (job->parts[h].reported) return true;
   return !host->agent && m->now - fmax(job->since, host->parted) >= alone * m->options.interval;
 }
 
@@ -78,14 +78,6 @@ static bool can_be_planned(const struct by_manager_job *job) {
 static bool needs_ring(const struct by_manager_job *job) {
   return job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 && !job->plans.running &&
          !job->plans.ring.items;
-}
-
-/* Looks for jobs that are due. */
-static void due_look(struct by_manager *m) {
-  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
-    if (needs_ring(job) && are_confirmed(m, job)) by_plans_assume_ring(m, job);
-  }
 }
 
 /* ---- choosing */
@@ -188,34 +180,12 @@ static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job,
   return BANYAN_OK;
 }
 
-/* The most urgent one, as by_manager_next. */
-static bool due_next(struct by_manager *m, struct by_plan_request **out) {
-  struct by_manager_job *first = NULL;
-  for (struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (is_ripe(m, job) && (!first || goes_before(job, first))) first = job;
-  struct by_plan_request *request = first ? calloc(1, sizeof *request) : NULL;
-  if (!request) return false;
-  if (fill(m, first, request) != BANYAN_OK) {
-    by_plan_request_destroy(request);
-    return false;
-  }
-  by_due_clear(first); /* what comes meanwhile counts */
-  *out = request;
-  return true;
-}
-
 struct by_manager_options by_manager_defaults(void) {
   return (struct by_manager_options){
       .rules = by_priority_usual(), .interval = 2, .replan = 60, .gain = 0.05, .helpers = "all"};
 }
 
 /* ---- beginning and end */
-
-static enum banyan_status init(struct by_manager *m) {
-  BY_TRY(by_links_init(m));
-  BY_TRY(by_seen_init(m));
-  return by_manager_hosts_init(m);
-}
 
 enum banyan_status by_manager_create(const struct by_manager_options *options, double now, struct by_manager **out) {
   struct by_manager *m = calloc(1, sizeof *m);
@@ -224,7 +194,9 @@ enum banyan_status by_manager_create(const struct by_manager_options *options, d
   m->topology = options->topology;
   m->now = m->began = now;
   TAILQ_INIT(&m->peers);
-  enum banyan_status status = init(m);
+  enum banyan_status status = by_links_init(m);
+  if (status == BANYAN_OK) status = by_seen_init(m);
+  if (status == BANYAN_OK) status = by_manager_hosts_init(m);
   if (status == BANYAN_OK)
     *out = m;
   else
@@ -285,17 +257,26 @@ void by_manager_tick(struct by_manager *m, double now) {
   m->now = now;
   by_jobs_tick(m);
   by_seen_tick(m);
-  due_look(m);
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
+    if (needs_ring(job) && are_confirmed(m, job)) by_plans_assume_ring(m, job);
+  }
 }
 
 bool by_manager_next(struct by_manager *m, double now, struct by_plan_request **out) {
+  struct by_manager_job *first = NULL;
   m->now = now;
-  return due_next(m, out);
-}
-
-void by_manager_planned(struct by_manager *m, struct by_plan_request *request, double now) {
-  m->now = now;
-  by_plans_judge(m, request);
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (is_ripe(m, job) && (!first || goes_before(job, first))) first = job;
+  struct by_plan_request *request = first ? calloc(1, sizeof *request) : NULL;
+  if (!request) return false;
+  if (fill(m, first, request) != BANYAN_OK) {
+    by_plan_request_destroy(request);
+    return false;
+  }
+  by_due_clear(first); /* what comes meanwhile counts */
+  *out = request;
+  return true;
 }
 
 /* ---- counters */

@@ -106,7 +106,6 @@ void by_manager_hosts_fini(struct by_manager *m) {
 void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help) {
   struct by_manager_host *host = &m->hosts->all[index];
   host->agent = agent;
-  host->offers = may_help;
   host->may_help = may_help && host->node != BY_NOWHERE && m->hosts->allowed[host->node];
 }
 

@@ -1,5 +1,5 @@
-/* The hosts of the topology and strangers, with what their agents say of their interfaces; and the connections of
- * agents, and of ranks without one. */
+/* The hosts of the topology and others that have connected, with what their agents report of their interfaces; and the
+ * connections of agents, and of ranks without one. */
 #ifndef BY_MANAGER_MANAGER_HOSTS_H
 #define BY_MANAGER_MANAGER_HOSTS_H
 
@@ -32,7 +32,7 @@ struct by_manager_peer {
   char *host;
   uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
   char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
-  double born, handle_result;      /* born: when the agent began, by its own word */
+  double born, last_message;       /* born: when the agent began, by its own word */
 };
 
 void by_manager_peers_fini(struct by_manager *m);
@@ -46,13 +46,13 @@ struct by_manager_interface {
   uint32_t link;                       /* of the topology; BY_NOWHERE: not known */
 };
 
-/* A node of the topology, or a stranger: a machine that is not in it. */
+/* A node of the topology, or a machine that is not in it. */
 struct by_manager_host {
-  const char *name; /* a stranger's is its own */
-  uint32_t node;    /* BY_NOWHERE: a stranger */
+  const char *name; /* of a machine that is not in the topology, its own */
+  uint32_t node;    /* BY_NOWHERE: not in the topology */
   struct by_manager_peer *agent;
-  double parted;         /* when the last one went */
-  bool offers, may_help; /* says the agent; and the manager allows it */
+  double parted; /* when the last one went */
+  bool may_help; /* the agent offers it, and the manager allows it */
   uint32_t n_interfaces;
   struct by_manager_interface *interfaces;
   uint32_t n_unknown; /* jobs that its agent has last reported and that nobody has begun yet */
@@ -61,7 +61,7 @@ struct by_manager_host {
 };
 
 struct by_manager_hosts {
-  uint32_t n;                  /* nodes first, then strangers */
+  uint32_t n;                  /* nodes first, then other machines */
   struct by_manager_host *all; /* room for all */
   struct by_manager_host *by_name;
   bool *allowed; /* to help, of each node */
@@ -71,11 +71,11 @@ BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);
 void by_manager_hosts_fini(struct by_manager *m);
 /* BY_NOWHERE: no such node. */
 uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
-/* A stranger becomes one of the hosts. BANYAN_ERR_UNSUPPORTED: too many. */
+/* A machine that is not in the topology becomes one of the hosts. BANYAN_ERR_UNSUPPORTED: too many. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
 /* The agent of a host has come, and has said whether it may help. */
 void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help);
-/* What an agent says of its machine. */
+/* What an agent reports of its machine. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
                                                         const struct by_cluster_interface *message, uint32_t n);
 /* The agent has gone: its use of links is not known any more. */

@@ -48,7 +48,7 @@ enum {
 /* What one host, or rank without an agent, last said of its ranks of a job. */
 struct by_manager_part {
   struct by_manager_peer *peer; /* NULL: it has said nothing yet, or has gone */
-  bool handle_result;           /* a report of the job has come from there */
+  bool reported;                /* a report of the job has come from there */
   uint64_t sent;
   LIST_HEAD(, by_seen_path) paths; /* link_seen.c */
 };

@@ -103,7 +103,7 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
     if (node == BY_NOWHERE && !lost) lost = job->hosts[h];
     job->nodes[h] = node;
     job->by_name[h] = h;
-    job->parts[h].handle_result = node != BY_NOWHERE && by_manager_hosts_has_unknown(m, node, job->id);
+    job->parts[h].reported = node != BY_NOWHERE && by_manager_hosts_has_unknown(m, node, job->id);
   }
   qsort_r(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts, job);
   job->placed = !lost;
@@ -271,7 +271,7 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   uint32_t h = find_host(job, peer->host);
   if (h == BY_NOWHERE) return;
   struct by_manager_part *part = &job->parts[h];
-  part->handle_result = true;
+  part->reported = true;
   if (part->peer != peer) send_class(m, peer, job);
   add_up(job, part->sent, message);
   part->peer = peer;

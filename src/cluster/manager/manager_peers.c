@@ -26,10 +26,6 @@ static void set_state(struct by_manager_peer *peer, enum by_peer_state state) {
 
 /* ---- hello */
 
-static bool is_alive(const struct by_manager *m, const struct by_manager_peer *peer) {
-  return m->now - peer->handle_result < 3 * m->options.interval;
-}
-
 static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_peer *peer,
                                       const struct by_cluster_message *message) {
   uint32_t index;
@@ -42,7 +38,7 @@ static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_pe
                    peer->name, message->host);
   BY_TRY(by_manager_hosts_find_or_add(m, message->host, &index));
   const struct by_manager_host *host = &m->hosts->all[index];
-  if (host->agent && is_alive(m, host->agent))
+  if (host->agent && m->now - host->agent->last_message < 3 * m->options.interval)
     return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", message->host);
   peer->index = index;
   peer->born = m->now - message->age;
@@ -66,10 +62,10 @@ static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct 
 
 static enum banyan_status handle_hello(struct by_manager *m, struct by_manager_peer *peer,
                                        const struct by_cluster_message *message) {
-  if (peer->state != BY_PEER_NEW) return refuse("hello was said already");
+  if (peer->state != BY_PEER_NEW) return refuse("received \"hello\" twice");
   if (message->version != BY_CLUSTER_VERSION)
-    return refuse("version %u is spoken there and %d here: install the same Banyan on both", message->version,
-                  BY_CLUSTER_VERSION);
+    return refuse("it uses version %u of the protocol, this manager %d: install the same Banyan on both",
+                  message->version, BY_CLUSTER_VERSION);
   if (!(peer->host = strdup(message->host))) return by_manager_no_memory();
   BY_TRY(message->job ? greet_rank(peer, message) : greet_agent(m, peer, message));
   set_state(peer, BY_PEER_WELCOME);
@@ -90,11 +86,10 @@ static enum banyan_status may_send(const struct by_manager_peer *peer, const cha
   return refuse("job %.32s speaks for job %.32s", peer->job, job);
 }
 
-/* An agent passes on what anybody on its host says: nonsense about one job must not cost the host its manager. */
-static enum banyan_status pass_over(struct by_manager *m, const struct by_manager_peer *peer,
-                                    enum banyan_status status) {
+/* An agent passes on what any process on its host sends: nonsense about one job must not cost the host its manager. */
+static enum banyan_status ignore(struct by_manager *m, const struct by_manager_peer *peer, enum banyan_status status) {
   if (status == BANYAN_OK || *peer->job) return status;
-  by_info("manager", "passed over what the agent of \"%.64s\" says: %s", peer->host, banyan_error_text());
+  by_info("manager", "ignored a message of the agent of \"%.64s\": %s", peer->host, banyan_error_text());
   m->counters.refused++;
   return BANYAN_OK;
 }
@@ -134,19 +129,15 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
 static enum banyan_status handle_job(struct by_manager *m, struct by_manager_peer *peer,
                                      const struct by_cluster_message *message) {
   BY_TRY(may_send(peer, message->job));
-  return pass_over(m, peer, begin_job(m, peer, message));
+  return ignore(m, peer, begin_job(m, peer, message));
 }
 
-/* An agent says what there is before its first report. But ranks take some seconds to find one that has just begun. */
-static bool may_not_know_all(const struct by_manager *m, const struct by_manager_peer *peer) {
-  return m->now - peer->born < found_again;
-}
-
-/* Jobs of rank 0 on an agent's host that it does not name are over. */
+/* Jobs of rank 0 on an agent's host that it does not name are over. An agent sends what there is before its first
+ * report; but ranks take some seconds to find one that has just begun. */
 static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
                        const struct by_cluster_message *message) {
   if (peer->index == BY_NOWHERE) return;
-  bool young = may_not_know_all(m, peer);
+  bool young = m->now - peer->born < found_again;
   for (struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job)) {
     if (by_job_has_left(job) || (young && job->peer != peer)) continue;
     uint32_t i = 0;
@@ -176,9 +167,8 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
   return BANYAN_OK;
 }
 
-/* A job that wishes for cells waits for an answer, also where it gets none. */
-static void answer_unauthenticated(struct by_manager *m, struct by_manager_peer *peer,
-                                   const struct by_cluster_message *message) {
+/* A job that requests cells waits for an answer, also where it gets none. */
+static void answer_none(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *message) {
   struct by_cluster_message none = {.type = BY_MESSAGE_CELLS, .job = message->job};
   if (message->type == BY_MESSAGE_RESERVE) by_manager_send(m, peer, &none);
 }
@@ -188,7 +178,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
   struct by_manager_job *job = by_jobs_find(m, message->job);
   BY_TRY(may_send(peer, message->job));
   if (!job || by_job_has_left(job)) {
-    answer_unauthenticated(m, peer, message); /* it has left meanwhile, or was passed over */
+    answer_none(m, peer, message); /* it has left meanwhile, or was ignored */
     return BANYAN_OK;
   }
   if (message->type == BY_MESSAGE_HELPING) {
@@ -203,10 +193,10 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
     return BANYAN_OK;
   }
   if (!sends_for_root) {
-    answer_unauthenticated(m, peer, message);
-    return pass_over(
+    answer_none(m, peer, message);
+    return ignore(
         m, peer,
-        refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, message->job));
+        refuse("\"%.64s\" reports what job %.32s does, and does not speak for its rank 0", peer->host, message->job));
   }
   if (message->type == BY_MESSAGE_RESERVE) return by_cells_reserve(m, job, message);
   if (message->type == BY_MESSAGE_SWITCHED)
@@ -236,7 +226,7 @@ static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *p
 enum banyan_status by_manager_handle(struct by_manager *m, struct by_manager_peer *peer,
                                      const struct by_cluster_message *message, double now) {
   m->now = now;
-  peer->handle_result = now;
+  peer->last_message = now;
   enum banyan_status status = handle(m, peer, message);
   if (status != BANYAN_OK) m->counters.refused++;
   return status;
@@ -262,7 +252,7 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
                                    .name = name ? strdup(name) : NULL,
                                    .index = BY_NOWHERE,
                                    .born = now,
-                                   .handle_result = now};
+                                   .last_message = now};
   TAILQ_INSERT_TAIL(&m->peers, peer, entry);
   *out = peer;
   if (!name || peer->name) return BANYAN_OK;

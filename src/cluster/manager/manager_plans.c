@@ -336,8 +336,9 @@ static bool is_worth_it(const struct by_manager *m, struct by_manager_job *job, 
   return job->plans.gains > 0;
 }
 
-void by_plans_judge(struct by_manager *m, struct by_plan_request *request) {
+void by_manager_planned(struct by_manager *m, struct by_plan_request *request, double now) {
   struct by_manager_job *job = request->job;
+  m->now = now;
   m->counters.planned++;
   bool counts = take_back(m, job, request);
   if (counts && request->status != BANYAN_OK) {
@@ -464,8 +465,8 @@ void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *age
 
 /* One whose host has lost power is not seen to close its connection. */
 static bool is_silent(const struct by_manager *m, const struct by_manager_host *host) {
-  double handle_result = host->agent ? host->agent->handle_result : host->parted;
-  return m->now - handle_result > fmax(silence, 2 * m->options.interval);
+  double last = host->agent ? host->agent->last_message : host->parted;
+  return m->now - last > fmax(silence, 2 * m->options.interval);
 }
 
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {

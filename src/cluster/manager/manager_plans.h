@@ -23,8 +23,6 @@ BANYAN_CHECK enum banyan_status by_plans_restore_helper(struct by_manager *m, st
 
 /* The planner begins: the request gets what the job has. */
 void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request);
-/* The planner has ended: frees the request. */
-void by_plans_judge(struct by_manager *m, struct by_plan_request *request);
 /* What its plan carries, when that is first known. */
 void by_plans_note_rate(struct by_manager_job *job, double rate);
 void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job);

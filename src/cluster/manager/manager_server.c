@@ -149,7 +149,7 @@ static enum banyan_status handle_line(struct connection *c, const void *line, si
   return status;
 }
 
-static void handle_result(void *context, uint16_t type, const void *line, size_t length) {
+static void handle_frame(void *context, uint16_t type, const void *line, size_t length) {
   struct connection *c = context;
   (void)type;
   if (c->peer && handle_line(c, line, length) != BANYAN_OK) refuse(c, banyan_error_text());
@@ -220,7 +220,7 @@ static void accepted(void *context, int fd) {
                                         .most_line = BY_CLUSTER_LINE_UP,
                                         .quiet = true,
                                         .opened = opened,
-                                        .frame = handle_result,
+                                        .frame = handle_frame,
                                         .ended = ended,
                                         .context = c};
   bool full = server->n_connections - by_admission_count(&server->admission) >= CONNECTIONS;
