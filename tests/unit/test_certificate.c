@@ -35,13 +35,13 @@ static void test_what_is_requested_is_there(void **state) {
   assert_int_equal(facts.who.expires, now + 30 * DAY);
   assert_true(facts.begins < now && facts.begins > now - DAY);
   assert_string_equal(by_text_get(&facts.addresses), "10.1.2.3 x.example fd00::7");
-  by_text_fini(&facts.addresses);
+  by_certificate_facts_fini(&facts);
   by_certificate_wipe(&text);
   assert_null(text.data);
   assert_ok(by_certificate_read(by_text_get(&authority.certificate), &facts));
   assert_true(facts.authority);
   assert_int_equal(facts.who.expires, now + 100 * DAY);
-  by_text_fini(&facts.addresses);
+  by_certificate_facts_fini(&facts);
   by_key_authority_fini(&authority);
 }
 
@@ -56,7 +56,7 @@ static void test_nothing_outlives_its_authority(void **state) {
   assert_ok(by_certificate_make(&authority, &request, &text));
   assert_ok(by_certificate_read(by_text_get(&text), &facts));
   assert_int_equal(facts.who.expires, now + 100 * DAY);
-  by_text_fini(&facts.addresses);
+  by_certificate_facts_fini(&facts);
   by_certificate_wipe(&text);
   request.now = now + 100 * DAY;
   assert_status(by_certificate_make(&authority, &request, &text), BANYAN_ERR_ARGUMENT);

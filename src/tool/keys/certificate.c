@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -115,11 +116,13 @@ static enum banyan_status print_names(const struct by_certificate_request *reque
   return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate") : BANYAN_OK;
 }
 
-static bool extend(X509 *certificate, X509 *issuer, int nid, const char *value) {
+/* Extends a certificate, or a list. */
+static bool extend(X509 *certificate, X509_CRL *list, X509 *issuer, int nid, const char *value) {
   X509V3_CTX context;
-  X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
+  X509V3_set_ctx(&context, issuer, certificate, NULL, list, 0);
   X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
-  bool added = extension && X509_add_ext(certificate, extension, -1) == 1;
+  bool added = extension && (certificate ? X509_add_ext(certificate, extension, -1) == 1
+                                         : X509_CRL_add_ext(list, extension, -1) == 1);
   X509_EXTENSION_free(extension);
   return added;
 }
@@ -159,9 +162,9 @@ static bool name_authority(X509 *certificate, const X509 *old) {
 static bool sign_authority(X509 *certificate, EVP_PKEY *key, const X509 *old, int64_t now, long days) {
   return begin(certificate, key, now - SKEW, now + days * DAY) && name_authority(certificate, old) &&
          X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) == 1 &&
-         extend(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-         extend(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-         extend(certificate, certificate, NID_subject_key_identifier, "hash") &&
+         extend(certificate, NULL, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+         extend(certificate, NULL, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+         extend(certificate, NULL, certificate, NID_subject_key_identifier, "hash") &&
          X509_sign(certificate, key, EVP_sha256()) > 0;
 }
 
@@ -185,12 +188,12 @@ static bool sign(X509 *certificate, const struct by_certificate_request *request
                  EVP_PKEY *by) {
   return name_part(certificate, "OU", by_tls_role_name(request->role)) && name_part(certificate, "CN", request->name) &&
          X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
-         extend(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
-         extend(certificate, issuer, NID_key_usage, "critical,digitalSignature") &&
-         extend(certificate, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
-         extend(certificate, issuer, NID_subject_alt_name, names) &&
-         extend(certificate, issuer, NID_subject_key_identifier, "hash") &&
-         extend(certificate, issuer, NID_authority_key_identifier, "keyid:always") &&
+         extend(certificate, NULL, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+         extend(certificate, NULL, issuer, NID_key_usage, "critical,digitalSignature") &&
+         extend(certificate, NULL, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
+         extend(certificate, NULL, issuer, NID_subject_alt_name, names) &&
+         extend(certificate, NULL, issuer, NID_subject_key_identifier, "hash") &&
+         extend(certificate, NULL, issuer, NID_authority_key_identifier, "keyid:always") &&
          X509_sign(certificate, by, EVP_sha256()) > 0;
 }
 
@@ -209,18 +212,25 @@ static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct b
   return done ? BANYAN_OK : key_failed("make a certificate");
 }
 
+/* The caller frees both, also after a failure. */
+static enum banyan_status open_authority(const struct by_key_authority *authority, X509 **issuer, EVP_PKEY **key) {
+  *issuer = key_pem_certificate(by_text_get(&authority->certificate));
+  *key = key_pem_key(by_text_get(&authority->key));
+  if (!*issuer || !*key) return key_failed("read the authority");
+  if (X509_check_private_key(*issuer, *key) == 1) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
+}
+
 enum banyan_status by_certificate_make(const struct by_key_authority *authority,
                                        const struct by_certificate_request *request, struct by_text *out) {
   struct by_text names = {0};
   by_text_init(out);
   BY_TRY(by_certificate_check_name(request->name));
   ERR_clear_error();
-  X509 *issuer = key_pem_certificate(by_text_get(&authority->certificate));
-  EVP_PKEY *by = key_pem_key(by_text_get(&authority->key));
+  X509 *issuer = NULL;
+  EVP_PKEY *by = NULL;
   enum banyan_status status = print_names(request, &names);
-  if (status == BANYAN_OK && (!issuer || !by)) status = key_failed("read the authority");
-  if (status == BANYAN_OK && X509_check_private_key(issuer, by) != 1)
-    status = by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
+  if (status == BANYAN_OK) status = open_authority(authority, &issuer, &by);
   if (status == BANYAN_OK) status = make_signed(issuer, by, request, by_text_get(&names), out);
   ERR_clear_error();
   X509_free(issuer);
@@ -270,17 +280,26 @@ enum banyan_status by_certificate_read(const char *text, struct by_certificate_f
   out->begins = key_seconds(X509_get0_notBefore(certificate));
   read_serial(certificate, out->serial, sizeof out->serial);
   read_names(certificate, out);
+  if (status == BANYAN_OK && !key_pem_add_certificate(certificate, &out->certificate))
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate");
   X509_free(certificate);
-  return status == BANYAN_OK ? status : by_fail_within(BANYAN_ERR_PARSE, "not of a cluster");
+  return status == BANYAN_ERR_AUTH ? by_fail_within(BANYAN_ERR_PARSE, "not of a cluster") : status;
 }
 
-enum banyan_status by_certificate_strip(const char *text, struct by_text *out) {
-  by_text_init(out);
-  ERR_clear_error();
-  X509 *certificate = key_pem_certificate(text);
-  bool done = certificate && key_pem_add_certificate(certificate, out);
-  X509_free(certificate);
-  return done ? BANYAN_OK : key_failed("read a certificate");
+enum banyan_status by_certificate_load(const char *path, struct by_certificate_facts *out) {
+  char *text;
+  *out = (struct by_certificate_facts){0};
+  BY_TRY(by_tls_file_read(path, false, &text));
+  enum banyan_status status = by_certificate_read(text, out);
+  out->text = text;
+  return status;
+}
+
+void by_certificate_facts_fini(struct by_certificate_facts *facts) {
+  if (facts->text) OPENSSL_cleanse(facts->text, strlen(facts->text));
+  free(facts->text);
+  by_text_fini(&facts->addresses);
+  by_text_fini(&facts->certificate);
 }
 
 void by_certificate_wipe(struct by_text *text) {
@@ -334,15 +353,6 @@ static enum banyan_status add_certificate(X509_CRL *list, const char *text, cons
   return added ? BANYAN_OK : key_failed("revoke a certificate");
 }
 
-static bool extend_list(X509_CRL *list, X509 *issuer, int nid, const char *value) {
-  X509V3_CTX context;
-  X509V3_set_ctx(&context, issuer, NULL, NULL, list, 0);
-  X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
-  bool added = extension && X509_CRL_add_ext(list, extension, -1) == 1;
-  X509_EXTENSION_free(extension);
-  return added;
-}
-
 /* The number of each list is one more than that of the list before. */
 static bool serial_number(X509_CRL *list, const X509_CRL *old) {
   ASN1_INTEGER *before = old ? X509_CRL_get_ext_d2i(old, NID_crl_number, NULL, NULL) : NULL, *mine = ASN1_INTEGER_new();
@@ -359,7 +369,7 @@ static bool sign_list(X509_CRL *list, X509 *issuer, EVP_PKEY *key, const X509_CR
   return X509_CRL_set_version(list, X509_CRL_VERSION_2) == 1 &&
          X509_CRL_set_issuer_name(list, X509_get_subject_name(issuer)) == 1 &&
          X509_CRL_set1_lastUpdate(list, now) == 1 && X509_CRL_set1_nextUpdate(list, X509_get0_notAfter(issuer)) == 1 &&
-         extend_list(list, issuer, NID_authority_key_identifier, "keyid:always") && serial_number(list, old) &&
+         extend(NULL, list, issuer, NID_authority_key_identifier, "keyid:always") && serial_number(list, old) &&
          X509_CRL_sort(list) == 1 && X509_CRL_sign(list, key, EVP_sha256()) > 0;
 }
 
@@ -372,10 +382,7 @@ struct parts {
 
 static enum banyan_status fill(const struct parts *parts, const char *const *certificates, size_t n,
                                struct by_text *out) {
-  if (!parts->issuer || !parts->key || !parts->list || !parts->now) return key_failed("read the authority");
-  if (X509_check_private_key(parts->issuer, parts->key) != 1)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
-  if (!add_old(parts->list, parts->old)) return key_failed("copy the list");
+  if (!parts->list || !parts->now || !add_old(parts->list, parts->old)) return key_failed("copy the list");
   for (size_t i = 0; i < n; i++) BY_TRY(add_certificate(parts->list, certificates[i], parts->now));
   if (sign_list(parts->list, parts->issuer, parts->key, parts->old, parts->now) && key_pem_add_list(parts->list, out))
     return BANYAN_OK;
@@ -389,11 +396,10 @@ enum banyan_status by_revocation_list_make(const struct by_key_authority *author
   by_text_init(out);
   ERR_clear_error();
   BY_TRY(parse_old(old, &parts.old));
-  parts.issuer = key_pem_certificate(by_text_get(&authority->certificate));
-  parts.key = key_pem_key(by_text_get(&authority->key));
   parts.list = X509_CRL_new();
   parts.now = ASN1_TIME_set(NULL, (time_t)now);
-  enum banyan_status status = fill(&parts, certificates, n, out);
+  enum banyan_status status = open_authority(authority, &parts.issuer, &parts.key);
+  if (status == BANYAN_OK) status = fill(&parts, certificates, n, out);
   ERR_clear_error();
   X509_free(parts.issuer);
   EVP_PKEY_free(parts.key);

@@ -31,8 +31,10 @@ struct by_certificate_facts {
   bool authority;        /* else `who` is filled */
   struct by_tls_who who; /* `expires` is always filled */
   int64_t begins;
-  char serial[64];          /* hexadecimal */
-  struct by_text addresses; /* "10.0.0.1 h1.example", without the name itself */
+  char serial[64];            /* hexadecimal */
+  struct by_text addresses;   /* "10.0.0.1 h1.example", without the name itself */
+  struct by_text certificate; /* in PEM, without a key */
+  char *text;                 /* of the file that it was loaded from; NULL: none */
 };
 
 /* A new authority; of one that is there (`old` not NULL) a new certificate with the same key, so that what it has
@@ -43,11 +45,12 @@ enum banyan_status by_certificate_make_authority(const struct by_key_authority *
  * can have, or an authority that has expired or whose parts do not match. */
 enum banyan_status by_certificate_make(const struct by_key_authority *authority,
                                        const struct by_certificate_request *request, struct by_text *out) BANYAN_CHECK;
-/* The first certificate of a text. BANYAN_ERR_PARSE: there is none, or none of a cluster. The caller finishes
- * out->addresses. */
+/* The first certificate of a text. BANYAN_ERR_PARSE: there is none, or none of a cluster. The caller finishes *out,
+ * also after a failure. */
 enum banyan_status by_certificate_read(const char *text, struct by_certificate_facts *out) BANYAN_CHECK;
-/* The same certificate without its key, in PEM. The caller finishes *out, also after a failure. */
-enum banyan_status by_certificate_strip(const char *text, struct by_text *out) BANYAN_CHECK;
+/* The same of a file. */
+enum banyan_status by_certificate_load(const char *path, struct by_certificate_facts *out) BANYAN_CHECK;
+void by_certificate_facts_fini(struct by_certificate_facts *facts);
 /* Letters, digits, '.', '-' and '_', beginning with a letter or digit: fit for a file's name. */
 enum banyan_status by_certificate_check_name(const char *name) BANYAN_CHECK;
 

@@ -178,29 +178,21 @@ struct found {
   struct by_key_list certificates, removes;
 };
 
-static enum banyan_status keep(struct found *found, const char *text, const char *removed) {
-  struct by_text stripped;
-  enum banyan_status status = by_certificate_strip(text, &stripped);
-  if (status == BANYAN_OK) status = add_to(&found->certificates, strdup(by_text_get(&stripped)));
-  if (status == BANYAN_OK && removed) status = add_to(&found->removes, strdup(removed));
-  by_text_fini(&stripped);
-  return status;
+static enum banyan_status keep(struct found *found, const char *certificate, const char *removed) {
+  BY_TRY(add_to(&found->certificates, strdup(certificate)));
+  return removed ? add_to(&found->removes, strdup(removed)) : BANYAN_OK;
 }
 
 /* Any name if it is NULL. A file that is none of ours is passed over. */
 static enum banyan_status look(struct found *found, const char *path, unsigned roles, const char *name, bool remove) {
-  struct by_certificate_facts facts = {0};
-  char *text;
-  BY_TRY(by_tls_file_read(path, false, &text));
-  enum banyan_status status = by_certificate_read(text, &facts);
+  struct by_certificate_facts facts;
+  enum banyan_status status = by_certificate_load(path, &facts);
   bool wanted =
       status == BANYAN_OK && !facts.authority && (facts.who.role & roles) && (!name || !strcmp(facts.who.name, name));
-  if (name) status = BANYAN_OK;
-  if (wanted) status = keep(found, text, remove ? path : NULL);
-  by_text_fini(&facts.addresses);
-  explicit_bzero(text, strlen(text));
-  free(text);
-  return status == BANYAN_OK ? status : by_fail_within(status, "%s", path);
+  if (wanted) status = keep(found, by_text_get(&facts.certificate), remove ? path : NULL);
+  by_certificate_facts_fini(&facts);
+  if (status != BANYAN_ERR_PARSE) return status;
+  return name ? BANYAN_OK : by_fail_within(status, "%s", path);
 }
 
 static enum banyan_status find(const char *folder, unsigned roles, const char *name, struct found *found) {
@@ -273,13 +265,10 @@ enum banyan_status by_keys_revoke_again(const char *folder, const struct by_key_
 }
 
 static bool has_expired(const char *path, int64_t now) {
-  struct by_certificate_facts facts = {0};
-  char *text;
-  if (by_tls_file_read(path, false, &text) != BANYAN_OK) return false;
-  bool read = by_certificate_read(text, &facts) == BANYAN_OK;
-  by_text_fini(&facts.addresses);
-  free(text);
-  return read && facts.who.expires < now;
+  struct by_certificate_facts facts;
+  bool expired = by_certificate_load(path, &facts) == BANYAN_OK && facts.who.expires < now;
+  by_certificate_facts_fini(&facts);
+  return expired;
 }
 
 enum banyan_status by_keys_forget_expired(const char *folder, int64_t now) {

@@ -71,36 +71,33 @@ static enum banyan_status try_certificate(const struct list *list, const char *p
 }
 
 static void show_certificate(struct list *list, const char *path) {
-  struct by_certificate_facts facts = {0};
+  struct by_certificate_facts facts;
   const char *file = strrchr(path, '/') + 1;
-  char *text = NULL, what[BY_TLS_NAME + 300];
-  enum banyan_status status = by_tls_file_read(path, false, &text);
-  if (status == BANYAN_OK) status = by_certificate_read(text, &facts);
-  if (status != BANYAN_OK) {
+  char what[BY_TLS_NAME + 300];
+  if (by_certificate_load(path, &facts) != BANYAN_OK) {
     print_unreadable(list, file);
   } else {
     snprintf(what, sizeof what, "%s %s%s%.200s", by_tls_role_name(facts.who.role), facts.who.name,
              facts.addresses.length ? " " : "", by_text_get(&facts.addresses));
-    bool good = try_certificate(list, path, text, &facts.who) == BANYAN_OK;
+    bool good = try_certificate(list, path, facts.text, &facts.who) == BANYAN_OK;
     print_row(list, file, what, facts.who.expires, good ? NULL : banyan_error_text());
   }
-  by_text_fini(&facts.addresses);
-  if (text) explicit_bzero(text, strlen(text));
-  free(text);
+  by_certificate_facts_fini(&facts);
 }
 
 static enum banyan_status show_authority(struct list *list) {
-  char path[BY_KEY_PATH], *text;
+  char path[BY_KEY_PATH];
   struct by_certificate_facts facts;
   BY_TRY(by_key_path(list->folder, BY_TLS_AUTHORITY, path));
-  BY_TRY(by_tls_file_read(path, false, &text));
-  by_text_add(&list->authority.certificate, "%s", text);
-  enum banyan_status status = by_certificate_read(text, &facts);
-  free(text);
-  if (status != BANYAN_OK) return by_fail_within(status, "%s", path);
-  print_row(list, BY_TLS_AUTHORITY, "the authority", facts.who.expires,
-            facts.authority ? NULL : "it is no certificate of an authority");
-  by_text_fini(&facts.addresses);
+  enum banyan_status status = by_certificate_load(path, &facts);
+  if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
+  if (status == BANYAN_OK) {
+    by_text_add(&list->authority.certificate, "%s", facts.text);
+    print_row(list, BY_TLS_AUTHORITY, "the authority", facts.who.expires,
+              facts.authority ? NULL : "it is no certificate of an authority");
+  }
+  by_certificate_facts_fini(&facts);
+  BY_TRY(status);
   BY_TRY(by_key_path(list->folder, BY_KEY_SIGNING, path));
   if (access(path, F_OK)) return BANYAN_OK;
   if (check_closed(path) == BANYAN_OK)
@@ -241,14 +238,6 @@ static enum banyan_status init(const struct keys_options *asked, char **operands
   return BANYAN_OK;
 }
 
-static enum banyan_status record(const char *folder, const char *text, const char *serial) {
-  struct by_text stripped;
-  enum banyan_status status = by_certificate_strip(text, &stripped);
-  if (status == BANYAN_OK) status = by_key_folder_record(folder, serial, &stripped);
-  by_text_fini(&stripped);
-  return status;
-}
-
 /* Makes a certificate, and writes it when there is a record to revoke it by; prints until when it is valid. */
 static enum banyan_status issue(const char *folder, const struct by_key_authority *authority,
                                 const struct by_certificate_request *request, const char *path, bool replace) {
@@ -257,7 +246,7 @@ static enum banyan_status issue(const char *folder, const struct by_key_authorit
   char until[16];
   enum banyan_status status = by_certificate_make(authority, request, &text);
   if (status == BANYAN_OK) status = by_certificate_read(by_text_get(&text), &facts);
-  if (status == BANYAN_OK) status = record(folder, by_text_get(&text), facts.serial);
+  if (status == BANYAN_OK) status = by_key_folder_record(folder, facts.serial, &facts.certificate);
   if (status == BANYAN_OK) {
     status = by_key_file_write(path, &text, 0600, replace);
     if (status != BANYAN_OK) by_key_folder_forget(folder, facts.serial);
@@ -266,7 +255,7 @@ static enum banyan_status issue(const char *folder, const struct by_key_authorit
     print_day(facts.who.expires, until);
     printf("%s: %s %s, until %s\n", path, by_tls_role_name(request->role), request->name, until);
   }
-  by_text_fini(&facts.addresses);
+  by_certificate_facts_fini(&facts);
   by_certificate_wipe(&text);
   return status;
 }
@@ -314,7 +303,7 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
   char path[BY_KEY_PATH], day[16];
   BY_TRY(by_key_path(asked->folder, BY_TLS_AUTHORITY, path));
   enum banyan_status status = by_certificate_read(by_text_get(&authority->certificate), &facts);
-  by_text_fini(&facts.addresses);
+  by_certificate_facts_fini(&facts);
   if (status != BANYAN_OK || facts.who.expires > until) return status;
   status = by_certificate_make_authority(authority, now, days, &made);
   if (status == BANYAN_OK) status = by_key_file_write(path, &made.certificate, 0644, true);
@@ -347,15 +336,11 @@ static enum banyan_status renew_as(const struct keys_options *asked, const struc
 
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
                                      const char *path, int64_t now, int64_t until) {
-  struct by_certificate_facts facts = {0};
-  char *text;
-  BY_TRY(by_tls_file_read(path, false, &text));
-  enum banyan_status status = by_certificate_read(text, &facts);
-  if (status != BANYAN_OK) status = by_fail_within(status, "%s", path);
+  struct by_certificate_facts facts;
+  enum banyan_status status = by_certificate_load(path, &facts);
+  if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK && facts.who.expires <= until) status = renew_as(asked, authority, path, now, &facts);
-  by_text_fini(&facts.addresses);
-  explicit_bzero(text, strlen(text));
-  free(text);
+  by_certificate_facts_fini(&facts);
   return status;
 }
 
