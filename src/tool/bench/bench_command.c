@@ -22,12 +22,22 @@
 
 /* ---- the protocol of bench/README.md for one case: check, count, time, reduce */
 
-struct how {
+struct bench {
+  long ranks, root, warm_up;   /* warm_up: -1: as many calls as the budget allows */
+  int transport_choice, check; /* -1: not given */
+  const char *size_list, *dtype, *op, *iterations;
+  double budget;   /* seconds of timed calls */
   bool registered; /* buffers from banyan_alloc */
-  bool check;
-  bool barrier;        /* before every timed call, outside its time */
-  long calls, warm_up; /* 0, -1: as many as the budget allows */
-  double budget;       /* seconds of timed calls */
+  bool barrier;    /* before every timed call, outside its time */
+  bool in_place, json, counters, pin, realtime, as_rank;
+  /* What follows from that, and on a rank from its job: */
+  struct by_bench_case c;
+  struct by_sizes sizes;
+  long calls; /* 0: as many as the budget allows */
+  struct banyan_comm *comm;
+  const char *transport, *plan; /* plan: NULL: none was given */
+  char congestion[BY_CONGESTION_TEXT];
+  int hosts;
 };
 
 struct result {
@@ -46,71 +56,69 @@ struct buffers {
   void *send, *recv; /* what the call gets */
 };
 
-static enum banyan_status get_memory(struct banyan_comm *comm, bool registered, size_t bytes, void **out) {
+static enum banyan_status get_memory(const struct bench *b, size_t bytes, void **out) {
   *out = NULL;
   if (!bytes) return BANYAN_OK;
-  if (registered) return banyan_alloc(comm, bytes, out);
+  if (b->registered) return banyan_alloc(b->comm, bytes, out);
   if (posix_memalign(out, ALIGNMENT, bytes)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
   return BANYAN_OK;
 }
 
-static void give_back(struct banyan_comm *comm, bool registered, struct buffers *buffers) {
+static void give_back(const struct bench *b, const struct buffers *buffers) {
   for (int i = 0; i < 2; i++) {
-    if (registered)
-      banyan_free(comm, buffers->memory[i]);
+    if (b->registered)
+      banyan_free(b->comm, buffers->memory[i]);
     else
       free(buffers->memory[i]);
   }
 }
 
 /* Whether this rank's own part lies in the buffer it receives into. */
-static bool shares_buffer(const struct by_bench_case *c) {
-  return c->in_place && (c->collective != BANYAN_GATHER || c->rank == c->root);
+static bool shares_buffer(const struct bench *b) {
+  return b->c.in_place && (b->c.collective != BANYAN_GATHER || b->c.rank == b->c.root);
 }
 
-static enum banyan_status make_buffers(const struct by_bench_case *c, bool registered, struct banyan_comm *comm,
-                                       struct buffers *out) {
-  size_t size = banyan_dtype_size(c->dtype);
+static enum banyan_status make_buffers(const struct bench *b, struct buffers *out) {
+  size_t size = banyan_dtype_size(b->c.dtype);
   *out = (struct buffers){0};
-  if (shares_buffer(c)) {
-    BY_TRY(get_memory(comm, registered, MAX(c->send_count, c->recv_count) * size, &out->memory[0]));
-    bool block = by_collective(c->collective)->send == BY_EXTENT_BLOCK;
+  if (shares_buffer(b)) {
+    BY_TRY(get_memory(b, MAX(b->c.send_count, b->c.recv_count) * size, &out->memory[0]));
+    bool block = by_collective(b->c.collective)->send == BY_EXTENT_BLOCK;
     out->recv = out->memory[0];
-    out->send = (char *)out->memory[0] + (block ? (size_t)c->rank * c->count * size : 0);
+    out->send = (char *)out->memory[0] + (block ? (size_t)b->c.rank * b->c.count * size : 0);
     return BANYAN_OK;
   }
-  BY_TRY(get_memory(comm, registered, c->send_count * size, &out->memory[0]));
-  BY_TRY(get_memory(comm, registered, c->recv_count * size, &out->memory[1]));
+  BY_TRY(get_memory(b, b->c.send_count * size, &out->memory[0]));
+  BY_TRY(get_memory(b, b->c.recv_count * size, &out->memory[1]));
   out->send = out->memory[0];
   out->recv = out->memory[1];
   return BANYAN_OK;
 }
 
 /* What every rank contributes; everything else is 0xff, which no result holds. */
-static void fill(const struct by_bench_case *c, const struct buffers *buffers) {
+static void fill(const struct bench *b, const struct buffers *buffers) {
   struct by_pattern own;
-  by_pattern_of_rank(c, c->rank, &own);
-  if (buffers->recv) memset(buffers->recv, 0xff, c->recv_count * own.size);
-  if (buffers->send) by_pattern_fill(&own, buffers->send, c->send_count);
-  if (c->collective == BANYAN_BROADCAST && c->rank == c->root) by_pattern_fill(&own, buffers->recv, c->recv_count);
+  by_pattern_of_rank(&b->c, b->c.rank, &own);
+  if (buffers->recv) memset(buffers->recv, 0xff, b->c.recv_count * own.size);
+  if (buffers->send) by_pattern_fill(&own, buffers->send, b->c.send_count);
+  if (b->c.collective == BANYAN_BROADCAST && b->c.rank == b->c.root)
+    by_pattern_fill(&own, buffers->recv, b->c.recv_count);
 }
 
-static enum banyan_status check(const struct by_bench_case *c, struct banyan_comm *comm, const struct buffers *buffers,
-                                uint64_t *wrong) {
-  fill(c, buffers);
-  BY_TRY(by_bench_call(c, comm, buffers->send, buffers->recv));
-  *wrong = by_bench_wrong(c, shares_buffer(c) || !c->send_count ? NULL : buffers->send, buffers->recv);
-  size_t bytes = MAX(c->send_count, c->recv_count) * banyan_dtype_size(c->dtype);
-  if (shares_buffer(c) && buffers->recv) memset(buffers->recv, 0, bytes); /* sums of sums would grow without end */
+static enum banyan_status check(const struct bench *b, const struct buffers *buffers, uint64_t *wrong) {
+  fill(b, buffers);
+  BY_TRY(by_bench_call(&b->c, b->comm, buffers->send, buffers->recv));
+  *wrong = by_bench_wrong(&b->c, shares_buffer(b) || !b->c.send_count ? NULL : buffers->send, buffers->recv);
+  size_t bytes = MAX(b->c.send_count, b->c.recv_count) * banyan_dtype_size(b->c.dtype);
+  if (shares_buffer(b) && buffers->recv) memset(buffers->recv, 0, bytes); /* sums of sums would grow without end */
   return BANYAN_OK;
 }
 
-static enum banyan_status repeat(const struct by_bench_case *c, bool barrier, struct banyan_comm *comm,
-                                 const struct buffers *buffers, long calls, double *seconds) {
+static enum banyan_status repeat(const struct bench *b, const struct buffers *buffers, long calls, double *seconds) {
   for (long k = 0; k < calls; k++) {
-    if (barrier) BY_TRY(banyan_barrier(comm));
+    if (b->barrier) BY_TRY(banyan_barrier(b->comm));
     uint64_t start = by_clock_now(&by_clock_system);
-    BY_TRY(by_bench_call(c, comm, buffers->send, buffers->recv));
+    BY_TRY(by_bench_call(&b->c, b->comm, buffers->send, buffers->recv));
     seconds[k] = (double)(by_clock_now(&by_clock_system) - start) * 1e-9;
   }
   return BANYAN_OK;
@@ -121,37 +129,35 @@ static long clamp(double value, long least, long most) {
 }
 
 /* Rank 0's number, on every rank. */
-static enum banyan_status agree(struct banyan_comm *comm, long *number) {
+static enum banyan_status agree(const struct bench *b, long *number) {
   int64_t agreed = *number;
-  BY_TRY(banyan_broadcast(comm, &agreed, 1, BANYAN_INT64, 0));
+  BY_TRY(banyan_broadcast(b->comm, &agreed, 1, BANYAN_INT64, 0));
   *number = agreed;
   return BANYAN_OK;
 }
 
 /* Makes calls, all ranks from the same moment on, and returns the mean time of one on this rank. */
-static enum banyan_status estimate(const struct by_bench_case *c, struct banyan_comm *comm,
-                                   const struct buffers *buffers, long calls, double *seconds) {
-  BY_TRY(banyan_barrier(comm));
+static enum banyan_status estimate(const struct bench *b, const struct buffers *buffers, long calls, double *seconds) {
+  BY_TRY(banyan_barrier(b->comm));
   uint64_t start = by_clock_now(&by_clock_system);
-  for (long k = 0; k < calls; k++) BY_TRY(by_bench_call(c, comm, buffers->send, buffers->recv));
+  for (long k = 0; k < calls; k++) BY_TRY(by_bench_call(&b->c, b->comm, buffers->send, buffers->recv));
   *seconds = (double)(by_clock_now(&by_clock_system) - start) * 1e-9 / (double)calls;
   return BANYAN_OK;
 }
 
 /* Warms up and finds how many calls to time: the same number on every rank. */
-static enum banyan_status warm_up(const struct by_bench_case *c, const struct how *how, struct banyan_comm *comm,
-                                  const struct buffers *buffers, long *calls) {
-  long cap = clamp((double)CALLS_BYTES / (double)MAX(c->bytes, (size_t)1), LEAST_CALLS, MOST_TIMED),
-       warm = how->warm_up;
+static enum banyan_status warm_up(const struct bench *b, const struct buffers *buffers, long *calls) {
+  long cap = clamp((double)CALLS_BYTES / (double)MAX(b->c.bytes, (size_t)1), LEAST_CALLS, MOST_TIMED),
+       warm = b->warm_up;
   double each = 0;
-  if (warm < 0 || (warm == 0 && !how->calls)) BY_TRY(estimate(c, comm, buffers, FIRST_CALLS, &each));
+  if (warm < 0 || (warm == 0 && !b->calls)) BY_TRY(estimate(b, buffers, FIRST_CALLS, &each));
   if (warm < 0) {
-    warm = clamp(how->budget / 5 / each, 1, MAX(cap / 10, 1));
-    BY_TRY(agree(comm, &warm));
+    warm = clamp(b->budget / 5 / each, 1, MAX(cap / 10, 1));
+    BY_TRY(agree(b, &warm));
   }
-  if (warm > 0) BY_TRY(estimate(c, comm, buffers, warm, &each));
-  *calls = how->calls ? how->calls : clamp(how->budget / each, LEAST_CALLS, cap);
-  return agree(comm, calls);
+  if (warm > 0) BY_TRY(estimate(b, buffers, warm, &each));
+  *calls = b->calls ? b->calls : clamp(b->budget / each, LEAST_CALLS, cap);
+  return agree(b, calls);
 }
 
 static int compare(const void *a, const void *b) {
@@ -160,12 +166,11 @@ static int compare(const void *a, const void *b) {
 }
 
 /* The slowest rank's time of each call, sorted; `slowest` is rank 0's. */
-static enum banyan_status summarise(const struct by_bench_case *c, struct banyan_comm *comm, const double *seconds,
-                                    double *slowest, struct result *out) {
+static enum banyan_status summarise(const struct bench *b, const double *seconds, double *slowest, struct result *out) {
   size_t n = (size_t)out->calls;
-  BY_TRY(banyan_reduce(comm, seconds, slowest, n, BANYAN_FLOAT64, BANYAN_MAX, 0));
-  if (c->rank) return BANYAN_OK;
-  double ways = c->collective == BANYAN_SEND ? 2 : 1; /* ping-pong: half of there and back */
+  BY_TRY(banyan_reduce(b->comm, seconds, slowest, n, BANYAN_FLOAT64, BANYAN_MAX, 0));
+  if (b->c.rank) return BANYAN_OK;
+  double ways = b->c.collective == BANYAN_SEND ? 2 : 1; /* ping-pong: half of there and back */
   qsort(slowest, n, sizeof *slowest, compare);
   out->median = (slowest[(n - 1) / 2] + slowest[n / 2]) / 2 / ways;
   out->least = slowest[0] / ways;
@@ -174,15 +179,14 @@ static enum banyan_status summarise(const struct by_bench_case *c, struct banyan
 }
 
 /* Sums the counters' growth and the wrong elements over all ranks. */
-static enum banyan_status sum_up(const struct by_bench_case *c, struct banyan_comm *comm,
-                                 const struct banyan_counters *before, const struct banyan_counters *after,
-                                 struct result *out) {
+static enum banyan_status sum_up(const struct bench *b, const struct banyan_counters *before,
+                                 const struct banyan_counters *after, struct result *out) {
   int64_t own[] = {(int64_t)out->wrong, (int64_t)(after->frames_sent - before->frames_sent),
                    (int64_t)(after->sleeps - before->sleeps), (int64_t)(after->wakes_sent - before->wakes_sent),
                    (int64_t)(after->allocations - before->allocations)};
   int64_t all[sizeof own / sizeof *own];
-  BY_TRY(banyan_allreduce(comm, own, all, sizeof own / sizeof *own, BANYAN_INT64, BANYAN_SUM));
-  double share = (double)c->ranks * (double)out->calls;
+  BY_TRY(banyan_allreduce(b->comm, own, all, sizeof own / sizeof *own, BANYAN_INT64, BANYAN_SUM));
+  double share = (double)b->c.ranks * (double)out->calls;
   out->wrong = MAX(out->wrong, (uint64_t)all[0]); /* what this rank saw itself is never lost in a wrong sum */
   out->frames = (double)all[1] / share;
   out->sleeps = (double)all[2] / share;
@@ -191,46 +195,38 @@ static enum banyan_status sum_up(const struct by_bench_case *c, struct banyan_co
   return BANYAN_OK;
 }
 
-static enum banyan_status time_calls(const struct by_bench_case *c, bool barrier, struct banyan_comm *comm,
-                                     const struct buffers *buffers, struct result *out) {
+static enum banyan_status time_calls(const struct bench *b, const struct buffers *buffers, struct result *out) {
   struct banyan_counters before, after;
   size_t bytes = (size_t)out->calls * sizeof(double);
   double *seconds = calloc(2, bytes);
   if (!seconds) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %ld times", out->calls);
   memset(seconds, 0xff, 2 * bytes); /* touched before, not while timing */
-  enum banyan_status status = banyan_barrier(comm);
-  banyan_comm_counters(comm, &before);
-  if (!status) status = repeat(c, barrier, comm, buffers, out->calls, seconds);
-  banyan_comm_counters(comm, &after);
-  if (!status) status = summarise(c, comm, seconds, seconds + out->calls, out);
-  if (!status) status = sum_up(c, comm, &before, &after, out);
+  enum banyan_status status = banyan_barrier(b->comm);
+  banyan_comm_counters(b->comm, &before);
+  if (!status) status = repeat(b, buffers, out->calls, seconds);
+  banyan_comm_counters(b->comm, &after);
+  if (!status) status = summarise(b, seconds, seconds + out->calls, out);
+  if (!status) status = sum_up(b, &before, &after, out);
   free(seconds);
   return status;
 }
 
 /* All ranks call it together. */
-static enum banyan_status measure(const struct by_bench_case *c, const struct how *how, struct banyan_comm *comm,
-                                  struct result *out) {
+static enum banyan_status measure(const struct bench *b, struct result *out) {
   struct buffers buffers;
   *out = (struct result){0};
-  enum banyan_status status = make_buffers(c, how->registered, comm, &buffers);
-  if (!status && how->check)
-    status = check(c, comm, &buffers, &out->wrong);
+  enum banyan_status status = make_buffers(b, &buffers);
+  if (!status && b->check <= 0)
+    status = check(b, &buffers, &out->wrong);
   else if (!status)
-    fill(c, &buffers);
-  if (!status) status = warm_up(c, how, comm, &buffers, &out->calls);
-  if (!status) status = time_calls(c, how->barrier, comm, &buffers, out);
-  give_back(comm, how->registered, &buffers);
+    fill(b, &buffers);
+  if (!status) status = warm_up(b, &buffers, &out->calls);
+  if (!status) status = time_calls(b, &buffers, out);
+  give_back(b, &buffers);
   return status;
 }
 
 /* ---- results: a table for people, or a JSON object a line */
-
-struct setting {
-  const char *transport, *plan, *congestion; /* plan: as it was given, "": it was not */
-  bool json, registered, counters;
-  int hosts;
-};
 
 static const char *op_name(const struct by_bench_case *c) {
   return by_bench_reduces(c) ? banyan_op_name(c->op) : "none";
@@ -246,26 +242,25 @@ static void print_plan(const struct banyan_plan_info *plan) {
 }
 
 /* `plan`: in use now; in print_result for buffers of the case's size, after it was timed. */
-static void print_head(const struct by_bench_case *c, const struct setting *setting,
-                       const struct banyan_plan_info *plan) {
-  if (setting->json) return;
-  printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, congestion control %s%s%s\n", by_bench_collective_name(c),
-         banyan_dtype_name(c->dtype), op_name(c), c->ranks, setting->hosts, setting->hosts == 1 ? "" : "s",
-         setting->transport, setting->congestion, setting->registered ? ", registered" : "",
-         c->in_place ? ", in place" : "");
+static void print_head(const struct bench *b, const struct banyan_plan_info *plan) {
+  if (b->json) return;
+  printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, congestion control %s%s%s\n",
+         by_bench_collective_name(&b->c), banyan_dtype_name(b->c.dtype), op_name(&b->c), b->c.ranks, b->hosts,
+         b->hosts == 1 ? "" : "s", b->transport, b->congestion, b->registered ? ", registered" : "",
+         b->c.in_place ? ", in place" : "");
   print_plan(plan);
   printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s  plan\n", "bytes", "calls", "median", "least", "most",
-         "algbw", "busbw", "algbw", "busbw", "wrong", setting->counters ? "   frames   sleeps    wakes  allocs" : "");
+         "algbw", "busbw", "algbw", "busbw", "wrong", b->counters ? "   frames   sleeps    wakes  allocs" : "");
   printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "", "", "us", "us", "us", "Gbit/s", "Gbit/s", "GB/s",
-         "GB/s", "", setting->counters ? "  /call    /call    /call" : "");
+         "GB/s", "", b->counters ? "  /call    /call    /call" : "");
   fflush(stdout);
 }
 
-static void print_row(const struct by_bench_case *c, const struct setting *setting, const struct banyan_plan_info *plan,
-                      const struct result *r, double algbw, double busbw) {
-  printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, c->bytes, r->calls, r->median * 1e6,
+static void print_row(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r, double algbw,
+                      double busbw) {
+  printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, b->c.bytes, r->calls, r->median * 1e6,
          r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
-  if (setting->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
+  if (b->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
   printf("  %s\n", *plan->part ? plan->part : plan->name);
 }
 
@@ -278,14 +273,14 @@ static json_t *describe_plan(const struct banyan_plan_info *plan) {
   return object;
 }
 
-static void print_json(const struct by_bench_case *c, const struct setting *setting,
-                       const struct banyan_plan_info *plan, const struct result *r, double algbw, double busbw) {
+static void print_json(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r, double algbw,
+                       double busbw) {
   json_t *of_plan = describe_plan(plan);
   json_t *object = json_pack(
       "{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I}",
-      "impl", "banyan", "collective", by_bench_collective_name(c), "bytes", (json_int_t)c->bytes, "dtype",
-      banyan_dtype_name(c->dtype), "op", op_name(c), "ranks", c->ranks, "transport", setting->transport, "plan",
-      setting->plan, "registered", setting->registered, "in_place", c->in_place, "cc", setting->congestion, "calls",
+      "impl", "banyan", "collective", by_bench_collective_name(&b->c), "bytes", (json_int_t)b->c.bytes, "dtype",
+      banyan_dtype_name(b->c.dtype), "op", op_name(&b->c), "ranks", b->c.ranks, "transport", b->transport, "plan",
+      b->plan ? b->plan : "", "registered", b->registered, "in_place", b->c.in_place, "cc", b->congestion, "calls",
       (json_int_t)r->calls, "time_us", r->median * 1e6, "min_us", r->least * 1e6, "max_us", r->most * 1e6, "algbw",
       algbw, "busbw", busbw, "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
       "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations);
@@ -298,36 +293,27 @@ static void print_json(const struct by_bench_case *c, const struct setting *sett
   json_decref(object);
 }
 
-static void print_result(const struct by_bench_case *c, const struct setting *setting,
-                         const struct banyan_plan_info *plan, const struct result *result) {
-  double algbw = result->median > 0 ? 8 * (double)c->bytes / result->median : 0;
-  double busbw = algbw * by_bench_bus_factor(c);
-  (setting->json ? print_json : print_row)(c, setting, plan, result, algbw, busbw);
+static void print_result(const struct bench *b, const struct banyan_plan_info *plan, const struct result *result) {
+  double algbw = result->median > 0 ? 8 * (double)b->c.bytes / result->median : 0;
+  double busbw = algbw * by_bench_bus_factor(&b->c);
+  (b->json ? print_json : print_row)(b, plan, result, algbw, busbw);
   fflush(stdout);
 }
 
 enum { MOST_OWN_RANKS = 8, PRIORITY = 5, MOST_CALLS = 1000000 };
 
-struct bench_options {
-  long ranks, root, warm_up;
-  int transport, check; /* -1: not given */
-  const char *sizes, *dtype, *op, *plan, *iterations;
-  double budget;
-  bool registered, in_place, barrier, json, counters, pin, realtime, as_rank;
-};
-
-#define VALUES struct bench_options
+#define VALUES struct bench
 
 static const struct by_option options[] = {
     BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS,
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
-    BY_TEXT("sizes", 's', sizes, "LIST",
+    BY_TEXT("sizes", 's', size_list, "LIST",
             "bytes: \"8,64K,16M\"; \"8..64M\" means every power of two in this\nrange; default 8,1K,64K,1M,16M"),
     BY_TEXT("dtype", 'd', dtype, "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64"),
     BY_TEXT("op", 0, op, "OP", "sum (default), avg, min, max, prod, and, or, xor"),
     BY_INT("root", 0, root, "R", 0, BY_MOST_RANKS, "root of reduce, broadcast, gather and scatter; default 0"),
-    BY_CHOICE("transport", 't', transport, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
+    BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
     BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
     BY_FLAG("registered", 0, registered, "buffers from banyan_alloc"),
     BY_FLAG("in-place", 0, in_place, "send and receive in one buffer"),
@@ -365,24 +351,15 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-static enum banyan_status parse_case(const struct bench_options *bench, const struct by_operands *operands,
-                                     struct by_bench_case *out) {
-  *out = (struct by_bench_case){.root = (int)bench->root, .in_place = bench->in_place};
-  BY_TRY(by_bench_parse_collective(operands->count ? operands->items[0] : "allreduce", out));
-  BY_TRY(banyan_dtype_parse(bench->dtype, &out->dtype));
-  BY_TRY(banyan_op_parse(bench->op, &out->op));
-  out->ranks = BY_MOST_RANKS + 1; /* not known yet */
-  return by_bench_check(out);
-}
-
-static enum banyan_status parse_how(const struct bench_options *bench, struct how *out) {
-  *out = (struct how){.registered = bench->registered,
-                      .check = bench->check <= 0,
-                      .barrier = bench->barrier,
-                      .warm_up = bench->warm_up,
-                      .budget = bench->budget};
-  if (!strcmp(bench->iterations, "auto")) return BANYAN_OK;
-  return by_parse_int("--iterations", bench->iterations, 1, MOST_CALLS, &out->calls);
+static enum banyan_status parse(struct bench *b, const struct by_operands *operands) {
+  b->c = (struct by_bench_case){.root = (int)b->root, .in_place = b->in_place};
+  BY_TRY(by_bench_parse_collective(operands->count ? operands->items[0] : "allreduce", &b->c));
+  BY_TRY(banyan_dtype_parse(b->dtype, &b->c.dtype));
+  BY_TRY(banyan_op_parse(b->op, &b->c.op));
+  b->c.ranks = BY_MOST_RANKS + 1; /* not known yet */
+  BY_TRY(by_bench_check(&b->c));
+  if (strcmp(b->iterations, "auto") != 0) BY_TRY(by_parse_int("--iterations", b->iterations, 1, MOST_CALLS, &b->calls));
+  return by_parse_sizes(b->size_list, &b->sizes);
 }
 
 /* ---- starting ranks */
@@ -412,12 +389,12 @@ static enum banyan_status start_ranks(int ranks, char *const *words, int *exit_c
 }
 
 /* `words`: the command of the ranks but for the path of this program. */
-static int launch(const struct bench_options *bench, char **words) {
+static int launch(const struct bench *b, char **words) {
   char self[BY_PROGRAM_PATH];
-  int exit_code = 1, ranks = bench->ranks ? (int)bench->ranks : MIN(MAX(usable_cores(), 2), MOST_OWN_RANKS);
+  int exit_code = 1, ranks = b->ranks ? (int)b->ranks : MIN(MAX(usable_cores(), 2), MOST_OWN_RANKS);
   if (!by_program_path(self))
     return by_command_end(&command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
-  if (by_check_plan(bench->plan, ranks, 1, true)) return by_command_misused(&command);
+  if (by_check_plan(b->plan, ranks, 1, true)) return by_command_misused(&command);
   words[0] = self;
   enum banyan_status status = start_ranks(ranks, words, &exit_code);
   return status ? by_command_end(&command, status) : exit_code;
@@ -447,88 +424,69 @@ static void read_congestion(const struct by_settings *settings, char *out) {
 }
 
 /* Before the communicator is made, whose threads inherit it. */
-static void arrange_scheduling(const struct bench_options *bench, const struct by_settings *settings) {
+static void arrange_scheduling(const struct bench *b, const struct by_settings *settings) {
   struct sched_param priority = {.sched_priority = PRIORITY};
   int rank = settings->rank > 0 ? (int)settings->rank : 0;
-  if (bench->pin && !by_pin_process(rank)) fprintf(stderr, "banyan bench: cannot bind to a core\n");
-  if (bench->realtime && sched_setscheduler(0, SCHED_RR, &priority) && rank == 0)
+  if (b->pin && !by_pin_process(rank)) fprintf(stderr, "banyan bench: cannot bind to a core\n");
+  if (b->realtime && sched_setscheduler(0, SCHED_RR, &priority) && rank == 0)
     fprintf(stderr, "banyan bench: no real-time priority: %s\n", strerror(errno));
 }
 
-static enum banyan_status measure_all(struct by_bench_case *c, const struct how *how, const struct setting *setting,
-                                      const struct by_sizes *sizes, struct banyan_comm *comm, uint64_t *wrong) {
-  c->rank = banyan_comm_rank(comm);
-  c->ranks = banyan_comm_size(comm);
-  BY_TRY(by_bench_check(c));
-  size_t n = c->collective == BANYAN_BARRIER ? 1 : sizes->count;
+static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
+  b->c.rank = banyan_comm_rank(b->comm);
+  b->c.ranks = banyan_comm_size(b->comm);
+  b->hosts = count_hosts(b->comm);
+  BY_TRY(by_bench_check(&b->c));
+  size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
   struct banyan_plan_info plan;
-  BY_TRY(banyan_comm_plan(comm, 0, &plan));
-  if (!c->rank) print_head(c, setting, &plan);
+  BY_TRY(banyan_comm_plan(b->comm, 0, &plan));
+  if (!b->c.rank) print_head(b, &plan);
   for (size_t i = 0; i < n; i++) {
     struct result result;
-    by_bench_resize(c, sizes->bytes[i]);
-    BY_TRY(measure(c, how, comm, &result));
-    BY_TRY(banyan_comm_plan(comm, c->bytes, &plan));
-    if (!c->rank) print_result(c, setting, &plan, &result);
+    by_bench_resize(&b->c, b->sizes.bytes[i]);
+    BY_TRY(measure(b, &result));
+    BY_TRY(banyan_comm_plan(b->comm, b->c.bytes, &plan));
+    if (!b->c.rank) print_result(b, &plan, &result);
     *wrong += result.wrong;
   }
   return BANYAN_OK;
 }
 
-static int report(enum banyan_status status, long rank) {
-  fprintf(stderr, "banyan bench: rank %ld: %s: %s\n", rank, banyan_status_name(status), banyan_error_text());
-  return 1;
-}
-
-static int be_rank(const struct bench_options *bench, const struct by_settings *settings, struct by_bench_case *c,
-                   const struct how *how, const struct by_sizes *sizes) {
-  char congestion[BY_CONGESTION_TEXT];
-  const char *transport = by_transport_at(bench->transport);
-  struct banyan_options wanted = {.transport = transport, .plan = bench->plan};
-  struct banyan_comm *comm = NULL;
+static int be_rank(struct bench *b, const struct by_settings *settings) {
   uint64_t wrong = 0;
-  arrange_scheduling(bench, settings);
-  enum banyan_status status = banyan_comm_create(&wanted, &comm);
-  if (status) return report(status, MAX(settings->rank, 0));
-  read_congestion(settings, congestion);
-  const char *plan = bench->plan ? bench->plan : settings->plan;
-  struct setting setting = {.transport = transport ? transport : settings->transport,
-                            .plan = plan ? plan : "",
-                            .congestion = congestion,
-                            .json = bench->json,
-                            .registered = bench->registered,
-                            .counters = bench->counters,
-                            .hosts = count_hosts(comm)};
-  status = measure_all(c, how, &setting, sizes, comm, &wrong);
-  int exit_code = status ? report(status, banyan_comm_rank(comm)) : wrong > 0;
-  banyan_comm_destroy(comm);
-  return exit_code;
+  arrange_scheduling(b, settings);
+  b->transport = by_transport_at(b->transport_choice);
+  struct banyan_options wanted = {.transport = b->transport, .plan = b->plan};
+  enum banyan_status status = banyan_comm_create(&wanted, &b->comm);
+  long rank = status ? MAX(settings->rank, 0) : banyan_comm_rank(b->comm);
+  if (!status) read_congestion(settings, b->congestion);
+  if (!b->transport) b->transport = settings->transport;
+  if (!b->plan) b->plan = settings->plan;
+  if (!status) status = measure_all(b, &wrong);
+  if (status)
+    fprintf(stderr, "banyan bench: rank %ld: %s: %s\n", rank, banyan_status_name(status), banyan_error_text());
+  banyan_comm_destroy(b->comm);
+  return status || wrong > 0;
 }
 
-static int run(const struct bench_options *bench, const struct by_operands *operands, char **words) {
-  struct by_bench_case c;
-  struct how how;
-  struct by_sizes sizes;
+static int run(struct bench *b, const struct by_operands *operands, char **words) {
   struct by_settings settings;
-  enum banyan_status status = parse_case(bench, operands, &c);
-  if (!status) status = parse_how(bench, &how);
-  if (!status) status = by_parse_sizes(bench->sizes, &sizes);
+  enum banyan_status status = parse(b, operands);
   if (!status) status = by_settings_read(&settings);
   if (status) return by_command_misused(&command);
   bool alone = settings.rank < 0 && settings.size < 0;
-  if (!bench->as_rank && (bench->ranks || alone)) return launch(bench, words);
-  return be_rank(bench, &settings, &c, &how, &sizes);
+  return !b->as_rank && (b->ranks || alone) ? launch(b, words) : be_rank(b, &settings);
 }
 
 int by_cli_bench(int argc, char **argv) {
-  struct bench_options bench = {.transport = -1,
-                                .check = -1,
-                                .warm_up = -1,
-                                .budget = 0.5,
-                                .sizes = "8,1K,64K,1M,16M",
-                                .dtype = "f32",
-                                .op = "sum",
-                                .iterations = "auto"};
+  struct bench bench = {.transport_choice = -1,
+                        .check = -1,
+                        .warm_up = -1,
+                        .budget = 0.5,
+                        .size_list = "8,1K,64K,1M,16M",
+                        .dtype = "f32",
+                        .op = "sum",
+                        .iterations = "auto"};
   struct by_operands operands;
   char *const first[] = {NULL, (char[]){"bench"}, (char[]){"--as-rank"}};
   size_t rest = (size_t)argc * sizeof *argv; /* with the NULL at the end */
