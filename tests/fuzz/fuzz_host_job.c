@@ -16,13 +16,13 @@ enum { HEADER_BYTES = 12 };
 static void check_job(const struct by_launch_frame *frame) {
   char *payload = malloc(frame->length + 1); /* exactly, so that a sanitizer sees a read past it */
   struct by_host_job job, again;
-  struct by_outbox box;
+  struct by_pipe box;
   assert(payload);
   memcpy(payload, frame->payload, frame->length + 1);
   if (by_host_job_parse(payload, frame->length, &job) == BANYAN_OK) {
-    by_outbox_init(&box, -1, 0);
+    by_pipe_init(&box, -1, 0);
     by_host_job_send(&box, &job);
-    size_t length = by_outbox_waiting(&box) - HEADER_BYTES;
+    size_t length = by_pipe_waiting(&box) - HEADER_BYTES;
     char *copy = calloc(1, length + 1);
     assert(copy);
     memcpy(copy, box.data + HEADER_BYTES, length);
@@ -33,24 +33,24 @@ static void check_job(const struct by_launch_frame *frame) {
     for (size_t i = 0; job.environment[i]; i++) assert(!strcmp(again.environment[i], job.environment[i]));
     by_host_job_fini(&again);
     by_host_job_fini(&job);
-    by_outbox_fini(&box);
+    by_pipe_fini(&box);
     free(copy);
   }
   free(payload);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct by_inbox in = {.data = malloc(size + 1), .end = size, .room = size + 1};
+  struct by_pipe in = {.data = malloc(size + 1), .end = size, .room = size + 1};
   struct by_launch_frame frame;
   size_t total = 0;
   assert(in.data);
   if (size) memcpy(in.data, data, size);
-  while (by_inbox_next(&in, &frame) > 0) {
+  while (by_pipe_next(&in, &frame) > 0) {
     assert(frame.payload[frame.length] == 0);
     total += HEADER_BYTES + frame.length;
     if (frame.type == BY_LAUNCH_START) check_job(&frame);
   }
   assert(total <= size);
-  by_inbox_fini(&in);
+  by_pipe_fini(&in);
   return 0;
 }

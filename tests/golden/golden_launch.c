@@ -16,38 +16,38 @@ static bool types_seen[BY_LAUNCH_ERROR + 1];
 
 struct pipe {
   int ends[2];
-  struct by_outbox out;
+  struct by_pipe out;
 };
 
 static void open_pipe(struct pipe *it) {
   assert_int_equal(pipe(it->ends), 0);
-  by_outbox_init(&it->out, it->ends[1], SIZE_MAX);
+  by_pipe_init(&it->out, it->ends[1], SIZE_MAX);
 }
 
 static void close_pipe(struct pipe *it) {
-  by_outbox_fini(&it->out);
+  by_pipe_fini(&it->out);
   close(it->ends[0]);
   close(it->ends[1]);
 }
 
 /* What has been written. */
 static size_t take(struct pipe *it, char *bytes) {
-  by_outbox_flush(&it->out);
-  assert_int_equal(by_outbox_waiting(&it->out), 0);
+  by_pipe_flush(&it->out);
+  assert_int_equal(by_pipe_waiting(&it->out), 0);
   ssize_t n = read(it->ends[0], bytes, MOST);
   assert_true(n > 0);
   return (size_t)n;
 }
 
 /* Bytes as the reader of a pipe finds them; *in is to be given back. */
-static struct by_launch_frame read_back(const char *bytes, size_t n, struct by_inbox *in) {
+static struct by_launch_frame read_back(const char *bytes, size_t n, struct by_pipe *in) {
   struct by_launch_frame frame = {0};
   struct pipe again;
   open_pipe(&again);
   assert_int_equal(write(again.ends[1], bytes, n), n);
-  *in = (struct by_inbox){0};
-  assert_true(by_inbox_fill(in, again.ends[0]));
-  assert_int_equal(by_inbox_next(in, &frame), 1);
+  *in = (struct by_pipe){0};
+  assert_true(by_pipe_fill(in, again.ends[0]));
+  assert_int_equal(by_pipe_next(in, &frame), 1);
   close_pipe(&again);
   return frame;
 }
@@ -57,20 +57,20 @@ static struct by_launch_frame read_back(const char *bytes, size_t n, struct by_i
 static void frame(const char *name, enum by_launch_frame_type type, uint32_t number, const void *payload,
                   size_t length) {
   char bytes[MOST], again[MOST];
-  struct by_inbox in;
+  struct by_pipe in;
   struct pipe it;
   open_pipe(&it);
-  by_outbox_frame(&it.out, type, number, payload, length);
+  by_pipe_frame(&it.out, type, number, payload, length);
   size_t n = take(&it, bytes);
   golden_bytes(name, bytes, n);
   types_seen[type] = true;
   struct by_launch_frame read = read_back(bytes, n, &in);
   assert_int_equal(read.type, type);
   assert_int_equal(read.number, number);
-  by_outbox_frame(&it.out, read.type, read.number, read.payload, read.length);
+  by_pipe_frame(&it.out, read.type, read.number, read.payload, read.length);
   assert_int_equal(take(&it, again), n);
   assert_memory_equal(again, bytes, n);
-  by_inbox_fini(&in);
+  by_pipe_fini(&in);
   close_pipe(&it);
 }
 
@@ -94,7 +94,7 @@ static void test_start(void **state) {
       .first = 4, .ranks = 2, .size = 8, .pin = -1, .directory = "/home/me", .command = argv, .environment = envp};
   char bytes[MOST], again[MOST], payload[MOST];
   struct by_host_job read;
-  struct by_inbox in;
+  struct by_pipe in;
   struct pipe it;
   (void)state;
   open_pipe(&it);
@@ -111,7 +111,7 @@ static void test_start(void **state) {
   assert_int_equal(take(&it, again), n);
   assert_memory_equal(again, bytes, n);
   by_host_job_fini(&read);
-  by_inbox_fini(&in);
+  by_pipe_fini(&in);
   close_pipe(&it);
 }
 

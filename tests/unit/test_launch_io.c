@@ -18,24 +18,24 @@ static void test_frames_come_through(void **state) {
   int ends[2];
   char *bytes = malloc(MOST);
   struct by_rng rng, again;
-  struct by_outbox out;
-  struct by_inbox in = {0};
+  struct by_pipe out;
+  struct by_pipe in = {0};
   struct by_launch_frame frame;
   assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
   by_rng_init(&rng, 5);
   by_rng_init(&again, 5);
-  by_outbox_init(&out, ends[1], SIZE_MAX);
+  by_pipe_init(&out, ends[1], SIZE_MAX);
   int sent = 0, got = 0;
   while (got < FRAMES) {
     if (sent < FRAMES) {
       size_t length = (size_t)by_rng_below(&rng, by_rng_below(&rng, 4) ? 100 : MOST);
       memset(bytes, 'a' + sent % 26, length);
-      by_outbox_frame(&out, BY_LAUNCH_STDOUT, (uint32_t)sent++, bytes, length);
+      by_pipe_frame(&out, BY_LAUNCH_STDOUT, (uint32_t)sent++, bytes, length);
     }
-    by_outbox_flush(&out);
-    assert_true(by_inbox_fill(&in, ends[0]));
+    by_pipe_flush(&out);
+    assert_true(by_pipe_fill(&in, ends[0]));
     int found;
-    while ((found = by_inbox_next(&in, &frame)) > 0) {
+    while ((found = by_pipe_next(&in, &frame)) > 0) {
       size_t length = (size_t)by_rng_below(&again, by_rng_below(&again, 4) ? 100 : MOST);
       assert_int_equal(frame.type, BY_LAUNCH_STDOUT);
       assert_int_equal(frame.number, got);
@@ -46,24 +46,24 @@ static void test_frames_come_through(void **state) {
     }
     assert_int_equal(found, 0);
   }
-  assert_int_equal(by_outbox_waiting(&out), 0);
+  assert_int_equal(by_pipe_waiting(&out), 0);
   close(ends[1]);
-  assert_false(by_inbox_fill(&in, ends[0]));
+  assert_false(by_pipe_fill(&in, ends[0]));
   close(ends[0]);
-  by_outbox_fini(&out);
-  by_inbox_fini(&in);
+  by_pipe_fini(&out);
+  by_pipe_fini(&in);
   free(bytes);
 }
 
 static int next_of(const char *bytes, size_t length) {
   int ends[2];
-  struct by_inbox in = {0};
+  struct by_pipe in = {0};
   struct by_launch_frame frame;
   assert_int_equal(pipe(ends), 0);
   assert_int_equal(write(ends[1], bytes, length), length);
-  assert_true(by_inbox_fill(&in, ends[0]));
-  int found = by_inbox_next(&in, &frame);
-  by_inbox_fini(&in);
+  assert_true(by_pipe_fill(&in, ends[0]));
+  int found = by_pipe_next(&in, &frame);
+  by_pipe_fini(&in);
   close(ends[0]);
   close(ends[1]);
   return found;
@@ -82,24 +82,24 @@ static void test_what_is_no_frame(void **state) {
 static void test_reader_gone(void **state) {
   (void)state;
   int ends[2];
-  struct by_outbox out;
+  struct by_pipe out;
   signal(SIGPIPE, SIG_IGN);
   assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
-  by_outbox_init(&out, ends[1], SIZE_MAX);
+  by_pipe_init(&out, ends[1], SIZE_MAX);
   close(ends[0]);
-  by_outbox_add(&out, "x", 1);
-  by_outbox_flush(&out);
+  by_pipe_add(&out, "x", 1);
+  by_pipe_flush(&out);
   assert_true(out.closed);
-  by_outbox_add(&out, "y", 1); /* dropped */
-  assert_int_equal(by_outbox_waiting(&out), 0);
+  by_pipe_add(&out, "y", 1); /* dropped */
+  assert_int_equal(by_pipe_waiting(&out), 0);
   close(ends[1]);
-  by_outbox_fini(&out);
+  by_pipe_fini(&out);
 }
 
 /* What waits for stdout (0) or stderr (1), as a string. */
 static const char *waiting(struct by_output *output, int stream) {
-  struct by_outbox *box = &output->to[stream];
-  by_outbox_add(box, "", 1);
+  struct by_pipe *box = &output->to[stream];
+  by_pipe_add(box, "", 1);
   box->end--;
   return box->data + box->start;
 }
@@ -146,7 +146,7 @@ static void test_labels_on_standard_error(void **state) {
   take(&output, 1, 0, "one\n");
   take(&output, 0, 0, "two\n");
   take(&output, 0, 1, "three\n");
-  assert_int_equal(by_outbox_waiting(&output.to[0]), 0);
+  assert_int_equal(by_pipe_waiting(&output.to[0]), 0);
   assert_string_equal(waiting(&output, 1), "[bergen] one\n[oslo] two\n[oslo] three\n");
   by_output_fini(&output);
 }
@@ -229,13 +229,13 @@ static const struct by_host_job sample = {
 
 /* The payload of the frame, with a NUL behind it; the caller frees it. */
 static char *send_sample(size_t *length) {
-  struct by_outbox box;
-  by_outbox_init(&box, -1, 0);
+  struct by_pipe box;
+  by_pipe_init(&box, -1, 0);
   by_host_job_send(&box, &sample);
   *length = box.end - 12;
   char *payload = calloc(1, *length + 1);
   memcpy(payload, box.data + 12, *length);
-  by_outbox_fini(&box);
+  by_pipe_fini(&box);
   return payload;
 }
 

@@ -62,7 +62,7 @@ static uint64_t from_now(double seconds) {
 
 static void broadcast_signal(struct launcher *l, int signal_number) {
   for (size_t i = 0; i < l->n_links; i++)
-    if (l->links[i].pid) by_outbox_frame(&l->links[i].to, BY_LAUNCH_SIGNAL, (uint32_t)signal_number, NULL, 0);
+    if (l->links[i].pid) by_pipe_frame(&l->links[i].to, BY_LAUNCH_SIGNAL, (uint32_t)signal_number, NULL, 0);
 }
 
 static void enter(struct launcher *l, enum launch_state state) {
@@ -274,12 +274,12 @@ static void handle_link(struct launcher *l, struct by_link *link) {
   const char *chatter;
   size_t length;
   int found = 0;
-  bool open = by_inbox_fill(&link->from, link->from_fd);
+  bool open = by_pipe_fill(&link->from, link->from_fd);
   if (!link->ready) {
     by_link_find_hello(link, &chatter, &length);
     print_for_host(l, link, chatter, length);
   }
-  while (link->ready && (found = by_inbox_next(&link->from, &frame)) > 0) take_frame(l, link, &frame);
+  while (link->ready && (found = by_pipe_next(&link->from, &frame)) > 0) take_frame(l, link, &frame);
   if (found < 0) fail_host(l, link, "sent what no host sends");
   if (!open || found < 0) link_ended(l, link);
 }
@@ -299,7 +299,7 @@ static int live(const struct launcher *l, bool beside) {
 
 static void stop_with_ranks(struct launcher *l) {
   broadcast_signal(l, SIGSTOP);
-  for (size_t i = 0; i < l->n_links; i++) by_outbox_flush(&l->links[i].to);
+  for (size_t i = 0; i < l->n_links; i++) by_pipe_flush(&l->links[i].to);
   raise(SIGSTOP);
   broadcast_signal(l, SIGCONT);
 }
@@ -353,7 +353,7 @@ static void pass_deadline(struct launcher *l) {
 
 /* A reader that is gone (`| head`) is no news; a full disk is. */
 static void check_output(struct launcher *l) {
-  const struct by_outbox *out = &l->output.to[0];
+  const struct by_pipe *out = &l->output.to[0];
   if (l->quiet || !out->closed) return;
   l->quiet = true;
   if (out->reason != EPIPE)
@@ -367,12 +367,12 @@ static size_t fill_polled(struct launcher *l) {
   bool full = by_output_full(&l->output);
   *p++ = (struct pollfd){.fd = l->signals, .events = POLLIN};
   for (int i = 0; i < 2; i++)
-    *p++ = (struct pollfd){.fd = by_outbox_waiting(&l->output.to[i]) ? l->output.to[i].fd : -1, .events = POLLOUT};
+    *p++ = (struct pollfd){.fd = by_pipe_waiting(&l->output.to[i]) ? l->output.to[i].fd : -1, .events = POLLOUT};
   for (size_t i = 0; i < l->n_links; i++) {
     struct by_link *link = &l->links[i];
     *p++ = (struct pollfd){.fd = full ? -1 : link->from_fd, .events = POLLIN};
     *p++ = (struct pollfd){.fd = full ? -1 : link->error_fd, .events = POLLIN};
-    *p++ = (struct pollfd){.fd = by_outbox_waiting(&link->to) ? link->to.fd : -1, .events = POLLOUT};
+    *p++ = (struct pollfd){.fd = by_pipe_waiting(&link->to) ? link->to.fd : -1, .events = POLLOUT};
   }
   return (size_t)(p - l->polled);
 }
@@ -389,10 +389,10 @@ static void serve(struct launcher *l) {
   if (poll(l->polled, n, milliseconds_left(l)) < 0) return;
   const struct pollfd *p = l->polled;
   for (int i = 0; i < 2; i++)
-    if (p[1 + i].revents) by_outbox_flush(&l->output.to[i]);
+    if (p[1 + i].revents) by_pipe_flush(&l->output.to[i]);
   p += OUR_FDS;
   for (size_t i = 0; i < l->n_links; i++, p += 3) {
-    if (p[2].revents) by_outbox_flush(&l->links[i].to);
+    if (p[2].revents) by_pipe_flush(&l->links[i].to);
     if (p[1].revents) handle_errors(l, &l->links[i]);
     if (p[0].revents) handle_link(l, &l->links[i]);
   }
@@ -443,14 +443,14 @@ static void open_links(struct launcher *l) {
 }
 
 static void ask_port(struct launcher *l) {
-  struct by_outbox ask;
+  struct by_pipe ask;
   const char *ports = l->job->ports ? l->job->ports : "", *interface = l->job->interface ? l->job->interface : "";
   if (!l->n_links) return;
-  by_outbox_init(&ask, -1, 0);
-  by_outbox_add(&ask, ports, strlen(ports) + 1);
-  by_outbox_add(&ask, interface, strlen(interface) + 1);
-  by_outbox_frame(&l->links[0].to, BY_LAUNCH_PORT, 0, ask.data, by_outbox_waiting(&ask));
-  by_outbox_fini(&ask);
+  by_pipe_init(&ask, -1, 0);
+  by_pipe_add(&ask, ports, strlen(ports) + 1);
+  by_pipe_add(&ask, interface, strlen(interface) + 1);
+  by_pipe_frame(&l->links[0].to, BY_LAUNCH_PORT, 0, ask.data, by_pipe_waiting(&ask));
+  by_pipe_fini(&ask);
 }
 
 /* All have ended: the remaining output is printed, unless it is closed. */
@@ -459,20 +459,12 @@ static void finish(struct launcher *l) {
     by_output_print(&l->output, "%s: and %d more", l->job->title, l->reports - MOST_REPORTS);
   if (l->exit_code == 128 + l->forwarded && l->forwarded && !l->quiet)
     by_output_print(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
-  while (by_output_waiting(&l->output) && l->interrupts < 2) {
-    struct pollfd p[3] = {{.fd = l->signals, .events = POLLIN}};
-    for (int i = 0; i < 2; i++)
-      p[1 + i] = (struct pollfd){.fd = by_outbox_waiting(&l->output.to[i]) ? 1 + i : -1, .events = POLLOUT};
-    if (poll(p, 3, -1) < 0) continue;
-    for (int i = 0; i < 2; i++)
-      if (p[1 + i].revents) by_outbox_flush(&l->output.to[i]);
-    if (p[0].revents) take_signals(l);
-    check_output(l);
-  }
+  for (size_t i = 0; i < l->n_links; i++) by_link_shut(&l->links[i]);
+  l->deadline = l->job_end = UINT64_MAX;
+  while (by_output_waiting(&l->output) && l->interrupts < 2) serve(l);
 }
 
 static void fini(struct launcher *l) {
-  for (size_t i = 0; i < l->n_links; i++) by_link_shut(&l->links[i]);
   uint64_t until = from_now(WAIT_SECONDS);
   for (size_t i = 0; i < l->n_links; i++) by_link_wait(&l->links[i], until);
   free(l->links);

@@ -47,121 +47,107 @@ bool by_cli_pipes(int pipes[][2], int n) {
 }
 
 /* Makes room for `more` bytes behind the last one. */
-static void make_room(char **data, size_t *start, size_t *end, size_t *room, size_t more) {
-  if (*room - *end >= more) return;
-  size_t held = *end - *start;
-  if (held) memmove(*data, *data + *start, held);
-  *start = 0;
-  *end = held;
-  if (*room - held >= more) return;
-  *room = MAX(2 * *room, held + more);
-  *data = by_cli_alloc(*data, *room);
+static void make_room(struct by_pipe *pipe, size_t more) {
+  if (pipe->room - pipe->end >= more) return;
+  size_t held = pipe->end - pipe->start;
+  if (held) memmove(pipe->data, pipe->data + pipe->start, held);
+  pipe->start = 0;
+  pipe->end = held;
+  if (pipe->room - held >= more) return;
+  pipe->room = MAX(2 * pipe->room, held + more);
+  pipe->data = by_cli_alloc(pipe->data, pipe->room);
 }
 
-void by_outbox_init(struct by_outbox *box, int fd, size_t at_once) {
-  *box = (struct by_outbox){.fd = fd, .at_once = at_once};
+void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once) {
+  *pipe = (struct by_pipe){.fd = fd, .at_once = at_once};
 }
 
-void by_outbox_fini(struct by_outbox *box) {
-  free(box->data);
-  by_outbox_init(box, -1, 0);
+void by_pipe_fini(struct by_pipe *pipe) {
+  free(pipe->data);
+  free(pipe->payload);
+  by_pipe_init(pipe, -1, 0);
 }
 
-void by_outbox_add(struct by_outbox *box, const void *bytes, size_t length) {
-  if (box->closed || !length) return;
-  make_room(&box->data, &box->start, &box->end, &box->room, length);
-  memcpy(box->data + box->end, bytes, length);
-  box->end += length;
+void by_pipe_add(struct by_pipe *pipe, const void *bytes, size_t length) {
+  if (pipe->closed || !length) return;
+  make_room(pipe, length);
+  memcpy(pipe->data + pipe->end, bytes, length);
+  pipe->end += length;
 }
 
-size_t by_outbox_waiting(const struct by_outbox *box) {
-  return box->end - box->start;
+size_t by_pipe_waiting(const struct by_pipe *pipe) {
+  return pipe->end - pipe->start;
 }
 
-void by_outbox_flush(struct by_outbox *box) {
-  while (by_outbox_waiting(box)) {
-    size_t length = MIN(by_outbox_waiting(box), box->at_once);
-    ssize_t n = write(box->fd, box->data + box->start, length);
+void by_pipe_flush(struct by_pipe *pipe) {
+  while (by_pipe_waiting(pipe)) {
+    size_t length = MIN(by_pipe_waiting(pipe), pipe->at_once);
+    ssize_t n = write(pipe->fd, pipe->data + pipe->start, length);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN) {
-      box->closed = true;
-      box->reason = errno;
-      box->start = box->end;
+      pipe->closed = true;
+      pipe->reason = errno;
+      pipe->start = pipe->end;
     }
     if (n < 0) return;
-    box->start += (size_t)n;
-    if (box->at_once < SIZE_MAX) return; /* a blocking descriptor: only poll() knows whether there is more room */
+    pipe->start += (size_t)n;
+    if (pipe->at_once < SIZE_MAX) return; /* a blocking descriptor: only poll() knows whether there is more room */
   }
 }
 
-void by_outbox_frame(struct by_outbox *box, enum by_launch_frame_type type, uint32_t number, const void *payload,
-                     size_t length) {
+void by_pipe_frame(struct by_pipe *pipe, enum by_launch_frame_type type, uint32_t number, const void *payload,
+                   size_t length) {
   uint32_t header[3] = {htole32(type), htole32(number), htole32((uint32_t)length)};
-  by_outbox_add(box, header, sizeof header);
-  by_outbox_add(box, payload, length);
+  by_pipe_add(pipe, header, sizeof header);
+  by_pipe_add(pipe, payload, length);
 }
 
-void by_inbox_fini(struct by_inbox *box) {
-  free(box->data);
-  *box = (struct by_inbox){0};
-}
-
-/* Puts back the byte that the last payload's NUL replaced. */
-static void restore(struct by_inbox *box) {
-  if (box->has_kept) box->data[box->start] = box->kept;
-  box->has_kept = false;
-}
-
-bool by_inbox_fill(struct by_inbox *box, int fd) {
-  restore(box);
-  make_room(&box->data, &box->start, &box->end, &box->room, READ_BYTES + 1); /* + 1: the NUL behind a payload */
-  ssize_t n = read(fd, box->data + box->end, READ_BYTES);
+bool by_pipe_fill(struct by_pipe *pipe, int fd) {
+  make_room(pipe, READ_BYTES);
+  ssize_t n = read(fd, pipe->data + pipe->end, READ_BYTES);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
-  box->end += (size_t)n;
+  pipe->end += (size_t)n;
   return n > 0;
 }
 
-int by_inbox_next(struct by_inbox *box, struct by_launch_frame *out) {
+int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out) {
   uint32_t header[3];
-  restore(box);
-  if (box->end - box->start < HEADER_BYTES) return 0;
-  memcpy(header, box->data + box->start, HEADER_BYTES);
+  if (by_pipe_waiting(pipe) < HEADER_BYTES) return 0;
+  memcpy(header, pipe->data + pipe->start, HEADER_BYTES);
   for (int i = 0; i < 3; i++) header[i] = le32toh(header[i]);
   if (header[0] < BY_LAUNCH_PORT || header[0] > BY_LAUNCH_ERROR || header[2] > MOST_PAYLOAD) return -1;
-  if (box->end - box->start - HEADER_BYTES < header[2]) return 0;
-  *out = (struct by_launch_frame){.type = (enum by_launch_frame_type)header[0],
-                                  .number = header[1],
-                                  .payload = box->data + box->start + HEADER_BYTES,
-                                  .length = header[2]};
-  box->start += HEADER_BYTES + header[2];
-  box->kept = box->data[box->start]; /* may lie behind `end`, inside the room */
-  box->data[box->start] = 0;
-  box->has_kept = true;
+  if (by_pipe_waiting(pipe) - HEADER_BYTES < header[2]) return 0;
+  pipe->payload = by_cli_alloc(pipe->payload, (size_t)header[2] + 1);
+  memcpy(pipe->payload, pipe->data + pipe->start + HEADER_BYTES, header[2]);
+  pipe->payload[header[2]] = 0;
+  *out = (struct by_launch_frame){
+      .type = (enum by_launch_frame_type)header[0], .number = header[1], .payload = pipe->payload, .length = header[2]};
+  pipe->start += HEADER_BYTES + header[2];
   return 1;
 }
 
 /* ---- what a host is to start */
 
-static void add_string(struct by_outbox *payload, const char *text) {
-  by_outbox_add(payload, text, strlen(text) + 1);
+static void add_string(struct by_pipe *payload, const char *text) {
+  by_pipe_add(payload, text, strlen(text) + 1);
 }
 
-static void add_number(struct by_outbox *payload, long number) {
+static void add_number(struct by_pipe *payload, long number) {
   char text[24];
   snprintf(text, sizeof text, "%ld", number);
   add_string(payload, text);
 }
 
-static void add_list(struct by_outbox *payload, char *const *list) {
+static void add_list(struct by_pipe *payload, char *const *list) {
   long n = 0;
   while (list[n]) n++;
   add_number(payload, n);
   for (long i = 0; i < n; i++) add_string(payload, list[i]);
 }
 
-void by_host_job_send(struct by_outbox *box, const struct by_host_job *job) {
-  struct by_outbox payload;
-  by_outbox_init(&payload, -1, 0);
+void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job) {
+  struct by_pipe payload;
+  by_pipe_init(&payload, -1, 0);
   add_number(&payload, job->first);
   add_number(&payload, job->ranks);
   add_number(&payload, job->size);
@@ -169,8 +155,8 @@ void by_host_job_send(struct by_outbox *box, const struct by_host_job *job) {
   add_string(&payload, job->directory);
   add_list(&payload, job->command);
   add_list(&payload, job->environment);
-  by_outbox_frame(box, BY_LAUNCH_START, 0, payload.data, by_outbox_waiting(&payload));
-  by_outbox_fini(&payload);
+  by_pipe_frame(pipe, BY_LAUNCH_START, 0, payload.data, by_pipe_waiting(&payload));
+  by_pipe_fini(&payload);
 }
 
 struct strings {
@@ -339,8 +325,9 @@ void by_link_shut(struct by_link *link) {
   by_cli_close(&link->to.fd);
   by_cli_close(&link->from_fd);
   by_cli_close(&link->error_fd);
-  by_outbox_fini(&link->to);
-  by_inbox_fini(&link->from);
+  by_pipe_fini(&link->to);
+  by_pipe_fini(&link->from);
+  link->to.closed = true;
   bool unheard = !link->ready || link->live; /* ssh may wait for a network that is not there */
   if (link->pid && unheard && !link->host->local) kill(link->pid, SIGTERM);
 }
@@ -368,36 +355,36 @@ enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, LINE_BYTES = 2048 };
 
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
   *output = (struct by_output){.mode = mode, .ranks = ranks, .labels = labels};
-  by_outbox_init(&output->to[0], STDOUT_FILENO, PIPE_BUF);
-  by_outbox_init(&output->to[1], STDERR_FILENO, PIPE_BUF);
+  by_pipe_init(&output->to[0], STDOUT_FILENO, PIPE_BUF);
+  by_pipe_init(&output->to[1], STDERR_FILENO, PIPE_BUF);
   size_t bytes = 2 * (size_t)ranks * sizeof *output->lines;
   output->lines = memset(by_cli_alloc(NULL, bytes), 0, bytes);
 }
 
 void by_output_fini(struct by_output *output) {
-  for (int i = 0; i < 2 * output->ranks; i++) by_outbox_fini(&output->lines[i]);
+  for (int i = 0; i < 2 * output->ranks; i++) by_pipe_fini(&output->lines[i]);
   free(output->lines);
-  by_outbox_fini(&output->to[0]);
-  by_outbox_fini(&output->to[1]);
+  by_pipe_fini(&output->to[0]);
+  by_pipe_fini(&output->to[1]);
 }
 
-static void add_prefix(const struct by_output *output, struct by_outbox *to, int rank) {
+static void add_prefix(const struct by_output *output, struct by_pipe *to, int rank) {
   char number[16];
   snprintf(number, sizeof number, "%d", rank);
   const char *label = output->labels ? output->labels[rank] : number;
-  by_outbox_add(to, "[", 1);
-  by_outbox_add(to, label, strlen(label));
-  by_outbox_add(to, "] ", 2);
+  by_pipe_add(to, "[", 1);
+  by_pipe_add(to, label, strlen(label));
+  by_pipe_add(to, "] ", 2);
 }
 
 static void emit(struct by_output *output, int rank, int stream, const char *bytes, size_t length, bool end_it) {
   /* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
   bool to_error = output->mode == BY_OUTPUT_ERROR || (output->mode == BY_OUTPUT_RANK0 && rank);
-  struct by_outbox *to = &output->to[to_error ? 1 : stream];
+  struct by_pipe *to = &output->to[to_error ? 1 : stream];
   bool prefixed = output->mode != BY_OUTPUT_RAW;
   if (prefixed) add_prefix(output, to, rank);
-  by_outbox_add(to, bytes, length);
-  if (end_it && prefixed) by_outbox_add(to, "\n", 1);
+  by_pipe_add(to, bytes, length);
+  if (end_it && prefixed) by_pipe_add(to, "\n", 1);
 }
 
 /* Length of the first line with its end; 0 if none of `length` bytes ends one. "\r\n" is one end, so a final "\r" waits
@@ -416,28 +403,28 @@ static size_t first_line(const char *bytes, size_t length, size_t seen) {
 
 void by_output_take(struct by_output *output, int rank, int stream, const char *bytes, size_t length) {
   if (output->mode == BY_OUTPUT_RANK0 && !rank && !stream) {
-    by_outbox_add(&output->to[0], bytes, length);
+    by_pipe_add(&output->to[0], bytes, length);
     return;
   }
-  struct by_outbox *line = &output->lines[2 * rank + stream];
-  size_t seen = by_outbox_waiting(line), n;
+  struct by_pipe *line = &output->lines[2 * rank + stream];
+  size_t seen = by_pipe_waiting(line), n;
   if (seen && line->data[line->end - 1] == '\r') seen--;
-  by_outbox_add(line, bytes, length);
-  while ((n = first_line(line->data + line->start, by_outbox_waiting(line), seen))) {
+  by_pipe_add(line, bytes, length);
+  while ((n = first_line(line->data + line->start, by_pipe_waiting(line), seen))) {
     emit(output, rank, stream, line->data + line->start, n, false);
     line->start += n;
     seen = 0;
   }
-  if (by_outbox_waiting(line) < MOST_LINE) return;
-  emit(output, rank, stream, line->data + line->start, by_outbox_waiting(line), true);
+  if (by_pipe_waiting(line) < MOST_LINE) return;
+  emit(output, rank, stream, line->data + line->start, by_pipe_waiting(line), true);
   line->start = line->end;
 }
 
 void by_output_end(struct by_output *output, int rank) {
   for (int stream = 0; stream < 2; stream++) {
-    struct by_outbox *line = &output->lines[2 * rank + stream];
-    if (by_outbox_waiting(line)) emit(output, rank, stream, line->data + line->start, by_outbox_waiting(line), true);
-    by_outbox_fini(line);
+    struct by_pipe *line = &output->lines[2 * rank + stream];
+    if (by_pipe_waiting(line)) emit(output, rank, stream, line->data + line->start, by_pipe_waiting(line), true);
+    by_pipe_fini(line);
   }
 }
 
@@ -447,14 +434,14 @@ void by_output_print(struct by_output *output, const char *format, ...) {
   va_start(args, format);
   int n = vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  by_outbox_add(&output->to[1], text, MIN((size_t)n, sizeof text - 1));
-  by_outbox_add(&output->to[1], "\n", 1);
+  by_pipe_add(&output->to[1], text, MIN((size_t)n, sizeof text - 1));
+  by_pipe_add(&output->to[1], "\n", 1);
 }
 
 bool by_output_full(const struct by_output *output) {
-  return by_outbox_waiting(&output->to[0]) > MOST_WAITING || by_outbox_waiting(&output->to[1]) > MOST_WAITING;
+  return by_pipe_waiting(&output->to[0]) > MOST_WAITING || by_pipe_waiting(&output->to[1]) > MOST_WAITING;
 }
 
 bool by_output_waiting(const struct by_output *output) {
-  return by_outbox_waiting(&output->to[0]) || by_outbox_waiting(&output->to[1]);
+  return by_pipe_waiting(&output->to[0]) || by_pipe_waiting(&output->to[1]);
 }

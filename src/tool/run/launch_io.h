@@ -11,23 +11,24 @@
 
 #include "launch.h"
 
-/* What waits to be written to a descriptor. */
-struct by_outbox {
+/* Bytes on their way: they wait to be written to a descriptor, or have been read from one. */
+struct by_pipe {
   int fd;
   size_t at_once; /* most bytes of one write; PIPE_BUF for a blocking fd that poll() reports as writable */
   char *data;
   size_t start, end, room;
-  bool closed; /* the reader is gone, or the disk is full: what is added is dropped */
-  int reason;  /* then: the error number */
+  bool closed;   /* the reader is gone, or the disk is full: what is added is dropped */
+  int reason;    /* then: the error number */
+  char *payload; /* of the last frame that was taken */
 };
 
-void by_outbox_init(struct by_outbox *box, int fd, size_t at_once);
-void by_outbox_fini(struct by_outbox *box);
-void by_outbox_add(struct by_outbox *box, const void *bytes, size_t length);
-size_t by_outbox_waiting(const struct by_outbox *box);
+void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once);
+void by_pipe_fini(struct by_pipe *pipe);
+void by_pipe_add(struct by_pipe *pipe, const void *bytes, size_t length);
+size_t by_pipe_waiting(const struct by_pipe *pipe);
 /* Writes what goes now; call it when poll() reports that the fd is writable. Sets `closed` when nothing can be written
  * any more. */
-void by_outbox_flush(struct by_outbox *box);
+void by_pipe_flush(struct by_pipe *pipe);
 
 enum by_launch_frame_type {
   /* to a host */
@@ -48,25 +49,17 @@ enum by_launch_frame_type {
 struct by_launch_frame {
   enum by_launch_frame_type type;
   uint32_t number;
-  const char *payload; /* NUL-terminated beyond `length`; valid until the inbox is filled again */
+  const char *payload; /* NUL-terminated beyond `length`; valid until the next frame is taken */
   size_t length;
 };
 
-void by_outbox_frame(struct by_outbox *box, enum by_launch_frame_type type, uint32_t number, const void *payload,
-                     size_t length);
+void by_pipe_frame(struct by_pipe *pipe, enum by_launch_frame_type type, uint32_t number, const void *payload,
+                   size_t length);
 
-struct by_inbox {
-  char *data;
-  size_t start, end, room;
-  char kept; /* the byte that the last payload's NUL stands on */
-  bool has_kept;
-};
-
-void by_inbox_fini(struct by_inbox *box);
 /* Reads once. False: the end of the stream, or an error, which is the same. */
-bool by_inbox_fill(struct by_inbox *box, int fd);
+bool by_pipe_fill(struct by_pipe *pipe, int fd);
 /* 1: *out holds the next frame; 0: not there yet; -1: no frame of ours. */
-int by_inbox_next(struct by_inbox *box, struct by_launch_frame *out);
+int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out);
 
 /* Makes a descriptor non-blocking. */
 void by_cli_nonblock(int fd);
@@ -86,7 +79,7 @@ struct by_host_job {
   char **environment;     /* "NAME=value"; ends with NULL */
 };
 
-void by_host_job_send(struct by_outbox *box, const struct by_host_job *job);
+void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job);
 /* *out points into `payload`, which has a NUL behind its `length` bytes, and to arrays that by_host_job_fini frees. */
 enum banyan_status by_host_job_parse(char *payload, size_t length, struct by_host_job *out);
 void by_host_job_fini(struct by_host_job *job);
@@ -96,8 +89,8 @@ void by_host_job_fini(struct by_host_job *job);
 struct by_link {
   const struct by_launch_host *host;
   pid_t pid; /* of run-host or ssh; 0: ended */
-  struct by_outbox to;
-  struct by_inbox from;
+  struct by_pipe to;
+  struct by_pipe from;
   int from_fd, error_fd; /* its stdout and stderr; -1: closed */
   bool ready;            /* has sent BY_LAUNCH_HELLO */
   bool started;          /* has received what to start */
@@ -121,8 +114,8 @@ void by_link_find_hello(struct by_link *link, const char **chatter, size_t *leng
  * thread; owns no descriptor. */
 struct by_output {
   enum by_output_mode mode;
-  struct by_outbox to[2];  /* stdout, stderr */
-  struct by_outbox *lines; /* lines that have not ended yet: two of each rank, without a descriptor */
+  struct by_pipe to[2];  /* stdout, stderr */
+  struct by_pipe *lines; /* lines that have not ended yet: two of each rank, without a descriptor */
   int ranks;
   const char *const *labels; /* one of each rank; NULL: its number */
 };

@@ -140,8 +140,8 @@ static void sweep(void) {
 enum { MOST_PLACES = 160, MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
 
 struct host {
-  struct by_inbox in;
-  struct by_outbox out;
+  struct by_pipe in;
+  struct by_pipe out;
   int signals;
   int held;      /* rank 0's port, so that no other rank gets it before; -1: it is another host's */
   char *payload; /* the job's strings */
@@ -160,8 +160,8 @@ static bool carry(struct host *host, int index, int stream) {
   ssize_t n = read(*fd, bytes, sizeof bytes);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   if (n > 0)
-    by_outbox_frame(&host->out, stream ? BY_LAUNCH_STDERR : BY_LAUNCH_STDOUT, (uint32_t)(host->job.first + index),
-                    bytes, (size_t)n);
+    by_pipe_frame(&host->out, stream ? BY_LAUNCH_STDERR : BY_LAUNCH_STDOUT, (uint32_t)(host->job.first + index), bytes,
+                  (size_t)n);
   return n > 0;
 }
 
@@ -169,8 +169,8 @@ static bool carry(struct host *host, int index, int stream) {
 static void drain(struct host *host, int index, int stream) {
   int *fd = &host->ranks[index].pipes[stream];
   for (int i = 0; i < DRAIN_READS && *fd >= 0; i++) {
-    size_t before = by_outbox_waiting(&host->out);
-    if (!carry(host, index, stream) || by_outbox_waiting(&host->out) == before) break;
+    size_t before = by_pipe_waiting(&host->out);
+    if (!carry(host, index, stream) || by_pipe_waiting(&host->out) == before) break;
   }
   by_cli_close(fd);
 }
@@ -181,8 +181,8 @@ static void end_rank(struct host *host, int index, int status) {
   drain(host, index, 1);
   host->ranks[index].pid = 0;
   host->live--;
-  by_outbox_frame(&host->out, BY_LAUNCH_ENDED, (uint32_t)(host->job.first + index), text,
-                  (size_t)snprintf(text, sizeof text, "%d", status));
+  by_pipe_frame(&host->out, BY_LAUNCH_ENDED, (uint32_t)(host->job.first + index), text,
+                (size_t)snprintf(text, sizeof text, "%d", status));
 }
 
 static void reap(struct host *host) {
@@ -199,8 +199,8 @@ static void signal_ranks(struct host *host, int signal_number) {
 
 static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
   if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
-  host->payload = by_cli_alloc(NULL, frame->length + 1);
-  memcpy(host->payload, frame->payload, frame->length + 1);
+  host->payload = host->in.payload;
+  host->in.payload = NULL;
   BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
   size_t n = (size_t)host->job.ranks;
   host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
@@ -238,7 +238,7 @@ static enum banyan_status answer_port(struct host *host, const struct by_launch_
   BY_TRY(find_port(host, range, &port));
   enum banyan_status status = by_interface_offer(interface, port, places, sizeof places);
   if (status != BANYAN_OK && *interface) return status; /* else there is still the host's name */
-  by_outbox_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, places, strlen(places));
+  by_pipe_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, places, strlen(places));
   return BANYAN_OK;
 }
 
@@ -254,13 +254,13 @@ static enum banyan_status handle_frame(struct host *host, const struct by_launch
 static void receive(struct host *host) {
   struct by_launch_frame frame;
   int found;
-  if (!by_inbox_fill(&host->in, STDIN_FILENO)) host->ending = true;
-  while (!host->ending && (found = by_inbox_next(&host->in, &frame))) {
+  if (!by_pipe_fill(&host->in, STDIN_FILENO)) host->ending = true;
+  while (!host->ending && (found = by_pipe_next(&host->in, &frame))) {
     if (found > 0 && handle_frame(host, &frame) == BANYAN_OK) continue;
     if (found < 0)
       (void)by_fail(BANYAN_ERR_PROTOCOL, "no connection to banyan run, which starts this internal command");
     const char *text = banyan_error_text();
-    by_outbox_frame(&host->out, BY_LAUNCH_ERROR, (uint32_t)host->exit_code, text, strlen(text));
+    by_pipe_frame(&host->out, BY_LAUNCH_ERROR, (uint32_t)host->exit_code, text, strlen(text));
     host->ending = true;
   }
 }
@@ -276,8 +276,8 @@ static size_t fill_polled(struct host *host) {
   struct pollfd *p = host->polled;
   *p++ = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
   *p++ = (struct pollfd){.fd = host->signals, .events = POLLIN};
-  *p++ = (struct pollfd){.fd = by_outbox_waiting(&host->out) ? STDOUT_FILENO : -1, .events = POLLOUT};
-  bool full = by_outbox_waiting(&host->out) > MOST_WAITING;
+  *p++ = (struct pollfd){.fd = by_pipe_waiting(&host->out) ? STDOUT_FILENO : -1, .events = POLLOUT};
+  bool full = by_pipe_waiting(&host->out) > MOST_WAITING;
   for (int i = 0; i < host->job.ranks && host->started; i++)
     for (int stream = 0; stream < 2; stream++)
       *p++ = (struct pollfd){.fd = full ? -1 : host->ranks[i].pipes[stream], .events = POLLIN};
@@ -295,10 +295,10 @@ static void carry_all(struct host *host, size_t n_polled) {
 
 /* Runs until the last rank has ended and all frames are sent. */
 static void loop(struct host *host) {
-  while (!host->ending && !(host->started && !host->live && !by_outbox_waiting(&host->out))) {
+  while (!host->ending && !(host->started && !host->live && !by_pipe_waiting(&host->out))) {
     size_t n = fill_polled(host);
     if (poll(host->polled, n, -1) < 0) continue;
-    if (host->polled[2].revents) by_outbox_flush(&host->out);
+    if (host->polled[2].revents) by_pipe_flush(&host->out);
     if (host->out.closed) host->ending = true;
     carry_all(host, n);
     if (host->polled[1].revents) take_signals(host);
@@ -309,7 +309,7 @@ static void loop(struct host *host) {
 /* Sends the remaining frames, for at most a second. */
 static void flush_rest(struct host *host) {
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
-  while (by_outbox_waiting(&host->out) && poll(&writable, 1, 1000) > 0) by_outbox_flush(&host->out);
+  while (by_pipe_waiting(&host->out) && poll(&writable, 1, 1000) > 0) by_pipe_flush(&host->out);
 }
 
 static void open_host(struct host *host) {
@@ -318,8 +318,8 @@ static void open_host(struct host *host) {
   host->polled = by_cli_alloc(NULL, 3 * sizeof *host->polled);
   by_cli_nonblock(STDIN_FILENO);
   by_cli_nonblock(STDOUT_FILENO);
-  by_outbox_init(&host->out, STDOUT_FILENO, SIZE_MAX);
-  by_outbox_add(&host->out, BY_LAUNCH_HELLO, strlen(BY_LAUNCH_HELLO));
+  by_pipe_init(&host->out, STDOUT_FILENO, SIZE_MAX);
+  by_pipe_add(&host->out, BY_LAUNCH_HELLO, strlen(BY_LAUNCH_HELLO));
 }
 
 int by_cli_run_host(int argc, char **argv) {
@@ -336,8 +336,8 @@ int by_cli_run_host(int argc, char **argv) {
   flush_rest(&host);
   close(host.signals);
   by_cli_close(&host.held);
-  by_inbox_fini(&host.in);
-  by_outbox_fini(&host.out);
+  by_pipe_fini(&host.in);
+  by_pipe_fini(&host.out);
   by_host_job_fini(&host.job);
   free(host.payload);
   free(host.ranks);
