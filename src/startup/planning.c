@@ -14,6 +14,7 @@
 #include "measure.h"
 #include "plan_switch.h"
 #include "planner.h"
+#include "plans.h"
 #include "text.h"
 #include "topology_synth.h"
 
@@ -190,17 +191,12 @@ static enum banyan_status plan(const struct by_context *context, const struct by
 
 /* --- all ranks --- */
 
-static enum banyan_status set_plan(struct banyan_comm *comm, char *text, enum banyan_plan_source source) {
-  struct by_context *context = comm->context;
+static enum banyan_status set_plan(struct banyan_comm *comm, const char *text, enum banyan_plan_source source) {
   BY_TRY(by_plan_switches_set_plan(comm, text, source));
-  by_context_lock(context);
-  const char *kept = by_arena_string(&context->job.arena, text); /* communicators made later use it too */
-  if (kept) {
-    context->job.settings.plan = kept;
-    context->planned = source;
-  }
-  by_context_unlock(context);
-  return kept ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  by_context_lock(comm->context);
+  enum banyan_status status = by_plans_give(comm->context, text, source);
+  by_context_unlock(comm->context);
+  return status;
 }
 
 static enum banyan_status set_ways(struct by_context *context, const struct made *made) {

@@ -139,9 +139,9 @@ static enum banyan_status copy_options(const struct banyan_options *options, str
 
 static void count_places(struct by_context *context) {
   const struct by_settings *s = &context->job.settings;
-  context->job.servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER) : (uint32_t)s->servers;
+  context->job.servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER, NULL) : (uint32_t)s->servers;
   if (context->job.rank != 0) return;
-  context->job.places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER) : (uint32_t)s->helpers;
+  context->job.places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER, NULL) : (uint32_t)s->helpers;
   context->job.places += context->job.servers;
 }
 
@@ -296,7 +296,7 @@ static enum banyan_status start_thread(struct by_context *context) {
 
 /* Switches know one port, which a server on this host needs more than a rank does. */
 static enum banyan_status open_udp(struct by_context *context, struct by_member *self) {
-  int port = by_plans_serve_here(context, self->host) ? 0 : BY_FRAGMENT_PORT;
+  int port = by_plans_count(context, BY_VERTEX_SERVER, self->host) ? 0 : BY_FRAGMENT_PORT;
   BY_TRY(by_udp_create(port, true, &context->udp));
   if (!by_progress_watch(&context->progress, by_udp_fd(context->udp), EPOLLIN | EPOLLOUT))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");

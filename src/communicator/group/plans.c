@@ -10,26 +10,19 @@
 #include "switched_tree.h"
 #include "text.h"
 
-/* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
-static uint32_t number_hosts(const struct by_context *context, uint32_t n, const uint32_t *processes, uint32_t *hosts) {
-  uint32_t next = 0, *number_plus_1 = hosts + n;
-  memset(number_plus_1, 0, context->job.n_hosts * sizeof *number_plus_1);
-  for (uint32_t r = 0; r < n; r++) {
-    uint32_t *known = &number_plus_1[context->job.host_of[processes[r]]];
-    if (!*known) *known = ++next;
-    hosts[r] = *known - 1;
-  }
-  return next;
-}
-
-static enum banyan_status make_default(const struct by_context *context, uint32_t n, const uint32_t *processes,
-                                       struct by_plan **out) {
+/* Host of each rank of the communicator, numbered in order of appearance, which the caller frees. NULL: out of memory.
+ */
+static uint32_t *number_hosts(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                              uint32_t *n_hosts) {
   uint32_t *hosts = calloc((size_t)n + context->job.n_hosts, sizeof *hosts);
-  if (!hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  number_hosts(context, n, processes, hosts);
-  enum banyan_status status = by_plan_default(n, hosts, context->job.crowded, out);
-  free(hosts);
-  return status;
+  *n_hosts = 0;
+  for (uint32_t r = 0; hosts && r < n; r++) {
+    uint32_t *number_plus_1 = &hosts[n + context->job.host_of[processes[r]]];
+    if (!*number_plus_1) *number_plus_1 = ++*n_hosts;
+    hosts[r] = *number_plus_1 - 1;
+  }
+  if (!hosts) (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  return hosts;
 }
 
 enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, const uint32_t *processes,
@@ -38,13 +31,9 @@ enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, co
     *out = plan;
     return BANYAN_OK;
   }
-  uint32_t *hosts = calloc((size_t)n + context->job.n_hosts, sizeof *hosts), n_hosts = 0;
-  enum banyan_status status = BANYAN_OK;
-  if (!hosts)
-    status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  else
-    n_hosts = number_hosts(context, n, processes, hosts);
-  if (status == BANYAN_OK && n_hosts != plan->n_ranks)
+  uint32_t n_hosts, *hosts = number_hosts(context, n, processes, &n_hosts);
+  enum banyan_status status = hosts ? BANYAN_OK : BANYAN_ERR_NO_MEMORY;
+  if (hosts && n_hosts != plan->n_ranks)
     status = by_fail(BANYAN_ERR_PLAN,
                      "plan '%s' is for %u ranks; this communicator has %u ranks on %u host%s: start as many ranks, or "
                      "hosts, as it is for, or make another plan",
@@ -58,7 +47,12 @@ enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, co
 enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                   const char *text, struct by_plan **out) {
   struct by_plan *plan = NULL;
-  if (!text || !*text) return make_default(context, n, processes, out);
+  if (!text || !*text) {
+    uint32_t n_hosts, *hosts = number_hosts(context, n, processes, &n_hosts);
+    enum banyan_status status = hosts ? by_plan_default(n, hosts, context->job.crowded, out) : BANYAN_ERR_NO_MEMORY;
+    free(hosts);
+    return status;
+  }
   BY_TRY(by_plan_named(text, n, &plan));
   plan->origin.supplied = true;
   return by_plans_fit(context, n, processes, plan, out);
@@ -69,6 +63,14 @@ enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, 
   const char *given = n == context->job.size ? context->job.settings.plan : NULL;
   BY_TRY(by_plans_named(context, n, processes, given, out));
   if ((*out)->origin.supplied && context->planned) (*out)->origin = (struct by_plan_origin){context->planned, false};
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plans_give(struct by_context *context, const char *text, enum banyan_plan_source planned) {
+  const char *kept = by_arena_string(&context->job.arena, text);
+  if (!kept) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  context->job.settings.plan = kept;
+  context->planned = planned;
   return BANYAN_OK;
 }
 
@@ -138,21 +140,13 @@ void by_plans_join(const struct by_context *context, struct by_join *hello, char
   by_plan_destroy(plan);
 }
 
-uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind) {
+uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind, const char *host) {
   struct by_plan *plan = given_plan(context);
   uint32_t n = 0;
-  for (uint32_t v = plan ? plan->n_ranks : 0; plan && v < plan->n_vertices; v++) n += plan->vertices[v].kind == kind;
+  for (uint32_t v = plan ? plan->n_ranks : 0; plan && v < plan->n_vertices; v++)
+    n += plan->vertices[v].kind == kind && (!host || is_on(&plan->vertices[v], host));
   by_plan_destroy(plan);
   return n;
-}
-
-bool by_plans_serve_here(const struct by_context *context, const char *host) {
-  struct by_plan *plan = given_plan(context);
-  bool here = false;
-  for (uint32_t v = plan ? plan->n_ranks : 0; plan && v < plan->n_vertices; v++)
-    here |= plan->vertices[v].kind == BY_VERTEX_SERVER && is_on(&plan->vertices[v], host);
-  by_plan_destroy(plan);
-  return here;
 }
 
 /* Whether a process can take a vertex: helpers take helpers' vertices, servers take servers', none takes switches'. */
@@ -169,8 +163,9 @@ static uint32_t find_one(const struct by_context *context, const struct by_verte
   return UINT32_MAX;
 }
 
-/* Who stands where the plan has helpers and servers: first those whose hosts have the vertices' names, then the others
- * in turn, of who was there when the job started. The same on all ranks. Places that are not UINT32_MAX stay. */
+/* Which processes stand where the plan has helpers and servers: first those whose hosts have the vertices' names, then
+ * the others in turn, of who was there when the job started. The same on all ranks. Places that are not UINT32_MAX
+ * stay. */
 static void place_helpers(const struct by_context *context, const struct by_plan *plan, uint32_t *helpers,
                           bool *taken) {
   uint32_t n = plan->n_vertices - plan->n_ranks;
@@ -184,9 +179,11 @@ static void place_helpers(const struct by_context *context, const struct by_plan
     }
 }
 
-static bool is_anybody_placed(const struct by_plan *plan, const uint32_t *helpers) {
-  for (uint32_t i = 0; i < plan->n_vertices - plan->n_ranks; i++)
-    if (helpers[i] != UINT32_MAX) return true;
+/* Whether a process stands at one of the vertices; with `server`, at one of a server. */
+static bool has_places(const struct by_plan *plan, const uint32_t *helpers, bool server) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
+    if (helpers[v - plan->n_ranks] != UINT32_MAX && (!server || plan->vertices[v].kind == BY_VERTEX_SERVER))
+      return true;
   return false;
 }
 
@@ -199,15 +196,10 @@ static uint32_t find_helper(const struct by_context *context, const char *name) 
   return UINT32_MAX;
 }
 
-/* The latest of this name that was here. */
-static const char *why_lost(const struct by_context *context, const char *name) {
-  for (uint32_t p = context->job.processes; p-- > context->job.size;)
-    if (context->job.lost[p] && !strcmp(context->job.members[p].host, name)) return context->job.lost[p];
-  return NULL;
-}
-
-static enum banyan_status log_who_is_absent(const struct by_context *context, const char *plan, const char *helper) {
-  const char *lost = why_lost(context, helper);
+static enum banyan_status fail_absent(const struct by_context *context, const char *plan, const char *helper) {
+  const char *lost = NULL; /* why the latest of this name that was here was lost */
+  for (uint32_t p = context->job.processes; p-- > context->job.size && !lost;)
+    if (!strcmp(context->job.members[p].host, helper)) lost = context->job.lost[p];
   return by_fail(BANYAN_ERR_PLAN,
                  "helper \"%.64s\" of plan '%.64s' is not here: %s%sstart it with `banyan helper --name`, or propose a "
                  "plan without it",
@@ -220,7 +212,7 @@ enum banyan_status by_plans_find_helpers(const struct by_context *context, const
     const struct by_vertex *vertex = &plan->vertices[v];
     bool helps = vertex->kind == BY_VERTEX_HELPER;
     uint32_t process = helpers[v - plan->n_ranks] = helps ? find_helper(context, vertex->name) : UINT32_MAX;
-    if (helps && process == UINT32_MAX) return log_who_is_absent(context, plan->name, vertex->name);
+    if (helps && process == UINT32_MAX) return fail_absent(context, plan->name, vertex->name);
   }
   return BANYAN_OK;
 }
@@ -239,7 +231,7 @@ enum banyan_status by_plans_check_helpers(const struct by_context *context, cons
   return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan names helpers that are not known here");
 }
 
-static void log_who_is_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
+static void warn_of_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->job.rank == 0; v++)
     if (helpers[v - plan->n_ranks] == UINT32_MAX && plan->vertices[v].kind != BY_VERTEX_SWITCH)
       by_warn("communicator", "%s \"%s\" of plan '%s' is not there: its trees go among ranks alone",
@@ -254,7 +246,7 @@ static void notify_helpers(const struct by_context *context, const struct by_tea
   if (by_plan_message_write(by_team_id(team), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
     by_control_send_plan(context->control, bytes, length);
   else
-    by_error("communicator", "telling helpers failed: %s", banyan_error_text());
+    by_error("communicator", "notifying helpers failed: %s", banyan_error_text());
   free(bytes);
 }
 
@@ -267,23 +259,9 @@ static bool is_served(const struct by_context *context, const struct by_team *te
   return by_team_id(team) == OWN && (!context->served || context->served == plan->version);
 }
 
-/* For others these servers are not there. */
-static void keep_from_others(struct by_context *context, const struct by_team *team, const struct by_plan *plan,
-                             bool *taken) {
-  if (is_served(context, team, plan)) return;
-  for (uint32_t p = context->job.size; p < context->job.founders; p++)
-    taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
-}
-
-static bool has_server(const struct by_plan *plan, const uint32_t *helpers) {
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (plan->vertices[v].kind == BY_VERTEX_SERVER && helpers[v - plan->n_ranks] != UINT32_MAX) return true;
-  return false;
-}
-
-static void set_up_trees(struct by_context *context, const struct by_team *team, const uint32_t *processes,
-                         const struct by_plan *plan, const uint32_t *helpers) {
-  if (context->served || !has_server(plan, helpers)) return;
+static void set_up_trees(struct by_context *context, const uint32_t *processes, const struct by_plan *plan,
+                         const uint32_t *helpers) {
+  if (context->served || !has_places(plan, helpers, true)) return;
   context->served = plan->version;
   if (context->job.rank != 0) return;
   by_control_begin_trees(context->control, plan, processes, helpers);
@@ -294,13 +272,14 @@ static enum banyan_status set_helped(struct by_context *context, struct by_team 
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
   struct by_plan *seen = NULL;
   if (n == context->job.size) {
-    keep_from_others(context, team, plan, taken);
+    for (uint32_t p = context->job.size; p < context->job.founders && !is_served(context, team, plan); p++)
+      taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
     place_helpers(context, plan, helpers, taken);
-    log_who_is_missing(context, plan, helpers);
+    warn_of_missing(context, plan, helpers);
   }
-  bool placed = is_anybody_placed(plan, helpers);
+  bool placed = has_places(plan, helpers, false);
   if (placed && context->job.rank == 0) notify_helpers(context, team, processes, plan, helpers);
-  if (placed) set_up_trees(context, team, processes, plan, helpers);
+  if (placed) set_up_trees(context, processes, plan, helpers);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
   if (status == BANYAN_OK && placed) return by_team_set_helped_plan(team, seen, helpers);
   if (status == BANYAN_OK) by_team_set_plan(team, seen);
@@ -319,31 +298,18 @@ enum banyan_status by_plans_check(const struct by_plan *plan) {
   return BANYAN_OK;
 }
 
-/* Of those that are named, the helpers. */
-static uint32_t *copy_places(const struct by_plan *plan, const uint32_t *named) {
-  uint32_t n = plan->n_vertices - plan->n_ranks, *places = calloc(n, sizeof *places);
-  for (uint32_t i = 0; places && i < n; i++) {
-    bool helps = plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER;
-    places[i] = named && helps ? named[i] : UINT32_MAX;
-  }
-  return places;
-}
-
-/* The switches' memory is others' while the plan in use has no trees there. */
-static void look_at_trees(struct by_context *context, const struct by_team *team, const struct by_plan *plan) {
-  if (!context->served || context->job.rank != 0 || by_team_id(team) != OWN) return;
-  by_control_use_trees(context->control, plan->version == context->served);
-}
-
 enum banyan_status by_plans_set(struct by_context *context, struct by_team *team, uint32_t n, const uint32_t *processes,
                                 struct by_plan *plan, const uint32_t *named) {
-  look_at_trees(context, team, plan);
+  if (context->served && context->job.rank == 0 && by_team_id(team) == OWN) /* the switches' memory may be others' */
+    by_control_use_trees(context->control, plan->version == context->served);
   if (plan->n_vertices == plan->n_ranks) {
     by_team_set_plan(team, plan);
     return BANYAN_OK;
   }
-  uint32_t *helpers = copy_places(plan, named);
+  uint32_t n_places = plan->n_vertices - plan->n_ranks, *helpers = calloc(n_places, sizeof *helpers);
   bool *taken = calloc(context->job.processes, sizeof *taken);
+  for (uint32_t i = 0; helpers && i < n_places; i++) /* of those that are named, the helpers */
+    helpers[i] = named && plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER ? named[i] : UINT32_MAX;
   enum banyan_status status = by_plans_check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   if (status == BANYAN_OK) status = set_helped(context, team, n, processes, plan, helpers, taken);

@@ -7,21 +7,20 @@
 
 struct by_join;
 
-/* How many helpers or servers the plan names that this job was given; 0 also if it cannot be read. */
-uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind);
+/* How many helpers or servers the plan names that this job was given, on this host, or, with NULL, on any; 0 also if it
+ * cannot be read. */
+uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind, const char *host);
 /* Before there is a communicator: the name of that plan, never "". False: the job was given none. */
 bool by_plans_find_given(const struct by_context *context, char *name, size_t room);
 /* Names that plan in this process's hello; the name is stored in `name`. */
 void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room);
 /* Rank 0 logs the plan that is in use from now on; `when` follows its name. */
 void by_plans_log(const struct by_context *context, const struct by_plan *plan, const char *when);
-/* Whether that plan has a server on this host. */
-bool by_plans_serve_here(const struct by_context *context, const char *host);
 /* Whether all that the plan asks for can be set up. */
 BANYAN_CHECK enum banyan_status by_plans_check(const struct by_plan *plan);
-/* Gives a domain its plan, and where it has helpers or servers tells these. `named`: who is at its vertices behind the
- * ranks, UINT32_MAX: who was there when the job started and fits, as everywhere if it is NULL. Takes the plan over.
- * Under lock. */
+/* Gives a team its plan, and notifies the helpers and servers in it. `named`: the processes at its vertices behind the
+ * ranks, UINT32_MAX: one that was there when the job started and fits, as everywhere if it is NULL. Takes the plan
+ * over. Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_team *team, uint32_t n,
                                              const uint32_t *processes, struct by_plan *plan, const uint32_t *named);
 /* Rank 0: the helpers that a plan names, by vertex behind the ranks; UINT32_MAX for servers and switches. Under lock.
@@ -40,6 +39,10 @@ BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context,
 /* The plan that a new communicator begins with. Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                                struct by_plan **out);
+/* The job is given this plan, which was planned when it started; communicators that are made later use it too. Under
+ * lock. */
+BANYAN_CHECK enum banyan_status by_plans_give(struct by_context *context, const char *text,
+                                              enum banyan_plan_source planned);
 /* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager proposes the other.
  */
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);

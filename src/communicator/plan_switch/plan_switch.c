@@ -40,15 +40,11 @@ static struct banyan_comm *inner_of(const struct banyan_comm *comm) {
   return comm->plans.log ? comm->plans.log->inner : NULL;
 }
 
-static uint32_t count_ahead(const struct banyan_comm *comm) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < comm->plans.n_kept; i++) n += comm->plans.kept[i].number > comm->plans.noted;
-  return n;
-}
-
 bool by_plan_switches_keep(struct banyan_comm *comm, const struct by_kept_plan *kept) {
   bool reads = inner_of(comm) || (comm->plans.log && comm->plans.log->root);
-  if (comm->plans.n_kept == KEPT || (reads && count_ahead(comm) >= AHEAD)) return false;
+  uint32_t ahead = 0;
+  for (uint32_t i = 0; i < comm->plans.n_kept; i++) ahead += comm->plans.kept[i].number > comm->plans.noted;
+  if (comm->plans.n_kept == KEPT || (reads && ahead >= AHEAD)) return false;
   comm->plans.kept[comm->plans.n_kept++] = *kept;
   return true;
 }
@@ -58,20 +54,15 @@ void by_plan_switches_let_go(struct banyan_comm *comm, uint32_t number) {
   if (kept) remove_kept(comm, kept);
 }
 
-static void forget_before(struct banyan_comm *comm) {
-  by_plan_destroy(comm->plans.before.plan);
-  comm->plans.before = (struct by_kept_plan){0};
-}
-
-static void forget_next(struct banyan_comm *comm) {
-  by_plan_destroy(comm->plans.next.plan);
-  comm->plans.next = (struct by_kept_plan){0};
+static void forget(struct by_kept_plan *kept) {
+  by_plan_destroy(kept->plan);
+  *kept = (struct by_kept_plan){0};
 }
 
 void by_plan_switches_forget(struct banyan_comm *comm) {
-  forget_next(comm);
+  forget(&comm->plans.next);
   while (comm->plans.n_kept) remove_kept(comm, &comm->plans.kept[0]);
-  forget_before(comm);
+  forget(&comm->plans.before);
 }
 
 static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
@@ -82,7 +73,7 @@ static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
  * longer count, and one that is in progress comes behind it. */
 static void note_set_by_hand(struct banyan_comm *comm) {
   while (comm->plans.n_kept && !is_under_way(comm, comm->plans.kept[0].number)) remove_kept(comm, &comm->plans.kept[0]);
-  forget_before(comm);
+  forget(&comm->plans.before);
   if (!is_under_way(comm, comm->plans.decided)) {
     comm->plans.decided = 0;
     comm->plans.announces = false;
@@ -108,15 +99,6 @@ static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpe
 /* The outer communicator's plan. */
 static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
   return copy(by_team_plan(comm->team), by_team_helpers(comm->team), out);
-}
-
-/* The plan for submitted operations while `set` is set by hand: the plan of a plan switch that the log has noted and
- * whose call is still to come, since it comes behind `set`; but `set` if it is the user's and the other a manager's. */
-static enum banyan_status choose_inner(const struct banyan_comm *comm, const struct by_plan *set,
-                                       struct by_kept_plan *out) {
-  const struct by_kept_plan *next = &comm->plans.next;
-  bool ahead = is_under_way(comm, comm->plans.noted) && next->plan && !by_plans_is_pinned(set, next->plan);
-  return ahead ? copy(next->plan, next->helpers, out) : copy(set, NULL, out);
 }
 
 /* The communicator changes its plan: keeps the one that is in use for operations that may start before the note. */
@@ -184,7 +166,7 @@ static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
   struct by_kept_plan *kept = find_kept(comm, comm->plans.noted);
   if (!kept) return false;
   if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_team_plan(comm->team), kept->plan)) {
-    remove_kept(comm, kept); /* where the user takes that plan back first, choose_inner finds this one */
+    remove_kept(comm, kept); /* where the user takes that plan back first, set_inner finds this one */
     return false;
   }
   *out = *kept;
@@ -205,7 +187,7 @@ enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, st
     comm->plans.before.plan = NULL;
     if (!kept.plan) BY_TRY(copy_plan(comm, &kept));
   }
-  forget_before(comm);
+  forget(&comm->plans.before);
   return use(inner, &kept);
 }
 
@@ -282,9 +264,10 @@ enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t dead
   if (next(comm) == BY_PLAN_SWITCH_CHANGES) return change(comm);
   if (next(comm) == BY_PLAN_SWITCH_GOES_ON) return BANYAN_OK;
   BY_TRY(by_context_status(comm->context));
-  return by_fail(BANYAN_ERR_TIMEOUT,
-                 "call %llu waited in vain for rank 0's word whether it is made under another plan: is rank 0 stopped?",
-                 (unsigned long long)comm->plans.started);
+  return by_fail(
+      BANYAN_ERR_TIMEOUT,
+      "call %llu waited in vain for rank 0's message whether it is made under another plan: is rank 0 stopped?",
+      (unsigned long long)comm->plans.started);
 }
 
 void by_plan_switches_started_one(struct banyan_comm *comm) {
@@ -314,10 +297,8 @@ static enum banyan_status read_plan(struct by_context *context, uint32_t n, cons
   return status;
 }
 
-/* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
 static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
                                     const struct by_plan_switch_message *message, struct by_kept_plan *out) {
-  out->number = message->number;
   if (message->plan)
     BY_TRY(by_plan_copy(message->plan, &out->plan));
   else
@@ -340,41 +321,32 @@ static enum banyan_status get_members(struct by_context *context, uint32_t id, u
   return !*n || *processes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
 }
 
-struct plans {
-  struct by_kept_plan own, submitted; /* one for the communicator, one for what is submitted */
-};
-
-static void drop_plans(struct plans *plans) {
-  by_plan_destroy(plans->own.plan);
-  by_plan_destroy(plans->submitted.plan);
-}
-
-/* NULL, or why it cannot be kept yet. Under lock. */
-static const char *keep(struct banyan_comm *comm, uint32_t number, struct plans *plans) {
-  if (comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN)
-    return "the plan that was agreed on before is not in use yet: its first call has not been made";
-  if (!by_plan_switches_keep(comm, &plans->submitted))
-    return "several plans were agreed on that submitted operations do not use yet: the iteration in which they were "
-           "has not ended";
-  (void)by_plan_switch_prepare(&comm->plans.plan_switch, number);
-  by_plan_destroy(comm->plans.next.plan);
-  comm->plans.next = plans->own;
-  *plans = (struct plans){0};
-  return NULL;
-}
-
+/* One plan for the communicator, and one for what is submitted to it; none if it is not here. Without the lock: reading
+ * a large plan takes a while, and the communicator may go meanwhile. */
 static enum banyan_status make_plans(struct by_context *context, const struct by_plan_switch_message *message,
-                                     bool *present, struct plans *out) {
+                                     struct by_kept_plan *own, struct by_kept_plan *submitted) {
   uint32_t n, *processes;
   BY_TRY(get_members(context, message->comm, &n, &processes));
-  *present = n > 0;
   if (!n) return BANYAN_OK;
-  struct by_plan_switch_message again = *message;
-  enum banyan_status status = make_plan(context, n, processes, message, &out->own);
-  again.plan = out->own.plan;
-  if (status == BANYAN_OK) status = make_plan(context, n, processes, &again, &out->submitted);
+  enum banyan_status status = make_plan(context, n, processes, message, own);
+  if (status == BANYAN_OK) status = copy(own->plan, own->helpers, submitted);
+  own->number = submitted->number = message->number;
   free(processes);
   return status;
+}
+
+/* Takes ownership of the plans. NULL, or why they cannot be kept yet. Under lock. */
+static const char *keep(struct banyan_comm *comm, struct by_kept_plan *own, struct by_kept_plan *submitted) {
+  if (comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN)
+    return "the plan that was agreed on before is not in use yet: its first call has not been made";
+  if (!by_plan_switches_keep(comm, submitted))
+    return "several plans were agreed on that submitted operations do not use yet: the iteration in which they were "
+           "has not ended";
+  (void)by_plan_switch_prepare(&comm->plans.plan_switch, own->number);
+  by_plan_destroy(comm->plans.next.plan);
+  comm->plans.next = *own;
+  *own = *submitted = (struct by_kept_plan){0};
+  return NULL;
 }
 
 static void send_started(const struct banyan_comm *comm, struct by_plan_switch_message *answer) {
@@ -387,48 +359,24 @@ static void send_started(const struct banyan_comm *comm, struct by_plan_switch_m
     iteration->began += comm->plans.set_by_hand;
 }
 
-static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans,
-                        struct by_plan_switch_message *answer) {
-  answer->text = keep(comm, number, plans);
-  answer->length = answer->text ? strlen(answer->text) : 0;
-  answer->kind = answer->text ? BY_PLAN_SWITCH_NOT_YET : BY_PLAN_SWITCH_PREPARED;
-  send_started(comm, answer);
-}
-
 /* A failure's text becomes the answer's. */
 static enum banyan_status prepare(struct by_context *context, const struct by_plan_switch_message *message,
                                   struct by_plan_switch_message *answer) {
-  struct plans plans = {0};
-  bool present = false;
-  enum banyan_status status = make_plans(context, message, &present, &plans);
+  struct by_kept_plan own = {0}, submitted = {0};
+  enum banyan_status status = make_plans(context, message, &own, &submitted);
   answer->kind = BY_PLAN_SWITCH_NOT_YET;
-  if (status == BANYAN_OK && present) {
-    by_context_lock(context);
-    struct banyan_comm *comm = by_comm_find(context, message->comm);
-    if (comm) try_to_keep(comm, message->number, &plans, answer);
-    by_context_unlock(context);
+  by_context_lock(context);
+  struct banyan_comm *comm = status == BANYAN_OK && own.plan ? by_comm_find(context, message->comm) : NULL;
+  if (comm) {
+    answer->text = keep(comm, &own, &submitted);
+    answer->length = answer->text ? strlen(answer->text) : 0;
+    answer->kind = answer->text ? BY_PLAN_SWITCH_NOT_YET : BY_PLAN_SWITCH_PREPARED;
+    send_started(comm, answer);
   }
-  drop_plans(&plans);
+  by_context_unlock(context);
+  by_plan_destroy(own.plan);
+  by_plan_destroy(submitted.plan);
   return status;
-}
-
-static void refuse(const struct by_context *context, struct by_plan_switch_message *answer, char *text, size_t room) {
-  snprintf(text, room, "%s: %s", context->job.names[context->job.rank], banyan_error_text());
-  answer->kind = BY_PLAN_SWITCH_REFUSED;
-  answer->text = text;
-  answer->length = strlen(text);
-}
-
-/* A call that waits for this message goes on too. */
-static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_plan_switch_message *message) {
-  if (message->kind == BY_PLAN_SWITCH_DROP && by_plan_switch_drop(&comm->plans.plan_switch, message->number)) {
-    forget_next(comm);
-    by_plan_switches_let_go(comm, message->number);
-  }
-  if (message->kind == BY_PLAN_SWITCH_TAKE && by_plan_switch_take(&comm->plans.plan_switch, message->number)) {
-    by_plan_switches_decided(comm, message->number);
-    if (next(comm) == BY_PLAN_SWITCH_CHANGES) (void)!change(comm);
-  }
 }
 
 /* FIX, TAKE and DROP; each may let a waiting call go on. A communicator of the same number may have been made anew
@@ -438,10 +386,20 @@ static bool follow(struct by_context *context, const struct by_plan_switch_messa
   if (!context->job.engine) return false;
   by_context_lock(context);
   struct banyan_comm *comm = by_comm_find(context, message->comm);
-  bool fixed = comm && message->kind == BY_PLAN_SWITCH_FIX &&
-               by_plan_switch_fix(&comm->plans.plan_switch, message->number, message->at);
-  if (fixed) send_started(comm, answer);
-  if (comm && message->kind != BY_PLAN_SWITCH_FIX) decide(context, comm, message);
+  struct by_plan_switch *plan_switch = comm ? &comm->plans.plan_switch : NULL;
+  bool fixed = false;
+  if (comm && message->kind == BY_PLAN_SWITCH_FIX) {
+    fixed = by_plan_switch_fix(plan_switch, message->number, message->at);
+    if (fixed) send_started(comm, answer);
+  } else if (comm && message->kind == BY_PLAN_SWITCH_TAKE) {
+    if (by_plan_switch_take(plan_switch, message->number)) {
+      by_plan_switches_decided(comm, message->number);
+      by_plan_switches_started_one(comm);
+    }
+  } else if (comm && message->kind == BY_PLAN_SWITCH_DROP && by_plan_switch_drop(plan_switch, message->number)) {
+    forget(&comm->plans.next);
+    by_plan_switches_let_go(comm, message->number);
+  }
   pthread_cond_broadcast(&context->job.changed);
   by_context_unlock(context);
   by_job_wake(&context->job);
@@ -454,7 +412,12 @@ bool by_plan_switches_handle(void *argument, const struct by_plan_switch_message
   struct by_context *context = argument;
   *answer = (struct by_plan_switch_message){.comm = message->comm, .number = message->number};
   if (message->kind != BY_PLAN_SWITCH_PROPOSE) return follow(context, message, answer);
-  if (prepare(context, message, answer) != BANYAN_OK) refuse(context, answer, text, room);
+  if (prepare(context, message, answer) != BANYAN_OK) {
+    snprintf(text, room, "%s: %s", context->job.names[context->job.rank], banyan_error_text());
+    answer->kind = BY_PLAN_SWITCH_REFUSED;
+    answer->text = text;
+    answer->length = strlen(text);
+  }
   return true;
 }
 
@@ -483,14 +446,6 @@ enum banyan_status by_plan_switches_propose(void *argument, uint32_t id, uint32_
   return status;
 }
 
-/* There is no other rank; what one rank submits needs no communication. */
-static enum banyan_status set_alone(struct banyan_comm *comm, struct by_plan *plan) {
-  by_context_lock(comm->context);
-  enum banyan_status status = use(comm, &(struct by_kept_plan){.plan = plan});
-  by_context_unlock(comm->context);
-  return status;
-}
-
 enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *text) {
   BY_TRY(by_comm_check(comm));
   struct by_context *context = comm->context;
@@ -499,21 +454,30 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
     return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u",
                    context->job.rank);
   BY_TRY(by_plans_named(context, comm->size, comm->processes, text, &plan));
-  if (context->job.size == 1) return set_alone(comm, plan);
+  if (context->job.size == 1) { /* what one rank submits needs no communication */
+    by_context_lock(context);
+    enum banyan_status status = use(comm, &(struct by_kept_plan){.plan = plan});
+    by_context_unlock(context);
+    return status;
+  }
   return by_plan_switches_propose(context, by_team_id(comm->team), comm->size, comm->processes, plan, NULL);
 }
 
 /* ---- set by the program, on all ranks */
 
+/* Gives submitted operations the plan that is set by hand; but the plan of a plan switch that the log has noted and
+ * whose call is still to come, since it comes behind; except if `plan` is the user's and the other a manager's. */
 static enum banyan_status set_inner(const struct banyan_comm *comm, const struct by_plan *plan) {
   const struct by_submit_log *log = comm->plans.log;
+  const struct by_kept_plan *next = &comm->plans.next;
   struct by_kept_plan kept;
   if (!inner_of(comm)) return BANYAN_OK;
   const char *open = log->find_open(log->submitter);
   if (open)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "operation \"%s\" has been submitted and has not ended: wait for it before the plan is set", open);
-  BY_TRY(choose_inner(comm, plan, &kept));
+  bool ahead = is_under_way(comm, comm->plans.noted) && next->plan && !by_plans_is_pinned(plan, next->plan);
+  BY_TRY(copy(ahead ? next->plan : plan, ahead ? next->helpers : NULL, &kept));
   return use(log->inner, &kept);
 }
 
