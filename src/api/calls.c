@@ -45,7 +45,7 @@ enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call
     by_progress_wait_call(&context->progress, running);
     status = by_call_result(running);
     by_call_release(running);
-    if (context->doomed) by_memory_sweep(context);
+    if (context->memory.doomed) by_memory_sweep(context);
   }
   by_context_unlock(context);
   return status;

@@ -30,7 +30,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_context_hold(context); /* until all are notified */
   by_comm_close(comm);
   by_requests_notify_all(context);
-  if (context->doomed) by_memory_sweep(context);
+  if (context->memory.doomed) by_memory_sweep(context);
   if (context->references > 1) by_context_kick(context); /* it may have left something to send */
   by_context_unlock_and_release(context);
 }
@@ -76,15 +76,6 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
   return status;
 }
 
-/* The others may have their part already, and wait in its first call. */
-static enum banyan_status fail_split(struct by_context *context, enum banyan_status status) {
-  char text[400];
-  snprintf(text, sizeof text, "%s could not make its part of a split: %s", by_context_name(context, context->job.rank),
-           banyan_error_text());
-  by_context_fail(context, status, text);
-  return by_fail(status, "%s", text);
-}
-
 enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key, struct banyan_comm **out) {
   BY_TRY(by_comm_check(comm));
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the new communicator is NULL");
@@ -96,7 +87,8 @@ enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int k
   enum banyan_status status = banyan_allgather(comm, &mine, all, sizeof mine, BANYAN_UINT8);
   if (status == BANYAN_OK && colour >= 0) {
     status = make_part(comm, all, mine.colour, splits, out);
-    if (status != BANYAN_OK) status = fail_split(comm->context, status);
+    if (status != BANYAN_OK) /* the others may have their part already, and wait in its first call */
+      status = by_context_fail(comm->context, status, "could not make its part of a split");
   }
   free(all);
   return status;
@@ -153,7 +145,7 @@ void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
   char text[400];
   snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->job.rank),
            reason && *reason ? reason : "no reason was given");
-  by_context_fail(context, BANYAN_ERR_ABORTED, text);
+  by_job_fail(&context->job, BANYAN_ERR_ABORTED, text);
 }
 
 int banyan_comm_rank(const struct banyan_comm *comm) {

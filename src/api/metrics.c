@@ -37,11 +37,6 @@ static void add_class(struct by_text *text, struct by_context *context) {
               context->job.rank, changes);
 }
 
-static void add_state(struct by_text *text, const char *what, uint32_t rank, enum by_trace_state state, double value) {
-  by_text_add(text, "banyan_state_%s_total{rank=\"%u\",state=\"%s\"} %.15g\n", what, rank, by_trace_state_name(state),
-              value);
-}
-
 static void add_states(struct by_text *text, struct by_context *context) {
   struct by_trace_totals totals[BY_TRACE_STATES];
   static const char *const whats[] = {"operations", "bytes", "seconds"};
@@ -50,7 +45,8 @@ static void add_states(struct by_text *text, struct by_context *context) {
     by_text_add(text, "# TYPE banyan_state_%s_total counter\n", whats[w]);
     for (int s = 0; s < BY_TRACE_STATES; s++) {
       double values[] = {(double)totals[s].n, (double)totals[s].bytes, (double)totals[s].ns * 1e-9};
-      add_state(text, whats[w], context->job.rank, (enum by_trace_state)s, values[w]);
+      by_text_add(text, "banyan_state_%s_total{rank=\"%u\",state=\"%s\"} %.15g\n", whats[w], context->job.rank,
+                  by_trace_state_name((enum by_trace_state)s), values[w]);
     }
   }
 }

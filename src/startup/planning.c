@@ -233,11 +233,7 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
 
 /* The others wait for a plan that does not come: they are notified why. */
 static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status status) {
-  char text[400];
-  snprintf(text, sizeof text, "%s could not plan from the topology: %s", by_context_name(comm->context, comm->rank),
-           banyan_error_text());
-  by_context_fail(comm->context, status, text);
-  return by_fail(status, "%s", text);
+  return by_context_fail(comm->context, status, "could not plan from the topology");
 }
 
 static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by_topology *topology, bool in_order) {

@@ -49,7 +49,7 @@ void context_end_comms(struct by_context *context) {
 
 void context_fini(struct by_context *context) {
   by_progress_fini(&context->progress);
-  by_regions_fini(&context->regions);
+  by_regions_fini(&context->memory.regions);
   by_arena_fini(&context->job.arena);
   pthread_mutex_destroy(&context->job.lock);
   pthread_cond_destroy(&context->job.changed);

@@ -60,14 +60,11 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, ui
   return BANYAN_OK;
 }
 
-static bool owes(const struct banyan_comm *comm) {
-  return by_team_owes(comm->team) || (comm->sparse && by_sparse_queue_owes(comm->sparse));
-}
-
 void by_comm_pay_debts(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
   uint64_t until = by_clock_now(&by_clock_system) + BY_SECOND;
-  while (by_engine_status(context->job.engine) == BANYAN_OK && owes(comm)) {
+  while (by_engine_status(context->job.engine) == BANYAN_OK &&
+         (by_team_owes(comm->team) || (comm->sparse && by_sparse_queue_owes(comm->sparse)))) {
     by_engine_progress(context->job.engine);
     if (by_clock_now(&by_clock_system) > until) break;
     by_context_unlock(context);
@@ -76,16 +73,12 @@ void by_comm_pay_debts(struct banyan_comm *comm) {
   }
 }
 
-static void unlist(const struct banyan_comm *comm) {
+void by_comm_end(struct banyan_comm *comm) {
   struct banyan_comm **place = &comm->context->comms;
   while (*place != comm) place = &(*place)->next;
   *place = comm->next;
-}
-
-void by_comm_end(struct banyan_comm *comm) {
   by_team_destroy(comm->team);
   by_sparse_queue_destroy(comm->sparse);
-  unlist(comm);
   comm->context->references--;
   free(comm->processes);
   free(comm);
@@ -98,4 +91,54 @@ uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return (uint32_t)(x ^ (x >> 31));
+}
+
+/* ---- shared memory: a region is freed once no call under way uses it, and the peers that may have mapped it are
+ * notified; it goes with the job at the latest */
+
+void by_memory_add(struct by_context *context, struct by_region *region) {
+  by_regions_add(&context->memory.regions, region);
+}
+
+enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **out) {
+  BY_TRY(by_comm_check(comm));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the memory is NULL");
+  struct by_region *region = NULL;
+  BY_TRY(by_region_create(bytes, &region));
+  *out = region->base;
+  by_context_lock(comm->context);
+  by_memory_add(comm->context, region);
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
+void by_memory_sweep(struct by_context *context) {
+  for (struct by_region **place = &context->memory.regions.first; *place && context->memory.doomed;) {
+    struct by_region *region = *place;
+    if (!region->doomed || by_engine_uses(context->job.engine, region->base, region->bytes)) {
+      place = &region->next;
+      continue;
+    }
+    *place = region->next;
+    context->memory.doomed--;
+    by_engine_forget_region(context->job.engine, region->id);
+    by_region_destroy(region);
+  }
+}
+
+void by_memory_doom(struct by_context *context, struct by_region *region) {
+  region->doomed = true;
+  context->memory.doomed++;
+}
+
+void banyan_free(struct banyan_comm *comm, void *memory) {
+  if (!comm || !memory || by_context_is_of_parent(comm->context)) return;
+  struct by_context *context = comm->context;
+  by_context_lock(context);
+  struct by_region *region = by_regions_find(&context->memory.regions, memory);
+  if (region) {
+    by_memory_doom(context, region);
+    by_memory_sweep(context);
+  }
+  by_context_unlock(context);
 }

@@ -51,7 +51,7 @@ static bool ask_rank_0(void *context) {
 
 static void engine_locate(void *argument, const void *memory, size_t bytes, struct by_offer *offer) {
   const struct by_context *context = argument;
-  by_regions_locate(&context->regions, memory, bytes, offer);
+  by_regions_locate(&context->memory.regions, memory, bytes, offer);
 }
 
 /* If that fails, a sleeping thread would not notice what arrives. */
@@ -125,32 +125,12 @@ static const char *keep(struct by_context *context, const char *text) {
   return text ? by_arena_string(&context->job.arena, text) : NULL;
 }
 
-/* A program that was built against an earlier version knows fewer members: those it lacks are 0. */
-static enum banyan_status copy_options(const struct banyan_options *options, struct banyan_options *out) {
-  size_t bytes = options->size_of_struct ? options->size_of_struct : sizeof *out;
-  if (bytes > sizeof *out)
-    return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "struct banyan_options has %zu bytes, this library knows %zu: the program was built for a later one",
-                   bytes, sizeof *out);
-  *out = (struct banyan_options){0};
-  memcpy(out, options, bytes);
-  return BANYAN_OK;
-}
-
-static void count_places(struct by_context *context) {
-  const struct by_settings *s = &context->job.settings;
-  context->job.servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER, NULL) : (uint32_t)s->servers;
-  if (context->job.rank != 0) return;
-  context->job.places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER, NULL) : (uint32_t)s->helpers;
-  context->job.places += context->job.servers;
-}
-
 static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
   struct by_settings *s = &context->job.settings;
   BY_TRY(by_settings_read(s));
   if (options) {
     struct banyan_options given;
-    BY_TRY(copy_options(options, &given));
+    BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, &given, sizeof given));
     if (given.rank_plus_1 < 0 || given.size < 0)
       return by_fail(BANYAN_ERR_ARGUMENT,
                      "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment", given.rank_plus_1,
@@ -185,7 +165,11 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   context->job.size = context->job.places = (uint32_t)s->size;
   context->job.processes = context->job.size;
   if (beside) context->job.rank = UINT32_MAX; /* until rank 0 assigns one */
-  if (!beside && context->job.size > 1) count_places(context);
+  if (beside || context->job.size == 1) return BANYAN_OK;
+  context->job.servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER, NULL) : (uint32_t)s->servers;
+  if (context->job.rank != 0) return BANYAN_OK;
+  context->job.places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER, NULL) : (uint32_t)s->helpers;
+  context->job.places += context->job.servers;
   return BANYAN_OK;
 }
 
@@ -288,12 +272,6 @@ static void *loop_main(void *argument) {
   return NULL;
 }
 
-static enum banyan_status start_thread(struct by_context *context) {
-  int error = by_thread_start(&context->thread, loop_main, context);
-  if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
-  return BANYAN_OK;
-}
-
 /* Switches know one port, which a server on this host needs more than a rank does. */
 static enum banyan_status open_udp(struct by_context *context, struct by_member *self) {
   int port = by_plans_count(context, BY_VERTEX_SERVER, self->host) ? 0 : BY_FRAGMENT_PORT;
@@ -377,31 +355,13 @@ static void destroy(struct by_context *context) {
   by_engine_destroy(context->job.engine);
   by_udp_destroy(context->udp); /* which fabrics used */
   by_tracer_fini(&context->job.tracer);
-  by_regions_fini(&context->regions);
+  by_regions_fini(&context->memory.regions);
   by_loop_destroy(context->job.loop);
   by_progress_fini(&context->progress);
   pthread_mutex_destroy(&context->job.lock);
   pthread_cond_destroy(&context->job.changed);
   by_arena_fini(&context->job.arena);
   free(context);
-}
-
-/* The others have joined: they are notified why this rank does not stay. */
-static enum banyan_status begin_or_notify(struct by_context *context) {
-  char text[600];
-  enum banyan_status status = by_timeline_open(context->timeline);
-  if (status == BANYAN_OK) return BANYAN_OK;
-  snprintf(text, sizeof text, "%s cannot take part: %.400s", by_context_name(context, context->job.rank),
-           banyan_error_text());
-  by_context_fail(context, status, text);
-  return by_fail(status, "%s", text);
-}
-
-static void create_client(struct by_context *context, const struct by_agent_events *events) {
-  struct by_agent_options options = {
-      .job = &context->job, .control = context->control, .observed = &context->observed, .events = *events};
-  options.events.context = context;
-  by_agent_client_create(&options, &context->cluster);
 }
 
 static enum banyan_status begin(struct by_context *context, const struct banyan_options *options,
@@ -417,12 +377,18 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   BY_TRY(note_joining(context));
   BY_TRY(join(context, &events->control));
   BY_TRY(make_engine(context));
-  BY_TRY(begin_or_notify(context));
-  if (context->job.size > 1) BY_TRY(start_thread(context));
+  enum banyan_status status = by_timeline_open(context->timeline);
+  if (status != BANYAN_OK) return by_context_fail(context, status, "cannot take part"); /* the others have joined */
+  int error = context->job.size > 1 ? by_thread_start(&context->thread, loop_main, context) : 0;
+  if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
   by_context_lock(context); /* the control thread may be at it */
   set_state(context, BY_CONTEXT_RUNS);
   by_context_unlock(context);
-  if (context->job.size > 1 && is_rank) create_client(context, &events->agent);
+  if (context->job.size == 1 || !is_rank) return BANYAN_OK;
+  struct by_agent_options agent = {
+      .job = &context->job, .control = context->control, .observed = &context->observed, .events = events->agent};
+  agent.events.context = context;
+  by_agent_client_create(&agent, &context->cluster);
   return BANYAN_OK;
 }
 
@@ -469,6 +435,23 @@ enum banyan_status by_context_check_process(const struct by_context *context) {
   if (!by_context_is_of_parent(context)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's communicators and "
                                       "requests: make the call in the parent, or create a communicator here");
+}
+
+enum banyan_status by_context_fail(struct by_context *context, enum banyan_status status, const char *what) {
+  char text[600];
+  snprintf(text, sizeof text, "%s %s: %.400s", by_context_name(context, context->job.rank), what, banyan_error_text());
+  by_job_fail(&context->job, status, text);
+  return by_fail(status, "%s", text);
+}
+
+enum banyan_status by_copy_versioned(const char *name, const void *from, size_t given, void *to, size_t bytes) {
+  if (given > bytes)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "struct %s has %zu bytes, this library knows %zu: the program was built for a later one", name,
+                   given, bytes);
+  memset(to, 0, bytes);
+  memcpy(to, from, given ? given : bytes);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_context_status(const struct by_context *context) {

@@ -47,6 +47,19 @@ struct by_sparse_calls {
   uint64_t ended_seen;
 };
 
+/* comm.c: the regions of banyan_alloc, and how many of them were freed while a call used them. */
+struct by_memory {
+  struct by_regions regions;
+  uint32_t doomed;
+};
+
+/* plans.c: where the plan in the settings was planned when the job started, how, else 0; and the first communicator's
+ * plan that has its servers, by version, 0: none. */
+struct by_job_plans {
+  enum banyan_plan_source planned;
+  uint32_t served;
+};
+
 struct by_context {
   struct by_job job;
   struct by_progress progress;
@@ -62,12 +75,8 @@ struct by_context {
   struct by_agent_client *cluster; /* to an agent or manager; NULL: there is none */
   struct by_udp *udp;              /* of a rank in a job that may have trees through switches; else NULL */
   struct by_observation observed;
-  struct by_regions regions; /* of banyan_alloc; and how many of them were freed while a call used them: see memory.c */
-  uint32_t doomed;
-  /* plans.c: where the plan in the settings was planned when the job started, how, else 0; and the first communicator's
-   * plan that has its servers, by version, 0: none. */
-  enum banyan_plan_source planned;
-  uint32_t served;
+  struct by_memory memory;
+  struct by_job_plans plans;
   uint32_t *control_up, *control_down; /* planning.c: parents of hosts, by a topology; NULL: none is known */
   uint64_t plan_switches;              /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;
@@ -93,6 +102,13 @@ static inline bool by_context_is_of_parent(const struct by_context *context) {
 }
 /* BANYAN_ERR_ARGUMENT: that is so. */
 BANYAN_CHECK enum banyan_status by_context_check_process(const struct by_context *context);
+/* Ends the job on all ranks, because this one cannot do `what`, for the reason in the thread's error text; returns
+ * `status` with the whole text. Takes the lock. */
+enum banyan_status by_context_fail(struct by_context *context, enum banyan_status status, const char *what);
+/* Copies a struct of a program that was built against an earlier version and so knows only its first `given` bytes (0:
+ * all); members that it lacks are 0. BANYAN_ERR_UNSUPPORTED: the program was built for a later version. */
+BANYAN_CHECK enum banyan_status by_copy_versioned(const char *name, const void *from, size_t given, void *to,
+                                                  size_t bytes);
 /* The engine's status, with its text. Under lock. */
 BANYAN_CHECK enum banyan_status by_context_status(const struct by_context *context);
 static inline const char *by_context_name(void *context, uint32_t process) {
@@ -108,16 +124,15 @@ static inline void by_context_lock(struct by_context *context) {
 static inline void by_context_unlock(struct by_context *context) {
   by_job_unlock(&context->job);
 }
-static inline void by_context_fail(struct by_context *context, enum banyan_status status, const char *text) {
-  by_job_fail(&context->job, status, text);
-}
 static inline void by_context_kick(struct by_context *context) {
   by_progress_kick(&context->progress);
 }
 
-/* memory.c; under lock. Frees what was to be freed and is not used any more. */
-void by_memory_sweep(struct by_context *context);
+/* A region of the job's memory; under lock, as the next two. */
+void by_memory_add(struct by_context *context, struct by_region *region);
 /* Such a region is to be freed. */
 void by_memory_doom(struct by_context *context, struct by_region *region);
+/* Frees what was to be freed and is not used any more. */
+void by_memory_sweep(struct by_context *context);
 
 #endif

@@ -62,7 +62,8 @@ enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, 
                                   struct by_plan **out) {
   const char *given = n == context->job.size ? context->job.settings.plan : NULL;
   BY_TRY(by_plans_named(context, n, processes, given, out));
-  if ((*out)->origin.supplied && context->planned) (*out)->origin = (struct by_plan_origin){context->planned, false};
+  if ((*out)->origin.supplied && context->plans.planned)
+    (*out)->origin = (struct by_plan_origin){context->plans.planned, false};
   return BANYAN_OK;
 }
 
@@ -70,7 +71,7 @@ enum banyan_status by_plans_give(struct by_context *context, const char *text, e
   const char *kept = by_arena_string(&context->job.arena, text);
   if (!kept) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   context->job.settings.plan = kept;
-  context->planned = planned;
+  context->plans.planned = planned;
   return BANYAN_OK;
 }
 
@@ -256,13 +257,13 @@ enum { OWN = 0 /* the job's own communicator's number */ };
  * one row of calls. All ranks come to that plan at the same call. Of several communicators, and of one and what is
  * submitted to it, each would have a new plan first on some rank. */
 static bool is_served(const struct by_context *context, const struct by_team *team, const struct by_plan *plan) {
-  return by_team_id(team) == OWN && (!context->served || context->served == plan->version);
+  return by_team_id(team) == OWN && (!context->plans.served || context->plans.served == plan->version);
 }
 
 static void set_up_trees(struct by_context *context, const uint32_t *processes, const struct by_plan *plan,
                          const uint32_t *helpers) {
-  if (context->served || !has_places(plan, helpers, true)) return;
-  context->served = plan->version;
+  if (context->plans.served || !has_places(plan, helpers, true)) return;
+  context->plans.served = plan->version;
   if (context->job.rank != 0) return;
   by_control_begin_trees(context->control, plan, processes, helpers);
   by_control_use_trees(context->control, true);
@@ -272,7 +273,8 @@ static enum banyan_status set_helped(struct by_context *context, struct by_team 
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
   struct by_plan *seen = NULL;
   if (n == context->job.size) {
-    for (uint32_t p = context->job.size; p < context->job.founders && !is_served(context, team, plan); p++)
+    bool served = is_served(context, team, plan); /* to others the servers are not there */
+    for (uint32_t p = context->job.size; p < context->job.founders && !served; p++)
       taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
     place_helpers(context, plan, helpers, taken);
     warn_of_missing(context, plan, helpers);
@@ -300,8 +302,9 @@ enum banyan_status by_plans_check(const struct by_plan *plan) {
 
 enum banyan_status by_plans_set(struct by_context *context, struct by_team *team, uint32_t n, const uint32_t *processes,
                                 struct by_plan *plan, const uint32_t *named) {
-  if (context->served && context->job.rank == 0 && by_team_id(team) == OWN) /* the switches' memory may be others' */
-    by_control_use_trees(context->control, plan->version == context->served);
+  /* The switches' memory is others' while the plan in use has no trees there. */
+  if (context->plans.served && context->job.rank == 0 && by_team_id(team) == OWN)
+    by_control_use_trees(context->control, plan->version == context->plans.served);
   if (plan->n_vertices == plan->n_ranks) {
     by_team_set_plan(team, plan);
     return BANYAN_OK;

@@ -16,7 +16,7 @@ static enum banyan_status finish(struct banyan_request *request) {
   } else {
     status = request->ops->finish(request);
   }
-  if (context->doomed) by_memory_sweep(context);
+  if (context->memory.doomed) by_memory_sweep(context);
   return status;
 }
 

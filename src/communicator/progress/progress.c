@@ -84,17 +84,6 @@ static int how_long(const struct by_progress *progress, int most) {
   return milliseconds < INT_MAX ? (int)milliseconds : INT_MAX;
 }
 
-static void wait_for_events(const struct by_progress *progress, int milliseconds) {
-  struct epoll_event events[64];
-  int n = epoll_wait(progress->poll, events, 64, milliseconds);
-  for (int i = 0; i < n; i++) {
-    uint64_t rings;
-    if (events[i].data.fd != progress->job->wake) continue;
-    while (read(progress->job->wake, &rings, sizeof rings) < 0 && errno == EINTR) {
-    }
-  }
-}
-
 /* Sleeps until a connection has something, a peer rings, or some time has passed. */
 static void sleep_until_event(struct by_progress *progress, int most) {
   by_progress_check_deadlines(progress);
@@ -103,9 +92,15 @@ static void sleep_until_event(struct by_progress *progress, int most) {
     by_engine_sleeping(progress->job->engine, false);
     return;
   }
+  struct epoll_event events[64];
+  uint64_t rings;
   int milliseconds = how_long(progress, most);
   pthread_mutex_unlock(&progress->job->lock);
-  wait_for_events(progress, milliseconds);
+  int n = epoll_wait(progress->poll, events, 64, milliseconds);
+  for (int i = 0; i < n; i++)
+    while (events[i].data.fd == progress->job->wake && read(progress->job->wake, &rings, sizeof rings) < 0 &&
+           errno == EINTR) {
+    }
   pthread_mutex_lock(&progress->job->lock);
 }
 
@@ -160,7 +155,7 @@ void by_progress_changed(struct by_progress *progress) {
   if (progress->idlers) pthread_cond_broadcast(&progress->job->changed);
 }
 
-/* Inlined, with what says that it is over, since small calls are a few rounds. */
+/* Inlined, with the check whether it is over, since small calls are a few rounds. */
 __attribute__((always_inline)) static inline void drive(struct by_progress *progress, bool (*over)(void *argument),
                                                         void *argument) {
   struct spinner spinner = {.most = progress->spin};
@@ -173,8 +168,7 @@ __attribute__((always_inline)) static inline void drive(struct by_progress *prog
     bool tired = spin(progress, &spinner);
     if (ended_so_far(progress) != ended) by_progress_changed(progress);
     ended = ended_so_far(progress);
-    if (!tired || over(argument)) continue;
-    rest(progress, &spinner);
+    if (tired && !over(argument)) rest(progress, &spinner);
   }
   progress->driver = BY_DRIVER_NONE;
   by_progress_changed(progress);
@@ -279,13 +273,13 @@ static void *progress_main(void *argument) {
   struct by_progress *progress = argument;
   pthread_mutex_lock(&progress->job->lock);
   while (progress->state != BY_PROGRESS_ENDS) {
-    if (wanted(progress)) {
+    if (wanted(progress))
       help(progress);
-      hand_over(progress);
-    } else if (idle(progress) && !wanted(progress) && progress->state != BY_PROGRESS_ENDS) {
+    else if (idle(progress) && !wanted(progress) && progress->state != BY_PROGRESS_ENDS)
       listen_to_peers(progress);
-      hand_over(progress);
-    }
+    else
+      continue;
+    hand_over(progress);
   }
   pthread_mutex_unlock(&progress->job->lock);
   return NULL;
@@ -340,16 +334,16 @@ enum banyan_status by_progress_init(struct by_progress *progress, struct by_job 
 }
 
 void by_progress_stop(struct by_progress *progress) {
-  pthread_mutex_lock(&progress->job->lock);
-  bool runs = progress->state != BY_PROGRESS_ABSENT;
-  if (runs) set_state(progress, BY_PROGRESS_ENDS);
-  pthread_cond_broadcast(&progress->work);
-  pthread_mutex_unlock(&progress->job->lock);
-  if (!runs) return;
-  by_job_wake(progress->job);
-  pthread_join(progress->thread, NULL);
   pthread_mutex_lock(&progress->job->lock); /* the control thread may still run and read the state */
-  set_state(progress, BY_PROGRESS_ABSENT);
+  if (progress->state != BY_PROGRESS_ABSENT) {
+    set_state(progress, BY_PROGRESS_ENDS);
+    pthread_cond_broadcast(&progress->work);
+    pthread_mutex_unlock(&progress->job->lock);
+    by_job_wake(progress->job);
+    pthread_join(progress->thread, NULL);
+    pthread_mutex_lock(&progress->job->lock);
+    set_state(progress, BY_PROGRESS_ABSENT);
+  }
   pthread_mutex_unlock(&progress->job->lock);
 }
 

@@ -79,7 +79,7 @@ static struct by_fuse_buffer *take_buffer(struct by_submitter *owner, size_t byt
     free(buffer);
     return NULL;
   }
-  by_regions_add(&owner->context->regions, buffer->region);
+  by_memory_add(owner->context, buffer->region);
   owner->counts.allocations++;
   return buffer;
 }

@@ -289,16 +289,8 @@ static enum banyan_status need_inner(struct by_submitter *owner) {
 
 /* ---- submitting */
 
-/* A program that was built against an earlier version knows fewer members. */
 static enum banyan_status copy_submission(const struct banyan_submission *from, struct banyan_submission *to) {
-  size_t bytes = from->size_of_struct ? from->size_of_struct : sizeof *to;
-  if (bytes > sizeof *to)
-    return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "struct banyan_submission has %zu bytes, this library knows %zu: the program was built for a later "
-                   "one",
-                   bytes, sizeof *to);
-  *to = (struct banyan_submission){0};
-  memcpy(to, from, bytes);
+  BY_TRY(by_copy_versioned("banyan_submission", from, from->size_of_struct, to, sizeof *to));
   size_t n = to->n_calls + to->n_sparse;
   if (n == 0 || to->n_calls > MOST_CALLS || to->n_sparse > MOST_CALLS || (to->n_calls && !to->calls) ||
       (to->n_sparse && !to->sparse))
