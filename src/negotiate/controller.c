@@ -34,7 +34,7 @@ enum banyan_status by_controller_create(const struct by_controller_config *confi
   c->up_children = copy_ranks(config->up_children, config->n_up_children);
   c->down_children = copy_ranks(config->down_children, config->n_down_children);
   c->deadline = UINT64_MAX;
-  by_operations_init(&c->operations, config->n_up_children);
+  c->operations.have_words = (config->n_up_children + 63) / 64;
   if (!c->up_children || !c->down_children) {
     by_controller_destroy(c);
     return no_memory();

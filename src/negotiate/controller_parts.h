@@ -29,10 +29,10 @@ struct by_variant {
   bool late;      /* at the root: some rank no longer waits for it */
   bool picked;    /* by the function that searches a list */
   uint32_t n_have;
-  uint64_t *have; /* children that have reported it by name, a bit each */
   uint64_t since, asked;
   void *cookie;
   UT_hash_handle hh; /* by id */
+  uint64_t have[];   /* children that have reported it by name, a bit each */
 };
 
 struct by_named {
@@ -51,10 +51,8 @@ struct by_operations {
   uint32_t n, have_words; /* variants; words of `have` */
 };
 
-void by_operations_init(struct by_operations *operations, uint32_t children);
 void by_operations_fini(struct by_operations *operations);
 /* NULL: unknown. */
-struct by_named *by_operations_name(const struct by_operations *operations, const char *name);
 struct by_variant *by_operations_find(const struct by_operations *operations, const char *name,
                                       const struct by_operation *operation);
 struct by_variant *by_operations_id(const struct by_operations *operations, uint32_t id);

@@ -8,10 +8,6 @@
 
 #include "collective.h"
 
-void by_operations_init(struct by_operations *operations, uint32_t children) {
-  *operations = (struct by_operations){.have_words = (children + 63) / 64};
-}
-
 bool by_operation_equal(const struct by_operation *a, const struct by_operation *b) {
   return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
          a->count == b->count && a->rest == b->rest;
@@ -43,7 +39,6 @@ const char *by_operation_describe(const struct by_operation *o, char text[BY_OPE
 static void drop_variant(struct by_operations *operations, struct by_variant *variant) {
   if (variant->id != BY_NO_NUMBER && operations->ids) HASH_DELETE(hh, operations->ids, variant);
   operations->n--;
-  free(variant->have);
   free(variant);
 }
 
@@ -64,7 +59,7 @@ void by_operations_fini(struct by_operations *operations) {
   }
 }
 
-struct by_named *by_operations_name(const struct by_operations *operations, const char *name) {
+static struct by_named *find_name(const struct by_operations *operations, const char *name) {
   struct by_named *named;
   HASH_FIND_STR(operations->names, name, named);
   return named;
@@ -78,7 +73,7 @@ static struct by_variant *variant_of(const struct by_named *named, const struct 
 
 struct by_variant *by_operations_find(const struct by_operations *operations, const char *name,
                                       const struct by_operation *operation) {
-  const struct by_named *named = by_operations_name(operations, name);
+  const struct by_named *named = find_name(operations, name);
   return named ? variant_of(named, operation) : NULL;
 }
 
@@ -94,41 +89,28 @@ static struct by_named *add_name(struct by_operations *operations, const char *n
   if (!named) return NULL;
   memcpy(named->name, name, length + 1);
   HASH_ADD_STR(operations->names, name, named);
-  if (by_operations_name(operations, name) == named) return named;
+  if (find_name(operations, name) == named) return named;
   free(named);
   return NULL;
 }
 
-static struct by_variant *add_variant(struct by_operations *operations, struct by_named *named,
-                                      const struct by_operation *operation) {
-  struct by_variant *variant = calloc(1, sizeof *variant);
-  uint64_t *have = calloc(operations->have_words + 1, sizeof *have);
-  if (!variant || !have) {
-    free(variant);
-    free(have);
-    return NULL;
-  }
-  *variant = (struct by_variant){.named = named,
-                                 .next = named->variants,
-                                 .operation = *operation,
-                                 .id = BY_NO_NUMBER,
-                                 .bit = BY_NO_NUMBER,
-                                 .have = have};
-  named->variants = variant;
-  operations->n++;
-  return variant;
-}
-
 struct by_variant *by_operations_get(struct by_operations *operations, const char *name,
                                      const struct by_operation *operation) {
-  struct by_named *named = by_operations_name(operations, name);
+  struct by_named *named = find_name(operations, name);
   struct by_variant *variant = named ? variant_of(named, operation) : NULL;
   if (variant) return variant;
   if (operations->n >= BY_OPERATIONS_MOST) return NULL;
   if (!named) named = add_name(operations, name);
   if (!named) return NULL;
-  variant = add_variant(operations, named, operation);
-  if (!variant && !named->variants) drop_name(operations, named);
+  variant = calloc(1, sizeof *variant + operations->have_words * sizeof *variant->have);
+  if (!variant) {
+    if (!named->variants) drop_name(operations, named);
+    return NULL;
+  }
+  *variant = (struct by_variant){
+      .named = named, .next = named->variants, .operation = *operation, .id = BY_NO_NUMBER, .bit = BY_NO_NUMBER};
+  named->variants = variant;
+  operations->n++;
   return variant;
 }
 
