@@ -25,14 +25,6 @@ static bool has_work(const void *argument) {
   return context->anys || context->submitting.open || by_requests_have_ended(context);
 }
 
-static uint64_t deadline(const void *context) {
-  return by_submitters_deadline(context);
-}
-
-static void check_deadlines(void *context) {
-  by_submitters_check(context);
-}
-
 /* ---- control messages */
 
 /* It connects to lower ranks, so a link to it would be here if it ever had one. To it as a lower one the connector may
@@ -67,12 +59,6 @@ static bool may_answer(void *argument) {
   return by_agent_client_may_answer(context->cluster);
 }
 
-/* ---- all */
-
-static bool find_given_plan(void *context, char *name, size_t room) {
-  return by_plans_find_given(context, name, room);
-}
-
 const struct by_context_events by_context_events = {.control = {.attach_tree = by_context_attach_tree,
                                                                 .left = left,
                                                                 .listen = begin_listening,
@@ -83,9 +69,9 @@ const struct by_context_events by_context_events = {.control = {.attach_tree = b
                                                                 .may_answer = may_answer},
                                                     .agent = {.view_plan_switches = by_plan_switches_view,
                                                               .propose = by_plan_switches_propose,
-                                                              .find_given_plan = find_given_plan},
+                                                              .find_given_plan = by_plans_find_given},
                                                     .progress = {.advance = advance,
                                                                  .notify = notify,
                                                                  .has_work = has_work,
-                                                                 .deadline = deadline,
-                                                                 .check_deadlines = check_deadlines}};
+                                                                 .deadline = by_submitters_deadline,
+                                                                 .check_deadlines = by_submitters_check}};

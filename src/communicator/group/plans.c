@@ -125,7 +125,7 @@ static struct by_plan *given_plan(const struct by_context *context) {
   return plan;
 }
 
-bool by_plans_find_given(const struct by_context *context, char *name, size_t room) {
+bool by_plans_find_given(void *context, char *name, size_t room) {
   struct by_plan *plan = given_plan(context);
   if (plan) snprintf(name, room, "%s", plan->name);
   by_plan_destroy(plan);

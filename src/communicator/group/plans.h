@@ -10,8 +10,9 @@ struct by_join;
 /* How many helpers or servers the plan names that this job was given, on this host, or, with NULL, on any; 0 also if it
  * cannot be read. */
 uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind, const char *host);
-/* Before there is a communicator: the name of that plan, never "". False: the job was given none. */
-bool by_plans_find_given(const struct by_context *context, char *name, size_t room);
+/* Before there is a communicator: the name of that plan, never "". False: the job was given none. `context`: a struct
+ * by_context. */
+bool by_plans_find_given(void *context, char *name, size_t room);
 /* Names that plan in this process's hello; the name is stored in `name`. */
 void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room);
 /* Rank 0 logs the plan that is in use from now on; `when` follows its name. */

@@ -59,12 +59,6 @@ enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_spa
   return *out ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call");
 }
 
-/* Rows differ from one iteration to the next; their width does not. */
-static void observe(struct by_observation *observed, const struct banyan_sparse_call *call, uint64_t now) {
-  uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype);
-  by_observe_odd(observed, SPARSE + call->collective, row, call->in->count * row, now);
-}
-
 /* Under lock. */
 static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
                                 struct by_sparse_exchange *exchange) {
@@ -72,7 +66,9 @@ static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sp
   if (comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) BY_TRY(by_plan_switches_pass(comm, deadline));
   BY_TRY(by_sparse_start(exchange, deadline));
   by_plan_switches_count(comm);
-  if (comm->context->observed.on) observe(&comm->context->observed, call, now);
+  uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype);
+  if (comm->context->observed.on) /* rows differ from one iteration to the next; their width does not */
+    by_observe_odd(&comm->context->observed, SPARSE + call->collective, row, call->in->count * row, now);
   return BANYAN_OK;
 }
 

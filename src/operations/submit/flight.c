@@ -44,19 +44,13 @@ static size_t count_fused(const struct by_submitted *s, size_t first, uint64_t m
 
 /* ---- what lies together */
 
-static bool sends_together(const struct by_flight *flight) {
+static bool lie_together(const struct by_flight *flight, bool sends) {
   const struct by_piece *p = flight->pieces;
-  for (size_t i = 1; i < flight->n; i++)
-    if ((const char *)p[i - 1].call->send + bytes_of(p[i - 1].call) != (const char *)p[i].call->send ||
-        scale_of(p[i].call) != scale_of(p[0].call))
-      return false;
-  return true;
-}
-
-static bool results_together(const struct by_flight *flight) {
-  const struct by_piece *p = flight->pieces;
-  for (size_t i = 1; i < flight->n; i++)
-    if ((char *)p[i - 1].call->recv + bytes_of(p[i - 1].call) != (char *)p[i].call->recv) return false;
+  for (size_t i = 1; i < flight->n; i++) {
+    const struct banyan_call *before = p[i - 1].call, *call = p[i].call;
+    const char *end = (const char *)(sends ? before->send : before->recv) + bytes_of(before);
+    if (end != (sends ? call->send : call->recv) || (sends && scale_of(call) != scale_of(p[0].call))) return false;
+  }
   return true;
 }
 
@@ -115,12 +109,12 @@ static enum banyan_status fuse(struct by_submitter *owner, struct by_flight *fli
   if (flight->n == 1) return BANYAN_OK;
   out->count = 0;
   for (size_t i = 0; i < flight->n; i++) out->count += flight->pieces[i].call->count;
-  if (!results_together(flight)) {
+  if (!lie_together(flight, false)) {
     flight->buffer = take_buffer(owner, bytes_of(out));
     if (!flight->buffer) return BANYAN_ERR_NO_MEMORY;
     out->recv = flight->buffer->region->base;
   }
-  if (sends_together(flight)) return BANYAN_OK;
+  if (lie_together(flight, true)) return BANYAN_OK;
   copy_in(owner, flight, out->recv);
   out->send = out->recv;
   out->scale = 0;
@@ -211,27 +205,11 @@ static void start_exchanges(struct by_submitter *owner, struct by_submitted *s) 
   }
 }
 
-/* One operation, maybe of several calls. */
-static void start_alone(struct by_submitter *owner, struct by_submitted *s) {
-  uint64_t most = owner->context->job.settings.fusion;
-  for (size_t i = 0, n; i < s->n_calls; i += n) {
-    n = count_fused(s, i, most);
-    struct by_flight *flight = take_flight(owner, n);
-    if (!flight) {
-      cannot_start(owner, s, BANYAN_ERR_NO_MEMORY);
-      return;
-    }
-    for (size_t k = 0; k < n; k++) flight->pieces[flight->n++] = (struct by_piece){s, &s->calls[i + k]};
-    launch(owner, flight, s->deadline);
-  }
-  start_exchanges(owner, s);
-}
-
-/* Several, of AllReduces that fuse. */
-static void start_together(struct by_submitter *owner, void *const *operations, uint32_t n) {
+/* One call of the engine for the calls of some operations, of each `most` from `first` on. */
+static void start_calls(struct by_submitter *owner, void *const *operations, uint32_t n, size_t first, size_t most) {
   size_t pieces = 0;
   uint64_t deadline = UINT64_MAX;
-  for (uint32_t i = 0; i < n; i++) pieces += ((struct by_submitted *)operations[i])->n_calls;
+  for (uint32_t i = 0; i < n; i++) pieces += MIN(((struct by_submitted *)operations[i])->n_calls - first, most);
   struct by_flight *flight = take_flight(owner, pieces);
   if (!flight) {
     cannot_start(owner, operations[0], BANYAN_ERR_NO_MEMORY);
@@ -239,7 +217,8 @@ static void start_together(struct by_submitter *owner, void *const *operations, 
   }
   for (uint32_t i = 0; i < n; i++) {
     struct by_submitted *s = operations[i];
-    for (size_t k = 0; k < s->n_calls; k++) flight->pieces[flight->n++] = (struct by_piece){s, &s->calls[k]};
+    for (size_t k = first; k < s->n_calls && k - first < most; k++)
+      flight->pieces[flight->n++] = (struct by_piece){s, &s->calls[k]};
     deadline = MIN(deadline, s->deadline);
   }
   launch(owner, flight, deadline);
@@ -255,12 +234,15 @@ void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
     s->left = 1; /* until all of it has been started */
     bytes += by_operation_bytes(&s->operation);
   }
-  ((struct by_submitted *)operations[0])->group = bytes;
+  struct by_submitted *first = operations[0];
+  first->group = bytes;
   owner->counts.started += n;
-  if (n == 1)
-    start_alone(owner, operations[0]);
-  else
-    start_together(owner, operations, n);
+  if (n > 1) start_calls(owner, operations, n, 0, SIZE_MAX); /* of AllReduces that fuse */
+  for (size_t i = 0, fused; n == 1 && i < first->n_calls; i += fused) {
+    fused = count_fused(first, i, owner->context->job.settings.fusion);
+    start_calls(owner, operations, 1, i, fused);
+  }
+  if (n == 1) start_exchanges(owner, first);
   for (uint32_t i = 0; i < n; i++) by_submitted_part_ended(operations[i], by_context_status(owner->context));
 }
 

@@ -116,9 +116,9 @@ static uint64_t hash(uint64_t seed, uint64_t value) {
   return x ^ x >> 29;
 }
 
-static uint64_t hash_operation(uint64_t seed, const struct by_operation *o) {
-  seed = hash(seed, (uint64_t)o->collective << 16 | (uint64_t)o->dtype << 8 | o->op);
-  return hash(hash(hash(seed, o->root), o->count), o->rest);
+static uint64_t hash_operation(uint64_t seed, struct by_operation o) {
+  seed = hash(seed, (uint64_t)o.collective << 16 | (uint64_t)o.dtype << 8 | o.op);
+  return hash(hash(hash(seed, o.root), o.count), o.rest);
 }
 
 static struct by_operation of_call(const struct banyan_call *call, uint32_t ranks) {
@@ -161,14 +161,11 @@ static struct by_operation of_several(const struct banyan_submission *what, uint
   uint64_t rest = hash(sum.root, fusion), elements = 0;
   for (size_t i = 0; i < what->n_calls; i++) {
     struct by_operation o = of_call(&what->calls[i], ranks);
-    rest = hash_operation(rest, &o);
+    rest = hash_operation(rest, o);
     sum.count += by_operation_bytes(&o);
     elements += o.count;
   }
-  for (size_t i = 0; i < what->n_sparse; i++) {
-    struct by_operation o = of_sparse(&what->sparse[i]);
-    rest = hash_operation(rest, &o);
-  }
+  for (size_t i = 0; i < what->n_sparse; i++) rest = hash_operation(rest, of_sparse(&what->sparse[i]));
   if (all_fuse(what)) {
     sum = of_call(&what->calls[0], ranks);
     sum.count = elements;

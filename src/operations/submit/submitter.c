@@ -394,7 +394,8 @@ static void end_late(struct by_submitter *owner, uint64_t now) {
   }
 }
 
-uint64_t by_submitters_deadline(const struct by_context *context) {
+uint64_t by_submitters_deadline(const void *argument) {
+  const struct by_context *context = argument;
   uint64_t least = UINT64_MAX;
   for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
     if (!comm->submitter) continue;
@@ -404,7 +405,8 @@ uint64_t by_submitters_deadline(const struct by_context *context) {
   return least;
 }
 
-void by_submitters_check(struct by_context *context) {
+void by_submitters_check(void *argument) {
+  struct by_context *context = argument;
   if (!context->submitting.submitters) return;
   uint64_t now = by_clock_now(&by_clock_system);
   if (by_submitters_deadline(context) > now) return;

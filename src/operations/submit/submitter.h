@@ -128,9 +128,10 @@ BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, stru
 void by_submitter_forget(struct banyan_comm *comm);
 /* Handles control messages, and continues submitted operations. True if anything was done. */
 bool by_submitters_advance(struct by_context *context);
-/* When by_submitters_check has to be called at the latest; UINT64_MAX: not before something else happens. */
-uint64_t by_submitters_deadline(const struct by_context *context);
-void by_submitters_check(struct by_context *context);
+/* `context`, here and below: a struct by_context. When by_submitters_check has to be called at the latest; UINT64_MAX:
+ * not before something else happens. */
+uint64_t by_submitters_deadline(const void *context);
+void by_submitters_check(void *context);
 /* A process has left: what waits for it will not start. What has started somewhere is still announced to all. */
 void by_submitters_left(struct by_context *context);
 /* Handles control messages that arrived before their communicator was made. */
