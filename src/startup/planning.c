@@ -1,5 +1,5 @@
-/* Joining a job as a rank, and planning when it starts: rank 0 plans over the job's hosts, and its plan becomes
- * everybody's. */
+/* Joining a job as a rank, and planning when it starts: rank 0 plans over the job's hosts, and all ranks use its plan.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,26 +121,6 @@ struct made {
   uint32_t *up, *down; /* parents of hosts in the control tree; up[0] UINT32_MAX: not known */
 };
 
-static enum banyan_status made_init(struct made *made, uint32_t hosts) {
-  by_text_init(&made->text);
-  made->up = calloc(2 * (size_t)hosts, sizeof *made->up);
-  made->down = made->up ? made->up + hosts : NULL;
-  return made->up ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", hosts);
-}
-
-static void made_fini(struct made *made) {
-  by_text_fini(&made->text);
-  free(made->up);
-}
-
-/* The job can do without. */
-static void find_ways(const struct by_context *context, const struct by_topology *topology, const uint32_t *nodes,
-                      struct made *made) {
-  if (by_control_ways_make(topology, nodes, context->job.n_hosts, made->up, made->down) == BANYAN_OK) return;
-  by_warn("plan", "controllers go by the numbers of their hosts: %s", banyan_error_text());
-  made->up[0] = UINT32_MAX;
-}
-
 static enum banyan_status print_plan(struct by_planned *planned, const uint32_t *place, uint32_t n_hosts,
                                      struct made *made) {
   struct by_plan *wider = NULL;
@@ -184,7 +164,12 @@ static enum banyan_status plan(const struct by_context *context, const struct by
   if (status == BANYAN_OK) n = join_same(nodes, n_hosts, place);
   if (n > 1) status = plan_over(context, topology, nodes, n, place, made);
   made->up[0] = UINT32_MAX;
-  if (status == BANYAN_OK && n == n_hosts) find_ways(context, topology, nodes, made);
+  if (status == BANYAN_OK && n == n_hosts &&
+      by_control_ways_make(topology, nodes, n_hosts, made->up, made->down) != BANYAN_OK) {
+    by_warn("plan", "controllers go by the numbers of their hosts: %s",
+            banyan_error_text()); /* the job can do without */
+    made->up[0] = UINT32_MAX;
+  }
   free(place);
   return status;
 }
@@ -200,20 +185,17 @@ static enum banyan_status set_plan(struct banyan_comm *comm, const char *text, e
 }
 
 static enum banyan_status set_ways(struct by_context *context, const struct made *made) {
-  size_t bytes = context->job.n_hosts * sizeof *made->up;
-  uint32_t *up = NULL, *down = NULL;
+  size_t n = context->job.n_hosts;
   if (made->up[0] == UINT32_MAX) return BANYAN_OK;
   by_context_lock(context);
-  up = BY_ARENA_ARRAY(&context->job.arena, uint32_t, context->job.n_hosts);
-  down = BY_ARENA_ARRAY(&context->job.arena, uint32_t, context->job.n_hosts);
-  if (up && down) {
-    memcpy(up, made->up, bytes);
-    memcpy(down, made->down, bytes);
-    context->control_up = up;
-    context->control_down = down;
+  uint32_t *ways = BY_ARENA_ARRAY(&context->job.arena, uint32_t, 2 * n);
+  if (ways) {
+    memcpy(ways, made->up, 2 * n * sizeof *ways);
+    context->control_up = ways;
+    context->control_down = ways + n;
   }
   by_context_unlock(context);
-  return up && down ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the ways of controllers");
+  return ways ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the ways of controllers");
 }
 
 /* Rank 0's plan goes to all ranks, which set it. */
@@ -237,12 +219,16 @@ static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status s
 }
 
 static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by_topology *topology, bool in_order) {
-  struct made made;
-  enum banyan_status status = made_init(&made, comm->context->job.n_hosts);
+  uint32_t n_hosts = comm->context->job.n_hosts;
+  struct made made = {.up = calloc(2 * (size_t)n_hosts, sizeof *made.up)};
+  made.down = made.up ? made.up + n_hosts : NULL;
+  enum banyan_status status =
+      made.up ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", n_hosts);
   if (status == BANYAN_OK && comm->rank == 0) status = plan(comm->context, topology, in_order, &made);
   enum banyan_plan_source source = in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
   status = status == BANYAN_OK ? hand_out(comm, source, &made) : give_up(comm, status);
-  made_fini(&made);
+  by_text_fini(&made.text);
+  free(made.up);
   return status;
 }
 

@@ -211,16 +211,6 @@ static void *join_main(void *argument) {
   return NULL;
 }
 
-static enum banyan_status start_joining(struct service *service) {
-  for (unsigned i = 0; i < service->n; i++) {
-    struct role *role = &service->roles[i];
-    int error = pthread_create(&role->thread, NULL, join_main, role);
-    if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to join the job");
-    role->has_thread = true;
-  }
-  return BANYAN_OK;
-}
-
 static void look_at(struct role *role) {
   struct by_context *context = role->context;
   if (!context) {
@@ -244,15 +234,6 @@ static bool all_over(struct service *service) {
   return over == service->n;
 }
 
-static enum banyan_status serve(struct service *service, volatile sig_atomic_t *stop) {
-  BY_TRY(by_loop_watch(service->loop, by_udp_fd(service->udp), EPOLLIN, ready, service, &service->watch));
-  BY_TRY(start_joining(service));
-  while (!*stop && !all_over(service)) BY_TRY(by_loop_run_once(service->loop, LOOKS_MS * BY_MILLISECOND));
-  for (unsigned i = 0; i < service->n; i++)
-    if (service->roles[i].status != BANYAN_OK) return by_fail(service->roles[i].status, "%s", service->roles[i].text);
-  return BANYAN_OK;
-}
-
 static enum banyan_status open_service(struct service *service) {
   int port = service->options->udp_port;
   BY_TRY(by_loop_create(&by_clock_system, &service->loop));
@@ -261,11 +242,23 @@ static enum banyan_status open_service(struct service *service) {
     by_warn("communicator", "UDP port %d is taken; on port %d, switches add for this server only if they know it", port,
             by_udp_port(service->udp));
   by_timer_init(&service->again, transfer, service);
+  BY_TRY(by_loop_watch(service->loop, by_udp_fd(service->udp), EPOLLIN, ready, service, &service->watch));
   service->n = service->options->trees;
   for (unsigned i = 0; i < service->n; i++) {
-    service->roles[i].service = service;
-    atomic_init(&service->roles[i].tos, -1);
+    struct role *role = &service->roles[i];
+    role->service = service;
+    atomic_init(&role->tos, -1);
+    int error = pthread_create(&role->thread, NULL, join_main, role);
+    if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to join the job");
+    role->has_thread = true;
   }
+  return BANYAN_OK;
+}
+
+static enum banyan_status serve(struct service *service, volatile sig_atomic_t *stop) {
+  while (!*stop && !all_over(service)) BY_TRY(by_loop_run_once(service->loop, LOOKS_MS * BY_MILLISECOND));
+  for (unsigned i = 0; i < service->n; i++)
+    if (service->roles[i].status != BANYAN_OK) return by_fail(service->roles[i].status, "%s", service->roles[i].text);
   return BANYAN_OK;
 }
 
