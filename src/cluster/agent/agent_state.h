@@ -14,7 +14,6 @@
 #include <sys/queue.h>
 
 #include "agent.h"
-#include "budget.h"
 #include "log.h"
 #include "rng.h"
 

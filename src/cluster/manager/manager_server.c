@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "acceptor.h"
-#include "budget.h"
 #include "descriptor.h"
 #include "json_doc.h"
 #include "log.h"

@@ -43,161 +43,125 @@ struct list {
 
 struct field {
   const char *name; /* NULL: the end of a table */
+  size_t at;        /* where it lies in its struct */
   enum type type;
   enum presence presence;
-  size_t at; /* where it lies in its struct */
-  uint64_t most;
+  uint64_t most; /* of a NAME 0: BY_CLUSTER_NAME */
   const struct list *list;
 };
 
+/* A field of struct OF, which is defined around each group of tables: its member, its type, and what else is not 0.
+ * NAMED is for those that JSON calls otherwise. */
+#define NAMED(name_, member, ...)                                                                                      \
+  { .name = (name_), .at = offsetof(OF, member), .type = __VA_ARGS__ }
+#define FIELD(member, ...) NAMED(#member, member, __VA_ARGS__)
+/* The elements of a list, which is a member of OF and has its count in n_<member>. */
+#define ELEMENTS(member, most_, fields_)                                                                               \
+  { offsetof(OF, n_##member), sizeof *((OF *)NULL)->member, most_, fields_ }
 #define END                                                                                                            \
   { .name = NULL }
 
-#define AT(member) offsetof(struct by_cluster_interface, member)
-static const struct field hello_interface[] = {
-    {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
-    {"address", MAYBE_NAME, ALWAYS, AT(address), BY_CLUSTER_NAME, NULL},
-    {"rate", RATE, ALWAYS, AT(rate), 0, NULL},
-    END,
-};
-static const struct field report_interface[] = {
-    {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
-    {"rate", RATE, ALWAYS, AT(rate), 0, NULL},
-    {"sent", TRAFFIC, ALWAYS, AT(sent), 0, NULL},
-    {"received", TRAFFIC, ALWAYS, AT(received), 0, NULL},
-    {"ours_sent", TRAFFIC, ALWAYS, AT(ours_sent), 0, NULL},
-    {"ours_received", TRAFFIC, ALWAYS, AT(ours_received), 0, NULL},
-    END,
-};
-#undef AT
+#define OF struct by_cluster_interface
+static const struct field hello_interface[] = {FIELD(name, NAME), FIELD(address, MAYBE_NAME), FIELD(rate, RATE), END};
+static const struct field report_interface[] = {FIELD(name, NAME),
+                                                FIELD(rate, RATE),
+                                                FIELD(sent, TRAFFIC),
+                                                FIELD(received, TRAFFIC),
+                                                FIELD(ours_sent, TRAFFIC),
+                                                FIELD(ours_received, TRAFFIC),
+                                                END};
+#undef OF
 
-#define AT(member) offsetof(struct by_cluster_path, member)
-static const struct field path[] = {
-    {"to", NAME, ALWAYS, AT(to), BY_CLUSTER_NAME, NULL},
-    {"sent", TRAFFIC, ALWAYS, AT(sent), 0, NULL},
-    {"busy", PART, ALWAYS, AT(busy), 0, NULL},
-    {"bandwidth", TRAFFIC, ALWAYS, AT(bandwidth), 0, NULL}, /* while it was busy */
-    {"delay", REAL, ALWAYS, AT(delay), 0, NULL},
-    END,
-};
-#undef AT
+#define OF struct by_cluster_path
+static const struct field path[] = {FIELD(to, NAME),           FIELD(sent, TRAFFIC), FIELD(busy, PART),
+                                    FIELD(bandwidth, TRAFFIC), FIELD(delay, REAL),   END};
+#undef OF
 
-#define AT(member) offsetof(struct by_cluster_job, member)
-static const struct field rank_element = {NULL, UINT32, ALWAYS, 0, BY_CLUSTER_RANKS - 1, NULL};
-static const struct field size_element = {NULL, SIZE, ALWAYS, 0, 0, NULL};
-static const struct list ranks = {AT(n_ranks), sizeof(uint32_t), BY_CLUSTER_RANKS, &rank_element};
-static const struct list sizes = {AT(n_sizes), sizeof(struct by_cluster_size), BY_CLUSTER_SIZES, &size_element};
-static const struct list paths = {AT(n_paths), sizeof(struct by_cluster_path), BY_CLUSTER_PATHS, path};
-static const struct field paths_field = {"paths", LIST, IF_SET, AT(paths), 0, &paths};
-static const struct field classes_job[] = {
-    {"job", JOB_ID, ALWAYS, AT(job), 0, NULL},
-    {"class", UINT32, ALWAYS, AT(class_), BY_PRIORITY_CLASSES - 1, NULL},
-    END,
-};
+#define OF struct by_cluster_job
+static const struct field rank_element = {.type = UINT32, .most = BY_CLUSTER_RANKS - 1};
+static const struct field size_element = {.type = SIZE};
+static const struct list ranks = ELEMENTS(ranks, BY_CLUSTER_RANKS, &rank_element);
+static const struct list sizes = ELEMENTS(sizes, BY_CLUSTER_SIZES, &size_element);
+static const struct list paths = ELEMENTS(paths, BY_CLUSTER_PATHS, path);
+static const struct field paths_field = FIELD(paths, LIST, .list = &paths, .presence = IF_SET);
+static const struct field classes_job[] = {FIELD(job, JOB_ID),
+                                           NAMED("class", class_, UINT32, .most = BY_PRIORITY_CLASSES - 1), END};
 static const struct field report_job[] = {
-    {"job", JOB_ID, ALWAYS, AT(job), 0, NULL},
-    {"ranks", LIST, ALWAYS, AT(ranks), 0, &ranks},
-    {"iterations", UINT64, ALWAYS, AT(iterations), 0, NULL},
-    {"expected", UINT64, IF_SET, AT(expected), 0, NULL},
-    {"iteration_time", REAL, ALWAYS, AT(iteration_time), 0, NULL},
-    {"sent", UINT64, ALWAYS, AT(sent), 0, NULL},
-    {"input", UINT64, ALWAYS, AT(input), 0, NULL},
-    {"calls", UINT64, ALWAYS, AT(calls), 0, NULL},
-    {"paths", LIST, IF_SET, AT(paths), 0, &paths},
-    {"sizes", LIST, ALWAYS, AT(sizes), 0, &sizes},
+    FIELD(job, JOB_ID),
+    FIELD(ranks, LIST, .list = &ranks),
+    FIELD(iterations, UINT64),
+    FIELD(expected, UINT64, .presence = IF_SET),
+    FIELD(iteration_time, REAL),
+    FIELD(sent, UINT64),
+    FIELD(input, UINT64),
+    FIELD(calls, UINT64),
+    FIELD(paths, LIST, .list = &paths, .presence = IF_SET),
+    FIELD(sizes, LIST, .list = &sizes),
     END,
 };
-#undef AT
+#undef OF
 
-#define AT(member) offsetof(struct by_cluster_cells, member)
+#define OF struct by_cluster_cells
+#define SLOTS NAMED("switch", at, NAME), FIELD(slots, UINT32, .most = BY_CLUSTER_SLOTS)
 static const struct field reservation_cells[] = {
-    {"switch", NAME, ALWAYS, AT(at), BY_CLUSTER_NAME, NULL},
-    {"slots", UINT32, ALWAYS, AT(slots), BY_CLUSTER_SLOTS, NULL},
-    {"bytes", UINT32, ALWAYS, AT(bytes), BY_CLUSTER_SLOT_BYTES, NULL},
-    {"server", NAME, IF_SET, AT(server), BY_CLUSTER_NAME, NULL},
-    {"given", GIVEN, IF_SET, 0, BY_CLUSTER_SLOTS, NULL},
+    SLOTS,
+    FIELD(bytes, UINT32, .most = BY_CLUSTER_SLOT_BYTES),
+    FIELD(server, NAME, .presence = IF_SET),
+    {.name = "given", .type = GIVEN, .presence = IF_SET, .most = BY_CLUSTER_SLOTS},
     END,
 };
-static const struct field answer_cells[] = {
-    {"switch", NAME, ALWAYS, AT(at), BY_CLUSTER_NAME, NULL},
-    {"slots", UINT32, ALWAYS, AT(slots), BY_CLUSTER_SLOTS, NULL},
-    END,
-};
-#undef AT
+static const struct field answer_cells[] = {SLOTS, END};
+#undef OF
 
-#define AT(member) offsetof(struct by_cluster_message, member)
-#define LIST_OF(member, type, most_, fields_)                                                                          \
-  { AT(n_##member), sizeof(type), most_, fields_ }
-static const struct field host_element = {NULL, NAME, ALWAYS, 0, BY_CLUSTER_NAME, NULL};
-static const struct list hosts = LIST_OF(hosts, const char *, BY_CLUSTER_RANKS, &host_element);
-static const struct list hello_interfaces =
-    LIST_OF(interfaces, struct by_cluster_interface, BY_CLUSTER_INTERFACES, hello_interface);
-static const struct list report_interfaces =
-    LIST_OF(interfaces, struct by_cluster_interface, BY_CLUSTER_INTERFACES, report_interface);
-static const struct list report_jobs = LIST_OF(jobs, struct by_cluster_job, BY_CLUSTER_JOBS, report_job);
-static const struct list classes_jobs = LIST_OF(jobs, struct by_cluster_job, BY_CLUSTER_JOBS, classes_job);
-static const struct list requested_cells = LIST_OF(cells, struct by_cluster_cells, BY_CLUSTER_CELLS, reservation_cells);
-static const struct list answered_cells = LIST_OF(cells, struct by_cluster_cells, BY_CLUSTER_CELLS, answer_cells);
+#define OF struct by_cluster_message
+static const struct field host_element = {.type = NAME};
+static const struct list hosts = ELEMENTS(hosts, BY_CLUSTER_RANKS, &host_element);
+static const struct list hello_interfaces = ELEMENTS(interfaces, BY_CLUSTER_INTERFACES, hello_interface);
+static const struct list report_interfaces = ELEMENTS(interfaces, BY_CLUSTER_INTERFACES, report_interface);
+static const struct list report_jobs = ELEMENTS(jobs, BY_CLUSTER_JOBS, report_job);
+static const struct list classes_jobs = ELEMENTS(jobs, BY_CLUSTER_JOBS, classes_job);
+static const struct list requested_cells = ELEMENTS(cells, BY_CLUSTER_CELLS, reservation_cells);
+static const struct list answered_cells = ELEMENTS(cells, BY_CLUSTER_CELLS, answer_cells);
 
-#define JOB                                                                                                            \
-  { "job", JOB_ID, ALWAYS, AT(job), 0, NULL }
-#define NUMBER                                                                                                         \
-  { "number", UINT64, ALWAYS, AT(number), 0, NULL }
-#define RANK(presence)                                                                                                 \
-  { "rank", UINT32, presence, AT(rank), BY_CLUSTER_RANKS - 1, NULL }
-#define VERSION                                                                                                        \
-  { "version", UINT32, ALWAYS, AT(version), UINT32_MAX, NULL }
-#define HELPER                                                                                                         \
-  { "helper", NAME, ALWAYS, AT(helper), BY_CLUSTER_NAME, NULL }
-#define ROOT                                                                                                           \
-  { "root", NAME, ALWAYS, AT(root), BY_CLUSTER_ROOT, NULL }
-#define KEY(presence)                                                                                                  \
-  { "key", NAME, presence, AT(key), BY_CLUSTER_KEY, NULL }
-#define WHY(presence)                                                                                                  \
-  { "why", REASON, presence, AT(why), 0, NULL }
+#define JOB FIELD(job, JOB_ID)
+#define NUMBER FIELD(number, UINT64)
+#define RANK(...) FIELD(rank, UINT32, .most = BY_CLUSTER_RANKS - 1, __VA_ARGS__)
+#define VERSION FIELD(version, UINT32, .most = UINT32_MAX)
+#define HELPER FIELD(helper, NAME)
+#define ROOT FIELD(root, NAME, .most = BY_CLUSTER_ROOT)
+#define KEY(...) FIELD(key, NAME, .most = BY_CLUSTER_KEY, __VA_ARGS__)
 static const struct {
   const char *name;
   struct field fields[9];
 } kinds[BY_MESSAGE_KINDS] = {
     [BY_MESSAGE_HELLO] = {"hello",
-                          {VERSION,
-                           {"host", NAME, ALWAYS, AT(host), BY_CLUSTER_NAME, NULL},
-                           {"job", JOB_ID, OF_RANK, AT(job), 0, NULL},
-                           RANK(OF_RANK),
-                           {"interfaces", LIST, OF_AGENT, AT(interfaces), 0, &hello_interfaces},
-                           {"may_help", BOOL, OF_AGENT, AT(may_help), 0, NULL},
-                           {"age", REAL, IF_SET, AT(age), 0, NULL}}},
+                          {VERSION, FIELD(host, NAME), FIELD(job, JOB_ID, .presence = OF_RANK),
+                           RANK(.presence = OF_RANK),
+                           FIELD(interfaces, LIST, .list = &hello_interfaces, .presence = OF_AGENT),
+                           FIELD(may_help, BOOL, .presence = OF_AGENT), FIELD(age, REAL, .presence = IF_SET)}},
     [BY_MESSAGE_JOB] = {"job",
-                        {JOB,
-                         {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
-                         {"size", UINT32, ALWAYS, AT(n_hosts), BY_CLUSTER_RANKS, NULL},
-                         {"hosts", LIST, ALWAYS, AT(hosts), 0, &hosts},
-                         ROOT,
-                         KEY(IF_SET),
-                         {"began", REAL, IF_SET, AT(began), 0, NULL},
-                         {"own_plan", NAME, IF_SET, AT(own_plan), BY_CLUSTER_NAME, NULL}}},
+                        {JOB, FIELD(name, NAME), NAMED("size", n_hosts, UINT32, .most = BY_CLUSTER_RANKS),
+                         FIELD(hosts, LIST, .list = &hosts), ROOT, KEY(.presence = IF_SET),
+                         FIELD(began, REAL, .presence = IF_SET), FIELD(own_plan, NAME, .presence = IF_SET)}},
     [BY_MESSAGE_REPORT] = {"report",
-                           {{"interfaces", LIST, PRINTED, AT(interfaces), 0, &report_interfaces},
-                            {"jobs", LIST, ALWAYS, AT(jobs), 0, &report_jobs}}},
-    [BY_MESSAGE_LEFT] = {"left", {JOB, RANK(ALWAYS)}},
-    [BY_MESSAGE_SWITCHED] = {"switched", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
-    [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, WHY(ALWAYS)}},
-    [BY_MESSAGE_RESERVE] = {"reserve", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &requested_cells}}},
-    [BY_MESSAGE_HELPING] = {"helping", {JOB, HELPER, {"joined", BOOL, ALWAYS, AT(joined), 0, NULL}, WHY(IF_SET)}},
+                           {FIELD(interfaces, LIST, .list = &report_interfaces, .presence = PRINTED),
+                            FIELD(jobs, LIST, .list = &report_jobs)}},
+    [BY_MESSAGE_LEFT] = {"left", {JOB, RANK()}},
+    [BY_MESSAGE_SWITCHED] = {"switched", {JOB, NUMBER, FIELD(at, UINT64)}},
+    [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, FIELD(why, REASON)}},
+    [BY_MESSAGE_RESERVE] = {"reserve", {JOB, FIELD(cells, LIST, .list = &requested_cells)}},
+    [BY_MESSAGE_HELPING] = {"helping", {JOB, HELPER, FIELD(joined, BOOL), FIELD(why, REASON, .presence = IF_SET)}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",
-                            {VERSION,
-                             {"host", NAME, IF_SET, AT(host), BY_CLUSTER_NAME, NULL},
-                             {"interval", REAL, ALWAYS, AT(interval), 0, NULL},
-                             {"rate", RATE, ALWAYS, AT(rate), 0, NULL}}},
-    [BY_MESSAGE_CLASSES] = {"classes", {{"jobs", LIST, ALWAYS, AT(jobs), 0, &classes_jobs}}},
-    [BY_MESSAGE_PLAN] = {"plan", {JOB, NUMBER, {"plan", PLAN, ALWAYS, AT(plan), 0, NULL}}},
-    [BY_MESSAGE_CELLS] = {"cells", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &answered_cells}}},
-    [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(ALWAYS), HELPER}},
+                            {VERSION, FIELD(host, NAME, .presence = IF_SET), FIELD(interval, REAL), FIELD(rate, RATE)}},
+    [BY_MESSAGE_CLASSES] = {"classes", {FIELD(jobs, LIST, .list = &classes_jobs)}},
+    [BY_MESSAGE_PLAN] = {"plan", {JOB, NUMBER, FIELD(plan, PLAN)}},
+    [BY_MESSAGE_CELLS] = {"cells", {JOB, FIELD(cells, LIST, .list = &answered_cells)}},
+    [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(), HELPER}},
     [BY_MESSAGE_REST] = {"release", {JOB}},
-    [BY_MESSAGE_REFUSED] = {"refused", {WHY(ALWAYS)}},
+    [BY_MESSAGE_REFUSED] = {"refused", {FIELD(why, REASON)}},
 };
-#undef AT
+#undef OF
 
 static const struct by_place root = {.field = "cluster message"};
 
@@ -223,7 +187,7 @@ static enum banyan_status keep(struct by_arena *arena, const char *text, const c
 static enum banyan_status read_text(const struct by_place *place, const json_t *value, const struct field *field,
                                     struct by_arena *arena, const char **out) {
   char reason[BY_CLUSTER_REASON + 1];
-  size_t least = field->type == NAME;
+  size_t least = field->type == NAME, most = field->most ? field->most : BY_CLUSTER_NAME;
   const char *text;
   BY_TRY(by_doc_string(place, value, &text));
   if (field->type == REASON) {
@@ -235,9 +199,8 @@ static enum banyan_status read_text(const struct by_place *place, const json_t *
       return by_doc_fail(place, "must be %d hexadecimal digits", BY_CLUSTER_JOB_ID);
     return keep(arena, text, out);
   }
-  if (strlen(text) < least || !by_is_printable(text, field->most))
-    return by_doc_fail(place, "must be a text of %zu to %zu bytes without control characters", least,
-                       (size_t)field->most);
+  if (strlen(text) < least || !by_is_printable(text, most))
+    return by_doc_fail(place, "must be a text of %zu to %zu bytes without control characters", least, most);
   return keep(arena, text, out);
 }
 
@@ -270,12 +233,6 @@ static enum banyan_status read_plan(const struct by_place *place, const json_t *
   return status;
 }
 
-static enum banyan_status read_given(const struct by_place *place, const json_t *value, uint64_t most,
-                                     struct by_cluster_cells *out) {
-  out->has = true;
-  return read_uint32(place, value, most, &out->given);
-}
-
 static enum banyan_status read_size(const struct by_place *place, const json_t *pair, struct by_cluster_size *out) {
   BY_TRY(by_doc_array(place, pair, 2, 2));
   BY_TRY(read_uint32(place, json_array_get(pair, 0), 63, &out->log2));
@@ -301,7 +258,9 @@ static enum banyan_status read_value(const struct by_place *place, const json_t 
   case RATE: return read_real(place, value, field->type, at);
   case BOOL: return by_doc_bool(place, value, at);
   case PLAN: return read_plan(place, value, arena, at);
-  case GIVEN: return read_given(place, value, field->most, at);
+  case GIVEN:
+    ((struct by_cluster_cells *)around)->has = true;
+    return read_uint32(place, value, field->most, &((struct by_cluster_cells *)around)->given);
   case SIZE: return read_size(place, value, at);
   case LIST: break;
   }
@@ -310,6 +269,7 @@ static enum banyan_status read_value(const struct by_place *place, const json_t 
 
 static enum banyan_status read_object(const struct by_place *place, const json_t *object, const struct field *fields,
                                       struct by_arena *arena, char *out) {
+  BY_TRY(must_be_object(place, object));
   for (const struct field *field = fields; field->name; field++) {
     struct by_place here = {.above = place, .field = field->name};
     json_t *value = json_object_get(object, field->name);
@@ -319,13 +279,6 @@ static enum banyan_status read_object(const struct by_place *place, const json_t
     if (value) BY_TRY(read_value(&here, value, field, arena, out, out + field->at));
   }
   return BANYAN_OK;
-}
-
-static enum banyan_status read_element(const struct by_place *place, const json_t *value, const struct field *fields,
-                                       struct by_arena *arena, char *out) {
-  if (!fields->name) return read_value(place, value, fields, arena, NULL, out);
-  BY_TRY(must_be_object(place, value));
-  return read_object(place, value, fields, arena, out);
 }
 
 static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
@@ -338,7 +291,9 @@ static enum banyan_status read_list(const struct by_place *place, const json_t *
   memcpy((char *)around + list->n_at, &n, sizeof n);
   for (uint32_t i = 0; i < n; i++) {
     struct by_place here = {.above = place, .index = i};
-    BY_TRY(read_element(&here, json_array_get(value, i), list->fields, arena, all + i * list->size));
+    const json_t *element = json_array_get(value, i);
+    BY_TRY(list->fields->name ? read_object(&here, element, list->fields, arena, all + i * list->size)
+                              : read_value(&here, element, list->fields, arena, NULL, all + i * list->size));
   }
   return BANYAN_OK;
 }
@@ -528,4 +483,36 @@ bool by_path_late_add(struct by_path_late *late, double bandwidth) {
   }
   late->seen[late->n++ % BY_PATH_LATE] = bandwidth;
   return kept && (differs * bandwidth < least || bandwidth > differs * most);
+}
+
+/* ---- how much may be sent */
+
+const struct by_budget_rules by_budget_of_peer = {8192, 100, 8 << 20, 1 << 20};
+const struct by_budget_rules by_budget_of_agent = {4096, 50, 4 << 20, 1 << 19};
+
+struct by_budget by_budget_full(const struct by_budget_rules *rules, double now) {
+  return (struct by_budget){rules, rules->lines_at_once, rules->bytes_at_once, now};
+}
+
+static void fill(struct by_budget *budget, double now) {
+  const struct by_budget_rules *rules = budget->rules;
+  double passed = now - budget->filled;
+  budget->filled = now;
+  budget->lines += passed * rules->lines_a_second;
+  budget->bytes += passed * rules->bytes_a_second;
+  if (budget->lines > rules->lines_at_once) budget->lines = rules->lines_at_once;
+  if (budget->bytes > rules->bytes_at_once) budget->bytes = rules->bytes_at_once;
+}
+
+bool by_budget_take(struct by_budget *budget, size_t bytes, double now) {
+  fill(budget, now);
+  if (budget->lines < 1 || budget->bytes < (double)bytes) return false;
+  budget->lines -= 1;
+  budget->bytes -= (double)bytes;
+  return true;
+}
+
+bool by_budget_is_full(struct by_budget *budget, double now) {
+  fill(budget, now);
+  return budget->lines >= budget->rules->lines_at_once && budget->bytes >= budget->rules->bytes_at_once;
 }

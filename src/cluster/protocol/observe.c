@@ -9,7 +9,7 @@ enum {
   MOST_MARKS = 16,  /* in an iteration */
   TRIALS = 3,       /* equal stretches */
   ATTEMPTS = 8,     /* with as long a survey */
-  PATIENCE = 4,     /* iterations without a mark */
+  OVERDUE = 4,      /* iterations without a mark */
   MOST_BAD = 3,
   BLOCK = 64, /* calls that should be alike, looked at together */
   SURE = 1024 /* so many were */
@@ -39,7 +39,7 @@ static void begin_trial(struct by_iteration_detector *p, uint64_t mark, uint32_t
   p->mark = mark;
   p->marks = 0;
   p->most = seen < MOST_MARKS ? seen : MOST_MARKS;
-  p->look_at = p->now.calls + PATIENCE * p->window;
+  p->look_at = p->now.calls + OVERDUE * p->window;
 }
 
 /* What came once may be the rarest call of all, seen too short. */
@@ -74,18 +74,16 @@ static int choose(const struct by_iteration_detector *p) {
   return -1;
 }
 
-static void count_slot(struct by_call_slot *slot, uint64_t call) {
-  uint64_t apart = call - slot->last;
-  slot->uneven += slot->n > 1 && apart != slot->apart;
-  slot->apart = apart;
-  slot->last = call;
-  slot->n++;
-}
-
 static void survey_one(struct by_iteration_detector *p, uint64_t key) {
-  uint64_t at = key >> 1 & (BY_CALL_SLOTS - 1);
-  if (!p->slots[at].n) p->slots[at].key = key;
-  if (p->slots[at].key == key) count_slot(&p->slots[at], p->now.calls);
+  struct by_call_slot *slot = &p->slots[key >> 1 & (BY_CALL_SLOTS - 1)];
+  if (!slot->n) slot->key = key;
+  if (slot->key == key) {
+    uint64_t apart = p->now.calls - slot->last;
+    slot->uneven += slot->n > 1 && apart != slot->apart;
+    slot->apart = apart;
+    slot->last = p->now.calls;
+    slot->n++;
+  }
   if (p->now.calls - p->since < p->window) return;
   int chosen = is_conclusive(p) ? choose(p) : -1;
   if (chosen < 0)
@@ -119,7 +117,7 @@ static void find(struct by_iteration_detector *p, uint32_t multiple) {
   p->begun = p->now;
   p->found_at = p->now.calls;
   p->marks = p->bad = p->attempts = 0;
-  p->look_at = p->now.calls + PATIENCE * p->length;
+  p->look_at = p->now.calls + OVERDUE * p->length;
   p->state = BY_CALLS_FOUND;
   if (p->length == 1) {
     p->state = BY_CALLS_ALIKE;
@@ -156,7 +154,7 @@ static bool end_stretch(struct by_iteration_detector *p) {
   p->bad = p->now.sum - p->begun.sum == p->reference ? 0 : p->bad + 1;
   p->marks = 0;
   p->begun = p->now;
-  p->look_at = p->now.calls + PATIENCE * p->length;
+  p->look_at = p->now.calls + OVERDUE * p->length;
   p->iterations++;
   if (p->bad < MOST_BAD) return true;
   lose(p);
@@ -173,7 +171,7 @@ static bool end_block(struct by_iteration_detector *p) {
   if (p->now.calls - p->found_at > SURE)
     lose(p);
   else
-    survey(p, PATIENCE * BLOCK);
+    survey(p, OVERDUE * BLOCK);
   return false;
 }
 

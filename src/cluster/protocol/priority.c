@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "fail.h"
 
@@ -47,40 +48,33 @@ bool by_priority_are_equals(const struct by_priority_rules *rules, const struct 
   return rules->equal && isinf(a->left) && isinf(b->left) && a->queue == b->queue;
 }
 
-static uint32_t least(uint32_t a, uint32_t b) {
-  return a < b ? a : b;
-}
-
 uint32_t by_priority_class(uint32_t queue, uint32_t above, uint32_t behind) {
   if (!queue) return 0;
-  uint32_t wanted = least(queue, LOWEST - least(behind, LOWEST - 1));
-  return least(wanted > above ? wanted : above + 1, LOWEST);
+  uint32_t wanted = MIN(queue, LOWEST - MIN(behind, LOWEST - 1));
+  return MIN(MAX(wanted, above + 1), LOWEST);
 }
 
 uint8_t by_priority_tos(uint32_t class_) {
   static const uint8_t marks[BY_PRIORITY_CLASSES] = {0x80, 0x60, 0x40, 0x20};
-  return marks[class_ < BY_PRIORITY_CLASSES ? class_ : BY_PRIORITY_CLASSES - 1];
+  return marks[MIN(class_, LOWEST)];
 }
 
 int by_priority_socket(uint32_t class_) {
   static const int priorities[BY_PRIORITY_CLASSES] = {6, 4, 0, 2}; /* their bands: 0, 1, 1, 2 */
-  return priorities[class_ < BY_PRIORITY_CLASSES ? class_ : BY_PRIORITY_CLASSES - 1];
+  return priorities[MIN(class_, LOWEST)];
 }
 
 /* ---- how long a job is */
 
 enum { ODD = 2, PART = 64 };
 
-static bool is_past(uint64_t expected, uint64_t iterations) {
-  return iterations > expected && iterations - expected > ODD + expected / PART;
-}
-
 bool by_job_length_update(struct by_job_length *length, uint64_t said, uint64_t iterations) {
   struct by_job_length before = *length;
   if (length->doubted) return false;
   if (said && length->expected && said > length->expected) length->doubted = true;
   if (said) length->expected = said;
-  if (length->expected && is_past(length->expected, iterations)) length->doubted = true;
+  uint64_t expected = length->expected;
+  if (expected && iterations > expected && iterations - expected > ODD + expected / PART) length->doubted = true;
   if (length->doubted) length->expected = 0;
   return length->doubted || length->expected != before.expected;
 }
