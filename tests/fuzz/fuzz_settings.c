@@ -5,10 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "choose.h"
 #include "engine.h"
 #include "interface.h"
-#include "launcher.h"
 #include "settings.h"
 #include "socket.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "message_fields.h"
+#include "fields.h"
 #include "plan.h"
 
 static const struct by_roster roster = {.ranks = 2, .processes = 4};
@@ -114,7 +114,7 @@ static const struct by_field sample_fields[] = {
 static enum banyan_status read_sample(const uint8_t *bytes, size_t length, struct sample *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  return by_fields_read(&reader, BY_FIELDS(sample_fields), "a sample", out);
+  return by_fields_read(&reader, NULL, BY_FIELDS(sample_fields), "a sample", out);
 }
 
 static void test_fields(void **state) {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "launcher.h"
+#include "settings.h"
 
 static const char *const variables[] = {
     "BANYAN_RANK",          "BANYAN_SIZE",          "BANYAN_ROOT",   "BANYAN_KEY",

@@ -13,9 +13,9 @@
 #include "context_events.h"
 #include "control_messages.h"
 #include "descriptor.h"
-#include "launcher.h"
 #include "log.h"
 #include "plans.h"
+#include "settings.h"
 #include "timeline.h"
 #include "udp.h"
 

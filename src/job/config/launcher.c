@@ -1,4 +1,4 @@
-#include "launcher.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

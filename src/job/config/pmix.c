@@ -1,6 +1,6 @@
 /* Meeting through PMIx, which Open MPI's mpirun and Slurm offer. The library
  * is loaded only in a process that was started under it. */
-#include "launcher.h"
+#include "settings.h"
 
 #if defined(BY_HAVE_PMIX)
 #include <dlfcn.h>

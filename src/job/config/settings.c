@@ -7,9 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "choose.h"
+#include "address.h"
 #include "engine.h"
-#include "launcher.h"
 #include "log.h"
 #include "priority.h"
 #include "socket.h"
@@ -96,38 +95,69 @@ static const struct setting table[] = {
 
 enum { SETTINGS = sizeof table / sizeof *table };
 
-static enum banyan_status parse_count(const char *name, const char *text, uint64_t *out) {
-  long n;
-  BY_TRY(by_parse_int(name, text, 0, LONG_MAX, &n));
-  *out = (uint64_t)n;
-  return BANYAN_OK;
+/* Errors about numbers name the variable. */
+static enum banyan_status parse(const struct setting *s, const char *text, void *to) {
+  enum banyan_status status = BANYAN_OK;
+  long n = 0;
+  switch (s->kind) {
+  case TEXT: *(const char **)to = text; break;
+  case NUMBER: return by_parse_int(s->name, text, -1, 1 << 24, to);
+  case COUNT:
+    BY_TRY(by_parse_int(s->name, text, 0, LONG_MAX, &n));
+    *(uint64_t *)to = (uint64_t)n;
+    break;
+  case BYTES: status = by_parse_bytes(text, to); break;
+  case SECONDS:
+    if (!strcmp(text, "-1"))
+      *(double *)to = -1;
+    else
+      status = by_parse_seconds(text, to);
+  }
+  return status == BANYAN_OK ? status : by_fail_within(status, "%s", s->name);
 }
 
-static enum banyan_status parse(const struct setting *s, const char *text, void *to) {
-  switch (s->kind) {
-  case TEXT: *(const char **)to = text; return BANYAN_OK;
-  case NUMBER: BY_TRY(by_parse_int(s->name, text, -1, 1 << 24, (long *)to)); return BANYAN_OK;
-  case COUNT: return parse_count(s->name, text, (uint64_t *)to);
-  case BYTES: BY_TRY(by_parse_bytes(text, (uint64_t *)to)); return BANYAN_OK;
-  case SECONDS:
-    if (!strcmp(text, "-1")) {
-      *(double *)to = -1;
-      return BANYAN_OK;
-    }
-    return by_parse_seconds(text, (double *)to);
+/* ---- values that depend on the peer */
+
+/* The item at *list, which moves on to the next one or becomes NULL; bits < 0: for every peer. */
+static enum banyan_status next_item(const char **list, char *value, struct by_address *subnet, int *bits) {
+  char item[BY_CHOICE_TEXT + BY_ADDRESS_TEXT + 8];
+  const char *comma = strchr(*list, ',');
+  size_t length = comma ? (size_t)(comma - *list) : strlen(*list);
+  if (length >= sizeof item) return by_fail(BANYAN_ERR_PARSE, "\"%.60s...\" is too long for one value", *list);
+  memcpy(item, *list, length);
+  item[length] = 0;
+  *list = comma ? comma + 1 : NULL;
+  char *at = strchr(item, '@');
+  if (at) *at = 0;
+  if (!*item || strlen(item) >= BY_CHOICE_TEXT)
+    return by_fail(BANYAN_ERR_PARSE, "\"%s\" is no value; a list looks like \"a@10.0.0.0/8,b\"", item);
+  strcpy(value, item);
+  *bits = -1;
+  return at ? by_subnet_parse(at + 1, subnet, bits) : BANYAN_OK;
+}
+
+enum banyan_status by_choose(const char *list, const struct by_address *peer, char *value) {
+  *value = 0;
+  while (list && *list) {
+    struct by_address subnet;
+    char item[BY_CHOICE_TEXT];
+    int bits;
+    BY_TRY(next_item(&list, item, &subnet, &bits));
+    if (bits >= 0 && !by_address_same_subnet(peer, &subnet, bits)) continue;
+    strcpy(value, item);
+    break;
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status read_table(struct by_settings *out) {
-  for (int i = 0; i < SETTINGS; i++) {
-    const struct setting *s = &table[i];
-    const char *text = getenv(s->name);
-    if (!text || !*text) text = s->preset;
-    if (!text) continue;
-    enum banyan_status status = parse(s, text, (char *)out + s->offset);
-    if (status != BANYAN_OK && (s->kind == NUMBER || s->kind == COUNT)) return status; /* names it already */
-    if (status != BANYAN_OK) return by_fail_within(status, "%s", s->name);
+enum banyan_status by_choose_check(const char *list, enum banyan_status (*check)(const char *value)) {
+  if (!list || !*list) return BANYAN_OK;
+  while (list) {
+    struct by_address subnet;
+    char item[BY_CHOICE_TEXT];
+    int bits;
+    BY_TRY(next_item(&list, item, &subnet, &bits));
+    BY_TRY(check(item));
   }
   return BANYAN_OK;
 }
@@ -148,14 +178,13 @@ static enum banyan_status check_connections(const char *value) {
   return by_parse_int("number of connections", value, 1, BY_LANES, &n);
 }
 
-static enum banyan_status check_lists(const struct by_settings *s) {
-  enum banyan_status status = by_choose_check(s->congestion, check_congestion);
-  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_CONGESTION");
-  status = by_choose_check(s->socket_buffer, check_buffer);
-  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_SOCKET_BUFFER");
-  status = by_choose_check(s->connections, check_connections);
-  return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_CONNECTIONS");
+static enum banyan_status check_list(const char *name, const char *list,
+                                     enum banyan_status (*check)(const char *value)) {
+  enum banyan_status status = by_choose_check(list, check);
+  return status == BANYAN_OK ? status : by_fail_within(status, "%s", name);
 }
+
+/* ---- what is possible */
 
 const char *by_transport_at(int place) {
   static const char *const names[] = {"auto", "shm", "tcp"};
@@ -204,7 +233,9 @@ static enum banyan_status check_negotiation(const struct by_settings *s) {
 
 enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_bytes(s));
-  BY_TRY(check_lists(s));
+  BY_TRY(check_list("BANYAN_CONGESTION", s->congestion, check_congestion));
+  BY_TRY(check_list("BANYAN_SOCKET_BUFFER", s->socket_buffer, check_buffer));
+  BY_TRY(check_list("BANYAN_CONNECTIONS", s->connections, check_connections));
   BY_TRY(check_negotiation(s));
   if (s->share_key < 0 || s->share_key > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SHARE_KEY is %ld, must be 0 or 1", s->share_key);
@@ -233,7 +264,11 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
 
 enum banyan_status by_settings_read(struct by_settings *out) {
   *out = (struct by_settings){.rank = -1, .size = -1, .source = "BANYAN_RANK and BANYAN_SIZE"};
-  BY_TRY(read_table(out));
+  for (const struct setting *setting = table; setting < table + SETTINGS; setting++) {
+    const char *text = getenv(setting->name);
+    if (!text || !*text) text = setting->preset;
+    if (text) BY_TRY(parse(setting, text, (char *)out + setting->offset));
+  }
   if (out->rank < 0 && out->size < 0) BY_TRY(by_launcher_read(out));
   return by_settings_check(out);
 }

@@ -1,8 +1,8 @@
 /* Settings: everything that can be set from outside stands in one table, which
  * makes the environment variables, their help and their documentation. Read
  * once, when a job is joined. Few on purpose: the planner decides. */
-#ifndef BY_COMMUNICATOR_SETTINGS_H
-#define BY_COMMUNICATOR_SETTINGS_H
+#ifndef BY_JOB_CONFIG_SETTINGS_H
+#define BY_JOB_CONFIG_SETTINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include "fail.h"
 #include "text.h"
 
-/* Who tells whom what has been submitted. */
+/* The control tree: which ranks notify each other of what has been submitted. */
 struct by_control_choice {
   enum { BY_CONTROL_AUTO, BY_CONTROL_TREE, BY_CONTROL_RING, BY_CONTROL_STAR } kind;
   uint32_t fan_out; /* 0: chosen */
@@ -26,7 +26,7 @@ struct by_settings {
   const char *timeline;               /* file that rank 0 writes; NULL: none */
   long timeline_signal;               /* that begins and ends it; 0: it is kept from the start to the end */
   const char *topology;               /* to plan from at the start; NULL: none */
-  const char *switches, *switch_key;  /* where switches take wishes, and with which secret; NULL: none given */
+  const char *switches, *switch_key;  /* where switches take requests, and with which secret; NULL: none given */
   const char *sums;                   /* in switches: fixed, float32 */
   const char *iface;                  /* see by_interface_list */
   const char *ports;                  /* "low-high", NULL: any */
@@ -39,7 +39,7 @@ struct by_settings {
   double join_deadline;               /* seconds */
   long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;             /* seconds from when all ranks have joined */
-  char root_text[300], key_text[400]; /* where a launcher's words had to be put together */
+  char root_text[300], key_text[400]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
   uint64_t fusion;           /* bytes; 0: none */
   double stall, stall_abort; /* seconds; 0: never */
@@ -51,7 +51,7 @@ struct by_settings {
   const char *job;           /* its name for people; NULL: the program's */
   uint64_t iterations;       /* that it will make in all, 0: not known; under the lock, too */
   long share_key;            /* 1: with agent and manager */
-  long class_;               /* -1: by word from outside */
+  long class_;               /* -1: as an agent or manager decides */
   long tos;                  /* -1: leave; under the lock of the context once the job runs */
 };
 
@@ -73,5 +73,30 @@ void by_settings_warn_of_misspelt(void);
 const char *by_transport_at(int place);
 /* The table as text: a line a variable. */
 void by_settings_print(struct by_text *text);
+
+/* ---- values that depend on the peer, such as "reno@127.0.0.0/8,bbr@10.8.0.0/16,cubic": items are looked at in order;
+ * the first whose subnet holds the peer's address counts, and one without a subnet holds every address */
+
+struct by_address;
+enum { BY_CHOICE_TEXT = 32 };
+
+/* The value for a peer, "" if there is none. `list` may be NULL; `value` holds BY_CHOICE_TEXT. BANYAN_ERR_PARSE if an
+ * item up to the chosen one cannot be read. */
+BANYAN_CHECK enum banyan_status by_choose(const char *list, const struct by_address *peer, char *value);
+/* Reads the whole list and checks every value. */
+BANYAN_CHECK enum banyan_status by_choose_check(const char *list, enum banyan_status (*check)(const char *value));
+
+/* ---- launchers other than `banyan run`: what they set for a process, and where the ranks can meet */
+
+/* Fills rank and size, and root and key where they are not set and can be
+ * known, from the variables of Open MPI, MPICH, Slurm or torchrun. */
+BANYAN_CHECK enum banyan_status by_launcher_read(struct by_settings *settings);
+/* Meets through PMIx, if this process was started under it and libpmix is
+ * there: rank 0 chooses a port and a key, the others learn them. Not being
+ * under PMIx is no error, nor is nothing being unknown: nothing changes. Blocks
+ * until all ranks came, or the join deadline passes. */
+BANYAN_CHECK enum banyan_status by_pmix_read(struct by_settings *settings);
+/* The first host of a Slurm node list: "node[07-09,12]-ib,gpu3" gives "node07-ib". */
+BANYAN_CHECK enum banyan_status by_slurm_first_host(const char *list, char *out, size_t room);
 
 #endif

@@ -3,33 +3,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "choose.h"
 #include "connection.h"
 #include "descriptor.h"
+#include "fields.h"
 #include "localsocket.h"
 #include "log.h"
+#include "settings.h"
 #include "shm.h"
 #include "socket.h"
 #include "tcp.h"
 
 enum { UNSENT = 128 << 10 };
 
+static const struct by_field fields[] = {BY_FIELD(hello, from, BY_FIELD_U32), BY_FIELD(hello, to, BY_FIELD_U32),
+                                         BY_FIELD(hello, lane, BY_FIELD_U8), BY_FIELD(hello, lanes, BY_FIELD_U8)};
+
 void by_hello_write(const struct hello *hello, uint8_t *out) {
   struct by_writer writer;
   by_writer_init(&writer, out, HELLO);
-  by_write_u32(&writer, hello->from);
-  by_write_u32(&writer, hello->to);
-  by_write_u8(&writer, hello->lane);
-  by_write_u8(&writer, hello->lanes);
+  by_fields_write(&writer, BY_FIELDS(fields), hello);
 }
 
 enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  out->from = by_read_u32(&reader);
-  out->to = by_read_u32(&reader);
-  out->lane = by_read_u8(&reader);
-  out->lanes = by_read_u8(&reader);
+  BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(fields), "a link's hello", out));
   BY_TRY(by_reader_check(&reader, "a link's hello"));
   if (out->from >= job->processes || out->from == job->rank)
     return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello comes from rank %u", out->from);

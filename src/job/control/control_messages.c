@@ -3,21 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "message_fields.h"
+#include "fields.h"
 #include "plan.h"
 #include "text.h"
 
 /* ---- hellos */
 
 static const struct by_field join_fields[] = {
-    BY_FIELD(by_join, rank, BY_FIELD_U32, .most = UINT32_MAX),
-    BY_FIELD(by_join, size, BY_FIELD_U32, .most = UINT32_MAX),
-    BY_FIELD(by_join, plan_version, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_join, rank, BY_FIELD_U32),
+    BY_FIELD(by_join, size, BY_FIELD_U32),
+    BY_FIELD(by_join, plan_version, BY_FIELD_U32),
+    BY_FIELD(by_join, plan, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
 };
 
 void by_join_write(struct by_writer *writer, const struct by_join *hello) {
   by_fields_write(writer, BY_FIELDS(join_fields), hello);
-  by_write_string(writer, hello->plan ? hello->plan : "");
   by_member_write(writer, &hello->member);
 }
 
@@ -25,9 +25,7 @@ enum banyan_status by_join_read(const void *bytes, size_t length, struct by_aren
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
   *out = (struct by_join){0};
-  BY_TRY(by_fields_read(&reader, BY_FIELDS(join_fields), "a hello", out));
-  out->plan = by_read_string_in(&reader, arena, BY_MEMBER_STRING);
-  if (reader.failed) return by_reader_check(&reader, "a hello");
+  BY_TRY(by_fields_read(&reader, arena, BY_FIELDS(join_fields), "a hello", out));
   BY_TRY(by_member_read(&reader, arena, &out->member));
   return by_reader_check(&reader, "a hello");
 }
@@ -35,8 +33,8 @@ enum banyan_status by_join_read(const void *bytes, size_t length, struct by_aren
 /* ---- texts */
 
 static const struct by_field text_fields[] = {
-    BY_FIELD(by_text_message, status, BY_FIELD_U32, .least = BANYAN_OK + 1, .most = UINT32_MAX),
-    BY_FIELD(by_text_message, process, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_text_message, status, BY_FIELD_U32, .least = BANYAN_OK + 1),
+    BY_FIELD(by_text_message, process, BY_FIELD_U32),
     BY_FIELD(by_text_message, text, BY_FIELD_STRING),
 };
 
@@ -49,7 +47,7 @@ void by_text_message_write(struct by_writer *writer, enum banyan_status status, 
 enum banyan_status by_text_message_read(const void *bytes, size_t length, struct by_text_message *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  BY_TRY(by_fields_read(&reader, BY_FIELDS(text_fields), "a control message", out));
+  BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(text_fields), "a control message", out));
   return by_reader_check(&reader, "a control message");
 }
 
@@ -176,16 +174,16 @@ static void write_way(struct by_writer *writer, const struct by_tree_way *way, b
 }
 
 static const struct by_field tree_fields[] = {
-    BY_FIELD(by_tree_message, server, BY_FIELD_U32, .most = UINT32_MAX),
+    BY_FIELD(by_tree_message, server, BY_FIELD_U32),
     BY_FIELD(by_tree_message, job, BY_FIELD_U32, .most = UINT16_MAX),
     BY_FIELD(by_tree_message, key, BY_FIELD_U32, .most = UINT16_MAX),
     BY_FIELD(by_tree_message, slots, BY_FIELD_U32, .least = 1, .most = BY_TREE_SLOTS),
     BY_FIELD(by_tree_message, lines, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_LINES),
     BY_FIELD(by_tree_message, secret, BY_FIELD_BYTES),
-    BY_FIELD(by_tree_message, exact, BY_FIELD_U8, .flag = true, .most = UINT8_MAX),
+    BY_FIELD(by_tree_message, exact, BY_FIELD_U8, .flag = true),
     BY_FIELD(by_tree_message, workers, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_WORKERS),
-    BY_FIELD(by_tree_message, worker, BY_FIELD_U32, .most = UINT32_MAX),
-    BY_FIELD(by_tree_message, spread, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(by_tree_message, worker, BY_FIELD_U32),
+    BY_FIELD(by_tree_message, spread, BY_FIELD_U64),
     BY_FIELD(by_tree_message, n_sets, BY_FIELD_U32, .most = BY_FRAGMENT_WORKERS),
 };
 
@@ -218,7 +216,7 @@ enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
   *out = (struct by_tree_message){0};
-  BY_TRY(by_fields_read(&reader, BY_FIELDS(tree_fields), "an in-network tree", out));
+  BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(tree_fields), "an in-network tree", out));
   if (out->server < roster.ranks || out->server >= roster.processes)
     return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree: process %u is no server", out->server);
   if ((!for_server(out) && out->worker >= out->workers) || out->spread & ~(~0ull >> (64 - out->workers)))

@@ -1,18 +1,18 @@
 #include "plan_switch_message.h"
 
-#include "message_fields.h"
+#include "fields.h"
 
 /* ---- the message */
 
 static const struct by_field fields[] = {
     BY_FIELD(by_plan_switch_message, kind, BY_FIELD_U8, .least = BY_PLAN_SWITCH_PROPOSE, .most = BY_PLAN_SWITCH_LINKED),
-    BY_FIELD(by_plan_switch_message, comm, BY_FIELD_U32, .most = UINT32_MAX),
-    BY_FIELD(by_plan_switch_message, number, BY_FIELD_U32, .most = UINT32_MAX),
-    BY_FIELD(by_plan_switch_message, at, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(by_plan_switch_message, comm, BY_FIELD_U32),
+    BY_FIELD(by_plan_switch_message, number, BY_FIELD_U32),
+    BY_FIELD(by_plan_switch_message, at, BY_FIELD_U64),
     BY_FIELD(by_plan_switch_message, origin.source, BY_FIELD_U8, .most = BANYAN_PLAN_SOURCES - 1),
     BY_FIELD(by_plan_switch_message, origin.supplied, BY_FIELD_U8, .flag = true, .most = 1),
-    BY_FIELD(by_plan_switch_message, iteration.began, BY_FIELD_U64, .most = UINT64_MAX),
-    BY_FIELD(by_plan_switch_message, iteration.period, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(by_plan_switch_message, iteration.began, BY_FIELD_U64),
+    BY_FIELD(by_plan_switch_message, iteration.period, BY_FIELD_U64),
 };
 
 void by_plan_switch_message_write(struct by_writer *writer, const struct by_plan_switch_message *message) {
@@ -27,7 +27,7 @@ enum banyan_status by_plan_switch_message_read(const void *bytes, size_t length,
   size_t room;
   by_reader_init(&reader, bytes, length);
   *out = (struct by_plan_switch_message){0};
-  BY_TRY(by_fields_read(&reader, BY_FIELDS(fields), what, out));
+  BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(fields), what, out));
   out->processes = by_read_blob(&reader, &room);
   out->n_processes = room / 4;
   out->text = (const char *)by_read_blob(&reader, &out->length);

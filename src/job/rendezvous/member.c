@@ -4,24 +4,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fields.h"
 #include "handshake.h"
 #include "log.h"
 
 #define PROCESSES " pid:" /* of an identity: what is before it is the network's */
 
+static const struct by_field fields[] = {
+    BY_FIELD(by_member, kind, BY_FIELD_U32, .most = BY_MEMBER_KINDS - 1),
+    BY_FIELD(by_member, host, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
+    BY_FIELD(by_member, machine, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
+    BY_FIELD(by_member, local, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
+    BY_FIELD(by_member, pid, BY_FIELD_U32),
+    BY_FIELD(by_member, cores, BY_FIELD_U32),
+    BY_FIELD(by_member, eager_limit, BY_FIELD_U64),
+    BY_FIELD(by_member, credit, BY_FIELD_U64),
+    BY_FIELD(by_member, udp_port, BY_FIELD_U32, .most = UINT16_MAX),
+    BY_FIELD(by_member, mtu, BY_FIELD_U32),
+    BY_FIELD(by_member, n_addresses, BY_FIELD_U32, .most = BY_MEMBER_ADDRESSES),
+};
+
 void by_member_write(struct by_writer *writer, const struct by_member *member) {
   char text[BY_ADDRESS_TEXT];
-  by_write_u32(writer, member->kind);
-  by_write_string(writer, member->host);
-  by_write_string(writer, member->machine);
-  by_write_string(writer, member->local);
-  by_write_u32(writer, member->pid);
-  by_write_u32(writer, member->cores);
-  by_write_u64(writer, member->eager_limit);
-  by_write_u64(writer, member->credit);
-  by_write_u32(writer, member->udp_port);
-  by_write_u32(writer, member->mtu);
-  by_write_u32(writer, member->n_addresses);
+  by_fields_write(writer, BY_FIELDS(fields), member);
   for (uint32_t i = 0; i < member->n_addresses; i++)
     by_write_string(writer, by_address_print(&member->addresses[i], text));
 }
@@ -50,24 +55,12 @@ static void read_addresses(struct by_reader *reader, uint32_t n, struct by_membe
 }
 
 enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
-  uint32_t kind = by_read_u32(reader);
-  out->kind = (enum by_member_kind)kind;
-  out->host = by_read_string_in(reader, arena, BY_MEMBER_STRING);
-  out->machine = by_read_string_in(reader, arena, BY_MEMBER_STRING);
-  out->local = by_read_string_in(reader, arena, BY_MEMBER_STRING);
-  out->pid = by_read_u32(reader);
-  out->cores = by_read_u32(reader);
-  out->eager_limit = by_read_u64(reader);
-  out->credit = by_read_u64(reader);
-  out->udp_port = by_read_u32(reader);
-  out->mtu = by_read_u32(reader);
-  uint32_t n = by_read_count(reader, 4);
-  if (reader->failed || n > BY_MEMBER_ADDRESSES || kind >= BY_MEMBER_KINDS || out->udp_port > UINT16_MAX)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed");
-  out->addresses = BY_ARENA_ARRAY(arena, struct by_address, n);
+  static const char what[] = "a member's description";
+  BY_TRY(by_fields_read(reader, arena, BY_FIELDS(fields), what, out));
+  out->addresses = BY_ARENA_ARRAY(arena, struct by_address, out->n_addresses);
   if (!out->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
-  read_addresses(reader, n, out);
-  return reader->failed ? by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed") : BANYAN_OK;
+  read_addresses(reader, out->n_addresses, out);
+  return reader->failed ? by_fail(BANYAN_ERR_PROTOCOL, "%s is cut short or malformed", what) : BANYAN_OK;
 }
 
 const char *by_member_kind_name(enum by_member_kind kind) {

@@ -2,69 +2,43 @@
 
 #include <string.h>
 
+#include "fields.h"
 #include "text.h"
 
 enum { RECORD_LEAST = 8 + 8 + 8 * BY_TRACE_STATES + 8 + 8 + 4 + 4 + 3 + 4 };
 
+static const struct by_field limit[] = {BY_FIELD(by_timeline_message, most, BY_FIELD_U64)};
+static const struct by_field times[] = {BY_FIELD(by_timeline_message, sent, BY_FIELD_U64),
+                                        BY_FIELD(by_timeline_message, now, BY_FIELD_U64)};
+static const struct by_field records[] = {BY_FIELD(by_timeline_message, n, BY_FIELD_U32)};
+static const struct by_field end[] = {BY_FIELD(by_timeline_message, missing, BY_FIELD_U64),
+                                      BY_FIELD(by_timeline_message, error, BY_FIELD_U64),
+                                      BY_FIELD(by_timeline_message, totals, BY_FIELD_U64)};
+
+/* By kind: what follows it. */
+static const struct {
+  const struct by_field *fields;
+  size_t n;
+} forms[] = {[BY_TIMELINE_ON] = {limit, 1},   [BY_TIMELINE_OFF] = {limit, 1},       [BY_TIMELINE_PING] = {times, 1},
+             [BY_TIMELINE_PONG] = {times, 2}, [BY_TIMELINE_RECORDS] = {records, 1}, [BY_TIMELINE_END] = {end, 3},
+             [BY_TIMELINE_TAKEN] = {NULL, 0}};
+
+static const struct by_field record_fields[] = {
+    BY_FIELD(by_trace_record, id, BY_FIELD_U64),      BY_FIELD(by_trace_record, bytes, BY_FIELD_U64),
+    BY_FIELD(by_trace_record, at, BY_FIELD_U64),      BY_FIELD(by_trace_record, added, BY_FIELD_U64),
+    BY_FIELD(by_trace_record, adding, BY_FIELD_U64),  BY_FIELD(by_trace_record, team, BY_FIELD_U32),
+    BY_FIELD(by_trace_record, call, BY_FIELD_U32),    BY_FIELD(by_trace_record, collective, BY_FIELD_U8),
+    BY_FIELD(by_trace_record, status, BY_FIELD_U8),   BY_FIELD(by_trace_record, has_call, BY_FIELD_U8, .flag = true),
+    BY_FIELD(by_trace_record, name, BY_FIELD_STRING),
+};
+
 void by_timeline_message_write(struct by_writer *writer, const struct by_timeline_message *message) {
   by_write_u8(writer, (uint8_t)message->kind);
-  switch (message->kind) {
-  case BY_TIMELINE_ON:
-  case BY_TIMELINE_OFF: by_write_u64(writer, message->most); break;
-  case BY_TIMELINE_PING: by_write_u64(writer, message->sent); break;
-  case BY_TIMELINE_PONG:
-    by_write_u64(writer, message->sent);
-    by_write_u64(writer, message->now);
-    break;
-  case BY_TIMELINE_RECORDS: by_write_u32(writer, message->n); break;
-  case BY_TIMELINE_END:
-    by_write_u64(writer, message->missing);
-    by_write_u64(writer, message->error);
-    for (int s = 0; s < BY_TRACE_STATES; s++) {
-      by_write_u64(writer, message->totals[s].n);
-      by_write_u64(writer, message->totals[s].bytes);
-      by_write_u64(writer, message->totals[s].ns);
-    }
-    break;
-  case BY_TIMELINE_TAKEN: break;
-  }
+  by_fields_write(writer, forms[message->kind].fields, forms[message->kind].n, message);
 }
 
 void by_timeline_write_record(struct by_writer *writer, const struct by_trace_record *record) {
-  by_write_u64(writer, record->id);
-  by_write_u64(writer, record->bytes);
-  for (int s = 0; s < BY_TRACE_STATES; s++) by_write_u64(writer, record->at[s]);
-  by_write_u64(writer, record->added);
-  by_write_u64(writer, record->adding);
-  by_write_u32(writer, record->team);
-  by_write_u32(writer, record->call);
-  by_write_u8(writer, record->collective);
-  by_write_u8(writer, record->status);
-  by_write_u8(writer, record->has_call);
-  by_write_string(writer, record->name);
-}
-
-static void read_rest(struct by_reader *reader, struct by_timeline_message *out) {
-  switch (out->kind) {
-  case BY_TIMELINE_ON:
-  case BY_TIMELINE_OFF: out->most = by_read_u64(reader); break;
-  case BY_TIMELINE_PING: out->sent = by_read_u64(reader); break;
-  case BY_TIMELINE_PONG:
-    out->sent = by_read_u64(reader);
-    out->now = by_read_u64(reader);
-    break;
-  case BY_TIMELINE_RECORDS: out->n = by_read_count(reader, RECORD_LEAST); break;
-  case BY_TIMELINE_END:
-    out->missing = by_read_u64(reader);
-    out->error = by_read_u64(reader);
-    for (int s = 0; s < BY_TRACE_STATES; s++) {
-      out->totals[s].n = by_read_u64(reader);
-      out->totals[s].bytes = by_read_u64(reader);
-      out->totals[s].ns = by_read_u64(reader);
-    }
-    break;
-  case BY_TIMELINE_TAKEN: break;
-  }
+  by_fields_write(writer, BY_FIELDS(record_fields), record);
 }
 
 enum banyan_status by_timeline_message_read(struct by_reader *reader, struct by_timeline_message *out) {
@@ -73,21 +47,14 @@ enum banyan_status by_timeline_message_read(struct by_reader *reader, struct by_
   if (kind < BY_TIMELINE_ON || kind > BY_TIMELINE_TAKEN)
     return by_fail(BANYAN_ERR_PROTOCOL, "a timeline message of unknown kind %u", kind);
   out->kind = (enum by_timeline_kind)kind;
-  read_rest(reader, out);
-  if (out->kind == BY_TIMELINE_RECORDS && !reader->failed) return BANYAN_OK;
-  return by_reader_check(reader, "timeline message");
+  BY_TRY(by_fields_read(reader, NULL, forms[kind].fields, forms[kind].n, "timeline message", out));
+  if (kind != BY_TIMELINE_RECORDS) return by_reader_check(reader, "timeline message");
+  if (out->n <= by_reader_left(reader) / RECORD_LEAST) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "timeline message is cut short or malformed");
 }
 
 bool by_timeline_read_record(struct by_reader *reader, struct by_trace_record *out) {
-  *out = (struct by_trace_record){.id = by_read_u64(reader), .bytes = by_read_u64(reader)};
-  for (int s = 0; s < BY_TRACE_STATES; s++) out->at[s] = by_read_u64(reader);
-  out->added = by_read_u64(reader);
-  out->adding = by_read_u64(reader);
-  out->team = by_read_u32(reader);
-  out->call = by_read_u32(reader);
-  out->collective = by_read_u8(reader);
-  out->status = by_read_u8(reader);
-  out->has_call = by_read_u8(reader);
-  by_read_string(reader, out->name, sizeof out->name);
-  return !reader->failed && by_is_printable(out->name, BY_TRACE_NAME);
+  *out = (struct by_trace_record){0};
+  return by_fields_read(reader, NULL, BY_FIELDS(record_fields), "a record of a timeline", out) == BANYAN_OK &&
+         by_is_printable(out->name, BY_TRACE_NAME);
 }
