@@ -116,9 +116,11 @@ void by_controller_conflict(struct by_controller *c, struct by_named *named, con
 /* A rank that has submitted it; UINT32_MAX: none has, as far as is known here. */
 static uint32_t find_witness(const struct by_controller *c, const struct by_variant *variant) {
   if (variant->bit == BY_NO_NUMBER) return variant->own || variant->n_have ? variant->witness : UINT32_MAX;
-  for (uint32_t row = 0; row < c->config.n_up_children; row++)
-    if (by_bit_is_set(by_bits_of(c, row), variant->bit)) return c->up_children[row];
-  return by_bit_is_set(by_bits_of(c, c->config.n_up_children), variant->bit) ? c->config.rank : UINT32_MAX;
+  uint32_t own = c->config.n_up_children;
+  const uint64_t *rows = by_bits_of(c, 0, variant->bit / 64);
+  for (uint32_t row = 0; row <= own; row++)
+    if (by_bit_is_set(&rows[row], variant->bit % 64)) return row < own ? c->up_children[row] : c->config.rank;
+  return UINT32_MAX;
 }
 
 /* If ranks have submitted different operations under this name, it is reported upward, or refused. */
@@ -137,7 +139,7 @@ enum banyan_status by_controller_note(struct by_controller *c, struct by_variant
                                       uint32_t witness) {
   bool own = row == c->config.n_up_children;
   if (variant->bit != BY_NO_NUMBER) {
-    uint64_t *word = &by_bits_of(c, row)[variant->bit / 64], bit = 1ull << (variant->bit % 64);
+    uint64_t *word = by_bits_of(c, row, variant->bit / 64), bit = 1ull << (variant->bit % 64);
     if (*word & bit) return by_fail(BANYAN_ERR_PROTOCOL, "operation \"%s\" is submitted twice", variant->named->name);
     *word |= bit;
     c->dirty = true;
@@ -165,7 +167,7 @@ void by_controller_unnote(struct by_controller *c, struct by_variant *variant) {
   by_operations_clear(&c->operations, variant);
   if (variant->bit == BY_NO_NUMBER) return;
   for (uint32_t row = 0; row <= c->config.n_up_children; row++)
-    by_bits_of(c, row)[variant->bit / 64] &= ~(1ull << (variant->bit % 64));
+    *by_bits_of(c, row, variant->bit / 64) &= ~(1ull << (variant->bit % 64));
 }
 
 /* --- bits --- */
@@ -175,10 +177,10 @@ static void combine(struct by_controller *c) {
   uint32_t rows = c->config.n_up_children + 1, words = (c->n_table + 63) / 64;
   c->dirty = false;
   for (uint32_t w = 0; w < words; w++) {
-    uint64_t all = c->bits[w];
-    for (uint32_t row = 1; row < rows && all; row++) all &= by_bits_of(c, row)[w];
+    uint64_t *bits = by_bits_of(c, 0, w), all = UINT64_MAX;
+    for (uint32_t row = 0; row < rows && all; row++) all &= bits[row];
     if (!all) continue;
-    for (uint32_t row = 0; row < rows; row++) by_bits_of(c, row)[w] &= ~all;
+    for (uint32_t row = 0; row < rows; row++) bits[row] &= ~all;
     c->complete[w] |= all;
     if (!by_is_root(c)) continue;
     for (; all; all &= all - 1) complete(c, c->table[w * 64 + (uint32_t)__builtin_ctzll(all)]);
@@ -310,12 +312,6 @@ static enum banyan_status owed_refusal(struct by_named *named) {
                  by_operation_describe(&refusal->operations[1], text[1]));
 }
 
-static bool waits_here(const struct by_named *named) {
-  for (const struct by_variant *variant = named->variants; variant; variant = variant->next)
-    if (variant->submitted) return true;
-  return false;
-}
-
 static enum banyan_status explain_name(const char *name) {
   size_t length = strlen(name), fits = by_printable_length(name);
   if (fits == length)
@@ -337,8 +333,9 @@ enum banyan_status by_controller_submit(struct by_controller *c, const char *nam
     return by_fail(BANYAN_ERR_NO_MEMORY, "operation \"%s\": no memory, or more than %d operations", name,
                    BY_OPERATIONS_MOST);
   if (variant->named->owed) return owed_refusal(variant->named);
-  if (waits_here(variant->named))
-    return by_fail(BANYAN_ERR_ARGUMENT, "operation \"%s\" is submitted again before it has started", name);
+  for (const struct by_variant *other = variant->named->variants; other; other = other->next)
+    if (other->submitted)
+      return by_fail(BANYAN_ERR_ARGUMENT, "operation \"%s\" is submitted again before it has started", name);
   variant->submitted = true;
   variant->cookie = cookie;
   variant->priority = priority;

@@ -31,22 +31,6 @@ static void take_bit(struct by_controller *c, uint32_t child, uint32_t bit) {
   if (by_controller_note(c, variant, child, c->up_children[child]) != BANYAN_OK) c->twice = true;
 }
 
-static void take_wanted(struct by_controller *c, uint32_t child, uint32_t rank, const struct by_subject *subject) {
-  struct by_variant *variant = by_operations_get(&c->operations, subject->name, &subject->operation);
-  if (!variant)
-    c->failed = true;
-  else if (!is_stale(variant->named, c->reading) && by_controller_note(c, variant, child, rank) != BANYAN_OK)
-    c->twice = true;
-}
-
-static void take_conflict(struct by_controller *c, const struct by_refusal *refusal) {
-  struct by_variant *variant = by_operations_get(&c->operations, refusal->name, &refusal->operations[0]);
-  if (!variant)
-    c->failed = true;
-  else if (!is_stale(variant->named, c->reading))
-    by_controller_conflict(c, variant->named, refusal);
-}
-
 /* Bits, in either form. */
 static void read_bits(struct by_controller *c, uint32_t child, struct by_reader *reader, bool apply) {
   uint8_t in_words = by_read_u8(reader);
@@ -76,11 +60,16 @@ static void read_up(struct by_controller *c, uint32_t child, struct by_reader *r
     uint32_t rank = by_read_u32(reader);
     if (rank >= c->config.ranks) reader->failed = true;
     by_read_subject(reader, &subject);
-    if (apply) take_wanted(c, child, rank, &subject);
+    struct by_variant *variant = apply ? by_operations_get(&c->operations, subject.name, &subject.operation) : NULL;
+    c->failed |= apply && !variant;
+    if (variant && !is_stale(variant->named, c->reading) && by_controller_note(c, variant, child, rank) != BANYAN_OK)
+      c->twice = true;
   }
   for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) {
     read_refusal(c, reader, &subject, &refusal);
-    if (apply) take_conflict(c, &refusal);
+    struct by_variant *variant = apply ? by_operations_get(&c->operations, refusal.name, refusal.operations) : NULL;
+    c->failed |= apply && !variant;
+    if (variant && !is_stale(variant->named, c->reading)) by_controller_conflict(c, variant->named, &refusal);
   }
   for (uint32_t n = by_read_count(reader, 9); n && !reader->failed; n--) {
     bool late = by_read_stalled(reader, &subject);
@@ -123,8 +112,9 @@ static struct by_variant *read_started(struct by_controller *c, struct by_reader
 }
 
 bool by_controller_has_reported(const struct by_controller *c, const struct by_variant *variant) {
-  return variant->bit == BY_NO_NUMBER ? !variant->own
-                                      : !by_bit_is_set(by_bits_of(c, c->config.n_up_children), variant->bit);
+  return variant->bit == BY_NO_NUMBER
+             ? !variant->own
+             : !by_bit_is_set(by_bits_of(c, c->config.n_up_children, variant->bit / 64), variant->bit % 64);
 }
 
 static void check_groups(struct by_controller *c, struct by_reader *reader) {
@@ -189,33 +179,18 @@ static enum banyan_status apply_groups(struct by_controller *c, struct by_reader
 
 /* ---- the table */
 
-/* More words for each row. */
-static bool widen(struct by_controller *c, uint32_t words) {
-  uint32_t rows = c->config.n_up_children + 1;
-  uint64_t *bits = calloc((size_t)rows * words, sizeof *bits), *complete = calloc(words, sizeof *complete);
-  if (!bits || !complete) {
-    free(bits);
-    free(complete);
-    return false;
-  }
-  for (uint32_t row = 0; row < rows && c->words; row++)
-    memcpy(bits + (size_t)row * words, by_bits_of(c, row), c->words * sizeof *bits);
-  if (c->words) memcpy(complete, c->complete, c->words * sizeof *complete);
-  free(c->bits);
-  free(c->complete);
-  c->bits = bits;
-  c->complete = complete;
-  c->words = words;
-  return true;
-}
-
 static bool make_room_in_table(struct by_controller *c) {
   if (c->n_table < c->room_table) return true;
-  uint32_t room = c->room_table ? 2 * c->room_table : 256;
+  uint32_t rows = c->config.n_up_children + 1, old = c->room_table / 64, room = old ? 2 * c->room_table : 256;
   struct by_variant **table = realloc(c->table, room * sizeof(struct by_variant *));
-  if (!table) return false;
-  c->table = table;
-  if (!widen(c, room / 64)) return false;
+  if (table) c->table = table;
+  uint64_t *bits = realloc(c->bits, (size_t)rows * (room / 64) * sizeof *bits);
+  if (bits) c->bits = bits;
+  uint64_t *complete = realloc(c->complete, room / 64 * sizeof *complete);
+  if (complete) c->complete = complete;
+  if (!table || !bits || !complete) return false;
+  memset(by_bits_of(c, 0, old), 0, (size_t)rows * (room / 64 - old) * sizeof *bits);
+  memset(complete + old, 0, (room / 64 - old) * sizeof *complete);
   c->room_table = room;
   return true;
 }
@@ -225,11 +200,10 @@ static bool give_bit(struct by_controller *c, struct by_variant *variant) {
   if (!make_room_in_table(c)) return false;
   variant->bit = c->n_table;
   c->table[c->n_table++] = variant;
-  uint64_t bit = 1ull << (variant->bit % 64);
-  uint32_t word = variant->bit / 64;
+  uint64_t *rows = by_bits_of(c, 0, variant->bit / 64), bit = 1ull << (variant->bit % 64);
   for (uint32_t row = 0; row < c->config.n_up_children; row++)
-    if (by_bit_is_set(variant->have, row)) by_bits_of(c, row)[word] |= bit;
-  if (variant->own) by_bits_of(c, c->config.n_up_children)[word] |= bit;
+    if (by_bit_is_set(variant->have, row)) rows[row] |= bit;
+  if (variant->own) rows[c->config.n_up_children] |= bit;
   by_operations_clear(&c->operations, variant);
   c->dirty = true;
   return true;

@@ -110,9 +110,9 @@ struct by_controller {
   bool failed, twice; /* twice: what is being read submits something that is submitted */
   uint64_t reading;   /* how far the sender of that has read the log */
 
-  /* The table. Bits: one row for each child, the own rank's after them. */
+  /* The table. Bits: see by_bits_of. */
   struct by_variant **table;
-  uint32_t n_table, room_table, words;
+  uint32_t n_table, room_table;
   uint64_t *bits, *complete;
   uint32_t generation, named_starts; /* starts by name in this generation */
 
@@ -137,9 +137,10 @@ static inline bool by_is_root(const struct by_controller *c) {
   return c->config.up_parent == c->config.rank;
 }
 
-/* Rows of bits: children, then the own rank. */
-static inline uint64_t *by_bits_of(const struct by_controller *c, uint32_t row) {
-  return c->bits + (size_t)row * c->words;
+/* A word of bits, of a child or, behind all children, of the own rank. The words of all rows for the same bits lie
+ * together. */
+static inline uint64_t *by_bits_of(const struct by_controller *c, uint32_t row, uint32_t word) {
+  return c->bits + (size_t)word * (c->config.n_up_children + 1) + row;
 }
 
 static inline bool by_bit_is_set(const uint64_t *bits, uint32_t bit) {

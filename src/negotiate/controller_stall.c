@@ -10,14 +10,12 @@
  */
 static const uint64_t answer_timeout = 1000000000;
 
-static bool is_about(const struct by_subject *subject, const char *name, const struct by_operation *operation) {
-  return !strcmp(subject->name, name) && by_operation_equal(&subject->operation, operation);
-}
-
 static struct by_question **find_question(struct by_controller *c, const char *name,
                                           const struct by_operation *operation) {
   struct by_question **place = &c->questions;
-  while (*place && !is_about(&(*place)->subject, name, operation)) place = &(*place)->next;
+  while (*place &&
+         (strcmp((*place)->subject.name, name) || !by_operation_equal(&(*place)->subject.operation, operation)))
+    place = &(*place)->next;
   return place;
 }
 
@@ -89,7 +87,7 @@ static bool child_has(const struct by_controller *c, const struct by_variant *va
   if (variant->submitted && by_controller_has_reported(c, variant))
     return true; /* all have it, and that has been reported upward */
   return variant->bit == BY_NO_NUMBER ? by_bit_is_set(variant->have, row)
-                                      : by_bit_is_set(by_bits_of(c, row), variant->bit);
+                                      : by_bit_is_set(by_bits_of(c, row, variant->bit / 64), variant->bit % 64);
 }
 
 /* A child that has not answered lacks it too, unless it is known to have it. */
@@ -124,8 +122,7 @@ static struct by_question *make_question(const struct by_controller *c, const st
     return NULL;
   }
   memset(left, 1, (n + 1) * sizeof *left);
-  *question = (struct by_question){
-      .subject = *subject, .until = c->now + answer_timeout, .n_left = n, .left = left};
+  *question = (struct by_question){.subject = *subject, .until = c->now + answer_timeout, .n_left = n, .left = left};
   question->stall =
       (struct by_stall){.name = question->subject.name, .operation = subject->operation, .top = c->config.rank};
   return question;

@@ -130,10 +130,6 @@ void by_operations_clear(const struct by_operations *operations, struct by_varia
   memset(variant->have, 0, operations->have_words * sizeof *variant->have);
 }
 
-static bool is_idle(const struct by_variant *variant, uint32_t age) {
-  return variant->bit == BY_NO_NUMBER && !variant->submitted && !variant->own && !variant->n_have && variant->age < age;
-}
-
 void by_operations_forget(struct by_operations *operations, uint32_t age) {
   struct by_named *next;
   for (struct by_named *named = operations->names; named; named = next) {
@@ -141,7 +137,8 @@ void by_operations_forget(struct by_operations *operations, uint32_t age) {
     struct by_variant **place = &named->variants;
     while (*place) {
       struct by_variant *variant = *place;
-      if (is_idle(variant, age)) {
+      bool waits = variant->submitted || variant->own || variant->n_have;
+      if (variant->bit == BY_NO_NUMBER && !waits && variant->age < age) {
         *place = variant->next;
         drop_variant(operations, variant);
       } else {
