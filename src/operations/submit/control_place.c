@@ -15,15 +15,17 @@ struct ways {
   uint32_t *sorted;    /* ranks by host */
   uint32_t *seen;      /* ranks of each host so far */
   uint32_t *offset;    /* where the ranks of each host begin in `sorted` */
+  uint32_t *children;  /* of this rank: upward, then downward */
   uint32_t *known;     /* number of a host in the job -> its number here, and 1 */
 };
 
 static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways *w) {
-  uint32_t n = comm->size, *block = calloc(7 * (size_t)n + 1 + comm->context->job.n_hosts, sizeof *block);
+  uint32_t n = comm->size, *block = calloc(9 * (size_t)n + 1 + comm->context->job.n_hosts, sizeof *block);
   if (!block) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", n);
   *w = (struct ways){.n = n, .up = block};
-  uint32_t **arrays[] = {&w->up, &w->down, &w->host_of, &w->first, &w->sorted, &w->seen, &w->offset};
+  uint32_t **arrays[] = {&w->up, &w->down, &w->host_of, &w->first, &w->sorted, &w->seen, &w->children};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) *arrays[i] = block + i * n;
+  w->offset = w->children + 2 * n;
   w->known = w->offset + n + 1;
   for (uint32_t r = 0; r < n; r++) {
     uint32_t *known = &w->known[comm->context->job.host_of[comm->processes[r]]];
@@ -83,32 +85,27 @@ static enum banyan_status make_ways(const struct banyan_comm *comm, struct ways 
   return BANYAN_OK;
 }
 
-static uint32_t *children_of(const uint32_t *parent, uint32_t n, uint32_t rank, uint32_t *count) {
-  for (uint32_t r = 0; r < n; r++) *count += r != rank && parent[r] == rank;
-  uint32_t *children = calloc((size_t)*count + 1, sizeof *children), k = 0;
-  for (uint32_t r = 0; r < n && children; r++)
-    if (r != rank && parent[r] == rank) children[k++] = r;
-  return children;
+/* Returns how many there are. */
+static uint32_t list_children(const uint32_t *parent, uint32_t n, uint32_t rank, uint32_t *children) {
+  uint32_t count = 0;
+  for (uint32_t r = 0; r < n; r++)
+    if (r != rank && parent[r] == rank) children[count++] = r;
+  return count;
 }
 
-enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_control_place *out) {
+enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_controller_config *out,
+                                         void **memory) {
   struct ways w;
-  *out = (struct by_control_place){0};
   BY_TRY(ways_init(comm, &w));
-  enum banyan_status status = make_ways(comm, &w);
-  if (status == BANYAN_OK) {
-    out->up = w.up[comm->rank];
-    out->down = w.down[comm->rank];
-    out->up_children = children_of(w.up, w.n, comm->rank, &out->n_up);
-    out->down_children = children_of(w.down, w.n, comm->rank, &out->n_down);
-    if (!out->up_children || !out->down_children)
-      status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", comm->size);
-  }
-  free(w.up);
-  return status;
-}
-
-void by_control_place_fini(struct by_control_place *place) {
-  free(place->up_children);
-  free(place->down_children);
+  *memory = w.up;
+  BY_TRY(make_ways(comm, &w));
+  out->rank = comm->rank;
+  out->ranks = comm->size;
+  out->up_parent = w.up[comm->rank];
+  out->down_parent = w.down[comm->rank];
+  out->up_children = w.children;
+  out->n_up_children = list_children(w.up, w.n, comm->rank, w.children);
+  out->down_children = w.children + out->n_up_children;
+  out->n_down_children = list_children(w.down, w.n, comm->rank, w.children + out->n_up_children);
+  return BANYAN_OK;
 }

@@ -136,11 +136,12 @@ static const char *find_open(const void *submitter) {
 
 /* ---- making one */
 
-static enum banyan_status note_neighbours(struct by_submitter *owner, const struct by_control_place *place) {
-  owner->neighbours = calloc((size_t)place->n_up + 1, sizeof *owner->neighbours);
+static enum banyan_status note_neighbours(struct by_submitter *owner, const struct by_controller_config *place) {
+  owner->neighbours = calloc((size_t)place->n_up_children + 1, sizeof *owner->neighbours);
   if (!owner->neighbours) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
-  for (uint32_t i = 0; i < place->n_up; i++) owner->neighbours[owner->n_neighbours++].rank = place->up_children[i];
-  if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down;
+  for (uint32_t i = 0; i < place->n_up_children; i++)
+    owner->neighbours[owner->n_neighbours++].rank = place->up_children[i];
+  if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down_parent;
   for (uint32_t i = 0; i < owner->n_neighbours; i++) {
     owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
     by_engine_expect_control_messages(owner->context->job.engine, owner->neighbours[i].process);
@@ -148,17 +149,9 @@ static enum banyan_status note_neighbours(struct by_submitter *owner, const stru
   return BANYAN_OK;
 }
 
-static enum banyan_status make_controller(struct by_submitter *owner, const struct by_control_place *place) {
+static enum banyan_status make_controller(struct by_submitter *owner) {
   const struct by_settings *settings = &owner->context->job.settings;
-  struct by_controller_config config = {.rank = owner->comm->rank,
-                                        .ranks = owner->comm->size,
-                                        .up_parent = place->up,
-                                        .down_parent = place->down,
-                                        .n_up_children = place->n_up,
-                                        .n_down_children = place->n_down,
-                                        .up_children = place->up_children,
-                                        .down_children = place->down_children,
-                                        .fuse = settings->fusion,
+  struct by_controller_config config = {.fuse = settings->fusion,
                                         .fuse_each = BY_FUSE_EACH,
                                         .window = 4 * settings->fusion,
                                         .timeout = by_clock_from_seconds(settings->stall),
@@ -169,11 +162,16 @@ static enum banyan_status make_controller(struct by_submitter *owner, const stru
                                         .noted = on_noted,
                                         .stalled = on_stalled,
                                         .context = owner};
-  return by_controller_create(&config, &owner->controller);
+  void *memory = NULL;
+  enum banyan_status status = by_control_place_find(owner->comm, &config, &memory);
+  owner->log.root = status == BANYAN_OK && config.up_parent == config.rank;
+  if (status == BANYAN_OK) status = note_neighbours(owner, &config);
+  if (status == BANYAN_OK) status = by_controller_create(&config, &owner->controller);
+  free(memory);
+  return status;
 }
 
 enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out) {
-  struct by_control_place place;
   *out = comm->submitter;
   if (*out) return BANYAN_OK;
   struct by_submitter *owner = calloc(1, sizeof *owner);
@@ -184,11 +182,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
       .id = number_of(comm),
       .deadline = UINT64_MAX,
       .log = {.note = note_plan_switch, .count = count_submitted, .find_open = find_open, .submitter = owner}};
-  enum banyan_status status = by_control_place_find(comm, &place);
-  owner->log.root = status == BANYAN_OK && place.up == comm->rank;
-  if (status == BANYAN_OK) status = note_neighbours(owner, &place);
-  if (status == BANYAN_OK) status = make_controller(owner, &place);
-  by_control_place_fini(&place);
+  enum banyan_status status = make_controller(owner);
   if (status != BANYAN_OK) {
     by_submitter_free(owner);
     return status;
@@ -226,14 +220,10 @@ void by_submitter_forget(struct banyan_comm *comm) {
 
 /* ---- control messages */
 
-static uint32_t sender_of(const struct by_submitter *owner, uint32_t process) {
-  for (uint32_t i = 0; i < owner->n_neighbours; i++)
-    if (owner->neighbours[i].process == process) return owner->neighbours[i].rank;
-  return UINT32_MAX;
-}
-
 static void take_message(struct by_submitter *owner, const struct by_control_message *message) {
-  uint32_t from = sender_of(owner, message->process);
+  uint32_t from = UINT32_MAX;
+  for (uint32_t i = 0; i < owner->n_neighbours; i++)
+    if (owner->neighbours[i].process == message->process) from = owner->neighbours[i].rank;
   enum banyan_status status = by_controller_take(owner->controller, from, message->data, message->bytes);
   owner->dirty = true;
   if (status == BANYAN_ERR_PROTOCOL)
@@ -241,12 +231,6 @@ static void take_message(struct by_submitter *owner, const struct by_control_mes
             banyan_error_text());
   else if (status != BANYAN_OK)
     by_submitter_fail(owner, status, "negotiating");
-}
-
-static struct banyan_comm *find_comm(const struct by_context *context, uint32_t id) {
-  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
-    if (!comm->hidden && number_of(comm) == id) return comm;
-  return NULL;
 }
 
 /* A control message for a communicator that is not made here yet waits for it. */
@@ -266,7 +250,8 @@ static void keep(struct by_context *context, struct by_control_message *message)
 
 static void deliver(struct by_context *context, struct by_control_message *message) {
   struct by_submitter *owner;
-  struct banyan_comm *comm = find_comm(context, message->team);
+  struct banyan_comm *comm = context->comms;
+  while (comm && (comm->hidden || number_of(comm) != message->team)) comm = comm->next;
   if (!comm) {
     keep(context, message);
     return;
@@ -290,13 +275,6 @@ void by_submitters_deliver_kept(struct by_context *context) {
   }
 }
 
-static bool read_messages(struct by_context *context) {
-  bool any = false;
-  for (struct by_control_message *message; (message = by_engine_read(context->job.engine)); any = true)
-    deliver(context, message);
-  return any;
-}
-
 /* ---- going on */
 
 static bool advance(struct by_submitter *owner, bool ended) {
@@ -317,7 +295,10 @@ static bool advance(struct by_submitter *owner, bool ended) {
 }
 
 bool by_submitters_advance(struct by_context *context) {
-  bool moved = read_messages(context), again = context->submitting.submitters > 0;
+  bool moved = false;
+  for (struct by_control_message *message; (message = by_engine_read(context->job.engine)); moved = true)
+    deliver(context, message);
+  bool again = context->submitting.submitters > 0;
   while (again) {
     uint64_t now = by_engine_ended(context->job.engine);
     bool ended = now != context->submitting.ended_seen;

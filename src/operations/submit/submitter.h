@@ -139,13 +139,9 @@ void by_submitters_deliver_kept(struct by_context *context);
 
 /* ---- control_place.c */
 
-/* A rank's place in the control tree: where it sends what is ready, and from where it receives what starts. */
-struct by_control_place {
-  uint32_t up, down; /* parents; of the root: itself */
-  uint32_t n_up, n_down;
-  uint32_t *up_children, *down_children;
-};
-BANYAN_CHECK enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_control_place *out);
-void by_control_place_fini(struct by_control_place *place);
+/* Fills in this rank's place in the control tree: its number, where it sends what is ready, and from where it receives
+ * what starts. The lists of children are in *memory, which the caller frees, also on failure. */
+BANYAN_CHECK enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_controller_config *out,
+                                                      void **memory);
 
 #endif
