@@ -48,20 +48,14 @@ static int by_key(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Keeps those of one colour, in their new order. */
-static uint32_t choose(struct choice *all, uint32_t n, int32_t colour) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < n; i++)
-    if (all[i].colour == colour) all[kept++] = all[i];
-  qsort(all, kept, sizeof *all, by_key);
-  return kept;
-}
-
 static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all, int colour, uint32_t splits,
                                     struct banyan_comm **out) {
   uint32_t rank = 0, first = UINT32_MAX, *processes = calloc(comm->size, sizeof *processes);
   if (!processes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator");
-  uint32_t n = choose(all, comm->size, colour);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < comm->size; i++)
+    if (all[i].colour == colour) all[n++] = all[i];
+  qsort(all, n, sizeof *all, by_key);
   for (uint32_t i = 0; i < n; i++) {
     processes[i] = comm->processes[all[i].rank];
     if (all[i].rank == comm->rank) rank = i;

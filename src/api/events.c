@@ -15,11 +15,6 @@ static bool advance(void *argument) {
   return by_submitters_advance(context) || moved;
 }
 
-static void notify(void *argument) {
-  struct by_context *context = argument;
-  if (context->given.first) by_requests_notify(context);
-}
-
 static bool has_work(const void *argument) {
   const struct by_context *context = argument;
   return context->anys || context->submitting.open || by_requests_have_ended(context);
@@ -71,7 +66,7 @@ const struct by_context_events by_context_events = {.control = {.attach_tree = b
                                                               .propose = by_plan_switches_propose,
                                                               .find_given_plan = by_plans_find_given},
                                                     .progress = {.advance = advance,
-                                                                 .notify = notify,
+                                                                 .notify = by_requests_notify,
                                                                  .has_work = has_work,
                                                                  .deadline = by_submitters_deadline,
                                                                  .check_deadlines = by_submitters_check}};

@@ -73,10 +73,6 @@ static uint32_t index_of(const uint32_t *nodes, uint32_t n, uint32_t node) {
   return i;
 }
 
-static bool is_among(const uint32_t *nodes, uint32_t n, uint32_t node) {
-  return index_of(nodes, n, node) < n;
-}
-
 /* Leaves each node once: with BANYAN_TRANSPORT=tcp every rank is a host, and those of one machine are one node.
  * place[h] is where the h-th host's is. Returns how many there are. */
 static uint32_t join_same(uint32_t *nodes, uint32_t n, uint32_t *place) {
@@ -90,7 +86,7 @@ static uint32_t join_same(uint32_t *nodes, uint32_t n, uint32_t *place) {
 
 static uint32_t next_that_helps(const struct by_topology *topology, const uint32_t *nodes, uint32_t n) {
   for (uint32_t v = 0; v < topology->n_nodes; v++)
-    if (topology->nodes[v].may_help && !is_among(nodes, n, v)) return v;
+    if (topology->nodes[v].may_help && index_of(nodes, n, v) == n) return v;
   return UINT32_MAX;
 }
 
@@ -104,7 +100,7 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
   for (uint32_t p = context->job.size; p < context->job.founders; p++) {
     if (members[p].kind != BY_MEMBER_HELPER) continue;
     uint32_t node = find_node(topology, members[p].host);
-    if (node == UINT32_MAX || is_among(nodes, n, node)) node = next_that_helps(topology, nodes, n);
+    if (node == UINT32_MAX || index_of(nodes, n, node) < n) node = next_that_helps(topology, nodes, n);
     if (node == UINT32_MAX)
       by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it", names[p]);
     else

@@ -150,17 +150,14 @@ uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind ki
   return n;
 }
 
-/* Whether a process can take a vertex: helpers take helpers' vertices, servers take servers', none takes switches'. */
-static bool suits(const struct by_context *context, uint32_t process, const struct by_vertex *vertex) {
-  enum by_member_kind kind = context->job.members[process].kind;
-  return vertex->kind == BY_VERTEX_HELPER ? kind == BY_MEMBER_HELPER
-                                          : vertex->kind == BY_VERTEX_SERVER && kind == BY_MEMBER_SERVER;
-}
-
+/* A process for a vertex: helpers take helpers' vertices, servers take servers', none takes switches'. */
 static uint32_t find_one(const struct by_context *context, const struct by_vertex *vertex, bool by_name,
                          const bool *taken) {
+  if (vertex->kind != BY_VERTEX_HELPER && vertex->kind != BY_VERTEX_SERVER) return UINT32_MAX;
+  enum by_member_kind kind = vertex->kind == BY_VERTEX_HELPER ? BY_MEMBER_HELPER : BY_MEMBER_SERVER;
+  const struct by_member *members = context->job.members;
   for (uint32_t p = context->job.size; p < context->job.founders; p++)
-    if (!taken[p] && suits(context, p, vertex) && (!by_name || is_on(vertex, context->job.members[p].host))) return p;
+    if (!taken[p] && members[p].kind == kind && (!by_name || is_on(vertex, members[p].host))) return p;
   return UINT32_MAX;
 }
 
@@ -253,13 +250,6 @@ static void notify_helpers(const struct by_context *context, const struct by_tea
 
 enum { OWN = 0 /* the job's own communicator's number */ };
 
-/* Trees through switches are the job's own communicator's, with the first plan that has some, as their servers add up
- * one row of calls. All ranks come to that plan at the same call. Of several communicators, and of one and what is
- * submitted to it, each would have a new plan first on some rank. */
-static bool is_served(const struct by_context *context, const struct by_team *team, const struct by_plan *plan) {
-  return by_team_id(team) == OWN && (!context->plans.served || context->plans.served == plan->version);
-}
-
 static void set_up_trees(struct by_context *context, const uint32_t *processes, const struct by_plan *plan,
                          const uint32_t *helpers) {
   if (context->plans.served || !has_places(plan, helpers, true)) return;
@@ -273,7 +263,10 @@ static enum banyan_status set_helped(struct by_context *context, struct by_team 
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
   struct by_plan *seen = NULL;
   if (n == context->job.size) {
-    bool served = is_served(context, team, plan); /* to others the servers are not there */
+    /* Trees through switches are the job's own communicator's, with the first plan that has some, as their servers add
+     * up one row of calls. All ranks come to that plan at the same call. Of several communicators, and of one and what
+     * is submitted to it, each would have a new plan first on some rank. To others the servers are not there. */
+    bool served = by_team_id(team) == OWN && (!context->plans.served || context->plans.served == plan->version);
     for (uint32_t p = context->job.size; p < context->job.founders && !served; p++)
       taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
     place_helpers(context, plan, helpers, taken);

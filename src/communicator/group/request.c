@@ -129,7 +129,8 @@ static void notify(struct by_context *context, struct banyan_request *request) {
   by_progress_changed(&context->progress);
 }
 
-void by_requests_notify(struct by_context *context) {
+void by_requests_notify(void *argument) {
+  struct by_context *context = argument;
   struct banyan_request *request;
   while ((request = take_ended(context))) notify(context, request);
 }

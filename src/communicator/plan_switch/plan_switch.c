@@ -69,19 +69,6 @@ static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
   return comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE && comm->plans.plan_switch.number == number;
 }
 
-/* A plan has been set by hand, at the same place on all ranks, which counts as a call: earlier plan switches no
- * longer count, and one that is in progress comes behind it. */
-static void note_set_by_hand(struct banyan_comm *comm) {
-  while (comm->plans.n_kept && !is_under_way(comm, comm->plans.kept[0].number)) remove_kept(comm, &comm->plans.kept[0]);
-  forget(&comm->plans.before);
-  if (!is_under_way(comm, comm->plans.decided)) {
-    comm->plans.decided = 0;
-    comm->plans.announces = false;
-  }
-  comm->plans.set_by_hand++;
-  by_plan_switches_count(comm);
-}
-
 static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpers, struct by_kept_plan *out) {
   struct by_plan *copy = NULL;
   BY_TRY(by_plan_copy(plan, &copy));
@@ -94,17 +81,6 @@ static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpe
   by_plan_destroy(copy);
   *out = (struct by_kept_plan){0};
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-}
-
-/* The outer communicator's plan. */
-static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
-  return copy(by_team_plan(comm->team), by_team_helpers(comm->team), out);
-}
-
-/* The communicator changes its plan: keeps the one that is in use for operations that may start before the note. */
-static enum banyan_status keep_before(struct banyan_comm *comm) {
-  bool kept = inner_of(comm) || comm->plans.before.plan || find_kept(comm, comm->plans.noted);
-  return kept || comm->hidden ? BANYAN_OK : copy_plan(comm, &comm->plans.before);
 }
 
 /* ---- the note, at the log's root */
@@ -185,7 +161,7 @@ enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, st
   if (!take_kept(comm, &kept)) {
     kept = comm->plans.before;
     comm->plans.before.plan = NULL;
-    if (!kept.plan) BY_TRY(copy_plan(comm, &kept));
+    if (!kept.plan) BY_TRY(copy(by_team_plan(comm->team), by_team_helpers(comm->team), &kept));
   }
   forget(&comm->plans.before);
   return use(inner, &kept);
@@ -204,25 +180,24 @@ enum banyan_status by_plan_switches_noted(struct banyan_comm *comm, uint32_t num
 
 /* ---- changing */
 
-/* A manager's plan comes behind one that the user has set meanwhile, at the same place on all ranks, so that all keep
- * that. */
-static void keep_users_plan(struct banyan_comm *comm, const struct by_kept_plan *next) {
-  by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_team_plan(comm->team)->name);
-  by_plan_switches_let_go(comm, next->number);
-  if (comm->plans.decided == next->number) comm->plans.decided = 0;
-  if (!comm->plans.decided) comm->plans.announces = false;
-  by_plan_destroy(next->plan);
-}
-
 static enum banyan_status use_next(struct banyan_comm *comm) {
   struct by_kept_plan next = comm->plans.next;
   comm->plans.next = (struct by_kept_plan){0};
   by_plan_switch_end(&comm->plans.plan_switch);
+  /* A manager's plan comes behind one that the user has set meanwhile, at the same place on all ranks: all keep that.
+   */
   if (by_plans_is_pinned(by_team_plan(comm->team), next.plan)) {
-    keep_users_plan(comm, &next);
+    by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_team_plan(comm->team)->name);
+    by_plan_switches_let_go(comm, next.number);
+    if (comm->plans.decided == next.number) comm->plans.decided = 0;
+    if (!comm->plans.decided) comm->plans.announces = false;
+    by_plan_destroy(next.plan);
     return BANYAN_OK;
   }
-  enum banyan_status status = keep_before(comm);
+  /* Keeps the plan that is in use for operations that may start before the note. */
+  enum banyan_status status = BANYAN_OK;
+  if (!comm->hidden && !inner_of(comm) && !comm->plans.before.plan && !find_kept(comm, comm->plans.noted))
+    status = copy(by_team_plan(comm->team), by_team_helpers(comm->team), &comm->plans.before);
   if (status != BANYAN_OK) {
     by_plan_destroy(next.plan);
     return status;
@@ -485,6 +460,7 @@ static enum banyan_status set_inner(const struct banyan_comm *comm, const struct
  * the plan. Under lock. */
 static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *plan) {
   struct by_context *context = comm->context;
+  struct by_plan_changes *p = &comm->plans;
   enum banyan_status status = by_plan_switches_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
   if (status == BANYAN_OK) status = set_inner(comm, plan);
   if (status != BANYAN_OK) {
@@ -492,7 +468,16 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
     return status;
   }
   BY_TRY(use(comm, &(struct by_kept_plan){.plan = plan}));
-  note_set_by_hand(comm);
+  /* All ranks set it at the same place, which counts as a call: earlier plan switches no longer count, and one that is
+   * in progress comes behind it. */
+  while (p->n_kept && !is_under_way(comm, p->kept[0].number)) remove_kept(comm, &p->kept[0]);
+  forget(&p->before);
+  if (!is_under_way(comm, p->decided)) {
+    p->decided = 0;
+    p->announces = false;
+  }
+  p->set_by_hand++;
+  by_plan_switches_count(comm);
   by_plans_log(context, by_team_plan(comm->team), " from the next call on");
   if (context->observed.awake) by_observe_wake(&context->observed); /* a manager is notified of it */
   return BANYAN_OK;

@@ -126,15 +126,6 @@ static inline bool spin(struct by_progress *progress, struct spinner *spinner) {
   return now - spinner->since >= spinner->most;
 }
 
-/* A user's thread sleeps, after which it spins again. */
-static void rest(struct by_progress *progress, struct spinner *spinner) {
-  progress->user_sleeps = true;
-  sleep_until_event(progress, SLEEP_MS);
-  progress->user_sleeps = false;
-  by_engine_sleeping(progress->job->engine, false);
-  spinner->since = 0;
-}
-
 /* A call may end with the last of what it sent still in a lane that was full. */
 static bool has_work(const struct by_progress *progress) {
   return by_engine_pending(progress->job->engine) || by_engine_has_to_send(progress->job->engine) ||
@@ -168,7 +159,12 @@ __attribute__((always_inline)) static inline void drive(struct by_progress *prog
     bool tired = spin(progress, &spinner);
     if (ended_so_far(progress) != ended) by_progress_changed(progress);
     ended = ended_so_far(progress);
-    if (tired && !over(argument)) rest(progress, &spinner);
+    if (!tired || over(argument)) continue;
+    progress->user_sleeps = true;
+    sleep_until_event(progress, SLEEP_MS);
+    progress->user_sleeps = false;
+    by_engine_sleeping(progress->job->engine, false);
+    spinner.since = 0;
   }
   progress->driver = BY_DRIVER_NONE;
   by_progress_changed(progress);
@@ -285,21 +281,17 @@ static void *progress_main(void *argument) {
   return NULL;
 }
 
-static void start_thread(struct by_progress *progress) {
-  int error = by_thread_start(&progress->thread, progress_main, progress);
-  if (error)
-    by_warn("communicator", "no progress thread could be started (error %d): calls progress only while a thread waits",
-            error);
-  else
-    set_state(progress, BY_PROGRESS_WORKS);
-}
-
 void by_progress_kick(struct by_progress *progress) {
   if (progress->user_sleeps) by_job_wake(progress->job);
   if (progress->driver == BY_DRIVER_USER) return;
   by_progress_advance(progress);
   if (progress->state == BY_PROGRESS_ABSENT && (has_work(progress) || progress->listens)) {
-    start_thread(progress);
+    int error = by_thread_start(&progress->thread, progress_main, progress);
+    if (error)
+      by_warn("communicator",
+              "no progress thread could be started (error %d): calls progress only while a thread waits", error);
+    else
+      set_state(progress, BY_PROGRESS_WORKS);
     return;
   }
   if (!has_work(progress)) return;

@@ -158,12 +158,6 @@ static enum banyan_status agree(struct measurement *m, enum banyan_status failed
   return BANYAN_OK;
 }
 
-static void print_phase(struct measurement *m) {
-  const char *phase = by_survey_phase(m->survey);
-  if (strcmp(phase, m->phase) != 0) notify(m, phase);
-  snprintf(m->phase, sizeof m->phase, "%s", phase);
-}
-
 /* `status` is rank 0's so far. */
 static enum banyan_status measure_all(struct measurement *m, enum banyan_status status) {
   bool leads = !m->leaders->rank;
@@ -171,7 +165,10 @@ static enum banyan_status measure_all(struct measurement *m, enum banyan_status 
     struct by_experiment experiment;
     BY_TRY(agree(m, status, &experiment));
     if (!experiment.n) return status;
-    if (leads) print_phase(m);
+    if (leads && strcmp(by_survey_phase(m->survey), m->phase) != 0) {
+      snprintf(m->phase, sizeof m->phase, "%s", by_survey_phase(m->survey));
+      notify(m, m->phase);
+    }
     BY_TRY(by_measure_flows(m->leaders, m->answers, &experiment, m->orders, m->tried));
     if (leads) status = take_results(m, experiment.n);
   }
@@ -186,14 +183,9 @@ static bool leads(const struct banyan_comm *comm, uint32_t rank) {
   return true;
 }
 
-static uint32_t count_hosts(const struct banyan_comm *comm) {
+static enum banyan_status check(const struct banyan_comm *comm) {
   uint32_t n = 0;
   for (uint32_t r = 0; r < comm->size; r++) n += leads(comm, r);
-  return n;
-}
-
-static enum banyan_status check(const struct banyan_comm *comm) {
-  uint32_t n = count_hosts(comm);
   if (n == 1)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "all %u rank%s are on host %s: there is no network to measure between them",
                    comm->size, comm->size == 1 ? "" : "s", banyan_comm_host(comm, 0));

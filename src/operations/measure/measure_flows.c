@@ -172,11 +172,6 @@ static char *memory_of(const struct session *s, uint32_t slot) {
   return stream->memory + (size_t)(slot % SLOTS) * s->orders[stream->flow].block;
 }
 
-static bool time_is_over(const struct session *s) {
-  const struct by_experiment *e = s->experiment;
-  return by_seconds_since(s->start) > e->warm_up + e->lasts + e->margin;
-}
-
 /* What the slot holds. */
 static enum banyan_status begin(struct session *s, uint32_t slot) {
   const struct stream *stream = &s->streams[slot / SLOTS];
@@ -196,19 +191,16 @@ static enum banyan_status begin(struct session *s, uint32_t slot) {
   return BANYAN_OK;
 }
 
-/* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed. */
-static uint32_t choose_more(const struct session *s, const struct stream *stream) {
-  if (time_is_over(s) || stream->due >= stream->allowed) return 0;
-  return MIN(stream->allowed - stream->due, MOST_MORE);
-}
-
 static enum banyan_status begin_messages(struct session *s, uint32_t index, uint32_t n) {
   struct stream *stream = &s->streams[index];
+  const struct by_experiment *e = s->experiment;
   for (uint32_t slot = index * SLOTS; slot < (index + 1) * SLOTS && n; slot++) {
     struct slot *at = &s->slots[slot];
     if (at->holds != FREE) continue;
     *at = (struct slot){.holds = MESSAGE, .begun = by_seconds_since(s->start)};
-    if (stream->sends) at->more = (uint8_t)choose_more(s, stream);
+    /* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed. */
+    if (stream->sends && at->begun <= e->warm_up + e->lasts + e->margin && stream->due < stream->allowed)
+      at->more = (uint8_t)MIN(stream->allowed - stream->due, MOST_MORE);
     stream->due += at->more;
     BY_TRY(begin(s, slot));
     n--;
