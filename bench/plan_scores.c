@@ -260,7 +260,7 @@ static void sent(void *context, void *connection, const struct by_cluster_messag
   struct by_plan *plan;
   must(by_plan_parse("manager", message->plan, strlen(message->plan), &plan));
   free(job->asked_shares.items);
-  must(by_link_shares_find(plan, topology, &job->asked_shares));
+  must(by_link_shares_find(plan, topology, &job->asked_shares, NULL));
   by_plan_destroy(plan);
   job->asked = message->number;
 }
@@ -404,7 +404,7 @@ static void draw_job(struct job *job, uint32_t j, struct by_rng *rng) {
   job->nodes = order;
   struct by_plan *ring;
   must(by_plan_ring_over(topology, job->nodes, job->n, &ring));
-  must(by_link_shares_find(ring, topology, &job->ring));
+  must(by_link_shares_find(ring, topology, &job->ring, NULL));
   by_plan_destroy(ring);
   struct job *alone[] = {job};
   job->alone = 1e9;

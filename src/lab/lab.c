@@ -432,16 +432,13 @@ static enum banyan_status furnish_ports(struct by_lab *lab, uint32_t space) {
   return BANYAN_OK;
 }
 
-static unsigned interface_of(const struct by_lab *lab, const struct by_lab_route *route) {
-  const struct by_lab_wire *wire = &lab->layout->wires[route->wire];
-  return FIRST_INTERFACE + wire->port[wire->space[0] == lab->layout->spaces[route->space].outside ? 0 : 1];
-}
-
 static enum banyan_status lay_routes(struct by_lab *lab, uint32_t space, uint32_t *next) {
   const struct by_lab_layout *l = lab->layout;
   for (; *next < l->n_routes && l->routes[*next].space == space; ++*next) {
     const struct by_lab_route *route = &l->routes[*next];
-    BY_TRY(by_netlink_add_route(&lab->netlink, interface_of(lab, route), route->to, l->spaces[space].address));
+    const struct by_lab_wire *wire = &l->wires[route->wire];
+    unsigned interface = FIRST_INTERFACE + wire->port[wire->space[0] != l->spaces[space].outside];
+    BY_TRY(by_netlink_add_route(&lab->netlink, interface, route->to, l->spaces[space].address));
   }
   return BANYAN_OK;
 }

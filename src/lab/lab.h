@@ -145,7 +145,7 @@ BANYAN_CHECK enum banyan_status by_lab_changes_start(struct by_lab *lab, const s
 /* 0: there is none. */
 void by_lab_changes_stop(pid_t process);
 
-/* ---- what it is and has carried, for people and as JSON: lab_report.c. Pure. */
+/* ---- what it is and has carried, for people and as JSON: lab_layout.c. Pure. */
 
 /* Adds what would be built: hosts with addresses, links with rates, how much of the rest. */
 void by_lab_print_layout(const struct by_lab_layout *layout, const struct by_lab_options *options,

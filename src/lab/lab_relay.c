@@ -27,12 +27,9 @@ void by_delay_line_fini(struct by_delay_line *line) {
   for (struct by_line_packet *packet; (packet = by_delay_line_take(line, UINT64_MAX));) free(packet);
 }
 
-static bool is_lost(struct by_delay_line *line) {
-  return line->loss > 0 && by_rng_unit(&line->rng) < line->loss;
-}
-
 bool by_delay_line_put(struct by_delay_line *line, const void *bytes, size_t length, uint64_t now) {
-  if (is_lost(line) || line->held + length > BY_LINE_MOST_BYTES) return false;
+  if (line->loss > 0 && by_rng_unit(&line->rng) < line->loss) return false;
+  if (line->held + length > BY_LINE_MOST_BYTES) return false;
   struct by_line_packet *packet = malloc(sizeof *packet + length);
   if (!packet) return false;
   packet->due = now + line->delay;

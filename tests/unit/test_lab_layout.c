@@ -1,4 +1,5 @@
-/* What a lab is made of: rates, gates, routes, refusals. */
+/* What a lab is made of: rates, gates, routes, refusals; what it reports before, after, and as JSON. */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +16,18 @@ static struct by_topology_builder builder;
 static struct by_topology *topology;
 static struct by_lab_layout layout;
 static struct by_lab_options options;
+static struct by_text text;
 
 static int begin(void **state) {
   (void)state;
   options = by_lab_options_default();
-  return by_topology_builder_init(&builder, "") == BANYAN_OK ? 0 : -1;
+  by_text_init(&text);
+  return by_topology_builder_init(&builder, "pair") == BANYAN_OK ? 0 : -1;
 }
 
 static int end(void **state) {
   (void)state;
+  by_text_fini(&text);
   by_lab_layout_fini(&layout);
   by_topology_destroy(topology);
   topology = NULL;
@@ -97,14 +101,12 @@ static void rates_are_what_is_left_and_scaled(void **state) {
 static void the_topology_is_printed_as_built(void **state) {
   (void)state;
   struct by_topology *built;
-  struct by_text text;
   struct by_link *link = join(host("a"), host("b"), 1e9);
   link->capacity[BY_BA].used = 4e8;
   link->delay = 0.01;
   link->loss = 0.1;
   options.scale = 0.01;
   assert_ok(finish());
-  by_text_init(&text);
   assert_ok(by_lab_print_topology(topology, &options, &text));
   assert_ok(by_topology_parse("built", by_text_get(&text), text.length, &built));
   by_text_fini(&text);
@@ -117,7 +119,6 @@ static void the_topology_is_printed_as_built(void **state) {
   options.plain = true;
   assert_ok(by_lab_print_topology(topology, &options, &text));
   assert_ok(by_topology_parse("built", by_text_get(&text), text.length, &built));
-  by_text_fini(&text);
   assert_true(built->links[0].delay == 0 && built->links[0].loss == 0);
   by_topology_destroy(built);
 }
@@ -300,6 +301,85 @@ static void queues_have_a_least_size(void **state) {
   by_topology_builder_fini(&builder);
 }
 
+/* ---- what is shown of it */
+
+/* a and b with two links; a may send 1.5 Gbit/s in all. */
+static void make_pair(void) {
+  uint32_t a = host("a"), b = host("b");
+  by_topology_builder_node(&builder, a)->out.all = 1.5e9;
+  join(a, b, 1e9);
+  struct by_link *link = join(a, b, 1e9);
+  link->delay = 0.02;
+  link->loss = 0.01;
+  assert_ok(finish());
+}
+
+static void shows(const char *part) {
+  if (!strstr(by_text_get(&text), part)) fail_msg("no \"%s\" in:\n%s", part, by_text_get(&text));
+}
+
+static void the_layout_is_shown(void **state) {
+  (void)state;
+  make_pair();
+  by_lab_print_layout(&layout, &options, &text);
+  shows("10.77.0.2");
+  shows("(its links)");
+  shows("1.5 Gbit/s");
+  shows("delay 20 ms, loss 1 %");
+  shows("3 network namespaces, 3 pairs of interfaces");
+}
+
+static const struct by_lab_traffic traffic[6] = {
+    [0] = {.bytes = 1 << 20, .packets = 700, .drops = 3}, [5] = {.bytes = 125000000, .packets = 90000}};
+
+static void traffic_is_shown_by_direction(void **state) {
+  (void)state;
+  make_pair();
+  by_lab_print_traffic(&layout, traffic, 1, &text);
+  shows("1 MiB        700        3");
+  shows("(its links) -> a");
+  shows("  50%"); /* 125 MB in a second of the 2 Gbit/s that a's links bring */
+  shows("2 of 6 directions of links carried something in 1 s");
+}
+
+static void of_many_links_the_busiest_are_shown(void **state) {
+  (void)state;
+  enum { LINKS = 100 };
+  static struct by_lab_traffic each[2 * LINKS];
+  uint32_t a = host("a"), b = host("b");
+  for (int i = 0; i < LINKS; i++) {
+    join(a, b, 1e9);
+    each[2 * i] = (struct by_lab_traffic){.bytes = 1000000 * (uint64_t)(i + 1), .packets = 1};
+  }
+  assert_ok(finish());
+  by_lab_print_traffic(&layout, each, 1, &text);
+  shows("the busiest 64 of 100 directions");
+  shows(" 95.4 MiB");                                   /* the hundredth link */
+  assert_null(strstr(by_text_get(&text), " 34.3 MiB")); /* the 36th */
+}
+
+static void json_has_every_direction(void **state) {
+  (void)state;
+  make_pair();
+  assert_ok(by_lab_print_json(&layout, traffic, 1.5, &text));
+  assert_null(strchr(by_text_get(&text), '\n'));
+  json_t *all = json_loads(by_text_get(&text), 0, NULL), *links = json_object_get(all, "links");
+  assert_non_null(all);
+  assert_string_equal(json_string_value(json_object_get(all, "lab")), "pair");
+  assert_int_equal(json_array_size(links), 6);
+  const json_t *first = json_array_get(links, 0), *last = json_array_get(links, 5);
+  assert_string_equal(json_string_value(json_object_get(first, "from")), "a");
+  assert_string_equal(json_string_value(json_object_get(first, "to")), "b");
+  assert_int_equal(json_integer_value(json_object_get(first, "bytes")), 1 << 20);
+  assert_int_equal(json_integer_value(json_object_get(first, "drops")), 3);
+  assert_int_equal(json_integer_value(json_object_get(first, "link")), 0);
+  assert_true(json_is_null(json_object_get(last, "link")));
+  assert_string_equal(json_string_value(json_object_get(last, "from")), "");
+  assert_string_equal(json_string_value(json_object_get(last, "to")), "a");
+  assert_true(json_real_value(json_object_get(last, "rate")) == 2e9);
+  json_decref(all);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 /* --- Delay lines: order, time, loss, and what is held --- */
@@ -372,6 +452,10 @@ int main(void) {
       TEST(what_cannot_be_built_is_named),
       TEST(too_large_a_lab_is_refused),
       TEST(queues_have_a_least_size),
+      TEST(the_layout_is_shown),
+      TEST(traffic_is_shown_by_direction),
+      TEST(of_many_links_the_busiest_are_shown),
+      TEST(json_has_every_direction),
       cmocka_unit_test(packets_come_out_in_order_when_due),
       cmocka_unit_test(loss_is_of_packets),
       cmocka_unit_test(a_line_holds_only_so_much),

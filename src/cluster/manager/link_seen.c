@@ -32,14 +32,14 @@ struct by_seen_row {
   double last; /* when */
 };
 
-/* A job's connections from one host to another, as last said; link_seen.c. */
+/* A job's connections from one host to another, as last reported. */
 struct by_seen_path {
   LIST_ENTRY(by_seen_path) entry;
   uint32_t from, to; /* nodes */
   bool routed;       /* its way is known: */
   uint32_t n_steps, *steps;
   double sent, busy, bandwidth; /* on links, with headers; see cluster_message.h */
-  double named, notified;       /* when; told: with words that were new */
+  double named, notified;       /* when; notified: with values that were new */
   bool news;                    /* they were not looked at yet */
   struct by_seen_row slow;      /* reports in which all of its way was slower than it is taken to be, */
   struct by_seen_row more;      /* and in which a lowered link of it carried more */
@@ -175,8 +175,8 @@ static void drop_old(const struct by_manager *m, struct by_manager_part *part) {
   }
 }
 
-/* An agent that has heard nothing new says the same again. */
-static void take_words(const struct by_manager *m, struct by_seen_path *path, const struct by_cluster_path *message) {
+/* An agent that has received nothing new sends the same again. */
+static void take_report(const struct by_manager *m, struct by_seen_path *path, const struct by_cluster_path *message) {
   double sent = payload * message->sent, bandwidth = payload * message->bandwidth;
   if (path->sent == sent && path->busy == message->busy && path->bandwidth == bandwidth) return;
   path->sent = sent;
@@ -193,7 +193,7 @@ void by_seen_report(struct by_manager *m, struct by_manager_part *part, uint32_t
     struct by_seen_path *path = to == BY_NOWHERE || to == from ? NULL : path_to(part, from, to);
     if (!path) continue; /* it is no path; or the next report may find memory */
     path->named = m->now;
-    take_words(m, path, &message->paths[i]);
+    take_report(m, path, &message->paths[i]);
   }
   drop_old(m, part);
 }
@@ -214,24 +214,14 @@ static void add_up_path(struct by_manager *m, const struct by_seen_path *path) {
   }
 }
 
-static void begin_next_job(struct by_manager *m, const struct by_seen_path *path) {
-  for (uint32_t i = 0; i < path->n_steps; i++) m->seen->links[path->steps[i]].of_job = 0;
-}
-
 static bool reports_anything(const struct by_manager *m, const struct by_manager_part *part) {
   const struct by_seen_path *path = part->peer ? LIST_FIRST(&part->paths) : NULL;
   while (path && !is_fresh(m, path)) path = LIST_NEXT(path, entry);
   return path;
 }
 
-static bool is_all_reported(const struct by_manager *m, const struct by_manager_job *job) {
-  uint32_t reporting = 0;
-  for (uint32_t h = 0; h < job->n_hosts; h++) reporting += reports_anything(m, &job->parts[h]);
-  return reporting == job->n_hosts && !job->plans.n_helpers;
-}
-
-/* Of a job that has helpers, or hosts that say nothing, more passes than is told: what its plan puts there. */
-static void add_untold(struct by_manager *m, const struct by_manager_job *job) {
+/* Of a job that has helpers, or hosts that report nothing, more passes than is reported: what its plan puts there. */
+static void add_unreported(struct by_manager *m, const struct by_manager_job *job) {
   const struct by_link_shares *shares = by_job_shares(job);
   for (uint32_t i = 0; i < shares->n && shares->items[i].step < 2 * m->topology->n_links; i++) {
     struct seen_link *link = &m->seen->links[shares->items[i].step];
@@ -241,14 +231,18 @@ static void add_untold(struct by_manager *m, const struct by_manager_job *job) {
 
 static void add_up_job(struct by_manager *m, const struct by_manager_job *job) {
   const struct by_seen_path *path;
+  uint32_t reporting = 0;
   for (uint32_t h = 0; h < job->n_hosts; h++) {
+    reporting += reports_anything(m, &job->parts[h]);
     LIST_FOREACH(path, &job->parts[h].paths, entry) {
       if (is_fresh(m, path)) add_up_path(m, path);
     }
   }
-  if (!is_all_reported(m, job)) add_untold(m, job);
+  if (reporting < job->n_hosts || job->plans.n_helpers) add_unreported(m, job);
   for (uint32_t h = 0; h < job->n_hosts; h++) {
-    LIST_FOREACH(path, &job->parts[h].paths, entry) begin_next_job(m, path);
+    LIST_FOREACH(path, &job->parts[h].paths, entry) {
+      for (uint32_t i = 0; i < path->n_steps; i++) m->seen->links[path->steps[i]].of_job = 0;
+    }
   }
 }
 

@@ -210,7 +210,7 @@ void by_manager_destroy(struct by_manager *m) {
   by_manager_peers_fini(m);
   by_manager_hosts_fini(m);
   by_seen_fini(m);
-  by_links_fini(m);
+  free(m->links);
   free(m);
 }
 

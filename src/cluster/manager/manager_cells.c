@@ -13,7 +13,7 @@
 
 static const double rounding = 1e-6;     /* of a slot: so much less than a whole one is a whole one */
 static const double turnaround = 100e-6; /* s that ends and switches add to a round trip, as in placement.h */
-enum { SEARCHES = 16 };                  /* of ways, for one wish */
+enum { SEARCHES = 16 };                  /* of ways, for one request */
 
 /* ---- shares, by arithmetic alone */
 
@@ -24,14 +24,14 @@ double by_cells_weight(double need, uint32_t class_) {
   return ldexp(need, -(int)class_);
 }
 
-/* What all would have, with `level` for a unit of weight and nobody more than its wish. */
+/* What all would have, with `level` for a unit of weight and none more than it requests. */
 static double fill(const struct by_cells_claim *claims, uint32_t n, double level) {
   double sum = 0;
   for (uint32_t i = 0; i < n; i++) sum += fmin(claims[i].request, level * claims[i].weight);
   return sum;
 }
 
-/* The level at which that is `memory`: whoever has its wish leaves the rest to the others. By bisection. */
+/* The level at which that is `memory`: a job that has what it requests leaves the rest to the others. By bisection. */
 static double find_level(double memory, const struct by_cells_claim *claims, uint32_t n) {
   double low = 0, high = 0;
   for (uint32_t i = 0; i < n; i++)
@@ -46,16 +46,11 @@ static double find_level(double memory, const struct by_cells_claim *claims, uin
   return low;
 }
 
-static double all_requests(const struct by_cells_claim *claims, uint32_t n) {
-  double sum = 0;
-  for (uint32_t i = 0; i < n; i++) sum += claims[i].request;
-  return sum;
-}
-
 void by_cells_share(double memory, double given, const struct by_cells_claim *claims, uint32_t n, uint32_t first,
                     uint32_t n_own, double *shares) {
-  double to_share = (1 - for_later) * memory, left = fmax(0, memory - given), sum = 0;
-  bool fits = all_requests(claims, n) <= to_share;
+  double to_share = (1 - for_later) * memory, left = fmax(0, memory - given), requested = 0, sum = 0;
+  for (uint32_t i = 0; i < n; i++) requested += claims[i].request;
+  bool fits = requested <= to_share;
   double level = fits ? 0 : find_level(to_share, claims, n);
   for (uint32_t i = 0; i < n_own; i++) {
     const struct by_cells_claim *claim = &claims[first + i];
@@ -71,17 +66,8 @@ static bool is_kept_account_of(const struct by_manager *m, uint32_t node) {
   return node != BY_NOWHERE && m->topology->nodes[node].aggregates && m->topology->nodes[node].memory > 0;
 }
 
-static double reservation_of(const struct by_manager_cells *cells) {
-  return (double)cells->requested * cells->bytes;
-}
-
 static double given_of(const struct by_manager_cells *cells) {
   return (double)cells->given * cells->bytes;
-}
-
-/* What a job has it keeps, and it takes no more. */
-static double claimed(const struct by_manager_cells *cells) {
-  return cells->settled ? given_of(cells) : reservation_of(cells);
 }
 
 static double all_given(const struct by_manager *m, uint32_t node) {
@@ -134,7 +120,7 @@ static double on_ways_to(const struct by_manager *m, const struct by_manager_job
   return server == BY_NOWHERE || (*searches)++ >= SEARCHES ? 0 : by_ways(m, job, server);
 }
 
-/* Of whom nothing is known it is taken that it fills the fastest link there. */
+/* Of a job of which nothing is known it is assumed that it fills the fastest link there. */
 static double find_need(const struct by_manager *m, const struct by_manager_cells *cells) {
   double fastest = 0;
   for (uint32_t i = by_seen_paths(m)->first[cells->node]; i < by_seen_paths(m)->first[cells->node + 1]; i++)
@@ -145,13 +131,14 @@ static double find_need(const struct by_manager *m, const struct by_manager_cell
 
 /* ---- giving */
 
+/* What a job has it keeps, and it takes no more. */
 static struct by_cells_claim claim_of(const struct by_manager_job *job, const struct by_manager_cells *cells) {
   return (struct by_cells_claim){
-      .request = claimed(cells),
+      .request = cells->settled ? given_of(cells) : (double)cells->requested * cells->bytes,
       .weight = by_cells_weight(cells->need / count_at(job, cells->node), by_priority_class(job->place.queue, 0, 0))};
 }
 
-/* All that is wished for at a switch; this job's claims begin at *first. */
+/* All that is requested at a switch; this job's claims begin at *first. */
 static enum banyan_status list_claims(const struct by_manager *m, const struct by_manager_job *of, uint32_t node,
                                       struct by_cells_claim **out, uint32_t *n, uint32_t *first) {
   uint32_t all = 0;
@@ -172,7 +159,7 @@ static void log_cut(const struct by_manager *m, const struct by_manager_job *job
                     uint32_t n) {
   char memory[32];
   by_info("manager",
-          "job %s (%s) is given %u of %u slots at switch %s: %u trees wish for more than three quarters of its %s, and "
+          "job %s (%s) is given %u of %u slots at switch %s: %u trees request more than three quarters of its %s, and "
           "the last quarter is for later ones",
           job->id, job->name, cells->given, cells->requested, cells->at, n,
           by_print_bytes(m->topology->nodes[cells->node].memory, memory));
@@ -212,7 +199,7 @@ static enum banyan_status give(const struct by_manager *m, struct by_manager_job
   return BANYAN_OK;
 }
 
-/* ---- wishes */
+/* ---- requests */
 
 void by_cells_free(struct by_manager_job *job) {
   for (uint32_t i = 0; i < job->cells.n; i++) free(job->cells.all[i].at), free(job->cells.all[i].server);
@@ -221,17 +208,14 @@ void by_cells_free(struct by_manager_job *job) {
   job->cells.n = 0;
 }
 
-static bool is_same_name(const char *a, const char *b) {
-  return a && b ? !strcmp(a, b) : a == b;
-}
-
 static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *message) {
   bool same = job->cells.n == message->n_cells;
-  for (uint32_t i = 0; same && i < message->n_cells; i++)
-    same = !strcmp(job->cells.all[i].at, message->cells[i].at) &&
-           job->cells.all[i].requested == message->cells[i].slots &&
-           job->cells.all[i].bytes == message->cells[i].bytes &&
-           is_same_name(job->cells.all[i].server, message->cells[i].server);
+  for (uint32_t i = 0; same && i < message->n_cells; i++) {
+    const struct by_manager_cells *had = &job->cells.all[i];
+    const struct by_cluster_cells *now = &message->cells[i];
+    same = !strcmp(had->at, now->at) && had->requested == now->slots && had->bytes == now->bytes &&
+           !had->server == !now->server && (!now->server || !strcmp(had->server, now->server));
+  }
   return same;
 }
 
@@ -279,7 +263,7 @@ static void settle(const struct by_manager *m, struct by_manager_cells *cells, u
   cells->settled = true;
 }
 
-/* ---- telling, keeping */
+/* ---- answering, keeping */
 
 static enum banyan_status list(const struct by_manager_job *job, enum by_cluster_type type,
                                struct by_cluster_cells **out) {
@@ -326,7 +310,7 @@ static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
   by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_CELLS, .gone = true, .job = job->id});
 }
 
-/* The same wish has the same answer; what a job has, it has, also where it was given less. */
+/* The same request has the same answer; what a job has, it has, also where it was given less. */
 enum banyan_status by_cells_reserve(struct by_manager *m, struct by_manager_job *job,
                                     const struct by_cluster_message *message) {
   if (!is_same(job, message)) BY_TRY(take_request(m, job, message));
@@ -342,8 +326,9 @@ enum banyan_status by_cells_reserve(struct by_manager *m, struct by_manager_job 
 enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *request) {
   struct by_cluster_message message;
   BY_TRY(by_cluster_message_read(request, strlen(request), &message));
-  enum banyan_status status = message.type == BY_MESSAGE_RESERVE ? by_cells_reserve(m, job, &message)
-                                                                 : by_fail(BANYAN_ERR_PARSE, "it is no wish for cells");
+  enum banyan_status status = message.type == BY_MESSAGE_RESERVE
+                                  ? by_cells_reserve(m, job, &message)
+                                  : by_fail(BANYAN_ERR_PARSE, "it does not request cells");
   by_cluster_message_fini(&message);
   return status;
 }

@@ -1,9 +1,9 @@
-/* Memory of the topology's switches that add: what each job wishes for there, is given, and has. Of a switch whose
- * memory is not known each job is given its wish.
+/* Memory of the topology's switches that add: what each job requests there, is given, and has. Of a switch whose
+ * memory is not known each job is given what it requests.
  *
  * What a job is given it keeps until it leaves, as its ends have agreed on it. So a new job is given what would be its
  * fair share if all began now, and a quarter of the memory is only for those that come when the rest is gone. Fair is
- * max-min: all get the same part of what they need, weighted by class, but nobody more than it wishes for. */
+ * max-min: all get the same part of what they need, weighted by class, but none more than it requests. */
 #ifndef BY_MANAGER_MANAGER_CELLS_H
 #define BY_MANAGER_MANAGER_CELLS_H
 
@@ -17,12 +17,12 @@ struct by_cells_claim {
 /* need: > 0, to do without waiting; only its ratio to that of others counts. One class higher counts twice. */
 double by_cells_weight(double need, uint32_t class_);
 /* What the n_own claims from claims[first] on, which are one job's, are to be given of `memory`, of which `given` is
- * gone. Where all wishes together fit three quarters of it these are their wishes; where too little is left, the same
+ * gone. Where all requests together fit three quarters of it these are the requests; where too little is left, the same
  * part of each. Cost: n. */
 void by_cells_share(double memory, double given, const struct by_cells_claim *claims, uint32_t n, uint32_t first,
                     uint32_t n_own, double *shares);
 
-/* Answers what rank 0 wishes for at switches, or takes down what it has there. */
+/* Answers what rank 0 requests at switches, or notes what it has there. */
 BANYAN_CHECK enum banyan_status by_cells_reserve(struct by_manager *m, struct by_manager_job *job,
                                                  const struct by_cluster_message *message);
 /* From a row that was kept. */

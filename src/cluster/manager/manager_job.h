@@ -116,7 +116,7 @@ struct by_job_order {
   double changed; /* when one of these two last changed */
 };
 
-/* What one of a job's trees wishes for at a switch. */
+/* What one of a job's trees requests at a switch. */
 struct by_manager_cells {
   uint32_t node; /* the switch's; BY_NOWHERE: not known */
   char *at, *server;

@@ -124,10 +124,6 @@ enum banyan_status by_links_init(struct by_manager *m) {
   return BANYAN_OK;
 }
 
-void by_links_fini(struct by_manager *m) {
-  free(m->links);
-}
-
 /* ---- what they carry */
 
 uint32_t by_links_step_out(const struct by_topology *t, uint32_t link, uint32_t node) {
@@ -171,7 +167,7 @@ void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, dou
   m->links->steps[out ^ 1].others[1] = received;
 }
 
-/* What the agent has said is as good as nothing else. */
+/* The rate that the agent has stated still counts, as there is nothing better. */
 void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link) {
   by_links_set_others(m, node, link, 0, 0);
   m->links->steps[2 * link].notified = m->links->steps[2 * link + 1].notified = false;

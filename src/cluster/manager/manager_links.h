@@ -41,7 +41,6 @@ struct by_manager_links {
 };
 
 BANYAN_CHECK enum banyan_status by_links_init(struct by_manager *m);
-void by_links_fini(struct by_manager *m);
 
 /* The step from a node over one of its links. */
 uint32_t by_links_step_out(const struct by_topology *topology, uint32_t link, uint32_t node);

@@ -359,13 +359,6 @@ static double longer_each_time(const struct by_manager *m, uint32_t times) {
   return fmin(m->options.interval * (double)(1u << (times < 10 ? times : 10)), m->options.replan);
 }
 
-/* Once it may be, as after a manager has lost what it kept. */
-static void doubt_unknown(const struct by_manager *m, struct by_manager_job *job) {
-  if (m->now < job->plans.not_before) return; /* it is waited for already */
-  if (job->plans.unknown) job->plans.not_before = m->now + longer_each_time(m, job->plans.unknown - 1);
-  job->plans.unknown++;
-}
-
 void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_t number) {
   if (job->plans.own || (job->plans.current && job->plans.current->number == number && number)) return;
   if (!job->plans.proposed || job->plans.proposed->number != number) {
@@ -375,7 +368,9 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
     if (job->plans.current) forget_row(m, job, job->plans.current);
     retire(job);
     by_use_set_stale(m);
-    doubt_unknown(m, job);
+    /* Once it may be, as after a manager has lost what it kept. */
+    bool waits = m->now < job->plans.not_before;
+    if (!waits && job->plans.unknown++) job->plans.not_before = m->now + longer_each_time(m, job->plans.unknown - 2);
     by_due_mark(job, BY_DUE_NEW, "it runs a plan that is not known");
     return;
   }
@@ -403,13 +398,6 @@ void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t nu
   give_up(m, job, longer_each_time(m, job->plans.refusals++), why);
 }
 
-static void drop_all(struct by_manager *m, struct by_manager_job *job) {
-  drop(m, job);
-  if (job->plans.current) forget_row(m, job, job->plans.current);
-  retire(job);
-  rest(m, job, false);
-}
-
 void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan) {
   if (own_plan ? job->plans.own && !strcmp(job->plans.own, own_plan) : !job->plans.own) return;
   char *copy = own_plan ? strdup(own_plan) : NULL;
@@ -426,7 +414,12 @@ void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const ch
   by_job_add_event(m, job, &event);
   free(job->plans.own);
   job->plans.own = copy;
-  if (own_plan) drop_all(m, job);
+  if (own_plan) {
+    drop(m, job);
+    if (job->plans.current) forget_row(m, job, job->plans.current);
+    retire(job);
+    rest(m, job, false);
+  }
   by_due_clear(job);
   if (!own_plan) by_due_mark(job, BY_DUE_NEW, "%s", event.why);
   by_job_set_trouble(job, "%s", "");
@@ -463,16 +456,13 @@ void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *age
   }
 }
 
-/* One whose host has lost power is not seen to close its connection. */
-static bool is_silent(const struct by_manager *m, const struct by_manager_host *host) {
-  double last = host->agent ? host->agent->last_message : host->parted;
-  return m->now - last > fmax(silence, 2 * m->options.interval);
-}
-
+/* An agent whose host has lost power is not seen to close its connection. */
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
   for (uint32_t i = 0; i < job->plans.n_helpers; i++) {
     struct by_manager_helper helper = job->plans.helpers[i];
-    if (helper.state == BY_HELPER_JOINED && is_silent(m, &m->hosts->all[helper.host]))
+    const struct by_manager_host *host = &m->hosts->all[helper.host];
+    double last = host->agent ? host->agent->last_message : host->parted;
+    if (helper.state == BY_HELPER_JOINED && m->now - last > fmax(silence, 2 * m->options.interval))
       by_plans_helping(m, job, helper.host, NULL, "nothing is heard of its host any more");
   }
 }
@@ -496,7 +486,7 @@ void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request)
 void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job) {
   struct by_plan *ring = NULL;
   enum banyan_status status = by_plan_ring_over(m->topology, job->nodes, job->n_hosts, &ring);
-  if (status == BANYAN_OK) status = by_link_shares_find(ring, m->topology, &job->plans.ring);
+  if (status == BANYAN_OK) status = by_link_shares_find(ring, m->topology, &job->plans.ring, NULL);
   if (status != BANYAN_OK) {
     by_warn("manager", "what job %s (%s) puts on links is not known: %s", job->id, job->name, banyan_error_text());
     job->plans.ring = (struct by_link_shares){.items = calloc(1, sizeof *job->plans.ring.items)};
@@ -507,12 +497,6 @@ void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job) {
 
 /* ---- when a manager begins again */
 
-static enum banyan_status make_plan(const struct by_manager *m, const struct by_manager_row *row,
-                                    struct by_manager_plan *plan) {
-  BY_TRY(by_plan_parse("plan", row->plan.plan, strlen(row->plan.plan), &plan->plan));
-  return by_link_shares_find(plan->plan, m->topology, &plan->shares);
-}
-
 enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job *job,
                                     const struct by_manager_row *row) {
   struct by_manager_plan *plan = calloc(1, sizeof *plan),
@@ -520,7 +504,8 @@ enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job 
   if (!plan) return by_manager_no_memory();
   *plan = (struct by_manager_plan){.number = row->plan.number, .rate = row->plan.throughput, .made = row->plan.made};
   snprintf(plan->why, sizeof plan->why, "asked for before the manager began again");
-  enum banyan_status status = make_plan(m, row, plan);
+  enum banyan_status status = by_plan_parse("plan", row->plan.plan, strlen(row->plan.plan), &plan->plan);
+  if (status == BANYAN_OK) status = by_link_shares_find(plan->plan, m->topology, &plan->shares, NULL);
   if (status != BANYAN_OK) {
     free_plan(plan);
     return status;

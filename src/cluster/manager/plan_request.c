@@ -25,23 +25,16 @@ static uint32_t list_shares(const struct by_plan_load *load, const struct by_top
   return n;
 }
 
-/* What the topology lets a plan carry, and, where `out` is not NULL, what the plan puts on it. */
-static enum banyan_status find(const struct by_plan *plan, const struct by_topology *topology,
-                               struct by_link_shares *out, double *rate) {
+enum banyan_status by_link_shares_find(const struct by_plan *plan, const struct by_topology *topology,
+                                       struct by_link_shares *out, double *rate) {
   struct by_plan_load load;
   if (out) *out = (struct by_link_shares){0};
   BY_TRY(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
   if (out) out->items = calloc((size_t)list_shares(&load, topology, NULL) + 1, sizeof *out->items);
   if (out && out->items) out->n = list_shares(&load, topology, out->items);
-  *rate = load.rate;
+  if (rate) *rate = load.rate;
   by_plan_load_fini(&load);
   return !out || out->items ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the load of a plan");
-}
-
-enum banyan_status by_link_shares_find(const struct by_plan *plan, const struct by_topology *topology,
-                                       struct by_link_shares *out) {
-  double rate;
-  return find(plan, topology, out, &rate);
 }
 
 enum banyan_status by_plan_ring_over(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
@@ -75,7 +68,7 @@ static enum banyan_status embed(struct by_plan_request *request, const struct by
 
 static enum banyan_status take(struct by_plan_request *request, const struct by_topology *network) {
   BY_TRY(by_embedding_plan(request->embedding, "cluster", &request->plan));
-  BY_TRY(find(request->plan, network, &request->shares, &request->rate));
+  BY_TRY(by_link_shares_find(request->plan, network, &request->shares, &request->rate));
   request->gain = request->rate / request->rate_before;
   request->carries = request->rate;
   return BANYAN_OK;
@@ -101,39 +94,36 @@ static bool gives_way(const struct by_plan_request *request) {
  * nobody knows: what trees gain in one of both cases they may lose in the other only in part. */
 static enum banyan_status take_beside_higher(struct by_plan_request *request, const struct by_plan *current) {
   double calm, other;
-  BY_TRY(find(current, &request->calm, NULL, &calm));
+  BY_TRY(by_link_shares_find(current, &request->calm, NULL, &calm));
   if (by_embedding_facts(request->embedding).throughput >= way_round * calm) {
     BY_TRY(take(request, &request->residual));
-    BY_TRY(find(request->plan, &request->calm, NULL, &other));
+    BY_TRY(by_link_shares_find(request->plan, &request->calm, NULL, &other));
     request->gain = sqrt(request->gain * other / calm);
     return BANYAN_OK;
   }
   request->rate_before = calm;
   BY_TRY(embed(request, &request->calm));
   BY_TRY(take(request, &request->calm));
-  BY_TRY(find(request->plan, &request->residual, NULL, &other));
+  BY_TRY(by_link_shares_find(request->plan, &request->residual, NULL, &other));
   request->gain = sqrt(request->gain * other / request->rate_now);
   request->carries = other;
   return BANYAN_OK;
 }
 
-static enum banyan_status run_from(struct by_plan_request *request, const struct by_plan *current) {
-  BY_TRY(find(current, &request->residual, &request->before, &request->rate_now));
+/* From the current plan, or the ring. */
+static enum banyan_status run(struct by_plan_request *request, const struct by_plan *current) {
+  BY_TRY(by_link_shares_find(current, &request->residual, &request->before, &request->rate_now));
   request->rate_before = request->rate_now;
   BY_TRY(embed(request, &request->residual));
   return gives_way(request) ? take_beside_higher(request, current) : take(request, &request->residual);
 }
 
-static enum banyan_status run(struct by_plan_request *request) {
-  struct by_plan *ring = NULL;
-  if (!request->current) BY_TRY(by_plan_ring_over(&request->residual, request->nodes, request->n_nodes, &ring));
-  enum banyan_status status = run_from(request, request->current ? request->current : ring);
-  by_plan_destroy(ring);
-  return status;
-}
-
 void by_plan_request_run(struct by_plan_request *request) {
-  request->status = run(request);
+  struct by_plan *ring = NULL;
+  request->status =
+      request->current ? BANYAN_OK : by_plan_ring_over(&request->residual, request->nodes, request->n_nodes, &ring);
+  if (request->status == BANYAN_OK) request->status = run(request, ring ? ring : request->current);
+  by_plan_destroy(ring);
   if (request->status != BANYAN_OK) snprintf(request->why, sizeof request->why, "%s", banyan_error_text());
 }
 

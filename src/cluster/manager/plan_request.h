@@ -17,9 +17,10 @@ struct by_link_shares {
   struct by_link_share *items; /* ascending by step */
 };
 
-/* The class for large buffers of a plan whose vertices are nodes. Free *out with free(out->items). */
+/* Of the class for large buffers of a plan whose vertices are nodes: what it puts on the network, and *rate, the bit/s
+ * of input that the topology lets it carry. Either may be NULL. Free *out with free(out->items). */
 BANYAN_CHECK enum banyan_status by_link_shares_find(const struct by_plan *plan, const struct by_topology *topology,
-                                                    struct by_link_shares *out);
+                                                    struct by_link_shares *out, double *rate);
 /* What a job over these nodes is taken to do without a plan: a ring. */
 BANYAN_CHECK enum banyan_status by_plan_ring_over(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
                                                   struct by_plan **out);
