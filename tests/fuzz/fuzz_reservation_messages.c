@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "reservation_messages.h"
+#include "reservation.h"
 
 #undef NDEBUG
 #include <assert.h>
@@ -11,26 +11,26 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_request(const char *line, size_t length) {
-  struct by_lease_request request, again;
+  struct by_reservation_request request, again;
   struct by_text text;
-  if (by_lease_read_request(line, length, &request) != BANYAN_OK) return;
+  if (by_reservation_read_request(line, length, &request) != BANYAN_OK) return;
   by_text_init(&text);
-  by_lease_print_request(&request, &text);
+  by_reservation_print_request(&request, &text);
   assert(!memchr(by_text_get(&text), '\n', text.length));
-  assert(by_lease_read_request(by_text_get(&text), text.length, &again) == BANYAN_OK);
+  assert(by_reservation_read_request(by_text_get(&text), text.length, &again) == BANYAN_OK);
   assert(again.operation == request.operation && !strcmp(again.holder, request.holder));
   assert(by_reservation_same(&again.reservation, &request.reservation));
   by_text_fini(&text);
 }
 
 static void read_reply(const char *line, size_t length) {
-  struct by_lease_reply reply, again;
+  struct by_reservation_reply reply, again;
   struct by_text text;
-  if (by_lease_read_reply(line, length, &reply) != BANYAN_OK) return;
+  if (by_reservation_read_reply(line, length, &reply) != BANYAN_OK) return;
   by_text_init(&text);
-  by_lease_print_reply(&reply, &text);
+  by_reservation_print_reply(&reply, &text);
   assert(!memchr(by_text_get(&text), '\n', text.length));
-  assert(by_lease_read_reply(by_text_get(&text), text.length, &again) == BANYAN_OK);
+  assert(by_reservation_read_reply(by_text_get(&text), text.length, &again) == BANYAN_OK);
   assert(again.operation == reply.operation && again.well == reply.well && again.job == reply.job &&
          again.key == reply.key);
   assert(again.taken == reply.taken && !strcmp(again.text, reply.text));

@@ -8,7 +8,7 @@
 #include "control_peers.h"
 #include "golden.h"
 #include "handshake.h"
-#include "reservation_messages.h"
+#include "reservation.h"
 
 enum { MOST = 1024 };
 
@@ -160,7 +160,7 @@ static void test_link(void **state) {
 
 static void test_switch(void **state) {
   (void)state;
-  shake("handshake at a switch", BY_LEASE_PURPOSE, NULL, 0, NULL, 0);
+  shake("handshake at a switch", BY_RESERVATION_PURPOSE, NULL, 0, NULL, 0);
 }
 
 /* ---- failures */

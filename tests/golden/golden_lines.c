@@ -6,7 +6,7 @@
 
 #include "cluster_message.h"
 #include "golden.h"
-#include "reservation_messages.h"
+#include "reservation.h"
 
 #define JOB "0123456789abcdef0123456789abcdef"
 #define OTHER_JOB "fedcba9876543210fedcba9876543210"
@@ -158,29 +158,29 @@ static void test_all_kinds(void **state) {
 
 /* ---- between jobs and switches */
 
-static void request(const char *name, const struct by_lease_request *wanted) {
-  struct by_lease_request read;
+static void request(const char *name, const struct by_reservation_request *wanted) {
+  struct by_reservation_request read;
   struct by_text line, again;
   by_text_init(&line);
   by_text_init(&again);
-  by_lease_print_request(wanted, &line);
+  by_reservation_print_request(wanted, &line);
   golden_line(name, by_text_get(&line));
-  assert_ok(by_lease_read_request(by_text_get(&line), line.length, &read));
-  by_lease_print_request(&read, &again);
+  assert_ok(by_reservation_read_request(by_text_get(&line), line.length, &read));
+  by_reservation_print_request(&read, &again);
   assert_string_equal(by_text_get(&again), by_text_get(&line));
   by_text_fini(&line);
   by_text_fini(&again);
 }
 
-static void reply(const char *name, const struct by_lease_reply *given) {
-  struct by_lease_reply read;
+static void reply(const char *name, const struct by_reservation_reply *given) {
+  struct by_reservation_reply read;
   struct by_text line, again;
   by_text_init(&line);
   by_text_init(&again);
-  by_lease_print_reply(given, &line);
+  by_reservation_print_reply(given, &line);
   golden_line(name, by_text_get(&line));
-  assert_ok(by_lease_read_reply(by_text_get(&line), line.length, &read));
-  by_lease_print_reply(&read, &again);
+  assert_ok(by_reservation_read_reply(by_text_get(&line), line.length, &read));
+  by_reservation_print_reply(&read, &again);
   assert_string_equal(by_text_get(&again), by_text_get(&line));
   by_text_fini(&line);
   by_text_fini(&again);
@@ -192,9 +192,9 @@ static struct by_udp_end end_of(const char *address, uint16_t port) {
 
 static void test_requests(void **state) {
   (void)state;
-  request("switch, describe", &(struct by_lease_request){.operation = BY_LEASE_DESCRIBE});
-  request("switch, status", &(struct by_lease_request){.operation = BY_LEASE_STATUS});
-  struct by_lease_request grant = {.operation = BY_LEASE_GRANT, .holder = "job \"a\""};
+  request("switch, describe", &(struct by_reservation_request){.operation = BY_RESERVATION_DESCRIBE});
+  request("switch, status", &(struct by_reservation_request){.operation = BY_RESERVATION_STATUS});
+  struct by_reservation_request grant = {.operation = BY_RESERVATION_GRANT, .holder = "job \"a\""};
   grant.reservation = (struct by_reservation){.job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth0"};
   grant.reservation.server = end_of("10.0.0.9", 7612);
   grant.reservation.n_below = 1;
@@ -208,22 +208,26 @@ static void test_requests(void **state) {
   grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.1", 1);
   grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.2", 65535);
   request("switch, grant of float32 with a switch below", &grant);
-  grant.operation = BY_LEASE_REVOKE;
+  grant.operation = BY_RESERVATION_REVOKE;
   request("switch, revoke", &grant);
 }
 
 static void test_replies(void **state) {
   (void)state;
-  struct by_lease_reply granted = {.operation = BY_LEASE_GRANT, .well = true, .job = 7, .key = 1};
+  struct by_reservation_reply granted = {.operation = BY_RESERVATION_GRANT, .well = true, .job = 7, .key = 1};
   granted.granted = (struct by_granted){.slots = 256, .up = 2, .n_below = 3, .below = {0, 1, 63}};
   reply("switch, granted", &granted);
-  reply("switch, revoked", &(struct by_lease_reply){.operation = BY_LEASE_REVOKE, .well = true, .job = 7});
+  reply("switch, revoked", &(struct by_reservation_reply){.operation = BY_RESERVATION_REVOKE, .well = true, .job = 7});
   reply("switch, grant failed",
-        &(struct by_lease_reply){.operation = BY_LEASE_GRANT, .job = 7, .key = 1, .text = "no interface \"eth7\""});
+        &(struct by_reservation_reply){
+            .operation = BY_RESERVATION_GRANT, .job = 7, .key = 1, .text = "no interface \"eth7\""});
   reply("switch, grant taken",
-        &(struct by_lease_reply){.operation = BY_LEASE_GRANT, .job = 7, .key = 1, .taken = true, .text = "another's"});
-  reply("switch, revoke failed", &(struct by_lease_reply){.operation = BY_LEASE_REVOKE, .job = 7, .text = "not yours"});
-  reply("switch, unreadable", &(struct by_lease_reply){.operation = BY_LEASE_OPERATIONS, .text = "no JSON"});
+        &(struct by_reservation_reply){
+            .operation = BY_RESERVATION_GRANT, .job = 7, .key = 1, .taken = true, .text = "another's"});
+  reply("switch, revoke failed",
+        &(struct by_reservation_reply){.operation = BY_RESERVATION_REVOKE, .job = 7, .text = "not yours"});
+  reply("switch, unreadable",
+        &(struct by_reservation_reply){.operation = BY_RESERVATION_OPERATIONS, .text = "no JSON"});
 }
 
 int golden_lines(void) {

@@ -8,7 +8,7 @@
 
 #include "golden.h"
 #include "localsocket.h"
-#include "reservation_messages.h"
+#include "reservation.h"
 #include "switch_control.h"
 
 static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {
@@ -52,8 +52,8 @@ static uint64_t now_of(void *context) {
 
 /* The answer to a line, without the version. */
 static void ask(struct by_loop *loop, int fd, const char *line, const char *name) {
-  static char answer[BY_LEASE_REPLY];
-  struct by_lease_reply reply;
+  static char answer[BY_RESERVATION_REPLY];
+  struct by_reservation_reply reply;
   size_t have = 0;
   assert_int_equal(send(fd, line, strlen(line), MSG_NOSIGNAL), strlen(line));
   for (int i = 0; i < 5000 && !memchr(answer, '\n', have); i++) {
@@ -66,7 +66,7 @@ static void ask(struct by_loop *loop, int fd, const char *line, const char *name
   char *version = strstr(answer, BANYAN_VERSION);
   if (version) memmove(version, version + strlen(BANYAN_VERSION), strlen(version + strlen(BANYAN_VERSION)) + 1);
   golden_line(name, answer);
-  assert_ok(by_lease_read_reply(answer, strlen(answer), &reply));
+  assert_ok(by_reservation_read_reply(answer, strlen(answer), &reply));
   assert_true(reply.well);
 }
 

@@ -11,7 +11,7 @@
 
 #include "check.h"
 #include "localsocket.h"
-#include "reservation_messages.h"
+#include "reservation.h"
 #include "socket.h"
 #include "switch_client.h"
 
@@ -92,7 +92,7 @@ static void expect(int fd, const char *line, const char *answer) {
 static void test_lines(void **state) {
   (void)state;
   struct by_switch_control *control = make_control(NULL);
-  static char much[3 * BY_LEASE_LINE];
+  static char much[3 * BY_RESERVATION_LINE];
   char answer[100];
   struct stat file;
   int fd, other;

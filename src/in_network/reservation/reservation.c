@@ -1,8 +1,29 @@
 #include "reservation.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "text.h"
+#include "address.h"
+#include "json_doc.h"
+
+static const char *const operations[] = {"describe", "status", "grant", "revoke", ""};
+static const char *const fields[] = {"do", "do", "do, holder, job, key, place, slots, float32, up, server, below",
+                                     "do, holder, job"};
+
+static const struct by_place root = {.field = "control line"};
+
+const char *by_reservation_operation_name(enum by_reservation_operation operation) {
+  return operations[operation];
+}
+
+const char *by_udp_end_print(const struct by_udp_end *end, char *out) {
+  const uint8_t *byte = (const uint8_t *)&end->address;
+  snprintf(out, BY_UDP_END_TEXT, "%u.%u.%u.%u:%u", byte[0], byte[1], byte[2], byte[3], ntohs(end->port));
+  return out;
+}
+
+/* ---- reservations */
 
 /* As the kernel has it. */
 static bool is_interface(const char *name) {
@@ -10,41 +31,35 @@ static bool is_interface(const char *name) {
          strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-static enum banyan_status check_end(const struct by_reservation *reservation, const struct by_udp_end *end,
-                                    const char *what) {
+static enum banyan_status check_end(uint16_t job, const struct by_udp_end *end, const char *what) {
   if (end->address && end->port) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "job %u wishes for a grant without the address of %s", reservation->job, what);
+  return by_fail(BANYAN_ERR_ARGUMENT, "job %u requests a grant without the address of %s", job, what);
 }
 
-static enum banyan_status check_below(const struct by_reservation *reservation,
-                                      const struct by_reservation_below *below) {
+static enum banyan_status check_below(const struct by_reservation *r, const struct by_reservation_below *below) {
   if (!is_interface(below->interface))
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u names a port that cannot be an interface's name", reservation->job);
-  if (below->first > reservation->n_workers || below->n > reservation->n_workers - below->first || below->n == 0)
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants nobody behind %s", reservation->job, below->interface);
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u names a port that cannot be an interface's name", r->job);
+  if (below->first > r->n_workers || below->n > r->n_workers - below->first || below->n == 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants nobody behind %s", r->job, below->interface);
   if (!below->is_switch && below->n > 1)
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u workers at one place behind %s", reservation->job, below->n,
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u workers at one place behind %s", r->job, below->n,
                    below->interface);
   return BANYAN_OK;
 }
 
-enum banyan_status by_reservation_check(const struct by_reservation *reservation) {
-  if (reservation->place >= BY_RESERVATION_HOPS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants place %u; there are %d", reservation->job, reservation->place,
-                   BY_RESERVATION_HOPS);
-  if (reservation->slots > BY_RESERVATION_SLOTS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u cells, more than the %d that it can name", reservation->job,
-                   reservation->slots, BY_RESERVATION_SLOTS);
-  if (!is_interface(reservation->up))
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u names no interface towards its server", reservation->job);
-  if (reservation->n_below < 1 || reservation->n_below > BY_RESERVATION_WORKERS ||
-      reservation->n_workers > BY_RESERVATION_WORKERS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u workers in %u places below; it can have 1 to %d",
-                   reservation->job, reservation->n_workers, reservation->n_below, BY_RESERVATION_WORKERS);
-  BY_TRY(check_end(reservation, &reservation->server, "its server"));
-  for (unsigned i = 0; i < reservation->n_workers; i++)
-    BY_TRY(check_end(reservation, &reservation->workers[i], "a worker"));
-  for (unsigned i = 0; i < reservation->n_below; i++) BY_TRY(check_below(reservation, &reservation->below[i]));
+enum banyan_status by_reservation_check(const struct by_reservation *r) {
+  if (r->place >= BY_RESERVATION_HOPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants place %u; there are %d", r->job, r->place, BY_RESERVATION_HOPS);
+  if (r->slots > BY_RESERVATION_SLOTS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u cells, more than the %d that it can name", r->job, r->slots,
+                   BY_RESERVATION_SLOTS);
+  if (!is_interface(r->up)) return by_fail(BANYAN_ERR_ARGUMENT, "job %u names no interface towards its server", r->job);
+  if (r->n_below < 1 || r->n_below > BY_RESERVATION_WORKERS || r->n_workers > BY_RESERVATION_WORKERS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u workers in %u places below; it can have 1 to %d", r->job,
+                   r->n_workers, r->n_below, BY_RESERVATION_WORKERS);
+  BY_TRY(check_end(r->job, &r->server, "its server"));
+  for (unsigned i = 0; i < r->n_workers; i++) BY_TRY(check_end(r->job, &r->workers[i], "a worker"));
+  for (unsigned i = 0; i < r->n_below; i++) BY_TRY(check_below(r, &r->below[i]));
   return BANYAN_OK;
 }
 
@@ -52,18 +67,237 @@ static bool same_end(const struct by_udp_end *a, const struct by_udp_end *b) {
   return a->address == b->address && a->port == b->port;
 }
 
-static bool same_below(const struct by_reservation_below *a, const struct by_reservation_below *b) {
-  return !strcmp(a->interface, b->interface) && a->is_switch == b->is_switch && a->first == b->first && a->n == b->n;
-}
-
 bool by_reservation_same(const struct by_reservation *a, const struct by_reservation *b) {
   if (a->job != b->job || a->key != b->key || a->place != b->place || a->slots != b->slots ||
       a->float32 != b->float32 || strcmp(a->up, b->up) || a->n_below != b->n_below || a->n_workers != b->n_workers ||
       !same_end(&a->server, &b->server))
     return false;
-  for (unsigned i = 0; i < a->n_below; i++)
-    if (!same_below(&a->below[i], &b->below[i])) return false;
+  for (unsigned i = 0; i < a->n_below; i++) {
+    const struct by_reservation_below *x = &a->below[i], *y = &b->below[i];
+    if (strcmp(x->interface, y->interface) || x->is_switch != y->is_switch || x->first != y->first || x->n != y->n)
+      return false;
+  }
   for (unsigned i = 0; i < a->n_workers; i++)
     if (!same_end(&a->workers[i], &b->workers[i])) return false;
   return true;
+}
+
+/* ---- requests, read */
+
+static enum banyan_status read_string(const struct by_place *above, const json_t *object, const char *field,
+                                      const char **out) {
+  json_t *value;
+  BY_TRY(by_doc_need(above, object, field, &value));
+  return by_doc_string(&(struct by_place){.above = above, .field = field}, value, out);
+}
+
+static enum banyan_status read_name(const struct by_place *above, const json_t *object, const char *field, size_t most,
+                                    char *out) {
+  const char *text;
+  BY_TRY(read_string(above, object, field, &text));
+  if (!*text || !by_is_printable(text, most))
+    return by_doc_fail(&(struct by_place){.above = above, .field = field}, "must be a name of 1 to %zu bytes", most);
+  strcpy(out, text);
+  return BANYAN_OK;
+}
+
+/* A member that is not there leaves *out as it is. */
+static enum banyan_status read_bool(const struct by_place *above, const json_t *object, const char *field, bool *out) {
+  const json_t *value = json_object_get(object, field);
+  return value ? by_doc_bool(&(struct by_place){.above = above, .field = field}, value, out) : BANYAN_OK;
+}
+
+static enum banyan_status read_end(const struct by_place *place, const json_t *value, struct by_udp_end *out) {
+  const char *text;
+  struct by_address address;
+  BY_TRY(by_doc_string(place, value, &text));
+  if (by_address_parse(text, &address) != BANYAN_OK || by_address_family(&address) != AF_INET)
+    return by_doc_fail(place, "must be an IPv4 address and a port, \"10.0.0.9:7612\"");
+  const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&address.storage;
+  *out = (struct by_udp_end){in->sin_addr.s_addr, in->sin_port};
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_below(const struct by_place *place, const json_t *object,
+                                     struct by_reservation *reservation) {
+  struct by_reservation_below *below = &reservation->below[reservation->n_below++];
+  struct by_place of_workers = {.above = place, .field = "workers"};
+  json_t *value;
+  BY_TRY(by_doc_fields(place, object, "interface, switch, workers"));
+  BY_TRY(read_name(place, object, "interface", IF_NAMESIZE - 1, below->interface));
+  BY_TRY(by_doc_need(place, object, "switch", &value));
+  BY_TRY(read_bool(place, object, "switch", &below->is_switch));
+  BY_TRY(by_doc_need(place, object, "workers", &value));
+  BY_TRY(by_doc_array(&of_workers, value, 1, BY_RESERVATION_WORKERS - reservation->n_workers));
+  below->first = reservation->n_workers;
+  below->n = (unsigned)json_array_size(value);
+  for (unsigned i = 0; i < below->n; i++) {
+    struct by_place here = {.above = &of_workers, .index = i};
+    BY_TRY(read_end(&here, json_array_get(value, i), &reservation->workers[reservation->n_workers++]));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_reservation(const json_t *object, struct by_reservation *reservation) {
+  struct by_place of_server = {.above = &root, .field = "server"}, of_below = {.above = &root, .field = "below"};
+  uint64_t key, place, slots;
+  json_t *value;
+  BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
+  BY_TRY(by_doc_need_int(&root, object, "place", BY_RESERVATION_HOPS - 1, &place));
+  BY_TRY(by_doc_need_int(&root, object, "slots", BY_RESERVATION_SLOTS, &slots));
+  reservation->key = (uint16_t)key;
+  reservation->place = (uint8_t)place;
+  reservation->slots = (uint32_t)slots;
+  BY_TRY(read_bool(&root, object, "float32", &reservation->float32));
+  BY_TRY(read_name(&root, object, "up", IF_NAMESIZE - 1, reservation->up));
+  BY_TRY(by_doc_need(&root, object, "server", &value));
+  BY_TRY(read_end(&of_server, value, &reservation->server));
+  BY_TRY(by_doc_need(&root, object, "below", &value));
+  BY_TRY(by_doc_array(&of_below, value, 1, BY_RESERVATION_WORKERS));
+  for (size_t i = 0; i < json_array_size(value); i++) {
+    struct by_place here = {.above = &of_below, .index = i};
+    BY_TRY(read_below(&here, json_array_get(value, i), reservation));
+  }
+  return by_reservation_check(reservation);
+}
+
+static enum banyan_status read_operation(const char *field, const json_t *object, enum by_reservation_operation *out) {
+  const char *name;
+  BY_TRY(read_string(&root, object, field, &name));
+  for (*out = 0; *out < BY_RESERVATION_OPERATIONS; (*out)++)
+    if (!strcmp(name, operations[*out])) return BANYAN_OK;
+  return by_doc_fail(&(struct by_place){.above = &root, .field = field}, "must be describe, status, grant or revoke");
+}
+
+static bool has_job(enum by_reservation_operation operation) {
+  return operation == BY_RESERVATION_GRANT || operation == BY_RESERVATION_REVOKE;
+}
+
+static enum banyan_status take_request(const json_t *object, struct by_reservation_request *out) {
+  uint64_t job;
+  if (!json_is_object(object)) return by_doc_fail(&root, "must be an object");
+  BY_TRY(read_operation("do", object, &out->operation));
+  BY_TRY(by_doc_fields(&root, object, fields[out->operation]));
+  if (!has_job(out->operation)) return BANYAN_OK;
+  BY_TRY(read_name(&root, object, "holder", BY_RESERVATION_HOLDER, out->holder));
+  BY_TRY(by_doc_need_int(&root, object, "job", UINT16_MAX, &job));
+  out->reservation.job = (uint16_t)job;
+  return out->operation == BY_RESERVATION_GRANT ? read_reservation(object, &out->reservation) : BANYAN_OK;
+}
+
+enum banyan_status by_reservation_read_request(const char *line, size_t length, struct by_reservation_request *out) {
+  static const struct by_doc_limits limits = {.bytes = BY_RESERVATION_LINE, .containers = 256, .elements = 1024};
+  json_t *object;
+  memset(out, 0, sizeof *out);
+  BY_TRY(by_doc_load(root.field, line, length, &limits, &object));
+  enum banyan_status status = take_request(object, out);
+  json_decref(object);
+  return status;
+}
+
+/* ---- requests, printed */
+
+static void print_reservation(const struct by_reservation *reservation, struct by_text *text) {
+  char end[BY_UDP_END_TEXT];
+  by_text_add(text, ", \"key\": %u, \"place\": %u, \"slots\": %u, ", reservation->key, reservation->place,
+              reservation->slots);
+  by_text_add(text, "%s\"up\": ", reservation->float32 ? "\"float32\": true, " : "");
+  by_json_add_string(text, reservation->up);
+  by_text_add(text, ", \"server\": \"%s\", \"below\": [", by_udp_end_print(&reservation->server, end));
+  for (unsigned i = 0; i < reservation->n_below; i++) {
+    const struct by_reservation_below *below = &reservation->below[i];
+    by_text_add(text, "%s{\"interface\": ", i ? ", " : "");
+    by_json_add_string(text, below->interface);
+    by_text_add(text, ", \"switch\": %s, \"workers\": [", below->is_switch ? "true" : "false");
+    for (unsigned w = 0; w < below->n; w++)
+      by_text_add(text, "%s\"%s\"", w ? ", " : "", by_udp_end_print(&reservation->workers[below->first + w], end));
+    by_text_add(text, "]}");
+  }
+  by_text_add(text, "]");
+}
+
+void by_reservation_print_request(const struct by_reservation_request *request, struct by_text *text) {
+  by_text_add(text, "{\"do\": \"%s\"", operations[request->operation]);
+  if (has_job(request->operation)) {
+    by_text_add(text, ", \"holder\": ");
+    by_json_add_string(text, request->holder);
+    by_text_add(text, ", \"job\": %u", request->reservation.job);
+  }
+  if (request->operation == BY_RESERVATION_GRANT) print_reservation(&request->reservation, text);
+  by_text_add(text, "}");
+}
+
+/* ---- replies */
+
+static enum banyan_status read_granted(const json_t *object, struct by_granted *granted) {
+  struct by_place place = {.above = &root, .field = "below"};
+  uint64_t slots, up, port;
+  json_t *below;
+  BY_TRY(by_doc_need_int(&root, object, "slots", BY_RESERVATION_SLOTS, &slots));
+  BY_TRY(by_doc_need_int(&root, object, "up", BY_RESERVATION_PORTS - 1, &up));
+  BY_TRY(by_doc_need(&root, object, "below", &below));
+  BY_TRY(by_doc_array(&place, below, 1, BY_RESERVATION_WORKERS));
+  granted->slots = (uint32_t)slots;
+  granted->up = (uint8_t)up;
+  granted->n_below = (unsigned)json_array_size(below);
+  for (unsigned i = 0; i < granted->n_below; i++) {
+    struct by_place here = {.above = &place, .index = i};
+    BY_TRY(by_doc_int(&here, json_array_get(below, i), 0, BY_RESERVATION_PORTS - 1, &port));
+    granted->below[i] = (uint8_t)port;
+  }
+  return BANYAN_OK;
+}
+
+/* The reply to a request that could not be read names no operation. */
+static enum banyan_status take_reply(const json_t *object, struct by_reservation_reply *out) {
+  uint64_t job = 0, key = 0;
+  if (!json_is_object(object)) return by_doc_fail(&root, "must be an object");
+  out->well = json_object_get(object, "done");
+  out->operation = BY_RESERVATION_OPERATIONS;
+  if (!out->well) {
+    const char *reason;
+    BY_TRY(read_string(&root, object, "text", &reason));
+    by_keep_printable(reason, out->text, sizeof out->text);
+    BY_TRY(read_bool(&root, object, "taken", &out->taken));
+  }
+  if (out->well || json_object_get(object, "failed"))
+    BY_TRY(read_operation(out->well ? "done" : "failed", object, &out->operation));
+  if (has_job(out->operation)) BY_TRY(by_doc_need_int(&root, object, "job", UINT16_MAX, &job));
+  if (out->operation == BY_RESERVATION_GRANT) BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
+  out->job = (uint16_t)job;
+  out->key = (uint16_t)key;
+  return out->well && out->operation == BY_RESERVATION_GRANT ? read_granted(object, &out->granted) : BANYAN_OK;
+}
+
+enum banyan_status by_reservation_read_reply(const char *line, size_t length, struct by_reservation_reply *out) {
+  static const struct by_doc_limits limits = {.bytes = BY_RESERVATION_REPLY, .containers = 65536, .elements = 262144};
+  json_t *object;
+  memset(out, 0, sizeof *out);
+  BY_TRY(by_doc_load(root.field, line, length, &limits, &object));
+  enum banyan_status status = take_reply(object, out);
+  json_decref(object);
+  return status;
+}
+
+void by_reservation_print_reply(const struct by_reservation_reply *reply, struct by_text *text) {
+  const char *between = "";
+  by_text_add(text, "{");
+  if (reply->operation != BY_RESERVATION_OPERATIONS) {
+    by_text_add(text, "\"%s\": \"%s\"", reply->well ? "done" : "failed", operations[reply->operation]);
+    between = ", ";
+  }
+  if (has_job(reply->operation)) by_text_add(text, ", \"job\": %u", reply->job);
+  if (reply->operation == BY_RESERVATION_GRANT) by_text_add(text, ", \"key\": %u", reply->key);
+  if (reply->well && reply->operation == BY_RESERVATION_GRANT) {
+    by_text_add(text, ", \"slots\": %u, \"up\": %u, \"below\": [", reply->granted.slots, reply->granted.up);
+    for (unsigned i = 0; i < reply->granted.n_below; i++)
+      by_text_add(text, "%s%u", i ? ", " : "", reply->granted.below[i]);
+    by_text_add(text, "]");
+  }
+  if (!reply->well) {
+    by_text_add(text, "%s\"text\": ", between);
+    by_json_add_string(text, reply->text);
+    if (reply->taken) by_text_add(text, ", \"taken\": true");
+  }
+  by_text_add(text, "}");
 }

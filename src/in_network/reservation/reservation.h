@@ -1,20 +1,28 @@
-/* What a job wishes for at a switch, and what it is granted. Plain values. */
-#ifndef BY_LEASE_RESERVATION_H
-#define BY_LEASE_RESERVATION_H
+/* What a job requests at a switch, what it is granted, and the messages between
+ * them: JSON, one value a line, and a reply for each request, not always in
+ * their order. Plain values; parsing and printing only. */
+#ifndef BY_RESERVATION_RESERVATION_H
+#define BY_RESERVATION_RESERVATION_H
 
 #include <net/if.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "fail.h"
+#include "text.h"
 
 enum {
-  BY_LEASE_SECONDS = 30,
+  BY_RESERVATION_SECONDS = 30, /* for which a grant is kept after its holder's connection has ended */
   BY_RESERVATION_WORKERS = 64, /* of a tree, and so most that are below */
   BY_RESERVATION_HOPS = 8,     /* switches on the way of a tree */
   BY_RESERVATION_PORTS = 64,   /* of a switch */
   BY_RESERVATION_SLOTS = 1 << 16,
   BY_RESERVATION_SLOT_BYTES = 3432, /* of a switch's memory, for the cell of a slot */
+  BY_RESERVATION_LINE = 16384,      /* most bytes of a request */
+  BY_RESERVATION_REPLY = 1 << 20,   /* and of a reply: that of status describes every grant */
+  BY_RESERVATION_HOLDER = 32,       /* characters */
+  BY_RESERVATION_PURPOSE = 'S',     /* in the handshake */
+  BY_RESERVATION_REASON = 400,      /* bytes of an error's text, with its NUL */
 };
 
 /* Both as in packets. */
@@ -22,6 +30,10 @@ struct by_udp_end {
   uint32_t address;
   uint16_t port;
 };
+
+/* "10.0.0.9:7612"; `out` holds BY_UDP_END_TEXT and is returned. */
+enum { BY_UDP_END_TEXT = 24 };
+const char *by_udp_end_print(const struct by_udp_end *end, char *out);
 
 /* A worker or a switch next to it in the tree, away from the server. Several may be behind one interface. */
 struct by_reservation_below {
@@ -47,12 +59,49 @@ struct by_granted {
   uint32_t slots; /* at most as many as wanted; 0: what comes is sent on unmerged */
   uint8_t up;     /* port */
   unsigned n_below;
-  uint8_t below[BY_RESERVATION_WORKERS]; /* ports, in the order of the wish */
+  uint8_t below[BY_RESERVATION_WORKERS]; /* ports, in the order of the request */
 };
 
-/* Whether both ask for the same. */
+/* Whether both request the same. */
 bool by_reservation_same(const struct by_reservation *a, const struct by_reservation *b);
-/* Whether it can be wished for at all; BANYAN_ERR_ARGUMENT says what is wrong. */
+/* BANYAN_ERR_ARGUMENT: no switch can grant it; the text says what is wrong. */
 BANYAN_CHECK enum banyan_status by_reservation_check(const struct by_reservation *reservation);
+
+enum by_reservation_operation {
+  BY_RESERVATION_DESCRIBE,
+  BY_RESERVATION_STATUS,
+  BY_RESERVATION_GRANT,
+  BY_RESERVATION_REVOKE,
+  BY_RESERVATION_OPERATIONS
+};
+
+const char *by_reservation_operation_name(enum by_reservation_operation operation);
+
+struct by_reservation_request {
+  enum by_reservation_operation operation;
+  char holder[BY_RESERVATION_HOLDER + 1]; /* of the grant, for grant and revoke: the same over all connections */
+  struct by_reservation reservation;      /* for revoke only its job */
+};
+
+struct by_reservation_reply {
+  enum by_reservation_operation operation; /* BY_RESERVATION_OPERATIONS: the request could not be read */
+  bool well;
+  uint16_t job;              /* for grant and revoke */
+  uint16_t key;              /* for grant */
+  struct by_granted granted; /* for a grant that went well */
+  bool taken;                /* else: the job belongs to another holder */
+  char text[BY_RESERVATION_REASON];
+};
+
+/* One line without its end. BANYAN_ERR_PARSE, BANYAN_ERR_ARGUMENT say what is wrong. */
+BANYAN_CHECK enum banyan_status by_reservation_read_request(const char *line, size_t length,
+                                                            struct by_reservation_request *out);
+void by_reservation_print_request(const struct by_reservation_request *request, struct by_text *text);
+
+/* What else the replies to describe and status contain is for people, and passed over. */
+BANYAN_CHECK enum banyan_status by_reservation_read_reply(const char *line, size_t length,
+                                                          struct by_reservation_reply *out);
+/* Not for the replies to describe and status when they go well. */
+void by_reservation_print_reply(const struct by_reservation_reply *reply, struct by_text *text);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "reservation_messages.h"
+#include "reservation.h"
 #include "socket.h"
 #include "stream.h"
 
@@ -31,15 +31,15 @@ struct entry {
 struct by_switch_client {
   struct by_switch_client_options options;
   struct by_key key;
-  char name[NAME], holder[BY_LEASE_HOLDER + 1];
+  char name[NAME], holder[BY_RESERVATION_HOLDER + 1];
   struct entry *entries;
   struct by_stream *stream;
   bool open;
   bool described; /* since it was asked last */
   uint64_t described_asked;
   struct by_timer timer;
-  char reason[BY_LEASE_REASON + 200]; /* of what was lost last */
-  bool busy, destroyed;               /* inside a callback from the loop; destroyed meanwhile */
+  char reason[BY_RESERVATION_REASON + 200]; /* of what was lost last */
+  bool busy, destroyed;                     /* inside a callback from the loop; destroyed meanwhile */
 };
 
 static struct entry *find(const struct by_switch_client *client, uint16_t job) {
@@ -117,14 +117,14 @@ static void leave(struct by_switch_client *client) {
 
 /* ---- asking */
 
-static bool ask(struct by_switch_client *client, enum by_lease_operation operation,
+static bool ask(struct by_switch_client *client, enum by_reservation_operation operation,
                 const struct by_reservation *reservation) {
-  struct by_lease_request request = {.operation = operation};
+  struct by_reservation_request request = {.operation = operation};
   struct by_text text;
   memcpy(request.holder, client->holder, sizeof request.holder);
   if (reservation) request.reservation = *reservation;
   by_text_init(&text);
-  by_lease_print_request(&request, &text);
+  by_reservation_print_request(&request, &text);
   bool well = !text.failed && by_stream_send(client->stream, 0, by_text_get(&text), text.length) == BANYAN_OK;
   by_text_fini(&text);
   return well;
@@ -132,7 +132,7 @@ static bool ask(struct by_switch_client *client, enum by_lease_operation operati
 
 static void ask_for_grants(struct by_switch_client *client, uint64_t now) {
   for (struct entry *e = client->entries; e; e = e->next) {
-    if (e->state != WANTED || !ask(client, BY_LEASE_GRANT, &e->reservation)) continue;
+    if (e->state != WANTED || !ask(client, BY_RESERVATION_GRANT, &e->reservation)) continue;
     e->state = ASKED;
     e->asked = now;
   }
@@ -140,7 +140,7 @@ static void ask_for_grants(struct by_switch_client *client, uint64_t now) {
 
 static void ask_for_life(struct by_switch_client *client, uint64_t now) {
   if (!client->described || now < client->described_asked + alive) return;
-  if (!ask(client, BY_LEASE_DESCRIBE, NULL)) return;
+  if (!ask(client, BY_RESERVATION_DESCRIBE, NULL)) return;
   client->described = false;
   client->described_asked = now;
 }
@@ -169,7 +169,7 @@ static bool same_granted(const struct by_granted *a, const struct by_granted *b)
   return a->slots == b->slots && a->up == b->up && a->n_below == b->n_below && !memcmp(a->below, b->below, a->n_below);
 }
 
-static void take_grant(struct by_switch_client *client, const struct by_lease_reply *reply) {
+static void take_grant(struct by_switch_client *client, const struct by_reservation_reply *reply) {
   struct entry *entry = find(client, reply->job);
   if (!entry || entry->reservation.key != reply->key) return; /* of a wish that was another */
   if (!reply->well) {
@@ -186,15 +186,15 @@ static void take_grant(struct by_switch_client *client, const struct by_lease_re
 
 static void take_reply(void *context, uint16_t type, const void *payload, size_t length) {
   struct by_switch_client *client = context;
-  struct by_lease_reply reply;
+  struct by_reservation_reply reply;
   client->busy = true;
-  if (by_lease_read_reply(payload, length, &reply) != BANYAN_OK || reply.operation == BY_LEASE_OPERATIONS)
+  if (by_reservation_read_reply(payload, length, &reply) != BANYAN_OK || reply.operation == BY_RESERVATION_OPERATIONS)
     disconnect(client, "answers what cannot be understood; is it a switch of this version, and has it the key "
                        "(BANYAN_SWITCH_KEY) that the job has?");
-  else if (reply.operation == BY_LEASE_GRANT && (!reply.well || reply.granted.n_below))
+  else if (reply.operation == BY_RESERVATION_GRANT && (!reply.well || reply.granted.n_below))
     take_grant(client, &reply);
   else
-    client->described |= reply.operation == BY_LEASE_DESCRIBE;
+    client->described |= reply.operation == BY_RESERVATION_DESCRIBE;
   leave(client);
 }
 
@@ -207,7 +207,7 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
 
 static void ended(void *context, enum banyan_status status, const char *reason) {
   struct by_switch_client *client = context;
-  char text[BY_LEASE_REASON];
+  char text[BY_RESERVATION_REASON];
   snprintf(text, sizeof text, "%s", reason);
   client->busy = true;
   disconnect(client, text);
@@ -218,13 +218,13 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 
 static enum banyan_status start(struct by_switch_client *client) {
   struct by_handshake_options handshake = {
-      .role = BY_ROLE_CLIENT, .purpose = BY_LEASE_PURPOSE, .key = &client->key, .hello = ""};
+      .role = BY_ROLE_CLIENT, .purpose = BY_RESERVATION_PURPOSE, .key = &client->key, .hello = ""};
   struct by_stream_options options = {.loop = client->options.loop,
                                       .connecting = &client->options.address,
                                       .handshake = client->options.key ? &handshake : NULL,
-                                      .most_frame = BY_LEASE_LINE,
-                                      .most_line = BY_LEASE_REPLY,
-                                      .most_queued = 64 * BY_LEASE_LINE,
+                                      .most_frame = BY_RESERVATION_LINE,
+                                      .most_line = BY_RESERVATION_REPLY,
+                                      .most_queued = 64 * BY_RESERVATION_LINE,
                                       .opened = opened,
                                       .frame = take_reply,
                                       .ended = ended,
@@ -257,7 +257,7 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
   client->options = *options;
   if (options->key) client->key = *options->key;
   by_keep_printable(options->name, client->name, sizeof client->name);
-  snprintf(client->holder, sizeof client->holder, "%.*s", BY_LEASE_HOLDER, random);
+  snprintf(client->holder, sizeof client->holder, "%.*s", BY_RESERVATION_HOLDER, random);
   by_timer_init(&client->timer, tick, client);
   return BANYAN_OK;
 }
@@ -289,7 +289,7 @@ enum banyan_status by_switch_client_want(struct by_switch_client *client, const 
 void by_switch_client_drop(struct by_switch_client *client, uint16_t job) {
   const struct entry *entry = find(client, job);
   if (!entry) return;
-  if (client->open && entry->state != WANTED) (void)ask(client, BY_LEASE_REVOKE, &entry->reservation);
+  if (client->open && entry->state != WANTED) (void)ask(client, BY_RESERVATION_REVOKE, &entry->reservation);
   forget(client, entry);
 }
 

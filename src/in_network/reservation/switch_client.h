@@ -2,11 +2,11 @@
  * granted there. Connects, asks, and asks again every second for what is not
  * granted: nobody answers there yet, the connection was lost, the switch has
  * started anew, or it has said no. What was granted stays so for
- * BY_LEASE_SECONDS after the connection is gone, and may be had again
+ * BY_RESERVATION_SECONDS after the connection is gone, and may be had again
  * meanwhile. Nothing blocks, and every wait has a deadline. One client for each
  * switch, on the loop's thread. docs/wire.md has what is said. */
-#ifndef BY_LEASE_SWITCH_CLIENT_H
-#define BY_LEASE_SWITCH_CLIENT_H
+#ifndef BY_RESERVATION_SWITCH_CLIENT_H
+#define BY_RESERVATION_SWITCH_CLIENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,18 +1,19 @@
 #include "switch_control.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "acceptor.h"
 #include "descriptor.h"
 #include "json_doc.h"
-#include "leases.h"
 #include "localsocket.h"
 #include "log.h"
+#include "reservations.h"
 #include "socket.h"
 #include "stream.h"
 
@@ -24,7 +25,7 @@ static const uint64_t first_request_in = 5 * BY_SECOND;
 struct session {
   struct by_switch_control *control;
   struct by_stream *stream;
-  struct session *next;
+  LIST_ENTRY(session) link;
   struct by_admission_entry admission; /* where no key is needed */
   struct by_timer late;
   bool known;
@@ -33,15 +34,14 @@ struct session {
 struct listener {
   struct by_switch_control *control;
   struct by_acceptor *acceptor;
-  bool is_local;
-  char path[BY_PATH_SOCKET];
+  char path[BY_PATH_SOCKET]; /* of a local socket; "": it listens for TCP */
 };
 
 struct by_switch_control {
   struct by_switch_control_options options;
   struct by_key key;
-  struct by_leases *leases;
-  struct session *sessions;
+  struct by_reservations *reservations;
+  LIST_HEAD(, session) sessions;
   unsigned n_known, n_listeners;
   struct by_admission admission;
   struct by_repeats rejected;
@@ -51,29 +51,27 @@ struct by_switch_control {
 
 static void end_session(struct session *session) {
   struct by_switch_control *control = session->control;
-  struct session **at = &control->sessions;
-  while (*at != session) at = &(*at)->next;
-  *at = session->next;
+  LIST_REMOVE(session, link);
   control->n_known -= session->known;
   by_admission_leave(&session->admission);
   by_loop_cancel_timer(&session->late);
-  by_leases_leave(control->leases, session);
+  by_reservations_leave(control->reservations, session);
   by_stream_destroy(session->stream);
   free(session);
 }
 
 /* ---- replies */
 
-/* One that does not read its replies loses them, and waits in vain. */
+/* A peer that does not read its replies loses them. */
 static void reply_text(const struct session *session, const struct by_text *text) {
   if (text->failed || by_stream_send(session->stream, 0, by_text_get(text), text->length) != BANYAN_OK)
     by_info("switch", "%s: a reply is lost", by_stream_get_name(session->stream));
 }
 
-static void reply(void *owner, const struct by_lease_reply *what) {
+static void reply(void *owner, const struct by_reservation_reply *what) {
   struct by_text text;
   by_text_init(&text);
-  by_lease_print_reply(what, &text);
+  by_reservation_print_reply(what, &text);
   reply_text(owner, &text);
   by_text_fini(&text);
 }
@@ -83,33 +81,25 @@ static void print_counts(const struct by_plane *plane, struct by_text *text) {
   if (plane->ops->count(plane->self, &counts) != BANYAN_OK) by_warn("switch", "%s", banyan_error_text());
   by_text_add(text, ", \"events\": {");
   for (int i = 0; i < BY_EVENTS; i++)
-    by_text_add(text, "%s\"%s\": %llu", i ? ", " : "", by_event_name(i), (unsigned long long)counts.events[i]);
-  by_text_add(text, "}");
-  by_text_add(text, ", \"unsent\": %llu, \"expired\": %llu", (unsigned long long)counts.unsent,
-              (unsigned long long)counts.expired);
+    by_text_add(text, "%s\"%s\": %" PRIu64, i ? ", " : "", by_event_name(i), counts.events[i]);
+  by_text_add(text, "}, \"unsent\": %" PRIu64 ", \"expired\": %" PRIu64, counts.unsent, counts.expired);
 }
 
-static void send_status(const struct session *session, enum by_lease_operation operation) {
+static void send_status(const struct session *session, enum by_reservation_operation operation) {
   const struct by_switch_control *control = session->control;
   const struct by_plane *plane = control->options.plane;
   struct by_text text;
   by_text_init(&text);
   by_text_add(&text, "{\"done\": \"%s\", \"version\": \"%s\", \"kind\": \"%s\", \"seconds\": %.1f",
-              by_lease_operation_name(operation), BANYAN_VERSION, plane->ops->name,
+              by_reservation_operation_name(operation), BANYAN_VERSION, plane->ops->name,
               by_clock_to_seconds(by_loop_now(control->options.loop) - control->started));
-  if (operation == BY_LEASE_STATUS) {
-    by_leases_print(control->leases, &text);
+  if (operation == BY_RESERVATION_STATUS) {
+    by_reservations_print(control->reservations, &text);
     print_counts(plane, &text);
   }
   by_text_add(&text, "}");
   reply_text(session, &text);
   by_text_fini(&text);
-}
-
-static void refuse_line(struct session *session) {
-  struct by_lease_reply what = {.operation = BY_LEASE_OPERATIONS};
-  by_keep_printable(banyan_error_text(), what.text, sizeof what.text);
-  reply(session, &what);
 }
 
 static void log_rejected(struct session *session, const char *why) {
@@ -137,15 +127,18 @@ static bool become_known(struct session *session) {
 
 static void take_line(void *context, uint16_t type, const void *line, size_t length) {
   struct session *session = context;
-  struct by_lease_request request;
-  if (by_lease_read_request(line, length, &request) != BANYAN_OK)
-    refuse_line(session);
-  else if (!become_known(session))
+  struct by_reservation_request request;
+  if (by_reservation_read_request(line, length, &request) != BANYAN_OK) {
+    struct by_reservation_reply what = {.operation = BY_RESERVATION_OPERATIONS};
+    by_keep_printable(banyan_error_text(), what.text, sizeof what.text);
+    reply(session, &what);
     return;
-  else if (request.operation == BY_LEASE_GRANT)
-    by_leases_grant(session->control->leases, &request, session);
-  else if (request.operation == BY_LEASE_REVOKE)
-    by_leases_revoke(session->control->leases, &request, session);
+  }
+  if (!become_known(session)) return;
+  if (request.operation == BY_RESERVATION_GRANT)
+    by_reservations_grant(session->control->reservations, &request, session);
+  else if (request.operation == BY_RESERVATION_REVOKE)
+    by_reservations_revoke(session->control->reservations, &request, session);
   else
     send_status(session, request.operation);
 }
@@ -179,26 +172,24 @@ static void evicted(void *context) {
 static enum banyan_status begin_session(struct listener *listener, int fd, struct session *session) {
   struct by_switch_control *control = listener->control;
   struct by_handshake_options handshake = {
-      .role = BY_ROLE_SERVER, .purpose = BY_LEASE_PURPOSE, .key = &control->key, .hello = ""};
-  bool proves = control->options.key && !listener->is_local;
+      .role = BY_ROLE_SERVER, .purpose = BY_RESERVATION_PURPOSE, .key = &control->key, .hello = ""};
+  bool is_local = listener->path[0], proves = control->options.key && !is_local;
   struct by_stream_options options = {.loop = control->options.loop,
                                       .fd = fd,
                                       .handshake = proves ? &handshake : NULL,
                                       .admission = &control->admission,
                                       .quiet = true,
-                                      .most_frame = BY_LEASE_REPLY,
-                                      .most_line = BY_LEASE_LINE,
-                                      .most_queued = 2 * BY_LEASE_REPLY,
+                                      .most_frame = BY_RESERVATION_REPLY,
+                                      .most_line = BY_RESERVATION_LINE,
+                                      .most_queued = 2 * BY_RESERVATION_REPLY,
                                       .opened = opened,
                                       .frame = take_line,
                                       .ended = ended,
                                       .context = session};
-  if (!listener->is_local && by_socket_set_keepalive(fd, 10, 5, 3) != BANYAN_OK)
-    by_info("switch", "%s", banyan_error_text());
+  if (!is_local && by_socket_set_keepalive(fd, 10, 5, 3) != BANYAN_OK) by_info("switch", "%s", banyan_error_text());
   BY_TRY(by_stream_create(&options, &session->stream));
   session->control = control;
-  session->next = control->sessions;
-  control->sessions = session;
+  LIST_INSERT_HEAD(&control->sessions, session, link);
   session->admission = (struct by_admission_entry){.evicted = evicted, .context = session};
   by_timer_init(&session->late, is_late, session);
   if (proves) return BANYAN_OK;
@@ -219,17 +210,18 @@ static void accepted(void *context, int fd) {
   free(session);
 }
 
-static enum banyan_status add_listener(struct by_switch_control *control, int fd, bool is_local) {
-  struct listener *listener = &control->listeners[control->n_listeners];
-  *listener = (struct listener){.control = control, .is_local = is_local};
-  BY_TRY(by_acceptor_create(control->options.loop, fd, accepted, listener, &listener->acceptor));
-  control->n_listeners++;
-  return BANYAN_OK;
-}
-
 static enum banyan_status check_room(const struct by_switch_control *control) {
   if (control->n_listeners < LISTENERS) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "switch: listens at %d places at most", LISTENERS);
+}
+
+static enum banyan_status add_listener(struct by_switch_control *control, int fd, const char *path) {
+  struct listener *listener = &control->listeners[control->n_listeners];
+  *listener = (struct listener){.control = control};
+  snprintf(listener->path, sizeof listener->path, "%s", path);
+  BY_TRY(by_acceptor_create(control->options.loop, fd, accepted, listener, &listener->acceptor));
+  control->n_listeners++;
+  return BANYAN_OK;
 }
 
 enum banyan_status by_switch_control_listen_at(struct by_switch_control *control, const char *path) {
@@ -237,10 +229,7 @@ enum banyan_status by_switch_control_listen_at(struct by_switch_control *control
   int fd;
   BY_TRY(check_room(control));
   BY_TRY(by_path_socket_listen(&place, &fd));
-  struct listener *listener = &control->listeners[control->n_listeners];
-  BY_TRY(add_listener(control, fd, true));
-  snprintf(listener->path, sizeof listener->path, "%s", path);
-  return BANYAN_OK;
+  return add_listener(control, fd, path);
 }
 
 enum banyan_status by_switch_control_listen(struct by_switch_control *control, const struct by_address *address) {
@@ -254,7 +243,7 @@ enum banyan_status by_switch_control_listen(struct by_switch_control *control, c
                    "BANYAN_SWITCH_KEY",
                    by_address_print(address, text));
   BY_TRY(by_socket_listen(address, (struct by_port_range){0, 0}, &fd, &bound));
-  return add_listener(control, fd, false);
+  return add_listener(control, fd, "");
 }
 
 /* ---- all */
@@ -262,19 +251,19 @@ enum banyan_status by_switch_control_listen(struct by_switch_control *control, c
 enum banyan_status by_switch_control_create(const struct by_switch_control_options *options,
                                             struct by_switch_control **out) {
   struct by_switch_control *control = calloc(1, sizeof *control);
-  struct by_leases_options leases = {.loop = options->loop,
-                                     .plane = options->plane,
-                                     .cells = options->cells,
-                                     .n_ports = options->n_ports,
-                                     .ports = options->ports,
-                                     .answer = reply};
+  struct by_reservations_options reservations = {.loop = options->loop,
+                                                 .plane = options->plane,
+                                                 .cells = options->cells,
+                                                 .n_ports = options->n_ports,
+                                                 .ports = options->ports,
+                                                 .answer = reply};
   *out = NULL;
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   control->options = *options;
   control->started = by_loop_now(options->loop);
   by_admission_init(&control->admission, UNKNOWN);
   if (options->key) control->key = *options->key;
-  enum banyan_status status = by_leases_create(&leases, &control->leases);
+  enum banyan_status status = by_reservations_create(&reservations, &control->reservations);
   if (status == BANYAN_OK)
     *out = control;
   else
@@ -284,16 +273,13 @@ enum banyan_status by_switch_control_create(const struct by_switch_control_optio
 
 void by_switch_control_destroy(struct by_switch_control *control) {
   if (!control) return;
-  for (struct session *session = control->sessions, *next; session; session = next) {
-    next = session->next;
-    end_session(session);
-  }
+  while (!LIST_EMPTY(&control->sessions)) end_session(LIST_FIRST(&control->sessions));
   for (unsigned i = 0; i < control->n_listeners; i++) {
     by_acceptor_destroy(control->listeners[i].acceptor);
-    if (control->listeners[i].is_local) unlink(control->listeners[i].path);
+    if (control->listeners[i].path[0]) unlink(control->listeners[i].path);
   }
   by_repeats_flush(&control->rejected, "switch", INFINITY);
-  by_leases_destroy(control->leases);
+  by_reservations_destroy(control->reservations);
   explicit_bzero(&control->key, sizeof control->key);
   free(control);
 }

@@ -16,7 +16,7 @@
 #include "json_doc.h"
 #include "library.h"
 #include "output.h"
-#include "reservation_messages.h"
+#include "reservation.h"
 #include "status_print.h"
 #include "switch_control.h"
 #include "text.h"
@@ -301,7 +301,7 @@ static enum banyan_status show(const struct status_options *asked, const struct 
                                               .place = *place,
                                               .key = key,
                                               .line = "{\"do\": \"status\"}",
-                                              .most = BY_LEASE_REPLY,
+                                              .most = BY_RESERVATION_REPLY,
                                               .read = by_switch_status_read};
   json_t *before = NULL, *now = NULL;
   enum banyan_status status = BANYAN_OK;

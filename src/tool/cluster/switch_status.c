@@ -9,7 +9,7 @@
 #include "json_doc.h"
 #include "localsocket.h"
 #include "loop.h"
-#include "reservation_messages.h"
+#include "reservation.h"
 #include "socket.h"
 #include "stream.h"
 #include "switch_client.h"
@@ -96,13 +96,13 @@ static void too_late(void *context) {
 static enum banyan_status begin(struct asking *a) {
   const struct by_status_place *place = &a->question->place;
   struct by_handshake_options handshake = {
-      .role = BY_ROLE_CLIENT, .purpose = BY_LEASE_PURPOSE, .key = a->question->key, .hello = ""};
+      .role = BY_ROLE_CLIENT, .purpose = BY_RESERVATION_PURPOSE, .key = a->question->key, .hello = ""};
   struct by_stream_options of_stream = {.loop = a->loop,
                                         .connecting = place->path ? NULL : &place->address,
                                         .handshake = a->question->key && !place->path ? &handshake : NULL,
-                                        .most_frame = BY_LEASE_LINE,
+                                        .most_frame = BY_RESERVATION_LINE,
                                         .most_line = a->question->most,
-                                        .most_queued = 2 * BY_LEASE_LINE,
+                                        .most_queued = 2 * BY_RESERVATION_LINE,
                                         .opened = opened,
                                         .frame = answered,
                                         .ended = ended,
@@ -132,10 +132,10 @@ enum banyan_status by_status_ask(const struct by_status_question *question, json
 /* ---- the state of a switch */
 
 enum banyan_status by_switch_status_read(const char *line, size_t length, json_t **out) {
-  static const struct by_doc_limits limits = {.bytes = BY_LEASE_REPLY, .containers = 65536, .elements = 262144};
-  struct by_lease_reply reply;
-  BY_TRY(by_lease_read_reply(line, length, &reply));
-  if (!reply.well || reply.operation != BY_LEASE_STATUS)
+  static const struct by_doc_limits limits = {.bytes = BY_RESERVATION_REPLY, .containers = 65536, .elements = 262144};
+  struct by_reservation_reply reply;
+  BY_TRY(by_reservation_read_reply(line, length, &reply));
+  if (!reply.well || reply.operation != BY_RESERVATION_STATUS)
     return by_fail(BANYAN_ERR_PROTOCOL, "the switch answers: %s", reply.well ? "something else" : reply.text);
   return by_doc_load("the switch's answer", line, length, &limits, out);
 }

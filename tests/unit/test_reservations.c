@@ -1,11 +1,13 @@
 /* What jobs have at a switch, over a data plane that only notes what it is told, with a clock that is moved by hand. */
-#include "leases.h"
+#include "reservations.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "rng.h"
 
-enum { CELLS = 100, OWNERS = 3 };
+enum { CELLS = 100, MANY_CELLS = 300, OWNERS = 3, HOLDERS = 40 };
 
 static uint64_t hand_time = 1;
 
@@ -50,35 +52,39 @@ struct bench {
   struct noted noted;
   struct by_plane plane;
   struct by_loop *loop;
-  struct by_leases *leases;
+  struct by_reservations *all;
 };
 
 /* What an owner was told last. */
 struct owner {
   unsigned answers;
-  struct by_lease_reply reply;
+  struct by_reservation_reply reply;
 };
 
 static struct owner owners[OWNERS];
 
-static void note_answer(void *owner, const struct by_lease_reply *reply) {
+static void note_answer(void *owner, const struct by_reservation_reply *reply) {
   struct owner *to = owner;
   to->answers++;
   to->reply = *reply;
 }
 
-static void begin(struct bench *bench) {
+static void begin_with(struct bench *bench, uint32_t cells) {
   static const char *const ports[] = {"lo"};
   *bench = (struct bench){.plane = {&ops, &bench->noted}};
   memset(owners, 0, sizeof owners);
   assert_ok(by_loop_create(&hand_clock, &bench->loop));
-  struct by_leases_options options = {
-      .loop = bench->loop, .plane = &bench->plane, .cells = CELLS, .n_ports = 1, .ports = ports, .answer = note_answer};
-  assert_ok(by_leases_create(&options, &bench->leases));
+  struct by_reservations_options options = {
+      .loop = bench->loop, .plane = &bench->plane, .cells = cells, .n_ports = 1, .ports = ports, .answer = note_answer};
+  assert_ok(by_reservations_create(&options, &bench->all));
+}
+
+static void begin(struct bench *bench) {
+  begin_with(bench, CELLS);
 }
 
 static void end(struct bench *bench) {
-  by_leases_destroy(bench->leases);
+  by_reservations_destroy(bench->all);
   by_loop_destroy(bench->loop);
 }
 
@@ -87,8 +93,8 @@ static void pass(struct bench *bench, uint64_t seconds) {
   assert_ok(by_loop_run_once(bench->loop, 0));
 }
 
-static struct by_lease_request request_of(const char *holder, uint16_t job, uint16_t key, uint32_t slots) {
-  struct by_lease_request request = {.operation = BY_LEASE_GRANT};
+static struct by_reservation_request request_of(const char *holder, uint16_t job, uint16_t key, uint32_t slots) {
+  struct by_reservation_request request = {.operation = BY_RESERVATION_GRANT};
   strcpy(request.holder, holder);
   request.reservation = (struct by_reservation){.job = job,
                                                 .key = key,
@@ -104,34 +110,145 @@ static struct by_lease_request request_of(const char *holder, uint16_t job, uint
 }
 
 /* What the owner is answered. */
-static const struct by_lease_reply *ask(struct bench *bench, int owner, const struct by_lease_request *request) {
+static const struct by_reservation_reply *ask(struct bench *bench, int owner,
+                                              const struct by_reservation_request *request) {
   unsigned before = owners[owner].answers;
-  if (request->operation == BY_LEASE_GRANT)
-    by_leases_grant(bench->leases, request, &owners[owner]);
+  if (request->operation == BY_RESERVATION_GRANT)
+    by_reservations_grant(bench->all, request, &owners[owner]);
   else
-    by_leases_revoke(bench->leases, request, &owners[owner]);
+    by_reservations_revoke(bench->all, request, &owners[owner]);
   assert_int_equal(owners[owner].answers, before + 1);
   assert_int_equal(owners[owner].reply.job, request->reservation.job);
   return &owners[owner].reply;
 }
 
-static const struct by_lease_reply *grant(struct bench *bench, int owner, const char *holder, uint16_t job,
-                                          uint16_t key, uint32_t slots) {
-  struct by_lease_request request = request_of(holder, job, key, slots);
+static const struct by_reservation_reply *grant(struct bench *bench, int owner, const char *holder, uint16_t job,
+                                                uint16_t key, uint32_t slots) {
+  struct by_reservation_request request = request_of(holder, job, key, slots);
   return ask(bench, owner, &request);
 }
 
-static const struct by_lease_reply *revoke(struct bench *bench, int owner, const char *holder, uint16_t job) {
-  struct by_lease_request request = request_of(holder, job, 0, 0);
-  request.operation = BY_LEASE_REVOKE;
+static const struct by_reservation_reply *revoke(struct bench *bench, int owner, const char *holder, uint16_t job) {
+  struct by_reservation_request request = request_of(holder, job, 0, 0);
+  request.operation = BY_RESERVATION_REVOKE;
   return ask(bench, owner, &request);
+}
+
+/* The cells that a job is granted. */
+static struct by_grant take(struct bench *bench, uint16_t job, uint32_t wanted) {
+  assert_true(grant(bench, 0, "a", job, 5, wanted)->well);
+  assert_true(bench->noted.grants[job].count <= wanted);
+  return bench->noted.grants[job];
+}
+
+static void give(struct bench *bench, uint16_t job) {
+  assert_true(revoke(bench, 0, "a", job)->well);
+}
+
+static long used_cells(const struct bench *bench) {
+  struct by_text text;
+  by_text_init(&text);
+  by_reservations_print(bench->all, &text);
+  const char *used = strstr(by_text_get(&text), "\"used\": ");
+  assert_non_null(used);
+  long cells = strtol(used + strlen("\"used\": "), NULL, 10);
+  by_text_fini(&text);
+  return cells;
+}
+
+/* Cells are granted in ranges that never overlap, the smallest gap first, and all come back. */
+static void test_gaps(void **state) {
+  (void)state;
+  struct bench bench;
+  begin(&bench);
+  enum { A = 1, B, C, D, E, F, G };
+  take(&bench, A, 10);
+  struct by_grant b = take(&bench, B, 20);
+  take(&bench, C, 5);
+  struct by_grant d = take(&bench, D, 65);
+  assert_int_equal(used_cells(&bench), 100);
+  assert_int_equal(take(&bench, G, 1).count, 0);
+  give(&bench, B);
+  give(&bench, D);
+  struct by_grant e = take(&bench, E, 15); /* in b's place, not in the larger d's */
+  assert_int_equal(e.base, b.base);
+  assert_int_equal(e.count, 15);
+  give(&bench, G);
+  assert_int_equal(take(&bench, G, 0).count, 0);
+  struct by_grant f = take(&bench, F, 90); /* the largest gap, whole */
+  assert_int_equal(f.base, d.base);
+  assert_int_equal(f.count, 65);
+  give(&bench, A);
+  give(&bench, C);
+  give(&bench, E);
+  give(&bench, F);
+  assert_int_equal(used_cells(&bench), 0);
+  assert_int_equal(take(&bench, A, 100).count, 100);
+  end(&bench);
+}
+
+static void test_no_cells(void **state) {
+  (void)state;
+  struct bench bench;
+  begin_with(&bench, 0);
+  assert_int_equal(take(&bench, 1, 5).count, 0);
+  give(&bench, 1);
+  assert_int_equal(used_cells(&bench), 0);
+  end(&bench);
+}
+
+static void mark(char *owned, const struct by_grant *range, char from, char to) {
+  assert_true(range->base + range->count <= MANY_CELLS);
+  for (uint32_t i = range->base; i < range->base + range->count; i++) {
+    assert_int_equal(owned[i], from);
+    owned[i] = to;
+  }
+}
+
+/* The largest gap by looking at each cell. */
+static uint32_t largest_gap(const char *owned) {
+  uint32_t most = 0, here = 0;
+  for (int i = 0; i < MANY_CELLS; i++) {
+    here = owned[i] ? 0 : here + 1;
+    if (here > most) most = here;
+  }
+  return most;
+}
+
+static void test_cells_at_random(void **state) {
+  (void)state;
+  struct bench bench;
+  struct by_grant held[HOLDERS] = {{0}};
+  bool holds[HOLDERS] = {false};
+  char owned[MANY_CELLS] = {0};
+  struct by_rng rng;
+  by_rng_init(&rng, 4);
+  begin_with(&bench, MANY_CELLS);
+  for (int round = 0; round < 20000; round++) {
+    uint16_t job = (uint16_t)by_rng_below(&rng, HOLDERS);
+    if (holds[job]) {
+      mark(owned, &held[job], 1, 0);
+      give(&bench, job);
+      holds[job] = false;
+      continue;
+    }
+    uint32_t wanted = (uint32_t)by_rng_below(&rng, 40), gap = largest_gap(owned);
+    held[job] = take(&bench, job, wanted);
+    holds[job] = true;
+    assert_int_equal(held[job].count, wanted < gap ? wanted : gap);
+    mark(owned, &held[job], 0, 1);
+  }
+  for (uint16_t job = 0; job < HOLDERS; job++)
+    if (holds[job]) give(&bench, job);
+  assert_int_equal(used_cells(&bench), 0);
+  end(&bench);
 }
 
 static void test_grants(void **state) {
   (void)state;
   struct bench bench;
   begin(&bench);
-  const struct by_lease_reply *reply = grant(&bench, 0, "a", 7, 5, 60);
+  const struct by_reservation_reply *reply = grant(&bench, 0, "a", 7, 5, 60);
   assert_true(reply->well && reply->key == 5 && reply->granted.slots == 60);
   const struct by_grant *plane = &bench.noted.grants[7];
   assert_true(plane->key == 5 && plane->count == 60 && plane->place == 3 && plane->above == 1 && plane->below == 1);
@@ -176,8 +293,8 @@ static void test_lapse(void **state) {
   assert_true(grant(&bench, 0, "a", 7, 5, 60)->well);
   assert_true(grant(&bench, 0, "a", 8, 5, 10)->well);
   pass(&bench, 1000); /* while it is there */
-  by_leases_leave(bench.leases, &owners[0]);
-  pass(&bench, BY_LEASE_SECONDS - 1);
+  by_reservations_leave(bench.all, &owners[0]);
+  pass(&bench, BY_RESERVATION_SECONDS - 1);
   assert_true(grant(&bench, 1, "b", 7, 5, 60)->taken);
   assert_true(grant(&bench, 2, "a", 8, 5, 10)->well); /* it has come back, for one of them */
   assert_int_equal(bench.noted.cleared, 70);
@@ -186,7 +303,7 @@ static void test_lapse(void **state) {
   assert_int_equal(bench.noted.grants[8].key, 5);
   assert_true(grant(&bench, 1, "b", 7, 9, 90)->well);
   assert_int_equal(owners[1].reply.granted.slots, 60); /* the other's are in between */
-  by_leases_leave(bench.leases, &owners[0]);           /* no longer anybody's */
+  by_reservations_leave(bench.all, &owners[0]);        /* no longer anybody's */
   pass(&bench, 1000);
   assert_int_equal(bench.noted.grants[7].key, 9);
   assert_int_equal(bench.noted.grants[8].key, 5);
@@ -197,9 +314,9 @@ static void test_no_port(void **state) {
   (void)state;
   struct bench bench;
   begin(&bench);
-  struct by_lease_request request = request_of("a", 7, 5, 60);
+  struct by_reservation_request request = request_of("a", 7, 5, 60);
   strcpy(request.reservation.below[1].interface, "eth77");
-  const struct by_lease_reply *reply = ask(&bench, 0, &request);
+  const struct by_reservation_reply *reply = ask(&bench, 0, &request);
   assert_false(reply->well || reply->taken);
   assert_non_null(strstr(reply->text, "no port eth77 here, there are lo"));
   assert_true(grant(&bench, 0, "a", 7, 5, CELLS)->well);
@@ -218,15 +335,16 @@ static void test_too_many(void **state) {
   assert_non_null(strstr(owners[0].reply.text, "256 jobs already"));
   assert_true(grant(&bench, 0, "a", 9, 6, 0)->well);
   by_text_init(&text);
-  by_leases_print(bench.leases, &text);
+  by_reservations_print(bench.all, &text);
   assert_non_null(strstr(by_text_get(&text), "\"job\": 255, \"key\": 5, \"place\": 3, \"wanted\": 0, \"cells\": 0"));
   by_text_fini(&text);
   end(&bench);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_grants), cmocka_unit_test(test_others),
-                                     cmocka_unit_test(test_lapse), cmocka_unit_test(test_no_port),
-                                     cmocka_unit_test(test_too_many)};
-  return cmocka_run_group_tests_name("leases", tests, NULL, NULL);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_grants),   cmocka_unit_test(test_others),
+                                     cmocka_unit_test(test_lapse),    cmocka_unit_test(test_no_port),
+                                     cmocka_unit_test(test_too_many), cmocka_unit_test(test_gaps),
+                                     cmocka_unit_test(test_no_cells), cmocka_unit_test(test_cells_at_random)};
+  return cmocka_run_group_tests_name("reservations", tests, NULL, NULL);
 }
