@@ -25,10 +25,10 @@
 #include <string.h>
 
 #include "clock.h"
+#include "data_plane.h"
 #include "step.h"
 #include "switch_bench_object.h"
 #include "switch_sockets.h"
-#include "xdp.h"
 
 enum { BATCHES = 20, REPEAT = 1 << 16, SLOTS = 64, HEADERS = 14 + 20 + 8 };
 

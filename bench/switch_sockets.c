@@ -4,7 +4,7 @@
 
 #include "../tests/net/user_hosts.h"
 #include "clock.h"
-#include "user.h"
+#include "data_plane.h"
 
 /* MANY fill a datagram. About WAITING datagrams wait when the clock starts. */
 enum { LINES = 22, BYTES = BY_FRAGMENT_LINE * (1 + LINES), MANY = 44, WAITING = 16, ROUNDS = 400, BATCHES = 5 };

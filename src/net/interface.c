@@ -58,11 +58,6 @@ static enum banyan_status parse_filter(const char *text, struct filter *filter) 
   return BANYAN_OK;
 }
 
-static bool rule_matches(const struct rule *rule, const struct by_interface *one) {
-  if (rule->pattern[0]) return fnmatch(rule->pattern, one->name, 0) == 0;
-  return by_address_same_subnet(&rule->subnet, &one->address, rule->bits);
-}
-
 static bool is_container_bridge(const char *name) {
   static const char *const patterns[] = {"docker*", "virbr*", "podman*",        "lxcbr*",
                                          "lxdbr*",  "cni*",   "br-????????????" /* docker's own networks */};
@@ -75,9 +70,11 @@ static bool is_container_bridge(const char *name) {
 static int place_in(const struct filter *filter, bool loopback, const struct by_interface *one) {
   int place = -1;
   for (int i = filter->rules - 1; i >= 0; i--) {
-    if (!rule_matches(&filter->rule[i], one)) continue;
-    if (filter->rule[i].not ) return -1;
-    place = i;
+    const struct rule *rule = &filter->rule[i];
+    bool matches = rule->pattern[0] ? fnmatch(rule->pattern, one->name, 0) == 0
+                                    : by_address_same_subnet(&rule->subnet, &one->address, rule->bits);
+    if (matches && rule->not ) return -1;
+    if (matches) place = i;
   }
   if (filter->names_some) return place;
   if (by_address_is_loopback(&one->address)) return loopback ? 0 : -1;
@@ -161,18 +158,13 @@ static bool read_one(const struct ifaddrs *from, struct by_interface *out) {
   return true;
 }
 
-/* An interface has an entry for each of its addresses. */
-static bool is_named_before(const struct by_interface *all, size_t i) {
-  for (size_t j = 0; j < i; j++)
-    if (!strcmp(all[j].name, all[i].name)) return true;
-  return false;
-}
-
 static enum banyan_status choose_some(const char *filter, bool loopback, struct by_interface *all, size_t *n) {
   struct by_text names;
   by_text_init(&names);
-  for (size_t i = 0; i < *n; i++)
-    if (!is_named_before(all, i)) by_text_add(&names, "%s%s", i ? ", " : "", all[i].name);
+  for (size_t i = 0, j; i < *n; i++) { /* an interface has an entry for each of its addresses */
+    for (j = 0; j < i && strcmp(all[j].name, all[i].name) != 0;) j++;
+    if (j == i) by_text_add(&names, "%s%s", i ? ", " : "", all[i].name);
+  }
   enum banyan_status status = by_interface_choose(filter, loopback, all, n);
   if (status == BANYAN_OK && *n == 0)
     status = by_fail(BANYAN_ERR_ARGUMENT, "interface filter \"%s\" leaves no address of this host, which has: %.400s",
@@ -228,12 +220,16 @@ bool by_interface_is_own(const struct by_address *address) {
   return own;
 }
 
+int by_interface_ask(const char *name, unsigned long what, struct ifreq *request) {
+  int fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (fd < 0) return errno;
+  snprintf(request->ifr_name, sizeof request->ifr_name, "%s", name);
+  int reason = ioctl(fd, what, request) == 0 ? 0 : errno;
+  by_close(fd);
+  return reason;
+}
+
 uint32_t by_interface_mtu(const char *name) {
   struct ifreq request = {.ifr_mtu = 0};
-  int fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (fd < 0) return 0;
-  snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
-  bool known = ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
-  by_close(fd);
-  return known ? (uint32_t)request.ifr_mtu : 0;
+  return by_interface_ask(name, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
 }

@@ -39,6 +39,8 @@ enum banyan_status by_interface_offer(const char *filter, int port, char *out, s
 /* Whether this host has the address, on an interface that is up. */
 bool by_interface_is_own(const struct by_address *address);
 
+/* A request of netdevice(7), such as SIOCGIFMTU. 0, or an errno. */
+int by_interface_ask(const char *name, unsigned long what, struct ifreq *request);
 /* The most bytes of a packet that it sends; 0: unknown. */
 uint32_t by_interface_mtu(const char *name);
 

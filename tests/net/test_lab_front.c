@@ -9,9 +9,9 @@
 
 #include "check.h"
 #include "clock.h"
+#include "data_plane.h"
 #include "lab.h"
 #include "topology_make.h"
-#include "xdp.h"
 
 #include "../prop/fragment_terms.h"
 #include "user_hosts.h"

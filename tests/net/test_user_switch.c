@@ -9,7 +9,7 @@
 
 #include "../prop/fragment_terms.h"
 #include "check.h"
-#include "user.h"
+#include "data_plane.h"
 #include "user_hosts.h"
 
 enum { HOSTS = 3, SERVER = 2, WORKERS = 3, SLOTS = 60, LINES = 22, TIMEOUT = 20000, BYTES = 64 * (1 + LINES) };

@@ -7,9 +7,10 @@
 #include "../prop/random_fragments.h"
 #include "check.h"
 #include "clock.h"
+#include "data_plane.h"
 #include "step.h"
-#include "xdp.h"
 #include "xdp_frames.h"
+#include "xdp_maps.h"
 
 enum { STEPS = 300000, PORTS = 4 };
 

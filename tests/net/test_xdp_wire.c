@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "xdp.h"
+#include "data_plane.h"
 #include "xdp_frames.h"
 
 enum { PORTS = 3, SERVER = 2, WORKERS = 3, TIMEOUT = 20000 };

@@ -298,10 +298,6 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
 
 /* --- terms --- */
 
-static bool has_shape_of(const struct by_fragment *a, const struct by_fragment *b) {
-  return a->dtype == b->dtype && a->lines == b->lines && a->exponent == b->exponent;
-}
-
 static void begin(struct slot *slot, struct by_fragment *result, const struct by_fragment *packet) {
   slot->epoch = packet->epoch;
   slot->done = false;
@@ -310,23 +306,7 @@ static void begin(struct slot *slot, struct by_fragment *result, const struct by
   *result = answer(packet, BY_FRAGMENT_RESULT, 0);
 }
 
-/* The first term that is kept says what all must have in common. */
-static void shape(struct by_fragment *result, const struct by_fragment *packet) {
-  result->dtype = packet->dtype;
-  result->lines = packet->lines;
-  result->exponent = packet->exponent;
-}
-
-/* Nobody has vouched for the call that this sum was begun for; the packet's sender vouches for another one. */
-static void restart_sum(struct by_server *s, struct sum *sum, struct by_fragment *result,
-                        const struct by_fragment *packet) {
-  by_parts_clear(&s->parts, &sum->parts);
-  sum->workers = 0;
-  sum->callers = packet->workers;
-  result->call = packet->call;
-}
-
-/* Workers make different calls: all of them are told who the others are. True: it is so, or the packet says so without
+/* Workers make different calls: all of them are notified which ones do. True: it is so, or the packet says so without
  * proof. `authenticated`: it was made with the job's secret. */
 static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment *result,
                         const struct by_fragment *packet, bool authenticated) {
@@ -339,8 +319,11 @@ static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment
     s->counters.failed_checks++;
     return true;
   }
-  if (!sum->callers) {
-    restart_sum(s, sum, result, packet);
+  if (!sum->callers) { /* nobody has vouched for the call that this sum was begun for */
+    by_parts_clear(&s->parts, &sum->parts);
+    sum->workers = 0;
+    sum->callers = packet->workers;
+    result->call = packet->call;
     return false;
   }
   s->counters.mismatches++;
@@ -381,17 +364,15 @@ static void take_invalid(struct by_server *s, struct slot *slot, const struct by
   request_unmerged(s, packet, lacking);
 }
 
-/* What is whole takes the place of all parts, and is added up before anything else comes. */
-static enum by_parts_added keep(struct by_server *s, struct sum *sum, const struct by_fragment *packet) {
-  if (!is_whole(s, packet)) return by_parts_add(&s->parts, &sum->parts, packet);
-  by_parts_clear(&s->parts, &sum->parts);
-  return BY_PARTS_NEW;
-}
-
 static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
                 const struct by_fragment *packet) {
   if (packet->flags & BY_FRAGMENT_UNMERGED) sum->unmerged = true;
-  switch (keep(s, sum, packet)) {
+  enum by_parts_added added = BY_PARTS_NEW;
+  if (is_whole(s, packet)) /* it takes the place of all parts, and is added up before anything else comes */
+    by_parts_clear(&s->parts, &sum->parts);
+  else
+    added = by_parts_add(&s->parts, &sum->parts, packet);
+  switch (added) {
   case BY_PARTS_NEW: break;
   case BY_PARTS_DUPLICATE: s->counters.duplicates++; return;
   case BY_PARTS_OVERLAPPING:
@@ -414,8 +395,12 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
   if (slot->epoch != packet->epoch) begin(slot, result, packet);
   if (is_mismatch(s, sum, result, packet, !s->config.exact)) return;
-  if (!sum->workers) shape(result, packet);
-  if (has_shape_of(packet, result))
+  if (!sum->workers) { /* the first term that is kept determines what all must have in common */
+    result->dtype = packet->dtype;
+    result->lines = packet->lines;
+    result->exponent = packet->exponent;
+  }
+  if (packet->dtype == result->dtype && packet->lines == result->lines && packet->exponent == result->exponent)
     add(s, slot, sum, result, packet);
   else
     s->counters.failed_checks++;
@@ -442,7 +427,7 @@ static bool asks(const struct by_fragment *packet) {
   return packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
 }
 
-/* Who only asks for the result, and whose term is here, need not hear that others are late. */
+/* A worker that only asks for the result, and whose term is here, need not be notified that others are late. */
 static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   bool begun = slot->epoch == packet->epoch && sum->begun;
@@ -452,25 +437,26 @@ static void take_probe(struct by_server *s, struct slot *slot, const struct by_f
   reply(s, packet, begun ? sum->workers : 0, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
-/* What a worker's second wish for a result says of multicasts, and the first of one whose other results are its own. */
-static void note_missed(struct by_server *s, struct sum *sum, struct worker *worker, uint64_t who, bool insists) {
-  if (sum->asked & who || (!insists && !worker->deaf)) return;
-  sum->asked |= who;
+/* What a worker's second request for a result shows of multicasts, and the first of one whose other results are its
+ * own. */
+static void note_missed(struct sum *sum, struct worker *worker, uint64_t bit, bool insists) {
+  if (sum->asked & bit || (!insists && !worker->deaf)) return;
+  sum->asked |= bit;
   if (!worker->deaf)
     worker->asked++;
   else if (sum->trial)
     worker->missed++;
 }
 
-/* A worker lacks the result. The first one's wish is fulfilled for all, since others may lack it too; after that each
- * has to ask twice, and gets its own. */
+/* A worker lacks the result. The first request is fulfilled for all, since others may lack it too; after that each
+ * worker has to ask twice, and gets its own. */
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
-                       const struct by_fragment *reservation) {
-  bool insists = reservation->type == BY_FRAGMENT_PROBE && reservation->flags & BY_FRAGMENT_ESCALATE;
-  note_missed(s, sum, &s->workers[reservation->rank], 1ull << reservation->rank, insists);
-  if (insists || !receives_multicasts(s, reservation->rank)) {
+                       const struct by_fragment *probe) {
+  bool insists = probe->flags & BY_FRAGMENT_ESCALATE;
+  note_missed(sum, &s->workers[probe->rank], 1ull << probe->rank, insists);
+  if (insists || !receives_multicasts(s, probe->rank)) {
     s->counters.repeated++;
-    send_result(s, result, reservation->rank);
+    send_result(s, result, probe->rank);
   } else if (!sum->again) {
     s->counters.repeated++;
     sum->again = true;

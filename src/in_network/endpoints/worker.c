@@ -50,17 +50,13 @@ static bool is_done(const struct by_worker *w, uint64_t number) {
   return number < w->head || passed > 0 || (passed == 0 && slot->state == SLOT_DONE);
 }
 
-static bool is_free_for(const struct by_worker *w, uint64_t number) {
-  const struct slot *slot = slot_of(w, number);
-  return slot->state == SLOT_DONE && slot->number + w->config.slots == number;
-}
-
 /* Marks it as ready to be sent if it is: its slot is free and its exponent agreed on. */
 static void make_ready(struct by_worker *w, uint64_t number) {
-  if (number >= w->end || number >= w->head + AHEAD * (uint64_t)w->config.slots || !is_free_for(w, number)) return;
+  struct slot *slot = slot_of(w, number);
+  bool is_free = slot->state == SLOT_DONE && slot->number + w->config.slots == number;
+  if (number >= w->end || number >= w->head + AHEAD * (uint64_t)w->config.slots || !is_free) return;
   const struct call *call = by_worker_call_of(w, number);
   if (!is_opening(call, number) && call->openings && !is_done(w, number - call->openings)) return;
-  struct slot *slot = slot_of(w, number);
   slot->number = number;
   slot->state = SLOT_READY;
   uint64_t bit = number % (AHEAD * (uint64_t)w->config.slots);
@@ -111,10 +107,6 @@ static uint8_t own_exponent(const struct by_worker *w, const struct call *call, 
   return (uint8_t)by_fixed_exponent(call->dtype, source_of(w, call, index), elements_of(w, call, index), w->bits);
 }
 
-static uint8_t agreed_exponent(const struct by_worker *w, uint64_t number) {
-  return w->exponents[number % (2 * AHEAD * (uint64_t)w->config.slots)];
-}
-
 /* Zeros behind `bytes` of numbers up to the end of the last line, but for the exponent that this worker tells there. */
 static void close_payload(const struct by_worker *w, struct by_fragment *packet, size_t bytes, uint8_t exponent) {
   size_t needed = bytes + (size_t)w->key.words * 8;
@@ -127,7 +119,7 @@ static void fill_elements(struct by_worker *w, const struct call *call, uint64_t
   uint64_t index = index_of(call, number);
   size_t elements = elements_of(w, call, index);
   uint8_t ahead = call->openings ? own_exponent(w, call, index + call->openings) : 0;
-  if (call->openings) packet->exponent = agreed_exponent(w, number);
+  if (call->openings) packet->exponent = w->exponents[number % (2 * AHEAD * (uint64_t)w->config.slots)];
   if (call->openings && packet->exponent < BY_FIXED_NOT_FINITE) {
     close_payload(w, packet, by_fixed_bytes(elements), ahead);
     uint64_t sum = by_fixed_quantise(call->dtype, packet + 1, source_of(w, call, index), elements, packet->exponent,
@@ -290,7 +282,7 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   w->packets = aligned_alloc(BY_FRAGMENT_LINE, slots * w->stride);
   w->ready = calloc(AHEAD * slots / 64 + 1, sizeof *w->ready);
   w->exponents = calloc(2 * AHEAD * slots, 1);
-  w->earliest = w->latest = NOBODY;
+  TAILQ_INIT(&w->deadlines);
   w->questions = QUESTIONS;
   w->window = slots < FIRST_WINDOW ? (double)slots : FIRST_WINDOW;
   enum banyan_status status = BANYAN_OK;
@@ -323,26 +315,21 @@ static void send_first(struct by_worker *w, struct call *call, uint64_t number, 
   uint64_t bit = number % (AHEAD * (uint64_t)w->config.slots);
   w->ready[bit / 64] &= ~(1ull << bit % 64);
   struct slot *slot = slot_of(w, number);
-  *slot = (struct slot){
-      .number = number, .state = SLOT_SENT, .past = slot->past, .sent = now, .before = NOBODY, .after = NOBODY};
+  *slot = (struct slot){.number = number, .state = SLOT_SENT, .past = slot->past, .sent = now};
   fill(w, call, number);
-  if (w->earliest == NOBODY && w->received < now) w->received = now; /* nothing was expected until now */
+  if (TAILQ_EMPTY(&w->deadlines) && w->received < now) w->received = now; /* nothing was expected until now */
   w->flying++;
   by_worker_send(w, slot, 0, now);
 }
 
 /* The head may always go: windows are full of different fragments with different workers, and would wait for each other
  * in a circle. So the first fragment that is not done everywhere is on its way from everywhere. */
-static bool may_go(const struct by_worker *w, uint64_t number) {
-  return w->flying < (uint32_t)w->window || number == w->head;
-}
-
 void by_worker_progress(struct by_worker *w, uint64_t now) {
   if (w->status) return;
   by_worker_expire(w, now);
   while (!w->status) {
     uint64_t number = by_worker_first_ready(w);
-    if (number >= w->end || !may_go(w, number)) return;
+    if (number >= w->end || (w->flying >= (uint32_t)w->window && number != w->head)) return;
     struct call *call = by_worker_call_of(w, number);
     if (!has_elements(w, call, number)) return;
     send_first(w, call, number, now);
@@ -482,7 +469,7 @@ void by_worker_take(struct by_worker *w, const struct by_fragment *packet, size_
 }
 
 uint64_t by_worker_deadline(const struct by_worker *w) {
-  return w->earliest == NOBODY || w->status ? UINT64_MAX : w->slots[w->earliest].deadline;
+  return TAILQ_EMPTY(&w->deadlines) || w->status ? UINT64_MAX : TAILQ_FIRST(&w->deadlines)->deadline;
 }
 
 enum banyan_status by_worker_state(const struct by_worker *w) {

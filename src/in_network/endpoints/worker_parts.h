@@ -2,6 +2,8 @@
 #ifndef BY_INNETWORK_WORKER_PARTS_H
 #define BY_INNETWORK_WORKER_PARTS_H
 
+#include <sys/queue.h>
+
 #include "sum_key.h"
 #include "worker.h"
 
@@ -20,7 +22,7 @@ enum slot_state { SLOT_DONE = 0, SLOT_READY, SLOT_SENT };
 struct slot {
   uint64_t number; /* of the fragment; for SLOT_DONE of the last one */
   uint64_t sent, probed, deadline;
-  uint32_t before, after; /* in the list of deadlines */
+  TAILQ_ENTRY(slot) link; /* by deadlines */
   uint8_t state;
   uint8_t timeouts;   /* in a row */
   uint8_t unanswered; /* probes */
@@ -30,6 +32,7 @@ struct slot {
   bool questioned;    /* a probe is under way that is to be answered */
   bool straight;      /* was sent without a stack */
   bool nacked;        /* was asked for unmerged: once is enough */
+  bool linked;        /* in the list of deadlines */
   bool past;          /* to be sent past switches, as the last result in this slot has told all workers */
 };
 
@@ -77,15 +80,13 @@ struct by_worker {
   double pace;      /* most results a nanosecond that have come lately; 0: not known */
   uint64_t counted; /* results since `since` */
   uint64_t since;
-  uint32_t earliest, latest; /* slots, by deadline; NOBODY: none */
-  uint64_t received;         /* of the server */
-  uint64_t answered;         /* when the latest term was sent that has a result */
-  uint64_t newest;           /* the fragment whose result came last in time, plus 1 */
+  TAILQ_HEAD(deadlines, slot) deadlines; /* sorted */
+  uint64_t received;                     /* of the server */
+  uint64_t answered;                     /* when the latest term was sent that has a result */
+  uint64_t newest;                       /* the fragment whose result came last in time, plus 1 */
   enum banyan_status status;
   char text[200];
 };
-
-#define NOBODY UINT32_MAX
 
 static inline struct slot *slot_of(const struct by_worker *w, uint64_t number) {
   return &w->slots[number % w->config.slots];

@@ -27,7 +27,7 @@
 #include "log.h"
 #include "worker_parts.h"
 
-enum { UNANSWERED = 4, RESENT = 3, PATIENT = 3, OVERTAKEN = 8 };
+enum { UNANSWERED = 4, RESENT = 3, DOUBLED_FROM = 3, OVERTAKEN = 8 };
 enum { FILLING = 1, RELEASED = 3 }; /* cells in a probe's records */
 
 static const double first_wait = 20e6, least_wait = 10e6, most_wait = 200e6, reorder = 1e6; /* ns */
@@ -37,35 +37,28 @@ static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as 
 /* Terms may wait for each other in cells on different ways: who has waited so long does not rely on cells. */
 static const uint64_t torn_after = 3 * BY_SECOND;
 
-/* --- the list of deadlines: doubly linked, sorted; waits are alike, so the place is near its end --- */
+/* --- the list of deadlines: waits are alike, so the place of a new one is near its end --- */
 
 void by_worker_unlink(struct by_worker *w, struct slot *slot) {
-  uint32_t me = (uint32_t)(slot - w->slots);
-  if (slot->before == NOBODY && slot->after == NOBODY && w->earliest != me) return;
-  *(slot->before == NOBODY ? &w->earliest : &w->slots[slot->before].after) = slot->after;
-  *(slot->after == NOBODY ? &w->latest : &w->slots[slot->after].before) = slot->before;
-  slot->before = slot->after = NOBODY;
+  if (slot->linked) TAILQ_REMOVE(&w->deadlines, slot, link);
+  slot->linked = false;
 }
 
 static void link_at(struct by_worker *w, struct slot *slot, uint64_t deadline) {
   by_worker_unlink(w, slot);
-  uint32_t me = (uint32_t)(slot - w->slots), before = w->latest;
+  struct slot *before = TAILQ_LAST(&w->deadlines, deadlines);
+  while (before && before->deadline > deadline) before = TAILQ_PREV(before, deadlines, link);
+  if (before)
+    TAILQ_INSERT_AFTER(&w->deadlines, before, slot, link);
+  else
+    TAILQ_INSERT_HEAD(&w->deadlines, slot, link);
   slot->deadline = deadline;
-  while (before != NOBODY && w->slots[before].deadline > deadline) before = w->slots[before].before;
-  slot->before = before;
-  slot->after = before == NOBODY ? w->earliest : w->slots[before].after;
-  *(before == NOBODY ? &w->earliest : &w->slots[before].after) = me;
-  *(slot->after == NOBODY ? &w->latest : &w->slots[slot->after].before) = me;
+  slot->linked = true;
 }
 
 /* Too few will be sent after it to overtake it. */
 static bool is_last(const struct by_worker *w, const struct slot *slot) {
   return slot->number + (uint64_t)(w->window / 2) + 1 >= w->end;
-}
-
-/* Nothing more is to be sent, so that queues are short, and whatever is late keeps the call from ending. */
-static bool is_end(const struct by_worker *w) {
-  return w->least > 0 && by_worker_first_ready(w) >= w->end;
 }
 
 /* The first wait is longer: while the window doubles, so do queues. Round trips that were long because others waited
@@ -75,10 +68,12 @@ static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
   double wait = w->srtt > 0 ? w->srtt + 4 * w->rttvar : first_wait;
   if (w->least > 0 && wait > 2 * (w->least + BY_WORKER_QUEUED)) wait = 2 * (w->least + BY_WORKER_QUEUED);
   if (!slot->timeouts && is_last(w, slot) && w->srtt > 0) return (uint64_t)(w->srtt + 2 * w->rttvar + reorder);
-  if (slot->timeouts && slot->timeouts <= PATIENT && is_end(w)) return (uint64_t)(2 * w->least + idle_wait);
+  /* Nothing more is to be sent, so that queues are short, and whatever is late keeps the call from ending. */
+  bool ends = w->least > 0 && by_worker_first_ready(w) >= w->end;
+  if (slot->timeouts && slot->timeouts <= DOUBLED_FROM && ends) return (uint64_t)(2 * w->least + idle_wait);
   if (!slot->timeouts) wait += wait < least_wait ? least_wait : w->srtt;
   if (slot->timeouts == 1 && slot->asked) wait *= 2;
-  unsigned doublings = slot->timeouts < PATIENT ? 0 : slot->timeouts - PATIENT;
+  unsigned doublings = slot->timeouts < DOUBLED_FROM ? 0 : slot->timeouts - DOUBLED_FROM;
   wait *= (double)(1u << (doublings < 8 ? doublings : 8));
   if (wait < least_wait) wait = least_wait;
   return (uint64_t)(wait < most_wait ? wait : most_wait);
@@ -207,8 +202,8 @@ void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now) {
   ask_for_result(w, slot, BY_FRAGMENT_STALE, 0, now);
 }
 
-/* Who has to wait for others' answers comes before these again: otherwise the same few ask for ever, for what waits for
- * the others. */
+/* A slot that has to wait for others' answers comes before these again: otherwise the same few ask for ever, for what
+ * waits for the others. */
 static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t now) {
   if (!slot->questioned && w->questioned >= (uint32_t)w->questions) {
     if (slot->timeouts > 1) slot->timeouts--;
@@ -252,14 +247,12 @@ static bool is_overtaken(const struct by_worker *w, const struct slot *slot) {
 }
 
 void by_worker_expire(struct by_worker *w, uint64_t now) {
-  while (!w->status && w->earliest != NOBODY && w->slots[w->earliest].deadline <= now) {
-    struct slot *slot = &w->slots[w->earliest];
+  struct slot *slot, *next;
+  while (!w->status && (slot = TAILQ_FIRST(&w->deadlines)) && slot->deadline <= now)
     expire(w, slot, !slot->timeouts && is_last(w, slot), 0, now);
-  }
-  uint32_t at = w->earliest;
-  for (int i = 0; i < OVERTAKEN && at != NOBODY && !w->status; i++) {
-    struct slot *slot = &w->slots[at];
-    at = slot->after;
+  slot = TAILQ_FIRST(&w->deadlines);
+  for (int i = 0; i < OVERTAKEN && slot && !w->status; i++, slot = next) {
+    next = TAILQ_NEXT(slot, link);
     if (is_overtaken(w, slot)) expire(w, slot, true, w->newest, now);
   }
 }

@@ -19,9 +19,7 @@ enum by_cell_state {
 /* What all terms in a cell have in common. */
 struct by_shape {
   uint32_t call;
-  uint8_t dtype;
-  uint8_t lines;
-  uint8_t exponent;
+  uint8_t dtype, lines, exponent;
 };
 
 /* The sum itself lies beside it: BY_CELL_PAIRS numbers. All zeros: free. */
@@ -109,12 +107,6 @@ static inline bool by_grant_allows(const struct by_grant *grant, uint32_t type, 
          (down && (grant->above >> from & 1) && (grant->below >> to & 1));
 }
 
-/* No grant: nothing is known of the packet's job, so it goes where its address leads, as by any router. */
-static inline struct by_verdict by_switch_pass(const struct by_fragment *fragment) {
-  if (fragment->type == BY_FRAGMENT_RESULT_MC) return by_verdict_drop(BY_EVENT_NO_GRANT);
-  return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_GRANT};
-}
-
 /* What the job's cells have to do with a fragment that may leave by its entry's port. */
 static inline struct by_verdict by_switch_route(const struct by_grant *grant, struct by_fragment *fragment,
                                                 struct by_hop entry) {
@@ -140,22 +132,22 @@ static inline struct by_verdict by_switch_route(const struct by_grant *grant, st
   return verdict;
 }
 
-/* A result for all needs no stack. It may come only from above, and its members were chosen with the grant. */
-static inline struct by_verdict by_switch_spread(const struct by_grant *grant, struct by_fragment *fragment,
-                                                 uint32_t from) {
-  if (from >= BY_FRAGMENT_PORTS || !(grant->above >> from & 1)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
-  return (struct by_verdict){.kind = fragment->slot < grant->count ? BY_VERDICT_CELL : BY_VERDICT_MULTICAST,
-                             .event = BY_EVENT_RESULT};
-}
-
 /* A fragment has come in by port `from`; `grant` is its job's, or NULL. */
 static inline struct by_verdict by_switch_enter(const struct by_grant *grant, struct by_fragment *fragment,
                                                 uint32_t from) {
-  if (!grant) return by_switch_pass(fragment);
+  if (!grant) { /* nothing is known of the packet's job, so it goes where its address leads, as by any router */
+    bool drops = fragment->type == BY_FRAGMENT_RESULT_MC;
+    return (struct by_verdict){.kind = drops ? BY_VERDICT_DROP : BY_VERDICT_PASS, .event = BY_EVENT_NO_GRANT};
+  }
   if (grant->key != fragment->key) return by_verdict_drop(BY_EVENT_WRONG_KEY);
   if (fragment->hop >= BY_FRAGMENT_HOPS) return by_verdict_drop(BY_EVENT_MALFORMED); /* round in circles */
   fragment->hop++;
-  if (fragment->type == BY_FRAGMENT_RESULT_MC) return by_switch_spread(grant, fragment, from);
+  if (fragment->type == BY_FRAGMENT_RESULT_MC) {
+    /* It needs no stack. It may come only from above, and its members were chosen with the grant. */
+    if (from >= BY_FRAGMENT_PORTS || !(grant->above >> from & 1)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
+    return (struct by_verdict){.kind = fragment->slot < grant->count ? BY_VERDICT_CELL : BY_VERDICT_MULTICAST,
+                               .event = BY_EVENT_RESULT};
+  }
   uint32_t at = grant->place;
   if (at >= fragment->hops || at >= BY_FRAGMENT_HOPS)
     return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_ENTRY};
@@ -187,12 +179,6 @@ static inline bool by_cell_is_outside(const struct by_cell *cell, const struct b
 /* Whether a packet of its job may take it nevertheless. `now`: ms. */
 static inline bool by_cell_may_resync(const struct by_cell *cell, const struct by_fragment *fragment, uint32_t now) {
   return by_cell_is_outside(cell, fragment) && (int32_t)(now - cell->confirmed) > BY_CELL_RESYNC_MS;
-}
-
-static inline bool by_cell_fits(const struct by_cell *cell, const struct by_fragment *fragment, uint8_t expected) {
-  return cell->shape.call == fragment->call && cell->shape.dtype == fragment->dtype &&
-         cell->shape.lines == fragment->lines && cell->shape.exponent == fragment->exponent &&
-         cell->expected == expected;
 }
 
 /* The header that goes on with the sum: whose packet it was stays. */
@@ -265,10 +251,11 @@ static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_
     return by_cell_take_over(cell, fragment, now, verdict);
   }
   uint64_t united = cell->workers | fragment->workers;
-  if (!by_cell_fits(cell, fragment, verdict->workers))
-    return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
-  if (united == cell->workers) return by_cell_repeat(cell, fragment, verdict);
-  if ((cell->workers & fragment->workers) || by_worker_count(united) > cell->expected)
+  bool fits = cell->shape.call == fragment->call && cell->shape.dtype == fragment->dtype &&
+              cell->shape.lines == fragment->lines && cell->shape.exponent == fragment->exponent &&
+              cell->expected == verdict->workers;
+  if (fits && united == cell->workers) return by_cell_repeat(cell, fragment, verdict);
+  if (!fits || (cell->workers & fragment->workers) || by_worker_count(united) > cell->expected)
     return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
   cell->workers = united;
   cell->check += fragment->check;
@@ -293,7 +280,7 @@ static inline void by_cell_release(struct by_cell *cell, const struct by_fragmen
 }
 
 /* A worker looks for a result, not knowing whether there is one yet: as long as its term is here and others are not,
- * nobody above needs to hear of it. */
+ * nobody above needs to be notified. */
 static inline bool by_cell_answers(const struct by_cell *cell, const struct by_fragment *probe) {
   return (probe->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED)) == BY_FRAGMENT_RETX && by_cell_is_of(cell, probe) &&
          cell->epoch == probe->epoch && cell->state == BY_CELL_FILLING && !(probe->workers & ~cell->workers);

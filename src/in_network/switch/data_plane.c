@@ -1,10 +1,5 @@
 #include "data_plane.h"
 
-#include "user.h"
-#ifdef BY_HAVE_XDP
-#include "xdp.h"
-#endif
-
 enum banyan_status by_plane_open(struct by_loop *loop, const struct by_plane_options *options, struct by_plane *out) {
   *out = (struct by_plane){0};
   if (options->kind == BY_PLANE_USER) return by_user_open(loop, options, out);

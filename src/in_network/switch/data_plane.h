@@ -5,6 +5,7 @@
 #define BY_SWITCH_DATA_PLANE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cell.h"
@@ -68,5 +69,30 @@ void by_plane_close(struct by_plane *plane);
 
 /* "malformed", "wrong_key", ... */
 const char *by_event_name(enum by_event event);
+
+/* ---- between sockets: user.c */
+
+enum { BY_USER_TABLE = 7612 }; /* of routes */
+
+/* BANYAN_ERR_UNSUPPORTED: this user may not. The loop must outlive it. */
+BANYAN_CHECK enum banyan_status by_user_open(struct by_loop *loop, const struct by_plane_options *options,
+                                             struct by_plane *out);
+
+/* ---- in XDP: xdp.c */
+
+struct by_xdp;
+
+/* The programs of this build, as an ELF object: the bytes of xdp_switch.bpf.c (scripts/embed). */
+extern const unsigned char by_xdp_object[];
+extern const size_t by_xdp_object_bytes;
+
+/* `object`: compiled programs, such as those. */
+BANYAN_CHECK enum banyan_status by_xdp_open(const struct by_plane_options *options, const void *object, size_t bytes,
+                                            struct by_plane *out);
+/* Attaches to the interface of this port, until destroyed: packets from it count from now on. The switch is the plane's
+ * `self`. */
+BANYAN_CHECK enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number);
+/* Descriptor of a program of the object, for test runs; -1: there is none of this name. */
+int by_xdp_program(const struct by_xdp *xdp, const char *name);
 
 #endif

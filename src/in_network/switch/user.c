@@ -1,5 +1,18 @@
-#include "user.h"
-
+/* A switch of ordinary sockets: takes fragments that are addressed to others,
+ * passes each through by_switch_step and sends on what comes out, many in one
+ * system call. Where XDP is not to be had, or for comparison.
+ *
+ * A port is an interface; the next hop is what the host's routes say for the
+ * packet's address by that interface. Where they say otherwise for other
+ * traffic: ip rule add oif IF lookup T. Servers and workers all use one UDP
+ * port. The host's rules say what is taken, for each port IF
+ *
+ *   ip rule add iif IF ipproto udp dport 7612 lookup 7612
+ *
+ * and starting fills that table as long as the process lives; without it the
+ * kernel forwards as before (net.ipv4.ip_forward=1). Needs root (CAP_NET_ADMIN)
+ * and /dev/net/tun. All memory is there from the start; what a grant needs, when
+ * it is given. One thread at a time: the loop's. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +27,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "data_plane.h"
 #include "datagram.h"
+#include "interface.h"
 #include "netlink.h"
 #include "step.h"
 
@@ -51,10 +66,7 @@ static enum banyan_status add_route(const char *device, uint32_t table) {
 
 static enum banyan_status bring_up(const char *device) {
   struct ifreq request = {.ifr_flags = IFF_UP};
-  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  snprintf(request.ifr_name, sizeof request.ifr_name, "%s", device);
-  int reason = fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) ? errno : 0;
-  if (fd >= 0) close(fd);
+  int reason = by_interface_ask(device, SIOCSIFFLAGS, &request);
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: %s does not come up", device) : BANYAN_OK;
 }
 
@@ -193,15 +205,13 @@ static void end_run(struct user *user) {
   run->n = 0;
 }
 
-static bool same_way(const struct by_datagram_way *a, const struct by_datagram_way *b) {
-  return a->from == b->from && a->to == b->to && a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
-}
-
 /* In one datagram all fragments but the last are of one size. */
 static bool continues(const struct run *run, const struct run *next, uint32_t bytes) {
+  const struct by_datagram_way *a = &run->way, *b = &next->way;
   return run->n > 0 && run->n < BY_DATAGRAM_SEGMENTS && run->bytes == run->n * run->size && bytes <= run->size &&
          run->bytes + bytes <= BY_DATAGRAM_MOST && run->verdict.kind == next->verdict.kind &&
-         run->verdict.port == next->verdict.port && run->group == next->group && same_way(&run->way, &next->way);
+         run->verdict.port == next->verdict.port && run->group == next->group && a->from == b->from && a->to == b->to &&
+         a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
 }
 
 /* A fragment is to go on. It stays where it was received until that memory is needed again. */
@@ -323,21 +333,14 @@ static enum banyan_status clear(void *self, uint32_t base, uint32_t count) {
   return BANYAN_OK;
 }
 
-static enum banyan_status prepare_floats(struct user *user) {
-  enum banyan_status status = by_float_sums_init(&user->floats, user->cells.count);
-  if (status == BANYAN_OK) {
-    user->cells.floats = &user->floats;
-    return BANYAN_OK;
-  }
-  by_float_sums_fini(&user->floats);
-  user->floats = (struct by_float_sums){0};
-  return status;
-}
-
 static enum banyan_status give_grant(void *self, const struct by_grant *grant) {
   struct user *user = self;
   BY_TRY(by_grant_check(grant, user->cells.count, BY_PLANE_GROUPS));
-  if (grant->dtype == BY_FRAGMENT_FLOAT32 && !user->cells.floats) BY_TRY(prepare_floats(user));
+  if (grant->dtype == BY_FRAGMENT_FLOAT32 && !user->cells.floats) {
+    by_float_sums_fini(&user->floats); /* of an attempt that failed */
+    BY_TRY(by_float_sums_init(&user->floats, user->cells.count));
+    user->cells.floats = &user->floats;
+  }
   struct by_grant **place = &user->grants[grant->job];
   if (!*place && !(*place = malloc(sizeof **place))) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   **place = *grant;

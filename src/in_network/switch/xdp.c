@@ -1,5 +1,10 @@
-#include "xdp.h"
-
+/* A switch in XDP: loads the programs, fills their maps, attaches them to
+ * interfaces. It ends with its process, also when that is killed: what is
+ * attached hangs on file descriptors. Needs root (CAP_BPF and CAP_NET_ADMIN).
+ * Interfaces carry fragments natively only: below generic XDP the kernel has
+ * merged packets, of which the first would be added. The other end of a veth
+ * pair needs a native program as well (XDP_PASS does), or what is sent to it is
+ * lost without a trace. One thread at a time. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <dlfcn.h>
@@ -15,8 +20,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "data_plane.h"
+#include "interface.h"
 #include "log.h"
 #include "step.h"
+#include "xdp_maps.h"
 
 /* ---- libbpf */
 
@@ -149,12 +157,8 @@ static void destroy(void *self) {
 
 static enum banyan_status get_hardware(const char *interface, uint8_t hardware[6]) {
   struct ifreq request = {0};
-  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
-  int result = fd < 0 ? -1 : ioctl(fd, SIOCGIFHWADDR, &request);
-  int reason = errno;
-  if (fd >= 0) close(fd);
-  if (result) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot ask for the address of %s", interface);
+  int reason = by_interface_ask(interface, SIOCGIFHWADDR, &request);
+  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot ask for the address of %s", interface);
   memcpy(hardware, request.ifr_hwaddr.sa_data, 6);
   return BANYAN_OK;
 }

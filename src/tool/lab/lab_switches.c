@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "data_plane.h"
 #include "fragment.h"
 #include "lab.h"
 #include "lab_netlink.h"
@@ -23,7 +24,6 @@
 #include "process.h"
 #include "reservation.h"
 #include "text.h"
-#include "user.h"
 
 /* A supervisor is a process that runs a command in a space of a lab, and prefixes the command's output with the
  * space's name. When the command ends, the supervisor reports that and stays, so that the space can be entered. SIGHUP
