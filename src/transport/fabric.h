@@ -1,7 +1,7 @@
 /* A fabric: a tree through switches, as a rank sees it. In place of messages to
  * others it takes what this rank has and gives the sum over all ranks of the
- * tree. Made by whoever knows the switches; driven by the executor. Never
- * blocks, allocates nothing while it runs, belongs to one thread at a time. */
+ * tree. Driven by the executor. Never blocks, allocates nothing while it runs,
+ * belongs to one thread at a time. */
 #ifndef BY_TRANSPORT_FABRIC_H
 #define BY_TRANSPORT_FABRIC_H
 
@@ -11,14 +11,19 @@
 
 #include <banyan/types.h>
 
+#include "clock.h"
 #include "frame.h"
 #include "lane.h"
+
+struct by_worker;
+struct by_worker_config;
 
 struct by_fabric {
   const struct by_fabric_ops *ops;
   enum banyan_status status; /* BANYAN_OK while it lives; after that every function does nothing */
   char error[192];
-  int poll_fd; /* to be polled for readability before sleeping; -1: none */
+  int poll_fd;   /* to be polled for readability before sleeping; -1: none */
+  uint64_t sent; /* bytes given to the network so far */
 };
 
 struct by_fabric_ops {
@@ -39,8 +44,6 @@ struct by_fabric_ops {
   uint64_t (*deadline)(const struct by_fabric *fabric);
   /* What is sent from now on. */
   void (*set_mark)(struct by_fabric *fabric, const struct by_mark *mark);
-  /* Bytes given to the network so far. */
-  uint64_t (*sent)(const struct by_fabric *fabric);
   /* The memory of calls under way is no longer used; the fabric has failed. */
   void (*withdraw)(struct by_fabric *fabric);
   void (*destroy)(struct by_fabric *fabric);
@@ -51,5 +54,24 @@ static inline bool by_fabric_adds(enum banyan_dtype dtype, enum banyan_op op) {
   bool type = dtype == BANYAN_FLOAT32 || dtype == BANYAN_FLOAT16 || dtype == BANYAN_BFLOAT16 || dtype == BANYAN_INT32;
   return type && (op == BANYAN_SUM || op == BANYAN_AVERAGE);
 }
+
+/* How the packets of a worker (in_network/endpoints) travel. */
+struct by_tree_io {
+  /* Passes packets that have come to by_worker_take. True if there were any. */
+  bool (*take)(void *context, struct by_worker *worker, uint64_t now);
+  /* All that is to be sent now has been passed to the configuration's callback; may be NULL. */
+  void (*flush)(void *context);
+  /* May be NULL. */
+  void (*set_mark)(void *context, const struct by_mark *mark);
+  /* Nothing is sent or taken any more: the fabric was withdrawn, or is destroyed. Once; may be NULL. */
+  void (*close)(void *context);
+  void *context;
+  int poll_fd; /* see by_fabric */
+};
+
+/* A fabric over a worker. Packets leave through the configuration's callback. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_tree_fabric_create(const struct by_worker_config *config,
+                                                      const struct by_tree_io *io, const struct by_clock *clock,
+                                                      struct by_fabric **out);
 
 #endif

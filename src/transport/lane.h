@@ -50,8 +50,11 @@ struct by_lane {
   const struct by_lane_ops *ops;
   enum banyan_status status; /* BANYAN_OK while the lane lives */
   char error[192];
-  bool far;    /* writing memory that the peer has read is slow: better past the cache */
-  int poll_fd; /* epoll it for readability (edge-triggered IN | OUT) before sleeping; -1: none */
+  size_t left;    /* payload bytes of the current frame neither taken nor read */
+  uint64_t sent;  /* bytes given to the network so far; 0 for a lane that uses none */
+  uint64_t wakes; /* sent to the peer so far */
+  bool far;       /* writing memory that the peer has read is slow: better past the cache */
+  int poll_fd;    /* epoll it for readability (edge-triggered IN | OUT) before sleeping; -1: none */
 };
 
 struct by_lane_ops {
@@ -79,8 +82,6 @@ struct by_lane_ops {
   void (*take)(struct by_lane *lane, size_t bytes);
   /* Moves up to `most` payload bytes to `to`; returns how many. */
   size_t (*read)(struct by_lane *lane, void *to, size_t most);
-  /* Payload bytes of the current frame neither taken nor read. */
-  size_t (*left)(const struct by_lane *lane);
   /* Ends the current frame; all of its payload has been taken. */
   void (*next)(struct by_lane *lane);
 
@@ -100,12 +101,8 @@ struct by_lane_ops {
   /* Says whether the owner is about to sleep (the peer then wakes it) or has woken up. After sleeping(true) the
    * owner looks once more before it sleeps. */
   void (*sleeping)(struct by_lane *lane, bool asleep);
-  /* Wakes sent to the peer so far. */
-  uint64_t (*wakes)(const struct by_lane *lane);
   /* What is sent from now on over the live connection. NULL: there is none. */
   void (*set_mark)(struct by_lane *lane, const struct by_mark *mark);
-  /* Bytes given to the network so far. NULL: it uses none. */
-  uint64_t (*sent)(const struct by_lane *lane);
   /* How the network carries it; false: nothing is known. NULL: it uses none. */
   bool (*meter)(const struct by_lane *lane, struct by_meter *out);
   /* Whether all that was sent is at the peer's machine, and destroying loses nothing. NULL: once flush() is true. */
@@ -116,9 +113,6 @@ struct by_lane_ops {
 /* Ends a lane with an error text. Always returns `status`. */
 enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* False: the kernel does not say. */
-bool by_meter_read(int fd, struct by_meter *out);
 
 /* How fast a connection carries what it is given, and how much it is to be given at once. Speed shows while a payload
  * waits for the connection. On a slow link a frame holds up the messages of other trees for long, and so does what
@@ -140,5 +134,9 @@ void by_pace_drained(struct by_pace *pace, uint64_t now);
 bool by_pace_is_slow(const struct by_pace *pace);
 /* Bytes of a frame: `most`, or what a slow link carries in 5 ms if that is less, in whole pages and 64 KiB at least. */
 size_t by_pace_frame(const struct by_pace *pace, size_t most);
+
+/* Takes over a connected, non-blocking stream socket (TCP, or a socket pair) on which nothing but frames will come.
+ * `frame_bytes`: most payload in a frame, 0 for 1 MiB. */
+BANYAN_CHECK enum banyan_status by_tcp_create(int fd, size_t frame_bytes, struct by_lane **out);
 
 #endif

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -60,7 +61,7 @@ struct ring {
 };
 
 struct mapping {
-  struct mapping *next;
+  LIST_ENTRY(mapping) link;
   uint32_t region;
   char *base;
   size_t bytes;
@@ -76,13 +77,11 @@ struct shm {
   uint64_t position;       /* receiving */
   struct by_frame frame;
   bool in_frame, no_attach, stores_well;
-  size_t left;
   char *payload;
   uint32_t idle, large, slow; /* slow: how often of late the peer's line took long */
   int socket, peer_wake;
   pid_t peer;
-  uint64_t wakes;
-  struct mapping *mappings;
+  LIST_HEAD(, mapping) mappings;
 };
 
 static struct shm *shm_of(const struct by_lane *lane) {
@@ -117,7 +116,7 @@ static uint64_t record_bytes(uint32_t size) {
 
 static void wake_peer(struct shm *shm) {
   uint64_t one = 1;
-  shm->wakes++;
+  shm->lane.wakes++;
   if (write(shm->peer_wake, &one, sizeof one) < 0 && errno != EAGAIN)
     by_lane_fail(&shm->lane, BANYAN_ERR_PEER_DEAD, "waking it failed: %s", strerror(errno));
 }
@@ -172,14 +171,6 @@ static void probe_sometimes(struct shm *shm) {
 
 /* ---- sending */
 
-static void copy_in(struct shm *shm, char *to, const void *payload, uint32_t size) {
-  probe_sometimes(shm);
-  if (shm->lane.far)
-    by_kernel_copy_streaming(to, payload, size);
-  else
-    memcpy(to, payload, size);
-}
-
 static bool has_room(struct shm *shm, uint64_t bytes) {
   if (shm->written + bytes - shm->freed <= shm->ring) return true;
   shm->freed = atomic_load_explicit(&shm->tx->freed, memory_order_acquire);
@@ -200,9 +191,9 @@ static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *f
   /* first, so that the record's own stores go out together before the reader's next look takes the line */
   atomic_store_explicit(word_at(shm, ring, at + bytes), 0, memory_order_relaxed);
   memcpy(record + 4, (const char *)frame + 4, HEADER - 4);
-  if (frame->type == BY_FRAME_OFFER) probe_sometimes(shm);
-  if (frame->size >= STREAM_FROM)
-    copy_in(shm, record + LINE, payload, frame->size);
+  if (frame->type == BY_FRAME_OFFER || frame->size >= STREAM_FROM) probe_sometimes(shm);
+  if (frame->size >= STREAM_FROM && lane->far)
+    by_kernel_copy_streaming(record + LINE, payload, frame->size);
   else if (frame->size)
     memcpy(record + payload_at(frame->size), payload, frame->size);
   atomic_store_explicit(word_at(shm, ring, at), frame->size + 1, memory_order_release);
@@ -238,12 +229,6 @@ static void look_at_socket(struct shm *shm) {
   }
 }
 
-/* The payload's first lines come over while its frame is looked at. */
-static void fetch_ahead(const char *record, uint64_t bytes) {
-  if (bytes > AHEAD) bytes = AHEAD;
-  for (uint64_t at = LINE; at < bytes; at += LINE) __builtin_prefetch(record + at);
-}
-
 static const struct by_frame *shm_peek(struct by_lane *lane) {
   struct shm *shm = shm_of(lane);
   if (shm->in_frame) return &shm->frame;
@@ -262,35 +247,32 @@ static const struct by_frame *shm_peek(struct by_lane *lane) {
     return NULL;
   }
   char *record = data_at(shm, shm->rx, shm->position);
-  fetch_ahead(record, record_bytes(word - 1));
+  /* the payload's first lines come over while its frame is looked at */
+  for (uint64_t at = LINE; at < AHEAD && at < record_bytes(word - 1); at += LINE) __builtin_prefetch(record + at);
   memcpy(&shm->frame, record, HEADER);
   shm->frame.size = word - 1;
   shm->payload = record + payload_at(shm->frame.size);
-  shm->left = shm->frame.size;
+  lane->left = shm->frame.size;
   shm->in_frame = true;
   return &shm->frame;
 }
 
 static size_t shm_view(struct by_lane *lane, const void **payload) {
   *payload = shm_of(lane)->payload;
-  return shm_of(lane)->left;
+  return lane->left;
 }
 
 static void shm_take(struct by_lane *lane, size_t bytes) {
   shm_of(lane)->payload += bytes;
-  shm_of(lane)->left -= bytes;
+  lane->left -= bytes;
 }
 
 static size_t shm_read(struct by_lane *lane, void *to, size_t most) {
   struct shm *shm = shm_of(lane);
-  if (most > shm->left) most = shm->left;
+  if (most > lane->left) most = lane->left;
   memcpy(to, shm->payload, most);
   shm_take(lane, most);
   return most;
-}
-
-static size_t shm_left(const struct by_lane *lane) {
-  return shm_of(lane)->left;
 }
 
 static void shm_next(struct by_lane *lane) {
@@ -300,6 +282,12 @@ static void shm_next(struct by_lane *lane) {
 }
 
 /* ---- the peer's memory */
+
+static struct mapping *find_mapping(struct shm *shm, uint32_t region) {
+  struct mapping *mapping = LIST_FIRST(&shm->mappings);
+  while (mapping && mapping->region != region) mapping = LIST_NEXT(mapping, link);
+  return mapping;
+}
 
 static struct mapping *map_region(struct shm *shm, const struct by_offer *offer) {
   char path[64];
@@ -316,31 +304,28 @@ static struct mapping *map_region(struct shm *shm, const struct by_offer *offer)
     munmap(base, offer->region_size);
     return NULL;
   }
-  *mapping = (struct mapping){shm->mappings, offer->region, base, offer->region_size};
-  shm->mappings = mapping;
+  *mapping = (struct mapping){.region = offer->region, .base = base, .bytes = offer->region_size};
+  LIST_INSERT_HEAD(&shm->mappings, mapping, link);
   return mapping;
 }
 
 static const char *shm_map(struct by_lane *lane, const struct by_offer *offer, uint64_t length) {
   struct shm *shm = shm_of(lane);
   if (offer->region_offset > offer->region_size || length > offer->region_size - offer->region_offset) return NULL;
-  struct mapping *mapping = shm->mappings;
-  while (mapping && mapping->region != offer->region) mapping = mapping->next;
+  struct mapping *mapping = find_mapping(shm, offer->region);
   if (!mapping) mapping = map_region(shm, offer);
   return mapping && mapping->bytes == offer->region_size ? mapping->base + offer->region_offset : NULL;
 }
 
-static void free_mapping(struct mapping **place) {
-  struct mapping *mapping = *place;
-  *place = mapping->next;
+static void free_mapping(struct mapping *mapping) {
+  LIST_REMOVE(mapping, link);
   munmap(mapping->base, mapping->bytes);
   free(mapping);
 }
 
 static void shm_unmap(struct by_lane *lane, uint32_t region) {
-  struct mapping **place = &shm_of(lane)->mappings;
-  while (*place && (*place)->region != region) place = &(*place)->next;
-  if (*place) free_mapping(place);
+  struct mapping *mapping = find_mapping(shm_of(lane), region);
+  if (mapping) free_mapping(mapping);
 }
 
 static bool shm_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
@@ -385,13 +370,9 @@ static void shm_sleeping(struct by_lane *lane, bool asleep) {
   look_at_socket(shm);
 }
 
-static uint64_t shm_wakes(const struct by_lane *lane) {
-  return shm_of(lane)->wakes;
-}
-
 static void shm_destroy(struct by_lane *lane) {
   struct shm *shm = shm_of(lane);
-  while (shm->mappings) free_mapping(&shm->mappings);
+  while (!LIST_EMPTY(&shm->mappings)) free_mapping(LIST_FIRST(&shm->mappings));
   munmap(shm->segment, segment_bytes(shm->ring));
   by_close(shm->socket);
   by_close(shm->peer_wake);
@@ -410,7 +391,6 @@ static const struct by_lane_ops shm_ops = {
     .view = shm_view,
     .take = shm_take,
     .read = shm_read,
-    .left = shm_left,
     .next = shm_next,
     .map = shm_map,
     .unmap = shm_unmap,
@@ -418,19 +398,13 @@ static const struct by_lane_ops shm_ops = {
     .withdraw = shm_withdraw,
     .withdrawn = shm_withdrawn,
     .sleeping = shm_sleeping,
-    .wakes = shm_wakes,
     .destroy = shm_destroy,
 };
 
 /* Where ranks take turns on a core the lines are best still in its cache; else best no longer in the peer's. */
-static uint64_t ring_for(uint32_t ranks, uint32_t cores) {
+int by_shm_segment(uint32_t ranks, uint32_t cores) {
   uint64_t ring = ranks > cores ? RING_CROWDED : RING_MOST;
   while (ring > RING_LEAST && ring * ranks > (uint64_t)RING_MOST * FEW_RANKS) ring /= 2;
-  return ring;
-}
-
-int by_shm_segment(uint32_t ranks, uint32_t cores) {
-  uint64_t ring = ring_for(ranks, cores);
   int fd = BY_DESCRIPTOR(memfd_create("banyan-link", MFD_CLOEXEC));
   if (fd >= 0 && ftruncate(fd, (off_t)segment_bytes(ring)) == 0) return fd;
   (void)!by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making %zu bytes of shared memory", segment_bytes(ring));
@@ -438,17 +412,11 @@ int by_shm_segment(uint32_t ranks, uint32_t cores) {
   return -1;
 }
 
-/* Of a segment that a peer made; 0: it made none. */
-static uint64_t ring_of(off_t bytes) {
-  for (uint64_t ring = RING_LEAST; ring <= RING_MOST; ring *= 2)
-    if (bytes == (off_t)segment_bytes(ring)) return ring;
-  return 0;
-}
-
 static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane **out) {
   off_t bytes = lseek(ends->segment, 0, SEEK_END); /* a shorter file would kill us by SIGBUS */
-  uint64_t ring = ring_of(bytes);
-  if (!ring)
+  uint64_t ring = RING_LEAST;
+  while (ring <= RING_MOST && bytes != (off_t)segment_bytes(ring)) ring *= 2;
+  if (ring > RING_MOST)
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer's shared memory has %lld bytes, which no link has", (long long)bytes);
   char *segment = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ends->segment, 0);
   if (segment == MAP_FAILED) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "mapping shared memory");

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "fail.h"
 #include "rng.h"
@@ -10,7 +11,7 @@
 enum { HELD_MOST = 8 };
 
 struct packet {
-  struct packet *next;
+  STAILQ_ENTRY(packet) link;
   uint64_t arrives;
   struct by_frame frame;
   size_t visible;       /* bytes of the payload that may be seen */
@@ -21,13 +22,13 @@ struct packet {
 struct sim_lane {
   struct by_lane lane;
   struct by_sim *sim;
-  struct sim_lane *peer, *next;
-  struct packet *first, **last; /* on the way to this end */
-  size_t under_way;             /* bytes on the way to this end */
-  uint64_t wire_free, in_order; /* when the wire to this end is free; the last arrival */
+  struct sim_lane *peer;
+  LIST_ENTRY(sim_lane) link;
+  STAILQ_HEAD(, packet) packets; /* on the way to this end */
+  size_t under_way;              /* bytes on the way to this end */
+  uint64_t wire_free, in_order;  /* when the wire to this end is free; the last arrival */
   uint64_t delay;
   double bandwidth;
-  size_t taken;
   struct held {
     struct by_frame frame;
     char payload[BY_LANE_SMALL];
@@ -35,8 +36,8 @@ struct sim_lane {
   uint32_t n_held;
   struct by_frame kept; /* with a payload that was not copied yet; size 0: none */
   const void *kept_payload;
-  void *own;                                /* a copy of a kept payload that went away */
-  bool kept_in_place, in_frame, dead, deaf; /* this end died; the other end was destroyed */
+  void *own;                          /* a copy of a kept payload that went away */
+  bool kept_in_place, in_frame, dead; /* dead: this end died */
   bool no_pull;
 };
 
@@ -45,7 +46,7 @@ struct by_sim {
   struct by_lane_ops ops;
   struct by_rng rng;
   uint64_t now;
-  struct sim_lane *lanes;
+  LIST_HEAD(, sim_lane) lanes;
 };
 
 static struct sim_lane *sim_of(const struct by_lane *lane) {
@@ -84,8 +85,7 @@ static enum by_lane_sent put(struct sim_lane *end, const struct by_frame *frame,
   if (frame->size && !in_place) memcpy(packet->payload, payload, frame->size);
   packet->visible = sim->options.split ? by_rng_below(&sim->rng, frame->size + 1) : frame->size;
   to->under_way += bytes;
-  *to->last = packet;
-  to->last = &packet->next;
+  STAILQ_INSERT_TAIL(&to->packets, packet, link);
   return BY_LANE_SENT;
 }
 
@@ -160,28 +160,28 @@ static void sim_let_go(struct by_lane *lane) {
 static const struct by_frame *sim_peek(struct by_lane *lane) {
   struct sim_lane *end = sim_of(lane);
   if (end->dead || lane->status != BANYAN_OK) return NULL;
-  if (end->first && end->first->arrives <= end->sim->now) {
-    if (!end->in_frame) end->taken = 0;
+  struct packet *first = STAILQ_FIRST(&end->packets);
+  if (first && first->arrives <= end->sim->now) {
+    if (!end->in_frame) lane->left = first->frame.size;
     end->in_frame = true;
-    return &end->first->frame;
+    return &first->frame;
   }
-  bool over = !end->first && (!end->peer || end->peer->dead);
-  if (over) by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
+  if (!first && (!end->peer || end->peer->dead)) by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
   return NULL;
 }
 
 static size_t sim_view(struct by_lane *lane, const void **payload) {
   struct sim_lane *end = sim_of(lane);
-  struct packet *packet = end->first;
-  *payload = (packet->in_place ? packet->in_place : packet->payload) + end->taken;
-  size_t n = packet->visible - end->taken;
+  struct packet *packet = STAILQ_FIRST(&end->packets);
+  size_t taken = packet->frame.size - lane->left, n = packet->visible - taken;
+  *payload = (packet->in_place ? packet->in_place : packet->payload) + taken;
   bool more = packet->visible < packet->frame.size && (!n || by_rng_below(&end->sim->rng, 2));
   if (more) packet->visible += 1 + by_rng_below(&end->sim->rng, packet->frame.size - packet->visible);
   return n;
 }
 
 static void sim_take(struct by_lane *lane, size_t bytes) {
-  sim_of(lane)->taken += bytes;
+  lane->left -= bytes;
 }
 
 static size_t sim_read(struct by_lane *lane, void *to, size_t most) {
@@ -193,17 +193,12 @@ static size_t sim_read(struct by_lane *lane, void *to, size_t most) {
   return n;
 }
 
-static size_t sim_left(const struct by_lane *lane) {
-  const struct sim_lane *end = sim_of(lane);
-  return end->in_frame ? end->first->frame.size - end->taken : 0;
-}
-
 static void sim_next(struct by_lane *lane) {
   struct sim_lane *end = sim_of(lane);
-  struct packet *packet = end->first;
-  end->first = packet->next;
-  if (!end->first) end->last = &end->first;
+  struct packet *packet = STAILQ_FIRST(&end->packets);
+  STAILQ_REMOVE_HEAD(&end->packets, link);
   end->under_way -= sizeof packet->frame + packet->frame.size;
+  lane->left = 0;
   end->in_frame = false;
   free(packet);
 }
@@ -226,15 +221,9 @@ static bool sim_pull(struct by_lane *lane, const struct by_offer *offer, uint64_
 
 static void sim_destroy(struct by_lane *lane) {
   struct sim_lane *end = sim_of(lane);
-  struct sim_lane **place = &end->sim->lanes;
-  while (*place != end) place = &(*place)->next;
-  *place = end->next;
+  LIST_REMOVE(end, link);
   if (end->peer) end->peer->peer = NULL;
-  while (end->first) {
-    struct packet *packet = end->first;
-    end->first = packet->next;
-    free(packet);
-  }
+  while (!STAILQ_EMPTY(&end->packets)) sim_next(lane);
   free(end->own);
   free(end);
 }
@@ -249,7 +238,6 @@ static const struct by_lane_ops sim_ops = {
     .view = sim_view,
     .take = sim_take,
     .read = sim_read,
-    .left = sim_left,
     .next = sim_next,
     .map = sim_map,
     .pull = sim_pull,
@@ -280,23 +268,19 @@ void by_sim_destroy(struct by_sim *sim) {
 static struct sim_lane *new_end(struct by_sim *sim) {
   struct sim_lane *end = calloc(1, sizeof *end);
   if (!end) return NULL;
-  end->sim = sim;
-  end->lane.ops = &sim->ops;
-  end->lane.poll_fd = -1;
-  end->delay = sim->options.delay;
-  end->bandwidth = sim->options.bandwidth;
-  end->last = &end->first;
-  end->next = sim->lanes;
-  sim->lanes = end;
+  *end = (struct sim_lane){.lane = {.ops = &sim->ops, .poll_fd = -1},
+                           .sim = sim,
+                           .delay = sim->options.delay,
+                           .bandwidth = sim->options.bandwidth};
+  STAILQ_INIT(&end->packets);
+  LIST_INSERT_HEAD(&sim->lanes, end, link);
   return end;
 }
 
 enum banyan_status by_sim_link(struct by_sim *sim, struct by_lane **a, struct by_lane **b) {
-  struct sim_lane *one = new_end(sim);
-  if (!one) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a simulated link");
-  struct sim_lane *two = new_end(sim);
+  struct sim_lane *one = new_end(sim), *two = one ? new_end(sim) : NULL;
   if (!two) {
-    sim_destroy(&one->lane);
+    if (one) sim_destroy(&one->lane);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a simulated link");
   }
   one->peer = two;
@@ -318,9 +302,11 @@ bool by_sim_step(struct by_sim *sim) {
 
 bool by_sim_step_to(struct by_sim *sim, uint64_t most) {
   uint64_t next = most > sim->now ? most : UINT64_MAX;
-  for (const struct sim_lane *lane = sim->lanes; lane; lane = lane->next)
-    if (lane->first && !lane->dead && lane->first->arrives > sim->now && lane->first->arrives < next)
-      next = lane->first->arrives;
+  const struct sim_lane *lane;
+  LIST_FOREACH(lane, &sim->lanes, link) {
+    const struct packet *first = lane->dead ? NULL : STAILQ_FIRST(&lane->packets);
+    if (first && first->arrives > sim->now && first->arrives < next) next = first->arrives;
+  }
   if (next == UINT64_MAX) return false;
   sim->now = next;
   return true;

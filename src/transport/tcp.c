@@ -8,13 +8,13 @@
  * What comes in passes through a buffer that stays in the cache: headers and
  * what is added are used from there; what only has to be stored is received
  * behind it straight into its place. */
-#include "tcp.h"
+#include "lane.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -28,7 +28,6 @@
 #include "clock.h"
 #include "descriptor.h"
 #include "fail.h"
-#include "lane.h"
 #include "socket.h"
 
 enum { RX_BYTES = 256 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
@@ -54,11 +53,9 @@ struct tcp {
   struct by_pace pace;
   size_t frame_most; /* on a fast link */
   int unsent_most;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's */
-  uint64_t sent;
   /* receiving */
   struct by_frame frame;
   bool in_frame, dry; /* dry: the socket had no more when last asked */
-  size_t left;
   size_t first, last;
   char rx[RX_BYTES];
 };
@@ -84,7 +81,7 @@ static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
   ssize_t sent = sendmsg(tcp->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
   if (sent >= 0) {
-    tcp->sent += (uint64_t)sent;
+    tcp->lane.sent += (uint64_t)sent;
     return sent;
   }
   cannot_send(tcp, errno);
@@ -114,7 +111,7 @@ static bool drain_pipe(struct tcp *tcp) {
     if (n < 0) cannot_send(tcp, errno);
     if (n <= 0) return false;
     tcp->piped -= (size_t)n;
-    tcp->sent += (uint64_t)n;
+    tcp->lane.sent += (uint64_t)n;
   }
   return true;
 }
@@ -199,19 +196,6 @@ static bool push_frame(struct tcp *tcp, const struct by_frame *frame, const void
   return *sent > 0;
 }
 
-/* The rest of a header, and of a payload that is small. */
-static void remember_small(struct tcp *tcp, const struct by_frame *frame, const void *payload, size_t sent) {
-  size_t of_header = sent < HEADER ? sent : HEADER, of_payload = sent - of_header;
-  append_small(tcp, (const char *)frame + of_header, HEADER - of_header);
-  if (frame->size <= BY_LANE_SMALL) append_small(tcp, (const char *)payload + of_payload, frame->size - of_payload);
-}
-
-static void note_copying(struct tcp *tcp, uint64_t nanoseconds, size_t bytes) {
-  double now = 1000 * (double)nanoseconds / (double)bytes;
-  tcp->copying += (now - tcp->copying) / 4;
-  choose_mapping(tcp);
-}
-
 /* Whether the lane takes a frame now: nothing but frames held back, which go with it, is before it. */
 static bool takes(struct tcp *tcp) {
   if (tcp->lane.status != BANYAN_OK) return false;
@@ -230,11 +214,18 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
   uint64_t before = timed ? by_clock_now(&by_clock_system) : 0;
   size_t sent = 0, all = HEADER + (size_t)frame->size;
   if (!push_frame(tcp, frame, payload, frame->size, 0, &sent)) return BY_LANE_FULL;
-  if (timed && sent >= TIME_FROM) note_copying(tcp, by_clock_now(&by_clock_system) - before, sent);
+  if (timed && sent >= TIME_FROM) {
+    double now = 1000 * (double)(by_clock_now(&by_clock_system) - before) / (double)sent;
+    tcp->copying += (now - tcp->copying) / 4;
+    choose_mapping(tcp);
+  }
   if (sent == all) return BY_LANE_SENT;
-  remember_small(tcp, frame, payload, sent);
-  if (frame->size <= BY_LANE_SMALL) return BY_LANE_REST;
-  size_t of_payload = sent > HEADER ? sent - HEADER : 0;
+  size_t of_header = sent < HEADER ? sent : HEADER, of_payload = sent - of_header;
+  append_small(tcp, (const char *)frame + of_header, HEADER - of_header);
+  if (frame->size <= BY_LANE_SMALL) {
+    append_small(tcp, (const char *)payload + of_payload, frame->size - of_payload);
+    return BY_LANE_REST;
+  }
   tcp->kept = (const char *)payload + of_payload;
   tcp->kept_left = frame->size - of_payload;
   return keep(tcp);
@@ -337,37 +328,33 @@ static const struct by_frame *tcp_peek(struct by_lane *lane) {
   }
   memcpy(&tcp->frame, tcp->rx + tcp->first, HEADER);
   tcp->first += HEADER;
-  tcp->left = tcp->frame.size;
+  tcp->lane.left = tcp->frame.size;
   tcp->in_frame = true;
   return &tcp->frame;
 }
 
 static size_t tcp_view(struct by_lane *lane, const void **payload) {
   struct tcp *tcp = tcp_of(lane);
-  if (buffered(tcp) < tcp->left && buffered(tcp) < HEADER_READ) fill(tcp, RX_BYTES);
+  if (buffered(tcp) < tcp->lane.left && buffered(tcp) < HEADER_READ) fill(tcp, RX_BYTES);
   *payload = tcp->rx + tcp->first;
-  return buffered(tcp) < tcp->left ? buffered(tcp) : tcp->left;
+  return buffered(tcp) < tcp->lane.left ? buffered(tcp) : tcp->lane.left;
 }
 
 static void tcp_take(struct by_lane *lane, size_t bytes) {
   struct tcp *tcp = tcp_of(lane);
   tcp->first += bytes;
-  tcp->left -= bytes;
+  tcp->lane.left -= bytes;
 }
 
 static size_t tcp_read(struct by_lane *lane, void *to, size_t most) {
   struct tcp *tcp = tcp_of(lane);
-  if (most > tcp->left) most = tcp->left;
+  if (most > tcp->lane.left) most = tcp->lane.left;
   size_t n = buffered(tcp) < most ? buffered(tcp) : most;
   memcpy(to, tcp->rx + tcp->first, n);
   tcp->first += n;
   if (n < most) n += pull_from_socket(tcp, (char *)to + n, most - n);
-  tcp->left -= n;
+  tcp->lane.left -= n;
   return n;
-}
-
-static size_t tcp_left(const struct by_lane *lane) {
-  return tcp_of(lane)->left;
 }
 
 static void tcp_next(struct by_lane *lane) {
@@ -387,12 +374,29 @@ static void tcp_set_mark(struct by_lane *lane, const struct by_mark *mark) {
   if (mark->priority >= 0) (void)!by_socket_set_priority(fd, mark->priority);
 }
 
-static uint64_t tcp_sent(const struct by_lane *lane) {
-  return tcp_of(lane)->sent;
+/* A host whose program does not read answers probes of its closed window, one each; so more than one counts. */
+static uint32_t silence(const struct tcp_info *info) {
+  if (!info->tcpi_retransmits && info->tcpi_probes < 2) return 0;
+  bool data = info->tcpi_last_data_recv < info->tcpi_last_ack_recv;
+  return data ? info->tcpi_last_data_recv : info->tcpi_last_ack_recv;
 }
 
+/* A kernel that says less knows nothing of the time in which it was busy (4.10 is the first that does). */
 static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
-  return by_meter_read(tcp_of(lane)->fd, out);
+  int fd = tcp_of(lane)->fd;
+  struct tcp_info info = {0};
+  socklen_t length = sizeof info, least = offsetof(struct tcp_info, tcpi_sndbuf_limited) + sizeof(uint64_t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < least) return false;
+  *out = (struct by_meter){.bytes = info.tcpi_bytes_acked,
+                           .busy = info.tcpi_busy_time,
+                           .held = info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited,
+                           .answer = info.tcpi_min_rtt == UINT32_MAX ? 0 : info.tcpi_min_rtt,
+                           .rate = info.tcpi_delivery_rate,
+                           .full = info.tcpi_delivery_rate > 0 && !info.tcpi_delivery_rate_app_limited,
+                           .flying = info.tcpi_unacked,
+                           .silent = silence(&info),
+                           .fd = fd};
+  return true;
 }
 
 static bool tcp_arrived(const struct by_lane *lane) {
@@ -423,11 +427,9 @@ static const struct by_lane_ops tcp_ops = {
     .view = tcp_view,
     .take = tcp_take,
     .read = tcp_read,
-    .left = tcp_left,
     .next = tcp_next,
     .sleeping = tcp_sleeping,
     .set_mark = tcp_set_mark,
-    .sent = tcp_sent,
     .meter = tcp_meter,
     .arrived = tcp_arrived,
     .destroy = tcp_destroy,

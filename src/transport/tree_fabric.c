@@ -1,4 +1,4 @@
-#include "tree_fabric.h"
+#include "fabric.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "fail.h"
 #include "log.h"
 #include "udp.h"
+#include "worker.h"
 
 struct tree_fabric {
   struct by_fabric fabric;
@@ -18,7 +19,6 @@ struct tree_fabric {
   size_t counts[BY_WORKER_CALLS]; /* of those, in elements, by number */
   uint32_t shifts[BY_WORKER_CALLS];
   uint32_t fragment; /* bytes that each carries */
-  uint64_t sent;     /* once there is no worker any more */
 };
 
 static struct tree_fabric *tree_of(const struct by_fabric *fabric) {
@@ -64,21 +64,23 @@ static uint64_t tree_done(struct by_fabric *fabric, uint32_t number) {
   return (uint64_t)elements << tree->shifts[at];
 }
 
-static uint64_t packets(const struct by_worker *worker) {
-  const struct by_worker_counters *counters = by_worker_counters(worker);
-  return counters->sent + counters->results;
+static void note_sent(struct tree_fabric *tree) {
+  const struct by_worker_counters *counters = by_worker_counters(tree->worker);
+  tree->fabric.sent = (counters->sent + counters->retransmitted) * tree->fragment;
 }
 
 static bool tree_progress(struct by_fabric *fabric) {
   struct tree_fabric *tree = tree_of(fabric);
   if (fabric->status != BANYAN_OK) return false;
-  uint64_t before = packets(tree->worker), now = by_clock_now(&tree->clock);
+  const struct by_worker_counters *counters = by_worker_counters(tree->worker);
+  uint64_t before = counters->sent + counters->results, now = by_clock_now(&tree->clock);
   bool came = tree->io.take(tree->io.context, tree->worker, now);
   by_worker_progress(tree->worker, now);
   if (tree->io.flush) tree->io.flush(tree->io.context);
+  note_sent(tree);
   enum banyan_status status = by_worker_state(tree->worker);
   if (status != BANYAN_OK) fail(tree, status);
-  return came || packets(tree->worker) != before || status != BANYAN_OK;
+  return came || counters->sent + counters->results != before || status != BANYAN_OK;
 }
 
 static uint64_t tree_deadline(const struct by_fabric *fabric) {
@@ -88,13 +90,6 @@ static uint64_t tree_deadline(const struct by_fabric *fabric) {
 static void tree_set_mark(struct by_fabric *fabric, const struct by_mark *mark) {
   struct tree_fabric *tree = tree_of(fabric);
   if (tree->io.set_mark && tree->worker) tree->io.set_mark(tree->io.context, mark);
-}
-
-static uint64_t tree_sent(const struct by_fabric *fabric) {
-  const struct tree_fabric *tree = tree_of(fabric);
-  if (!tree->worker) return tree->sent;
-  const struct by_worker_counters *c = by_worker_counters(tree->worker);
-  return (c->sent + c->retransmitted) * tree->fragment;
 }
 
 static void report(const struct tree_fabric *tree) {
@@ -109,8 +104,8 @@ static void report(const struct tree_fabric *tree) {
 
 static void end(struct tree_fabric *tree) {
   if (!tree->worker) return;
+  note_sent(tree);
   report(tree);
-  tree->sent = tree_sent(&tree->fabric);
   if (tree->io.close) tree->io.close(tree->io.context);
   by_worker_destroy(tree->worker);
   tree->worker = NULL;
@@ -137,7 +132,6 @@ static const struct by_fabric_ops tree_ops = {
     .progress = tree_progress,
     .deadline = tree_deadline,
     .set_mark = tree_set_mark,
-    .sent = tree_sent,
     .withdraw = tree_withdraw,
     .destroy = tree_destroy,
 };
@@ -206,33 +200,28 @@ static void close_tree(void *context) {
   free(tree);
 }
 
-static enum banyan_status make(struct udp_tree *tree, const struct by_address *to,
-                               const struct by_worker_config *config, const struct by_clock *clock,
-                               struct by_fabric **out) {
-  struct by_tree_io io = {.take = take_all,
-                          .flush = flush,
-                          .set_mark = set_mark,
-                          .close = close_tree,
-                          .context = tree,
-                          .poll_fd = by_udp_fd(tree->udp)};
-  struct by_worker_config own = *config;
-  own.emit = emit;
-  own.context = tree;
-  BY_TRY(by_udp_peer_create(tree->udp, to, &tree->server));
-  BY_TRY(by_udp_listen(tree->udp, tree->job, take, tree));
-  enum banyan_status status = by_tree_fabric_create(&own, &io, clock, out);
-  if (status != BANYAN_OK) by_udp_forget(tree->udp, tree->job);
-  return status;
-}
-
 enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_address *to,
                                         const struct by_worker_config *config, const struct by_clock *clock,
                                         struct by_fabric **out) {
   struct udp_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree through switches");
   *tree = (struct udp_tree){.udp = udp, .job = config->job};
-  enum banyan_status status = make(tree, to, config, clock, out);
-  if (status == BANYAN_OK) return BANYAN_OK;
+  struct by_tree_io io = {.take = take_all,
+                          .flush = flush,
+                          .set_mark = set_mark,
+                          .close = close_tree,
+                          .context = tree,
+                          .poll_fd = by_udp_fd(udp)};
+  struct by_worker_config own = *config;
+  own.emit = emit;
+  own.context = tree;
+  enum banyan_status status = by_udp_peer_create(udp, to, &tree->server);
+  if (status == BANYAN_OK) status = by_udp_listen(udp, tree->job, take, tree);
+  if (status == BANYAN_OK) {
+    status = by_tree_fabric_create(&own, &io, clock, out);
+    if (status == BANYAN_OK) return BANYAN_OK;
+    by_udp_forget(udp, tree->job);
+  }
   by_udp_peer_destroy(tree->server);
   free(tree);
   return status;

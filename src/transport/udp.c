@@ -84,7 +84,7 @@ enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
   if (!udp) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
   memset(udp, 0, offsetof(struct by_udp, mailbox));
   udp->tos = CAN_BE_MARKED;
-  udp->mailer.patient = true;
+  udp->mailer.keeps = true;
   udp->n_free = RUNS;
   for (uint32_t i = 0; i < RUNS; i++) udp->free[i] = &udp->runs[RUNS - 1 - i];
   enum banyan_status status = open_socket(udp, port, or_any);

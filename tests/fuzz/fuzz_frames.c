@@ -32,7 +32,6 @@ struct tap {
   struct input *input;
   struct by_frame frame;
   bool in_frame, forged, again; /* forged: the payload is zeros; again: the inner frame is still to come */
-  size_t left;
 };
 
 static struct tap *tap_of(const struct by_lane *lane) {
@@ -58,8 +57,8 @@ static void alter(struct tap *tap) {
   tap->forged = what >= REPEAT;
   if (what == FORGE) tap->frame.size = value;
   if (what < HEADER) ((uint8_t *)&tap->frame)[what] ^= (uint8_t)value;
-  if (tap->frame.size != tap->left) tap->forged = true;
-  tap->left = tap->frame.size;
+  if (tap->frame.size != tap->lane.left) tap->forged = true;
+  tap->lane.left = tap->frame.size;
 }
 
 static const struct by_frame *tap_peek(struct by_lane *lane) {
@@ -70,7 +69,7 @@ static const struct by_frame *tap_peek(struct by_lane *lane) {
   tap->frame = *frame;
   tap->in_frame = true;
   tap->forged = tap->again = false;
-  tap->left = frame->size;
+  tap->lane.left = frame->size;
   alter(tap);
   return &tap->frame;
 }
@@ -79,15 +78,15 @@ static size_t tap_view(struct by_lane *lane, const void **payload) {
   static const char zeros[1000];
   struct tap *tap = tap_of(lane);
   *payload = zeros;
-  if (tap->forged) return tap->left < sizeof zeros ? tap->left : sizeof zeros;
+  if (tap->forged) return tap->lane.left < sizeof zeros ? tap->lane.left : sizeof zeros;
   return tap->inner->ops->view(tap->inner, payload);
 }
 
 static void tap_take(struct by_lane *lane, size_t bytes) {
   struct tap *tap = tap_of(lane);
-  assert(bytes <= tap->left);
+  assert(bytes <= tap->lane.left);
   if (!tap->forged) tap->inner->ops->take(tap->inner, bytes);
-  tap->left -= bytes;
+  tap->lane.left -= bytes;
 }
 
 static size_t tap_read(struct by_lane *lane, void *to, size_t most) {
@@ -99,17 +98,14 @@ static size_t tap_read(struct by_lane *lane, void *to, size_t most) {
   return n;
 }
 
-static size_t tap_left(const struct by_lane *lane) {
-  return tap_of(lane)->in_frame ? tap_of(lane)->left : 0;
-}
-
 static void tap_next(struct by_lane *lane) {
   struct tap *tap = tap_of(lane);
   const struct by_lane_ops *ops = tap->inner->ops;
   const void *payload;
   tap->in_frame = false;
+  lane->left = 0;
   if (tap->again) return;
-  for (size_t n; ops->left(tap->inner); ops->take(tap->inner, n)) n = ops->view(tap->inner, &payload);
+  for (size_t n; tap->inner->left; ops->take(tap->inner, n)) n = ops->view(tap->inner, &payload);
   ops->next(tap->inner);
 }
 
@@ -159,7 +155,6 @@ static struct by_lane_ops tap_ops = {.name = "tap",
                                      .view = tap_view,
                                      .take = tap_take,
                                      .read = tap_read,
-                                     .left = tap_left,
                                      .next = tap_next,
                                      .destroy = tap_destroy};
 

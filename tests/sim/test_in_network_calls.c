@@ -5,9 +5,10 @@
 
 #include "../prop/schedule_plans.h"
 #include "check.h"
+#include "fabric.h"
 #include "server.h"
-#include "tree_fabric.h"
 #include "tree_net.h"
+#include "worker.h"
 #include "world.h"
 
 enum { SLOTS = 32, LINES = 4, INBOX = 512 };

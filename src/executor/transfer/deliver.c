@@ -159,7 +159,7 @@ static size_t read_streaming(struct by_lane *lane, char *to, size_t most) {
 
 static inline bool move_into(struct by_end *end, struct by_in *in) {
   struct by_lane *lane = end->lane;
-  size_t left = lane->ops->left(lane), n = left;
+  size_t left = lane->left, n = left;
   const struct by_exchange *exchange = in->exchange;
   bool in_turn = end->at == in->arrived;
   if (in_turn && in->adds) {
@@ -280,12 +280,12 @@ bool by_deliver(struct by_end *end) {
     if (end->receiving == BY_RECEIVE_NOTHING) end->receiving = BY_RECEIVE_DISCARD;
   }
   bool moved = true;
-  while (moved && lane->ops->left(lane)) {
-    size_t before = lane->ops->left(lane);
+  while (moved && lane->left) {
+    size_t before = lane->left;
     moved = receive(end);
-    transfer->counters.bytes_received += before - lane->ops->left(lane);
+    transfer->counters.bytes_received += before - lane->left;
   }
-  if (lane->ops->left(lane)) return false;
+  if (lane->left) return false;
   const struct by_stored *stored = end->filling;
   if (frame->flags & BY_FRAME_EAGER && !stored) took(link, frame->size);
   transfer->counters.frames_received++;

@@ -86,7 +86,7 @@ bool by_in_is_missing(const struct by_in *in, uint64_t from, uint64_t n) {
   if (by_byte_ranges_overlap(&in->ahead, from, to)) return false;
   for (uint32_t i = 0; i < link->n_ends; i++) {
     const struct by_end *end = &link->ends[i];
-    if (end->in == in && from < end->at + end->lane->ops->left(end->lane) && end->at < to) return false;
+    if (end->in == in && from < end->at + end->lane->left && end->at < to) return false;
   }
   return true;
 }

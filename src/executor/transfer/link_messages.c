@@ -107,7 +107,7 @@ const char *by_control_messages_begin(struct by_link *link, const struct by_fram
 
 bool by_control_messages_receive(struct by_end *end) {
   struct by_control_message *message = end->link->arriving;
-  size_t n = end->lane->ops->read(end->lane, message->data + message->done, end->lane->ops->left(end->lane));
+  size_t n = end->lane->ops->read(end->lane, message->data + message->done, end->lane->left);
   message->done += n;
   return n > 0;
 }

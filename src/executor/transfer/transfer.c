@@ -102,9 +102,8 @@ void by_transfer_set_mark(struct by_transfer *transfer, const struct by_mark *ma
 
 uint64_t by_transfer_sent(const struct by_transfer *transfer) {
   uint64_t sent = transfer->sent_before;
-  for (uint32_t i = 0; i < transfer->active; i++) sent += by_link_sent_by(transfer->ends[i]->lane);
-  for (uint32_t i = 0; i < transfer->n_fabrics; i++)
-    sent += transfer->fabrics[i]->fabric->ops->sent(transfer->fabrics[i]->fabric);
+  for (uint32_t i = 0; i < transfer->active; i++) sent += transfer->ends[i]->lane->sent;
+  for (uint32_t i = 0; i < transfer->n_fabrics; i++) sent += transfer->fabrics[i]->fabric->sent;
   return sent;
 }
 

@@ -102,8 +102,8 @@ static void free_lanes(struct by_link *link) {
   struct by_transfer *transfer = link->transfer;
   for (uint32_t i = 0; i < link->n_ends; i++) {
     struct by_lane *lane = link->ends[i].lane;
-    transfer->sent_before += by_link_sent_by(lane);
-    if (lane->ops->wakes) transfer->counters.wakes_sent += lane->ops->wakes(lane);
+    transfer->sent_before += lane->sent;
+    transfer->counters.wakes_sent += lane->wakes;
     lane->ops->destroy(lane);
   }
   link->n_ends = 0;

@@ -142,11 +142,6 @@ void by_link_drop(struct by_link *link, struct by_exchange *exchange);
 /* Says goodbye on all lanes; see by_engine_goodbye. */
 bool by_links_goodbye(struct by_transfer *transfer);
 
-/* Bytes given to the network so far. */
-static inline uint64_t by_link_sent_by(const struct by_lane *lane) {
-  return lane->ops->sent ? lane->ops->sent(lane) : 0;
-}
-
 static inline bool by_link_is_lost(const struct by_link *link) {
   return link->state >= BY_LINK_LOST;
 }

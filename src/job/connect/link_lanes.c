@@ -11,7 +11,6 @@
 #include "settings.h"
 #include "shm.h"
 #include "socket.h"
-#include "tcp.h"
 
 enum { UNSENT = 128 << 10 };
 
