@@ -292,12 +292,13 @@ const char *by_print_seconds(double seconds, char *out) {
 static bool read_all(FILE *file, size_t most, char **text, size_t *length) {
   for (size_t room = 0, n = 1; n > 0 && *length <= most; *length += n) {
     if (*length == room) {
-      char *more = realloc(*text, room = room ? 2 * room : FIRST_FILE_ROOM);
+      char *more = realloc(*text, (room = room ? 2 * room : FIRST_FILE_ROOM) + 1); /* and a NUL */
       if (!more) return false;
       *text = more;
     }
     size_t wanted = room - *length;
     n = fread(*text + *length, 1, wanted <= most + 1 - *length ? wanted : most + 1 - *length, file);
+    (*text)[*length + n] = '\0';
   }
   return true;
 }

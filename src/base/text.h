@@ -57,7 +57,7 @@ const char *by_print_rate(double bits_per_second, char *out);
 const char *by_print_seconds(double seconds, char *out);
 
 /* Reads at most `most` + 1 bytes, so that whoever parses them sees that there are too many. `what` is such as "plan",
- * for errors. The caller frees *text, which has no NUL behind. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
+ * for errors. The caller frees *text, which has a NUL behind. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text,
                                              size_t *length);
 

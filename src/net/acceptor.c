@@ -32,7 +32,7 @@ struct by_acceptor {
   bool busy, destroyed; /* inside `accepted`; destroyed there */
 };
 
-/* The owner that is notified may use what little there is to answer those who come. */
+/* An owner that is notified may use the few descriptors there are to answer new connections. */
 static void rest(struct by_acceptor *acceptor) {
   bool notified = acceptor->rests >= MOST_RESTS && acceptor->exhausted;
   if (!notified) by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
@@ -50,7 +50,7 @@ static bool take_one(struct by_acceptor *acceptor) {
     rest(acceptor);
     return false;
   }
-  /* An owner that has given up answers those who come meanwhile, each as soon as there is a descriptor again. */
+  /* An owner that has given up answers new connections meanwhile, each as soon as there is a descriptor again. */
   bool calm = by_loop_now(acceptor->loop) - acceptor->rested_at >= CALM_S * BY_SECOND;
   if (acceptor->rests < MOST_RESTS || calm) acceptor->rests = 0;
   if (fd >= 0) acceptor->accepted(acceptor->context, fd);
@@ -135,9 +135,9 @@ static uint64_t identify(int fd) {
     else
       memcpy(&source, address->s6_addr, sizeof source);
   } else {
-    struct ucred who = {0};
-    length = sizeof who;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0) source = who.uid;
+    struct ucred user = {0};
+    length = sizeof user;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length) == 0) source = user.uid;
   }
   return source;
 }

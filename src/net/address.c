@@ -125,7 +125,12 @@ enum banyan_status by_address_parse(const char *text, struct by_address *out) {
   return by_address_parse_host(host, port, out);
 }
 
-static enum banyan_status look_up(const char *host, int port, struct by_address *out, size_t most, size_t *n) {
+enum banyan_status by_address_resolve(const char *text, struct by_address *out, size_t most, size_t *n) {
+  char host[BY_HOST_TEXT];
+  int port = 0;
+  BY_TRY(by_address_split(text, host, &port));
+  *n = 1;
+  if (by_address_parse_host(host, port, out) == BANYAN_OK) return BANYAN_OK;
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
   int error = getaddrinfo(host, NULL, &hints, &list);
   if (error)
@@ -139,17 +144,6 @@ static enum banyan_status look_up(const char *host, int port, struct by_address 
   }
   freeaddrinfo(list);
   return *n ? BANYAN_OK : by_fail(BANYAN_ERR_CONNECT, "host \"%.128s\" has no IP address", host);
-}
-
-enum banyan_status by_address_resolve(const char *text, struct by_address *out, size_t most, size_t *n) {
-  char host[BY_HOST_TEXT];
-  int port = 0;
-  BY_TRY(by_address_split(text, host, &port));
-  if (by_address_parse_host(host, port, out) == BANYAN_OK) {
-    *n = 1;
-    return BANYAN_OK;
-  }
-  return look_up(host, port, out, most, n);
 }
 
 const char *by_address_print_host(const struct by_address *address, char *out) {
@@ -270,7 +264,7 @@ enum banyan_status by_subnet_parse(const char *text, struct by_address *out, int
 #define MOST_ADDRESSES 16
 
 struct by_resolving {
-  _Atomic int holders; /* the thread, and who started it */
+  _Atomic int holders; /* the thread, and its starter */
   _Atomic bool done;
   unsigned turn;
   struct by_address found[MOST_ADDRESSES]; /* these once it is done */
@@ -310,22 +304,13 @@ enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by
   return BANYAN_OK;
 }
 
-static enum banyan_status look(struct by_resolving *resolving, bool *done) {
+enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, size_t most, size_t *n,
+                                     bool *done) {
+  *n = 0;
   *done = atomic_load(&resolving->done);
-  return !*done || resolving->status == BANYAN_OK ? BANYAN_OK : by_fail(resolving->status, "%s", resolving->error);
-}
-
-enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, bool *done) {
-  BY_TRY(look(resolving, done));
-  if (*done) *out = resolving->found[resolving->turn % resolving->n];
-  return BANYAN_OK;
-}
-
-enum banyan_status by_resolving_look_all(struct by_resolving *resolving, struct by_address *out, size_t most, size_t *n,
-                                         bool *done) {
-  BY_TRY(look(resolving, done));
-  *n = !*done ? 0 : resolving->n < most ? resolving->n : most;
-  memcpy(out, resolving->found, *n * sizeof *out);
+  if (*done && resolving->status != BANYAN_OK) return by_fail(resolving->status, "%s", resolving->error);
+  for (; *done && *n < most && *n < resolving->n; ++*n)
+    out[*n] = resolving->found[(resolving->turn + *n) % resolving->n];
   return BANYAN_OK;
 }
 

@@ -6,15 +6,9 @@
 #include <string.h>
 
 #include "log.h"
+#include "socket.h"
 
 enum { ROOM = 8 << 20 }; /* of each socket and direction, in the kernel */
-
-/* With privileges, more than the system's limit. */
-static void make_room(int fd, int forced, int asked) {
-  int room = ROOM;
-  if (setsockopt(fd, SOL_SOCKET, forced, &room, sizeof room))
-    (void)setsockopt(fd, SOL_SOCKET, asked, &room, sizeof room);
-}
 
 enum banyan_status by_datagram_prepare(int fd) {
   int one = 1;
@@ -22,8 +16,7 @@ enum banyan_status by_datagram_prepare(int fd) {
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket with IP_RECVTOS");
   /* Without these it is slower. */
   (void)setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one);
-  make_room(fd, SO_RCVBUFFORCE, SO_RCVBUF);
-  make_room(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+  (void)!by_socket_set_buffers(fd, ROOM, ROOM);
   return BANYAN_OK;
 }
 
@@ -100,12 +93,16 @@ struct control {
 _Static_assert(sizeof(struct control) == CMSG_SPACE(sizeof(struct in_pktinfo)) + 3 * CMSG_SPACE(sizeof(int)),
                "laid out as the macros do");
 
-struct letter {
+/* What a message header points to. */
+struct header {
   struct sockaddr_in to;
   struct control control;
 };
 
-static void write_control(struct control *control, const struct by_outgoing *outgoing) {
+static void address(struct msghdr *head, struct header *header, const struct by_outgoing *outgoing) {
+  struct control *control = &header->control;
+  header->to = (struct sockaddr_in){
+      .sin_family = AF_INET, .sin_port = outgoing->way.to_port, .sin_addr.s_addr = outgoing->way.to};
   *control = (struct control){.info_head = {CMSG_LEN(sizeof control->info), SOL_IP, IP_PKTINFO},
                               .info.ipi_spec_dst.s_addr = outgoing->way.from,
                               .ttl_head = {CMSG_LEN(sizeof control->ttl), SOL_IP, IP_TTL},
@@ -114,19 +111,13 @@ static void write_control(struct control *control, const struct by_outgoing *out
                               .tos = outgoing->way.tos,
                               .segment_head = {CMSG_LEN(sizeof control->segment), SOL_UDP, UDP_SEGMENT},
                               .segment = outgoing->size};
-}
-
-static void address(struct msghdr *head, struct letter *letter, const struct by_outgoing *outgoing) {
-  letter->to = (struct sockaddr_in){
-      .sin_family = AF_INET, .sin_port = outgoing->way.to_port, .sin_addr.s_addr = outgoing->way.to};
-  write_control(&letter->control, outgoing);
-  *head = (struct msghdr){.msg_name = &letter->to,
-                          .msg_namelen = sizeof letter->to,
+  *head = (struct msghdr){.msg_name = &header->to,
+                          .msg_namelen = sizeof header->to,
                           .msg_iov = (struct iovec *)(outgoing->ranges ? outgoing->ranges : &outgoing->own),
                           .msg_iovlen = outgoing->n,
-                          .msg_control = &letter->control,
+                          .msg_control = control,
                           .msg_controllen =
-                              outgoing->pieces > 1 ? sizeof letter->control : offsetof(struct control, segment_head)};
+                              outgoing->pieces > 1 ? sizeof *control : offsetof(struct control, segment_head)};
 }
 
 /* The piece at `*at` in range `*range`, by itself; false: there is none. Moves on to the next. */
@@ -152,9 +143,9 @@ static void send_singly(struct by_mailer *mailer, const struct by_outgoing *outg
   unsigned range = 0;
   size_t at = 0;
   while (next_piece(outgoing, &range, &at, &one)) {
-    struct letter letter;
+    struct header header;
     struct msghdr head;
-    address(&head, &letter, &one);
+    address(&head, &header, &one);
     *(sendmsg(mailer->fd, &head, MSG_DONTWAIT) < 0 ? &mailer->unsent : &mailer->sent) += 1;
   }
 }
@@ -175,7 +166,7 @@ static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing
 
 /* The socket is full. */
 static bool keep_rest(struct by_mailer *mailer, unsigned at, unsigned n) {
-  if (mailer->patient) {
+  if (mailer->keeps) {
     mailer->length = n - at;
     memmove(mailer->waiting, mailer->waiting + at, mailer->length * sizeof *mailer->waiting);
     return false;
@@ -186,10 +177,10 @@ static bool keep_rest(struct by_mailer *mailer, unsigned at, unsigned n) {
 
 bool by_mailer_flush(struct by_mailer *mailer) {
   struct mmsghdr messages[BY_MAILER_LENGTH];
-  struct letter letters[BY_MAILER_LENGTH];
+  struct header headers[BY_MAILER_LENGTH];
   unsigned n = mailer->length;
   mailer->length = 0;
-  for (unsigned i = 0; i < n; i++) address(&messages[i].msg_hdr, &letters[i], &mailer->waiting[i]);
+  for (unsigned i = 0; i < n; i++) address(&messages[i].msg_hdr, &headers[i], &mailer->waiting[i]);
   unsigned at = 0;
   while (at < n) {
     int gone = sendmmsg(mailer->fd, messages + at, n - at, MSG_DONTWAIT);

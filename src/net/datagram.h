@@ -45,8 +45,8 @@ struct by_mailbox {
   _Alignas(64) uint8_t bytes[BY_DATAGRAMS][BY_DATAGRAM_BYTES];
 };
 
-/* A socket that tells by_mailbox all it can tell, takes pieces together and has room for many. Not told: `to` and
- * `ttl`, which IP_PKTINFO and IP_RECVTTL ask for. */
+/* Makes a socket report to by_mailbox whatever it can, take pieces together and have room for many. It does not report
+ * `to` and `ttl`, for which IP_PKTINFO and IP_RECVTTL ask. */
 enum banyan_status by_datagram_prepare(int fd) BANYAN_CHECK;
 void by_mailbox_init(struct by_mailbox *mailbox);
 /* How many datagrams have come; does not wait. They stay until the next call. */
@@ -65,8 +65,8 @@ struct by_outgoing {
 /* Datagrams that are to leave by one socket. */
 struct by_mailer {
   int fd;
-  bool patient; /* what finds no room in the socket stays for the next flush; else it is lost */
-  bool single;  /* one piece a datagram: the kernel or the way takes no more */
+  bool keeps;  /* what finds no room in the socket stays for the next flush; else it is lost */
+  bool single; /* one piece a datagram: the kernel or the way takes no more */
   unsigned length;
   uint64_t sent, unsent; /* pieces */
   struct by_outgoing waiting[BY_MAILER_LENGTH];

@@ -177,14 +177,11 @@ static void hand_over(struct by_dialer *dialer) {
 
 /* ---- names */
 
-static bool is_known(const struct by_dialer *dialer, const struct by_address *to) {
-  for (uint32_t i = 0; i < dialer->n_candidates; i++)
-    if (!by_address_compare(&dialer->candidates[i].to, to)) return true;
-  return false;
-}
-
+/* Unless it is known. */
 static void add_candidate(struct by_dialer *dialer, uint32_t target, const struct by_address *to) {
-  if (dialer->n_candidates == MOST_ADDRESSES || is_known(dialer, to)) return;
+  for (uint32_t i = 0; i < dialer->n_candidates; i++)
+    if (!by_address_compare(&dialer->candidates[i].to, to)) return;
+  if (dialer->n_candidates == MOST_ADDRESSES) return;
   dialer->candidates[dialer->n_candidates++] = (struct candidate){.to = *to, .target = target};
 }
 
@@ -205,7 +202,7 @@ static void take_answer(struct by_dialer *dialer, uint32_t index) {
   uint64_t now = by_loop_now(dialer->options.loop);
   size_t n = 0;
   bool done;
-  enum banyan_status status = by_resolving_look_all(target->resolving, found, MOST_ADDRESSES, &n, &done);
+  enum banyan_status status = by_resolving_look(target->resolving, found, MOST_ADDRESSES, &n, &done);
   if (!done) return;
   by_resolving_destroy(target->resolving);
   target->resolving = NULL;
@@ -312,11 +309,6 @@ void by_dialer_keep(struct by_dialer *dialer) {
   for (uint32_t i = 0; i < dialer->n_candidates; i++) close_attempt(&dialer->candidates[i]);
 }
 
-static bool may_pass(enum banyan_status status) {
-  return status == BANYAN_OK || status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD ||
-         status == BANYAN_ERR_TIMEOUT;
-}
-
 /* A silent address is given up where somebody answered at another one, sooner than if all were silent. Where nobody
  * listens the process may only start, and that somebody may be at another job. */
 enum banyan_status by_dialer_refusal(const struct by_dialer *dialer) {
@@ -331,7 +323,9 @@ enum banyan_status by_dialer_refusal(const struct by_dialer *dialer) {
   }
   for (uint32_t i = 0; i < dialer->n_candidates; i++) {
     const struct candidate *c = &dialer->candidates[i];
-    if (!may_pass(c->status))
+    bool may_pass = c->status == BANYAN_OK || c->status == BANYAN_ERR_CONNECT || c->status == BANYAN_ERR_PEER_DEAD ||
+                    c->status == BANYAN_ERR_TIMEOUT;
+    if (!may_pass)
       refusal = refusal ? refusal : c->status;
     else if (!c->silent || !long_ago)
       return BANYAN_OK;

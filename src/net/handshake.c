@@ -71,46 +71,47 @@ static enum by_role other(enum by_role role) {
   return role == BY_ROLE_CLIENT ? BY_ROLE_SERVER : BY_ROLE_CLIENT;
 }
 
-static enum banyan_status add_output(struct by_handshake *handshake, const void *data, size_t length) {
-  uint8_t *out = realloc(handshake->out, handshake->out_length + length);
-  if (!out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake");
-  if (length) memcpy(out + handshake->out_length, data, length);
-  handshake->out = out;
-  handshake->out_length += length;
-  return BANYAN_OK;
+static void add(struct by_handshake *handshake, const void *bytes, size_t n) {
+  if (n) by_text_add_bytes(&handshake->out, bytes, n);
 }
 
-static enum banyan_status add_head(struct by_handshake *handshake) {
+static enum banyan_status check_output(const struct by_handshake *handshake) {
+  return handshake->out.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake") : BANYAN_OK;
+}
+
+static void add_head(struct by_handshake *handshake) {
   uint8_t head[HEAD];
   memcpy(head, magic, AT_VERSION);
   by_put_u16(head + AT_VERSION, BY_HANDSHAKE_VERSION);
   head[AT_ROLE] = role_bytes[handshake->role];
   head[AT_PURPOSE] = handshake->purpose;
-  return add_output(handshake, head, sizeof head);
+  add(handshake, head, sizeof head);
 }
 
 static uint8_t *own_nonce(struct by_handshake *handshake) {
   return handshake->role == BY_ROLE_CLIENT ? handshake->client_nonce : handshake->server_nonce;
 }
 
-static enum banyan_status add_greeting(struct by_handshake *handshake) {
-  BY_TRY(add_head(handshake));
-  return add_output(handshake, own_nonce(handshake), BY_NONCE_BYTES);
+static void add_greeting(struct by_handshake *handshake) {
+  add_head(handshake);
+  add(handshake, own_nonce(handshake), BY_NONCE_BYTES);
 }
 
 static enum banyan_status add_proof(struct by_handshake *handshake) {
   uint8_t own[BY_MAC_BYTES];
   BY_TRY(proof(handshake, handshake->role, own));
-  return add_output(handshake, own, sizeof own);
+  add(handshake, own, sizeof own);
+  return BANYAN_OK;
 }
 
 static enum banyan_status add_hello(struct by_handshake *handshake) {
   uint8_t length[4], own[BY_MAC_BYTES];
   by_put_u32(length, (uint32_t)handshake->own_hello_length);
   BY_TRY(hello_mac(handshake, handshake->role, handshake->own_hello, handshake->own_hello_length, own));
-  BY_TRY(add_output(handshake, length, sizeof length));
-  BY_TRY(add_output(handshake, handshake->own_hello, handshake->own_hello_length));
-  return add_output(handshake, own, sizeof own);
+  add(handshake, length, sizeof length);
+  add(handshake, handshake->own_hello, handshake->own_hello_length);
+  add(handshake, own, sizeof own);
+  return BANYAN_OK;
 }
 
 static void expect(struct by_handshake *handshake, enum by_handshake_state state, size_t need) {
@@ -134,14 +135,15 @@ enum banyan_status by_handshake_init(struct by_handshake *handshake, const struc
   else if (RAND_bytes(own_nonce(handshake), BY_NONCE_BYTES) != 1)
     return crypto_failed();
   expect(handshake, BY_HANDSHAKE_GREETING, BY_GREETING_BYTES + (client ? BY_MAC_BYTES : 0));
-  enum banyan_status status = client ? add_greeting(handshake) : BANYAN_OK;
+  if (client) add_greeting(handshake);
+  enum banyan_status status = check_output(handshake);
   if (status != BANYAN_OK) by_handshake_fini(handshake);
   return status;
 }
 
 void by_handshake_fini(struct by_handshake *handshake) {
   free(handshake->hello);
-  free(handshake->out);
+  by_text_fini(&handshake->out);
   OPENSSL_cleanse(handshake, sizeof *handshake);
 }
 
@@ -179,7 +181,7 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
   unsigned version = by_get_u16(in + AT_VERSION);
   if (version != BY_HANDSHAKE_VERSION) {
     /* One's own head shows the peer which version this is; the client's went out before. */
-    if (handshake->role == BY_ROLE_SERVER) BY_TRY(add_head(handshake));
+    if (handshake->role == BY_ROLE_SERVER) add_head(handshake);
     return by_fail(BANYAN_ERR_PROTOCOL,
                    "the peer speaks version %u of the protocol, this process %d: use the same Banyan on all hosts",
                    version, BY_HANDSHAKE_VERSION);
@@ -229,10 +231,11 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
   if (client) {
     enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);
     if (status == BANYAN_OK) return accept_peer(handshake);
-    /* A proof that cannot be right lets the server log the same reason; the status stands either way. */
-    return add_output(handshake, refusal, sizeof refusal) == BANYAN_OK ? status : wrong_key();
+    /* A proof that cannot be right lets the server log the same reason. */
+    add(handshake, refusal, sizeof refusal);
+    return status;
   }
-  BY_TRY(add_greeting(handshake));
+  add_greeting(handshake);
   BY_TRY(add_proof(handshake));
   expect(handshake, BY_HANDSHAKE_PROOF, BY_MAC_BYTES);
   return BANYAN_OK;
@@ -288,6 +291,7 @@ enum banyan_status by_handshake_feed(struct by_handshake *handshake, const void 
   if (handshake->state == BY_HANDSHAKE_FAILED) return by_fail(BANYAN_ERR_PROTOCOL, "the handshake has failed");
   while (*used < length && handshake->state != BY_HANDSHAKE_DONE) {
     enum banyan_status status = feed_some(handshake, (const uint8_t *)data + *used, length - *used, used);
+    if (status == BANYAN_OK) status = check_output(handshake);
     if (status != BANYAN_OK) {
       handshake->state = BY_HANDSHAKE_FAILED;
       return status;
@@ -297,12 +301,12 @@ enum banyan_status by_handshake_feed(struct by_handshake *handshake, const void 
 }
 
 const uint8_t *by_handshake_output(const struct by_handshake *handshake, size_t *length) {
-  *length = handshake->out_length - handshake->out_at;
-  return *length ? handshake->out + handshake->out_at : NULL;
+  *length = handshake->out.failed ? 0 : handshake->out.length - handshake->out_at;
+  return *length ? (const uint8_t *)handshake->out.data + handshake->out_at : NULL;
 }
 
 void by_handshake_sent(struct by_handshake *handshake, size_t n) {
-  assert(n <= handshake->out_length - handshake->out_at);
+  assert(n <= handshake->out.length - handshake->out_at);
   handshake->out_at += n;
 }
 

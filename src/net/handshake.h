@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fail.h"
+#include "text.h"
 
 #define BY_HANDSHAKE_VERSION 1
 #define BY_NONCE_BYTES 32
@@ -73,8 +73,8 @@ struct by_handshake {
   size_t have, need;
   uint8_t *hello; /* the peer's, and its MAC behind */
   size_t hello_length;
-  uint8_t *out;
-  size_t out_at, out_length;
+  struct by_text out; /* bytes, of which those before out_at have been sent */
+  size_t out_at;
 };
 
 /* Fails if there is no randomness or memory, or the hello is too long; there is

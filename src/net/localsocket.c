@@ -19,45 +19,33 @@
 
 #include "descriptor.h"
 
-enum { MOST_NAME = 100, KIND = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC };
+enum { MOST_NAME = 100 };
 
-static enum banyan_status make_name(const char *name, struct sockaddr_un *out, socklen_t *length) {
+static enum banyan_status open_named(const char *name, bool listens, int *fd) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  const struct sockaddr *generic = (const struct sockaddr *)&address;
   size_t n = strlen(name);
   if (n == 0 || n > MOST_NAME)
     return by_fail(BANYAN_ERR_ARGUMENT, "local socket name \"%.128s\" must have 1 to %d bytes", name, MOST_NAME);
-  *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-  memcpy(out->sun_path + 1, name, n);
-  *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-  return BANYAN_OK;
-}
-
-static enum banyan_status give_up(int fd, enum banyan_status status, const char *what, const char *name) {
+  memcpy(address.sun_path + 1, name, n);
+  socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+  int made = BY_DESCRIPTOR(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (made < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make local socket \"%s\"", name);
+  *fd = made;
+  if (listens ? bind(made, generic, length) == 0 && listen(made, SOMAXCONN) == 0 : connect(made, generic, length) == 0)
+    return BANYAN_OK;
   int error = errno;
-  if (fd >= 0) by_close(fd);
-  return by_fail_errno(status, error, "cannot %s local socket \"%s\"", what, name);
+  by_close(made);
+  return by_fail_errno(listens ? BANYAN_ERR_SYSTEM : BANYAN_ERR_CONNECT, error, "cannot %s local socket \"%s\"",
+                       listens ? "listen on" : "connect to", name);
 }
 
 enum banyan_status by_local_listen(const char *name, int *fd) {
-  struct sockaddr_un address;
-  socklen_t length = 0;
-  BY_TRY(make_name(name, &address, &length));
-  int socket_fd = BY_DESCRIPTOR(socket(AF_UNIX, KIND, 0));
-  if (socket_fd < 0 || bind(socket_fd, (struct sockaddr *)&address, length) < 0 || listen(socket_fd, SOMAXCONN) < 0)
-    return give_up(socket_fd, BANYAN_ERR_SYSTEM, "listen on", name);
-  *fd = socket_fd;
-  return BANYAN_OK;
+  return open_named(name, true, fd);
 }
 
 enum banyan_status by_local_connect(const char *name, int *fd) {
-  struct sockaddr_un address;
-  socklen_t length = 0;
-  BY_TRY(make_name(name, &address, &length));
-  int socket_fd = BY_DESCRIPTOR(socket(AF_UNIX, KIND, 0));
-  if (socket_fd < 0) return give_up(socket_fd, BANYAN_ERR_SYSTEM, "make", name);
-  if (connect(socket_fd, (struct sockaddr *)&address, length) < 0)
-    return give_up(socket_fd, BANYAN_ERR_CONNECT, "connect to", name);
-  *fd = socket_fd;
-  return BANYAN_OK;
+  return open_named(name, false, fd);
 }
 
 enum banyan_status by_local_get_peer(int fd, pid_t *pid, uid_t *uid) {

@@ -257,14 +257,6 @@ enum banyan_status by_socket_set_buffers(int fd, int send, int receive) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_socket_get_buffers(int fd, int *send, int *receive) {
-  BY_TRY(get(fd, SOL_SOCKET, SO_SNDBUF, send, "the send buffer"));
-  BY_TRY(get(fd, SOL_SOCKET, SO_RCVBUF, receive, "the receive buffer"));
-  *send /= 2; /* the kernel doubles for its own use */
-  *receive /= 2;
-  return BANYAN_OK;
-}
-
 enum banyan_status by_socket_set_tos(int fd, int tos) {
   int family = AF_UNSPEC;
   BY_TRY(get(fd, SOL_SOCKET, SO_DOMAIN, &family, "a socket's family"));

@@ -47,9 +47,8 @@ enum banyan_status by_socket_set_congestion(int fd, const char *name) BANYAN_CHE
 enum banyan_status by_socket_get_congestion(int fd, char *out) BANYAN_CHECK;
 /* Bytes; 0 leaves one as it is (and to the kernel's own tuning, which setting
  * ends). Windows above 64 KiB need it before connecting or listening. The kernel
- * may grant less: see what by_socket_get_buffers says. */
+ * may grant less. */
 enum banyan_status by_socket_set_buffers(int fd, int send, int receive) BANYAN_CHECK;
-enum banyan_status by_socket_get_buffers(int fd, int *send, int *receive) BANYAN_CHECK;
 /* The ToS or traffic class byte of what is sent from now on. The kernel keeps
  * the two lowest bits (ECN) of TCP for itself, and sets the priority after an
  * IPv4 ToS: set the priority behind it. */

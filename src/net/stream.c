@@ -145,7 +145,7 @@ static void end(struct by_stream *stream, enum banyan_status status) {
   stream->options.ended(stream->options.context, status, reason);
 }
 
-static size_t unsent(const struct by_stream *stream) {
+size_t by_stream_queued(const struct by_stream *stream) {
   return stream->out.length - stream->out.at;
 }
 
@@ -159,8 +159,8 @@ static enum banyan_status queue_tls(struct by_stream *stream) {
 }
 
 static void send_queued(struct by_stream *stream) {
-  while (unsent(stream) && !stream->broken) {
-    ssize_t n = send(stream->options.fd, stream->out.data + stream->out.at, unsent(stream), MSG_NOSIGNAL);
+  while (by_stream_queued(stream) && !stream->broken) {
+    ssize_t n = send(stream->options.fd, stream->out.data + stream->out.at, by_stream_queued(stream), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     /* reported as the end only once everything the peer has sent is read: it may have sent the reason */
@@ -177,7 +177,7 @@ static void flush(struct by_stream *stream) {
     by_tls_finish(&stream->tls);
     if (queue_tls(stream) == BANYAN_OK) send_queued(stream);
   }
-  if (unsent(stream) && !stream->broken) return;
+  if (by_stream_queued(stream) && !stream->broken) return;
   shutdown(stream->options.fd, SHUT_WR);
   stream->sending = FINISHED;
 }
@@ -186,8 +186,8 @@ static void update_watch(struct by_stream *stream) {
   if (stream->state == CONNECTING)
     by_loop_change(stream->watch, EPOLLOUT);
   else if (stream->state != ENDED)
-    by_loop_change(stream->watch,
-                   (stream->dismissal == REFUSED ? 0u : EPOLLIN) | (unsent(stream) && !stream->broken ? EPOLLOUT : 0u));
+    by_loop_change(stream->watch, (stream->dismissal == REFUSED ? 0u : EPOLLIN) |
+                                      (by_stream_queued(stream) && !stream->broken ? EPOLLOUT : 0u));
 }
 
 /* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes, or what
@@ -301,7 +301,7 @@ static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *
   if (stream->state == SHAKING) {
     enum banyan_status queued = queue_handshake(stream);
     if (status == BANYAN_OK) status = queued;
-    if (status == BANYAN_OK && unsent(stream)) by_admission_greeted(&stream->admission);
+    if (status == BANYAN_OK && by_stream_queued(stream)) by_admission_greeted(&stream->admission);
     if (status == BANYAN_OK && by_tls_done(&stream->tls)) open_stream(stream);
   }
   if (status == BANYAN_OK && stream->state == OPEN) status = deliver_secured(stream);
@@ -495,9 +495,9 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
   if (length > stream->options.most_frame)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: a frame of %zu bytes is above the limit of %zu", stream->name, length,
                    stream->options.most_frame);
-  if (unsent(stream) + ends + length > stream->options.most_queued + stream->shaken)
+  if (by_stream_queued(stream) + ends + length > stream->options.most_queued + stream->shaken)
     return by_fail(BANYAN_ERR_NO_MEMORY, "%s: %zu bytes wait to be sent, and the peer does not read", stream->name,
-                   unsent(stream));
+                   by_stream_queued(stream));
   by_put_u32(header, (uint32_t)length);
   by_put_u16(header + 4, type);
   struct iovec frame[] = {{header, HEADER}, {(void *)(uintptr_t)payload, length}};
@@ -506,10 +506,6 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
   flush(stream);
   update_watch(stream);
   return BANYAN_OK;
-}
-
-size_t by_stream_queued(const struct by_stream *stream) {
-  return unsent(stream);
 }
 
 void by_stream_finish(struct by_stream *stream) {

@@ -1,6 +1,7 @@
 /* The files of an identity: finding, reading and comparing them. */
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,33 +32,24 @@ static enum banyan_status check_private(const char *path) {
 enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) {
   size_t length;
   if (private_key) BY_TRY(check_private(path));
-  BY_TRY(by_read_file("the file", path, MOST_FILE - 1, text, &length));
-  char *whole = realloc(*text, length + 1);
-  if (whole) {
-    *text = whole;
-    whole[length] = '\0';
-    return BANYAN_OK;
-  }
-  free(*text);
-  *text = NULL;
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path);
+  return by_read_file("the file", path, MOST_FILE - 1, text, &length);
 }
 
-/* Whether a file's name is ROLE-NAME.pem. */
-static bool is_of_role(const char *file, const char *role) {
-  size_t length = strlen(file), begins = strlen(role);
-  return length > begins + 5 && !strncmp(file, role, begins) && file[begins] == '-' &&
-         !strcmp(file + length - 4, ".pem");
-}
+/* Of an identity: paths. Without `revoked` nothing is revoked. */
+struct files {
+  char authority[PATH], revoked[PATH], own[PATH];
+};
 
 static enum banyan_status find_only(const char *folder, const char *role, char *path) {
   DIR *opened = opendir(folder);
   if (!opened)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the folder of keys %s; BANYAN_KEYS names another",
                          folder);
+  char pattern[32];
   int n = 0;
+  snprintf(pattern, sizeof pattern, "%s-?*.pem", role);
   for (struct dirent *entry; (entry = readdir(opened));)
-    if (is_of_role(entry->d_name, role) && n++ == 0) snprintf(path, PATH, "%s/%s", folder, entry->d_name);
+    if (fnmatch(pattern, entry->d_name, 0) == 0 && n++ == 0) snprintf(path, PATH, "%s/%s", folder, entry->d_name);
   closedir(opened);
   if (n == 1) return BANYAN_OK;
   if (n > 1)
@@ -69,15 +61,21 @@ static enum banyan_status find_only(const char *folder, const char *role, char *
                  folder, role, role);
 }
 
-static enum banyan_status find_file(const char *folder, const char *role, const char *name, char *path) {
+static enum banyan_status find_files(const char *folder, enum by_tls_role role, const char *name, struct files *out) {
   struct stat file;
-  if (!name) return find_only(folder, role, path);
-  snprintf(path, PATH, "%s/%s-%s.pem", folder, role, name);
-  if (!stat(path, &file) || errno != ENOENT) return BANYAN_OK;
+  *out = (struct files){0};
+  if (!folder) folder = by_tls_folder();
+  if (strlen(folder) + (name ? strlen(name) : 0) + 300 > PATH)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the name of the folder of keys is too long: %s", folder);
+  snprintf(out->authority, PATH, "%s/" BY_TLS_AUTHORITY, folder);
+  snprintf(out->revoked, PATH, "%s/" BY_TLS_REVOKED, folder);
+  if (!name) return find_only(folder, by_tls_role_name(role), out->own);
+  snprintf(out->own, PATH, "%s/%s-%s.pem", folder, by_tls_role_name(role), name);
+  if (!stat(out->own, &file) || errno != ENOENT) return BANYAN_OK;
   return by_fail(BANYAN_ERR_SYSTEM,
                  "there is no %s; `banyan keys make %s %s` makes it where the cluster's ca.key is; "
                  "copy it from there, and " BY_TLS_AUTHORITY,
-                 path, role, name);
+                 out->own, by_tls_role_name(role), name);
 }
 
 static enum banyan_status check_who(const struct by_tls_who *who, enum by_tls_role role, const char *name) {
@@ -86,77 +84,34 @@ static enum banyan_status check_who(const struct by_tls_who *who, enum by_tls_ro
                  who->name);
 }
 
-/* NULL: there is none, and nothing is revoked. */
-static enum banyan_status read_revoked(const char *folder, char **text) {
-  char path[PATH];
-  struct stat file;
-  snprintf(path, sizeof path, "%s/" BY_TLS_REVOKED, folder);
-  *text = NULL;
-  return stat(path, &file) && errno == ENOENT ? BANYAN_OK : by_tls_file_read(path, false, text);
-}
-
-static enum banyan_status load(const char *folder, const char *path, enum by_tls_role role, const char *name,
+static enum banyan_status load(const struct files *files, enum by_tls_role role, const char *name,
                                struct by_tls_identity **out) {
-  char authority[PATH], *believed = NULL, *revoked = NULL, *own = NULL;
-  snprintf(authority, sizeof authority, "%s/" BY_TLS_AUTHORITY, folder);
-  enum banyan_status status = by_tls_file_read(authority, false, &believed);
-  if (status == BANYAN_OK) status = read_revoked(folder, &revoked);
-  if (status == BANYAN_OK) status = by_tls_file_read(path, true, &own);
+  char *authority = NULL, *revoked = NULL, *own = NULL;
+  struct stat file;
+  enum banyan_status status = by_tls_file_read(files->authority, false, &authority);
+  bool none_revoked = stat(files->revoked, &file) && errno == ENOENT;
+  if (status == BANYAN_OK && !none_revoked) status = by_tls_file_read(files->revoked, false, &revoked);
+  if (status == BANYAN_OK) status = by_tls_file_read(files->own, true, &own);
   if (status == BANYAN_OK) {
-    status = by_tls_identity_make(believed, revoked, own, out);
+    status = by_tls_identity_make(authority, revoked, own, out);
     OPENSSL_cleanse(own, strlen(own));
     if (status == BANYAN_OK && (status = check_who(by_tls_identity_who(*out), role, name)) != BANYAN_OK) {
       by_tls_identity_destroy(*out);
       *out = NULL;
     }
-    if (status != BANYAN_OK) status = by_fail_within(status, "%s", path);
+    if (status != BANYAN_OK) status = by_fail_within(status, "%s", files->own);
   }
-  free(believed);
+  free(authority);
   free(revoked);
   free(own);
   return status;
 }
 
-/* What the three files are like: whether they have changed since can be told by comparing. A file that is not there is
- * all zero. */
-struct stamp {
-  int64_t of[3][4];
-};
-
-static void stamp_file(const char *path, int64_t *out) {
-  struct stat file;
-  if (stat(path, &file)) return;
-  out[0] = (int64_t)file.st_ino;
-  out[1] = file.st_size;
-  out[2] = file.st_mtim.tv_sec;
-  out[3] = file.st_mtim.tv_nsec ^ (int64_t)file.st_mode << 32; /* one that others may read is refused */
-}
-
-static bool fits(const char *folder, const char *name) {
-  return strlen(folder) + (name ? strlen(name) : 0) + 300 <= PATH;
-}
-
-static struct stamp stamp_files(const char *folder, enum by_tls_role role, const char *name) {
-  char path[PATH];
-  struct stamp stamp = {0};
-  if (!folder) folder = by_tls_folder();
-  if (!fits(folder, name)) return stamp;
-  if (find_file(folder, by_tls_role_name(role), name, path) == BANYAN_OK) stamp_file(path, stamp.of[0]);
-  snprintf(path, sizeof path, "%s/" BY_TLS_AUTHORITY, folder);
-  stamp_file(path, stamp.of[1]);
-  snprintf(path, sizeof path, "%s/" BY_TLS_REVOKED, folder);
-  stamp_file(path, stamp.of[2]);
-  return stamp;
-}
-
 enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
                                         struct by_tls_identity **out) {
-  char path[PATH];
-  if (!folder) folder = by_tls_folder();
-  if (!fits(folder, name))
-    return by_fail(BANYAN_ERR_ARGUMENT, "the name of the folder of keys is too long: %s", folder);
-  BY_TRY(find_file(folder, by_tls_role_name(role), name, path));
-  BY_TRY(load(folder, path, role, name, out));
+  struct files files;
+  BY_TRY(find_files(folder, role, name, &files));
+  BY_TRY(load(&files, role, name, out));
   by_tls_identity_warn(*out, time(NULL));
   return BANYAN_OK;
 }
@@ -165,35 +120,47 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
 
 static const uint64_t day = 24 * 60 * 60 * BY_SECOND;
 
+/* Two differ if one of the three files has changed in between. A file that is not there is all zero. */
+struct fingerprint {
+  int64_t of[3][4];
+};
+
 struct by_tls_watch {
   struct by_tls_watch_options options;
   char name[BY_TLS_NAME];
   struct by_tls_identity *identity;
-  struct stamp seen, read; /* the files at the last look; and when they were read, of use or not */
+  struct fingerprint seen, read; /* the files at the last look; and when they were read, of use or not */
   struct by_timer look, warning;
 };
 
-static struct stamp stamp_now(const struct by_tls_watch *watch) {
-  return stamp_files(watch->options.folder, watch->options.role, watch->name);
+static struct fingerprint take_fingerprint(const struct by_tls_watch_options *options, const char *name) {
+  struct fingerprint out = {0};
+  struct files files;
+  struct stat file;
+  (void)find_files(options->folder, options->role, name, &files);
+  const char *const paths[] = {files.own, files.authority, files.revoked};
+  for (int i = 0; i < 3; i++) {
+    if (stat(paths[i], &file)) continue;
+    out.of[i][0] = (int64_t)file.st_ino;
+    out.of[i][1] = file.st_size;
+    out.of[i][2] = file.st_mtim.tv_sec;
+    out.of[i][3] = file.st_mtim.tv_nsec ^ (int64_t)file.st_mode << 32; /* one that others may read is refused */
+  }
+  return out;
 }
 
-static bool same(const struct stamp *a, const struct stamp *b) {
+static bool same(const struct fingerprint *a, const struct fingerprint *b) {
   return !memcmp(a, b, sizeof *a);
-}
-
-/* Whoever was revoked would be let in again. */
-static enum banyan_status check_lists(const struct by_tls_watch *watch, const struct by_tls_identity *next) {
-  struct by_tls_list known[BY_TLS_LISTS];
-  uint32_t n = by_tls_identity_lists(watch->identity, known, BY_TLS_LISTS);
-  for (uint32_t i = 0; i < n; i++) BY_TRY(by_tls_identity_check_list(next, &known[i]));
-  return BANYAN_OK;
 }
 
 static enum banyan_status take_identity(struct by_tls_watch *watch) {
   struct by_tls_identity *next, *before = watch->identity;
   BY_TRY(by_tls_identity_load(watch->options.folder, watch->options.role, watch->name, &next));
-  enum banyan_status status = check_lists(watch, next);
-  if (status != BANYAN_OK) {
+  struct by_tls_list known[BY_TLS_LISTS];
+  uint32_t n = by_tls_identity_lists(before, known, BY_TLS_LISTS);
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0; i < n && status == BANYAN_OK; i++) status = by_tls_identity_check_list(next, &known[i]);
+  if (status != BANYAN_OK) { /* with an older list, a revoked peer would be let in again */
     by_tls_identity_destroy(next);
     return status;
   }
@@ -212,7 +179,7 @@ static void read_files(struct by_tls_watch *watch) {
 
 static void look(void *context) {
   struct by_tls_watch *watch = context;
-  struct stamp now = stamp_now(watch);
+  struct fingerprint now = take_fingerprint(&watch->options, watch->name);
   bool settled = same(&now, &watch->seen);
   watch->seen = now;
   by_loop_set_delay(watch->options.loop, &watch->look, BY_TLS_LOOK);
@@ -229,7 +196,7 @@ enum banyan_status by_tls_watch_create(const struct by_tls_watch_options *option
   struct by_tls_watch *watch = calloc(1, sizeof *watch);
   if (!watch) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
   watch->options = *options;
-  watch->seen = stamp_files(options->folder, options->role, options->name); /* before they are read */
+  watch->seen = take_fingerprint(options, options->name); /* before they are read */
   enum banyan_status status = by_tls_identity_load(options->folder, options->role, options->name, &watch->identity);
   if (status != BANYAN_OK) {
     free(watch);
@@ -258,11 +225,11 @@ const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch)
 }
 
 void by_tls_watch_look(struct by_tls_watch *watch) {
-  watch->seen = stamp_now(watch);
+  watch->seen = take_fingerprint(&watch->options, watch->name);
   if (!same(&watch->seen, &watch->read)) read_files(watch);
 }
 
 void by_tls_watch_read(struct by_tls_watch *watch) {
-  watch->seen = stamp_now(watch);
+  watch->seen = take_fingerprint(&watch->options, watch->name);
   read_files(watch);
 }

@@ -83,7 +83,7 @@ static enum banyan_status failed(enum banyan_status status, const char *what) {
   return by_fail(status, "%s: %s", what, reason ? reason : "OpenSSL says no more");
 }
 
-/* Who is asked for a password could not be a service. */
+/* A service cannot be asked for a password. */
 static int no_password(char *buffer, int size, int writing, void *context) {
   (void)buffer, (void)size, (void)writing, (void)context;
   return -1;
@@ -105,34 +105,23 @@ static enum banyan_status add_authorities(SSL_CTX *context, const char *text) {
   return BANYAN_OK;
 }
 
-static enum banyan_status use_certificate(SSL_CTX *context, const char *text) {
+static enum banyan_status use_own(SSL_CTX *context, const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, no_password, NULL) : NULL;
-  int used = certificate ? SSL_CTX_use_certificate(context, certificate) : 0;
+  bool certified = certificate && SSL_CTX_use_certificate(context, certificate) == 1;
+  if (certified) (void)BIO_reset(bio); /* the key may be before it */
+  EVP_PKEY *key = certified ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+  bool complete = key && SSL_CTX_use_PrivateKey(context, key) == 1;
   X509_free(certificate);
-  BIO_free(bio);
-  return used == 1 ? BANYAN_OK : failed(BANYAN_ERR_AUTH, "there is no certificate in it");
-}
-
-static enum banyan_status use_key(SSL_CTX *context, const char *text) {
-  BIO *bio = BIO_new_mem_buf(text, -1);
-  EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
-  int used = key ? SSL_CTX_use_PrivateKey(context, key) : 0;
   EVP_PKEY_free(key);
   BIO_free(bio);
-  return used == 1 ? BANYAN_OK : failed(BANYAN_ERR_AUTH, "there is no key for its certificate in it, or a locked one");
+  if (complete) return BANYAN_OK;
+  return failed(BANYAN_ERR_AUTH, certified ? "there is no key for its certificate in it, or a locked one"
+                                           : "there is no certificate in it");
 }
 
-static int64_t first_end(const STACK_OF(X509) * chain) {
-  int64_t first = INT64_MAX;
-  for (int i = 0; i < sk_X509_num(chain); i++) {
-    int64_t end = read_end(sk_X509_value(chain, i));
-    if (end < first) first = end;
-  }
-  return first;
-}
-
-/* What every peer would find, said where it can be mended. */
+/* What every peer would object to is reported here, where it can be corrected. *end: when the first certificate of the
+ * chain ends. */
 static enum banyan_status check_chain(SSL_CTX *context, int64_t *end) {
   X509_STORE_CTX *chain = X509_STORE_CTX_new();
   if (!chain ||
@@ -142,7 +131,10 @@ static enum banyan_status check_chain(SSL_CTX *context, int64_t *end) {
   }
   X509_STORE_CTX_set_flags(chain, X509_V_FLAG_NO_CHECK_TIME);
   int good = X509_verify_cert(chain), why = X509_STORE_CTX_get_error(chain);
-  if (good == 1) *end = first_end(X509_STORE_CTX_get0_chain(chain));
+  const STACK_OF(X509) *certificates = X509_STORE_CTX_get0_chain(chain);
+  *end = INT64_MAX;
+  for (int i = 0; good == 1 && i < sk_X509_num(certificates); i++)
+    if (read_end(sk_X509_value(certificates, i)) < *end) *end = read_end(sk_X509_value(certificates, i));
   X509_STORE_CTX_free(chain);
   ERR_clear_error();
   if (good == 1) return BANYAN_OK;
@@ -236,8 +228,7 @@ static enum banyan_status fill(struct by_tls_identity *identity, const char *aut
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   BY_TRY(add_authorities(context, authority));
   BY_TRY(use_revoked(identity, revoked));
-  BY_TRY(use_certificate(context, own));
-  BY_TRY(use_key(context, own));
+  BY_TRY(use_own(context, own));
   BY_TRY(check_chain(context, &identity->expires));
   return by_tls_who_read(SSL_CTX_get0_certificate(context), &identity->who);
 }

@@ -32,7 +32,7 @@ static void check(const struct by_handshake *handshake, enum banyan_status statu
   assert((by_handshake_hello(handshake, &n) != NULL) == by_handshake_done(handshake));
   assert(n <= BY_HELLO_MOST);
   if (handshake->state <= BY_HANDSHAKE_PROOF) /* nobody has proved anything: nothing but the greeting's room */
-    assert(!handshake->hello && handshake->out_length <= BY_GREETING_BYTES + BY_MAC_BYTES);
+    assert(!handshake->hello && handshake->out.length <= BY_GREETING_BYTES + BY_MAC_BYTES);
   if (!by_handshake_done(handshake)) assert(by_handshake_ended(handshake, false) != BANYAN_OK);
 }
 

@@ -179,7 +179,7 @@ static void test_a_guessed_proof(void **state) {
 }
 
 static size_t stored(const struct by_handshake *handshake) {
-  return handshake->out_length + (handshake->hello ? handshake->hello_length : 0);
+  return handshake->out.length + (handshake->hello ? handshake->hello_length : 0);
 }
 
 /* Cut at every byte, in either direction: not done, no error, and an explanation when the peer goes or is late. */

@@ -8,10 +8,11 @@
 static enum banyan_status look_up(const char *text, unsigned turn, struct by_address *out) {
   struct by_resolving *resolving;
   bool done = false;
+  size_t n;
   enum banyan_status status = BANYAN_OK;
   assert_ok(by_resolving_start(text, turn, &resolving));
   while (status == BANYAN_OK && !done) {
-    status = by_resolving_look(resolving, out, &done);
+    status = by_resolving_look(resolving, out, 1, &n, &done);
     if (!done) usleep(1000);
   }
   by_resolving_destroy(resolving);

@@ -278,18 +278,27 @@ static void test_options_on_a_live_connection(void **state) {
   close_all(&pair);
 }
 
+/* Without what the kernel adds for its own use, which is as much again. */
+static void get_buffers(int fd, int *send, int *receive) {
+  socklen_t length = sizeof *send;
+  assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, send, &length), 0);
+  assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_RCVBUF, receive, &length), 0);
+  *send /= 2;
+  *receive /= 2;
+}
+
 static void test_buffers(void **state) {
   (void)state;
   struct pair pair;
   int send, receive, kept;
   open_pair(&pair, "127.0.0.1:0");
-  assert_ok(by_socket_get_buffers(pair.near, &kept, &receive));
+  get_buffers(pair.near, &kept, &receive);
   assert_ok(by_socket_set_buffers(pair.near, 0, 100000));
-  assert_ok(by_socket_get_buffers(pair.near, &send, &receive));
+  get_buffers(pair.near, &send, &receive);
   assert_int_equal(send, kept);
   assert_int_equal(receive, 100000);
   assert_ok(by_socket_set_buffers(pair.near, 50000, 0));
-  assert_ok(by_socket_get_buffers(pair.near, &send, &receive));
+  get_buffers(pair.near, &send, &receive);
   assert_int_equal(send, 50000);
   close_all(&pair);
 }
@@ -310,14 +319,14 @@ static void test_congestion_control(void **state) {
 static void test_errors_of_bad_descriptors(void **state) {
   (void)state;
   struct by_address address;
-  int fd, a, b;
+  int fd;
   char name[BY_CONGESTION_TEXT];
   assert_status(by_socket_accept(-1, &fd, NULL), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_get_local(-1, &address), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_get_peer(-1, &address), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_set_nodelay(-1), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_set_tos(-1, 0), BANYAN_ERR_SYSTEM);
-  assert_status(by_socket_get_buffers(-1, &a, &b), BANYAN_ERR_SYSTEM);
+  assert_status(by_socket_set_buffers(-1, 1, 1), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_get_congestion(-1, name), BANYAN_ERR_SYSTEM);
 }
 

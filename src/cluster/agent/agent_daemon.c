@@ -246,7 +246,8 @@ static void look(void *context) {
   struct manager_link *link = &daemon->manager;
   struct by_address address;
   bool done;
-  enum banyan_status status = by_resolving_look(link->resolving, &address, &done);
+  size_t n;
+  enum banyan_status status = by_resolving_look(link->resolving, &address, 1, &n, &done);
   if (!done && now_of(daemon) < link->give_up_at) {
     by_loop_set_delay(daemon->options.loop, &link->look, look_again);
     return;

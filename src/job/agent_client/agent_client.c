@@ -321,9 +321,10 @@ static enum banyan_status look_at_keys(struct by_agent_client *link) {
 static enum banyan_status reach_manager(struct by_agent_client *link) {
   struct by_address address;
   bool known = false;
+  size_t n;
   int fd;
   if (!link->resolving) BY_TRY(by_resolving_start(link->manager, link->tries++, &link->resolving));
-  BY_TRY(by_resolving_look(link->resolving, &address, &known));
+  BY_TRY(by_resolving_look(link->resolving, &address, 1, &n, &known));
   if (!known) {
     by_loop_set_delay(link->job->loop, &link->retry, RESOLVE_MS * BY_MILLISECOND);
     return BANYAN_OK;

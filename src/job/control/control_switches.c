@@ -180,7 +180,8 @@ static enum banyan_status open_client(struct by_control_switch *at, const struct
 static void look_for(struct by_control_switch *at) {
   struct by_address address;
   bool done = false;
-  enum banyan_status status = by_resolving_look(at->resolving, &address, &done);
+  size_t n;
+  enum banyan_status status = by_resolving_look(at->resolving, &address, 1, &n, &done);
   if (status == BANYAN_OK && !done) return;
   by_resolving_destroy(at->resolving);
   at->resolving = NULL;
