@@ -1,5 +1,5 @@
 /* Where jobs and people ask a switch: a Unix socket for this machine's root, and
- * TCP for jobs, under a key. One request a line, see reservation_messages.h. Requests are
+ * TCP for jobs, under a key. One request a line, see reservation.h. Requests are
  * bounded, as are connections; what cannot be read is answered with why. On the
  * loop's thread. */
 #ifndef BY_SWITCH_SWITCH_CONTROL_H
