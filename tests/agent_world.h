@@ -69,7 +69,7 @@ static inline void must_hold(const char *line, const char *text) {
   if (!strstr(line, text)) fail_msg("%s does not hold %s", line, text);
 }
 
-static inline bool on_say_manager(void *context, const char *line, size_t length) {
+static inline bool on_send_manager(void *context, const char *line, size_t length) {
   (void)context;
   if (world.no_reading) return false;
   keep_line(&world.manager, line, length);
@@ -87,7 +87,7 @@ static inline void on_disconnect(void *context) {
   world.disconnects++;
 }
 
-static inline void on_say_rank(void *context, void *connection, const char *line, size_t length) {
+static inline void on_send_rank(void *context, void *connection, const char *line, size_t length) {
   (void)context;
   keep_line(connection, line, length);
 }
@@ -123,8 +123,8 @@ static inline void on_rest(void *context, const char *job) {
 }
 
 static inline void make_world_by(const char *manager, bool may_help, struct by_priority_rules rules) {
-  static const struct by_agent_calls calls = {on_say_manager, on_connect, on_disconnect, on_say_rank, on_end_rank,
-                                              on_count,       on_rate,    on_help,       on_rest,     NULL};
+  static const struct by_agent_calls calls = {on_send_manager, on_connect, on_disconnect, on_send_rank, on_end_rank,
+                                              on_count,        on_rate,    on_help,       on_rest,      NULL};
   struct by_agent_options options = {.host = "h1",
                                      .manager = manager,
                                      .may_help = may_help,
@@ -169,7 +169,7 @@ static inline bool type(struct by_agent_rank *rank, const char *line) {
   return by_agent_handle_rank(world.agent, rank, line, strlen(line), world.now);
 }
 
-static inline void manager_says(const char *line) {
+static inline void manager_sends(const char *line) {
   by_agent_handle_manager(world.agent, line, strlen(line), world.now);
 }
 
@@ -177,7 +177,7 @@ static inline void connect_manager(void) {
   pass(0);
   assert_int_equal(world.connects, 1);
   by_agent_manager_came(world.agent, world.now);
-  manager_says(WELCOME);
+  manager_sends(WELCOME);
 }
 
 static inline struct by_agent_rank *come(struct received *received, unsigned uid) {

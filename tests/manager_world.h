@@ -60,7 +60,7 @@ static struct world_job *world_find(struct world *w, const char *id) {
   return NULL;
 }
 
-static void world_send(void *context, void *connection, const struct by_cluster_message *message) {
+static void deliver_message(void *context, void *connection, const struct by_cluster_message *message) {
   struct world *w = context;
   struct world_host *host = connection;
   switch (message->type) {
@@ -110,7 +110,7 @@ static inline void world_begin(struct world *w, const char *topology) {
   }
   w->options = by_manager_defaults();
   w->options.topology = w->topology;
-  w->options.send = world_send;
+  w->options.send = deliver_message;
   w->options.context = w;
   assert_ok(by_manager_create(&w->options, w->now, &w->manager));
 }
@@ -147,7 +147,7 @@ static inline enum banyan_status world_report(struct world *w, uint32_t h, doubl
   return by_manager_handle(w->manager, w->hosts[h].peer, &report, w->now);
 }
 
-static inline void world_say_job(struct world *w, const struct world_job *job) {
+static inline void world_send_job(struct world *w, const struct world_job *job) {
   const char *hosts[WORLD_HOSTS];
   for (uint32_t r = 0; r < job->n; r++) hosts[r] = w->hosts[job->hosts[r]].name;
   struct by_cluster_message said = {.type = BY_MESSAGE_JOB,
@@ -162,7 +162,8 @@ static inline void world_say_job(struct world *w, const struct world_job *job) {
   assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
 }
 
-static inline void world_say(struct world *w, const struct world_job *job, enum by_cluster_type type, uint64_t number) {
+static inline void world_send(struct world *w, const struct world_job *job, enum by_cluster_type type,
+                              uint64_t number) {
   struct by_cluster_message said = {.type = type, .job = job->id, .number = number, .why = "it would not"};
   assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
 }
@@ -186,8 +187,8 @@ static inline void world_join(struct world *w, uint32_t h) {
   world_greet(w, h);
   for (uint32_t j = 0; j < w->n_jobs; j++) {
     if (!w->jobs[j].runs || w->jobs[j].hosts[0] != h) continue;
-    world_say_job(w, &w->jobs[j]);
-    if (w->jobs[j].number) world_say(w, &w->jobs[j], BY_MESSAGE_SWITCHED, w->jobs[j].number);
+    world_send_job(w, &w->jobs[j]);
+    if (w->jobs[j].number) world_send(w, &w->jobs[j], BY_MESSAGE_SWITCHED, w->jobs[j].number);
   }
   assert_ok(world_report(w, h, 0, 0));
 }
@@ -198,12 +199,12 @@ static inline void world_part(struct world *w, uint32_t h) {
 }
 
 /* n hosts from `first` on, `step` apart, whose agents have not reported it yet. */
-static inline struct world_job *world_say_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
+static inline struct world_job *world_send_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
   struct world_job *job = &w->jobs[w->n_jobs];
   *job = (struct world_job){.n = n, .runs = true, .iteration_time = 1};
   snprintf(job->id, sizeof job->id, "%032x", ++w->n_jobs);
   for (uint32_t r = 0; r < n; r++) job->hosts[r] = (first + r * step) % w->n_hosts;
-  if (w->hosts[job->hosts[0]].peer) world_say_job(w, job);
+  if (w->hosts[job->hosts[0]].peer) world_send_job(w, job);
   return job;
 }
 
@@ -213,12 +214,12 @@ static inline void world_report_job(struct world *w, const struct world_job *job
 }
 
 static inline struct world_job *world_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
-  struct world_job *job = world_say_run(w, first, step, n);
+  struct world_job *job = world_send_run(w, first, step, n);
   world_report_job(w, job);
   return job;
 }
 
-static inline void world_say_helping(struct world *w, uint32_t h, const char *job, bool joined) {
+static inline void world_send_helping(struct world *w, uint32_t h, const char *job, bool joined) {
   struct by_cluster_message said = {
       .type = BY_MESSAGE_HELPING, .job = job, .helper = w->hosts[h].name, .joined = joined, .why = "it was told to"};
   assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &said, w->now));
@@ -237,12 +238,12 @@ static inline unsigned world_plan(struct world *w) {
   uint32_t asked = w->n_asked;
   w->n_asked = 0;
   for (uint32_t i = 0; i < asked && w->helpers_come; i++)
-    if (w->hosts[w->asked[i].host].peer) world_say_helping(w, w->asked[i].host, w->asked[i].job, true);
+    if (w->hosts[w->asked[i].host].peer) world_send_helping(w, w->asked[i].host, w->asked[i].job, true);
   for (uint32_t j = 0; j < w->n_jobs; j++) {
     struct world_job *job = &w->jobs[j];
     if (!job->runs || job->silent || job->asked <= job->number || !w->hosts[job->hosts[0]].peer) continue;
     job->number = job->asked;
-    world_say(w, job, BY_MESSAGE_SWITCHED, job->number);
+    world_send(w, job, BY_MESSAGE_SWITCHED, job->number);
   }
   return n;
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 BANYAN = os.environ["BANYAN"]
 JOB = "0123456789abcdef" * 2
-PATIENCE = 60
+TIMEOUT = 60
 started = []  # agents, which end with the test
 
 
@@ -23,19 +23,19 @@ class Lines:
     """One end of a connection of lines."""
 
     def __init__(self, connection):
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         self.connection = connection
         self.file = connection.makefile("rb")
 
-    def say(self, what):
+    def send(self, what):
         self.connection.sendall((what if isinstance(what, str) else json.dumps(what)).encode() + b"\n")
 
-    def hear(self, kind=None):
+    def receive(self, kind=None):
         """The next line of that kind; None when the other end has closed."""
         while line := self.file.readline():
-            said = json.loads(line)
-            if kind in (None, said.get("type")):
-                return said
+            message = json.loads(line)
+            if kind in (None, message.get("type")):
+                return message
         return None
 
     def close(self):
@@ -52,16 +52,16 @@ class Agent:
              "--interval", "100ms", *options], stderr=self.log, stdin=subprocess.DEVNULL,
             env={**os.environ, "BANYAN_LOG": "info", **(env or {})})
         started.append(self.process)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while True:
             try:
                 self.connect().close()
                 return
             except OSError:
-                assert self.process.poll() is None and time.monotonic() < until, self.said()
+                assert self.process.poll() is None and time.monotonic() < until, self.message()
                 time.sleep(0.02)
 
-    def said(self):
+    def message(self):
         self.log.seek(0)
         return self.log.read()
 
@@ -76,19 +76,19 @@ class Agent:
 
     def rank(self, number, job=JOB):
         lines = self.connect()
-        lines.say({"type": "hello", "version": 2, "host": "h1", "job": job, "rank": number})
-        assert lines.hear()["type"] == "welcome"
-        assert lines.hear() == {"type": "classes", "jobs": [{"job": job, "class": 0}]}
+        lines.send({"type": "hello", "version": 2, "host": "h1", "job": job, "rank": number})
+        assert lines.receive()["type"] == "welcome"
+        assert lines.receive() == {"type": "classes", "jobs": [{"job": job, "class": 0}]}
         return lines
 
     def status(self):
         out = subprocess.run([BANYAN, "agent", "status", "--json", "--socket", self.socket], check=True,
-                             stdout=subprocess.PIPE, timeout=PATIENCE)
+                             stdout=subprocess.PIPE, timeout=TIMEOUT)
         return json.loads(out.stdout)
 
     def status_has(self, test):
         """Sooner or later."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not test(status := self.status()):
             assert time.monotonic() < until, status
             time.sleep(0.02)
@@ -96,8 +96,8 @@ class Agent:
 
     def end(self, how=signal.SIGTERM):
         self.process.send_signal(how)
-        self.process.wait(PATIENCE)
-        self.last = self.said()
+        self.process.wait(TIMEOUT)
+        self.last = self.message()
         self.log.close()
         return self.process.returncode
 
@@ -115,27 +115,27 @@ def test_ranks(folder):
     agent = Agent(folder)
     assert stat.S_IMODE(os.stat(agent.socket).st_mode) == 0o666
     ranks = [agent.rank(i) for i in range(2)]
-    ranks[0].say(job_line())
+    ranks[0].send(job_line())
     for i, rank in enumerate(ranks):
-        rank.say(report(i, 100, 6 * 10**9))
+        rank.send(report(i, 100, 6 * 10**9))
     for rank in ranks:
-        while rank.hear("classes")["jobs"][0]["class"] != 2:  # 12 GB, once both have reported
+        while rank.receive("classes")["jobs"][0]["class"] != 2:  # 12 GB, once both have reported
             pass
     status = agent.status()
     assert status["jobs"][0]["name"] == "train" and status["jobs"][0]["ranks"] == [0, 1], status
     assert status["interfaces"][0]["name"] == "lo", status
     shown = subprocess.run([BANYAN, "agent", "status", "--socket", agent.socket], check=True, stdout=subprocess.PIPE,
-                           text=True, timeout=PATIENCE).stdout
+                           text=True, timeout=TIMEOUT).stdout
     assert f"{JOB} train: class 2 (by the agent), 100 iterations" in shown, shown
     ranks[1].close()
     agent.status_has(lambda status: status["jobs"][0]["ranks"] == [0])
     # Strangers do no harm.
     for line in ["what?", json.dumps(report(0, 1, 1)), '{"type":"dance"}', '{"say":"hello","version":1,"host":"h1"}', "x" * (1 << 20), "[" * 70000]:
-        stranger = agent.connect()
-        stranger.say(line)
-        assert stranger.hear()["type"] == "refused"
-        assert stranger.hear() is None
-        stranger.close()
+        intruder = agent.connect()
+        intruder.send(line)
+        assert intruder.receive()["type"] == "refused"
+        assert intruder.receive() is None
+        intruder.close()
     flood = agent.connect()
     try:
         for _ in range(40):
@@ -143,26 +143,26 @@ def test_ranks(folder):
     except OSError:
         pass
     else:
-        assert flood.hear() is None
+        assert flood.receive() is None
     flood.close()
-    ranks[0].say(report(0, 101, 6 * 10**9))
+    ranks[0].send(report(0, 101, 6 * 10**9))
     agent.status_has(lambda status: status["jobs"][0]["iterations"] == 101)
     # A second agent; one that was killed.
     second = subprocess.run([BANYAN, "agent", "--socket", agent.socket, "--name", "h1"], stderr=subprocess.PIPE,
-                            text=True, check=False, timeout=PATIENCE)
+                            text=True, check=False, timeout=TIMEOUT)
     assert second.returncode == 1 and "one runs here already" in second.stderr, second
     assert agent.status()["jobs"]
     agent.end(signal.SIGKILL)
-    assert ranks[0].hear() is None
+    assert ranks[0].receive() is None
     agent = Agent(folder)
     rank = agent.rank(0)
-    rank.say(job_line())
-    rank.say(report(0, 200, 9 * 10**9))
+    rank.send(job_line())
+    rank.send(report(0, 200, 9 * 10**9))
     agent.status_has(lambda status: status["jobs"] and status["jobs"][0]["iterations"] == 200)
     assert agent.end() == 0
     assert not os.path.exists(agent.socket)
     nobody = subprocess.run([BANYAN, "agent", "status", "--socket", agent.socket], stderr=subprocess.PIPE, text=True,
-                            check=False, timeout=PATIENCE)
+                            check=False, timeout=TIMEOUT)
     assert nobody.returncode == 1 and "no agent at" in nobody.stderr, nobody
 
 
@@ -170,11 +170,11 @@ def test_refused_client(folder):
     """It is not read any more, so that it cannot keep the agent busy."""
     agent = Agent(folder)
     client = agent.connect()
-    client.say("what?")
-    assert client.hear()["type"] == "refused"
+    client.send("what?")
+    assert client.receive()["type"] == "refused"
     client.connection.setblocking(False)
     sent, most = 0, 1 << 26
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while sent < most and time.monotonic() < until:
         try:
             sent += client.connection.send(b"x\n" * 32768)
@@ -186,10 +186,10 @@ def test_refused_client(folder):
     client.close()
     for i in range(300):  # each wrong in another way
         client = agent.connect()
-        client.say(f"what? {i}")
-        assert client.hear()["type"] == "refused"
+        client.send(f"what? {i}")
+        assert client.receive()["type"] == "refused"
         client.close()
-    assert 1 <= agent.said().count("\n") < 40, agent.said()
+    assert 1 <= agent.message().count("\n") < 40, agent.message()
     assert agent.end() == 0
     assert "further connections were rejected" in agent.last
 
@@ -204,12 +204,12 @@ def test_group(folder):
 def test_rules(folder):
     agent = Agent(folder, "--first-iterations", "2", "--threshold", "1K")
     rank = agent.rank(0)
-    rank.say(report(0, 1, 5000))
+    rank.send(report(0, 1, 5000))
     agent.status_has(lambda status: status["jobs"][0]["iterations"] == 1)
     time.sleep(0.2)  # two intervals
     assert agent.status()["jobs"][0]["class"] == 0
-    rank.say(report(0, 2, 5000))
-    assert rank.hear("classes")["jobs"] == [{"job": JOB, "class": 3}]
+    rank.send(report(0, 2, 5000))
+    assert rank.receive("classes")["jobs"] == [{"job": JOB, "class": 3}]
     assert agent.end() == 0
 
 
@@ -222,7 +222,7 @@ class Manager:
         self.context.load_verify_locations(keys / "ca.crt")
         self.context.verify_mode = ssl.CERT_REQUIRED
         self.listener = socket.create_server(("127.0.0.1", port))
-        self.listener.settimeout(PATIENCE)
+        self.listener.settimeout(TIMEOUT)
         self.port = self.listener.getsockname()[1]
 
     def meet(self):
@@ -231,10 +231,10 @@ class Manager:
 
     def welcome(self):
         lines = self.meet()
-        hello = lines.hear()
+        hello = lines.receive()
         assert hello["type"] == "hello" and hello["host"] == "h1" and hello["may_help"], hello
         assert hello["interfaces"][0]["address"] == "127.0.0.1", hello
-        lines.say({"type": "welcome", "version": 2, "interval": 0.2, "rate": 1e9})
+        lines.send({"type": "welcome", "version": 2, "interval": 0.2, "rate": 1e9})
         return lines
 
     def close(self):
@@ -254,7 +254,7 @@ def make_keys(folder):
     keys = folder / "keys"
     env = {**os.environ, "BANYAN_KEYS": str(keys)}
     for command in (["init", str(keys)], ["make", "agent", "h1"], ["make", "manager", "m", "-a", "127.0.0.1"]):
-        subprocess.run([BANYAN, "keys", *command], check=True, env=env, stdout=subprocess.DEVNULL, timeout=PATIENCE)
+        subprocess.run([BANYAN, "keys", *command], check=True, env=env, stdout=subprocess.DEVNULL, timeout=TIMEOUT)
     return keys
 
 
@@ -264,40 +264,40 @@ def test_manager(folder):
     agent = Agent(folder, "--manager", f"{local_name()}:{manager.port}", "--keys", str(keys))
     link = manager.welcome()
     rank = agent.rank(0)
-    rank.say(job_line())
-    assert link.hear("job") == job_line()
-    rank.say(report(0, 3, 1000))
-    while (said := link.hear("report")) and not (said["jobs"] and said["jobs"][0]["calls"] == 3):
+    rank.send(job_line())
+    assert link.receive("job") == job_line()
+    rank.send(report(0, 3, 1000))
+    while (message := link.receive("report")) and not (message["jobs"] and message["jobs"][0]["calls"] == 3):
         pass
-    assert said["jobs"][0] == report(0, 3, 1000)["jobs"][0], said
+    assert message["jobs"][0] == report(0, 3, 1000)["jobs"][0], message
     plan = {"type": "plan", "job": JOB, "number": 1, "plan": {"trees": [{"up": {}}]}}
-    link.say(plan)
-    assert rank.hear("plan") == plan
-    rank.say({"type": "switched", "job": JOB, "number": 1, "at": 12})
-    assert link.hear("switched") == {"type": "switched", "job": JOB, "number": 1, "at": 12}
-    link.say({"type": "classes", "jobs": [{"job": JOB, "class": 3}]})
-    assert rank.hear("classes")["jobs"] == [{"job": JOB, "class": 3}]
-    # It is killed and comes back: everything is said again.
+    link.send(plan)
+    assert rank.receive("plan") == plan
+    rank.send({"type": "switched", "job": JOB, "number": 1, "at": 12})
+    assert link.receive("switched") == {"type": "switched", "job": JOB, "number": 1, "at": 12}
+    link.send({"type": "classes", "jobs": [{"job": JOB, "class": 3}]})
+    assert rank.receive("classes")["jobs"] == [{"job": JOB, "class": 3}]
+    # It is killed and comes back: everything is sent again.
     port = manager.port
     manager.close()
     link.close()
     agent.status_has(lambda status: not status["manager"]["connected"])
-    rank.say(report(0, 4, 2000))
+    rank.send(report(0, 4, 2000))
     manager = Manager(keys, port)
     link = manager.welcome()
-    assert link.hear() == job_line()
-    assert link.hear()["type"] == "switched"
-    assert link.hear()["jobs"][0]["calls"] == 4
+    assert link.receive() == job_line()
+    assert link.receive()["type"] == "switched"
+    assert link.receive()["jobs"][0]["calls"] == 4
     # Its ranks leave.
     rank.close()
-    assert link.hear("left") == {"type": "left", "job": JOB, "rank": 0}
+    assert link.receive("left") == {"type": "left", "job": JOB, "rank": 0}
     # It is refused, says why, and comes again.
-    link.say({"type": "refused", "why": "I do not like it"})
-    assert link.hear("nothing") is None
+    link.send({"type": "refused", "why": "I do not like it"})
+    assert link.receive("nothing") is None
     status = agent.status_has(lambda status: not status["manager"]["connected"])
     assert "I do not like it" in status["manager"]["why"], status
     link = manager.welcome()
-    link.say("junk")
+    link.send("junk")
     agent.status_has(lambda status: "what no manager sends" in status["manager"].get("why", ""))
     assert agent.end() == 0
     manager.close()
@@ -311,29 +311,29 @@ def test_helpers(folder):
     link = manager.welcome()
     root = socket.create_server(("127.0.0.1", 0))
     ask = {"type": "help", "job": JOB, "root": f"127.0.0.1:{root.getsockname()[1]}", "key": "se cret", "helper": "h1"}
-    link.say(ask)
+    link.send(ask)
     connection, _ = root.accept()
     status = agent.status_has(lambda status: status["helpers"])
     assert status["helpers"] == [{"job": JOB, "name": "h1", "joined": False}], status
     children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text(encoding="ascii").split()
     assert len(children) == 1, children
     assert "se cret" not in Path(f"/proc/{children[0]}/cmdline").read_text(encoding="utf-8")
-    link.say({"type": "release", "job": JOB})
-    helping = link.hear("helping")
+    link.send({"type": "release", "job": JOB})
+    helping = link.receive("helping")
     assert helping["job"] == JOB and helping["helper"] == "h1" and not helping["joined"], helping
     connection.close()
-    link.say(ask)
+    link.send(ask)
     connection, _ = root.accept()
     agent.status_has(lambda status: status["helpers"])
     children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text(encoding="ascii").split()
     os.kill(int(children[0]), signal.SIGKILL)
-    assert "killed by signal 9" in link.hear("helping")["why"]
+    assert "killed by signal 9" in link.receive("helping")["why"]
     connection.close()
-    link.say(ask)
+    link.send(ask)
     connection, _ = root.accept()
     children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text(encoding="ascii").split()
     agent.end(signal.SIGKILL)  # its helper dies with it
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT)
     while connection.recv(4096):
         pass
     connection.close()
@@ -353,30 +353,30 @@ def test_job(folder):
                             "--iterations", "1000000", "--warmup", "0", "--check", "off"], env=env,
                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     started.append(job)
-    said = link.hear("job")
-    assert said["name"] == "a job" and said["size"] == 2 and said["key"], said
-    link.say({"type": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
-    helping = link.hear("helping")
-    assert helping == {"type": "helping", "job": said["job"], "helper": "h1", "joined": True}, helping
-    link.say({"type": "release", "job": said["job"]})
-    helping = link.hear("helping")
+    message = link.receive("job")
+    assert message["name"] == "a job" and message["size"] == 2 and message["key"], message
+    link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1"})
+    helping = link.receive("helping")
+    assert helping == {"type": "helping", "job": message["job"], "helper": "h1", "joined": True}, helping
+    link.send({"type": "release", "job": message["job"]})
+    helping = link.receive("helping")
     assert not helping["joined"] and helping["why"] == "it was told to rest", helping
-    link.say({"type": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
-    assert link.hear("helping")["joined"]
+    link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1"})
+    assert link.receive("helping")["joined"]
     agent.end(signal.SIGKILL)  # and its helper
     link.close()
     agent = Agent(folder, *options)
     link = manager.welcome()
-    while len((report := link.hear("report"))["jobs"]) == 0 or len(report["jobs"][0]["ranks"]) < 2:
+    while len((report := link.receive("report"))["jobs"]) == 0 or len(report["jobs"][0]["ranks"]) < 2:
         pass
-    assert report["jobs"][0]["job"] == said["job"] and report["jobs"][0]["ranks"] == [0, 1], report
+    assert report["jobs"][0]["job"] == message["job"] and report["jobs"][0]["ranks"] == [0, 1], report
     calls = report["jobs"][0]["calls"]
-    while (report := link.hear("report"))["jobs"][0]["calls"] <= calls:
+    while (report := link.receive("report"))["jobs"][0]["calls"] <= calls:
         pass
     assert job.poll() is None
     job.terminate()
-    job.wait(PATIENCE)
-    assert {link.hear("left")["rank"], link.hear("left")["rank"]} == {0, 1}
+    job.wait(TIMEOUT)
+    assert {link.receive("left")["rank"], link.receive("left")["rank"]} == {0, 1}
     assert agent.end() == 0
     manager.close()
 
@@ -387,7 +387,7 @@ def test_certificates(folder):
     (folder / "other").mkdir()
     others = make_keys(folder / "other")
     bare = subprocess.run([BANYAN, "agent", "--socket", str(folder / "a.sock"), "--manager", "127.0.0.1:9", "--keys",
-                           str(keys), "--name", "h2"], stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
+                           str(keys), "--name", "h2"], stderr=subprocess.PIPE, text=True, check=False, timeout=TIMEOUT)
     assert bare.returncode == 1 and "agent-h2.pem" in bare.stderr, bare
     manager = Manager(others)
     agent = Agent(folder, "--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))

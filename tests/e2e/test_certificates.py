@@ -15,7 +15,7 @@ import urllib.request
 from pathlib import Path
 
 BANYAN = os.environ["BANYAN"]
-PATIENCE = 60
+TIMEOUT = 60
 NET = {"format": "banyan-topology 1", "nodes": [{"name": "h1"}, {"name": "h2"}],
        "links": [{"a": "h1", "b": "h2", "capacity": 1e9}]}
 started = []  # they end with the test
@@ -23,7 +23,7 @@ started = []  # they end with the test
 
 def until(what, is_so):
     """What is_so gives once it is something."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not (found := is_so()):
         assert time.monotonic() < end, what()
         time.sleep(0.02)
@@ -38,18 +38,18 @@ class Service:
                                             env={**os.environ, "BANYAN_LOG": "info"})
         started.append(self.process)
 
-    def said(self):
+    def output(self):
         return self.path.read_text(encoding="utf-8")
 
     def says(self, text):
-        return until(self.said, lambda: re.search(text, self.said()))
+        return until(self.said, lambda: re.search(text, self.output()))
 
     def read_again(self):
         self.process.send_signal(signal.SIGHUP)
 
     def end(self):
         self.process.terminate()
-        assert self.process.wait(PATIENCE) == 0, self.said()
+        assert self.process.wait(TIMEOUT) == 0, self.output()
 
 
 class Cluster:
@@ -79,7 +79,7 @@ class Cluster:
                        "--http-certificate", pem, "--http-key", pem)
 
     def keys(self, *command):
-        subprocess.run([BANYAN, "keys", *command], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE,
+        subprocess.run([BANYAN, "keys", *command], check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT,
                        env={**os.environ, "BANYAN_KEYS": str(self.folder / "keys")})
 
     def give(self, host, *files):
@@ -89,7 +89,7 @@ class Cluster:
 
     def status(self):
         out = subprocess.run([BANYAN, "agent", "status", "--json", "--socket", self.socket], check=True,
-                             stdout=subprocess.PIPE, timeout=PATIENCE)
+                             stdout=subprocess.PIPE, timeout=TIMEOUT)
         return json.loads(out.stdout)["manager"]
 
     def meets(self):
@@ -97,13 +97,13 @@ class Cluster:
 
     def metric(self, sample):
         anybody = ssl._create_unverified_context()
-        with urllib.request.urlopen(self.page + "/metrics", timeout=PATIENCE, context=anybody) as answer:
+        with urllib.request.urlopen(self.page + "/metrics", timeout=TIMEOUT, context=anybody) as answer:
             found = re.search(f"^banyan_{re.escape(sample)} (.*)$", answer.read().decode(), re.M)
         return float(found[1]) if found else None
 
     def shown(self):
         host, port = self.page[len("https://"):].split(":")
-        return ssl.get_server_certificate((host, int(port)), timeout=PATIENCE)
+        return ssl.get_server_certificate((host, int(port)), timeout=TIMEOUT)
 
     def end(self):
         self.agent.end()
@@ -123,25 +123,25 @@ def test_renewed(cluster):
     cluster.meets()
     assert cluster.status()["certificate_expires"] < time.time() + 21 * 86400
     shown = subprocess.run([BANYAN, "agent", "status", "--socket", cluster.socket], check=True, stdout=subprocess.PIPE,
-                           text=True, timeout=PATIENCE).stdout
+                           text=True, timeout=TIMEOUT).stdout
     assert re.search("the certificate is valid for (19|20) days; `banyan keys renew`", shown), shown
 
 
-def test_many_who_say_nothing(cluster):
+def test_many_silent_peers(cluster):
     """They keep nobody out who has a certificate, and take a few lines of the log."""
     host, port = cluster.manager.says("ready at ([0-9.:]+),")[1].split(":")
-    silent = [socket.create_connection((host, int(port)), PATIENCE) for _ in range(400)]
+    silent = [socket.create_connection((host, int(port)), TIMEOUT) for _ in range(400)]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(cluster.folder / "agent" / "ca.crt")
     context.load_cert_chain(cluster.folder / "agent" / "agent-h1.pem")
-    with context.wrap_socket(socket.create_connection((host, int(port)), PATIENCE)) as agent:
+    with context.wrap_socket(socket.create_connection((host, int(port)), TIMEOUT)) as agent:
         agent.sendall(b"what?\n")
         assert b"refused" in agent.recv(1000)
     for connection in silent:
         connection.close()
     cluster.manager.says("make room")
-    assert 1 <= cluster.manager.said().count("make room") <= 8, cluster.manager.said()
+    assert 1 <= cluster.manager.output().count("make room") <= 8, cluster.manager.output()
     cluster.meets()
 
 
@@ -194,14 +194,14 @@ def test_older_list(cluster):
     cluster.manager.read_again()
     until(cluster.manager.said, lambda: cluster.metric("certificates_revoked") == 4)
     cluster.manager.process.kill()
-    cluster.manager.process.wait(PATIENCE)
+    cluster.manager.process.wait(TIMEOUT)
     list_in_use = cluster.folder / "manager" / "ca.crl"
     for bad, said in (older, "ca.crl is number 2, and number 3 was in use"), (None, "there is no ca.crl"):
         list_in_use.unlink()
         if bad:
             shutil.copy(bad, list_in_use)
         refused = cluster.start_manager("state.db")
-        assert refused.process.wait(PATIENCE) == 1, refused.said()
+        assert refused.process.wait(TIMEOUT) == 1, refused.output()
         refused.says(f"{said}.*another file with --state")
     cluster.start_manager("other.db").says("ready at")
     started[-1].kill()
@@ -214,7 +214,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         try:
             cluster = Cluster(Path(folder))
-            for test in (test_renewed, test_many_who_say_nothing, test_damaged, test_revoked, test_revoked_manager,
+            for test in (test_renewed, test_many_silent_peers, test_damaged, test_revoked, test_revoked_manager,
                          test_older_list):
                 test(cluster)
                 print(f"{test.__name__}: ok", flush=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 BANYAN = os.environ["BANYAN"]
 SUM_UNTIL = os.path.join(os.environ["BANYAN_BUILD"], "tests", "net", "sum_until")
-PATIENCE = 60
+TIMEOUT = 60
 RANKS = 3
 CALLS = 5000 if os.environ.get("BANYAN_SANITIZED", "none") == "none" else 2000  # classes change meanwhile
 started = []  # jobs, which end with the test
@@ -24,7 +24,7 @@ def make_keys(folder):
     keys = folder / "keys"
     env = {**os.environ, "BANYAN_KEYS": str(keys)}
     for command in (["init", str(keys)], ["make", "job", "h1"], ["make", "manager", "m", "-a", "127.0.0.1"]):
-        subprocess.run([BANYAN, "keys", *command], check=True, env=env, stdout=subprocess.DEVNULL, timeout=PATIENCE)
+        subprocess.run([BANYAN, "keys", *command], check=True, env=env, stdout=subprocess.DEVNULL, timeout=TIMEOUT)
     return keys
 
 
@@ -35,32 +35,32 @@ class Manager:
         self.context.load_verify_locations(keys / "ca.crt")
         self.context.verify_mode = ssl.CERT_REQUIRED
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(PATIENCE)
+        self.listener.settimeout(TIMEOUT)
         self.port = self.listener.getsockname()[1]
 
     def meet(self):
         connection, _ = self.listener.accept()
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         self.connection = self.context.wrap_socket(connection, server_side=True)
         self.file = self.connection.makefile("rb")
 
-    def say(self, what):
+    def send(self, what):
         self.connection.sendall(json.dumps(what).encode() + b"\n")
 
-    def hear(self, kind):
+    def receive(self, kind):
         while line := self.file.readline():
-            said = json.loads(line)
-            if said["type"] == kind:
-                return said
+            message = json.loads(line)
+            if message["type"] == kind:
+                return message
         raise AssertionError(f"no {kind}")
 
-    def hear_in_any_order(self, *kinds):
+    def receive_in_any_order(self, *kinds):
         """The cells of the next wish, and the user's plan of the next job."""
         heard = {}
         while set(heard) != set(kinds):
-            said = json.loads(self.file.readline())
-            if said["type"] in kinds:
-                heard[said["type"]] = said
+            message = json.loads(self.file.readline())
+            if message["type"] in kinds:
+                heard[message["type"]] = message
         return heard["reserve"]["cells"], heard["job"].get("own_plan")
 
     def hang_up(self):
@@ -73,13 +73,13 @@ class Switch:
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(PATIENCE)
+        self.listener.settimeout(TIMEOUT)
         self.port = self.listener.getsockname()[1]
 
     def grant(self, slots):
         """On a new connection; returns that with what was asked for."""
         connection, _ = self.listener.accept()
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         for line in connection.makefile():
             asked = json.loads(line)
             if asked["do"] == "grant":
@@ -114,27 +114,27 @@ def start_job(folder, manager, keys, iterations, *options, switch_port=1, transp
     return started[-1], log
 
 
-def said(log):
+def output_of(log):
     log.seek(0)
     return log.read()
 
 
 def wait_for(log, text, times):
-    until = time.monotonic() + PATIENCE
-    while said(log).count(text) < times:
-        assert time.monotonic() < until, said(log)
+    until = time.monotonic() + TIMEOUT
+    while output_of(log).count(text) < times:
+        assert time.monotonic() < until, output_of(log)
         time.sleep(0.02)
 
 
 def greet(manager, own_plan=None):
     manager.meet()
-    hello = manager.hear("hello")
+    hello = manager.receive("hello")
     assert hello["rank"] == 0 and not hello.get("interfaces") and not hello.get("may_help"), hello
-    job = manager.hear("job")
+    job = manager.receive("job")
     assert job["job"] == hello["job"] and job["name"] == "sums" and job["size"] == len(job["hosts"]) == RANKS, job
     assert job["hosts"] == [hello["host"]] * RANKS and job["key"] and ":" in job["root"], job
     assert job.get("own_plan") == own_plan, job
-    manager.say({"type": "welcome", "version": 2, "interval": 0.05, "rate": 0})
+    manager.send({"type": "welcome", "version": 2, "interval": 0.05, "rate": 0})
     return job["job"], hello["host"]
 
 
@@ -143,22 +143,22 @@ def test_class_and_end(folder):
     manager = Manager(keys)
     run, log = start_job(folder, manager, keys, CALLS)
     name, _ = greet(manager)
-    report = manager.hear("report")["jobs"][0]
+    report = manager.receive("report")["jobs"][0]
     assert report["job"] == name and report["ranks"] == [0] and report["calls"] > 0, report
     assert report["expected"] == 123456, report
-    manager.say({"type": "classes", "jobs": [{"job": name, "class": 2}]})
+    manager.send({"type": "classes", "jobs": [{"job": name, "class": 2}]})
     wait_for(log, "sends in class 2 from now on", RANKS)
     before = manager.connection.getpeercert()["serialNumber"]
-    subprocess.run([BANYAN, "keys", "make", "job", "h1", "--force"], check=True, timeout=PATIENCE,
+    subprocess.run([BANYAN, "keys", "make", "job", "h1", "--force"], check=True, timeout=TIMEOUT,
                    env={**os.environ, "BANYAN_KEYS": str(keys)}, stdout=subprocess.DEVNULL)
     manager.hang_up()
     assert greet(manager)[0] == name  # again, and all of it, with the certificate that is there now
     assert manager.connection.getpeercert()["serialNumber"] != before
-    manager.say({"type": "classes", "jobs": [{"job": name, "class": 1}]})
+    manager.send({"type": "classes", "jobs": [{"job": name, "class": 1}]})
     wait_for(log, "sends in class 1 from now on", RANKS)
-    assert manager.hear("left") == {"type": "left", "job": name, "rank": 0}
-    assert run.wait(PATIENCE) == 0, said(log)
-    assert said(log).count("goes on without it") == 1, said(log)
+    assert manager.receive("left") == {"type": "left", "job": name, "rank": 0}
+    assert run.wait(TIMEOUT) == 0, output_of(log)
+    assert output_of(log).count("goes on without it") == 1, output_of(log)
 
 
 PLAN = {"format": "banyan-plan 1", "name": "switched", "ranks": RANKS,
@@ -175,17 +175,17 @@ def test_cells(folder):
     (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
     run, log = start_job(folder, manager, keys, 1000, "--servers", "1", "--plan", str(folder / "plan.json"))
     name, _ = greet(manager, "switched")
-    wished = manager.hear("reserve")
-    cells = wished["cells"]
-    assert wished["job"] == name and len(cells) == 1 and cells[0]["switch"] == "s1", wished
-    assert cells[0]["slots"] == 512 and cells[0]["bytes"] > 3000 and "given" not in cells[0], wished
+    reserved = manager.receive("reserve")
+    cells = reserved["cells"]
+    assert reserved["job"] == name and len(cells) == 1 and cells[0]["switch"] == "s1", reserved
+    assert cells[0]["slots"] == 512 and cells[0]["bytes"] > 3000 and "given" not in cells[0], reserved
     manager.hang_up()
     greet(manager, "switched")
-    while "given" not in (got := manager.hear("reserve")["cells"][0]):
+    while "given" not in (got := manager.receive("reserve")["cells"][0]):
         pass
     assert got == {**cells[0], "given": 0}, got
-    assert run.wait(PATIENCE) == 0, said(log)
-    assert said(log).count("the manager has not said how much") == 1, said(log)
+    assert run.wait(TIMEOUT) == 0, output_of(log)
+    assert output_of(log).count("the manager has not said how much") == 1, output_of(log)
 
 
 def test_switch_grants_less(folder):
@@ -196,18 +196,18 @@ def test_switch_grants_less(folder):
     run, log = start_job(folder, manager, keys, 100 * CALLS, "--servers", "1", "--plan", str(folder / "plan.json"),
                          switch_port=switch.port)
     name, _ = greet(manager, "switched")
-    wished = manager.hear("reserve")["cells"]
-    manager.say({"type": "cells", "job": name, "cells": wished})
+    reserved = manager.receive("reserve")["cells"]
+    manager.send({"type": "cells", "job": name, "cells": reserved})
     connection, asked = switch.grant(300)
     assert asked["slots"] == 512, asked
-    assert manager.hear("reserve")["cells"] == [{**wished[0], "given": 300}]
+    assert manager.receive("reserve")["cells"] == [{**reserved[0], "given": 300}]
     connection.close()
     connection, again = switch.grant(200)
     assert again == asked, again
-    assert manager.hear("reserve")["cells"] == [{**wished[0], "given": 0}]
+    assert manager.receive("reserve")["cells"] == [{**reserved[0], "given": 0}]
     wait_for(log, "it forwards from here on", 1)
     run.terminate()
-    run.wait(PATIENCE)
+    run.wait(TIMEOUT)
 
 
 def set_plan(folder, plan):
@@ -215,12 +215,12 @@ def set_plan(folder, plan):
     (folder / "new").rename(folder / "set")
 
 
-def next_of(connection, deed):
+def next_of(connection, request):
     for line in connection:
         asked = json.loads(line)
-        if asked["do"] == deed:
+        if asked["do"] == request:
             return asked
-    raise AssertionError(f"no {deed}")
+    raise AssertionError(f"no {request}")
 
 
 def test_cells_are_given_back(folder):
@@ -234,36 +234,36 @@ def test_cells_are_given_back(folder):
                          transport="auto", command=[SUM_UNTIL, str(folder / "done"), str(folder / "sums")],
                          BANYAN_TEST_PLAN=str(folder / "set"))
     name, host = greet(manager, "switched")
-    wished = manager.hear("reserve")["cells"]
-    manager.say({"type": "cells", "job": name, "cells": wished})
+    reserved = manager.receive("reserve")["cells"]
+    manager.send({"type": "cells", "job": name, "cells": reserved})
     connection, asked = switch.grant(300)
     orders = connection.makefile()
-    assert manager.hear("reserve")["cells"] == [{**wished[0], "given": 300}]
+    assert manager.receive("reserve")["cells"] == [{**reserved[0], "given": 300}]
     set_plan(folder, "ring")
     revoked = next_of(orders, "revoke")
     assert revoked["job"] == asked["job"], revoked
-    assert manager.hear_in_any_order("reserve", "job") == ([], "ring")
+    assert manager.receive_in_any_order("reserve", "job") == ([], "ring")
     set_plan(folder, switched)
-    assert manager.hear_in_any_order("reserve", "job") == (wished, "switched")
-    manager.say({"type": "cells", "job": name, "cells": wished})
+    assert manager.receive_in_any_order("reserve", "job") == (reserved, "switched")
+    manager.send({"type": "cells", "job": name, "cells": reserved})
     again = next_of(orders, "grant")
     assert again["job"] == asked["job"] and again["slots"] == 512, again
     switch.reply(connection, again, 300)
-    while "given" not in (got := manager.hear("reserve")["cells"][0]):
+    while "given" not in (got := manager.receive("reserve")["cells"][0]):
         pass
-    assert got == {**wished[0], "given": 300}, got
+    assert got == {**reserved[0], "given": 300}, got
     plan = {"format": "banyan-plan 1", "name": "managers", "ranks": 1, "vertices": {host: {"kind": "rank", "rank": 0}},
             "trees": [{"share": 1, "root": host, "up": {}}]}
-    manager.say({"type": "plan", "job": name, "number": 1, "plan": plan})
-    kept = manager.hear("kept")
+    manager.send({"type": "plan", "job": name, "number": 1, "plan": plan})
+    kept = manager.receive("kept")
     assert kept["number"] == 1 and "the user has set plan 'switched'" in kept["why"], kept
     set_plan(folder, "default")
     next_of(orders, "revoke")
-    assert manager.hear_in_any_order("reserve", "job") == ([], None)
-    manager.say({"type": "plan", "job": name, "number": 2, "plan": plan})
-    assert manager.hear("switched")["number"] == 2
+    assert manager.receive_in_any_order("reserve", "job") == ([], None)
+    manager.send({"type": "plan", "job": name, "number": 2, "plan": plan})
+    assert manager.receive("switched")["number"] == 2
     (folder / "done").touch()
-    assert run.wait(PATIENCE) == 0 and said(log).count("0 wrong") == RANKS, said(log)
+    assert run.wait(TIMEOUT) == 0 and output_of(log).count("0 wrong") == RANKS, output_of(log)
 
 
 def test_late_certificate(folder):
@@ -274,12 +274,12 @@ def test_late_certificate(folder):
     pem.rename(folder / "later")
     run, log = start_job(folder, manager, keys, 100 * CALLS)
     wait_for(log, "is away", 1)
-    assert re.search(r"manager at \S+ is away: there is no \S+job-NAME.pem", said(log)), said(log)
+    assert re.search(r"manager at \S+ is away: there is no \S+job-NAME.pem", output_of(log)), output_of(log)
     (folder / "later").rename(pem)
     greet(manager)
     run.terminate()
-    run.wait(PATIENCE)
-    assert said(log).count("is away") == 1, said(log)
+    run.wait(TIMEOUT)
+    assert output_of(log).count("is away") == 1, output_of(log)
 
 
 def main():

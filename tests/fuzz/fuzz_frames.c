@@ -243,13 +243,13 @@ static void start(struct world *world, uint32_t rank, uint32_t number) {
 static void run(struct world *world, uint32_t late) {
   uint32_t started[RANKS] = {0};
   for (uint32_t turn = 0, idle = 0; turn < TURNS && idle < IDLE; turn++) {
-    bool moved = turn < late;
+    bool progressed = turn < late;
     for (uint32_t rank = 0; rank < RANKS; rank++) {
       bool due = started[rank] < world->n_calls && (rank || turn >= late);
       if (due) start(world, rank, started[rank]++);
-      moved |= by_engine_progress(world->engines[rank]) || due;
+      progressed |= by_engine_progress(world->engines[rank]) || due;
     }
-    idle = by_sim_step(world->sim) || moved ? 0 : idle + 1;
+    idle = by_sim_step(world->sim) || progressed ? 0 : idle + 1;
   }
 }
 

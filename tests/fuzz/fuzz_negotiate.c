@@ -82,8 +82,7 @@ static void submit(struct by_controller *controller, uint8_t move, uint64_t now,
 }
 
 /* How many bytes a move has taken. */
-static size_t move_once(struct by_controller *controller, const uint8_t *data, size_t size, uint64_t *now,
-                        bool *waits) {
+static size_t act_once(struct by_controller *controller, const uint8_t *data, size_t size, uint64_t *now, bool *waits) {
   static const uint32_t from[] = {PARENT, LEFT, RIGHT};
   uint8_t move = data[0];
   if (move >= LATE)
@@ -129,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (data[0] & HAS_WINDOW) config.window = 1600;
   if (data[0] & HAS_PLACES) config.before = comes_before;
   assert(by_controller_create(&config, &controller) == BANYAN_OK);
-  for (size_t at = 1; at < size;) at += move_once(controller, data + at, size - at, &now, waits);
+  for (size_t at = 1; at < size;) at += act_once(controller, data + at, size - at, &now, waits);
   by_controller_destroy(controller);
   return 0;
 }

@@ -1,7 +1,7 @@
 /* Deeds: calls whose buffers a test fills and whose results it works out by
- * itself. All ranks make the same deed from the same random numbers; where the
+ * itself. All ranks make the same operation from the same random numbers; where the
  * buffers lie (malloc or banyan_alloc) each rank chooses alone. Elements are
- * small whole numbers that differ by deed, rank and place, so that all results
+ * small whole numbers that differ by operation, rank and place, so that all results
  * are exact in every type whatever the order of adding. */
 #ifndef BY_TESTS_NET_NET_OPERATIONS_H
 #define BY_TESTS_NET_NET_OPERATIONS_H
@@ -9,11 +9,11 @@
 #include "job.h"
 
 struct operation {
-  struct banyan_call call; /* deed_prepare fills in the buffers */
+  struct banyan_call call; /* operation_prepare fills in the buffers */
   size_t counts[JOB_RANKS];
   bool in_place;
-  uint32_t salt; /* other values for every deed */
-  /* of deed_prepare */
+  uint32_t salt; /* other values for every operation */
+  /* of operation_prepare */
   struct banyan_comm *comm;
   unsigned char *send, *recv, *before; /* before: what `send` held, if it must not change */
   size_t send_bytes, recv_bytes;

@@ -258,7 +258,7 @@ void operation_prepare(struct banyan_comm *comm, struct operation *operation, un
   size_t size = banyan_dtype_size(operation->call.dtype);
   size_t sends = send_count(operation, rank, n), receives = recv_count(operation, rank, n);
   operation->comm = comm;
-  if (operation->call.counts) operation->call.counts = operation->counts; /* the deed may have been copied */
+  if (operation->call.counts) operation->call.counts = operation->counts; /* the operation may have been copied */
   bool in_place = operation->in_place && receives;
   operation->send_bytes = sends * size;
   operation->recv_bytes = in_place && sends > receives ? sends * size : receives * size;

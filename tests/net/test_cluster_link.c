@@ -354,13 +354,13 @@ static uint64_t receive_switched(struct peer *peer, uint64_t number) {
   return at;
 }
 
-/* The first that is said after who this is. */
+/* The first that is type after who this is. */
 static enum by_cluster_type receive_next(struct peer *peer) {
   struct by_cluster_message message;
   assert_true(receive(peer, &message));
-  enum by_cluster_type said = message.type;
+  enum by_cluster_type type = message.type;
   by_cluster_message_fini(&message);
-  return said;
+  return type;
 }
 
 /* Until all ranks have made so many. */

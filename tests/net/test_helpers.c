@@ -157,7 +157,7 @@ static void test_killed(void **state) {
   }
 }
 
-/* While ranks and helpers find each other: each dead one was never there, or is lost, and that is said once. So it is
+/* While ranks and helpers find each other: each dead one was never there, or is lost, and that is missed once. So it is
  * with those that come too late. */
 static void test_killed_early(void **state) {
   (void)state;
@@ -176,8 +176,8 @@ static void test_killed_early(void **state) {
     }
     job_wait(&job);
     for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
-    int said = job_count_log(&job, "goes among ranks from here on") + job_count_log(&job, "is not there");
-    if (said < deaths || said > helpers) job_fail(&job, "%d helpers were missed, not %d", said, deaths);
+    int missed = job_count_log(&job, "goes among ranks from here on") + job_count_log(&job, "is not there");
+    if (missed < deaths || missed > helpers) job_fail(&job, "%d helpers were missed, not %d", missed, deaths);
     job_end(&job, false);
   }
   unsetenv("BANYAN_HELPER_DEADLINE");

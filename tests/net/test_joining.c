@@ -266,7 +266,7 @@ static size_t write_hello(uint8_t *bytes, size_t room) {
   return writer.length;
 }
 
-static void say(struct player *player) {
+static void send_list(struct player *player) {
   size_t length;
   const uint8_t *bytes = by_handshake_output(&player->handshake, &length);
   assert_int_equal(send(player->fd, bytes, length, MSG_NOSIGNAL), length);
@@ -293,7 +293,7 @@ static void begin_playing(const struct job *job, struct player *player) {
                                          .hello = player->hello,
                                          .hello_length = write_hello(player->hello, sizeof player->hello)};
   assert_int_equal(by_handshake_init(&player->handshake, &options), BANYAN_OK);
-  say(player);
+  send_list(player);
   receive(player);
 }
 
@@ -309,10 +309,10 @@ static void root_learns_of_both(bool death_first) {
   usleep(200000); /* for its handshake; if that takes longer, less is tested */
   begin_playing(&job, &player);
   job_signal(&job, 0, SIGSTOP);
-  if (!death_first) say(&player);
+  if (!death_first) send_list(&player);
   job_signal(&job, 1, SIGKILL);
   job_wait_rank(&job, 1);
-  if (death_first) say(&player);
+  if (death_first) send_list(&player);
   job_signal(&job, 0, SIGCONT);
   /* having all joined or not: which of the two it hears of first is the kernel's choice in the end */
   check_report(&job, 0, BANYAN_ERR_ARGUMENT, BANYAN_ERR_PEER_DEAD, "rank 1 (host here)");
@@ -341,7 +341,7 @@ static void test_visit_that_is_over(void **state) {
   wait_for_sockets(&job, LISTENS, 1);
   begin_playing(&job, &player);
   job_signal(&job, 0, SIGSTOP);
-  say(&player);
+  send_list(&player);
   by_handshake_fini(&player.handshake);
   close(player.fd);
   job_signal(&job, 0, SIGCONT);
@@ -353,7 +353,7 @@ static void test_visit_that_is_over(void **state) {
 static void shake_hands(struct player *player) {
   uint8_t byte;
   size_t used;
-  say(player);
+  send_list(player);
   while (!by_handshake_done(&player->handshake)) {
     assert_int_equal(recv(player->fd, &byte, 1, 0), 1);
     assert_int_equal(by_handshake_feed(&player->handshake, &byte, 1, &used), BANYAN_OK);

@@ -69,7 +69,7 @@ ways=user
 "$BANYAN" lab "$examples/adding-1.json" --switches xdp -- true 2>"$scratch/err" && ways="user xdp"
 [ "$ways" != user ] || grep -vE '^\[' "$scratch/err" >&2 || true
 # A lab is ready when it has said how to get at the switch, and its ranks run. $supervisor starts the switch.
-says_how() { supervisor=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*enters its namespaces/\1/p" "$scratch/said") && [ -n "$supervisor" ]; }
+prints_how() { supervisor=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*enters its namespaces/\1/p" "$scratch/said") && [ -n "$supervisor" ]; }
 asks() { nsenter -m -r -n -u -t "$supervisor" "$BANYAN" status "$@" >"$scratch/out" 2>&1; }
 no_answer() { ! asks; }
 child() { pgrep -P "$supervisor" >"$scratch/child" && [ "$(wc -l <"$scratch/child")" = 1 ]; }
@@ -80,7 +80,7 @@ for way in $ways; do
   "$BANYAN" lab "$examples/adding-2.json" --switches "$way" -- sleep "$odd" 2>"$scratch/said" &
   lab=$!
   left 6
-  comes says_how leaf1 || fail "the lab does not say how to get at its switch"
+  comes prints_how leaf1 || fail "the lab does not say how to get at its switch"
   [ "$(nsenter -u -t "$supervisor" hostname)" = leaf1 ] || fail "the supervisor is not in its switch's place"
   comes asks || fail "the switch does not answer"
   shows "$way" out
@@ -141,7 +141,7 @@ killed() { # way
   "$BANYAN" lab "$examples/adding-2.json" --switches "$1" --json -o rank0 -- \
     banyan bench allreduce -s 4M --iterations 8 --warmup 0 --check all --json >"$scratch/rows" 2>"$scratch/said" &
   lab=$!
-  comes says_how root || fail "the lab does not say how to get at its switch"
+  comes prints_how root || fail "the lab does not say how to get at its switch"
   comes adds || fail "the switch adds nothing"
   child && kill -KILL "$(cat "$scratch/child")" 2>/dev/null || is_over || fail "the supervisor has not one child"
   comes stopped || fail "the switch was killed, and answers"

@@ -107,8 +107,8 @@ static void allow_descriptors(unsigned most) {
   must_hold(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-/* Rank 1 plays them: they connect to both of rank 0's ports and say nothing. The seed is the number of descriptors that
- * rank 0 may have, unless it is 0. */
+/* Rank 1 plays them: they connect to both of rank 0's ports and send_handshake nothing. The seed is the number of
+ * descriptors that rank 0 may have, unless it is 0. */
 static void rank_among_unauthenticated_peers(struct job *job, int rank) {
   int data_port = *(const int *)job->argument, root_port = atoi(strchr(job->root, ':') + 1);
   char ports[16];
@@ -155,7 +155,7 @@ static int connect_to(int port) {
   return fd;
 }
 
-static void say(int fd, struct by_handshake *handshake) {
+static void send_handshake(int fd, struct by_handshake *handshake) {
   size_t length;
   const uint8_t *bytes = by_handshake_output(handshake, &length);
   must_hold(send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length);
@@ -169,7 +169,8 @@ static void receive(int fd, struct by_handshake *handshake, size_t length) {
   must(by_handshake_feed(handshake, bytes, length, &used));
 }
 
-/* In the middle of its handshake many others come to the port, who say nothing. It is still there when it goes on. */
+/* In the middle of its handshake many others come to the port, who send_handshake nothing. It is still there when it
+ * goes on. */
 static void greet_slowly(int port) {
   struct by_handshake handshake;
   struct by_key key;
@@ -179,10 +180,10 @@ static void greet_slowly(int port) {
   struct by_handshake_options options = {
       .role = BY_ROLE_CLIENT, .purpose = 'D', .key = &key, .hello = hello, .hello_length = sizeof hello};
   must(by_handshake_init(&handshake, &options));
-  say(fd, &handshake);
+  send_handshake(fd, &handshake);
   receive(fd, &handshake, BY_GREETING_BYTES + BY_MAC_BYTES);
   for (int i = 0; i < UNAUTHENTICATED; i++) visit(port);
-  say(fd, &handshake);
+  send_handshake(fd, &handshake);
   while (!by_handshake_done(&handshake)) receive(fd, &handshake, 1);
   by_handshake_fini(&handshake);
   close(fd);

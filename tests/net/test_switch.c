@@ -24,7 +24,7 @@ static char path[64]; /* of its socket */
 static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
 
 /* What the client says of one job. */
-struct said {
+struct answer {
   unsigned granted, lost;
   enum by_reservation_lost why;
   struct by_granted what;
@@ -38,7 +38,7 @@ struct scene {
   pid_t process;
   struct by_loop *loop;
   struct by_switch_client *client;
-  struct said said[4]; /* by job */
+  struct answer answer[4]; /* by job */
 };
 
 /* A job's ends. */
@@ -155,16 +155,16 @@ static long long counted(const char *what) {
 /* ---- wishes */
 
 static void granted(void *context, uint16_t job, const struct by_granted *what) {
-  struct said *said = &((struct scene *)context)->said[job];
-  said->granted++;
-  said->what = *what;
+  struct answer *answer = &((struct scene *)context)->answer[job];
+  answer->granted++;
+  answer->what = *what;
 }
 
 static void lost(void *context, uint16_t job, enum by_reservation_lost why, const char *text) {
-  struct said *said = &((struct scene *)context)->said[job];
-  said->lost++;
-  said->why = why;
-  snprintf(said->text, sizeof said->text, "%s", text);
+  struct answer *answer = &((struct scene *)context)->answer[job];
+  answer->lost++;
+  answer->why = why;
+  snprintf(answer->text, sizeof answer->text, "%s", text);
 }
 
 static struct by_udp_end end_of(const struct by_address *address) {
@@ -208,8 +208,8 @@ static void run_until(struct scene *scene, const unsigned *counter, unsigned wan
 static void reservation(struct scene *scene, uint16_t job, uint32_t slots, uint32_t got) {
   struct by_reservation reservation = reservation_of(scene, job, slots);
   assert_ok(by_switch_client_want(scene->client, &reservation));
-  run_until(scene, &scene->said[job].granted, 1);
-  assert_int_equal(scene->said[job].what.slots, got);
+  run_until(scene, &scene->answer[job].granted, 1);
+  assert_int_equal(scene->answer[job].what.slots, got);
   assert_true(by_switch_client_has(scene->client, job));
 }
 
@@ -253,7 +253,7 @@ static float value(const struct tree *tree, unsigned worker, size_t i) {
 }
 
 static void make_tree(struct scene *scene, uint16_t job, unsigned slots, struct tree *tree) {
-  const struct by_granted *cells = &scene->said[job].what;
+  const struct by_granted *cells = &scene->answer[job].what;
   *tree = (struct tree){.scene = scene, .job = job};
   make_server(tree, cells, slots);
   for (unsigned w = 0; w < WORKERS; w++) {
@@ -296,7 +296,7 @@ static void begin_sum(struct tree *tree, size_t n) {
 }
 
 /* One round of everything. How many bytes the worker that is last has. */
-static uint64_t move(struct tree *tree, bool done[WORKERS]) {
+static uint64_t make_progress(struct tree *tree, bool done[WORKERS]) {
   uint64_t least = UINT64_MAX;
   for (unsigned w = 0; w < WORKERS; w++) {
     struct by_fabric *fabric = tree->fabrics[w];
@@ -329,7 +329,7 @@ static void sum(struct tree *const *trees, int n, size_t count, void (*meddle)(s
   while (!all) {
     all = true;
     for (int t = 0; t < n; t++) {
-      uint64_t least = move(trees[t], done[t]);
+      uint64_t least = make_progress(trees[t], done[t]);
       all = all && least == bytes;
       if (t || !meddle || least < bytes / 4) continue;
       meddle(trees[0]->scene);
@@ -388,7 +388,7 @@ static void test_one_job(void **state) {
   sum_at_switch(&tree);
   assert_int_equal(counted("used"), 64);
   assert_true(counted("completed") > 0);
-  assert_int_equal(scene.said[1].lost, 0);
+  assert_int_equal(scene.answer[1].lost, 0);
   by_switch_client_drop(scene.client, 1);
   for (int i = 0; i < TIMEOUT * 10 && counted("used"); i++) usleep(100000);
   assert_int_equal(counted("used"), 0);
@@ -409,9 +409,9 @@ static void test_killed(void **state) {
   reservation(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum((struct tree *[]){&tree}, 1, LONG, kill_and_start);
-  run_until(&scene, &scene.said[1].granted, 2);
-  assert_int_equal(scene.said[1].lost, 1);
-  assert_int_equal(scene.said[1].why, BY_RESERVATION_SILENT);
+  run_until(&scene, &scene.answer[1].granted, 2);
+  assert_int_equal(scene.answer[1].lost, 1);
+  assert_int_equal(scene.answer[1].why, BY_RESERVATION_SILENT);
   long long before = counted("completed");
   sum((struct tree *[]){&tree}, 1, COUNT, NULL);
   assert_true(counted("completed") > before);
@@ -450,7 +450,7 @@ static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uin
   packet.head.key = key;
   packet.head.dtype = BY_FRAGMENT_PAIRS;
   packet.head.lines = 1;
-  assert_true(by_fragment_push(&packet.head, scene->said[1].what.up, WORKERS));
+  assert_true(by_fragment_push(&packet.head, scene->answer[1].what.up, WORKERS));
   by_fragment_seal(&packet.head);
   assert_ok(by_udp_peer_create(scene->sockets[from], &scene->addresses[from == SERVER ? 0 : SERVER], &peer));
   for (int i = 0; i < 10; i++) by_udp_send(peer, &packet.head);
@@ -492,28 +492,28 @@ static void test_refused(void **state) {
   strcpy(nowhere.up, "p9");
   nobody.server.address = inet_addr("10.7.3.99");
   assert_ok(by_switch_client_want(other, &taken));
-  run_until(&scene, &scene.said[1].lost, 1);
-  assert_int_equal(scene.said[1].why, BY_RESERVATION_TAKEN);
+  run_until(&scene, &scene.answer[1].lost, 1);
+  assert_int_equal(scene.answer[1].why, BY_RESERVATION_TAKEN);
   assert_false(by_switch_client_has(other, 1));
   assert_ok(by_switch_client_want(other, &nowhere));
-  run_until(&scene, &scene.said[2].lost, 1);
-  assert_int_equal(scene.said[2].why, BY_RESERVATION_REFUSED);
-  assert_non_null(strstr(scene.said[2].text, "no port p9 here, there are p0, p1, p2, p3"));
+  run_until(&scene, &scene.answer[2].lost, 1);
+  assert_int_equal(scene.answer[2].why, BY_RESERVATION_REFUSED);
+  assert_non_null(strstr(scene.answer[2].text, "no port p9 here, there are p0, p1, p2, p3"));
   if (!strcmp(kind, "--xdp")) { /* else the kernel will find out */
     assert_ok(by_switch_client_want(other, &nobody));
-    run_until(&scene, &scene.said[3].lost, 1);
-    assert_non_null(strstr(scene.said[3].text, "nobody answers for 10.7.3.99:7612 by p3"));
+    run_until(&scene, &scene.answer[3].lost, 1);
+    assert_non_null(strstr(scene.answer[3].text, "nobody answers for 10.7.3.99:7612 by p3"));
     by_switch_client_drop(other, 3);
     for (int i = 0; i < TIMEOUT * 10 && counted("used") != 64; i++) usleep(100000);
     assert_int_equal(counted("used"), 64);
   }
   by_switch_client_destroy(other);
   make_client(&scene, "of nobody", &other);
-  scene.said[2] = (struct said){0};
+  scene.answer[2] = (struct answer){0};
   assert_ok(by_switch_client_want(other, &nowhere));
-  run_until(&scene, &scene.said[2].lost, 1);
-  assert_int_equal(scene.said[2].why, BY_RESERVATION_SILENT);
-  assert_non_null(strstr(scene.said[2].text, "switch s (127.0.0.1:7613): "));
+  run_until(&scene, &scene.answer[2].lost, 1);
+  assert_int_equal(scene.answer[2].why, BY_RESERVATION_SILENT);
+  assert_non_null(strstr(scene.answer[2].text, "switch s (127.0.0.1:7613): "));
   by_switch_client_destroy(other);
   end(&scene);
 }

@@ -185,7 +185,7 @@ static inline bool world_advance(struct world *world, struct world_step *state) 
 /* Runs to the end; false: a deadlock. */
 static inline bool world_run(struct world *world) {
   for (bool forced = false;;) {
-    bool moved = false, left = false;
+    bool progressed = false, left = false;
     uint32_t from = (uint32_t)by_rng_below(&world->rng, world->n);
     for (uint32_t k = 0; k < world->n; k++) {
       uint32_t rank = (from + k) % world->n, n = world->schedules[rank]->n_steps;
@@ -196,13 +196,13 @@ static inline bool world_run(struct world *world) {
         left = true;
         if (!forced && by_rng_below(&world->rng, state->timeout)) continue;
         if (!world_advance(world, state)) continue;
-        moved = true;
+        progressed = true;
         if (forced) break; /* one who was slow may move, then look again */
       }
     }
     if (!left) return true;
-    if (!moved && forced) return false;
-    forced = !moved;
+    if (!progressed && forced) return false;
+    forced = !progressed;
   }
 }
 

@@ -136,7 +136,7 @@ static void let_manager_send(void) {
       "{\"type\":\"refused\",\"why\":\"so\"}",
       "nonsense"};
   unsigned i = draw(20);
-  if (open) manager_says(lines[i < 14 ? i % 5 : i == 14 ? 5 : i == 15 ? 6 : 0]);
+  if (open) manager_sends(lines[i < 14 ? i % 5 : i == 14 ? 5 : i == 15 ? 6 : 0]);
 }
 
 static void let_manager_go(void) {

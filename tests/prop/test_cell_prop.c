@@ -29,13 +29,13 @@ struct forecast {
   struct packet packet;
 };
 
-static struct by_verdict say(enum by_verdict_kind kind, uint32_t port, enum by_event event) {
+static struct by_verdict verdict_of(enum by_verdict_kind kind, uint32_t port, enum by_event event) {
   return (struct by_verdict){.kind = (uint8_t)kind, .port = (uint8_t)port, .event = (uint8_t)event};
 }
 
 static struct by_verdict leave_alone(struct packet *packet, uint32_t port, uint32_t flag, enum by_event event) {
   packet->head.flags |= (uint16_t)flag;
-  return say(BY_VERDICT_FORWARD, port, event);
+  return verdict_of(BY_VERDICT_FORWARD, port, event);
 }
 
 static uint32_t contributors(const bool *has) {
@@ -50,7 +50,7 @@ static struct by_verdict send_sum(struct model_cell *cell, struct packet *packet
     if (cell->has[i]) workers |= 1ull << i;
   fill_terms(packet, workers);
   packet->head.flags |= (uint16_t)(cell->sticky | BY_FRAGMENT_AGGREGATED);
-  return say(BY_VERDICT_FORWARD, port, event);
+  return verdict_of(BY_VERDICT_FORWARD, port, event);
 }
 
 static bool alike(const struct by_fragment *a, const struct by_fragment *b) {
@@ -80,7 +80,7 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
   bool inside = shared == n;
   if (odd || total > hop.workers || (shared && !inside))
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT);
-  if (inside && !cell->complete) return say(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
+  if (inside && !cell->complete) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
   if (inside) return send_sum(cell, packet, hop.port, BY_EVENT_REPEATED);
   if (first)
     *cell =
@@ -89,7 +89,7 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
   cell->sticky |= packet->head.flags & BY_FRAGMENT_CE;
   cell->complete = contributors(cell->has) == cell->expected;
   if (cell->complete) return send_sum(cell, packet, hop.port, BY_EVENT_COMPLETED);
-  return say(BY_VERDICT_DROP, 0, first ? BY_EVENT_STORED : BY_EVENT_ADDED);
+  return verdict_of(BY_VERDICT_DROP, 0, first ? BY_EVENT_STORED : BY_EVENT_ADDED);
 }
 
 static enum by_event model_result(struct model_cell *cell, uint64_t epoch, uint32_t now) {
@@ -126,30 +126,30 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
                                      uint64_t epoch, uint32_t from) {
   struct by_fragment *head = &packet->head;
   struct model_cell *cell = head->slot < grant->count ? &world->model[grant->job][head->slot] : NULL;
-  if (head->key != grant->key) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_KEY);
-  if (head->hop++ == BY_FRAGMENT_HOPS) return say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
+  if (head->key != grant->key) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_KEY);
+  if (head->hop++ == BY_FRAGMENT_HOPS) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   if (head->type == BY_FRAGMENT_RESULT_MC) {
-    if (from != 3) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
-    return say(BY_VERDICT_MULTICAST, 0, model_result(cell, epoch, world->source.now));
+    if (from != 3) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
+    return verdict_of(BY_VERDICT_MULTICAST, 0, model_result(cell, epoch, world->source.now));
   }
-  if (grant->place >= head->hops) return say(BY_VERDICT_PASS, 0, BY_EVENT_NO_ENTRY);
+  if (grant->place >= head->hops) return verdict_of(BY_VERDICT_PASS, 0, BY_EVENT_NO_ENTRY);
   struct by_hop hop = head->stack[grant->place];
-  if (hop.workers > 64) return say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
+  if (hop.workers > 64) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   bool from_below = from == 2 ? grant->job == 1 : from < 2 && grant->job == 0;
   bool to_below = hop.port == 2 ? grant->job == 1 : hop.port < 2 && grant->job == 0;
   bool up = from_below && hop.port == 3 && head->type != BY_FRAGMENT_RESULT && head->type != BY_FRAGMENT_PROBE_REPLY;
   bool down = from == 3 && to_below && head->type != BY_FRAGMENT_UP && head->type != BY_FRAGMENT_PROBE;
-  if (!up && !down) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
+  if (!up && !down) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
   if (!hop.workers) cell = NULL;
   if (head->type == BY_FRAGMENT_PROBE) model_probe(cell, packet, grant->place);
   if (head->type == BY_FRAGMENT_PROBE && model_keeps(cell, head, epoch))
-    return say(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
-  if (head->type == BY_FRAGMENT_PROBE) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_PROBED);
+    return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
+  if (head->type == BY_FRAGMENT_PROBE) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_PROBED);
   if (head->type == BY_FRAGMENT_RESULT)
-    return say(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch, world->source.now));
-  if (head->type != BY_FRAGMENT_UP) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
-  if (head->flags & BY_FRAGMENT_UNMERGED) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_UNMERGED);
-  if (!hop.workers) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
+    return verdict_of(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch, world->source.now));
+  if (head->type != BY_FRAGMENT_UP) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
+  if (head->flags & BY_FRAGMENT_UNMERGED) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_UNMERGED);
+  if (!hop.workers) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
   if (!cell || head->dtype != BY_FRAGMENT_PAIRS)
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_NO_CELL);
   return model_up(cell, packet, epoch, hop, world->source.now);
@@ -157,8 +157,8 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
 
 static struct by_verdict model_unknown(const struct packet *packet) {
   const struct by_fragment *head = &packet->head;
-  if (head->type == BY_FRAGMENT_RESULT_MC) return say(BY_VERDICT_DROP, 0, BY_EVENT_NO_GRANT);
-  return say(BY_VERDICT_PASS, 0, BY_EVENT_NO_GRANT);
+  if (head->type == BY_FRAGMENT_RESULT_MC) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_NO_GRANT);
+  return verdict_of(BY_VERDICT_PASS, 0, BY_EVENT_NO_GRANT);
 }
 
 static void step(struct world *world) {
@@ -167,7 +167,7 @@ static void step(struct world *world) {
   uint32_t from = random_packet(&world->source, &packet, &epoch), bytes = by_fragment_bytes(&packet.head);
   const struct by_grant *grant = grant_of(&world->source, packet.head.job);
   struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
-  struct by_verdict expected = say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
+  struct by_verdict expected = verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   wanted = packet;
   if (rarely(&world->source))
     bytes = spoil(&world->source, &packet, bytes);

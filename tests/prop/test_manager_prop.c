@@ -77,7 +77,7 @@ static void end_job(struct by_rng *rng) {
   struct world_job *job = &world.jobs[by_rng_below(rng, world.n_jobs)];
   if (!job->runs) return;
   job->runs = false;
-  if (world.hosts[job->hosts[0]].peer && by_rng_below(rng, 2)) world_say(&world, job, BY_MESSAGE_LEFT, 0);
+  if (world.hosts[job->hosts[0]].peer && by_rng_below(rng, 2)) world_send(&world, job, BY_MESSAGE_LEFT, 0);
 }
 
 static void happen(struct by_rng *rng) {
@@ -150,7 +150,7 @@ static void test_days(void **state) {
 /* ---- the file alone, written by a process that is killed */
 
 /* Plan n is there if and only if job row says that number n was given, since both are committed together. */
-static void write_until_killed(int told) {
+static void write_until_killed(int report) {
   for (uint64_t n = 1;; n++) {
     struct by_manager_row job = {.table = BY_ROW_JOB, .job = "j", .name = "n"};
     struct by_manager_row plan = {.table = BY_ROW_PLAN, .job = "j"};
@@ -164,7 +164,7 @@ static void write_until_killed(int told) {
     by_manager_store_keep(store, &plan);
     by_manager_store_keep(store, &old);
     by_manager_store_commit(store);
-    if (write(told, &n, sizeof n) != sizeof n) _exit(0);
+    if (write(report, &n, sizeof n) != sizeof n) _exit(0);
   }
 }
 
@@ -185,22 +185,22 @@ static void test_killed(void **state) {
   (void)state;
   by_rng_init(&rng, 4);
   for (int i = 0; i < KILLS; i++) {
-    int told[2];
+    int report[2];
     uint64_t last = 0, upto = 1 + by_rng_below(&rng, 200);
     struct found found = {0};
     remove_file();
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(report), 0);
     pid_t pid = fork();
     if (!pid) {
       if (by_manager_store_open(path, &store) != BANYAN_OK) _exit(1);
-      write_until_killed(told[1]);
+      write_until_killed(report[1]);
     }
-    close(told[1]);
-    while (last < upto && read(told[0], &last, sizeof last) == sizeof last) continue;
+    close(report[1]);
+    while (last < upto && read(report[0], &last, sizeof last) == sizeof last) continue;
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    while (read(told[0], &last, sizeof last) == sizeof last) continue;
-    close(told[0]);
+    while (read(report[0], &last, sizeof last) == sizeof last) continue;
+    close(report[0]);
     assert_ok(by_manager_store_open(path, &store));
     assert_ok(by_manager_store_load(store, count, &found));
     by_manager_store_close(store);
@@ -245,8 +245,8 @@ static const char adding[] =
 
 static void send_reservation(const struct world_job *job) {
   struct by_cluster_cells cells = {.at = "s", .server = "b", .slots = 512, .bytes = 1000};
-  struct by_cluster_message said = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = 1, .cells = &cells};
-  assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
+  struct by_cluster_message message = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = 1, .cells = &cells};
+  assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &message, world.now));
 }
 
 static void check_given(const char *wanted) {
@@ -257,7 +257,7 @@ static void check_given(const char *wanted) {
   by_text_fini(&text);
 }
 
-/* Also before the job has said it again, nobody else is given what it has. */
+/* Also before the job has message it again, nobody else is given what it has. */
 static void test_cells(void **state) {
   (void)state;
   begin(adding);
@@ -274,7 +274,7 @@ static void test_cells(void **state) {
   send_reservation(job);
   assert_int_equal(world.cells[0], 300);
   job->runs = false;
-  world_say(&world, job, BY_MESSAGE_LEFT, 0);
+  world_send(&world, job, BY_MESSAGE_LEFT, 0);
   by_manager_store_commit(store);
   kill_manager();
   check_given("\"given\":100000,");
@@ -292,7 +292,7 @@ static unsigned count_in_state(const char *wanted) {
 }
 
 /* That a user set the plan is news once, not after each start of the manager, and so is that no plan is set. A long
- * name is cut between two characters where it is told. */
+ * name is cut between two characters where it is report. */
 static void test_users_plan(void **state) {
   static const char name[] = "äääääääääääääääääääääääääääääääääx";
   static const char cut[] = "set plan \\\"ääääääääääääääääääääääääääääääää\\\", which";
@@ -302,7 +302,7 @@ static void test_users_plan(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 2);
   job->own_plan = name;
   for (int i = 0; i < 3; i++) {
-    world_say_job(&world, job);
+    world_send_job(&world, job);
     world_plan(&world);
     assert_int_equal(count_in_state(cut), 1);
     by_manager_store_commit(store);
@@ -311,7 +311,7 @@ static void test_users_plan(void **state) {
   }
   job->own_plan = NULL;
   for (int i = 0; i < 2; i++) {
-    world_say_job(&world, job);
+    world_send_job(&world, job);
     assert_int_equal(count_in_state("no longer sets a plan"), 1);
     by_manager_store_commit(store);
     kill_manager();
@@ -320,8 +320,8 @@ static void test_users_plan(void **state) {
   end();
 }
 
-/* Files of managers before jobs said how long they are, before lists of revoked certificates were kept, before jobs had
- * owners, and so on. */
+/* Files of managers before jobs message how long they are, before lists of revoked certificates were kept, before jobs
+ * had owners, and so on. */
 static void test_older_files(void **state) {
 #define WITHOUT_OWN_PLANS "ALTER TABLE jobs DROP COLUMN own_plan; "
 #define WITHOUT_LENGTHS                                                                                                \
@@ -421,11 +421,11 @@ static void test_owner(void **state) {
   struct by_cluster_message hello = {
       .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = world.hosts[0].name, .job = job->id};
   const char *hosts[] = {world.hosts[0].name, world.hosts[1].name};
-  struct by_cluster_message said = {
+  struct by_cluster_message message = {
       .type = BY_MESSAGE_JOB, .job = job->id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
   assert_ok(by_manager_joined(world.manager, &world.hosts[0], BY_ROLE_JOB, world.hosts[0].name, world.now, &thief));
   assert_ok(by_manager_handle(world.manager, thief, &hello, world.now));
-  assert_status(by_manager_handle(world.manager, thief, &said, world.now), BANYAN_ERR_PROTOCOL);
+  assert_status(by_manager_handle(world.manager, thief, &message, world.now), BANYAN_ERR_PROTOCOL);
   by_manager_gone(world.manager, thief, world.now);
   world_join(&world, 0);
   assert_int_equal(by_manager_get_counters(world.manager).refused, 1);

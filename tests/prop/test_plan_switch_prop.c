@@ -17,9 +17,9 @@ struct message {
 };
 
 struct member {
-  struct by_plan_switch move;
+  struct by_plan_switch plan_switch;
   uint64_t started;
-  uint64_t changed[PLAN_SWITCHES]; /* before which call each move came into use; LAST + 1: not at all */
+  uint64_t changed[PLAN_SWITCHES]; /* before which call each plan_switch came into use; LAST + 1: not at all */
   uint32_t n_changed, waits;
   int pace; /* one call in so many turns */
   struct by_marks marks;
@@ -34,7 +34,7 @@ struct world {
   bool moving;
   uint32_t number, taken;
   uint64_t own_then, at[PLAN_SWITCHES];
-  bool known; /* all had marked enough iterations when the move was proposed, and alike */
+  bool known; /* all had marked enough iterations when the plan_switch was proposed, and alike */
   uint32_t cut;
   struct message messages[MESSAGES];
   uint32_t n_messages;
@@ -98,7 +98,7 @@ static void lead(struct world *world, const struct by_plan_switch_message *messa
 }
 
 static void change(struct member *member) {
-  by_plan_switch_end(&member->move);
+  by_plan_switch_end(&member->plan_switch);
   assert_true(member->n_changed < PLAN_SWITCHES);
   member->changed[member->n_changed++] = member->started;
 }
@@ -109,12 +109,13 @@ static void follow(struct world *world, uint32_t m, const struct by_plan_switch_
                                           .at = member->started,
                                           .iteration = by_marks_iteration(&member->marks, member->started)};
   if (message->kind == BY_PLAN_SWITCH_PROPOSE)
-    answer.kind =
-        by_plan_switch_prepare(&member->move, message->number) ? BY_PLAN_SWITCH_PREPARED : BY_PLAN_SWITCH_REFUSED;
-  else if (message->kind == BY_PLAN_SWITCH_FIX && by_plan_switch_fix(&member->move, message->number, message->at))
+    answer.kind = by_plan_switch_prepare(&member->plan_switch, message->number) ? BY_PLAN_SWITCH_PREPARED
+                                                                                : BY_PLAN_SWITCH_REFUSED;
+  else if (message->kind == BY_PLAN_SWITCH_FIX &&
+           by_plan_switch_fix(&member->plan_switch, message->number, message->at))
     answer.kind = BY_PLAN_SWITCH_FIXED;
-  else if (message->kind == BY_PLAN_SWITCH_TAKE && by_plan_switch_take(&member->move, message->number) &&
-           by_plan_switch_next(&member->move, member->started) == BY_PLAN_SWITCH_CHANGES)
+  else if (message->kind == BY_PLAN_SWITCH_TAKE && by_plan_switch_take(&member->plan_switch, message->number) &&
+           by_plan_switch_next(&member->plan_switch, member->started) == BY_PLAN_SWITCH_CHANGES)
     change(member);
   if (answer.kind) send_message(world, m, true, answer);
 }
@@ -148,7 +149,7 @@ static void call(struct world *world, struct member *member, uint64_t ahead) {
   if (by_rng_below(&world->rng, (uint64_t)member->pace) || !may_start(world, member, ahead)) return;
   if (member->period && member->started % member->period == member->phase)
     by_marks_add(&member->marks, member->started);
-  enum by_plan_switch_next next = by_plan_switch_next(&member->move, member->started);
+  enum by_plan_switch_next next = by_plan_switch_next(&member->plan_switch, member->started);
   if (next == BY_PLAN_SWITCH_CHANGES) change(member);
   if (next == BY_PLAN_SWITCH_WAITS)
     member->waits++;
@@ -163,7 +164,8 @@ static bool all_done(const struct world *world) {
   return true;
 }
 
-/* Half of the worlds mark iterations; in half of those one member does so elsewhere, which costs nobody a move. */
+/* Half of the worlds mark iterations; in half of those one member does so elsewhere, which costs nobody a plan_switch.
+ */
 static void choose_iterations(struct world *world) {
   uint64_t period = by_rng_below(&world->rng, 2) * (1 + by_rng_below(&world->rng, 12));
   uint64_t phase = period ? by_rng_below(&world->rng, period) : 0;
@@ -212,24 +214,24 @@ static void test_agree(void **state) {
   assert_true(taken > 3000);
 }
 
-/* Where nobody calls anything, the move is made all the same. */
+/* Where nobody calls anything, the plan_switch is made all the same. */
 static void test_idle(void **state) {
   struct by_agreement agreement;
-  struct by_plan_switch move = {0};
+  struct by_plan_switch plan_switch = {0};
   (void)state;
   by_agreement_init(&agreement, 2);
-  assert_true(by_plan_switch_prepare(&move, 1));
+  assert_true(by_plan_switch_prepare(&plan_switch, 1));
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_WAITS);
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_FIX);
   assert_int_equal(agreement.at, 7);
-  assert_true(by_plan_switch_fix(&move, 1, 7));
-  assert_int_equal(by_plan_switch_next(&move, 7), BY_PLAN_SWITCH_WAITS);
+  assert_true(by_plan_switch_fix(&plan_switch, 1, 7));
+  assert_int_equal(by_plan_switch_next(&plan_switch, 7), BY_PLAN_SWITCH_WAITS);
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_WAITS);
   assert_int_equal(by_agreement_handle(&agreement, 7, &(struct by_iteration){0}, 0), BY_AGREEMENT_TAKE);
-  assert_true(by_plan_switch_take(&move, 1));
-  assert_int_equal(by_plan_switch_next(&move, 7), BY_PLAN_SWITCH_CHANGES);
-  by_plan_switch_end(&move);
-  assert_int_equal(by_plan_switch_next(&move, 7), BY_PLAN_SWITCH_GOES_ON);
+  assert_true(by_plan_switch_take(&plan_switch, 1));
+  assert_int_equal(by_plan_switch_next(&plan_switch, 7), BY_PLAN_SWITCH_CHANGES);
+  by_plan_switch_end(&plan_switch);
+  assert_int_equal(by_plan_switch_next(&plan_switch, 7), BY_PLAN_SWITCH_GOES_ON);
 }
 
 /* Iterations are known once two in a row had as many calls, until one has more. */
@@ -250,18 +252,19 @@ static void test_marks(void **state) {
 
 /* Words of other moves change nothing, and one that is decided on stays. */
 static void test_strays(void **state) {
-  struct by_plan_switch move = {0};
+  struct by_plan_switch plan_switch = {0};
   (void)state;
-  assert_false(by_plan_switch_fix(&move, 1, 3) || by_plan_switch_take(&move, 1) || by_plan_switch_drop(&move, 1));
-  assert_true(by_plan_switch_prepare(&move, 1) && by_plan_switch_prepare(&move, 2));
-  assert_false(by_plan_switch_fix(&move, 1, 3));
-  assert_false(by_plan_switch_take(&move, 2)); /* not fixed */
-  assert_true(by_plan_switch_fix(&move, 2, 3) && by_plan_switch_fix(&move, 2, 5));
-  assert_int_equal(by_plan_switch_next(&move, 3), BY_PLAN_SWITCH_GOES_ON);
-  assert_true(by_plan_switch_take(&move, 2));
-  assert_false(by_plan_switch_prepare(&move, 3) || by_plan_switch_drop(&move, 2));
-  assert_int_equal(by_plan_switch_next(&move, 4), BY_PLAN_SWITCH_GOES_ON);
-  assert_int_equal(by_plan_switch_next(&move, 5), BY_PLAN_SWITCH_CHANGES);
+  assert_false(by_plan_switch_fix(&plan_switch, 1, 3) || by_plan_switch_take(&plan_switch, 1) ||
+               by_plan_switch_drop(&plan_switch, 1));
+  assert_true(by_plan_switch_prepare(&plan_switch, 1) && by_plan_switch_prepare(&plan_switch, 2));
+  assert_false(by_plan_switch_fix(&plan_switch, 1, 3));
+  assert_false(by_plan_switch_take(&plan_switch, 2)); /* not fixed */
+  assert_true(by_plan_switch_fix(&plan_switch, 2, 3) && by_plan_switch_fix(&plan_switch, 2, 5));
+  assert_int_equal(by_plan_switch_next(&plan_switch, 3), BY_PLAN_SWITCH_GOES_ON);
+  assert_true(by_plan_switch_take(&plan_switch, 2));
+  assert_false(by_plan_switch_prepare(&plan_switch, 3) || by_plan_switch_drop(&plan_switch, 2));
+  assert_int_equal(by_plan_switch_next(&plan_switch, 4), BY_PLAN_SWITCH_GOES_ON);
+  assert_int_equal(by_plan_switch_next(&plan_switch, 5), BY_PLAN_SWITCH_CHANGES);
 }
 
 int main(void) {

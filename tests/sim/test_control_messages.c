@@ -46,17 +46,17 @@ static void check_message(struct post *post, uint32_t to, const struct by_contro
 static bool visit(void *incoming, struct node *node) {
   struct post *post = incoming;
   struct by_control_message *message;
-  bool moved = false;
+  bool progressed = false;
   if (post->to_write[node->rank] && by_rng_below(&post->world.rng, 3) == 0) {
     write_one(post, node);
-    moved = true;
+    progressed = true;
   }
   while ((message = by_engine_read(node->engine))) {
     check_message(post, node->rank, message);
     by_control_message_free(node->engine, message);
-    moved = true;
+    progressed = true;
   }
-  return moved;
+  return progressed;
 }
 
 /* Until all letters are there, too. */
@@ -65,8 +65,8 @@ static void run(struct post *post, uint64_t seed) {
   if (!world_run(world)) fail_msg("seed %llu: deadlock", (unsigned long long)seed);
   for (int still = 0; post->left; still++) {
     for (uint32_t i = 0; i < world->n; i++) {
-      bool moved = by_engine_progress(world->nodes[i].engine);
-      if (visit(post, &world->nodes[i]) || moved) still = 0;
+      bool progressed = by_engine_progress(world->nodes[i].engine);
+      if (visit(post, &world->nodes[i]) || progressed) still = 0;
     }
     if (still > 20 && !by_sim_step(world->sim) && still > 1000)
       fail_msg("seed %llu: %u letters did not come", (unsigned long long)seed, post->left);
@@ -100,7 +100,7 @@ static void test_control_messages(void **state) {
     world_options(seed, &net, &engine);
     struct post *post = make_post(2 + (uint32_t)seed % 8, seed, &net, &engine);
     post->world.most_lanes = seed % 3 ? 1 : 4;
-    post->world.n_deeds = 4;
+    post->world.n_operations = 4;
     for (uint32_t d = 0; d < 4; d++)
       post->world.operations[d] = (struct operation){
           .call = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .op = BANYAN_SUM, .count = 5000 * d + 7}};

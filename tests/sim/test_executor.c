@@ -60,8 +60,8 @@ static void one_seed(uint64_t seed, uint32_t most_ranks, size_t most_count) {
   world_init(world, n, families[by_rng_below(&rng, FAMILIES)], &net, &engine, seed);
   world->most_lanes = random_lanes(&rng);
   for (int round = 0; round < 2; round++) {
-    world->n_deeds = 1 + (uint32_t)by_rng_below(&rng, 6);
-    for (uint32_t d = 0; d < world->n_deeds; d++) choose_operation(world, &world->operations[d], most_count);
+    world->n_operations = 1 + (uint32_t)by_rng_below(&rng, 6);
+    for (uint32_t d = 0; d < world->n_operations; d++) choose_operation(world, &world->operations[d], most_count);
     run_world(world, seed);
     world_clear(world);
   }
@@ -89,8 +89,8 @@ static void test_all_families(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
       struct world *world = calloc(1, sizeof *world);
       world_init(world, sizes[s], families[f], &net, &engine, 7);
-      world->n_deeds = BANYAN_BARRIER + 1;
-      for (uint32_t d = 0; d < world->n_deeds; d++)
+      world->n_operations = BANYAN_BARRIER + 1;
+      for (uint32_t d = 0; d < world->n_operations; d++)
         world->operations[d] = (struct operation){.call = {.collective = (enum banyan_collective)d,
                                                            .count = 1003,
                                                            .dtype = BANYAN_FLOAT32,
@@ -116,7 +116,7 @@ static void test_chunk(void **state) {
       plan->chunk = chunks[i];
       by_team_set_plan(world->nodes[r].team, plan);
     }
-    world->n_deeds = 1;
+    world->n_operations = 1;
     world->operations[0] =
         (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 3000, .dtype = BANYAN_FLOAT32}};
     run_world(world, 5);
@@ -145,7 +145,7 @@ static void test_deaths(void **state) {
     struct world *world = calloc(1, sizeof *world);
     world_init(world, n, families[by_rng_below(&rng, FAMILIES)], &net, &engine, seed);
     world->most_lanes = random_lanes(&rng);
-    world->n_deeds = 3;
+    world->n_operations = 3;
     for (uint32_t d = 0; d < 3; d++) choose_operation(world, &world->operations[d], 6000);
     world->kill_rank = (uint32_t)by_rng_below(&rng, n);
     world->kill_turn = by_rng_below(&rng, 400);
@@ -173,7 +173,7 @@ static void test_no_allocation(void **state) {
     world_init(world, 4, families[f], &net, &engine, 3);
     struct banyan_counters warm[4], after;
     for (int round = 0; round < 20; round++) {
-      world->n_deeds = 1;
+      world->n_operations = 1;
       world->operations[0] =
           (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000, .dtype = BANYAN_FLOAT32}};
       run_world(world, 3);

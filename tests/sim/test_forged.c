@@ -215,7 +215,7 @@ static double sum(struct scene *scene, uint64_t limit) {
 /* --- the tests --- */
 
 /* What one worker's term seems to need for a later fragment would scale that one's numbers to nothing. */
-static bool tell_large_exponent(struct scene *scene, struct packet *packet) {
+static bool claim_large_exponent(struct scene *scene, struct packet *packet) {
   if (packet->head.rank) return false;
   *byte_at(packet, AT_AHEAD) = 200;
   *byte_at(packet, AT_CHECK) ^= 1;
@@ -228,7 +228,7 @@ static void test_large_exponent(void **state) {
   (void)state;
   for (unsigned round = 0; round < 4; round++) {
     struct scene *scene = make_scene(false);
-    scene->forge = tell_large_exponent;
+    scene->forge = claim_large_exponent;
     scene->target = round / 2 ? TO_SWITCH : TO_SERVER;
     scene->mask = round % 2;
     for (int i = 0; i < 4; i++) sum(scene, BY_SECOND);

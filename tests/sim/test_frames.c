@@ -65,7 +65,7 @@ static void run(struct rank *rank) {
   }
 }
 
-static void say(struct rank *rank, struct by_frame frame, const void *payload) {
+static void send_frame(struct rank *rank, struct by_frame frame, const void *payload) {
   assert_int_equal(rank->peer->ops->send(rank->peer, &frame, payload), BY_LANE_SENT);
 }
 
@@ -83,7 +83,7 @@ static void offer(struct rank *rank, uint32_t region, uint64_t ready) {
   struct by_offer offer = {.address = (uint64_t)(uintptr_t)rank->theirs, .region = region, .ready = ready};
   struct by_frame frame = of_receive(BY_FRAME_OFFER, 0);
   frame.size = sizeof offer;
-  say(rank, frame, &offer);
+  send_frame(rank, frame, &offer);
 }
 
 static void test_honest_offer(void **state) {
@@ -93,7 +93,7 @@ static void test_honest_offer(void **state) {
   memset(rank.theirs, 5, BYTES);
   start(&rank, BANYAN_RECV);
   offer(&rank, 0, 1000);
-  say(&rank, of_receive(BY_FRAME_MORE, BYTES), NULL);
+  send_frame(&rank, of_receive(BY_FRAME_MORE, BYTES), NULL);
   run(&rank);
   assert_true(by_call_ended(rank.call));
   assert_ok(by_call_result(rank.call));
@@ -123,7 +123,7 @@ static void test_shrunk_offer(void **state) {
   start(&rank, BANYAN_RECV);
   offer(&rank, 0, 1000);
   run(&rank);
-  say(&rank, of_receive(BY_FRAME_MORE, 2000), NULL);
+  send_frame(&rank, of_receive(BY_FRAME_MORE, 2000), NULL);
   offer(&rank, 1, 10);
   by_sim_kill(rank.peer); /* which makes its memory unreadable, but what it sent arrives */
   run(&rank);
@@ -144,7 +144,7 @@ static void test_early_done(void **state) {
                            .count = BYTES,
                            .plan = by_team_plan(rank.team)->version,
                            .length_check = BYTES};
-  say(&rank, frame, rank.theirs);
+  send_frame(&rank, frame, rank.theirs);
   run(&rank);
   const struct by_frame *received = rank.peer->ops->peek(rank.peer);
   assert_non_null(received);
@@ -153,7 +153,7 @@ static void test_early_done(void **state) {
   frame.type = BY_FRAME_DONE;
   frame.size = 0;
   frame.offset = BYTES;
-  say(&rank, frame, NULL);
+  send_frame(&rank, frame, NULL);
   run(&rank);
   assert_status(by_engine_status(rank.engine), BANYAN_ERR_PROTOCOL);
   finish(&rank);
@@ -181,7 +181,7 @@ static bool uses_part(uint64_t seed) {
                            .count = LONG,
                            .plan = by_team_plan(rank.team)->version,
                            .length_check = LONG};
-  say(&rank, frame, rank.theirs);
+  send_frame(&rank, frame, rank.theirs);
   by_sim_step(rank.sim);
   by_engine_progress(rank.engine);
   uint64_t came = received(&rank);

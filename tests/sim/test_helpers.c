@@ -86,8 +86,9 @@ static void one_seed(uint64_t seed, uint32_t deaths) {
     world->kill_turn = by_rng_below(&rng, by_rng_below(&rng, 2) ? 100 : 600);
   }
   for (int round = 0; round < 3; round++) {
-    world->n_deeds = 1 + (uint32_t)by_rng_below(&rng, 5);
-    for (uint32_t d = 0; d < world->n_deeds; d++) choose_operation(world, &world->operations[d], 6000, world->rough);
+    world->n_operations = 1 + (uint32_t)by_rng_below(&rng, 5);
+    for (uint32_t d = 0; d < world->n_operations; d++)
+      choose_operation(world, &world->operations[d], 6000, world->rough);
     run_world(world);
     if (round == 2) check_helpers(world);
     world_clear(world);
@@ -118,7 +119,7 @@ static void test_no_allocation(void **state) {
     world_init_helped(world, 4, 2, make_plan, &shape, &net, &engine, seed);
     struct banyan_counters warm[6], after;
     for (int round = 0; round < 20; round++) {
-      world->n_deeds = 1;
+      world->n_operations = 1;
       world->operations[0] =
           (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000}, .in_place = true};
       run_world(world);

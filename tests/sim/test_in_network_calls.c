@@ -217,8 +217,8 @@ static void choose_operation(struct rig *rig, struct operation *operation) {
 static void run_rig(struct rig *rig, uint64_t seed) {
   struct world *world = &rig->world;
   for (int round = 0; round < 3; round++) {
-    world->n_deeds = 1 + below(&world->rng, 5);
-    for (uint32_t d = 0; d < world->n_deeds; d++) choose_operation(rig, &world->operations[d]);
+    world->n_operations = 1 + below(&world->rng, 5);
+    for (uint32_t d = 0; d < world->n_operations; d++) choose_operation(rig, &world->operations[d]);
     if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", (unsigned long long)seed, world->n);
     for (uint32_t r = 0; r < world->n; r++)
       if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)

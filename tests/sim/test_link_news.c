@@ -43,7 +43,7 @@ static void count(void *context, struct by_lane *lane) {
 
 /* Makes the link between the two. */
 static void call(struct world *world) {
-  world->n_deeds = 1;
+  world->n_operations = 1;
   world->operations[0].call = (struct banyan_call){.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .count = 10};
   assert_true(world_run(world));
   world_clear(world);

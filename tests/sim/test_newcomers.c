@@ -26,7 +26,7 @@ static void set_plan(struct node *node, uint64_t seed, uint32_t n_helpers, const
 }
 
 /* All ranks, and the helpers of the plan, in any order. Often the same plan with others at its vertices. */
-static void move(struct world *world) {
+static void switch_plan(struct world *world) {
   uint32_t alive[WORLD_MOST], n = 0;
   uint64_t plan = by_rng_below(&world->rng, 3);
   for (uint32_t h = world->n; h < world->n + world->n_helpers; h++)
@@ -50,8 +50,8 @@ static void kill_some_time(struct world *world) {
 
 static void call(struct world *world) {
   static const enum banyan_collective often[] = {BANYAN_ALLREDUCE, BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST};
-  world->n_deeds = 1 + (uint32_t)by_rng_below(&world->rng, 4);
-  for (uint32_t d = 0; d < world->n_deeds; d++) {
+  world->n_operations = 1 + (uint32_t)by_rng_below(&world->rng, 4);
+  for (uint32_t d = 0; d < world->n_operations; d++) {
     struct banyan_call *made = &world->operations[d].call;
     *made = (struct banyan_call){.collective = often[by_rng_below(&world->rng, 4)],
                                  .dtype = by_rng_below(&world->rng, 2) ? BANYAN_INT32 : BANYAN_FLOAT64,
@@ -90,7 +90,7 @@ static void one_seed(uint64_t seed) {
   world_init_helped(world, n, 0, make_ring, &n, &net, &engine, seed);
   for (int round = 0; round < ROUNDS; round++) {
     if (world->n_helpers < MOST_HELPERS && by_rng_below(&rng, 2)) (void)world_add_helper(world, &engine);
-    if (by_rng_below(&rng, 3)) move(world);
+    if (by_rng_below(&rng, 3)) switch_plan(world);
     if (world->n_helpers && by_rng_below(&rng, 3) == 0) kill_some_time(world);
     call(world);
   }

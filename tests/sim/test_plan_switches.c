@@ -217,9 +217,9 @@ static bool collect(const struct job *job, struct rank *rank) {
 
 static bool progress(struct rank *rank) {
   by_context_lock(&rank->context);
-  bool moved = by_progress_advance(&rank->context.progress);
+  bool progressed = by_progress_advance(&rank->context.progress);
   by_context_unlock(&rank->context);
-  return moved;
+  return progressed;
 }
 
 static const struct by_plan *inner_plan(const struct rank *rank) {
@@ -244,20 +244,20 @@ static void check_pinned(const struct job *job, const struct rank *rank, struct 
 }
 
 static bool act_unchecked(struct job *job, struct rank *rank, bool eager) {
-  bool moved = collect(job, rank);
-  if (eager || below(job, 6) == 0) moved |= receive(rank);
-  if (eager || below(job, 6) == 0) moved |= lead(job, &rank->answers);
-  if (eager || below(job, 6) == 0) moved |= go_on(job, rank);
-  if (!eager && below(job, 20) == 0) moved |= propose(job, plans[below(job, 4)]);
-  return progress(rank) || moved;
+  bool progressed = collect(job, rank);
+  if (eager || below(job, 6) == 0) progressed |= receive(rank);
+  if (eager || below(job, 6) == 0) progressed |= lead(job, &rank->answers);
+  if (eager || below(job, 6) == 0) progressed |= go_on(job, rank);
+  if (!eager && below(job, 20) == 0) progressed |= propose(job, plans[below(job, 4)]);
+  return progress(rank) || progressed;
 }
 
 static bool act(struct job *job, struct rank *rank, bool eager) {
   struct by_plan_origin before = by_team_plan(rank->comm->team)->origin, inner = origin_of(inner_plan(rank));
   uint32_t step = rank->step;
-  bool moved = act_unchecked(job, rank, eager);
+  bool progressed = act_unchecked(job, rank, eager);
   check_pinned(job, rank, before, inner, step);
-  return moved;
+  return progressed;
 }
 
 static void run(struct job *job) {
@@ -366,7 +366,7 @@ static void test_no_log(void **state) {
 enum { CLOCKED_ID = 1, MOST = 8 };
 
 struct outcome {
-  bool notified, moved;
+  bool notified, switched;
   char why[200];
 };
 
@@ -422,7 +422,7 @@ static void notified(void *context, uint64_t at, const char *why) {
   (void)at;
   assert_false(outcome->notified);
   outcome->notified = true;
-  outcome->moved = !why;
+  outcome->switched = !why;
   snprintf(outcome->why, sizeof outcome->why, "%s", why ? why : "");
 }
 
@@ -492,7 +492,7 @@ static void test_waits_for_call(void **state) {
   const struct outcome *first = propose_by_rank_0(&clocked_job, "star");
   run_clock(&clocked_job, 0.1);
   agree(&clocked_job, 3);
-  assert_true(first->moved);
+  assert_true(first->switched);
   const struct outcome *second = propose_by_rank_0(&clocked_job, "tree");
   run_clock(&clocked_job, 50);
   assert_false(second->notified);
@@ -504,7 +504,7 @@ static void test_waits_for_call(void **state) {
   assert_string_equal(by_team_plan(clocked_job.comm->team)->name, "star");
   run_clock(&clocked_job, 2);
   agree(&clocked_job, 3);
-  assert_true(third->moved);
+  assert_true(third->switched);
   fini(&clocked_job);
 }
 
@@ -521,7 +521,7 @@ static void test_silent(void **state) {
   run_clock(&clocked_job, 20);
   assert_non_null(strstr(first->why, "rank 1"));
   agree(&clocked_job, 0);
-  assert_true(second->moved);
+  assert_true(second->switched);
   assert_string_equal(by_team_plan(clocked_job.comm->team)->name, "tree");
   fini(&clocked_job);
 }

@@ -98,20 +98,20 @@ static void die(void *context, struct by_lane *lane) {
 
 static bool one_turn(struct party *party, bool eager) {
   struct world *world = &party->world;
-  bool moved = false;
+  bool progressed = false;
   for (uint32_t k = 0; k < world->n; k++) {
     uint32_t r = (uint32_t)by_rng_below(&world->rng, world->n);
     struct node *node = &world->nodes[r];
     if (node->dead) continue;
-    if (eager || by_rng_below(&world->rng, 8) == 0) moved |= start_next(party, r);
-    moved |= by_engine_progress(node->engine);
-    moved |= by_sparse_progress(party->ranks[r].queue);
+    if (eager || by_rng_below(&world->rng, 8) == 0) progressed |= start_next(party, r);
+    progressed |= by_engine_progress(node->engine);
+    progressed |= by_sparse_progress(party->ranks[r].queue);
     if (world->turns++ != world->kill_turn || world->kill_rank == UINT32_MAX) continue;
     world->nodes[world->kill_rank].dead = true;
     by_engine_lanes(world->nodes[world->kill_rank].engine, die, NULL);
-    moved = true;
+    progressed = true;
   }
-  return moved;
+  return progressed;
 }
 
 static bool run(struct party *party) {

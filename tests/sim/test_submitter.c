@@ -386,30 +386,30 @@ static bool act_in(struct job *job, uint32_t r, uint32_t t, bool eager) {
     make_comm(job, r, t);
     return true;
   }
-  bool moved = collect(job, member, team);
-  if (eager || below(job, 20) == 0) moved |= handle_plan_switch_notice(team, member);
+  bool progressed = collect(job, member, team);
+  if (eager || below(job, 20) == 0) progressed |= handle_plan_switch_notice(team, member);
   if (!eager && below(job, 500) == 0 && may_switch(job, t)) prepare_plan_switch(job, t);
   for (uint32_t more = below(job, 4) ? below(job, 2) : OPERATIONS; more || eager; more--) {
     if (!submit_some(job, member, team)) break;
-    moved = true;
+    progressed = true;
   }
-  return moved;
+  return progressed;
 }
 
 static bool act(struct job *job, uint32_t r, bool eager) {
   struct rank *rank = &job->ranks[r];
-  bool moved = false;
+  bool progressed = false;
   if (rank->asleep && !eager) {
     rank->asleep--;
     return false;
   }
   if (!eager && below(job, 300) == 0) rank->asleep = below(job, 100);
-  for (uint32_t t = 0; t < job->n_teams; t++) moved |= act_in(job, r, t, eager);
+  for (uint32_t t = 0; t < job->n_teams; t++) progressed |= act_in(job, r, t, eager);
   by_context_lock(&rank->context);
-  moved |= by_progress_advance(&rank->context.progress);
+  progressed |= by_progress_advance(&rank->context.progress);
   by_context_unlock(&rank->context);
   assert_ok(by_engine_status(rank->context.job.engine));
-  return moved;
+  return progressed;
 }
 
 static bool is_over(const struct job *job) {

@@ -65,7 +65,7 @@ static void connect_nodes(void *context, uint32_t process) {
   by_engine_attach(other->engine, node->rank, there, n);
 }
 
-/* What the control connections do: everybody hears of it. */
+/* What the control connections do: everybody learns of it. */
 static void notify_all(void *context, enum banyan_status status, uint32_t process, const char *text) {
   struct node *node = context;
   char copy[512];
@@ -74,13 +74,13 @@ static void notify_all(void *context, enum banyan_status status, uint32_t proces
     if (!node->world->nodes[r].dead) by_engine_fail(node->world->nodes[r].engine, status, process, copy);
 }
 
-/* What rank 0's word does: everybody hears of it some time, from outside of the engine. */
+/* What rank 0's word does: everybody learns of it some time, from outside of the engine. */
 static bool suspect(void *context, uint32_t process, const char *text) {
   const struct node *node = context;
   struct world *world = node->world;
   (void)text;
   if (process < world->n) return false;
-  for (uint32_t i = 0; i < world->n + world->n_helpers; i++) world->nodes[i].hears[process] = true;
+  for (uint32_t i = 0; i < world->n + world->n_helpers; i++) world->nodes[i].learns[process] = true;
   return true;
 }
 
@@ -160,7 +160,7 @@ void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, stru
 void world_clear(struct world *world) {
   for (uint32_t r = 0; r < world->n; r++) {
     struct node *node = &world->nodes[r];
-    for (uint32_t d = 0; d < world->n_deeds; d++) {
+    for (uint32_t d = 0; d < world->n_operations; d++) {
       if (node->calls[d]) by_call_release(node->calls[d]);
       node->calls[d] = NULL;
       if (node->recv[d] != node->send[d]) free(node->recv[d]);
@@ -308,8 +308,8 @@ static bool finished(const struct world *world) {
   for (uint32_t r = 0; r < world->n; r++) {
     const struct node *node = &world->nodes[r];
     if (node->dead || by_engine_status(node->engine) != BANYAN_OK) continue;
-    if (node->started < world->n_deeds) return false;
-    for (uint32_t d = 0; d < world->n_deeds; d++)
+    if (node->started < world->n_operations) return false;
+    for (uint32_t d = 0; d < world->n_operations; d++)
       if (node->calls[d] && !by_call_ended(node->calls[d])) return false;
   }
   return true;
@@ -323,10 +323,10 @@ static void die(void *context, struct by_lane *lane) {
 static bool receive(struct world *world, struct node *node, bool eager) {
   bool received = false;
   for (uint32_t i = world->n; i < world->n + world->n_helpers; i++) {
-    if (!node->hears[i]) continue;
+    if (!node->learns[i]) continue;
     received = true; /* there is something to be done */
     if (!eager && by_rng_below(&world->rng, 6)) continue;
-    node->hears[i] = false;
+    node->learns[i] = false;
     by_engine_lost(node->engine, i);
   }
   return received;
@@ -343,24 +343,24 @@ static void kill_one(struct world *world) {
 }
 
 static bool one_turn(struct world *world, bool eager) {
-  bool moved = false;
+  bool progressed = false;
   uint32_t all = world->n + world->n_helpers;
   for (uint32_t i = 0; i < all; i++) {
     struct node *node = &world->nodes[by_rng_below(&world->rng, all)];
     if (node->dead) continue;
-    moved |= receive(world, node, eager);
-    if (node->rank < world->n && node->started < world->n_deeds && (eager || by_rng_below(&world->rng, 8) == 0)) {
+    progressed |= receive(world, node, eager);
+    if (node->rank < world->n && node->started < world->n_operations && (eager || by_rng_below(&world->rng, 8) == 0)) {
       start_operation(world, node);
-      moved = true;
+      progressed = true;
     }
-    moved |= by_engine_progress(node->engine);
-    if (world->visit) moved |= world->visit(world->incoming, node);
+    progressed |= by_engine_progress(node->engine);
+    if (world->visit) progressed |= world->visit(world->incoming, node);
     if (world->turns++ == world->kill_turn && world->kill_rank != UINT32_MAX) {
       kill_one(world);
-      moved = true;
+      progressed = true;
     }
   }
-  return moved;
+  return progressed;
 }
 
 bool world_run(struct world *world) {
@@ -385,14 +385,14 @@ static void check_bits(struct world *world, uint32_t d) {
   if (operation->call.collective != BANYAN_ALLREDUCE || !is_float(operation->call.dtype)) return;
   for (uint32_t r = 1; r < world->n; r++)
     if (memcmp(world->nodes[0].recv[d], world->nodes[r].recv[d], bytes) != 0)
-      fail_msg("seed %llu, deed %u: ranks 0 and %u have other bits", (unsigned long long)world->seed, d, r);
+      fail_msg("seed %llu, operation %u: ranks 0 and %u have other bits", (unsigned long long)world->seed, d, r);
 }
 
 void world_check(struct world *world) {
-  for (uint32_t d = 0; d < world->n_deeds; d++) check_bits(world, d);
+  for (uint32_t d = 0; d < world->n_operations; d++) check_bits(world, d);
   for (uint32_t r = 0; r < world->n; r++) {
     struct node *node = &world->nodes[r];
-    for (uint32_t d = 0; d < world->n_deeds; d++) {
+    for (uint32_t d = 0; d < world->n_operations; d++) {
       const struct operation *operation = &world->operations[d];
       if (by_call_result(node->calls[d]) != BANYAN_OK) fail_msg("rank %u: %s", r, banyan_error_text());
       for (size_t i = 0; i < recv_count(world, operation, r); i++) {
@@ -403,7 +403,7 @@ void world_check(struct world *world) {
         double error = operation->call.op == BANYAN_AVERAGE || operation->call.scale != 0 ? 1e-5 : 0;
         if (world->rough) error = 1e-3;
         if (got - want > error || want - got > error)
-          fail_msg("seed %llu, deed %u (%s), n %u, rank %u: element %zu of %zu is %g, must be %g",
+          fail_msg("seed %llu, operation %u (%s), n %u, rank %u: element %zu of %zu is %g, must be %g",
                    (unsigned long long)world->seed, d, banyan_collective_name(operation->call.collective), world->n, r,
                    i, recv_count(world, operation, r), got, want);
       }

@@ -1,5 +1,5 @@
 /* A world of ranks in one thread: an engine each, simulated links, virtual
- * time. Calls are described by struct deed; every rank does the same deeds in
+ * time. Calls are described by struct operation; every rank does the same operations in
  * the same order, each starting them at moments of its own. */
 #ifndef BY_TESTS_SIM_WORLD_H
 #define BY_TESTS_SIM_WORLD_H
@@ -23,18 +23,18 @@ struct node {
   uint32_t rank;
   struct by_engine *engine;
   struct by_team *team;
-  uint32_t started; /* deeds */
+  uint32_t started; /* operations */
   struct by_call *calls[DEEDS_MOST];
   char *send[DEEDS_MOST], *recv[DEEDS_MOST];
   bool dead;
-  bool hears[WORLD_MOST]; /* that this helper is gone, some time soon */
+  bool learns[WORLD_MOST]; /* that this helper is gone, some time soon */
 };
 
 struct world {
   struct by_sim *sim;
   struct by_rng rng;
   uint64_t seed;
-  uint32_t n, n_deeds;
+  uint32_t n, n_operations;
   uint32_t n_helpers; /* nodes behind the ranks */
   bool rough;         /* values of floating types are not exact: all ranks must have the same bits */
   struct operation operations[DEEDS_MOST];
@@ -67,11 +67,11 @@ void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, stru
 /* One that comes later, behind those that are there, dead ones too: its node. It knows no plan yet. */
 uint32_t world_add_helper(struct world *world, const struct by_engine_options *engine);
 void world_fini(struct world *world);
-/* Starts and finishes all deeds on all ranks. False: nothing moves any more although calls are pending. */
+/* Starts and finishes all operations on all ranks. False: nothing moves any more although calls are pending. */
 bool world_run(struct world *world);
 /* Compares every element of every rank's result with what it must be. */
 void world_check(struct world *world);
-/* Gives calls and buffers back, so that other deeds can follow. */
+/* Gives calls and buffers back, so that other operations can follow. */
 void world_clear(struct world *world);
 
 #endif

@@ -228,8 +228,8 @@ static void test_classes_by_manager(void **state) {
   make_world("m:1", true);
   connect_manager();
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
-  manager_says("{\"type\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":2},{\"job\":\"" JOB_B
-               "\",\"class\":1}]}");
+  manager_sends("{\"type\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":2},{\"job\":\"" JOB_B
+                "\",\"class\":1}]}");
   must_hold(last_with(&zero, "classes"), "\"class\":2");
   join(&one, JOB_A, 1);
   must_hold(last_with(&one, "classes"), "\"class\":2");
@@ -252,11 +252,11 @@ static void test_plans(void **state) {
   make_world("m:1", true);
   connect_manager();
   join(&one, JOB_A, 1);
-  manager_says(plan);
+  manager_sends(plan);
   must_hold(last_with(&world.manager, "kept"), "\"number\":3,\"why\":\"rank 0");
   assert_int_equal(count_with(&one, "plan"), 0);
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
-  manager_says(plan);
+  manager_sends(plan);
   assert_string_equal(last_with(&zero, "plan"), plan);
   assert_true(type(rank, "{\"type\":\"switched\",\"job\":\"" JOB_A "\",\"number\":3,\"at\":17}"));
   must_hold(world.manager.lines[world.manager.n - 1], "\"type\":\"switched\"");
@@ -278,7 +278,7 @@ static void test_cells(void **state) {
   connect_manager();
   must_hold(world.manager.lines[1], "\"type\":\"job\"");
   assert_string_equal(world.manager.lines[2], request);
-  manager_says(cells);
+  manager_sends(cells);
   assert_string_equal(last_with(&zero, "cells"), cells);
   assert_true(type(rank, request));
   assert_string_equal(last_with(&world.manager, "reserve"), request);
@@ -303,7 +303,7 @@ static void test_connecting(void **state) {
   pass(100); /* it is the owner's to say how that went */
   assert_int_equal(world.connects, before + 1);
   by_agent_manager_came(world.agent, world.now);
-  manager_says(WELCOME);
+  manager_sends(WELCOME);
   by_agent_manager_gone(world.agent, "died", world.now);
   pass(0.5);
   assert_int_equal(world.connects, before + 2);
@@ -318,7 +318,7 @@ static void test_bad_managers(void **state) {
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
     make_world("m:1", true);
     connect_manager();
-    manager_says(lines[i]);
+    manager_sends(lines[i]);
     assert_int_equal(world.disconnects, 1);
     pass(0.9); /* not at once again */
     assert_int_equal(world.connects, 1);
@@ -340,8 +340,8 @@ static void test_refused_again(void **state) {
     pass(0.1);
     if (world.connects == before) continue;
     by_agent_manager_came(world.agent, world.now);
-    manager_says(WELCOME);
-    manager_says("{\"type\":\"refused\",\"why\":\"no more\"}");
+    manager_sends(WELCOME);
+    manager_sends("{\"type\":\"refused\",\"why\":\"no more\"}");
     forget(&world.manager);
   }
   assert_in_range(world.connects, 14, 27);
@@ -480,12 +480,12 @@ static void test_helpers(void **state) {
   (void)state;
   make_world("m:1", true);
   connect_manager();
-  manager_says(ask);
+  manager_sends(ask);
   assert_int_equal(world.helps, 1);
   assert_int_equal(count_with(&world.manager, "helping"), 0);
   by_agent_helper_joined(world.agent, JOB_A, world.now);
   must_hold(last_with(&world.manager, "helping"), "\"helper\":\"h1\",\"joined\":true");
-  manager_says(ask); /* it was started again, and asks once more */
+  manager_sends(ask); /* it was started again, and asks once more */
   assert_int_equal(world.helps, 1);
   assert_int_equal(count_with(&world.manager, "\"joined\":true"), 2);
   by_agent_manager_gone(world.agent, "away", world.now);
@@ -493,15 +493,15 @@ static void test_helpers(void **state) {
   pass(1);
   by_agent_manager_came(world.agent, world.now);
   assert_int_equal(count_with(&world.manager, "\"joined\":true"), 1);
-  manager_says("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
+  manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   assert_int_equal(world.rests, 1);
   by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
   must_hold(last_with(&world.manager, "helping"), "\"joined\":false,\"why\":\"it was told to rest\"");
-  manager_says(ask);
+  manager_sends(ask);
   by_agent_helper_joined(world.agent, JOB_A, world.now);
-  manager_says("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
+  manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   forget(&world.manager);
-  manager_says(ask); /* the one that is about to end is not meant */
+  manager_sends(ask); /* the one that is about to end is not meant */
   assert_int_equal(world.manager.n, 0);
   assert_int_equal(world.helps, 2);
   by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
@@ -511,13 +511,13 @@ static void test_helpers(void **state) {
   must_hold(last_with(&world.manager, "helping"), "\"joined\":true");
   by_agent_helper_ended(world.agent, JOB_A, "it has died", world.now);
   world.no_helping = true;
-  manager_says(ask);
+  manager_sends(ask);
   must_hold(last_with(&world.manager, "helping"), "no more processes");
   drop_all();
   make_world("m:1", false);
   connect_manager();
   must_hold(last_with(&world.manager, "hello"), "\"may_help\":false");
-  manager_says(ask);
+  manager_sends(ask);
   assert_int_equal(world.helps, 0);
   must_hold(last_with(&world.manager, "helping"), "--no-helpers");
   drop_all();

@@ -42,9 +42,9 @@ static void assert_own_plan(uint32_t j, const char *wanted) {
 static void test_users_plan(void **state) {
   (void)state;
   begin("star:4,nic=1g");
-  struct world_job *job = world_say_run(&world, 0, 1, 4);
+  struct world_job *job = world_send_run(&world, 0, 1, 4);
   job->own_plan = "switched";
-  world_say_job(&world, job);
+  world_send_job(&world, job);
   world_report_job(&world, job);
   pass_and_plan(20, 10000000);
   assert_int_equal(world.plans, 0);
@@ -52,25 +52,25 @@ static void test_users_plan(void **state) {
   assert_own_plan(0, "switched");
   assert_true(ours_on_first_link() > 0);
   job->own_plan = NULL;
-  world_say_job(&world, job);
+  world_send_job(&world, job);
   world_plan(&world);
   assert_int_equal(world.plans, 1);
   assert_own_plan(0, NULL);
   job->own_plan = "ring";
-  world_say_job(&world, job);
+  world_send_job(&world, job);
   assert_own_plan(0, "ring");
-  world_say(&world, job, BY_MESSAGE_SWITCHED, job->number);
+  world_send(&world, job, BY_MESSAGE_SWITCHED, job->number);
   pass_and_plan(20, 10000000);
   assert_int_equal(world.plans, 1);
   job->own_plan = NULL;
   job->silent = true;
-  world_say_job(&world, job);
+  world_send_job(&world, job);
   world_plan(&world);
   assert_int_equal(world.plans, 2);
   assert_state(0, "switching");
   job->own_plan = "ring";
-  world_say_job(&world, job);
-  world_say(&world, job, BY_MESSAGE_SWITCHED, job->asked);
+  world_send_job(&world, job);
+  world_send(&world, job, BY_MESSAGE_SWITCHED, job->asked);
   pass_and_plan(2, 10000000);
   assert_state(0, "running");
   assert_own_plan(0, "ring");
@@ -181,7 +181,7 @@ static void test_no_answer(void **state) {
   assert_state(0, "waiting");
   assert_trouble(0, "not answered");
   job->number = job->asked; /* it moved after all, and says so late */
-  world_say(&world, job, BY_MESSAGE_SWITCHED, job->asked);
+  world_send(&world, job, BY_MESSAGE_SWITCHED, job->asked);
   assert_state(0, "running");
   world_end(&world);
 }
@@ -192,7 +192,7 @@ static void test_kept(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 4);
   job->silent = true;
   world_plan(&world);
-  world_say(&world, job, BY_MESSAGE_KEPT, job->asked);
+  world_send(&world, job, BY_MESSAGE_KEPT, job->asked);
   assert_state(0, "waiting");
   assert_trouble(0, "it would not");
   uint64_t asked = job->asked;
@@ -214,7 +214,7 @@ static void test_never_takes_any(void **state) {
   for (int i = 0; i < 60; i++) { /* 120 s */
     uint64_t asked = job->asked;
     pass_and_plan(1, 0);
-    if (job->asked > asked) world_say(&world, job, BY_MESSAGE_KEPT, job->asked);
+    if (job->asked > asked) world_send(&world, job, BY_MESSAGE_KEPT, job->asked);
   }
   assert_in_range(world.plans, 5, 8);
   world_end(&world);
@@ -224,7 +224,7 @@ static void test_unknown_number(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
-  world_say(&world, job, BY_MESSAGE_SWITCHED, 7); /* of a manager whose state was lost */
+  world_send(&world, job, BY_MESSAGE_SWITCHED, 7); /* of a manager whose state was lost */
   world_plan(&world);
   assert_int_equal(job->asked, 8);
   assert_state(0, "running");
@@ -249,12 +249,12 @@ static void test_helpers(void **state) {
   double with = throughput_of(0);
   world_part(&world, 5);
   world_join(&world, 5);
-  world_say_helping(&world, 5, job->id, false);
+  world_send_helping(&world, 5, job->id, false);
   pass_and_plan(2, 1000000);
   assert_true(throughput_of(0) < with);
   job->runs = false;
   world_pass(&world, 0);
-  world_say(&world, job, BY_MESSAGE_LEFT, 0);
+  world_send(&world, job, BY_MESSAGE_LEFT, 0);
   assert_int_equal(world.rests, 1); /* the one that was left */
   world_end(&world);
 }
@@ -273,7 +273,7 @@ static void test_helper_vanishes(void **state) {
     if (way == 0) world_join(&world, 4); /* an agent that knows nothing of it */
     if (way == 3) {
       world_greet(&world, 4);
-      world_say_helping(&world, 4, job->id, true); /* the same one: the helper has been at work all the time */
+      world_send_helping(&world, 4, job->id, true); /* the same one: the helper has been at work all the time */
       assert_ok(world_report(&world, 4, 0, 0));
     }
     for (int i = 0; i < 7; i++) { /* 14 s */
@@ -349,8 +349,8 @@ static void test_agent_with_manager(void **state) {
   world_join(&world, 0);
   assert_state(0, "running");
   job->runs = true;
-  world_say_job(&world, job);
-  world_say(&world, job, BY_MESSAGE_SWITCHED, job->number);
+  world_send_job(&world, job);
+  world_send(&world, job, BY_MESSAGE_SWITCHED, job->number);
   pass_and_plan(5, 0);
   assert_state(0, "running");
   world_part(&world, 0);
@@ -370,7 +370,7 @@ static void test_same_id(void **state) {
     struct world_job *job = world_run(&world, 0, 1, 4);
     job->began = 5;
     pass_and_plan(3, 1000000);
-    world_say_job(&world, job); /* it has connected again */
+    world_send_job(&world, job); /* it has connected again */
     assert_state(0, "running");
     if (planning) {
       world.now += world.options.replan;
@@ -380,7 +380,7 @@ static void test_same_id(void **state) {
     }
     job->began = 6;
     job->iterations = job->number = job->asked = 0;
-    world_say_job(&world, job);
+    world_send_job(&world, job);
     assert_state(0, "waiting");
     if (planning) by_manager_planned(world.manager, request, world.now);
     world_report_job(&world, job);
@@ -444,7 +444,7 @@ static void test_first_plan_waits(void **state) {
   (void)world_run(&world, 0, 1, 2);
   world_plan(&world);
   pass_and_plan(3, 225000000); /* 900 Mbit/s */
-  struct world_job *low = world_say_run(&world, 0, 1, world.n_hosts);
+  struct world_job *low = world_send_run(&world, 0, 1, world.n_hosts);
   low->iterations = 20;
   low->sent = 500000000000;
   world_report_job(&world, low);

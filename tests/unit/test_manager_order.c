@@ -36,7 +36,7 @@ static void test_first_come(void **state) {
   expect_classes(0, 0, 0);
   pass_first_iterations();
   expect_classes(1, 2, 3);
-  world_say(&world, &world.jobs[1], BY_MESSAGE_LEFT, 0);
+  world_send(&world, &world.jobs[1], BY_MESSAGE_LEFT, 0);
   world.jobs[1].runs = false;
   pass_and_plan(1, 1000);
   expect_classes(1, 2, 1); /* nobody is before the last one any more */

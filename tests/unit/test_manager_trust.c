@@ -23,7 +23,7 @@ static void test_unknown_numbers(void **state) {
   struct world_job *job = world_run(&world, 0, 1, 4);
   for (int i = 0; i < 60; i++) { /* 120 s */
     pass_and_plan(1, 0);
-    world_say(&world, job, BY_MESSAGE_SWITCHED, job->number + 1);
+    world_send(&world, job, BY_MESSAGE_SWITCHED, job->number + 1);
   }
   assert_in_range(by_manager_get_counters(world.manager).planned, 4, 8);
   world_end(&world);
@@ -33,7 +33,7 @@ static void test_unknown_numbers(void **state) {
 static void test_fake(void **state) {
   (void)state;
   begin("star:6,nic=1g");
-  struct world_job *job = world_say_run(&world, 0, 1, 6);
+  struct world_job *job = world_send_run(&world, 0, 1, 6);
   job->fake = true;
   world_part(&world, 5); /* has no agent */
   pass_and_plan(20, 1000000);
@@ -97,7 +97,7 @@ static void test_length(void **state) {
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
   job->began = 4;
-  world_say_job(&world, job);
+  world_send_job(&world, job);
   job->iterations = 20;
   job->iteration_time = 0.5;
   report_length(job, 0);
@@ -118,7 +118,7 @@ static void test_length(void **state) {
   report_length(job, 60);
   check_length(0, 0, 0);
   job->began = 5; /* another job of the same secret */
-  world_say_job(&world, job);
+  world_send_job(&world, job);
   world_report_job(&world, job);
   check_length(0, 60, 20);
   world_end(&world);
