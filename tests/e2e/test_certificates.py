@@ -41,8 +41,8 @@ class Service:
     def output(self):
         return self.path.read_text(encoding="utf-8")
 
-    def says(self, text):
-        return until(self.said, lambda: re.search(text, self.output()))
+    def prints(self, text):
+        return until(self.output, lambda: re.search(text, self.output()))
 
     def read_again(self):
         self.process.send_signal(signal.SIGHUP)
@@ -64,11 +64,11 @@ class Cluster:
         self.give("agent", "ca.crt", "agent-h1.pem")
         (folder / "net.json").write_text(json.dumps(NET), encoding="utf-8")
         self.manager = self.start_manager("state.db")
-        self.page = self.manager.says("page at (https://[0-9.:]+)/")[1]
-        at = self.manager.says("ready at ([0-9.:]+),")[1]
+        self.page = self.manager.prints("page at (https://[0-9.:]+)/")[1]
+        at = self.manager.prints("ready at ([0-9.:]+),")[1]
         self.agent = Service(folder, "agent.log", "agent", "--manager", at, "--keys", str(folder / "agent"), "--socket",
                              self.socket, "--name", "h1", "--interfaces", "lo", "--queues", "none")
-        self.agent.says("ready: host h1")
+        self.agent.prints("ready: host h1")
         self.meets()
 
     def start_manager(self, state):
@@ -113,13 +113,13 @@ class Cluster:
 def test_renewed(cluster):
     """A new certificate is shown on a new connection, and both sides tell until when it holds."""
     days = 'certificate_days_left{role="agent",name="h1"}'
-    until(cluster.manager.said, lambda: 364 < (cluster.metric(days) or 0) < 366)
+    until(cluster.manager.output, lambda: 364 < (cluster.metric(days) or 0) < 366)
     assert 364 < cluster.metric('certificate_days_left{role="manager",name="m0"}') < 366
     cluster.keys("make", "agent", "h1", "--force", "--days", "20")
     cluster.give("agent", "agent-h1.pem")
     cluster.agent.read_again()
-    until(cluster.agent.said, lambda: (cluster.metric(days) or 365) < 21)
-    cluster.agent.says("certificate of agent h1 expires in (19|20) days")
+    until(cluster.agent.output, lambda: (cluster.metric(days) or 365) < 21)
+    cluster.agent.prints("certificate of agent h1 expires in (19|20) days")
     cluster.meets()
     assert cluster.status()["certificate_expires"] < time.time() + 21 * 86400
     shown = subprocess.run([BANYAN, "agent", "status", "--socket", cluster.socket], check=True, stdout=subprocess.PIPE,
@@ -129,7 +129,7 @@ def test_renewed(cluster):
 
 def test_many_silent_peers(cluster):
     """They keep nobody out who has a certificate, and take a few lines of the log."""
-    host, port = cluster.manager.says("ready at ([0-9.:]+),")[1].split(":")
+    host, port = cluster.manager.prints("ready at ([0-9.:]+),")[1].split(":")
     silent = [socket.create_connection((host, int(port)), TIMEOUT) for _ in range(400)]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -140,7 +140,7 @@ def test_many_silent_peers(cluster):
         assert b"refused" in agent.recv(1000)
     for connection in silent:
         connection.close()
-    cluster.manager.says("make room")
+    cluster.manager.prints("make room")
     assert 1 <= cluster.manager.output().count("make room") <= 8, cluster.manager.output()
     cluster.meets()
 
@@ -150,7 +150,7 @@ def test_damaged(cluster):
     pem = cluster.folder / "manager" / "manager-m0.pem"
     pem.write_bytes(pem.read_bytes()[:300])
     cluster.manager.read_again()
-    cluster.manager.says("those before stay: .*manager-m0.pem: there is no certificate in it")
+    cluster.manager.prints("those before stay: .*manager-m0.pem: there is no certificate in it")
     cluster.give("manager", "manager-m0.pem")
     assert cluster.status()["connected"]
 
@@ -160,10 +160,10 @@ def test_revoked(cluster):
     cluster.keys("revoke", "agent", "h1")
     cluster.give("manager", "ca.crl")
     cluster.manager.read_again()
-    cluster.manager.says(r"is refused: the peer's certificate \(agent h1\) was revoked")
+    cluster.manager.prints(r"is refused: the peer's certificate \(agent h1\) was revoked")
     until(cluster.status, lambda: "our certificate (agent h1) was revoked" in cluster.status().get("why", ""))
-    until(cluster.manager.said, lambda: cluster.metric("certificates_revoked") == 2)
-    until(cluster.manager.said, lambda: cluster.metric('host_connected{host="h1"}') == 0)
+    until(cluster.manager.output, lambda: cluster.metric("certificates_revoked") == 2)
+    until(cluster.manager.output, lambda: cluster.metric('host_connected{host="h1"}') == 0)
     cluster.keys("make", "agent", "h1")
     cluster.give("agent", "agent-h1.pem")
     cluster.agent.read_again()
@@ -192,7 +192,7 @@ def test_older_list(cluster):
     cluster.keys("revoke", "h2")
     cluster.give("manager", "ca.crl")
     cluster.manager.read_again()
-    until(cluster.manager.said, lambda: cluster.metric("certificates_revoked") == 4)
+    until(cluster.manager.output, lambda: cluster.metric("certificates_revoked") == 4)
     cluster.manager.process.kill()
     cluster.manager.process.wait(TIMEOUT)
     list_in_use = cluster.folder / "manager" / "ca.crl"
@@ -202,12 +202,12 @@ def test_older_list(cluster):
             shutil.copy(bad, list_in_use)
         refused = cluster.start_manager("state.db")
         assert refused.process.wait(TIMEOUT) == 1, refused.output()
-        refused.says(f"{said}.*another file with --state")
-    cluster.start_manager("other.db").says("ready at")
+        refused.prints(f"{said}.*another file with --state")
+    cluster.start_manager("other.db").prints("ready at")
     started[-1].kill()
     cluster.give("manager", "ca.crl")
     cluster.manager = cluster.start_manager("state.db")
-    cluster.manager.says("ready at")
+    cluster.manager.prints("ready at")
 
 
 def main():
