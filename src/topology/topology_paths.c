@@ -3,46 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t *by_node_links(const struct by_topology *t, uint32_t *first) {
-  for (uint32_t i = 0; i < t->n_links; i++) {
-    first[t->links[i].a + 1]++;
-    first[t->links[i].b + 1]++;
-  }
-  for (uint32_t v = 0; v < t->n_nodes; v++) first[v + 1] += first[v];
-  uint32_t *links = calloc(2 * (size_t)t->n_links + 1, sizeof *links), *at = calloc((size_t)t->n_nodes + 1, sizeof *at);
-  for (uint32_t i = 0; links && at && i < t->n_links; i++) {
-    const struct by_link *link = &t->links[i];
-    links[first[link->a] + at[link->a]++] = i;
-    links[first[link->b] + at[link->b]++] = i;
-  }
-  if (!at) {
-    free(links);
-    links = NULL;
-  }
-  free(at);
-  return links;
-}
-
 enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology) {
-  size_t n = topology->n_nodes;
-  uint32_t *first = calloc(n + 2, sizeof *first), *turn = calloc(n + 1, sizeof *turn);
-  uint32_t *links = first && turn ? by_node_links(topology, first) : NULL;
-  *paths = (struct by_paths){.topology = topology, .first = first, .links = links, .turn = turn};
-  if (!first || !turn || !links) {
-    by_paths_fini(paths);
+  size_t n = topology->n_nodes, m = topology->n_links;
+  uint32_t *first = calloc(2 * n + 2 * m + 1, sizeof *first);
+  *paths = (struct by_paths){.topology = topology, .first = first};
+  if (!first) {
     (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %zu nodes", n);
     return BANYAN_ERR_NO_MEMORY;
   }
+  uint32_t *turn = paths->turn = first + n + 1, *links = paths->links = turn + n;
+  for (size_t i = 0; i < m; i++) {
+    first[topology->links[i].a]++;
+    first[topology->links[i].b]++;
+  }
+  for (size_t v = 0; v < n; v++) first[v + 1] += first[v];
+  for (size_t i = m; i-- > 0;) {
+    links[--first[topology->links[i].a]] = (uint32_t)i;
+    links[--first[topology->links[i].b]] = (uint32_t)i;
+  }
   /* Hosts that take part have turns of their own: it is they that are to be spread. */
   uint32_t of_ranks = 0, of_others = 0;
-  for (uint32_t v = 0; v < topology->n_nodes; v++) turn[v] = topology->nodes[v].takes_part ? of_ranks++ : of_others++;
+  for (size_t v = 0; v < n; v++) turn[v] = topology->nodes[v].takes_part ? of_ranks++ : of_others++;
   return BANYAN_OK;
 }
 
 void by_paths_fini(struct by_paths *paths) {
   free(paths->first);
-  free(paths->links);
-  free(paths->turn);
   *paths = (struct by_paths){0};
 }
 
@@ -134,7 +120,7 @@ static void run(struct search *s) {
     if (!finish(s, node)) return;
     for (uint32_t i = p->first[node]; i < p->first[node + 1]; i++) {
       const struct by_link *link = &p->topology->links[p->links[i]];
-      uint32_t other = link->a == node ? link->b : link->a;
+      uint32_t other = by_link_other(link, node);
       if (!by_link_carries(link, other)) continue;
       if (!has_one_link(p, other))
         reach(s, other, over(s, p->links[i], node));
@@ -149,7 +135,7 @@ static bool next_equal(const struct search *s, uint32_t node, uint32_t *i, struc
   const struct by_paths *p = s->paths;
   for (; *i < p->first[node + 1]; ++*i) {
     const struct by_link *link = &p->topology->links[p->links[*i]];
-    uint32_t next = link->a == node ? link->b : link->a;
+    uint32_t next = by_link_other(link, node);
     if (s->hops[next].hops + 1 != s->hops[node].hops || !by_link_carries(link, node)) continue;
     *out = over(s, p->links[*i], next);
     if (compare(out, &s->hops[node]) != 0) continue;

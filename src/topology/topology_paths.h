@@ -15,8 +15,7 @@
 struct by_paths {
   const struct by_topology *topology; /* must outlive it */
   uint32_t *first;                    /* links at node v: links[first[v] .. first[v + 1]), ascending */
-  uint32_t *links;
-  uint32_t *turn; /* of each node: which of several equal links packets to it take */
+  uint32_t *links, *turn;             /* turn: of each node, which of several equal links packets to it take */
 };
 
 /* From a node towards a destination. */

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "graph.h"
+#include "graph_limits.h"
 #include "rng.h"
 
 static inline uint32_t below(struct by_rng *rng, uint32_t n) {
@@ -38,8 +39,8 @@ static inline struct by_graph *random_graph(struct by_rng *rng, const struct ran
     by_graph_add_edge(&builder, a, b, 0, uses, shape->shared && below(rng, 3) == 0 ? 2 + below(rng, 2) : 1);
   }
   for (uint32_t v = 0; v < n; v++)
-    if (shape->limits && below(rng, 2)) by_graph_add_limit(&builder, v, 1 + below(rng, 20));
-  assert_ok(by_graph_finish(&builder, &graph));
+    if (shape->limits && below(rng, 2)) add_limit(&builder, v, 1 + below(rng, 20));
+  assert_ok(finish_limited(&builder, &graph));
   return graph;
 }
 

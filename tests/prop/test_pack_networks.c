@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "check.h"
-
 #include "graph.h"
+#include "graph_limits.h"
 #include "graph_topology.h"
 #include "grow.h"
 #include "packing.h"
@@ -148,12 +148,12 @@ static struct by_graph *cloud(struct by_rng *rng) {
   by_graph_builder_init(&builder, n, n);
   for (uint32_t v = 0; v < n; v++) {
     limit[v] = one_of(rng, limits, 3);
-    by_graph_add_limit(&builder, v, limit[v]);
+    add_limit(&builder, v, limit[v]);
     for (uint32_t u = 0; u < v; u++)
       by_graph_add_link(&builder, u, v, fmin(limit[u], limit[v]) * fmin(1, 0.2 + 1.2 * by_rng_unit(rng)),
                         0.1 * by_rng_unit(rng));
   }
-  assert_ok(by_graph_finish(&builder, &graph));
+  assert_ok(finish_limited(&builder, &graph));
   return graph;
 }
 

@@ -268,10 +268,10 @@ static void test_helpers_formula(void **state) {
   struct by_span span;
   double price[N + K], best = (N * N + K * N - 2 * K) / (2.0 * N * (N - 1));
   by_graph_builder_init(&builder, N, N + K);
-  for (uint32_t v = 0; v < N + K; v++) price[by_graph_add_limit(&builder, v, 1)] = v < N ? 1 : (N - 2) / (double)N;
+  for (uint32_t v = 0; v < N + K; v++) price[add_limit(&builder, v, 1)] = v < N ? 1 : (N - 2) / (double)N;
   for (uint32_t a = 0; a < N + K; a++)
     for (uint32_t b = 0; b < a; b++) by_graph_add_edge(&builder, a, b, 0, NULL, 0);
-  assert_ok(by_graph_finish(&builder, &graph));
+  assert_ok(finish_limited(&builder, &graph));
   assert_ok(by_span_init(&span, graph));
   assert_false(span.exact);
   assert_true(fabs(by_span_certify(&span, price) / best - 1) < 1e-6);

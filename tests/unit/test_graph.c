@@ -1,10 +1,11 @@
-/* Graphs: what the builder makes, what it refuses, and what trees leave of them. */
+/* Graphs: what the builder makes, and what it refuses. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
 #include "graph.h"
+#include "graph_limits.h"
 #include "graph_topology.h"
 #include "topology_make.h"
 
@@ -13,10 +14,10 @@ static struct by_graph *square(void) {
   struct by_graph_builder builder;
   struct by_graph *graph;
   by_graph_builder_init(&builder, 4, 4);
-  assert_int_equal(by_graph_add_limit(&builder, 0, 15), 0);
+  assert_int_equal(add_limit(&builder, 0, 15), 0);
   for (uint32_t v = 0; v < 4; v++) assert_int_equal(by_graph_add_link(&builder, v, (v + 1) % 4, 10, 1e-3), v);
   assert_int_equal(by_graph_add_link(&builder, 0, 2, 4, 0), 4);
-  assert_ok(by_graph_finish(&builder, &graph));
+  assert_ok(finish_limited(&builder, &graph));
   return graph;
 }
 
@@ -84,7 +85,7 @@ static void test_refusals(void **state) {
   by_graph_add_link(&builder, 0, 2, 0, 0);
   assert_refused(&builder, "resource 2 of the graph has a capacity of 0 bit/s");
   start(&builder);
-  by_graph_add_limit(&builder, 2, NAN);
+  by_graph_add_resource(&builder, NAN);
   assert_refused(&builder, "resource 2 of the graph has a capacity of nan bit/s");
   start(&builder);
   by_graph_add_link(&builder, 0, 2, 1, -1);
@@ -95,9 +96,6 @@ static void test_refusals(void **state) {
   start(&builder);
   by_graph_add_edge(&builder, 0, 2, 0, NULL, 0);
   assert_refused(&builder, "edge 2 of the graph loads resources 2 to 2 of 2");
-  start(&builder);
-  by_graph_add_limit(&builder, 5, 1);
-  assert_refused(&builder, "a limit of vertex 5");
   by_graph_builder_init(&builder, 3, 4);
   by_graph_add_link(&builder, 0, 3, 1, 0);
   by_graph_add_link(&builder, 3, 1, 1, 0);
@@ -117,49 +115,10 @@ static void test_limits_only(void **state) {
   struct by_graph *graph;
   by_graph_builder_init(&builder, 2, 2);
   by_graph_add_edge(&builder, 0, 1, 0, NULL, 0);
-  by_graph_add_limit(&builder, 1, 8);
-  by_graph_add_limit(&builder, 0, 9);
-  assert_ok(by_graph_finish(&builder, &graph));
+  add_limit(&builder, 1, 8);
+  add_limit(&builder, 0, 9);
+  assert_ok(finish_limited(&builder, &graph));
   assert_list(graph->uses, graph->n_uses, (const uint32_t[]){1, 0}, 2);
-  by_graph_destroy(graph);
-}
-
-static void test_residual(void **state) {
-  (void)state;
-  static const uint32_t star[] = {0, 3, 4}, path[] = {0, 1, 2};
-  struct by_graph *graph = square();
-  struct by_residual residual;
-  assert_ok(by_residual_init(&residual, graph));
-  assert_true(by_residual_of_edge(&residual, 0) == 10);
-  assert_true(by_residual_of_tree(&residual, star, 3) == 4);
-  by_residual_take(&residual, path, 3, 6);
-  assert_true(by_residual_of_edge(&residual, 0) == 4);
-  assert_true(by_residual_of_edge(&residual, 3) == 9);
-  assert_true(by_residual_of_tree(&residual, star, 3) == 3); /* 9 left at vertex 0, for three edges */
-  by_residual_take(&residual, star, 3, 3);
-  by_residual_take(&residual, path, 1, 1e-9);
-  assert_true(by_residual_of_tree(&residual, star, 3) == 0);
-  assert_true(isinf(by_residual_of_tree(&residual, star, 0)));
-  by_residual_fini(&residual);
-  by_graph_destroy(graph);
-}
-
-/* An edge may load a resource twice. */
-static void test_loaded_twice(void **state) {
-  (void)state;
-  struct by_graph_builder builder;
-  struct by_graph *graph;
-  struct by_residual residual;
-  by_graph_builder_init(&builder, 2, 2);
-  by_graph_add_resource(&builder, 10);
-  by_graph_add_edge(&builder, 0, 1, 0, (const uint32_t[]){0, 0}, 2);
-  assert_ok(by_graph_finish(&builder, &graph));
-  assert_ok(by_residual_init(&residual, graph));
-  assert_true(by_residual_of_edge(&residual, 0) == 5);
-  assert_true(by_residual_of_tree(&residual, (const uint32_t[]){0}, 1) == 5);
-  by_residual_take(&residual, (const uint32_t[]){0}, 1, 2);
-  assert_true(by_residual_of_edge(&residual, 0) == 3);
-  by_residual_fini(&residual);
   by_graph_destroy(graph);
 }
 
@@ -485,8 +444,6 @@ int main(void) {
       cmocka_unit_test(test_many_edges),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_limits_only),
-      cmocka_unit_test(test_residual),
-      cmocka_unit_test(test_loaded_twice),
       cmocka_unit_test(test_star),
       cmocka_unit_test(test_participants),
       cmocka_unit_test(test_adding_switch),

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "graph.h"
+#include "graph_limits.h"
 
 /* Packs, checks, and gives the throughput; the bound must prove it. */
 static double packed(struct by_graph *graph, const struct by_exact_options *options) {
@@ -31,8 +32,8 @@ static struct by_graph *hosts(uint32_t n, uint32_t k) {
   by_graph_builder_init(&builder, n, n + k);
   for (uint32_t b = 0; b < n + k; b++)
     for (uint32_t a = 0; a < b && a < n; a++) by_graph_add_edge(&builder, a, b, 0, NULL, 0);
-  for (uint32_t v = 0; v < n + k; v++) by_graph_add_limit(&builder, v, 100);
-  assert_ok(by_graph_finish(&builder, &graph));
+  for (uint32_t v = 0; v < n + k; v++) add_limit(&builder, v, 100);
+  assert_ok(finish_limited(&builder, &graph));
   return graph;
 }
 

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "graph.h"
+#include "graph_limits.h"
 #include "grow.h"
 
 enum { SIDE = 8, TORUS = SIDE * SIDE };
@@ -140,8 +141,8 @@ static void test_helpers(void **state) {
   by_graph_builder_init(&builder, 8, 10);
   for (uint32_t b = 0; b < 10; b++)
     for (uint32_t a = 0; a < b && a < 8; a++) by_graph_add_edge(&builder, a, b, 0, NULL, 0);
-  for (uint32_t v = 0; v < 10; v++) by_graph_add_limit(&builder, v, 100);
-  assert_ok(by_graph_finish(&builder, &graph));
+  for (uint32_t v = 0; v < 10; v++) add_limit(&builder, v, 100);
+  assert_ok(finish_limited(&builder, &graph));
   struct by_few_options options = by_few_defaults();
   options.bound = 100.0 * (64 + 16 - 4) / (2 * 8 * 7);
   options.tolerance = -1;
@@ -305,8 +306,8 @@ static void test_not_counted(void **state) {
   by_graph_builder_init(&builder, 3, 3);
   by_graph_add_link(&builder, 0, 1, 3, 0);
   by_graph_add_link(&builder, 1, 2, 1, 0);
-  by_graph_add_limit(&builder, 1, 2);
-  assert_ok(by_graph_finish(&builder, &graph));
+  add_limit(&builder, 1, 2);
+  assert_ok(finish_limited(&builder, &graph));
   double limit;
   assert_ok(by_limit_of_trees(graph, 1, &limit));
   assert_true(isinf(limit) && isinf(by_limit_of_equal_trees(graph, 1)));

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "graph.h"
+#include "graph_limits.h"
 #include "graph_topology.h"
 #include "rng.h"
 #include "topology_data.h"
@@ -36,10 +37,10 @@ static struct by_graph *mesh(uint32_t n, uint32_t helpers) {
   struct by_graph *graph;
   by_graph_builder_init(&builder, n, n + helpers);
   for (uint32_t a = 0; a < n + helpers; a++) {
-    by_graph_add_limit(&builder, a, 100);
+    add_limit(&builder, a, 100);
     for (uint32_t b = 0; b < a; b++) by_graph_add_edge(&builder, a, b, 0, NULL, 0);
   }
-  assert_ok(by_graph_finish(&builder, &graph));
+  assert_ok(finish_limited(&builder, &graph));
   return graph;
 }
 
@@ -82,8 +83,8 @@ static struct by_graph *large(uint32_t n, uint32_t m, bool even, bool limits) {
     uint32_t b = (a + 1 + (e < n ? 0 : 1 + (uint32_t)by_rng_below(&rng, 30))) % n;
     by_graph_add_link(&builder, a, b, even ? 1e10 : 1e9 * (1 + 99 * by_rng_unit(&rng)), 0);
   }
-  for (uint32_t v = 0; v < n && limits; v++) by_graph_add_limit(&builder, v, 1e9 * (20 + 180 * by_rng_unit(&rng)));
-  assert_ok(by_graph_finish(&builder, &graph));
+  for (uint32_t v = 0; v < n && limits; v++) add_limit(&builder, v, 1e9 * (20 + 180 * by_rng_unit(&rng)));
+  assert_ok(finish_limited(&builder, &graph));
   return graph;
 }
 

@@ -66,6 +66,11 @@ struct by_packing {
 /* Most of what one graph may hold; more is refused before memory is taken. */
 enum { BY_GRAPH_MOST_VERTICES = 65536, BY_GRAPH_MOST_EDGES = 4 << 20, BY_GRAPH_MOST_USES = 32 << 20 };
 
+/* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
+static inline enum banyan_status by_graph_no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the graph of the planner");
+  return BANYAN_ERR_NO_MEMORY;
+}
 /* NULL is allowed. */
 void by_graph_destroy(struct by_graph *graph);
 
@@ -74,56 +79,36 @@ static inline uint32_t by_graph_other_end(const struct by_graph *graph, uint32_t
   return graph->edges[e].a ^ graph->edges[e].b ^ v;
 }
 
-/* What is left of every resource while trees are taken out of a graph, which it borrows. */
-struct by_residual {
-  const struct by_graph *graph;
-  double *left;    /* of each resource, bit/s; >= 0 */
-  uint32_t *times; /* scratch, 0 between calls */
-};
+/* The first of the terminals that these edges do not join to terminal 0; 0: all are joined. `above` is scratch for all
+ * vertices. */
+uint32_t by_graph_find_unreached(const struct by_graph_edge *edges, size_t n_edges, uint32_t n_terminals,
+                                 uint32_t n_vertices, uint32_t *above);
 
-BANYAN_CHECK enum banyan_status by_residual_init(struct by_residual *residual, const struct by_graph *graph);
-void by_residual_fini(struct by_residual *residual);
-/* The most that one edge alone may still carry. Cost: its uses. */
-double by_residual_of_edge(const struct by_residual *residual, uint32_t edge);
-/* The most that a tree of these n edges may still carry: what is left of each resource over how often the tree loads
- * it. INFINITY for n = 0. Cost: uses. */
-double by_residual_of_tree(struct by_residual *residual, const uint32_t *edges, uint32_t n);
-/* Takes `rate` from the resources of n edges; what rounding would make negative becomes 0. */
-void by_residual_take(struct by_residual *residual, const uint32_t *edges, uint32_t n, double rate);
-
-struct by_graph_limit {
-  uint32_t vertex, resource;
-};
-
-/* Making a graph: init a builder for its vertices, add resources, edges and limits in any order, finish. An error of
- * memory or size is kept and reported by finish, so that the calls before need no checking. By tests, and by the reader
- * of topologies in graph_topology.c. Not for several threads. */
+/* Making a graph: init a builder for its vertices, add resources and edges in any order, finish. An error of memory or
+ * size is kept and reported by finish, so that the calls before need no checking. By tests, and by the reader of
+ * topologies in graph_topology.c. Not for several threads. */
 struct by_graph_builder {
   uint32_t n_terminals, n_vertices;
-  size_t n_edges, n_uses, n_resources, n_limits; /* added */
-  size_t room_edges, room_uses, room_resources, room_limits;
+  size_t n_edges, n_uses, n_resources; /* added */
+  size_t room_edges, room_uses, room_resources;
   struct by_graph_edge *edges;
   uint32_t *uses;
   double *capacity;
-  struct by_graph_limit *limits;
   enum banyan_status status; /* no memory, or more than a graph may hold */
 };
 
 /* Vertices 0 .. n_terminals - 1 are in every tree, those up to n_vertices may be. */
 void by_graph_builder_init(struct by_graph_builder *builder, uint32_t n_terminals, uint32_t n_vertices);
 void by_graph_builder_fini(struct by_graph_builder *builder);
-/* Its number: 0, 1, ... in the order of the calls, limits and links included. */
+/* Its number: 0, 1, ... in the order of the calls, links included. */
 uint32_t by_graph_add_resource(struct by_graph_builder *builder, double capacity);
 /* An edge that loads n resources; `uses` is copied. Its number. */
 uint32_t by_graph_add_edge(struct by_graph_builder *builder, uint32_t a, uint32_t b, double delay, const uint32_t *uses,
                            uint32_t n);
 /* An edge with a resource of its own. The edge's number. */
 uint32_t by_graph_add_link(struct by_graph_builder *builder, uint32_t a, uint32_t b, double capacity, double delay);
-/* A resource that every edge at the vertex loads, also those that are added later. The resource's number. */
-uint32_t by_graph_add_limit(struct by_graph_builder *builder, uint32_t vertex, double capacity);
-/* Makes the graph, with limits behind each edge's own uses, and checks it. The builder is as after init, whatever
- * happens. The caller owns *out. BANYAN_ERR_ARGUMENT: it makes no sense; BANYAN_ERR_UNSUPPORTED: more than a graph may
- * hold. */
+/* Makes the graph and checks it. The builder is as after init, whatever happens. The caller owns *out.
+ * BANYAN_ERR_ARGUMENT: it makes no sense; BANYAN_ERR_UNSUPPORTED: more than a graph may hold. */
 BANYAN_CHECK enum banyan_status by_graph_finish(struct by_graph_builder *builder, struct by_graph **out);
 
 #endif

@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "arena.h"
-#include "graph.h"
-#include "leader.h"
 #include "topology_paths.h"
 
 /* Vertices a < b as one number, so that pairs sort by a, then b. */
@@ -39,10 +37,11 @@ struct overlay {
   struct bundle *bundles;
   uint32_t *bundle_of;          /* of each link */
   struct pairs direct, distant; /* with a link between them; round the same forwarding nodes. Sorted, each once */
+  struct by_arena arena;        /* of what is as long as the topology */
 };
 
 /* Whether packets between others may pass the node. */
-static inline bool by_overlay_forwards(const struct overlay *overlay, uint32_t node) {
+static bool forwards(const struct overlay *overlay, uint32_t node) {
   return overlay->vertex[node] == UINT32_MAX ||
          (overlay->switches_forward && overlay->topology->nodes[node].kind == BY_NODE_SWITCH);
 }
@@ -109,7 +108,7 @@ static void find_levels(struct walk *walk) {
   uint32_t n = 0;
   for (uint32_t node = 0; node < overlay->topology->n_nodes; node++) walk->level[node] = UINT32_MAX;
   for (uint32_t v = 0; v < overlay->n_vertices; v++) {
-    if (by_overlay_forwards(overlay, overlay->node[v])) continue;
+    if (forwards(overlay, overlay->node[v])) continue;
     walk->level[overlay->node[v]] = 0;
     walk->queue[n++] = overlay->node[v];
   }
@@ -140,8 +139,7 @@ static void push_beside(struct walk *walk, uint32_t node) {
     for (uint32_t i = overlay->paths.first[node + 1]; i-- > overlay->paths.first[node];) {
       uint32_t other = other_at(overlay, node, i);
       bool farther = walk->level[other] > walk->level[node];
-      if (by_overlay_forwards(overlay, other) && !walk->done[other] && farther == up)
-        walk->stack[walk->n_stack++] = other;
+      if (forwards(overlay, other) && !walk->done[other] && farther == up) walk->stack[walk->n_stack++] = other;
     }
 }
 
@@ -178,7 +176,7 @@ static bool find_distant(struct walk *walk) {
   struct overlay *overlay = walk->overlay;
   find_levels(walk);
   for (uint32_t node = 0; node < overlay->topology->n_nodes; node++) {
-    if (!by_overlay_forwards(overlay, node) || walk->done[node] || walk->level[node] != 1) continue;
+    if (!forwards(overlay, node) || walk->done[node] || walk->level[node] != 1) continue;
     go(walk, node);
     if (!(walk->n_beside <= overlay->most_meshed ? mesh(walk) : join_sparsely(walk))) return false;
   }
@@ -187,24 +185,16 @@ static bool find_distant(struct walk *walk) {
 }
 
 /* Fills `direct` and `distant`. False: no memory. */
-static bool overlay_find_pairs(struct overlay *overlay) {
+static bool find_pairs(struct overlay *overlay) {
   size_t n = overlay->topology->n_nodes, m = overlay->topology->n_links;
-  struct walk walk = {.overlay = overlay};
-  walk.level = calloc(n + 1, sizeof *walk.level);
-  walk.done = calloc(n + 1, sizeof *walk.done);
-  walk.listed = calloc(overlay->n_vertices + (size_t)1, sizeof *walk.listed);
-  walk.stack = calloc(2 * m + 1, sizeof *walk.stack);
-  walk.queue = calloc(n + 1, sizeof *walk.queue);
-  walk.beside = calloc(n + 1, sizeof *walk.beside);
-  bool good = walk.level && walk.done && walk.listed && walk.stack && walk.queue && walk.beside;
-  good = good && find_direct(overlay) && find_distant(&walk);
-  free(walk.level);
-  free(walk.done);
-  free(walk.listed);
-  free(walk.stack);
-  free(walk.queue);
-  free(walk.beside);
-  return good;
+  struct walk walk = {.overlay = overlay,
+                      .level = BY_ARENA_ARRAY(&overlay->arena, uint32_t, n),
+                      .done = BY_ARENA_ARRAY(&overlay->arena, bool, n),
+                      .listed = BY_ARENA_ARRAY(&overlay->arena, bool, overlay->n_vertices),
+                      .stack = BY_ARENA_ARRAY(&overlay->arena, uint32_t, 2 * m + 1),
+                      .queue = BY_ARENA_ARRAY(&overlay->arena, uint32_t, n),
+                      .beside = BY_ARENA_ARRAY(&overlay->arena, uint32_t, n)};
+  return !overlay->arena.failed && find_direct(overlay) && find_distant(&walk);
 }
 
 enum { MESHED = 300 };
@@ -231,11 +221,6 @@ struct make {
   struct by_origin *origin; /* of each resource */
   uint32_t n_origins;
 };
-
-static enum banyan_status no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the graph of the planner");
-  return BANYAN_ERR_NO_MEMORY;
-}
 
 #define bad(...) by_fail(BANYAN_ERR_ARGUMENT, __VA_ARGS__)
 
@@ -299,11 +284,10 @@ static void bundle_links(struct overlay *o, uint32_t node, uint32_t *last) {
 }
 
 static enum banyan_status find_bundles(struct overlay *o) {
-  uint32_t *last = malloc((size_t)o->topology->n_nodes * sizeof *last);
-  if (!last) return no_memory();
+  uint32_t *last = BY_ARENA_ARRAY(&o->arena, uint32_t, o->topology->n_nodes);
+  if (!last) return by_graph_no_memory();
   for (uint32_t node = 0; node < o->topology->n_nodes; node++) last[node] = NONE;
   for (uint32_t node = 0; node < o->topology->n_nodes; node++) bundle_links(o, node, last);
-  free(last);
   return BANYAN_OK;
 }
 
@@ -313,9 +297,9 @@ static enum banyan_status find_bundles(struct overlay *o) {
 static enum banyan_status list_pairs(struct make *make) {
   const struct pairs *distant = &make->overlay.distant;
   uint32_t *at = make->pair_at, n = make->overlay.n_vertices;
-  make->pairs = calloc(2 * distant->n + 1, sizeof *make->pairs);
-  make->ways = calloc(2 * distant->n + 1, sizeof *make->ways);
-  if (!make->pairs || !make->ways) return no_memory();
+  make->pairs = BY_ARENA_ARRAY(&make->overlay.arena, uint32_t, 2 * distant->n);
+  make->ways = BY_ARENA_ARRAY(&make->overlay.arena, struct way, 2 * distant->n);
+  if (!make->pairs || !make->ways) return by_graph_no_memory();
   for (size_t p = 0; p < distant->n; p++) {
     at[distant->keys[p] >> 32]++;
     at[(uint32_t)distant->keys[p]]++;
@@ -334,14 +318,13 @@ static enum banyan_status walk(struct make *make, uint32_t node, uint32_t to, st
   *way = (struct way){.at = make->n_steps, .delay = make->hops[node].delay};
   while (node != to) {
     const struct by_hop *hop = &make->hops[node];
-    bool open =
-        hop->link != NONE && (hop->next == to || (by_overlay_forwards(o, hop->next) && limit_of(o, hop->next) > 0));
+    bool open = hop->link != NONE && (hop->next == to || (forwards(o, hop->next) && limit_of(o, hop->next) > 0));
     if (!open) {
       make->n_steps = way->at;
       way->n = 0;
       return BANYAN_OK;
     }
-    if (!BY_ARRAY_GROW(&make->steps, &make->room_steps, make->n_steps + 1)) return no_memory();
+    if (!BY_ARRAY_GROW(&make->steps, &make->room_steps, make->n_steps + 1)) return by_graph_no_memory();
     make->steps[make->n_steps++] = 2 * o->bundle_of[hop->link] + (hop->next < node);
     way->n++;
     node = hop->next;
@@ -384,20 +367,16 @@ static uint32_t add_resource(struct make *make, double capacity, struct by_origi
   return r;
 }
 
-static uint32_t add_bundle(struct make *make, const struct bundle *bundle, uint32_t way) {
-  bool uneven = bundle->uneven, back = (make->overlay.topology->links[bundle->first].a == bundle->high) != way;
-  double left = uneven ? bundle->left[way] : fmin(bundle->left[0], bundle->left[1]);
-  return add_resource(
-      make, left,
-      (struct by_origin){.kind = BY_ORIGIN_LINK, .index = bundle->first, .way = {!uneven || !back, !uneven || back}});
-}
-
 /* The resource of a directed bundle; NONE: its other direction stands for both. */
 static uint32_t resource_of(struct make *make, uint32_t step) {
   struct bundle *bundle = &make->overlay.bundles[step / 2];
   uint32_t way = step % 2;
-  if (!bundle->uneven && way) return NONE;
-  if (bundle->resource[way] == NONE) bundle->resource[way] = add_bundle(make, bundle, way);
+  bool uneven = bundle->uneven, back = (make->overlay.topology->links[bundle->first].a == bundle->high) != way;
+  if (!uneven && way) return NONE;
+  if (bundle->resource[way] == NONE)
+    bundle->resource[way] = add_resource(
+        make, uneven ? bundle->left[way] : fmin(bundle->left[0], bundle->left[1]),
+        (struct by_origin){.kind = BY_ORIGIN_LINK, .index = bundle->first, .way = {!uneven || !back, !uneven || back}});
   return bundle->resource[way];
 }
 
@@ -409,16 +388,6 @@ static void use_node(struct make *make, uint32_t node, uint32_t *n) {
   make->uses[(*n)++] = make->limit[node];
 }
 
-/* Adds what a way loads: its links, and the nodes between them, each once for what it sends and receives this way. */
-static void use_way(struct make *make, const uint32_t *steps, uint32_t n_steps, uint32_t *n) {
-  for (uint32_t i = 0; i < n_steps; i++) {
-    const struct bundle *bundle = &make->overlay.bundles[steps[i] / 2];
-    uint32_t r = resource_of(make, steps[i]);
-    if (r != NONE) make->uses[(*n)++] = r;
-    if (i > 0) use_node(make, steps[i] % 2 ? bundle->high : bundle->low, n);
-  }
-}
-
 /* A way as its steps. */
 struct route {
   const uint32_t *steps;
@@ -426,12 +395,22 @@ struct route {
   double delay;
 };
 
+/* Adds what a way loads: its links, and the nodes between them, each once for what it sends and receives this way. */
+static void use_way(struct make *make, const struct route *route, uint32_t *n) {
+  for (uint32_t i = 0; i < route->n; i++) {
+    const struct bundle *bundle = &make->overlay.bundles[route->steps[i] / 2];
+    uint32_t r = resource_of(make, route->steps[i]);
+    if (r != NONE) make->uses[(*n)++] = r;
+    if (i > 0) use_node(make, route->steps[i] % 2 ? bundle->high : bundle->low, n);
+  }
+}
+
 static void add_edge(struct make *make, uint32_t a, uint32_t b, struct route there, struct route back) {
   const struct overlay *o = &make->overlay;
   uint32_t n = 0;
   if (!there.n || !back.n || !(limit_of(o, o->node[a]) > 0) || !(limit_of(o, o->node[b]) > 0)) return;
-  use_way(make, there.steps, there.n, &n);
-  use_way(make, back.steps, back.n, &n);
+  use_way(make, &there, &n);
+  use_way(make, &back, &n);
   use_node(make, o->node[a], &n);
   use_node(make, o->node[b], &n);
   by_graph_add_edge(make->builder, a, b, fmax(there.delay, back.delay), make->uses, n);
@@ -468,46 +447,25 @@ static void add_edges(struct make *make) {
 static enum banyan_status take_arrays(struct make *make) {
   struct overlay *o = &make->overlay;
   size_t n = o->topology->n_nodes, m = o->topology->n_links;
-  o->node = calloc(n, sizeof *o->node);
-  o->vertex = calloc(n, sizeof *o->vertex);
-  o->bundles = calloc(m + 1, sizeof *o->bundles);
-  o->bundle_of = calloc(m + 1, sizeof *o->bundle_of);
-  make->pair_at = calloc(n + 1, sizeof *make->pair_at);
-  make->hops = calloc(n, sizeof *make->hops);
-  make->limit = calloc(n, sizeof *make->limit);
-  make->uses = calloc(4 * n + 4, sizeof *make->uses); /* two ways, each over every node and link at most once */
-  make->origin = calloc(2 * m + n, sizeof *make->origin);
-  if (!o->node || !o->vertex || !o->bundles || !o->bundle_of || !make->pair_at || !make->hops || !make->limit ||
-      !make->uses || !make->origin)
-    return no_memory();
+  o->node = BY_ARENA_ARRAY(&o->arena, uint32_t, n);
+  o->vertex = BY_ARENA_ARRAY(&o->arena, uint32_t, n);
+  o->bundles = BY_ARENA_ARRAY(&o->arena, struct bundle, m);
+  o->bundle_of = BY_ARENA_ARRAY(&o->arena, uint32_t, m);
+  make->pair_at = BY_ARENA_ARRAY(&o->arena, uint32_t, n + 1);
+  make->hops = BY_ARENA_ARRAY(&o->arena, struct by_hop, n);
+  make->limit = BY_ARENA_ARRAY(&o->arena, uint32_t, n);
+  /* Two ways, each over every node and link at most once. */
+  make->uses = BY_ARENA_ARRAY(&o->arena, uint32_t, 4 * n + 4);
+  make->origin = BY_ARENA_ARRAY(&o->arena, struct by_origin, 2 * m + n);
+  if (o->arena.failed) return by_graph_no_memory();
   for (size_t node = 0; node < n; node++) make->limit[node] = NONE;
   return BANYAN_OK;
-}
-
-static void free_arrays(struct make *make) {
-  struct overlay *o = &make->overlay;
-  by_paths_fini(&o->paths);
-  by_graph_builder_fini(make->builder);
-  free(o->node);
-  free(o->vertex);
-  free(o->bundles);
-  free(o->bundle_of);
-  free(o->direct.keys);
-  free(o->distant.keys);
-  free(make->ways);
-  free(make->steps);
-  free(make->pair_at);
-  free(make->pairs);
-  free(make->hops);
-  free(make->limit);
-  free(make->uses);
-  free(make->origin);
 }
 
 static enum banyan_status keep_names(const struct make *make, struct by_graph *graph) {
   graph->node = BY_ARENA_ARRAY(&graph->arena, uint32_t, graph->n_vertices);
   graph->origin = BY_ARENA_ARRAY(&graph->arena, struct by_origin, graph->n_resources);
-  if (!graph->node || !graph->origin) return no_memory();
+  if (!graph->node || !graph->origin) return by_graph_no_memory();
   memcpy(graph->node, make->overlay.node, graph->n_vertices * sizeof *graph->node);
   memcpy(graph->origin, make->origin, graph->n_resources * sizeof *graph->origin);
   return BANYAN_OK;
@@ -516,17 +474,14 @@ static enum banyan_status keep_names(const struct make *make, struct by_graph *g
 /* The graph would be refused too, but only here there are names. Uses pair_at, which is not needed any more. */
 static enum banyan_status check_reach(struct make *make) {
   const struct overlay *o = &make->overlay;
-  uint32_t *above = make->pair_at;
-  for (uint32_t v = 0; v < o->n_vertices; v++) above[v] = v;
-  for (size_t e = 0; e < make->builder->n_edges; e++)
-    above[by_leader(above, make->builder->edges[e].a)] = by_leader(above, make->builder->edges[e].b);
-  for (uint32_t v = 1; v < o->n_terminals; v++)
-    if (by_leader(above, v) != by_leader(above, 0))
-      return by_fail(BANYAN_ERR_TOPOLOGY,
-                     "hosts \"%.64s\" and \"%.64s\" are to take part, but cannot reach each other in both directions "
-                     "with what others leave of links and machines",
-                     name_of(o, o->node[0]), name_of(o, o->node[v]));
-  return BANYAN_OK;
+  const struct by_graph_builder *builder = make->builder;
+  uint32_t lost =
+      by_graph_find_unreached(builder->edges, builder->n_edges, o->n_terminals, o->n_vertices, make->pair_at);
+  if (!lost) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_TOPOLOGY,
+                 "hosts \"%.64s\" and \"%.64s\" are to take part, but cannot reach each other in both directions "
+                 "with what others leave of links and machines",
+                 name_of(o, o->node[0]), name_of(o, o->node[lost]));
 }
 
 static enum banyan_status make_graph(struct make *make, const struct by_graph_choice *choice, struct by_graph **out) {
@@ -535,7 +490,7 @@ static enum banyan_status make_graph(struct make *make, const struct by_graph_ch
   BY_TRY(by_paths_init(&o->paths, o->topology));
   BY_TRY(choose(o, choice));
   BY_TRY(find_bundles(o));
-  if (!overlay_find_pairs(o)) return no_memory();
+  if (!find_pairs(o)) return by_graph_no_memory();
   BY_TRY(find_ways(make));
   by_graph_builder_init(make->builder, o->n_terminals, o->n_vertices);
   add_edges(make);
@@ -551,7 +506,12 @@ enum banyan_status by_graph_of_topology(const struct by_topology *topology, cons
   struct by_graph *graph = NULL;
   enum banyan_status status = make_graph(&make, choice ? choice : &none, &graph);
   if (status == BANYAN_OK) status = keep_names(&make, graph);
-  free_arrays(&make);
+  by_paths_fini(&make.overlay.paths);
+  by_graph_builder_fini(&builder);
+  by_arena_fini(&make.overlay.arena);
+  free(make.overlay.direct.keys);
+  free(make.overlay.distant.keys);
+  free(make.steps);
   if (status == BANYAN_OK)
     *out = graph;
   else
