@@ -150,6 +150,8 @@ struct loading {
   struct by_plan_load *out;
   const struct by_plan *plan;
   const struct by_topology *topology;
+  struct by_paths paths;
+  struct by_hop *hops;
   uint32_t *sources; /* of the pairs to one node */
   size_t room_steps;
 };
@@ -196,8 +198,9 @@ enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_top
 
 /* --- which links that takes --- */
 
-static enum banyan_status walk(struct loading *l, struct by_plan_pair *pair, const struct by_hop *hops) {
+static enum banyan_status walk(struct loading *l, struct by_plan_pair *pair) {
   const struct by_topology *t = l->topology;
+  const struct by_hop *hops = l->hops;
   pair->delay = hops[pair->from].delay;
   pair->capacity = INFINITY;
   pair->step = l->out->n_steps;
@@ -217,41 +220,17 @@ static enum banyan_status walk(struct loading *l, struct by_plan_pair *pair, con
 }
 
 /* The n pairs to one node: one search serves them. */
-static enum banyan_status lay(struct loading *l, const struct by_paths *paths, struct by_plan_pair *pairs, uint32_t n,
-                              struct by_hop *hops) {
+static enum banyan_status lay(struct loading *l, struct by_plan_pair *pairs, uint32_t n) {
   const struct by_node *nodes = l->topology->nodes;
   for (uint32_t i = 0; i < n; i++) l->sources[i] = pairs[i].from;
-  BY_TRY(by_paths_between(paths, pairs->to, l->sources, n, hops));
+  BY_TRY(by_paths_between(&l->paths, pairs->to, l->sources, n, l->hops));
   for (uint32_t i = 0; i < n; i++) {
-    if (hops[pairs[i].from].hops == UINT32_MAX)
+    if (l->hops[pairs[i].from].hops == UINT32_MAX)
       return by_fail(BANYAN_ERR_PLAN, "plan %s sends from \"%.64s\" to \"%.64s\", between which there is no way",
                      l->plan->name, nodes[pairs[i].from].name, nodes[pairs[i].to].name);
-    BY_TRY(walk(l, &pairs[i], hops));
+    BY_TRY(walk(l, &pairs[i]));
   }
   return BANYAN_OK;
-}
-
-static enum banyan_status lay_all(struct loading *l, const struct by_paths *paths, struct by_hop *hops) {
-  struct by_plan_pair *pairs = l->out->pairs;
-  for (size_t i = 0, end; i < l->out->n_pairs; i = end) {
-    for (end = i + 1; end < l->out->n_pairs && pairs[end].to == pairs[i].to;) end++;
-    BY_TRY(lay(l, paths, &pairs[i], (uint32_t)(end - i), hops));
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status search_and_lay(struct loading *l) {
-  struct by_paths paths;
-  struct by_hop *hops = calloc((size_t)l->topology->n_nodes + 1, sizeof *hops);
-  l->sources = calloc((size_t)l->topology->n_nodes + 1, sizeof *l->sources);
-  enum banyan_status status = hops && l->sources ? by_paths_init(&paths, l->topology) : NO_MEMORY;
-  if (status == BANYAN_OK) {
-    status = lay_all(l, &paths, hops);
-    by_paths_fini(&paths);
-  }
-  free(hops);
-  free(l->sources);
-  return status;
 }
 
 /* --- what is tightest --- */
@@ -286,27 +265,35 @@ static enum banyan_status run(struct loading *l, const struct by_class *class_) 
   struct by_plan_load *out = l->out;
   BY_TRY(by_plan_place(l->plan, l->topology, l->out->node_of));
   BY_TRY(by_plan_pairs_list(l->plan, class_, out->node_of, &out->pairs, &out->n_pairs));
-  BY_TRY(search_and_lay(l));
+  BY_TRY(by_paths_init(&l->paths, l->topology));
+  for (size_t i = 0, end; i < out->n_pairs; i = end) {
+    for (end = i + 1; end < out->n_pairs && out->pairs[end].to == out->pairs[i].to;) end++;
+    BY_TRY(lay(l, &out->pairs[i], (uint32_t)(end - i)));
+  }
   find_tightest(out, l->topology);
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_plan *plan,
                                      const struct by_class *class_, const struct by_topology *topology) {
-  struct loading l = {.out = load, .plan = plan, .topology = topology};
-  *load = (struct by_plan_load){.n_vertices = plan->n_vertices,
-                                .link = calloc((size_t)topology->n_links + 1, sizeof *load->link),
-                                .node = calloc((size_t)topology->n_nodes + 1, sizeof *load->node),
-                                .node_of = calloc(plan->n_vertices, sizeof *load->node_of)};
-  enum banyan_status status = load->link && load->node && load->node_of ? run(&l, class_) : NO_MEMORY;
+  struct by_arena *arena = &load->arena;
+  *load = (struct by_plan_load){.n_vertices = plan->n_vertices};
+  load->link = by_arena_alloc(arena, topology->n_links, sizeof *load->link);
+  load->node = by_arena_alloc(arena, topology->n_nodes, sizeof *load->node);
+  load->node_of = BY_ARENA_ARRAY(arena, uint32_t, plan->n_vertices);
+  struct loading l = {.out = load,
+                      .plan = plan,
+                      .topology = topology,
+                      .hops = BY_ARENA_ARRAY(arena, struct by_hop, topology->n_nodes),
+                      .sources = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes)};
+  enum banyan_status status = arena->failed ? NO_MEMORY : run(&l, class_);
+  by_paths_fini(&l.paths);
   if (status != BANYAN_OK) by_plan_load_fini(load);
   return status;
 }
 
 void by_plan_load_fini(struct by_plan_load *load) {
-  free(load->link);
-  free(load->node);
-  free(load->node_of);
+  by_arena_fini(&load->arena);
   free(load->pairs);
   free(load->steps);
   *load = (struct by_plan_load){0};

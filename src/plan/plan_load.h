@@ -45,6 +45,7 @@ struct by_plan_load {
   size_t n_pairs;
   uint32_t *steps; /* the ways of all pairs: 2 * link + direction */
   size_t n_steps;
+  struct by_arena arena; /* of arrays by link, node and vertex */
 };
 
 /* Which node each of a plan's n_vertices is: the one of its name; where the ranks have no such names, rank r is the

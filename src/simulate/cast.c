@@ -15,6 +15,7 @@ struct colouring {
   uint64_t *sums;    /* by resource: of the colours of its streams */
   uint64_t *sorted;  /* to count colours */
   uint32_t *reverse; /* by stream: the one the other way */
+  struct by_arena *arena;
 };
 
 /* A step of splitmix64 (Steele, Lea and Flood 2014) over both. */
@@ -91,7 +92,7 @@ static bool refine(const struct colouring *c) {
 static uint32_t number(const struct colouring *c, const uint64_t *colours, uint32_t n, const uint64_t *used,
                        uint32_t *out) {
   uint32_t different = count_colours(c, colours, n), next = 0;
-  uint32_t *numbers = malloc(((size_t)different + 1) * sizeof *numbers);
+  uint32_t *numbers = BY_ARENA_ARRAY(c->arena, uint32_t, different);
   if (!numbers) return NONE;
   memset(numbers, 0xff, different * sizeof *numbers);
   for (uint32_t i = 0; i < n; i++) {
@@ -102,7 +103,6 @@ static uint32_t number(const struct colouring *c, const uint64_t *colours, uint3
     if (*mine == NONE) *mine = next++;
     out[i] = *mine;
   }
-  free(numbers);
   return next;
 }
 
@@ -134,12 +134,6 @@ static enum banyan_status find(struct by_symmetry *symmetry, const struct colour
   return symmetry->n_rank_classes != NONE && symmetry->n_resource_classes != NONE ? BANYAN_OK : NO_MEMORY;
 }
 
-static void symmetry_fini(struct by_symmetry *symmetry) {
-  free(symmetry->rank_class);
-  free(symmetry->resource_class);
-  *symmetry = (struct by_symmetry){0};
-}
-
 /* Every rank is a class of its own where roles are not turned, or where few are alike.
  *
  * Colour refinement: ranks, streams and resources begin with one colour each (resources by capacity) and are told apart
@@ -147,28 +141,19 @@ static void symmetry_fini(struct by_symmetry *symmetry) {
  * resource of a class carries as many streams of each class as any other, so max-min shares and with them all times are
  * the same within a class (Grohe et al., Dimension Reduction via Colour Refinement, ESA 2014, show it for linear
  * programs). Colours are 64-bit hashes. Cost: rounds x length of all ways. */
-static enum banyan_status symmetry_find(struct by_symmetry *symmetry, const struct by_ways *ways) {
-  size_t ranks = ways->roles->n, streams = (size_t)ways->n_streams + 1, resources = (size_t)ways->n_resources + 1;
+static enum banyan_status symmetry_find(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
+  uint32_t ranks = ways->roles->n, streams = ways->n_streams, resources = ways->n_resources;
   struct colouring c = {.ways = ways,
-                        .rank = calloc(ranks, sizeof *c.rank),
-                        .stream = calloc(streams, sizeof *c.stream),
-                        .resource = calloc(resources, sizeof *c.resource),
-                        .sums = calloc(resources, sizeof *c.sums),
-                        .sorted = calloc(ranks + resources, sizeof *c.sorted),
-                        .reverse = calloc(streams, sizeof *c.reverse)};
-  *symmetry = (struct by_symmetry){.rank_class = calloc(ranks, sizeof *symmetry->rank_class),
-                                   .resource_class = calloc(resources, sizeof *symmetry->resource_class)};
-  bool memory = c.rank && c.stream && c.resource && c.sums && c.sorted && c.reverse && symmetry->rank_class &&
-                symmetry->resource_class;
-  enum banyan_status status = memory ? find(symmetry, &c) : NO_MEMORY;
-  free(c.rank);
-  free(c.stream);
-  free(c.resource);
-  free(c.sums);
-  free(c.sorted);
-  free(c.reverse);
-  if (status != BANYAN_OK) symmetry_fini(symmetry);
-  return status;
+                        .arena = scratch,
+                        .rank = BY_ARENA_ARRAY(scratch, uint64_t, ranks),
+                        .stream = BY_ARENA_ARRAY(scratch, uint64_t, streams),
+                        .resource = BY_ARENA_ARRAY(scratch, uint64_t, resources),
+                        .sums = BY_ARENA_ARRAY(scratch, uint64_t, resources),
+                        .sorted = BY_ARENA_ARRAY(scratch, uint64_t, (size_t)ranks + resources),
+                        .reverse = BY_ARENA_ARRAY(scratch, uint32_t, streams)};
+  cast->symmetry.rank_class = BY_ARENA_ARRAY(&cast->arena, uint32_t, ranks);
+  cast->symmetry.resource_class = BY_ARENA_ARRAY(&cast->arena, uint32_t, resources);
+  return scratch->failed || cast->arena.failed ? NO_MEMORY : find(&cast->symmetry, &c);
 }
 
 /* As over TCP (src/transport/lane.c), where the links on the way are the stream's alone. */
@@ -180,10 +165,10 @@ static const double slow = 1e9 / 8, frame_time = 5e-3; /* bytes a second; second
 static enum banyan_status list_actors(struct by_cast *cast) {
   const struct by_roles *roles = cast->roles;
   uint32_t n = cast->n_actors = cast->symmetry.n_rank_classes;
-  cast->rank = calloc((size_t)n + 1, sizeof *cast->rank);
-  cast->members = calloc((size_t)n + 1, sizeof *cast->members);
-  cast->first_stream = calloc((size_t)n + 1, sizeof *cast->first_stream);
-  if (!cast->rank || !cast->members || !cast->first_stream) return NO_MEMORY;
+  cast->rank = BY_ARENA_ARRAY(&cast->arena, uint32_t, n);
+  cast->members = BY_ARENA_ARRAY(&cast->arena, uint32_t, n);
+  cast->first_stream = BY_ARENA_ARRAY(&cast->arena, uint32_t, (size_t)n + 1);
+  if (cast->arena.failed) return NO_MEMORY;
   for (uint32_t r = 0; r < roles->n; r++) {
     uint32_t actor = cast->symmetry.rank_class[r];
     if (!cast->members[actor]++) cast->rank[actor] = r;
@@ -196,7 +181,7 @@ static enum banyan_status list_actors(struct by_cast *cast) {
 
 static enum banyan_status list_streams(struct by_cast *cast, const struct by_ways *ways) {
   const struct by_roles *roles = cast->roles;
-  cast->streams = calloc((size_t)cast->n_streams + 1, sizeof *cast->streams);
+  cast->streams = BY_ARENA_ARRAY(&cast->arena, struct by_cast_stream, cast->n_streams);
   if (!cast->streams) return NO_MEMORY;
   for (uint32_t a = 0; a < cast->n_actors; a++) {
     const struct by_schedule *schedule = by_roles_schedule(roles, cast->rank[a]);
@@ -216,20 +201,6 @@ static enum banyan_status list_streams(struct by_cast *cast, const struct by_way
 
 /* --- the network --- */
 
-/* A class of resources is stood for by its first. */
-static uint32_t *find_first(const struct by_cast *cast, const struct by_ways *ways) {
-  uint32_t n = cast->symmetry.n_resource_classes;
-  uint32_t *first = calloc((size_t)n + 1, sizeof *first);
-  for (uint32_t i = ways->n_resources; first && i-- > 0;)
-    if (cast->symmetry.resource_class[i] != UINT32_MAX) first[cast->symmetry.resource_class[i]] = i;
-  return first;
-}
-
-static int by_flow(const void *left, const void *right) {
-  const uint64_t *a = left, *b = right;
-  return (*a > *b) - (*a < *b);
-}
-
 /* Every stream that passes the first resource of a class, as (flow, class). Leaves their number. */
 static uint32_t list_uses(const struct by_cast *cast, const struct by_ways *ways, const uint32_t *first,
                           uint64_t *uses) {
@@ -242,7 +213,7 @@ static uint32_t list_uses(const struct by_cast *cast, const struct by_ways *ways
         if (first[class_] == ways->resources[i]) uses[n++] = flow << 32 | class_;
       }
     }
-  if (n) qsort(uses, n, sizeof *uses, by_flow);
+  if (n) qsort(uses, n, sizeof *uses, compare);
   return n;
 }
 
@@ -262,25 +233,23 @@ static void fill_net(struct by_fair_net *net, const uint64_t *uses, uint32_t n) 
     if (net->first[f + 1] < net->first[f]) net->first[f + 1] = net->first[f];
 }
 
-static enum banyan_status make_net(struct by_cast *cast, const struct by_ways *ways) {
+static enum banyan_status make_net(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
   struct by_fair_net *net = &cast->net;
-  uint32_t *first = find_first(cast, ways);
-  uint64_t *uses = malloc(((size_t)ways->first[ways->n_streams] + 1) * sizeof *uses);
   net->n_flows = cast->n_streams;
   net->n_resources = cast->symmetry.n_resource_classes;
-  net->first = calloc((size_t)net->n_flows + 1, sizeof *net->first);
-  net->capacity = calloc((size_t)net->n_resources + 1, sizeof *net->capacity);
-  bool memory = first && uses && net->first && net->capacity;
-  if (memory) {
-    uint32_t n = list_uses(cast, ways, first, uses);
-    net->uses = malloc(((size_t)n + 1) * sizeof *net->uses);
-    memory = net->uses != NULL;
-    if (memory) fill_net(net, uses, n);
-    for (uint32_t i = 0; i < net->n_resources; i++) net->capacity[i] = ways->capacity[first[i]] / 8;
-  }
-  free(first);
-  free(uses);
-  return memory ? BANYAN_OK : NO_MEMORY;
+  uint32_t *first = BY_ARENA_ARRAY(scratch, uint32_t, net->n_resources); /* of each class, which it stands for */
+  uint64_t *uses = BY_ARENA_ARRAY(scratch, uint64_t, ways->first[ways->n_streams]);
+  net->first = BY_ARENA_ARRAY(&cast->arena, uint32_t, (size_t)net->n_flows + 1);
+  net->capacity = BY_ARENA_ARRAY(&cast->arena, double, net->n_resources);
+  if (scratch->failed || cast->arena.failed) return NO_MEMORY;
+  for (uint32_t i = ways->n_resources; i-- > 0;)
+    if (cast->symmetry.resource_class[i] != UINT32_MAX) first[cast->symmetry.resource_class[i]] = i;
+  uint32_t n = list_uses(cast, ways, first, uses);
+  net->uses = BY_ARENA_ARRAY(&cast->arena, struct by_fair_use, n);
+  if (!net->uses) return NO_MEMORY;
+  fill_net(net, uses, n);
+  for (uint32_t i = 0; i < net->n_resources; i++) net->capacity[i] = ways->capacity[first[i]] / 8;
+  return BANYAN_OK;
 }
 
 static void set_frames(struct by_cast *cast) {
@@ -295,30 +264,25 @@ static void set_frames(struct by_cast *cast) {
 
 /* --- all of it --- */
 
-static enum banyan_status fill(struct by_cast *cast, const struct by_ways *ways) {
-  BY_TRY(symmetry_find(&cast->symmetry, ways));
+static enum banyan_status fill(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
+  BY_TRY(symmetry_find(cast, ways, scratch));
   BY_TRY(list_actors(cast));
   BY_TRY(list_streams(cast, ways));
-  BY_TRY(make_net(cast, ways));
+  BY_TRY(make_net(cast, ways, scratch));
   set_frames(cast);
   return BANYAN_OK;
 }
 
 enum banyan_status by_cast_init(struct by_cast *cast, const struct by_ways *ways) {
+  struct by_arena scratch = {0};
   *cast = (struct by_cast){.roles = ways->roles};
-  enum banyan_status status = fill(cast, ways);
+  enum banyan_status status = fill(cast, ways, &scratch);
+  by_arena_fini(&scratch);
   if (status != BANYAN_OK) by_cast_fini(cast);
   return status;
 }
 
 void by_cast_fini(struct by_cast *cast) {
-  symmetry_fini(&cast->symmetry);
-  free(cast->rank);
-  free(cast->members);
-  free(cast->first_stream);
-  free(cast->streams);
-  free(cast->net.first);
-  free(cast->net.uses);
-  free(cast->net.capacity);
+  by_arena_fini(&cast->arena);
   *cast = (struct by_cast){0};
 }

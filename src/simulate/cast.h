@@ -30,6 +30,7 @@ struct by_cast {
   struct by_cast_stream *streams;
   struct by_fair_net net; /* flows are the streams; resources the classes of resources, in bytes a second */
   struct by_symmetry symmetry;
+  struct by_arena arena;
 };
 
 #define BY_CAST_NONE UINT32_MAX

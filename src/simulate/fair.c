@@ -69,11 +69,10 @@ enum banyan_status by_fair_init(struct by_fair *fair, const struct by_fair_net *
   uint32_t uses = net->first[net->n_flows];
   *fair = (struct by_fair){.net = net};
   struct by_arena *arena = &fair->arena;
-  by_arena_init(arena);
   struct by_fair_work *w = fair->work = BY_ARENA_NEW(arena, struct by_fair_work);
   fair->rate = BY_ARENA_ARRAY(arena, double, net->n_flows);
   fair->changed = BY_ARENA_ARRAY(arena, uint32_t, net->n_flows);
-  if (!w || !fair->rate || !fair->changed) return no_memory();
+  if (!w) return no_memory();
   *w = (struct by_fair_work){.resources = BY_ARENA_ARRAY(arena, struct resource, net->n_resources),
                              .flows = BY_ARENA_ARRAY(arena, struct flow, net->n_flows),
                              .flow_of = BY_ARENA_ARRAY(arena, uint32_t, uses),
@@ -83,9 +82,7 @@ enum banyan_status by_fair_init(struct by_fair *fair, const struct by_fair_net *
                              .set = BY_ARENA_ARRAY(arena, uint32_t, net->n_flows),
                              .list = BY_ARENA_ARRAY(arena, uint32_t, net->n_resources),
                              .heap = BY_ARENA_ARRAY(arena, uint32_t, net->n_resources)};
-  if (!w->resources || !w->flows || !w->flow_of || !w->slot || !w->members || !w->touched || !w->set || !w->list ||
-      !w->heap)
-    return no_memory();
+  if (arena->failed) return no_memory();
   place_members(fair);
   return BANYAN_OK;
 }

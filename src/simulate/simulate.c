@@ -36,7 +36,7 @@ static enum banyan_status leavings_init(struct leavings *l, uint32_t n_streams, 
   *l = (struct leavings){.heap = BY_ARENA_ARRAY(arena, uint32_t, n_streams),
                          .place = BY_ARENA_ARRAY(arena, uint32_t, n_streams),
                          .at = BY_ARENA_ARRAY(arena, double, n_streams)};
-  if (!l->heap || !l->place || !l->at) return NO_MEMORY;
+  if (arena->failed) return NO_MEMORY;
   for (uint32_t i = 0; i < n_streams; i++) l->place[i] = UINT32_MAX;
   return BANYAN_OK;
 }
@@ -283,7 +283,7 @@ static enum banyan_status prepare(struct run *run) {
   run->free_at = BY_ARENA_ARRAY(&run->arena, double, cast->n_actors);
   run->ended = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams);
   run->out->carried = calloc((size_t)cast->net.n_resources + 1, sizeof *run->out->carried);
-  if (!run->senders || !run->free_at || !run->ended || !run->out->carried) return NO_MEMORY;
+  if (run->arena.failed || !run->out->carried) return NO_MEMORY;
   BY_TRY(leavings_init(&run->leavings, cast->n_streams, &run->arena));
   return by_use_log_init(&run->out->use, cast->net.n_resources);
 }
@@ -294,7 +294,6 @@ static enum banyan_status run_levels(const struct by_simulator *simulator, const
                                      uint64_t chunk, uint32_t most_level, struct by_simulation *out) {
   struct run run = {.simulator = simulator, .cast = &simulator->cast, .options = options, .out = out};
   *out = (struct by_simulation){.simulated_chunk = chunk, .n_resources = run.cast->net.n_resources, .cast = run.cast};
-  by_arena_init(&run.arena);
   enum banyan_status status = prepare(&run);
   if (status == BANYAN_OK) status = by_traffic_init(&run.traffic, run.cast, chunk, most_level);
   if (status == BANYAN_OK) status = by_fair_init(&run.fair, &run.cast->net);

@@ -9,21 +9,17 @@
 #define NEARLY 1e-9      /* relative: what rounding leaves of a rate */
 
 enum banyan_status by_use_log_init(struct by_use_log *log, uint32_t n_resources) {
-  size_t n = (size_t)n_resources + 1;
-  *log = (struct by_use_log){.n_resources = n_resources,
-                             .width = FIRST_WIDTH,
-                             .units = calloc(n * BY_USE_SLOTS, sizeof *log->units),
-                             .rate = calloc(n, sizeof *log->rate),
-                             .since = calloc(n, sizeof *log->since)};
-  if (log->units && log->rate && log->since) return BANYAN_OK;
+  *log = (struct by_use_log){.n_resources = n_resources, .width = FIRST_WIDTH};
+  log->units = BY_ARENA_ARRAY(&log->arena, float, (size_t)n_resources *BY_USE_SLOTS);
+  log->rate = BY_ARENA_ARRAY(&log->arena, double, n_resources);
+  log->since = BY_ARENA_ARRAY(&log->arena, double, n_resources);
+  if (!log->arena.failed) return BANYAN_OK;
   by_use_log_fini(log);
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the use of links over time");
 }
 
 void by_use_log_fini(struct by_use_log *log) {
-  free(log->units);
-  free(log->rate);
-  free(log->since);
+  by_arena_fini(&log->arena);
   *log = (struct by_use_log){0};
 }
 
@@ -94,10 +90,6 @@ static uint64_t start_of(const struct by_traffic *t, const struct by_step *step)
 
 static uint64_t end_of(const struct by_traffic *t, const struct by_step *step) {
   return t->cast->roles->bounds[step->last];
-}
-
-static bool left_out(const struct by_traffic *t, const struct by_step *step) {
-  return step->level > t->most_level;
 }
 
 /* --- steps to look at --- */
@@ -246,7 +238,7 @@ static uint64_t least_arrived(const struct by_traffic *t, uint32_t actor, const 
 static void advance(struct by_traffic *t, uint32_t actor, uint32_t index) {
   const struct by_step *step = &schedule_of(t, actor)->steps[index];
   uint64_t at = t->steps[t->first_step[actor] + index].at;
-  if (left_out(t, step)) return;
+  if (step->level > t->most_level) return;
   if (step->kind == BY_STEP_SEND) {
     offer(t, actor, index, false);
     return;
@@ -302,7 +294,7 @@ static void start_actor(struct by_traffic *t, uint32_t actor) {
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     t->steps[t->first_step[actor] + i].at = start_of(t, step);
-    if (left_out(t, step) || start_of(t, step) == end_of(t, step)) continue;
+    if (step->level > t->most_level || start_of(t, step) == end_of(t, step)) continue;
     t->steps_left++;
     if (step->kind == BY_STEP_SEND || step->kind == BY_STEP_COPY) look_at(t, actor, i);
   }
@@ -313,7 +305,7 @@ static enum banyan_status make_room(struct by_traffic *t) {
   uint64_t steps = 0, in = 0;
   t->first_step = BY_ARENA_ARRAY(&t->arena, uint64_t, cast->n_actors);
   t->first_in = BY_ARENA_ARRAY(&t->arena, uint64_t, cast->n_actors);
-  if (!t->first_step || !t->first_in) return NO_MEMORY;
+  if (t->arena.failed) return NO_MEMORY;
   for (uint32_t a = 0; a < cast->n_actors; a++) {
     t->first_step[a] = steps;
     t->first_in[a] = in;
@@ -324,13 +316,12 @@ static enum banyan_status make_room(struct by_traffic *t) {
   t->arrived = BY_ARENA_ARRAY(&t->arena, uint64_t, in);
   t->streams = BY_ARENA_ARRAY(&t->arena, struct by_traffic_stream, cast->n_streams);
   t->woken = BY_ARENA_ARRAY(&t->arena, uint32_t, cast->n_streams);
-  return t->steps && t->arrived && t->streams && t->woken ? BANYAN_OK : NO_MEMORY;
+  return t->arena.failed ? NO_MEMORY : BANYAN_OK;
 }
 
 enum banyan_status by_traffic_init(struct by_traffic *t, const struct by_cast *cast, uint64_t chunk,
                                    uint32_t most_level) {
   *t = (struct by_traffic){.cast = cast, .chunk = chunk, .most_level = most_level};
-  by_arena_init(&t->arena);
   enum banyan_status status = make_room(t);
   if (status != BANYAN_OK) {
     by_traffic_fini(t);

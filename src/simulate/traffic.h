@@ -28,6 +28,7 @@ struct by_use_log {
   double width; /* seconds of a slot */
   float *units; /* of each resource, BY_USE_SLOTS of them: rate times seconds */
   double *rate, *since;
+  struct by_arena arena;
 };
 
 BANYAN_CHECK enum banyan_status by_use_log_init(struct by_use_log *log, uint32_t n_resources);

@@ -82,8 +82,13 @@ static bool same(const struct by_roles *roles, const struct by_schedule *other, 
 
 /* The rule that makes the schedules is the same for all ranks; what can differ is the order of ranks' numbers and of
  * pieces, where these go round. So a few ranks show whether all are alike, those next to the ends among them. */
-static enum banyan_status probe(struct by_roles *roles, const struct by_plan *plan) {
+static enum banyan_status try_turned(struct by_roles *roles, const struct by_plan *plan) {
   uint32_t n = roles->n, turns[MOST_PROBES] = {1, 2, n / 3, n / 2, n - 1};
+  roles->order = BY_ARENA_ARRAY(&roles->arena, uint32_t, n);
+  roles->position = BY_ARENA_ARRAY(&roles->arena, uint32_t, n);
+  if (roles->arena.failed) return NO_MEMORY;
+  memcpy(roles->order, roles->class_->groups[0].order, n * sizeof *roles->order);
+  for (uint32_t i = 0; i < n; i++) roles->position[roles->order[i]] = i;
   BY_TRY(compile(roles, plan, roles->order[0], &roles->schedules[0]));
   roles->turned = true;
   for (uint32_t i = 0; roles->turned && i < MOST_PROBES; i++) {
@@ -96,16 +101,6 @@ static enum banyan_status probe(struct by_roles *roles, const struct by_plan *pl
   by_schedule_destroy(roles->schedules[0]);
   roles->schedules[0] = NULL;
   return BANYAN_OK;
-}
-
-static enum banyan_status try_turned(struct by_roles *roles, const struct by_plan *plan) {
-  uint32_t n = roles->n;
-  roles->order = calloc(n, sizeof *roles->order);
-  roles->position = calloc(n, sizeof *roles->position);
-  if (!roles->order || !roles->position) return NO_MEMORY;
-  memcpy(roles->order, roles->class_->groups[0].order, n * sizeof *roles->order);
-  for (uint32_t i = 0; i < n; i++) roles->position[roles->order[i]] = i;
-  return probe(roles, plan);
 }
 
 /* --- pieces --- */
@@ -131,49 +126,35 @@ void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
 
 /* --- all of it --- */
 
-/* A switch that does not add would send on each child's bytes by themselves. */
-static enum banyan_status check_forwards(const struct by_plan *plan, const struct by_class *class_) {
-  for (uint32_t i = 0; i < class_->n_groups; i++)
-    if (class_->groups[i].n_forwards)
+/* `plan` is the same with helpers for switches. */
+static enum banyan_status make_schedules(struct by_roles *roles, const struct by_plan *plan, uint32_t turn_from) {
+  for (uint32_t i = 0; i < roles->class_->n_groups; i++)
+    if (roles->class_->groups[i].n_forwards) /* these would send on each child's bytes by themselves */
       return by_fail(BANYAN_ERR_UNSUPPORTED,
                      "plan %s: tree %u passes switches that do not add, which is not simulated; leave them out of its "
                      "tree, then its edges go through them",
                      plan->name, i);
-  return BANYAN_OK;
-}
-
-/* A switch that adds and passes on does what a helper in its place does, but has no schedule: the same plan with
- * helpers for switches, whose vertices the caller frees. */
-static enum banyan_status replace_switches(const struct by_plan *plan, struct by_plan *out) {
-  *out = *plan;
-  out->vertices = calloc(plan->n_vertices, sizeof *out->vertices);
-  if (!out->vertices) return NO_MEMORY;
-  for (uint32_t v = 0; v < plan->n_vertices; v++) {
-    out->vertices[v] = plan->vertices[v];
-    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) out->vertices[v].kind = BY_VERTEX_HELPER;
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status fill_turned(struct by_roles *roles, const struct by_plan *plan, uint32_t turn_from) {
-  BY_TRY(check_forwards(plan, roles->class_));
-  roles->schedules = calloc(roles->n, sizeof(struct by_schedule *));
+  roles->schedules = BY_ARENA_ARRAY(&roles->arena, struct by_schedule *, roles->n);
   if (!roles->schedules) return NO_MEMORY;
   if (roles->n == plan->n_ranks && roles->n >= turn_from && roles->n > 2 && may_be_turned(roles->class_, roles->n))
     BY_TRY(try_turned(roles, plan));
   if (!roles->turned) BY_TRY(compile_all(roles, plan));
   assert(roles->schedules[0]); /* a plan has a rank */
-  roles->bounds = calloc((size_t)roles->schedules[0]->n_pieces + 1, sizeof *roles->bounds);
+  roles->bounds = BY_ARENA_ARRAY(&roles->arena, uint64_t, (size_t)roles->schedules[0]->n_pieces + 1);
   return roles->bounds ? BANYAN_OK : NO_MEMORY;
 }
 
 enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan, const struct by_class *class_,
                                  uint32_t turn_from) {
   *roles = (struct by_roles){.n = plan->n_vertices, .class_ = class_};
-  struct by_plan played;
-  BY_TRY(replace_switches(plan, &played));
-  enum banyan_status status = fill_turned(roles, &played, turn_from ? turn_from : TURN_FROM);
-  free(played.vertices);
+  struct by_plan played = *plan;
+  played.vertices = BY_ARENA_ARRAY(&roles->arena, struct by_vertex, plan->n_vertices);
+  if (!played.vertices) return NO_MEMORY;
+  memcpy(played.vertices, plan->vertices, plan->n_vertices * sizeof *plan->vertices);
+  /* A switch that adds and passes on does what a helper in its place does, but has no schedule. */
+  for (uint32_t v = 0; v < plan->n_vertices; v++)
+    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) played.vertices[v].kind = BY_VERTEX_HELPER;
+  enum banyan_status status = make_schedules(roles, &played, turn_from ? turn_from : TURN_FROM);
   if (status != BANYAN_OK) by_roles_fini(roles);
   return status;
 }
@@ -181,10 +162,7 @@ enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *p
 void by_roles_fini(struct by_roles *roles) {
   for (uint32_t i = 0; roles->schedules && i < (roles->turned ? 1 : roles->n); i++)
     by_schedule_destroy(roles->schedules[i]);
-  free(roles->schedules);
-  free(roles->order);
-  free(roles->position);
-  free(roles->bounds);
+  by_arena_fini(&roles->arena);
   *roles = (struct by_roles){0};
 }
 
@@ -223,10 +201,11 @@ struct walking {
   struct leg *legs;
   uint32_t n_legs;
   struct by_hop *hops;
-  uint32_t *sources; /* of the legs to one node */
-  uint32_t room;     /* of out->resources */
-  uint32_t *length;  /* by stream */
-  uint32_t *start;   /* by stream: in the order in which they were walked */
+  uint32_t *sources;         /* of the legs to one node */
+  uint32_t *resources, room; /* in the order in which they were walked */
+  uint32_t *length;          /* by stream */
+  uint32_t *start;           /* by stream: of `resources` */
+  struct by_arena arena;
 };
 
 /* --- streams --- */
@@ -234,7 +213,7 @@ struct walking {
 static enum banyan_status count_streams(struct by_ways *ways) {
   const struct by_roles *roles = ways->roles;
   uint64_t n = 0;
-  ways->first_stream = calloc((size_t)roles->n + 1, sizeof *ways->first_stream);
+  ways->first_stream = BY_ARENA_ARRAY(&ways->arena, uint32_t, (size_t)roles->n + 1);
   if (!ways->first_stream) return NO_MEMORY;
   for (uint32_t r = 0; r < roles->n; r++) {
     ways->first_stream[r] = (uint32_t)n;
@@ -278,11 +257,11 @@ static enum banyan_status make_room(struct walking *w, uint32_t used, uint32_t h
                    "the plan's messages pass more than %d links in all, which would take too much memory; simulate it "
                    "over fewer ranks",
                    MOST_HOPS);
-  return BY_ARRAY_GROW(&w->out->resources, &w->room, need) ? BANYAN_OK : NO_MEMORY;
+  return BY_ARRAY_GROW(&w->resources, &w->room, need) ? BANYAN_OK : NO_MEMORY;
 }
 
-static void step_on(const struct by_ways *ways, uint32_t resource, uint32_t *used) {
-  if (ways->capacity[resource] > 0) ways->resources[(*used)++] = resource;
+static void step_on(const struct walking *w, uint32_t resource, uint32_t *used) {
+  if (w->out->capacity[resource] > 0) w->resources[(*used)++] = resource;
 }
 
 /* Every node on the way sends what it passes on, and every next one receives it, as in plan_load.h. */
@@ -292,9 +271,9 @@ static void walk(const struct walking *w, const struct leg *leg, uint32_t *used)
   uint32_t start = *used;
   for (uint32_t at = leg->from; at != leg->to; at = w->hops[at].next) {
     uint32_t link = w->hops[at].link;
-    step_on(ways, 2 * t->n_links + 2 * at, used);
-    step_on(ways, 2 * link + (t->links[link].a == at ? BY_AB : BY_BA), used);
-    step_on(ways, 2 * t->n_links + 2 * w->hops[at].next + 1, used);
+    step_on(w, 2 * t->n_links + 2 * at, used);
+    step_on(w, 2 * link + (t->links[link].a == at ? BY_AB : BY_BA), used);
+    step_on(w, 2 * t->n_links + 2 * w->hops[at].next + 1, used);
   }
   ways->delay[leg->stream] = w->hops[leg->from].delay;
   w->start[leg->stream] = start;
@@ -328,20 +307,14 @@ static enum banyan_status walk_all(struct walking *w, const struct by_paths *pat
 }
 
 /* Ways in the order of streams. */
-static enum banyan_status put_in_order(struct walking *w) {
+static enum banyan_status put_in_order(const struct walking *w) {
   struct by_ways *ways = w->out;
-  uint32_t n = 0;
-  for (uint32_t s = 0; s < ways->n_streams; s++) n += w->length[s];
-  uint32_t *sorted = malloc(((size_t)n + 1) * sizeof *sorted);
-  if (!sorted) return NO_MEMORY;
-  n = 0;
-  for (uint32_t s = 0; s < ways->n_streams; s++) {
-    ways->first[s] = n;
-    for (uint32_t i = 0; i < w->length[s]; i++) sorted[n++] = ways->resources[w->start[s] + i];
-  }
-  ways->first[ways->n_streams] = n;
-  free(ways->resources);
-  ways->resources = sorted;
+  for (uint32_t s = 0; s < ways->n_streams; s++) ways->first[s + 1] = ways->first[s] + w->length[s];
+  ways->resources = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->first[ways->n_streams]);
+  if (!ways->resources) return NO_MEMORY;
+  for (uint32_t s = 0; s < ways->n_streams; s++)
+    if (w->length[s])
+      memcpy(ways->resources + ways->first[s], w->resources + w->start[s], w->length[s] * sizeof *ways->resources);
   return BANYAN_OK;
 }
 
@@ -355,36 +328,31 @@ static void fill_capacities(const struct by_ways *ways, const struct by_topology
   }
 }
 
-static enum banyan_status find(struct walking *w) {
-  struct by_paths paths;
-  list_legs(w);
-  BY_TRY(by_paths_init(&paths, w->topology));
-  enum banyan_status status = walk_all(w, &paths);
-  by_paths_fini(&paths);
-  return status == BANYAN_OK ? put_in_order(w) : status;
-}
-
 static enum banyan_status fill(struct walking *w) {
   struct by_ways *ways = w->out;
   const struct by_topology *t = w->topology;
-  w->node_of = calloc(w->plan->n_vertices, sizeof *w->node_of);
+  struct by_paths paths;
+  w->node_of = BY_ARENA_ARRAY(&w->arena, uint32_t, w->plan->n_vertices);
   if (!w->node_of) return NO_MEMORY;
   BY_TRY(by_plan_place(w->plan, t, w->node_of));
   BY_TRY(count_streams(ways));
-  size_t n = (size_t)ways->n_streams + 1;
+  uint32_t n = ways->n_streams;
   ways->n_resources = 2 * (t->n_links + t->n_nodes);
-  ways->first = calloc(n, sizeof *ways->first);
-  ways->delay = calloc(n, sizeof *ways->delay);
-  ways->capacity = calloc((size_t)ways->n_resources + 1, sizeof *ways->capacity);
-  w->legs = calloc(n, sizeof *w->legs);
-  w->length = calloc(n, sizeof *w->length);
-  w->start = calloc(n, sizeof *w->start);
-  w->hops = calloc((size_t)t->n_nodes + 1, sizeof *w->hops);
-  w->sources = calloc(n, sizeof *w->sources);
-  if (!ways->first || !ways->delay || !ways->capacity || !w->legs || !w->length || !w->start || !w->hops || !w->sources)
-    return NO_MEMORY;
+  ways->first = BY_ARENA_ARRAY(&ways->arena, uint32_t, (size_t)n + 1);
+  ways->delay = BY_ARENA_ARRAY(&ways->arena, double, n);
+  ways->capacity = BY_ARENA_ARRAY(&ways->arena, double, ways->n_resources);
+  w->legs = BY_ARENA_ARRAY(&w->arena, struct leg, n);
+  w->length = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
+  w->start = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
+  w->hops = BY_ARENA_ARRAY(&w->arena, struct by_hop, t->n_nodes);
+  w->sources = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
+  if (ways->arena.failed || w->arena.failed) return NO_MEMORY;
   fill_capacities(ways, t);
-  return find(w);
+  list_legs(w);
+  BY_TRY(by_paths_init(&paths, t));
+  enum banyan_status status = walk_all(w, &paths);
+  by_paths_fini(&paths);
+  return status == BANYAN_OK ? put_in_order(w) : status;
 }
 
 enum banyan_status by_ways_init(struct by_ways *ways, const struct by_roles *roles, const struct by_plan *plan,
@@ -392,21 +360,13 @@ enum banyan_status by_ways_init(struct by_ways *ways, const struct by_roles *rol
   *ways = (struct by_ways){.roles = roles};
   struct walking w = {.out = ways, .plan = plan, .topology = topology};
   enum banyan_status status = fill(&w);
-  free(w.node_of);
-  free(w.legs);
-  free(w.length);
-  free(w.start);
-  free(w.hops);
-  free(w.sources);
+  by_arena_fini(&w.arena);
+  free(w.resources);
   if (status != BANYAN_OK) by_ways_fini(ways);
   return status;
 }
 
 void by_ways_fini(struct by_ways *ways) {
-  free(ways->first_stream);
-  free(ways->first);
-  free(ways->resources);
-  free(ways->delay);
-  free(ways->capacity);
+  by_arena_fini(&ways->arena);
   *ways = (struct by_ways){0};
 }

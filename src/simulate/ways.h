@@ -18,6 +18,7 @@ struct by_roles {
   uint32_t *order, *position;     /* turned: the rank at each position and the reverse */
   uint64_t *bounds;               /* bytes at which the pieces start, for all ranks; as many as there are and one */
   const struct by_class *class_;
+  struct by_arena arena;
 };
 
 /* Compiles. Switches and servers add and pass on as helpers do. `turn_from`: least ranks from which turning is
@@ -45,6 +46,7 @@ struct by_ways {
   double *delay;        /* of each stream: seconds */
   uint32_t n_resources; /* 2 * links, then 2 * nodes (out, in); those without a limit are on no way */
   double *capacity;     /* bit/s left of each; 0 where there is no limit */
+  struct by_arena arena;
 };
 
 /* BANYAN_ERR_PLAN: the plan does not fit the topology (plan_load.h). BANYAN_ERR_UNSUPPORTED: the ways are too many.
