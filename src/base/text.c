@@ -11,7 +11,9 @@
 #include <strings.h>
 #include <sys/param.h>
 
-enum { FIRST_ROOM = 256, FIRST_FILE_ROOM = 65536, PRINT_BYTES = 32, LONGEST = 32 };
+#include "arena.h"
+
+enum { FIRST_FILE_ROOM = 65536, PRINT_BYTES = 32, LONGEST = 32 };
 
 /* A program that calls setlocale() must not turn our "1.5" into "1,5". */
 static locale_t c_locale;
@@ -44,17 +46,6 @@ static void give_up(struct by_text *text) {
   text->failed = true;
 }
 
-static bool grow(struct by_text *text, size_t need) {
-  size_t room = text->room ? text->room : FIRST_ROOM;
-  while (room < need) room *= 2;
-  if (room == text->room) return true;
-  char *data = realloc(text->data, room);
-  if (!data) return false;
-  text->data = data;
-  text->room = room;
-  return true;
-}
-
 static int print_into(char *out, size_t room, const char *format, va_list args) {
   locale_t kept = uselocale(plain_locale());
   int n = vsnprintf(out, room, format, args);
@@ -69,7 +60,7 @@ void by_text_add(struct by_text *text, const char *format, ...) {
   va_copy(again, args);
   size_t left = text->room - text->length;
   int n = print_into(text->data ? text->data + text->length : NULL, left, format, args);
-  if (n < 0 || !grow(text, text->length + (size_t)n + 1)) {
+  if (n < 0 || !BY_ARRAY_GROW(&text->data, &text->room, text->length + (size_t)n + 1)) {
     give_up(text);
   } else {
     if ((size_t)n >= left) print_into(text->data + text->length, (size_t)n + 1, format, again);
@@ -81,7 +72,7 @@ void by_text_add(struct by_text *text, const char *format, ...) {
 
 void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n) {
   if (text->failed) return;
-  if (!grow(text, text->length + n + 1)) {
+  if (!BY_ARRAY_GROW(&text->data, &text->room, text->length + n + 1)) {
     give_up(text);
     return;
   }
@@ -291,12 +282,9 @@ const char *by_print_seconds(double seconds, char *out) {
 /* False: memory is out. A read error is left in `file`. */
 static bool read_all(FILE *file, size_t most, char **text, size_t *length) {
   for (size_t room = 0, n = 1; n > 0 && *length <= most; *length += n) {
-    if (*length == room) {
-      char *more = realloc(*text, (room = room ? 2 * room : FIRST_FILE_ROOM) + 1); /* and a NUL */
-      if (!more) return false;
-      *text = more;
-    }
-    size_t wanted = room - *length;
+    size_t need = MAX(*length + 2, (size_t)FIRST_FILE_ROOM); /* with a NUL */
+    if (!BY_ARRAY_GROW(text, &room, need)) return false;
+    size_t wanted = room - 1 - *length;
     n = fread(*text + *length, 1, wanted <= most + 1 - *length ? wanted : most + 1 - *length, file);
     (*text)[*length + n] = '\0';
   }
@@ -317,6 +305,20 @@ enum banyan_status by_read_file(const char *what, const char *path, size_t most,
   *text = NULL;
   if (!held) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
   return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path);
+}
+
+/* --- names --- */
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *by_find_twice(const void *structs, size_t n, size_t size, const char **scratch) {
+  for (size_t i = 0; i < n; i++) memcpy(&scratch[i], (const char *)structs + i * size, sizeof *scratch);
+  qsort(scratch, n, sizeof *scratch, compare_names);
+  for (size_t i = 1; i < n; i++)
+    if (strcmp(scratch[i - 1], scratch[i]) == 0) return scratch[i];
+  return NULL;
 }
 
 /* --- misspelt words --- */

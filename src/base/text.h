@@ -61,6 +61,9 @@ const char *by_print_seconds(double seconds, char *out);
 BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text,
                                              size_t *length);
 
+/* A name that two of n structs of `size` bytes have, which begin with a pointer to their names; NULL: all differ.
+ * `scratch` holds n pointers. Cost: n log(n). */
+const char *by_find_twice(const void *structs, size_t n, size_t size, const char **scratch);
 /* The nearest of n names, or NULL if none is near. */
 const char *by_suggest(const char *word, const char *const *names, size_t n);
 

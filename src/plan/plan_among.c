@@ -35,12 +35,6 @@ static void turn_round(uint32_t *parent, uint32_t root, uint32_t to) {
   }
 }
 
-static uint32_t first_child(const struct cut *cut, const uint32_t *parent, uint32_t u) {
-  for (uint32_t c = 0; c < cut->group->n; c++)
-    if (c != u && parent[c] == u && !cut->taken[c]) return c;
-  return GONE;
-}
-
 static void chain_children(const struct cut *cut, uint32_t *parent, uint32_t u) {
   uint32_t last = parent[u];
   for (uint32_t c = 0; c < cut->group->n; c++)
@@ -54,7 +48,8 @@ static void chain_children(const struct cut *cut, uint32_t *parent, uint32_t u) 
 static void take_out(struct cut *cut, uint32_t u) {
   struct by_group *group = cut->group;
   if (group->root == u) {
-    uint32_t root = first_child(cut, group->up, u);
+    uint32_t root = 0;
+    while (root == u || group->up[root] != u || cut->taken[root]) root++;
     turn_round(group->up, u, root);
     if (group->down != group->up) turn_round(group->down, u, root);
     group->root = root;

@@ -35,14 +35,10 @@ static enum banyan_status add_groups(struct by_plan *plan, uint32_t n_groups, en
 /* A whole number behind the colon, or `standard` without one. */
 static enum banyan_status number(const struct parameter *parameter, const char *what, uint32_t standard, uint32_t least,
                                  uint32_t most, uint32_t *out) {
-  const char *text = parameter->text;
-  uint64_t value = 0;
+  long value = standard;
   *out = standard;
-  if (!text) return BANYAN_OK;
-  size_t digits = strspn(text, "0123456789");
-  for (size_t i = 0; i < digits && value <= most; i++) value = value * 10 + (uint64_t)(text[i] - '0');
-  if (!digits || text[digits] || value < least || value > most)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%s is \"%.32s\", must be %u to %u", what, text, least, most);
+  if (parameter->text && by_parse_int(what, parameter->text, least, most, &value) != BANYAN_OK)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s", banyan_error_text());
   *out = (uint32_t)value;
   return BANYAN_OK;
 }
@@ -278,11 +274,8 @@ enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan 
   struct by_plan *plan;
   BY_TRY(by_plan_create(name, &plan));
   enum banyan_status status = fill(plan, builtin, &(struct parameter){.text = colon ? colon + 1 : NULL, .n = n});
-  if (status != BANYAN_OK) {
-    by_plan_destroy(plan);
-    return by_fail_within(status, "built-in plan %s", builtin->entry.name);
-  }
-  return by_plan_finish(plan, out);
+  if (status != BANYAN_OK) (void)by_fail_within(status, "built-in plan %s", builtin->entry.name);
+  return by_plan_end(plan, status, out);
 }
 
 enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out) {

@@ -106,7 +106,7 @@ static enum banyan_status check_name(const char *name, const char *whose) {
   return bad("%s must be 1 to %d bytes of UTF-8 without control characters", whose, BY_PLAN_MOST_NAME);
 }
 
-static enum banyan_status check_vertices(const struct by_plan *plan) {
+static enum banyan_status check_vertices(const struct by_plan *plan, const char **names) {
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
     const struct by_vertex *vertex = &plan->vertices[i];
     if (check_name(vertex->name, "its name") != BANYAN_OK)
@@ -119,26 +119,11 @@ static enum banyan_status check_vertices(const struct by_plan *plan) {
       return bad("vertices \"%.64s\" and \"%.64s\" are not in ascending order", plan->vertices[i - 1].name,
                  vertex->name);
   }
-  return BANYAN_OK;
+  const char *twice = by_find_twice(plan->vertices, plan->n_vertices, sizeof *plan->vertices, names);
+  return twice ? bad("two vertices are named \"%.64s\"", twice) : BANYAN_OK;
 }
 
-static int compare_names(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* O(n log n) */
-static enum banyan_status check_names_differ(const struct by_plan *plan) {
-  const char **names = calloc(plan->n_vertices, sizeof *names);
-  if (!names) return by_plan_no_memory();
-  for (uint32_t i = 0; i < plan->n_vertices; i++) names[i] = plan->vertices[i].name;
-  qsort(names, plan->n_vertices, sizeof *names, compare_names);
-  uint32_t i = 1;
-  while (i < plan->n_vertices && strcmp(names[i - 1], names[i]) != 0) i++;
-  enum banyan_status status = BANYAN_OK;
-  if (i < plan->n_vertices) status = bad("two vertices are named \"%.64s\"", names[i]);
-  free(names);
-  return status;
-}
+_Static_assert(offsetof(struct by_vertex, name) == 0, "names are compared by by_find_twice");
 
 static enum banyan_status take_vertex(struct check *check, uint32_t vertex, uint32_t *ranks) {
   if (vertex >= check->plan->n_vertices) return bad("vertex number %u is not in the plan", vertex);
@@ -278,14 +263,13 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
   if (plan->chunk > BY_PLAN_MOST_CHUNK)
     return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MOST_CHUNK);
   BY_TRY(check_name(plan->name, "the plan's name"));
-  struct by_arena arena;
-  by_arena_init(&arena);
+  struct by_arena arena = {0};
+  const char **names = BY_ARENA_ARRAY(&arena, const char *, plan->n_vertices);
   struct check check = {.plan = plan,
                         .seen = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
                         .state = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
                         .position = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices)};
-  enum banyan_status status = arena.failed ? by_plan_no_memory() : check_vertices(plan);
-  if (status == BANYAN_OK) status = check_names_differ(plan);
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : check_vertices(plan, names);
   if (status == BANYAN_OK) status = check_classes(&check);
   by_arena_fini(&arena);
   return status;

@@ -128,10 +128,6 @@ static bool add_item(struct list *list, const char *item) {
   return fits;
 }
 
-static void end_list(const struct list *list) {
-  by_text_add(list->drawing->text, "\n");
-}
-
 static bool add_vertex(struct list *list, uint32_t vertex) {
   char shown[64];
   show_vertex(list->drawing->plan, vertex, shown, sizeof shown);
@@ -199,7 +195,7 @@ static void draw_step(const struct drawing *drawing, const struct by_group *grou
     if (fits) by_text_add(drawing->text, " }");
     list.column += 2;
   }
-  end_list(&list);
+  by_text_add(drawing->text, "\n");
 }
 
 /* --- groups --- */
@@ -215,7 +211,7 @@ static void draw_twigs(const struct drawing *drawing, const struct by_group *gro
     snprintf(both, sizeof both, "%s→%s", child, parent);
     fits = add_item(&list, both);
   }
-  end_list(&list);
+  by_text_add(drawing->text, "\n");
 }
 
 static void draw_order(const struct drawing *drawing, const struct by_group *group) {
@@ -225,7 +221,7 @@ static void draw_order(const struct drawing *drawing, const struct by_group *gro
   struct list list = start_list(drawing, "order:");
   bool fits = true;
   for (uint32_t i = 0; fits && i < group->n; i++) fits = add_vertex(&list, group->order[i]);
-  end_list(&list);
+  by_text_add(drawing->text, "\n");
 }
 
 /* "rotated over 2 x 2 x 2 positions, 12.5 % each; this is the first" */
@@ -319,7 +315,7 @@ static void draw_names(const struct drawing *drawing) {
     snprintf(shown, sizeof shown, "%s=%u", name, r);
     fits = add_item(&list, shown);
   }
-  end_list(&list);
+  by_text_add(drawing->text, "\n");
 }
 
 enum banyan_status by_plan_draw(const struct by_plan *plan, struct by_text *text) {

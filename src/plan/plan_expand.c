@@ -22,29 +22,24 @@ static bool is_split(const struct by_vertex *vertex, uint32_t leaders) {
   return leaders > 1 && vertex->kind == BY_VERTEX_SERVER;
 }
 
-/* "a/0" of leader 1 is "a/0.1", "a" is "a/1": what is before the last "/" stays the host. */
-static const char *name_of(struct by_plan *plan, const struct by_vertex *vertex, bool split, uint32_t leader) {
-  char name[BY_PLAN_MOST_NAME + 16];
-  if (!split) return by_arena_string(&plan->arena, vertex->name);
-  const char *between = strchr(vertex->name, '/') ? "." : "/";
-  snprintf(name, sizeof name, "%.*s%s%u", BY_PLAN_MOST_NAME, vertex->name, between, leader);
-  return by_arena_string(&plan->arena, name);
-}
-
 static int by_name(const void *a, const void *b) {
   return strcmp(((const struct copy *)a)->name, ((const struct copy *)b)->name);
 }
 
+/* A server "a/0" of leader 1 is "a/0.1", "a" is "a/1": what is before the last "/" stays the host. */
 static enum banyan_status fill_copies(struct by_plan *plan, const struct by_plan *from, uint32_t leaders,
                                       struct copy *copies) {
   uint32_t n = 0;
   for (uint32_t v = from->n_ranks; v < from->n_vertices; v++) {
     const struct by_vertex *vertex = &from->vertices[v];
     bool split = is_split(vertex, leaders);
+    const char *between = strchr(vertex->name, '/') ? "." : "/";
     for (uint32_t leader = 0; leader < (split ? leaders : 1); leader++) {
-      const char *name = name_of(plan, vertex, split, leader);
-      if (!name) return by_plan_no_memory();
-      copies[n++] = (struct copy){.name = name, .kind = vertex->kind, .from = v - from->n_ranks, .leader = leader};
+      char name[BY_PLAN_MOST_NAME + 16];
+      snprintf(name, sizeof name, "%.*s%s%u", BY_PLAN_MOST_NAME, vertex->name, between, leader);
+      const char *kept = by_arena_string(&plan->arena, split ? name : vertex->name);
+      if (!kept) return by_plan_no_memory();
+      copies[n++] = (struct copy){.name = kept, .kind = vertex->kind, .from = v - from->n_ranks, .leader = leader};
     }
   }
   if (n) qsort(copies, n, sizeof *copies, by_name);
@@ -169,30 +164,23 @@ static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts
   return BANYAN_OK;
 }
 
-static enum banyan_status check_hosts(const uint32_t *host_of_rank, uint32_t n_ranks, uint32_t n_hosts) {
-  if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MOST_VERTICES);
-  for (uint32_t r = 0; r < n_ranks; r++)
-    if (host_of_rank[r] >= n_hosts)
-      return by_fail(BANYAN_ERR_ARGUMENT, "rank %u is on host %u, but the plan has %u hosts", r, host_of_rank[r],
-                     n_hosts);
-  return BANYAN_OK;
-}
-
 enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank, uint32_t n_ranks,
                                   struct by_plan **out) {
   struct hosts hosts = {0};
   struct by_plan *plan = NULL;
-  BY_TRY(check_hosts(host_of_rank, n_ranks, over_hosts->n_ranks));
+  if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MOST_VERTICES);
+  for (uint32_t r = 0; r < n_ranks; r++)
+    if (host_of_rank[r] >= over_hosts->n_ranks)
+      return by_fail(BANYAN_ERR_ARGUMENT, "rank %u is on host %u, but the plan has %u hosts", r, host_of_rank[r],
+                     over_hosts->n_ranks);
   BY_TRY(hosts_init(&hosts, host_of_rank, n_ranks, over_hosts->n_ranks));
   enum banyan_status status = by_plan_create(over_hosts->name, &plan);
   if (status == BANYAN_OK && !hosts.fewest)
     status = by_fail(BANYAN_ERR_ARGUMENT, "the plan is for %u hosts, but one of them has no rank", hosts.n_hosts);
   if (status == BANYAN_OK) status = expand(plan, &hosts, over_hosts);
   free(hosts.start);
-  if (status == BANYAN_OK) return by_plan_finish(plan, out);
-  by_plan_destroy(plan);
-  return status;
+  return by_plan_end(plan, status, out);
 }
 
 /* --- the default --- */
@@ -303,7 +291,5 @@ enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_ran
   for (uint32_t i = 0; status == BANYAN_OK && i < n_choices; i++)
     status = add_choice(plan, &hosts, &choices[i], &plan->classes[i]);
   free(hosts.start);
-  if (status == BANYAN_OK) return by_plan_finish(plan, out);
-  by_plan_destroy(plan);
-  return status;
+  return by_plan_end(plan, status, out);
 }

@@ -13,7 +13,7 @@ struct reader {
   struct by_plan *plan; /* its vertices are there */
   json_t *vertex_of;    /* name -> vertex */
   uint32_t *position;   /* of each vertex in the tree being read; UINT32_MAX between trees */
-  uint64_t *places;     /* vertices of the trees read so far */
+  uint64_t places;      /* vertices of the trees read so far */
 };
 
 static enum banyan_status find_vertex(const struct reader *reader, const struct by_place *place, const char *name,
@@ -40,61 +40,32 @@ static enum banyan_status take_forwards(const struct reader *reader, const struc
   return BANYAN_OK;
 }
 
-static enum banyan_status count_ports(const struct by_place *place, json_t *switches, size_t *n) {
-  const char *key;
-  json_t *map;
-  if (!json_is_object(switches)) return by_doc_fields(place, switches, "");
-  json_object_foreach(switches, key, map) {
-    struct by_place here = {.above = place, .key = key};
-    if (!json_is_object(map)) return by_doc_fields(&here, map, "");
-    *n += json_object_size(map);
-  }
-  return BANYAN_OK;
-}
-
-/* {"neighbour": "interface", ...} of one switch. */
-static enum banyan_status take_switch(const struct reader *reader, const struct by_place *place, uint32_t at,
-                                      json_t *map, struct by_group *group) {
-  const char *key, *name;
-  json_t *value;
-  json_object_foreach(map, key, value) {
-    struct by_place here = {.above = place, .key = key};
-    struct by_group_port *port = &group->ports[group->n_ports++];
-    port->at = at;
-    BY_TRY(find_vertex(reader, &here, key, &port->towards));
-    BY_TRY(by_doc_string(&here, value, &name));
-    port->interface = by_arena_string(&reader->plan->arena, name);
-    if (!port->interface) return by_plan_no_memory();
-  }
-  return BANYAN_OK;
-}
-
+/* {"switch": {"neighbour": "interface", ...}, ...} */
 static enum banyan_status take_ports(const struct reader *reader, const struct by_place *around, json_t *switches,
                                      struct by_group *group) {
   struct by_place place = {.above = around, .field = "ports"};
-  const char *key;
-  json_t *map;
+  const char *key, *neighbour;
+  json_t *map, *value;
   size_t n = 0;
-  BY_TRY(count_ports(&place, switches, &n));
+  if (!json_is_object(switches)) return by_doc_fields(&place, switches, "");
+  json_object_foreach(switches, key, map) n += json_object_size(map);
   group->ports = BY_ARENA_ARRAY(&reader->plan->arena, struct by_group_port, n);
   if (!group->ports) return by_plan_no_memory();
   json_object_foreach(switches, key, map) {
     struct by_place here = {.above = &place, .key = key};
     uint32_t at = 0;
+    if (!json_is_object(map)) return by_doc_fields(&here, map, "");
     BY_TRY(find_vertex(reader, &here, key, &at));
-    BY_TRY(take_switch(reader, &here, at, map, group));
+    json_object_foreach(map, neighbour, value) {
+      struct by_place there = {.above = &here, .key = neighbour};
+      struct by_group_port *port = &group->ports[group->n_ports++];
+      port->at = at;
+      BY_TRY(find_vertex(reader, &there, neighbour, &port->towards));
+      BY_TRY(by_doc_string(&there, value, &port->interface));
+      port->interface = by_arena_string(&reader->plan->arena, port->interface);
+      if (!port->interface) return by_plan_no_memory();
+    }
   }
-  return BANYAN_OK;
-}
-
-/* Its "forwards" and "ports", if it has them. */
-static enum banyan_status read_ports(const struct reader *reader, const struct by_place *place, const json_t *value,
-                                     struct by_group *group) {
-  const json_t *forwards = json_object_get(value, "forwards");
-  json_t *ports = json_object_get(value, "ports");
-  if (forwards) BY_TRY(take_forwards(reader, place, forwards, group));
-  if (ports) BY_TRY(take_ports(reader, place, ports, group));
-  by_group_sort_ports(group);
   return BANYAN_OK;
 }
 
@@ -109,7 +80,7 @@ static const char *const fields[] = {
 
 /* A group, while it is read. */
 struct part {
-  const struct reader *reader;
+  struct reader *reader;
   const struct by_place *place;
   const json_t *object;
   struct by_group *group;
@@ -161,19 +132,6 @@ static enum banyan_status take_members(const struct part *part, const json_t *ro
   return BANYAN_OK;
 }
 
-/* Tells the reader where each vertex of the order stands. */
-static enum banyan_status place_vertices(const struct part *part) {
-  for (uint32_t i = 0; i < part->group->n; i++) {
-    uint32_t *position = &part->reader->position[part->group->order[i]];
-    if (*position != nowhere) {
-      struct by_place order = {.above = part->place, .field = "order"}, here = {.above = &order, .index = i};
-      return by_doc_fail(&here, "vertex \"%.64s\" stands in it twice", name_at(part, i));
-    }
-    *position = i;
-  }
-  return BANYAN_OK;
-}
-
 static enum banyan_status take_vertices(const struct part *part, enum by_group_kind kind) {
   struct by_plan *plan = part->reader->plan;
   struct by_place order_place = {.above = part->place, .field = "order"};
@@ -186,15 +144,22 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   if (order) BY_TRY(by_doc_array(&order_place, order, 1, plan->n_vertices));
   size_t n = order ? json_array_size(order) : kind == BY_GROUP_TREE ? 1 + json_object_size(up) : plan->n_ranks;
   /* A tree need not name its vertices, so that few bytes of text could stand for very many of them. */
-  *part->reader->places += n;
-  if (*part->reader->places > BY_PLAN_MOST_PLACES)
+  part->reader->places += n;
+  if (part->reader->places > BY_PLAN_MOST_PLACES)
     return by_doc_fail(part->place, "more than %d vertices in all trees together", BY_PLAN_MOST_PLACES);
   BY_TRY(by_group_init(plan, part->group, kind, (uint32_t)n, json_object_get(part->object, "down") != NULL));
   if (order)
     BY_TRY(take_order(part, order));
   else if (kind == BY_GROUP_TREE)
     BY_TRY(take_members(part, root, up));
-  return place_vertices(part);
+  for (uint32_t i = 0; i < part->group->n; i++) {
+    uint32_t *position = &part->reader->position[part->group->order[i]];
+    if (*position != nowhere)
+      return by_doc_fail(&(struct by_place){.above = &order_place, .index = i}, "vertex \"%.64s\" stands in it twice",
+                         name_at(part, i));
+    *position = i;
+  }
+  return BANYAN_OK;
 }
 
 /* {"child": "parent", ...} for every vertex but the root. */
@@ -294,24 +259,24 @@ static enum banyan_status take_numbers(const struct part *part) {
   return height ? by_doc_int(&place, height, 0, BY_PLAN_MOST_VERTICES, &ignored) : BANYAN_OK;
 }
 
-static enum banyan_status take_all(const struct part *part) {
-  enum by_group_kind kind = BY_GROUP_TREE;
-  if (!json_is_object(part->object)) return by_doc_fields(part->place, part->object, "");
-  BY_TRY(take_kind(part, &kind));
-  BY_TRY(take_vertices(part, kind));
-  BY_TRY(take_numbers(part));
-  BY_TRY(take_twigs(part));
-  BY_TRY(read_ports(part->reader, part->place, part->object, part->group));
-  if (kind != BY_GROUP_TREE) BY_TRY(take_radix(part));
-  return kind == BY_GROUP_EXCHANGE ? BANYAN_OK : take_ways(part);
-}
-
-/* Reads an element of "trees" into `group`, all zeros before. */
-static enum banyan_status read_group(const struct reader *reader, const struct by_place *place, const json_t *value,
+/* Reads an element of "trees" into `group`, all zeros before. A failure ends the reading. */
+static enum banyan_status read_group(struct reader *reader, const struct by_place *place, const json_t *value,
                                      struct by_group *group) {
-  struct part part = {.reader = reader, .place = place, .object = value, .group = group};
-  BY_TRY(take_all(&part)); /* a failure ends the reading, and what stands in the order may be no vertex then */
-  for (uint32_t i = 0; group->order && i < group->n; i++) reader->position[group->order[i]] = nowhere;
+  const struct part part = {.reader = reader, .place = place, .object = value, .group = group};
+  enum by_group_kind kind = BY_GROUP_TREE;
+  if (!json_is_object(value)) return by_doc_fields(place, value, "");
+  BY_TRY(take_kind(&part, &kind));
+  BY_TRY(take_vertices(&part, kind));
+  BY_TRY(take_numbers(&part));
+  BY_TRY(take_twigs(&part));
+  const json_t *forwards = json_object_get(value, "forwards");
+  json_t *ports = json_object_get(value, "ports");
+  if (forwards) BY_TRY(take_forwards(reader, place, forwards, group));
+  if (ports) BY_TRY(take_ports(reader, place, ports, group));
+  by_group_sort_ports(group);
+  if (kind != BY_GROUP_TREE) BY_TRY(take_radix(&part));
+  if (kind != BY_GROUP_EXCHANGE) BY_TRY(take_ways(&part));
+  for (uint32_t i = 0; i < group->n; i++) reader->position[group->order[i]] = nowhere;
   return BANYAN_OK;
 }
 
@@ -388,28 +353,21 @@ static enum banyan_status name_members(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-static enum banyan_status index_vertices(struct reader *reader, const struct by_place *place) {
-  const struct by_plan *plan = reader->plan;
+static enum banyan_status fill_vertices(struct reader *reader, const struct by_place *place, json_t *members) {
+  struct by_plan *plan = reader->plan;
+  bool *named = BY_ARENA_ARRAY(&plan->arena, bool, plan->n_ranks);
+  reader->position = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_vertices);
+  if (!named || !reader->position) return by_plan_no_memory();
+  BY_TRY(name_members(plan, place, members, named));
+  qsort(plan->vertices + plan->n_ranks, plan->n_vertices - plan->n_ranks, sizeof *plan->vertices, by_compare_vertices);
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
     const char *name = plan->vertices[i].name;
     if (json_object_get(reader->vertex_of, name))
       return by_doc_fail(place, "\"%.64s\" is also the name of the rank of this number, which has no other", name);
     if (json_object_set_new(reader->vertex_of, name, json_integer(i)) != 0) return by_plan_no_memory();
-    reader->position[i] = UINT32_MAX;
+    reader->position[i] = nowhere;
   }
   return BANYAN_OK;
-}
-
-static enum banyan_status fill_vertices(struct reader *reader, const struct by_place *place, json_t *members) {
-  struct by_plan *plan = reader->plan;
-  bool *named = calloc(plan->n_ranks, sizeof *named);
-  if (!named) return by_plan_no_memory();
-  enum banyan_status status = name_members(plan, place, members, named);
-  free(named);
-  BY_TRY(status);
-  qsort(plan->vertices + plan->n_ranks, plan->n_vertices - plan->n_ranks, sizeof *plan->vertices, by_compare_vertices);
-  reader->position = malloc(plan->n_vertices * sizeof *reader->position);
-  return reader->position ? index_vertices(reader, place) : by_plan_no_memory();
 }
 
 /* "ranks" gives their number, else "vertices" does; a rank that "vertices" does not name is named by its number. */
@@ -472,8 +430,12 @@ static enum banyan_status take_classes(struct reader *reader, const struct by_pl
   return trees ? take_trees(reader, document, root, &reader->plan->classes[listed]) : BANYAN_OK;
 }
 
-static enum banyan_status take_facts(struct by_plan *plan, const struct by_place *document, const json_t *root) {
-  struct {
+static enum banyan_status take_head(struct by_plan *plan, const struct by_place *document, const json_t *root) {
+  struct by_place place = {.above = document, .field = "format"};
+  json_t *format, *name = json_object_get(root, "name"), *chunk = json_object_get(root, "chunk");
+  const char *text;
+  uint64_t bytes = 0;
+  const struct {
     const char *field;
     double *out;
     enum banyan_status (*take)(const struct by_place *place, const json_t *value, double *out);
@@ -481,19 +443,6 @@ static enum banyan_status take_facts(struct by_plan *plan, const struct by_place
                {"bound", &plan->facts.bound, by_doc_rate},
                {"ratio", &plan->facts.ratio, by_doc_real},
                {"seconds", &plan->facts.seconds, by_doc_real}};
-  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
-    struct by_place here = {.above = document, .field = facts[i].field};
-    const json_t *value = json_object_get(root, facts[i].field);
-    if (value) BY_TRY(facts[i].take(&here, value, facts[i].out));
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_head(struct by_plan *plan, const struct by_place *document, const json_t *root) {
-  struct by_place place = {.above = document, .field = "format"};
-  json_t *format, *name = json_object_get(root, "name"), *chunk = json_object_get(root, "chunk");
-  const char *text;
-  uint64_t bytes = 0;
   BY_TRY(by_doc_need(document, root, "format", &format));
   BY_TRY(by_doc_string(&place, format, &text));
   if (strcmp(text, "banyan-plan 1") != 0)
@@ -507,40 +456,37 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_place 
   place.field = "chunk";
   if (chunk) BY_TRY(by_doc_bytes(&place, chunk, BY_PLAN_MOST_CHUNK, &bytes));
   plan->chunk = (size_t)bytes;
-  return take_facts(plan, document, root);
+  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+    const json_t *value = json_object_get(root, facts[i].field);
+    place.field = facts[i].field;
+    if (value) BY_TRY(facts[i].take(&place, value, facts[i].out));
+  }
+  return BANYAN_OK;
 }
 
 static enum banyan_status take_plan(struct by_plan *plan, const struct by_place *document, json_t *root) {
-  uint64_t places = 0;
-  struct reader reader = {.plan = plan, .vertex_of = json_object(), .places = &places};
+  struct reader reader = {.plan = plan, .vertex_of = json_object()};
   enum banyan_status status = reader.vertex_of ? by_doc_fields(document, root, document_fields) : by_plan_no_memory();
   if (status == BANYAN_OK) status = take_head(plan, document, root);
   if (status == BANYAN_OK) status = take_plan_vertices(&reader, document, root);
   if (status == BANYAN_OK) status = take_classes(&reader, document, root);
-  free(reader.position);
   json_decref(reader.vertex_of);
   return status;
 }
 
 /* --- the text --- */
 
-static enum banyan_status make_plan(const char *source, json_t *root, struct by_plan **out) {
-  struct by_place document = {.field = source};
-  struct by_plan *plan;
-  BY_TRY(by_plan_create("plan", &plan));
-  enum banyan_status status = take_plan(plan, &document, root);
-  if (status != BANYAN_OK) {
-    by_plan_destroy(plan);
-    return status;
-  }
-  status = by_plan_finish(plan, out);
-  return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "%s", source);
-}
-
 enum banyan_status by_plan_parse(const char *source, const char *text, size_t length, struct by_plan **out) {
   json_t *root;
+  struct by_plan *plan;
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
-  enum banyan_status status = make_plan(source, root, out);
+  enum banyan_status status = by_plan_create("plan", &plan);
+  if (status == BANYAN_OK) {
+    status = take_plan(plan, &(struct by_place){.field = source}, root);
+    bool read = status == BANYAN_OK;
+    status = by_plan_end(plan, status, out);
+    if (read && status != BANYAN_OK) (void)by_fail_within(status, "%s", source);
+  }
   json_decref(root);
   return status;
 }

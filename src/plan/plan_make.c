@@ -21,29 +21,24 @@ enum banyan_status by_plan_create(const char *name, struct by_plan **out) {
   return BANYAN_OK;
 }
 
-static enum banyan_status name_ranks(struct by_plan *plan) {
-  enum { NAME_BYTES = 12 };
-  char *names = by_arena_alloc(&plan->arena, plan->n_ranks, NAME_BYTES);
-  if (!names) return by_plan_no_memory();
-  for (uint32_t i = 0; i < plan->n_ranks; i++) {
-    char *name = names + (size_t)i * NAME_BYTES;
-    snprintf(name, NAME_BYTES, "%u", i);
-    plan->vertices[i] = (struct by_vertex){.name = name, .kind = BY_VERTEX_RANK, .rank = i};
-  }
-  return BANYAN_OK;
-}
-
 enum banyan_status by_plan_add_vertices(struct by_plan *plan, uint32_t n_ranks, uint32_t n_others) {
+  enum { NAME_BYTES = 12 };
   if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES || n_others > BY_PLAN_MOST_VERTICES - n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "a plan over %u ranks and %u others is not possible: 1 to %d in all are",
                    n_ranks, n_others, BY_PLAN_MOST_VERTICES);
   plan->n_ranks = n_ranks;
   plan->n_vertices = n_ranks + n_others;
   plan->vertices = BY_ARENA_ARRAY(&plan->arena, struct by_vertex, plan->n_vertices);
-  if (!plan->vertices) return by_plan_no_memory();
+  char *names = by_arena_alloc(&plan->arena, n_ranks, NAME_BYTES);
+  if (!plan->vertices || !names) return by_plan_no_memory();
+  for (uint32_t i = 0; i < n_ranks; i++) {
+    char *name = names + (size_t)i * NAME_BYTES;
+    snprintf(name, NAME_BYTES, "%u", i);
+    plan->vertices[i] = (struct by_vertex){.name = name, .kind = BY_VERTEX_RANK, .rank = i};
+  }
   for (uint32_t i = n_ranks; i < plan->n_vertices; i++)
     plan->vertices[i] = (struct by_vertex){.kind = BY_VERTEX_HELPER, .rank = UINT32_MAX};
-  return name_ranks(plan);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_plan_add_classes(struct by_plan *plan, uint32_t n) {
@@ -90,8 +85,8 @@ static void even_shares(struct by_class *class_) {
   for (uint32_t i = 0; i < class_->n_groups; i++) class_->groups[i].share /= sum;
 }
 
-enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out) {
-  enum banyan_status status = by_plan_validate(plan);
+enum banyan_status by_plan_end(struct by_plan *plan, enum banyan_status status, struct by_plan **out) {
+  if (status == BANYAN_OK) status = by_plan_validate(plan);
   if (status != BANYAN_OK) {
     by_plan_destroy(plan);
     return status;
@@ -100,6 +95,10 @@ enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out) {
   plan->version = by_plan_hash(plan);
   *out = plan;
   return BANYAN_OK;
+}
+
+enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out) {
+  return by_plan_end(plan, BANYAN_OK, out);
 }
 
 /* --- plans made of others, group by group --- */
@@ -153,19 +152,18 @@ enum banyan_status by_group_copy(struct by_plan *plan, struct by_group *group, c
   return BANYAN_OK;
 }
 
-static enum banyan_status copy_vertices(const struct by_plan *from, uint32_t n, struct by_plan *plan) {
-  BY_TRY(by_plan_add_vertices(plan, from->n_ranks, n - from->n_ranks));
-  for (uint32_t v = 0; v < n; v++) {
-    plan->vertices[v].name = by_arena_string(&plan->arena, from->vertices[v].name);
-    plan->vertices[v].kind = from->vertices[v].kind;
-    if (!plan->vertices[v].name) return by_plan_no_memory();
-  }
-  return BANYAN_OK;
+static enum banyan_status keep_name(struct by_plan *plan, struct by_vertex *vertex, const char *name) {
+  vertex->name = by_arena_string(&plan->arena, name);
+  return vertex->name ? BANYAN_OK : by_plan_no_memory();
 }
 
 static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
                                struct by_plan *plan) {
-  BY_TRY(copy_vertices(from, n_vertices, plan));
+  BY_TRY(by_plan_add_vertices(plan, from->n_ranks, n_vertices - from->n_ranks));
+  for (uint32_t v = 0; v < n_vertices; v++) {
+    plan->vertices[v].kind = from->vertices[v].kind;
+    BY_TRY(keep_name(plan, &plan->vertices[v], from->vertices[v].name));
+  }
   plan->chunk = from->chunk;
   BY_TRY(by_plan_add_classes(plan, from->n_classes));
   for (uint32_t c = 0; c < from->n_classes; c++) {
@@ -186,12 +184,7 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
                                   struct by_plan **out) {
   struct by_plan *made = NULL;
   BY_TRY(by_plan_create(from->name, &made));
-  enum banyan_status status = fill(from, n_vertices, rework, made);
-  if (status != BANYAN_OK) {
-    by_plan_destroy(made);
-    return status;
-  }
-  BY_TRY(by_plan_finish(made, out));
+  BY_TRY(by_plan_end(made, fill(from, n_vertices, rework, made), out));
   for (uint32_t c = 0; c < (*out)->n_classes; c++) /* finishing has evened the shares out */
     for (uint32_t g = 0; g < (*out)->classes[c].n_groups; g++)
       (*out)->classes[c].groups[g].share = from->classes[c].groups[g].share;
@@ -212,11 +205,6 @@ struct joining {
   const struct by_plan *from;
   uint32_t *vertex; /* of each of from's vertices: which of the plan's it is */
 };
-
-static enum banyan_status keep_name(struct by_plan *plan, struct by_vertex *vertex, const char *name) {
-  vertex->name = by_arena_string(&plan->arena, name);
-  return vertex->name ? BANYAN_OK : by_plan_no_memory();
-}
 
 /* All that are no ranks, each name once, in order. The caller frees *out. */
 static enum banyan_status list_others(const struct by_plan_part *parts, uint32_t n, struct by_vertex **out,
@@ -296,9 +284,7 @@ enum banyan_status by_plan_join(const char *name, const struct by_plan_part *par
   if (status == BANYAN_OK) status = fill_joined(plan, parts, n);
   plan->facts = last->facts;
   plan->chunk = last->chunk;
-  if (status == BANYAN_OK) return by_plan_finish(plan, out);
-  by_plan_destroy(plan);
-  return status;
+  return by_plan_end(plan, status, out);
 }
 
 static enum banyan_status fill_reordered(struct by_plan *plan, const struct by_plan *from, const uint32_t *order,
@@ -322,8 +308,5 @@ enum banyan_status by_plan_reorder(const struct by_plan *plan, const uint32_t *o
   BY_TRY(by_plan_create(plan->name, &made));
   made->facts = plan->facts;
   made->chunk = plan->chunk;
-  enum banyan_status status = fill_reordered(made, plan, order, names);
-  if (status == BANYAN_OK) return by_plan_finish(made, out);
-  by_plan_destroy(made);
-  return status;
+  return by_plan_end(made, fill_reordered(made, plan, order, names), out);
 }

@@ -28,6 +28,8 @@ void by_group_sort_ports(struct by_group *group);
 /* Evens out shares whose sum is off by rounding, validates and sets the version. Takes `plan` over: on failure it is
  * destroyed. */
 BANYAN_CHECK enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out);
+/* The same if `status`, what filling the plan came to, is BANYAN_OK; else destroys it and returns that. */
+BANYAN_CHECK enum banyan_status by_plan_end(struct by_plan *plan, enum banyan_status status, struct by_plan **out);
 /* What becomes of a group, which so far is a copy of that of `from`. */
 typedef enum banyan_status (*by_group_rework)(const struct by_plan *from, struct by_plan *plan, struct by_group *group);
 /* A copy with the first n_vertices and with other groups, whose shares are the same to the last bit, so that both plans

@@ -155,18 +155,13 @@ static void add_classes(struct by_text *text, const struct by_plan *plan) {
   by_text_add(text, "]");
 }
 
-/* Ranks that are named by their number need no entry. */
-static bool is_usual(const struct by_vertex *vertex) {
-  char number[16];
-  snprintf(number, sizeof number, "%u", vertex->rank);
-  return vertex->kind == BY_VERTEX_RANK && strcmp(vertex->name, number) == 0;
-}
-
 static void add_vertices(struct by_text *text, const struct by_plan *plan) {
   const char *between = ", \"vertices\": {";
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
     const struct by_vertex *vertex = &plan->vertices[i];
-    if (is_usual(vertex)) continue;
+    char number[16];
+    snprintf(number, sizeof number, "%u", vertex->rank);
+    if (vertex->kind == BY_VERTEX_RANK && strcmp(vertex->name, number) == 0) continue; /* needs no entry */
     by_text_add(text, "%s", between);
     by_json_add_string(text, vertex->name);
     by_text_add(text, ": {\"kind\": \"%s\"", by_vertex_kind_name(vertex->kind));
@@ -174,8 +169,7 @@ static void add_vertices(struct by_text *text, const struct by_plan *plan) {
     by_text_add(text, "}");
     between = ", ";
   }
-  if (between[2] == '"') return;
-  by_text_add(text, "}");
+  if (between[2] != '"') by_text_add(text, "}");
 }
 
 void by_plan_print(const struct by_plan *plan, struct by_text *text) {

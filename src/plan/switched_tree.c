@@ -89,22 +89,18 @@ bool by_group_has_server(const struct by_plan *plan, const struct by_group *grou
 }
 
 /* A server ends one tree: it is a party to the job of that tree alone. `taken`: servers of trees before. */
-static enum banyan_status check_root(const struct through *t, bool *taken) {
-  uint32_t root = t->group->root;
-  if (!by_group_has_server(t->plan, t->group)) return BANYAN_OK;
-  if (taken[t->group->order[root]])
-    return refuse(t, root,
-                  " that is the root of another tree too: give each tree a server of its own, \"HOST/0\", \"HOST/1\"");
-  taken[t->group->order[root]] = true;
-  return BANYAN_OK;
-}
-
 static enum banyan_status check_all(const struct by_plan *plan, bool *taken) {
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
-      struct through t = {plan, &plan->classes[c].groups[g], c, g};
+      const struct by_group *group = &plan->classes[c].groups[g];
+      struct through t = {plan, group, c, g};
       BY_TRY(check_group(&t));
-      BY_TRY(check_root(&t, taken));
+      if (!by_group_has_server(plan, group)) continue;
+      if (taken[group->order[group->root]])
+        return refuse(
+            &t, group->root,
+            " that is the root of another tree too: give each tree a server of its own, \"HOST/0\", \"HOST/1\"");
+      taken[group->order[group->root]] = true;
     }
   return BANYAN_OK;
 }
@@ -175,15 +171,11 @@ static uint32_t place_of(const struct build *b, uint32_t u) {
   return place;
 }
 
-static uint32_t rank_at(const struct build *b, uint32_t u) {
-  return b->plan->vertices[b->group->order[u]].rank;
-}
-
 static void place_workers(struct build *b) {
   for (uint32_t u = 0; u < b->group->n; u++) {
     if (kind_of(b, u) != BY_VERTEX_RANK) continue;
-    uint32_t worker = 0;
-    while (b->tree->workers[worker] != rank_at(b, u)) worker++;
+    uint32_t worker = 0; /* rank r is vertex r */
+    while (b->tree->workers[worker] != b->group->order[u]) worker++;
     b->tree->first[worker] = b->switch_at[b->group->up[u]];
     for (uint32_t v = u;; v = b->group->up[v]) {
       b->below[v] |= 1ull << worker;
@@ -253,7 +245,7 @@ static enum banyan_status fill(struct build *b) {
   tree->server_name = by_arena_string(&tree->arena, b->plan->vertices[tree->server].name);
   if (tree->arena.failed) return by_plan_no_memory();
   for (uint32_t u = 0; u < n; u++)
-    if (kind_of(b, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = rank_at(b, u);
+    if (kind_of(b, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = b->group->order[u];
   qsort(tree->workers, tree->n_workers, sizeof *tree->workers, by_compare_numbers); /* bits follow the ranks */
   number_switches(b);
   place_workers(b);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "leader.h"
 #include "text.h"
@@ -67,18 +68,13 @@ static enum banyan_status check_capacity(const struct by_capacity *capacity, con
   return bad("%s is %g bit/s, of which others use %g: must be 0 to all of it", what, capacity->all, capacity->used);
 }
 
-static enum banyan_status check_part(const struct by_node *node) {
+static enum banyan_status check_node(const struct by_node *node) {
+  if (node->kind != BY_NODE_HOST && node->kind != BY_NODE_SWITCH) return bad("is neither a host nor a switch");
+  BY_TRY(check_text(node->group, "its group", 0));
   if (node->kind == BY_NODE_SWITCH && (node->takes_part || node->may_help))
     return bad("is a switch: it cannot take part or help as a host does; \"aggregates\" says that it adds");
   if (node->kind == BY_NODE_HOST && (node->aggregates || node->memory))
     return bad("is a host: only a switch aggregates and has cells; \"helps\" says that a host adds for others");
-  return BANYAN_OK;
-}
-
-static enum banyan_status check_node(const struct by_node *node) {
-  if (node->kind != BY_NODE_HOST && node->kind != BY_NODE_SWITCH) return bad("is neither a host nor a switch");
-  BY_TRY(check_text(node->group, "its group", 0));
-  BY_TRY(check_part(node));
   BY_TRY(check_capacity(&node->out, "what it can send", true));
   BY_TRY(check_capacity(&node->in, "what it can receive", true));
   if (isinf(node->x) || isinf(node->y) || isnan(node->x) != isnan(node->y))
@@ -86,33 +82,20 @@ static enum banyan_status check_node(const struct by_node *node) {
   return BANYAN_OK;
 }
 
-static enum banyan_status check_nodes(const struct by_topology *topology) {
+static enum banyan_status check_nodes(const struct by_topology *topology, struct by_arena *arena) {
   for (uint32_t i = 0; i < topology->n_nodes; i++) {
     const struct by_node *node = &topology->nodes[i];
     if (check_text(node->name, "its name", 1) != BANYAN_OK)
       return by_fail_within(BANYAN_ERR_TOPOLOGY, "node number %u", i);
     if (check_node(node) != BANYAN_OK) return by_fail_within(BANYAN_ERR_TOPOLOGY, "node \"%.64s\"", node->name);
   }
-  return BANYAN_OK;
-}
-
-static int compare_names(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* O(n log n) */
-static enum banyan_status check_names_differ(const struct by_topology *topology) {
-  const char **names = calloc(topology->n_nodes, sizeof *names);
+  const char **names = BY_ARENA_ARRAY(arena, const char *, topology->n_nodes);
   if (!names) return NO_MEMORY;
-  for (uint32_t i = 0; i < topology->n_nodes; i++) names[i] = topology->nodes[i].name;
-  qsort(names, topology->n_nodes, sizeof *names, compare_names);
-  uint32_t i = 1;
-  while (i < topology->n_nodes && strcmp(names[i - 1], names[i]) != 0) i++;
-  enum banyan_status status = BANYAN_OK;
-  if (i < topology->n_nodes) status = bad("two nodes are named \"%.64s\"", names[i]);
-  free(names);
-  return status;
+  const char *twice = by_find_twice(topology->nodes, topology->n_nodes, sizeof *topology->nodes, names);
+  return twice ? bad("two nodes are named \"%.64s\"", twice) : BANYAN_OK;
 }
+
+_Static_assert(offsetof(struct by_node, name) == 0, "names are compared by by_find_twice");
 
 /* --- links --- */
 
@@ -141,31 +124,25 @@ static enum banyan_status check_links(const struct by_topology *topology) {
 
 /* --- reach --- */
 
-/* A tree carries the sum over a link one way and the result the other, so both ways need something left. */
-static bool carries(const struct by_link *link) {
-  return by_residual(link->capacity[BY_AB]) > 0 && by_residual(link->capacity[BY_BA]) > 0;
-}
-
-static bool has_some_left(const struct by_node *node) {
-  return by_residual(node->out) > 0 && by_residual(node->in) > 0;
-}
-
-static void join_parts(const struct by_topology *topology, uint32_t *above) {
-  for (uint32_t i = 0; i < topology->n_nodes; i++) above[i] = i;
-  for (uint32_t i = 0; i < topology->n_links; i++) {
-    const struct by_link *link = &topology->links[i];
-    if (!carries(link) || !has_some_left(&topology->nodes[link->a]) || !has_some_left(&topology->nodes[link->b]))
-      continue;
+/* Joins what has something left of its capacity. A tree carries the sum over a link one way and the result the other,
+ * so both ways need it. */
+static void join_parts(const struct by_topology *t, uint32_t *above) {
+  for (uint32_t i = 0; i < t->n_nodes; i++) above[i] = i;
+  for (uint32_t i = 0; i < t->n_links; i++) {
+    const struct by_link *link = &t->links[i];
+    const struct by_capacity needed[] = {link->capacity[BY_AB], link->capacity[BY_BA], t->nodes[link->a].out,
+                                         t->nodes[link->a].in,  t->nodes[link->b].out, t->nodes[link->b].in};
+    size_t n = 0;
+    while (n < sizeof needed / sizeof *needed && by_residual(needed[n]) > 0) n++;
+    if (n < sizeof needed / sizeof *needed) continue;
     uint32_t a = by_leader(above, link->a), b = by_leader(above, link->b);
-    if (a < b)
-      above[b] = a;
-    else
-      above[a] = b;
+    above[MAX(a, b)] = MIN(a, b);
   }
 }
 
-static enum banyan_status check_reach(const struct by_topology *topology, uint32_t *above) {
-  uint32_t first = UINT32_MAX;
+static enum banyan_status check_reach(const struct by_topology *topology, struct by_arena *arena) {
+  uint32_t *above = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes), first = UINT32_MAX;
+  if (!above) return NO_MEMORY;
   join_parts(topology, above);
   for (uint32_t i = 0; i < topology->n_nodes; i++) {
     if (!topology->nodes[i].takes_part) continue;
@@ -184,12 +161,10 @@ enum banyan_status by_topology_validate(const struct by_topology *topology) {
     return bad("%u nodes and %u links are too many: most are %d and %d", topology->n_nodes, topology->n_links,
                BY_TOPOLOGY_MOST_NODES, BY_TOPOLOGY_MOST_LINKS);
   BY_TRY(check_text(topology->name, "the topology's name", 0));
-  BY_TRY(check_nodes(topology));
-  BY_TRY(check_names_differ(topology));
-  BY_TRY(check_links(topology));
-  uint32_t *above = calloc(topology->n_nodes, sizeof *above);
-  if (!above) return NO_MEMORY;
-  enum banyan_status status = check_reach(topology, above);
-  free(above);
+  struct by_arena arena = {0};
+  enum banyan_status status = check_nodes(topology, &arena);
+  if (status == BANYAN_OK) status = check_links(topology);
+  if (status == BANYAN_OK) status = check_reach(topology, &arena);
+  by_arena_fini(&arena);
   return status;
 }

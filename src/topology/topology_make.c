@@ -1,13 +1,20 @@
+#define HASH_NONFATAL_OOM 1
 #include "topology_make.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
+
+struct by_topology_name {
+  const char *name;
+  uint32_t node;
+  UT_hash_handle hh;
+};
 
 enum banyan_status by_topology_builder_init(struct by_topology_builder *builder, const char *name) {
   *builder = (struct by_topology_builder){.topology = calloc(1, sizeof *builder->topology)};
   if (!builder->topology) return by_topology_no_memory();
-  by_arena_init(&builder->topology->arena);
   enum banyan_status status = by_topology_builder_keep(builder, name ? name : "", &builder->topology->name);
   if (status != BANYAN_OK) by_topology_builder_fini(builder);
   return status;
@@ -18,7 +25,8 @@ void by_topology_builder_fini(struct by_topology_builder *builder) {
     free(builder->topology->nodes);
     free(builder->topology->links);
   }
-  free(builder->slots);
+  HASH_CLEAR(hh, builder->names);
+  by_arena_fini(&builder->arena);
   by_topology_destroy(builder->topology);
   *builder = (struct by_topology_builder){0};
 }
@@ -28,37 +36,10 @@ enum banyan_status by_topology_builder_keep(struct by_topology_builder *builder,
   return *out ? BANYAN_OK : by_topology_no_memory();
 }
 
-/* --- names --- */
-
-/* FNV-1a */
-static uint32_t hash_name(const char *name) {
-  uint32_t hash = 0x811c9dc5u;
-  for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x01000193u;
-  return hash ^ hash >> 15;
-}
-
-/* Where the name stands or would stand; half of the slots at least are free. */
-static uint32_t *slot_of(const struct by_topology_builder *builder, const char *name) {
-  uint32_t mask = builder->n_slots - 1, at = hash_name(name) & mask;
-  while (builder->slots[at] && strcmp(builder->topology->nodes[builder->slots[at] - 1].name, name) != 0)
-    at = (at + 1) & mask;
-  return &builder->slots[at];
-}
-
 uint32_t by_topology_builder_find(const struct by_topology_builder *builder, const char *name) {
-  return builder->n_slots ? *slot_of(builder, name) - 1 : UINT32_MAX;
-}
-
-/* As many slots as twice the room for nodes. */
-static enum banyan_status index_names(struct by_topology_builder *builder) {
-  if (builder->n_slots == builder->node_room * 2) return BANYAN_OK;
-  uint32_t *slots = calloc((size_t)builder->node_room * 2, sizeof *slots);
-  if (!slots) return by_topology_no_memory();
-  free(builder->slots);
-  builder->slots = slots;
-  builder->n_slots = builder->node_room * 2;
-  for (uint32_t i = 0; i < builder->topology->n_nodes; i++) *slot_of(builder, builder->topology->nodes[i].name) = i + 1;
-  return BANYAN_OK;
+  const struct by_topology_name *found;
+  HASH_FIND(hh, builder->names, name, strlen(name), found);
+  return found ? found->node : UINT32_MAX;
 }
 
 /* --- nodes --- */
@@ -69,16 +50,19 @@ enum banyan_status by_topology_builder_add(struct by_topology_builder *builder, 
   if (topology->n_nodes >= BY_TOPOLOGY_MOST_NODES)
     return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d nodes", BY_TOPOLOGY_MOST_NODES);
   if (!BY_ARRAY_GROW(&topology->nodes, &builder->node_room, topology->n_nodes + 1)) return by_topology_no_memory();
-  BY_TRY(index_names(builder));
-  uint32_t *slot = slot_of(builder, name);
-  if (*slot) return by_fail(BANYAN_ERR_TOPOLOGY, "two nodes are named \"%.64s\"", name);
+  if (by_topology_builder_find(builder, name) != UINT32_MAX)
+    return by_fail(BANYAN_ERR_TOPOLOGY, "two nodes are named \"%.64s\"", name);
   struct by_capacity endless = {.all = INFINITY};
   struct by_node node = {
       .kind = kind, .takes_part = kind == BY_NODE_HOST, .group = "", .out = endless, .in = endless, .x = NAN, .y = NAN};
+  struct by_topology_name *entry = BY_ARENA_NEW(&builder->arena, struct by_topology_name);
   BY_TRY(by_topology_builder_keep(builder, name, &node.name));
+  if (!entry) return by_topology_no_memory();
+  *entry = (struct by_topology_name){.name = node.name, .node = topology->n_nodes};
+  HASH_ADD_KEYPTR(hh, builder->names, entry->name, strlen(entry->name), entry);
+  if (!entry->hh.tbl) return by_topology_no_memory();
   if (out) *out = topology->n_nodes;
   topology->nodes[topology->n_nodes++] = node;
-  *slot = topology->n_nodes;
   return BANYAN_OK;
 }
 
@@ -126,4 +110,11 @@ enum banyan_status by_topology_builder_finish(struct by_topology_builder *builde
   if (status == BANYAN_OK) status = settle(builder, out);
   by_topology_builder_fini(builder);
   return status == BANYAN_OK || !source ? status : by_fail_within(status, "%s", source);
+}
+
+enum banyan_status by_topology_builder_end(struct by_topology_builder *builder, enum banyan_status status,
+                                           const char *source, struct by_topology **out) {
+  if (status == BANYAN_OK) return by_topology_builder_finish(builder, source, out);
+  by_topology_builder_fini(builder);
+  return status;
 }

@@ -10,8 +10,8 @@
 struct by_topology_builder {
   struct by_topology *topology; /* its nodes and links are not in the arena yet */
   uint32_t node_room, link_room;
-  uint32_t *slots; /* names by their hash: node + 1, 0 is free */
-  uint32_t n_slots;
+  struct by_topology_name *names; /* hashed */
+  struct by_arena arena;          /* of the names */
 };
 
 /* "" or NULL: no name. */
@@ -38,6 +38,9 @@ BANYAN_CHECK enum banyan_status by_topology_builder_keep(struct by_topology_buil
 /* Validates. The caller owns *out; on failure all is freed, and the error begins with `source`, unless that is NULL. */
 BANYAN_CHECK enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder, const char *source,
                                                            struct by_topology **out);
+/* The same if `status`, what filling the builder came to, is BANYAN_OK; else frees all and returns it. */
+BANYAN_CHECK enum banyan_status by_topology_builder_end(struct by_topology_builder *builder, enum banyan_status status,
+                                                        const char *source, struct by_topology **out);
 
 /* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
 static inline enum banyan_status by_topology_no_memory(void) {

@@ -40,7 +40,7 @@ static void draw(const struct by_topology *topology) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct by_topology *topology;
   quiet();
-  if (by_topology_parse_any("fuzz", (const char *)data, size, &topology) != BANYAN_OK) return 0;
+  if (by_topology_parse_any("fuzz", (const char *)data, size, "", &topology) != BANYAN_OK) return 0;
   print_and_parse(topology);
   if (topology->n_nodes <= MOST_DRAWN && topology->n_links <= MOST_DRAWN) draw(topology);
   use_topology(topology);

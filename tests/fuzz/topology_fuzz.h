@@ -44,7 +44,7 @@ static inline struct by_topology *small_topology(const uint8_t *data, size_t siz
   if (size <= BY_FUZZ_MOST_TEXT && size) memcpy(text, data, size);
   enum banyan_status status = by_topology_is_kind(text) && !has_large_number(text, 2)
                                   ? by_topology_synthesise(text, &topology)
-                                  : by_topology_parse_any("fuzz", (const char *)data, size, &topology);
+                                  : by_topology_parse_any("fuzz", (const char *)data, size, "", &topology);
   if (status != BANYAN_OK) return NULL;
   if (topology->n_nodes <= most_nodes && topology->n_links <= most_links) return topology;
   by_topology_destroy(topology);

@@ -114,7 +114,7 @@ static void test_quotes(void **state) {
   (void)state;
   static const char text[] = "\xef\xbb\xbfsrc_region,\"dst_region\",bps_received\n\"a, \"\"the\"\" first\",b,5\n";
   struct by_topology *topology;
-  assert_ok(by_topology_parse_any("t.csv", text, strlen(text), &topology));
+  assert_ok(by_topology_parse_any("t.csv", text, strlen(text), "", &topology));
   assert_string_equal(topology->nodes[0].name, "a, \"the\" first");
   assert_int_equal(topology->n_links, 1);
   by_topology_destroy(topology);

@@ -43,7 +43,7 @@ static void place_rest(const struct by_topology *t, struct by_spot *out, uint32_
   for (uint32_t i = 0; i < t->n_links; i++) {
     const struct by_link *link = &t->links[i];
     if (link->a != node && link->b != node) continue;
-    uint32_t other = link->a == node ? link->b : link->a;
+    uint32_t other = by_link_other(link, node);
     if (!has_place(&t->nodes[other])) continue;
     sum.x += out[other].x;
     sum.y += out[other].y;
@@ -69,8 +69,7 @@ static bool lay_by_places(const struct by_topology *t, struct by_spot *out) {
 
 /* What is at the other end of a node's k-th link. */
 static uint32_t far_end(const struct by_paths *g, uint32_t k, uint32_t node) {
-  const struct by_link *link = &g->topology->links[g->links[k]];
-  return link->a == node ? link->b : link->a;
+  return by_link_other(&g->topology->links[g->links[k]], node);
 }
 
 /* Hosts are joined by switches only, and switches are there. */
@@ -145,18 +144,17 @@ static double middle_of(const struct by_paths *g, const uint32_t *level, const s
   return n ? sum / n : NAN;
 }
 
-/* The first that a host is linked to. */
-static double home_of(const struct by_paths *g, uint32_t host) {
-  return g->first[host] < g->first[host + 1] ? far_end(g, g->first[host], host) : NAN;
-}
-
-/* A host's key is that of the switch it is at, so that hosts of a switch are side by side. */
+/* A host's key is the first that it is linked to, so that hosts of a switch are side by side. */
 static uint32_t gather(const struct by_paths *g, const uint32_t *level, uint32_t wanted, const struct by_spot *spots,
                        struct order *order) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < g->topology->n_nodes; v++) {
     if (level[v] != wanted) continue;
-    double key = wanted == 0 ? home_of(g, v) : middle_of(g, level, spots, v, wanted - 1);
+    double key = NAN;
+    if (wanted > 0)
+      key = middle_of(g, level, spots, v, wanted - 1);
+    else if (g->first[v] < g->first[v + 1])
+      key = far_end(g, g->first[v], v);
     order[n++] = (struct order){isnan(key) ? v : key, v};
   }
   return n;
@@ -180,20 +178,15 @@ static void lay_level(const struct by_paths *g, const uint32_t *level, uint32_t 
   for (uint32_t i = 0; i < n; i++) out[order[i].node].x = order[i].key;
 }
 
-static enum banyan_status lay_in_layers(const struct by_paths *g, struct by_spot *out) {
-  uint32_t n = g->topology->n_nodes;
-  uint32_t *level = calloc(n, sizeof *level), *queue = calloc(n, sizeof *queue);
-  struct order *order = calloc(n, sizeof *order);
-  enum banyan_status status = level && queue && order ? BANYAN_OK : by_topology_no_memory();
-  if (status == BANYAN_OK) {
-    uint32_t top = find_levels(g, level, queue);
-    lift(g, level, &top);
-    for (uint32_t l = 0; l <= top; l++) lay_level(g, level, l, 100, top, order, out);
-  }
-  free(level);
-  free(queue);
-  free(order);
-  return status;
+static enum banyan_status lay_in_layers(const struct by_paths *g, struct by_arena *arena, struct by_spot *out) {
+  uint32_t n = g->topology->n_nodes, *level = BY_ARENA_ARRAY(arena, uint32_t, n);
+  uint32_t *queue = BY_ARENA_ARRAY(arena, uint32_t, n);
+  struct order *order = BY_ARENA_ARRAY(arena, struct order, n);
+  if (arena->failed) return by_topology_no_memory();
+  uint32_t top = find_levels(g, level, queue);
+  lift(g, level, &top);
+  for (uint32_t l = 0; l <= top; l++) lay_level(g, level, l, 100, top, order, out);
+  return BANYAN_OK;
 }
 
 /* --- springs: Fruchterman and Reingold, "Graph drawing by force-directed placement", 1991, from a circle --- */
@@ -219,16 +212,7 @@ static void pull(const struct by_paths *g, const struct by_spot *at, struct by_s
     }
 }
 
-static void move(uint32_t n, double most, const struct by_spot *force, struct by_spot *at) {
-  for (uint32_t i = 0; i < n; i++) {
-    double size = sqrt(force[i].x * force[i].x + force[i].y * force[i].y);
-    double step = size > most ? most / size : 1;
-    at[i].x += force[i].x * step;
-    at[i].y += force[i].y * step;
-  }
-}
-
-static enum banyan_status lay_by_springs(const struct by_paths *g, struct by_spot *out) {
+static enum banyan_status lay_by_springs(const struct by_paths *g, struct by_arena *arena, struct by_spot *out) {
   uint32_t n = g->topology->n_nodes;
   double radius = sqrt(n) / 2, steps = most_work / ((double)n * n);
   for (uint32_t i = 0; i < n; i++) {
@@ -237,15 +221,19 @@ static enum banyan_status lay_by_springs(const struct by_paths *g, struct by_spo
     out[i].y = -radius * cos(angle);
   }
   if (n > MOST_SPRUNG || n < 3) return BANYAN_OK;
-  struct by_spot *force = calloc(n, sizeof *force);
+  struct by_spot *force = BY_ARENA_ARRAY(arena, struct by_spot, n);
   if (!force) return by_topology_no_memory();
   int count = steps < MOST_STEPS ? (int)steps : MOST_STEPS;
   for (int i = 0; i < count; i++) {
     push(n, out, force);
     pull(g, out, force);
-    move(n, radius * 0.2 * (1 - (double)i / count), force, out);
+    double most = radius * 0.2 * (1 - (double)i / count);
+    for (uint32_t v = 0; v < n; v++) {
+      double size = sqrt(force[v].x * force[v].x + force[v].y * force[v].y), step = size > most ? most / size : 1;
+      out[v].x += force[v].x * step;
+      out[v].y += force[v].y * step;
+    }
   }
-  free(force);
   return BANYAN_OK;
 }
 
@@ -256,7 +244,10 @@ enum banyan_status by_topology_layout(const struct by_topology *topology, struct
   if (lay_by_places(topology, out)) return BANYAN_OK;
   BY_TRY(by_paths_init(&graph, topology));
   *kind = has_layers(topology) ? BY_LAYOUT_LAYERS : BY_LAYOUT_SPRINGS;
-  enum banyan_status status = *kind == BY_LAYOUT_LAYERS ? lay_in_layers(&graph, out) : lay_by_springs(&graph, out);
+  struct by_arena arena = {0};
+  enum banyan_status status =
+      *kind == BY_LAYOUT_LAYERS ? lay_in_layers(&graph, &arena, out) : lay_by_springs(&graph, &arena, out);
+  by_arena_fini(&arena);
   by_paths_fini(&graph);
   return status;
 }

@@ -89,15 +89,6 @@ static void add_way(const struct drawing *d, uint32_t link, int way) {
   add(d, ", %.0f %% full&#10;", 100 * full(d, link, way));
 }
 
-static void add_tip(const struct drawing *d, uint32_t link) {
-  char delay[32];
-  add(d, "<title>");
-  add_way(d, link, BY_AB);
-  add_way(d, link, BY_BA);
-  if (d->topology->links[link].delay > 0) add(d, "%s one way", by_print_seconds(d->topology->links[link].delay, delay));
-  add(d, "</title>");
-}
-
 /* How far a link bends: those along a layer or a grid would run through the nodes between, and parallel ones over each
  * other. */
 static double bend_of(const struct drawing *d, uint32_t link) {
@@ -190,26 +181,26 @@ static uint32_t add_link_label(const struct drawing *d, uint32_t link, const str
   return n;
 }
 
-static void add_labels(const struct drawing *d, const struct curve *curves) {
-  struct box taken[MOST_LABELLED_LINKS];
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < d->topology->n_links; i++) n = add_link_label(d, i, &curves[i], taken, n);
-}
-
 static void add_links(const struct drawing *d) {
   const struct by_topology *t = d->topology;
   struct curve curves[MOST_LABELLED_LINKS];
   add(d, "<g fill=\"none\">\n");
   for (uint32_t i = 0; i < t->n_links; i++) {
-    add(d, "<g>");
-    add_tip(d, i);
+    char delay[32];
+    add(d, "<g><title>");
+    add_way(d, i, BY_AB);
+    add_way(d, i, BY_BA);
+    if (t->links[i].delay > 0) add(d, "%s one way", by_print_seconds(t->links[i].delay, delay));
+    add(d, "</title>");
     struct curve curve = add_curve(d, i);
     if (t->n_links <= MOST_LABELLED_LINKS) curves[i] = curve;
     add(d, "</g>\n");
   }
   add(d, "</g>\n");
-  if (t->n_links <= MOST_LABELLED_LINKS && (d->used || d->most > d->least))
-    add_labels(d, curves); /* else the foot mentions it */
+  if (t->n_links > MOST_LABELLED_LINKS || (!d->used && d->most <= d->least)) return; /* the foot mentions it */
+  struct box taken[MOST_LABELLED_LINKS];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < t->n_links; i++) n = add_link_label(d, i, &curves[i], taken, n);
 }
 
 /* --- nodes --- */
@@ -335,18 +326,6 @@ static const char style[] = "text{font-family:system-ui,'Segoe UI',Helvetica,Ari
                             "stroke-width:3px}.h{fill:#2f6fb0}.p{fill:#fff;stroke:#2f6fb0;stroke-width:2;"
                             "stroke-dasharray:3 2}.i{fill:#cbd2d9}.s{fill:#3e4c59}.a{fill:#8f5bb5}";
 
-static void add_all(const struct drawing *d) {
-  add(d,
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n"
-      "<style>%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-      WIDTH, d->height, WIDTH, d->height, style);
-  add_head(d);
-  add_links(d);
-  add_nodes(d);
-  add_foot(d);
-  add(d, "</svg>\n");
-}
-
 /* --- from the layout to pixels --- */
 
 static void fit(struct drawing *d) {
@@ -390,7 +369,15 @@ enum banyan_status by_topology_svg(const struct by_topology *topology, const str
   if (status == BANYAN_OK) {
     fit(&d);
     measure(&d);
-    add_all(&d);
+    by_text_add(text,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n"
+                "<style>%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+                WIDTH, d.height, WIDTH, d.height, style);
+    add_head(&d);
+    add_links(&d);
+    add_nodes(&d);
+    add_foot(&d);
+    by_text_add(text, "</svg>\n");
     if (text->failed) status = by_topology_no_memory();
   }
   free(d.spots);

@@ -20,26 +20,21 @@ struct reader {
 
 #define bad(reader, ...) by_lines_fail(&(reader)->lines, __VA_ARGS__)
 
-static void split(struct reader *r) {
-  char *kept = NULL;
-  r->n_words = 0;
-  r->copy[strcspn(r->copy, "#")] = '\0';
-  for (char *word = strtok_r(r->copy, " \t\r", &kept); word; word = strtok_r(NULL, " \t\r", &kept)) {
-    if (r->n_words < MOST_WORDS) r->words[r->n_words] = word;
-    if (r->n_words <= MOST_WORDS) r->n_words++;
-  }
-}
-
 /* The next line that is not empty; n_words is 0 behind the last. */
 static enum banyan_status next_line(struct reader *r) {
   size_t length;
+  char *kept = NULL;
   r->n_words = 0;
   for (const char *line; r->n_words == 0 && (line = by_lines_next(&r->lines, &length)) != NULL;) {
     if (length > MOST_LINE || memchr(line, '\0', length))
       return bad(r, "is no line of an edge list: %s", length > MOST_LINE ? "it is too long" : "it holds a NUL");
     memcpy(r->copy, line, length);
     r->copy[length] = '\0';
-    split(r);
+    r->copy[strcspn(r->copy, "#")] = '\0';
+    for (char *word = strtok_r(r->copy, " \t\r", &kept); word; word = strtok_r(NULL, " \t\r", &kept)) {
+      if (r->n_words < MOST_WORDS) r->words[r->n_words] = word;
+      if (r->n_words <= MOST_WORDS) r->n_words++;
+    }
   }
   return BANYAN_OK;
 }
@@ -105,8 +100,7 @@ static enum banyan_status take_all(struct reader *r) {
   for (;;) {
     BY_TRY(next_line(r));
     if (!r->n_words) break;
-    bool nic = strcmp(r->words[0], "nic") == 0;
-    BY_TRY(nic ? take_nic(r) : take_link(r));
+    BY_TRY(strcmp(r->words[0], "nic") == 0 ? take_nic(r) : take_link(r));
   }
   return r->read == r->links ? BANYAN_OK : bad(r, "ends after %ld of %ld links", r->read, r->links);
 }
@@ -116,8 +110,5 @@ enum banyan_status by_topology_parse_edges(const char *source, const char *text,
   struct reader reader = {.lines = {.source = source, .at = text, .end = text + length}};
   if (*options) return by_options_none(options);
   BY_TRY(by_topology_builder_init(&reader.builder, ""));
-  enum banyan_status status = take_all(&reader);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&reader.builder, source, out);
-  by_topology_builder_fini(&reader.builder);
-  return status;
+  return by_topology_builder_end(&reader.builder, take_all(&reader), source, out);
 }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +75,8 @@ const struct by_topology_format *by_topology_format_list(uint32_t i) {
 }
 
 static bool ends_in(const char *name, const char *ending) {
-  size_t length = strlen(name), n = ending ? strlen(ending) : 0;
-  return n && length > n && strcmp(name + length - n, ending) == 0;
+  size_t length = strlen(name), n = strlen(ending);
+  return length > n && strcmp(name + length - n, ending) == 0;
 }
 
 static const struct by_topology_format *format_of(const char *source, const char *head) {
@@ -86,53 +87,42 @@ static const struct by_topology_format *format_of(const char *source, const char
   return NULL;
 }
 
-static void take_head(const char *text, size_t length, char *head) {
-  size_t skip = 0, n = 0;
-  while (skip < length && text[skip] && strchr(" \t\r\n", text[skip])) skip++;
-  for (; n < BY_FORMAT_HEAD && skip + n < length && text[skip + n]; n++) head[n] = text[skip + n];
-  head[n] = '\0';
-}
-
 static enum banyan_status no_format(const char *source, bool empty) {
-  struct by_text list;
-  by_text_init(&list);
-  for (size_t i = 0; i < N_FORMATS; i++) by_text_add(&list, "%s%s", i ? ", " : "", formats[i].name);
-  enum banyan_status status = by_fail(BANYAN_ERR_PARSE, "%s: is %s; topologies are read as %s", source,
-                                      empty ? "empty" : "in no format that is known", by_text_get(&list));
-  by_text_fini(&list);
-  return status;
+  char list[256] = "";
+  for (size_t i = 0; i < N_FORMATS; i++) {
+    if (i) strcat(list, ", ");
+    strcat(list, formats[i].name);
+  }
+  return by_fail(BANYAN_ERR_PARSE, "%s: is %s; topologies are read as %s", source,
+                 empty ? "empty" : "in no format that is known", list);
 }
 
-static enum banyan_status parse_with(const char *source, const char *text, size_t length, const char *options,
-                                     struct by_topology **out) {
+enum banyan_status by_topology_parse_any(const char *source, const char *text, size_t length, const char *options,
+                                         struct by_topology **out) {
   char head[BY_FORMAT_HEAD + 1];
+  size_t skip = 0, n = 0;
   if (length > BY_TOPOLOGY_MOST_FILE)
     return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %d bytes", source, BY_TOPOLOGY_MOST_FILE);
   size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of byte order */
   text += mark;
   length -= mark;
-  take_head(text, length, head);
+  while (skip < length && text[skip] && strchr(" \t\r\n", text[skip])) skip++;
+  for (; n < BY_FORMAT_HEAD && skip + n < length && text[skip + n]; n++) head[n] = text[skip + n];
+  head[n] = '\0';
   const struct by_topology_format *format = format_of(source, head);
   return format ? format->parse(source, text, length, options, out) : no_format(source, !*head);
-}
-
-enum banyan_status by_topology_parse_any(const char *source, const char *text, size_t length,
-                                         struct by_topology **out) {
-  return parse_with(source, text, length, "", out);
 }
 
 /* --- a folder of what LLDP gave --- */
 
 static int is_of_lldp(const struct dirent *entry) {
-  static const char *const endings[] = {".json", ".json0", ".lldp"};
   const char *end = strrchr(entry->d_name, '.');
-  for (size_t i = 0; end && end != entry->d_name && i < sizeof endings / sizeof *endings; i++)
-    if (strcmp(end, endings[i]) == 0) return 1;
-  return 0;
+  if (!end || end == entry->d_name) return 0;
+  return strcmp(end, ".json") == 0 || strcmp(end, ".json0") == 0 || strcmp(end, ".lldp") == 0;
 }
 
 static enum banyan_status read_one(const char *folder, const char *name, size_t *left, struct by_lldp_file *out) {
-  char path[MOST_PATH], *text;
+  char path[MOST_PATH + NAME_MAX + 2], *text;
   snprintf(path, sizeof path, "%s/%s", folder, name);
   BY_TRY(by_read_file("topology", path, *left, &text, &out->length));
   out->source = name;
@@ -171,23 +161,21 @@ static enum banyan_status read_folder(const char *path, const char *options, str
 
 /* --- a file --- */
 
-static enum banyan_status read_with(const char *path, const char *options, struct by_topology **out) {
-  struct stat about;
-  char *text;
-  size_t length;
-  if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return read_folder(path, options, out);
-  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
-  enum banyan_status status = parse_with(path, text, length, options, out);
-  free(text);
-  return status;
-}
-
 /* A file whose own name holds a question mark is one nevertheless. */
 enum banyan_status by_topology_read(const char *path, struct by_topology **out) {
-  char file[MOST_PATH];
-  const char *mark = strrchr(path, '?');
-  if (!mark || access(path, F_OK) == 0) return read_with(path, "", out);
-  if ((size_t)(mark - path) >= sizeof file) return by_fail(BANYAN_ERR_ARGUMENT, "the file's name is too long");
-  snprintf(file, sizeof file, "%.*s", (int)(mark - path), path);
-  return read_with(file, mark + 1, out);
+  char file[MOST_PATH], *text;
+  const char *mark = strrchr(path, '?'), *options = "";
+  struct stat about;
+  size_t length;
+  if (mark && access(path, F_OK) != 0) {
+    if ((size_t)(mark - path) >= sizeof file) return by_fail(BANYAN_ERR_ARGUMENT, "the file's name is too long");
+    snprintf(file, sizeof file, "%.*s", (int)(mark - path), path);
+    path = file;
+    options = mark + 1;
+  }
+  if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return read_folder(path, options, out);
+  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
+  enum banyan_status status = by_topology_parse_any(path, text, length, options, out);
+  free(text);
+  return status;
 }

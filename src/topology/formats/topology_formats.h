@@ -49,7 +49,7 @@ BANYAN_CHECK enum banyan_status by_topology_parse_lldp(const struct by_lldp_file
 
 struct by_topology_format {
   const char *name;   /* "edges" */
-  const char *ending; /* of files' names, such as ".el"; NULL: none of its own */
+  const char *ending; /* of files' names, such as ".el" */
   const char *help;   /* what it is, in a few words */
   /* Whether a text that begins so is in this format: at most BY_FORMAT_HEAD bytes, NUL-terminated, without the white
    * space it may begin with. A byte order mark is gone, for the parser too. */
@@ -61,9 +61,8 @@ enum { BY_FORMAT_HEAD = 4096 };
 
 /* The i-th format, in the order in which they are tried; NULL beyond the last. Static storage. */
 const struct by_topology_format *by_topology_format_list(uint32_t i);
-/* Text in any of them, without options. BANYAN_ERR_PARSE also: in none. */
-BANYAN_CHECK enum banyan_status by_topology_parse_any(const char *source, const char *text, size_t length,
-                                                      struct by_topology **out);
+/* Text in any of them. BANYAN_ERR_PARSE also: in none. */
+BANYAN_CHECK by_topology_parser by_topology_parse_any;
 /* The same from a file of at most BY_TOPOLOGY_MOST_FILE bytes, behind whose name options may stand; or from all files
  * of a folder that end in .json, .json0 or .lldp, as what the machine of that name received by LLDP. Also
  * BANYAN_ERR_SYSTEM. */

@@ -113,18 +113,8 @@ static int compare_edges(const void *a, const void *b, void *edges) {
   return order ? order : BY_ORDER(first, second);
 }
 
-/* Of the directed edges order[0 .. n) between two nodes, `forth` of them lead one way: the first of those and the first
- * that lead back are a link, and so on. */
-static void pair_group(struct graphml *graph, const uint32_t *order, uint32_t n, uint32_t forth) {
-  for (uint32_t i = 0; i < forth && forth + i < n; i++) {
-    struct graphml_edge *edge = &graph->edges[order[i]], *back = &graph->edges[order[forth + i]];
-    edge->rate[1] = back->rate[0];
-    edge->delay = (edge->delay + back->delay) / 2;
-    edge->loss = fmax(edge->loss, back->loss);
-    back->done = true;
-  }
-}
-
+/* Of the directed edges between two nodes, `forth` lead one way: the first of those and the first that lead back are a
+ * link, and so on. Returns how many are left alone. */
 static uint32_t pair_groups(struct graphml *graph, const uint32_t *order, uint32_t n) {
   uint32_t alone = 0;
   for (uint32_t from = 0, to; from < n; from = to) {
@@ -135,9 +125,15 @@ static uint32_t pair_groups(struct graphml *graph, const uint32_t *order, uint32
       if (by_order_ends(edge->a, edge->b, first->a, first->b) != 0) break;
       forth += edge->a == first->a;
     }
-    uint32_t back = to - from - forth;
-    pair_group(graph, order + from, to - from, forth);
-    alone += forth > back ? forth - back : back - forth;
+    uint32_t n_back = to - from - forth, pairs = MIN(forth, n_back);
+    for (uint32_t i = from; i < from + pairs; i++) {
+      struct graphml_edge *edge = &graph->edges[order[i]], *back = &graph->edges[order[i + forth]];
+      edge->rate[1] = back->rate[0];
+      edge->delay = (edge->delay + back->delay) / 2;
+      edge->loss = fmax(edge->loss, back->loss);
+      back->done = true;
+    }
+    alone += forth + n_back - 2 * pairs;
   }
   return alone;
 }
@@ -193,10 +189,7 @@ static enum banyan_status build(struct graphml *graph, struct by_topology **out)
   char name[BY_TOPOLOGY_MOST_NAME + 1];
   by_keep_printable(graph->name ? graph->name : "", name, sizeof name);
   BY_TRY(by_topology_builder_init(&builder, name));
-  enum banyan_status status = add_all(graph, &builder);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, graph->xml.source, out);
-  by_topology_builder_fini(&builder);
-  return status;
+  return by_topology_builder_end(&builder, add_all(graph, &builder), graph->xml.source, out);
 }
 
 /* --- keys: which <data> means what --- */
@@ -224,13 +217,9 @@ static const struct {
 };
 
 static int owners_of(const char *text) {
-  static const struct {
-    const char *name;
-    int owners;
-  } known[] = {{"graph", OF_GRAPH}, {"node", OF_NODE}, {"edge", OF_EDGE}, {"all", OF_GRAPH | OF_NODE | OF_EDGE}};
-  for (size_t i = 0; text && i < sizeof known / sizeof *known; i++)
-    if (strcmp(text, known[i].name) == 0) return known[i].owners;
-  return text ? 0 : OF_GRAPH | OF_NODE | OF_EDGE;
+  if (!text || strcmp(text, "all") == 0) return OF_GRAPH | OF_NODE | OF_EDGE;
+  if (strcmp(text, "graph") == 0) return OF_GRAPH;
+  return strcmp(text, "node") == 0 ? OF_NODE : strcmp(text, "edge") == 0 ? OF_EDGE : 0;
 }
 
 static enum banyan_status take_key(struct graphml *graph, const xmlNode *element) {
@@ -281,21 +270,6 @@ static enum banyan_status take_number(struct graphml *graph, const xmlNode *elem
   return by_xml_fail(&graph->xml, element, "its %s is %s, must be %g to %g", what, text, -most, most);
 }
 
-static enum banyan_status take_place(struct graphml *graph, const xmlNode *element, const char *const *values,
-                                     struct graphml_node *out) {
-  BY_TRY(take_number(graph, element, "latitude", values[LATITUDE], 90, &out->latitude));
-  BY_TRY(take_number(graph, element, "longitude", values[LONGITUDE], 360, &out->longitude));
-  BY_TRY(take_number(graph, element, "x", values[X], 1e300, &out->x));
-  BY_TRY(take_number(graph, element, "y", values[Y], 1e300, &out->y));
-  if (isnan(out->latitude) || isnan(out->longitude)) out->latitude = out->longitude = NAN;
-  if (!isnan(out->latitude)) {
-    out->x = out->longitude;
-    out->y = out->latitude;
-  }
-  if (isnan(out->x) || isnan(out->y)) out->x = out->y = NAN;
-  return BANYAN_OK;
-}
-
 static enum banyan_status take_node(struct graphml *graph, const xmlNode *element, struct graphml_node *out) {
   const char *values[N_MEANINGS];
   *out = (struct graphml_node){.element = element};
@@ -308,7 +282,17 @@ static enum banyan_status take_node(struct graphml *graph, const xmlNode *elemen
   out->is_switch = values[KIND] && strcmp(values[KIND], "switch") == 0;
   if (values[KIND] && !out->is_switch && strcmp(values[KIND], "host") != 0)
     return by_xml_fail(&graph->xml, element, "its kind is \"%.40s\", must be host or switch", values[KIND]);
-  return take_place(graph, element, values, out);
+  BY_TRY(take_number(graph, element, "latitude", values[LATITUDE], 90, &out->latitude));
+  BY_TRY(take_number(graph, element, "longitude", values[LONGITUDE], 360, &out->longitude));
+  BY_TRY(take_number(graph, element, "x", values[X], 1e300, &out->x));
+  BY_TRY(take_number(graph, element, "y", values[Y], 1e300, &out->y));
+  if (isnan(out->latitude) || isnan(out->longitude)) out->latitude = out->longitude = NAN;
+  if (!isnan(out->latitude)) {
+    out->x = out->longitude;
+    out->y = out->latitude;
+  }
+  if (isnan(out->x) || isnan(out->y)) out->x = out->y = NAN;
+  return BANYAN_OK;
 }
 
 static enum banyan_status index_nodes(struct graphml *graph) {
@@ -342,34 +326,25 @@ static enum banyan_status take_end(struct graphml *graph, const xmlNode *element
   return BANYAN_OK;
 }
 
-static enum banyan_status take_rate(struct graphml *graph, const xmlNode *element, const char *text, double *out) {
-  *out = NAN;
-  if (!text) return BANYAN_OK;
-  if (by_parse_rate(text, out) != BANYAN_OK)
+static enum banyan_status take_edge(struct graphml *graph, const xmlNode *element, bool directed,
+                                    struct graphml_edge *out) {
+  const char *values[N_MEANINGS], *own = by_xml_attribute(element, "directed");
+  *out = (struct graphml_edge){
+      .element = element, .directed = own ? strcmp(own, "true") == 0 : directed, .rate = {NAN, NAN}, .delay = NAN};
+  BY_TRY(take_end(graph, element, "source", &out->a));
+  BY_TRY(take_end(graph, element, "target", &out->b));
+  BY_TRY(take_data(graph, element, OF_EDGE, values));
+  const char *rate = values[CAPACITY] ? values[CAPACITY] : values[SPEED];
+  if (rate && by_parse_rate(rate, &out->rate[0]) != BANYAN_OK)
     return by_xml_fail(&graph->xml, element, "its capacity: %s", banyan_error_text());
-  return *out > 0 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its capacity is %s, must be more than 0", text);
-}
-
-static enum banyan_status take_qualities(struct graphml *graph, const xmlNode *element, const char *const *values,
-                                         struct graphml_edge *out) {
-  BY_TRY(take_rate(graph, element, values[CAPACITY] ? values[CAPACITY] : values[SPEED], &out->rate[0]));
+  if (rate && !(out->rate[0] > 0))
+    return by_xml_fail(&graph->xml, element, "its capacity is %s, must be more than 0", rate);
   out->rate[1] = out->rate[0];
-  out->delay = NAN;
   if (values[DELAY] && by_parse_seconds(values[DELAY], &out->delay) != BANYAN_OK)
     return by_xml_fail(&graph->xml, element, "its delay: %s", banyan_error_text());
   BY_TRY(take_number(graph, element, "loss", values[LOSS], 1, &out->loss));
   if (isnan(out->loss)) out->loss = 0;
   return out->loss >= 0 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its loss is %g, must be 0 to 1", out->loss);
-}
-
-static enum banyan_status take_edge(struct graphml *graph, const xmlNode *element, bool directed,
-                                    struct graphml_edge *out) {
-  const char *values[N_MEANINGS], *own = by_xml_attribute(element, "directed");
-  *out = (struct graphml_edge){.element = element, .directed = own ? strcmp(own, "true") == 0 : directed};
-  BY_TRY(take_end(graph, element, "source", &out->a));
-  BY_TRY(take_end(graph, element, "target", &out->b));
-  BY_TRY(take_data(graph, element, OF_EDGE, values));
-  return take_qualities(graph, element, values, out);
 }
 
 /* --- the whole --- */

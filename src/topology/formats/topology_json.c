@@ -60,11 +60,6 @@ static enum banyan_status take_directions(const struct by_place *place, const js
   return BANYAN_OK;
 }
 
-static enum banyan_status check_use(const struct by_place *place, const struct by_capacity *capacity) {
-  if (capacity->used <= capacity->all) return BANYAN_OK;
-  return by_doc_fail(place, "is %g, but the capacity is %g", capacity->used, capacity->all);
-}
-
 /* "capacity" and "used" of a node or a link. */
 static enum banyan_status take_capacities(const struct by_place *place, const json_t *object, const char *const *names,
                                           bool needed, struct by_capacity *first, struct by_capacity *second) {
@@ -76,8 +71,9 @@ static enum banyan_status take_capacities(const struct by_place *place, const js
         take_directions(&here, capacity, names, needed, take_positive_rate, (double *[]){&first->all, &second->all}));
   if (!used) return BANYAN_OK;
   BY_TRY(take_directions(&use, used, names, false, by_doc_rate, (double *[]){&first->used, &second->used}));
-  BY_TRY(check_use(&use, first));
-  return check_use(&use, second);
+  const struct by_capacity *over = first->used > first->all ? first : second;
+  if (over->used <= over->all) return BANYAN_OK;
+  return by_doc_fail(&use, "is %g, but the capacity is %g", over->used, over->all);
 }
 
 /* --- nodes --- */
@@ -95,37 +91,26 @@ static enum banyan_status take_kind(const struct by_place *place, const json_t *
   return by_doc_fail(&here, "is \"%.64s\", must be host or switch", name);
 }
 
-/* What the one kind has and the other has not. */
-static enum banyan_status check_kind(const struct by_place *place, const json_t *object, enum by_node_kind kind) {
-  static const char *const of_hosts[] = {"takes_part", "helps"}, *const of_switches[] = {"aggregates", "memory"};
-  const char *const *others = kind == BY_NODE_HOST ? of_switches : of_hosts;
-  for (int i = 0; i < 2; i++)
-    if (json_object_get(object, others[i]))
-      return by_doc_fail(&(struct by_place){.above = place, .field = others[i]}, "is not for a %s",
-                         by_node_kind_name(kind));
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_place(const struct by_place *place, const json_t *object, struct by_node *node) {
-  const json_t *x = json_object_get(object, "x"), *y = json_object_get(object, "y");
-  if (!x != !y) return by_doc_fail(place, "has only one of \"x\" and \"y\"");
-  if (!x) return BANYAN_OK;
-  BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "x"}, x, &node->x));
-  return by_doc_number(&(struct by_place){.above = place, .field = "y"}, y, &node->y);
-}
-
 static enum banyan_status fill_node(struct by_topology_builder *builder, const struct by_place *place,
                                     const json_t *value, struct by_node *node) {
   static const char *const ways[] = {"out", "in"};
-  const json_t *memory = json_object_get(value, "memory");
-  BY_TRY(check_kind(place, value, node->kind));
+  static const char *const of_hosts[] = {"takes_part", "helps"}, *const of_switches[] = {"aggregates", "memory"};
+  const char *const *others = node->kind == BY_NODE_HOST ? of_switches : of_hosts; /* what this kind has not */
+  const json_t *memory = json_object_get(value, "memory"), *x = json_object_get(value, "x"),
+               *y = json_object_get(value, "y");
+  for (int i = 0; i < 2; i++)
+    if (json_object_get(value, others[i]))
+      return by_doc_fail(&(struct by_place){.above = place, .field = others[i]}, "is not for a %s",
+                         by_node_kind_name(node->kind));
   BY_TRY(take_flag(place, value, "takes_part", &node->takes_part));
   BY_TRY(take_flag(place, value, "helps", &node->may_help));
   BY_TRY(take_flag(place, value, "aggregates", &node->aggregates));
   if (memory)
     BY_TRY(by_doc_bytes(&(struct by_place){.above = place, .field = "memory"}, memory, INT64_MAX, &node->memory));
   BY_TRY(take_text(builder, place, value, "group", &node->group));
-  BY_TRY(take_place(place, value, node));
+  if (!x != !y) return by_doc_fail(place, "has only one of \"x\" and \"y\"");
+  if (x) BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "x"}, x, &node->x));
+  if (y) BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "y"}, y, &node->y));
   return take_capacities(place, value, ways, false, &node->out, &node->in);
 }
 
@@ -172,26 +157,20 @@ static enum banyan_status take_end(struct by_topology_builder *builder, const st
   return by_doc_fail(&here, "there is no node \"%.64s\"", name);
 }
 
-static enum banyan_status take_ports(struct by_topology_builder *builder, const struct by_place *place,
-                                     const json_t *object, struct by_link *link) {
-  const struct by_place here = {.above = place, .field = "ports"};
-  const json_t *ports = json_object_get(object, "ports");
-  if (!ports) return BANYAN_OK;
-  BY_TRY(by_doc_fields(&here, ports, "a, b"));
-  BY_TRY(take_text(builder, &here, ports, "a", &link->port[0]));
-  return take_text(builder, &here, ports, "b", &link->port[1]);
-}
-
 static enum banyan_status fill_link(struct by_topology_builder *builder, const struct by_place *place,
                                     const json_t *value, struct by_link *link) {
   static const char *const ways[] = {"ab", "ba"};
-  const struct by_place of_loss = {.above = place, .field = "loss"};
-  const json_t *delay = json_object_get(value, "delay"), *loss = json_object_get(value, "loss");
+  const struct by_place of_loss = {.above = place, .field = "loss"}, of_ports = {.above = place, .field = "ports"};
+  const json_t *delay = json_object_get(value, "delay"), *loss = json_object_get(value, "loss"),
+               *ports = json_object_get(value, "ports");
   BY_TRY(take_capacities(place, value, ways, true, &link->capacity[BY_AB], &link->capacity[BY_BA]));
   if (delay) BY_TRY(by_doc_seconds(&(struct by_place){.above = place, .field = "delay"}, delay, &link->delay));
   if (loss) BY_TRY(by_doc_real(&of_loss, loss, &link->loss));
   if (link->loss > 1) return by_doc_fail(&of_loss, "is %g, must be 0 to 1", link->loss);
-  return take_ports(builder, place, value, link);
+  if (!ports) return BANYAN_OK;
+  BY_TRY(by_doc_fields(&of_ports, ports, "a, b"));
+  BY_TRY(take_text(builder, &of_ports, ports, "a", &link->port[0]));
+  return take_text(builder, &of_ports, ports, "b", &link->port[1]);
 }
 
 static enum banyan_status take_link(struct by_topology_builder *builder, const struct by_place *place,
@@ -243,8 +222,7 @@ enum banyan_status by_topology_parse(const char *source, const char *text, size_
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
   enum banyan_status status = by_topology_builder_init(&builder, "");
   if (status == BANYAN_OK) status = take_document(&builder, &(struct by_place){.field = source}, root);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, source, out);
-  by_topology_builder_fini(&builder);
+  status = by_topology_builder_end(&builder, status, source, out);
   json_decref(root);
   return status;
 }
@@ -287,19 +265,15 @@ static void add_capacities(struct by_text *text, const char *const *names, const
   add_directions(text, "used", names, (double[]){first->used, second->used}, 0);
 }
 
-static void add_part(struct by_text *text, const struct by_node *node) {
+static void print_node(struct by_text *text, const struct by_node *node) {
+  static const char *const ways[] = {"out", "in"};
+  by_text_add(text, "{\"name\": ");
+  by_json_add_string(text, node->name);
   if (node->kind != BY_NODE_HOST) by_text_add(text, ", \"kind\": \"%s\"", by_node_kind_name(node->kind));
   if (node->kind == BY_NODE_HOST && !node->takes_part) by_text_add(text, ", \"takes_part\": false");
   if (node->may_help) by_text_add(text, ", \"helps\": true");
   if (node->aggregates) by_text_add(text, ", \"aggregates\": true");
   if (node->memory) by_text_add(text, ", \"memory\": %" PRIu64, node->memory);
-}
-
-static void print_node(struct by_text *text, const struct by_node *node) {
-  static const char *const ways[] = {"out", "in"};
-  by_text_add(text, "{\"name\": ");
-  by_json_add_string(text, node->name);
-  add_part(text, node);
   add_text(text, "group", node->group);
   add_capacities(text, ways, &node->out, &node->in);
   if (!isnan(node->x)) {

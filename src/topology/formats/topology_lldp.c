@@ -52,11 +52,12 @@ static const char *name_of(const struct lldp *lldp, uint32_t machine) {
   return by_topology_builder_node((struct by_topology_builder *)&lldp->names, machine)->name;
 }
 
-/* --- machines that a file names "n1" and others "n1.example.org" --- */
-
-static bool is_short(const struct lldp *lldp, uint32_t machine) {
-  return lldp->machines[machine].named_by_file && !strchr(name_of(lldp, machine), '.');
+/* Of what is needed until the topology is made. */
+static struct by_arena *arena_of(struct lldp *lldp) {
+  return &lldp->names.topology->arena;
 }
+
+/* --- machines that a file names "n1" and others "n1.example.org" --- */
 
 /* full[i]: the one machine whose name begins with that of i and a dot; i itself where there is none or several. */
 static void find_full_names(const struct lldp *lldp, uint32_t *full) {
@@ -70,14 +71,15 @@ static void find_full_names(const struct lldp *lldp, uint32_t *full) {
     memcpy(label, name, length);
     label[length] = '\0';
     uint32_t machine = by_topology_builder_find(&lldp->names, label);
-    if (machine != nobody && is_short(lldp, machine)) full[machine] = full[machine] == nobody ? i : several;
+    if (machine != nobody && lldp->machines[machine].named_by_file)
+      full[machine] = full[machine] == nobody ? i : several;
   }
   for (uint32_t i = 0; i < n; i++)
     if (full[i] == nobody || full[i] == several) full[i] = i;
 }
 
 static enum banyan_status join_names(struct lldp *lldp) {
-  uint32_t n = lldp->names.topology->n_nodes, *full = malloc((n ? n : 1) * sizeof *full), kept = 0;
+  uint32_t n = lldp->names.topology->n_nodes, *full = BY_ARENA_ARRAY(arena_of(lldp), uint32_t, n), kept = 0;
   if (!full) return by_topology_no_memory();
   find_full_names(lldp, full);
   for (uint32_t i = 0; i < n; i++)
@@ -89,7 +91,6 @@ static enum banyan_status join_names(struct lldp *lldp) {
     if (report.from != report.to) lldp->reports[kept++] = report;
   }
   lldp->n_reports = kept;
-  free(full);
   return BANYAN_OK;
 }
 
@@ -196,29 +197,20 @@ static bool is_switch(const struct lldp *lldp, uint32_t machine, const uint32_t 
   return it->reports ? it->bridges && plain_received[machine] > 1 : !is_plain(it);
 }
 
-static enum banyan_status find_switches(const struct lldp *lldp, bool *switches) {
-  uint32_t n = lldp->names.topology->n_nodes, *plain_received = calloc(n, sizeof *plain_received);
-  if (!plain_received) return by_topology_no_memory();
-  for (uint32_t i = 0; i < lldp->n_reports; i++)
-    plain_received[lldp->reports[i].from] += is_plain(&lldp->machines[lldp->reports[i].to]);
-  for (uint32_t i = 0; i < n; i++) switches[i] = is_switch(lldp, i, plain_received);
-  free(plain_received);
-  return BANYAN_OK;
-}
-
 /* --- the topology --- */
 
 struct making {
-  const struct lldp *lldp;
+  struct lldp *lldp;
   struct by_topology_builder builder;
-  bool *switches;
-  uint32_t *numbers; /* of the machines in the topology */
+  bool *switches, *joined;  /* of the machines: those that are switches; those that anybody is joined to */
+  uint32_t *plain_received; /* by each machine: plain hosts */
+  uint32_t *numbers;        /* of the machines in the topology */
   uint32_t n_guessed;
 };
 
 /* Those that report take part; where only switches do, the hosts that they receive. A machine that none is joined to
  * any more (its name was the short form of another's) is left out. */
-static enum banyan_status add_machines(struct making *making, const bool *joined) {
+static enum banyan_status add_machines(struct making *making) {
   const struct lldp *lldp = making->lldp;
   uint32_t n = lldp->names.topology->n_nodes;
   bool some_report = false;
@@ -226,7 +218,7 @@ static enum banyan_status add_machines(struct making *making, const bool *joined
   for (uint32_t i = 0; i < n; i++) {
     const struct lldp_machine *machine = &lldp->machines[i];
     uint32_t *number = &making->numbers[i];
-    if (!joined[i]) continue;
+    if (!making->joined[i]) continue;
     BY_TRY(by_topology_builder_add(&making->builder, making->switches[i] ? BY_NODE_SWITCH : BY_NODE_HOST,
                                    name_of(lldp, i), number));
     struct by_node *node = by_topology_builder_node(&making->builder, *number);
@@ -264,39 +256,34 @@ static enum banyan_status add_cables(struct making *making) {
   return BANYAN_OK;
 }
 
-/* `joined`: of each machine, whether anybody is joined to it; all false. */
-static enum banyan_status fill(struct making *making, bool *joined, struct by_topology **out) {
-  const struct lldp *lldp = making->lldp;
-  for (uint32_t i = 0; i < lldp->n_reports; i++) joined[lldp->reports[i].from] = joined[lldp->reports[i].to] = true;
-  BY_TRY(find_switches(lldp, making->switches));
-  BY_TRY(add_machines(making, joined));
-  BY_TRY(add_cables(making));
-  return by_topology_builder_finish(&making->builder, NULL, out);
-}
-
-static enum banyan_status build(const struct lldp *lldp, struct by_topology **out) {
+static enum banyan_status fill(struct making *making) {
+  struct lldp *lldp = making->lldp;
+  struct by_arena *arena = arena_of(lldp);
   uint32_t n = lldp->names.topology->n_nodes;
-  struct making making = {.lldp = lldp};
-  BY_TRY(by_topology_builder_init(&making.builder, ""));
-  bool *joined = calloc(n, sizeof *joined);
-  making.switches = calloc(n, sizeof *making.switches);
-  making.numbers = calloc(n, sizeof *making.numbers);
-  bool there = joined && making.switches && making.numbers;
-  enum banyan_status status = there ? fill(&making, joined, out) : by_topology_no_memory();
-  free(making.numbers);
-  free(joined);
-  free(making.switches);
-  by_topology_builder_fini(&making.builder);
-  return status;
+  making->switches = BY_ARENA_ARRAY(arena, bool, n);
+  making->joined = BY_ARENA_ARRAY(arena, bool, n);
+  making->plain_received = BY_ARENA_ARRAY(arena, uint32_t, n);
+  making->numbers = BY_ARENA_ARRAY(arena, uint32_t, n);
+  if (arena->failed) return by_topology_no_memory();
+  for (uint32_t i = 0; i < lldp->n_reports; i++) {
+    const struct lldp_report *report = &lldp->reports[i];
+    making->joined[report->from] = making->joined[report->to] = true;
+    making->plain_received[report->from] += is_plain(&lldp->machines[report->to]);
+  }
+  for (uint32_t i = 0; i < n; i++) making->switches[i] = is_switch(lldp, i, making->plain_received);
+  BY_TRY(add_machines(making));
+  return add_cables(making);
 }
 
 /* Finds the cables and makes the topology; the log says what was assumed. */
 static enum banyan_status lldp_make(struct lldp *lldp, struct by_topology **out) {
+  struct making making = {.lldp = lldp};
   if (lldp->hosts && strlen(lldp->hosts) >= MOST_PATTERNS_TEXT)
     return by_fail(BANYAN_ERR_ARGUMENT, "the patterns of hosts are longer than %d bytes", MOST_PATTERNS_TEXT);
   BY_TRY(join_names(lldp));
   find_cables(lldp);
-  return build(lldp, out);
+  BY_TRY(by_topology_builder_init(&making.builder, ""));
+  return by_topology_builder_end(&making.builder, fill(&making), NULL, out);
 }
 
 static const struct by_doc_limits limits = {.bytes = 64 << 20, .containers = 1 << 20, .elements = 4 << 20};
@@ -305,6 +292,12 @@ enum { MOST_REPORTS = 1 << 20 };
 
 /* --- JSON --- */
 
+/* An array of json0. */
+static enum banyan_status check_array(const struct by_place *place, const json_t *value) {
+  if (json_is_array(value)) return BANYAN_OK;
+  return by_doc_fail(place, "must be an array, as `lldpcli -f json0` (not json) prints it");
+}
+
 /* In json0 everything stands in arrays: object[field] is one of objects, of which *out is the first; NULL: none. */
 static enum banyan_status take_first(const struct by_place *place, const json_t *object, const char *field,
                                      json_t **out) {
@@ -312,7 +305,7 @@ static enum banyan_status take_first(const struct by_place *place, const json_t 
   struct by_place here = {.above = place, .field = field};
   *out = NULL;
   if (!array) return BANYAN_OK;
-  if (!json_is_array(array)) return by_doc_fail(&here, "must be an array, as `lldpcli -f json0` (not json) prints it");
+  BY_TRY(check_array(&here, array));
   if (json_array_size(array) == 0) return BANYAN_OK;
   *out = json_array_get(array, 0);
   return json_is_object(*out) ? BANYAN_OK : by_doc_fail(&here, "must be an array of objects");
@@ -392,16 +385,6 @@ static double rate_of(const char *mau) {
   return value > 0 && (giga || mega) ? value * (giga ? 1e9 : 1e6) : NAN;
 }
 
-static enum banyan_status take_rate(const struct by_place *place, const json_t *port, double *out) {
-  struct by_place here = {.above = place, .field = "auto-negotiation"};
-  const char *current = "";
-  json_t *negotiation;
-  BY_TRY(take_first(place, port, "auto-negotiation", &negotiation));
-  if (negotiation) BY_TRY(take_value(&here, negotiation, "current", &current));
-  *out = rate_of(current);
-  return BANYAN_OK;
-}
-
 /* --- reports --- */
 
 static enum banyan_status keep_text(struct lldp *lldp, const char *text, const char **out) {
@@ -412,15 +395,17 @@ static enum banyan_status keep_text(struct lldp *lldp, const char *text, const c
 
 static enum banyan_status take_port(struct lldp *lldp, const struct by_place *place, const json_t *interface,
                                     struct lldp_report *out) {
-  struct by_place here = {.above = place, .field = "port"};
-  const char *id = "", *text = "";
-  json_t *port;
+  struct by_place here = {.above = place, .field = "port"}, of_rate = {.above = &here, .field = "auto-negotiation"};
+  const char *id = "", *text = "", *current = "";
+  json_t *port, *negotiation = NULL;
   BY_TRY(take_first(place, interface, "port", &port));
   if (port) {
     BY_TRY(take_value(&here, port, "id", &id));
     BY_TRY(take_value(&here, port, "descr", &text));
-    BY_TRY(take_rate(&here, port, &out->rate));
+    BY_TRY(take_first(&here, port, "auto-negotiation", &negotiation));
   }
+  if (negotiation) BY_TRY(take_value(&of_rate, negotiation, "current", &current));
+  out->rate = rate_of(current);
   BY_TRY(keep_text(lldp, id, &out->far_id));
   return keep_text(lldp, text, &out->far_text);
 }
@@ -452,7 +437,7 @@ static enum banyan_status take_interfaces(struct lldp *lldp, const struct by_pla
   struct by_place here = {.above = place, .field = "interface"};
   json_t *one;
   size_t i;
-  if (!json_is_array(list)) return by_doc_fail(&here, "must be an array, as `lldpcli -f json0` (not json) prints it");
+  BY_TRY(check_array(&here, list));
   json_array_foreach(list, i, one) {
     struct by_place at = {.above = &here, .index = i};
     BY_TRY(take_interface(lldp, &at, one, from));
@@ -468,7 +453,7 @@ static enum banyan_status take_neighbors(struct lldp *lldp, const struct by_plac
   struct by_place here = {.above = place, .field = "lldp"};
   json_t *one, *interfaces;
   size_t i;
-  if (!json_is_array(list)) return by_doc_fail(&here, "must be an array, as `lldpcli -f json0` (not json) prints it");
+  BY_TRY(check_array(&here, list));
   lldp->machines[host].reports = true;
   json_array_foreach(list, i, one) {
     struct by_place at = {.above = &here, .index = i};

@@ -335,20 +335,14 @@ static bool is_same_switch(const xmlNode *pci, const xmlNode *parent) {
   return true;
 }
 
-static enum banyan_status add_pci_node(struct nccl *nccl, const xmlNode *pci, uint32_t host, uint32_t *out) {
-  char name[80];
-  const char *bus = by_xml_attribute(pci, "busid");
-  *out = node_of(pci);
-  if (*out != UINT32_MAX) return BANYAN_OK; /* a GPU */
-  snprintf(name, sizeof name, "%s %.64s", is_nic(pci) ? "nic" : "pci", bus ? bus : "");
-  return add_named(nccl, pci, host, BY_NODE_SWITCH, name, NULL, out);
-}
-
 static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_t parent, uint32_t host) {
-  uint32_t node;
+  const char *bus = by_xml_attribute(pci, "busid");
+  uint32_t node = node_of(pci); /* of a GPU, which is there already */
+  char name[80];
   double rate = 0;
   BY_TRY(pci_rate(&nccl->xml, pci, &rate));
-  BY_TRY(add_pci_node(nccl, pci, host, &node));
+  snprintf(name, sizeof name, "%s %.64s", is_nic(pci) ? "nic" : "pci", bus ? bus : "");
+  if (node == UINT32_MAX) BY_TRY(add_named(nccl, pci, host, BY_NODE_SWITCH, name, NULL, &node));
   BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? INSIDE : rate, 0));
   for (const xmlNode *child = by_xml_find(pci->children, NULL); child; child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, node, host));
@@ -509,30 +503,23 @@ static uint32_t count_below(struct nccl *nccl, const xmlNode *element) {
   return n;
 }
 
-static enum banyan_status make_arrays(struct nccl *nccl) {
+static enum banyan_status read_system(struct nccl *nccl) {
   uint32_t n = count_below(nccl, nccl->xml.root);
   nccl->cpus = BY_ARENA_ARRAY(&nccl->arena, struct cpu, by_xml_count(nccl->xml.root, "cpu"));
   nccl->gpus = BY_ARENA_ARRAY(&nccl->arena, struct gpu, n);
   nccl->devices = BY_ARENA_ARRAY(&nccl->arena, struct device, n);
   nccl->lanes = BY_ARENA_ARRAY(&nccl->arena, struct lane, n);
-  return nccl->cpus && nccl->gpus && nccl->devices && nccl->lanes ? BANYAN_OK : by_topology_no_memory();
-}
-
-static enum banyan_status read_system(struct nccl *nccl, struct by_topology **out) {
-  BY_TRY(make_arrays(nccl));
+  if (nccl->arena.failed) return by_topology_no_memory();
   BY_TRY(find_all(nccl));
   BY_TRY(index_devices(nccl));
   BY_TRY(add_gpus(nccl));
   BY_TRY(add_cpus(nccl));
-  BY_TRY(add_lanes(nccl));
-  return by_topology_builder_finish(&nccl->builder, nccl->xml.source, out);
+  return add_lanes(nccl);
 }
 
 enum banyan_status by_topology_parse_nccl(const char *source, const char *text, size_t length, const char *options,
                                           struct by_topology **out) {
-  if (*options)
-    return by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.*s\"",
-                   (int)MIN(strcspn(options, "=,"), 64), options);
+  if (*options) return by_options_none(options);
   struct nccl *nccl = calloc(1, sizeof *nccl);
   if (!nccl) return by_topology_no_memory();
   nccl->nvswitch = nccl->network = UINT32_MAX;
@@ -540,8 +527,7 @@ enum banyan_status by_topology_parse_nccl(const char *source, const char *text, 
   enum banyan_status status = by_xml_parse(&nccl->xml, source, text, length, "system", "NCCL topology XML");
   if (status == BANYAN_OK) {
     status = by_topology_builder_init(&nccl->builder, "");
-    if (status == BANYAN_OK) status = read_system(nccl, out);
-    by_topology_builder_fini(&nccl->builder);
+    if (status == BANYAN_OK) status = by_topology_builder_end(&nccl->builder, read_system(nccl), source, out);
     by_xml_fini(&nccl->xml);
   }
   by_arena_fini(&nccl->arena);

@@ -111,6 +111,7 @@ struct pairs {
   size_t n_rows, room;
   size_t n_unmeasured, n_one_way, n_detours, n_medians;
   double usual; /* delay where nothing is known, seconds */
+  struct by_arena arena;
 };
 
 /* --- options --- */
@@ -312,38 +313,31 @@ static size_t make_pairs(struct pairs *pairs, struct pair *out) {
 /* --- delays that were not measured --- */
 
 /* Packets take about the shortest way, so the best detour over a third place is not far from it. */
-static double best_detour(const double *delays, size_t n, uint32_t a, uint32_t b) {
-  double best = NAN;
-  for (size_t by = 0; by < n; by++) best = fmin(best, delays[a * n + by] + delays[by * n + b]);
-  return best;
-}
-
 static enum banyan_status take_detours(struct pairs *pairs, struct pair *all, size_t n) {
   size_t nodes = pairs->seen.topology->n_nodes;
   if (nodes > MOST_DETOURS) return BANYAN_OK;
-  double *delays = malloc(nodes * nodes * sizeof *delays);
+  double *delays = BY_ARENA_ARRAY(&pairs->arena, double, nodes *nodes);
   if (!delays) return by_topology_no_memory();
   for (size_t i = 0; i < nodes * nodes; i++) delays[i] = NAN;
   for (size_t i = 0; i < n; i++)
     delays[all[i].a * nodes + all[i].b] = delays[all[i].b * nodes + all[i].a] = all[i].delay;
   for (size_t i = 0; i < n; i++) {
     if (!isnan(all[i].delay)) continue;
-    all[i].delay = best_detour(delays, nodes, all[i].a, all[i].b);
+    for (size_t by = 0; by < nodes; by++)
+      all[i].delay = fmin(all[i].delay, delays[all[i].a * nodes + by] + delays[by * nodes + all[i].b]);
     pairs->n_detours += !isnan(all[i].delay);
   }
-  free(delays);
   return BANYAN_OK;
 }
 
 static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, size_t n) {
-  double *known = malloc(n * sizeof *known);
+  double *known = BY_ARENA_ARRAY(&pairs->arena, double, n);
   size_t n_known = 0;
   if (!known) return by_topology_no_memory();
   for (size_t i = 0; i < n; i++)
     if (!isnan(all[i].delay)) known[n_known++] = all[i].delay;
   qsort(known, n_known, sizeof *known, by_order_numbers);
   pairs->usual = n_known ? known[n_known / 2] : 0;
-  free(known);
   BY_TRY(take_detours(pairs, all, n));
   for (size_t i = 0; i < n; i++) {
     if (!isnan(all[i].delay)) continue;
@@ -390,42 +384,38 @@ static enum banyan_status add_region(struct pairs *pairs, struct by_topology_bui
 /* In the order of their names, whatever that of the rows, which then have the new numbers. */
 static enum banyan_status add_regions(struct pairs *pairs, struct by_topology_builder *builder) {
   const struct by_topology *seen = pairs->seen.topology;
-  uint32_t n = seen->n_nodes, *order = calloc(2 * (size_t)n, sizeof *order);
+  uint32_t n = seen->n_nodes, *order = BY_ARENA_ARRAY(&pairs->arena, uint32_t, 2 * (size_t)n);
   if (!order) return by_topology_no_memory();
   uint32_t *numbers = order + n;
   for (uint32_t i = 0; i < n; i++) order[i] = i;
   qsort_r(order, n, sizeof *order, compare_names, seen->nodes);
-  enum banyan_status status = BANYAN_OK;
-  for (uint32_t i = 0; i < n && status == BANYAN_OK; i++)
-    status = add_region(pairs, builder, seen->nodes[order[i]].name, &numbers[order[i]]);
+  for (uint32_t i = 0; i < n; i++) BY_TRY(add_region(pairs, builder, seen->nodes[order[i]].name, &numbers[order[i]]));
   for (size_t i = 0; i < pairs->n_rows; i++) {
     pairs->rows[i].from = numbers[pairs->rows[i].from];
     pairs->rows[i].to = numbers[pairs->rows[i].to];
   }
-  free(order);
-  return status;
+  return BANYAN_OK;
 }
 
 static enum banyan_status connect_regions(struct pairs *pairs, struct by_topology_builder *builder) {
-  struct pair *all = calloc(pairs->n_rows, sizeof *all);
+  struct pair *all = BY_ARENA_ARRAY(&pairs->arena, struct pair, pairs->n_rows);
   if (!all) return by_topology_no_memory();
   qsort(pairs->rows, pairs->n_rows, sizeof *pairs->rows, compare_rows);
   size_t n = make_pairs(pairs, all);
-  enum banyan_status status = fill_delays(pairs, all, n);
-  for (size_t i = 0; i < n && status == BANYAN_OK; i++) {
+  BY_TRY(fill_delays(pairs, all, n));
+  for (size_t i = 0; i < n; i++) {
     struct by_link *link;
-    status = by_topology_builder_add_link(builder, all[i].a, all[i].b, all[i].rate[BY_AB], all[i].delay, &link);
-    if (status == BANYAN_OK) link->capacity[BY_BA].all = all[i].rate[BY_BA];
+    BY_TRY(by_topology_builder_add_link(builder, all[i].a, all[i].b, all[i].rate[BY_AB], all[i].delay, &link));
+    link->capacity[BY_BA].all = all[i].rate[BY_BA];
   }
-  free(all);
-  return status;
+  return BANYAN_OK;
 }
 
-static enum banyan_status build(struct pairs *pairs, struct by_topology_builder *builder, struct by_topology **out) {
+static enum banyan_status build(struct pairs *pairs, struct by_topology_builder *builder) {
   BY_TRY(add_regions(pairs, builder));
   BY_TRY(connect_regions(pairs, builder));
   report(pairs);
-  return by_topology_builder_finish(builder, pairs->csv.lines.source, out);
+  return BANYAN_OK;
 }
 
 static enum banyan_status read_pairs(struct pairs *pairs, const char *options, struct by_topology **out) {
@@ -438,9 +428,7 @@ static enum banyan_status read_pairs(struct pairs *pairs, const char *options, s
   BY_TRY(take_columns(pairs));
   BY_TRY(take_rows(pairs));
   BY_TRY(by_topology_builder_init(&builder, ""));
-  enum banyan_status status = build(pairs, &builder, out);
-  by_topology_builder_fini(&builder);
-  return status;
+  return by_topology_builder_end(&builder, build(pairs, &builder), pairs->csv.lines.source, out);
 }
 
 enum banyan_status by_topology_parse_pairs(const char *source, const char *text, size_t length, const char *options,
@@ -451,6 +439,7 @@ enum banyan_status by_topology_parse_pairs(const char *source, const char *text,
   enum banyan_status status = by_topology_builder_init(&pairs->seen, "");
   if (status == BANYAN_OK) status = read_pairs(pairs, options, out);
   by_topology_builder_fini(&pairs->seen);
+  by_arena_fini(&pairs->arena);
   free(pairs->rows);
   free(pairs);
   return status;

@@ -16,13 +16,8 @@ enum { PLACE_BYTES = 256, REASON_BYTES = 256, MOST_ATTRIBUTES_SHOWN = 2 };
 /* --- options --- */
 
 enum banyan_status by_options_none(const char *text) {
-  return by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.64s\"", text);
-}
-
-static enum banyan_status no_option(const char *name, const char *const *names) {
-  const char *near = by_suggest(name, names, 2);
-  return by_fail(BANYAN_ERR_ARGUMENT, "no option \"%.64s\"%s%s%s; there are %s=, %s=", name,
-                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "", names[0], names[1]);
+  return by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.*s\"",
+                 (int)MIN(strcspn(text, "=,"), 64), text);
 }
 
 enum banyan_status by_options_take(struct by_options *options, const char *text, const char *const *names) {
@@ -36,7 +31,10 @@ enum banyan_status by_options_take(struct by_options *options, const char *text,
     if (equals) *equals = '\0';
     int i = 0;
     while (i < 2 && strcmp(names[i], word) != 0) i++;
-    if (i == 2) return no_option(word, names);
+    const char *near = i < 2 ? NULL : by_suggest(word, names, 2);
+    if (i == 2)
+      return by_fail(BANYAN_ERR_ARGUMENT, "no option \"%.64s\"%s%s%s; there are %s=, %s=", word,
+                     near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "", names[0], names[1]);
     if (!equals) return by_fail(BANYAN_ERR_ARGUMENT, "the option \"%s\" must have a value: %s=...", word, word);
     options->values[i] = equals + 1;
   }

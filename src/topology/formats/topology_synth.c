@@ -115,15 +115,10 @@ static enum banyan_status make_star(struct shape *s) {
  *         |...|     |...|
  */
 
-/* As many as leave a link up at least as fast as a host's. */
-static uint32_t spines_of(const struct shape *s) {
-  double wanted = floor(s->size[1] / s->oversub);
-  if (s->spines) return s->spines;
-  return wanted < 1 ? 1 : wanted > MOST_DEFAULT_SPINES ? MOST_DEFAULT_SPINES : (uint32_t)wanted;
-}
-
 static enum banyan_status make_clos(struct shape *s) {
-  uint32_t racks = s->size[0], hosts = s->size[1], spines = spines_of(s);
+  uint32_t racks = s->size[0], hosts = s->size[1], spines = s->spines;
+  /* As many spines as leave a link up at least as fast as a host's. */
+  if (!spines) spines = (uint32_t)fmin(fmax(floor(hosts / s->oversub), 1), MOST_DEFAULT_SPINES);
   double all = (double)racks * hosts + s->helpers, nic = rate_of(&s->nic, 0);
   assert(racks > 0 && hosts > 0);
   BY_TRY(check(all + racks + spines, all + (double)racks * spines));
@@ -172,16 +167,6 @@ static enum banyan_status make_fattree(struct shape *s) {
 
 /* --- tree: levels of switches, hosts at the last --- */
 
-/* Hosts are first of all. Switches of level l (the root is 0) come behind those of level l - 1. */
-static enum banyan_status add_tree(struct shape *s, uint32_t hosts) {
-  uint32_t last = s->n_sizes - 1;
-  for (uint32_t i = 0; i < hosts; i++) BY_TRY(add(s, HOST, "rack", i / s->size[last], "h%u", i));
-  for (uint32_t level = 0, n = 1; level <= last; n *= s->size[level++])
-    for (uint32_t i = 0; i < n; i++)
-      BY_TRY(add(s, level == last ? LEAF : SPINE, level == last ? "rack" : NULL, i, "s%u-%u", level, i));
-  return BANYAN_OK;
-}
-
 static enum banyan_status make_tree(struct shape *s) {
   uint32_t last = s->n_sizes - 1, hosts = 1;
   double nodes = 1, level_nodes = 1, rate = rate_of(&s->nic, 0);
@@ -189,7 +174,11 @@ static enum banyan_status make_tree(struct shape *s) {
   for (uint32_t i = 0; i <= last; i++) nodes += level_nodes *= s->size[i];
   BY_TRY(check(nodes, nodes));
   for (uint32_t i = 0; i <= last; i++) hosts *= s->size[i];
-  BY_TRY(add_tree(s, hosts));
+  /* Hosts are first of all. Switches of level l (the root is 0) come behind those of level l - 1. */
+  for (uint32_t i = 0; i < hosts; i++) BY_TRY(add(s, HOST, "rack", i / s->size[last], "h%u", i));
+  for (uint32_t level = 0, n = 1; level <= last; n *= s->size[level++])
+    for (uint32_t i = 0; i < n; i++)
+      BY_TRY(add(s, level == last ? LEAF : SPINE, level == last ? "rack" : NULL, i, "s%u-%u", level, i));
   uint32_t below = 0, n = hosts, end = (uint32_t)nodes; /* join each level to the one above, from the hosts up */
   for (uint32_t level = last + 1; level-- > 0;) {
     uint32_t each = s->size[level];
@@ -289,21 +278,17 @@ struct random_graph {
   uint32_t nodes, links; /* wanted */
 };
 
-/* False: the pair is linked, or is no pair. */
-static bool add_pair(struct random_graph *g, uint32_t a, uint32_t b) {
-  uint64_t key = a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
-  uint64_t at = (key * 0x9e3779b97f4a7c15ull >> 17) & g->mask;
-  if (a == b) return false;
-  for (; g->slots[at]; at = (at + 1) & g->mask)
-    if (g->slots[at] == key) return false;
-  g->slots[at] = key;
-  return true;
-}
-
+/* Unless they are linked, or are one. */
 static enum banyan_status join_random(struct random_graph *g, uint32_t a, uint32_t b) {
   static const struct rates usual = {.rate = {1e9, 2.5e9, 10e9}, .n = 3};
   const struct rates *rates = g->shape->link.n ? &g->shape->link : &usual;
-  return add_pair(g, a, b) ? join(g->shape, a, b, rates->rate[by_rng_below(&g->rng, rates->n)]) : BANYAN_OK;
+  uint64_t key = a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
+  uint64_t at = (key * 0x9e3779b97f4a7c15ull >> 17) & g->mask;
+  if (a == b) return BANYAN_OK;
+  for (; g->slots[at]; at = (at + 1) & g->mask)
+    if (g->slots[at] == key) return BANYAN_OK;
+  g->slots[at] = key;
+  return join(g->shape, a, b, rates->rate[by_rng_below(&g->rng, rates->n)]);
 }
 
 /* Each host to an earlier one, then any two, and where few are left, all that are. */
@@ -391,21 +376,17 @@ bool by_topology_is_kind(const char *text) {
 }
 
 static enum banyan_status no_kind(const char *text) {
-  const char *names[N_KINDS], *near;
-  char word[BY_TOPOLOGY_MOST_NAME + 1];
-  struct by_text list;
-  by_text_init(&list);
+  const char *names[N_KINDS];
+  char word[BY_TOPOLOGY_MOST_NAME + 1], list[256] = "";
   snprintf(word, sizeof word, "%.*s", (int)strcspn(text, ":"), text);
   for (size_t i = 0; i < N_KINDS; i++) {
     names[i] = kinds[i].entry.name;
-    by_text_add(&list, "%s%s", i ? ", " : "", names[i]);
+    if (i) strcat(list, ", ");
+    strcat(list, names[i]);
   }
-  near = by_suggest(word, names, N_KINDS);
-  enum banyan_status status =
-      by_fail(BANYAN_ERR_ARGUMENT, "there is no topology \"%.64s\"%s%s%s there are %s", word,
-              near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", by_text_get(&list));
-  by_text_fini(&list);
-  return status;
+  const char *near = by_suggest(word, names, N_KINDS);
+  return by_fail(BANYAN_ERR_ARGUMENT, "there is no topology \"%.64s\"%s%s%s there are %s", word,
+                 near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", list);
 }
 
 /* --- options --- */
@@ -503,13 +484,6 @@ static enum banyan_status find_option(const struct kind *kind, const char *name,
   return by_fail(BANYAN_ERR_PARSE, "there is no option \"%.64s\"; write it as %s", name, kind->entry.usage);
 }
 
-static enum banyan_status take_option(struct shape *shape, char *word, char *equals) {
-  const struct option *option = NULL;
-  *equals = '\0';
-  BY_TRY(find_option(shape->kind, word, &option));
-  return take_value(option, equals + 1, shape);
-}
-
 /* "16x16" */
 static enum banyan_status take_sizes(struct shape *shape, char *word) {
   char *kept = NULL;
@@ -529,19 +503,18 @@ static enum banyan_status take_words(struct shape *shape, char *text) {
   for (char *word = strtok_r(text, ",", &kept); word; word = strtok_r(NULL, ",", &kept), first = false) {
     char *equals = strchr(word, '=');
     if (!equals && !first) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is no option: write name=value", word);
-    BY_TRY(equals ? take_option(shape, word, equals) : take_sizes(shape, word));
+    if (!equals) {
+      BY_TRY(take_sizes(shape, word));
+      continue;
+    }
+    const struct option *option = NULL;
+    *equals = '\0';
+    BY_TRY(find_option(shape->kind, word, &option));
+    BY_TRY(take_value(option, equals + 1, shape));
   }
   bool sized = shape->n_sizes >= shape->kind->least_sizes;
   for (uint32_t i = 0; i < 2; i++) sized = sized && (shape->kind->least_sizes > 0 || shape->size[i] > 0);
   return sized ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "which size? Write it as %s", shape->kind->entry.usage);
-}
-
-static enum banyan_status make(struct shape *shape, const char *text, struct by_topology **out) {
-  BY_TRY(by_topology_builder_init(&shape->builder, text));
-  enum banyan_status status = shape->kind->make(shape);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&shape->builder, NULL, out);
-  by_topology_builder_fini(&shape->builder);
-  return status;
 }
 
 enum banyan_status by_topology_synthesise(const char *text, struct by_topology **out) {
@@ -554,21 +527,19 @@ enum banyan_status by_topology_synthesise(const char *text, struct by_topology *
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: the text is too long: most are %d bytes", name, BY_TOPOLOGY_MOST_NAME);
   snprintf(copy, sizeof copy, "%s", *rest ? rest + 1 : "");
   enum banyan_status status = take_words(&shape, copy);
-  if (status == BANYAN_OK) status = make(&shape, text, out);
+  if (status == BANYAN_OK) status = by_topology_builder_init(&shape.builder, text);
+  if (status == BANYAN_OK) status = by_topology_builder_end(&shape.builder, shape.kind->make(&shape), NULL, out);
   if (status == BANYAN_OK || status == BANYAN_ERR_NO_MEMORY) return status;
   return by_fail_within(BANYAN_ERR_ARGUMENT, "%s", name);
-}
-
-/* What looks like a file's name, with options or without, is one, whether it is there or not; a kind's options may hold
- * a point too. */
-static bool is_file(const char *text) {
-  return strcspn(text, "./?") < strcspn(text, ":=");
 }
 
 enum banyan_status by_topology_named(const char *text, struct by_topology **out) {
   if (text[strspn(text, " \t\r\n")] == '{') return by_topology_parse("topology", text, strlen(text), out);
   if (by_topology_is_kind(text)) return by_topology_synthesise(text, out);
-  if (is_file(text) || access(text, R_OK) == 0) return by_topology_read(text, out);
+  /* What looks like a file's name, with options or without, is one, whether it is there or not; a kind's options may
+   * hold a point too. */
+  bool is_file = strcspn(text, "./?") < strcspn(text, ":=");
+  if (is_file || access(text, R_OK) == 0) return by_topology_read(text, out);
   enum banyan_status status = by_topology_synthesise(text, out);
   return by_fail(status, "%s, and there is no file of that name", banyan_error_text());
 }
