@@ -185,7 +185,7 @@ def test_cells(folder):
         pass
     assert got == {**cells[0], "given": 0}, got
     assert run.wait(TIMEOUT) == 0, output_of(log)
-    assert output_of(log).count("the manager has not said how much") == 1, output_of(log)
+    assert output_of(log).count("the manager has not granted this job memory") == 1, output_of(log)
 
 
 def test_switch_grants_less(folder):

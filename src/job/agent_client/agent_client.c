@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,10 +26,6 @@ enum {
   MOST_QUEUED = 4 << 20
 };
 
-static const char *whom(const struct by_agent_client *link) {
-  return link->agent ? link->agent : link->manager;
-}
-
 /* ---- losing it */
 
 static void drop(struct by_agent_client *link) {
@@ -43,7 +40,7 @@ static void drop(struct by_agent_client *link) {
   by_job_unlock(link->job);
 }
 
-/* One line, from one rank, for however many attempts; few for one who comes and goes. */
+/* One line, from one rank, for however many attempts; few for one that comes and goes. */
 static void miss(struct by_agent_client *link, const char *why) {
   enum by_log_level level = link->job->rank == 0 ? BY_LOG_WARN : BY_LOG_INFO;
   uint64_t now = by_loop_now(link->job->loop);
@@ -52,29 +49,22 @@ static void miss(struct by_agent_client *link, const char *why) {
   if (quiet) return;
   link->missed_at = now;
   by_log(level, "cluster", "%s at %s is away: %s; the job goes on without it, and it is tried again",
-         link->agent ? "the agent" : "the manager", whom(link), why);
+         link->agent ? "the agent" : "the manager", link->agent ? link->agent : link->manager, why);
 }
 
 static void lose(struct by_agent_client *link, const char *why) {
   miss(link, why);
   drop(link);
   by_loop_set_delay(link->job->loop, &link->retry, link->delay);
-  link->delay *= 2;
-  if (link->delay > LAST_MS * BY_MILLISECOND) link->delay = LAST_MS * BY_MILLISECOND;
+  link->delay = MIN(2 * link->delay, LAST_MS * BY_MILLISECOND);
 }
 
 static void lose_for_long(struct by_agent_client *link, const char *why) {
   bool went_well = link->welcome && by_loop_now(link->job->loop) - link->welcome_at > QUIET_S * BY_SECOND;
   link->refused = went_well || !link->refused ? LAST_MS * BY_MILLISECOND : 2 * link->refused;
-  if (link->refused > QUIET_S * BY_SECOND) link->refused = QUIET_S * BY_SECOND;
+  link->refused = MIN(link->refused, QUIET_S * BY_SECOND);
   link->delay = link->refused;
   lose(link, why);
-}
-
-static void welcomed(struct by_agent_client *link) {
-  by_loop_cancel_timer(&link->retry);
-  link->welcome_at = by_loop_now(link->job->loop);
-  link->delay = FIRST_MS * BY_MILLISECOND;
 }
 
 static void ended(void *context, enum banyan_status status, const char *reason) {
@@ -89,7 +79,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 
 /* One that is not decided on. */
 struct by_cluster_proposal {
-  struct by_cluster_proposal *next;
+  LIST_ENTRY(by_cluster_proposal) entry;
   struct by_agent_client *link;
   uint64_t number;
 };
@@ -106,9 +96,7 @@ static void send_kept(struct by_agent_client *link, uint64_t number, const char 
 }
 
 static void remove_proposal(struct by_cluster_proposal *proposal) {
-  struct by_cluster_proposal **place = &proposal->link->proposals;
-  while (*place != proposal) place = &(*place)->next;
-  *place = proposal->next;
+  LIST_REMOVE(proposal, entry);
   free(proposal);
 }
 
@@ -129,14 +117,6 @@ static void notified(void *context, uint64_t at, const char *why) {
 
 bool by_agent_client_runs_plan(const struct by_agent_client *link) {
   return link->number && link->plan_switch && view_plan(link).last == link->plan_switch;
-}
-
-static void forget_plans(struct by_agent_client *link) {
-  for (struct by_cluster_proposal *proposal = link->proposals, *next; proposal; proposal = next) {
-    next = proposal->next;
-    free(proposal);
-  }
-  link->proposals = NULL;
 }
 
 void by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {
@@ -181,8 +161,8 @@ static enum banyan_status take(struct by_agent_client *link, uint64_t number, st
   (*plan)->origin = (struct by_plan_origin){.source = BANYAN_PLAN_MANAGER};
   struct by_cluster_proposal *proposal = calloc(1, sizeof *proposal);
   if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  *proposal = (struct by_cluster_proposal){.next = link->proposals, .link = link, .number = number};
-  link->proposals = proposal;
+  *proposal = (struct by_cluster_proposal){.link = link, .number = number};
+  LIST_INSERT_HEAD(&link->proposals, proposal, entry);
   enum banyan_status status = propose(proposal, plan);
   if (status != BANYAN_OK) remove_proposal(proposal);
   return status;
@@ -219,23 +199,22 @@ static void handle_welcome(struct by_agent_client *link, const struct by_cluster
   if (link->missed) by_info("cluster", "%s is there", link->agent ? "the agent" : "the manager");
   link->welcome = true;
   link->missed = false;
-  link->interval = by_clock_from_seconds(message->interval);
-  if (link->interval < LEAST_MS * BY_MILLISECOND) link->interval = LEAST_MS * BY_MILLISECOND;
-  welcomed(link);
+  link->interval = MAX(by_clock_from_seconds(message->interval), LEAST_MS * BY_MILLISECOND);
+  by_loop_cancel_timer(&link->retry);
+  link->welcome_at = by_loop_now(link->job->loop);
+  link->delay = FIRST_MS * BY_MILLISECOND;
   by_agent_client_send_reservation(link);
   by_agent_client_report(link);
 }
 
-/* Helpers and servers speak with no agent, and without agents neither do the other ranks. */
-static void handle_class(struct by_agent_client *link, uint32_t class_) {
-  struct by_job *job = link->job;
-  by_job_set_class(job, class_);
-  if (job->rank == 0) by_control_send_class(link->control, class_, link->manager != NULL);
-}
-
+/* Helpers and servers are connected to no agent, and without agents neither are the other ranks. */
 static void handle_classes(struct by_agent_client *link, const struct by_cluster_message *message) {
-  for (uint32_t i = 0; i < message->n_jobs; i++)
-    if (is_ours(link, message->jobs[i].job)) handle_class(link, message->jobs[i].class_);
+  for (uint32_t i = 0; i < message->n_jobs; i++) {
+    if (!is_ours(link, message->jobs[i].job)) continue;
+    uint32_t class_ = message->jobs[i].class_;
+    by_job_set_class(link->job, class_);
+    if (link->job->rank == 0) by_control_send_class(link->control, class_, link->manager != NULL);
+  }
 }
 
 static void receive(struct by_agent_client *link, const struct by_cluster_message *message) {
@@ -254,21 +233,18 @@ static void receive(struct by_agent_client *link, const struct by_cluster_messag
   }
 }
 
-static void handle_line(struct by_agent_client *link, const char *line, size_t length) {
+/* ---- making it */
+
+static void came(void *context, uint16_t type, const void *line, size_t length) {
+  struct by_agent_client *link = context;
   struct by_cluster_message message;
+  (void)type;
   if (by_cluster_message_read(line, length, &message) != BANYAN_OK) {
     lose_for_long(link, banyan_error_text());
     return;
   }
   receive(link, &message);
   by_cluster_message_fini(&message);
-}
-
-/* ---- making it */
-
-static void came(void *context, uint16_t type, const void *payload, size_t length) {
-  (void)type;
-  handle_line(context, payload, length);
 }
 
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
@@ -309,15 +285,6 @@ static enum banyan_status reach_agent(struct by_agent_client *link) {
   return BANYAN_OK;
 }
 
-/* A job may outlive its certificate, and begin before it has one. */
-static enum banyan_status look_at_keys(struct by_agent_client *link) {
-  const struct by_tls_watch_options of_keys = {
-      .loop = link->job->loop, .folder = link->job->settings.keys, .role = BY_TLS_JOB};
-  if (!link->keys) return by_tls_watch_create(&of_keys, &link->keys);
-  by_tls_watch_look(link->keys);
-  return BANYAN_OK;
-}
-
 static enum banyan_status reach_manager(struct by_agent_client *link) {
   struct by_address address;
   bool known = false;
@@ -331,7 +298,12 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
   }
   by_resolving_destroy(link->resolving);
   link->resolving = NULL;
-  BY_TRY(look_at_keys(link));
+  const struct by_tls_watch_options of_keys = {
+      .loop = link->job->loop, .folder = link->job->settings.keys, .role = BY_TLS_JOB};
+  if (link->keys) /* a job may outlive its certificate, and begin before it has one */
+    by_tls_watch_look(link->keys);
+  else
+    BY_TRY(by_tls_watch_create(&of_keys, &link->keys));
   BY_TRY(by_socket_connect_start(&address, &fd));
   (void)!by_socket_set_keepalive(fd, 5, 2, 3);
   return start_stream(link, fd, &address);
@@ -341,7 +313,7 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
 static void due(void *context) {
   struct by_agent_client *link = context;
   if (link->stream) {
-    lose(link, "it takes connections and says nothing");
+    lose(link, "it takes connections and sends nothing");
     return;
   }
   enum banyan_status status = link->agent ? reach_agent(link) : reach_manager(link);
@@ -350,12 +322,7 @@ static void due(void *context) {
 
 /* ---- life */
 
-static const char *find_agent(const struct by_settings *settings) {
-  if (!settings->agent) return access(BY_CLUSTER_AGENT, F_OK) == 0 ? BY_CLUSTER_AGENT : NULL;
-  return strcmp(settings->agent, "off") != 0 ? settings->agent : NULL;
-}
-
-/* The same at all ranks, and nobody who has no key of the job makes one up. */
+/* The same at all ranks, and no process without the key of the job makes one up. */
 static enum banyan_status name_job(const struct by_settings *settings, char *out) {
   char text[4096];
   struct by_key digest = {0};
@@ -369,7 +336,8 @@ static enum banyan_status name_job(const struct by_settings *settings, char *out
 
 static void choose_peer(struct by_agent_client *link) {
   const struct by_settings *settings = &link->job->settings;
-  link->agent = find_agent(settings);
+  if (settings->agent && strcmp(settings->agent, "off") != 0) link->agent = settings->agent;
+  if (!settings->agent && access(BY_CLUSTER_AGENT, F_OK) == 0) link->agent = BY_CLUSTER_AGENT;
   if (!link->agent && link->job->rank == 0) link->manager = settings->manager;
 }
 
@@ -385,7 +353,7 @@ static enum banyan_status begin(struct by_agent_client *link) {
   return by_loop_post(job->loop, due, link);
 }
 
-static enum banyan_status make(const struct by_agent_options *options, struct by_agent_client **out) {
+static enum banyan_status create(const struct by_agent_options *options, struct by_agent_client **out) {
   struct by_agent_client *link = calloc(1, sizeof *link);
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
   *link = (struct by_agent_client){.job = options->job,
@@ -407,8 +375,8 @@ static enum banyan_status make(const struct by_agent_options *options, struct by
 
 void by_agent_client_create(const struct by_agent_options *options, struct by_agent_client **out) {
   *out = NULL;
-  if (make(options, out) != BANYAN_OK)
-    by_warn("cluster", "no agent or manager hears of this job: %s", banyan_error_text());
+  if (create(options, out) != BANYAN_OK)
+    by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());
 }
 
 void by_agent_client_destroy(struct by_agent_client *link) {
@@ -421,7 +389,7 @@ void by_agent_client_destroy(struct by_agent_client *link) {
   by_tls_watch_destroy(link->keys);
   by_loop_cancel_timer(&link->retry);
   by_loop_cancel_timer(&link->report);
-  forget_plans(link);
+  while (!LIST_EMPTY(&link->proposals)) remove_proposal(LIST_FIRST(&link->proposals));
   by_agent_client_forget_paths(link);
   free(link->reservation);
   free(link);

@@ -1,7 +1,7 @@
 /* A rank's connection to the agent of its host, or rank 0's to a manager where
- * there is no agent: says what the job is like, hears its class and its plans.
+ * there is no agent: reports what the job is like, and receives its class and its plans.
  * Nothing of the job waits for it or fails with it: while it is away, the job
- * goes on with what it has, and everything is said again when it is back.
+ * goes on with what it has, and everything is reported again when it is back.
  * On the loop's thread; begun and ended while the loop does not run it. */
 #ifndef BY_JOB_AGENT_CLIENT_AGENT_CLIENT_H
 #define BY_JOB_AGENT_CLIENT_AGENT_CLIENT_H
@@ -12,7 +12,7 @@
 
 struct by_agent_client;
 
-/* Where agents listen unless BANYAN_AGENT says something else. */
+/* Where agents listen unless BANYAN_AGENT names another socket. */
 #define BY_CLUSTER_AGENT "/run/banyan/agent.sock"
 
 /* What the client asks of the communicators of this process. On the loop's thread. */
@@ -34,14 +34,14 @@ struct by_agent_options {
   struct by_agent_events events;
 };
 
-/* NULL in *out: there is nobody to speak with, or no way to (a warning says why). A rank of a job of several; its loop
- * may run already. */
+/* NULL in *out: there is neither agent nor manager, or no way to reach them (a warning gives the reason). A rank of a
+ * job of several; its loop may run already. */
 void by_agent_client_create(const struct by_agent_options *options, struct by_agent_client **out);
-/* Says goodbye. The loop no longer runs, and is closed. NULL is allowed. */
+/* Sends that this rank has left. The loop no longer runs, and is closed. NULL is allowed. */
 void by_agent_client_destroy(struct by_agent_client *link);
 
-/* Rank 0, on the loop's thread: what its trees wish for at switches, or have; said now and on each new connection, in
- * place of what was said before. */
+/* Rank 0, on the loop's thread: what its trees request at switches, or have; sent now and on each new connection, in
+ * place of what was sent before. */
 void by_agent_client_reserve(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n);
 /* Whether an answer may come: nothing is known of the other end being away. */
 bool by_agent_client_may_answer(const struct by_agent_client *link);

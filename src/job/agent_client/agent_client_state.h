@@ -6,6 +6,8 @@
 #ifndef BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
 #define BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
 
+#include <sys/queue.h>
+
 #include "address.h"
 #include "agent_client.h"
 #include "cluster_message.h"
@@ -37,7 +39,7 @@ struct by_agent_client {
   struct by_control *control;
   struct by_agent_events events;
   struct by_observation *observed; /* under the job's lock */
-  const char *agent;               /* path; NULL: it speaks with the */
+  const char *agent;               /* path; NULL: it is connected to the */
   const char *manager;             /* host:port, as this: */
   struct by_tls_watch *keys;       /* for the manager; NULL: none yet */
   struct by_resolving *resolving;  /* NULL: its name is not being looked up */
@@ -45,7 +47,7 @@ struct by_agent_client {
   char id[BY_CLUSTER_JOB_ID + 1];  /* of the job, for the cluster */
   double began;                    /* s since 1970: one that is started again may have the same name */
   struct by_stream *stream;        /* NULL: there is no connection */
-  bool welcome;                    /* the other end has said so */
+  bool welcome;                    /* the other end has sent it */
   bool misnamed;                   /* it calls this host otherwise, which was logged */
   bool missed;                     /* it is away, which is known; */
   uint64_t missed_at;              /* logged last */
@@ -65,11 +67,11 @@ struct by_agent_client {
   uint32_t n_reported;
   struct by_path_usual usual[BY_CLUSTER_PATHS];
   uint32_t n_usual;
-  uint32_t news;                         /* a path had changed much: so many more reports follow soon */
-  uint64_t number, at;                   /* of the manager's plan that the job moved to last; 0: it did to none; */
-  uint32_t plan_switch;                  /* that move */
-  struct by_cluster_proposal *proposals; /* that are not decided on */
-  char *reservation;                     /* for cells of switches, as it is said; NULL: none */
+  uint32_t news;        /* a path had changed much: so many more reports follow soon */
+  uint64_t number, at;  /* of the manager's plan that the job switched to last; 0: it did to none; */
+  uint32_t plan_switch; /* that plan switch */
+  LIST_HEAD(, by_cluster_proposal) proposals; /* that are not decided on */
+  char *reservation;                          /* for cells of switches, as it is sent; NULL: none */
 };
 
 /* agent_reports.c: who this is, and, from rank 0, all about the job. */
@@ -81,9 +83,10 @@ void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_
 
 /* agent_paths.c: counts what passes; a few times for each look at what has become of it. */
 void by_agent_client_glance_at_paths(struct by_agent_client *link);
-/* After a glance. True where a path is so much faster or slower that it is to be said at once; `told` then says it. */
+/* After a glance. True where a path is so much faster or slower that it is to be reported at once; `notified` then
+ * describes it. */
 bool by_agent_client_look_at_paths(struct by_agent_client *link);
-/* What they were like since the last report, to `told`. */
+/* What they were like since the last report, to `notified`. */
 void by_agent_client_take_paths(struct by_agent_client *link);
 void by_agent_client_forget_paths(struct by_agent_client *link);
 

@@ -76,12 +76,6 @@ static void count(const struct by_path_look *before, struct by_path_seen *seen) 
   seen->glances = then->glances + 1;
 }
 
-static void swap(struct by_path_look *a, struct by_path_look *b) {
-  struct by_path_look third = *a;
-  *a = *b;
-  *b = third;
-}
-
 static void copy(const struct by_path_look *from, struct by_path_look *to) {
   to->at = from->at;
   to->n = make_room(to, from->n) ? from->n : 0;
@@ -98,7 +92,9 @@ void by_agent_client_glance_at_paths(struct by_agent_client *link) {
   by_job_unlock(job);
   if (now->n) join_connections(now);
   for (uint32_t i = 0; i < now->n; i++) count(&link->glance, &now->seen[i]);
-  swap(&link->glance, now);
+  struct by_path_look before = link->glance;
+  link->glance = *now;
+  *now = before;
   link->glances++;
 }
 

@@ -12,7 +12,7 @@ void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_
   enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory") : BANYAN_OK;
   if (status == BANYAN_OK && link->stream) status = by_stream_send(link->stream, 0, by_text_get(&text), text.length);
   if (status != BANYAN_OK)
-    by_info("cluster", "\"%s\" is not said: %s", by_cluster_type_name(message->type), banyan_error_text());
+    by_info("cluster", "\"%s\" is not sent: %s", by_cluster_type_name(message->type), banyan_error_text());
   by_text_fini(&text);
 }
 
@@ -21,7 +21,7 @@ void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_
 void by_agent_client_send_reservation(struct by_agent_client *link) {
   if (!link->reservation || !link->welcome) return;
   if (by_stream_send(link->stream, 0, link->reservation, strlen(link->reservation)) != BANYAN_OK)
-    by_info("cluster", "what is wished for at switches is not said: %s", banyan_error_text());
+    by_info("cluster", "the request for memory of switches is not sent: %s", banyan_error_text());
 }
 
 void by_agent_client_reserve(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n) {
@@ -96,16 +96,10 @@ static void resume(void *context) {
   by_loop_set_timer(link->job->loop, &link->report, link->reported_at + link->interval);
 }
 
-/* Under lock, in any thread: the first call after a time in which there was nothing to tell. */
+/* Under lock, in any thread: the first call after a time in which there was nothing to report. */
 static void awake(void *context) {
   struct by_agent_client *link = context;
   if (by_loop_post(link->job->loop, resume, link) != BANYAN_OK) link->observed->awake = awake;
-}
-
-static void fill(const struct by_observation *observed, struct report *report) {
-  report->n_sizes = 0;
-  for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++)
-    if (observed->sizes[i]) report->sizes[report->n_sizes++] = (struct by_cluster_size){i, observed->sizes[i]};
 }
 
 /* False: nothing has changed, and there is no news of links. Then nothing is looked at before a call is made. */
@@ -118,9 +112,12 @@ static bool take_report(struct by_agent_client *link, bool news, struct report *
   bool changed = news || report->observed.calls != link->reported.calls ||
                  report->observed.iterations != link->reported.iterations || report->sent != link->reported_sent ||
                  report->expected != link->reported_expected;
-  if (changed) {
-    fill(link->observed, report);
-  } else {
+  report->n_sizes = 0;
+  for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++) {
+    uint64_t n = link->observed->sizes[i];
+    if (n) report->sizes[report->n_sizes++] = (struct by_cluster_size){i, n};
+  }
+  if (!changed) {
     link->observed->awake = awake;
     link->observed->context = link;
   }
@@ -160,7 +157,7 @@ static void send_own_plan(struct by_agent_client *link) {
   if (by_agent_client_runs_plan(link)) by_agent_client_send_switched(link);
 }
 
-/* False: there is nothing to tell, before a call is made. */
+/* False: there is nothing to report, before a call is made. */
 static bool look(struct by_agent_client *link) {
   struct report report;
   bool news = by_agent_client_look_at_paths(link);

@@ -1,11 +1,14 @@
 /* Inside the connector: shared by its files only. Everything on the loop's thread.
  *
  *   connector.c   life, listening, requests for links
+ *   greet.c       the handshake
  *   outgoing.c    towards one process: its addresses one after the other, and how that ends
  *   incoming.c    accepted connections, and the exchange of descriptors over local ones
  *   link_lanes.c  sockets become a link's lanes */
 #ifndef BY_JOB_CONNECT_CONNECTION_H
 #define BY_JOB_CONNECT_CONNECTION_H
+
+#include <sys/queue.h>
 
 #include "acceptor.h"
 #include "connector.h"
@@ -16,11 +19,11 @@ enum {
   PURPOSE_TCP = 'D',
   PURPOSE_LOCAL = 'L',
   HELLO = 10,
-  /* For a link, from the wish to its first connection; and for the descriptors of a local one. */
+  /* For a link, from the request to its first connection; and for the descriptors of a local one. */
   TIMEOUT_S = 30,
   /* For one handshake, at both ends. */
   GREET_S = 5,
-  AGAIN_MS = 250 /* until somebody who answered, and then closed the connection, is tried once more */
+  AGAIN_MS = 250 /* until a peer that answered, and then closed the connection, is tried once more */
 };
 
 /* What goes on towards one process. outgoing.c alone changes the state, from one to the next:
@@ -36,9 +39,9 @@ struct target {
   enum by_target_state state;
   bool greeting;  /* one attempt at a time shakes hands: the other end takes what it finishes */
   bool requested; /* under the connector's lock */
-  bool again;     /* somebody was there, but slow: all addresses are worth another round */
+  bool again;     /* a process was there, but slow: all addresses are worth another round */
   struct by_timer stagger, timeout, verdict;
-  struct attempt *attempts;
+  LIST_HEAD(, attempt) attempts;
   struct by_address winner; /* where the first connection went */
   /* connections of the link that are there, -1 elsewhere; it begins when it has all `lanes` */
   int fds[BY_LANES];
@@ -48,8 +51,6 @@ struct target {
   char last_error[400];
 };
 
-struct attempt; /* one address that is being tried, or a local socket */
-
 struct by_connector {
   struct by_job *job;
   struct by_connector_events events;
@@ -58,7 +59,7 @@ struct by_connector {
   struct by_acceptor *tcp, *local;
   struct target **targets; /* by process; more of them under the lock, too */
   uint32_t n_targets;
-  struct incoming *incoming; /* newest first */
+  LIST_HEAD(, incoming) incoming; /* newest first */
   /* Connections whose peers have not authenticated, over TCP and local ones, and the log of those that never did. */
   struct by_admission tcp_admission, local_admission;
   struct by_repeats rejected;
@@ -67,7 +68,7 @@ struct by_connector {
   bool posted; /* a task that takes them is on its way */
 };
 
-/* Who connects to whom, and which connection of how many of the link. */
+/* Which process connects to which, and which connection of how many of the link. */
 struct hello {
   uint32_t from, to;
   uint8_t lane, lanes;
@@ -103,5 +104,27 @@ void by_target_fail(struct target *target, const char *why);
  * `status` says that the peer is gone. */
 void by_target_broken(struct target *target, enum banyan_status status, const char *what);
 void by_target_fini(struct target *target);
+
+/* greet.c: the handshake on a data connection. It reads not a byte beyond it, so that the socket can become a lane. One
+ * for each connection; it frees itself after reporting how it went. */
+struct by_greet;
+
+struct by_greet_options {
+  struct by_loop *loop;
+  int fd;                                /* connected and non-blocking; taken over until `done` hands it back */
+  bool packets;                          /* a local socket that keeps message boundaries */
+  uint64_t timeout;                      /* nanoseconds for the whole handshake */
+  struct by_handshake_options handshake; /* the hello is copied */
+  struct by_admission *admission; /* where an accepted connection waits for its peer's proof; NULL: not bounded */
+  /* Called once. BANYAN_OK: fd, purpose and the peer's hello; else fd is closed and -1, the error text is set. */
+  void (*done)(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
+               size_t hello_length);
+  void *context;
+};
+
+/* On failure the descriptor is closed and `done` is not called. */
+BANYAN_CHECK enum banyan_status by_greet_start(const struct by_greet_options *options, struct by_greet **out);
+/* Gives it up without calling `done`. NULL is allowed. */
+void by_greet_cancel(struct by_greet *greet);
 
 #endif

@@ -1,4 +1,4 @@
-#include "greet.h"
+#include "connection.h"
 
 #include <errno.h>
 #include <stdlib.h>

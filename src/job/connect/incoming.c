@@ -6,14 +6,13 @@
 
 #include "connection.h"
 #include "descriptor.h"
-#include "greet.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
 
-/* A connection that somebody made to us: its handshake, then for local ones the exchange of descriptors. */
+/* A connection that a process made to us: its handshake, then for local ones the exchange of descriptors. */
 struct incoming {
-  struct incoming *next;
+  LIST_ENTRY(incoming) entry;
   struct by_connector *connector;
   struct by_greet *greet; /* NULL: it is over */
   struct by_watch *watch;
@@ -26,6 +25,7 @@ struct incoming {
 };
 
 static void free_incoming(struct incoming *in) {
+  LIST_REMOVE(in, entry);
   by_greet_cancel(in->greet);
   by_loop_unwatch(in->watch);
   by_loop_cancel_timer(&in->timeout);
@@ -34,19 +34,12 @@ static void free_incoming(struct incoming *in) {
   free(in);
 }
 
-static void drop_incoming(struct incoming *in) {
-  struct incoming **place = &in->connector->incoming;
-  while (*place != in) place = &(*place)->next;
-  *place = in->next;
-  free_incoming(in);
-}
-
 /* ---- over a local connection: descriptors */
 
 /* It was a rank of the job: without this connection there is no link. */
 static void exchange_failed(struct incoming *in, enum banyan_status status) {
   struct target *target = in->target;
-  drop_incoming(in);
+  free_incoming(in);
   by_target_broken(target, status, "setting up shared memory failed");
 }
 
@@ -57,9 +50,9 @@ static void incoming_late(void *context) {
 static struct incoming *new_incoming(struct by_connector *connector) {
   struct incoming *in = calloc(1, sizeof *in);
   if (!in) return NULL;
-  *in = (struct incoming){.next = connector->incoming, .connector = connector, .fd = -1, .segment = -1};
+  *in = (struct incoming){.connector = connector, .fd = -1, .segment = -1};
   by_timer_init(&in->timeout, incoming_late, in);
-  connector->incoming = in;
+  LIST_INSERT_HEAD(&connector->incoming, in, entry);
   return in;
 }
 
@@ -85,7 +78,7 @@ static void make_link(struct incoming *in, int segment, int wake) {
   by_loop_unwatch(in->watch);
   in->watch = NULL;
   in->fd = in->segment = -1;
-  drop_incoming(in);
+  free_incoming(in);
   by_target_make_shm_link(target, &ends);
 }
 
@@ -136,15 +129,10 @@ static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose
     return by_fail(BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
   if (theirs->from < job->rank || theirs->to != job->rank)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from, theirs->to, job->rank);
-  /* it may have lost patience while this process was held up; a link must not begin with a dead connection */
+  /* it may have timed out while this process was held up; a link must not begin with a dead connection */
   if (recv(in->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
     return by_fail(BANYAN_ERR_PEER_DEAD, "%s closed it again", by_job_name(in->connector->job, theirs->from));
   return BANYAN_OK;
-}
-
-static void log_rejected(const struct incoming *in) {
-  by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
-                  by_clock_to_seconds(by_loop_now(in->connector->job->loop)));
 }
 
 static void incoming_greeted(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
@@ -156,8 +144,9 @@ static void incoming_greeted(void *context, enum banyan_status status, int fd, u
   if (status == BANYAN_OK) status = by_hello_read(in->connector->job, hello, length, &theirs);
   if (status == BANYAN_OK) status = check_hello(in, purpose, &theirs);
   if (status != BANYAN_OK) {
-    log_rejected(in);
-    drop_incoming(in);
+    by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
+                    by_clock_to_seconds(by_loop_now(in->connector->job->loop)));
+    free_incoming(in);
     return;
   }
   in->target = in->connector->targets[theirs.from];
@@ -166,17 +155,9 @@ static void incoming_greeted(void *context, enum banyan_status status, int fd, u
   } else {
     struct target *target = in->target;
     in->fd = -1;
-    drop_incoming(in);
+    free_incoming(in);
     by_target_add_connection(target, &theirs, fd);
   }
-}
-
-static void name_peer(struct incoming *in, int fd) {
-  struct by_address peer;
-  if (!in->local && by_socket_get_peer(fd, &peer) == BANYAN_OK)
-    by_address_print(&peer, in->peer);
-  else
-    strcpy(in->peer, "a process of this host");
 }
 
 void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
@@ -186,9 +167,11 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
     return;
   }
   uint8_t hello[HELLO];
+  struct by_address peer;
   by_hello_write(&(struct hello){.from = connector->job->rank, .to = UINT32_MAX, .lanes = 1}, hello);
   in->local = local;
-  name_peer(in, fd);
+  strcpy(in->peer, "a process of this host");
+  if (!local && by_socket_get_peer(fd, &peer) == BANYAN_OK) by_address_print(&peer, in->peer);
   struct by_greet_options options = {
       .loop = connector->job->loop,
       .fd = fd,
@@ -200,7 +183,7 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
       .context = in};
   if (by_greet_start(&options, &in->greet) != BANYAN_OK) {
     by_warn("net", "a connection was dropped: %s", banyan_error_text());
-    drop_incoming(in);
+    free_incoming(in);
   }
 }
 
@@ -218,9 +201,5 @@ void by_incoming_exchange(struct target *target, int fd) {
 }
 
 void by_incoming_free(struct by_connector *connector) {
-  while (connector->incoming) {
-    struct incoming *in = connector->incoming;
-    connector->incoming = in->next;
-    free_incoming(in);
-  }
+  while (!LIST_EMPTY(&connector->incoming)) free_incoming(LIST_FIRST(&connector->incoming));
 }

@@ -7,7 +7,6 @@
 
 #include "connection.h"
 #include "descriptor.h"
-#include "greet.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
@@ -22,7 +21,7 @@ enum {
 
 /* One address that is being tried, or a local socket. */
 struct attempt {
-  struct attempt *next;
+  LIST_ENTRY(attempt) entry;
   struct target *target;
   struct by_address to;
   struct by_watch *watch;
@@ -37,19 +36,13 @@ struct attempt {
 /* ---- one attempt */
 
 static void free_attempt(struct attempt *attempt) {
+  LIST_REMOVE(attempt, entry);
   attempt->target->open--;
   by_greet_cancel(attempt->greet);
   by_loop_unwatch(attempt->watch);
   by_loop_cancel_timer(&attempt->late);
   if (attempt->fd >= 0) by_close(attempt->fd);
   free(attempt);
-}
-
-static void drop_attempt(struct attempt *attempt) {
-  struct attempt **place = &attempt->target->attempts;
-  while (*place != attempt) place = &(*place)->next;
-  *place = attempt->next;
-  free_attempt(attempt);
 }
 
 static void greet_attempt(struct attempt *attempt, bool local);
@@ -85,7 +78,7 @@ static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
   by_debug("net", "trying %s: %s", by_job_name(target->connector->job, target->process), target->last_error);
   uint32_t lane = attempt->lane;
   bool at_winner = lane && by_address_compare(&attempt->to, &target->winner) == 0;
-  drop_attempt(attempt);
+  free_attempt(attempt);
   if (lane && at_winner && (closed || own)) {
     retry_lane(target, lane);
     return;
@@ -93,11 +86,12 @@ static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
   if (lane && at_winner) by_target_fail(target, "the first connection was taken, a further one was not");
   if (lane && !at_winner) connect_lane(target, lane, &target->winner);
   if (lane) return;
-  for (struct attempt *other = target->attempts; other && !target->greeting; other = other->next)
-    if (other->connected && !other->greeted) {
-      take_turn(other);
-      return;
-    }
+  struct attempt *other;
+  LIST_FOREACH(other, &target->attempts, entry) {
+    if (target->greeting || !other->connected || other->greeted) continue;
+    take_turn(other);
+    return;
+  }
   try_next(target);
 }
 
@@ -107,8 +101,8 @@ static void connected_lane(struct attempt *attempt, int fd) {
   struct hello ours = {.lane = (uint8_t)attempt->lane, .lanes = (uint8_t)target->lanes};
   bool first = !attempt->lane;
   if (first) target->winner = attempt->to;
-  drop_attempt(attempt);
-  while (first && target->attempts) drop_attempt(target->attempts);
+  free_attempt(attempt);
+  while (first && !LIST_EMPTY(&target->attempts)) free_attempt(LIST_FIRST(&target->attempts));
   by_loop_cancel_timer(&target->stagger);
   if (by_target_add_connection(target, &ours, fd)) {
     by_target_finish(target);
@@ -200,9 +194,9 @@ static struct attempt *new_attempt(struct target *target, uint32_t lane) {
     by_target_broken(target, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"), "connecting could not begin");
     return NULL;
   }
-  *attempt = (struct attempt){.next = target->attempts, .target = target, .fd = -1, .lane = lane};
+  *attempt = (struct attempt){.target = target, .fd = -1, .lane = lane};
   by_timer_init(&attempt->late, attempt_late, attempt);
-  target->attempts = attempt;
+  LIST_INSERT_HEAD(&target->attempts, attempt, entry);
   target->open++;
   return attempt;
 }
@@ -214,11 +208,6 @@ static void connect_attempt(struct attempt *attempt, const struct by_address *to
   if (status == BANYAN_OK)
     status = by_loop_watch(loop, attempt->fd, EPOLLOUT, attempt_writable, attempt, &attempt->watch);
   if (status != BANYAN_OK) attempt_failed(attempt, status);
-}
-
-static void race(struct target *target, const struct by_address *to) {
-  struct attempt *attempt = new_attempt(target, 0);
-  if (attempt) connect_attempt(attempt, to);
 }
 
 static void connect_lane(struct target *target, uint32_t lane, const struct by_address *to) {
@@ -234,7 +223,7 @@ static void lane_again(void *context) {
   connect_attempt(attempt, &attempt->target->winner);
 }
 
-/* The other end had more connections than it takes at once; the link's patience ends this. */
+/* The other end had more connections than it takes at once; the link's timeout ends this. */
 static void retry_lane(struct target *target, uint32_t lane) {
   struct attempt *attempt = new_attempt(target, lane);
   if (!attempt) return;
@@ -253,14 +242,6 @@ static void connect_local(struct target *target) {
     greet_attempt(attempt, true);
 }
 
-static void free_attempts(struct target *target) {
-  while (target->attempts) {
-    struct attempt *attempt = target->attempts;
-    target->attempts = attempt->next;
-    free_attempt(attempt);
-  }
-}
-
 /* ---- all attempts to reach a process */
 
 static void set_state(struct target *target, enum by_target_state to) {
@@ -277,13 +258,13 @@ void by_target_finish(struct target *target) {
   by_loop_cancel_timer(&target->stagger);
   by_loop_cancel_timer(&target->timeout);
   by_loop_cancel_timer(&target->lacking);
-  free_attempts(target);
+  while (!LIST_EMPTY(&target->attempts)) free_attempt(LIST_FIRST(&target->attempts));
   if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
 }
 
-/* Ends the calls here; control then tells all other ranks, the peer among them. Only helpers connect to helpers: one
- * that finds no way to another one goes itself, and leaves that to those who have one. If it is lost already, nobody
- * needs the link. */
+/* Ends the calls here; control then notifies all other ranks, the peer among them. Only helpers connect to helpers: one
+ * that finds no way to another one goes itself, and leaves that to those that have one. If it is lost already, the link
+ * is not needed. */
 static void give_verdict(void *argument) {
   struct target *target = argument;
   struct by_job *job = target->connector->job;
@@ -423,7 +404,8 @@ static void try_next(struct target *target) {
   }
   const struct by_address *to = &peer->addresses[target->next_address++];
   by_loop_set_delay(job->loop, &target->stagger, STAGGER_MS * BY_MILLISECOND);
-  race(target, to);
+  struct attempt *attempt = new_attempt(target, 0);
+  if (attempt) connect_attempt(attempt, to);
 }
 
 static void begin_round(struct target *target) {

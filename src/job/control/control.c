@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "control_object.h"
 #include "log.h"
@@ -218,26 +219,42 @@ enum banyan_status by_control_check(const struct by_control *control) {
   return deaths->status == BANYAN_OK ? BANYAN_OK : by_fail(deaths->status, "%s", deaths->text);
 }
 
-/* ---- control.h, by the parts */
+/* ---- for other threads */
+
+static void handle_failure(const struct by_report *report) {
+  by_deaths_spread(report->context, report->status, report->process, report->text);
+}
 
 void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
-  by_deaths_post_failure(&control->deaths, status, process, text);
+  struct by_report report = {
+      .handle = handle_failure, .context = &control->deaths, .status = status, .process = process};
+  (void)by_control_peers_post(&control->peers, &report, NULL, text);
 }
 
 bool by_control_suspect(struct by_control *control, uint32_t process, const char *text) {
   return by_deaths_post_suspicion(&control->deaths, process, text);
 }
 
+static void handle_question(const struct by_report *report) {
+  by_deadlock_check_ask(report->context, report->text, report->awaited);
+}
+
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited) {
-  return by_deadlock_check_post(&control->check, late, awaited);
+  const struct by_control_peers *peers = &control->peers;
+  struct by_report report = {.handle = handle_question, .context = &control->check};
+  if (atomic_load(&peers->deaf) || atomic_load(&peers->leaving)) return false;
+  snprintf(report.awaited, sizeof report.awaited, "%s", awaited ? awaited : "");
+  return by_control_peers_post(peers, &report, NULL, late ? late : "");
 }
 
 void by_control_have_listen(struct by_control *control) {
-  by_notices_post_listen(&control->notices);
+  if (by_loop_post(control->peers.job->loop, by_notices_send_listen, &control->notices) != BANYAN_OK)
+    by_warn("control", "LISTEN could not be sent to other ranks: %s", banyan_error_text());
 }
 
 void by_control_send_plan(struct by_control *control, const void *bytes, size_t length) {
-  by_helpers_post_plan(&control->helpers, bytes, length);
+  struct by_report report = {.handle = by_helpers_send_plan, .context = &control->helpers, .length = length};
+  (void)by_control_peers_post(&control->peers, &report, bytes, "the plan of a communicator");
 }
 
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
@@ -266,5 +283,7 @@ bool by_control_is_over(const struct by_control *control) {
 }
 
 void by_control_leave(struct by_control *control) {
-  by_notices_leave(&control->notices);
+  _Atomic bool *sent = &control->peers.leaving;
+  if (by_loop_post(control->peers.job->loop, by_notices_send_leaving, &control->notices) != BANYAN_OK) return;
+  for (int i = 0; i < 1000 && !atomic_load(sent); i++) usleep(i < 100 ? 20 : 1000);
 }

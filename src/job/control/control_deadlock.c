@@ -542,17 +542,6 @@ void by_deadlock_check_handle(void *argument, const struct by_received *message)
     answer(check, message->peer, message->payload, message->length);
 }
 
-static void handle_question(const struct by_report *report) {
-  by_deadlock_check_ask(report->context, report->text, report->awaited);
-}
-
-bool by_deadlock_check_post(struct by_deadlock_check *check, const char *late, const char *awaited) {
-  struct by_report report = {.handle = handle_question, .context = check};
-  if (atomic_load(&check->peers->deaf) || atomic_load(&check->peers->leaving)) return false;
-  snprintf(report.awaited, sizeof report.awaited, "%s", awaited ? awaited : "");
-  return by_control_peers_post(check->peers, &report, NULL, late ? late : "");
-}
-
 void by_deadlock_check_init(struct by_deadlock_check *check, struct by_deaths *deaths,
                             const struct by_connector *connector) {
   *check = (struct by_deadlock_check){.peers = deaths->peers, .deaths = deaths, .connector = connector};

@@ -45,8 +45,6 @@ void by_deadlock_check_init(struct by_deadlock_check *check, struct by_deaths *d
 void by_deadlock_check_fini(struct by_deadlock_check *check);
 /* `late` "": nothing is late, but nothing goes on either. */
 void by_deadlock_check_ask(struct by_deadlock_check *check, const char *late, const char *awaited);
-/* Any thread: see by_control_ask. */
-bool by_deadlock_check_post(struct by_deadlock_check *check, const char *late, const char *awaited);
 /* ASK, DESCRIBE and DESCRIPTION. */
 void by_deadlock_check_handle(void *check, const struct by_received *message);
 /* This rank will not answer. */

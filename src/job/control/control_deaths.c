@@ -8,7 +8,7 @@
 enum { GRACE_MS = 500 }; /* for rank 0 to send that a process is dead */
 
 struct suspicion {
-  struct suspicion *next;
+  STAILQ_ENTRY(suspicion) entry;
   uint32_t process;
   char text[TEXT_MOST];
 };
@@ -37,21 +37,20 @@ static void fail_here(struct by_deaths *deaths, enum banyan_status status, uint3
   if (deaths->timeline) by_timeline_hurry(deaths->timeline);
 }
 
-/* Rank 0 sends it to everybody, others to rank 0; once. */
-static void spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+void by_deaths_spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
   if (deaths->spread) return;
   deaths->spread = true;
   by_control_peers_send_text(deaths->peers, FAILED, status, process, text);
 }
 
 void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
-  if (by_control_peers_is_root(deaths->peers)) spread(deaths, status, process, text);
+  if (by_control_peers_is_root(deaths->peers)) by_deaths_spread(deaths, status, process, text);
   deaths->spread = true;
   fail_here(deaths, status, process, text);
 }
 
 void by_deaths_fail(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
-  spread(deaths, status, process, text);
+  by_deaths_spread(deaths, status, process, text);
   fail_here(deaths, status, process, text);
 }
 
@@ -88,8 +87,8 @@ void by_deaths_lose_silent(struct by_deaths *deaths, uint32_t process) {
 /* ---- suspicions */
 
 static void drop_first(struct by_deaths *deaths) {
-  struct suspicion *first = deaths->suspicions;
-  deaths->suspicions = first->next;
+  struct suspicion *first = STAILQ_FIRST(&deaths->suspicions);
+  STAILQ_REMOVE_HEAD(&deaths->suspicions, entry);
   free(first);
 }
 
@@ -113,41 +112,37 @@ static void decide(struct by_deaths *deaths, const struct suspicion *suspicion) 
 /* One that has left may have been suspected in front of one that is dead. */
 static void grace_over(void *context) {
   struct by_deaths *deaths = context;
-  const struct suspicion *first = deaths->suspicions;
+  const struct suspicion *first = STAILQ_FIRST(&deaths->suspicions);
   if (!deaths->spread && !by_control_peers_has_left(deaths->peers, first->process)) {
     decide(deaths, first);
     return;
   }
-  while (deaths->suspicions && by_control_peers_has_left(deaths->peers, deaths->suspicions->process))
+  while ((first = STAILQ_FIRST(&deaths->suspicions)) && by_control_peers_has_left(deaths->peers, first->process))
     drop_first(deaths);
-  if (deaths->suspicions && !deaths->spread) give_grace(deaths);
-}
-
-static void ask_root(const struct by_deaths *deaths, uint32_t process, const char *text) {
-  struct by_control_peer *root = by_control_peers_is_root(deaths->peers) ? NULL : by_control_peers_root(deaths->peers);
-  if (root) by_control_peer_send_text(root, SUSPECT, BANYAN_ERR_PEER_DEAD, process, text);
+  if (first && !deaths->spread) give_grace(deaths);
 }
 
 void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *text) {
-  struct suspicion **last = &deaths->suspicions;
+  bool at_root = by_control_peers_is_root(deaths->peers), helper = by_control_peers_is_helper(deaths->peers, process);
+  struct suspicion *suspicion;
   if (deaths->spread) return;
-  if (by_control_peers_is_helper(deaths->peers, process)) { /* nobody dies of it: no need to be sure */
-    if (by_control_peers_is_root(deaths->peers)) by_deaths_lose(deaths, process, text);
-    ask_root(deaths, process, text);
-    return;
+  if (at_root && helper) by_deaths_lose(deaths, process, text); /* no rank ends with it: no need to be sure */
+  if (!helper) {
+    STAILQ_FOREACH(suspicion, &deaths->suspicions, entry) {
+      if (suspicion->process == process) return;
+    }
+    suspicion = calloc(1, sizeof *suspicion);
+    if (!suspicion) { /* a job that hangs would be worse than one that ends for a rank that left */
+      by_deaths_fail(deaths, BANYAN_ERR_PEER_DEAD, process, text);
+      return;
+    }
+    suspicion->process = process;
+    snprintf(suspicion->text, sizeof suspicion->text, "%s", text);
+    STAILQ_INSERT_TAIL(&deaths->suspicions, suspicion, entry);
+    if (!by_timer_is_set(&deaths->grace)) give_grace(deaths);
   }
-  while (*last && (*last)->process != process) last = &(*last)->next;
-  if (*last) return;
-  struct suspicion *suspicion = calloc(1, sizeof *suspicion);
-  if (!suspicion) { /* a job that hangs would be worse than one that ends for a rank that left */
-    by_deaths_fail(deaths, BANYAN_ERR_PEER_DEAD, process, text);
-    return;
-  }
-  suspicion->process = process;
-  snprintf(suspicion->text, sizeof suspicion->text, "%s", text);
-  *last = suspicion;
-  ask_root(deaths, process, text);
-  if (!by_timer_is_set(&deaths->grace)) give_grace(deaths);
+  struct by_control_peer *root = at_root ? NULL : by_control_peers_root(deaths->peers);
+  if (root) by_control_peer_send_text(root, SUSPECT, BANYAN_ERR_PEER_DEAD, process, text);
 }
 
 /* ---- messages */
@@ -167,15 +162,6 @@ void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *pe
     by_deaths_suspect(deaths, message->process, message->text);
 }
 
-static void handle_failure(const struct by_report *report) {
-  spread(report->context, report->status, report->process, report->text);
-}
-
-void by_deaths_post_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
-  struct by_report report = {.handle = handle_failure, .context = deaths, .status = status, .process = process};
-  (void)by_control_peers_post(deaths->peers, &report, NULL, text);
-}
-
 static void handle_suspicion(const struct by_report *report) {
   by_deaths_suspect(report->context, report->process, report->text);
 }
@@ -188,10 +174,11 @@ bool by_deaths_post_suspicion(struct by_deaths *deaths, uint32_t process, const 
 void by_deaths_init(struct by_deaths *deaths, struct by_control_peers *peers, struct by_timeline *timeline,
                     const struct by_death_events *events) {
   *deaths = (struct by_deaths){.peers = peers, .timeline = timeline, .events = *events};
+  STAILQ_INIT(&deaths->suspicions);
   by_timer_init(&deaths->grace, grace_over, deaths);
 }
 
 void by_deaths_fini(struct by_deaths *deaths) {
   by_loop_cancel_timer(&deaths->grace);
-  while (deaths->suspicions) drop_first(deaths);
+  while (!STAILQ_EMPTY(&deaths->suspicions)) drop_first(deaths);
 }

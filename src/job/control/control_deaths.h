@@ -1,8 +1,10 @@
 /* Deaths: how the job fails, on all ranks with the same reason, and how it loses helpers without failing. A process
- * whose lane ended is suspected until it is known why: one that left has told rank 0, a dead one nobody. On the loop's
- * thread unless said otherwise. */
+ * whose lane ended is suspected until it is known why: one that left has notified rank 0, a dead one has not. On the
+ * loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_DEATHS_H
 #define BY_JOB_CONTROL_CONTROL_DEATHS_H
+
+#include <sys/queue.h>
 
 #include "control_peers.h"
 #include "timeline.h"
@@ -17,10 +19,10 @@ struct by_deaths {
   struct by_control_peers *peers;
   struct by_timeline *timeline;
   struct by_death_events events;
-  enum banyan_status status;    /* the job has failed before there was an engine to fail: */
-  char text[TEXT_MOST];         /* why */
-  bool spread;                  /* the others know of the job's failure */
-  struct suspicion *suspicions; /* oldest first: the grace is for that one */
+  enum banyan_status status;           /* the job has failed before there was an engine to fail: */
+  char text[TEXT_MOST];                /* why */
+  bool spread;                         /* the others know of the job's failure */
+  STAILQ_HEAD(, suspicion) suspicions; /* oldest first: the grace is for that one */
   struct by_timer grace;
 };
 
@@ -30,6 +32,8 @@ void by_deaths_fini(struct by_deaths *deaths);
 
 /* There will be no job; the first reason counts. */
 void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text);
+/* Rank 0 sends the job's failure to all others, others send it to rank 0; once. */
+void by_deaths_spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
 /* This fails the job, here and, from rank 0, everywhere. */
 void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
 /* The same, by a verdict of this rank's own: it goes to rank 0. */
@@ -45,9 +49,7 @@ void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *t
 /* FAILED and SUSPECT. */
 void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *peer, uint16_t type,
                       const struct by_text_message *message);
-/* Any thread: this rank's engine has failed; a lane to this process ended. See by_control_failed and
- * by_control_suspect. */
-void by_deaths_post_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
+/* Any thread: see by_control_suspect. */
 bool by_deaths_post_suspicion(struct by_deaths *deaths, uint32_t process, const char *text);
 
 #endif

@@ -186,18 +186,13 @@ void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const 
     by_helpers_handle(helpers, &(struct by_received){.type = LOST, .payload = bytes, .length = writer.length});
 }
 
-static void send_plan(const struct by_report *report) {
+void by_helpers_send_plan(const struct by_report *report) {
   const struct by_helpers *helpers = report->context;
   const struct by_control_peers *peers = helpers->peers;
   for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
     if (by_control_peers_is_helper(peers, peer->rank) && peers->job->members[peer->rank].kind == BY_MEMBER_HELPER &&
         by_stream_send(peer->stream, PLAN, report->bytes, report->length) != BANYAN_OK)
       by_deaths_lose(helpers->deaths, (uint32_t)peer->rank, banyan_error_text());
-}
-
-void by_helpers_post_plan(struct by_helpers *helpers, const void *bytes, size_t length) {
-  struct by_report report = {.handle = send_plan, .context = helpers, .length = length};
-  (void)by_control_peers_post(helpers->peers, &report, bytes, "the plan of a communicator");
 }
 
 /* ---- helpers that come */

@@ -28,8 +28,8 @@ void by_helpers_fini(struct by_helpers *helpers);
 void by_helpers_handle(void *helpers, const struct by_received *message);
 /* Rank 0: its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
-/* Any thread, rank 0: see by_control_send_plan. */
-void by_helpers_post_plan(struct by_helpers *helpers, const void *bytes, size_t length);
+/* Rank 0: see by_control_send_plan; the report has the bytes, and this as its context. */
+void by_helpers_send_plan(const struct by_report *report);
 
 /* Rank 0: a helper comes. */
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member);

@@ -1,7 +1,6 @@
 #include "control_notices.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "log.h"
 
@@ -74,7 +73,7 @@ static void leavers_due(void *argument) {
   by_job_wake(job);
 }
 
-static void send_leaving(void *context) {
+void by_notices_send_leaving(void *context) {
   struct by_notices *notices = context;
   by_notices_send_left(notices); /* nobody does after this */
   for (struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
@@ -82,16 +81,9 @@ static void send_leaving(void *context) {
   atomic_store(&notices->peers->leaving, true);
 }
 
-void by_notices_leave(struct by_notices *notices) {
-  _Atomic bool *sent = &notices->peers->leaving;
-  if (by_loop_post(notices->peers->job->loop, send_leaving, notices) != BANYAN_OK) return;
-  for (int i = 0; i < 1000 && !atomic_load(sent); i++) usleep(i < 100 ? 20 : 1000);
-}
-
 /* ---- LISTEN */
 
-/* Rank 0 notifies everybody, others notify rank 0; once. */
-static void begin(void *argument) {
+void by_notices_send_listen(void *argument) {
   struct by_notices *notices = argument;
   if (notices->listens) return;
   notices->listens = true;
@@ -102,16 +94,11 @@ static void begin(void *argument) {
   if (notices->peers->job->engine) notices->events->listen(notices->events->context);
 }
 
-void by_notices_post_listen(struct by_notices *notices) {
-  if (by_loop_post(notices->peers->job->loop, begin, notices) != BANYAN_OK)
-    by_warn("control", "LISTEN could not be sent to other ranks: %s", banyan_error_text());
-}
-
 void by_notices_handle_listen(void *argument, const struct by_received *message) {
   struct by_notices *notices = argument;
   (void)message;
   if (by_control_peers_is_root(notices->peers))
-    begin(notices);
+    by_notices_send_listen(notices);
   else if (notices->peers->job->engine)
     notices->events->listen(notices->events->context);
 }

@@ -37,11 +37,11 @@ void by_notices_handle_leaving(struct by_notices *notices, uint32_t rank);
 void by_notices_handle_left(void *notices, const struct by_received *message);
 /* Rank 0: sends those to the others that they have not been sent yet. */
 void by_notices_send_left(struct by_notices *notices);
-/* Any thread: this process leaves; see by_control_leave. */
-void by_notices_leave(struct by_notices *notices);
+/* This process leaves. */
+void by_notices_send_leaving(void *notices);
 
-/* Any thread. */
-void by_notices_post_listen(struct by_notices *notices);
+/* Rank 0 sends LISTEN to all ranks, others to rank 0; once. */
+void by_notices_send_listen(void *notices);
 void by_notices_handle_listen(void *notices, const struct by_received *message);
 
 /* Rank 0: see by_control_send_class; and to one that has come later. */

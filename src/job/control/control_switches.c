@@ -23,7 +23,7 @@ struct by_control_switch {
 
 /* ---- where it is */
 
-/* What BANYAN_SWITCHES says of it, or its name and the usual port. */
+/* Its address in BANYAN_SWITCHES, or its name and the usual port. */
 static void find_place(const char *switches, const char *name, char *out, size_t room) {
   size_t length = strlen(name);
   snprintf(out, room, "%s:%d", name, BY_SWITCH_CONTROL_PORT);
@@ -41,8 +41,10 @@ static void lose_all(struct by_control_switch *at, const char *why) {
     for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->refused[s] |= tree->asked[s] == at;
 }
 
-static enum banyan_status add_switch(struct by_switches *switches, const char *name, struct by_control_switch **out) {
+static enum banyan_status get_switch(struct by_switches *switches, const char *name, struct by_control_switch **out) {
   char place[BY_HOST_TEXT + 16];
+  for (*out = switches->first; *out; *out = (*out)->next)
+    if (!strcmp((*out)->name, name)) return BANYAN_OK;
   struct by_control_switch *at = calloc(1, sizeof *at + strlen(name) + 1);
   if (!at) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for switch %s", name);
   at->switches = switches;
@@ -54,13 +56,7 @@ static enum banyan_status add_switch(struct by_switches *switches, const char *n
   return by_resolving_start(place, 0, &at->resolving);
 }
 
-static enum banyan_status get_switch(struct by_switches *switches, const char *name, struct by_control_switch **out) {
-  for (*out = switches->first; *out; *out = (*out)->next)
-    if (!strcmp((*out)->name, name)) return BANYAN_OK;
-  return add_switch(switches, name, out);
-}
-
-/* ---- what it says */
+/* ---- what it answers */
 
 static struct by_control_tree *find_tree(const struct by_control_switch *at, uint16_t job, uint32_t *which) {
   for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
@@ -75,7 +71,7 @@ static bool is_as_before(const struct by_granted *before, const struct by_grante
          !memcmp(now->below, before->below, now->n_below * sizeof *now->below);
 }
 
-/* Whoever keeps account of the switch's memory must know what is free again. */
+/* The manager keeps account of the switch's memory, and must know what is free again. */
 static void do_without(const struct by_switches *switches, struct by_control_tree *tree, uint32_t which) {
   tree->refused[which] = true;
   tree->answers[which].granted = false;
@@ -200,13 +196,7 @@ static bool may_answer(const struct by_control_tree *tree, uint32_t which, uint6
   return now < tree->since + timeout * BY_MILLISECOND;
 }
 
-static bool is_waited_for(const struct by_control_tree *tree, uint64_t now) {
-  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    if (may_answer(tree, s, now)) return true;
-  return false;
-}
-
-/* Time is up, or all have answered: who has not granted anything has no part. */
+/* Time is up, or all have answered: a switch that has not granted anything has no part. */
 static void settle(const struct by_switches *switches, struct by_control_tree *tree) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     struct by_control_switch *at = tree->asked[s];
@@ -225,11 +215,10 @@ bool by_switches_look(struct by_switches *switches) {
   for (struct by_control_switch *at = switches->first; at; at = at->next)
     if (at->resolving) look_for(at);
   for (struct by_control_tree *tree = switches->trees; tree; tree = tree->next) {
-    if (tree->notified) continue;
-    if (is_waited_for(tree, now)) {
-      waiting = true;
-      continue;
-    }
+    bool awaited = false;
+    for (uint32_t s = 0; !tree->notified && s < tree->tree->n_switches; s++) awaited |= may_answer(tree, s, now);
+    waiting |= awaited;
+    if (awaited || tree->notified) continue;
     settle(switches, tree);
     settled = true;
   }

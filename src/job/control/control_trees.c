@@ -114,30 +114,26 @@ static void ask_all(struct by_trees *trees) {
   if (!by_timer_is_set(&trees->due)) by_loop_set_delay(trees->peers->job->loop, &trees->due, 0);
 }
 
-/* ---- what is wished for */
+/* ---- what is requested */
 
-static const char *name_of(const struct by_wished *one) {
+static const char *name_of(const struct by_cell_request *one) {
   return one->tree->tree->switches[one->which].name;
-}
-
-static uint32_t count(const struct by_control_tree *tree) {
-  uint32_t n = 0;
-  for (uint32_t s = 0; s < tree->tree->n_switches; s++) n += tree->tree->switches[s].adds;
-  return tree->notified ? 0 : n;
 }
 
 /* Of all trees that are to be set up, each switch that is to add. */
 static void list(struct by_trees *trees) {
-  uint32_t n = 0;
-  if (trees->requested) return; /* they are wished for again */
-  for (const struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next) n += count(tree);
-  trees->requested = calloc((size_t)n + 1, sizeof *trees->requested);
-  for (struct by_control_tree *tree = trees->switches.trees; tree && trees->requested; tree = tree->next)
-    for (uint32_t s = 0; count(tree) && s < tree->tree->n_switches; s++)
-      if (tree->tree->switches[s].adds) trees->requested[trees->n_requests++] = (struct by_wished){tree, s};
+  uint32_t most = 1;
+  if (trees->requested) return; /* they are requested again */
+  for (struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next) most += tree->tree->n_switches;
+  trees->requested = calloc(most, sizeof *trees->requested);
+  for (struct by_control_tree *tree = trees->switches.trees; tree && trees->requested; tree = tree->next) {
+    const struct by_switched_tree *of = tree->tree;
+    for (uint32_t s = 0; !tree->notified && s < of->n_switches; s++)
+      if (of->switches[s].adds) trees->requested[trees->n_requests++] = (struct by_cell_request){tree, s};
+  }
 }
 
-static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
+static struct by_cluster_cells describe(const struct by_cell_request *one, bool has) {
   const struct by_control_tree *tree = one->tree;
   assert(tree);
   const struct by_tree_answer *answer = &tree->answers[one->which];
@@ -149,13 +145,13 @@ static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
                                    .given = answer->granted ? answer->what.slots : 0};
 }
 
-/* False: there is nothing to say, or nobody to say it to. */
+/* False: there is nothing to report, or no manager. */
 static bool report(struct by_trees *trees, bool has) {
   const struct by_control_events *events = trees->events;
   bool asked = events->has_manager(events->context);
   uint32_t n = trees->n_requests;
   if (n > BY_CLUSTER_CELLS && asked && !has)
-    by_warn("switch", "the trees wish for cells %u times, and the manager is asked for %d at most: it is not asked", n,
+    by_warn("switch", "the trees request cells %u times, and the manager takes %d requests at most: it is not asked", n,
             BY_CLUSTER_CELLS);
   struct by_cluster_cells *cells = n && n <= BY_CLUSTER_CELLS && asked ? calloc(n, sizeof *cells) : NULL;
   if (!cells) return false;
@@ -167,15 +163,11 @@ static bool report(struct by_trees *trees, bool has) {
 
 /* ---- waiting */
 
-static bool may_answer(const struct by_trees *trees) {
-  return trees->events->may_answer(trees->events->context);
-}
-
 /* Sends what is requested. True: the answer is awaited; ask_all follows. */
 static bool request(struct by_trees *trees) {
   struct by_loop *loop = trees->peers->job->loop;
   list(trees);
-  if (!report(trees, false) || !may_answer(trees)) return false;
+  if (!report(trees, false) || !trees->events->may_answer(trees->events->context)) return false;
   trees->cells_until = by_loop_now(loop) + MANAGER_MS * BY_MILLISECOND;
   by_loop_set_delay(loop, &trees->due, 0);
   return true;
@@ -190,12 +182,11 @@ static void stop_waiting(struct by_trees *trees) {
 static void await_cells(struct by_trees *trees) {
   struct by_loop *loop = trees->peers->job->loop;
   bool late = by_loop_now(loop) >= trees->cells_until;
-  if (!late && may_answer(trees)) {
+  if (!late && trees->events->may_answer(trees->events->context)) {
     by_loop_set_delay(loop, &trees->due, LOOKS_MS * BY_MILLISECOND);
     return;
   }
-  by_warn("control",
-          "the manager has not said how much of the switches' memory is for this job, which takes what it gets");
+  by_warn("control", "the manager has not granted this job memory of the switches; it takes what it gets");
   stop_waiting(trees);
 }
 
@@ -220,7 +211,7 @@ static bool fits(const struct by_trees *trees, const struct by_cluster_cells *ce
   return true;
 }
 
-static void explain(const struct by_wished *one, uint32_t slots) {
+static void explain(const struct by_cell_request *one, uint32_t slots) {
   uint16_t tree = one->tree->ends.job;
   if (slots < BY_TREE_WORTHWHILE)
     by_warn("control",
@@ -243,11 +234,11 @@ static void level(struct by_control_tree *tree) {
 void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n) {
   if (!trees->cells_until) return;
   if (n > 0 && !fits(trees, cells, n)) {
-    by_warn("control", "the manager grants cells that were not wished for; that is passed over");
+    by_warn("control", "the manager grants cells that were not requested; ignored");
     return;
   }
   for (uint32_t i = 0; i < n; i++) {
-    const struct by_wished *one = &trees->requested[i];
+    const struct by_cell_request *one = &trees->requested[i];
     explain(one, cells[i].slots);
     one->tree->allowed[one->which] = cells[i].slots;
   }
@@ -257,28 +248,17 @@ void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells
 
 /* ---- while the job has another plan */
 
-static bool is_being_set_up(const struct by_trees *trees) {
-  const struct by_control_tree *tree = trees->switches.trees;
-  while (tree && tree->notified) tree = tree->next;
-  return tree || trees->cells_until;
-}
-
-/* Whether the cells are to be given back; *later: not yet. */
-static bool is_unused(struct by_trees *trees, bool *later) {
+/* The ends keep their part: what they send goes past the switches meanwhile, as where these are gone. */
+static void release_due(void *argument) {
+  struct by_trees *trees = argument;
   struct by_job *job = trees->peers->job;
   by_job_lock(job);
   bool unused = !trees->used;
   const struct by_team *team = by_engine_team(job->engine, 0);
-  *later = unused && team && by_team_is_running(team, trees->until);
+  bool later = trees->cells_until || (unused && team && by_team_is_running(team, trees->until));
   by_job_unlock(job);
-  return unused;
-}
-
-/* The ends keep their part: what they send goes past the switches meanwhile, as where these are gone. */
-static void release_due(void *argument) {
-  struct by_trees *trees = argument;
-  bool later, unused = is_unused(trees, &later);
-  if (later || is_being_set_up(trees)) {
+  for (struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next) later |= !tree->notified;
+  if (later) {
     by_loop_set_delay(trees->peers->job->loop, &trees->release, LOOKS_MS * BY_MILLISECOND);
     return;
   }
@@ -338,7 +318,7 @@ static enum banyan_status make(struct by_trees *trees, const struct by_plan *pla
   return tree->ends.server == UINT32_MAX ? by_fail(BANYAN_ERR_PEER_DEAD, "its server has not come") : BANYAN_OK;
 }
 
-/* Ranks wait for a tree that cannot be set up, until they hear that its server is lost. */
+/* Ranks wait for a tree that cannot be set up, until they are notified that its server is lost. */
 static void give_up(struct by_trees *trees, struct by_control_tree *tree) {
   uint32_t server = tree ? tree->ends.server : 0;
   if (server && server != UINT32_MAX)

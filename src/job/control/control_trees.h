@@ -17,7 +17,7 @@ struct by_trees {
   struct by_switches switches;
   struct by_timer due;  /* while a tree waits for switches, */
   uint64_t cells_until; /* or for the manager's answer about their memory; 0: it does not */
-  struct by_wished {
+  struct by_cell_request {
     struct by_control_tree *tree;
     uint32_t which; /* of its switches */
   } * requested;    /* what that is about, in its order */

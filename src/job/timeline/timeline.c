@@ -65,7 +65,7 @@ static bool send_message(const struct by_timeline *timeline, uint32_t process,
   by_writer_init(&writer, bytes, sizeof bytes);
   by_timeline_message_write(&writer, message);
   if (timeline->peers.send(timeline->peers.context, process, bytes, writer.length) == BANYAN_OK) return true;
-  by_warn("timeline", "telling %s failed: %s", by_job_name(timeline->job, process), banyan_error_text());
+  by_warn("timeline", "%s: a message could not be sent: %s", by_job_name(timeline->job, process), banyan_error_text());
   return false;
 }
 
@@ -78,13 +78,9 @@ static uint64_t period_of(const struct by_timeline *timeline) {
   return PERIOD_MS * BY_MILLISECOND * MAX(timeline->job->founders / 32, 1);
 }
 
-static void set_tick(struct by_timeline *timeline, uint64_t ns) {
-  by_loop_set_delay(timeline->job->loop, &timeline->tick, ns);
-}
-
 /* Those that were not given before: a limited number of the oldest ones, or, at the end, the newest. */
 static void begin_reel(struct by_timeline *timeline, bool at_end, struct by_timeline_reel *out) {
-  uint64_t founders = timeline->job->founders ? timeline->job->founders : 1;
+  uint64_t founders = MAX(timeline->job->founders, 1);
   const struct by_clock_point *points = timeline->job->rank == 0 ? NULL : timeline->points;
   by_timeline_reel_begin(out, &timeline->job->tracer, points, timeline->from, MAX(AT_ONCE / founders, LEAST_AT_ONCE));
   if (at_end) by_timeline_reel_keep_newest(out, timeline->most);
@@ -100,11 +96,6 @@ static uint64_t write_own(struct by_timeline *timeline, bool at_end) {
   while (by_timeline_reel_next(&reel, &record)) by_timeline_file_record(timeline->file, timeline->job->rank, &record);
   timeline->from = by_timeline_reel_resume(&reel);
   return reel.missing;
-}
-
-static void write_new(struct by_timeline *timeline) {
-  write_own(timeline, false);
-  by_timeline_file_flush(timeline->file);
 }
 
 /* On the loop's thread, or where there is none: puts its own records into the file and closes it. */
@@ -138,14 +129,14 @@ static void finish_if_all(struct by_timeline *timeline) {
   finish(timeline);
 }
 
-static void be_patient(struct by_timeline *timeline) {
+static void await_others(struct by_timeline *timeline) {
   by_loop_set_delay(timeline->job->loop, &timeline->late, TIMEOUT_MS * BY_MILLISECOND);
 }
 
 static void others_are_late(struct by_timeline *timeline) {
   for (uint32_t p = 1; p < timeline->job->founders; p++)
     if (is_awaited(timeline, p))
-      by_warn("timeline", "%s has not sent what it noted within %d s; it is missing", by_job_name(timeline->job, p),
+      by_warn("timeline", "%s has not sent its records within %d s; they are missing", by_job_name(timeline->job, p),
               TIMEOUT_MS / 1000);
   finish(timeline);
 }
@@ -160,13 +151,13 @@ static void begin_here(void *context) {
   struct by_timeline *timeline = context;
   memset(timeline->notified, 0, timeline->job->founders * sizeof *timeline->notified);
   notify_all(timeline, BY_TIMELINE_ON);
-  set_tick(timeline, period_of(timeline));
+  by_loop_set_delay(timeline->job->loop, &timeline->tick, period_of(timeline));
 }
 
 static void end_here(struct by_timeline *timeline) {
   by_loop_cancel_timer(&timeline->tick); /* the next timeline sets it again, once it has a file */
   notify_all(timeline, BY_TIMELINE_OFF);
-  be_patient(timeline);
+  await_others(timeline);
   finish_if_all(timeline);
 }
 
@@ -199,7 +190,7 @@ static void handle_at_rank_0(struct by_timeline *timeline, uint32_t process, con
     timeline->notified[process] = true;
   }
   if (atomic_load(&timeline->phase) != CLOSING) return;
-  be_patient(timeline);
+  await_others(timeline);
   finish_if_all(timeline);
 }
 
@@ -247,28 +238,21 @@ static bool has_calls(struct by_job *job) {
   return has;
 }
 
-static void send_records(struct by_timeline *timeline, struct by_timeline_reel *reel) {
-  uint8_t *bytes = malloc(REEL_BYTES);
-  while (bytes && is_there(timeline, 0) && send_some(timeline, reel, bytes)) continue;
-  free(bytes);
-  for (int i = 0; i < 2; i++)
-    if (timeline->points[i].error > timeline->error) timeline->error = timeline->points[i].error;
-  timeline->from = by_timeline_reel_resume(reel);
-}
-
-static void send_new(struct by_timeline *timeline) {
+/* Returns how many are missing. */
+static uint64_t send_records(struct by_timeline *timeline, bool at_end) {
   struct by_timeline_reel reel;
-  begin_reel(timeline, false, &reel);
-  send_records(timeline, &reel);
+  uint8_t *bytes = malloc(REEL_BYTES);
+  begin_reel(timeline, at_end, &reel);
+  while (bytes && is_there(timeline, 0) && send_some(timeline, &reel, bytes)) continue;
+  free(bytes);
+  for (int i = 0; i < 2; i++) timeline->error = MAX(timeline->error, timeline->points[i].error);
+  timeline->from = by_timeline_reel_resume(&reel);
+  return timeline->unsent + reel.missing + reel.end - reel.next;
 }
 
 static void send_all(struct by_timeline *timeline) {
-  struct by_timeline_reel reel;
-  begin_reel(timeline, true, &reel);
-  send_records(timeline, &reel);
-  struct by_timeline_message message = {.kind = BY_TIMELINE_END,
-                                        .missing = timeline->unsent + reel.missing + reel.end - reel.next,
-                                        .error = timeline->error};
+  struct by_timeline_message message = {.kind = BY_TIMELINE_END, .missing = send_records(timeline, true)};
+  message.error = timeline->error;
   by_tracer_totals(&timeline->job->tracer, message.totals);
   bool sent = is_there(timeline, 0) && send_message(timeline, 0, &message);
   atomic_store(&timeline->phase, sent ? SENT : IDLE);
@@ -281,10 +265,6 @@ static void send_soon(struct by_timeline *timeline) {
     send_all(timeline);
 }
 
-static bool is_beside_rank_0(const struct by_job *job) {
-  return strcmp(job->members[0].machine, job->members[job->rank].machine) == 0;
-}
-
 static void handle_pong(struct by_timeline *timeline, const struct by_timeline_message *message) {
   uint64_t now = by_clock_now(&by_clock_system);
   int phase = atomic_load(&timeline->phase);
@@ -292,7 +272,8 @@ static void handle_pong(struct by_timeline *timeline, const struct by_timeline_m
   if (message->sent > now || timeline->pings == 0 || phase == IDLE || phase == EXPECTED || phase == SENT) return;
   struct by_clock_point *point = &timeline->points[timeline->point];
   by_clock_point_add(point, message->sent, message->now, now);
-  if (is_beside_rank_0(timeline->job)) by_clock_point_same(point);
+  const struct by_job *job = timeline->job;
+  if (!strcmp(job->members[0].machine, job->members[job->rank].machine)) by_clock_point_same(point);
   if (timeline->pings < PINGS) {
     ping(timeline);
     return;
@@ -302,7 +283,7 @@ static void handle_pong(struct by_timeline *timeline, const struct by_timeline_m
   if (phase == CLOSING)
     send_soon(timeline);
   else
-    send_new(timeline);
+    (void)send_records(timeline, false);
 }
 
 static void turn_on(struct by_timeline *timeline, uint64_t most) {
@@ -315,7 +296,7 @@ static void turn_on(struct by_timeline *timeline, uint64_t most) {
   timeline->from = timeline->error = timeline->unsent = 0;
   atomic_store(&timeline->phase, KEPT);
   measure(timeline, 0);
-  set_tick(timeline, period_of(timeline));
+  by_loop_set_delay(timeline->job->loop, &timeline->tick, period_of(timeline));
 }
 
 static void turn_off(struct by_timeline *timeline) {
@@ -364,24 +345,23 @@ static void late(void *context) {
     send_soon(timeline);
 }
 
-static bool has_new(struct by_timeline *timeline) {
-  uint64_t first, next, missing;
-  by_tracer_range(&timeline->job->tracer, &first, &next, &missing);
-  return timeline->from < next;
-}
-
 static void tick(void *context) {
   struct by_timeline *timeline = context;
+  uint64_t first, next, missing;
   if (atomic_load(&timeline->phase) != KEPT) return;
-  if (timeline->job->rank == 0)
-    write_new(timeline);
-  else if (timeline->pings == 0 && has_new(timeline))
-    measure(timeline, 1); /* then sends */
-  set_tick(timeline, period_of(timeline));
+  if (timeline->job->rank == 0) {
+    write_own(timeline, false);
+    by_timeline_file_flush(timeline->file);
+  } else if (timeline->pings == 0) {
+    by_tracer_range(&timeline->job->tracer, &first, &next, &missing);
+    if (timeline->from < next) measure(timeline, 1); /* then sends */
+  }
+  by_loop_set_delay(timeline->job->loop, &timeline->tick, period_of(timeline));
 }
 
 void by_timeline_hurry(struct by_timeline *timeline) {
-  if (by_timer_is_set(&timeline->tick)) set_tick(timeline, HURRY_MS * BY_MILLISECOND);
+  if (by_timer_is_set(&timeline->tick))
+    by_loop_set_delay(timeline->job->loop, &timeline->tick, HURRY_MS * BY_MILLISECOND);
 }
 
 /* --- beginning and ending, in any thread --- */
@@ -392,8 +372,7 @@ static enum banyan_status open_file(struct by_timeline *timeline, const char *pa
   BY_TRY(by_timeline_file_open(path, MOST_BYTES, &timeline->file));
   timeline->from = 0;
   for (uint32_t p = 0; p < job->founders; p++) by_timeline_file_name(timeline->file, p, by_job_name(job, p));
-  timeline->most = job->founders ? MOST_TOGETHER / job->founders : 0;
-  if (timeline->most < LEAST_EACH) timeline->most = LEAST_EACH;
+  timeline->most = MAX(MOST_TOGETHER / MAX(job->founders, 1), LEAST_EACH);
   return timeline->peers.send ? by_loop_post(job->loop, begin_here, timeline) : BANYAN_OK;
 }
 
@@ -449,7 +428,7 @@ static enum banyan_status close_timeline(struct by_timeline *timeline) {
 
 enum banyan_status by_timeline_end(struct by_timeline *timeline) {
   BY_TRY(close_timeline(timeline));
-  wait_until_idle(timeline, -1); /* rank 0's patience ends it */
+  wait_until_idle(timeline, -1); /* rank 0's timeout ends it */
   return timeline->status == BANYAN_OK ? BANYAN_OK : by_fail(timeline->status, "%s", timeline->text);
 }
 
@@ -463,7 +442,7 @@ void by_timeline_leave(struct by_timeline *timeline) {
   }
   if (phase == KEPT && by_loop_post(timeline->job->loop, stop_here, timeline) != BANYAN_OK) return;
   if (!wait_until_idle(timeline, LEAVE_MS))
-    by_warn("timeline", "rank 0 has not taken what this rank noted within %d s", LEAVE_MS / 1000);
+    by_warn("timeline", "rank 0 has not taken the records of this rank within %d s", LEAVE_MS / 1000);
 }
 
 /* --- life --- */
