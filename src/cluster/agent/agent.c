@@ -57,16 +57,12 @@ static struct by_agent_helper *find_helper(const struct by_agent *agent, const c
   return helper;
 }
 
-static void free_helper(struct by_agent_helper *helper) {
-  free(helper->name);
-  free(helper->again);
-  free(helper);
-}
-
 static void drop_helper(struct by_agent *agent, struct by_agent_helper *helper) {
   LIST_REMOVE(helper, entry);
   agent->n_helpers--;
-  free_helper(helper);
+  free(helper->name);
+  free(helper->again);
+  free(helper);
 }
 
 static void send_helping(struct by_agent *agent, const char *job, const char *name, bool joined, const char *why,
@@ -83,17 +79,15 @@ static enum banyan_status add_helper(struct by_agent *agent, const struct by_clu
   if (agent->n_helpers == BY_AGENT_HELPERS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this host helps %d jobs already", BY_AGENT_HELPERS);
   struct by_agent_helper *helper = calloc(1, sizeof *helper);
-  bool there = helper && (helper->name = strdup(help->helper));
-  enum banyan_status status = there ? agent->options.calls->help(agent->options.context, help)
-                                    : by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
-  if (status != BANYAN_OK) {
-    if (helper) free_helper(helper);
-    return status;
-  }
+  if (!helper) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   strcpy(helper->job, help->job);
   LIST_INSERT_HEAD(&agent->helpers, helper, entry);
   agent->n_helpers++;
-  return BANYAN_OK;
+  helper->name = strdup(help->helper);
+  enum banyan_status status = helper->name ? agent->options.calls->help(agent->options.context, help)
+                                           : by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
+  if (status != BANYAN_OK) drop_helper(agent, helper);
+  return status;
 }
 
 /* One that is about to end does not help any more: another one comes in its place. */
@@ -274,6 +268,8 @@ void by_agent_handle_manager(struct by_agent *agent, const char *line, size_t le
 
 /* ---- what `banyan agent status` shows */
 
+enum { SOME_DIGITS = 12 /* of the ID of a job that is another user's */ };
+
 static void print_manager(const struct by_agent *agent, uint64_t now, struct by_text *text) {
   if (!agent->options.manager) return;
   by_text_add(text, ",\"manager\":{");
@@ -292,7 +288,8 @@ static void print_interfaces(const struct by_agent *agent, struct by_text *text)
   by_agent_reports_list_interfaces(agent, interfaces);
   for (uint32_t i = 0; i < agent->reports.n; i++) {
     const struct by_cluster_interface *interface = &interfaces[i];
-    by_text_add(text, "%s{", i ? "," : "");
+    by_json_separate(text);
+    by_text_add(text, "{");
     by_json_put_string(text, "name", interface->name);
     by_json_put_string(text, "address", interface->address);
     by_json_put_real(text, "rate", interface->rate);
@@ -305,15 +302,10 @@ static void print_interfaces(const struct by_agent *agent, struct by_text *text)
   }
 }
 
-/* All of a job's ID, or the beginning. */
-static int digits(bool all) {
-  return all ? BY_CLUSTER_JOB_ID : 12;
-}
-
 static void print_job(const struct by_agent_job *job, const struct by_cluster_job *usage, bool all,
                       struct by_text *text) {
   by_json_separate(text);
-  by_text_add(text, "{\"job\":\"%.*s\"", digits(all), job->id);
+  by_text_add(text, "{\"job\":\"%.*s\"", all ? BY_CLUSTER_JOB_ID : SOME_DIGITS, job->id);
   if (job->name) by_json_put_string(text, "name", job->name);
   by_json_put_count(text, "class", job->class_);
   by_json_put_string(text, "classed_by", job->managed ? "manager" : "agent");
@@ -343,7 +335,7 @@ static void print_helpers(const struct by_agent *agent, bool all, struct by_text
   const struct by_agent_helper *helper;
   LIST_FOREACH(helper, &agent->helpers, entry) {
     by_json_separate(text);
-    by_text_add(text, "{\"job\":\"%.*s\"", digits(all), helper->job);
+    by_text_add(text, "{\"job\":\"%.*s\"", all ? BY_CLUSTER_JOB_ID : SOME_DIGITS, helper->job);
     by_json_put_string(text, "name", helper->name);
     by_json_put_bool(text, "joined",
                      helper->state == BY_AGENT_HELPER_JOINED || helper->state == BY_AGENT_HELPER_LEAVING);

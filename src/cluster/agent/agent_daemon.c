@@ -281,16 +281,15 @@ static int64_t expires(void *context) {
   return by_tls_identity_expires(by_tls_watch_get(daemon->manager.keys));
 }
 
-static enum banyan_status judge_stream(const struct manager_link *link) {
-  const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
-  if (by_tls_identity_who(identity)->expires != link->shown || !by_stream_get_who(link->stream))
-    return by_fail(BANYAN_ERR_CLOSED, "there is a new certificate, and another connection is made with it");
-  return by_stream_judge_again(link->stream, identity);
-}
-
 static void judge(void *context) {
   struct by_agent_daemon *daemon = context;
-  if (daemon->manager.stream && judge_stream(&daemon->manager) != BANYAN_OK) manager_gone(daemon, banyan_error_text());
+  const struct manager_link *link = &daemon->manager;
+  const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
+  if (!link->stream) return;
+  if (by_tls_identity_who(identity)->expires != link->shown || !by_stream_get_who(link->stream))
+    manager_gone(daemon, "there is a new certificate, and another connection is made with it");
+  else if (by_stream_judge_again(link->stream, identity) != BANYAN_OK)
+    manager_gone(daemon, banyan_error_text());
 }
 
 /* The stream is not judged at once: whoever has files read again may be in the middle of a call. */

@@ -237,12 +237,6 @@ struct by_host_links {
 
 /* ---- which there are */
 
-static bool is_named_before(const struct by_interface *all, size_t n, const char *name) {
-  for (size_t i = 0; i < n; i++)
-    if (!strcmp(all[i].name, name)) return true;
-  return false;
-}
-
 /* One entry for each interface, with its first address, the fastest first. */
 static size_t list_interfaces(struct by_host_links *links, struct by_interface out[BY_AGENT_INTERFACES]) {
   struct by_interface *all;
@@ -251,8 +245,11 @@ static size_t list_interfaces(struct by_host_links *links, struct by_interface o
   if (lost && !links->lost) by_warn("agent", "%s", banyan_error_text());
   links->lost = lost;
   if (lost) return 0;
-  for (size_t i = 0; i < n && kept < BY_AGENT_INTERFACES; i++)
-    if (!is_named_before(out, kept, all[i].name)) out[kept++] = all[i];
+  for (size_t i = 0; i < n && kept < BY_AGENT_INTERFACES; i++) {
+    size_t k = 0;
+    while (k < kept && strcmp(out[k].name, all[i].name) != 0) k++;
+    if (k == kept) out[kept++] = all[i];
+  }
   free(all);
   return kept;
 }
@@ -278,16 +275,11 @@ static int take_link(const struct nlmsghdr *header, void *context) {
   return MNL_CB_OK;
 }
 
-static struct queued *find_queued(struct by_host_links *links, unsigned index) {
-  for (uint32_t i = 0; i < links->n_queued; i++)
-    if (links->queued[i].index == index) return &links->queued[i];
-  return NULL;
-}
-
 static void count_marked(struct by_host_links *links, unsigned index, struct by_agent_counter *out) {
-  struct queued *queued = find_queued(links, index);
+  struct queued *queued = links->queued, *end = queued + links->n_queued;
   struct by_host_queues_sent sent = {0};
-  if (!queued || !queued->set) return;
+  while (queued < end && queued->index != index) queued++;
+  if (queued == end || !queued->set) return;
   if (by_host_queues_read(&links->netlink, index, &sent) != BANYAN_OK) {
     by_warn("agent", "%s; they are set once more, where nobody else's are", banyan_error_text());
     queued->set = false;
@@ -298,18 +290,16 @@ static void count_marked(struct by_host_links *links, unsigned index, struct by_
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++) out->marked += sent.bytes[i];
 }
 
-/* What somebody shapes it to, else what was said, else what the driver claims. */
-static double rate_of(struct by_host_links *links, const struct by_interface *interface) {
-  double shaped = host_queues_find_shape(&links->netlink, interface->index);
-  return shaped > 0 ? shaped : links->options.rate > 0 ? links->options.rate : interface->speed;
-}
-
 size_t by_host_links_count(struct by_host_links *links, struct by_agent_counter *out) {
   struct by_interface interfaces[BY_AGENT_INTERFACES];
   struct counting counting = {interfaces, out, list_interfaces(links, interfaces)};
   for (size_t i = 0; i < counting.n; i++) {
     char address[BY_ADDRESS_TEXT];
-    out[i] = (struct by_agent_counter){.rate = rate_of(links, &interfaces[i])};
+    double shaped = host_queues_find_shape(&links->netlink, interfaces[i].index);
+    /* What somebody shapes it to, else what was configured, else what the driver claims. */
+    out[i] = (struct by_agent_counter){.rate = shaped > 0                ? shaped
+                                               : links->options.rate > 0 ? links->options.rate
+                                                                         : interfaces[i].speed};
     memcpy(out[i].name, interfaces[i].name, IF_NAMESIZE);
     snprintf(out[i].address, sizeof out[i].address, "%s", by_address_print_host(&interfaces[i].address, address));
     count_marked(links, interfaces[i].index, &out[i]);
@@ -334,12 +324,11 @@ static void set_one(struct by_host_links *links, struct queued *queued, double r
 
 /* An interface that was made anew has another index. */
 static void want_queues(struct by_host_links *links, const struct by_interface *interface, double rate) {
-  struct queued *queued = NULL;
-  for (uint32_t i = 0; i < links->n_queued && !queued; i++)
-    if (!strcmp(links->queued[i].name, interface->name)) queued = &links->queued[i];
-  if (!queued && links->n_queued == BY_AGENT_INTERFACES) return;
-  if (!queued) {
-    queued = &links->queued[links->n_queued++];
+  struct queued *queued = links->queued, *end = queued + links->n_queued;
+  while (queued < end && strcmp(queued->name, interface->name) != 0) queued++;
+  if (queued == end) {
+    if (links->n_queued == BY_AGENT_INTERFACES) return;
+    links->n_queued++;
     *queued = (struct queued){.index = 0};
     memcpy(queued->name, interface->name, IF_NAMESIZE);
   }
@@ -350,11 +339,8 @@ static void want_queues(struct by_host_links *links, const struct by_interface *
 
 static bool is_in_list(const char *list, const char *name) {
   size_t length = strlen(name);
-  for (const char *at = list; *at; at += strspn(at, ",")) {
-    size_t n = strcspn(at, ",");
-    if (n == length && !strncmp(at, name, n)) return true;
-    at += n;
-  }
+  for (const char *at = list; (at = strstr(at, name)); at++)
+    if ((at == list || at[-1] == ',') && (!at[length] || at[length] == ',')) return true;
   return false;
 }
 

@@ -214,6 +214,7 @@ enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
                                            const struct by_cluster_interface *message, uint32_t n) {
   struct by_manager_host *host = &m->hosts->all[index];
   bool fresh = !same_interfaces(host, message, n);
+  host->n_unknown = 0;
   if (fresh) BY_TRY(list_interfaces(m, host, message, n));
   for (uint32_t i = 0; i < n; i++) {
     host->interfaces[i].message = message[i];
@@ -239,10 +240,6 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
 }
 
 /* ---- jobs that are not known yet */
-
-void by_manager_hosts_forget_unknown(struct by_manager *m, uint32_t index) {
-  m->hosts->all[index].n_unknown = 0;
-}
 
 void by_manager_hosts_note_unknown(struct by_manager *m, uint32_t index, const char *job) {
   struct by_manager_host *host = &m->hosts->all[index];

@@ -75,13 +75,12 @@ uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
 BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
 /* The agent of a host has come, and has said whether it may help. */
 void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help);
-/* What an agent reports of its machine. */
+/* What an agent reports of its machine, before the jobs that are not known. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
                                                         const struct by_cluster_interface *message, uint32_t n);
 /* The agent has gone: its use of links is not known any more. */
 void by_manager_hosts_forget(struct by_manager *m, uint32_t index);
 /* Jobs that an agent reports before their rank 0 has come. */
-void by_manager_hosts_forget_unknown(struct by_manager *m, uint32_t index);
 void by_manager_hosts_note_unknown(struct by_manager *m, uint32_t index, const char *job);
 bool by_manager_hosts_has_unknown(const struct by_manager *m, uint32_t index, const char *job);
 /* bit/s of a host's links by the topology; 0: not known. */

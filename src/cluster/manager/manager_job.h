@@ -165,6 +165,12 @@ struct by_job_check {
  *   REPLACED   -             another one has its ID, and a planner's thread still reads it */
 enum by_job_state { BY_JOB_RUNS, BY_JOB_LEFT, BY_JOB_REPLACED };
 
+/* One of a job's hosts, by its name. */
+struct by_manager_name {
+  const char *name;
+  uint32_t host;
+};
+
 /* All else belongs to manager_jobs.c. */
 struct by_manager_job {
   struct by_manager_job *next;
@@ -172,18 +178,18 @@ struct by_manager_job {
   char id[BY_CLUSTER_JOB_ID + 1];            /* "" once it is REPLACED */
   char *name, *root, *key;                   /* key: NULL where helpers may not join */
   uint32_t n_ranks, n_hosts;
-  struct by_arena arena;         /* of the lists that follow */
-  const char **hosts;            /* different ones, by their first rank */
-  uint32_t *nodes;               /* in the topology; BY_NOWHERE: not there */
-  uint32_t *of_rank;             /* which of these each rank is on */
-  uint32_t *by_name;             /* these in the order of their names */
-  bool placed;                   /* all are there */
-  struct by_manager_peer *peer;  /* which speaks for rank 0, */
-  char owner[BY_MANAGER_OWNER];  /* with which certificate; "": not known since the manager began */
-  struct by_manager_part *parts; /* of each of the hosts */
-  uint64_t parts_sent;           /* bytes that these have sent */
-  double began;                  /* says rank 0; 0: it does not */
-  double since, seen;            /* seen: when somebody last spoke for it */
+  struct by_arena arena;           /* of the lists that follow */
+  const char **hosts;              /* different ones, by their first rank */
+  uint32_t *nodes;                 /* in the topology; BY_NOWHERE: not there */
+  uint32_t *of_rank;               /* which of these each rank is on */
+  struct by_manager_name *by_name; /* these in the order of their names */
+  bool placed;                     /* all are there */
+  struct by_manager_peer *peer;    /* which speaks for rank 0, */
+  char owner[BY_MANAGER_OWNER];    /* with which certificate; "": not known since the manager began */
+  struct by_manager_part *parts;   /* of each of the hosts */
+  uint64_t parts_sent;             /* bytes that these have sent */
+  double began;                    /* says rank 0; 0: it does not */
+  double since, seen;              /* seen: when somebody last spoke for it */
   enum by_job_state state;
   double gone_at; /* when it left */
 

@@ -66,24 +66,9 @@ static enum banyan_status add_host(const struct by_manager *m, struct by_manager
   return BANYAN_OK;
 }
 
-static int compare_hosts(const void *a, const void *b, void *context) {
-  const struct by_manager_job *job = context;
-  return strcmp(job->hosts[*(const uint32_t *)a], job->hosts[*(const uint32_t *)b]);
-}
-
-/* BY_NOWHERE: none of its hosts. */
-static uint32_t find_host(const struct by_manager_job *job, const char *host) {
-  uint32_t low = 0, high = job->n_hosts;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2, h = job->by_name[middle];
-    int order = strcmp(job->hosts[h], host);
-    if (!order) return h;
-    if (order < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return BY_NOWHERE;
+static int compare_hosts(const void *a, const void *b) {
+  const struct by_manager_name *x = a, *y = b;
+  return strcmp(x->name, y->name);
 }
 
 static enum banyan_status place(const struct by_manager *m, struct by_manager_job *job,
@@ -95,17 +80,17 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
   for (uint32_t r = 0; r < message->n_hosts; r++) BY_TRY(add_host(m, job, r, message->hosts[r]));
   job->n_ranks = message->n_hosts;
   job->nodes = BY_ARENA_ARRAY(&job->arena, uint32_t, job->n_hosts);
-  job->by_name = BY_ARENA_ARRAY(&job->arena, uint32_t, job->n_hosts);
+  job->by_name = BY_ARENA_ARRAY(&job->arena, struct by_manager_name, job->n_hosts);
   job->parts = BY_ARENA_ARRAY(&job->arena, struct by_manager_part, job->n_hosts);
   if (job->arena.failed) return by_manager_no_memory();
   for (uint32_t h = 0; h < job->n_hosts; h++) {
     uint32_t node = by_manager_hosts_find(m, job->hosts[h]);
     if (node == BY_NOWHERE && !lost) lost = job->hosts[h];
     job->nodes[h] = node;
-    job->by_name[h] = h;
+    job->by_name[h] = (struct by_manager_name){job->hosts[h], h};
     job->parts[h].reported = node != BY_NOWHERE && by_manager_hosts_has_unknown(m, node, job->id);
   }
-  qsort_r(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts, job);
+  qsort(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts);
   job->placed = !lost;
   if (lost) by_job_set_trouble(job, "host \"%.64s\" is not in the manager's topology: add it there", lost);
   return BANYAN_OK;
@@ -158,12 +143,6 @@ static bool is_same(const struct by_manager_job *job, const struct by_cluster_me
   return true;
 }
 
-static uint32_t count_jobs(const struct by_manager *m) {
-  uint32_t n = 0;
-  for (const struct by_manager_job *job = m->jobs; job; job = job->next) n += !by_job_has_left(job);
-  return n;
-}
-
 static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
   by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_JOB, .gone = true, .job = job->id});
 }
@@ -206,8 +185,9 @@ enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_m
     return BANYAN_OK;
   }
   if (job) replace(m, job);
-  if (count_jobs(m) == MOST_JOBS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", MOST_JOBS);
+  uint32_t n = 0;
+  for (const struct by_manager_job *other = m->jobs; other; other = other->next) n += !by_job_has_left(other);
+  if (n == MOST_JOBS) return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", MOST_JOBS);
   BY_TRY(create(m, message, out));
   by_job_keep(m, *out);
   by_info("manager", "job %s (%s): %u ranks on %u hosts", (*out)->id, (*out)->name, (*out)->n_ranks, (*out)->n_hosts);
@@ -255,21 +235,23 @@ static void add_up(struct by_manager_job *job, uint64_t before, const struct by_
   if (message->iteration_time > 0) job->iteration_time = message->iteration_time;
 }
 
-/* Rank 0's word, which the agent of its host passes on. */
+/* As rank 0 states it, which the agent of its host passes on. */
 static void update_length(struct by_manager *m, struct by_manager_job *job, uint64_t message) {
   if (!by_job_length_update(&job->length, message, job->iterations)) return;
   if (job->length.doubted)
     by_info("manager",
-            "job %s (%s) has made more iterations than it said, or says more by now: it counts as one that "
-            "has not said how many",
+            "job %s (%s) has made more iterations than it expected, or expects more by now: its length "
+            "counts as unknown",
             job->id, job->name);
   by_job_keep(m, job);
 }
 
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
                     const struct by_cluster_job *message) {
-  uint32_t h = find_host(job, peer->host);
-  if (h == BY_NOWHERE) return;
+  const struct by_manager_name key = {.name = peer->host};
+  const struct by_manager_name *found = bsearch(&key, job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts);
+  if (!found) return;
+  uint32_t h = found->host;
   struct by_manager_part *part = &job->parts[h];
   part->reported = true;
   if (part->peer != peer) send_class(m, peer, job);

@@ -225,18 +225,11 @@ double by_use_of_higher(const struct by_manager *m, const struct by_manager_job 
   return sum;
 }
 
-static bool higher_sends_somewhere(const struct by_manager *m, const struct by_manager_job *job) {
-  uint32_t step = 0;
-  while (step < m->links->n_steps && !(by_use_of_higher(m, job, step) > 0)) step++;
-  return step < m->links->n_steps;
-}
-
 bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job *job) {
   const struct by_link_shares *shares = by_job_shares(job);
-  uint32_t i = 0;
-  if (!shares->n) return higher_sends_somewhere(m, job);
-  while (i < shares->n && !(by_use_of_higher(m, job, shares->items[i].step) > 0)) i++;
-  return i < shares->n;
+  uint32_t i = 0, n = shares->n ? shares->n : m->links->n_steps;
+  while (i < n && !(by_use_of_higher(m, job, shares->n ? shares->items[i].step : i) > 0)) i++;
+  return i < n;
 }
 
 bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) {

@@ -94,12 +94,6 @@ static enum banyan_status ignore(struct by_manager *m, const struct by_manager_p
   return BANYAN_OK;
 }
 
-/* A job is of the certificate that it came with: an agent's, or another one of its rank 0's host. */
-static void print_owner(const struct by_manager_peer *peer, char out[BY_MANAGER_OWNER]) {
-  snprintf(out, BY_MANAGER_OWNER, "%s %.64s", peer->role == BY_ROLE_AGENT ? "agent" : "job",
-           peer->name ? peer->name : "");
-}
-
 static bool may_have_more(const struct by_manager *m, const struct by_manager_peer *peer, const char *owner) {
   uint32_t n = 0;
   for (const struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job))
@@ -112,8 +106,10 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
   struct by_manager_job *job = by_jobs_find(m, message->job);
   if (strcmp(peer->host, message->hosts[0]) != 0)
     return refuse("\"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host, message->hosts[0]);
+  /* A job is of the certificate that it came with: an agent's, or another one of its rank 0's host. */
   char owner[BY_MANAGER_OWNER];
-  print_owner(peer, owner);
+  snprintf(owner, sizeof owner, "%s %.64s", peer->role == BY_ROLE_AGENT ? "agent" : "job",
+           peer->name ? peer->name : "");
   if (job && !by_job_has_left(job) && strcmp(job->hosts[0], peer->host) != 0)
     return refuse("job %.32s is another one's, on \"%.64s\"", message->job, job->hosts[0]);
   if (job && !by_job_has_left(job) && *job->owner && strcmp(job->owner, owner) != 0)
@@ -124,12 +120,6 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
   BY_TRY(by_jobs_begin(m, message, &job));
   by_jobs_set_speaker(m, job, peer, owner);
   return BANYAN_OK;
-}
-
-static enum banyan_status handle_job(struct by_manager *m, struct by_manager_peer *peer,
-                                     const struct by_cluster_message *message) {
-  BY_TRY(may_send(peer, message->job));
-  return ignore(m, peer, begin_job(m, peer, message));
 }
 
 /* Jobs of rank 0 on an agent's host that it does not name are over. An agent sends what there is before its first
@@ -152,7 +142,6 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
   m->counters.reports++;
   bool is_agent = peer->index != BY_NOWHERE;
   if (is_agent) BY_TRY(by_manager_hosts_report(m, peer->index, message->interfaces, message->n_interfaces));
-  if (is_agent) by_manager_hosts_forget_unknown(m, peer->index);
   for (uint32_t i = 0; i < message->n_jobs; i++) {
     BY_TRY(may_send(peer, message->jobs[i].job));
     struct by_manager_job *job = by_jobs_find(m, message->jobs[i].job);
@@ -212,7 +201,7 @@ static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *p
     return refuse("received \"%s\" before \"hello\"", by_cluster_type_name(message->type));
   switch (message->type) {
   case BY_MESSAGE_HELLO: return handle_hello(m, peer, message);
-  case BY_MESSAGE_JOB: return handle_job(m, peer, message);
+  case BY_MESSAGE_JOB: BY_TRY(may_send(peer, message->job)); return ignore(m, peer, begin_job(m, peer, message));
   case BY_MESSAGE_REPORT: return handle_report(m, peer, message);
   case BY_MESSAGE_LEFT:
   case BY_MESSAGE_SWITCHED:

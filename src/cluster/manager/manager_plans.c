@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,14 +152,9 @@ static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host)
 /* ---- what becomes of a proposal */
 
 static void add_event(struct by_manager *m, struct by_manager_job *job, const struct by_manager_plan *plan,
-                      const char *format, ...) BY_PRINTF(4, 5);
-static void add_event(struct by_manager *m, struct by_manager_job *job, const struct by_manager_plan *plan,
-                      const char *format, ...) {
+                      const char *before, const char *why) {
   struct by_manager_event event = {.number = plan->number, .time = m->now, .before = plan->before, .after = plan->rate};
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(event.why, sizeof event.why, format, arguments);
-  va_end(arguments);
+  snprintf(event.why, sizeof event.why, "%s%.200s", before, why);
   by_job_add_event(m, job, &event);
 }
 
@@ -177,7 +171,7 @@ static void drop(struct by_manager *m, struct by_manager_job *job) {
 /* Not taken: it is tried again when it is due, but not at once. */
 static void give_up(struct by_manager *m, struct by_manager_job *job, double wait, const char *why) {
   by_info("manager", "job %s (%s) keeps its plan: %s", job->id, job->name, why);
-  add_event(m, job, job->plans.proposed, "kept: %.200s", why);
+  add_event(m, job, job->plans.proposed, "kept: ", why);
   by_job_set_trouble(job, "%s", why);
   m->counters.kept++;
   job->plans.not_before = m->now + wait;
@@ -225,7 +219,7 @@ static bool has_helpers(struct by_manager *m, struct by_manager_job *job) {
 static void stop_waiting(struct by_manager *m, struct by_manager_job *job) {
   by_warn("manager", "job %s (%s) has not answered to plan %llu; it may still come", job->id, job->name,
           (unsigned long long)job->plans.proposed->number);
-  add_event(m, job, job->plans.proposed, "no answer within its deadline");
+  add_event(m, job, job->plans.proposed, "", "no answer within its deadline");
   by_job_set_trouble(job, "rank 0 has not answered to a plan");
   set_proposal(job, BY_PROPOSAL_LATE);
   by_use_set_stale(m);
@@ -374,7 +368,7 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
     by_due_mark(job, BY_DUE_NEW, "it runs a plan that is not known");
     return;
   }
-  add_event(m, job, job->plans.proposed, "%.200s", job->plans.proposed->why);
+  add_event(m, job, job->plans.proposed, "", job->plans.proposed->why);
   if (job->plans.current)
     forget_row(m, job, job->plans.current);
   else if (job->key)

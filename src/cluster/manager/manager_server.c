@@ -47,8 +47,8 @@ struct holder {
 struct worker {
   struct by_manager_server *server;
   pthread_t thread;
-  enum { IDLE, GIVEN, RUNS } state; /* RUNS until the loop has taken the request back */
-  struct by_plan_request *request;
+  bool has_thread;
+  struct by_plan_request *request; /* NULL: it is idle */
 };
 
 struct by_manager_server {
@@ -57,10 +57,6 @@ struct by_manager_server {
   struct by_manager *manager;
   struct by_manager_store *store;
   struct worker *workers;
-  unsigned n_workers;
-  pthread_mutex_t lock; /* of the workers' states */
-  pthread_cond_t more;
-  bool ending;
   struct by_acceptor *acceptor;
   struct by_address bound;
   struct by_timer tick;
@@ -240,75 +236,51 @@ static void accepted(void *context, int fd) {
   server->n_connections++;
 }
 
-/* ---- threads that make plans, so that the loop does not wait for them: a request goes to a thread and comes back on
- * the loop */
+/* ---- threads that make plans, so that the loop does not wait for them: each runs one request, which comes back on the
+ * loop */
 
-/* The next request for a worker that is idle. */
-static void look_for_requests(struct by_manager_server *server) {
-  for (unsigned i = 0; i < server->n_workers; i++) {
-    struct worker *worker = &server->workers[i];
-    struct by_plan_request *request;
-    if (worker->request) continue; /* only this thread writes it */
-    if (!by_manager_next(server->manager, now_of(server), &request)) return;
-    pthread_mutex_lock(&server->lock);
-    worker->request = request;
-    worker->state = GIVEN;
-    pthread_cond_broadcast(&server->more);
-    pthread_mutex_unlock(&server->lock);
-  }
+static void look_for_requests(struct by_manager_server *server);
+
+static void end_thread(struct worker *worker) {
+  if (worker->has_thread) pthread_join(worker->thread, NULL);
+  worker->has_thread = false;
 }
 
 static void take_back(void *context) {
   struct worker *worker = context;
   struct by_manager_server *server = worker->server;
   struct by_plan_request *request = worker->request;
-  pthread_mutex_lock(&server->lock);
+  end_thread(worker);
   worker->request = NULL;
-  worker->state = IDLE;
-  pthread_mutex_unlock(&server->lock);
   by_manager_planned(server->manager, request, now_of(server));
   look_for_requests(server);
 }
 
 static void *work(void *argument) {
   struct worker *worker = argument;
-  struct by_manager_server *server = worker->server;
-  for (;;) {
-    pthread_mutex_lock(&server->lock);
-    while (!server->ending && worker->state != GIVEN) pthread_cond_wait(&server->more, &server->lock);
-    worker->state = RUNS;
-    bool ending = server->ending;
-    pthread_mutex_unlock(&server->lock);
-    if (ending) return NULL;
-    by_plan_request_run(worker->request);
-    if (by_loop_post(server->loop, take_back, worker) != BANYAN_OK) return NULL; /* the loop ends */
-  }
+  by_plan_request_run(worker->request);
+  (void)!by_loop_post(worker->server->loop, take_back, worker); /* else the loop ends */
+  return NULL;
 }
 
-static enum banyan_status start_workers(struct by_manager_server *server) {
-  server->workers = calloc(server->options.threads, sizeof *server->workers);
-  if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
-  for (; server->n_workers < server->options.threads; server->n_workers++) {
-    struct worker *worker = &server->workers[server->n_workers];
-    worker->server = server;
-    int error = by_thread_start(&worker->thread, work, worker);
-    if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "a thread for the planner");
+/* For each worker that is idle. Where there can be no more threads, the loop waits after all. */
+static void look_for_requests(struct by_manager_server *server) {
+  for (unsigned i = 0; i < server->options.threads; i++) {
+    struct worker *worker = &server->workers[i];
+    if (worker->request) continue;
+    if (!by_manager_next(server->manager, now_of(server), &worker->request)) return;
+    worker->has_thread = by_thread_start(&worker->thread, work, worker) == 0;
+    if (!worker->has_thread) (void)work(worker);
   }
-  return BANYAN_OK;
 }
 
 /* Waits for the plans that are being made, which are thrown away, and closes the loop. */
 static void stop_workers(struct by_manager_server *server) {
-  pthread_mutex_lock(&server->lock);
-  server->ending = true;
-  pthread_cond_broadcast(&server->more);
-  pthread_mutex_unlock(&server->lock);
-  for (unsigned i = 0; i < server->n_workers; i++) pthread_join(server->workers[i].thread, NULL);
-  if (server->workers) by_loop_close(server->loop); /* nothing that was posted is about them any more */
-  for (unsigned i = 0; i < server->n_workers; i++) by_plan_request_destroy(server->workers[i].request);
+  if (!server->workers) return;
+  for (unsigned i = 0; i < server->options.threads; i++) end_thread(&server->workers[i]);
+  by_loop_close(server->loop); /* nothing that was posted is about them any more */
+  for (unsigned i = 0; i < server->options.threads; i++) by_plan_request_destroy(server->workers[i].request);
   free(server->workers);
-  pthread_cond_destroy(&server->more);
-  pthread_mutex_destroy(&server->lock);
 }
 
 /* ---- time */
@@ -412,7 +384,9 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   o->manager.context = server;
   BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
   if (o->state) BY_TRY(open_store(server));
-  BY_TRY(start_workers(server));
+  server->workers = calloc(o->threads, sizeof *server->workers);
+  if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
+  for (unsigned i = 0; i < o->threads; i++) server->workers[i].server = server;
   return listen_at(server);
 }
 
@@ -425,8 +399,6 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   TAILQ_INIT(&server->connections);
   by_admission_init(&server->admission, UNAUTHENTICATED);
   by_timer_init(&server->tick, tick, server);
-  pthread_mutex_init(&server->lock, NULL);
-  pthread_cond_init(&server->more, NULL);
   enum banyan_status status = set_up(server);
   if (status != BANYAN_OK) {
     by_manager_server_destroy(server);
