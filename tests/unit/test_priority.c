@@ -1,7 +1,12 @@
+/* Which job goes before which, by numbers alone; and which class jobs get beside each other under a manager. */
 #include <string.h>
 
-#include "check.h"
+#include "../manager_view.h"
+
 #include "priority.h"
+#include "rng.h"
+
+/* ---- by numbers alone */
 
 static void test_first_iterations(void **state) {
   struct by_priority_rules rules = {.iterations = 5, .threshold = 100};
@@ -154,6 +159,234 @@ static void test_most(void **state) {
   check_doubted(&length);
 }
 
+/* ---- under a manager */
+
+enum { GIGABYTE = 1000000000 };
+
+/* Past its first iterations. */
+static void pass_first_iterations(void) {
+  pass_and_plan((int)by_priority_usual().iterations, 1000);
+}
+
+static void begin_with(const char *topology, bool equal) {
+  struct by_priority_rules rules = by_priority_usual();
+  rules.equal = equal;
+  begin_by(topology, rules);
+  world.no_keys = true; /* no helpers: only their own hosts' links are used */
+}
+
+static void expect_classes(uint32_t a, uint32_t b, uint32_t c) {
+  assert_int_equal(world.jobs[0].class_, a);
+  assert_int_equal(world.jobs[1].class_, b);
+  assert_int_equal(world.jobs[2].class_, c);
+}
+
+/* Hosts 0 to 3, 2 to 5, and 4 to 7: the first and the last do not meet. */
+static void run_three(void) {
+  for (uint32_t j = 0; j < 3; j++) world_run(&world, 2 * j, 1, 4);
+  world_plan(&world);
+}
+
+static void test_first_come(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", false);
+  run_three();
+  expect_classes(0, 0, 0);
+  pass_first_iterations();
+  expect_classes(1, 2, 3);
+  world_send(&world, &world.jobs[1], BY_MESSAGE_LEFT, 0);
+  world.jobs[1].runs = false;
+  pass_and_plan(1, 1000);
+  expect_classes(1, 2, 1); /* nobody is before the last one any more */
+  world_end(&world);
+}
+
+static void test_share(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", true);
+  run_three();
+  pass_first_iterations();
+  expect_classes(1, 1, 1);
+  world.jobs[0].sent = 20ull * GIGABYTE;
+  pass_and_plan(1, 1000);
+  expect_classes(2, 1, 1);
+  world_end(&world);
+}
+
+/* Who has least left goes first, whoever came first; who says nothing is behind those of its queue; and who has made
+ * more iterations than it said is one of them. */
+static void test_least_left(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", true);
+  for (uint32_t j = 0; j < 3; j++) world_run(&world, 0, 1, 4);
+  world.jobs[1].expected = 100;
+  world.jobs[2].expected = 30;
+  world_plan(&world);
+  pass_first_iterations();
+  expect_classes(3, 2, 1);
+  world.jobs[2].iterations = 50;
+  pass_and_plan(1, 1000);
+  expect_classes(2, 1, 2);
+  world_end(&world);
+}
+
+/* Who has sent more goes behind, whoever came first; and far down they are still told apart. */
+static void test_queue_before_coming(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", false);
+  run_three();
+  pass_first_iterations();
+  world.jobs[0].sent = 20ull * GIGABYTE; /* queue 2 */
+  pass_and_plan(1, 1000);
+  expect_classes(2, 1, 2);
+  for (uint32_t j = 0; j < 3; j++) world.jobs[j].sent = 1000000ull * GIGABYTE;
+  pass_and_plan(1, 1000);
+  expect_classes(1, 2, 3);
+  world.jobs[1].sent *= 4;
+  pass_and_plan(1, 1000);
+  expect_classes(2, 3, 2);
+  world_end(&world);
+}
+
+/* Whoever is new goes before all for a while, and then behind those of its queue. */
+static void test_newcomer(void **state) {
+  (void)state;
+  begin_with("star:4,nic=1g", false);
+  world_run(&world, 0, 1, 4);
+  pass_first_iterations();
+  assert_int_equal(world.jobs[0].class_, 1);
+  world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  assert_int_equal(world.jobs[1].class_, 0);
+  assert_int_equal(world.jobs[0].class_, 1);
+  pass_first_iterations();
+  assert_int_equal(world.jobs[1].class_, 2);
+  world_end(&world);
+}
+
+/* ---- what it means for plans */
+
+/* Who is beside a job in its first iterations is no reason for other trees. */
+static void test_first_iterations_are_short(void **state) {
+  (void)state;
+  begin_with("mesh:4,nic=10g,link=1g", false);
+  const struct world_job *wide = world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  world_run(&world, 0, 1, 2);
+  pass_and_plan(8, 200000000);
+  assert_int_equal(wide->class_, 0);
+  assert_int_equal(wide->asked, 1);
+  world_end(&world);
+}
+
+/* Two jobs without first iterations that meet; how many plans were made for them. */
+static unsigned begin_two(void) {
+  struct by_priority_rules rules = by_priority_usual();
+  rules.iterations = 0;
+  rules.equal = false;
+  begin_by("mesh:4,nic=10g,link=1g", rules);
+  world.no_keys = true;
+  const struct world_job *wide = world_run(&world, 0, 1, 4), *narrow = world_run(&world, 0, 1, 2);
+  world_plan(&world);
+  pass_and_plan(6, 110000000);
+  assert_int_equal(wide->class_, 1);
+  assert_int_equal(narrow->class_, 2);
+  return (unsigned)by_manager_get_counters(world.manager).planned;
+}
+
+/* What a job takes that has just begun to go before another one is not seen yet, so the other one waits. */
+static void test_waits_for_rates(void **state) {
+  (void)state;
+  unsigned planned = begin_two();
+  const struct world_job *wide = &world.jobs[0], *narrow = &world.jobs[1];
+  world.jobs[0].sent = 20ull * GIGABYTE;
+  pass_and_plan(8, 110000000);
+  assert_int_equal(wide->class_, 2);
+  assert_int_equal(narrow->class_, 1);
+  assert_int_equal(by_manager_get_counters(world.manager).planned, planned);
+  pass_and_plan(2, 110000000);
+  assert_true(by_manager_get_counters(world.manager).planned > planned);
+  world_end(&world);
+}
+
+/* Where the order changes again and again it does not wait for ever. */
+static void test_waits_no_longer(void **state) {
+  (void)state;
+  unsigned planned = begin_two();
+  for (uint32_t turn = 0; turn < 3; turn++) {
+    world.jobs[turn % 2].sent = (20ull << 2 * turn) * GIGABYTE;
+    pass_and_plan(5, 110000000);
+    assert_int_equal(by_manager_get_counters(world.manager).planned, planned);
+  }
+  for (uint32_t turn = 3; turn < 7; turn++) {
+    world.jobs[turn % 2].sent = (20ull << 2 * turn) * GIGABYTE;
+    pass_and_plan(5, 110000000);
+  }
+  assert_true(by_manager_get_counters(world.manager).planned > planned);
+  world_end(&world);
+}
+
+/* ---- any jobs */
+
+static bool meet(const struct world_job *a, const struct world_job *b) {
+  for (uint32_t i = 0; i < a->n; i++)
+    for (uint32_t j = 0; j < b->n; j++)
+      if (a->hosts[i] == b->hosts[j]) return true;
+  return false;
+}
+
+static struct by_priority_place place_of(const struct world_job *job) {
+  const struct by_job_length length = {.expected = job->expected};
+  return by_priority_find(&world.options.rules, job->n, job->iterations, job->sent, &length);
+}
+
+static uint32_t queue_of(const struct world_job *job) {
+  return place_of(job).queue;
+}
+
+static bool goes_before(const struct world_job *a, const struct world_job *b) {
+  struct by_priority_place of_a = place_of(a), of_b = place_of(b);
+  int order = by_priority_compare(&of_a, &of_b);
+  return order ? order < 0 : a < b && !by_priority_are_equals(&world.options.rules, &of_a, &of_b);
+}
+
+static void check_pair(const struct world_job *a, const struct world_job *b) {
+  if (!queue_of(a)) assert_int_equal(a->class_, 0);
+  if (queue_of(a)) assert_in_range(a->class_, 1, BY_PRIORITY_CLASSES - 1);
+  if (a == b || !queue_of(b) || !meet(a, b) || !goes_before(a, b)) return;
+  if (a->class_ < BY_PRIORITY_CLASSES - 1)
+    assert_true(a->class_ < b->class_);
+  else
+    assert_int_equal(b->class_, a->class_);
+}
+
+static void check_all(void) {
+  for (uint32_t i = 0; i < world.n_jobs; i++)
+    for (uint32_t j = 0; j < world.n_jobs; j++) check_pair(&world.jobs[i], &world.jobs[j]);
+}
+
+/* Each link of a star is one host's: jobs meet where they have a host in common. */
+static void test_any_jobs(void **state) {
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 5);
+  for (int round = 0; round < 16; round++) {
+    begin_with("star:10,nic=1g", round % 2);
+    uint32_t n = 2 + (uint32_t)by_rng_below(&rng, 8);
+    for (uint32_t j = 0; j < n; j++)
+      world_run(&world, (uint32_t)by_rng_below(&rng, 10), 1, 2 + (uint32_t)by_rng_below(&rng, 4));
+    world_plan(&world);
+    for (uint32_t j = 0; j < n; j++) {
+      world.jobs[j].iterations = by_rng_below(&rng, 20);
+      world.jobs[j].sent = GIGABYTE * (1ull << by_rng_below(&rng, 12));
+      if (by_rng_below(&rng, 2)) world.jobs[j].expected = 30 + by_rng_below(&rng, 300);
+    }
+    pass_and_plan(1, 1000);
+    check_all();
+    world_end(&world);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_first_iterations),
@@ -168,6 +401,15 @@ int main(void) {
       cmocka_unit_test(test_more),
       cmocka_unit_test(test_past),
       cmocka_unit_test(test_most),
+      cmocka_unit_test(test_first_come),
+      cmocka_unit_test(test_share),
+      cmocka_unit_test(test_least_left),
+      cmocka_unit_test(test_queue_before_coming),
+      cmocka_unit_test(test_newcomer),
+      cmocka_unit_test(test_first_iterations_are_short),
+      cmocka_unit_test(test_waits_for_rates),
+      cmocka_unit_test(test_waits_no_longer),
+      cmocka_unit_test(test_any_jobs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 #include "agent_daemon.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +62,7 @@ struct by_agent_daemon {
   struct by_watch *news;
   struct by_timer tick;
   LIST_HEAD(, incoming) incoming_connections;
-  uint32_t n_helpers;
-  struct by_helper_process *helpers[BY_AGENT_HELPERS];
+  struct by_helper_processes helpers;
 };
 
 static uint64_t now_of(const struct by_agent_daemon *daemon) {
@@ -318,15 +316,13 @@ static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
 static size_t count(void *context, struct by_agent_counter *out) {
   struct by_agent_daemon *daemon = context;
   size_t n = by_host_links_count(daemon->links, out);
-  for (uint32_t i = 0; i < daemon->n_helpers; i++)
-    by_helper_process_add_traffic(&daemon->sockets, by_helper_process_get_pid(daemon->helpers[i]), out, n);
+  by_helper_processes_add_traffic(&daemon->helpers, &daemon->sockets, out, n);
   return n;
 }
 
 static void take_rate(void *context, double rate) {
   struct by_agent_daemon *daemon = context;
   by_host_links_set_rate(daemon->links, rate);
-  by_host_links_set_queues(daemon->links);
 }
 
 static void links_changed(void *context, uint32_t events) {
@@ -344,40 +340,18 @@ static void helper_joined(void *context, const char *job) {
   by_agent_helper_joined(daemon->agent, job, now_of(daemon));
 }
 
-static uint32_t find_helper(const struct by_agent_daemon *daemon, const char *job) {
-  uint32_t i = 0;
-  while (i < daemon->n_helpers && strcmp(by_helper_process_get_job(daemon->helpers[i]), job) != 0) i++;
-  return i;
-}
-
 static void helper_ended(void *context, const char *job, const char *why) {
   struct by_agent_daemon *daemon = context;
-  char id[BY_CLUSTER_JOB_ID + 1]; /* what the process has is gone with it */
-  uint32_t i = find_helper(daemon, job);
-  snprintf(id, sizeof id, "%s", job);
-  by_info("agent", "job %s is helped no more: %s", id, why);
-  by_helper_process_destroy(daemon->helpers[i]);
-  daemon->helpers[i] = daemon->helpers[--daemon->n_helpers];
-  by_agent_helper_ended(daemon->agent, id, why, now_of(daemon)); /* which may have another one started */
+  by_info("agent", "job %s is helped no more: %s", job, why);
+  by_agent_helper_ended(daemon->agent, job, why, now_of(daemon)); /* which may have another one started */
 }
 
 static enum banyan_status help(void *context, const struct by_cluster_message *help) {
-  struct by_agent_daemon *daemon = context;
-  struct by_helper_process_options options = {.loop = daemon->options.loop,
-                                              .program = daemon->options.program,
-                                              .joined = helper_joined,
-                                              .ended = helper_ended,
-                                              .context = daemon};
-  assert(daemon->n_helpers < BY_AGENT_HELPERS); /* the agent asks for no more */
-  BY_TRY(by_helper_process_start(&options, help, &daemon->helpers[daemon->n_helpers]));
-  daemon->n_helpers++;
-  return BANYAN_OK;
+  return by_helper_processes_start(&((struct by_agent_daemon *)context)->helpers, help);
 }
 
 static void rest(void *context, const char *job) {
-  struct by_agent_daemon *daemon = context;
-  uint32_t i = find_helper(daemon, job);
-  if (i < daemon->n_helpers) by_helper_process_rest(daemon->helpers[i]);
+  by_helper_processes_rest(&((struct by_agent_daemon *)context)->helpers, job);
 }
 
 /* ---- all */
@@ -430,6 +404,11 @@ enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *
   *out = NULL;
   if (!daemon) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   daemon->options = *options;
+  daemon->helpers = (struct by_helper_processes){.loop = options->loop,
+                                                 .program = options->program,
+                                                 .joined = helper_joined,
+                                                 .ended = helper_ended,
+                                                 .context = daemon};
   by_timer_init(&daemon->tick, tick, daemon);
   by_timer_init(&daemon->manager.look, look, daemon);
   by_timer_init(&daemon->manager.judge, judge, daemon);
@@ -450,7 +429,7 @@ void by_agent_daemon_destroy(struct by_agent_daemon *daemon) {
   if (!daemon) return;
   if (daemon->acceptor) unlink(daemon->options.socket.path);
   by_acceptor_destroy(daemon->acceptor);
-  for (uint32_t i = 0; i < daemon->n_helpers; i++) by_helper_process_destroy(daemon->helpers[i]);
+  by_helper_processes_fini(&daemon->helpers);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&daemon->incoming_connections)) drop_incoming(LIST_FIRST(&daemon->incoming_connections));
   disconnect_manager(daemon);

@@ -36,14 +36,16 @@ struct output {
 };
 
 /*   state     next states
- *   STARTED   JOINED, LEAVING, ENDED
- *   JOINED    LEAVING, ENDED
- *   LEAVING   ENDED              it was told to, and is killed if it does not
- *   ENDED     - */
-enum state { STARTED, JOINED, LEAVING, ENDED };
+ *   STARTED   JOINED, LEAVING
+ *   JOINED    LEAVING
+ *   LEAVING   -                  it was told to, and is killed if it does not
+ *
+ * From each it may end, and is forgotten. */
+enum state { STARTED, JOINED, LEAVING };
 
 struct by_helper_process {
-  struct by_helper_process_options options;
+  LIST_ENTRY(by_helper_process) entry;
+  struct by_helper_processes *among;
   char job[BY_CLUSTER_JOB_ID + 1];
   pid_t pid;
   int pidfd;
@@ -54,27 +56,13 @@ struct by_helper_process {
 };
 
 static void set_state(struct by_helper_process *process, enum state state) {
-  static const char *const names[] = {"started", "joined", "leaving", "ended"};
-  static const unsigned next[] = {
-      [STARTED] = 1 << JOINED | 1 << LEAVING | 1 << ENDED,
-      [JOINED] = 1 << LEAVING | 1 << ENDED,
-      [LEAVING] = 1 << ENDED,
-      [ENDED] = 0,
-  };
+  static const char *const names[] = {"started", "joined", "leaving"};
   by_debug("agent", "process of the helper of job %s: %s -> %s", process->job, names[process->state], names[state]);
-  assert(next[process->state] >> state & 1);
+  assert(state > process->state);
   process->state = state;
 }
 
-pid_t by_helper_process_get_pid(const struct by_helper_process *process) {
-  return process->pid;
-}
-
-const char *by_helper_process_get_job(const struct by_helper_process *process) {
-  return process->job;
-}
-
-/* ---- what it says */
+/* ---- what it prints */
 
 /* On standard output: "NAME helps N ranks". */
 static void take_line(struct output *output) {
@@ -84,7 +72,7 @@ static void take_line(struct output *output) {
   output->length = 0;
   if (output != &process->out || process->state != STARTED || !strstr(output->last, " helps ")) return;
   set_state(process, JOINED);
-  process->options.joined(process->options.context, process->job);
+  process->among->joined(process->among->context, process->job);
 }
 
 static void take_bytes(struct output *output, const char *bytes, size_t n) {
@@ -122,6 +110,17 @@ static void read_output(void *context, uint32_t events) {
 
 /* ---- its end */
 
+static void destroy(struct by_helper_process *process) {
+  LIST_REMOVE(process, entry);
+  if (process->pid > 0 && !kill(process->pid, SIGKILL)) waitpid(process->pid, NULL, 0);
+  by_loop_cancel_timer(&process->deadline);
+  by_loop_unwatch(process->end);
+  if (process->pidfd >= 0) close(process->pidfd);
+  close_output(&process->out);
+  close_output(&process->err);
+  free(process);
+}
+
 static void describe_end(const struct by_helper_process *process, int status, char why[LINE]) {
   const char *last = process->err.last;
   if (WIFSIGNALED(status))
@@ -134,18 +133,18 @@ static void describe_end(const struct by_helper_process *process, int status, ch
 
 static void has_ended(void *context, uint32_t events) {
   struct by_helper_process *process = context;
-  char why[LINE];
+  struct by_helper_processes *among = process->among;
+  char job[BY_CLUSTER_JOB_ID + 1], why[LINE];
   int status = 0;
   (void)events;
   if (waitpid(process->pid, &status, WNOHANG) == 0) return;
   process->pid = 0;
-  by_loop_unwatch(process->end);
-  process->end = NULL;
   read_output(&process->out, EPOLLIN);
   read_output(&process->err, EPOLLIN);
   describe_end(process, status, why);
-  set_state(process, ENDED);
-  process->options.ended(process->options.context, process->job, why);
+  memcpy(job, process->job, sizeof job);
+  destroy(process);
+  among->ended(among->context, job, why);
 }
 
 static void too_late(void *context) {
@@ -154,11 +153,13 @@ static void too_late(void *context) {
   if (process->pid > 0) kill(process->pid, SIGKILL);
 }
 
-void by_helper_process_rest(struct by_helper_process *process) {
-  if (process->state >= LEAVING) return;
+void by_helper_processes_rest(struct by_helper_processes *processes, const char *job) {
+  struct by_helper_process *process = LIST_FIRST(&processes->all);
+  while (process && strcmp(process->job, job) != 0) process = LIST_NEXT(process, entry);
+  if (!process || process->state == LEAVING) return;
   set_state(process, LEAVING);
   kill(process->pid, SIGTERM);
-  by_loop_set_delay(process->options.loop, &process->deadline, timeout);
+  by_loop_set_delay(processes->loop, &process->deadline, timeout);
 }
 
 /* ---- its start */
@@ -185,7 +186,7 @@ static enum banyan_status spawn(struct by_helper_process *process, const struct 
   pid_t parent = getpid();
   snprintf(key, sizeof key, "BANYAN_KEY=%s", help->key);
   process->pid = pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) ? -1 : fork();
-  if (process->pid == 0) become_helper(process->options.program, help, key, parent, (int[]){out[1], err[1]});
+  if (process->pid == 0) become_helper(process->among->program, help, key, parent, (int[]){out[1], err[1]});
   int reason = errno;
   explicit_bzero(key, sizeof key);
   if (out[1] >= 0) close(out[1]);
@@ -200,7 +201,7 @@ static enum banyan_status watch_output(struct by_helper_process *process, struct
   output->process = process;
   if (fcntl(output->fd, F_SETFL, O_NONBLOCK))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read what a helper says");
-  return by_loop_watch(process->options.loop, output->fd, EPOLLIN, read_output, output, &output->watch);
+  return by_loop_watch(process->among->loop, output->fd, EPOLLIN, read_output, output, &output->watch);
 }
 
 static enum banyan_status start(struct by_helper_process *process, const struct by_cluster_message *help) {
@@ -208,35 +209,26 @@ static enum banyan_status start(struct by_helper_process *process, const struct 
   BY_TRY(watch_output(process, &process->out));
   BY_TRY(watch_output(process, &process->err));
   BY_TRY(by_pidfd_open(process->pid, &process->pidfd));
-  return by_loop_watch(process->options.loop, process->pidfd, EPOLLIN, has_ended, process, &process->end);
+  return by_loop_watch(process->among->loop, process->pidfd, EPOLLIN, has_ended, process, &process->end);
 }
 
-enum banyan_status by_helper_process_start(const struct by_helper_process_options *options,
-                                           const struct by_cluster_message *help, struct by_helper_process **out) {
+enum banyan_status by_helper_processes_start(struct by_helper_processes *processes,
+                                             const struct by_cluster_message *help) {
   struct by_helper_process *process = calloc(1, sizeof *process);
-  *out = NULL;
   if (!process) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
-  process->options = *options;
+  process->among = processes;
   process->out.fd = process->err.fd = process->pidfd = -1;
   snprintf(process->job, sizeof process->job, "%s", help->job);
   by_timer_init(&process->deadline, too_late, process);
+  LIST_INSERT_HEAD(&processes->all, process, entry);
   enum banyan_status status = start(process, help);
-  if (status == BANYAN_OK)
-    *out = process;
-  else
-    by_helper_process_destroy(process);
+  if (status != BANYAN_OK) destroy(process);
   return status;
 }
 
-void by_helper_process_destroy(struct by_helper_process *process) {
-  if (!process) return;
-  if (process->pid > 0 && !kill(process->pid, SIGKILL)) waitpid(process->pid, NULL, 0);
-  by_loop_cancel_timer(&process->deadline);
-  by_loop_unwatch(process->end);
-  if (process->pidfd >= 0) close(process->pidfd);
-  close_output(&process->out);
-  close_output(&process->err);
-  free(process);
+void by_helper_processes_fini(struct by_helper_processes *processes) {
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
+  while (!LIST_EMPTY(&processes->all)) destroy(LIST_FIRST(&processes->all));
 }
 
 /* ---- what it has sent and received, by the kernel's counts of its open connections (sock_diag) */
@@ -312,4 +304,10 @@ void by_helper_process_add_traffic(struct by_netlink *sockets, pid_t pid, struct
     (void)by_netlink_receive(sockets, &request, take_socket, looking);
   }
   free(looking);
+}
+
+void by_helper_processes_add_traffic(const struct by_helper_processes *processes, struct by_netlink *sockets,
+                                     struct by_agent_counter *counters, size_t n) {
+  for (const struct by_helper_process *one = LIST_FIRST(&processes->all); one; one = LIST_NEXT(one, entry))
+    by_helper_process_add_traffic(sockets, one->pid, counters, n);
 }

@@ -373,6 +373,7 @@ void by_host_links_set_queues(struct by_host_links *links) {
 
 void by_host_links_set_rate(struct by_host_links *links, double rate) {
   links->manager_rate = rate;
+  by_host_links_set_queues(links);
 }
 
 static void remove_from(struct by_host_links *links, unsigned index) {

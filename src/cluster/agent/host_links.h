@@ -60,7 +60,7 @@ int by_host_links_get_fd(const struct by_host_links *links);
 bool by_host_links_look(struct by_host_links *links);
 /* At most BY_AGENT_INTERFACES, those that are up and have an address. */
 size_t by_host_links_count(struct by_host_links *links, struct by_agent_counter *out);
-/* What the manager says. */
+/* What the manager states; sets queues, too. */
 void by_host_links_set_rate(struct by_host_links *links, double rate);
 /* Sets the queues that are wanted and whose rate is known; what cannot be done is logged once. */
 void by_host_links_set_queues(struct by_host_links *links);
