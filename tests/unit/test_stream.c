@@ -1,10 +1,12 @@
-#include "stream_ends.h"
-
+/* Streams: frames both ways, connecting and greeting each other first, and peers that do not greet as they should. */
 #include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "bytes.h"
 #include "rng.h"
+#include "stream_ends.h"
 
 static void test_frames_both_ways(void **state) {
   (void)state;
@@ -223,7 +225,310 @@ static void test_nothing_stays_open(void **state) {
   close(fd[1]);
 }
 
+/* Streams that connect and greet each other first. */
+
+static bool listen_at(const char *text, int *fd, struct by_address *bound) {
+  struct by_address at;
+  struct by_port_range any = {0, 0};
+  assert_ok(by_address_parse(text, &at));
+  return by_socket_listen(&at, any, fd, bound) == BANYAN_OK;
+}
+
+static int accept_one(int listener) {
+  struct pollfd poll_fd = {.fd = listener, .events = POLLIN};
+  int fd;
+  assert_int_equal(poll(&poll_fd, 1, 10000), 1);
+  assert_ok(by_socket_accept(listener, &fd, NULL));
+  assert_true(fd >= 0);
+  return fd;
+}
+
+static void start_connecting(struct seen *seen, const struct by_address *to, const char *key_text) {
+  struct by_key key;
+  int fd;
+  assert_ok(by_key_derive(key_text, &key));
+  assert_ok(by_socket_connect_start(to, &fd));
+  struct by_handshake_options handshake = {
+      .role = BY_ROLE_CLIENT, .purpose = 9, .key = &key, .hello = "rank 1", .hello_length = 6};
+  struct by_stream_options options = options_for(seen, fd);
+  options.connecting = to;
+  options.handshake = &handshake;
+  *seen = (struct seen){0};
+  assert_ok(by_stream_create(&options, &seen->stream));
+}
+
+static void check_over_tcp(const char *text) {
+  struct seen a, b;
+  struct by_address bound;
+  char name[BY_ADDRESS_TEXT];
+  int listener;
+  if (!listen_at(text, &listener, &bound)) return; /* no IPv6 here */
+  start_connecting(&a, &bound, "k");
+  assert_string_equal(by_stream_get_name(a.stream), by_address_print(&bound, name));
+  assert_status(by_stream_send(a.stream, 1, "x", 1), BANYAN_ERR_CLOSED); /* not open yet */
+  start_with_key(&b, accept_one(listener), BY_ROLE_SERVER, "k", "welcome");
+  run_until(&a.opened, 1);
+  run_until(&b.opened, 1);
+  assert_string_equal(a.hello, "welcome");
+  assert_string_equal(b.hello, "rank 1");
+  assert_int_equal(b.purpose, 9);
+  b.echo = true;
+  for (int i = 0; i < 100; i++) assert_ok(by_stream_send(a.stream, (uint16_t)i, "gradient", 8));
+  run_until(&a.frames, 100);
+  hand_time += 100 * BY_SECOND; /* the handshake's deadline is over */
+  settle();
+  assert_int_equal(a.ended + b.ended, 0);
+  struct linger now = {.l_onoff = 1};
+  setsockopt(by_stream_get_fd(b.stream), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  by_stream_destroy(b.stream); /* a reset */
+  run_until(&a.ended, 1);
+  assert_int_equal(a.status, BANYAN_ERR_PEER_DEAD);
+  assert_non_null(strstr(a.reason, name));
+  by_stream_destroy(a.stream);
+  close(listener);
+}
+
+static void test_over_tcp(void **state) {
+  (void)state;
+  check_over_tcp("127.0.0.1:0");
+  check_over_tcp("[::1]:0");
+}
+
+static void test_frames_behind_the_handshake(void **state) {
+  (void)state;
+  struct seen a, b;
+  int fd[2];
+  make_pair(fd);
+  start_with_key(&a, fd[0], BY_ROLE_SERVER, "k", "s");
+  start_with_key(&b, fd[1], BY_ROLE_CLIENT, "k", "c");
+  run_until(&a.opened, 1); /* the server may speak before the client has read its hello */
+  for (int i = 0; i < 5; i++) assert_ok(by_stream_send(a.stream, (uint16_t)i, "early", 5));
+  run_until(&b.frames, 5);
+  assert_int_equal(b.opened, 1);
+  assert_true(b.sum == add_to_sum(0, (const uint8_t *)"earlyearlyearlyearlyearly", 25));
+  by_stream_destroy(a.stream);
+  by_stream_destroy(b.stream);
+}
+
+static void test_nobody_listens(void **state) {
+  (void)state;
+  struct seen a;
+  struct by_address bound;
+  int listener, fd;
+  assert_true(listen_at("127.0.0.1:0", &listener, &bound));
+  close(listener);
+  if (by_socket_connect_start(&bound, &fd) != BANYAN_OK) return;
+  struct by_stream_options options = options_for(&a, fd);
+  options.connecting = &bound;
+  a = (struct seen){0};
+  assert_ok(by_stream_create(&options, &a.stream));
+  run_until(&a.ended, 1);
+  assert_int_equal(a.status, BANYAN_ERR_CONNECT);
+  assert_int_equal(a.opened, 0);
+  const char *named = strstr(a.reason, by_stream_get_name(a.stream));
+  assert_non_null(named);
+  assert_null(strstr(named + 1, by_stream_get_name(a.stream))); /* once */
+  by_stream_destroy(a.stream);
+}
+
+static void start_connecting_plainly(struct seen *seen, const struct by_address *to) {
+  int fd;
+  assert_ok(by_socket_connect_start(to, &fd));
+  struct by_stream_options options = options_for(seen, fd);
+  options.connecting = to;
+  *seen = (struct seen){0};
+  assert_ok(by_stream_create(&options, &seen->stream));
+}
+
+/* A listener whose queue is full does not answer: its host seems to be gone. */
+static void test_no_answer_to_connecting(void **state) {
+  (void)state;
+  enum { MANY = 8 };
+  struct seen a[MANY];
+  struct by_address bound;
+  int listener, opened = 0;
+  assert_true(listen_at("127.0.0.1:0", &listener, &bound));
+  assert_int_equal(listen(listener, 0), 0);
+  for (int i = 0; i < MANY; i++) start_connecting_plainly(&a[i], &bound);
+  run_until(&a[0].opened, 1);
+  hand_time += 5 * BY_SECOND;
+  settle();
+  for (int i = 0; i < MANY; i++) {
+    opened += a[i].opened;
+    assert_int_equal(a[i].opened + a[i].ended, 1);
+    if (a[i].ended) assert_int_equal(a[i].status, BANYAN_ERR_CONNECT);
+    by_stream_destroy(a[i].stream);
+  }
+  assert_in_range(opened, 1, MANY - 1);
+  close(listener);
+}
+
+static void test_another_key(void **state) {
+  (void)state;
+  struct seen a, b;
+  struct by_address bound;
+  int listener;
+  assert_true(listen_at("127.0.0.1:0", &listener, &bound));
+  start_connecting(&a, &bound, "mine");
+  start_with_key(&b, accept_one(listener), BY_ROLE_SERVER, "theirs", "secret");
+  run_until(&a.ended, 1);
+  run_until(&b.ended, 1);
+  assert_int_equal(a.status, BANYAN_ERR_AUTH);
+  assert_int_equal(b.status, BANYAN_ERR_AUTH); /* both sides' logs say why */
+  assert_non_null(strstr(a.reason, "BANYAN_KEY"));
+  assert_int_equal(a.opened + b.opened, 0);
+  by_stream_destroy(a.stream);
+  by_stream_destroy(b.stream);
+  close(listener);
+}
+
+/* Peers that do not greet as they should. */
+
+static void test_unauthenticated_peers(void **state) {
+  (void)state;
+  static const struct {
+    const char *said, *reason;
+    enum banyan_status status;
+  } unauthenticated_peers[] = {{"GET /metrics HTTP/1.1\r\nHost: banyan\r\n\r\n", "HTTP request", BANYAN_ERR_PROTOCOL},
+                               {"\x16\x03\x01 this is a TLS hello", "TLS", BANYAN_ERR_PROTOCOL},
+                               {"something else altogether", "no Banyan", BANYAN_ERR_PROTOCOL},
+                               {"BANYAN\x07", "before its greeting", BANYAN_ERR_PEER_DEAD},
+                               {"GE", "no Banyan", BANYAN_ERR_PROTOCOL},
+                               {"", "before its greeting", BANYAN_ERR_PEER_DEAD}};
+  for (size_t i = 0; i < sizeof unauthenticated_peers / sizeof *unauthenticated_peers; i++) {
+    for (int role = 0; role < 2; role++) {
+      struct seen a;
+      int fd[2];
+      make_pair(fd);
+      start_with_key(&a, fd[0], (enum by_role)role, "k", "secret");
+      size_t length = strlen(unauthenticated_peers[i].said);
+      assert_int_equal(write(fd[1], unauthenticated_peers[i].said, length), length);
+      shutdown(fd[1], SHUT_WR);
+      run_until(&a.ended, 1);
+      assert_int_equal(a.status, unauthenticated_peers[i].status);
+      assert_non_null(strstr(a.reason, unauthenticated_peers[i].reason));
+      by_stream_destroy(a.stream);
+      close(fd[1]);
+    }
+  }
+}
+
+static void test_silent_peers_are_given_up(void **state) {
+  (void)state;
+  struct seen silent, slow;
+  int a[2], b[2];
+  make_pair(a);
+  make_pair(b);
+  start_with_key(&silent, a[0], BY_ROLE_SERVER, "k", "");
+  start_with_key(&slow, b[0], BY_ROLE_SERVER, "k", "");
+  hand_time += 4 * BY_SECOND;
+  assert_int_equal(write(b[1], "BANYAN", 6), 6); /* talking slowly does not help */
+  settle();
+  assert_int_equal(silent.ended + slow.ended, 0);
+  hand_time += BY_SECOND;
+  settle();
+  assert_int_equal(silent.ended, 1);
+  assert_int_equal(slow.ended, 1);
+  assert_int_equal(silent.status, BANYAN_ERR_TIMEOUT);
+  char byte;
+  assert_int_equal(read(a[1], &byte, 1), 0); /* it was closed */
+  by_stream_destroy(silent.stream);
+  by_stream_destroy(slow.stream);
+  close(a[1]);
+  close(b[1]);
+}
+
+/* A whole session of a real client, as bytes. */
+static size_t record_client(uint8_t *out, size_t room) {
+  struct by_key key;
+  struct by_handshake client;
+  struct seen server;
+  size_t length = 0, used;
+  int fd[2];
+  assert_ok(by_key_derive("k", &key));
+  struct by_handshake_options options = {
+      .role = BY_ROLE_CLIENT, .purpose = 9, .key = &key, .hello = "c", .hello_length = 1};
+  assert_ok(by_handshake_init(&client, &options));
+  make_pair(fd);
+  start_with_key(&server, fd[0], BY_ROLE_SERVER, "k", "s");
+  while (!by_handshake_done(&client)) {
+    uint8_t back[200];
+    size_t n;
+    const uint8_t *data = by_handshake_output(&client, &n);
+    assert_true(length + n <= room);
+    if (n) memcpy(out + length, data, n);
+    assert_int_equal(write(fd[1], out + length, n), n);
+    by_handshake_sent(&client, n);
+    length += n;
+    settle();
+    ssize_t got = read(fd[1], back, sizeof back);
+    assert_true(got > 0);
+    assert_ok(by_handshake_feed(&client, back, (size_t)got, &used));
+  }
+  assert_int_equal(server.opened, 1);
+  by_stream_destroy(server.stream);
+  by_handshake_fini(&client);
+  close(fd[1]);
+  return length;
+}
+
+static void test_a_replayed_session(void **state) {
+  (void)state;
+  uint8_t session[500];
+  struct seen a;
+  int fd[2];
+  size_t n = record_client(session, sizeof session);
+  make_pair(fd);
+  start_with_key(&a, fd[0], BY_ROLE_SERVER, "k", "s");
+  assert_int_equal(write(fd[1], session, n), n);
+  run_until(&a.ended, 1);
+  assert_int_equal(a.status, BANYAN_ERR_AUTH);
+  assert_int_equal(a.opened, 0);
+  by_stream_destroy(a.stream);
+  close(fd[1]);
+}
+
+/* A client that ends after any number of bytes: the server ends too, once, and was never open. */
+static void test_cut_at_every_byte(void **state) {
+  (void)state;
+  const size_t whole = BY_GREETING_BYTES + 32 + 4 + 1 + 32;
+  for (size_t cut = 0; cut <= whole; cut++) {
+    struct by_key key;
+    struct by_handshake client;
+    struct seen server;
+    size_t said = 0, used, n;
+    int fd[2];
+    assert_ok(by_key_derive("k", &key));
+    struct by_handshake_options options = {
+        .role = BY_ROLE_CLIENT, .purpose = 9, .key = &key, .hello = "c", .hello_length = 1};
+    assert_ok(by_handshake_init(&client, &options));
+    make_pair(fd);
+    start_with_key(&server, fd[0], BY_ROLE_SERVER, "k", "s");
+    while (said < cut) {
+      uint8_t back[200];
+      const uint8_t *data = by_handshake_output(&client, &n);
+      if (n > cut - said) n = cut - said;
+      assert_int_equal(write(fd[1], data, n), n);
+      by_handshake_sent(&client, n);
+      said += n;
+      settle();
+      ssize_t got = read(fd[1], back, sizeof back);
+      if (got > 0) assert_ok(by_handshake_feed(&client, back, (size_t)got, &used));
+    }
+    shutdown(fd[1], SHUT_WR);
+    run_until(&server.ended, 1);
+    settle();
+    assert_int_equal(server.ended, 1);
+    assert_int_equal(server.opened, cut == whole);
+    assert_int_equal(server.status, BANYAN_ERR_PEER_DEAD);
+    by_stream_destroy(server.stream);
+    by_handshake_fini(&client);
+    close(fd[1]);
+  }
+}
+
 int main(void) {
+  setenv("BANYAN_LOG", "error", 1); /* strangers are logged as warnings */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_frames_both_ways),
       cmocka_unit_test(test_a_byte_at_a_time),
@@ -234,6 +539,15 @@ int main(void) {
       cmocka_unit_test(test_refused_peers_are_not_read),
       cmocka_unit_test(test_destroy_in_callbacks),
       cmocka_unit_test(test_nothing_stays_open),
+      cmocka_unit_test(test_over_tcp),
+      cmocka_unit_test(test_frames_behind_the_handshake),
+      cmocka_unit_test(test_nobody_listens),
+      cmocka_unit_test(test_no_answer_to_connecting),
+      cmocka_unit_test(test_another_key),
+      cmocka_unit_test(test_unauthenticated_peers),
+      cmocka_unit_test(test_silent_peers_are_given_up),
+      cmocka_unit_test(test_a_replayed_session),
+      cmocka_unit_test(test_cut_at_every_byte),
   };
   return cmocka_run_group_tests_name("stream", tests, make_loop, drop_loop);
 }
