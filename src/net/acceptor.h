@@ -20,8 +20,9 @@ enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (
 /* Has `exhausted` called, with the error as the thread's text, when no connection could be taken for 5 s because this
  * process or the system is out of something, and again and again from then on, as long as that lasts. */
 void by_acceptor_on_exhaustion(struct by_acceptor *acceptor, void (*exhausted)(void *context));
-/* How many connections may be open at once that have not said who they are, where `wanted` would do: at most a quarter
- * of the descriptors that this process may have, so that unauthenticated peers never take all of them. Any thread. */
+/* How many connections may be open at once whose peers have not authenticated, where `wanted` would do: at most a
+ * quarter of the descriptors that this process may have, so that unauthenticated peers never take all of them. Any
+ * thread. */
 uint32_t by_acceptor_most_unauthenticated(uint32_t wanted);
 /* Closes the listener. NULL is allowed. */
 void by_acceptor_destroy(struct by_acceptor *acceptor);

@@ -138,7 +138,14 @@ static bool next_piece(const struct by_outgoing *outgoing, unsigned *range, size
   return true;
 }
 
-static void send_singly(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
+/* This one could not be sent. The kernel refuses many pieces in one where the way has no room even for one of them,
+ * or transforms packets. If each can go by itself, as it may be cut then, all do from now on. */
+static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing, int reason) {
+  uint64_t before = mailer->sent;
+  if (outgoing->pieces == 1 || (reason != EINVAL && reason != EIO && reason != EOPNOTSUPP && reason != EMSGSIZE)) {
+    mailer->unsent += outgoing->pieces;
+    return;
+  }
   struct by_outgoing one;
   unsigned range = 0;
   size_t at = 0;
@@ -148,17 +155,6 @@ static void send_singly(struct by_mailer *mailer, const struct by_outgoing *outg
     address(&head, &header, &one);
     *(sendmsg(mailer->fd, &head, MSG_DONTWAIT) < 0 ? &mailer->unsent : &mailer->sent) += 1;
   }
-}
-
-/* This one could not be sent. The kernel refuses many pieces in one where the way has no room even for one of them,
- * or transforms packets. If each can go by itself, as it may be cut then, all do from now on. */
-static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing, int reason) {
-  uint64_t before = mailer->sent;
-  if (outgoing->pieces == 1 || (reason != EINVAL && reason != EIO && reason != EOPNOTSUPP && reason != EMSGSIZE)) {
-    mailer->unsent += outgoing->pieces;
-    return;
-  }
-  send_singly(mailer, outgoing);
   if (mailer->sent == before || mailer->single) return;
   mailer->single = true;
   by_info("net", "UDP sends pieces one by one: %s", strerror(reason));

@@ -174,7 +174,7 @@ static enum banyan_status refuse_garbage(const uint8_t *data, size_t length) {
                  guess(data, length), hex + 1, magic);
 }
 
-/* As soon as the first bytes are there, so that other programs and versions need not send more to be told apart. */
+/* As soon as the first bytes are there, so that other programs and versions need not send more to be recognised. */
 static enum banyan_status check_head(struct by_handshake *handshake) {
   const uint8_t *in = handshake->in;
   if (memcmp(in, magic, AT_VERSION) != 0) return refuse_garbage(in, handshake->have);

@@ -1,5 +1,5 @@
 /* The mutual proof that both ends of a connection hold the job's key, before
- * anything else is said. No I/O: fed with what came, asked for what to send.
+ * anything else is sent. No I/O: fed with what came, asked for what to send.
  *
  *   client                                          server
  *   greeting: version, purpose, nonce          ->
@@ -87,15 +87,15 @@ void by_handshake_fini(struct by_handshake *handshake);
 /* Takes bytes from the peer; *used < length only once done: the rest is not the
  * handshake's. BANYAN_ERR_AUTH: the peer holds another key. BANYAN_ERR_PROTOCOL:
  * it is no Banyan, or of another version. After an error there may still be
- * output, which tells the peer; send it if that needs no waiting, and close. */
+ * output, which gives the peer the reason; send it if that needs no waiting, and close. */
 enum banyan_status by_handshake_feed(struct by_handshake *handshake, const void *data, size_t length,
                                      size_t *used) BANYAN_CHECK;
 /* The bytes to send next, borrowed until the next call; *length = 0: none. */
 const uint8_t *by_handshake_output(const struct by_handshake *handshake, size_t *length);
 /* The first n of them have been sent. */
 void by_handshake_sent(struct by_handshake *handshake, size_t n);
-/* The error to report when the peer closed (BANYAN_ERR_PEER_DEAD), or, with `late`, said nothing for too long
- * (_TIMEOUT); _PROTOCOL where what it said before is no greeting. */
+/* The error to report when the peer closed (BANYAN_ERR_PEER_DEAD), or, with `late`, sent nothing for too long
+ * (_TIMEOUT); _PROTOCOL where what it sent before is no greeting. */
 enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool late) BANYAN_CHECK;
 
 /* The peer has proved its key and its hello is whole. Output may be left to send. */

@@ -52,7 +52,7 @@ enum banyan_status by_local_get_peer(int fd, pid_t *pid, uid_t *uid) {
   struct ucred peer;
   socklen_t length = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read who is at the other end of a local socket");
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read which process is at the other end of a local socket");
   *pid = peer.pid;
   *uid = peer.uid;
   return BANYAN_OK;
@@ -207,25 +207,14 @@ static enum banyan_status make_room(const struct by_path_socket *place) {
   return BANYAN_OK;
 }
 
-/* It never lets in more than `mode` says, not for a moment. */
-static int bind_for(int fd, const struct sockaddr_un *address, mode_t mode) {
-  mode_t mask = umask(~mode & 0777);
-  int result = bind(fd, (const struct sockaddr *)address, sizeof *address);
-  umask(mask);
-  return result;
-}
-
-/* The file that was locked may be one that its holder has just removed. */
-static bool is_there(int fd, const char *path) {
-  struct stat ours, theirs;
-  return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_ino == theirs.st_ino;
-}
-
 /* Two that start at once must not both find nobody there. *fd = -1: no such file can be made, and nothing is locked. */
 static enum banyan_status lock(const struct by_path_socket *place, const char *path, int *fd) {
   for (int tried = 0; tried < LOCK_TRIES; tried++) {
+    struct stat ours, theirs; /* the file that was locked may be one that its holder has just removed */
     *fd = BY_DESCRIPTOR(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (*fd < 0 || (flock(*fd, LOCK_EX | LOCK_NB) == 0 && is_there(*fd, path))) return BANYAN_OK;
+    if (*fd < 0 || (flock(*fd, LOCK_EX | LOCK_NB) == 0 && fstat(*fd, &ours) == 0 && stat(path, &theirs) == 0 &&
+                    ours.st_ino == theirs.st_ino))
+      return BANYAN_OK;
     by_close(*fd);
     nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
   }
@@ -235,7 +224,10 @@ static enum banyan_status lock(const struct by_path_socket *place, const char *p
 static enum banyan_status take_place(const struct by_path_socket *place, const struct sockaddr_un *address, int *fd) {
   BY_TRY(make_room(place));
   BY_TRY(open_socket(place->who, fd));
-  if (bind_for(*fd, address, place->mode) == 0 && listen(*fd, SOMAXCONN) == 0) return BANYAN_OK;
+  mode_t mask = umask(~place->mode & 0777); /* it never lets in more than `mode` allows, not for a moment */
+  int bound = bind(*fd, (const struct sockaddr *)address, sizeof *address);
+  umask(mask);
+  if (bound == 0 && listen(*fd, SOMAXCONN) == 0) return BANYAN_OK;
   int reason = errno;
   by_close(*fd);
   *fd = -1;

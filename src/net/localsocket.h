@@ -1,7 +1,7 @@
 /* Between processes of one host: sockets in the abstract AF_UNIX namespace that
  * carry whole messages (SOCK_SEQPACKET) and file descriptors with them, and a
- * descriptor that tells when a process ends. Anybody in the same network
- * namespace can connect: check who it is. Non-blocking and closed on exec;
+ * descriptor that becomes readable when a process ends. Anybody in the same
+ * network namespace can connect: check the peer. Non-blocking and closed on exec;
  * whoever receives a descriptor closes it. Any thread. */
 #ifndef BY_NET_LOCALSOCKET_H
 #define BY_NET_LOCALSOCKET_H
@@ -37,8 +37,8 @@ enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *len
 /* A descriptor that becomes readable when the process ends. BANYAN_ERR_PEER_DEAD
  * if it has ended already, BANYAN_ERR_UNSUPPORTED before Linux 5.3. */
 enum banyan_status by_pidfd_open(pid_t pid, int *fd) BANYAN_CHECK;
-/* Whether all threads of a process have ended, even if its parent has not been told. False also where that cannot be
- * found out. */
+/* Whether all threads of a process have ended, even if its parent has not been notified. False also where that cannot
+ * be found out. */
 bool by_process_has_ended(pid_t pid);
 
 /* Unix sockets that lie in the file system, as daemons listen at for their own
@@ -50,7 +50,7 @@ struct by_path_socket {
   const char *path;
   const char *who;    /* listens there, for errors: "switch" */
   const char *option; /* that names another place: "--control PATH" */
-  mode_t mode;        /* of the file: who may write to it may connect */
+  mode_t mode;        /* of the file: users that may write to it may connect */
 };
 
 /* Makes the folder and, for a moment, PATH.lock; may wait 5 s for one that starts at once. Replaces a socket that

@@ -106,18 +106,14 @@ static enum banyan_status take_in_range(struct by_address at, struct by_port_ran
   return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot listen on %s port %d", text, by_address_port(&at));
 }
 
-static bool has_ipv6(void) {
-  int fd = open_socket(AF_INET6);
-  if (fd >= 0) by_close(fd);
-  return fd >= 0;
-}
-
 static enum banyan_status open_port(const struct by_address *at, struct by_port_range ports, bool listens, int *fd,
                                     struct by_address *bound) {
   struct by_address any;
   int socket = -1;
   if (!at) {
-    by_address_any(&any, has_ipv6() ? AF_INET6 : AF_INET, 0);
+    int v6 = open_socket(AF_INET6);
+    by_address_any(&any, v6 >= 0 ? AF_INET6 : AF_INET, 0);
+    if (v6 >= 0) by_close(v6);
     at = &any;
   }
   BY_TRY(take_in_range(*at, ports, listens, &socket));
@@ -220,18 +216,14 @@ enum banyan_status by_socket_set_unsent(int fd, int bytes) {
   return bytes ? set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes, "TCP_NOTSENT_LOWAT") : BANYAN_OK;
 }
 
-static void list_congestion(char *out, size_t room) {
-  FILE *file = fopen("/proc/sys/net/ipv4/tcp_allowed_congestion_control", "re");
-  if (!file || !fgets(out, (int)room, file)) snprintf(out, room, "unknown");
-  out[strcspn(out, "\n")] = '\0';
-  if (file) fclose(file);
-}
-
 enum banyan_status by_socket_set_congestion(int fd, const char *name) {
   char allowed[128];
   if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0) return BANYAN_OK;
   int error = errno;
-  list_congestion(allowed, sizeof allowed);
+  FILE *file = fopen("/proc/sys/net/ipv4/tcp_allowed_congestion_control", "re");
+  if (!file || !fgets(allowed, sizeof allowed, file)) strcpy(allowed, "unknown");
+  allowed[strcspn(allowed, "\n")] = '\0';
+  if (file) fclose(file);
   return by_fail(BANYAN_ERR_UNSUPPORTED, "congestion control \"%.32s\" cannot be used: %s; allowed here: %s", name,
                  strerror(error), allowed);
 }

@@ -20,9 +20,9 @@ enum banyan_status by_port_range_parse(const char *text, struct by_port_range *o
  * port is free or the address is not this host's. */
 enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
                                     struct by_address *bound) BANYAN_CHECK;
-/* Holds a port of the range for a process of this host that is to listen there: until *fd is closed nobody gets it who
- * leaves the choice to the system, for listening or connecting, or has another choice. Only who names it does. Errors
- * of by_socket_listen. */
+/* Holds a port of the range for a process of this host that is to listen there: until *fd is closed no process gets it
+ * that leaves the choice to the system, for listening or connecting, or has another choice, but only one that names it.
+ * Errors of by_socket_listen. */
 enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by_address *bound) BANYAN_CHECK;
 /* The next waiting connection, or *fd = -1 if there is none. BANYAN_ERR_SYSTEM
  * when the process is out of descriptors or the like: leave the listener alone
@@ -30,9 +30,9 @@ enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by
 enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *peer) BANYAN_CHECK;
 
 /* Begins to connect. The socket becomes writable when by_socket_connect_finish has
- * an answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless; errno tells why. */
+ * an answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless; errno has the reason. */
 enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) BANYAN_CHECK;
-/* *done false: not yet. BANYAN_ERR_CONNECT: it failed, and errno tells why; the caller closes the socket. */
+/* *done false: not yet. BANYAN_ERR_CONNECT: it failed, and errno has the reason; the caller closes the socket. */
 enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) BANYAN_CHECK;
 
 enum banyan_status by_socket_get_local(int fd, struct by_address *out) BANYAN_CHECK;

@@ -190,7 +190,7 @@ static void update_watch(struct by_stream *stream) {
                                       (by_stream_queued(stream) && !stream->broken ? EPOLLOUT : 0u));
 }
 
-/* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes, or what
+/* What the handshake has to send joins the queue; before the peer proved itself that is no more than 74 bytes, or what
  * TLS answers to BY_TLS_UNAUTHENTICATED. */
 static enum banyan_status queue_handshake(struct by_stream *stream) {
   size_t length;
@@ -244,10 +244,13 @@ static enum banyan_status deliver(struct by_stream *stream) {
   return stream->options.most_line ? deliver_lines(stream) : deliver_frames(stream);
 }
 
-static void notify_opened(const struct by_stream *stream) {
+static void open_stream(struct by_stream *stream) {
   size_t length = 0;
   const void *hello = NULL;
   uint8_t purpose = 0;
+  set_state(stream, OPEN);
+  by_admission_leave(&stream->admission);
+  by_loop_cancel_timer(&stream->deadline);
   if (stream->protection == PROVED) {
     hello = by_handshake_hello(&stream->handshake, &length);
     purpose = stream->handshake.purpose;
@@ -256,14 +259,7 @@ static void notify_opened(const struct by_stream *stream) {
     length = strlen(hello);
     purpose = (uint8_t)stream->tls.peer.role;
   }
-  stream->options.opened(stream->options.context, purpose, hello, length);
-}
-
-static void open_stream(struct by_stream *stream) {
-  set_state(stream, OPEN);
-  by_admission_leave(&stream->admission);
-  by_loop_cancel_timer(&stream->deadline);
-  if (stream->options.opened) notify_opened(stream);
+  if (stream->options.opened) stream->options.opened(stream->options.context, purpose, hello, length);
   drop_handshake(stream);
 }
 
@@ -402,19 +398,17 @@ static void evicted(void *context) {
   by_loop_set_delay(stream->options.loop, &stream->deadline, 0);
 }
 
-static void name_peer(struct by_stream *stream) {
-  struct by_address peer = stream->to;
-  if (!peer.length && by_socket_get_peer(stream->options.fd, &peer) != BANYAN_OK) peer.length = 0;
-  by_address_print(&peer, stream->name);
-  if (!peer.length) strcpy(stream->name, "a local socket");
-}
-
 static enum banyan_status start(struct by_stream *stream) {
   const struct by_stream_options *options = &stream->options;
   assert(!options->handshake || !options->tls);
+  struct by_address peer = {.length = 0};
   int yes = 1;
-  if (options->connecting) stream->to = *options->connecting;
-  name_peer(stream);
+  if (options->connecting)
+    peer = stream->to = *options->connecting;
+  else
+    (void)!by_socket_get_peer(options->fd, &peer);
+  by_address_print(&peer, stream->name);
+  if (!peer.length) strcpy(stream->name, "a local socket");
   (void)setsockopt(options->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a local socket has none */
   if (options->handshake) {
     BY_TRY(by_handshake_init(&stream->handshake, options->handshake));

@@ -1,6 +1,6 @@
 /* Framed messages over a non-blocking socket, driven by a loop: a u32 length, a
  * u16 type, and that many bytes of payload; or lines. A stream may begin with finishing a
- * connect and with the handshake of a job or of TLS; both must be over within `patience`, and a
+ * connect and with the handshake of a job or of TLS; both must be over within `timeout`, and a
  * peer that fails is closed and logged, unless its owner does that. What a peer claims is checked before
  * anything is allocated for it, and what it does not read is bounded.
  * One stream for each connection, on the loop's thread. Callbacks may do
@@ -42,7 +42,7 @@ struct by_stream_options {
   /* Not 0: lines take the place of frames, without a type; those that come have so many bytes at most. Nothing that is
    * sent may hold a newline, which ends each. */
   size_t most_line;
-  bool quiet; /* why a peer failed is told to `ended` alone, not logged */
+  bool quiet; /* why a peer failed is reported to `ended` alone, not logged */
 
   /* Connected and shaken hands; not called if there was neither to do. The hello
    * is gone when this returns. With TLS `purpose` is the peer's role (enum by_tls_role) and the hello its name, without
@@ -72,7 +72,7 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
                                   size_t length) BANYAN_CHECK;
 /* Bytes that wait to be sent. */
 size_t by_stream_queued(const struct by_stream *stream);
-/* Once all is sent, tells the peer that nothing more comes; frames from it are
+/* Once all is sent, notifies the peer that nothing more comes; frames from it are
  * still delivered, and `ended` is called when it has closed too. No deadline:
  * destroy the stream when that takes too long. */
 void by_stream_finish(struct by_stream *stream);
@@ -85,10 +85,10 @@ void by_stream_refuse(struct by_stream *stream);
 int by_stream_get_fd(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
-/* Who proved itself to be there; NULL without TLS, or before `opened`. Borrowed from the stream. */
+/* The peer that proved its identity; NULL without TLS, or before `opened`. Borrowed from the stream. */
 const struct by_tls_who *by_stream_get_who(const struct by_stream *stream);
-/* Whether it is still believed by one who has this identity, see by_tls_judge_again; only where by_stream_get_who
- * tells. */
+/* Whether it is still believed by an end with this identity, see by_tls_judge_again; only where by_stream_get_who is
+ * not NULL. */
 enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) BANYAN_CHECK;
 
 #endif

@@ -36,7 +36,7 @@ static void BY_PRINTF(2, 3) note(struct by_tls *tls, const char *format, ...) {
   va_end(values);
 }
 
-/* "agent h1", or of one whose subject is not ours, its whole subject. */
+/* "agent h1", or of one with another subject than ours, its whole subject. */
 static void describe(const X509 *certificate, char *out, size_t room) {
   struct by_tls_who who;
   char subject[256] = "";
@@ -152,8 +152,8 @@ static enum banyan_status explain(const struct by_tls *tls, int error) {
 enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) {
   if (late)
     return by_fail(BANYAN_ERR_TIMEOUT, "the peer %s in time; does its port speak TLS, does it hang?",
-                   tls->received ? "did not prove who it is" : "said nothing");
-  return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection before it proved who it is%s",
+                   tls->received ? "did not prove its identity" : "sent nothing");
+  return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection before it proved its identity%s",
                  tls->received ? "" : "; does its port speak TLS?");
 }
 
@@ -256,7 +256,7 @@ enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t leng
   BY_TRY(shake(tls));
   if (by_tls_done(tls) || tls->received <= BY_TLS_UNAUTHENTICATED) return BANYAN_OK;
   fail(tls);
-  return by_fail(BANYAN_ERR_PROTOCOL, "the peer said %zu bytes without proving who it is", tls->received);
+  return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent %zu bytes without proving its identity", tls->received);
 }
 
 enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) {

@@ -1,6 +1,6 @@
 /* One end of a TLS 1.3 connection in which both sides prove, with certificates
  * of the cluster's authority, what role and name they have; whether the name is
- * the right one is the owner's to say. No I/O: fed with what came, asked for
+ * the right one is the owner's to decide. No I/O: fed with what came, asked for
  * what to send. No tickets, no older version, nothing to choose. A client is done
  * before the server has looked at its certificate: a refusal comes as an error of
  * the first read after that.
@@ -48,11 +48,11 @@ struct by_tls {
 enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *options) BANYAN_CHECK;
 void by_tls_fini(struct by_tls *tls);
 
-/* Takes all bytes, which came from the peer. BANYAN_ERR_AUTH: one side refuses the other's certificate; the text says
- * which and what to do. BANYAN_ERR_PROTOCOL: the peer speaks something else. After an error there may still be output,
- * which tells the peer; send it if that needs no waiting, and close. */
+/* Takes all bytes, which came from the peer. BANYAN_ERR_AUTH: one side refuses the other's certificate; the text names
+ * it and what to do. BANYAN_ERR_PROTOCOL: the peer speaks something else. After an error there may still be output,
+ * which gives the peer the reason; send it if that needs no waiting, and close. */
 enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t length) BANYAN_CHECK;
-/* The next bytes of what the peer says, at most `room` > 0; *n = 0: none until more is fed. Only once done. Errors as
+/* The next bytes of what the peer sends, at most `room` > 0; *n = 0: none until more is fed. Only once done. Errors as
  * above: what was fed is judged here. */
 enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) BANYAN_CHECK;
 /* Makes output of all bytes. Only once done. After an error the connection is lost. */
@@ -69,7 +69,7 @@ enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) BANYAN_CHEC
 
 /* The peer has proved itself, whatever happened since. */
 bool by_tls_done(const struct by_tls *tls);
-/* Once done: whether the peer's certificate is still believed by one who has this identity now, whatever the time.
+/* Once done: whether the peer's certificate is still believed by an end with this identity now, whatever the time.
  * BANYAN_ERR_AUTH: it was revoked, or its authority is believed no more. */
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) BANYAN_CHECK;
 

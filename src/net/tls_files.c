@@ -20,18 +20,14 @@ const char *by_tls_folder(void) {
   return folder && *folder ? folder : BY_TLS_FOLDER;
 }
 
-static enum banyan_status check_private(const char *path) {
-  struct stat file;
-  if (stat(path, &file) || !(file.st_mode & 077)) return BANYAN_OK; /* one that is not there fails when it is read */
-  return by_fail(BANYAN_ERR_AUTH,
-                 "%s holds a private key, and others may read it (mode %03o); make a new one if they could have, and "
-                 "`chmod 600` it",
-                 path, (unsigned)file.st_mode & 0777);
-}
-
 enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) {
   size_t length;
-  if (private_key) BY_TRY(check_private(path));
+  struct stat file; /* one that is not there fails when it is read */
+  if (private_key && stat(path, &file) == 0 && file.st_mode & 077)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "%s holds a private key, and others may read it (mode %03o); make a new one if they could have, and "
+                   "`chmod 600` it",
+                   path, (unsigned)file.st_mode & 0777);
   return by_read_file("the file", path, MOST_FILE - 1, text, &length);
 }
 

@@ -288,29 +288,16 @@ static int64_t number_of(const X509_CRL *list) {
   return value;
 }
 
-static bool is_made_by(X509_CRL *list, const X509 *authority) {
-  bool made = X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority)) == 0 &&
-              X509_CRL_verify(list, X509_get0_pubkey(authority)) == 1;
-  ERR_clear_error();
-  return made;
-}
-
 static int64_t last_number(const STACK_OF(X509_OBJECT) * objects, const X509 *authority) {
   int64_t last = -1;
   for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
     X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i));
-    int64_t number = list && is_made_by(list, authority) ? number_of(list) : -1;
-    if (number > last) last = number;
+    bool is_its = list && X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority)) == 0 &&
+                  X509_CRL_verify(list, X509_get0_pubkey(authority)) == 1;
+    if (is_its && number_of(list) > last) last = number_of(list);
   }
+  ERR_clear_error();
   return last;
-}
-
-static void print_key(const X509 *authority, char *out) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned length = 0;
-  (void)!X509_pubkey_digest(authority, EVP_sha256(), digest, &length);
-  *out = '\0';
-  for (unsigned i = 0; 2 * i + 2 < BY_TLS_AUTHORITY_KEY && i < length; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t most) {
@@ -319,8 +306,13 @@ uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by
   for (int i = 0; i < sk_X509_OBJECT_num(objects) && n < most; i++) {
     const X509 *authority = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
     if (!authority) continue;
-    out[n].number = last_number(objects, authority);
-    print_key(authority, out[n++].authority);
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    (void)!X509_pubkey_digest(authority, EVP_sha256(), digest, &length);
+    struct by_tls_list *list = &out[n++];
+    *list = (struct by_tls_list){.number = last_number(objects, authority)};
+    for (unsigned k = 0; 2 * k + 2 < sizeof list->authority && k < length; k++)
+      snprintf(list->authority + 2 * k, 3, "%02x", digest[k]);
   }
   return n;
 }

@@ -1,7 +1,6 @@
-/* Whom one is in a cluster, and whom one believes: a certificate with its key,
- * the cluster's own authority, and what that has revoked, from the files that
- * `banyan keys` makes. A
- * certificate's subject says role (OU) and name (CN). Loading reads files;
+/* What a process is in a cluster, and which peers it believes: a certificate with
+ * its key, the cluster's own authority, and what that has revoked, from the files
+ * that `banyan keys` makes. A certificate's subject has role (OU) and name (CN). Loading reads files;
  * nothing changes afterwards, so threads may share an identity. Connections
  * made with it keep what they need of it. */
 #ifndef BY_NET_TLS_IDENTITY_H
@@ -13,7 +12,7 @@
 
 #include "loop.h"
 
-/* Where keys are looked for when nothing else is said. */
+/* Where keys are looked for by default. */
 #define BY_TLS_FOLDER "/etc/banyan/keys"
 #define BY_TLS_AUTHORITY "ca.crt"
 #define BY_TLS_REVOKED "ca.crl"
@@ -79,12 +78,12 @@ struct by_tls_list {
 /* How many of `most` it has written to `out`, one for each certificate in ca.crt. Cost: each list's signature is
  * checked. */
 uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t most);
-/* BANYAN_ERR_AUTH: it believes an authority without the list that is `known` of it, or a later one, and so whom that
- * has revoked. */
+/* BANYAN_ERR_AUTH: it believes an authority without the list that is `known` of it, or a later one, and so peers that
+ * this list revokes. */
 enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *identity,
                                               const struct by_tls_list *known) BANYAN_CHECK;
 
-/* What a certificate says of its owner. BANYAN_ERR_AUTH: no role, or no name. */
+/* The subject of a certificate. BANYAN_ERR_AUTH: no role, or no name. */
 enum banyan_status by_tls_who_read(const struct x509_st *certificate, struct by_tls_who *out) BANYAN_CHECK;
 /* In a callback that judges a chain: whether what was found wrong is not to count. A list that is old is still true,
  * and an authority without a list has revoked nothing. */
@@ -117,7 +116,7 @@ BANYAN_CHECK enum banyan_status by_tls_watch_create(const struct by_tls_watch_op
 void by_tls_watch_destroy(struct by_tls_watch *watch);
 /* The identity of now; borrowed until the next `changed` returns. */
 const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch);
-/* Reads the files now if they have changed, for who is about to need them. */
+/* Reads the files now if they have changed, for a caller that is about to need them. */
 void by_tls_watch_look(struct by_tls_watch *watch);
 /* Reads the files now, changed or not, and calls `changed` if that goes well. */
 void by_tls_watch_read(struct by_tls_watch *watch);

@@ -29,9 +29,9 @@ struct by_fabric {
 struct by_fabric_ops {
   const char *name;
   /* A call: dst = the sum of all ranks' src, of `bytes`, undivided; dst may be src. All ranks of the tree begin the
-   * same calls in the same order; `stamp` says which. Both stay in use until all is done or withdraw(). False: as many
-   * are under way as can be. *number is the call's. */
-  bool (*begin)(struct by_fabric *fabric, const struct by_frame *stamp, const void *src, void *dst, uint64_t bytes,
+   * same calls in the same order; `descriptor` describes it. Both stay in use until all is done or withdraw(). False:
+   * as many are under way as can be. *number is the call's. */
+  bool (*begin)(struct by_fabric *fabric, const struct by_frame *descriptor, const void *src, void *dst, uint64_t bytes,
                 uint32_t *number);
   /* The first `bytes` of src are final; more than before. */
   void (*advance)(struct by_fabric *fabric, uint32_t number, uint64_t bytes);

@@ -2,10 +2,10 @@
  * order. The one interface of all transports. A lane never blocks, never
  * interprets a frame beyond its size, and belongs to one thread at a time.
  *
- * Sending: send() until it says BY_LANE_FULL; a kept payload stays untouched
+ * Sending: send() until it returns BY_LANE_FULL; a kept payload stays untouched
  * until flush() is true; payloads of up to BY_LANE_SMALL bytes are never kept; a frame without payload may be held
  * back until flush(), to go with what follows. Receiving: peek() gives the next frame, then its payload is taken by
- * view() + take(), or read(); next() ends the frame. The first error ends the lane: `status` and `error` say what
+ * view() + take(), or read(); next() ends the frame. The first error ends the lane: `status` and `error` have what
  * happened, every call then does nothing. */
 #ifndef BY_TRANSPORT_LANE_H
 #define BY_TRANSPORT_LANE_H
@@ -66,7 +66,7 @@ struct by_lane_ops {
   size_t in_place_from;     /* messages of at least so many bytes are worth send_in_place(); may change */
 
   enum by_lane_sent (*send)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
-  /* Like send(), without copying: the payload must stay untouched until the peer has taken it and said so, even
+  /* Like send(), without copying: the payload must stay untouched until the peer has taken and acknowledged it, even
    * after flush() is true. NULL: not possible. */
   enum by_lane_sent (*send_in_place)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
   /* Goes on sending; true when nothing is left in the lane. */
@@ -93,7 +93,7 @@ struct by_lane_ops {
   /* Copies bytes at .. at + n of the offered memory; false (and no lane error): not possible here. */
   bool (*pull)(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n);
 
-  /* What was offered may change from now on though the peer has not said that it is done: this end has failed. */
+  /* What was offered may change from now on though the peer has not reported that it is done: this end has failed. */
   void (*withdraw)(struct by_lane *lane);
   /* Whether the peer has withdrawn its offers; to be asked after reading, before what was read is used. NULL: never. */
   bool (*withdrawn)(const struct by_lane *lane);

@@ -1,5 +1,5 @@
 /* Shared memory regions: what banyan_alloc gives out. A process has one list
- * of them for each job it takes part in; whoever owns the list locks it. */
+ * of them for each job it takes part in; the owner of the list locks it. */
 #ifndef BY_TRANSPORT_REGION_H
 #define BY_TRANSPORT_REGION_H
 

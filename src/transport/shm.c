@@ -2,7 +2,7 @@
  * payload, in the same line if it fits, so that a small frame costs one
  * transfer, and else from the next line on, since copies that straddle lines
  * are slow.
- * The first word of a record is its payload size + 1, written last; 0 says
+ * The first word of a record is its payload size + 1, written last; 0 means
  * that nothing is there yet. A record never wraps: WRAP sends the reader back
  * to the start.
  *
@@ -114,17 +114,13 @@ static uint64_t record_bytes(uint32_t size) {
   return (payload_at(size) + size + LINE - 1) & ~(uint64_t)(LINE - 1);
 }
 
-static void wake_peer(struct shm *shm) {
+static void wake_if_asleep(struct shm *shm) {
   uint64_t one = 1;
+  atomic_thread_fence(memory_order_seq_cst);
+  if (!atomic_load_explicit(&shm->tx->asleep, memory_order_relaxed) || !atomic_exchange(&shm->tx->asleep, 0)) return;
   shm->lane.wakes++;
   if (write(shm->peer_wake, &one, sizeof one) < 0 && errno != EAGAIN)
     by_lane_fail(&shm->lane, BANYAN_ERR_PEER_DEAD, "waking it failed: %s", strerror(errno));
-}
-
-static void wake_if_asleep(struct shm *shm) {
-  atomic_thread_fence(memory_order_seq_cst);
-  if (atomic_load_explicit(&shm->tx->asleep, memory_order_relaxed) && atomic_exchange(&shm->tx->asleep, 0))
-    wake_peer(shm);
 }
 
 /* ---- how far the peer is */
@@ -164,11 +160,6 @@ static bool stores_well(void) {
 #endif
 }
 
-/* Once for each large frame and each offer. */
-static void probe_sometimes(struct shm *shm) {
-  if (!shm->stores_well && ++shm->large % PROBE_EVERY == 0) probe(shm);
-}
-
 /* ---- sending */
 
 static bool has_room(struct shm *shm, uint64_t bytes) {
@@ -191,7 +182,8 @@ static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *f
   /* first, so that the record's own stores go out together before the reader's next look takes the line */
   atomic_store_explicit(word_at(shm, ring, at + bytes), 0, memory_order_relaxed);
   memcpy(record + 4, (const char *)frame + 4, HEADER - 4);
-  if (frame->type == BY_FRAME_OFFER || frame->size >= STREAM_FROM) probe_sometimes(shm);
+  bool counts = !shm->stores_well && (frame->type == BY_FRAME_OFFER || frame->size >= STREAM_FROM);
+  if (counts && ++shm->large % PROBE_EVERY == 0) probe(shm);
   if (frame->size >= STREAM_FROM && lane->far)
     by_kernel_copy_streaming(record + LINE, payload, frame->size);
   else if (frame->size)
@@ -360,7 +352,7 @@ static bool shm_withdrawn(const struct by_lane *lane) {
 /* ---- the rest */
 
 /* The fence, as in wake_if_asleep: either the owner's next look at the ring finds what the peer wrote, or the peer
- * finds that it sleeps. A peer that found no room may have said so just after free_up_to() looked. */
+ * finds that it sleeps. A peer that found no room may have set `starved` just after free_up_to() looked. */
 static void shm_sleeping(struct by_lane *lane, bool asleep) {
   struct shm *shm = shm_of(lane);
   atomic_store(&shm->rx->asleep, asleep);

@@ -2,7 +2,7 @@
  * messages read where they lie: in shared memory (banyan_alloc) without a
  * copy, elsewhere, if asked for, by cross-memory attach (process_vm_readv);
  * streaming through a ring measured faster here. A socket between
- * the two tells when the other side ends; an eventfd each wakes a sleeper. */
+ * the two shows when the other side ends; an eventfd each wakes a sleeper. */
 #ifndef BY_TRANSPORT_SHM_H
 #define BY_TRANSPORT_SHM_H
 

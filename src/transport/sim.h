@@ -17,7 +17,7 @@ struct by_sim_options {
   double loss;            /* probability that a frame needs the retransmission time */
   uint64_t retransmit;    /* nanoseconds; 0: 200 ms */
   double bandwidth;       /* bit/s of every direction of every link; 0: unlimited */
-  size_t buffer;          /* bytes under way on a direction before send() says full; 0: 64 KiB */
+  size_t buffer;          /* bytes under way on a direction before send() returns BY_LANE_FULL; 0: 64 KiB */
   size_t frame_bytes;     /* 0: 16 KiB */
   bool split;             /* payloads become visible in random parts */
   double keeps;           /* probability that a payload is kept until flush() */

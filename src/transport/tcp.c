@@ -70,7 +70,7 @@ static void broke(struct tcp *tcp, int error) {
 
 /* ---- sending */
 
-/* A peer that is through closes its end, and may have said before all that is needed from it: that is read to its end,
+/* A peer that is through closes its end, and may have sent before all that is needed from it: that is read to its end,
  * which is the lane's. */
 static void cannot_send(struct tcp *tcp, int error) {
   bool full = error == EAGAIN || error == EINTR || error == ENOBUFS, closed = error == EPIPE || error == ECONNRESET;
@@ -89,7 +89,7 @@ static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
 }
 
 /* splice() has no MSG_NOSIGNAL: into a broken connection it would end the process. The signal may have come whatever it
- * returned: that tells what went before the connection was found broken. */
+ * returned: that shows what went before the connection was found broken. */
 static ssize_t splice_quietly(struct tcp *tcp, unsigned flags) {
   sigset_t pipe_only, before;
   sigemptyset(&pipe_only);
@@ -381,7 +381,7 @@ static uint32_t silence(const struct tcp_info *info) {
   return data ? info->tcpi_last_data_recv : info->tcpi_last_ack_recv;
 }
 
-/* A kernel that says less knows nothing of the time in which it was busy (4.10 is the first that does). */
+/* A kernel that reports less knows nothing of the time in which it was busy (4.10 is the first that does). */
 static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
   int fd = tcp_of(lane)->fd;
   struct tcp_info info = {0};

@@ -15,7 +15,7 @@ struct tree_fabric {
   unsigned rank, job;
   struct by_tree_io io;
   struct by_clock clock;
-  uint32_t under_way;             /* begun, and not yet said to be done */
+  uint32_t under_way;             /* begun, and not yet reported as done */
   size_t counts[BY_WORKER_CALLS]; /* of those, in elements, by number */
   uint32_t shifts[BY_WORKER_CALLS];
   uint32_t fragment; /* bytes that each carries */

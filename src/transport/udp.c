@@ -45,7 +45,7 @@ struct receiver {
 
 struct by_udp {
   int fd, port;
-  uint32_t n_receivers, last; /* who had the last packet */
+  uint32_t n_receivers, last; /* last: which had the last packet */
   struct receiver receivers[BY_UDP_JOBS];
   uint8_t tos;
   uint32_t n_collecting;
@@ -206,7 +206,7 @@ static void append(struct by_udp_peer *peer, void *packet, uint32_t bytes) {
   run->n++;
   run->bytes += bytes;
   if (continues(run, run->size)) return;
-  end_run(peer); /* at once: who takes it can begin, and its memory is still in the cache when it is used again */
+  end_run(peer); /* at once: the receiver can begin, and its memory is still in the cache when it is used again */
   (void)send_waiting(peer->udp);
 }
 
@@ -254,7 +254,7 @@ void by_udp_forget(struct by_udp *udp, uint16_t job) {
   if (receiver) *receiver = udp->receivers[--udp->n_receivers];
 }
 
-/* More than half of the socket's room is taken: whoever sends should send less. */
+/* More than half of the socket's room is taken: senders should send less. */
 static bool is_filling(const struct by_udp *udp) {
   uint32_t info[SK_MEMINFO_VARS];
   socklen_t length = sizeof info;

@@ -15,7 +15,7 @@
 enum { BY_UDP_JOBS = 256 };
 
 struct by_udp;
-struct by_udp_peer; /* one whom fragments are sent to */
+struct by_udp_peer; /* a receiver of fragments */
 
 typedef void (*by_udp_take)(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now);
 

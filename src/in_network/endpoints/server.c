@@ -12,9 +12,9 @@
 /* The sum of one epoch of a slot. */
 struct sum {
   uint64_t workers; /* whose terms are in */
-  uint64_t asked;   /* who has asked for the result more than once */
-  uint64_t callers; /* who has made its call, as is known by the job's secret */
-  uint64_t others;  /* who has made another one, `call` */
+  uint64_t asked;   /* workers that have asked for the result more than once */
+  uint64_t callers; /* workers that have made its call, as is known by the job's secret */
+  uint64_t others;  /* workers that have made another one, `call` */
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
   uint16_t flags; /* the sticky ones */
@@ -23,7 +23,7 @@ struct sum {
   bool unmerged;  /* some terms have come past switches, whose cells may then never fill */
   bool again;     /* it was multicast a second time */
   bool trial;
-  bool troubled; /* a term that switches can add was sent past them, and not because workers were told to */
+  bool troubled; /* a term that switches can add was sent past them, and not because the server requested it */
   bool past;     /* they were */
   bool resends_past;
 };
@@ -42,7 +42,7 @@ struct slot {
 enum { JUDGED = 32, NEARLY_ALL = 20, DEAF = 8 };
 
 /* When there have been more results than slots whose terms had to be asked for past switches, three for each other one,
- * switches are no help: the next PAST results tell workers not to wait for that, but to send what follows in these
+ * switches are no help: the next PAST results request workers not to wait for that, but to send what follows in these
  * slots past them at once. Twice as many the next time, up to PAST_MOST, if that is not much later. */
 enum { PAST = 512, PAST_MOST = 1 << 15, UNTROUBLED = 3 };
 
@@ -64,7 +64,7 @@ struct by_server {
   uint64_t all;
   struct worker workers[BY_FRAGMENT_WORKERS];
   unsigned trouble;    /* with switches */
-  unsigned past;       /* results more that tell workers to send past them */
+  unsigned past;       /* results more that request workers to send past them */
   unsigned past_next;  /* so many the next time */
   uint64_t past_ended; /* with that result */
   struct slot *slots;
@@ -229,7 +229,7 @@ static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t bytes
   }
 }
 
-/* Whether workers are to send the slot's next terms past switches. The sum before this one has said so of this one's.
+/* Whether workers are to send the slot's next terms past switches. The sum before this one has requested this one's.
  */
 static bool resend_past(struct by_server *s, const struct sum *sum) {
   if (!sum->past) s->trouble = sum->troubled ? s->trouble + 1 : s->trouble > UNTROUBLED ? s->trouble - UNTROUBLED : 0;
@@ -338,7 +338,7 @@ static bool is_single(const struct by_fragment *packet) {
   return !(packet->workers & (packet->workers - 1));
 }
 
-/* Whether the packet is what it says. Nothing is taken from one that is not. */
+/* Whether the packet is what it claims. Nothing is taken from one that is not. */
 static bool is_valid(const struct by_server *s, const struct by_fragment *packet) {
   if (packet->workers & ~s->all) return false;
   if (packet->type == BY_FRAGMENT_PROBE) return packet->check == by_sum_header_check(&s->key, packet);
@@ -437,23 +437,18 @@ static void take_probe(struct by_server *s, struct slot *slot, const struct by_f
   reply(s, packet, begun ? sum->workers : 0, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
-/* What a worker's second request for a result shows of multicasts, and the first of one whose other results are its
- * own. */
-static void note_missed(struct sum *sum, struct worker *worker, uint64_t bit, bool insists) {
-  if (sum->asked & bit || (!insists && !worker->deaf)) return;
-  sum->asked |= bit;
-  if (!worker->deaf)
-    worker->asked++;
-  else if (sum->trial)
-    worker->missed++;
-}
-
 /* A worker lacks the result. The first request is fulfilled for all, since others may lack it too; after that each
- * worker has to ask twice, and gets its own. */
+ * worker has to ask twice, and gets its own. A worker's second request shows that a multicast has not arrived, and so
+ * does the first of one whose other results are its own. */
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
                        const struct by_fragment *probe) {
   bool insists = probe->flags & BY_FRAGMENT_ESCALATE;
-  note_missed(sum, &s->workers[probe->rank], 1ull << probe->rank, insists);
+  struct worker *worker = &s->workers[probe->rank];
+  if (!(sum->asked >> probe->rank & 1) && (insists || worker->deaf)) {
+    sum->asked |= 1ull << probe->rank;
+    worker->asked += !worker->deaf;
+    worker->missed += worker->deaf && sum->trial;
+  }
   if (insists || !receives_multicasts(s, probe->rank)) {
     s->counters.repeated++;
     send_result(s, result, probe->rank);

@@ -1,6 +1,6 @@
 /* The keyed check word of sums inside the network, which the ends know and
  * switches do not: sum over numbers of key * number, another over the exponents
- * that workers tell each other, and a tag for each worker whose term is in,
+ * that workers send each other, and a tag for each worker whose term is in,
  * modulo 2^64. All add up as terms do. Who finds the check right for some
  * workers has got the term of each of them once, of this fragment, unchanged;
  * otherwise it is right with a probability of 2^-32. What has no terms carries a

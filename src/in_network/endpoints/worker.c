@@ -2,10 +2,10 @@
  *
  *   number   base         base + openings                end of the call
  *            |  openings  |  fragments with elements     |
- *            | e0 e1 e2   | 0:e3 1:e4 2:e5 3:e6 ...      |     e: the exponent that it tells the others
+ *            | e0 e1 e2   | 0:e3 1:e4 2:e5 3:e6 ...      |     e: the exponent that it sends to the others
  *
  * Openings are as many as the slots, or as the fragments if those are fewer, so
- * that what fragment j needs was told `openings` fragments before. */
+ * that what fragment j needs was sent `openings` fragments before. */
 #include "worker.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ struct call *by_worker_call_of(struct by_worker *w, uint64_t number) {
   return &w->calls[id % BY_WORKER_CALLS];
 }
 
-/* Which of the call's fragments with elements it is, or tells of. */
+/* Which of the call's fragments with elements it is, or has the exponent of. */
 static uint64_t index_of(const struct call *call, uint64_t number) {
   uint64_t at = number - call->base;
   return at < call->openings ? at : at - call->openings;
@@ -86,7 +86,7 @@ uint64_t by_worker_first_ready(const struct by_worker *w) {
 /* Whether the elements have come that its packet is made of. */
 static bool has_elements(const struct by_worker *w, const struct call *call, uint64_t number) {
   uint64_t last = index_of(call, number);
-  if (!is_opening(call, number)) last += call->openings; /* whose exponent it tells */
+  if (!is_opening(call, number)) last += call->openings; /* whose exponent it has */
   if (last >= call->fragments) last = call->fragments - 1;
   return call->available >= last * w->elements + elements_of(w, call, last);
 }
@@ -107,7 +107,7 @@ static uint8_t own_exponent(const struct by_worker *w, const struct call *call, 
   return (uint8_t)by_fixed_exponent(call->dtype, source_of(w, call, index), elements_of(w, call, index), w->bits);
 }
 
-/* Zeros behind `bytes` of numbers up to the end of the last line, but for the exponent that this worker tells there. */
+/* Zeros behind `bytes` of numbers up to the end of the last line, but for the exponent that this worker sends there. */
 static void close_payload(const struct by_worker *w, struct by_fragment *packet, size_t bytes, uint8_t exponent) {
   size_t needed = bytes + (size_t)w->key.words * 8;
   packet->lines = (uint8_t)((needed + BY_FRAGMENT_LINE - 1) / BY_FRAGMENT_LINE);
@@ -363,7 +363,7 @@ static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
 
 /* Most switches mark nothing, and XDP does not see queues. So the window is not larger than what has come through in
  * the least round trip and a little more: queues get no longer than that. What is idle, or waits for a worker that
- * computes, says nothing of what the network can carry, so the most that was measured fades slowly. */
+ * computes, shows nothing of what the network can carry, so the most that was measured fades slowly. */
 static double limit_window(struct by_worker *w, const struct slot *slot, uint64_t now) {
   double rtt = (double)(now - slot->sent), lasted = (double)(now - w->since);
   if (!slot->resent && !slot->timeouts) w->least = w->least > 0 && w->least * creep < rtt ? w->least * creep : rtt;
@@ -388,7 +388,7 @@ static void count_result(struct by_worker *w, const struct call *call, const str
   if (!slot->timeouts && slot->sent > w->answered) w->answered = slot->sent;
   if (!slot->timeouts) w->newest = slot->number + 1;
   if (!slot->resent && !slot->timeouts) by_worker_sample(w, now - slot->sent);
-  if (is_opening(call, slot->number)) return; /* which says nothing of what the network can carry */
+  if (is_opening(call, slot->number)) return; /* which shows nothing of what the network can carry */
   adjust_window(w, marked, now);
   double most = limit_window(w, slot, now);
   if (w->window > most) w->window = most;
@@ -404,12 +404,6 @@ static struct slot *slot_waiting(struct by_worker *w, const struct by_fragment *
   return slot->state == SLOT_SENT && same ? slot : NULL;
 }
 
-/* A result is of the same kind as the term. */
-static bool answers(const struct by_worker *w, const struct by_fragment *result, const struct by_fragment *term) {
-  return result->workers == w->all && result->call == term->call && result->dtype == term->dtype &&
-         result->lines == term->lines && result->exponent == term->exponent;
-}
-
 /* Of the server, beyond doubt. */
 static void note_server(struct by_worker *w, uint64_t now) {
   if (now > w->received) w->received = now;
@@ -417,7 +411,10 @@ static void note_server(struct by_worker *w, uint64_t now) {
 
 static void take_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {
   struct slot *slot = slot_waiting(w, result);
-  if (!slot || !answers(w, result, packet_of(w, slot->number))) {
+  const struct by_fragment *term = slot ? packet_of(w, slot->number) : NULL;
+  bool of_term = term && result->workers == w->all && result->call == term->call && result->dtype == term->dtype &&
+                 result->lines == term->lines && result->exponent == term->exponent;
+  if (!of_term) {
     w->counters.late++;
     return;
   }

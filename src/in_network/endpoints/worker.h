@@ -1,7 +1,7 @@
 /* A worker's end of a tree through switches: cuts what it sums into fragments,
  * sends them, recovers what gets lost, and puts the results together. No I/O and
- * no clock: packets leave through a callback, and the caller says what time it
- * is. Nothing is allocated after create. One thread at a time.
+ * no clock: packets leave through a callback, and the caller gives the
+ * time. Nothing is allocated after create. One thread at a time.
  *
  * All workers of the tree make the same calls in the same order. Their fragments
  * are numbered through: number n travels in slot n mod slots, once the slot's
@@ -71,7 +71,7 @@ void by_worker_take(struct by_worker *worker, const struct by_fragment *packet, 
 uint64_t by_worker_deadline(const struct by_worker *worker);
 
 /* BANYAN_OK, or why nothing goes on: BANYAN_ERR_MISMATCH names workers that have made another call,
- * BANYAN_ERR_PEER_DEAD says that the server is silent. */
+ * BANYAN_ERR_PEER_DEAD: the server is silent. */
 BANYAN_CHECK enum banyan_status by_worker_state(const struct by_worker *worker);
 const struct by_worker_counters *by_worker_counters(const struct by_worker *worker);
 

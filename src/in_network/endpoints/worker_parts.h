@@ -33,7 +33,7 @@ struct slot {
   bool straight;      /* was sent without a stack */
   bool nacked;        /* was asked for unmerged: once is enough */
   bool linked;        /* in the list of deadlines */
-  bool past;          /* to be sent past switches, as the last result in this slot has told all workers */
+  bool past;          /* to be sent past switches, as the last result in this slot has requested */
 };
 
 /* A call has `openings` fragments that only agree on exponents, then `fragments` with elements. */

@@ -17,7 +17,7 @@
  *
  * Who sees that others overtake something names the newest result that it has: what was sent later is on its way.
  *
- * While most say "wait", few are asked about at once. From the third time on
+ * While most answers are "wait", few are asked about at once. From the third time on
  * without success, the next wait doubles. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const double first_wait = 20e6, least_wait = 10e6, most_wait = 200e6, reo
 static const double idle_wait = 3e6;                                                        /* beside round trips */
 static const uint64_t moment = BY_MILLISECOND;        /* in which a result comes that was sent beside a reply */
 static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
-/* Terms may wait for each other in cells on different ways: who has waited so long does not rely on cells. */
+/* Terms may wait for each other in cells on different ways: a slot that has waited so long does not rely on cells. */
 static const uint64_t torn_after = 3 * BY_SECOND;
 
 /* --- the list of deadlines: waits are alike, so the place of a new one is near its end --- */
@@ -79,7 +79,7 @@ static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
   return (uint64_t)(wait < most_wait ? wait : most_wait);
 }
 
-/* Smoothed as TCP does (RFC 6298). A result that has let others wait says nothing of the network, but the reply to a
+/* Smoothed as TCP does (RFC 6298). A result that has let others wait shows nothing of the network, but the reply to a
  * probe does. */
 void by_worker_sample(struct by_worker *w, uint64_t rtt) {
   double sample = (double)rtt < most_wait / 2 ? (double)rtt : most_wait / 2;
@@ -125,12 +125,8 @@ static void escalate(struct by_worker *w, struct slot *slot, uint64_t now) {
   by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
 }
 
-static void count_lost(struct by_worker *w, const struct slot *slot) {
-  if (slot->sent > w->halved) w->lost++;
-}
-
 static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
-  count_lost(w, slot);
+  if (slot->sent > w->halved) w->lost++;
   if (slot->resent >= RESENT) {
     escalate(w, slot, now);
     return;
@@ -230,7 +226,7 @@ static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t a
     go_straight(w, slot, now);
   } else if (slot->finished) {
     if (slot->unanswered < UINT8_MAX) slot->unanswered++;
-    if (!slot->asked) count_lost(w, slot);
+    if (!slot->asked && slot->sent > w->halved) w->lost++;
     ask_for_result(w, slot, BY_FRAGMENT_STALE, 0, now);
   } else if (last) {
     ask_for_result(w, slot, 0, after, now);
@@ -239,25 +235,21 @@ static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t a
   }
 }
 
-/* Results come in the order of terms, or nearly so: one whose successors are answered has lost something, or waits for
- * a worker that has. */
-static bool is_overtaken(const struct by_worker *w, const struct slot *slot) {
-  double margin = w->srtt / 4 > reorder ? w->srtt / 4 : reorder;
-  return !slot->timeouts && slot->sent + (uint64_t)margin < w->answered;
-}
-
+/* Results come in the order of terms, or nearly so: one whose successors are answered, so that it is overtaken, has
+ * lost something, or waits for a worker that has. */
 void by_worker_expire(struct by_worker *w, uint64_t now) {
   struct slot *slot, *next;
   while (!w->status && (slot = TAILQ_FIRST(&w->deadlines)) && slot->deadline <= now)
     expire(w, slot, !slot->timeouts && is_last(w, slot), 0, now);
   slot = TAILQ_FIRST(&w->deadlines);
   for (int i = 0; i < OVERTAKEN && slot && !w->status; i++, slot = next) {
+    uint64_t margin = (uint64_t)(w->srtt / 4 > reorder ? w->srtt / 4 : reorder);
     next = TAILQ_NEXT(slot, link);
-    if (is_overtaken(w, slot)) expire(w, slot, true, w->newest, now);
+    if (!slot->timeouts && slot->sent + margin < w->answered) expire(w, slot, true, w->newest, now);
   }
 }
 
-/* --- what the server says --- */
+/* --- what the server replies --- */
 
 /* The switch nearest to the server that knows anything of this worker's term decides. */
 static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot) {
@@ -334,7 +326,7 @@ void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, ui
     slot->nacked = true;
     return;
   }
-  if (nack->call == packet_of(w, slot->number)->call) return; /* it was for those who have made the other call */
+  if (nack->call == packet_of(w, slot->number)->call) return; /* it was for those that have made the other call */
   char others[100];
   const struct call *call = by_worker_call_of(w, slot->number);
   print_workers(others, sizeof others, nack->workers);

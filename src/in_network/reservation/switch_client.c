@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "reservation.h"
@@ -18,12 +19,12 @@ static const uint64_t alive = 5 * BY_SECOND;   /* between signs of life that are
 enum state { WANTED, ASKED, GRANTED };
 
 struct entry {
-  struct entry *next;
+  LIST_ENTRY(entry) link;
   struct by_reservation reservation;
   enum state state;
   uint64_t asked; /* when, in ASKED */
-  bool notified;  /* that it is not granted */
-  bool due;       /* for being told so, with */
+  bool notified;  /* the owner: that it is not granted */
+  bool due;       /* the owner is to be notified so, with */
   enum by_reservation_lost why;
   struct by_granted granted;
 };
@@ -32,7 +33,7 @@ struct by_switch_client {
   struct by_switch_client_options options;
   struct by_key key;
   char name[NAME], holder[BY_RESERVATION_HOLDER + 1];
-  struct entry *entries;
+  LIST_HEAD(, entry) entries;
   struct by_stream *stream;
   bool open;
   bool described; /* since it was asked last */
@@ -43,31 +44,27 @@ struct by_switch_client {
 };
 
 static struct entry *find(const struct by_switch_client *client, uint16_t job) {
-  for (struct entry *e = client->entries; e; e = e->next)
-    if (e->reservation.job == job) return e;
-  return NULL;
+  struct entry *entry = LIST_FIRST(&client->entries);
+  while (entry && entry->reservation.job != job) entry = LIST_NEXT(entry, link);
+  return entry;
 }
 
-static void forget(struct by_switch_client *client, const struct entry *entry) {
-  for (struct entry **at = &client->entries; *at; at = &(*at)->next)
-    if (*at == entry) {
-      struct entry *gone = *at;
-      *at = gone->next;
-      free(gone);
-      return;
-    }
+static void forget(struct entry *entry) {
+  LIST_REMOVE(entry, link);
+  free(entry);
 }
 
 static void free_client(struct by_switch_client *client) {
-  while (client->entries) forget(client, client->entries);
+  while (!LIST_EMPTY(&client->entries)) forget(LIST_FIRST(&client->entries));
   explicit_bzero(&client->key, sizeof client->key);
   free(client);
 }
 
-/* ---- what the owner is told */
+/* ---- what the owner is notified of */
 
 static bool notify_one(struct by_switch_client *client) {
-  for (struct entry *e = client->entries; e; e = e->next) {
+  struct entry *e;
+  LIST_FOREACH(e, &client->entries, link) {
     if (!e->due) continue;
     uint16_t job = e->reservation.job;
     enum by_reservation_lost why = e->why;
@@ -75,17 +72,11 @@ static bool notify_one(struct by_switch_client *client) {
     e->due = false;
     e->notified = true;
     memcpy(text, client->reason, sizeof text);
-    if (why == BY_RESERVATION_TAKEN) forget(client, e);
+    if (why == BY_RESERVATION_TAKEN) forget(e);
     client->options.lost(client->options.context, job, why, text);
     return true;
   }
   return false;
-}
-
-/* The owner may change the wishes with each. */
-static void notify(struct by_switch_client *client) {
-  while (!client->destroyed && notify_one(client)) {
-  }
 }
 
 static void lose(struct entry *entry, enum by_reservation_lost why) {
@@ -106,11 +97,14 @@ static void disconnect(struct by_switch_client *client, const char *reason) {
   client->stream = NULL;
   client->open = false;
   keep_reason(client, reason);
-  for (struct entry *e = client->entries; e; e = e->next) lose(e, BY_RESERVATION_SILENT);
+  struct entry *e;
+  LIST_FOREACH(e, &client->entries, link) lose(e, BY_RESERVATION_SILENT);
 }
 
+/* Ends a callback from the loop. The owner may change its reservations with each notification. */
 static void leave(struct by_switch_client *client) {
-  notify(client);
+  while (!client->destroyed && notify_one(client)) {
+  }
   client->busy = false;
   if (client->destroyed) free_client(client);
 }
@@ -131,24 +125,19 @@ static bool ask(struct by_switch_client *client, enum by_reservation_operation o
 }
 
 static void ask_for_grants(struct by_switch_client *client, uint64_t now) {
-  for (struct entry *e = client->entries; e; e = e->next) {
+  struct entry *e;
+  LIST_FOREACH(e, &client->entries, link) {
     if (e->state != WANTED || !ask(client, BY_RESERVATION_GRANT, &e->reservation)) continue;
     e->state = ASKED;
     e->asked = now;
   }
 }
 
-static void ask_for_life(struct by_switch_client *client, uint64_t now) {
-  if (!client->described || now < client->described_asked + alive) return;
-  if (!ask(client, BY_RESERVATION_DESCRIBE, NULL)) return;
-  client->described = false;
-  client->described_asked = now;
-}
-
 static bool is_silent(const struct by_switch_client *client, uint64_t now) {
+  const struct entry *e;
   if (!client->described && now >= client->described_asked + timeout) return true;
-  for (const struct entry *e = client->entries; e; e = e->next)
-    if (e->state == ASKED && now >= e->asked + timeout) return true;
+  LIST_FOREACH(e, &client->entries, link)
+  if (e->state == ASKED && now >= e->asked + timeout) return true;
   return false;
 }
 
@@ -160,28 +149,30 @@ static void work(struct by_switch_client *client) {
     return;
   }
   ask_for_grants(client, now);
-  ask_for_life(client, now);
+  if (client->described && now >= client->described_asked + alive && ask(client, BY_RESERVATION_DESCRIBE, NULL)) {
+    client->described = false;
+    client->described_asked = now;
+  }
 }
 
 /* ---- what comes */
 
-static bool same_granted(const struct by_granted *a, const struct by_granted *b) {
-  return a->slots == b->slots && a->up == b->up && a->n_below == b->n_below && !memcmp(a->below, b->below, a->n_below);
-}
-
 static void take_grant(struct by_switch_client *client, const struct by_reservation_reply *reply) {
   struct entry *entry = find(client, reply->job);
-  if (!entry || entry->reservation.key != reply->key) return; /* of a wish that was another */
+  const struct by_granted *granted = &reply->granted;
+  if (!entry || entry->reservation.key != reply->key) return; /* of an earlier request */
   if (!reply->well) {
     keep_reason(client, reply->text);
     lose(entry, reply->taken ? BY_RESERVATION_TAKEN : BY_RESERVATION_REFUSED);
     return;
   }
-  bool news = entry->state != GRANTED || !same_granted(&entry->granted, &reply->granted);
+  bool news = entry->state != GRANTED || granted->slots != entry->granted.slots || granted->up != entry->granted.up ||
+              granted->n_below != entry->granted.n_below ||
+              memcmp(granted->below, entry->granted.below, granted->n_below) != 0;
   entry->state = GRANTED;
   entry->notified = entry->due = false;
-  entry->granted = reply->granted;
-  if (news) client->options.granted(client->options.context, reply->job, &reply->granted);
+  entry->granted = *granted;
+  if (news) client->options.granted(client->options.context, reply->job, granted);
 }
 
 static void take_reply(void *context, uint16_t type, const void *payload, size_t length) {
@@ -237,10 +228,10 @@ static enum banyan_status start(struct by_switch_client *client) {
 static void tick(void *context) {
   struct by_switch_client *client = context;
   client->busy = true;
-  if (client->entries) by_loop_set_delay(client->options.loop, &client->timer, again);
+  if (!LIST_EMPTY(&client->entries)) by_loop_set_delay(client->options.loop, &client->timer, again);
   if (client->stream)
     work(client);
-  else if (client->entries && start(client) != BANYAN_OK)
+  else if (!LIST_EMPTY(&client->entries) && start(client) != BANYAN_OK)
     disconnect(client, banyan_error_text());
   leave(client);
 }
@@ -264,7 +255,7 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
 
 void by_switch_client_destroy(struct by_switch_client *client) {
   if (!client) return;
-  while (client->entries) by_switch_client_drop(client, client->entries->reservation.job);
+  while (!LIST_EMPTY(&client->entries)) by_switch_client_drop(client, LIST_FIRST(&client->entries)->reservation.job);
   by_loop_cancel_timer(&client->timer);
   by_stream_destroy(client->stream);
   client->stream = NULL;
@@ -275,22 +266,21 @@ void by_switch_client_destroy(struct by_switch_client *client) {
 enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_reservation *reservation) {
   BY_TRY(by_reservation_check(reservation));
   struct entry *entry = find(client, reservation->job);
-  if (!entry) {
-    if (!(entry = malloc(sizeof *entry)))
-      return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a wish at switch %s", client->name);
-    entry->next = client->entries;
-    client->entries = entry;
-  }
-  *entry = (struct entry){.next = entry->next, .reservation = *reservation, .state = WANTED};
+  if (entry)
+    LIST_REMOVE(entry, link);
+  else if (!(entry = malloc(sizeof *entry)))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a reservation at switch %s", client->name);
+  *entry = (struct entry){.reservation = *reservation};
+  LIST_INSERT_HEAD(&client->entries, entry, link);
   if (client->open || !client->stream) by_loop_set_delay(client->options.loop, &client->timer, 0);
   return BANYAN_OK;
 }
 
 void by_switch_client_drop(struct by_switch_client *client, uint16_t job) {
-  const struct entry *entry = find(client, job);
+  struct entry *entry = find(client, job);
   if (!entry) return;
   if (client->open && entry->state != WANTED) (void)ask(client, BY_RESERVATION_REVOKE, &entry->reservation);
-  forget(client, entry);
+  forget(entry);
 }
 
 bool by_switch_client_has(const struct by_switch_client *client, uint16_t job) {

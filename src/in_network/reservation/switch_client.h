@@ -1,10 +1,10 @@
-/* A job's end of the control connection to one switch: keeps a set of wishes
- * granted there. Connects, asks, and asks again every second for what is not
- * granted: nobody answers there yet, the connection was lost, the switch has
- * started anew, or it has said no. What was granted stays so for
+/* A job's end of the control connection to one switch: keeps a set of
+ * reservations granted there. Connects, requests, and requests again every
+ * second what is not granted: nobody answers there yet, the connection was lost,
+ * the switch has started anew, or it has refused. What was granted stays so for
  * BY_RESERVATION_SECONDS after the connection is gone, and may be had again
  * meanwhile. Nothing blocks, and every wait has a deadline. One client for each
- * switch, on the loop's thread. docs/wire.md has what is said. */
+ * switch, on the loop's thread. docs/wire.md has the messages. */
 #ifndef BY_RESERVATION_SWITCH_CLIENT_H
 #define BY_RESERVATION_SWITCH_CLIENT_H
 
@@ -17,13 +17,13 @@
 #include "reservation.h"
 
 enum {
-  BY_SWITCH_CONTROL_PORT = 7613, /* TCP, unless told otherwise */
+  BY_SWITCH_CONTROL_PORT = 7613, /* TCP, by default */
 };
 
-/* Why a wish is not granted. */
+/* Why a reservation is not granted. */
 enum by_reservation_lost {
   BY_RESERVATION_TAKEN,   /* another has this job's number there: it is not asked for again; choose another number */
-  BY_RESERVATION_REFUSED, /* the switch says no, and is asked again */
+  BY_RESERVATION_REFUSED, /* the switch refuses, and is asked again */
   BY_RESERVATION_SILENT,  /* no connection, another key, no answer in time; tried again */
 };
 
@@ -34,26 +34,27 @@ struct by_switch_client_options {
   const struct by_key *key; /* that switch and job share; copied. NULL: the switch has none, and listens on loopback */
   /* From now on the switch has this grant. Comes again after it was lost; slots may be others then. */
   void (*granted)(void *context, uint16_t job, const struct by_granted *granted);
-  /* What was granted may be no more, or what was wished for is not granted: once for each wish until it is granted or
-   * wished for anew. Sums go on, unmerged there. `text` says what is to be done. */
+  /* What was granted may be no more, or what was requested is not granted: once for each reservation until it is
+   * granted or requested anew. Sums go on, unmerged there. `text` says what is to be done. */
   void (*lost)(void *context, uint16_t job, enum by_reservation_lost why, const char *text);
   void *context;
 };
 
 struct by_switch_client;
 
-/* Begins to connect at the first wish. Callbacks come from the loop only, never from within these functions, and may
- * call them; destroying the client is allowed there too. The caller owns *out. */
+/* Begins to connect at the first reservation. Callbacks come from the loop only, never from within these functions, and
+ * may call them; destroying the client is allowed there too. The caller owns *out. */
 enum banyan_status by_switch_client_create(const struct by_switch_client_options *options,
                                            struct by_switch_client **out) BANYAN_CHECK;
-/* Gives up its wishes, and tells the switch so if that needs no waiting; else they lapse there. NULL is allowed. */
+/* Gives up its reservations, and notifies the switch if that needs no waiting; else they expire there. NULL is allowed.
+ */
 void by_switch_client_destroy(struct by_switch_client *client);
 
-/* Copied. Takes the place of this job's wish if there is one: with another key if anything else is another.
+/* Copied. Takes the place of this job's reservation if there is one: with another key if anything else is another.
  * BANYAN_ERR_ARGUMENT: see by_reservation_check. */
 enum banyan_status by_switch_client_want(struct by_switch_client *client,
                                          const struct by_reservation *reservation) BANYAN_CHECK;
-/* This job has no wish any more; there need not be one. */
+/* This job has no reservation any more; there need not be one. */
 void by_switch_client_drop(struct by_switch_client *client, uint16_t job);
 /* Whether the switch has granted it, as far as is known. */
 bool by_switch_client_has(const struct by_switch_client *client, uint16_t job);

@@ -1,6 +1,6 @@
 /* What a switch does with a fragment: whether it may pass, what it is added to,
  * where it goes. No I/O, no clock, no memory of its own; compiled for user space
- * and, with clang -target bpf, for XDP. The caller says what time it is, finds the grant of the packet's
+ * and, with clang -target bpf, for XDP. The caller gives the time, finds the grant of the packet's
  * job, calls by_switch_enter and, where that asks for the cell, by_cell_decide and
  * by_cell_apply under its lock; then it seals the packet again if that is to go
  * on. Packets have passed by_fragment_check. */
@@ -51,7 +51,7 @@ struct by_grant {
   uint32_t count;
   uint16_t job;
   uint16_t key;
-  uint16_t group; /* who gets results for all */
+  uint16_t group; /* which gets results for all */
   uint8_t dtype;  /* what its cells hold */
   uint8_t place;  /* switches between this one and the server: its entry in each stack */
 };
@@ -287,7 +287,7 @@ static inline bool by_cell_answers(const struct by_cell *cell, const struct by_f
 }
 
 /* A fragment for which by_switch_enter has asked for its cell, at `now`, in ms that wrap: completes the verdict and
- * says what is to be done with the payload. A probe is looked after by by_probe_write. */
+ * returns what is to be done with the payload. by_probe_write handles probes. */
 static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                  struct by_verdict *verdict) {
   verdict->kind = BY_VERDICT_FORWARD;

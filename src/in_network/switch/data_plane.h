@@ -22,7 +22,7 @@ struct by_plane_options {
   uint16_t udp_port; /* of all ends, in XDP of servers; 0: BY_FRAGMENT_PORT */
 };
 
-/* One who gets a copy of results for all. */
+/* A receiver of a copy of results for all. */
 struct by_switch_target {
   uint32_t port;
   uint32_t address; /* as in packets */
@@ -33,7 +33,7 @@ struct by_switch_target {
 struct by_plane_counts {
   uint64_t events[BY_EVENTS]; /* fragments, by what happened to them */
   uint64_t unsent;            /* fragments without room, a route or a next hop on the way out */
-  uint64_t expired;           /* those that have gone round in circles, where IP's time to live tells */
+  uint64_t expired;           /* those that have gone round in circles, where IP's time to live shows it */
   uint64_t datagrams, sent;   /* between sockets: received, some with many fragments; fragments, each copy counts */
 };
 

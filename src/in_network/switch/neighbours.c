@@ -79,7 +79,7 @@ static struct ndmsg *begin_neighbour(struct by_netlink_request *request, uint16_
   return body;
 }
 
-/* False: not known yet. Then the kernel is told to find it, as if a packet were to be sent there. */
+/* False: not known yet. Then the kernel is asked to find it, as if a packet were to be sent there. */
 static bool find_neighbour(struct by_netlink *netlink, unsigned interface, uint32_t address, uint8_t hardware[6]) {
   struct by_netlink_request request;
   struct end neighbour = {0};
@@ -94,8 +94,8 @@ static bool find_neighbour(struct by_netlink *netlink, unsigned interface, uint3
   return true;
 }
 
-/* Who gets what leaves an interface for an address: routes say the gateway, neighbours the hardware address. *found
- * false: not known yet. IPv4 over Ethernet. */
+/* The next hop of what leaves an interface for an address: routes have the gateway, neighbours the hardware address.
+ * *found false: not known yet. IPv4 over Ethernet. */
 static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned interface, uint32_t address,
                                         uint8_t hardware[6], bool *found) {
   struct by_netlink_request request;
@@ -146,25 +146,11 @@ static struct by_neighbour *find(const struct by_neighbours *neighbours, uint32_
   return NULL;
 }
 
-/* ---- what the plane is told of a port */
+/* ---- what the plane is notified of */
 
 static enum banyan_status notify(const struct by_neighbours *neighbours, uint32_t port, uint32_t address,
                                  const uint8_t *hardware) {
   return neighbours->plane->ops->set_neighbour(neighbours->plane->self, port, address, hardware);
-}
-
-static const struct by_neighbour *first_known(const struct by_neighbours *neighbours, uint32_t port) {
-  for (uint32_t i = 0; i < neighbours->n; i++)
-    if (neighbours->all[i].port == port && neighbours->all[i].known) return &neighbours->all[i];
-  return NULL;
-}
-
-static enum banyan_status name(const struct by_neighbours *neighbours, struct by_neighbour *neighbour) {
-  if (neighbour->named && !memcmp(neighbour->notified, neighbour->hardware, 6)) return BANYAN_OK;
-  BY_TRY(notify(neighbours, neighbour->port, neighbour->address, neighbour->hardware));
-  memcpy(neighbour->notified, neighbour->hardware, 6);
-  neighbour->named = true;
-  return BANYAN_OK;
 }
 
 static enum banyan_status set_other(struct by_neighbours *neighbours, uint32_t port, const uint8_t *hardware) {
@@ -178,14 +164,18 @@ static enum banyan_status set_other(struct by_neighbours *neighbours, uint32_t p
 
 /* Names come first, so that nothing goes to the wrong one meanwhile. */
 static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port) {
-  const struct by_neighbour *first = first_known(neighbours, port);
+  uint32_t first = 0;
   uint8_t other[6];
-  if (!first) return set_other(neighbours, port, NULL);
-  memcpy(other, first->hardware, 6);
-  for (uint32_t i = 0; i < neighbours->n; i++) {
+  while (first < neighbours->n && !(neighbours->all[first].port == port && neighbours->all[first].known)) first++;
+  if (first == neighbours->n) return set_other(neighbours, port, NULL);
+  memcpy(other, neighbours->all[first].hardware, 6);
+  for (uint32_t i = first; i < neighbours->n; i++) {
     struct by_neighbour *neighbour = &neighbours->all[i];
-    if (neighbour->port == port && neighbour->known && memcmp(neighbour->hardware, other, 6))
-      BY_TRY(name(neighbours, neighbour));
+    if (neighbour->port != port || !neighbour->known || !memcmp(neighbour->hardware, other, 6)) continue;
+    if (neighbour->named && !memcmp(neighbour->notified, neighbour->hardware, 6)) continue;
+    BY_TRY(notify(neighbours, port, neighbour->address, neighbour->hardware));
+    memcpy(neighbour->notified, neighbour->hardware, 6);
+    neighbour->named = true;
   }
   BY_TRY(set_other(neighbours, port, other));
   for (uint32_t i = 0; i < neighbours->n; i++) {

@@ -1,6 +1,6 @@
-/* The next hops that grants need: who is behind which port, asked of the kernel
- * again and again, and told to the data plane. Where all that leaves a port goes
- * to one neighbour, the plane is told so once for the port; only others are
+/* The next hops that grants need: what is behind which port, asked of the kernel
+ * again and again, and passed to the data plane. Where all that leaves a port
+ * goes to one neighbour, the plane has it once for the port; only others are
  * named. On the loop's thread. */
 #ifndef BY_SWITCH_NEIGHBOURS_H
 #define BY_SWITCH_NEIGHBOURS_H

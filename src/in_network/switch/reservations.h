@@ -23,7 +23,7 @@ struct by_reservations_options {
   uint32_t cells;
   uint32_t n_ports;
   const char *const *ports; /* interfaces; copied */
-  /* The reply to a request, at once or later; `owner` is who sent it. Must not call back. */
+  /* The reply to a request, at once or later; `owner` has sent it. Must not call back. */
   void (*answer)(void *owner, const struct by_reservation_reply *reply);
 };
 

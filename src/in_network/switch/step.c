@@ -46,13 +46,6 @@ static void keep(struct by_float_sums *sums, uint32_t at, struct by_fragment *pa
   packet->workers = workers;
 }
 
-static void add_up(struct by_float_sums *sums, uint32_t at, const struct by_fragment *packet, uint64_t *sum) {
-  uint32_t *list = &sums->first[at];
-  by_parts_fold(&sums->parts, list, ~0ull, BANYAN_FLOAT32, payload_bytes(packet) / 4);
-  memcpy(sum, by_parts_payload(&sums->parts, *list), payload_bytes(packet));
-  by_parts_clear(&sums->parts, list);
-}
-
 /* A term of float32 for cell number `at`, whose sum lies in `sum`, as by_cell_decide and by_cell_apply do it for
  * others; `verdict` asks for the cell. */
 static void add_float(struct by_float_sums *sums, const struct by_grant *grant, struct by_cell *cell, uint32_t at,
@@ -71,7 +64,12 @@ static void add_float(struct by_float_sums *sums, const struct by_grant *grant, 
   if (action == BY_CELL_LEAVE) return;
   if (action != BY_CELL_EMIT) keep(sums, at, packet, came, action == BY_CELL_STORE);
   if (verdict->kind == BY_VERDICT_DROP) return;
-  if (action != BY_CELL_EMIT) add_up(sums, at, packet, sum);
+  if (action != BY_CELL_EMIT) {
+    uint32_t *list = &sums->first[at];
+    by_parts_fold(&sums->parts, list, ~0ull, BANYAN_FLOAT32, payload_bytes(packet) / 4);
+    memcpy(sum, by_parts_payload(&sums->parts, *list), payload_bytes(packet));
+    by_parts_clear(&sums->parts, list);
+  }
   memcpy(packet + 1, sum, payload_bytes(packet));
   packet->check = by_sum_check(&sums->key, packet, packet->workers);
 }

@@ -2,10 +2,10 @@
  * passes each through by_switch_step and sends on what comes out, many in one
  * system call. Where XDP is not to be had, or for comparison.
  *
- * A port is an interface; the next hop is what the host's routes say for the
- * packet's address by that interface. Where they say otherwise for other
+ * A port is an interface; the next hop is that of the host's routes for the
+ * packet's address by that interface. Where they are others for other
  * traffic: ip rule add oif IF lookup T. Servers and workers all use one UDP
- * port. The host's rules say what is taken, for each port IF
+ * port. The host's rules select what is taken, for each port IF
  *
  *   ip rule add iif IF ipproto udp dport 7612 lookup 7612
  *
@@ -64,18 +64,13 @@ static enum banyan_status add_route(const char *device, uint32_t table) {
   return BANYAN_OK;
 }
 
-static enum banyan_status bring_up(const char *device) {
-  struct ifreq request = {.ifr_flags = IFF_UP};
-  int reason = by_interface_ask(device, SIOCSIFFLAGS, &request);
-  return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: %s does not come up", device) : BANYAN_OK;
-}
-
 static enum banyan_status make_device(int fd, uint32_t table) {
-  struct ifreq request = {.ifr_name = "banyan%d", .ifr_flags = IFF_TUN | IFF_NO_PI};
+  struct ifreq request = {.ifr_name = "banyan%d", .ifr_flags = IFF_TUN | IFF_NO_PI}, up = {.ifr_flags = IFF_UP};
   if (ioctl(fd, TUNSETIFF, &request))
     return by_fail_errno(errno == EPERM ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_SYSTEM, errno,
                          "switch: cannot make a TUN device (CAP_NET_ADMIN is needed)");
-  BY_TRY(bring_up(request.ifr_name));
+  int reason = by_interface_ask(request.ifr_name, SIOCSIFFLAGS, &up);
+  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: %s does not come up", request.ifr_name);
   return add_route(request.ifr_name, table);
 }
 
@@ -185,23 +180,18 @@ static void send_run_to(struct user *user, uint32_t port, const struct by_datagr
     user->unsent += run->n;
 }
 
-static void spread_run(struct user *user) {
-  const struct group *group = &user->groups[user->run.group];
-  struct by_datagram_way way = user->run.way;
-  for (uint32_t i = 0; i < group->n; i++) {
+static void end_run(struct user *user) {
+  struct run *run = &user->run;
+  if (run->n == 0) return;
+  const struct group *group = &user->groups[run->group];
+  bool spreads = run->verdict.kind == BY_VERDICT_MULTICAST;
+  for (uint32_t i = 0; spreads && i < group->n; i++) {
+    struct by_datagram_way way = run->way;
     way.to = group->targets[i].address;
     way.to_port = group->targets[i].udp_port;
     send_run_to(user, group->targets[i].port, &way);
   }
-}
-
-static void end_run(struct user *user) {
-  struct run *run = &user->run;
-  if (run->n == 0) return;
-  if (run->verdict.kind == BY_VERDICT_MULTICAST)
-    spread_run(user);
-  else
-    send_run_to(user, run->verdict.kind == BY_VERDICT_PASS ? PASSING : run->verdict.port, &run->way);
+  if (!spreads) send_run_to(user, run->verdict.kind == BY_VERDICT_PASS ? PASSING : run->verdict.port, &run->way);
   run->n = 0;
 }
 

@@ -222,24 +222,17 @@ static struct by_xdp_neighbour neighbour_by(const struct port *port, const uint8
   return neighbour;
 }
 
-static enum banyan_status name_neighbour(struct by_xdp *xdp, const struct by_xdp_next *next,
-                                         const struct by_xdp_neighbour *neighbour) {
-  struct by_xdp_neighbour before;
-  bool is_new = bpf.bpf_map_lookup_elem(map_fd(xdp, "neighbours"), next, &before) != 0;
-  BY_TRY(put(xdp, "neighbours", next, neighbour));
-  xdp->ports[next->port].named += is_new;
-  return BANYAN_OK;
-}
-
 static enum banyan_status set_neighbour(void *self, uint32_t number, uint32_t address, const uint8_t hardware[6]) {
   struct by_xdp *xdp = self;
   BY_TRY(check_port(xdp, number));
   struct port *port = &xdp->ports[number];
   struct by_xdp_next next = {.port = number, .address = address};
   if (hardware) {
-    struct by_xdp_neighbour neighbour = neighbour_by(port, hardware);
-    if (address) BY_TRY(name_neighbour(xdp, &next, &neighbour));
+    struct by_xdp_neighbour neighbour = neighbour_by(port, hardware), before;
+    bool is_new = address && bpf.bpf_map_lookup_elem(map_fd(xdp, "neighbours"), &next, &before) != 0;
+    if (address) BY_TRY(put(xdp, "neighbours", &next, &neighbour));
     if (!address) port->way.has_other = 1, port->way.other = neighbour;
+    port->named += is_new;
   } else if (!address) {
     port->way.has_other = 0;
   } else if (bpf.bpf_map_delete_elem(map_fd(xdp, "neighbours"), &next) == 0) {
@@ -305,15 +298,6 @@ static uint32_t count_by_port(const struct by_switch_target *targets, uint32_t n
   return count;
 }
 
-static enum banyan_status check_targets(const struct by_xdp *xdp, uint32_t group,
-                                        const struct by_switch_target *targets, uint32_t n) {
-  if (group >= BY_XDP_GROUPS || n > BY_XDP_MEMBERS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,
-                   BY_XDP_GROUPS - 1, BY_XDP_MEMBERS);
-  for (uint32_t i = 0; i < n; i++) BY_TRY(check_port(xdp, targets[i].port));
-  return BANYAN_OK;
-}
-
 static struct by_xdp_member member_key(uint32_t group, const struct by_switch_target *targets, uint32_t i) {
   uint32_t port = targets[i].port;
   return (struct by_xdp_member){.group = group, .port = port, .number = count_by_port(targets, i, port)};
@@ -336,7 +320,10 @@ static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, uint32_
 
 static enum banyan_status set_group(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n) {
   struct by_xdp *xdp = self;
-  BY_TRY(check_targets(xdp, group, targets, n));
+  if (group >= BY_XDP_GROUPS || n > BY_XDP_MEMBERS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,
+                   BY_XDP_GROUPS - 1, BY_XDP_MEMBERS);
+  for (uint32_t i = 0; i < n; i++) BY_TRY(check_port(xdp, targets[i].port));
   for (uint32_t i = 0; i < xdp->n_targets[group]; i++) {
     struct by_xdp_member key = member_key(group, xdp->targets[group], i);
     bpf.bpf_map_delete_elem(map_fd(xdp, "members"), &key);

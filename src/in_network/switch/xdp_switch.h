@@ -1,6 +1,6 @@
 /* The switch in XDP: cell.h between an Ethernet frame and a port to leave by.
  * Included by the programs that are loaded, xdp_switch.bpf.c and that of the
- * bench; xdp_maps.h says what the loader puts in the maps. */
+ * bench; xdp_maps.h describes what the loader puts in the maps. */
 #ifndef BY_SWITCH_XDP_SWITCH_H
 #define BY_SWITCH_XDP_SWITCH_H
 
@@ -44,7 +44,7 @@ struct cell_value {
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1); /* the loader says how many */
+  __uint(max_entries, 1); /* the loader sets how many */
   __type(key, uint32_t);
   __type(value, struct cell_value);
 } cells SEC(".maps");
@@ -229,12 +229,6 @@ static inline int forward(struct xdp_md *ctx, uint32_t port) {
   return (int)bpf_redirect_map(&interfaces, port, XDP_DROP);
 }
 
-static inline int spread(uint32_t group) {
-  void *members_of = bpf_map_lookup_elem(&groups, &group);
-  if (!members_of) return drop_unsent();
-  return (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST);
-}
-
 /* Works on a copy of the header on the stack, so that its hops can be indexed. */
 static inline struct by_verdict decide(struct xdp_md *ctx, uint32_t from, uint32_t *group) {
   void *data = frame_start(ctx);
@@ -260,8 +254,9 @@ static inline int switch_frame(struct xdp_md *ctx) {
   count(verdict.event);
   if (verdict.kind == BY_VERDICT_PASS) return XDP_PASS;
   if (verdict.kind == BY_VERDICT_FORWARD) return forward(ctx, verdict.port);
-  if (verdict.kind == BY_VERDICT_MULTICAST) return spread(group);
-  return XDP_DROP;
+  if (verdict.kind != BY_VERDICT_MULTICAST) return XDP_DROP;
+  void *members_of = bpf_map_lookup_elem(&groups, &group);
+  return members_of ? (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST) : drop_unsent();
 }
 
 #endif
