@@ -37,7 +37,7 @@ test-asan: ## the same under AddressSanitizer and UBSan, in build-asan/
 test-tsan: ## those of them with threads under ThreadSanitizer, in build-tsan/
 	@scripts/install-deps build test demo
 	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
-	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite unit --no-suite prop --no-suite sim --no-suite fuzz
+	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite unit
 
 lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck, pyflakes, mypy
 	@scripts/install-deps build demo lint
