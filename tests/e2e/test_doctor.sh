@@ -9,9 +9,9 @@ import json, sys
 found = None
 for line in open(sys.argv[2], encoding="utf-8"):
     finding = json.loads(line)
-    assert set(finding) == {"check", "status", "found", "mend"}, finding
+    assert set(finding) == {"check", "status", "found", "fix"}, finding
     assert finding["status"] in ("ok", "warn", "fail") and finding["found"], finding
-    assert (finding["mend"] is not None) == (finding["status"] != "ok"), finding
+    assert (finding["fix"] is not None) == (finding["status"] != "ok"), finding
     if finding["check"] == sys.argv[1]:
         found = finding["status"]
 print(found)

@@ -15,7 +15,7 @@ struct by_findings {
   int counts[3]; /* by level */
 };
 
-/* Prints one line: what was checked, and what was found. `fix`: what to do about it, or NULL. */
+/* Prints one line: what was checked, and what was found. `fix`: what to do about what is not well, or NULL. */
 void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *fix,
                 const char *format, ...) BY_PRINTF(5, 6);
 

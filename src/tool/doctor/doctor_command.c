@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <jansson.h>
-#include <stddef.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,50 @@
 
 #include "commands.h"
 #include "doctor.h"
+#include "output.h"
 #include "settings.h"
 #include "text.h"
+
+/* ---- findings */
+
+enum { FOUND_BYTES = 1024 };
+
+static void print_json(enum by_finding_level level, const char *check, const char *fix, const char *found) {
+  static const char *const levels[] = {"ok", "warn", "fail"};
+  json_t *object =
+      json_pack("{s:s, s:s, s:s, s:s?}", "check", check, "status", levels[level], "found", found, "fix", fix);
+  if (!by_print_json(object)) puts("{\"check\":\"json\",\"status\":\"fail\",\"found\":\"not UTF-8\",\"fix\":null}");
+  json_decref(object);
+}
+
+void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *fix,
+                const char *format, ...) {
+  static const char *const levels[] = {"ok", "warn", "FAIL"};
+  char found[FOUND_BYTES];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(found, sizeof found, format, args);
+  va_end(args);
+  findings->counts[level]++;
+  if (level == BY_FINDING_OK) fix = NULL;
+  if (findings->json)
+    print_json(level, check, fix, found);
+  else
+    printf("%-5s %-14s %s\n", levels[level], check, found);
+  if (fix && !findings->json) printf("%20s -> %s\n", "", fix);
+  fflush(stdout);
+}
+
+bool by_read_line(const char *path, char *out, size_t room) {
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  bool ok = fgets(out, (int)room, file) != NULL;
+  fclose(file);
+  if (ok) out[strcspn(out, "\n")] = 0;
+  return ok;
+}
+
+/* ---- libraries and programs */
 
 /* Ranks prove with HMAC-SHA256 that they hold the job's key; some hardened
  * configurations of OpenSSL refuse algorithms. RFC 4231, test case 2. */

@@ -94,7 +94,7 @@ static void check_instructions(struct by_findings *findings) {
 #if defined(__x86_64__)
   bool avx2 = __builtin_cpu_supports("avx2"), avx512 = __builtin_cpu_supports("avx512f");
   by_finding(findings, avx2 ? BY_FINDING_OK : BY_FINDING_WARN, "instructions",
-             avx2 ? NULL : "in a virtual machine: pass the host's CPU through", "%s, %s: %s", avx2 ? "AVX2" : "no AVX2",
+             "in a virtual machine: pass the host's CPU through", "%s, %s: %s", avx2 ? "AVX2" : "no AVX2",
              avx512 ? "AVX-512" : "no AVX-512", avx2 ? "sums are vectorised" : "sums are several times slower");
 #else
   by_finding(findings, BY_FINDING_OK, "instructions", NULL, "sums are compiled for this processor's basic set");
@@ -106,8 +106,8 @@ static void check_huge_pages(struct by_findings *findings) {
   if (!by_read_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line)) return;
   bool never = strstr(line, "[never]") != NULL;
   by_finding(findings, never ? BY_FINDING_WARN : BY_FINDING_OK, "huge pages",
-             never ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled" : NULL,
-             "transparent huge pages: %s%s", line, never ? "; large buffers cost more page faults" : "");
+             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled", "transparent huge pages: %s%s", line,
+             never ? "; large buffers cost more page faults" : "");
 }
 
 static void check_clock(struct by_findings *findings) {
@@ -119,8 +119,8 @@ static void check_clock(struct by_findings *findings) {
   double ns = ((double)(last.tv_sec - first.tv_sec) * 1e9 + (double)(last.tv_nsec - first.tv_nsec)) / CLOCK_READS;
   bool slow = ns > SLOW_CLOCK_NS;
   by_finding(findings, slow ? BY_FINDING_WARN : BY_FINDING_OK, "clock",
-             slow ? "boot with clocksource=tsc if the machine's TSC is stable" : NULL, "%s, %.0f ns a reading%s",
-             source, ns, slow ? "; waiting reads it often" : "");
+             "boot with clocksource=tsc if the machine's TSC is stable", "%s, %.0f ns a reading%s", source, ns,
+             slow ? "; waiting reads it often" : "");
 }
 
 enum { PROBE_BYTES = 4096, LEAST_FILES = 1024, LEAST_SHM = 256 << 20 };
@@ -249,7 +249,7 @@ static void check_shm(struct by_findings *findings) {
   uint64_t bytes = (uint64_t)fs.f_blocks * fs.f_frsize, free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
   bool small = bytes < LEAST_SHM;
   by_finding(findings, small ? BY_FINDING_WARN : BY_FINDING_OK, "/dev/shm",
-             small ? "docker: --shm-size 1g; elsewhere: mount -o remount,size=1g /dev/shm" : NULL, "%s, %s free%s",
+             "docker: --shm-size 1g; elsewhere: mount -o remount,size=1g /dev/shm", "%s, %s free%s",
              by_print_bytes(bytes, size), by_print_bytes(free_bytes, left),
              small ? ". Banyan does without it, but data loaders use it" : "");
 }
@@ -267,7 +267,7 @@ static void check_limits(struct by_findings *findings) {
   if (getrlimit(RLIMIT_NOFILE, &files) || getrlimit(RLIMIT_MEMLOCK, &locked)) return;
   bool few = files.rlim_cur < LEAST_FILES;
   by_finding(findings, few ? BY_FINDING_WARN : BY_FINDING_OK, "open files",
-             few ? "ulimit -n 65536, and in /etc/security/limits.conf" : NULL, "%s, at most %s%s",
+             "ulimit -n 65536, and in /etc/security/limits.conf", "%s, at most %s%s",
              print_limit(files.rlim_cur, false, soft), print_limit(files.rlim_max, false, hard),
              few ? "; a rank needs some for every peer" : "");
   by_finding(findings, BY_FINDING_OK, "locked memory", NULL, "%s; not needed on TCP and shared memory",

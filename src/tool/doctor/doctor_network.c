@@ -64,7 +64,7 @@ static enum banyan_status report_congestion(struct by_findings *findings, int fd
   by_read_line("/proc/sys/net/ipv4/tcp_available_congestion_control", available, sizeof available);
   bool bbr = !strncmp(name, "bbr", 3);
   by_finding(findings, bbr ? BY_FINDING_WARN : BY_FINDING_OK, "congestion",
-             bbr ? "sysctl -w net.ipv4.tcp_congestion_control=cubic (keep bbr for long and lossy links)" : NULL,
+             "sysctl -w net.ipv4.tcp_congestion_control=cubic (keep bbr for long and lossy links)",
              "%s is in force; there are: %s%s", name, available,
              bbr ? ". BBR can halve one stream on loopback and in a local network: say which with every figure" : "");
   return BANYAN_OK;
@@ -84,8 +84,8 @@ static void check_loopback(struct by_findings *findings) {
   bool slow = microseconds > SLOW_ROUND_US;
   if (!status)
     by_finding(findings, slow ? BY_FINDING_WARN : BY_FINDING_OK, "loopback",
-               slow ? "look for a busy machine, power saving or a slow hypervisor" : NULL,
-               "TCP connects; %.0f us a round trip", microseconds);
+               "look for a busy machine, power saving or a slow hypervisor", "TCP connects; %.0f us a round trip",
+               microseconds);
   if (!status) status = report_congestion(findings, pair.client);
   if (status)
     by_finding(findings, BY_FINDING_FAIL, "loopback", "ip link set lo up; allow 127.0.0.1 in the firewall", "%s",
@@ -121,7 +121,7 @@ static void check_window(struct by_findings *findings, const char *name) {
   /* Half of a buffer is book-keeping (tcp_adv_win_scale), so that it holds half its size. */
   snprintf(fix, sizeof fix, "sysctl -w net.ipv4.%s=\"4096 131072 %.0f\"", name, need * 4);
   bool small = bytes < need;
-  by_finding(findings, small ? BY_FINDING_WARN : BY_FINDING_OK, name, small ? fix : NULL,
+  by_finding(findings, small ? BY_FINDING_WARN : BY_FINDING_OK, name, fix,
              "at most %s: one connection fills %s up to a round trip of %s", by_print_bytes((uint64_t)bytes, have),
              by_print_rate(speed, rate), by_print_seconds(bytes / 2 * 8 / speed, delay));
 }
@@ -131,7 +131,7 @@ static void check_idle(struct by_findings *findings) {
   if (!by_read_line("/proc/sys/net/ipv4/tcp_slow_start_after_idle", line, sizeof line)) return;
   bool on = atoi(line) != 0;
   by_finding(findings, on ? BY_FINDING_WARN : BY_FINDING_OK, "idle restart",
-             on ? "sysctl -w net.ipv4.tcp_slow_start_after_idle=0" : NULL,
+             "sysctl -w net.ipv4.tcp_slow_start_after_idle=0",
              on ? "a connection that rested while the ranks computed starts slowly again"
                 : "connections keep their speed while the ranks compute");
 }

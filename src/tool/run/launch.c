@@ -36,7 +36,7 @@ enum launch_state {
 
 struct launcher {
   const struct by_job *job;
-  struct by_link *links;
+  struct by_launch_link *links;
   size_t n_links;
   struct by_output output;
   struct pollfd *polled;
@@ -84,12 +84,12 @@ static void fail_job(struct launcher *l, int exit_code, enum launch_state next) 
     enter(l, next);
 }
 
-static void report_host_failed(struct launcher *l, const struct by_link *link, const char *text) {
+static void report_host_failed(struct launcher *l, const struct by_launch_link *link, const char *text) {
   if (l->state < ENDING) by_output_print(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
 }
 
 /* A job does without helpers and servers. */
-static void fail_host(struct launcher *l, const struct by_link *link, const char *text) {
+static void fail_host(struct launcher *l, const struct by_launch_link *link, const char *text) {
   report_host_failed(l, link, text);
   if (!link->host->beside) fail_job(l, 1, REPORTING);
 }
@@ -102,7 +102,7 @@ static bool is_our_doing(const struct launcher *l, int status) {
   return ended_by_us || signal_number == l->forwarded;
 }
 
-static void report_rank(struct launcher *l, const struct by_link *link, int rank, int status) {
+static void report_rank(struct launcher *l, const struct by_launch_link *link, int rank, int status) {
   char text[96];
   if (is_our_doing(l, status) || l->quiet || ++l->reports > MOST_REPORTS) return;
   int number = link->host->beside ? rank - l->job->ranks : rank;
@@ -123,7 +123,7 @@ static void report_early(struct launcher *l) {
   l->n_early = 0;
 }
 
-static void rank_ended(struct launcher *l, struct by_link *link, int rank, int status) {
+static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank, int status) {
   by_output_end(&l->output, rank);
   link->live--;
   if (status == 0 && !link->host->beside && l->state <= RUNNING && l->n_early++ < MOST_REPORTS)
@@ -138,7 +138,7 @@ static void rank_ended(struct launcher *l, struct by_link *link, int rank, int s
     l->exit_code = by_wait_exit_code(status);
 }
 
-static void send_start(struct launcher *l, struct by_link *link) {
+static void send_start(struct launcher *l, struct by_launch_link *link) {
   char directory[PATH_BYTES];
   struct by_text host = {0}, root = {0};
   by_text_add(&host, "BANYAN_HOST=%s", link->host->name);
@@ -184,7 +184,7 @@ static void add_name(struct by_text *places, const char *name, unsigned port) {
 /* Rank 0's host has found a port, and the addresses at which others may reach it: now all hosts can start.
  * What the user gave is tried first, since the others may not reach every address; but the name of this machine last,
  * which may mean another one elsewhere. */
-static void take_port(struct launcher *l, struct by_link *link, const struct by_launch_frame *frame) {
+static void take_port(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
   char own[BY_HOST_TEXT] = "";
   unsigned port = (unsigned)frame->number;
   struct by_address address;
@@ -205,7 +205,7 @@ static void take_port(struct launcher *l, struct by_link *link, const struct by_
   if (!l->job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(&l->root, own, port);
 }
 
-static void take_frame(struct launcher *l, struct by_link *link, const struct by_launch_frame *frame) {
+static void take_frame(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
   uint32_t first = (uint32_t)link->host->first;
   int rank = (int)frame->number;
   bool is_rank = frame->number >= first && frame->number < first + (uint32_t)link->host->ranks;
@@ -225,7 +225,7 @@ static void take_frame(struct launcher *l, struct by_link *link, const struct by
 }
 
 /* Lines of the host itself: a login script's, ssh's, run-host's. */
-static void print_for_host(struct launcher *l, const struct by_link *link, const char *bytes, size_t length) {
+static void print_for_host(struct launcher *l, const struct by_launch_link *link, const char *bytes, size_t length) {
   while (length) {
     const char *newline = memchr(bytes, '\n', length);
     size_t line = newline ? (size_t)(newline - bytes) : length;
@@ -237,7 +237,7 @@ static void print_for_host(struct launcher *l, const struct by_link *link, const
 }
 
 /* False once nothing more is to be read. */
-static bool handle_errors(struct launcher *l, struct by_link *link) {
+static bool handle_errors(struct launcher *l, struct by_launch_link *link) {
   char bytes[4096];
   ssize_t n = link->error_fd < 0 ? 0 : read(link->error_fd, bytes, sizeof bytes);
   if (n > 0) print_for_host(l, link, bytes, (size_t)n);
@@ -247,7 +247,7 @@ static bool handle_errors(struct launcher *l, struct by_link *link) {
   return false;
 }
 
-static const char *lost_text(const struct by_link *link, int status) {
+static const char *lost_text(const struct by_launch_link *link, int status) {
   if (link->ready) return "connection lost";
   int code = by_wait_exit_code(status);
   if (code == 126 || code == 127)
@@ -256,12 +256,12 @@ static const char *lost_text(const struct by_link *link, int status) {
 }
 
 /* Its output has ended: with ranks still running there, the host is lost. */
-static void link_ended(struct launcher *l, struct by_link *link) {
+static void link_ended(struct launcher *l, struct by_launch_link *link) {
   char text[256], how[96];
   by_cli_close(&link->from_fd);
   if (!link->live) return; /* fini() waits for it */
   if (!l->timeout) l->timeout = from_now(WAIT_SECONDS);
-  int status = by_link_wait(link, l->timeout);
+  int status = by_launch_link_wait(link, l->timeout);
   while (handle_errors(l, link)) continue;
   snprintf(text, sizeof text, "%s (%s)", lost_text(link, status), by_print_wait_status(status, how, sizeof how));
   fail_host(l, link, text);
@@ -269,14 +269,14 @@ static void link_ended(struct launcher *l, struct by_link *link) {
   link->live = 0;
 }
 
-static void handle_link(struct launcher *l, struct by_link *link) {
+static void handle_link(struct launcher *l, struct by_launch_link *link) {
   struct by_launch_frame frame;
   const char *chatter;
   size_t length;
   int found = 0;
   bool open = by_pipe_fill(&link->from, link->from_fd);
   if (!link->ready) {
-    by_link_find_hello(link, &chatter, &length);
+    by_launch_link_find_hello(link, &chatter, &length);
     print_for_host(l, link, chatter, length);
   }
   while (link->ready && (found = by_pipe_next(&link->from, &frame)) > 0) take_frame(l, link, &frame);
@@ -327,7 +327,7 @@ static void take_signals(struct launcher *l) {
 }
 
 /* The first host that has not answered; rank 0's if all have, but it found no port. */
-static struct by_link *silent_link(struct launcher *l) {
+static struct by_launch_link *silent_link(struct launcher *l) {
   size_t i = 0;
   while (i < l->n_links && (l->links[i].ready || l->links[i].host->beside)) i++;
   return &l->links[i < l->n_links ? i : 0];
@@ -369,7 +369,7 @@ static size_t fill_polled(struct launcher *l) {
   for (int i = 0; i < 2; i++)
     *p++ = (struct pollfd){.fd = by_pipe_waiting(&l->output.to[i]) ? l->output.to[i].fd : -1, .events = POLLOUT};
   for (size_t i = 0; i < l->n_links; i++) {
-    struct by_link *link = &l->links[i];
+    struct by_launch_link *link = &l->links[i];
     *p++ = (struct pollfd){.fd = full ? -1 : link->from_fd, .events = POLLIN};
     *p++ = (struct pollfd){.fd = full ? -1 : link->error_fd, .events = POLLIN};
     *p++ = (struct pollfd){.fd = by_pipe_waiting(&link->to) ? link->to.fd : -1, .events = POLLOUT};
@@ -404,7 +404,7 @@ static void serve(struct launcher *l) {
 /* The host of a helper or a server may answer later than all others. */
 static void start_ready(struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++) {
-    struct by_link *link = &l->links[i];
+    struct by_launch_link *link = &l->links[i];
     if (!link->ready || link->started || link->from_fd < 0) continue;
     link->started = true;
     send_start(l, link);
@@ -433,7 +433,7 @@ static void open_links(struct launcher *l) {
   l->links = by_cli_alloc(NULL, hosts->count * sizeof *l->links);
   l->polled = by_cli_alloc(NULL, (OUR_FDS + 3 * hosts->count) * sizeof *l->polled);
   for (; l->n_links < hosts->count; l->n_links++) {
-    if (by_link_open(l->job, &hosts->items[l->n_links], &l->links[l->n_links]) == BANYAN_OK) continue;
+    if (by_launch_link_open(l->job, &hosts->items[l->n_links], &l->links[l->n_links]) == BANYAN_OK) continue;
     by_output_print(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
     if (hosts->items[l->n_links].beside) continue;
     l->exit_code = 1;
@@ -459,14 +459,14 @@ static void finish(struct launcher *l) {
     by_output_print(&l->output, "%s: and %d more", l->job->title, l->reports - MOST_REPORTS);
   if (l->exit_code == 128 + l->forwarded && l->forwarded && !l->quiet)
     by_output_print(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
-  for (size_t i = 0; i < l->n_links; i++) by_link_shut(&l->links[i]);
+  for (size_t i = 0; i < l->n_links; i++) by_launch_link_shut(&l->links[i]);
   l->deadline = l->job_end = UINT64_MAX;
   while (by_output_waiting(&l->output) && l->interrupts < 2) serve(l);
 }
 
 static void fini(struct launcher *l) {
   uint64_t until = from_now(WAIT_SECONDS);
-  for (size_t i = 0; i < l->n_links; i++) by_link_wait(&l->links[i], until);
+  for (size_t i = 0; i < l->n_links; i++) by_launch_link_wait(&l->links[i], until);
   free(l->links);
   free(l->polled);
   by_text_fini(&l->root);

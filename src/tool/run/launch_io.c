@@ -270,7 +270,7 @@ static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2
   _exit(UNREACHED);
 }
 
-static enum banyan_status start_process(const char *file, char *const *argv, struct by_link *link) {
+static enum banyan_status start_process(const char *file, char *const *argv, struct by_launch_link *link) {
   int pipes[3][2];
   pid_t pid = by_cli_pipes(pipes, 3) ? fork() : -1;
   if (pid == 0) become(file, argv, pipes, link->host);
@@ -282,7 +282,7 @@ static enum banyan_status start_process(const char *file, char *const *argv, str
   link->from_fd = pipes[1][0];
   link->error_fd = pipes[2][0];
   if (pid < 0) {
-    by_link_shut(link);
+    by_launch_link_shut(link);
     return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start %s", file);
   }
   link->pid = pid;
@@ -292,7 +292,7 @@ static enum banyan_status start_process(const char *file, char *const *argv, str
   return BANYAN_OK;
 }
 
-static enum banyan_status start_ssh(const struct by_job *job, struct by_link *link) {
+static enum banyan_status start_ssh(const struct by_job *job, struct by_launch_link *link) {
   struct ssh_line line;
   enum banyan_status status = make_ssh_line(job, link->host, &line);
   if (!status) status = start_process(line.argv[0], (char *const *)line.argv, link);
@@ -301,15 +301,16 @@ static enum banyan_status start_ssh(const struct by_job *job, struct by_link *li
   return status;
 }
 
-enum banyan_status by_link_open(const struct by_job *job, const struct by_launch_host *host, struct by_link *out) {
+enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
+                                       struct by_launch_link *out) {
   char *const here[] = {(char[]){"banyan"}, (char[]){"run-host"}, NULL};
-  *out = (struct by_link){.host = host, .from_fd = -1, .error_fd = -1, .to = {.fd = -1, .at_once = SIZE_MAX}};
+  *out = (struct by_launch_link){.host = host, .from_fd = -1, .error_fd = -1, .to = {.fd = -1, .at_once = SIZE_MAX}};
   BY_TRY(host->local ? start_process("/proc/self/exe", here, out) : start_ssh(job, out));
   out->live = host->ranks;
   return BANYAN_OK;
 }
 
-int by_link_wait(struct by_link *link, uint64_t until) {
+int by_launch_link_wait(struct by_launch_link *link, uint64_t until) {
   static const struct timespec step = {.tv_nsec = 10 * BY_MILLISECOND};
   int status = 0;
   if (!link->pid) return 0;
@@ -321,7 +322,7 @@ int by_link_wait(struct by_link *link, uint64_t until) {
   return status;
 }
 
-void by_link_shut(struct by_link *link) {
+void by_launch_link_shut(struct by_launch_link *link) {
   by_cli_close(&link->to.fd);
   by_cli_close(&link->from_fd);
   by_cli_close(&link->error_fd);
@@ -332,7 +333,7 @@ void by_link_shut(struct by_link *link) {
   if (link->pid && unheard && !link->host->local) kill(link->pid, SIGTERM);
 }
 
-void by_link_find_hello(struct by_link *link, const char **chatter, size_t *length) {
+void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter, size_t *length) {
   static const char hello[] = BY_LAUNCH_HELLO;
   const char *from = link->from.data + link->from.start;
   size_t have = link->from.end - link->from.start;

@@ -86,7 +86,7 @@ void by_host_job_fini(struct by_host_job *job);
 
 /* ---- one host as the launcher sees it: its run-host, started here or through ssh, and the pipes to it */
 
-struct by_link {
+struct by_launch_link {
   const struct by_launch_host *host;
   pid_t pid; /* of run-host or ssh; 0: ended */
   struct by_pipe to;
@@ -98,14 +98,15 @@ struct by_link {
 };
 
 /* Starts run-host for a host. */
-enum banyan_status by_link_open(const struct by_job *job, const struct by_launch_host *host, struct by_link *out);
+enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
+                                       struct by_launch_link *out);
 /* Waits until run-host or ssh has ended, until this time (of by_clock_system) at most, then kills it. Returns its wait
  * status; 0 if it was waited for before. */
-int by_link_wait(struct by_link *link, uint64_t until);
+int by_launch_link_wait(struct by_launch_link *link, uint64_t until);
 /* Closes the pipes, which ends what is still there; then it is to be waited for. */
-void by_link_shut(struct by_link *link);
+void by_launch_link_shut(struct by_launch_link *link);
 /* Finds the hello in what has come; `chatter` gets lines that came before it (a login script's). */
-void by_link_find_hello(struct by_link *link, const char **chatter, size_t *length);
+void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter, size_t *length);
 
 /* ---- the output of many ranks as one */
 
