@@ -24,7 +24,7 @@ static void check_simulation(const struct by_simulate_subject *subject, const st
   by_text_init(&text);
   by_simulate_add_head(subject, &text);
   by_simulate_add_row(subject, simulation, &text);
-  require(by_simulate_add_links(subject, simulation, &text) == BANYAN_OK);
+  by_simulate_add_links(subject, simulation, &text);
   by_simulate_add_json(subject, simulation, &text);
   require(!text.failed);
   by_text_fini(&text);

@@ -198,8 +198,7 @@ static enum banyan_status sum_up(const struct bench *b, const struct banyan_coun
 static enum banyan_status time_calls(const struct bench *b, const struct buffers *buffers, struct result *out) {
   struct banyan_counters before, after;
   size_t bytes = (size_t)out->calls * sizeof(double);
-  double *seconds = calloc(2, bytes);
-  if (!seconds) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %ld times", out->calls);
+  double *seconds = by_cli_alloc(NULL, 2 * bytes);
   memset(seconds, 0xff, 2 * bytes); /* touched before, not while timing */
   enum banyan_status status = banyan_barrier(b->comm);
   banyan_comm_counters(b->comm, &before);
@@ -490,8 +489,7 @@ int by_cli_bench(int argc, char **argv) {
   struct by_operands operands;
   char *const first[] = {NULL, (char[]){"bench"}, (char[]){"--as-rank"}};
   size_t rest = (size_t)argc * sizeof *argv; /* with the NULL at the end */
-  char **words = malloc(sizeof first + rest);
-  if (!words) return by_command_end(&command, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"));
+  char **words = by_cli_alloc(NULL, sizeof first + rest);
   memcpy(words, first, sizeof first);
   memcpy(words + 3, argv + 1, rest); /* before parsing, which moves them about */
   int exit_code = by_options_parse(&command, argc, argv, &bench, &operands);

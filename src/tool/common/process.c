@@ -3,9 +3,23 @@
 #include <errno.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+void *by_cli_alloc(void *old, size_t bytes) {
+  void *memory = realloc(old, bytes ? bytes : 1);
+  if (memory) return memory;
+  static const char text[] = "banyan: out of memory\n";
+  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(1);
+}
+
+void *by_cli_zeroed(size_t n, size_t size) {
+  return memset(by_cli_alloc(NULL, n * size), 0, n * size);
+}
 
 bool by_pin_process(int which) {
   cpu_set_t allowed, one;

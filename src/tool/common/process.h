@@ -1,13 +1,19 @@
-/* What commands need that run until a signal ends them, or reload their files on one. It is the process's, as signals
- * and limits are. */
+/* What belongs to the process: memory, cores, signals and limits; and commands that run until a signal ends them, or
+ * reload their files on one. */
 #ifndef BY_CLI_PROCESS_H
 #define BY_CLI_PROCESS_H
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 
 #include "loop.h"
+
+/* malloc and realloc that end the program when memory is out: for commands that do one thing and end. */
+void *by_cli_alloc(void *old, size_t bytes);
+/* n elements of `size` bytes, all zero; n may be 0. */
+void *by_cli_zeroed(size_t n, size_t size);
 
 /* Binds the process to the (which mod C)-th of the C cores it may use. Before any thread exists, so that all inherit
  * it. False if the kernel refuses. */

@@ -18,6 +18,7 @@
 #include "output.h"
 #include "plan.h"
 #include "plan_topology.h"
+#include "process.h"
 #include "switched_tree.h"
 #include "text.h"
 #include "topology_synth.h"

@@ -9,6 +9,7 @@
 #include "output.h"
 #include "plan.h"
 #include "plan_topology.h"
+#include "process.h"
 #include "schedule.h"
 #include "text.h"
 #include "topology_synth.h"
@@ -124,8 +125,7 @@ static enum banyan_status add_host(struct placement *placement, uint32_t ranks) 
 static enum banyan_status parse_hosts(const char *text, struct placement *placement) {
   uint32_t hosts = 0, ranks = 0;
   int end = 0;
-  placement->host_of = calloc(BY_PLAN_MOST_VERTICES, sizeof *placement->host_of);
-  if (!placement->host_of) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %d ranks", BY_PLAN_MOST_VERTICES);
+  placement->host_of = by_cli_zeroed(BY_PLAN_MOST_VERTICES, sizeof *placement->host_of);
   if (strspn(text, "0123456789x,") == strlen(text)) {
     if (sscanf(text, "%5ux%5u%n", &hosts, &ranks, &end) == 2 && !text[end] && hosts > 0) {
       for (uint32_t h = 0; h < hosts; h++) BY_TRY(add_host(placement, ranks));
@@ -295,12 +295,6 @@ static enum banyan_status show_control(const struct plan_options *asked) {
   return status;
 }
 
-static enum banyan_status show_in_network(struct plan_options *asked) {
-  struct by_in_network_request *request = &asked->request.placed;
-  request->ranks = asked->request.ranks;
-  return by_plan_show_in_network(request, asked->request.topology, asked->json);
-}
-
 static enum banyan_status show_beside(struct plan_options *asked) {
   if (asked->control + asked->in_network + !!asked->fit > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit exclude each other: give one");
@@ -310,7 +304,9 @@ static enum banyan_status show_beside(struct plan_options *asked) {
                    : asked->in_network ? "in-network"
                                        : "fit");
   if (asked->fit) return by_plan_show_fit(asked->request.topology, asked->request.cost, asked->fit);
-  return asked->control ? show_control(asked) : show_in_network(asked);
+  if (asked->control) return show_control(asked);
+  asked->request.placed.ranks = asked->request.ranks;
+  return by_plan_show_in_network(&asked->request.placed, asked->request.topology, asked->json);
 }
 
 static bool is_builtin(const char *text) {

@@ -11,6 +11,7 @@
 #include "placement.h"
 #include "plan.h"
 #include "plan_load.h"
+#include "process.h"
 #include "text.h"
 #include "topology.h"
 #include "topology_draw.h"
@@ -26,12 +27,15 @@ uint32_t by_plan_count_ranks(const struct by_topology *topology) {
 
 enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option, const char *names,
                                       uint32_t **out, uint32_t *n) {
-  char *copy = strdup(names), *rest = copy;
-  uint32_t *nodes = malloc((strlen(names) / 2 + 1) * sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
-  if (!copy || !nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the names of hosts");
+  size_t bytes = names ? strlen(names) + 1 : 0;
+  char *copy = by_cli_alloc(NULL, bytes), *rest = copy;
+  uint32_t *nodes = by_cli_alloc(NULL, (names ? bytes / 2 + 1 : topology->n_nodes) * sizeof *nodes);
   *n = 0;
-  for (char *name; status == BANYAN_OK && (name = strsep(&rest, ",")) != NULL;) {
+  for (uint32_t node = 0; !names && node < topology->n_nodes; node++)
+    if (topology->nodes[node].takes_part) nodes[(*n)++] = node;
+  if (names) memcpy(copy, names, bytes);
+  for (char *name; names && status == BANYAN_OK && (name = strsep(&rest, ",")) != NULL;) {
     if (!*name) continue;
     uint32_t node = by_topology_find(topology, name);
     if (node != UINT32_MAX)
@@ -55,30 +59,8 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
 struct placed {
   struct by_placement_job job;
   struct by_placement *placement;
-  uint32_t *workers, *servers;
+  uint32_t *workers, *servers, best;
 };
-
-/* The hosts that take part, if none are named. */
-static enum banyan_status find_workers(const struct by_topology *topology, const char *names, uint32_t **out,
-                                       uint32_t *n) {
-  if (names) return by_plan_find_nodes(topology, "ranks", names, out, n);
-  *out = calloc((size_t)topology->n_nodes + 1, sizeof **out);
-  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the names of hosts");
-  for (uint32_t node = 0; node < topology->n_nodes; node++)
-    if (topology->nodes[node].takes_part) (*out)[(*n)++] = node;
-  return BANYAN_OK;
-}
-
-/* The host that does best, if none are named. */
-static enum banyan_status find_servers(const struct by_topology *topology, const char *names,
-                                       const struct by_placement_options *options, const struct by_placement_job *job,
-                                       uint32_t **out, uint32_t *n) {
-  if (names) return by_plan_find_nodes(topology, "server", names, out, n);
-  *out = calloc(1, sizeof **out);
-  *n = 1;
-  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the names of hosts");
-  return by_placement_best_server(topology, job->workers, job->n_workers, options, *out);
-}
 
 static enum banyan_status place(const struct by_in_network_request *request, const struct by_topology *topology,
                                 struct placed *placed) {
@@ -86,10 +68,16 @@ static enum banyan_status place(const struct by_in_network_request *request, con
   struct by_placement_job *job = &placed->job;
   job->weight = 1;
   if (request->most_adding >= 0) options.most_adding = (uint32_t)request->most_adding;
-  BY_TRY(find_workers(topology, request->ranks, &placed->workers, &job->n_workers));
+  BY_TRY(by_plan_find_nodes(topology, "ranks", request->ranks, &placed->workers, &job->n_workers));
   job->workers = placed->workers;
-  BY_TRY(find_servers(topology, request->servers, &options, job, &placed->servers, &job->n_servers));
-  job->servers = placed->servers;
+  if (request->servers) {
+    BY_TRY(by_plan_find_nodes(topology, "server", request->servers, &placed->servers, &job->n_servers));
+    job->servers = placed->servers;
+  } else {
+    BY_TRY(by_placement_best_server(topology, job->workers, job->n_workers, &options, &placed->best));
+    job->servers = &placed->best;
+    job->n_servers = 1;
+  }
   return by_placement_make(topology, job, 1, &options, &placed->placement);
 }
 
@@ -132,9 +120,12 @@ enum banyan_status by_plan_show_in_network(const struct by_in_network_request *r
 
 /* ---- A topology drawn with what a plan asks of its links. */
 
-void by_plan_scale_load(struct by_plan_load *load, const struct by_topology *topology) {
+enum banyan_status by_plan_find_load(struct by_plan_load *load, const struct by_plan *plan, uint64_t bytes,
+                                     const struct by_topology *topology) {
+  BY_TRY(by_plan_load_init(load, plan, by_plan_class(plan, bytes), topology));
   double rate = isfinite(load->rate) ? load->rate : 0;
   for (uint32_t i = 0; i < 2 * topology->n_links; i++) load->link[i / 2][i % 2] *= rate;
+  return BANYAN_OK;
 }
 
 /* Writes it into the file as SVG, "-" for standard output: the class for buffers of so many bytes. */
@@ -142,8 +133,7 @@ static enum banyan_status draw_plan(const char *path, const struct by_topology *
                                     uint64_t bytes) {
   struct by_plan_load load;
   char name[BY_PLAN_MOST_NAME + 64], size[32];
-  BY_TRY(by_plan_load_init(&load, plan, by_plan_class(plan, bytes), topology));
-  by_plan_scale_load(&load, topology);
+  BY_TRY(by_plan_find_load(&load, plan, bytes, topology));
   snprintf(name, sizeof name, "plan %s, %s", plan->name, by_print_bytes(bytes, size));
   struct by_draw_options options = {.load = (const double(*)[2])load.link, .load_name = name};
   enum banyan_status status = by_write_svg(path, topology, &options);
@@ -207,10 +197,10 @@ static enum banyan_status run(const struct by_plan_request *request, const struc
                               const struct by_planner_options *options, struct by_plan **out) {
   struct by_planned planned;
   struct by_text text = {0};
-  uint64_t before = by_clock_now(&by_clock_system);
   const char *name = topology->name[0] ? topology->name : "trees";
+  uint64_t before = by_clock_now(&by_clock_system);
   BY_TRY(by_planner_run(name, topology, options, &planned));
-  planned.plan->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
+  planned.plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
   if (request->explain) by_planned_explain(&planned, topology, &text);
   *out = planned.plan;
   planned.plan = NULL;
@@ -224,16 +214,17 @@ static enum banyan_status run_in_network(const struct by_plan_request *request, 
   uint64_t before = by_clock_now(&by_clock_system);
   placed.ranks = request->ranks;
   BY_TRY(by_plan_in_network(&placed, "in-network", topology, request->explain, out));
-  (*out)->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
+  (*out)->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
   return by_plan_check_switches(*out);
 }
 
-/* Ranks run on hosts; what helps has to add. */
-static enum banyan_status check_nodes(const struct by_topology *topology, const char *option, const uint32_t *nodes,
-                                      uint32_t n) {
-  bool ranks = strcmp(option, "ranks") == 0;
-  for (uint32_t i = 0; nodes && i < n; i++) {
-    const struct by_node *node = &topology->nodes[nodes[i]];
+/* Ranks run on hosts; what helps has to add. Nothing where no names are given. */
+static enum banyan_status find_hosts(const struct by_topology *topology, const char *option, const char *names,
+                                     bool ranks, uint32_t **out, uint32_t *n) {
+  if (!names) return BANYAN_OK;
+  BY_TRY(by_plan_find_nodes(topology, option, names, out, n));
+  for (uint32_t i = 0; i < *n; i++) {
+    const struct by_node *node = &topology->nodes[(*out)[i]];
     if (node->kind == BY_NODE_HOST || (!ranks && node->aggregates)) continue;
     return by_fail(BANYAN_ERR_ARGUMENT, "--%s: \"%.64s\" is a switch%s; give hosts", option, node->name,
                    ranks ? "" : " that does not add");
@@ -247,12 +238,10 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   struct by_graph_choice *choice = &options.choice;
   uint32_t *ranks = NULL, *helpers = NULL;
   enum banyan_status status = fill(request, &options);
-  if (status == BANYAN_OK && request->ranks)
-    status = by_plan_find_nodes(topology, "ranks", request->ranks, &ranks, &choice->n_participants);
-  if (status == BANYAN_OK && request->helpers)
-    status = by_plan_find_nodes(topology, "helpers", request->helpers, &helpers, &choice->n_helpers);
-  if (status == BANYAN_OK) status = check_nodes(topology, "ranks", ranks, choice->n_participants);
-  if (status == BANYAN_OK) status = check_nodes(topology, "helpers", helpers, choice->n_helpers);
+  if (status == BANYAN_OK)
+    status = find_hosts(topology, "ranks", request->ranks, true, &ranks, &choice->n_participants);
+  if (status == BANYAN_OK)
+    status = find_hosts(topology, "helpers", request->helpers, false, &helpers, &choice->n_helpers);
   choice->participants = ranks;
   choice->helpers = helpers;
   if (status == BANYAN_OK) status = run(request, topology, &options, out);
@@ -298,11 +287,9 @@ static enum banyan_status add_sample(struct by_times *times, const char *name, c
                                      const struct by_class *class_) {
   struct by_cost_sample *sample = &times->samples[times->n];
   BY_TRY(by_cost_init(&sample->cost, plan, class_, times->topology, &times->rates));
-  times->names[times->n] = strdup(name);
-  sample->bytes = calloc(2 * (size_t)BY_TIMES_MOST, sizeof *sample->bytes);
-  times->up_to[times->n] = class_->up_to;
-  if (!times->names[times->n++] || !sample->bytes)
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for measured times");
+  times->names[times->n] = strcpy(by_cli_alloc(NULL, strlen(name) + 1), name);
+  sample->bytes = by_cli_zeroed(2 * (size_t)BY_TIMES_MOST, sizeof *sample->bytes);
+  times->up_to[times->n++] = class_->up_to;
   sample->seconds = sample->bytes + BY_TIMES_MOST;
   return BANYAN_OK;
 }

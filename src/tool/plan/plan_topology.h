@@ -20,9 +20,12 @@ struct by_in_network_request {
 
 /* Hosts that take part. */
 uint32_t by_plan_count_ranks(const struct by_topology *topology);
-/* Loads become bit/s at the rate at which something is full, so that what is tight stands out in a drawing. */
-void by_plan_scale_load(struct by_plan_load *load, const struct by_topology *topology);
-/* Nodes by their names, which commas part; `option` is the one that names them, for errors. The caller frees *out. */
+/* What the plan asks of the topology's links for a buffer of so many bytes: in bit/s, at the rate at which something is
+ * full, so that what is tight stands out in a drawing. Free it with by_plan_load_fini. */
+BANYAN_CHECK enum banyan_status by_plan_find_load(struct by_plan_load *load, const struct by_plan *plan, uint64_t bytes,
+                                                  const struct by_topology *topology);
+/* Nodes by their names, which commas part; NULL: those that take part. `option` is the one that names them, for errors.
+ * The caller frees *out. */
 BANYAN_CHECK enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option,
                                                    const char *names, uint32_t **out, uint32_t *n);
 /* Places aggregation on switches and makes a plan of it, called `name` if the topology has no name; with `explain`,

@@ -13,6 +13,7 @@
 #include "plan_load.h"
 #include "plan_topology.h"
 #include "planner.h"
+#include "process.h"
 #include "simulate.h"
 #include "simulate_print.h"
 #include "text.h"
@@ -39,13 +40,9 @@ enum { MOST_EVENTS = 1 << 20 };
 static enum banyan_status open_trace(struct trace *trace, const char *path, const struct by_plan *plan,
                                      const struct by_topology *topology, const struct by_ways *ways) {
   *trace = (struct trace){.path = path, .plan = plan, .topology = topology, .ways = ways};
-  trace->named = calloc((size_t)ways->n_resources + ways->first[ways->n_streams] + 1, sizeof *trace->named);
-  if (!trace->named) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the trace");
   trace->file = fopen(path, "we");
-  if (!trace->file) {
-    free(trace->named);
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
-  }
+  if (!trace->file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
+  trace->named = by_cli_zeroed((size_t)ways->n_resources + ways->first[ways->n_streams], sizeof *trace->named);
   fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", trace->file);
   return BANYAN_OK;
 }
@@ -219,8 +216,7 @@ static enum banyan_status run_planner(struct session *s, const struct by_graph_c
 
 /* What no plan over the same hosts exceeds. */
 static enum banyan_status find_bound(struct session *s) {
-  uint32_t n = s->plan->n_ranks, *nodes = calloc(s->plan->n_vertices, sizeof *nodes);
-  if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  uint32_t n = s->plan->n_ranks, *nodes = by_cli_zeroed(s->plan->n_vertices, sizeof *nodes);
   enum banyan_status status = by_plan_place(s->plan, s->topology, nodes);
   struct by_graph_choice choice = {
       .participants = nodes, .n_participants = n, .helpers = nodes + n, .n_helpers = s->plan->n_vertices - n};
@@ -286,8 +282,7 @@ static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, st
 static enum banyan_status write_svg(const struct session *s, const struct by_simulation *simulation) {
   uint32_t n = s->topology->n_links;
   char name[BY_PLAN_MOST_NAME + 64], size[32];
-  double(*load)[2] = calloc((size_t)n + 1, sizeof *load);
-  if (!load) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the drawing");
+  double(*load)[2] = by_cli_zeroed(n, sizeof *load);
   for (uint32_t i = 0; i < 2 * n; i++) {
     uint32_t class_ = by_simulation_class(simulation, i);
     if (class_ != UINT32_MAX && simulation->seconds > 0)
@@ -307,7 +302,7 @@ static enum banyan_status show(struct session *s, const struct by_simulation *si
     by_simulate_add_row(&s->subject, simulation, &s->text);
   if (last && !s->asked->json) {
     by_simulate_add_meaning(&s->subject, simulation->chunk, s->asked->chunk_cost, &s->text);
-    BY_TRY(by_simulate_add_links(&s->subject, simulation, &s->text));
+    by_simulate_add_links(&s->subject, simulation, &s->text);
   }
   if (last && s->asked->svg) BY_TRY(write_svg(s, simulation));
   BY_TRY(by_print_text(&s->text, BANYAN_OK, stdout));

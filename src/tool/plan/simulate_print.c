@@ -6,6 +6,7 @@
 
 #include "cost.h"
 #include "json_doc.h"
+#include "process.h"
 
 enum { MOST_ROWS = 8, COLUMNS = 48, JSON_SLOTS = 32, NAME_COLUMNS = 20 };
 
@@ -104,8 +105,8 @@ static bool is_link(const struct by_topology *t, uint32_t resource) {
 static uint32_t list_rows(const struct by_simulate_subject *subject, const struct by_simulation *s, struct row **out) {
   const struct by_topology *t = subject->topology;
   uint32_t n = 0, most = 2 * (t->n_links + t->n_nodes);
-  *out = malloc(((size_t)most + 1) * sizeof **out);
-  for (uint32_t i = 0; *out && i < most; i++) {
+  *out = by_cli_alloc(NULL, most * sizeof **out);
+  for (uint32_t i = 0; i < most; i++) {
     uint32_t class_ = by_simulation_class(s, i);
     if (class_ == UINT32_MAX) continue;
     double carried = s->carried[class_], able = s->cast->net.capacity[class_] * s->seconds;
@@ -157,12 +158,11 @@ static void add_row(const struct by_topology *t, const struct by_simulation *s, 
   by_text_add(text, "\n");
 }
 
-enum banyan_status by_simulate_add_links(const struct by_simulate_subject *subject, const struct by_simulation *s,
-                                         struct by_text *text) {
+void by_simulate_add_links(const struct by_simulate_subject *subject, const struct by_simulation *s,
+                           struct by_text *text) {
   struct row *rows;
   char size[32], time[32];
   uint32_t n = list_rows(subject, s, &rows), shown = n;
-  if (!rows) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the table of links");
   if (n) qsort(rows, n, sizeof *rows, by_use);
   if (!subject->all && n > MOST_ROWS) shown = MOST_ROWS;
   by_text_add(text, "\n  busiest at %s, and how full over %s%s:\n\n", by_print_bytes(s->bytes, size),
@@ -173,7 +173,6 @@ enum banyan_status by_simulate_add_links(const struct by_simulate_subject *subje
     by_text_add(text, "\n  %u of %u ranks simulated; each of the others does what one of these does\n", s->n_actors,
                 subject->plan->n_vertices);
   free(rows);
-  return BANYAN_OK;
 }
 
 /* --- JSON --- */

@@ -24,8 +24,8 @@ bool by_simulate_has_switches(const struct by_plan *plan);
 void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
                              struct by_text *text);
 /* The links that were busiest, with their use over time. */
-BANYAN_CHECK enum banyan_status by_simulate_add_links(const struct by_simulate_subject *subject,
-                                                      const struct by_simulation *simulation, struct by_text *text);
+void by_simulate_add_links(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
+                           struct by_text *text);
 /* The same as one line of JSON, with its newline. */
 void by_simulate_add_json(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
                           struct by_text *text);

@@ -104,9 +104,7 @@ struct subject {
 
 static enum banyan_status load_plan(struct subject *s, const struct topo_options *asked) {
   BY_TRY(by_plan_named(asked->plan, by_plan_count_ranks(s->topology), &s->plan));
-  const struct by_class *class_ = by_plan_class(s->plan, asked->bytes);
-  BY_TRY(by_plan_load_init(&s->load, s->plan, class_, s->topology));
-  by_plan_scale_load(&s->load, s->topology);
+  BY_TRY(by_plan_find_load(&s->load, s->plan, asked->bytes, s->topology));
   snprintf(s->load_name, sizeof s->load_name, "plan %s", s->plan->name);
   s->draw.load = (const double(*)[2])s->load.link;
   s->draw.load_name = s->load_name;

@@ -95,9 +95,6 @@ enum { BY_PROGRAM_PATH = 4096 };
 /* The path of this program; false: unknown. `out` holds BY_PROGRAM_PATH. */
 bool by_program_path(char *out);
 
-/* malloc and realloc that end the program when memory is out. */
-void *by_cli_alloc(void *old, size_t bytes);
-
 /* ---- launching: launch.c */
 
 enum by_output_mode {

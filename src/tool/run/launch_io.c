@@ -20,14 +20,6 @@
 
 enum { HEADER_BYTES = 12, MOST_PAYLOAD = 8 << 20, READ_BYTES = 128 << 10 };
 
-void *by_cli_alloc(void *old, size_t bytes) {
-  void *memory = realloc(old, bytes);
-  if (memory) return memory;
-  static const char text[] = "banyan: out of memory\n";
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
-  _exit(1);
-}
-
 void by_cli_nonblock(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }

@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "launch.h"
+#include "process.h"
 #include "settings.h"
 #include "socket.h"
 #include "text.h"
