@@ -363,11 +363,6 @@ static enum banyan_status parse(struct bench *b, const struct by_operands *opera
 
 /* ---- starting ranks */
 
-static int usable_cores(void) {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) ? 2 : CPU_COUNT(&allowed);
-}
-
 static enum banyan_status start_ranks(int ranks, char *const *words, int *exit_code) {
   struct by_launch_hosts hosts;
   struct by_job_environment environment;
@@ -390,7 +385,9 @@ static enum banyan_status start_ranks(int ranks, char *const *words, int *exit_c
 /* `words`: the command of the ranks but for the path of this program. */
 static int launch(const struct bench *b, char **words) {
   char self[BY_PROGRAM_PATH];
-  int exit_code = 1, ranks = b->ranks ? (int)b->ranks : MIN(MAX(usable_cores(), 2), MOST_OWN_RANKS);
+  cpu_set_t allowed;
+  int cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 2 : CPU_COUNT(&allowed);
+  int exit_code = 1, ranks = b->ranks ? (int)b->ranks : MIN(MAX(cores, 2), MOST_OWN_RANKS);
   if (!by_program_path(self))
     return by_command_end(&command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
   if (by_check_plan(b->plan, ranks, 1, true)) return by_command_misused(&command);

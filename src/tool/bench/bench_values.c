@@ -39,19 +39,16 @@ bool by_bench_reduces(const struct by_bench_case *c) {
   return by_collective(c->collective)->adds;
 }
 
-/* Each rank's block lies in the result, or the result takes the place of the terms on all ranks. */
-static bool has_in_place(enum banyan_collective collective) {
-  const struct by_collective *row = by_collective(collective);
-  return row->send == BY_EXTENT_BLOCK || (row->adds && !row->rooted);
-}
-
 enum banyan_status by_bench_check(const struct by_bench_case *c) {
+  const struct by_collective *row = by_collective(c->collective);
+  /* Each rank's block lies in the result, or the result takes the place of the terms on all ranks. */
+  bool in_place = row->send == BY_EXTENT_BLOCK || (row->adds && !row->rooted);
   bool bits = c->op == BANYAN_AND || c->op == BANYAN_OR || c->op == BANYAN_XOR, floating = c->dtype <= BANYAN_BFLOAT16;
   if (by_bench_reduces(c) && bits && floating)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s is for integers, not for %s", banyan_op_name(c->op),
                    banyan_dtype_name(c->dtype));
   if (c->root >= c->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "there is no rank %d to be the root", c->root);
-  if (c->in_place && !has_in_place(c->collective))
+  if (c->in_place && !in_place)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s has no in-place form", by_bench_collective_name(c));
   if (c->collective == BANYAN_SEND && c->ranks < 2)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s takes two ranks", ping_pong);

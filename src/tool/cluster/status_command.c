@@ -40,7 +40,7 @@ struct curl_functions {
   FUNCTIONS(BY_LIBRARY_MEMBER)
 };
 
-struct by_manager_client {
+struct client {
   struct curl_functions curl;
   CURL *handle;
   CURLU *place;
@@ -51,13 +51,13 @@ struct by_manager_client {
 };
 
 static size_t take(const char *data, size_t size, size_t n, void *context) {
-  struct by_manager_client *client = context;
+  struct client *client = context;
   if (client->answer.length + n > MOST_STATE) return 0;
   by_text_add(&client->answer, "%.*s", (int)n, data);
   return client->answer.failed ? 0 : n;
 }
 
-static enum banyan_status set_token(struct by_manager_client *client, const char *file) {
+static enum banyan_status set_token(struct client *client, const char *file) {
   struct by_token token;
   char header[sizeof token.text + 32];
   if (!file) return BANYAN_OK;
@@ -70,7 +70,7 @@ static enum banyan_status set_token(struct by_manager_client *client, const char
 }
 
 /* Whatever people copied: the page's address, with or without what is behind the port. */
-static enum banyan_status set_place(struct by_manager_client *client) {
+static enum banyan_status set_place(struct client *client) {
   const struct curl_functions *curl = &client->curl;
   client->place = curl->curl_url();
   if (!client->place) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
@@ -83,8 +83,13 @@ static enum banyan_status set_place(struct by_manager_client *client) {
   return BANYAN_OK;
 }
 
-static enum banyan_status set_options(struct by_manager_client *client, const struct status_options *asked) {
+/* Loads libcurl. The client is to be finished, also after a failure. */
+static enum banyan_status client_init(struct client *client, const struct status_options *asked) {
+  static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
   const struct curl_functions *curl = &client->curl;
+  *client = (struct client){.url = asked->manager};
+  BY_TRY(by_library_load("asking a manager", "libcurl.so.4", "libcurl4", names, sizeof names / sizeof *names,
+                         &client->curl));
   BY_TRY(set_token(client, asked->token_file));
   BY_TRY(set_place(client));
   client->handle = curl->curl_easy_init();
@@ -101,33 +106,14 @@ static enum banyan_status set_options(struct by_manager_client *client, const st
   return code ? by_fail(BANYAN_ERR_UNSUPPORTED, "libcurl: %s", curl->curl_easy_strerror(code)) : BANYAN_OK;
 }
 
-/* NULL is allowed. */
-static void manager_client_destroy(struct by_manager_client *client) {
-  if (!client) return;
+static void client_fini(struct client *client) {
   if (client->handle) client->curl.curl_easy_cleanup(client->handle);
   if (client->place) client->curl.curl_url_cleanup(client->place);
   if (client->headers) client->curl.curl_slist_free_all(client->headers);
   by_text_fini(&client->answer);
-  free(client);
 }
 
-/* Loads libcurl. The caller owns *out. */
-static enum banyan_status manager_client_create(const struct status_options *asked, struct by_manager_client **out) {
-  static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
-  struct by_manager_client *client = calloc(1, sizeof *client);
-  if (!client) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
-  client->url = asked->manager;
-  enum banyan_status status = by_library_load("asking a manager", "libcurl.so.4", "libcurl4", names,
-                                              sizeof names / sizeof *names, &client->curl);
-  if (status == BANYAN_OK) status = set_options(client, asked);
-  if (status == BANYAN_OK)
-    *out = client;
-  else
-    manager_client_destroy(client);
-  return status;
-}
-
-static enum banyan_status judge(struct by_manager_client *client, CURLcode code) {
+static enum banyan_status judge(struct client *client, CURLcode code) {
   const char *why = *client->error ? client->error : client->curl.curl_easy_strerror(code);
   if (code == CURLE_OPERATION_TIMEDOUT)
     return by_fail(BANYAN_ERR_TIMEOUT, "the manager at %s does not answer: %s", client->url, why);
@@ -151,7 +137,7 @@ static enum banyan_status judge(struct by_manager_client *client, CURLcode code)
   return by_fail(BANYAN_ERR_CONNECT, "cannot ask the manager at %s: %s", client->url, why);
 }
 
-static enum banyan_status judge_status(struct by_manager_client *client) {
+static enum banyan_status judge_status(struct client *client) {
   long status = 0;
   client->curl.curl_easy_getinfo(client->handle, CURLINFO_RESPONSE_CODE, &status);
   if (status == 200) return BANYAN_OK;
@@ -163,7 +149,7 @@ static enum banyan_status judge_status(struct by_manager_client *client) {
 
 /* The state; *out is the caller's. Blocks, for 5 s at most. BANYAN_ERR_CONNECT, _TIMEOUT, _AUTH (the token),
  * _PROTOCOL (no manager). */
-static enum banyan_status manager_client_get(struct by_manager_client *client, json_t **out) {
+static enum banyan_status ask_manager(struct client *client, json_t **out) {
   static const struct by_doc_limits limits = {.bytes = MOST_STATE, .containers = 2 << 20, .elements = 16 << 20};
   by_text_fini(&client->answer);
   *client->error = '\0';
@@ -215,9 +201,9 @@ static void print_tables(const json_t *state, bool again) {
   by_text_fini(&text);
 }
 
-static enum banyan_status show_state(struct by_manager_client *client, const struct status_options *asked) {
+static enum banyan_status show_state(struct client *client, const struct status_options *asked) {
   json_t *state;
-  BY_TRY(manager_client_get(client, &state));
+  BY_TRY(ask_manager(client, &state));
   if (asked->json)
     by_print_json(state);
   else
@@ -244,15 +230,15 @@ static void print_away(void) {
 /* Prints on standard output; in place where that is a terminal. Fails if the manager cannot be asked, and while
  * watching, if the first answer does not come. */
 static enum banyan_status watch_manager(const struct status_options *asked) {
-  struct by_manager_client *client = NULL;
-  BY_TRY(manager_client_create(asked, &client));
-  if (asked->watch && find_screen(true).height && !asked->json) fputs(HOME WIPE_REST, stdout);
-  enum banyan_status status = show_state(client, asked);
+  struct client client;
+  enum banyan_status status = client_init(&client, asked);
+  if (asked->watch && status == BANYAN_OK && find_screen(true).height && !asked->json) fputs(HOME WIPE_REST, stdout);
+  if (status == BANYAN_OK) status = show_state(&client, asked);
   while (asked->watch && status == BANYAN_OK && !ferror(stdout)) {
     sleep(1);
-    if (show_state(client, asked) != BANYAN_OK) print_away();
+    if (show_state(&client, asked) != BANYAN_OK) print_away();
   }
-  manager_client_destroy(client);
+  client_fini(&client);
   return status;
 }
 

@@ -2,9 +2,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 
+#include "process.h"
 #include "text.h"
 
 enum { HELP_COLUMN = 28, MOST_OPTIONS = 64 };
@@ -216,14 +218,10 @@ static enum banyan_status parse_sizes(char *word, struct by_sizes *out) {
 }
 
 enum banyan_status by_parse_sizes(const char *text, struct by_sizes *out) {
-  char word[64];
+  char *copy = by_cli_print("%s", text), *rest = copy;
+  enum banyan_status status = BANYAN_OK;
   out->count = 0;
-  for (;;) {
-    size_t length = strcspn(text, ",");
-    if (length >= sizeof word) return by_fail(BANYAN_ERR_PARSE, "\"%.40s...\" is not a size", text);
-    snprintf(word, sizeof word, "%.*s", (int)length, text);
-    BY_TRY(parse_sizes(word, out));
-    if (!text[length]) return BANYAN_OK;
-    text += length + 1;
-  }
+  for (char *word; status == BANYAN_OK && (word = strsep(&rest, ","));) status = parse_sizes(word, out);
+  free(copy);
+  return status;
 }

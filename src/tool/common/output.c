@@ -68,19 +68,12 @@ void by_columns_add(struct by_columns *table, const char *format, ...) {
   table->n_cells++;
 }
 
-/* Characters of UTF-8, as many as a terminal shows places for all but wide ones. */
-static unsigned width_of(const char *text) {
-  unsigned width = 0;
-  for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
-  return width;
-}
-
 static void measure(const struct by_columns *table, unsigned *widths) {
   const char *cell = by_text_get(&table->cells);
   assert(table->n > 0);
-  for (unsigned c = 0; c < table->n; c++) widths[c] = width_of(table->columns[c].name);
+  for (unsigned c = 0; c < table->n; c++) widths[c] = (unsigned)by_columns_of(table->columns[c].name);
   for (unsigned i = 0; i < table->n_cells; i++, cell += strlen(cell) + 1) {
-    unsigned width = width_of(cell), *most = &widths[i % table->n];
+    unsigned width = (unsigned)by_columns_of(cell), *most = &widths[i % table->n];
     if (width > *most) *most = width;
   }
 }
@@ -105,7 +98,7 @@ static void leave_out(const struct by_columns *table, unsigned *widths, unsigned
 }
 
 static void add_cell(const struct by_column *column, const char *text, unsigned width, bool last, struct by_text *out) {
-  int blank = (int)(width - width_of(text));
+  int blank = (int)width - (int)by_columns_of(text);
   if (column->number)
     by_text_add(out, "%*s%s", blank, "", text);
   else

@@ -2,23 +2,43 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-void *by_cli_alloc(void *old, size_t bytes) {
-  void *memory = realloc(old, bytes ? bytes : 1);
-  if (memory) return memory;
+static _Noreturn void end_without_memory(void) {
   static const char text[] = "banyan: out of memory\n";
   (void)!write(STDERR_FILENO, text, sizeof text - 1);
   _exit(1);
 }
 
+void *by_cli_alloc(void *old, size_t bytes) {
+  void *memory = realloc(old, bytes ? bytes : 1);
+  if (!memory) end_without_memory();
+  return memory;
+}
+
 void *by_cli_zeroed(size_t n, size_t size) {
   return memset(by_cli_alloc(NULL, n * size), 0, n * size);
+}
+
+char *by_cli_print(const char *format, ...) {
+  va_list arguments;
+  char *text;
+  va_start(arguments, format);
+  if (vasprintf(&text, format, arguments) < 0) end_without_memory();
+  va_end(arguments);
+  return text;
+}
+
+void by_cli_close(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
 }
 
 bool by_pin_process(int which) {

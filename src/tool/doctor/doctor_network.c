@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "doctor.h"
 #include "interface.h"
+#include "process.h"
 #include "socket.h"
 #include "text.h"
 
@@ -70,12 +71,6 @@ static enum banyan_status report_congestion(struct by_findings *findings, int fd
   return BANYAN_OK;
 }
 
-static void close_pair(struct pair *pair) {
-  if (pair->listener >= 0) close(pair->listener);
-  if (pair->client >= 0) close(pair->client);
-  if (pair->server >= 0) close(pair->server);
-}
-
 static void check_loopback(struct by_findings *findings) {
   struct pair pair = {-1, -1, -1};
   double microseconds = 0;
@@ -90,7 +85,9 @@ static void check_loopback(struct by_findings *findings) {
   if (status)
     by_finding(findings, BY_FINDING_FAIL, "loopback", "ip link set lo up; allow 127.0.0.1 in the firewall", "%s",
                banyan_error_text());
-  close_pair(&pair);
+  by_cli_close(&pair.listener);
+  by_cli_close(&pair.client);
+  by_cli_close(&pair.server);
 }
 
 /* The greatest value of "least default greatest"; 0 if unreadable. */

@@ -81,7 +81,7 @@ static X509_CRL *key_pem_list(const char *text) {
 }
 
 /* SKEW: a certificate begins so much before it is made, for clocks that are behind. */
-enum { SKEW = 60 * 60, DAY = 24 * 60 * 60, SERIAL_BYTES = 16 };
+enum { SKEW = 60 * 60, DAY = 24 * 60 * 60, SERIAL_BITS = 127 };
 
 static bool is_plain(const char *text, const char *others) {
   if (!isalnum((unsigned char)*text)) return false;
@@ -128,11 +128,9 @@ static bool extend(X509 *certificate, X509_CRL *list, X509 *issuer, int nid, con
 }
 
 static bool number(X509 *certificate) {
-  unsigned char bytes[SERIAL_BYTES];
-  if (RAND_bytes(bytes, sizeof bytes) != 1) return false;
-  bytes[0] &= 0x7f;
-  BIGNUM *serial = BN_bin2bn(bytes, sizeof bytes, NULL);
-  bool done = serial && BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(certificate));
+  BIGNUM *serial = BN_new();
+  bool done = serial && BN_rand(serial, SERIAL_BITS, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) == 1 &&
+              BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(certificate));
   BN_free(serial);
   return done;
 }
@@ -333,15 +331,6 @@ static bool add(X509_CRL *list, const ASN1_INTEGER *serial, const ASN1_TIME *whe
   return added;
 }
 
-static bool add_old(X509_CRL *list, X509_CRL *old) {
-  STACK_OF(X509_REVOKED) *entries = old ? X509_CRL_get_REVOKED(old) : NULL;
-  for (int i = 0; i < sk_X509_REVOKED_num(entries); i++) {
-    const X509_REVOKED *entry = sk_X509_REVOKED_value(entries, i);
-    if (!add(list, X509_REVOKED_get0_serialNumber(entry), X509_REVOKED_get0_revocationDate(entry))) return false;
-  }
-  return true;
-}
-
 static enum banyan_status add_certificate(X509_CRL *list, const char *text, const ASN1_TIME *now) {
   X509 *certificate = key_pem_certificate(text);
   if (!certificate) {
@@ -382,7 +371,8 @@ struct parts {
 
 static enum banyan_status fill(const struct parts *parts, const char *const *certificates, size_t n,
                                struct by_text *out) {
-  if (!parts->list || !parts->now || !add_old(parts->list, parts->old)) return key_failed("copy the list");
+  if (!parts->list || !parts->now) return key_failed("copy the list");
+  while (X509_CRL_get_ext_count(parts->list) > 0) X509_EXTENSION_free(X509_CRL_delete_ext(parts->list, 0));
   for (size_t i = 0; i < n; i++) BY_TRY(add_certificate(parts->list, certificates[i], parts->now));
   if (sign_list(parts->list, parts->issuer, parts->key, parts->old, parts->now) && key_pem_add_list(parts->list, out))
     return BANYAN_OK;
@@ -396,7 +386,7 @@ enum banyan_status by_revocation_list_make(const struct by_key_authority *author
   by_text_init(out);
   ERR_clear_error();
   BY_TRY(parse_old(old, &parts.old));
-  parts.list = X509_CRL_new();
+  parts.list = parts.old ? X509_CRL_dup(parts.old) : X509_CRL_new();
   parts.now = ASN1_TIME_set(NULL, (time_t)now);
   enum banyan_status status = open_authority(authority, &parts.issuer, &parts.key);
   if (status == BANYAN_OK) status = fill(&parts, certificates, n, out);

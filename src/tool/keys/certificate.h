@@ -79,7 +79,7 @@ enum { BY_KEY_PATH = 512 };
 /* Texts, owned by the list. */
 struct by_key_list {
   char **items;
-  size_t count, room;
+  size_t count;
 };
 
 /* FOLDER/FILE; `out` holds BY_KEY_PATH. */

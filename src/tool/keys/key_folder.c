@@ -9,8 +9,8 @@
 
 #include <openssl/crypto.h>
 
-#include "arena.h"
 #include "certificate.h"
+#include "process.h"
 
 enum banyan_status by_key_path(const char *folder, const char *file, char *out) {
   if (snprintf(out, BY_KEY_PATH, "%s/%s", folder, file) < BY_KEY_PATH) return BANYAN_OK;
@@ -106,39 +106,30 @@ static int is_record(const struct dirent *entry) {
   return end && !strcmp(end, ".crt");
 }
 
-/* Takes the text; NULL: memory was out before. */
-static enum banyan_status add_to(struct by_key_list *list, char *text) {
-  if (text && BY_ARRAY_GROW(&list->items, &list->room, list->count + 1)) {
-    list->items[list->count++] = text;
-    return BANYAN_OK;
-  }
-  free(text);
-  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of keys");
+/* Takes the text. */
+static void add_to(struct by_key_list *list, char *text) {
+  list->items = by_cli_alloc(list->items, (list->count + 1) * sizeof *list->items);
+  list->items[list->count++] = text;
 }
 
 void by_key_list_fini(struct by_key_list *list) {
   for (size_t i = 0; i < list->count; i++) free(list->items[i]);
   free(list->items);
-  *list = (struct by_key_list){0};
 }
 
 static enum banyan_status list(const char *folder, int (*wanted)(const struct dirent *entry), struct by_key_list *out) {
   struct dirent **entries;
-  char *path;
   *out = (struct by_key_list){0};
   int n = scandir(folder, &entries, wanted, alphasort);
   if (n < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno,
                          "cannot open the folder of keys %s; --keys DIR or BANYAN_KEYS names another", folder);
-  enum banyan_status status = BANYAN_OK;
   for (int i = 0; i < n; i++) {
-    if (status == BANYAN_OK)
-      status = add_to(out, asprintf(&path, "%s/%s", folder, entries[i]->d_name) < 0 ? NULL : path);
+    add_to(out, by_cli_print("%s/%s", folder, entries[i]->d_name));
     free(entries[i]);
   }
   free(entries);
-  if (status != BANYAN_OK) by_key_list_fini(out);
-  return status;
+  return BANYAN_OK;
 }
 
 enum banyan_status by_key_folder_list(const char *folder, struct by_key_list *out) {
@@ -178,18 +169,14 @@ struct found {
   struct by_key_list certificates, removes;
 };
 
-static enum banyan_status keep(struct found *found, const char *certificate, const char *removed) {
-  BY_TRY(add_to(&found->certificates, strdup(certificate)));
-  return removed ? add_to(&found->removes, strdup(removed)) : BANYAN_OK;
-}
-
 /* Any name if it is NULL. A file that is none of ours is passed over. */
 static enum banyan_status look(struct found *found, const char *path, unsigned roles, const char *name, bool remove) {
   struct by_certificate_facts facts;
   enum banyan_status status = by_certificate_load(path, &facts);
   bool wanted =
       status == BANYAN_OK && !facts.authority && (facts.who.role & roles) && (!name || !strcmp(facts.who.name, name));
-  if (wanted) status = keep(found, by_text_get(&facts.certificate), remove ? path : NULL);
+  if (wanted) add_to(&found->certificates, by_cli_print("%s", by_text_get(&facts.certificate)));
+  if (wanted && remove) add_to(&found->removes, by_cli_print("%s", path));
   by_certificate_facts_fini(&facts);
   if (status != BANYAN_ERR_PARSE) return status;
   return name ? BANYAN_OK : by_fail_within(status, "%s", path);

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@
 #include "text.h"
 #include "topology_synth.h"
 
-enum { MOST_PER_HOST = 1024, LABEL_BYTES = 300, FILE_BYTES = 64 };
+enum { MOST_PER_HOST = 1024, FILE_BYTES = 64 };
 
 /* The highest rate of links at which the machine itself is not the limit. */
 static const double most_rate = 4e9;
@@ -190,15 +189,6 @@ static enum banyan_status enter(void *context, const struct by_launch_host *host
   return by_lab_enter(s->lab, s->spaces[host - s->hosts.items]);
 }
 
-static BY_PRINTF(1, 2) char *make_label(const char *format, ...) {
-  char *label = by_cli_alloc(NULL, LABEL_BYTES);
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(label, LABEL_BYTES, format, arguments);
-  va_end(arguments);
-  return label;
-}
-
 /* A process of its own, so that the file is removed also if this one is killed. The terminal's signals are not for it.
  */
 static enum banyan_status remove_at_end(const char *path, int *out) {
@@ -290,7 +280,7 @@ static enum banyan_status place_ranks(struct session *s) {
     BY_TRY(by_hosts_add_place(&s->hosts, t->nodes[v].name, (int)s->asked.per_host, enter, s));
     for (long i = 0; i < s->asked.per_host; i++)
       s->labels[s->ranks++] =
-          s->asked.per_host == 1 ? make_label("%s", t->nodes[v].name) : make_label("%s:%ld", t->nodes[v].name, i);
+          s->asked.per_host == 1 ? by_cli_print("%s", t->nodes[v].name) : by_cli_print("%s:%ld", t->nodes[v].name, i);
   }
   return by_hosts_place(&s->hosts, s->ranks);
 }
@@ -310,7 +300,7 @@ static enum banyan_status add_beside(struct session *s, struct by_launch_hosts *
   }
   s->spaces[s->hosts.count + list->count] = node;
   s->labels[s->ranks + s->beside++] =
-      t->nodes[node].takes_part ? make_label("%s/%s", name, what) : make_label("%s", name);
+      t->nodes[node].takes_part ? by_cli_print("%s/%s", name, what) : by_cli_print("%s", name);
   return by_hosts_add_place(list, name, 1, enter, s);
 }
 
@@ -334,24 +324,24 @@ static enum banyan_status place_beside(struct session *s, enum by_vertex_kind ki
 }
 
 /* Before all that the user gives: the last value counts, and a plan counts before a topology. */
-static enum banyan_status set_usual(const struct session *s, struct by_job_environment *environment) {
+static void set_usual(const struct session *s, struct by_job_environment *environment) {
   const char *given = getenv("BANYAN_TOPOLOGY");
-  if (!given || !*given) BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", s->topology_path));
+  if (!given || !*given) by_job_environment_set(environment, "BANYAN_TOPOLOGY", s->topology_path);
   /* Each rank takes the cores for its own, though there are fewer: one that spins keeps others from working. */
   if (!getenv("BANYAN_SPIN") && s->ranks > sysconf(_SC_NPROCESSORS_ONLN))
-    BY_TRY(by_job_environment_set(environment, "BANYAN_SPIN", "0"));
+    by_job_environment_set(environment, "BANYAN_SPIN", "0");
   if (s->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
-    BY_TRY(by_job_environment_set(environment, "OMP_NUM_THREADS", "1"));
-  return BANYAN_OK;
+    by_job_environment_set(environment, "OMP_NUM_THREADS", "1");
 }
 
 static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
   BY_TRY(by_job_environment_init(environment));
-  BY_TRY(set_usual(s, environment));
+  set_usual(s, environment);
   for (int i = 0; i < s->asked.environment.count; i++)
     BY_TRY(by_job_environment_add(environment, s->asked.environment.items[i]));
-  if (s->by_size) BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", ""));
-  return by_job_environment_set(environment, "BANYAN_PLAN", s->by_size ? "" : s->asked.plan);
+  if (s->by_size) by_job_environment_set(environment, "BANYAN_TOPOLOGY", "");
+  by_job_environment_set(environment, "BANYAN_PLAN", s->by_size ? "" : s->asked.plan);
+  return BANYAN_OK;
 }
 
 static enum banyan_status run_ranks(struct session *s) {

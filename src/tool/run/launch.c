@@ -139,19 +139,12 @@ static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank
 }
 
 static void send_start(struct launcher *l, struct by_launch_link *link) {
-  char directory[PATH_BYTES];
-  struct by_text host = {0}, root = {0};
-  by_text_add(&host, "BANYAN_HOST=%s", link->host->name);
-  by_text_add(&root, "BANYAN_ROOT=%s", by_text_get(&l->root));
-  size_t n = 0;
-  while (l->job->environment[n]) n++;
-  const char **environment = by_cli_alloc(NULL, (n + 3) * sizeof *environment);
-  memcpy(environment, l->job->environment, n * sizeof *environment);
-  environment[n] = by_text_get(&host);
-  environment[n + 1] = by_text_get(&root);
-  environment[n + 2] = NULL;
+  char directory[PATH_BYTES], trees[16];
+  struct by_job_environment environment = {0};
+  for (char *const *e = l->job->environment; *e; e++) by_job_environment_copy(&environment, *e);
+  by_job_environment_set(&environment, "BANYAN_HOST", link->host->name);
+  by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&l->root));
   /* Hosts that are this machine share its cores, so they count on. */
-  char trees[16];
   snprintf(trees, sizeof trees, "%d", link->host->slots);
   const char *self = link->host->local ? "/proc/self/exe" : l->job->remote;
   const char *const help[] = {self, "helper", NULL}, *const serve[] = {self, "server", "--trees", trees, NULL};
@@ -164,11 +157,9 @@ static void send_start(struct launcher *l, struct by_launch_link *link) {
                                                          : 0,
                               .directory = getcwd(directory, sizeof directory) ? directory : "",
                               .command = (char **)(uintptr_t)commands[link->host->beside],
-                              .environment = (char **)environment};
+                              .environment = environment.items};
   by_host_job_send(&link->to, &start);
-  free(environment);
-  by_text_fini(&host);
-  by_text_fini(&root);
+  by_job_environment_fini(&environment);
 }
 
 static void add_place(struct by_text *places, const char *place, size_t length) {

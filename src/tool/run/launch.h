@@ -71,17 +71,18 @@ bool by_hosts_all_local(const struct by_launch_hosts *hosts);
 /* The variables every rank of a job gets from the launcher: BANYAN_* of this process, a fresh BANYAN_KEY, and what was
  * asked for. Later ones win. */
 struct by_job_environment {
-  const char **items; /* "NAME=value"; ends with NULL */
-  size_t count, room;
-  struct by_arena arena;
+  char **items; /* "NAME=value"; ends with NULL */
+  size_t count;
 };
 
 /* Also makes the key. After an error, too, fini is to be called. */
 enum banyan_status by_job_environment_init(struct by_job_environment *environment);
+/* "NAME=value" as it is. */
+void by_job_environment_copy(struct by_job_environment *environment, const char *text);
 /* "NAME=value", or "NAME" for this process's value (nothing where it has none). */
 enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text);
 /* Nothing where `value` is NULL. */
-enum banyan_status by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value);
+void by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value);
 void by_job_environment_fini(struct by_job_environment *environment);
 
 /* A plan named on a command line is checked before any rank is started, so that a mistake is reported once and not by
@@ -113,9 +114,9 @@ struct by_job {
   const char *title; /* of messages: "banyan run" */
   const struct by_launch_hosts *hosts;
   int ranks;
-  int beside;                     /* helpers and servers, on hosts behind those of the ranks */
-  char *const *command;           /* ends with NULL */
-  const char *const *environment; /* "NAME=value" for every rank; ends with NULL */
+  int beside;               /* helpers and servers, on hosts behind those of the ranks */
+  char *const *command;     /* ends with NULL */
+  char *const *environment; /* "NAME=value" for every rank; ends with NULL */
   enum by_output_mode output;
   const char *const *labels; /* what stands before a rank's lines in place of its number; NULL: the number */
   bool pin;

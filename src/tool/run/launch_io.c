@@ -24,11 +24,6 @@ void by_cli_nonblock(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-void by_cli_close(int *fd) {
-  if (*fd >= 0) close(*fd);
-  *fd = -1;
-}
-
 bool by_cli_pipes(int pipes[][2], int n) {
   bool made = true;
   for (int i = 0; i < n; i++) {

@@ -13,6 +13,7 @@
 #include "interface.h"
 #include "launch.h"
 #include "plan.h"
+#include "process.h"
 #include "text.h"
 
 /* ---- hosts */
@@ -207,33 +208,29 @@ bool by_hosts_all_local(const struct by_launch_hosts *hosts) {
 
 /* ---- the environment */
 
-static enum banyan_status append_variable(struct by_job_environment *environment, const char *text, size_t length) {
-  char *copy = by_arena_copy(&environment->arena, text, length);
-  if (!copy || !BY_ARRAY_GROW(&environment->items, &environment->room, environment->count + 2))
-    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
-  environment->items[environment->count++] = copy;
+static void append_variable(struct by_job_environment *environment, char *text) {
+  size_t room = environment->count + 2;
+  environment->items = by_cli_alloc(environment->items, room * sizeof *environment->items);
+  environment->items[environment->count++] = text;
   environment->items[environment->count] = NULL;
-  return BANYAN_OK;
 }
 
-enum banyan_status by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value) {
-  struct by_text text = {0};
-  if (!value) return BANYAN_OK;
-  by_text_add(&text, "%s=%s", name, value);
-  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment")
-                                          : append_variable(environment, by_text_get(&text), text.length);
-  by_text_fini(&text);
-  return status;
+void by_job_environment_copy(struct by_job_environment *environment, const char *text) {
+  append_variable(environment, by_cli_print("%s", text));
+}
+
+void by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value) {
+  if (value) append_variable(environment, by_cli_print("%s=%s", name, value));
 }
 
 enum banyan_status by_job_environment_init(struct by_job_environment *environment) {
-  *environment = (struct by_job_environment){0};
-  by_arena_init(&environment->arena);
-  for (char **e = environ; *e; e++)
-    if (!strncmp(*e, "BANYAN_", 7)) BY_TRY(append_variable(environment, *e, strlen(*e)));
   char key[BY_KEY_TEXT];
+  *environment = (struct by_job_environment){0};
+  for (char **e = environ; *e; e++)
+    if (!strncmp(*e, "BANYAN_", 7)) by_job_environment_copy(environment, *e);
   BY_TRY(by_key_random(key));
-  return by_job_environment_set(environment, "BANYAN_KEY", key);
+  by_job_environment_set(environment, "BANYAN_KEY", key);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text) {
@@ -241,13 +238,16 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
   if (!name || isdigit((unsigned char)*text) || strcspn(text, " \t\r\n") < name)
     return by_fail(BANYAN_ERR_ARGUMENT, "-x: \"%.64s\" is not NAME=VALUE: names have no blanks, and no digit in front",
                    text);
-  if (text[name]) return append_variable(environment, text, strlen(text));
-  return by_job_environment_set(environment, text, getenv(text));
+  if (text[name])
+    by_job_environment_copy(environment, text);
+  else
+    by_job_environment_set(environment, text, getenv(text));
+  return BANYAN_OK;
 }
 
 void by_job_environment_fini(struct by_job_environment *environment) {
+  for (size_t i = 0; i < environment->count; i++) free(environment->items[i]);
   free(environment->items);
-  by_arena_fini(&environment->arena);
 }
 
 enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here) {

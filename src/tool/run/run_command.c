@@ -148,41 +148,34 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
   return add_beside("--servers", run->servers, BY_SERVERS, hosts, &crew->servers, &crew->processes);
 }
 
-static enum banyan_status set_number(struct by_job_environment *environment, const char *name, int n) {
-  char number[16];
-  snprintf(number, sizeof number, "%d", n);
-  return n ? by_job_environment_set(environment, name, number) : BANYAN_OK;
-}
-
 static enum banyan_status fill_environment(const struct run_options *run, const struct crew *crew,
                                            struct by_job_environment *environment) {
+  char helpers[16], servers[16];
   BY_TRY(by_job_environment_init(environment));
-  BY_TRY(set_number(environment, "BANYAN_HELPERS", crew->helpers));
-  BY_TRY(set_number(environment, "BANYAN_SERVERS", crew->servers));
+  snprintf(helpers, sizeof helpers, "%d", crew->helpers);
+  snprintf(servers, sizeof servers, "%d", crew->servers);
+  by_job_environment_set(environment, "BANYAN_HELPERS", crew->helpers ? helpers : NULL);
+  by_job_environment_set(environment, "BANYAN_SERVERS", crew->servers ? servers : NULL);
   for (int i = 0; i < run->environment.count; i++)
     BY_TRY(by_job_environment_add(environment, run->environment.items[i]));
-  BY_TRY(by_job_environment_set(environment, "BANYAN_PLAN", run->plan));
-  BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", run->topology));
-  const char *transport = by_transport_at(run->transport);
-  BY_TRY(by_job_environment_set(environment, "BANYAN_TRANSPORT", transport));
-  BY_TRY(by_job_environment_set(environment, "BANYAN_IFACE", run->job.interface));
-  return by_job_environment_set(environment, "BANYAN_PORTS", run->job.ports);
+  by_job_environment_set(environment, "BANYAN_PLAN", run->plan);
+  by_job_environment_set(environment, "BANYAN_TOPOLOGY", run->topology);
+  by_job_environment_set(environment, "BANYAN_TRANSPORT", by_transport_at(run->transport));
+  by_job_environment_set(environment, "BANYAN_IFACE", run->job.interface);
+  by_job_environment_set(environment, "BANYAN_PORTS", run->job.ports);
+  return BANYAN_OK;
 }
 
 /* What stands before the lines of ranks and of those beside them; NULL where there are only ranks: numbers. */
 static char **make_labels(const struct crew *crew) {
-  enum { LABEL_BYTES = 24 };
-  int first_server = crew->ranks + crew->helpers;
   if (crew->processes == crew->ranks) return NULL;
-  char **labels = by_cli_alloc(NULL, (size_t)crew->processes * (sizeof *labels + LABEL_BYTES));
-  char *text = (char *)(labels + crew->processes);
-  for (int i = 0; i < crew->processes; i++, text += LABEL_BYTES) {
-    labels[i] = text;
+  char **labels = by_cli_alloc(NULL, (size_t)crew->processes * sizeof *labels);
+  for (int i = 0; i < crew->processes; i++)
     if (i < crew->ranks)
-      snprintf(text, LABEL_BYTES, "%d", i);
+      labels[i] = by_cli_print("%d", i);
     else
-      snprintf(text, LABEL_BYTES, "%s %d", by_beside_name(i < first_server ? BY_HELPERS : BY_SERVERS), i - crew->ranks);
-  }
+      labels[i] = by_cli_print("%s %d", by_beside_name(i < crew->ranks + crew->helpers ? BY_HELPERS : BY_SERVERS),
+                               i - crew->ranks);
   return labels;
 }
 
@@ -206,6 +199,7 @@ static int launch(struct run_options *run, const struct by_launch_hosts *hosts, 
   job->output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX);
   if (!job->remote) job->remote = self;
   int exit_code = by_launch(job);
+  for (int i = 0; labels && i < crew->processes; i++) free(labels[i]);
   free(labels);
   by_job_environment_fini(&environment);
   return exit_code;

@@ -122,19 +122,14 @@ static void add_label(struct by_text *out, char before, const char *name, const 
   by_text_add(out, "\"");
 }
 
-static void add_value(struct by_text *out, double value) {
-  by_text_add(out, " ");
-  by_json_add_real(out, value);
-  by_text_add(out, "\n");
-}
-
 /* Two labels, the second may be NULL. */
 static void add_sample(struct by_text *out, const char *family, const char *const labels[4], double value) {
   by_text_add(out, "banyan_%s", family);
   if (labels[0]) add_label(out, '{', labels[0], labels[1]);
   if (labels[0] && labels[2]) add_label(out, ',', labels[2], labels[3]);
-  by_text_add(out, "%s", labels[0] ? "}" : "");
-  add_value(out, value);
+  by_text_add(out, "%s ", labels[0] ? "}" : "");
+  by_json_add_real(out, value);
+  by_text_add(out, "\n");
 }
 
 /* ---- values */
