@@ -64,15 +64,6 @@ static enum banyan_status get_memory(const struct bench *b, size_t bytes, void *
   return BANYAN_OK;
 }
 
-static void give_back(const struct bench *b, const struct buffers *buffers) {
-  for (int i = 0; i < 2; i++) {
-    if (b->registered)
-      banyan_free(b->comm, buffers->memory[i]);
-    else
-      free(buffers->memory[i]);
-  }
-}
-
 /* Whether this rank's own part lies in the buffer it receives into. */
 static bool shares_buffer(const struct bench *b) {
   return b->c.in_place && (b->c.collective != BANYAN_GATHER || b->c.rank == b->c.root);
@@ -221,7 +212,11 @@ static enum banyan_status measure(const struct bench *b, struct result *out) {
     fill(b, &buffers);
   if (!status) status = warm_up(b, &buffers, &out->calls);
   if (!status) status = time_calls(b, &buffers, out);
-  give_back(b, &buffers);
+  for (int i = 0; i < 2; i++)
+    if (b->registered)
+      banyan_free(b->comm, buffers.memory[i]);
+    else
+      free(buffers.memory[i]);
   return status;
 }
 
@@ -231,23 +226,19 @@ static const char *op_name(const struct by_bench_case *c) {
   return by_bench_reduces(c) ? banyan_op_name(c->op) : "none";
 }
 
-static void print_plan(const struct banyan_plan_info *plan) {
-  char rate[32];
-  printf("# plan %s (%s%s)", plan->name, banyan_plan_source_name(plan->source),
-         *plan->part ? ", by size, see the last column" : "");
-  if (plan->throughput > 0) printf(", expected to carry %s", by_print_rate(plan->throughput, rate));
-  if (plan->bound > 0) printf(", bound %s", by_print_rate(plan->bound, rate));
-  printf("\n");
-}
-
 /* `plan`: in use now; in print_result for buffers of the case's size, after it was timed. */
 static void print_head(const struct bench *b, const struct banyan_plan_info *plan) {
+  char rate[32];
   if (b->json) return;
   printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, congestion control %s%s%s\n",
          by_bench_collective_name(&b->c), banyan_dtype_name(b->c.dtype), op_name(&b->c), b->c.ranks, b->hosts,
          b->hosts == 1 ? "" : "s", b->transport, b->congestion, b->registered ? ", registered" : "",
          b->c.in_place ? ", in place" : "");
-  print_plan(plan);
+  printf("# plan %s (%s%s)", plan->name, banyan_plan_source_name(plan->source),
+         *plan->part ? ", by size, see the last column" : "");
+  if (plan->throughput > 0) printf(", expected to carry %s", by_print_rate(plan->throughput, rate));
+  if (plan->bound > 0) printf(", bound %s", by_print_rate(plan->bound, rate));
+  printf("\n");
   printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s  plan\n", "bytes", "calls", "median", "least", "most",
          "algbw", "busbw", "algbw", "busbw", "wrong", b->counters ? "   frames   sleeps    wakes  allocs" : "");
   printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "", "", "us", "us", "us", "Gbit/s", "Gbit/s", "GB/s",
@@ -263,32 +254,23 @@ static void print_row(const struct bench *b, const struct banyan_plan_info *plan
   printf("  %s\n", *plan->part ? plan->part : plan->name);
 }
 
-static json_t *describe_plan(const struct banyan_plan_info *plan) {
-  json_t *object = json_pack("{s:s, s:s, s:s}", "plan_name", plan->name, "plan_source",
-                             banyan_plan_source_name(plan->source), "plan_part", plan->part);
-  if (object && plan->throughput > 0)
-    (void)!json_object_set_new(object, "plan_throughput", json_real(plan->throughput));
-  if (object && plan->bound > 0) (void)!json_object_set_new(object, "plan_bound", json_real(plan->bound));
-  return object;
-}
-
 static void print_json(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r, double algbw,
                        double busbw) {
-  json_t *of_plan = describe_plan(plan);
   json_t *object = json_pack(
-      "{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I}",
+      "{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, "
+      "s:s, s:s, s:s}",
       "impl", "banyan", "collective", by_bench_collective_name(&b->c), "bytes", (json_int_t)b->c.bytes, "dtype",
       banyan_dtype_name(b->c.dtype), "op", op_name(&b->c), "ranks", b->c.ranks, "transport", b->transport, "plan",
       b->plan ? b->plan : "", "registered", b->registered, "in_place", b->c.in_place, "cc", b->congestion, "calls",
       (json_int_t)r->calls, "time_us", r->median * 1e6, "min_us", r->least * 1e6, "max_us", r->most * 1e6, "algbw",
       algbw, "busbw", busbw, "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
-      "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations);
-  if (object && of_plan && !json_object_update(object, of_plan)) {
-    char *text = json_dumps(object, JSON_REAL_PRECISION(8));
-    if (text) puts(text);
-    free(text);
-  }
-  json_decref(of_plan);
+      "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations, "plan_name", plan->name, "plan_source",
+      banyan_plan_source_name(plan->source), "plan_part", plan->part);
+  if (plan->throughput > 0) (void)!json_object_set_new(object, "plan_throughput", json_real(plan->throughput));
+  if (plan->bound > 0) (void)!json_object_set_new(object, "plan_bound", json_real(plan->bound));
+  char *text = json_dumps(object, JSON_REAL_PRECISION(8));
+  if (text) puts(text);
+  free(text);
   json_decref(object);
 }
 

@@ -55,20 +55,12 @@ static double link_use(const json_t *link) {
 
 /* --- the head --- */
 
-static size_t count_equal(const json_t *jobs, const char *state) {
-  const json_t *job;
+/* Those whose field is this text, or true where `text` is NULL. */
+static size_t count_equal(const json_t *list, const char *field, const char *text) {
+  const json_t *one;
   size_t i, n = 0;
-  json_array_foreach(jobs, i, job) {
-    n += !strcmp(by_json_text(job, "state"), state);
-  }
-  return n;
-}
-
-static size_t count_true(const json_t *hosts, const char *field) {
-  const json_t *host;
-  size_t i, n = 0;
-  json_array_foreach(hosts, i, host) {
-    n += json_is_true(json_object_get(host, field));
+  json_array_foreach(list, i, one) {
+    n += text ? !strcmp(by_json_text(one, field), text) : json_is_true(json_object_get(one, field));
   }
   return n;
 }
@@ -79,8 +71,8 @@ static void add_head(const json_t *state, struct by_text *out) {
   char version[32];
   by_keep_printable(by_json_text(state, "version"), version, sizeof version);
   by_text_add(out, "manager %s: %zu of %zu hosts connected; %zu jobs run, %zu wait, %zu switching\n", version,
-              count_true(hosts, "connected"), json_array_size(hosts), count_equal(jobs, "running"),
-              count_equal(jobs, "waiting"), count_equal(jobs, "switching"));
+              count_equal(hosts, "connected", NULL), json_array_size(hosts), count_equal(jobs, "state", "running"),
+              count_equal(jobs, "state", "waiting"), count_equal(jobs, "state", "switching"));
   by_text_add(out, "%.0f reports, %.0f refused; %.0f plans, %.0f plan switches, %.0f kept\n",
               by_json_number(counters, "reports"), by_json_number(counters, "refused"),
               by_json_number(counters, "plans"), by_json_number(counters, "plan_switches"),
@@ -108,23 +100,19 @@ static void add_certificates(const json_t *state, struct by_text *out) {
 
 /* --- jobs with fewer slots of a switch than they requested --- */
 
-static void add_cut(const json_t *job, const json_t *cells, struct by_text *out) {
-  char name[32], at[64];
-  double slots = by_json_number(cells, "slots"), requested = by_json_number(cells, "requested");
-  if (slots >= requested) return;
-  by_keep_printable(by_json_text(job, "name"), name, sizeof name);
-  by_keep_printable(by_json_text(cells, "switch"), at, sizeof at);
-  by_text_add(out, "  %s requested %.0f slots at %s and has %.0f: %s\n", name, requested, at, slots,
-              slots > 0 ? "others have the rest of that switch's memory, or a quarter of it is kept for later ones"
-                        : "that switch only forwards for it");
-}
-
 static void add_cuts(const json_t *jobs, struct by_text *out) {
   const json_t *job, *cells;
   size_t i, k;
+  char name[32], at[64];
   json_array_foreach(jobs, i, job) {
     json_array_foreach(json_object_get(job, "cells"), k, cells) {
-      add_cut(job, cells, out);
+      double slots = by_json_number(cells, "slots"), requested = by_json_number(cells, "requested");
+      if (slots >= requested) continue;
+      by_keep_printable(by_json_text(job, "name"), name, sizeof name);
+      by_keep_printable(by_json_text(cells, "switch"), at, sizeof at);
+      by_text_add(out, "  %s requested %.0f slots at %s and has %.0f: %s\n", name, requested, at, slots,
+                  slots > 0 ? "others have the rest of that switch's memory, or a quarter of it is kept for later ones"
+                            : "that switch only forwards for it");
     }
   }
 }
@@ -141,22 +129,16 @@ static size_t count_helpers(const json_t *plan) {
   return n;
 }
 
-static void add_iterations(const json_t *job, struct by_columns *table) {
-  double expected = by_json_number(job, "expected");
-  if (expected > 0)
-    by_columns_add(table, "%.0f of %.0f", by_json_number(job, "iterations"), expected);
-  else
-    by_columns_add(table, "%.0f", by_json_number(job, "iterations"));
-}
-
 static void add_job(const json_t *job, struct by_columns *table) {
   const json_t *plan = json_object_get(job, "plan");
-  char text[32];
+  char text[32], expected[32] = "";
+  if (by_json_number(job, "expected") > 0)
+    snprintf(expected, sizeof expected, " of %.0f", by_json_number(job, "expected"));
   by_columns_add(table, "%.20s", by_json_text(job, "name"));
   by_columns_add(table, "%s", by_json_text(job, "state"));
   by_columns_add(table, "%.0f", by_json_number(job, "class"));
   by_columns_add(table, "%.0f", by_json_number(job, "size"));
-  add_iterations(job, table);
+  by_columns_add(table, "%.0f%s", by_json_number(job, "iterations"), expected);
   by_columns_add(table, "%s",
                  json_is_number(json_object_get(job, "seconds_left")) ? span(by_json_number(job, "seconds_left"), text)
                                                                       : "-");

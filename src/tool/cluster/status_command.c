@@ -137,25 +137,21 @@ static enum banyan_status judge(struct client *client, CURLcode code) {
   return by_fail(BANYAN_ERR_CONNECT, "cannot ask the manager at %s: %s", client->url, why);
 }
 
-static enum banyan_status judge_status(struct client *client) {
-  long status = 0;
-  client->curl.curl_easy_getinfo(client->handle, CURLINFO_RESPONSE_CODE, &status);
-  if (status == 200) return BANYAN_OK;
-  if (status == 401)
-    return by_fail(BANYAN_ERR_AUTH, "the manager at %s wants %s token: name the file that its --token-file names",
-                   client->url, client->headers ? "another" : "its");
-  return by_fail(BANYAN_ERR_PROTOCOL, "the server at %s is not a manager (HTTP status %ld)", client->url, status);
-}
-
 /* The state; *out is the caller's. Blocks, for 5 s at most. BANYAN_ERR_CONNECT, _TIMEOUT, _AUTH (the token),
  * _PROTOCOL (no manager). */
 static enum banyan_status ask_manager(struct client *client, json_t **out) {
   static const struct by_doc_limits limits = {.bytes = MOST_STATE, .containers = 2 << 20, .elements = 16 << 20};
+  long status = 0;
   by_text_fini(&client->answer);
   *client->error = '\0';
   CURLcode code = client->curl.curl_easy_perform(client->handle);
   if (code) return judge(client, code);
-  BY_TRY(judge_status(client));
+  client->curl.curl_easy_getinfo(client->handle, CURLINFO_RESPONSE_CODE, &status);
+  if (status == 401)
+    return by_fail(BANYAN_ERR_AUTH, "the manager at %s wants %s token: name the file that its --token-file names",
+                   client->url, client->headers ? "another" : "its");
+  if (status != 200)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the server at %s is not a manager (HTTP status %ld)", client->url, status);
   return by_doc_load("the manager's state", by_text_get(&client->answer), client->answer.length, &limits, out);
 }
 

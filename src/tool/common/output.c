@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "topology_draw.h"
 
@@ -68,16 +69,6 @@ void by_columns_add(struct by_columns *table, const char *format, ...) {
   table->n_cells++;
 }
 
-static void measure(const struct by_columns *table, unsigned *widths) {
-  const char *cell = by_text_get(&table->cells);
-  assert(table->n > 0);
-  for (unsigned c = 0; c < table->n; c++) widths[c] = (unsigned)by_columns_of(table->columns[c].name);
-  for (unsigned i = 0; i < table->n_cells; i++, cell += strlen(cell) + 1) {
-    unsigned width = (unsigned)by_columns_of(cell), *most = &widths[i % table->n];
-    if (width > *most) *most = width;
-  }
-}
-
 static unsigned sum_of(const unsigned *widths, unsigned n) {
   unsigned sum = 0;
   for (unsigned c = 0; c < n; c++) sum += widths[c] ? widths[c] + GAP : 0;
@@ -111,7 +102,10 @@ void by_columns_print(const struct by_columns *table, unsigned indent, unsigned 
   const char *cell = by_text_get(&table->cells);
   if (table->cells.failed) return;
   assert(table->n > 0 && table->n <= BY_MOST_COLUMNS);
-  measure(table, widths);
+  for (unsigned c = 0; c < table->n; c++) widths[c] = (unsigned)by_columns_of(table->columns[c].name);
+  for (unsigned i = 0; i < table->n_cells; i++, cell += strlen(cell) + 1)
+    widths[i % table->n] = MAX(widths[i % table->n], (unsigned)by_columns_of(cell));
+  cell = by_text_get(&table->cells);
   if (width) leave_out(table, widths, width > indent ? width - indent : 0);
   for (unsigned c = 0; c < table->n; c++)
     if (widths[c]) last = c;

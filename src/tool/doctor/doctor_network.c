@@ -90,14 +90,6 @@ static void check_loopback(struct by_findings *findings) {
   by_cli_close(&pair.server);
 }
 
-/* The greatest value of "least default greatest"; 0 if unreadable. */
-static double read_greatest(const char *path) {
-  char line[128];
-  double greatest = 0;
-  if (!by_read_line(path, line, sizeof line) || sscanf(line, "%*f %*f %lf", &greatest) != 1) return 0;
-  return greatest;
-}
-
 /* Speed of the fastest interface; 10 Gbit/s where the driver does not report it. */
 static double fastest(void) {
   struct by_interface *all = NULL;
@@ -111,10 +103,11 @@ static double fastest(void) {
 }
 
 static void check_window(struct by_findings *findings, const char *name) {
-  char path[128], have[32], rate[32], delay[32], fix[192];
+  char path[128], line[128], have[32], rate[32], delay[32], fix[192];
   snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
-  double bytes = read_greatest(path), speed = fastest(), need = 2 * speed * lan_delay / 8;
-  if (bytes <= 0) return;
+  double bytes, speed = fastest(), need = 2 * speed * lan_delay / 8;
+  /* "least default greatest" */
+  if (!by_read_line(path, line, sizeof line) || sscanf(line, "%*f %*f %lf", &bytes) != 1 || bytes <= 0) return;
   /* Half of a buffer is book-keeping (tcp_adv_win_scale), so that it holds half its size. */
   snprintf(fix, sizeof fix, "sysctl -w net.ipv4.%s=\"4096 131072 %.0f\"", name, need * 4);
   bool small = bytes < need;
@@ -133,20 +126,6 @@ static void check_idle(struct by_findings *findings) {
                 : "connections keep their speed while the ranks compute");
 }
 
-static int read_mtu(const char *name) {
-  char path[128], line[32] = "0";
-  snprintf(path, sizeof path, "/sys/class/net/%s/mtu", name);
-  by_read_line(path, line, sizeof line);
-  return atoi(line);
-}
-
-static void print_interface(const struct by_interface *one, char *out, size_t room) {
-  char address[BY_ADDRESS_TEXT], speed[32] = "speed unknown";
-  if (one->speed > 0) by_print_rate(one->speed, speed);
-  snprintf(out, room, "%s, %s/%d, %s, MTU %d", one->name, by_address_print_host(&one->address, address), one->bits,
-           speed, read_mtu(one->name));
-}
-
 /* Interfaces apart from the first one's that could be used as well. */
 static int count_others(const struct by_interface *all, size_t n) {
   int others = 0;
@@ -161,7 +140,7 @@ static int count_others(const struct by_interface *all, size_t n) {
 static void check_interfaces(struct by_findings *findings) {
   struct by_interface *all = NULL;
   size_t n = 0;
-  char text[256], fix[128];
+  char address[BY_ADDRESS_TEXT], path[128], fix[128];
   const char *filter = getenv("BANYAN_IFACE");
   if (by_interface_list(filter ? filter : "", false, &all, &n)) {
     by_finding(findings, BY_FINDING_FAIL, "interfaces", filter ? "correct BANYAN_IFACE" : "bring an interface up", "%s",
@@ -169,9 +148,13 @@ static void check_interfaces(struct by_findings *findings) {
     return;
   }
   for (size_t i = 0; i < n; i++) {
-    print_interface(&all[i], text, sizeof text);
+    char speed[32] = "speed unknown", mtu[32] = "0";
+    if (all[i].speed > 0) by_print_rate(all[i].speed, speed);
+    snprintf(path, sizeof path, "/sys/class/net/%s/mtu", all[i].name);
+    by_read_line(path, mtu, sizeof mtu);
     bool only_loopback = by_address_is_loopback(&all[i].address);
-    by_finding(findings, BY_FINDING_OK, "interface", NULL, "%s%s", text,
+    by_finding(findings, BY_FINDING_OK, "interface", NULL, "%s, %s/%d, %s, MTU %s%s", all[i].name,
+               by_address_print_host(&all[i].address, address), all[i].bits, speed, mtu,
                only_loopback ? "; this machine only"
                : i == 0      ? "; offered to peers first"
                              : "");
@@ -184,25 +167,20 @@ static void check_interfaces(struct by_findings *findings) {
   free(all);
 }
 
-static bool first_address(const char *name, struct by_address *out) {
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-  if (getaddrinfo(name, NULL, &hints, &found)) return false;
-  by_address_set(out, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
-  return true;
-}
-
 /* Launchers have ranks meet under a host's name: one that means loopback is a common cause of jobs that never start,
  * above all where several hosts have the same name. */
 static void check_own_name(struct by_findings *findings) {
   char name[BY_HOST_TEXT] = "", text[BY_ADDRESS_TEXT];
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
   struct by_address address;
   gethostname(name, sizeof name - 1);
-  if (!first_address(name, &address)) {
+  if (getaddrinfo(name, NULL, &hints, &found)) {
     by_finding(findings, BY_FINDING_WARN, "host name", "add the name to DNS or to /etc/hosts on all machines",
                "%s cannot be looked up", name);
     return;
   }
+  by_address_set(&address, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
   by_address_print_host(&address, text);
   if (by_address_is_loopback(&address))
     by_finding(

@@ -47,11 +47,6 @@ static bool key_pem_add_key(EVP_PKEY *key, struct by_text *out) {
   return append(bio, bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1, out);
 }
 
-static bool key_pem_add_list(X509_CRL *list, struct by_text *out) {
-  BIO *bio = BIO_new(BIO_s_mem());
-  return append(bio, bio && PEM_write_bio_X509_CRL(bio, list) == 1, out);
-}
-
 /* The first of its kind in a text; NULL: there is none. The caller frees it. */
 static X509 *key_pem_certificate(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
@@ -71,13 +66,6 @@ static EVP_PKEY *key_pem_key(const char *text) {
   EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
   BIO_free(bio);
   return key;
-}
-
-static X509_CRL *key_pem_list(const char *text) {
-  BIO *bio = BIO_new_mem_buf(text, -1);
-  X509_CRL *list = bio ? PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL) : NULL;
-  BIO_free(bio);
-  return list;
 }
 
 /* SKEW: a certificate begins so much before it is made, for clocks that are behind. */
@@ -311,7 +299,9 @@ void by_key_authority_fini(struct by_key_authority *authority) {
 }
 
 static enum banyan_status parse_old(const char *text, X509_CRL **out) {
-  *out = text ? key_pem_list(text) : NULL;
+  BIO *bio = text ? BIO_new_mem_buf(text, -1) : NULL;
+  *out = bio ? PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL) : NULL;
+  BIO_free(bio);
   ERR_clear_error();
   return !text || *out ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "there is no list of revoked certificates in it");
 }
@@ -374,8 +364,9 @@ static enum banyan_status fill(const struct parts *parts, const char *const *cer
   if (!parts->list || !parts->now) return key_failed("copy the list");
   while (X509_CRL_get_ext_count(parts->list) > 0) X509_EXTENSION_free(X509_CRL_delete_ext(parts->list, 0));
   for (size_t i = 0; i < n; i++) BY_TRY(add_certificate(parts->list, certificates[i], parts->now));
-  if (sign_list(parts->list, parts->issuer, parts->key, parts->old, parts->now) && key_pem_add_list(parts->list, out))
-    return BANYAN_OK;
+  bool done = sign_list(parts->list, parts->issuer, parts->key, parts->old, parts->now);
+  BIO *bio = done ? BIO_new(BIO_s_mem()) : NULL;
+  if (append(bio, bio && PEM_write_bio_X509_CRL(bio, parts->list) == 1, out)) return BANYAN_OK;
   return key_failed("make a list of revoked certificates");
 }
 

@@ -251,18 +251,14 @@ enum banyan_status by_keys_revoke_again(const char *folder, const struct by_key_
   return write_list(path, authority, &(struct found){0}, now, &count);
 }
 
-static bool has_expired(const char *path, int64_t now) {
-  struct by_certificate_facts facts;
-  bool expired = by_certificate_load(path, &facts) == BANYAN_OK && facts.who.expires < now;
-  by_certificate_facts_fini(&facts);
-  return expired;
-}
-
 enum banyan_status by_keys_forget_expired(const char *folder, int64_t now) {
   struct by_key_list issued;
   BY_TRY(key_folder_list_issued(folder, &issued));
-  for (size_t i = 0; i < issued.count; i++)
-    if (has_expired(issued.items[i], now)) unlink(issued.items[i]);
+  for (size_t i = 0; i < issued.count; i++) {
+    struct by_certificate_facts facts;
+    if (by_certificate_load(issued.items[i], &facts) == BANYAN_OK && facts.who.expires < now) unlink(issued.items[i]);
+    by_certificate_facts_fini(&facts);
+  }
   by_key_list_fini(&issued);
   return BANYAN_OK;
 }

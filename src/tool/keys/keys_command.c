@@ -320,26 +320,21 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
 }
 
 /* For the same role, name and addresses. */
-static enum banyan_status renew_as(const struct keys_options *asked, const struct by_key_authority *authority,
-                                   const char *path, int64_t now, struct by_certificate_facts *facts) {
-  const char *addresses[BY_MOST_WORDS];
-  struct by_certificate_request request = {.role = facts->who.role,
-                                           .name = facts->who.name,
-                                           .addresses = addresses,
-                                           .now = now,
-                                           .days = days_of(asked, DAYS_OF_CERTIFICATE)};
-  char *rest = facts->addresses.data;
-  for (char *at; rest && (at = strsep(&rest, " ")) && request.address_count < BY_MOST_WORDS;)
-    addresses[request.address_count++] = at;
-  return issue(asked->folder, authority, &request, path, true);
-}
-
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
                                      const char *path, int64_t now, int64_t until) {
   struct by_certificate_facts facts;
+  const char *addresses[BY_MOST_WORDS];
   enum banyan_status status = by_certificate_load(path, &facts);
+  struct by_certificate_request request = {.role = facts.who.role,
+                                           .name = facts.who.name,
+                                           .addresses = addresses,
+                                           .now = now,
+                                           .days = days_of(asked, DAYS_OF_CERTIFICATE)};
+  char *rest = facts.addresses.data;
+  for (char *at; rest && (at = strsep(&rest, " ")) && request.address_count < BY_MOST_WORDS;)
+    addresses[request.address_count++] = at;
   if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
-  if (status == BANYAN_OK && facts.who.expires <= until) status = renew_as(asked, authority, path, now, &facts);
+  if (status == BANYAN_OK && facts.who.expires <= until) status = issue(asked->folder, authority, &request, path, true);
   by_certificate_facts_fini(&facts);
   return status;
 }

@@ -195,41 +195,27 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
 
 /* --- what is printed --- */
 
-static bool goes_through_switches(const struct by_plan *plan) {
-  for (uint32_t c = 0; c < plan->n_classes; c++)
-    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
-      if (by_group_has_server(plan, &plan->classes[c].groups[g])) return true;
-  return false;
-}
-
+/* Of one rank. Ranks send to the server, whatever switches are between. */
 static enum banyan_status add_schedule(const struct plan_options *asked, const struct by_plan *plan,
                                        struct by_text *text) {
   enum banyan_collective collective = BANYAN_ALLREDUCE;
-  struct by_schedule *schedule;
+  struct by_schedule *schedule = NULL;
+  struct by_plan *stars;
   if (asked->collective) BY_TRY(banyan_collective_parse(asked->collective, &collective));
   if ((uint32_t)asked->schedule >= plan->n_ranks || (uint32_t)asked->root >= plan->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no rank %ld: the plan has %u",
                    asked->schedule >= (long)plan->n_ranks ? asked->schedule : asked->root, plan->n_ranks);
-  BY_TRY(by_schedule_compile(plan, by_plan_class(plan, asked->bytes), collective, (uint32_t)asked->root,
-                             (uint32_t)asked->schedule, &schedule));
-  (asked->json ? by_schedule_print_json : by_schedule_print)(schedule, text);
-  by_schedule_destroy(schedule);
-  return BANYAN_OK;
-}
-
-/* Ranks send to the server, whatever switches are between. */
-static enum banyan_status add_schedule_of_rank(const struct plan_options *asked, const struct by_plan *plan,
-                                               struct by_text *text) {
-  struct by_plan *stars;
-  if (!goes_through_switches(plan)) return add_schedule(asked, plan, text);
   BY_TRY(by_plan_without_switches(plan, &stars));
-  enum banyan_status status = add_schedule(asked, stars, text);
+  enum banyan_status status = by_schedule_compile(stars, by_plan_class(stars, asked->bytes), collective,
+                                                  (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
+  if (status == BANYAN_OK) (asked->json ? by_schedule_print_json : by_schedule_print)(schedule, text);
+  by_schedule_destroy(schedule);
   by_plan_destroy(stars);
   return status;
 }
 
 static enum banyan_status add_plan(const struct plan_options *asked, const struct by_plan *plan, struct by_text *text) {
-  if (asked->schedule != NO_RANK) return add_schedule_of_rank(asked, plan, text);
+  if (asked->schedule != NO_RANK) return add_schedule(asked, plan, text);
   if (asked->request.svg && strcmp(asked->request.svg, "-") == 0) return BANYAN_OK; /* it is there already */
   if (!asked->json) return by_plan_draw(plan, text);
   by_plan_print(plan, text);
@@ -261,20 +247,6 @@ static enum banyan_status parse_distance(const char *text, bool by_delay, double
   return BANYAN_OK;
 }
 
-static enum banyan_status print_control(const struct by_topology *topology, const struct by_control_options *wanted,
-                                        bool json) {
-  struct by_control control;
-  struct by_text text = {0};
-  BY_TRY(by_control_make(topology, wanted, &control));
-  enum banyan_status status = BANYAN_OK;
-  if (json)
-    by_control_print(&control, &text);
-  else
-    status = by_control_draw(&control, &text);
-  by_control_fini(&control);
-  return finish(&text, status);
-}
-
 /* Makes the control tree and the ring, and prints them. */
 static enum banyan_status show_control(const struct plan_options *asked) {
   bool by_delay = asked->request.metric == 1;
@@ -282,6 +254,8 @@ static enum banyan_status show_control(const struct plan_options *asked) {
       .seed = (uint64_t)asked->request.seed,
       .limits = {.fan_out = (uint32_t)asked->fan_out, .height = (uint32_t)asked->height, .by_delay = by_delay}};
   struct by_topology *topology;
+  struct by_control control = {0};
+  struct by_text text = {0};
   uint32_t *ranks = NULL;
   if (asked->distance) BY_TRY(parse_distance(asked->distance, by_delay, &wanted.limits.distance));
   BY_TRY(by_topology_named(asked->request.topology, &topology));
@@ -289,10 +263,15 @@ static enum banyan_status show_control(const struct plan_options *asked) {
   if (asked->request.ranks)
     status = by_plan_find_nodes(topology, "ranks", asked->request.ranks, &ranks, &wanted.n_participants);
   wanted.participants = ranks;
-  if (status == BANYAN_OK) status = print_control(topology, &wanted, asked->json);
+  if (status == BANYAN_OK) status = by_control_make(topology, &wanted, &control);
+  if (status == BANYAN_OK && asked->json)
+    by_control_print(&control, &text);
+  else if (status == BANYAN_OK)
+    status = by_control_draw(&control, &text);
+  by_control_fini(&control);
   free(ranks);
   by_topology_destroy(topology);
-  return status;
+  return finish(&text, status);
 }
 
 static enum banyan_status show_beside(struct plan_options *asked) {

@@ -245,35 +245,25 @@ static enum banyan_status find_plan(struct session *s) {
 
 /* --- simulating --- */
 
-/* Size classes have trees of their own. */
-static enum banyan_status prepare(struct session *s, uint64_t bytes) {
+static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, struct by_simulation *out) {
+  struct by_simulate_options how = {.chunk = choose_chunk(s), .chunk_cost = s->asked->chunk_cost};
   const struct by_class *class_ = by_plan_class(s->plan, bytes);
-  if (class_ == s->class_) return BANYAN_OK;
-  if (s->class_) by_simulator_fini(&s->simulator);
-  s->class_ = NULL;
-  BY_TRY(by_simulator_init(&s->simulator, s->plan, class_, s->topology, 0));
-  s->class_ = class_;
-  return BANYAN_OK;
-}
-
-static enum banyan_status run_traced(struct session *s, uint64_t bytes, const struct by_simulate_options *how,
-                                     struct by_simulation *out) {
   struct trace trace;
-  struct by_simulate_options traced = *how;
+  if (class_ != s->class_) { /* size classes have trees of their own */
+    if (s->class_) by_simulator_fini(&s->simulator);
+    s->class_ = NULL;
+    BY_TRY(by_simulator_init(&s->simulator, s->plan, class_, s->topology, 0));
+    s->class_ = class_;
+  }
+  if (!traced) return by_simulator_run(&s->simulator, bytes, &how, out);
   BY_TRY(open_trace(&trace, s->asked->trace, s->plan, s->topology, &s->simulator.ways));
-  traced.transfer = trace_transfer;
-  traced.context = &trace;
-  enum banyan_status status = by_simulator_run(&s->simulator, bytes, &traced, out);
+  how.transfer = trace_transfer;
+  how.context = &trace;
+  enum banyan_status status = by_simulator_run(&s->simulator, bytes, &how, out);
   enum banyan_status closed = close_trace(&trace);
   if (status != BANYAN_OK || closed == BANYAN_OK) return status;
   by_simulation_fini(out);
   return closed;
-}
-
-static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, struct by_simulation *out) {
-  struct by_simulate_options how = {.chunk = choose_chunk(s), .chunk_cost = s->asked->chunk_cost};
-  BY_TRY(prepare(s, bytes));
-  return traced ? run_traced(s, bytes, &how, out) : by_simulator_run(&s->simulator, bytes, &how, out);
 }
 
 /* --- output --- */

@@ -45,21 +45,15 @@ void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_t
   by_text_add(text, "\n\n  %10s  %10s  %14s  %14s  %8s\n", "size", "time", "algbw", "busbw", "of bound");
 }
 
-/* What stands behind a row that is not what it seems. */
-static void add_remark(const struct by_simulation *s, struct by_text *text) {
-  char chunk[32];
-  if (s->run < s->levels) by_text_add(text, "  %u of %u rounds simulated, the rest extrapolated", s->run, s->levels);
-  if (s->simulated_chunk > s->chunk)
-    by_text_add(text, "  from chunks of %s and twice that", by_print_bytes(s->simulated_chunk, chunk));
-}
-
 void by_simulate_add_row(const struct by_simulate_subject *subject, const struct by_simulation *s,
                          struct by_text *text) {
   char size[32], time[32], rate[32], bus[32], part[32] = "-";
   if (subject->bound > 0) snprintf(part, sizeof part, "%.1f %%", 100 * algorithm_rate(s) / subject->bound);
   by_text_add(text, "  %10s  %10s  %14s  %14s  %8s", by_print_bytes(s->bytes, size), by_print_seconds(s->seconds, time),
               by_print_rate(algorithm_rate(s), rate), by_print_rate(bus_rate(subject, s), bus), part);
-  add_remark(s, text);
+  if (s->run < s->levels) by_text_add(text, "  %u of %u rounds simulated, the rest extrapolated", s->run, s->levels);
+  if (s->simulated_chunk > s->chunk)
+    by_text_add(text, "  from chunks of %s and twice that", by_print_bytes(s->simulated_chunk, size));
   by_text_add(text, "\n");
 }
 
@@ -115,14 +109,10 @@ static uint32_t list_rows(const struct by_simulate_subject *subject, const struc
   return n;
 }
 
-static const char *name_from(const struct by_topology *t, uint32_t resource) {
+/* The end of a link that a direction of it leads to, or comes from. */
+static const char *name_end(const struct by_topology *t, uint32_t resource, bool to) {
   const struct by_link *link = &t->links[resource / 2];
-  return t->nodes[resource % 2 == BY_AB ? link->a : link->b].name;
-}
-
-static const char *name_to(const struct by_topology *t, uint32_t resource) {
-  const struct by_link *link = &t->links[resource / 2];
-  return t->nodes[resource % 2 == BY_AB ? link->b : link->a].name;
+  return t->nodes[(resource % 2 == BY_AB) == to ? link->b : link->a].name;
 }
 
 static const char *name_node(const struct by_topology *t, uint32_t resource) {
@@ -148,8 +138,8 @@ static void add_row(const struct by_topology *t, const struct by_simulation *s, 
                     struct by_text *text) {
   char carried[32];
   if (is_link(t, row->resource))
-    by_text_add(text, "  %-*.*s -> %-*.*s", NAME_COLUMNS, NAME_COLUMNS, name_from(t, row->resource), NAME_COLUMNS,
-                NAME_COLUMNS, name_to(t, row->resource));
+    by_text_add(text, "  %-*.*s -> %-*.*s", NAME_COLUMNS, NAME_COLUMNS, name_end(t, row->resource, false), NAME_COLUMNS,
+                NAME_COLUMNS, name_end(t, row->resource, true));
   else
     by_text_add(text, "  %-*.*s %-*s", NAME_COLUMNS, NAME_COLUMNS, name_node(t, row->resource), NAME_COLUMNS + 3,
                 row->resource % 2 ? "receives in all" : "sends in all");
@@ -185,9 +175,9 @@ static void add_member(const char *name, double value, struct by_text *text) {
 static void add_json_ends(const struct by_topology *t, uint32_t resource, struct by_text *text) {
   if (is_link(t, resource)) {
     by_text_add(text, "{\"from\": ");
-    by_json_add_string(text, name_from(t, resource));
+    by_json_add_string(text, name_end(t, resource, false));
     by_text_add(text, ", \"to\": ");
-    by_json_add_string(text, name_to(t, resource));
+    by_json_add_string(text, name_end(t, resource, true));
     by_text_add(text, ", \"link\": %u", resource / 2);
     return;
   }

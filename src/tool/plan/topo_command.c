@@ -145,20 +145,15 @@ static enum banyan_status write_json(const struct by_topology *topology, const c
   return status;
 }
 
-static enum banyan_status add_text(const struct subject *s, const struct topo_options *asked, struct by_text *text) {
-  if (asked->json) {
-    by_topology_print(s->topology, text);
-    by_text_add(text, "\n");
-    return BANYAN_OK;
-  }
-  BY_TRY(by_topology_draw(s->topology, &s->draw, text));
-  add_verdict(s, text);
-  return BANYAN_OK;
-}
-
 static enum banyan_status print(const struct subject *s, const struct topo_options *asked) {
   struct by_text text = {0};
-  enum banyan_status status = add_text(s, asked, &text);
+  if (asked->json) {
+    by_topology_print(s->topology, &text);
+    by_text_add(&text, "\n");
+    return by_print_text(&text, BANYAN_OK, stdout);
+  }
+  enum banyan_status status = by_topology_draw(s->topology, &s->draw, &text);
+  if (status == BANYAN_OK) add_verdict(s, &text);
   return by_print_text(&text, status, stdout);
 }
 

@@ -112,14 +112,12 @@ static void report_rank(struct launcher *l, const struct by_launch_link *link, i
 
 /* Those that others may have waited for. */
 static void report_early(struct launcher *l) {
-  char list[16 * MOST_REPORTS + 8] = "";
-  size_t used = 0;
+  struct by_text list = {0};
   if (!l->n_early || l->quiet) return;
-  for (int i = 0; i < MIN(l->n_early, MOST_REPORTS); i++)
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? ", " : "", l->early[i]);
-  if (l->n_early > MOST_REPORTS) snprintf(list + used, sizeof list - used, ", ...");
-  by_output_print(&l->output, "%s: ended before that, with exit code 0: rank%s %s", l->job->title,
-                  l->n_early == 1 ? "" : "s", list);
+  for (int i = 0; i < MIN(l->n_early, MOST_REPORTS); i++) by_text_add(&list, "%s%d", i ? ", " : "", l->early[i]);
+  by_output_print(&l->output, "%s: ended before that, with exit code 0: rank%s %s%s", l->job->title,
+                  l->n_early == 1 ? "" : "s", by_text_get(&list), l->n_early > MOST_REPORTS ? ", ..." : "");
+  by_text_fini(&list);
   l->n_early = 0;
 }
 
@@ -217,13 +215,10 @@ static void take_frame(struct launcher *l, struct by_launch_link *link, const st
 
 /* Lines of the host itself: a login script's, ssh's, run-host's. */
 static void print_for_host(struct launcher *l, const struct by_launch_link *link, const char *bytes, size_t length) {
-  while (length) {
-    const char *newline = memchr(bytes, '\n', length);
-    size_t line = newline ? (size_t)(newline - bytes) : length;
-    if (line) by_output_print(&l->output, "[%s] %.*s", link->host->name, (int)MIN(line, 1024), bytes);
-    size_t used = newline ? line + 1 : line;
-    bytes += used;
-    length -= used;
+  for (const char *end = bytes + length, *next; bytes < end; bytes = next + 1) {
+    next = memchr(bytes, '\n', (size_t)(end - bytes));
+    if (!next) next = end;
+    if (next > bytes) by_output_print(&l->output, "[%s] %.*s", link->host->name, (int)MIN(next - bytes, 1024), bytes);
   }
 }
 
@@ -288,16 +283,12 @@ static int live(const struct launcher *l, bool beside) {
   return sum;
 }
 
-static void stop_with_ranks(struct launcher *l) {
-  broadcast_signal(l, SIGSTOP);
-  for (size_t i = 0; i < l->n_links; i++) by_pipe_flush(&l->links[i].to);
-  raise(SIGSTOP);
-  broadcast_signal(l, SIGCONT);
-}
-
 static void take_signal(struct launcher *l, int signal_number) {
   if (signal_number == SIGTSTP) {
-    stop_with_ranks(l);
+    broadcast_signal(l, SIGSTOP);
+    for (size_t i = 0; i < l->n_links; i++) by_pipe_flush(&l->links[i].to);
+    raise(SIGSTOP);
+    broadcast_signal(l, SIGCONT);
     return;
   }
   if (signal_number == SIGINT && ++l->interrupts > 1) {
@@ -312,18 +303,6 @@ static void take_signal(struct launcher *l, int signal_number) {
     broadcast_signal(l, signal_number);
 }
 
-static void take_signals(struct launcher *l) {
-  struct signalfd_siginfo info;
-  while (read(l->signals, &info, sizeof info) == sizeof info) take_signal(l, (int)info.ssi_signo);
-}
-
-/* The first host that has not answered; rank 0's if all have, but it found no port. */
-static struct by_launch_link *silent_link(struct launcher *l) {
-  size_t i = 0;
-  while (i < l->n_links && (l->links[i].ready || l->links[i].host->beside)) i++;
-  return &l->links[i < l->n_links ? i : 0];
-}
-
 static void pass_deadline(struct launcher *l) {
   uint64_t now = by_clock_now(&by_clock_system);
   if (now >= l->job_end && l->state < ENDING) {
@@ -332,9 +311,11 @@ static void pass_deadline(struct launcher *l) {
     fail_job(l, EXIT_TIMEOUT, ENDING);
   }
   if (now < l->deadline) return;
-  if (l->state == STARTING)
-    fail_host(l, silent_link(l), "no answer (--start-timeout)");
-  else if (l->state == REPORTING)
+  if (l->state == STARTING) { /* the first host that has not answered; rank 0's if all have, but it found no port */
+    size_t i = 0;
+    while (i < l->n_links && (l->links[i].ready || l->links[i].host->beside)) i++;
+    fail_host(l, &l->links[i < l->n_links ? i : 0], "no answer (--start-timeout)");
+  } else if (l->state == REPORTING)
     enter(l, ENDING);
   else if (l->state == ENDING)
     enter(l, KILLED);
@@ -387,26 +368,23 @@ static void serve(struct launcher *l) {
     if (p[1].revents) handle_errors(l, &l->links[i]);
     if (p[0].revents) handle_link(l, &l->links[i]);
   }
-  if (l->polled[0].revents) take_signals(l);
+  struct signalfd_siginfo info;
+  while (l->polled[0].revents && read(l->signals, &info, sizeof info) == sizeof info)
+    take_signal(l, (int)info.ssi_signo);
   check_output(l);
   pass_deadline(l);
-}
-
-/* The host of a helper or a server may answer later than all others. */
-static void start_ready(struct launcher *l) {
-  for (size_t i = 0; i < l->n_links; i++) {
-    struct by_launch_link *link = &l->links[i];
-    if (!link->ready || link->started || link->from_fd < 0) continue;
-    link->started = true;
-    send_start(l, link);
-  }
 }
 
 static void loop(struct launcher *l) {
   while (live(l, false)) {
     serve(l);
     if (l->state > RUNNING || (l->state == STARTING && !all_ready(l))) continue;
-    start_ready(l);
+    for (size_t i = 0; i < l->n_links; i++) { /* that of a helper or a server may answer later than all others */
+      struct by_launch_link *link = &l->links[i];
+      if (!link->ready || link->started || link->from_fd < 0) continue;
+      link->started = true;
+      send_start(l, link);
+    }
     enter(l, RUNNING);
   }
 }
@@ -435,11 +413,10 @@ static void open_links(struct launcher *l) {
 
 static void ask_port(struct launcher *l) {
   struct by_pipe ask;
-  const char *ports = l->job->ports ? l->job->ports : "", *interface = l->job->interface ? l->job->interface : "";
   if (!l->n_links) return;
   by_pipe_init(&ask, -1, 0);
-  by_pipe_add(&ask, ports, strlen(ports) + 1);
-  by_pipe_add(&ask, interface, strlen(interface) + 1);
+  by_pipe_string(&ask, l->job->ports ? l->job->ports : "");
+  by_pipe_string(&ask, l->job->interface ? l->job->interface : "");
   by_pipe_frame(&l->links[0].to, BY_LAUNCH_PORT, 0, ask.data, by_pipe_waiting(&ask));
   by_pipe_fini(&ask);
 }

@@ -62,6 +62,10 @@ void by_pipe_add(struct by_pipe *pipe, const void *bytes, size_t length) {
   pipe->end += length;
 }
 
+void by_pipe_string(struct by_pipe *pipe, const char *text) {
+  by_pipe_add(pipe, text, strlen(text) + 1);
+}
+
 size_t by_pipe_waiting(const struct by_pipe *pipe) {
   return pipe->end - pipe->start;
 }
@@ -115,21 +119,17 @@ int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out) {
 
 /* ---- what a host is to start */
 
-static void add_string(struct by_pipe *payload, const char *text) {
-  by_pipe_add(payload, text, strlen(text) + 1);
-}
-
 static void add_number(struct by_pipe *payload, long number) {
   char text[24];
   snprintf(text, sizeof text, "%ld", number);
-  add_string(payload, text);
+  by_pipe_string(payload, text);
 }
 
 static void add_list(struct by_pipe *payload, char *const *list) {
   long n = 0;
   while (list[n]) n++;
   add_number(payload, n);
-  for (long i = 0; i < n; i++) add_string(payload, list[i]);
+  for (long i = 0; i < n; i++) by_pipe_string(payload, list[i]);
 }
 
 void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job) {
@@ -139,7 +139,7 @@ void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job) {
   add_number(&payload, job->ranks);
   add_number(&payload, job->size);
   add_number(&payload, job->pin);
-  add_string(&payload, job->directory);
+  by_pipe_string(&payload, job->directory);
   add_list(&payload, job->command);
   add_list(&payload, job->environment);
   by_pipe_frame(pipe, BY_LAUNCH_START, 0, payload.data, by_pipe_waiting(&payload));
@@ -356,21 +356,17 @@ void by_output_fini(struct by_output *output) {
   by_pipe_fini(&output->to[1]);
 }
 
-static void add_prefix(const struct by_output *output, struct by_pipe *to, int rank) {
-  char number[16];
-  snprintf(number, sizeof number, "%d", rank);
-  const char *label = output->labels ? output->labels[rank] : number;
-  by_pipe_add(to, "[", 1);
-  by_pipe_add(to, label, strlen(label));
-  by_pipe_add(to, "] ", 2);
-}
-
 static void emit(struct by_output *output, int rank, int stream, const char *bytes, size_t length, bool end_it) {
   /* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
   bool to_error = output->mode == BY_OUTPUT_ERROR || (output->mode == BY_OUTPUT_RANK0 && rank);
   struct by_pipe *to = &output->to[to_error ? 1 : stream];
   bool prefixed = output->mode != BY_OUTPUT_RAW;
-  if (prefixed) add_prefix(output, to, rank);
+  char number[16];
+  snprintf(number, sizeof number, "%d", rank);
+  const char *label = output->labels ? output->labels[rank] : number;
+  if (prefixed) by_pipe_add(to, "[", 1);
+  if (prefixed) by_pipe_add(to, label, strlen(label));
+  if (prefixed) by_pipe_add(to, "] ", 2);
   by_pipe_add(to, bytes, length);
   if (end_it && prefixed) by_pipe_add(to, "\n", 1);
 }

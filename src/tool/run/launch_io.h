@@ -25,6 +25,8 @@ struct by_pipe {
 void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once);
 void by_pipe_fini(struct by_pipe *pipe);
 void by_pipe_add(struct by_pipe *pipe, const void *bytes, size_t length);
+/* The same of a text with its NUL. */
+void by_pipe_string(struct by_pipe *pipe, const char *text);
 size_t by_pipe_waiting(const struct by_pipe *pipe);
 /* Writes what goes now; call it when poll() reports that the fd is writable. Sets `closed` when nothing can be written
  * any more. */

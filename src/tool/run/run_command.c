@@ -76,21 +76,16 @@ static const struct by_command command = {
     .last_operand = 1,
 };
 
-/* With -x BANYAN_HOST=NAME this machine has that name, as with the variable outside. */
-static void name_self(const struct run_options *run) {
-  static const char variable[] = "BANYAN_HOST=";
-  size_t length = sizeof variable - 1;
-  for (int i = 0; i < run->environment.count; i++)
-    if (!strncmp(run->environment.items[i], variable, length))
-      setenv("BANYAN_HOST", run->environment.items[i] + length, true);
-}
-
 static enum banyan_status collect_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
+  static const char variable[] = "BANYAN_HOST=";
   for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
   if (run->hostfile) BY_TRY(by_hosts_read(hosts, run->hostfile));
   if (hosts->count) return BANYAN_OK;
   if (!run->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N, or hosts with -H");
-  name_self(run);
+  /* With -x BANYAN_HOST=NAME this machine has that name, as with the variable outside. */
+  for (int i = 0; i < run->environment.count; i++)
+    if (!strncmp(run->environment.items[i], variable, sizeof variable - 1))
+      setenv("BANYAN_HOST", run->environment.items[i] + sizeof variable - 1, true);
   return by_hosts_add_self(hosts, (int)run->ranks);
 }
 

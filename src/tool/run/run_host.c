@@ -185,18 +185,6 @@ static void end_rank(struct host *host, int index, int status) {
                 (size_t)snprintf(text, sizeof text, "%d", status));
 }
 
-static void reap(struct host *host) {
-  int status;
-  for (pid_t pid; (pid = reap_next(&status));)
-    for (int i = 0; i < host->job.ranks; i++)
-      if (host->ranks[i].pid == pid) end_rank(host, i, status);
-}
-
-static void signal_ranks(struct host *host, int signal_number) {
-  for (int i = 0; i < host->job.ranks && host->started; i++)
-    if (host->ranks[i].pid) kill(-host->ranks[i].pid, signal_number);
-}
-
 static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
   if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
   host->payload = host->in.payload;
@@ -246,7 +234,10 @@ static enum banyan_status handle_frame(struct host *host, const struct by_launch
   switch (frame->type) {
   case BY_LAUNCH_PORT: return answer_port(host, frame);
   case BY_LAUNCH_START: return start(host, frame);
-  case BY_LAUNCH_SIGNAL: signal_ranks(host, (int)frame->number); return BANYAN_OK;
+  case BY_LAUNCH_SIGNAL:
+    for (int i = 0; i < host->job.ranks && host->started; i++)
+      if (host->ranks[i].pid) kill(-host->ranks[i].pid, (int)frame->number);
+    return BANYAN_OK;
   default: return by_fail(BANYAN_ERR_PROTOCOL, "frame of type %d", (int)frame->type);
   }
 }
@@ -267,9 +258,12 @@ static void receive(struct host *host) {
 
 static void take_signals(struct host *host) {
   struct signalfd_siginfo info;
+  int status;
   while (read(host->signals, &info, sizeof info) == sizeof info)
     if (info.ssi_signo != SIGCHLD) host->ending = true;
-  reap(host);
+  for (pid_t pid; (pid = reap_next(&status));)
+    for (int i = 0; i < host->job.ranks; i++)
+      if (host->ranks[i].pid == pid) end_rank(host, i, status);
 }
 
 static size_t fill_polled(struct host *host) {
@@ -284,15 +278,6 @@ static size_t fill_polled(struct host *host) {
   return (size_t)(p - host->polled);
 }
 
-static void carry_all(struct host *host, size_t n_polled) {
-  for (size_t k = 3; k < n_polled; k++) {
-    int index = (int)(k - 3) / 2, stream = (int)(k - 3) % 2;
-    int *fd = &host->ranks[index].pipes[stream];
-    if (!host->polled[k].revents || *fd < 0) continue;
-    if (!carry(host, index, stream)) by_cli_close(fd);
-  }
-}
-
 /* Runs until the last rank has ended and all frames are sent. */
 static void loop(struct host *host) {
   while (!host->ending && !(host->started && !host->live && !by_pipe_waiting(&host->out))) {
@@ -300,16 +285,13 @@ static void loop(struct host *host) {
     if (poll(host->polled, n, -1) < 0) continue;
     if (host->polled[2].revents) by_pipe_flush(&host->out);
     if (host->out.closed) host->ending = true;
-    carry_all(host, n);
+    for (size_t k = 3; k < n; k++) {
+      int index = (int)(k - 3) / 2, stream = (int)(k - 3) % 2, *fd = &host->ranks[index].pipes[stream];
+      if (host->polled[k].revents && *fd >= 0 && !carry(host, index, stream)) by_cli_close(fd);
+    }
     if (host->polled[1].revents) take_signals(host);
     if (host->polled[0].revents) receive(host);
   }
-}
-
-/* Sends the remaining frames, for at most a second. */
-static void flush_rest(struct host *host) {
-  struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
-  while (by_pipe_waiting(&host->out) && poll(&writable, 1, 1000) > 0) by_pipe_flush(&host->out);
 }
 
 static void open_host(struct host *host) {
@@ -328,12 +310,14 @@ int by_cli_run_host(int argc, char **argv) {
     return 2;
   }
   struct host host = {.held = -1};
+  struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
   prctl(PR_SET_CHILD_SUBREAPER, 1); /* this process adopts what its descendants leave behind */
   by_allow_files(&files);
   open_host(&host);
   loop(&host);
   sweep();
-  flush_rest(&host);
+  /* Sends the remaining frames, for at most a second. */
+  while (by_pipe_waiting(&host.out) && poll(&writable, 1, 1000) > 0) by_pipe_flush(&host.out);
   close(host.signals);
   by_cli_close(&host.held);
   by_pipe_fini(&host.in);

@@ -128,8 +128,8 @@ struct answer {
   const void *body; /* constant, or copied */
   size_t length;
   bool copied;
-  const char *name, *value; /* one header more; NULL: none */
-  const char *cookie;       /* NULL: none */
+  const char *name, *value;        /* one header more; NULL: none */
+  char cookie[BY_TOKEN_MOST + 96]; /* "": none */
 };
 
 struct file {
@@ -179,7 +179,7 @@ static enum MHD_Result send_answer(struct by_web *web, struct MHD_Connection *co
   for (size_t i = 0; i < sizeof guards / sizeof *guards; i++)
     well = well && mhd->MHD_add_response_header(response, guards[i].name, guards[i].value) == MHD_YES;
   if (a->name) well = well && mhd->MHD_add_response_header(response, a->name, a->value) == MHD_YES;
-  if (a->cookie) well = well && mhd->MHD_add_response_header(response, "Set-Cookie", a->cookie) == MHD_YES;
+  if (*a->cookie) well = well && mhd->MHD_add_response_header(response, "Set-Cookie", a->cookie) == MHD_YES;
   const struct by_web_client *client = find_client(web, connection);
   bool old = client && by_loop_now(web->options.loop) - client->came > BY_WEB_MOST_AGE / 2;
   if (old) well = well && mhd->MHD_add_response_header(response, "Connection", "close") == MHD_YES;
@@ -188,8 +188,13 @@ static enum MHD_Result send_answer(struct by_web *web, struct MHD_Connection *co
   return result;
 }
 
-static struct answer short_answer(unsigned status, const char *text) {
-  return (struct answer){.status = status, .type = "text/plain; charset=utf-8", .body = text, .length = strlen(text)};
+static struct answer short_answer(unsigned status, const char *text, const char *name, const char *value) {
+  return (struct answer){.status = status,
+                         .type = "text/plain; charset=utf-8",
+                         .body = text,
+                         .length = strlen(text),
+                         .name = name,
+                         .value = value};
 }
 
 /* --- the token --- */
@@ -208,33 +213,27 @@ static bool is_allowed(struct by_web *web, struct MHD_Connection *connection) {
 }
 
 /* The token moves from the address, where others may read it, into a cookie. Lax: so that a link in a mail works. */
-static enum MHD_Result let_in(struct by_web *web, struct MHD_Connection *connection) {
-  char cookie[BY_TOKEN_MOST + 96];
-  snprintf(cookie, sizeof cookie, COOKIE "=%s; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000%s", web->token.text,
+static struct answer let_in(const struct by_web *web) {
+  struct answer a = short_answer(MHD_HTTP_SEE_OTHER, "see /\n", "Location", "/");
+  snprintf(a.cookie, sizeof a.cookie, COOKIE "=%s; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000%s", web->token.text,
            web->options.key ? "; Secure" : "");
-  struct answer a = short_answer(MHD_HTTP_SEE_OTHER, "see /\n");
-  a.name = "Location";
-  a.value = "/";
-  a.cookie = cookie;
-  return send_answer(web, connection, &a);
+  return a;
 }
 
-static enum MHD_Result deny(struct by_web *web, struct MHD_Connection *connection, bool to_person) {
+static struct answer deny(bool to_person) {
   struct answer a = short_answer(MHD_HTTP_UNAUTHORIZED,
-                                 "this needs the token: \"Authorization: Bearer TOKEN\", or /?token=TOKEN once\n");
-  if (to_person) {
-    a.type = "text/html; charset=utf-8";
-    a.body = by_page_denied;
-    a.length = by_page_denied_bytes;
-  }
-  a.name = "WWW-Authenticate";
-  a.value = "Bearer realm=\"banyan\"";
-  return send_answer(web, connection, &a);
+                                 "this needs the token: \"Authorization: Bearer TOKEN\", or /?token=TOKEN once\n",
+                                 "WWW-Authenticate", "Bearer realm=\"banyan\"");
+  if (!to_person) return a;
+  a.type = "text/html; charset=utf-8";
+  a.body = by_page_denied;
+  a.length = by_page_denied_bytes;
+  return a;
 }
 
 /* --- what there is --- */
 
-static enum MHD_Result send_route(struct by_web *web, struct MHD_Connection *connection, size_t i) {
+static struct answer print_route(struct by_web *web, size_t i) {
   const struct by_web_route *route = &web->options.routes[i];
   struct by_web_kept *kept = &web->kept[i];
   uint64_t now = by_loop_now(web->options.loop);
@@ -243,34 +242,28 @@ static enum MHD_Result send_route(struct by_web *web, struct MHD_Connection *con
     kept->status = route->print(route->context, &kept->text);
     kept->made = now;
   }
-  struct answer a = short_answer(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
-  if (!kept->text.failed)
-    a = (struct answer){.status = kept->status,
-                        .type = route->type,
-                        .body = by_text_get(&kept->text),
-                        .length = kept->text.length,
-                        .copied = true};
-  return send_answer(web, connection, &a);
+  if (kept->text.failed) return short_answer(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n", NULL, NULL);
+  return (struct answer){.status = kept->status,
+                         .type = route->type,
+                         .body = by_text_get(&kept->text),
+                         .length = kept->text.length,
+                         .copied = true};
 }
 
-static enum MHD_Result answer(struct by_web *web, struct MHD_Connection *connection, const char *path) {
-  bool to_page = !strcmp(path, "/");
+static struct answer find_answer(struct by_web *web, struct MHD_Connection *connection, const char *path) {
+  bool to_page = !strcmp(path, "/"), allowed = is_allowed(web, connection);
   if (to_page && by_token_is(&web->token, value_of(web, connection, MHD_GET_ARGUMENT_KIND, "token")))
-    return let_in(web, connection);
-  for (size_t i = 0; i < web->options.n_routes; i++) {
-    if (strcmp(web->options.routes[i].path, path) != 0) continue;
-    if (!web->options.routes[i].open && !is_allowed(web, connection)) return deny(web, connection, false);
-    return send_route(web, connection, i);
-  }
+    return let_in(web);
+  for (size_t i = 0; i < web->options.n_routes; i++)
+    if (!strcmp(web->options.routes[i].path, path))
+      return allowed || web->options.routes[i].open ? print_route(web, i) : deny(false);
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     if (strcmp(files[i].path, path) != 0) continue;
-    if (!files[i].open && !is_allowed(web, connection)) return deny(web, connection, to_page);
-    struct answer file = {
+    if (!allowed && !files[i].open) return deny(to_page);
+    return (struct answer){
         .status = MHD_HTTP_OK, .type = files[i].type, .body = files[i].bytes, .length = *files[i].length};
-    return send_answer(web, connection, &file);
   }
-  struct answer none = short_answer(MHD_HTTP_NOT_FOUND, "there is nothing here; see /\n");
-  return send_answer(web, connection, &none);
+  return short_answer(MHD_HTTP_NOT_FOUND, "there is nothing here; see /\n", NULL, NULL);
 }
 
 /* Called twice for a request. What is answered in the first call ends its connection unread: right for those with a
@@ -280,18 +273,18 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
                                       void **of_request) {
   struct by_web *web = context;
   struct by_web_client *client = find_client(web, connection);
+  struct answer a;
   if (client) by_admission_greeted(&client->admission);
   if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-    struct answer refusal = short_answer(MHD_HTTP_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
-    refusal.name = "Allow";
-    refusal.value = "GET, HEAD";
-    return send_answer(web, connection, &refusal);
+    a = short_answer(MHD_HTTP_METHOD_NOT_ALLOWED, "nothing can be changed here\n", "Allow", "GET, HEAD");
+  } else if (*of_request || value_of(web, connection, MHD_HEADER_KIND, "Content-Length") ||
+             value_of(web, connection, MHD_HEADER_KIND, "Transfer-Encoding")) {
+    a = find_answer(web, connection, url);
+  } else {
+    *of_request = web;
+    return MHD_YES;
   }
-  bool has_body = value_of(web, connection, MHD_HEADER_KIND, "Content-Length") ||
-                  value_of(web, connection, MHD_HEADER_KIND, "Transfer-Encoding");
-  if (*of_request || has_body) return answer(web, connection, url);
-  *of_request = web;
-  return MHD_YES;
+  return send_answer(web, connection, &a);
 }
 
 enum {
