@@ -155,7 +155,7 @@ enum banyan_status by_controller_note(struct by_controller *c, struct by_variant
     }
     variant->witness = witness;
   }
-  if (variant->named->variants->next) compare(c, variant->named);
+  if (variant->next || variant->named->variants != variant) compare(c, variant->named);
   if (variant->bit == BY_NO_NUMBER && variant->own && variant->n_have == c->config.n_up_children) {
     by_operations_clear(&c->operations, variant);
     complete(c, variant);

@@ -162,8 +162,8 @@ static uint32_t find_one(const struct by_context *context, const struct by_verte
 }
 
 /* Which processes stand where the plan has helpers and servers: first those whose hosts have the vertices' names, then
- * the others in turn, of who was there when the job started. The same on all ranks. Places that are not UINT32_MAX
- * stay. */
+ * the others in turn, of those that were there when the job started. The same on all ranks. Places that are not
+ * UINT32_MAX stay. */
 static void place_helpers(const struct by_context *context, const struct by_plan *plan, uint32_t *helpers,
                           bool *taken) {
   uint32_t n = plan->n_vertices - plan->n_ranks;

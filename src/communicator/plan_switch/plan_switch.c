@@ -32,8 +32,7 @@ static struct by_kept_plan *find_kept(struct banyan_comm *comm, uint32_t number)
 static void remove_kept(struct banyan_comm *comm, struct by_kept_plan *kept) {
   by_plan_destroy(kept->plan);
   comm->plans.n_kept--;
-  for (uint32_t i = (uint32_t)(kept - comm->plans.kept); i < comm->plans.n_kept; i++)
-    comm->plans.kept[i] = comm->plans.kept[i + 1];
+  memmove(kept, kept + 1, (size_t)(&comm->plans.kept[comm->plans.n_kept] - kept) * sizeof *kept);
 }
 
 static struct banyan_comm *inner_of(const struct banyan_comm *comm) {
@@ -105,7 +104,7 @@ static void announce_when_due(struct banyan_comm *comm) {
 
 void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submit_log *log) {
   comm->plans.log = log;
-  if (log) announce_when_due(comm);
+  announce_when_due(comm);
 }
 
 void by_plan_switches_decided(struct banyan_comm *comm, uint32_t number) {

@@ -215,7 +215,7 @@ static bool wanted(const struct by_progress *progress) {
 }
 
 /* Drives while something moves. Then, where calls are under way, it looks a few times more before it sleeps, as what
- * they wait for mostly comes soon; whoever computes meanwhile goes first. */
+ * they wait for mostly comes soon; threads that compute meanwhile go first. */
 static void help(struct by_progress *progress) {
   uint32_t looks = 0, most = progress->spin ? LAST_LOOKS : 0;
   progress->driver = BY_DRIVER_HELPER;
@@ -247,7 +247,7 @@ static void hand_over(struct by_progress *progress) {
   progress->driver = BY_DRIVER_NONE;
 }
 
-/* Until there is work, or nobody has driven for a while though control messages may come. True: that is so. */
+/* Until there is work, or no thread has driven for a while though control messages may come. True: that is so. */
 static bool idle(struct by_progress *progress) {
   uint32_t rounds = progress->rounds;
   struct timespec until;

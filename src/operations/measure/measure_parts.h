@@ -17,7 +17,7 @@ struct by_pairs_measured {
 
 enum { BY_MEASURE_DEPTH = 16 }; /* messages of a flow that are under way at most */
 
-/* What one experiment asks of everybody; the same on all ranks. */
+/* What one experiment asks of all ranks; the same on each. */
 struct by_flow_order {
   uint32_t from, to, block; /* ranks of `comm`; bytes of a message */
 };
@@ -25,8 +25,9 @@ struct by_flow_order {
 struct by_experiment {
   uint32_t n; /* 0: there are no more */
   uint32_t most_block;
-  double warm_up, lasts, margin; /* seconds that do not count, that do, and that are sent on for those who are behind */
-  double late;                   /* seconds after which an answer says that too many messages are under way */
+  double warm_up, lasts,
+      margin;  /* seconds that do not count, that do, and that are sent on for ranks that are behind */
+  double late; /* seconds after which an answer says that too many messages are under way */
 };
 
 /* Collective over `comm`, whose ranks are on hosts of their own. */

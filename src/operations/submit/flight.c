@@ -58,7 +58,7 @@ static bool lie_together(const struct by_flight *flight, bool sends) {
 
 static struct by_fuse_buffer *take_buffer(struct by_submitter *owner, size_t bytes) {
   struct by_fuse_buffer *buffer;
-  LIST_FOREACH(buffer, &owner->buffers, entry) {
+  LIST_FOREACH(buffer, &owner->flights.buffers, entry) {
     if (buffer->region->bytes < bytes) continue;
     LIST_REMOVE(buffer, entry);
     return buffer;
@@ -78,11 +78,16 @@ static struct by_fuse_buffer *take_buffer(struct by_submitter *owner, size_t byt
   return buffer;
 }
 
-void by_fuse_buffers_free(struct by_submitter *owner) {
-  for (struct by_fuse_buffer *buffer; (buffer = LIST_FIRST(&owner->buffers));) {
+void by_flights_fini(struct by_submitter *owner) {
+  for (struct by_fuse_buffer *buffer; (buffer = LIST_FIRST(&owner->flights.buffers));) {
     LIST_REMOVE(buffer, entry);
     by_memory_doom(owner->context, buffer->region);
     free(buffer);
+  }
+  for (struct by_flight *flight; (flight = LIST_FIRST(&owner->flights.spare));) {
+    LIST_REMOVE(flight, entry);
+    free(flight->pieces);
+    free(flight);
   }
 }
 
@@ -132,14 +137,14 @@ static void unfuse(struct by_submitter *owner, struct by_flight *flight, bool we
     owner->counts.copied += bytes;
     from += bytes;
   }
-  LIST_INSERT_HEAD(&owner->buffers, flight->buffer, entry);
+  LIST_INSERT_HEAD(&owner->flights.buffers, flight->buffer, entry);
   flight->buffer = NULL;
 }
 
 /* ---- flights */
 
 static struct by_flight *take_flight(struct by_submitter *owner, size_t pieces) {
-  struct by_flight *flight = LIST_FIRST(&owner->spare_flights);
+  struct by_flight *flight = LIST_FIRST(&owner->flights.spare);
   enum banyan_status status = BANYAN_OK;
   if (flight) {
     LIST_REMOVE(flight, entry);
@@ -152,11 +157,11 @@ static struct by_flight *take_flight(struct by_submitter *owner, size_t pieces) 
     return NULL;
   }
   flight->n = 0;
-  if (flight->room < pieces)
+  if (!flight->pieces || flight->room < pieces)
     status = by_submitter_make_room(owner, (void **)&flight->pieces, &flight->room, pieces + SOME_PIECES,
                                     sizeof *flight->pieces);
   if (status == BANYAN_OK) return flight;
-  LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
+  LIST_INSERT_HEAD(&owner->flights.spare, flight, entry);
   return NULL;
 }
 
@@ -175,7 +180,7 @@ static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_
   if (status != BANYAN_OK) {
     cannot_start(owner, flight->pieces[0].submitted, status);
     unfuse(owner, flight, false);
-    LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
+    LIST_INSERT_HEAD(&owner->flights.spare, flight, entry);
     return;
   }
   for (size_t i = 0; i < flight->n; i++) {
@@ -184,7 +189,7 @@ static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_
     by_trace_through(&owner->context->job.tracer, s->trace, by_call_trace(flight->call));
   }
   owner->counts.calls++;
-  LIST_INSERT_HEAD(&owner->flights, flight, entry);
+  LIST_INSERT_HEAD(&owner->flights.running, flight, entry);
 }
 
 /* ---- groups */
@@ -200,7 +205,7 @@ static void start_exchanges(struct by_submitter *owner, struct by_submitted *s) 
     }
     s->exchanges[i] = exchange;
     s->left++;
-    owner->sparse_running++;
+    owner->flights.exchanges++;
     owner->counts.calls++;
   }
 }
@@ -253,12 +258,12 @@ static void land(struct by_submitter *owner, struct by_flight *flight) {
   unfuse(owner, flight, status == BANYAN_OK);
   by_call_release(flight->call);
   for (size_t i = 0; i < flight->n; i++) by_submitted_part_ended(flight->pieces[i].submitted, status);
-  LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
+  LIST_INSERT_HEAD(&owner->flights.spare, flight, entry);
 }
 
 static bool collect_exchanges(struct by_submitter *owner) {
   bool any = false;
-  for (struct by_submitted *s = LIST_FIRST(&owner->open), *next; s; s = next) {
+  for (struct by_submitted *s = LIST_FIRST(&owner->operations.open), *next; s; s = next) {
     next = LIST_NEXT(s, entry);
     for (size_t i = 0; i < s->n_sparse && s->state == BY_SUBMITTED_RUNS; i++) {
       struct by_sparse_exchange *exchange = s->exchanges[i];
@@ -266,7 +271,7 @@ static bool collect_exchanges(struct by_submitter *owner) {
       enum banyan_status status = by_sparse_result(exchange);
       s->exchanges[i] = NULL;
       by_sparse_release(exchange);
-      owner->sparse_running--;
+      owner->flights.exchanges--;
       by_submitted_part_ended(s, status);
       any = true;
     }
@@ -275,8 +280,8 @@ static bool collect_exchanges(struct by_submitter *owner) {
 }
 
 bool by_submit_collect(struct by_submitter *owner) {
-  bool any = owner->sparse_running && collect_exchanges(owner);
-  for (struct by_flight *flight = LIST_FIRST(&owner->flights), *next; flight; flight = next) {
+  bool any = owner->flights.exchanges && collect_exchanges(owner);
+  for (struct by_flight *flight = LIST_FIRST(&owner->flights.running), *next; flight; flight = next) {
     next = LIST_NEXT(flight, entry);
     if (!by_call_ended(flight->call)) continue;
     LIST_REMOVE(flight, entry);

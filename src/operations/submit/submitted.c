@@ -33,8 +33,8 @@ static void release(struct by_submitted *s) {
   s->n_sparse = 0;
   free(s->text);
   by_submitted_set_state(s, BY_SUBMITTED_FREE);
-  LIST_INSERT_HEAD(&owner->spare, s, entry);
-  if (--owner->taken == 0 && !owner->comm) by_submitter_free(owner);
+  LIST_INSERT_HEAD(&owner->operations.spare, s, entry);
+  if (--owner->operations.taken == 0 && !owner->comm) by_submitter_free(owner);
 }
 
 static bool has_ended(const struct banyan_request *request) {
@@ -55,7 +55,7 @@ static const struct by_request_ops ops = {has_ended, finish};
 
 /* A new operation, or one that was given back. NULL: out of memory. */
 static struct by_submitted *take(struct by_submitter *owner) {
-  struct by_submitted *s = LIST_FIRST(&owner->spare);
+  struct by_submitted *s = LIST_FIRST(&owner->operations.spare);
   if (s) {
     LIST_REMOVE(s, entry);
   } else {
@@ -69,22 +69,17 @@ static struct by_submitted *take(struct by_submitter *owner) {
   s->group = UINT64_MAX;
   s->status = BANYAN_OK;
   s->text = NULL;
-  owner->taken++;
+  owner->operations.taken++;
   return s;
 }
 
 void by_submitter_free(struct by_submitter *owner) {
-  for (struct by_submitted *s; (s = LIST_FIRST(&owner->spare));) {
+  for (struct by_submitted *s; (s = LIST_FIRST(&owner->operations.spare));) {
     LIST_REMOVE(s, entry);
     free(s->calls);
     free(s->counts);
     free(s->exchanges);
     free(s);
-  }
-  for (struct by_flight *flight; (flight = LIST_FIRST(&owner->spare_flights));) {
-    LIST_REMOVE(flight, entry);
-    free(flight->pieces);
-    free(flight);
   }
   by_controller_destroy(owner->controller);
   free(owner->neighbours);
@@ -101,7 +96,7 @@ void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, co
 enum banyan_status by_submitter_make_room(struct by_submitter *owner, void **memory, size_t *room, size_t wanted,
                                           size_t each) {
   if (wanted <= *room) return BANYAN_OK;
-  void *more = realloc(*memory, wanted * each);
+  void *more = reallocarray(*memory, wanted, each);
   if (!more) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu calls", wanted);
   *memory = more;
   *room = wanted;
@@ -310,7 +305,7 @@ static enum banyan_status begin(struct banyan_comm *comm, const char *name, cons
 static void open_operation(struct by_submitted *s) {
   struct by_submitter *owner = s->owner;
   by_submitted_set_state(s, BY_SUBMITTED_WAITS);
-  LIST_INSERT_HEAD(&owner->open, s, entry);
+  LIST_INSERT_HEAD(&owner->operations.open, s, entry);
   owner->context->submitting.open++;
   by_context_hold(owner->context);
   owner->deadline = MIN(owner->deadline, s->limit);

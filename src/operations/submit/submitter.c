@@ -130,7 +130,7 @@ static uint64_t count_submitted(const void *submitter) {
 
 static const char *find_open(const void *submitter) {
   const struct by_submitter *owner = submitter;
-  const struct by_submitted *s = LIST_FIRST(&owner->open);
+  const struct by_submitted *s = LIST_FIRST(&owner->operations.open);
   return s ? s->name : NULL;
 }
 
@@ -205,17 +205,17 @@ void by_submitter_forget(struct banyan_comm *comm) {
     by_comm_end(owner->log.inner);
   }
   by_submit_collect(owner);
-  while ((s = LIST_FIRST(&owner->open))) {
+  while ((s = LIST_FIRST(&owner->operations.open))) {
     snprintf(text, sizeof text, "the communicator was destroyed while operation \"%s\" waited for other ranks",
              s->name);
     by_submitted_end(s, BANYAN_ERR_CLOSED, text);
   }
-  by_fuse_buffers_free(owner);
+  by_flights_fini(owner);
   by_plan_switches_attach_log(comm, NULL);
   comm->submitter = NULL;
   owner->context->submitting.submitters--;
   owner->comm = owner->log.inner = NULL;
-  if (!owner->taken) by_submitter_free(owner);
+  if (!owner->operations.taken) by_submitter_free(owner);
 }
 
 /* ---- control messages */
@@ -281,9 +281,9 @@ static bool advance(struct by_submitter *owner, bool ended) {
   const struct by_engine *engine = owner->context->job.engine;
   bool any = ended && by_submit_collect(owner);
   if (by_engine_status(engine) != BANYAN_OK) {
-    any |= !LIST_EMPTY(&owner->open);
+    any |= !LIST_EMPTY(&owner->operations.open);
     by_submit_collect(owner);
-    for (struct by_submitted *s; (s = LIST_FIRST(&owner->open));)
+    for (struct by_submitted *s; (s = LIST_FIRST(&owner->operations.open));)
       by_submitted_end(s, by_engine_status(engine), by_engine_error(engine));
     owner->dirty = false;
   }
@@ -359,8 +359,8 @@ void by_submitters_left(struct by_context *context) {
   for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
     struct by_submitter *owner = comm->submitter;
     struct by_submitted *s;
-    if (!owner || LIST_EMPTY(&owner->open)) continue;
-    LIST_FOREACH(s, &owner->open, entry) s->limit = MIN(s->limit, soon);
+    if (!owner || LIST_EMPTY(&owner->operations.open)) continue;
+    LIST_FOREACH(s, &owner->operations.open, entry) s->limit = MIN(s->limit, soon);
     owner->deadline = MIN(owner->deadline, soon);
   }
 }
@@ -368,7 +368,7 @@ void by_submitters_left(struct by_context *context) {
 static void end_late(struct by_submitter *owner, uint64_t now) {
   struct by_submitted *s;
   owner->deadline = UINT64_MAX;
-  LIST_FOREACH(s, &owner->open, entry) {
+  LIST_FOREACH(s, &owner->operations.open, entry) {
     if (s->state == BY_SUBMITTED_RUNS) continue;
     if (s->limit <= now) give_up(owner, s, now);
     owner->deadline = MIN(owner->deadline, s->limit);

@@ -84,14 +84,18 @@ struct by_submitter {
     uint32_t process, rank;
   } * neighbours; /* the senders of its control messages */
   uint32_t n_neighbours;
-  LIST_HEAD(, by_submitted) open, spare;
-  LIST_HEAD(, by_flight) flights, spare_flights;
-  LIST_HEAD(, by_fuse_buffer) buffers;
-  uint32_t taken;          /* operations in callers' hands */
-  uint32_t sparse_running; /* exchanges */
-  uint32_t id;             /* the inner communicator's number, which its control messages carry too */
-  bool dirty;              /* the controller may have something to send */
-  uint64_t deadline;       /* no operation's limit is before it */
+  struct { /* submitted.c */
+    LIST_HEAD(, by_submitted) open, spare;
+    uint32_t taken; /* in callers' hands */
+  } operations;
+  struct { /* flight.c */
+    LIST_HEAD(, by_flight) running, spare;
+    LIST_HEAD(, by_fuse_buffer) buffers;
+    uint32_t exchanges; /* that are running */
+  } flights;
+  uint32_t id;       /* the inner communicator's number, which its control messages carry too */
+  bool dirty;        /* the controller may have something to send */
+  uint64_t deadline; /* no operation's limit is before it */
   struct banyan_negotiation counts;
 };
 
@@ -118,7 +122,8 @@ void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, co
 void by_submit_start(void *submitter, void *const *operations, uint32_t n);
 /* Ends operations whose calls have ended. True if any did. */
 bool by_submit_collect(struct by_submitter *owner);
-void by_fuse_buffers_free(struct by_submitter *owner);
+/* All calls have ended, and no more will start. */
+void by_flights_fini(struct by_submitter *owner);
 
 /* ---- submitter.c */
 
@@ -128,10 +133,10 @@ BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, stru
 void by_submitter_forget(struct banyan_comm *comm);
 /* Handles control messages, and continues submitted operations. True if anything was done. */
 bool by_submitters_advance(struct by_context *context);
-/* `context`, here and below: a struct by_context. When by_submitters_check has to be called at the latest; UINT64_MAX:
+/* `argument`, here and below: a struct by_context. When by_submitters_check has to be called at the latest; UINT64_MAX:
  * not before something else happens. */
-uint64_t by_submitters_deadline(const void *context);
-void by_submitters_check(void *context);
+uint64_t by_submitters_deadline(const void *argument);
+void by_submitters_check(void *argument);
 /* A process has left: what waits for it will not start. What has started somewhere is still announced to all. */
 void by_submitters_left(struct by_context *context);
 /* Handles control messages that arrived before their communicator was made. */
