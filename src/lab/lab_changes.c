@@ -49,11 +49,6 @@ static const struct by_lab_planned_change *next_after(const struct by_lab_planne
   return next;
 }
 
-static void wait_until(uint64_t at) {
-  struct timespec moment = {.tv_sec = (time_t)(at / BY_SECOND), .tv_nsec = (long)(at % BY_SECOND)};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL) == EINTR) continue;
-}
-
 static void make(struct by_lab *lab, const struct by_topology *t, const struct by_lab_planned_change *change) {
   const struct by_link *link = &t->links[change->link];
   char rate[32];
@@ -72,7 +67,9 @@ static void run(struct by_lab *lab, const struct by_topology *t, const struct by
   if (getppid() != parent) _exit(0);
   const struct by_lab_planned_change *next = NULL;
   while ((next = next_after(changes, n, next))) {
-    wait_until(start + by_clock_from_seconds(next->after));
+    uint64_t at = start + by_clock_from_seconds(next->after);
+    struct timespec moment = {.tv_sec = (time_t)(at / BY_SECOND), .tv_nsec = (long)(at % BY_SECOND)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL) == EINTR) continue;
     make(lab, t, next);
   }
   _exit(0);

@@ -282,17 +282,12 @@ static void free_paths(struct by_agent_rank *rank) {
   rank->paths = NULL;
 }
 
-static const struct by_cluster_path *find_path(const struct by_agent_paths *paths, const char *to) {
-  for (uint32_t i = 0; paths && i < paths->n; i++)
-    if (!strcmp(paths->all[i].to, to)) return &paths->all[i];
-  return NULL;
-}
-
 static bool have_changed(const struct by_agent_paths *before, const struct by_cluster_job *given) {
-  for (uint32_t i = 0; i < given->n_paths; i++) {
-    const struct by_cluster_path *then = find_path(before, given->paths[i].to);
-    if (then && by_cluster_path_differs(then, &given->paths[i])) return true;
-  }
+  for (uint32_t i = 0; before && i < given->n_paths; i++)
+    for (uint32_t k = 0; k < before->n; k++) {
+      const struct by_cluster_path *then = &before->all[k], *now = &given->paths[i];
+      if (!strcmp(then->to, now->to) && by_cluster_path_differs(then, now)) return true;
+    }
   return false;
 }
 
@@ -341,16 +336,12 @@ static void drop(struct by_agent *agent, struct by_agent_rank *rank) {
   free(rank);
 }
 
-/* What is not sent now is known from the next report, which does not name that rank. */
-static void send_left(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now) {
-  enum { BYTES = 128 };
-  struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = rank->job->id, .rank = rank->rank};
-  if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now)) by_agent_session_send(agent, &message, now);
-}
-
 void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
+  enum { BYTES = 128 };
   if (rank->job) {
-    send_left(agent, rank, now);
+    struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = rank->job->id, .rank = rank->rank};
+    /* What is not sent now is known from the next report, which does not name that rank. */
+    if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now)) by_agent_session_send(agent, &message, now);
     note_news(agent, rank->user, now);
     leave_job(agent, rank->job);
   }
@@ -487,11 +478,6 @@ static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *r
   }
 }
 
-static bool is_leaving(const struct by_agent_rank *rank, const struct by_cluster_message *message) {
-  return message->type == BY_MESSAGE_LEFT && rank->job && !strcmp(rank->job->id, message->job) &&
-         rank->rank == message->rank;
-}
-
 static enum banyan_status read_line(struct by_agent_rank *rank, const char *line, size_t length,
                                     struct by_cluster_message *message, uint64_t now) {
   if (!by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
@@ -504,21 +490,21 @@ static enum banyan_status read_line(struct by_agent_rank *rank, const char *line
   return by_cluster_message_read(line, length, message);
 }
 
-static void send_status(const struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now) {
-  struct by_text text;
-  by_text_init(&text);
-  by_agent_print(agent, rank->user->uid, now, &text);
-  send_text(agent, rank, &text);
-}
-
 /* A process that asks has been answered, and one that leaves has gone: either ends the connection. */
 bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
                           uint64_t now) {
   struct by_cluster_message message = {0};
   enum banyan_status status = read_line(rank, line, length, &message, now);
   bool asks = status == BANYAN_OK && message.type == BY_MESSAGE_STATUS && !rank->job;
-  bool ends = asks || (status == BANYAN_OK && is_leaving(rank, &message));
-  if (asks) send_status(agent, rank, now);
+  bool leaves = status == BANYAN_OK && message.type == BY_MESSAGE_LEFT && rank->job &&
+                !strcmp(rank->job->id, message.job) && rank->rank == message.rank;
+  bool ends = asks || leaves;
+  if (asks) {
+    struct by_text text;
+    by_text_init(&text);
+    by_agent_print(agent, rank->user->uid, now, &text);
+    send_text(agent, rank, &text);
+  }
   if (status == BANYAN_OK && !ends) status = handle(agent, rank, &message, now);
   if (status != BANYAN_OK) send_refusal(agent, rank, banyan_error_text(), now);
   by_cluster_message_fini(&message);

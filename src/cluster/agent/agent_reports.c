@@ -14,12 +14,6 @@ static double rate_of(uint64_t before, uint64_t after, double seconds) {
   return after >= before ? 8 * (double)(after - before) / seconds : 0; /* one that was made anew counts anew */
 }
 
-static const struct by_agent_interface *find(const struct by_agent_interface *all, uint32_t n, const char *name) {
-  for (uint32_t i = 0; i < n; i++)
-    if (!strcmp(all[i].counter.name, name)) return &all[i];
-  return NULL;
-}
-
 /* Of a time too short the rates of before stay, and are measured on from there. */
 static struct by_agent_interface follow(const struct by_agent_interface *before, const struct by_agent_counter *counter,
                                         double seconds, bool measure) {
@@ -49,7 +43,9 @@ void by_agent_reports_count(struct by_agent *agent, uint64_t now) {
   bool measure = seconds >= agent->session.interval / 4;
   size_t n = agent->options.calls->count(agent->options.context, counters);
   for (size_t i = 0; i < n; i++) {
-    const struct by_agent_interface *before = find(reports->interfaces, reports->n, counters[i].name);
+    const struct by_agent_interface *before = NULL;
+    for (uint32_t k = 0; k < reports->n && !before; k++)
+      if (!strcmp(reports->interfaces[k].counter.name, counters[i].name)) before = &reports->interfaces[k];
     reports->renew |= !before || strcmp(before->counter.address, counters[i].address) != 0;
     next[i] = follow(before, &counters[i], seconds, measure);
   }
@@ -126,14 +122,6 @@ static enum banyan_status list_paths(const struct by_agent *agent, const struct 
   return BANYAN_OK;
 }
 
-/* bit/s that ranks send whose rates were measured since then. */
-static double sum_rates(const struct by_agent *agent, uint64_t since) {
-  double all = 0;
-  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
-    if (rank->rated_at >= since) all += rank->rate;
-  return all;
-}
-
 /* ---- whose traffic it is */
 
 /* Where queues sort by marks, they have counted. Elsewhere the ranks' own word counts, for what is left of it; over
@@ -141,10 +129,10 @@ static double sum_rates(const struct by_agent *agent, uint64_t since) {
  * on every link of a tree what is summed goes one way, and the sum comes back. */
 void by_agent_reports_list_interfaces(const struct by_agent *agent, struct by_cluster_interface *out) {
   const struct by_agent_reports *reports = &agent->reports;
-  /* A rank that has nothing new says nothing. */
   uint64_t fresh = by_clock_from_seconds(FRESH * agent->session.interval);
-  double of_ranks = sum_rates(agent, reports->counted_at > fresh ? reports->counted_at - fresh : 0);
-  double sent_marked = 0, all = 0; /* all: without marks */
+  double of_ranks = 0, sent_marked = 0, all = 0; /* all: without marks */
+  for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
+    if (rank->rated_at + fresh >= reports->counted_at) of_ranks += rank->rate; /* it sends nothing without news */
   for (uint32_t i = 0; i < reports->n; i++)
     if (reports->interfaces[i].counter.queues)
       sent_marked += reports->interfaces[i].marked;

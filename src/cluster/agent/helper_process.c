@@ -256,12 +256,6 @@ static void list_sockets(pid_t pid, struct looking *looking) {
   closedir(folder);
 }
 
-static bool is_of_process(const struct looking *looking, unsigned long inode) {
-  for (size_t i = 0; i < looking->n_inodes; i++)
-    if (looking->inodes[i] == inode) return true;
-  return false;
-}
-
 static struct by_agent_counter *find_interface(const struct looking *looking, const struct inet_diag_msg *socket) {
   char text[INET6_ADDRSTRLEN] = "";
   struct in6_addr six;
@@ -279,7 +273,9 @@ static int take_socket(const struct nlmsghdr *header, void *context) {
   const struct looking *looking = context;
   const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(header);
   struct tcp_info info;
-  if (!is_of_process(looking, socket->idiag_inode)) return MNL_CB_OK;
+  size_t i = 0;
+  while (i < looking->n_inodes && looking->inodes[i] != socket->idiag_inode) i++;
+  if (i == looking->n_inodes) return MNL_CB_OK;
   struct by_agent_counter *counter = find_interface(looking, socket);
   if (!counter) return MNL_CB_OK;
   by_netlink_copy(by_netlink_find(header, sizeof *socket, INET_DIAG_INFO), &info, sizeof info);

@@ -380,14 +380,6 @@ static void remove_from(struct by_host_links *links, unsigned index) {
   if (by_host_queues_remove(&links->netlink, index) != BANYAN_OK) by_warn("agent", "%s", banyan_error_text());
 }
 
-/* Also those that an agent has left which was killed; and those of interfaces that are down now. */
-static void remove_queues(struct by_host_links *links) {
-  struct by_interface interfaces[BY_AGENT_INTERFACES];
-  size_t n = list_interfaces(links, interfaces);
-  for (size_t i = 0; i < n; i++) remove_from(links, interfaces[i].index);
-  for (uint32_t i = 0; i < links->n_queued; i++) remove_from(links, links->queued[i].index);
-}
-
 /* ---- all */
 
 int by_host_links_get_fd(const struct by_host_links *links) {
@@ -424,8 +416,12 @@ enum banyan_status by_host_links_create(const struct by_host_links_options *opti
 }
 
 void by_host_links_destroy(struct by_host_links *links) {
+  struct by_interface interfaces[BY_AGENT_INTERFACES];
   if (!links) return;
-  if (links->in_charge) remove_queues(links);
+  /* Also those that an agent has left which was killed; and those of interfaces that are down now. */
+  size_t n = links->in_charge ? list_interfaces(links, interfaces) : 0;
+  for (size_t i = 0; i < n; i++) remove_from(links, interfaces[i].index);
+  for (uint32_t i = 0; i < links->n_queued; i++) remove_from(links, links->queued[i].index);
   by_netlink_close(&links->netlink);
   by_netlink_close(&links->news);
   free(links);

@@ -75,11 +75,6 @@ static bool can_be_planned(const struct by_manager_job *job) {
          !job->plans.running && !by_job_is_moving(job);
 }
 
-static bool needs_ring(const struct by_manager_job *job) {
-  return job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 && !job->plans.running &&
-         !job->plans.ring.items;
-}
-
 /* ---- choosing */
 
 /* A new plan shows what it is worth when the rates of late are its own, and those that go before the job have rates of
@@ -259,7 +254,9 @@ void by_manager_tick(struct by_manager *m, double now) {
   by_seen_tick(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
-    if (needs_ring(job) && are_confirmed(m, job)) by_plans_assume_ring(m, job);
+    bool needs_ring = job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 &&
+                      !job->plans.running && !job->plans.ring.items;
+    if (needs_ring && are_confirmed(m, job)) by_plans_assume_ring(m, job);
   }
 }
 

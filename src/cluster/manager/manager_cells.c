@@ -184,18 +184,15 @@ static enum banyan_status give_at(const struct by_manager *m, struct by_manager_
   return shares ? BANYAN_OK : by_manager_no_memory();
 }
 
-static bool is_first_at(const struct by_manager_job *job, uint32_t which) {
-  uint32_t i = 0;
-  while (job->cells.all[i].node != job->cells.all[which].node) i++;
-  return i == which;
-}
-
 static enum banyan_status give(const struct by_manager *m, struct by_manager_job *job) {
-  for (uint32_t i = 0; i < job->cells.n; i++)
-    if (!is_kept_account_of(m, job->cells.all[i].node))
-      job->cells.all[i].given = job->cells.all[i].requested;
-    else if (is_first_at(job, i))
-      BY_TRY(give_at(m, job, job->cells.all[i].node));
+  struct by_manager_cells *all = job->cells.all;
+  for (uint32_t i = 0, first; i < job->cells.n; i++) {
+    for (first = 0; all[first].node != all[i].node;) first++;
+    if (!is_kept_account_of(m, all[i].node))
+      all[i].given = all[i].requested;
+    else if (first == i)
+      BY_TRY(give_at(m, job, all[i].node));
+  }
   return BANYAN_OK;
 }
 

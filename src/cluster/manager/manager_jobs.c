@@ -279,12 +279,6 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   job->rated_input = job->input;
 }
 
-static void find_place(struct by_manager *m, struct by_manager_job *job) {
-  struct by_priority_place before = job->place;
-  job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
-  if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
-}
-
 static void send_new_class(struct by_manager *m, struct by_manager_job *job) {
   if (job->order.class_ == job->notified) return;
   by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, job->order.class_);
@@ -304,12 +298,6 @@ static struct by_manager_job *find_oldest(const struct by_manager *m, uint32_t *
   return oldest;
 }
 
-/* The oldest of those that have left are forgotten. */
-static void forget_left(struct by_manager *m) {
-  uint32_t n;
-  for (struct by_manager_job *oldest; (oldest = find_oldest(m, &n)) && n > MOST_LEFT;) forget(m, oldest);
-}
-
 void by_jobs_tick(struct by_manager *m) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (by_job_has_left(job)) continue;
@@ -319,11 +307,14 @@ void by_jobs_tick(struct by_manager *m) {
       continue;
     }
     rate(m, job);
-    find_place(m, job);
+    struct by_priority_place before = job->place;
+    job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
+    if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
     by_plans_end_silent(m, job);
     by_plans_advance(m, job);
   }
-  forget_left(m);
+  uint32_t left; /* the oldest of those are forgotten */
+  for (struct by_manager_job *oldest; (oldest = find_oldest(m, &left)) && left > MOST_LEFT;) forget(m, oldest);
   by_use_sum(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next)
     if (!by_job_has_left(job)) send_new_class(m, job);

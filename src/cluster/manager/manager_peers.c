@@ -94,13 +94,6 @@ static enum banyan_status ignore(struct by_manager *m, const struct by_manager_p
   return BANYAN_OK;
 }
 
-static bool may_have_more(const struct by_manager *m, const struct by_manager_peer *peer, const char *owner) {
-  uint32_t n = 0;
-  for (const struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job))
-    n += !by_job_has_left(job) && !strcmp(job->owner, owner);
-  return n < JOBS_OF_ONE;
-}
-
 static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer *peer,
                                     const struct by_cluster_message *message) {
   struct by_manager_job *job = by_jobs_find(m, message->job);
@@ -114,7 +107,10 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
     return refuse("job %.32s is another one's, on \"%.64s\"", message->job, job->hosts[0]);
   if (job && !by_job_has_left(job) && *job->owner && strcmp(job->owner, owner) != 0)
     return refuse("job %.32s is another one's, which came with the certificate of %s", message->job, job->owner);
-  if ((!job || by_job_has_left(job)) && !may_have_more(m, peer, owner))
+  uint32_t n = 0;
+  for (const struct by_manager_job *other = by_jobs_first_of(m, peer->host); other; other = by_jobs_next_of(other))
+    n += !by_job_has_left(other) && !strcmp(other->owner, owner);
+  if ((!job || by_job_has_left(job)) && n >= JOBS_OF_ONE)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs that came with the certificate of %s", JOBS_OF_ONE,
                    owner);
   BY_TRY(by_jobs_begin(m, message, &job));

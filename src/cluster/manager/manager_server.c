@@ -367,15 +367,10 @@ static enum banyan_status open_store(struct by_manager_server *server) {
   return by_manager_store_load(server->store, restore, server);
 }
 
-static enum banyan_status listen_at(struct by_manager_server *server) {
-  int listener;
-  BY_TRY(by_socket_listen(&server->options.at, (struct by_port_range){0, 0}, &listener, &server->bound));
-  return by_acceptor_create(server->loop, listener, accepted, server, &server->acceptor);
-}
-
 static enum banyan_status set_up(struct by_manager_server *server) {
   struct by_manager_server_options *o = &server->options;
   struct timespec wall;
+  int listener;
   clock_gettime(CLOCK_REALTIME, &wall);
   server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - by_clock_to_seconds(by_loop_now(server->loop));
   o->manager.send = send_message;
@@ -387,7 +382,8 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   server->workers = calloc(o->threads, sizeof *server->workers);
   if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
   for (unsigned i = 0; i < o->threads; i++) server->workers[i].server = server;
-  return listen_at(server);
+  BY_TRY(by_socket_listen(&o->at, (struct by_port_range){0, 0}, &listener, &server->bound));
+  return by_acceptor_create(server->loop, listener, accepted, server, &server->acceptor);
 }
 
 enum banyan_status by_manager_server_create(const struct by_manager_server_options *options,
