@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "plan_switch.h"
-#include "probe.h"
 #include "request.h"
 
 #define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
@@ -107,7 +106,7 @@ bool by_any_advance(struct by_context *context) {
     struct by_any *any = *place, *next = any->next;
     const struct by_team *team = any->team;
     if (settle(context, any)) {
-      by_team_expect_no_more(team);
+      by_team_expect(team, -1);
       *place = next;
       moved = true;
     } else {
@@ -121,7 +120,7 @@ void by_any_forget(struct banyan_comm *comm) {
   for (struct by_any **place = &comm->context->anys; *place;) {
     struct by_any *any = *place;
     if (any->team == comm->team) {
-      by_team_expect_no_more(any->team);
+      by_team_expect(any->team, -1);
       any->status = BANYAN_ERR_CLOSED;
       *place = any->next;
     } else {
@@ -181,7 +180,7 @@ enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan
   while (*place) place = &(*place)->next;
   *place = any;
   by_context_hold(context);
-  by_team_expect(comm->team);
+  by_team_expect(comm->team, 1);
   by_context_kick(context);
   by_context_unlock(context);
   *out = request;

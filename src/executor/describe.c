@@ -6,14 +6,8 @@
 
 enum { MOST_CALLS = 64 };
 
-static bool awaits(const struct by_call *call, uint32_t peer) {
-  for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
-    if (call->schedule->incoming[i].peer == peer && call->ins[i].consumed < call->ins[i].length) return true;
-  for (uint32_t i = 0; i < call->program->n_outs; i++) {
-    uint32_t step = call->outs[i].step;
-    if (call->schedule->steps[step].peer == peer && !call->states[step].done) return true;
-  }
-  return false;
+static bool is_unused(const struct by_in *in) {
+  return in->consumed < in->length;
 }
 
 /* Of a call and its parts; `writer` NULL: only counts. */
@@ -22,16 +16,12 @@ static uint32_t list_awaited(struct by_writer *writer, const struct by_call *cal
   const struct by_call *part = call;
   for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
     for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
-      if (!awaits(part, p)) continue;
+      const struct by_link *link = part->program->links[p];
+      if (!by_call_awaits(part, link, is_unused)) continue;
       n++;
-      if (writer) by_write_u32(writer, part->program->links[p]->process);
+      if (writer) by_write_u32(writer, link->process);
     }
   return n;
-}
-
-static void write_awaited(struct by_writer *writer, const struct by_call *call) {
-  by_write_u32(writer, call ? list_awaited(NULL, call) : 0);
-  if (call) (void)list_awaited(writer, call);
 }
 
 /* `running` NULL: it has ended. */
@@ -43,7 +33,8 @@ static void write_call(struct by_writer *writer, const struct by_frame *descript
   by_write_u32(writer, descriptor->root);
   by_write_u64(writer, descriptor->count);
   by_write_u32(writer, descriptor->plan);
-  write_awaited(writer, running);
+  by_write_u32(writer, running ? list_awaited(NULL, running) : 0);
+  if (running) (void)list_awaited(writer, running);
 }
 
 /* The call of this number if it is under way or among the last that ended; *running is NULL for the latter. */
@@ -65,13 +56,13 @@ static void write_team(struct by_writer *writer, const struct by_team *team) {
   by_write_u32(writer, team->plan ? team->plan->version : 0);
   by_write_string(writer, team->plan ? team->plan->name : "");
   for (uint32_t i = from; i < team->next_call; i++) n += find(team, i, &running) != NULL;
-  for (const struct by_call *pair = team->pair_calls; pair; pair = pair->listed_next) n++;
+  for (const struct by_call *pair = LIST_FIRST(&team->pair_calls); pair; pair = LIST_NEXT(pair, listed)) n++;
   by_write_u32(writer, n);
   for (uint32_t i = from; i < team->next_call; i++) {
     const struct by_frame *descriptor = find(team, i, &running);
     if (descriptor) write_call(writer, descriptor, running);
   }
-  for (const struct by_call *pair = team->pair_calls; pair; pair = pair->listed_next)
+  for (const struct by_call *pair = LIST_FIRST(&team->pair_calls); pair; pair = LIST_NEXT(pair, listed))
     write_call(writer, &pair->exchange.descriptor, pair);
 }
 

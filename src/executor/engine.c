@@ -2,10 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_call.h"
 #include "deliver.h"
 #include "engine_parts.h"
-#include "fabric_link.h"
 #include "work.h"
 
 enum { FRAMES_A_TURN = 16, STILL_S = 2, VERDICT_S = 4 };
@@ -71,6 +69,15 @@ enum banyan_status by_engine_add(struct by_engine *engine) {
   return by_transfer_grow(&runner->transfer, runner->transfer.processes + 1);
 }
 
+enum banyan_status by_team_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
+                                  const uint32_t *processes, struct by_team **out) {
+  return by_team_make(&engine->recovery.runner, id, rank, n, processes, out);
+}
+
+struct by_team *by_engine_team(const struct by_engine *engine, uint32_t id) {
+  return by_team_of(&engine->recovery.runner, id);
+}
+
 void by_engine_lost(struct by_engine *engine, uint32_t process) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   by_link_lose(transfer->links[process]);
@@ -105,13 +112,9 @@ static bool is_missing(const struct by_in *in) {
 }
 
 static bool waits_for(const struct by_link *link) {
-  for (const struct by_call *call = by_runner_of(link->transfer)->running; call; call = call->next) {
-    for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
-      if (call->ins[i].link == link && is_missing(&call->ins[i])) return true;
-    for (uint32_t i = 0; i < call->program->n_outs; i++)
-      if (call->outs[i].link == link && !call->states[call->outs[i].step].done) return true;
-  }
-  return false;
+  const struct by_call *call = LIST_FIRST(&by_runner_of(link->transfer)->running);
+  while (call && !by_call_awaits(call, link, is_missing)) call = LIST_NEXT(call, next);
+  return call;
 }
 
 /* Whether the peer closed this lane on purpose and nothing is missing that the others could not still bring. */
@@ -130,7 +133,7 @@ static void fail_for_leaving(const struct by_link *link) {
   by_transfer_fail(transfer, BANYAN_ERR_PEER_DEAD, link->process, text);
 }
 
-/* Whoever knows all processes says whether it is lost. */
+/* Rank 0 knows all processes and decides whether it is lost. */
 static void given_up(struct by_link *link, const char *why) {
   struct by_engine *engine = by_engine_of(link->transfer);
   const struct by_engine_options *options = &engine->options;
@@ -164,7 +167,7 @@ static void lane_failed(struct by_end *end) {
   by_engine_fail(engine, end->lane->status, link->process, text);
 }
 
-/* Calls that wait for who left before there was a lane. */
+/* Fails if calls wait for processes that left before there was a lane. */
 static void look_for_left(struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   for (uint32_t i = 0; i < transfer->processes && transfer->status == BANYAN_OK; i++) {
@@ -178,7 +181,7 @@ void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
   struct by_link *link = transfer->links[process];
   if (never && !link->never) engine->never++;
   by_link_left(link, never);
-  /* what was said of ends of lanes is looked at again, now that this is known */
+  /* the ends of lanes are looked at again, now that this is known */
   for (uint32_t i = 0; i < transfer->processes; i++) transfer->links[i]->suspected = false;
   look_for_left(engine);
 }
@@ -186,8 +189,8 @@ void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
 /* ---- moving */
 
 static inline void send_what_is_ready(struct by_runner *runner) {
-  if (runner->ready) by_work_run(runner);
-  if (runner->transfer.dirty) by_transfer_flush(&runner->transfer);
+  if (!TAILQ_EMPTY(&runner->ready)) by_work_run(runner);
+  if (!STAILQ_EMPTY(&runner->transfer.dirty)) by_transfer_flush(&runner->transfer);
 }
 
 /* What comes in is passed on frame by frame, so that the peers can go on with it. */
@@ -209,16 +212,16 @@ bool by_engine_progress(struct by_engine *engine) {
   struct by_runner *runner = &recovery->runner;
   struct by_transfer *transfer = &runner->transfer;
   transfer->moved = false;
-  if (transfer->closing && transfer->status == BANYAN_OK) by_links_close(transfer);
+  if (transfer->status == BANYAN_OK) by_links_close(transfer);
   send_what_is_ready(runner);
   for (uint32_t i = 0; i < transfer->active && transfer->status == BANYAN_OK; i++)
     progress_end(runner, transfer->ends[i]);
   for (uint32_t i = 0; i < transfer->n_fabrics && transfer->status == BANYAN_OK; i++) {
     struct by_link *link = transfer->fabrics[i];
-    if (!by_fabric_link_progress(link)) given_up(link, link->fabric->error);
+    if (!by_link_progress_fabric(link)) given_up(link, link->fabric->error);
   }
   send_what_is_ready(runner);
-  if (recovery->due || recovery->retry) {
+  if (!LIST_EMPTY(&recovery->due) || recovery->retry) {
     by_due_run(recovery);
     if (recovery->retry && transfer->status == BANYAN_OK) by_relay_retry(recovery);
   }
@@ -233,40 +236,145 @@ uint64_t by_engine_ended(const struct by_engine *engine) {
   return by_engine_transfer(engine)->counters.calls - by_engine_pending(engine);
 }
 
+/* ---- the links as users of the engine see them */
+
+void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+  by_link_attach(by_engine_transfer(engine)->links[process], lanes, n);
+}
+
+void by_engine_attach_fabric(struct by_engine *engine, uint32_t process, struct by_fabric *fabric) {
+  by_link_attach_fabric(by_engine_transfer(engine)->links[process], fabric);
+}
+
+bool by_engine_attached(const struct by_engine *engine, uint32_t process) {
+  return by_engine_transfer(engine)->links[process]->lane != NULL;
+}
+
+bool by_engine_has_lost(const struct by_engine *engine, uint32_t process) {
+  return by_link_is_lost(by_engine_transfer(engine)->links[process]);
+}
+
+bool by_engine_has_to_send(const struct by_engine *engine) {
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  return !STAILQ_EMPTY(&transfer->dirty) && transfer->status == BANYAN_OK;
+}
+
+uint64_t by_engine_deadline(const struct by_engine *engine) {
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  uint64_t first = UINT64_MAX;
+  for (uint32_t i = 0; i < transfer->n_fabrics; i++) {
+    const struct by_fabric *fabric = transfer->fabrics[i]->fabric;
+    uint64_t at = fabric->status == BANYAN_OK ? fabric->ops->deadline(fabric) : UINT64_MAX;
+    if (at < first) first = at;
+  }
+  return first;
+}
+
+void by_engine_sleeping(struct by_engine *engine, bool asleep) {
+  struct by_transfer *transfer = by_engine_transfer(engine);
+  if (asleep) transfer->counters.sleeps++;
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    struct by_lane *lane = transfer->ends[i]->lane;
+    if (lane->ops->sleeping) lane->ops->sleeping(lane, asleep);
+  }
+}
+
+bool by_engine_goodbye(struct by_engine *engine) {
+  return by_links_goodbye(by_engine_transfer(engine));
+}
+
+void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
+  struct by_transfer *transfer = by_engine_transfer(engine);
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    struct by_link *link = transfer->ends[i]->link;
+    if (transfer->ends[i] == &link->ends[0]) by_link_forget(link, region);
+  }
+  if (transfer->status == BANYAN_OK) by_transfer_flush(transfer);
+}
+
+void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process) {
+  by_control_messages_expect(by_engine_transfer(engine)->links[process]);
+}
+
+enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team, const void *bytes,
+                                   size_t n) {
+  return by_control_messages_write(by_engine_transfer(engine)->links[process], team, bytes, n);
+}
+
+struct by_control_message *by_engine_read(struct by_engine *engine) {
+  return by_control_messages_read(by_engine_transfer(engine));
+}
+
+void by_control_message_free(struct by_engine *engine, struct by_control_message *message) {
+  by_control_messages_free(by_engine_transfer(engine), message);
+}
+
+void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {
+  by_transfer_set_mark(by_engine_transfer(engine), mark);
+}
+
+uint64_t by_engine_sent(const struct by_engine *engine) {
+  return by_transfer_sent(by_engine_transfer(engine));
+}
+
+void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context) {
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  for (uint32_t i = 0; i < transfer->active; i++) visit(context, transfer->ends[i]->lane);
+}
+
+bool by_engine_lacks_lanes(const struct by_engine *engine) {
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  for (uint32_t i = 0; i < transfer->processes; i++) {
+    const struct by_link *link = transfer->links[i];
+    if (link->running && link->state < BY_LINK_OPEN && !link->in_network && !link->left) return true;
+  }
+  return false;
+}
+
+void by_engine_meter(const struct by_engine *engine,
+                     void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context) {
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  struct by_meter meter;
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    const struct by_end *end = transfer->ends[i];
+    if (end->lane->ops->meter && end->lane->ops->meter(end->lane, &meter)) visit(context, end->link->process, &meter);
+  }
+}
+
+void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out) {
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  *out = transfer->counters;
+  for (uint32_t i = 0; i < transfer->active; i++) out->wakes_sent += transfer->ends[i]->lane->wakes;
+}
+
 /* ---- memory of others */
 
 static bool call_uses(const struct by_call *call, const char *memory, size_t bytes) {
   const struct by_schedule *s = call->schedule;
   for (int b = BY_BUFFER_SEND; call->recoverable && b <= BY_BUFFER_RECV; b++)
-    if (by_check_overlap(call->buffer[b], call->bounds[s->n_pieces], memory, bytes)) return true;
-  if (call->user_bytes && by_check_overlap(call->user_recv, call->user_bytes, memory, bytes)) return true;
+    if (by_call_overlap(call->buffer[b], call->bounds[s->n_pieces], memory, bytes)) return true;
+  if (call->user_bytes && by_call_overlap(call->user_recv, call->user_bytes, memory, bytes)) return true;
   for (uint32_t i = 0; i < s->n_steps; i++) {
     const struct by_step *step = &s->steps[i];
     uint64_t first = call->bounds[step->first], n = call->bounds[step->last] - first;
     bool reads = step->kind != BY_STEP_RECEIVE, writes = step->kind != BY_STEP_SEND;
     uint64_t from = step->kind == BY_STEP_REDUCE ? first : call->bounds[step->from_first];
-    if (reads && by_check_overlap(call->buffer[step->from] + from, n, memory, bytes)) return true;
-    if (writes && by_check_overlap(call->buffer[step->to] + first, n, memory, bytes)) return true;
+    if (reads && by_call_overlap(call->buffer[step->from] + from, n, memory, bytes)) return true;
+    if (writes && by_call_overlap(call->buffer[step->to] + first, n, memory, bytes)) return true;
   }
   return false;
 }
 
 bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes) {
-  for (const struct by_call *call = engine->recovery.runner.running; call; call = call->next)
+  for (const struct by_call *call = LIST_FIRST(&engine->recovery.runner.running); call; call = LIST_NEXT(call, next))
     if (call_uses(call, memory, bytes)) return true;
   return false;
 }
 
 /* ---- deadlines */
 
-static bool misses(const struct by_call *call, uint32_t peer) {
-  for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
-    if (call->schedule->incoming[i].peer == peer && call->ins[i].arrived < call->ins[i].length) return true;
-  for (uint32_t i = 0; i < call->program->n_outs; i++) {
-    uint32_t step = call->outs[i].step;
-    if (call->schedule->steps[step].peer == peer && !call->states[step].done) return true;
-  }
-  return false;
+static bool is_on_its_way(const struct by_in *in) {
+  return in->arrived < in->length;
 }
 
 /* Names the peers a call still waits for, each once. */
@@ -278,8 +386,9 @@ static void describe_missing(const struct by_call *call, char *text, size_t room
   const struct by_call *part = call;
   for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
     for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
-      uint32_t process = part->program->links[p]->process;
-      bool known = !misses(part, p);
+      const struct by_link *link = part->program->links[p];
+      uint32_t process = link->process;
+      bool known = !by_call_awaits(part, link, is_on_its_way);
       for (uint32_t i = 0; i < culprits && i < MOST_NAMED; i++) known |= named[i] == process;
       if (known || culprits++ >= MOST_NAMED) continue;
       named[culprits - 1] = process;
@@ -329,12 +438,12 @@ static void is_late(struct by_engine *engine, const struct by_call *call, uint64
 }
 
 void by_engine_check_deadlines(struct by_engine *engine) {
-  if (!engine->recovery.runner.running) return;
+  const struct by_call *late = LIST_FIRST(&engine->recovery.runner.running);
+  if (!late) return;
   uint64_t now = by_clock_now(&engine->options.clock);
   if (engine->never) look_for_left(engine);
   ask_if_still(engine, now);
-  const struct by_call *late = engine->recovery.runner.running;
-  while (late && (!late->deadline || now < late->deadline)) late = late->next;
+  while (late && (!late->deadline || now < late->deadline)) late = LIST_NEXT(late, next);
   if (late)
     is_late(engine, late, now);
   else

@@ -86,10 +86,10 @@ bool by_engine_lacks_lanes(const struct by_engine *engine);
 void by_engine_meter(const struct by_engine *engine,
                      void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context);
 
-/* Letters come from this process, or go to it: it gets a lane, and frames of calls that are not made here yet do not
- * hold them up. */
+/* Control messages come from this process, or go to it: it gets a lane, and frames of calls that are not made here yet
+ * do not hold them up. */
 void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process);
-/* Sends a copy, in order with other letters to this process; `domain` is any number. BANYAN_ERR_NO_MEMORY. */
+/* Sends a copy, in order with other control messages to this process; `team` is any number. BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team,
                                                 const void *bytes, size_t n);
 /* The next one that has come, which is the caller's; NULL: none. */
@@ -122,6 +122,12 @@ uint32_t by_team_next_call(const struct by_team *team);
 bool by_team_is_running(const struct by_team *team, uint32_t before);
 uint32_t by_team_id(const struct by_team *team);
 uint32_t by_team_rank(const struct by_team *team);
+
+/* Messages may come from any rank until the same call with -1: what comes is taken out of the lanes, and all ranks get
+ * one, since of a pair it may be this rank that has to make it. `more`: 1, or -1. */
+void by_team_expect(const struct by_team *team, int more);
+/* Whether the next message with this tag from some rank has begun to come, and from which, the lowest one first. */
+bool by_team_probe(const struct by_team *team, uint32_t tag, uint32_t *rank);
 
 /* Whether a call makes sense on this domain; by_engine_start says the same. */
 BANYAN_CHECK enum banyan_status by_engine_check_call(const struct by_team *team, const struct banyan_call *call);

@@ -35,7 +35,7 @@ static struct by_exchange *find(struct by_link *link, const struct by_frame *fra
   struct by_call *call = by_call_find(d, frame, d->rank_of[link->process]);
   if (call && call->recoverable)
     call = by_recoverable_find(call, frame);
-  else if (!call && d->recovery.relays && !(frame->flags & BY_FRAME_PAIR))
+  else if (!call && !(frame->flags & BY_FRAME_PAIR))
     call = by_relay_find(d, frame);
   return call ? &call->exchange : NULL;
 }
@@ -93,7 +93,7 @@ static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *
     return BY_STRAY_HANDLED;
   }
   if (by_team_is_gone(runner, frame->team)) return BY_STRAY_DECLINE;
-  return link->running || link->lettered ? BY_STRAY_KEEP : BY_STRAY_WAIT;
+  return link->running || link->expects_messages ? BY_STRAY_KEEP : BY_STRAY_WAIT;
 }
 
 static enum by_stray stray(struct by_link *link, const struct by_frame *frame, bool answers,
@@ -119,7 +119,8 @@ static void kept(struct by_transfer *transfer) {
 /* What the peer told us to read has been read, unless it gave up a call that goes on here. Then the region stays
  * mapped until the link ends, and that will be soon. */
 static bool reads(const struct by_link *link, uint64_t region) {
-  for (const struct by_call *call = by_runner_of(link->transfer)->running; call; call = call->next)
+  for (const struct by_call *call = LIST_FIRST(&by_runner_of(link->transfer)->running); call;
+       call = LIST_NEXT(call, next))
     for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
       const struct by_in *in = &call->ins[i];
       bool mapped = in->link == link && in->source == BY_IN_MAPPED && in->offer.region == region;
@@ -135,7 +136,7 @@ static void idle(struct by_exchange *exchange) {
 static void failed(struct by_transfer *transfer, uint32_t process) {
   const struct by_engine_options *options = &by_engine_of(transfer)->options;
   const struct by_runner *runner = by_runner_of(transfer);
-  while (runner->running) by_call_end(runner->running, transfer->status);
+  while (!LIST_EMPTY(&runner->running)) by_call_end(LIST_FIRST(&runner->running), transfer->status);
   if (options->failed && transfer->status != BANYAN_ERR_CLOSED)
     options->failed(options->context, transfer->status, process, transfer->error);
 }

@@ -1,14 +1,6 @@
-/* Domains, as their users know them: see engine.h. */
-#include "engine_parts.h"
-
-enum banyan_status by_team_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
-                                  const uint32_t *processes, struct by_team **out) {
-  return by_team_make(&engine->recovery.runner, id, rank, n, processes, out);
-}
-
-struct by_team *by_engine_team(const struct by_engine *engine, uint32_t id) {
-  return by_team_of(&engine->recovery.runner, id);
-}
+/* Groups and messages to them, as their users know them: see engine.h. */
+#include "engine.h"
+#include "recovery.h"
 
 void by_team_destroy(struct by_team *team) {
   if (!team) return;
@@ -22,17 +14,21 @@ void by_team_destroy(struct by_team *team) {
   by_team_free(team);
 }
 
-/* A peer that is gone hears nothing any more. */
+static struct by_link *link_to(const struct by_team *team, uint32_t rank) {
+  return team->runner->transfer.links[team->vertices.processes[rank]];
+}
+
+/* A peer that is gone is not notified any more. */
 static bool owes_on(const struct by_link *link, const struct by_team *team) {
   if (!link->lane || link->lane->status != BANYAN_OK) return false;
-  for (const struct by_in *in = link->notes; in; in = in->note_next)
+  for (const struct by_in *in = TAILQ_FIRST(&link->notes); in; in = TAILQ_NEXT(in, notes))
     if (by_call_of(in->exchange)->team == team && by_call_of(in->exchange)->state == BY_CALL_ENDED) return true;
   return false;
 }
 
 bool by_team_owes(const struct by_team *team) {
   for (uint32_t r = 0; r < team->n; r++)
-    if (owes_on(team->runner->transfer.links[team->vertices.processes[r]], team)) return true;
+    if (owes_on(link_to(team, r), team)) return true;
   return false;
 }
 
@@ -60,8 +56,8 @@ uint32_t by_team_next_call(const struct by_team *team) {
 }
 
 bool by_team_is_running(const struct by_team *team, uint32_t before) {
-  for (const struct by_call *call = team->runner->running; call; call = call->next)
-    if (call->team == team && !call->exchange.pair && (int32_t)(by_call_descriptor(call)->call - before) < 0)
+  for (const struct by_call *call = LIST_FIRST(&team->runner->running); call; call = LIST_NEXT(call, next))
+    if (call->team == team && !call->exchange.pair && (int32_t)(call->exchange.descriptor.call - before) < 0)
       return true;
   return false;
 }
@@ -72,4 +68,40 @@ uint32_t by_team_id(const struct by_team *team) {
 
 uint32_t by_team_rank(const struct by_team *team) {
   return team->vertices.self;
+}
+
+/* ---- messages that nobody receives yet */
+
+static uint32_t awaited(const struct by_team *team, uint32_t peer, uint32_t tag) {
+  for (const struct by_pair *p = team->pairs; p; p = p->next)
+    if (!p->sends && p->peer == peer && p->tag == tag) return p->number;
+  return 0;
+}
+
+static bool has_next(const struct by_link *link, const struct by_team *team, uint32_t peer, uint32_t tag) {
+  for (const struct by_stored *stored = TAILQ_FIRST(&link->stored); stored; stored = TAILQ_NEXT(stored, next)) {
+    const struct by_frame *frame = &stored->frame;
+    if (frame->team == team->id && frame->flags & BY_FRAME_PAIR && frame->tag == tag &&
+        frame->collective == BANYAN_SEND && frame->call == awaited(team, peer, tag))
+      return true;
+  }
+  return false;
+}
+
+void by_team_expect(const struct by_team *team, int more) {
+  for (uint32_t r = 0; r < team->n; r++) {
+    struct by_link *link = link_to(team, r);
+    if (r == team->vertices.self) continue;
+    link->running += (uint32_t)more;
+    if (more > 0) by_link_want(link);
+  }
+}
+
+bool by_team_probe(const struct by_team *team, uint32_t tag, uint32_t *rank) {
+  for (uint32_t r = 0; r < team->n; r++) {
+    if (!has_next(link_to(team, r), team, r, tag)) continue;
+    *rank = r;
+    return true;
+  }
+  return false;
 }

@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_call.h"
 #include "collective.h"
 #include "deliver.h"
-#include "incoming.h"
 #include "program.h"
 #include "work.h"
 
@@ -26,13 +24,29 @@ const char *by_call_describe(const struct by_frame *descriptor, char *text, size
   return text;
 }
 
-struct by_call *by_call_find_pair(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
+/* The send or receive of a frame from this rank. */
+static struct by_call *find_pair(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
-  for (struct by_call *call = team->pair_calls; call; call = call->listed_next)
-    if (by_call_descriptor(call)->call == frame->call && by_call_descriptor(call)->tag == frame->tag &&
+  for (struct by_call *call = LIST_FIRST(&team->pair_calls); call; call = LIST_NEXT(call, listed))
+    if (call->exchange.descriptor.call == frame->call && call->exchange.descriptor.tag == frame->tag &&
         call->schedule->root == rank && (call->schedule->collective == BANYAN_SEND) == answers)
       return call;
   return NULL;
+}
+
+struct by_call *by_call_find(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
+  if (frame->flags & BY_FRAME_PAIR) return find_pair(team, frame, rank);
+  struct by_call *call = team->window[frame->call & (team->window_size - 1)];
+  return call && call->exchange.descriptor.call == frame->call ? call : NULL;
+}
+
+bool by_call_awaits(const struct by_call *call, const struct by_link *link,
+                    bool (*is_missing)(const struct by_in *in)) {
+  for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
+    if (call->ins[i].link == link && is_missing(&call->ins[i])) return true;
+  for (uint32_t i = 0; i < call->program->n_outs; i++)
+    if (call->outs[i].link == link && !call->states[call->outs[i].step].done) return true;
+  return false;
 }
 
 /* ---- filling a call */
@@ -93,7 +107,7 @@ static enum banyan_status set_buffers(struct by_call *call, const struct banyan_
   call->user_bytes = 0;
   if (s->collective == BANYAN_REDUCE_SCATTER) {
     block = call->bounds[(s->rank + 1) * s->per_block] - call->bounds[s->rank * s->per_block];
-    if (!by_check_overlap(send, whole, recv, block)) block = 0;
+    if (!by_call_overlap(send, whole, recv, block)) block = 0;
   }
   bool into_recv = user->collective == BANYAN_ALLREDUCE;
   if (scaled && !into_recv) copy = (whole + 63) & ~63ull;
@@ -179,10 +193,7 @@ static void set_descriptor(struct by_call *call, const struct banyan_call *user)
 static inline void list_running(struct by_call *call) {
   struct by_runner *runner = by_call_runner(call);
   by_call_set_state(call, BY_CALL_RUNNING);
-  call->next = runner->running;
-  call->back = &runner->running;
-  if (call->next) call->next->back = &call->next;
-  runner->running = call;
+  LIST_INSERT_HEAD(&runner->running, call, next);
   if (!call->whole) runner->pending++;
   if (!call->whole) runner->transfer.counters.calls++;
   by_transfer_want_stages(&runner->transfer, call->program->n_staged);
@@ -200,12 +211,10 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
 
 static void list(struct by_call *call) {
   struct by_team *team = call->team;
-  if (call->exchange.pair) {
-    call->listed_next = team->pair_calls;
-    team->pair_calls = call;
-  } else if (!call->whole && !call->relay) {
-    team->window[by_call_descriptor(call)->call & (team->window_size - 1)] = call;
-  }
+  if (call->exchange.pair)
+    LIST_INSERT_HEAD(&team->pair_calls, call, listed);
+  else if (!call->whole && !call->relay)
+    team->window[call->exchange.descriptor.call & (team->window_size - 1)] = call;
 }
 
 /* All ranks give a fabric the same messages in the same order: they are queued though nothing of them is ready yet. */
@@ -230,7 +239,7 @@ void by_call_begin(struct by_call *call, const char *name) {
     if (!call->states[i].done) by_work_start(call, i);
   if (call->grants) by_work_grant_ahead(call);
   for (uint32_t i = 0; i < s->n_peers && call->exchange.transfer->status == BANYAN_OK; i++)
-    if (call->program->links[i]->stored) by_deliver_stored(call->program->links[i], &call->exchange);
+    by_deliver_stored(call->program->links[i], &call->exchange);
 }
 
 /* What depends on nothing but the kind of call. */
@@ -272,11 +281,9 @@ enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_c
 
 static void unlist(const struct by_call *call) {
   struct by_team *team = call->team;
-  const struct by_frame *descriptor = by_call_descriptor(call);
+  const struct by_frame *descriptor = &call->exchange.descriptor;
   if (call->exchange.pair) {
-    struct by_call **place = &team->pair_calls;
-    while (*place != call) place = &(*place)->listed_next;
-    *place = call->listed_next;
+    LIST_REMOVE(call, listed);
   } else if (!call->whole && !call->relay) {
     team->window[descriptor->call & (team->window_size - 1)] = NULL;
     team->past[descriptor->call % BY_PAST] = *descriptor;
@@ -293,8 +300,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
   struct by_runner *runner = by_call_runner(call);
   by_call_set_state(call, BY_CALL_ENDED);
   call->status = status;
-  *call->back = call->next;
-  if (call->next) call->next->back = call->back;
+  LIST_REMOVE(call, next);
   if (!call->whole) runner->pending--;
   by_transfer_unwant_stages(&runner->transfer, call->program->n_staged);
   runner->transfer.moved = true;
@@ -332,11 +338,7 @@ void by_call_drop(struct by_call *call) {
 void by_call_free(struct by_call *call) {
   for (uint32_t i = 0; call->ins && i < call->n_ins; i++) by_byte_ranges_fini(&call->ins[i].ahead);
   if (call->ops && call->ops->freed) call->ops->freed(call);
-  free(call->bounds);
-  free(call->states);
-  free(call->outs);
-  free(call->ins);
-  free(call->work);
+  by_arena_fini(&call->arena);
   free(call->scratch);
   free(call);
 }
@@ -346,37 +348,33 @@ void by_call_free(struct by_call *call) {
 /* With a call its parts end. */
 static void end_running(struct by_team *team) {
   struct by_runner *runner = team->runner;
-  for (const struct by_call *call = runner->running; call; call = call->next)
+  for (struct by_call *call = LIST_FIRST(&runner->running); call; call = LIST_NEXT(call, next))
     for (uint32_t i = 0; call->team == team && i < call->schedule->n_incoming; i++) by_link_let_come(&call->ins[i]);
-  for (struct by_call *call = runner->running; call;) {
+  for (struct by_call *call = LIST_FIRST(&runner->running); call;) {
     bool ends = call->team == team;
     if (ends) by_call_end(call, BANYAN_ERR_CLOSED);
-    call = ends ? runner->running : call->next;
+    call = ends ? LIST_FIRST(&runner->running) : LIST_NEXT(call, next);
   }
 }
 
-/* Calls with notes to tell or on the ready list still refer to the domain. */
+/* Calls that still have to notify senders, or are on the ready list, refer to the group. */
 static void forget_ended(struct by_team *team) {
   struct by_runner *runner = team->runner;
   for (struct by_program *p = team->programs; p; p = p->next)
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
       struct by_link *link = p->links[i];
-      for (const struct by_in *in = link->notes; in; in = in->note_next)
+      for (const struct by_in *in = TAILQ_FIRST(&link->notes); in; in = TAILQ_NEXT(in, notes))
         if (by_call_of(in->exchange)->program == p && in->send_done) by_link_owe(in);
-      for (struct by_in *in = link->notes; in;) {
-        struct by_exchange *exchange = in->exchange;
-        in = in->note_next;
-        if (by_call_of(exchange)->program == p) by_link_drop(link, exchange), in = link->notes;
+      for (struct by_in *in = TAILQ_FIRST(&link->notes), *next; in; in = next) {
+        bool drops = by_call_of(in->exchange)->program == p;
+        if (drops) by_link_drop(link, in->exchange);
+        next = drops ? TAILQ_FIRST(&link->notes) : TAILQ_NEXT(in, notes);
       }
     }
-  struct by_call **place = &runner->ready;
-  while (*place) {
-    if ((*place)->team == team)
-      *place = (*place)->ready_next;
-    else
-      place = &(*place)->ready_next;
+  for (struct by_call *call = TAILQ_FIRST(&runner->ready), *next; call; call = next) {
+    next = TAILQ_NEXT(call, ready_next);
+    if (call->team == team) TAILQ_REMOVE(&runner->ready, call, ready_next);
   }
-  runner->ready_end = place;
 }
 
 void by_calls_end(struct by_team *team) {

@@ -9,9 +9,7 @@
 
 #include <banyan/collectives.h>
 
-#include "log.h"
 #include "reduce.h"
-#include "runner.h"
 #include "schedule.h"
 #include "team.h"
 #include "transfer_link.h"
@@ -44,11 +42,10 @@ struct by_call_ops {
 struct by_call {
   struct by_exchange exchange; /* the first member */
   enum by_call_state state;
-  struct by_call *sibling; /* in the program's list of all */
-  struct by_call *next;    /* idle list, or the runner's list of running calls */
-  struct by_call **back;   /* what points to it in the list of running calls */
-  struct by_call *ready_next;
-  struct by_call *listed_next; /* list of running send/recv calls of the domain, or of a helper's calls */
+  struct by_call *sibling;  /* in the program's list of all */
+  LIST_ENTRY(by_call) next; /* the program's list of idle calls, or the runner's list of running ones */
+  TAILQ_ENTRY(by_call) ready_next;
+  LIST_ENTRY(by_call) listed; /* list of running send/recv calls of the group, or of a helper's calls */
   struct by_program *program;
   const struct by_schedule *schedule;
   struct by_team *team;
@@ -76,10 +73,11 @@ struct by_call {
   const struct by_call_ops *ops;      /* NULL: it ends by itself */
   struct by_recoverable *recoverable; /* executor/recovery: of a call with parts */
   struct by_call *whole;              /* or the one that this is a part of */
-  struct by_call *due_next;           /* executor/recovery: calls with all steps done */
-  bool released, ready, relay, due;   /* aid: of others, through this helper */
+  LIST_ENTRY(by_call) due_next;       /* executor/recovery: calls with all steps done */
+  bool released, ready, relay, due;   /* relay: of others, through this helper */
   bool grants;                        /* ahead, when it starts */
   uint8_t barrier_byte;
+  struct by_arena arena; /* of bounds, states, messages and work */
 };
 
 static inline struct by_call *by_call_of(const struct by_exchange *exchange) {
@@ -90,12 +88,9 @@ static inline struct by_runner *by_call_runner(const struct by_call *call) {
   return by_runner_of(call->exchange.transfer);
 }
 
-static inline const struct by_frame *by_call_descriptor(const struct by_call *call) {
-  return &call->exchange.descriptor;
+static inline bool by_call_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
 }
-
-/* The send or receive of a frame from this rank. */
-struct by_call *by_call_find_pair(const struct by_team *team, const struct by_frame *frame, uint32_t rank);
 
 static inline void by_call_set_state(struct by_call *call, enum by_call_state state) {
   static const uint8_t next[] = {[BY_CALL_IDLE] = 1 << BY_CALL_FILLED,
@@ -110,12 +105,9 @@ static inline void by_call_set_state(struct by_call *call, enum by_call_state st
 }
 
 /* The call that a frame on this link is of, if it is under way, or the whole of which that is a part; or NULL. */
-static inline struct by_call *by_call_find(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
-  if (frame->flags & BY_FRAME_PAIR) return by_call_find_pair(team, frame, rank);
-  struct by_call *call = team->window[frame->call & (team->window_size - 1)];
-  return call && by_call_descriptor(call)->call == frame->call ? call : NULL;
-}
-
+struct by_call *by_call_find(const struct by_team *team, const struct by_frame *frame, uint32_t rank);
+/* Whether the call still has to send to the peer at this link, or a message from there is missing. */
+bool by_call_awaits(const struct by_call *call, const struct by_link *link, bool (*is_missing)(const struct by_in *in));
 const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t room);
 
 /* Fills a call for a user's one: descriptor, bounds, buffers, scratch. `kind`: see struct by_call. */

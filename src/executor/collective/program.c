@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "log.h"
 
 static enum banyan_status need_sources(struct by_runner *runner, uint32_t n) {
@@ -17,10 +18,10 @@ static enum banyan_status need_sources(struct by_runner *runner, uint32_t n) {
 static enum banyan_status index_outs(struct by_program *program) {
   const struct by_schedule *schedule = program->schedule;
   uint32_t n = 0;
-  program->out_of_step = calloc((size_t)schedule->n_steps + 1, sizeof *program->out_of_step);
-  program->first_out = calloc((size_t)schedule->n_peers + 1, sizeof *program->first_out);
-  program->links = calloc((size_t)schedule->n_peers + 1, sizeof *program->links);
-  if (!program->out_of_step || !program->first_out || !program->links)
+  program->out_of_step = BY_ARENA_ARRAY(&program->arena, uint32_t, schedule->n_steps);
+  program->first_out = BY_ARENA_ARRAY(&program->arena, uint32_t, schedule->n_peers);
+  program->links = BY_ARENA_ARRAY(&program->arena, struct by_link *, schedule->n_peers);
+  if (program->arena.failed)
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule of %u steps", schedule->n_steps);
   for (uint32_t i = 0; i < schedule->n_peers; i++) {
     program->first_out[i] = n;
@@ -47,9 +48,7 @@ static void destroy(struct by_program *program) {
     if (call->state == BY_CALL_IDLE || call->released) by_call_free(call);
   }
   by_schedule_destroy(program->schedule);
-  free(program->links);
-  free(program->out_of_step);
-  free(program->first_out);
+  by_arena_fini(&program->arena);
   free(program);
 }
 
@@ -62,6 +61,7 @@ static enum banyan_status make(struct by_team *team, const struct by_vertices *v
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule");
   }
   *program = (struct by_program){.team = team, .vertices = vertices, .class_ = class_, .schedule = schedule};
+  by_arena_init(&program->arena);
   enum banyan_status status = index_outs(program);
   if (status != BANYAN_OK) {
     destroy(program);
@@ -125,7 +125,7 @@ static enum banyan_status compile_pair(const struct by_team *team, bool sends, u
   s->peers = BY_ARENA_NEW(&s->arena, struct by_peer);
   s->incoming = BY_ARENA_NEW(&s->arena, struct by_incoming);
   s->lookup = BY_ARENA_NEW(&s->arena, uint32_t);
-  if (!s->cut || !s->steps || !s->peers || !s->incoming || !s->lookup) {
+  if (s->arena.failed) {
     by_schedule_destroy(s);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule");
   }
@@ -234,12 +234,13 @@ static struct by_call *new_call(struct by_program *program) {
   call->program = program;
   call->schedule = s;
   call->n_ins = s->n_incoming;
-  call->bounds = calloc((size_t)s->n_pieces + 1, sizeof *call->bounds);
-  call->states = calloc((size_t)s->n_steps + 1, sizeof *call->states);
-  call->outs = calloc((size_t)program->n_outs + 1, sizeof *call->outs);
-  call->ins = calloc((size_t)s->n_incoming + 1, sizeof *call->ins);
-  call->work = calloc((size_t)s->n_steps + 1, sizeof *call->work);
-  if (!call->bounds || !call->states || !call->outs || !call->ins || !call->work) {
+  by_arena_init(&call->arena);
+  call->bounds = BY_ARENA_ARRAY(&call->arena, uint64_t, (size_t)s->n_pieces + 1);
+  call->states = BY_ARENA_ARRAY(&call->arena, struct by_state, s->n_steps);
+  call->outs = BY_ARENA_ARRAY(&call->arena, struct by_out, program->n_outs);
+  call->ins = BY_ARENA_ARRAY(&call->arena, struct by_in, s->n_incoming);
+  call->work = BY_ARENA_ARRAY(&call->arena, uint32_t, s->n_steps);
+  if (call->arena.failed) {
     by_call_free(call);
     return NULL;
   }
@@ -256,9 +257,9 @@ static struct by_call *new_call(struct by_program *program) {
 }
 
 enum banyan_status by_program_take_call(struct by_program *program, struct by_call **out) {
-  struct by_call *call = program->idle;
+  struct by_call *call = LIST_FIRST(&program->idle);
   if (call)
-    program->idle = call->next;
+    LIST_REMOVE(call, next);
   else
     call = new_call(program);
   if (!call) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u steps", program->schedule->n_steps);
@@ -270,8 +271,7 @@ enum banyan_status by_program_take_call(struct by_program *program, struct by_ca
 
 void by_program_give_call(struct by_call *call) {
   struct by_program *program = call->program;
-  call->next = program->idle;
-  program->idle = call;
+  LIST_INSERT_HEAD(&program->idle, call, next);
   program->running--;
   by_call_set_state(call, BY_CALL_IDLE);
   if (program->retired && !program->running) sweep(program->team);

@@ -13,7 +13,7 @@ struct by_program {
   uint32_t part; /* of the class */
   struct by_schedule *schedule;
   struct by_link **links;    /* of the schedule's peers */
-  struct by_call *idle;      /* calls that can be used again */
+  LIST_HEAD(, by_call) idle; /* calls that can be used again */
   struct by_call *all;       /* every call that was made for it */
   uint32_t running;          /* calls in use */
   uint32_t *out_of_step;     /* index into a call's outs */
@@ -21,6 +21,7 @@ struct by_program {
   uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
   bool in_network;           /* some link goes through switches */
   bool retired;              /* its plan was replaced: freed with its last call */
+  struct by_arena arena;     /* of the lists above */
 };
 
 /* Of a part of a plan's class (BY_PART_ALL, ...), whose messages travel under this version. */

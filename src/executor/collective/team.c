@@ -69,7 +69,8 @@ enum banyan_status by_teams_grow(struct by_runner *runner, uint32_t processes) {
 
 void by_team_free(struct by_team *team) {
   struct by_runner *runner = team->runner;
-  for (uint32_t i = 0; i < runner->transfer.processes; i++) by_deliver_forget(runner->transfer.links[i], team->id);
+  for (uint32_t i = 0; i < runner->transfer.processes; i++)
+    by_deliver_forget(runner->transfer.links[i], team->id, NULL, 0);
   remember_gone(runner, team->id);
   struct by_team **place = &runner->teams;
   while (*place != team) place = &(*place)->next;
@@ -105,7 +106,7 @@ enum banyan_status by_team_grow_window(struct by_team *team) {
   struct by_call **window = calloc(size, sizeof(struct by_call *));
   if (!window) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u calls under way", size);
   for (uint32_t i = 0; i < team->window_size; i++)
-    if (team->window[i]) window[by_call_descriptor(team->window[i])->call & (size - 1)] = team->window[i];
+    if (team->window[i]) window[team->window[i]->exchange.descriptor.call & (size - 1)] = team->window[i];
   free(team->window);
   team->window = window;
   team->window_size = size;

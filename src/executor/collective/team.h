@@ -3,12 +3,48 @@
 #ifndef BY_EXECUTOR_TEAM_H
 #define BY_EXECUTOR_TEAM_H
 
+#include <stdlib.h>
+#include <sys/queue.h>
+
 #include <banyan/collectives.h>
 
+#include "log.h"
 #include "plan.h"
-#include "runner.h"
+#include "transfer.h"
 
 enum { BY_PAST = 16 };
+
+/* The runner: calls under way and those with steps to take. It knows the links, as part of it, but not why a call is
+ * repeated or made for others. Starts as part of an engine, ends with it; as engine.h about threads. */
+struct by_runner {
+  struct by_transfer transfer; /* the first member: a link's transfer is its runner's */
+  struct by_team *teams;
+  LIST_HEAD(, by_call) running; /* not yet ended, newest first */
+  uint32_t pending;
+  TAILQ_HEAD(, by_call) ready; /* calls with work in their queue */
+  const void **sources;        /* operands of one addition: as many as any schedule needs */
+  uint32_t n_sources;
+  size_t chunk;   /* most bytes of a frame; 0: the lane's limit */
+  uint32_t *gone; /* numbers of groups that were destroyed: peers may still send for them */
+  uint32_t n_gone, gone_room;
+  bool logs; /* states of calls */
+};
+
+/* The transfer has been initialised, and is finished before. */
+static inline void by_runner_init(struct by_runner *runner, size_t chunk) {
+  runner->chunk = chunk;
+  runner->logs = by_log_wanted(BY_LOG_DEBUG, "executor");
+  TAILQ_INIT(&runner->ready);
+}
+
+static inline void by_runner_fini(struct by_runner *runner) {
+  free(runner->sources);
+  free(runner->gone);
+}
+
+static inline struct by_runner *by_runner_of(const struct by_transfer *transfer) {
+  return (struct by_runner *)(uintptr_t)transfer;
+}
 
 /* Which processes are at a plan's vertices, and at which of them this one is. */
 struct by_vertices {
@@ -40,20 +76,20 @@ struct by_team {
   uint32_t next_call;
   struct by_call **window; /* running calls by number & (window_size - 1) */
   uint32_t window_size;
-  struct by_frame past[BY_PAST]; /* descriptors of the calls that ended last, by number % BY_PAST; for errors */
-  struct by_pair *pairs;         /* send/recv counters by (peer, tag, direction) */
-  struct by_call *pair_calls;    /* running, by listed_next */
+  struct by_frame past[BY_PAST];   /* descriptors of the calls that ended last, by number % BY_PAST; for errors */
+  struct by_pair *pairs;           /* send/recv counters by (peer, tag, direction) */
+  LIST_HEAD(, by_call) pair_calls; /* running */
   struct by_last {
-    struct by_program *program; /* NULL: nothing is known */
-    struct banyan_call call;    /* all but its buffers and deadline */
-    size_t total;               /* elements */
-    uint64_t kind;              /* grows whenever a call is not like the one before it */
-  } last;                       /* checked and looked up: most calls repeat the one before them */
-  struct by_team_recovery {     /* executor/recovery's, which alone changes it */
-    struct by_helped *helped;   /* newest first; the plan's own, where it has helpers, is the first */
-    bool relayed;               /* has or had a plan with helpers */
-    struct by_call *relays;     /* of a helper: calls under way, by listed_next */
-    uint64_t *relayed_past;     /* those that ended last: number and version; NULL: not a helper's */
+    struct by_program *program;  /* NULL: nothing is known */
+    struct banyan_call call;     /* all but its buffers and deadline */
+    size_t total;                /* elements */
+    uint64_t kind;               /* grows whenever a call is not like the one before it */
+  } last;                        /* checked and looked up: most calls repeat the one before them */
+  struct by_team_recovery {      /* executor/recovery's, which alone changes it */
+    struct by_helped *helped;    /* newest first; the plan's own, where it has helpers, is the first */
+    bool relayed;                /* has or had a plan with helpers */
+    LIST_HEAD(, by_call) relays; /* of a helper: calls under way */
+    uint64_t *relayed_past;      /* those that ended last: number and version; NULL: not a helper's */
   } recovery;
 };
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "incoming.h"
+#include "deliver.h"
 #include "program.h"
 
 enum { STREAM_FROM = 4 << 10, PART = 4 << 10, LARGE = 4 << 20 };
@@ -17,10 +17,7 @@ static void queue_step(struct by_call *call, uint32_t step) {
   call->work_n++;
   if (call->ready) return;
   call->ready = true;
-  call->ready_next = NULL;
-  struct by_runner *runner = by_call_runner(call);
-  *runner->ready_end = call;
-  runner->ready_end = &call->ready_next;
+  TAILQ_INSERT_TAIL(&by_call_runner(call)->ready, call, ready_next);
 }
 
 static inline uint64_t limit_of(const struct by_call *call, const struct by_step *step, const struct by_state *state) {
@@ -227,34 +224,27 @@ static void advance(struct by_call *call, uint32_t index) {
   if (more && !call->states[index].done) queue_step(call, index);
 }
 
-static bool run(struct by_call *call, uint32_t most) {
-  while (call->work_n && most && call->state == BY_CALL_RUNNING) {
-    uint32_t step = call->work[call->work_first];
-    if (++call->work_first == call->schedule->n_steps) call->work_first = 0;
-    call->work_n--;
-    most--;
-    call->states[step].queued = false;
-    if (!call->states[step].done) advance(call, step);
-  }
-  return call->work_n > 0 && call->state == BY_CALL_RUNNING;
+/* The next step in the call's queue. */
+static uint32_t unqueue_step(struct by_call *call) {
+  uint32_t step = call->work[call->work_first];
+  if (++call->work_first == call->schedule->n_steps) call->work_first = 0;
+  call->work_n--;
+  call->states[step].queued = false;
+  return step;
 }
 
 void by_work_run(struct by_runner *runner) {
-  struct by_call *call = runner->ready;
-  runner->ready = NULL;
-  runner->ready_end = &runner->ready;
-  while (call) {
-    struct by_call *next = call->ready_next;
+  TAILQ_HEAD(, by_call) ready = TAILQ_HEAD_INITIALIZER(ready);
+  TAILQ_CONCAT(&ready, &runner->ready, ready_next);
+  for (struct by_call *call; (call = TAILQ_FIRST(&ready));) {
+    TAILQ_REMOVE(&ready, call, ready_next);
     call->ready = false;
-    if (run(call, WORK_A_TURN)) {
-      uint32_t step = call->work[call->work_first]; /* still has work: list it again */
-      call->states[step].queued = false;
-      call->work_n--;
-      if (++call->work_first == call->schedule->n_steps) call->work_first = 0;
-      queue_step(call, step);
+    for (int i = 0; i < WORK_A_TURN && call->work_n && call->state == BY_CALL_RUNNING; i++) {
+      uint32_t step = unqueue_step(call);
+      if (!call->states[step].done) advance(call, step);
     }
+    if (call->work_n && call->state == BY_CALL_RUNNING) queue_step(call, unqueue_step(call)); /* lists it again */
     by_call_drop(call);
-    call = next;
   }
 }
 
@@ -290,8 +280,7 @@ void by_work_arrived(struct by_in *in, size_t n) {
 
 void by_work_summed(struct by_in *in, uint64_t from, uint64_t n) {
   struct by_call *call = by_call_of(in->exchange);
-  size_t room = n;
-  if (call->divisor) divide(call, by_in_target(in, from, &room), n);
+  if (call->divisor) divide(call, in->to + from, n);
 }
 
 void by_work_sent(struct by_out *out) {

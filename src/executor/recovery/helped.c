@@ -22,26 +22,14 @@ static void free_helped(struct by_helped *helped) {
   by_plan_destroy(helped->among);
   by_plan_destroy(helped->confirm);
   free(helped->vertices.processes);
-  free(helped->first);
   free(helped->groups);
   free(helped);
 }
 
-struct by_helped_group *by_helped_group(const struct by_helped *helped, uint32_t class_, uint32_t group) {
-  return &helped->groups[helped->first[class_] + group];
-}
-
-bool by_helped_find(const struct by_helped *helped, uint32_t version, uint32_t *class_, uint32_t *group, bool *again) {
-  for (uint32_t c = 0; c < helped->plan->n_classes; c++)
-    for (uint32_t g = 0; g < helped->plan->classes[c].n_groups; g++) {
-      const struct by_helped_group *at = by_helped_group(helped, c, g);
-      if (!at->version || (at->version != version && at->again != version)) continue;
-      *class_ = c;
-      *group = g;
-      *again = at->again == version;
-      return true;
-    }
-  return false;
+struct by_helped_group *by_helped_find(const struct by_helped *helped, uint32_t version) {
+  for (uint32_t i = 0; i < helped->n_groups; i++)
+    if (helped->groups[i].version == version || helped->groups[i].again == version) return &helped->groups[i];
+  return NULL;
 }
 
 enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uint32_t class_, uint32_t part,
@@ -53,22 +41,18 @@ enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uin
 }
 
 bool by_helped_has(const struct by_helped *helped, uint32_t class_) {
-  for (uint32_t g = 0; g < helped->plan->classes[class_].n_groups; g++)
-    if (by_helped_group(helped, class_, g)->version) return true;
+  for (uint32_t i = 0; i < helped->n_groups; i++)
+    if (helped->groups[i].class_ == class_) return true;
   return false;
 }
 
-static void mark_lost(const struct by_helped *helped, uint32_t class_, uint32_t g, uint32_t process) {
-  const struct by_plan *plan = helped->plan;
-  const struct by_group *group = &plan->classes[class_].groups[g];
-  struct by_helped_group *at = by_helped_group(helped, class_, g);
-  for (uint32_t i = 0; at->version && i < group->n; i++)
-    if (group->order[i] >= plan->n_ranks && helped->vertices.processes[group->order[i]] == process) at->lost = true;
-}
-
 static void lose(const struct by_helped *helped, uint32_t process) {
-  for (uint32_t c = 0; c < helped->plan->n_classes; c++)
-    for (uint32_t g = 0; g < helped->plan->classes[c].n_groups; g++) mark_lost(helped, c, g, process);
+  const struct by_plan *plan = helped->plan;
+  for (struct by_helped_group *at = helped->groups; at < helped->groups + helped->n_groups; at++) {
+    const struct by_group *group = &plan->classes[at->class_].groups[at->group];
+    for (uint32_t i = 0; i < group->n; i++)
+      if (group->order[i] >= plan->n_ranks && helped->vertices.processes[group->order[i]] == process) at->lost = true;
+  }
 }
 
 static enum banyan_status no_memory(void) {
@@ -86,20 +70,14 @@ static uint32_t version_of(const struct by_plan *plan, const uint32_t *helpers) 
 static enum banyan_status name_groups(struct by_helped *helped, const uint32_t *helpers) {
   const struct by_plan *plan = helped->plan;
   uint32_t n = 0, version = version_of(plan, helpers);
-  helped->first = calloc(plan->n_classes, sizeof *helped->first);
-  if (!helped->first) return no_memory();
-  for (uint32_t c = 0; c < plan->n_classes; c++) {
-    helped->first[c] = n;
-    n += plan->classes[c].n_groups;
-  }
+  for (uint32_t c = 0; c < plan->n_classes; c++) n += plan->classes[c].n_groups;
   helped->groups = calloc(n, sizeof *helped->groups);
   if (!helped->groups) return no_memory();
   for (uint32_t c = 0; c < plan->n_classes; c++)
-    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
-      if (!by_group_has_helpers(plan, &plan->classes[c].groups[g])) continue;
-      *by_helped_group(helped, c, g) =
-          (struct by_helped_group){.version = mix(version, c, 2 * g), .again = mix(version, c, 2 * g + 1)};
-    }
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
+      if (by_group_has_helpers(plan, &plan->classes[c].groups[g]))
+        helped->groups[helped->n_groups++] = (struct by_helped_group){
+            .class_ = c, .group = g, .version = mix(version, c, 2 * g), .again = mix(version, c, 2 * g + 1)};
   helped->confirm_version = mix(version, UINT32_MAX >> 8, 0);
   return BANYAN_OK;
 }
@@ -126,14 +104,12 @@ static enum banyan_status place(struct by_helped *helped, const uint32_t *helper
 
 /* Links that calls will need, asked for early: ranks wait for helpers to come to them. */
 static enum banyan_status prepare_relay(struct by_helped *helped) {
-  const struct by_plan *plan = helped->plan;
-  for (uint32_t c = 0; c < plan->n_classes; c++)
-    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
-      const struct by_helped_group *at = by_helped_group(helped, c, g);
-      struct by_program *program = NULL;
-      if (!at->version || at->lost) continue;
-      BY_TRY(by_helped_get(helped, false, c, g, at->version, BANYAN_ALLREDUCE, 0, &program));
-    }
+  for (uint32_t i = 0; i < helped->n_groups; i++) {
+    const struct by_helped_group *at = &helped->groups[i];
+    struct by_program *program = NULL;
+    if (at->lost) continue;
+    BY_TRY(by_helped_get(helped, false, at->class_, at->group, at->version, BANYAN_ALLREDUCE, 0, &program));
+  }
   return BANYAN_OK;
 }
 

@@ -23,7 +23,7 @@
 
 /* One group of a call, run apart from the others so that it can be repeated. */
 struct by_part {
-  uint32_t group;
+  const struct by_helped_group *group;
   struct by_call *call, *again; /* through helpers, among ranks; NULL: not begun, or given up */
   bool in, in_again;            /* its result is there */
   bool direct;                  /* `again` came first: it works in the caller's buffers */
@@ -31,7 +31,7 @@ struct by_part {
 
 struct by_recoverable {
   struct by_helped *helped;
-  uint32_t class_, n;
+  uint32_t n;
   struct by_part *parts;
   struct banyan_call user;
   struct by_call *confirm;
@@ -45,15 +45,11 @@ static struct by_call *alive(struct by_call *call) {
   return call && call->state == BY_CALL_RUNNING ? call : NULL;
 }
 
-static const struct by_helped_group *group_of(const struct by_recoverable *recoverable, const struct by_part *part) {
-  return by_helped_group(recoverable->helped, recoverable->class_, part->group);
-}
-
 struct by_call *by_recoverable_find(const struct by_call *whole, const struct by_frame *frame) {
   const struct by_recoverable *recoverable = whole->recoverable;
   for (uint32_t p = 0; p < recoverable->n; p++) {
     const struct by_part *part = &recoverable->parts[p];
-    const struct by_helped_group *group = group_of(recoverable, part);
+    const struct by_helped_group *group = part->group;
     if (frame->plan == group->version) return alive(part->call);
     if (frame->plan == group->again) return alive(part->again);
   }
@@ -72,22 +68,14 @@ const struct by_call *by_recoverable_part(const struct by_call *whole, uint32_t 
 }
 
 static bool knows(const struct by_helped *helped, uint32_t version) {
-  uint32_t class_, group;
-  bool again;
-  return helped->confirm_version == version || by_helped_find(helped, version, &class_, &group, &again);
-}
-
-static bool is_known(const struct by_team *team, uint32_t version) {
-  const struct by_helped *helped = team->recovery.helped;
-  while (helped && !knows(helped, version)) helped = helped->next;
-  return helped;
+  return helped->confirm_version == version || by_helped_find(helped, version);
 }
 
 static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32_t version) {
   if (version == recoverable->helped->confirm_version) return recoverable->confirm ? BY_STRAY_HANDLED : BY_STRAY_KEEP;
   for (uint32_t p = 0; p < recoverable->n; p++) {
     const struct by_part *part = &recoverable->parts[p];
-    const struct by_helped_group *group = group_of(recoverable, part);
+    const struct by_helped_group *group = part->group;
     if (version == group->version) return BY_STRAY_HANDLED;
     if (version != group->again) continue;
     bool unheard =
@@ -100,12 +88,14 @@ static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32
 /* The domain may have the same plan twice, and a call the older one. */
 enum by_stray by_recoverable_stray(const struct by_team *team, const struct by_frame *frame) {
   const struct by_call *whole = team->window[frame->call & (team->window_size - 1)];
-  if (whole && by_call_descriptor(whole)->call == frame->call)
+  if (whole && whole->exchange.descriptor.call == frame->call)
     return whole->recoverable && knows(whole->recoverable->helped, frame->plan)
                ? stray_part(whole->recoverable, frame->plan)
                : BY_STRAY_FOUND;
   bool past = (int32_t)(frame->call - team->next_call) < 0;
-  return past && is_known(team, frame->plan) ? BY_STRAY_HANDLED : BY_STRAY_FOUND;
+  const struct by_helped *helped = past ? team->recovery.helped : NULL;
+  while (helped && !knows(helped, frame->plan)) helped = helped->next;
+  return helped ? BY_STRAY_HANDLED : BY_STRAY_FOUND;
 }
 
 /* ---- parts */
@@ -117,6 +107,13 @@ static void give_back(struct by_call **place, enum banyan_status status) {
   by_call_end(call, status == BANYAN_OK ? BANYAN_ERR_CLOSED : status);
   call->released = true;
   by_call_drop(call);
+}
+
+static void give_back_parts(struct by_recoverable *recoverable, enum banyan_status status) {
+  for (uint32_t p = 0; p < recoverable->n; p++) {
+    give_back(&recoverable->parts[p].call, status);
+    give_back(&recoverable->parts[p].again, status);
+  }
 }
 
 /* A call object for a part of the whole, filled but not begun. */
@@ -139,15 +136,15 @@ static enum banyan_status take(struct by_call *whole, struct by_program *program
 
 static void begin(const struct by_call *whole, struct by_call *call) {
   if (whole->state != BY_CALL_RUNNING) return; /* the job has failed */
-  call->exchange.descriptor.call = by_call_descriptor(whole)->call;
+  call->exchange.descriptor.call = whole->exchange.descriptor.call;
   by_call_begin(call, NULL);
 }
 
 static enum banyan_status program_of(const struct by_call *whole, const struct by_part *part, bool again,
                                      struct by_program **out) {
   const struct by_recoverable *recoverable = whole->recoverable;
-  uint32_t version = again ? group_of(recoverable, part)->again : group_of(recoverable, part)->version;
-  return by_helped_get(recoverable->helped, again, recoverable->class_, part->group, version,
+  const struct by_helped_group *group = part->group;
+  return by_helped_get(recoverable->helped, again, group->class_, group->group, again ? group->again : group->version,
                        recoverable->user.collective, whole->schedule->root, out);
 }
 
@@ -165,16 +162,13 @@ static char *contribution(const struct by_call *whole) {
              : whole->buffer[BY_BUFFER_SEND];
 }
 
-static bool adds(const struct by_call *whole) {
-  return whole->schedule->collective != BANYAN_BROADCAST;
-}
-
 /* Adding in place destroys the own term. */
 static enum banyan_status keep(struct by_call *whole, const struct by_call *part) {
   struct by_recoverable *recoverable = whole->recoverable;
   uint64_t first, n;
   extent(part, &first, &n);
-  if (!adds(whole) || whole->buffer[BY_BUFFER_SEND] != whole->buffer[BY_BUFFER_RECV]) return BANYAN_OK;
+  if (whole->schedule->collective == BANYAN_BROADCAST || whole->buffer[BY_BUFFER_SEND] != whole->buffer[BY_BUFFER_RECV])
+    return BANYAN_OK;
   BY_TRY(by_call_need(by_call_runner(whole), &recoverable->kept, &recoverable->kept_bytes,
                       whole->bounds[whole->schedule->n_pieces]));
   if (n) memcpy((char *)recoverable->kept + first, whole->buffer[BY_BUFFER_SEND] + first, n);
@@ -184,14 +178,12 @@ static enum banyan_status keep(struct by_call *whole, const struct by_call *part
 static enum banyan_status prepare_part(struct by_call *whole, struct by_part *part) {
   struct by_recoverable *recoverable = whole->recoverable;
   struct by_program *program = NULL;
-  part->direct = group_of(recoverable, part)->lost;
+  part->direct = part->group->lost;
   part->in = part->in_again = false;
   BY_TRY(program_of(whole, part, part->direct, &program));
   BY_TRY(take(whole, program, &recoverable->user, whole->buffer[BY_BUFFER_SEND], whole->buffer[BY_BUFFER_RECV],
               part->direct ? &part->again : &part->call));
-  if (part->direct) return BANYAN_OK;
-  BY_TRY(keep(whole, part->call));
-  return BANYAN_OK;
+  return part->direct ? BANYAN_OK : keep(whole, part->call);
 }
 
 enum banyan_status by_recoverable_prepare(struct by_call *whole, const struct banyan_call *user) {
@@ -205,10 +197,7 @@ enum banyan_status by_recoverable_prepare(struct by_call *whole, const struct ba
     recoverable->helped->users++;
     return BANYAN_OK;
   }
-  for (uint32_t p = 0; p < recoverable->n; p++) {
-    give_back(&recoverable->parts[p].call, BANYAN_OK);
-    give_back(&recoverable->parts[p].again, BANYAN_OK);
-  }
+  give_back_parts(recoverable, BANYAN_OK);
   return status;
 }
 
@@ -221,14 +210,11 @@ void by_recoverable_begin(struct by_call *whole) {
 static void ended(struct by_call *whole) {
   struct by_recoverable *recoverable = whole->recoverable;
   const struct by_transfer *transfer = whole->exchange.transfer;
-  for (uint32_t p = 0; p < recoverable->n; p++) {
-    give_back(&recoverable->parts[p].call, whole->status);
-    give_back(&recoverable->parts[p].again, whole->status);
-  }
+  give_back_parts(recoverable, whole->status);
   give_back(&recoverable->confirm, whole->status);
   recoverable->helped->users--;
   for (uint32_t i = 0; transfer->status == BANYAN_OK && i < transfer->processes; i++)
-    by_deliver_forget_call(transfer->links[i], whole->team->id, by_call_descriptor(whole)->call, 0);
+    by_deliver_forget(transfer->links[i], whole->team->id, &whole->exchange.descriptor.call, 0);
 }
 
 /* ---- making one */
@@ -250,7 +236,7 @@ enum banyan_status by_recoverable_create(struct by_call *call) {
   uint32_t n = class_->n_groups;
   struct by_recoverable *recoverable = calloc(1, sizeof *recoverable);
   if (!recoverable) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
-  *recoverable = (struct by_recoverable){.helped = helped, .class_ = (uint32_t)(class_ - helped->plan->classes)};
+  recoverable->helped = helped;
   recoverable->parts = calloc(n, sizeof *recoverable->parts);
   recoverable->votes = calloc(n, 1);
   recoverable->verdict = calloc(n, 1);
@@ -260,8 +246,9 @@ enum banyan_status by_recoverable_create(struct by_call *call) {
     call->recoverable = NULL;
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
   }
-  for (uint32_t g = 0; g < n; g++)
-    if (by_helped_group(helped, recoverable->class_, g)->version) recoverable->parts[recoverable->n++].group = g;
+  for (uint32_t i = 0; i < helped->n_groups; i++)
+    if (helped->groups[i].class_ == class_ - helped->plan->classes)
+      recoverable->parts[recoverable->n++].group = &helped->groups[i];
   call->ops = &ops;
   return BANYAN_OK;
 }
@@ -290,12 +277,8 @@ static enum banyan_status repeat(struct by_call *whole, struct by_part *part) {
   return BANYAN_OK;
 }
 
-static bool has_all(struct by_call *call) {
-  return call && call->steps_left == 0;
-}
-
 static void note_end(struct by_call *call, bool *in) {
-  if (*in || !has_all(call) || call->state != BY_CALL_RUNNING) return;
+  if (*in || !alive(call) || call->steps_left) return;
   *in = true;
   by_call_end(call, BANYAN_OK);
 }
@@ -305,7 +288,7 @@ void by_recoverable_lost(struct by_call *whole) {
   enum banyan_status status = BANYAN_OK;
   for (uint32_t p = 0; p < recoverable->n && whole->state == BY_CALL_RUNNING && status == BANYAN_OK; p++) {
     struct by_part *part = &recoverable->parts[p];
-    if (!group_of(recoverable, part)->lost || part->again) continue;
+    if (!part->group->lost || part->again) continue;
     note_end(part->call, &part->in);
     if (!part->in) give_back(&part->call, BANYAN_ERR_CLOSED);
     if (recoverable->confirmed && !recoverable->verdict[p]) continue;
@@ -370,16 +353,14 @@ void by_due_add(struct by_call *call) {
   recovery->runner.transfer.moved = true;
   if (due->due) return;
   due->due = true;
-  due->due_next = recovery->due;
-  recovery->due = due;
+  LIST_INSERT_HEAD(&recovery->due, due, due_next);
 }
 
 void by_due_run(struct by_recovery *recovery) {
   struct by_transfer *transfer = &recovery->runner.transfer;
-  while (recovery->due) {
-    struct by_call *call = recovery->due;
+  for (struct by_call *call; (call = LIST_FIRST(&recovery->due));) {
     struct by_team *team = call->team;
-    recovery->due = call->due_next;
+    LIST_REMOVE(call, due_next);
     call->due = false;
     enum banyan_status status = BANYAN_OK;
     if (transfer->status == BANYAN_OK && call->state == BY_CALL_RUNNING) {
@@ -396,13 +377,10 @@ void by_due_run(struct by_recovery *recovery) {
 }
 
 void by_due_forget(const struct by_team *team) {
-  for (struct by_call **place = &by_recovery_of(team)->due; *place;) {
-    struct by_call *call = *place;
-    if (call->team == team) {
-      call->due = false;
-      *place = call->due_next;
-    } else {
-      place = &call->due_next;
-    }
+  for (struct by_call *call = LIST_FIRST(&by_recovery_of(team)->due), *next; call; call = next) {
+    next = LIST_NEXT(call, due_next);
+    if (call->team != team) continue;
+    call->due = false;
+    LIST_REMOVE(call, due_next);
   }
 }

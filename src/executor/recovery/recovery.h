@@ -8,15 +8,14 @@
 
 #include "call.h"
 #include "program.h"
-#include "runner.h"
 
 struct by_recovery {
-  struct by_runner runner; /* the first member: a domain's runner is its recovery's */
-  struct by_call *due;     /* calls with all steps done that have parts, are parts, or are aids */
-  bool relays;             /* this is a helper */
-  bool retry;              /* frames that were kept may have a call now */
-  size_t relay_bytes;      /* scratch of aids under way, */
-  size_t relay_memory;     /* and how much that may be */
+  struct by_runner runner;  /* the first member: a domain's runner is its recovery's */
+  LIST_HEAD(, by_call) due; /* calls with all steps done that have parts, are parts, or are relayed */
+  bool relays;              /* this is a helper */
+  bool retry;               /* frames that were kept may have a call now */
+  size_t relay_bytes;       /* scratch of relayed calls under way, */
+  size_t relay_memory;      /* and how much that may be */
 };
 
 static inline struct by_recovery *by_recovery_of(const struct by_team *team) {
@@ -27,7 +26,8 @@ static inline struct by_recovery *by_recovery_of(const struct by_team *team) {
 
 /* A group of a plan with helpers: the versions under which its messages travel. */
 struct by_helped_group {
-  uint32_t version, again; /* through its helpers; among ranks alone. 0: it has no helpers */
+  uint32_t class_, group;  /* of the plan */
+  uint32_t version, again; /* through its helpers; among ranks alone */
   bool lost;               /* one of its helpers: it goes among ranks alone */
 };
 
@@ -36,10 +36,10 @@ struct by_helped {
   struct by_vertices vertices; /* the first member: programs of its parts point there */
   struct by_helped *next;      /* an older one of the domain */
   struct by_team *team;
-  struct by_plan *plan, *among, *confirm; /* with helpers; among ranks; how all tell all that they have results */
+  struct by_plan *plan, *among, *confirm; /* with helpers; among ranks; how all ranks confirm that they have results */
   uint32_t confirm_version;
-  uint32_t *first;                /* by class: its first group in `groups` */
-  struct by_helped_group *groups; /* of all classes */
+  uint32_t n_groups;
+  struct by_helped_group *groups; /* those that have helpers, of all classes */
   uint32_t users;                 /* calls under way */
 };
 
@@ -51,10 +51,10 @@ static inline struct by_helped *by_helped_current(const struct by_team *team) {
 
 /* Makes a plan with helpers the domain's; see by_team_set_helped_plan. */
 BANYAN_CHECK enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers);
-/* Which group of which class travels under this version; false: none. `again`: among ranks alone. */
-bool by_helped_find(const struct by_helped *helped, uint32_t version, uint32_t *class_, uint32_t *group, bool *again);
+/* The group whose messages travel under this version, through its helpers or among ranks alone; NULL: none. */
+struct by_helped_group *by_helped_find(const struct by_helped *helped, uint32_t version);
+/* Whether a class has groups with helpers. */
 bool by_helped_has(const struct by_helped *helped, uint32_t class_);
-struct by_helped_group *by_helped_group(const struct by_helped *helped, uint32_t class_, uint32_t group);
 /* The program of a part, of the plan with helpers or of that among ranks alone. */
 BANYAN_CHECK enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uint32_t class_,
                                               uint32_t part, uint32_t version, enum banyan_collective collective,

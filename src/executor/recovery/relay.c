@@ -16,26 +16,17 @@
 enum { PAST = 1024 };
 
 struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame) {
-  for (struct by_call *call = team->recovery.relays; call; call = call->listed_next)
-    if (by_call_descriptor(call)->call == frame->call && by_call_descriptor(call)->plan == frame->plan) return call;
+  for (struct by_call *call = LIST_FIRST(&team->recovery.relays); call; call = LIST_NEXT(call, listed))
+    if (call->exchange.descriptor.call == frame->call && call->exchange.descriptor.plan == frame->plan) return call;
   return NULL;
 }
 
-static uint64_t key_of(uint32_t call, uint32_t version) {
-  return (uint64_t)version << 32 | call;
+static uint64_t key_of(const struct by_frame *frame) {
+  return (uint64_t)frame->plan << 32 | frame->call;
 }
 
-/* Answers to what is over, and questions that were overtaken. */
-static bool is_past(const struct by_team *team, const struct by_frame *frame) {
-  return team->recovery.relayed_past &&
-         team->recovery.relayed_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
-}
-
-static void note_past(struct by_team *team, const struct by_frame *descriptor) {
-  if (!team->recovery.relayed_past) team->recovery.relayed_past = calloc(PAST, sizeof *team->recovery.relayed_past);
-  if (team->recovery.relayed_past)
-    team->recovery.relayed_past[(descriptor->call ^ descriptor->plan) % PAST] =
-        key_of(descriptor->call, descriptor->plan);
+static uint32_t past_slot(const struct by_frame *frame) {
+  return (frame->call ^ frame->plan) % PAST;
 }
 
 static struct by_helped *helped_of(const struct by_call *call) {
@@ -45,27 +36,24 @@ static struct by_helped *helped_of(const struct by_call *call) {
 static void ended(struct by_call *call) {
   struct by_team *team = call->team;
   struct by_recovery *recovery = by_recovery_of(team);
-  struct by_call **place = &team->recovery.relays;
-  while (*place != call) place = &(*place)->listed_next;
-  *place = call->listed_next;
-  note_past(team, by_call_descriptor(call));
+  const struct by_frame *descriptor = &call->exchange.descriptor;
+  LIST_REMOVE(call, listed);
+  /* for answers to what is over, and questions that were overtaken */
+  if (!team->recovery.relayed_past) team->recovery.relayed_past = calloc(PAST, sizeof *team->recovery.relayed_past);
+  if (team->recovery.relayed_past) team->recovery.relayed_past[past_slot(descriptor)] = key_of(descriptor);
   recovery->relay_bytes -= call->scratch_bytes;
   recovery->retry = true;
   helped_of(call)->users--;
 }
 
 void by_relay_lost(struct by_team *team) {
-  for (struct by_call *call = team->recovery.relays; call;) {
-    struct by_call *next = call->listed_next;
-    uint32_t class_, group;
-    bool again;
-    const struct by_helped *helped = helped_of(call);
-    if (by_helped_find(helped, by_call_descriptor(call)->plan, &class_, &group, &again) &&
-        by_helped_group(helped, class_, group)->lost) {
+  for (struct by_call *call = LIST_FIRST(&team->recovery.relays), *next; call; call = next) {
+    next = LIST_NEXT(call, listed);
+    const struct by_helped_group *group = by_helped_find(helped_of(call), call->exchange.descriptor.plan);
+    if (group && group->lost) {
       by_call_end(call, BANYAN_ERR_CLOSED);
       by_call_drop(call);
     }
-    call = next;
   }
 }
 
@@ -93,7 +81,7 @@ static struct banyan_call call_of(const struct by_frame *frame) {
 static void free_idle(const struct by_runner *runner) {
   for (struct by_team *d = runner->teams; d; d = d->next)
     for (struct by_program *p = d->programs; p; p = p->next)
-      for (struct by_call *call = p->idle; call; call = call->next) {
+      for (struct by_call *call = LIST_FIRST(&p->idle); call; call = LIST_NEXT(call, next)) {
         free(call->scratch);
         call->scratch = NULL;
         call->scratch_bytes = 0;
@@ -114,8 +102,7 @@ static enum banyan_status make(struct by_team *team, struct by_helped *helped, s
   call->relay = call->released = true; /* nobody waits for it */
   call->exchange.descriptor.call = frame->call;
   call->ops = &ops;
-  call->listed_next = team->recovery.relays;
-  team->recovery.relays = call;
+  LIST_INSERT_HEAD(&team->recovery.relays, call, listed);
   by_recovery_of(team)->relay_bytes += call->scratch_bytes;
   helped->users++;
   *out = call;
@@ -129,17 +116,17 @@ static bool has_room(const struct by_team *team, const struct by_frame *frame) {
   size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
   if (recovery->relay_bytes + bytes <= recovery->relay_memory) return true;
   free_idle(team->runner);
-  for (const struct by_call *call = team->recovery.relays; call; call = call->listed_next)
-    if ((int32_t)(by_call_descriptor(call)->call - frame->call) < 0) return false;
+  for (const struct by_call *call = LIST_FIRST(&team->recovery.relays); call; call = LIST_NEXT(call, listed))
+    if ((int32_t)(call->exchange.descriptor.call - frame->call) < 0) return false;
   return true;
 }
 
 /* What follows an offer says only how much of it is ready: it makes no call, but waits where the offer waits. */
 static bool follows_kept(const struct by_link *link, const struct by_frame *frame) {
-  const struct by_stored *stored = frame->type == BY_FRAME_MORE ? link->stored : NULL;
+  const struct by_stored *stored = frame->type == BY_FRAME_MORE ? TAILQ_FIRST(&link->stored) : NULL;
   while (stored &&
          (stored->frame.team != frame->team || stored->frame.call != frame->call || stored->frame.plan != frame->plan))
-    stored = stored->next;
+    stored = TAILQ_NEXT(stored, next);
   return stored != NULL;
 }
 
@@ -147,26 +134,27 @@ enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *l
                                  struct by_call **call, bool *keep) {
   struct by_team *team = by_team_of(&recovery->runner, frame->team);
   struct by_helped *helped = team ? team->recovery.helped : NULL;
-  uint32_t class_ = 0, group = 0;
-  bool again = false, begins = frame->type == BY_FRAME_DATA || frame->type == BY_FRAME_OFFER;
-  while (helped && !by_helped_find(helped, frame->plan, &class_, &group, &again)) helped = helped->next;
+  const struct by_helped_group *group = NULL;
+  const uint64_t *past = team ? team->recovery.relayed_past : NULL;
+  bool begins = frame->type == BY_FRAME_DATA || frame->type == BY_FRAME_OFFER;
+  while (helped && !(group = by_helped_find(helped, frame->plan))) helped = helped->next;
   *keep = follows_kept(link, frame);
   if (*keep) return BANYAN_OK;
-  if (helped && (!begins || is_past(team, frame) || by_helped_group(helped, class_, group)->lost)) return BANYAN_OK;
-  if (frame->flags & BY_FRAME_PAIR || (helped && (again || !is_sound(team, frame))))
+  if (helped && (!begins || (past && past[past_slot(frame)] == key_of(frame)) || group->lost)) return BANYAN_OK;
+  if (frame->flags & BY_FRAME_PAIR || (helped && (group->again == frame->plan || !is_sound(team, frame))))
     return by_fail(BANYAN_ERR_PROTOCOL, "a frame of a call in which helpers have no part");
   *keep = !helped || !has_room(team, frame);
   if (*keep) return BANYAN_OK;
   struct by_program *program = NULL;
-  BY_TRY(by_helped_get(helped, false, class_, group, frame->plan, (enum banyan_collective)frame->collective,
-                       frame->root, &program));
+  BY_TRY(by_helped_get(helped, false, group->class_, group->group, frame->plan,
+                       (enum banyan_collective)frame->collective, frame->root, &program));
   return make(team, helped, program, frame, call);
 }
 
 /* ---- what was kept */
 
 static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
-  for (struct by_stored *stored = link->stored; stored; stored = stored->next) {
+  for (struct by_stored *stored = TAILQ_FIRST(&link->stored); stored; stored = TAILQ_NEXT(stored, next)) {
     struct by_call *call = NULL;
     bool keep = false;
     if (stored->filled < stored->frame.size) continue;
@@ -180,7 +168,7 @@ static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
     if (call)
       by_deliver_stored(link, &call->exchange);
     else
-      by_deliver_forget_call(link, stored->frame.team, stored->frame.call, stored->frame.plan);
+      by_deliver_forget(link, stored->frame.team, &stored->frame.call, stored->frame.plan);
     return true; /* the list is another one */
   }
   return false;
@@ -190,6 +178,6 @@ void by_relay_retry(struct by_recovery *recovery) {
   const struct by_transfer *transfer = &recovery->runner.transfer;
   recovery->retry = false;
   for (uint32_t i = 0; i < transfer->processes && transfer->status == BANYAN_OK; i++)
-    while (transfer->links[i]->stored && transfer->status == BANYAN_OK && retry_link(recovery, transfer->links[i])) {
+    while (transfer->status == BANYAN_OK && retry_link(recovery, transfer->links[i])) {
     }
 }

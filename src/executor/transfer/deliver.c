@@ -3,11 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "incoming.h"
-#include "link_messages.h"
 #include "reduce.h"
 
 enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16, STREAM_FROM = 4 << 20 };
+enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of the eager limit */
 
 bool by_deliver_broken(struct by_link *link, const char *what) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
@@ -20,6 +19,114 @@ bool by_deliver_broken(struct by_link *link, const char *what) {
 static inline void took(struct by_link *link, uint32_t size) {
   link->taken += size + FRAME_BYTES;
   if (link->taken >= link->transfer->options.link_credit / 2) by_link_touch(link);
+}
+
+/* ---- messages: what their senders may send, and where it goes */
+
+/* How far the sender may be ahead of what is consumed. What needs no room here waits in the lane: were it to fill a
+ * socket's buffer, the kernel would drop some of it and wait 200 ms to have it sent again. */
+static uint64_t room_of(const struct by_in *in) {
+  const struct by_transfer_options *options = &in->exchange->transfer->options;
+  uint64_t lead = LEAD * options->eager_limit;
+  return by_in_runs_free(in) && lead > options->window ? lead : options->window;
+}
+
+void by_in_consumed(struct by_in *in) {
+  struct by_transfer *transfer = in->exchange->transfer;
+  bool offered = by_in_is_offered(in);
+  if ((offered || in->held) && in->consumed == in->length) {
+    in->send_done = true;
+    by_link_note(in);
+  }
+  if (offered) return;
+  if (in->stage && in->arrived == in->consumed && in->arrived == in->length) {
+    by_transfer_give_stage(transfer, in->stage);
+    in->stage = NULL;
+  }
+  if (in->granted >= in->length || (in->length <= transfer->options.eager_limit && !in->asked)) return;
+  uint64_t room = room_of(in), target = in->consumed + room;
+  if (target > in->length) target = in->length;
+  if (target <= in->granted || (target < in->length && target - in->granted < room / 2)) return;
+  in->granted = target;
+  in->send_grant = true;
+  by_link_note(in);
+}
+
+bool by_in_is_worth_granting_ahead(const struct by_transfer *transfer, uint64_t length) {
+  return length >= transfer->options.eager_limit / AHEAD_PART;
+}
+
+void by_in_grant_ahead(struct by_in *in) {
+  const struct by_transfer *transfer = in->exchange->transfer;
+  const struct by_lane *lane = in->link->lane;
+  if (!by_in_is_worth_granting_ahead(transfer, in->length) || !lane || lane->ops->reads_memory || !by_in_runs_free(in))
+    return;
+  if (by_transfer_is_relay(transfer, in->link->process)) return; /* it has no call before there is data for it */
+  uint64_t room = room_of(in);
+  in->granted = in->length < room ? in->length : room;
+  in->send_grant = true;
+  by_link_note(in);
+}
+
+bool by_in_pull(struct by_in *in, uint64_t at, void *to, size_t n) {
+  struct by_lane *lane = in->link->lane;
+  if (to && lane && lane->ops->pull(lane, &in->offer, at, to, n)) return true;
+  /* What was read so far stays; the rest comes as data. It has to be granted: so far on, the sender does not ask. */
+  in->source = BY_IN_NOTHING;
+  in->arrived = in->consumed;
+  in->send_refuse = true;
+  by_link_note(in);
+  by_in_consumed(in);
+  return false;
+}
+
+char *by_in_target(struct by_in *in, uint64_t at, size_t *n) {
+  struct by_transfer *transfer = in->exchange->transfer;
+  if (!in->adds) {
+    if (*n > in->length - at) *n = in->length - at;
+    return in->to + at;
+  }
+  uint64_t ring = transfer->options.window, room = ring - (at - in->consumed);
+  uint64_t to_edge = ring - (at & (ring - 1));
+  if (to_edge < room) room = to_edge;
+  if (!in->stage) in->stage = by_transfer_take_stage(transfer);
+  if (*n > room) *n = room;
+  return in->stage ? in->stage + (at & (ring - 1)) : NULL;
+}
+
+/* ---- messages over several lanes: what comes before its turn */
+
+/* Whether n bytes from there on belong to the message and are neither there yet nor on their way over another lane. */
+static bool is_missing(const struct by_in *in, uint64_t from, uint64_t n) {
+  const struct by_link *link = in->link;
+  uint64_t to = from + n;
+  if (from < in->arrived || from > in->length || n > in->length - from) return false;
+  if (by_byte_ranges_overlap(&in->ahead, from, to)) return false;
+  for (uint32_t i = 0; i < link->n_ends; i++) {
+    const struct by_end *end = &link->ends[i];
+    if (end->in == in && from < end->at + end->lane->left && end->at < to) return false;
+  }
+  return true;
+}
+
+/* The bytes in front may have closed the gap to the first of those that came ahead. */
+static void catch_up(struct by_in *in) {
+  if (!in->ahead.n) return;
+  uint64_t to = by_byte_ranges_take(&in->ahead, in->arrived);
+  if (to > in->arrived) in->exchange->transfer->ops->arrived(in, to - in->arrived);
+}
+
+/* Bytes at .. at + n have been put into their place. */
+static void note_placed(struct by_in *in, uint64_t at, size_t n) {
+  struct by_transfer *transfer = in->exchange->transfer;
+  uint32_t room = in->ahead.room;
+  if (at == in->arrived) {
+    transfer->ops->arrived(in, n);
+    catch_up(in);
+  } else if (!by_byte_ranges_add(&in->ahead, at, at + n)) {
+    by_transfer_fail(transfer, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for the parts of a message");
+  }
+  if (in->ahead.room != room) transfer->counters.allocations++;
 }
 
 /* ---- frames for calls that are not made yet */
@@ -38,8 +145,7 @@ static void store(struct by_end *end, const struct by_frame *frame) {
   }
   *stored = (struct by_stored){.frame = *frame};
   link->stored_bytes += sizeof *stored + frame->size;
-  *link->stored_end = stored;
-  link->stored_end = &stored->next;
+  TAILQ_INSERT_TAIL(&link->stored, stored, next);
   end->filling = stored;
   end->receiving = BY_RECEIVE_STORED;
 }
@@ -47,7 +153,9 @@ static void store(struct by_end *end, const struct by_frame *frame) {
 /* ---- frames without data */
 
 static void handle_offer(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame,
-                         const struct by_offer *offer) {
+                         const void *payload) {
+  struct by_offer offer;
+  memcpy(&offer, payload, sizeof offer);
   if (!link->lane->ops->reads_memory) {
     by_deliver_broken(link, "an offer of memory that cannot be read here");
     return;
@@ -58,14 +166,14 @@ static void handle_offer(struct by_link *link, struct by_exchange *exchange, con
     link->transfer->ops->mismatch(link, exchange, frame);
     return;
   }
-  if (in->source != BY_IN_NOTHING || offer->ready < in->consumed || offer->ready > in->length) {
+  if (in->source != BY_IN_NOTHING || offer.ready < in->consumed || offer.ready > in->length) {
     by_deliver_broken(link, "an offer twice, or of what it does not have");
     return;
   }
-  in->offer = *offer;
-  in->mapped = offer->region ? link->lane->ops->map(link->lane, offer, in->length) : NULL;
+  in->offer = offer;
+  in->mapped = offer.region ? link->lane->ops->map(link->lane, &offer, in->length) : NULL;
   in->source = in->mapped ? BY_IN_MAPPED : BY_IN_PULLED;
-  in->arrived = offer->ready;
+  in->arrived = offer.ready;
   by_exchange_wire(exchange);
   link->transfer->ops->offered(in);
 }
@@ -137,7 +245,7 @@ static inline struct by_in *data_in(struct by_link *link, struct by_exchange *ex
   if (!in) return NULL;
   if (frame->length_check != (uint32_t)in->length) return link->transfer->ops->mismatch(link, exchange, frame), NULL;
   bool fits = frame->size <= in->length - in->arrived && at == in->arrived;
-  if (link->n_ends > 1) fits = by_in_is_missing(in, at, frame->size);
+  if (link->n_ends > 1) fits = is_missing(in, at, frame->size);
   if (in->source == BY_IN_NOTHING) in->source = BY_IN_DATA;
   if (frame->flags & BY_FRAME_HELD) in->held = true;
   if (!fits || in->source != BY_IN_DATA)
@@ -169,7 +277,7 @@ static inline bool move_into(struct by_end *end, struct by_in *in) {
     if (used) {
       lane->ops->take(lane, used);
       end->at += used;
-      if (in->ahead.n) by_in_catch_up(in);
+      catch_up(in);
       return true;
     }
     if (have < exchange->element && have < left) return false; /* wait for a whole element */
@@ -180,7 +288,7 @@ static inline bool move_into(struct by_end *end, struct by_in *in) {
                                                                         : lane->ops->read(lane, to, n);
   if (!n) return false;
   end->at += n;
-  by_in_placed(in, end->at - n, n);
+  note_placed(in, end->at - n, n);
   return true;
 }
 
@@ -245,13 +353,13 @@ static inline bool begin(struct by_end *end, const struct by_frame *frame) {
   if (frame->type == BY_FRAME_MORE) handle_more(link, exchange, frame);
   if (answers) handle_answer(link, exchange, frame);
   if (frame->type == BY_FRAME_OFFER) {
-    struct by_offer offer;
+    unsigned char offer[sizeof(struct by_offer)];
     const void *bytes;
     if (frame->size != sizeof offer) return by_deliver_broken(link, "an offer of the wrong size");
     if (lane->ops->view(lane, &bytes) < sizeof offer) return false;
-    memcpy(&offer, bytes, sizeof offer);
+    memcpy(offer, bytes, sizeof offer);
     lane->ops->take(lane, sizeof offer);
-    handle_offer(link, exchange, frame, &offer);
+    handle_offer(link, exchange, frame, offer);
   }
   return link->transfer->status == BANYAN_OK;
 }
@@ -332,7 +440,7 @@ static void replay_data(struct by_link *link, struct by_exchange *exchange, cons
       return;
     }
     memcpy(to, stored->payload + done, n);
-    by_in_placed(in, at, n);
+    note_placed(in, at, n);
     done += n;
   }
   if (!end && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
@@ -341,13 +449,10 @@ static void replay_data(struct by_link *link, struct by_exchange *exchange, cons
 static void replay(struct by_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
   const struct by_frame *frame = &stored->frame;
   if (frame->type == BY_FRAME_OFFER) {
-    struct by_offer offer;
-    if (frame->size != sizeof offer) {
+    if (frame->size == sizeof(struct by_offer))
+      handle_offer(link, exchange, frame, stored->payload);
+    else
       by_deliver_broken(link, "an offer of the wrong size");
-      return;
-    }
-    memcpy(&offer, stored->payload, sizeof offer);
-    handle_offer(link, exchange, frame, &offer);
   } else if (frame->type == BY_FRAME_MORE) {
     handle_more(link, exchange, frame);
   } else if (frame->type == BY_FRAME_GRANT) {
@@ -365,17 +470,17 @@ static bool can_replay(const struct by_stored *stored) {
   return stored->filled == frame->size || (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK));
 }
 
+static void unstore(struct by_link *link, struct by_stored *stored) {
+  TAILQ_REMOVE(&link->stored, stored, next);
+  link->stored_bytes -= sizeof *stored + stored->frame.size;
+}
+
 void by_deliver_stored(struct by_link *link, struct by_exchange *exchange) {
-  struct by_stored **place = &link->stored;
-  while (*place && link->transfer->status == BANYAN_OK) {
-    struct by_stored *stored = *place;
-    if (!can_replay(stored) || link->transfer->ops->find(link, &stored->frame) != exchange) {
-      place = &stored->next;
-      continue;
-    }
-    *place = stored->next;
-    if (!*place) link->stored_end = place;
-    link->stored_bytes -= sizeof *stored + stored->frame.size;
+  for (struct by_stored *stored = TAILQ_FIRST(&link->stored), *next; stored && link->transfer->status == BANYAN_OK;
+       stored = next) {
+    next = TAILQ_NEXT(stored, next);
+    if (!can_replay(stored) || link->transfer->ops->find(link, &stored->frame) != exchange) continue;
+    unstore(link, stored);
     replay(link, exchange, stored);
     by_transfer_give_stored(link->transfer, stored);
   }
@@ -385,35 +490,18 @@ static bool is_of(const struct by_frame *frame, uint32_t call, uint32_t version)
   return !(frame->flags & BY_FRAME_PAIR) && frame->call == call && (!version || frame->plan == version);
 }
 
-/* `call` NULL: all of the domain. */
-static void forget_stored(struct by_link *link, uint32_t team, const uint32_t *call, uint32_t version) {
-  struct by_stored **place = &link->stored;
-  while (*place) {
-    struct by_stored *stored = *place;
-    if (stored->frame.team != team || (call && !is_of(&stored->frame, *call, version))) {
-      place = &stored->next;
-      continue;
-    }
-    bool whole = true; /* else the rest of it still comes */
-    for (uint32_t i = 0; i < link->n_ends; i++) {
-      if (link->ends[i].filling != stored) continue;
-      link->ends[i].filling = NULL;
-      link->ends[i].receiving = BY_RECEIVE_DISCARD;
-      whole = false;
+void by_deliver_forget(struct by_link *link, uint32_t team, const uint32_t *call, uint32_t version) {
+  for (struct by_stored *stored = TAILQ_FIRST(&link->stored), *next; stored; stored = next) {
+    next = TAILQ_NEXT(stored, next);
+    if (stored->frame.team != team || (call && !is_of(&stored->frame, *call, version))) continue;
+    struct by_end *end = end_of(link, stored);
+    if (end) { /* the rest of it still comes */
+      end->filling = NULL;
+      end->receiving = BY_RECEIVE_DISCARD;
     }
     if (!call) by_link_decline(link, &stored->frame);
-    *place = stored->next;
-    link->stored_bytes -= sizeof *stored + stored->frame.size;
-    if (whole && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
+    unstore(link, stored);
+    if (!end && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
     by_transfer_give_stored(link->transfer, stored);
   }
-  link->stored_end = place;
-}
-
-void by_deliver_forget(struct by_link *link, uint32_t team) {
-  forget_stored(link, team, NULL, 0);
-}
-
-void by_deliver_forget_call(struct by_link *link, uint32_t team, uint32_t call, uint32_t version) {
-  if (link->stored) forget_stored(link, team, &call, version);
 }

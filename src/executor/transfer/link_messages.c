@@ -1,11 +1,11 @@
-#include "link_messages.h"
+#include "transfer_link.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { LEAST_ROOM = 256, MOST_ROOM = 16 << 10, MOST_SPARE = 256 };
 
-/* Letters that are as small as most are used again. */
+/* Messages that are as small as most are used again. */
 static struct by_control_message *take_spare(struct by_transfer *transfer, size_t bytes) {
   for (struct by_control_message **place = &transfer->spare_messages; *place; place = &(*place)->next) {
     struct by_control_message *message = *place;
@@ -30,24 +30,17 @@ static struct by_control_message *make(struct by_transfer *transfer, uint32_t pr
   return message;
 }
 
-static void free_all(struct by_control_message *messages) {
-  while (messages) {
-    struct by_control_message *next = messages->next;
-    free(messages);
-    messages = next;
-  }
-}
-
 void by_control_messages_expect(struct by_link *link) {
-  link->lettered = true;
+  link->expects_messages = true;
   by_link_want(link);
 }
 
 enum banyan_status by_control_messages_write(struct by_link *link, uint32_t team, const void *bytes, size_t n) {
   if (n == 0 || n > BY_CONTROL_MESSAGE_BYTES)
-    return by_fail(BANYAN_ERR_ARGUMENT, "a letter of %zu bytes; there must be 1 to %d", n, BY_CONTROL_MESSAGE_BYTES);
+    return by_fail(BANYAN_ERR_ARGUMENT, "a control message of %zu bytes; there must be 1 to %d", n,
+                   BY_CONTROL_MESSAGE_BYTES);
   struct by_control_message *message = make(link->transfer, link->process, team, n);
-  if (!message) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a letter of %zu bytes", n);
+  if (!message) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control message of %zu bytes", n);
   memcpy(message->data, bytes, n);
   *link->messages_end = message;
   link->messages_end = &message->next;
@@ -97,12 +90,12 @@ const char *by_control_messages_begin(struct by_link *link, const struct by_fram
   struct by_control_message *message = link->arriving;
   if (!frame->size || frame->count > BY_CONTROL_MESSAGE_BYTES || frame->offset > frame->count ||
       frame->size > frame->count - frame->offset)
-    return "a letter that is no letter";
+    return "a malformed control message";
   if (message ? frame->offset != message->done || frame->count != message->bytes || frame->team != message->team
               : frame->offset != 0)
-    return "a part of a letter that does not follow the one before it";
+    return "a part of a control message that does not follow the one before it";
   if (!message) link->arriving = make(link->transfer, link->process, frame->team, frame->count);
-  return link->arriving ? NULL : "a letter for which there is no memory";
+  return link->arriving ? NULL : "a control message for which there is no memory";
 }
 
 bool by_control_messages_receive(struct by_end *end) {
@@ -120,14 +113,4 @@ void by_control_messages_end(struct by_link *link) {
   *transfer->messages_end = message;
   transfer->messages_end = &message->next;
   transfer->moved = true;
-}
-
-void by_control_messages_fini_link(struct by_link *link) {
-  free_all(link->messages);
-  free(link->arriving);
-}
-
-void by_control_messages_fini(struct by_transfer *transfer) {
-  free_all(transfer->messages);
-  free_all(transfer->spare_messages);
 }

@@ -10,7 +10,6 @@
 #include "transfer_link.h"
 
 #include "arena.h"
-#include "link_messages.h"
 
 enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, MOST_COMPARED = 16, FRAME_BYTES = sizeof(struct by_frame) };
 
@@ -21,9 +20,7 @@ void by_link_queue(struct by_out *out) {
   if (out->queued) return;
   by_link_touch(link);
   out->queued = true;
-  out->next = NULL;
-  *link->outs_end = out;
-  link->outs_end = &out->next;
+  TAILQ_INSERT_TAIL(&link->outs, out, queue);
 }
 
 /* Whether `a` is further behind than `b`: the trees of a plan share a link in proportion to their shares, so that none
@@ -32,10 +29,8 @@ static bool is_behind(const struct by_out *a, const struct by_out *b) {
   return (double)a->sent * (double)b->length < (double)b->sent * (double)a->length;
 }
 
-static struct by_out *unqueue_first(struct by_link *link) {
-  struct by_out *out = link->outs;
-  link->outs = out->next;
-  if (!link->outs) link->outs_end = &link->outs;
+static struct by_out *unqueue(struct by_link *link, struct by_out *out) {
+  TAILQ_REMOVE(&link->outs, out, queue);
   out->queued = false;
   return out;
 }
@@ -43,21 +38,14 @@ static struct by_out *unqueue_first(struct by_link *link) {
 /* The next message to send a part of. Calls take turns; the one whose turn it is sends what is furthest behind, and
  * its first message waits in the place of that. */
 static inline struct by_out *unqueue_next(struct by_link *link) {
-  struct by_out *first = link->outs, **best = &link->outs, **place = &first->next;
-  for (int i = 1; i < MOST_COMPARED && *place; i++, place = &(*place)->next)
-    if ((*place)->exchange->family == first->exchange->family && is_behind(*place, *best)) best = place;
-  struct by_out *out = *best;
-  if (out == first) return unqueue_first(link);
-  *best = out->next;
-  if (!*best) link->outs_end = best;
-  link->outs = first->next;
-  if (best == &first->next) best = &link->outs;
-  if (link->outs_end == &first->next) link->outs_end = &link->outs;
-  first->next = *best;
-  *best = first;
-  if (link->outs_end == best) link->outs_end = &first->next;
-  out->queued = false;
-  return out;
+  struct by_out *first = TAILQ_FIRST(&link->outs), *best = first, *out = TAILQ_NEXT(first, queue);
+  for (int i = 1; i < MOST_COMPARED && out; i++, out = TAILQ_NEXT(out, queue))
+    if (out->exchange->family == first->exchange->family && is_behind(out, best)) best = out;
+  if (best != first) {
+    TAILQ_REMOVE(&link->outs, first, queue);
+    TAILQ_INSERT_BEFORE(best, first, queue);
+  }
+  return unqueue(link, best);
 }
 
 void by_link_note(struct by_in *in) {
@@ -66,9 +54,7 @@ void by_link_note(struct by_in *in) {
   by_link_touch(link);
   in->noted = true;
   in->exchange->notes++;
-  in->note_next = NULL;
-  *link->notes_end = in;
-  link->notes_end = &in->note_next;
+  TAILQ_INSERT_TAIL(&link->notes, in, notes);
 }
 
 bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload) {
@@ -97,14 +83,12 @@ static bool notify_one(struct by_in *in, bool *flag, enum by_frame_type type, ui
 }
 
 static bool send_notes(struct by_link *link) {
-  while (link->notes) {
-    struct by_in *in = link->notes;
+  for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) {
     if (!notify_one(in, &in->send_grant, BY_FRAME_GRANT, in->granted) ||
         !notify_one(in, &in->send_refuse, BY_FRAME_REFUSE, in->consumed) ||
         !notify_one(in, &in->send_done, BY_FRAME_DONE, in->length))
       return false;
-    link->notes = in->note_next;
-    if (!link->notes) link->notes_end = &link->notes;
+    TAILQ_REMOVE(&link->notes, in, notes);
     in->noted = false;
     by_exchange_end_note(in->exchange);
   }
@@ -114,7 +98,7 @@ static bool send_notes(struct by_link *link) {
 /* Early where it can go with data. */
 static bool report_credit(struct by_link *link) {
   size_t credit = link->transfer->options.link_credit;
-  if (link->taken < (link->outs ? credit / 8 : credit / 2)) return true;
+  if (link->taken < credit / (TAILQ_EMPTY(&link->outs) ? 2 : 8)) return true;
   struct by_frame frame = {.type = BY_FRAME_CREDIT, .offset = link->taken};
   if (!by_link_send_small(link, &frame, NULL)) return false;
   link->taken = 0;
@@ -349,8 +333,8 @@ bool by_link_flush(struct by_link *link) {
       (!send_notes(link) || !report_credit(link) || !send_notices(link) || !by_control_messages_send(link)))
     full |= 1;
   const struct by_out *blocked = NULL;
-  while (link->outs && full != all) {
-    struct by_out *out = blocked ? unqueue_first(link) : unqueue_next(link);
+  while (!TAILQ_EMPTY(&link->outs) && full != all) {
+    struct by_out *out = blocked ? unqueue(link, TAILQ_FIRST(&link->outs)) : unqueue_next(link);
     bool by_offer = by_link_offers(out);
     enum sent sent = SENT_NOT;
     if (!by_offer)
@@ -373,40 +357,23 @@ bool by_link_flush(struct by_link *link) {
   return !full;
 }
 
-/* If the fabric is still adding a message of the exchange, this is the end of the fabric. */
-static void drop_begun(struct by_link *link, const struct by_exchange *exchange) {
-  bool uses = false;
-  struct by_out **place = &link->begun;
-  while (*place) {
-    if ((*place)->exchange == exchange) {
-      *place = (*place)->begun_next;
-      uses = true;
-    } else {
-      place = &(*place)->begun_next;
-    }
-  }
-  link->begun_end = place;
-  if (uses) link->fabric->ops->withdraw(link->fabric);
-}
-
 void by_link_drop(struct by_link *link, struct by_exchange *exchange) {
-  struct by_out **place = &link->outs;
-  while (*place) {
-    if ((*place)->exchange == exchange)
-      *place = (*place)->next;
-    else
-      place = &(*place)->next;
+  bool adding = false; /* the fabric adds a message of the exchange: this is the end of the fabric */
+  for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out; out = next) {
+    next = TAILQ_NEXT(out, queue);
+    if (out->exchange == exchange) unqueue(link, out);
   }
-  link->outs_end = place;
-  drop_begun(link, exchange);
-  struct by_in **note = &link->notes;
-  while (*note) {
-    if ((*note)->exchange == exchange)
-      *note = (*note)->note_next;
-    else
-      note = &(*note)->note_next;
+  for (struct by_out *out = TAILQ_FIRST(&link->begun), *next; out; out = next) {
+    next = TAILQ_NEXT(out, in_hand);
+    if (out->exchange != exchange) continue;
+    TAILQ_REMOVE(&link->begun, out, in_hand);
+    adding = true;
   }
-  link->notes_end = note;
+  if (adding) link->fabric->ops->withdraw(link->fabric);
+  for (struct by_in *in = TAILQ_FIRST(&link->notes), *next; in; in = next) {
+    next = TAILQ_NEXT(in, notes);
+    if (in->exchange == exchange) TAILQ_REMOVE(&link->notes, in, notes);
+  }
   for (uint32_t i = 0; i < link->n_ends; i++) {
     struct by_end *end = &link->ends[i];
     if (end->in && end->in->exchange == exchange) {
@@ -428,7 +395,8 @@ bool by_links_goodbye(struct by_transfer *transfer) {
     if (end->lane->status != BANYAN_OK || end->parting || by_link_is_lost(link)) continue;
     by_link_flush(link);
     struct by_frame frame = {.type = BY_FRAME_GOODBYE};
-    bool clear = !link->kept && !link->notes && !link->outs && !link->n_notices && !link->messages;
+    bool clear =
+        !link->kept && TAILQ_EMPTY(&link->notes) && TAILQ_EMPTY(&link->outs) && !link->n_notices && !link->messages;
     if (clear && end->lane->ops->send(end->lane, &frame, NULL) != BY_LANE_FULL)
       end->parting = true;
     else

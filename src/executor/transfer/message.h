@@ -5,6 +5,8 @@
 #ifndef BY_EXECUTOR_MESSAGE_H
 #define BY_EXECUTOR_MESSAGE_H
 
+#include <sys/queue.h>
+
 #include "byte_ranges.h"
 #include "frame.h"
 #include "transfer.h"
@@ -34,15 +36,15 @@ struct by_out {
   uint64_t length, ready;
   /* progress */
   uint64_t sent;
-  uint64_t settled;    /* what no lane needs any more: `sent` less what is still kept */
-  uint64_t granted;    /* firmly; beyond it only eager data */
-  uint64_t announced;  /* offered: told ready */
-  struct by_out *next; /* in the link's queue */
+  uint64_t settled;          /* what no lane needs any more: `sent` less what is still kept */
+  uint64_t granted;          /* firmly; beyond it only eager data */
+  uint64_t announced;        /* offered: told ready */
+  TAILQ_ENTRY(by_out) queue; /* of the link */
   bool queued, offered, asked, decided, by_offer, held; /* held: sent in place, ends with the peer's DONE */
   struct by_offer offer;
-  bool begun;                /* a fabric has it: */
-  uint32_t number;           /* its call there, */
-  struct by_out *begun_next; /* in the link's list */
+  bool begun;                  /* a fabric has it: */
+  uint32_t number;             /* its call there, */
+  TAILQ_ENTRY(by_out) in_hand; /* in the link's list */
 };
 
 enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED, BY_IN_PULLED };
@@ -58,8 +60,8 @@ struct by_in {
   uint64_t length;
   /* progress */
   uint64_t arrived, consumed, granted;
-  struct by_in *note_next; /* in the link's list of messages with something to tell */
-  char *stage;             /* ring of the transfer's `window` bytes; NULL while nothing waits in it */
+  TAILQ_ENTRY(by_in) notes; /* of the link: messages that have to notify their senders */
+  char *stage;              /* ring of the transfer's `window` bytes; NULL while nothing waits in it */
   const char *mapped;
   struct by_byte_ranges ahead; /* bytes that came before those in front of them, over another lane */
   struct by_offer offer;

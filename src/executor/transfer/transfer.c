@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "arena.h"
-#include "fabric_link.h"
-#include "link_messages.h"
 #include "transfer_link.h"
 
 enum { RESERVE_MOST = 64 << 20 };
@@ -14,24 +12,23 @@ enum { RESERVE_MOST = 64 << 20 };
 enum banyan_status by_transfer_init(struct by_transfer *transfer, const struct by_transfer_options *options,
                                     const struct by_transfer_ops *ops, uint32_t processes) {
   *transfer = (struct by_transfer){.options = *options, .ops = ops, .mark = {-1, -1}};
-  transfer->dirty_end = &transfer->dirty;
+  STAILQ_INIT(&transfer->dirty);
+  LIST_INIT(&transfer->closing);
+  for (int i = 0; i < BY_SPARES; i++) TAILQ_INIT(&transfer->spare[i]);
   transfer->messages_end = &transfer->messages;
   return by_transfer_grow(transfer, processes);
 }
 
 void by_transfer_fini(struct by_transfer *transfer) {
-  for (uint32_t i = 0; i < transfer->processes; i++) {
-    by_control_messages_fini_link(transfer->links[i]);
-    by_link_destroy(transfer->links[i]);
-  }
+  for (uint32_t i = 0; i < transfer->processes; i++) by_link_destroy(transfer->links[i]);
   for (int i = 0; i < BY_SPARES; i++)
-    while (transfer->spare[i]) {
-      struct by_stored *stored = transfer->spare[i];
-      transfer->spare[i] = stored->next;
+    for (struct by_stored *stored; (stored = TAILQ_FIRST(&transfer->spare[i]));) {
+      TAILQ_REMOVE(&transfer->spare[i], stored, next);
       free(stored);
     }
   for (uint32_t i = 0; i < transfer->n_stages; i++) free(transfer->stages[i]);
-  by_control_messages_fini(transfer);
+  by_control_messages_free_all(transfer->messages);
+  by_control_messages_free_all(transfer->spare_messages);
   free(transfer->links);
   free(transfer->ends);
   free(transfer->fabrics);
@@ -80,17 +77,15 @@ void by_transfer_fail(struct by_transfer *transfer, enum banyan_status status, u
 }
 
 void by_transfer_flush(struct by_transfer *transfer) {
-  struct by_link *link = transfer->dirty;
-  transfer->dirty = NULL;
-  transfer->dirty_end = &transfer->dirty;
-  while (link) {
-    struct by_link *next = link->dirty_next;
+  STAILQ_HEAD(, by_link) dirty = STAILQ_HEAD_INITIALIZER(dirty);
+  STAILQ_CONCAT(&dirty, &transfer->dirty);
+  for (struct by_link *link; (link = STAILQ_FIRST(&dirty));) {
+    STAILQ_REMOVE_HEAD(&dirty, dirty_next);
     link->dirty = false;
     if (link->in_network)
-      by_fabric_link_flush(link); /* what is left waits for what the fabric has in hand, or for the fabric */
+      by_link_flush_fabric(link); /* what is left waits for what the fabric has in hand, or for the fabric */
     else if (!by_link_flush(link))
       by_link_touch(link);
-    link = next;
   }
 }
 
@@ -164,9 +159,9 @@ static uint32_t spare_class(uint32_t size) {
 
 struct by_stored *by_transfer_take_stored(struct by_transfer *transfer, uint32_t size) {
   uint32_t class_ = spare_class(size);
-  struct by_stored *stored = transfer->spare[class_];
+  struct by_stored *stored = TAILQ_FIRST(&transfer->spare[class_]);
   if (stored) {
-    transfer->spare[class_] = stored->next;
+    TAILQ_REMOVE(&transfer->spare[class_], stored, next);
     return stored;
   }
   transfer->counters.allocations++;
@@ -174,7 +169,5 @@ struct by_stored *by_transfer_take_stored(struct by_transfer *transfer, uint32_t
 }
 
 void by_transfer_give_stored(struct by_transfer *transfer, struct by_stored *stored) {
-  uint32_t class_ = spare_class(stored->frame.size);
-  stored->next = transfer->spare[class_];
-  transfer->spare[class_] = stored;
+  TAILQ_INSERT_HEAD(&transfer->spare[spare_class(stored->frame.size)], stored, next);
 }

@@ -5,6 +5,8 @@
 #ifndef BY_EXECUTOR_TRANSFER_H
 #define BY_EXECUTOR_TRANSFER_H
 
+#include <sys/queue.h>
+
 #include <banyan/comm.h>
 
 #include "control_message.h"
@@ -86,14 +88,14 @@ struct by_transfer {
   uint32_t active;          /* ends with a lane */
   struct by_link **fabrics; /* links that have one */
   uint32_t n_fabrics;
-  struct by_link *dirty, **dirty_end; /* links with something to send */
-  struct by_link *closing;            /* lost ones, until no call uses them */
-  char **stages;                      /* free staging rings, */
+  STAILQ_HEAD(, by_link) dirty; /* links with something to send */
+  LIST_HEAD(, by_link) closing; /* lost ones, until no call uses them */
+  char **stages;                /* free staging rings, */
   uint32_t n_stages, stages_room;
   uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
   char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */
   uint32_t n_blocks;
-  struct by_stored *spare[BY_SPARES];                  /* stored frames' memory for the next ones, by size */
+  TAILQ_HEAD(, by_stored) spare[BY_SPARES];            /* stored frames' memory for the next ones, by size */
   struct by_control_message *messages, **messages_end; /* that have come */
   struct by_control_message *spare_messages;           /* to be used again */
   uint32_t n_spare_messages;

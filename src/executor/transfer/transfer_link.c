@@ -80,21 +80,19 @@ struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process) {
   struct by_link *link = calloc(1, sizeof *link);
   if (!link) return NULL;
   *link = (struct by_link){.transfer = transfer, .process = process};
-  link->outs_end = &link->outs;
-  link->notes_end = &link->notes;
-  link->stored_end = &link->stored;
-  link->begun_end = &link->begun;
+  TAILQ_INIT(&link->outs);
+  TAILQ_INIT(&link->notes);
+  TAILQ_INIT(&link->stored);
+  TAILQ_INIT(&link->begun);
   link->messages_end = &link->messages;
   return link;
 }
 
 static void free_stored(struct by_link *link) {
-  while (link->stored) {
-    struct by_stored *stored = link->stored;
-    link->stored = stored->next;
+  for (struct by_stored *stored; (stored = TAILQ_FIRST(&link->stored));) {
+    TAILQ_REMOVE(&link->stored, stored, next);
     free(stored);
   }
-  link->stored_end = &link->stored;
   link->stored_bytes = 0;
 }
 
@@ -110,8 +108,18 @@ static void free_lanes(struct by_link *link) {
   link->lane = NULL;
 }
 
+void by_control_messages_free_all(struct by_control_message *messages) {
+  while (messages) {
+    struct by_control_message *next = messages->next;
+    free(messages);
+    messages = next;
+  }
+}
+
 void by_link_destroy(struct by_link *link) {
   free_stored(link);
+  by_control_messages_free_all(link->messages);
+  free(link->arriving);
   free(link->notices);
   free_lanes(link);
   if (link->fabric) link->fabric->ops->destroy(link->fabric);
@@ -128,31 +136,20 @@ void by_link_left(struct by_link *link, bool never) {
 void by_link_lose(struct by_link *link) {
   if (by_link_is_lost(link)) return;
   set_state(link, BY_LINK_LOST);
-  link->closing_next = link->transfer->closing;
-  link->transfer->closing = link;
-}
-
-/* Nobody hears what calls that have ended would still have told. */
-static void drop_notes(struct by_link *link) {
-  while (link->notes) {
-    struct by_in *in = link->notes;
-    link->notes = in->note_next;
-    in->noted = false;
-    by_exchange_end_note(in->exchange);
-  }
-  link->notes_end = &link->notes;
-}
-
-static void forget_ends(struct by_transfer *transfer, const struct by_link *link) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < transfer->active; i++)
-    if (transfer->ends[i]->link != link) transfer->ends[kept++] = transfer->ends[i];
-  transfer->active = kept;
+  LIST_INSERT_HEAD(&link->transfer->closing, link, closing);
 }
 
 static void close_link(struct by_link *link) {
-  drop_notes(link);
-  forget_ends(link->transfer, link);
+  struct by_transfer *transfer = link->transfer;
+  uint32_t kept = 0;
+  for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) { /* nobody is there to be notified */
+    TAILQ_REMOVE(&link->notes, in, notes);
+    in->noted = false;
+    by_exchange_end_note(in->exchange);
+  }
+  for (uint32_t i = 0; i < transfer->active; i++)
+    if (transfer->ends[i]->link != link) transfer->ends[kept++] = transfer->ends[i];
+  transfer->active = kept;
   free_stored(link);
   free_lanes(link);
   link->n_notices = 0;
@@ -167,13 +164,82 @@ static bool is_over(const struct by_link *link) {
 }
 
 void by_links_close(struct by_transfer *transfer) {
-  for (struct by_link **place = &transfer->closing; *place;) {
-    struct by_link *link = *place;
-    if (!is_over(link)) {
-      place = &link->closing_next;
-      continue;
-    }
-    *place = link->closing_next;
+  for (struct by_link *link = LIST_FIRST(&transfer->closing), *next; link; link = next) {
+    next = LIST_NEXT(link, closing);
+    if (!is_over(link)) continue;
+    LIST_REMOVE(link, closing);
     close_link(link);
   }
+}
+
+/* ---- Links through switches. To schedules such a tree is a star: each rank sends its terms to the server and takes
+ * the sum from it. Here that pair of messages is handed to a fabric, which reads the terms where they are and writes
+ * the sum where it belongs; so neither of them ever becomes a frame.
+ *
+ *   out  base --------> fabric --> switches --> server
+ *   in   target <------ fabric <-- switches <----'
+ *
+ * All ranks have to begin the same calls in the same order, so messages are queued when their call begins, though
+ * nothing of them may be ready yet. */
+
+static bool give_to_fabric(struct by_out *out) {
+  struct by_fabric *fabric = out->link->fabric;
+  struct by_in *in = out->answer;
+  struct by_frame descriptor = out->exchange->descriptor;
+  assert(in && !in->adds);
+  if (!out->exchange->pair) descriptor.tag = out->tag;
+  if (!fabric->ops->begin(fabric, &descriptor, out->base, in->to, out->length, &out->number)) return false;
+  in->source = BY_IN_DATA;
+  in->granted = in->length; /* there is nobody to tell */
+  out->begun = true;
+  TAILQ_INSERT_TAIL(&out->link->begun, out, in_hand);
+  return true;
+}
+
+void by_link_flush_fabric(struct by_link *link) {
+  struct by_fabric *fabric = link->fabric;
+  bool full = false;
+  if (!fabric || fabric->status != BANYAN_OK) return; /* it is attached later, or given up */
+  for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out && link->transfer->status == BANYAN_OK; out = next) {
+    next = TAILQ_NEXT(out, queue);
+    if (!out->begun && !full) full = !give_to_fabric(out);
+    if (!out->begun) continue;
+    if (out->ready > out->announced) fabric->ops->advance(fabric, out->number, out->ready);
+    out->announced = out->ready;
+    out->queued = false;
+    TAILQ_REMOVE(&link->outs, out, queue);
+  }
+}
+
+/* More of the sum is in. The call may end by it. */
+static void take_sum(struct by_out *out, uint64_t done) {
+  struct by_transfer *transfer = out->link->transfer;
+  struct by_in *in = out->answer;
+  uint64_t n = done - out->sent;
+  transfer->ops->summed(in, out->sent, n);
+  transfer->counters.bytes_sent += n;
+  transfer->counters.bytes_received += n;
+  out->sent = out->settled = done;
+  transfer->ops->sent(out);
+  transfer->ops->arrived(in, n);
+}
+
+bool by_link_progress_fabric(struct by_link *link) {
+  struct by_fabric *fabric = link->fabric;
+  struct by_transfer *transfer = link->transfer;
+  bool ended = false;
+  if (!fabric || by_link_is_lost(link)) return true;
+  if (fabric->status == BANYAN_OK && fabric->ops->progress(fabric)) transfer->moved = true;
+  if (fabric->status != BANYAN_OK) return false;
+  for (struct by_out *out = TAILQ_FIRST(&link->begun), *next; out && transfer->status == BANYAN_OK; out = next) {
+    uint64_t done = fabric->ops->done(fabric, out->number);
+    next = TAILQ_NEXT(out, in_hand);
+    if (done == out->length) {
+      TAILQ_REMOVE(&link->begun, out, in_hand);
+      ended = true;
+    }
+    if (done > out->sent) take_sum(out, done);
+  }
+  if (ended && !TAILQ_EMPTY(&link->outs)) by_link_touch(link); /* there is room for others */
+  return true;
 }

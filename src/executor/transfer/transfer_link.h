@@ -28,13 +28,13 @@ enum by_receiving {
   BY_RECEIVE_NOTHING, /* the next frame has not begun */
   BY_RECEIVE_MESSAGE, /* it goes to the message `in`, */
   BY_RECEIVE_STORED,  /* is kept in `filling` for a later call, */
-  BY_RECEIVE_CONTROL, /* is a part of a letter, */
+  BY_RECEIVE_CONTROL, /* is a part of a control message, */
   BY_RECEIVE_DISCARD, /* or is thrown away */
 };
 
 /* A frame that arrived before its call was made here. */
 struct by_stored {
-  struct by_stored *next;
+  TAILQ_ENTRY(by_stored) next;
   struct by_frame frame;
   uint32_t filled;
   char payload[];
@@ -58,30 +58,30 @@ struct by_link {
   uint32_t process;
   enum by_link_state state;
   uint32_t n_ends;
-  struct by_lane *lane;       /* the first one */
-  bool refuses;               /* the peer cannot read this process's ordinary memory */
-  struct by_link *dirty_next; /* in the transfer's list of links with something to send */
+  struct by_lane *lane;             /* the first one */
+  bool refuses;                     /* the peer cannot read this process's ordinary memory */
+  STAILQ_ENTRY(by_link) dirty_next; /* in the transfer's list of links with something to send */
   bool dirty;
-  bool suspected;               /* its end has been reported */
-  struct by_link *closing_next; /* in the transfer's list of those whose lanes are still there */
-  bool in_network;              /* to a server, through switches: a fabric does it, and there is no lane */
-  bool holds;                   /* lanes may have small frames, or a part of one, until they are flushed */
-  bool left, never;             /* its process left on purpose; so that there never will be a lane if there is none */
-  uint32_t turn;                /* end that takes the next part of a large message */
-  uint32_t kept;                /* ends that hold a payload */
-  struct by_out *outs, **outs_end;
-  struct by_in *notes, **notes_end;
+  bool suspected;              /* its end has been reported */
+  LIST_ENTRY(by_link) closing; /* in the transfer's list of those whose lanes are still there */
+  bool in_network;             /* to a server, through switches: a fabric does it, and there is no lane */
+  bool holds;                  /* lanes may have small frames, or a part of one, until they are flushed */
+  bool left, never;            /* its process left on purpose; so that there never will be a lane if there is none */
+  uint32_t turn;               /* end that takes the next part of a large message */
+  uint32_t kept;               /* ends that hold a payload */
+  TAILQ_HEAD(, by_out) outs;
+  TAILQ_HEAD(, by_in) notes;
   struct by_fabric *fabric;
-  struct by_out *begun, **begun_end; /* what it has in hand */
-  uint32_t running;                  /* calls under way that use this link, and receives from any rank */
+  TAILQ_HEAD(, by_out) begun; /* what the fabric has in hand */
+  uint32_t running;           /* calls under way that use this link, and receives from any rank */
   struct by_control_message *messages, **messages_end; /* to be sent */
   struct by_control_message *arriving;                 /* whose parts are coming in; NULL: none */
-  bool lettered;                                       /* letters are to be expected here */
+  bool expects_messages;                               /* control messages are to be expected here */
   struct by_frame *notices; /* to be said, of no call here: which regions were freed, what a domain owed */
   uint32_t n_notices, notices_room;
   uint64_t eager; /* bytes sent beyond grants and not credited */
   uint64_t taken; /* eager bytes of the peer that were taken and not reported */
-  struct by_stored *stored, **stored_end;
+  TAILQ_HEAD(, by_stored) stored;
   uint64_t stored_bytes;
   struct by_end ends[BY_LANES];
 };
@@ -90,15 +90,14 @@ struct by_link {
 static inline void by_link_touch(struct by_link *link) {
   if (link->dirty) return;
   link->dirty = true;
-  link->dirty_next = NULL;
-  *link->transfer->dirty_end = link;
-  link->transfer->dirty_end = &link->dirty_next;
+  STAILQ_INSERT_TAIL(&link->transfer->dirty, link, dirty_next);
 }
 
-/* ---- link.c: its life */
+/* ---- transfer_link.c: its life, and its fabric */
 
 struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process); /* NULL: no memory */
 void by_link_destroy(struct by_link *link);
+void by_control_messages_free_all(struct by_control_message *messages);
 /* Takes lanes over, which are destroyed where they are not needed: see by_engine_attach. */
 void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t n);
 void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric);
@@ -115,6 +114,11 @@ void by_link_left(struct by_link *link, bool never);
  * through lanes may call that. */
 void by_link_lose(struct by_link *link);
 void by_links_close(struct by_transfer *transfer);
+
+/* Gives the fabric what is new. */
+void by_link_flush_fabric(struct by_link *link);
+/* Takes from it what is new. False: the fabric has failed. */
+bool by_link_progress_fabric(struct by_link *link);
 
 /* ---- link_send.c: what goes out */
 
@@ -141,6 +145,25 @@ void by_link_decline(struct by_link *link, const struct by_frame *frame);
 void by_link_drop(struct by_link *link, struct by_exchange *exchange);
 /* Says goodbye on all lanes; see by_engine_goodbye. */
 bool by_links_goodbye(struct by_transfer *transfer);
+
+/* ---- link_messages.c: control messages, which go over the first lane, in order, in parts that no lane keeps, before
+ * data that waits */
+
+/* For these see engine.h. */
+void by_control_messages_expect(struct by_link *link);
+BANYAN_CHECK enum banyan_status by_control_messages_write(struct by_link *link, uint32_t team, const void *bytes,
+                                                          size_t n);
+struct by_control_message *by_control_messages_read(struct by_transfer *transfer);
+void by_control_messages_free(struct by_transfer *transfer, struct by_control_message *message);
+
+/* Sends what there is; false: the lane takes no more now. */
+bool by_control_messages_send(struct by_link *link);
+/* A part of one begins; what is wrong with it, or NULL. */
+const char *by_control_messages_begin(struct by_link *link, const struct by_frame *frame);
+/* Reads more of it; false: there is none. */
+bool by_control_messages_receive(struct by_end *end);
+/* All of the part is here. */
+void by_control_messages_end(struct by_link *link);
 
 static inline bool by_link_is_lost(const struct by_link *link) {
   return link->state >= BY_LINK_LOST;
