@@ -9,7 +9,6 @@
  * on. At last each root has a range's union; ranges lie in the order of their
  * roots, so an AllGather of what the roots have is the union in order. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sparse_parts.h"
 
@@ -91,6 +90,14 @@ static enum banyan_status finish(struct by_sparse_exchange *exchange, uint32_t s
   return BANYAN_OK;
 }
 
+/* Adds what a rank reports that it has merged. */
+static enum banyan_status add_count(const struct by_sparse_exchange *exchange, uint32_t rank, uint64_t count,
+                                    uint64_t *total) {
+  if (count <= exchange->all.total && (*total += count) <= exchange->all.total) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "rank %u reports %llu merged rows, more than there are", rank,
+                 (unsigned long long)count);
+}
+
 static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first) {
   const struct by_sparse_queue *queue = exchange->queue;
   struct banyan_sparse *out = exchange->call.out;
@@ -98,8 +105,7 @@ static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first)
     const struct banyan_sparse *piece = &queue->climbs[t].piece;
     if (queue->trees->trees[t].root != by_team_rank(queue->team) || !piece->count) continue;
     struct banyan_sparse to = by_sparse_slice(out, first, piece->count);
-    memcpy(to.rows, piece->rows, piece->count * banyan_dtype_size(piece->row_dtype));
-    memcpy(to.values, piece->values, piece->count * piece->width * banyan_dtype_size(piece->dtype));
+    by_sparse_copy(piece, &to, 0);
     by_sparse_average(exchange, &to);
     first += piece->count;
   }
@@ -108,18 +114,13 @@ static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first)
 static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t strand) {
   struct by_sparse_queue *queue = exchange->queue;
   struct banyan_sparse *out = exchange->call.out;
-  uint64_t total = 0, before = 0;
-  for (uint32_t r = 0; r < queue->options.n; r++) {
-    if (r < by_team_rank(queue->team)) before += exchange->union_counts[r];
-    if (exchange->union_counts[r] > exchange->all.total || (total += exchange->union_counts[r]) > exchange->all.total)
-      return by_fail(BANYAN_ERR_PROTOCOL, "rank %u says it has merged %llu rows, more than there are", r,
-                     (unsigned long long)exchange->union_counts[r]);
-  }
+  uint64_t total = 0;
+  for (uint32_t r = 0; r < queue->options.n; r++) BY_TRY(add_count(exchange, r, exchange->union_counts[r], &total));
   BY_TRY(by_sparse_make(&exchange->in, total, out));
   out->count = total;
-  copy_pieces(exchange, before);
+  copy_pieces(exchange, by_sparse_before_own(exchange));
   exchange->strands[0].then = finish;
-  return by_sparse_gather_blocks(exchange, out, exchange->union_counts);
+  return by_sparse_gather_blocks(exchange, out);
 }
 
 static enum banyan_status send_union(struct by_sparse_exchange *exchange) {
@@ -177,17 +178,11 @@ static enum banyan_status take_rows(struct by_sparse_exchange *exchange, uint32_
   struct by_sparse_climb *climb = climb_of(exchange, strand);
   uint64_t total = climb->own.count;
   for (uint32_t c = 0; c < climb->n_children; c++)
-    if (climb->counts[c] > exchange->all.total || (total += climb->counts[c]) > exchange->all.total)
-      return by_fail(BANYAN_ERR_PROTOCOL, "rank %u says it has merged %llu rows, more than there are",
-                     climb->children[c], (unsigned long long)climb->counts[c]);
+    BY_TRY(add_count(exchange, climb->children[c], climb->counts[c], &total));
   if (total == climb->own.count) return send_up(exchange, strand);
   BY_TRY(by_sparse_make(&climb->own, total, &climb->all));
   climb->all.count = total;
-  if (climb->own.count) {
-    memcpy(climb->all.rows, climb->own.rows, climb->own.count * banyan_dtype_size(climb->own.row_dtype));
-    memcpy(climb->all.values, climb->own.values,
-           climb->own.count * climb->own.width * banyan_dtype_size(climb->own.dtype));
-  }
+  by_sparse_copy(&climb->own, &climb->all, 0);
   size_t first = climb->own.count;
   exchange->strands[strand].then = merge;
   for (uint32_t c = 0; c < climb->n_children; first += climb->counts[c], c++) {
@@ -240,11 +235,7 @@ enum banyan_status by_sparse_begin_climb(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
   BY_TRY(by_sparse_get_trees(exchange));
   BY_TRY(make_climbs(queue));
-  if (!exchange->ascending) {
-    struct banyan_sparse in = exchange->in;
-    BY_TRY(by_sparse_merge(&in, &exchange->scratch, &exchange->merged));
-    exchange->in = exchange->merged;
-  }
+  BY_TRY(by_sparse_put_in_order(exchange));
   BY_TRY(cut(exchange));
   BY_TRY(by_sparse_need_strands(exchange, 1 + queue->trees->n));
   exchange->climbing = queue->trees->n;

@@ -1,7 +1,9 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "log.h"
+#include "sparse_cost.h"
 #include "sparse_parts.h"
 
 /* ---- queues */
@@ -10,7 +12,7 @@ enum banyan_status by_sparse_queue_create(const struct by_sparse_options *option
   struct by_sparse_queue *queue = calloc(1, sizeof *queue);
   if (!queue) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for sparse calls");
   queue->options = *options;
-  queue->last = &queue->first;
+  TAILQ_INIT(&queue->exchanges);
   by_arena_init(&queue->climb_arena);
   enum banyan_status status = by_team_create(options->engine, options->id, by_team_rank(options->team), options->n,
                                              options->processes, &queue->team);
@@ -35,16 +37,15 @@ static void exchange_free(struct by_sparse_exchange *exchange) {
 }
 
 static void queue_free(struct by_sparse_queue *queue) {
-  while (queue->spare) {
-    struct by_sparse_exchange *spare = queue->spare;
-    queue->spare = spare->next;
+  for (struct by_sparse_exchange *spare; (spare = LIST_FIRST(&queue->spare));) {
+    LIST_REMOVE(spare, spare);
     exchange_free(spare);
   }
   by_sparse_climbs_free(queue);
   by_sparse_trees_destroy(queue->trees);
   by_sparse_scratch_fini(&queue->scratch);
   banyan_sparse_free(&queue->gathered);
-  free(queue->dense);
+  by_sparse_scratch_fini(&queue->dense);
   free(queue);
 }
 
@@ -52,9 +53,9 @@ void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
   if (!queue) return;
   by_team_destroy(queue->team); /* so that all calls have ended */
   queue->team = NULL;
-  while (queue->first) {
+  while (!TAILQ_EMPTY(&queue->exchanges)) {
     by_fail(BANYAN_ERR_CLOSED, "the communicator was destroyed while a sparse call was under way");
-    by_sparse_end(queue->first, BANYAN_ERR_CLOSED);
+    by_sparse_end(TAILQ_FIRST(&queue->exchanges), BANYAN_ERR_CLOSED);
   }
   if (!queue->taken) queue_free(queue);
 }
@@ -66,9 +67,9 @@ bool by_sparse_queue_owes(const struct by_sparse_queue *queue) {
 /* ---- exchanges */
 
 struct by_sparse_exchange *by_sparse_take(struct by_sparse_queue *queue) {
-  struct by_sparse_exchange *exchange = queue->spare;
+  struct by_sparse_exchange *exchange = LIST_FIRST(&queue->spare);
   if (exchange) {
-    queue->spare = exchange->next;
+    LIST_REMOVE(exchange, spare);
     queue->taken++;
     return exchange;
   }
@@ -88,8 +89,7 @@ struct by_sparse_exchange *by_sparse_take(struct by_sparse_queue *queue) {
 
 void by_sparse_release(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
-  exchange->next = queue->spare;
-  queue->spare = exchange;
+  LIST_INSERT_HEAD(&queue->spare, exchange, spare);
   if (!--queue->taken && !queue->team) queue_free(queue);
 }
 
@@ -159,13 +159,36 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
     return status;
   }
   queue->version = by_team_plan(options->team)->version;
-  exchange->next = NULL;
-  *queue->last = exchange;
-  queue->last = &exchange->next;
+  TAILQ_INSERT_TAIL(&queue->exchanges, exchange, next);
   return BANYAN_OK;
 }
 
 /* ---- what follows from the words */
+
+/* Of shared memory, and of TCP where it costs least, between ranks of one host: docs/measurements. */
+static const struct by_sparse_rates near_rates = {
+    .call = 10e-6, .hop = 10e-6, .message = 1e-6, .byte = 0.1e-9, .merge = 0.12e-9, .clear = 0.1e-9};
+static const struct by_sparse_rates far_rates = {
+    .call = 40e-6, .hop = 30e-6, .message = 3e-6, .byte = 0.4e-9, .merge = 0.12e-9, .clear = 0.1e-9};
+
+/* The way that is predicted to be fastest; the one that is forced, if one is. */
+static enum banyan_sparse_way choose(struct by_sparse_exchange *exchange) {
+  struct by_sparse_case of = {
+      .words = exchange->words, .all = &exchange->all, .rates = exchange->all.far ? far_rates : near_rates};
+  enum banyan_sparse_way best = BANYAN_SPARSE_GATHER;
+  double least = INFINITY;
+  if (exchange->call.way != BANYAN_SPARSE_CHOSEN) return exchange->call.way;
+  if (exchange->call.collective == BANYAN_ALLREDUCE && by_sparse_get_trees(exchange) == BANYAN_OK)
+    of.trees = exchange->queue->trees;
+  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {
+    double seconds = by_sparse_cost(&of, (enum banyan_sparse_way)way);
+    by_debug("sparse", "%s: %.0f us", banyan_sparse_way_name((enum banyan_sparse_way)way), seconds * 1e6);
+    if (!(seconds < least)) continue;
+    least = seconds;
+    best = (enum banyan_sparse_way)way;
+  }
+  return best;
+}
 
 static enum banyan_status begin(struct by_sparse_exchange *exchange) {
   static enum banyan_status (*const begins[BANYAN_SPARSE_WAYS])(struct by_sparse_exchange * exchange) = {
@@ -187,7 +210,7 @@ static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint3
   for (uint32_t r = 0; r < n && exchange->call.counts && exchange->call.collective == BANYAN_ALLGATHER; r++)
     exchange->call.counts[r] = exchange->words[r].count;
   BY_TRY(by_sparse_union_init(&exchange->all, exchange->words, n));
-  exchange->way = by_sparse_choose(exchange);
+  exchange->way = choose(exchange);
   return begin(exchange);
 }
 
@@ -218,7 +241,7 @@ static bool advance(struct by_sparse_exchange *exchange, uint32_t index) {
 
 bool by_sparse_progress(struct by_sparse_queue *queue) {
   bool moved = false;
-  for (struct by_sparse_exchange *exchange = queue->first; exchange; exchange = queue->first) {
+  for (struct by_sparse_exchange *exchange; (exchange = TAILQ_FIRST(&queue->exchanges));) {
     bool again = false;
     for (uint32_t s = 0; !exchange->ended && s < exchange->n_strands; s++) again |= advance(exchange, s);
     moved |= again;

@@ -18,9 +18,7 @@ void by_sparse_scratch_fini(struct by_sparse_scratch *scratch) {
   *scratch = (struct by_sparse_scratch){0};
 }
 
-/* Room for the places, twice. */
-static struct by_sparse_place *need(struct by_sparse_scratch *scratch, size_t n) {
-  size_t bytes = n * 2 * sizeof(struct by_sparse_place);
+void *by_sparse_scratch_need(struct by_sparse_scratch *scratch, size_t bytes) {
   if (bytes > scratch->bytes) {
     by_sparse_scratch_fini(scratch);
     scratch->memory = malloc(bytes);
@@ -66,14 +64,6 @@ static void add_runs(const struct adder *adder, const struct by_sparse_place *pl
   }
 }
 
-static void add_rows(const struct banyan_sparse *in, const struct by_sparse_place *places, struct banyan_sparse *out) {
-  struct adder adder = {.add = by_kernel_reduce(in->dtype, BANYAN_SUM),
-                        .values = in->values,
-                        .width = in->width,
-                        .bytes = in->width * banyan_dtype_size(in->dtype)};
-  add_runs(&adder, places, in->count, out->values);
-}
-
 /* ---- rows of one: adding costs less than finding out whether there is something to add */
 
 #define ADD_ONES(name, type)                                                                                           \
@@ -109,31 +99,32 @@ static void put_rows(const struct banyan_sparse *in, const struct by_sparse_plac
       ((int64_t *)out->rows)[places[i].key] = ((const int64_t *)in->rows)[places[i].at];
 }
 
-static enum banyan_status copy(const struct banyan_sparse *in, struct banyan_sparse *out) {
-  BY_TRY(by_sparse_make(in, in->count, out));
-  if (in->count) memcpy(out->rows, in->rows, in->count * banyan_dtype_size(in->row_dtype));
-  if (in->count) memcpy(out->values, in->values, in->count * in->width * banyan_dtype_size(in->dtype));
-  out->count = in->count;
-  return BANYAN_OK;
-}
-
 enum banyan_status by_sparse_merge(const struct banyan_sparse *in, struct by_sparse_scratch *scratch,
                                    struct banyan_sparse *out) {
   struct by_sparse_range range = by_sparse_scan(in);
-  if (range.ascending) return copy(in, out);
+  if (range.ascending) {
+    BY_TRY(by_sparse_make(in, in->count, out));
+    by_sparse_copy(in, out, 0);
+    out->count = in->count;
+    return BANYAN_OK;
+  }
   if (in->count > BY_SPARSE_MOST_ROWS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%zu rows are too many to merge at once, at most %llu are possible",
                    in->count, (unsigned long long)BY_SPARSE_MOST_ROWS);
-  struct by_sparse_place *places = need(scratch, in->count);
+  struct by_sparse_place *places = by_sparse_scratch_need(scratch, 2 * in->count * sizeof *places);
   if (!places) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for merging %zu rows", in->count);
   size_t rows = by_sparse_sort(in, &range, places, places + in->count);
   BY_TRY(by_sparse_make(in, rows, out));
   out->count = rows;
   put_rows(in, places, out);
+  struct adder adder = {.add = by_kernel_reduce(in->dtype, BANYAN_SUM),
+                        .values = in->values,
+                        .width = in->width,
+                        .bytes = in->width * banyan_dtype_size(in->dtype)};
   if (in->width == 1 && add_ones[in->dtype])
     add_ones[in->dtype](places, in->count, in->values, out->values);
   else
-    add_rows(in, places, out);
+    add_runs(&adder, places, in->count, out->values);
   return BANYAN_OK;
 }
 

@@ -11,6 +11,8 @@ struct by_sparse_scratch {
   size_t bytes;
 };
 
+/* At least so many bytes, whose content is lost; NULL: no memory. */
+void *by_sparse_scratch_need(struct by_sparse_scratch *scratch, size_t bytes);
 void by_sparse_scratch_fini(struct by_sparse_scratch *scratch);
 
 /* Like banyan_sparse_merge, for rows that have been checked. Rows that are ascending already are copied. */

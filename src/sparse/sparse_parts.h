@@ -5,6 +5,8 @@
 #ifndef BY_SPARSE_SPARSE_PARTS_H
 #define BY_SPARSE_SPARSE_PARTS_H
 
+#include <sys/queue.h>
+
 #include "sparse_exchange.h"
 #include "sparse_merge.h"
 #include "sparse_trees.h"
@@ -13,7 +15,7 @@
 struct by_sparse_strand {
   struct by_call **calls;
   uint32_t n, room;
-  /* Starts calls and says what follows, or ends the exchange. */
+  /* Starts calls and sets what follows, or ends the exchange. */
   enum banyan_status (*then)(struct by_sparse_exchange *exchange, uint32_t strand);
 };
 
@@ -31,8 +33,9 @@ struct by_sparse_climb {
 
 struct by_sparse_queue {
   struct by_sparse_options options;
-  struct by_team *team; /* NULL: the communicator is gone */
-  struct by_sparse_exchange *first, **last, *spare;
+  struct by_team *team;                       /* NULL: the communicator is gone */
+  TAILQ_HEAD(, by_sparse_exchange) exchanges; /* under way: the first one goes on */
+  LIST_HEAD(, by_sparse_exchange) spare;
   uint32_t taken; /* exchanges that have not been given back */
   /* what the first one uses, kept for the next */
   struct by_sparse_scratch scratch;
@@ -44,13 +47,13 @@ struct by_sparse_queue {
   struct by_sparse_climb *climbs;
   uint32_t n_climbs;
   struct by_arena climb_arena;
-  void *dense;
-  size_t dense_bytes;
+  struct by_sparse_scratch dense;
 };
 
 struct by_sparse_exchange {
   struct by_sparse_queue *queue;
-  struct by_sparse_exchange *next;
+  TAILQ_ENTRY(by_sparse_exchange) next; /* under way */
+  LIST_ENTRY(by_sparse_exchange) spare;
   struct banyan_sparse_call call;
   struct banyan_sparse in; /* what is sent: the caller's or `merged` */
   struct banyan_sparse merged;
@@ -86,7 +89,12 @@ void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status statu
 void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor);
 /* More strands, up to n in all. */
 BANYAN_CHECK enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n);
-uint64_t by_sparse_total(const struct by_sparse_exchange *exchange);
+/* Merges the rows that are sent if they are not in order. */
+BANYAN_CHECK enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange);
+/* Two calls of strand 0 on the queue's own group, for rows and for values. `call` has all but types and buffers:
+ * `count` in rows; `counts` in rows, and behind them in elements. */
+BANYAN_CHECK enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, struct banyan_call call,
+                                                    const struct banyan_sparse *send, const struct banyan_sparse *recv);
 
 /* sparse_gather.c, sparse_climb.c, sparse_dense.c: the ways' beginnings, all words being known */
 enum banyan_status by_sparse_begin_padded(struct by_sparse_exchange *exchange);
@@ -94,13 +102,13 @@ enum banyan_status by_sparse_begin_gather(struct by_sparse_exchange *exchange);
 enum banyan_status by_sparse_begin_broadcast(struct by_sparse_exchange *exchange);
 enum banyan_status by_sparse_begin_climb(struct by_sparse_exchange *exchange);
 enum banyan_status by_sparse_begin_dense(struct by_sparse_exchange *exchange);
-/* The blocks of all ranks, in place: *counts[r]* rows each. Two calls of strand 0. */
-BANYAN_CHECK enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange, struct banyan_sparse *into,
-                                                        const uint64_t *counts);
+/* The blocks of all ranks, in place: union_counts[r] rows each. Two calls of strand 0. */
+BANYAN_CHECK enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange,
+                                                        const struct banyan_sparse *into);
+/* Rows of the ranks before this one, of union_counts. */
+size_t by_sparse_before_own(const struct by_sparse_exchange *exchange);
 void by_sparse_climbs_free(struct by_sparse_queue *queue);
 /* sparse_climb.c: the trees of the plan's class for the estimated union. */
 BANYAN_CHECK enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange);
-/* sparse_choose.c: the way that is predicted to be fastest; the one that is forced, if one is. */
-enum banyan_sparse_way by_sparse_choose(struct by_sparse_exchange *exchange);
 
 #endif

@@ -34,6 +34,20 @@ enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t 
   return by_sparse_start_call(exchange, exchange->queue->team, strand, call);
 }
 
+enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, struct banyan_call call,
+                                       const struct banyan_sparse *send, const struct banyan_sparse *recv) {
+  call.dtype = recv->row_dtype;
+  call.send = send->rows;
+  call.recv = recv->rows;
+  BY_TRY(by_sparse_call(exchange, 0, &call));
+  call.dtype = recv->dtype;
+  call.send = send->values;
+  call.recv = recv->values;
+  call.count *= recv->width;
+  if (call.counts) call.counts += exchange->queue->options.n;
+  return by_sparse_call(exchange, 0, &call);
+}
+
 bool by_sparse_strand_ended(struct by_sparse_strand *strand, enum banyan_status *status) {
   for (uint32_t i = 0; i < strand->n; i++)
     if (!by_call_ended(strand->calls[i])) return false;
@@ -45,39 +59,28 @@ bool by_sparse_strand_ended(struct by_sparse_strand *strand, enum banyan_status 
   return true;
 }
 
-static void forget_union(struct by_sparse_exchange *exchange) {
-  by_sparse_union_fini(&exchange->all);
-  exchange->all = (struct by_sparse_union){0};
-}
-
-static void release_calls(struct by_sparse_exchange *exchange) {
+void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
+  TAILQ_REMOVE(&exchange->queue->exchanges, exchange, next);
+  exchange->status = status;
+  if (status != BANYAN_OK) snprintf(exchange->error, sizeof exchange->error, "%s", banyan_error_text());
+  if (status == BANYAN_OK && exchange->call.taken) *exchange->call.taken = exchange->way;
   for (uint32_t s = 0; s < exchange->n_strands; s++) {
     struct by_sparse_strand *strand = &exchange->strands[s];
     for (uint32_t i = 0; i < strand->n; i++) by_call_release(strand->calls[i]);
     strand->n = 0;
     strand->then = NULL;
   }
-}
-
-void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
-  struct by_sparse_queue *queue = exchange->queue;
-  struct by_sparse_exchange **place = &queue->first;
-  while (*place != exchange) place = &(*place)->next;
-  *place = exchange->next;
-  if (!*place) queue->last = place;
-  exchange->next = NULL;
-  exchange->status = status;
-  if (status != BANYAN_OK) snprintf(exchange->error, sizeof exchange->error, "%s", banyan_error_text());
-  if (status == BANYAN_OK && exchange->call.taken) *exchange->call.taken = exchange->way;
-  release_calls(exchange);
-  forget_union(exchange);
+  by_sparse_union_fini(&exchange->all);
   by_plan_destroy(exchange->plan);
   exchange->plan = NULL;
   exchange->ended = true;
 }
 
-uint64_t by_sparse_total(const struct by_sparse_exchange *exchange) {
-  return exchange->all.total;
+enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange) {
+  if (exchange->ascending) return BANYAN_OK;
+  BY_TRY(by_sparse_merge(&exchange->in, &exchange->scratch, &exchange->merged));
+  exchange->in = exchange->merged;
+  return BANYAN_OK;
 }
 
 void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor) {

@@ -135,6 +135,13 @@ struct banyan_sparse by_sparse_slice(const struct banyan_sparse *tensor, size_t 
   return slice;
 }
 
+void by_sparse_copy(const struct banyan_sparse *from, const struct banyan_sparse *to, size_t first) {
+  if (!from->count) return;
+  struct banyan_sparse part = by_sparse_slice(to, first, from->count);
+  memcpy(part.rows, from->rows, from->count * banyan_dtype_size(from->row_dtype));
+  memcpy(part.values, from->values, from->count * from->width * banyan_dtype_size(from->dtype));
+}
+
 void banyan_sparse_free(struct banyan_sparse *tensor) {
   if (!tensor) return;
   free(tensor->memory);

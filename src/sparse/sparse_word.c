@@ -248,6 +248,7 @@ enum banyan_status by_sparse_union_init(struct by_sparse_union *all, const struc
 
 void by_sparse_union_fini(struct by_sparse_union *all) {
   by_arena_fini(&all->arena);
+  *all = (struct by_sparse_union){0};
 }
 
 void by_sparse_union_cut(const struct by_sparse_union *all, uint64_t height, const double *upto, uint32_t n,
