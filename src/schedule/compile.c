@@ -9,40 +9,23 @@
  * them the same way, so a message's place in that order is its tag, and no
  * rank has to look at anybody else's schedule. */
 
-static int compare(uint32_t a, uint32_t b) {
-  return a < b ? -1 : a > b;
-}
-
 static int by_tag(const void *left, const void *right) {
   const struct by_message *a = left, *b = right;
-  if (a->peer != b->peer) return compare(a->peer, b->peer);
-  if (a->out != b->out) return compare(a->out, b->out);
-  if (a->phase != b->phase) return compare(a->phase, b->phase);
-  if (a->level != b->level) return compare(a->level, b->level);
-  if (a->group != b->group) return compare(a->group, b->group);
-  return compare(a->first, b->first);
-}
-
-/* Whether b, which follows a, is the same message going on. */
-static bool continues(const struct by_message *a, const struct by_message *b) {
-  return a->peer == b->peer && a->out == b->out && a->phase == b->phase && a->level == b->level &&
-         a->group == b->group && a->last == b->first;
+  const uint32_t x[] = {a->peer, a->out, a->phase, a->level, a->group, a->first};
+  const uint32_t y[] = {b->peer, b->out, b->phase, b->level, b->group, b->first};
+  return by_compare_keys(x, y, sizeof x / sizeof *x);
 }
 
 static void merge(struct by_compile *compile) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < compile->n_messages; i++) {
     const struct by_message *message = &compile->messages[i];
-    if (n && continues(&compile->messages[n - 1], message))
+    if (n && by_message_continues(&compile->messages[n - 1], message))
       compile->messages[n - 1].last = message->last;
     else
       compile->messages[n++] = *message;
   }
   compile->n_messages = n;
-}
-
-static bool same_stream(const struct by_message *a, const struct by_message *b) {
-  return a->peer == b->peer && a->out == b->out;
 }
 
 /* Merges the messages, sorts them by peer, in before out, and tag; fills the schedule's peers. */
@@ -53,7 +36,7 @@ static enum banyan_status tags_assign(struct by_compile *compile) {
   for (uint32_t i = 0; i < compile->n_messages; i++) {
     struct by_message *message = &compile->messages[i];
     bool new_peer = i == 0 || message[-1].peer != message->peer;
-    message->tag = i && same_stream(message - 1, message) ? message[-1].tag + 1 : 0;
+    message->tag = !new_peer && message[-1].out == message->out ? message[-1].tag + 1 : 0;
     message->peer_index = new_peer ? schedule->n_peers++ : message[-1].peer_index;
     if (!message->out) schedule->n_incoming++;
   }
@@ -87,13 +70,6 @@ static enum banyan_status check_arguments(const struct by_plan *plan, enum banya
   if (by_collective(collective)->rooted && root >= plan->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "root is %u, must be below %u", root, plan->n_ranks);
   return BANYAN_OK;
-}
-
-static void fill_lookup(struct by_compile *compile) {
-  struct by_schedule *schedule = compile->schedule;
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < compile->n_messages; i++)
-    if (!compile->messages[i].out) schedule->lookup[n++] = compile->messages[i].incoming;
 }
 
 /* The deps the other way round. */
@@ -135,11 +111,12 @@ static enum banyan_status freeze(struct by_compile *compile) {
   schedule->lookup = BY_ARENA_ARRAY(arena, uint32_t, schedule->n_incoming);
   schedule->deps = BY_ARENA_ARRAY(arena, uint32_t, schedule->n_deps);
   schedule->nexts = BY_ARENA_ARRAY(arena, uint32_t, schedule->n_nexts);
-  if (!schedule->steps || !schedule->lookup || !schedule->deps || !schedule->nexts) return by_schedule_no_memory();
+  if (arena->failed) return by_schedule_no_memory();
   memcpy(schedule->steps, compile->steps, schedule->n_steps * sizeof *schedule->steps);
   if (schedule->n_deps) memcpy(schedule->deps, compile->deps, schedule->n_deps * sizeof *schedule->deps);
   find_scratch(schedule);
-  fill_lookup(compile);
+  for (uint32_t i = 0, n = 0; i < compile->n_messages; i++)
+    if (!compile->messages[i].out) schedule->lookup[n++] = compile->messages[i].incoming;
   fill_nexts(schedule);
   return BANYAN_OK;
 }
@@ -159,12 +136,12 @@ enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const st
   BY_TRY(check_arguments(plan, collective, root, rank));
   struct by_schedule *schedule = calloc(1, sizeof *schedule);
   if (!schedule) return by_schedule_no_memory();
+  *schedule = (struct by_schedule){.collective = collective,
+                                   .n_ranks = plan->n_ranks,
+                                   .rank = rank,
+                                   .root = by_collective(collective)->rooted ? root : 0,
+                                   .plan_version = version};
   by_arena_init(&schedule->arena);
-  schedule->collective = collective;
-  schedule->n_ranks = plan->n_ranks;
-  schedule->rank = rank;
-  schedule->root = by_collective(collective)->rooted ? root : 0;
-  schedule->plan_version = version;
   struct by_compile compile = {.plan = plan, .class_ = class_, .part = part, .schedule = schedule};
   by_arena_init(&compile.work);
   enum banyan_status status = fill(&compile);

@@ -106,7 +106,7 @@ enum banyan_status by_layout_make(struct by_compile *compile) {
   const struct by_class *class_ = compile->class_;
   compile->base = BY_ARENA_ARRAY(&compile->work, uint32_t, class_->n_groups);
   compile->trees = BY_ARENA_ARRAY(&compile->work, uint32_t, class_->n_groups);
-  if (!compile->base || !compile->trees) return by_schedule_no_memory();
+  if (compile->work.failed) return by_schedule_no_memory();
   BY_TRY(count_pieces(compile));
   if (!by_collective(schedule->collective)->blocks) {
     schedule->cut = BY_ARENA_ARRAY(&schedule->arena, double, (size_t)schedule->n_pieces + 1);
@@ -191,18 +191,12 @@ struct route {
   struct instance *instances;
 };
 
-/* Whether the message is a part of the one before that goes on there. */
-static bool goes_on(const struct by_message *before, const struct by_message *message) {
-  return before->last == message->first && before->peer == message->peer && before->level == message->level &&
-         before->phase == message->phase && before->out == message->out && before->group == message->group;
-}
-
 /* Adds a piece of a message; to one of the last messages if it goes on there. Those of many trees come by turns, and
  * compile.c would have them all to sort. */
 static void add(struct by_compile *compile, const struct by_message *message) {
   uint32_t n = compile->n_messages, near = n < MOST_NEAR ? n : MOST_NEAR;
   for (uint32_t i = 1; !message->exchange && i <= near; i++)
-    if (goes_on(&compile->messages[n - i], message)) {
+    if (by_message_continues(&compile->messages[n - i], message)) {
       compile->messages[n - i].last = message->last;
       return;
     }
@@ -453,7 +447,7 @@ static enum banyan_status list_group(struct route *route) {
   BY_TRY(find_ranks(route));
   BY_TRY(make_instances(route));
   set_levels(route);
-  if (route->compile->schedule->n_ranks == 1) return BANYAN_OK; /* nobody to meet */
+  if (route->compile->schedule->n_ranks == 1) return BANYAN_OK; /* there are no peers */
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     if (group->twigs[i].child != route->me && group->twigs[i].parent != route->me) continue;
     if (up) twig_edges(route, &group->twigs[i], BY_PHASE_UP);

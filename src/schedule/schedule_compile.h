@@ -52,8 +52,17 @@ struct by_compile {
   bool failed;
 };
 
-static inline bool by_is_helper(const struct by_schedule *schedule) {
-  return schedule->rank >= schedule->n_ranks;
+/* Whether a message goes on where the one before it ends. */
+static inline bool by_message_continues(const struct by_message *before, const struct by_message *message) {
+  return before->last == message->first && before->peer == message->peer && before->level == message->level &&
+         before->phase == message->phase && before->out == message->out && before->group == message->group;
+}
+
+/* Compares n numbers, the first ones first; for qsort. */
+static inline int by_compare_keys(const uint32_t *a, const uint32_t *b, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
+  return 0;
 }
 
 static inline enum banyan_status by_schedule_no_memory(void) {

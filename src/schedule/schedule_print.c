@@ -1,6 +1,7 @@
 #include "schedule.h"
 
 static const char *const buffer_names[BY_BUFFERS] = {"send", "recv", "tmp"};
+static const char *const kinds[] = {"send", "receive", "reduce", "copy"};
 
 static void print_pieces(const char *name, uint32_t first, uint32_t last, struct by_text *text) {
   if (last == first + 1)
@@ -31,7 +32,6 @@ static void print_reduce(const struct by_schedule *schedule, const struct by_ste
 }
 
 static void print_step(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
-  static const char *const kinds[] = {"send", "receive", "reduce", "copy"};
   by_text_add(text, "%4u  %-8s", step->level, kinds[step->kind]);
   switch (step->kind) {
   case BY_STEP_SEND:
@@ -99,7 +99,6 @@ static void add_deps(const struct by_schedule *schedule, const struct by_step *s
 }
 
 static void add_step(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
-  static const char *const kinds[] = {"send", "receive", "reduce", "copy"};
   by_text_add(text, "{\"kind\": \"%s\", \"level\": %u", kinds[step->kind], step->level);
   if (step->kind != BY_STEP_RECEIVE && (step->kind != BY_STEP_REDUCE || step->own != BY_NO_OWN))
     by_text_add(text, ", \"from\": \"%s\"", buffer_names[step->from]);

@@ -29,33 +29,19 @@ struct builder {
   uint8_t result;            /* buffer in which a sum ends that is made here */
 };
 
-static int compare(uint32_t a, uint32_t b) {
-  return a < b ? -1 : a > b;
-}
-
 /* Order of folding: what one REDUCE may take stands together. */
 static int by_batch(const void *left, const void *right) {
   const struct by_message *a = *(struct by_message *const *)left, *b = *(struct by_message *const *)right;
-  if (a->group != b->group) return compare(a->group, b->group);
-  if (a->fold != b->fold) return compare(a->fold, b->fold);
-  if (a->first != b->first) return compare(a->first, b->first);
-  if (a->last != b->last) return compare(a->last, b->last);
-  if (a->place != b->place) return compare(a->place, b->place);
-  if (a->level != b->level) return compare(a->level, b->level);
-  return compare(a->peer, b->peer);
+  const uint32_t x[] = {a->group, a->fold, a->first, a->last, a->place, a->level, a->peer};
+  const uint32_t y[] = {b->group, b->fold, b->first, b->last, b->place, b->level, b->peer};
+  return by_compare_keys(x, y, sizeof x / sizeof *x);
 }
 
 static int by_time(const void *left, const void *right) {
   const struct by_message *a = *(struct by_message *const *)left, *b = *(struct by_message *const *)right;
-  if (a->fold != b->fold) return compare(a->fold, b->fold);
-  if (a->out != b->out) return compare(b->out, a->out);
-  if (a->far != b->far) return compare(a->far, b->far);
-  if (a->batch != b->batch) return compare(a->batch, b->batch);
-  if (a->group != b->group) return compare(a->group, b->group);
-  if (a->first != b->first) return compare(a->first, b->first);
-  if (a->place != b->place) return compare(a->place, b->place);
-  if (a->level != b->level) return compare(a->level, b->level);
-  return compare(a->peer, b->peer);
+  const uint32_t x[] = {a->fold, !a->out, a->far, a->batch, a->group, a->first, a->place, a->level, a->peer};
+  const uint32_t y[] = {b->fold, !b->out, b->far, b->batch, b->group, b->first, b->place, b->level, b->peer};
+  return by_compare_keys(x, y, sizeof x / sizeof *x);
 }
 
 static bool same_batch(const struct by_message *a, const struct by_message *b) {
@@ -278,11 +264,9 @@ static void count_folds(struct builder *b) {
 /* Own blocks that arrive without travelling. */
 static void copy_own_block(struct builder *b) {
   const struct by_schedule *schedule = b->schedule;
-  bool root = schedule->rank == schedule->root;
-  if (b->helper) return;
   enum banyan_collective collective = schedule->collective;
-  if (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !(root && by_collective(collective)->direct))
-    return;
+  bool at_root = schedule->rank == schedule->root && by_collective(collective)->direct;
+  if (b->helper || (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !at_root)) return;
   uint32_t own = schedule->rank * schedule->per_block;
   copy_runs(b, own, own + schedule->per_block, 0, BY_BUFFER_SEND, BY_BUFFER_RECV, false, unwritten);
 }
@@ -315,7 +299,7 @@ enum banyan_status by_steps_build(struct by_compile *compile) {
   struct by_arena *work = &compile->work;
   uint32_t pieces = schedule->n_pieces, messages = compile->n_messages;
   size_t most_steps = 2 * ((size_t)messages + pieces); /* a piece is copied at most twice, a message joined once */
-  bool helper = by_is_helper(schedule);
+  bool helper = schedule->rank >= schedule->n_ranks;
   bool into_recv = !helper && (by_collective_is_everywhere(schedule->collective) ||
                                (schedule->collective == BANYAN_REDUCE && schedule->rank == schedule->root));
   struct builder b = {.compile = compile,
@@ -331,8 +315,7 @@ enum banyan_status by_steps_build(struct by_compile *compile) {
   compile->steps = BY_ARENA_ARRAY(work, struct by_step, most_steps);
   uint32_t n_incoming = schedule->n_incoming;
   schedule->incoming = BY_ARENA_ARRAY(&schedule->arena, struct by_incoming, n_incoming);
-  if (!b.order || !b.writer || !b.left || !b.leaves || !b.seen || !compile->steps || !schedule->incoming)
-    return by_schedule_no_memory();
+  if (work->failed || !schedule->incoming) return by_schedule_no_memory();
   schedule->n_incoming = 0;
   build(&b);
   return compile->failed ? by_schedule_no_memory() : BANYAN_OK;

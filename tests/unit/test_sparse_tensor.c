@@ -1,12 +1,17 @@
-/* What is refused, before any memory is taken, and memory that is used again. */
+/* Row-sparse tensors: what is refused, before any memory is taken; memory that is used again; sorting, against a slow
+ * sort; and gradient steps, which touch the rows that are there and no others. */
 #include "sparse_tensor.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "rng.h"
+#include "sparse_sort.h"
 
-static float values[64];
-static int32_t rows[8] = {1, 5, 2};
+static float some_values[64];
+static int32_t some_rows[8] = {1, 5, 2};
 
 static struct banyan_sparse good(void) {
   return (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
@@ -14,8 +19,8 @@ static struct banyan_sparse good(void) {
                                 .height = 10,
                                 .width = 4,
                                 .count = 3,
-                                .rows = rows,
-                                .values = values};
+                                .rows = some_rows,
+                                .values = some_values};
 }
 
 static void refused(const struct banyan_sparse *tensor, const char *text) {
@@ -92,12 +97,154 @@ static void test_memory_is_used_again(void **state) {
   banyan_sparse_free(NULL);
 }
 
+/* ---- sorted, stable, nothing lost; for rows near and far */
+
+enum { MOST = 5000 };
+
+struct row {
+  int64_t row;
+  uint32_t at;
+};
+
+static int slow(const void *a, const void *b) {
+  const struct row *x = a, *y = b;
+  if (x->row != y->row) return x->row < y->row ? -1 : 1;
+  return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void sort_both(const int64_t *rows, size_t n) {
+  struct banyan_sparse tensor = {
+      .row_dtype = BANYAN_INT64, .height = (size_t)1 << 63, .count = n, .rows = (void *)rows};
+  struct by_sparse_place places[MOST], scratch[MOST];
+  struct row expected[MOST];
+  struct by_sparse_range range = by_sparse_scan(&tensor);
+  int32_t narrow[MOST];
+  assert_int_equal(range.bad, n);
+  for (size_t i = 0; i < n; i++) expected[i] = (struct row){rows[i], (uint32_t)i};
+  for (size_t i = 0; i < n; i++) narrow[i] = (int32_t)rows[i];
+  qsort(expected, n, sizeof *expected, slow);
+  for (int kind = 0; kind < (range.most < INT32_MAX ? 2 : 1); kind++) {
+    if (kind) tensor.row_dtype = BANYAN_INT32, tensor.height = INT32_MAX, tensor.rows = narrow;
+    size_t number = 0, count = by_sparse_sort(&tensor, &range, places, scratch);
+    for (size_t i = 0; i < n; i++) {
+      if (i && expected[i].row != expected[i - 1].row) number++;
+      assert_int_equal(places[i].at, expected[i].at);
+      assert_int_equal(places[i].key, number);
+    }
+    assert_int_equal(count, n ? number + 1 : 0);
+  }
+}
+
+static void sort_random(struct by_rng *rng, size_t n, uint64_t least, uint64_t range) {
+  int64_t rows[MOST];
+  for (size_t i = 0; i < n; i++) rows[i] = (int64_t)(least + by_rng_below(rng, range));
+  sort_both(rows, n);
+}
+
+static void test_sort_against_slow(void **state) {
+  (void)state;
+  static const uint64_t ranges[] = {1, 2, 100, 2048, 2049, 1 << 22, (uint64_t)1 << 33, (uint64_t)1 << 62};
+  static const size_t sizes[] = {0, 1, 2, 48, 49, 300, MOST};
+  struct by_rng rng;
+  by_rng_init(&rng, 3);
+  for (size_t r = 0; r < sizeof ranges / sizeof ranges[0]; r++)
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+      sort_random(&rng, sizes[s], 0, ranges[r]);
+      sort_random(&rng, sizes[s], by_rng_next(&rng) >> 2, ranges[r]);
+    }
+  sort_random(&rng, MOST, 0, (uint64_t)1 << 63);
+  int64_t down[MOST];
+  for (int i = 0; i < MOST; i++) down[i] = 3 * (MOST - i);
+  sort_both(down, MOST);
+}
+
+/* Rows that the highest bits do not tell apart, nor the next ones. */
+static void test_sort_hard(void **state) {
+  (void)state;
+  struct by_rng rng;
+  int64_t rows[MOST];
+  by_rng_init(&rng, 4);
+  for (unsigned few = 0; few < 40; few += 3) {
+    for (size_t i = 0; i < MOST; i++) {
+      rows[i] = (int64_t)by_rng_below(&rng, 40);
+      for (unsigned at = few; at < 62; at += 1 + few) rows[i] |= (int64_t)(by_rng_below(&rng, 64) == 0) << at;
+    }
+    sort_both(rows, MOST);
+    for (size_t i = 0; i < MOST; i++) rows[i] = i ? (int64_t)by_rng_below(&rng, (uint64_t)1 << few) : INT64_MAX;
+    sort_both(rows, MOST);
+  }
+}
+
+/* ---- gradient steps */
+
+enum { HEIGHT = 6, WIDTH = 3 };
+
+static void test_sgd(void **state) {
+  (void)state;
+  int64_t rows[] = {4, 0, 4};
+  float values[] = {1, 2, 3, 10, 20, 30, 1, 1, 1}, table[HEIGHT * WIDTH];
+  for (int i = 0; i < HEIGHT * WIDTH; i++) table[i] = (float)i;
+  struct banyan_sparse gradient = {.dtype = BANYAN_FLOAT32,
+                                   .row_dtype = BANYAN_INT64,
+                                   .height = HEIGHT,
+                                   .width = WIDTH,
+                                   .count = 3,
+                                   .rows = rows,
+                                   .values = values};
+  assert_ok(banyan_sparse_apply_sgd(&gradient, table, 0.5));
+  static const float taken[HEIGHT * WIDTH] = {[0] = 5, [1] = 10, [2] = 15, [12] = 1, [13] = 1.5f, [14] = 2};
+  for (int i = 0; i < HEIGHT * WIDTH; i++) assert_true(table[i] == (float)i - taken[i]);
+}
+
+static void test_adagrad(void **state) {
+  (void)state;
+  int32_t rows[] = {2};
+  double values[] = {3, -4, 0}, table[HEIGHT * WIDTH] = {0}, sums[HEIGHT * WIDTH] = {0};
+  struct banyan_sparse gradient = {.dtype = BANYAN_FLOAT64,
+                                   .row_dtype = BANYAN_INT32,
+                                   .height = HEIGHT,
+                                   .width = WIDTH,
+                                   .count = 1,
+                                   .rows = rows,
+                                   .values = values};
+  for (int k = 1; k <= 4; k++) assert_ok(banyan_sparse_apply_adagrad(&gradient, table, sums, 0.1, 1e-9));
+  double way = 0.1 * (1 + 1 / sqrt(2) + 1 / sqrt(3) + 1 / sqrt(4));
+  for (int i = 0; i < HEIGHT * WIDTH; i++) {
+    assert_true(sums[i] == (i == 6 ? 36 : i == 7 ? 64 : 0));
+    assert_true(fabs(table[i] - (i == 6 ? -way : i == 7 ? way : 0)) < 1e-8);
+  }
+}
+
+static void test_apply_refusals(void **state) {
+  (void)state;
+  int32_t rows[] = {6};
+  float values[3] = {0}, table[HEIGHT * WIDTH] = {0};
+  struct banyan_sparse gradient = {.dtype = BANYAN_FLOAT32,
+                                   .row_dtype = BANYAN_INT32,
+                                   .height = HEIGHT,
+                                   .width = WIDTH,
+                                   .count = 1,
+                                   .rows = rows,
+                                   .values = values};
+  assert_status(banyan_sparse_apply_sgd(&gradient, table, 1), BANYAN_ERR_ARGUMENT);
+  rows[0] = 5;
+  assert_status(banyan_sparse_apply_sgd(&gradient, NULL, 1), BANYAN_ERR_ARGUMENT);
+  assert_status(banyan_sparse_apply_adagrad(&gradient, table, NULL, 1, 1), BANYAN_ERR_ARGUMENT);
+  gradient.dtype = BANYAN_BFLOAT16;
+  assert_status(banyan_sparse_apply_sgd(&gradient, table, 1), BANYAN_ERR_UNSUPPORTED);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_negative_row),
       cmocka_unit_test(test_scan_tells_order),
       cmocka_unit_test(test_memory_is_used_again),
+      cmocka_unit_test(test_sort_against_slow),
+      cmocka_unit_test(test_sort_hard),
+      cmocka_unit_test(test_sgd),
+      cmocka_unit_test(test_adagrad),
+      cmocka_unit_test(test_apply_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

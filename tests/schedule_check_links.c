@@ -2,7 +2,7 @@
  * with two ends that agree; and that there is an order of all steps, without races. */
 #include <string.h>
 
-#include "check_parts.h"
+#include "schedule_check_parts.h"
 
 static enum banyan_status bad(const struct by_check *check, uint32_t rank, const char *what) {
   return by_fail(BANYAN_ERR_PLAN, "%s, rank %u: %s", banyan_collective_name(check->collective), rank, what);

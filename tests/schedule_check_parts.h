@@ -1,8 +1,8 @@
 /* Inside the checker, shared by its files only: all schedules side by side,
  * with their steps numbered through and their messages joined up, and one
  * piece of them. */
-#ifndef BY_SCHEDULE_CHECK_PARTS_H
-#define BY_SCHEDULE_CHECK_PARTS_H
+#ifndef BY_TESTS_SCHEDULE_CHECK_PARTS_H
+#define BY_TESTS_SCHEDULE_CHECK_PARTS_H
 
 #include "schedule.h"
 
@@ -70,9 +70,9 @@ const struct by_step *by_slot_step(const struct by_slot *slot, uint32_t node);
 uint32_t by_slot_piece(const struct by_slot *slot, const struct by_step *step);
 enum banyan_status by_check_no_memory(void);
 
-/* check_links.c: what each schedule says of itself, and whether both ends of every message agree. */
+/* schedule_check_links.c: what each schedule says of itself, and whether both ends of every message agree. */
 BANYAN_CHECK enum banyan_status by_check_links(struct by_check *check);
-/* check_links.c: fills `order`, or there is a deadlock; */
+/* schedule_check_links.c: fills `order`, or there is a deadlock; */
 BANYAN_CHECK enum banyan_status by_check_order(struct by_slot *slot);
 /* and whether all uses of the same bytes are ordered. */
 BANYAN_CHECK enum banyan_status by_check_races(struct by_slot *slot);

@@ -9,8 +9,8 @@
  * written; every rank ends with every term exactly once, divided once, added
  * in the same order on all ranks; blocks end where they belong. All of this
  * also in place where the collective may run in place. */
-#ifndef BY_SCHEDULE_SCHEDULE_CHECK_H
-#define BY_SCHEDULE_SCHEDULE_CHECK_H
+#ifndef BY_TESTS_SCHEDULE_CHECK_H
+#define BY_TESTS_SCHEDULE_CHECK_H
 
 #include "schedule.h"
 

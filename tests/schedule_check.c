@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check_parts.h"
+#include "schedule_check_parts.h"
 
 enum banyan_status by_check_no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the checker");
