@@ -41,20 +41,15 @@ static const char *type_name(const json_t *value) {
   return names[json_typeof(value)];
 }
 
-static size_t split(char *fields, const char **out) {
-  char *kept = NULL;
-  size_t n = 0;
-  for (char *word = strtok_r(fields, ", ", &kept); word && n < MOST_FIELDS; word = strtok_r(NULL, ", ", &kept))
-    out[n++] = word;
-  return n;
-}
-
 enum banyan_status by_doc_fields(const struct by_place *place, const json_t *value, const char *fields) {
   if (!json_is_object(value)) return by_doc_fail(place, "must be an object, is %s", type_name(value));
   char copy[256];
+  char *kept = NULL;
   const char *known[MOST_FIELDS], *key;
+  size_t n = 0;
   snprintf(copy, sizeof copy, "%s", fields);
-  size_t n = split(copy, known);
+  for (char *word = strtok_r(copy, ", ", &kept); word && n < MOST_FIELDS; word = strtok_r(NULL, ", ", &kept))
+    known[n++] = word;
   json_t *member;
   json_object_foreach((json_t *)value, key, member) {
     size_t i = 0;
@@ -119,10 +114,8 @@ enum banyan_status by_doc_number(const struct by_place *place, const json_t *val
 }
 
 enum banyan_status by_doc_real(const struct by_place *place, const json_t *value, double *out) {
-  if (!json_is_number(value)) return by_doc_fail(place, "must be a number, is %s", type_name(value));
-  *out = json_number_value(value);
-  if (*out >= 0 && isfinite(*out)) return BANYAN_OK;
-  return by_doc_fail(place, "is %g, must be 0 or more", *out);
+  BY_TRY(by_doc_number(place, value, out));
+  return *out >= 0 ? BANYAN_OK : by_doc_fail(place, "is %g, must be 0 or more", *out);
 }
 
 enum banyan_status by_doc_bytes(const struct by_place *place, const json_t *value, uint64_t most, uint64_t *out) {

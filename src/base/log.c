@@ -96,12 +96,6 @@ void by_log_set_rank(int rank) {
   atomic_store(&line_rank, rank);
 }
 
-/* Peers' words end up in lines: none of them may forge a second line or drive the terminal. */
-static void flatten(char *text, size_t length) {
-  for (size_t i = 0; i < length; i++)
-    if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) text[i] = ' ';
-}
-
 static void put(const char *line, size_t length) {
   while (length) {
     ssize_t n = write(STDERR_FILENO, line, length); /* one, unless the kernel takes less */
@@ -126,7 +120,9 @@ void by_log(enum by_log_level level, const char *module, const char *format, ...
     va_end(args);
     if (n >= (int)room) memcpy(line + length + room - 4, "...", 3);
     if (n > 0) length += (size_t)n < room ? (size_t)n : room - 1;
-    flatten(line, length);
+    /* Peers' words end up in lines: none of them may forge a second line or drive the terminal. */
+    for (size_t i = 0; i < length; i++)
+      if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = ' ';
     line[length++] = '\n';
     put(line, length);
   }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -14,7 +15,7 @@ enum { MOST_TASKS = 1024, MOST_EVENTS = 64 };
 
 struct by_watch {
   struct by_loop *loop;
-  struct by_watch *before, *after;
+  LIST_ENTRY(by_watch) entry;
   void (*ready)(void *context, uint32_t events);
   void *context;
   int fd;
@@ -27,11 +28,13 @@ struct task {
   void *context;
 };
 
+LIST_HEAD(watches, by_watch);
+
 struct by_loop {
   const struct by_clock *clock;
   int epoll, wake;
   bool running;
-  struct by_watch *watches, *dead;
+  struct watches watches, dead;
   unsigned n_watches;
   struct by_timer timers, due; /* heads of rings, sorted by time */
   struct by_watch *wake_watch;
@@ -75,10 +78,9 @@ enum banyan_status by_loop_create(const struct by_clock *clock, struct by_loop *
   return BANYAN_OK;
 }
 
-static void free_list(struct by_watch **list) {
-  while (*list) {
-    struct by_watch *watch = *list;
-    *list = watch->after;
+static void free_list(struct watches *list) {
+  for (struct by_watch *watch; (watch = LIST_FIRST(list)) != NULL;) {
+    LIST_REMOVE(watch, entry);
     free(watch);
   }
 }
@@ -127,9 +129,7 @@ enum banyan_status by_loop_watch(struct by_loop *loop, int fd, uint32_t events,
     free(watch);
     return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot watch file descriptor %d", fd);
   }
-  watch->after = loop->watches;
-  if (watch->after) watch->after->before = watch;
-  loop->watches = watch;
+  LIST_INSERT_HEAD(&loop->watches, watch, entry);
   loop->n_watches++;
   *out = watch;
   return BANYAN_OK;
@@ -149,15 +149,10 @@ void by_loop_unwatch(struct by_watch *watch) {
   struct by_loop *loop = watch->loop;
   assert(!watch->dead);
   epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
-  if (watch->before)
-    watch->before->after = watch->after;
-  else
-    loop->watches = watch->after;
-  if (watch->after) watch->after->before = watch->before;
+  LIST_REMOVE(watch, entry);
   loop->n_watches--;
   watch->dead = true;
-  watch->after = loop->dead;
-  loop->dead = watch;
+  LIST_INSERT_HEAD(&loop->dead, watch, entry);
   if (!loop->running) free_list(&loop->dead);
 }
 
@@ -238,15 +233,6 @@ static void call_watches(const struct epoll_event *events, int n) {
   }
 }
 
-/* Those there now and no later ones, so that a task that posts itself does not starve the rest. */
-static void call_tasks(struct by_loop *loop) {
-  pthread_mutex_lock(&loop->lock);
-  unsigned n = loop->count;
-  pthread_mutex_unlock(&loop->lock);
-  struct task task;
-  while (n-- && take_task(loop, &task)) task.call(task.context);
-}
-
 /* What is due moves to a ring of its own first: a timer that is set again for now waits for the next round. */
 static void call_timers(struct by_loop *loop, uint64_t now) {
   struct by_timer *head = &loop->timers, *due = &loop->due;
@@ -286,7 +272,12 @@ enum banyan_status by_loop_run_once(struct by_loop *loop, uint64_t timeout) {
   call_watches(events, n);
   uint64_t now = by_loop_now(loop);
   call_watches_before(loop, now);
-  call_tasks(loop);
+  /* Those there now and no later ones, so that a task that posts itself does not starve the rest. */
+  struct task task;
+  pthread_mutex_lock(&loop->lock);
+  unsigned n_tasks = loop->count;
+  pthread_mutex_unlock(&loop->lock);
+  while (n_tasks-- && take_task(loop, &task)) task.call(task.context);
   call_timers(loop, now);
   loop->running = false;
   free_list(&loop->dead);

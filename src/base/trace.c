@@ -72,43 +72,35 @@ static uint32_t keep_name(struct by_tracer_ring *ring, const char *given) {
   return ring->places[place] = at;
 }
 
-static void clear_names(struct by_tracer_ring *ring) {
-  static const char other[] = "(a name too many)";
-  memset(ring->places, 0, sizeof ring->places);
-  ring->n_names = 0;
-  memcpy(ring->text + OTHER_NAME, other, sizeof other);
-  ring->text[NO_NAME] = 0;
-  ring->text_used = OTHER_NAME + sizeof other;
-}
-
 /* --- on and off --- */
-
-static enum banyan_status start(struct by_tracer *tracer) {
-  if (atomic_load(&tracer->on)) return BANYAN_OK;
-  struct by_tracer_ring *ring = tracer->ring;
-  if (!ring) {
-    ring = calloc(1, sizeof *ring); /* pages that no record uses take no memory */
-    if (!ring) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline of %d records", BY_TRACE_RECORDS);
-    pthread_mutex_init(&ring->lock, NULL);
-    ring->next = 1;
-    tracer->ring = ring;
-  }
-  pthread_mutex_lock(&ring->lock);
-  clear_names(ring);
-  ring->first = ring->next;
-  ring->lost = 0;
-  pthread_mutex_unlock(&ring->lock);
-  atomic_store_explicit(&tracer->on, true, memory_order_release);
-  return BANYAN_OK;
-}
 
 enum banyan_status by_tracer_start(struct by_tracer *tracer) {
   /* The program and a message from rank 0 may start it at the same time. */
   static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&starting);
-  enum banyan_status status = start(tracer);
+  struct by_tracer_ring *ring = tracer->ring;
+  if (!ring) {
+    ring = calloc(1, sizeof *ring); /* pages that no record uses take no memory */
+    if (ring) pthread_mutex_init(&ring->lock, NULL);
+    if (ring) ring->next = 1;
+    tracer->ring = ring;
+  }
+  if (ring && !atomic_load(&tracer->on)) {
+    pthread_mutex_lock(&ring->lock);
+    static const char other[] = "(a name too many)";
+    memset(ring->places, 0, sizeof ring->places);
+    ring->n_names = 0;
+    memcpy(ring->text + OTHER_NAME, other, sizeof other);
+    ring->text[NO_NAME] = 0;
+    ring->text_used = OTHER_NAME + sizeof other;
+    ring->first = ring->next;
+    ring->lost = 0;
+    pthread_mutex_unlock(&ring->lock);
+    atomic_store_explicit(&tracer->on, true, memory_order_release);
+  }
   pthread_mutex_unlock(&starting);
-  return status;
+  if (ring) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline of %d records", BY_TRACE_RECORDS);
 }
 
 void by_tracer_stop(struct by_tracer *tracer) {
@@ -125,8 +117,8 @@ void by_tracer_fini(struct by_tracer *tracer) {
 
 /* --- noting --- */
 
-uint64_t by_tracer_begin(struct by_tracer *tracer, const struct by_traced *what, enum by_trace_state state) {
-  if (!atomic_load_explicit(&tracer->on, memory_order_acquire)) return 0; /* once more: so the ring is seen */
+uint64_t by_trace_begin(struct by_tracer *tracer, const struct by_traced *what, enum by_trace_state state) {
+  if (!atomic_load_explicit(&tracer->on, memory_order_acquire)) return 0;
   struct by_tracer_ring *ring = tracer->ring;
   uint64_t now = by_clock_now(&by_clock_system);
   pthread_mutex_lock(&ring->lock);
@@ -151,7 +143,8 @@ static void left(struct by_tracer_ring *ring, const struct note *note, enum by_t
   totals->ns += ns;
 }
 
-void by_tracer_mark(struct by_tracer *tracer, uint64_t id, enum by_trace_state state) {
+void by_trace(struct by_tracer *tracer, uint64_t id, enum by_trace_state state) {
+  if (!id) return;
   struct by_tracer_ring *ring = tracer->ring;
   pthread_mutex_lock(&ring->lock);
   struct note *note = find(ring, id);
@@ -163,7 +156,8 @@ void by_tracer_mark(struct by_tracer *tracer, uint64_t id, enum by_trace_state s
   pthread_mutex_unlock(&ring->lock);
 }
 
-void by_tracer_through(struct by_tracer *tracer, uint64_t id, uint64_t call) {
+void by_trace_through(struct by_tracer *tracer, uint64_t id, uint64_t call) {
+  if (!id || !call) return;
   struct by_tracer_ring *ring = tracer->ring;
   pthread_mutex_lock(&ring->lock);
   struct note *note = find(ring, id), *other = find(ring, call);
@@ -175,7 +169,8 @@ void by_tracer_through(struct by_tracer *tracer, uint64_t id, uint64_t call) {
   pthread_mutex_unlock(&ring->lock);
 }
 
-void by_tracer_added(struct by_tracer *tracer, uint64_t id, uint64_t since) {
+void by_trace_added(struct by_tracer *tracer, uint64_t id, uint64_t since) {
+  if (!id) return;
   struct by_tracer_ring *ring = tracer->ring;
   uint64_t now = by_clock_now(&by_clock_system);
   pthread_mutex_lock(&ring->lock);
@@ -197,7 +192,8 @@ static void count_call(struct by_tracer_ring *ring, const struct note *note) {
   left(ring, note, BY_TRACE_DONE, 0);
 }
 
-void by_tracer_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status status) {
+void by_trace_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status status) {
+  if (!id) return;
   struct by_tracer_ring *ring = tracer->ring;
   pthread_mutex_lock(&ring->lock);
   struct note *note = find(ring, id);
@@ -223,16 +219,6 @@ void by_tracer_range(struct by_tracer *tracer, uint64_t *first, uint64_t *next, 
   pthread_mutex_unlock(&ring->lock);
 }
 
-static void take_call(struct by_trace_record *record, const struct note *note) {
-  for (int s = BY_TRACE_QUEUED; s <= BY_TRACE_DONE; s++) record->at[s] = note->at[s];
-  record->added = note->added;
-  record->adding = note->adding;
-  record->team = note->team;
-  record->call = note->call;
-  record->status = note->status;
-  record->has_call = true;
-}
-
 static bool read(struct by_tracer_ring *ring, uint64_t id, struct by_trace_record *out) {
   const struct note *note = find(ring, id);
   if (!note || note->notified) return false;
@@ -241,7 +227,14 @@ static bool read(struct by_tracer_ring *ring, uint64_t id, struct by_trace_recor
   strcpy(out->name, ring->text + note->name);
   out->status = note->status;
   const struct note *call = note->at[BY_TRACE_QUEUED] ? note : note->through ? find(ring, note->through) : NULL;
-  if (call) take_call(out, call);
+  if (!call) return true;
+  memcpy(&out->at[BY_TRACE_QUEUED], &call->at[BY_TRACE_QUEUED], (BY_TRACE_STATES - BY_TRACE_QUEUED) * sizeof *out->at);
+  out->added = call->added;
+  out->adding = call->adding;
+  out->team = call->team;
+  out->call = call->call;
+  out->status = call->status;
+  out->has_call = true;
   return true;
 }
 

@@ -1,5 +1,5 @@
 /* What happens to operations, and when: a ring of records, one for each operation or call, in which the time of each
- * state is noted. While it is off, beginning one costs a load and a branch, and the other calls a branch. While it is
+ * state is noted. While it is off, each of these costs a call and a branch. While it is
  * on nothing is allocated; the oldest records make room for new ones. Any thread, but for create and destroy. */
 #ifndef BY_BASE_TRACE_H
 #define BY_BASE_TRACE_H
@@ -43,37 +43,15 @@ extern struct by_tracer by_tracer_off;
 
 /* --- while running --- */
 
-uint64_t by_tracer_begin(struct by_tracer *tracer, const struct by_traced *what, enum by_trace_state state);
-void by_tracer_mark(struct by_tracer *tracer, uint64_t id, enum by_trace_state state);
-void by_tracer_through(struct by_tracer *tracer, uint64_t id, uint64_t call);
-void by_tracer_added(struct by_tracer *tracer, uint64_t id, uint64_t since);
-void by_tracer_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status status);
-
 /* A record begins, in this state. 0: it is off; the others take that as nothing to do. */
-static inline uint64_t by_trace_begin(struct by_tracer *tracer, const struct by_traced *what,
-                                      enum by_trace_state state) {
-  if (!atomic_load_explicit(&tracer->on, memory_order_relaxed)) return 0;
-  return by_tracer_begin(tracer, what, state);
-}
-
+uint64_t by_trace_begin(struct by_tracer *tracer, const struct by_traced *what, enum by_trace_state state);
 /* It comes into this state now, unless it has been there. */
-static inline void by_trace(struct by_tracer *tracer, uint64_t id, enum by_trace_state state) {
-  if (id) by_tracer_mark(tracer, id, state);
-}
-
+void by_trace(struct by_tracer *tracer, uint64_t id, enum by_trace_state state);
 /* This call, a record of its own, does the operation; what becomes of it becomes of the operation. */
-static inline void by_trace_through(struct by_tracer *tracer, uint64_t id, uint64_t call) {
-  if (id && call) by_tracer_through(tracer, id, call);
-}
-
+void by_trace_through(struct by_tracer *tracer, uint64_t id, uint64_t call);
 /* It has been adding since then (by_clock_system), and is not any more. */
-static inline void by_trace_added(struct by_tracer *tracer, uint64_t id, uint64_t since) {
-  if (id) by_tracer_added(tracer, id, since);
-}
-
-static inline void by_trace_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status status) {
-  if (id) by_tracer_ended(tracer, id, status);
-}
+void by_trace_added(struct by_tracer *tracer, uint64_t id, uint64_t since);
+void by_trace_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status status);
 
 /* --- on and off, and what was noted --- */
 

@@ -1,7 +1,11 @@
 #include "plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "plan_make.h"
+#include "text.h"
 
 void by_plan_destroy(struct by_plan *plan) {
   if (!plan) return;
@@ -37,16 +41,6 @@ static void mix_array(uint64_t *hash, const uint32_t *items, uint32_t n) {
   for (uint32_t i = 0; items && i < n; i++) mix(hash, items[i]);
 }
 
-/* Most trees have none. */
-static void mix_ports(uint64_t *hash, const struct by_group *group) {
-  if (group->n_forwards) mix_array(hash, group->forwards, group->n_forwards);
-  if (group->n_ports) mix(hash, group->n_ports);
-  for (uint32_t i = 0; i < group->n_ports; i++) {
-    mix(hash, (uint64_t)group->ports[i].at << 32 | group->ports[i].towards);
-    mix_string(hash, group->ports[i].interface);
-  }
-}
-
 static void mix_group(uint64_t *hash, const struct by_group *group) {
   mix(hash, group->kind);
   uint64_t bits;
@@ -61,13 +55,12 @@ static void mix_group(uint64_t *hash, const struct by_group *group) {
   mix(hash, group->n_twigs);
   for (uint32_t i = 0; i < group->n_twigs; i++)
     mix(hash, (uint64_t)group->twigs[i].child << 32 | group->twigs[i].parent);
-  mix_ports(hash, group);
-}
-
-static void mix_class(uint64_t *hash, const struct by_class *class_) {
-  mix(hash, class_->up_to);
-  mix(hash, class_->n_groups);
-  for (uint32_t i = 0; i < class_->n_groups; i++) mix_group(hash, &class_->groups[i]);
+  if (group->n_forwards) mix_array(hash, group->forwards, group->n_forwards); /* most trees have none */
+  if (group->n_ports) mix(hash, group->n_ports);
+  for (uint32_t i = 0; i < group->n_ports; i++) {
+    mix(hash, (uint64_t)group->ports[i].at << 32 | group->ports[i].towards);
+    mix_string(hash, group->ports[i].interface);
+  }
 }
 
 uint32_t by_plan_hash(const struct by_plan *plan) {
@@ -81,7 +74,12 @@ uint32_t by_plan_hash(const struct by_plan *plan) {
     mix(&hash, plan->vertices[i].rank);
   }
   mix(&hash, plan->n_classes);
-  for (uint32_t i = 0; i < plan->n_classes; i++) mix_class(&hash, &plan->classes[i]);
+  for (uint32_t i = 0; i < plan->n_classes; i++) {
+    const struct by_class *class_ = &plan->classes[i];
+    mix(&hash, class_->up_to);
+    mix(&hash, class_->n_groups);
+    for (uint32_t g = 0; g < class_->n_groups; g++) mix_group(&hash, &class_->groups[g]);
+  }
   uint32_t folded = (uint32_t)(hash ^ hash >> 32);
   return folded ? folded : 1;
 }
@@ -123,4 +121,274 @@ uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, u
     t /= radix;
   }
   return u;
+}
+
+/* --- validation: nothing that passes here can make the compiler or the executor fail for the plan's shape --- */
+
+/* --- a tree's switches --- */
+
+/* Beside its shape, a tree defines which switches only forward, and by which interfaces they reach neighbours. */
+
+#define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
+
+static int compare_ports(const void *a, const void *b) {
+  const struct by_group_port *x = a, *y = b;
+  if (x->at != y->at) return x->at < y->at ? -1 : 1;
+  return (x->towards > y->towards) - (x->towards < y->towards);
+}
+
+bool by_group_adds(const struct by_group *group, uint32_t vertex) {
+  return !group->n_forwards ||
+         !bsearch(&vertex, group->forwards, group->n_forwards, sizeof *group->forwards, by_compare_numbers);
+}
+
+const char *by_group_interface(const struct by_group *group, uint32_t at, uint32_t towards) {
+  struct by_group_port key = {.at = at, .towards = towards}, *port = NULL;
+  if (group->n_ports) port = bsearch(&key, group->ports, group->n_ports, sizeof *group->ports, compare_ports);
+  return port ? port->interface : NULL;
+}
+
+void by_group_sort_ports(struct by_group *group) {
+  if (group->n_forwards) qsort(group->forwards, group->n_forwards, sizeof *group->forwards, by_compare_numbers);
+  if (group->n_ports) qsort(group->ports, group->n_ports, sizeof *group->ports, compare_ports);
+}
+
+static enum banyan_status check_switch(const struct by_plan *plan, const uint32_t *position, uint32_t vertex,
+                                       const char *field) {
+  if (vertex >= plan->n_vertices) return bad("%s: vertex number %u is not in the plan", field, vertex);
+  const char *name = plan->vertices[vertex].name;
+  if (plan->vertices[vertex].kind != BY_VERTEX_SWITCH) return bad("%s: vertex \"%.64s\" is no switch", field, name);
+  return position[vertex] != UINT32_MAX ? BANYAN_OK : bad("%s: vertex \"%.64s\" is not in the tree", field, name);
+}
+
+static enum banyan_status check_port(const struct by_plan *plan, const struct by_group *group, const uint32_t *position,
+                                     const struct by_group_port *port) {
+  BY_TRY(check_switch(plan, position, port->at, "ports"));
+  if (port->towards >= plan->n_vertices) return bad("ports: vertex number %u is not in the plan", port->towards);
+  const char *at = plan->vertices[port->at].name, *towards = plan->vertices[port->towards].name;
+  uint32_t u = position[port->at], v = position[port->towards];
+  if (v == UINT32_MAX || u == v || (group->up[u] != v && group->up[v] != u))
+    return bad("ports: vertex \"%.64s\" is neither parent nor child of \"%.64s\"", towards, at);
+  if (!port->interface || !*port->interface || !by_is_printable(port->interface, BY_PLAN_MOST_NAME))
+    return bad("ports: the interface of \"%.64s\" towards \"%.64s\" must be 1 to %d bytes of UTF-8 without control "
+               "characters",
+               at, towards, BY_PLAN_MOST_NAME);
+  return BANYAN_OK;
+}
+
+/* Whether they name switches of the group, in order, and neighbours, on the way up, of these. `position` is scratch for
+ * all of the plan's vertices; the rest of the group is sound. */
+static enum banyan_status group_check_ports(const struct by_plan *plan, const struct by_group *group,
+                                            uint32_t *position) {
+  if (!group->n_forwards && !group->n_ports) return BANYAN_OK;
+  if (group->kind != BY_GROUP_TREE) return bad("only single trees have \"forwards\" and \"ports\"");
+  for (uint32_t v = 0; v < plan->n_vertices; v++) position[v] = UINT32_MAX;
+  for (uint32_t u = 0; u < group->n; u++) position[group->order[u]] = u;
+  for (uint32_t i = 0; i < group->n_forwards; i++) {
+    BY_TRY(check_switch(plan, position, group->forwards[i], "forwards"));
+    if (i > 0 && group->forwards[i] <= group->forwards[i - 1])
+      return bad("forwards: \"%.64s\" is out of order or stands there twice", plan->vertices[group->forwards[i]].name);
+  }
+  for (uint32_t i = 0; i < group->n_ports; i++) {
+    BY_TRY(check_port(plan, group, position, &group->ports[i]));
+    if (i > 0 && compare_ports(&group->ports[i - 1], &group->ports[i]) >= 0)
+      return bad("ports: those of \"%.64s\" are out of order", plan->vertices[group->ports[i].at].name);
+  }
+  return BANYAN_OK;
+}
+
+/* Three times 0.333333 is still 1. */
+static const double share_slack = 1.001e-6;
+
+/* Marks are numbers that grow from tree to tree, so that nothing has to be cleared in between. */
+struct check {
+  const struct by_plan *plan;
+  uint32_t class_, tree; /* being looked at */
+  uint32_t stamp;
+  uint32_t *seen;     /* of each vertex: the stamp of the last group that has it */
+  uint32_t *state;    /* of each position: a stamp */
+  uint32_t *position; /* scratch, for each vertex */
+};
+
+static const char *vertex_name(const struct check *check, uint32_t vertex) {
+  return check->plan->vertices[vertex].name;
+}
+
+static const char *name_at(const struct check *check, const struct by_group *group, uint32_t position) {
+  return vertex_name(check, group->order[position]);
+}
+
+/* `whose` names the owner. */
+static enum banyan_status check_name(const char *name, const char *whose) {
+  if (name && *name && by_is_printable(name, BY_PLAN_MOST_NAME)) return BANYAN_OK;
+  return bad("%s must be 1 to %d bytes of UTF-8 without control characters", whose, BY_PLAN_MOST_NAME);
+}
+
+static enum banyan_status check_vertices(const struct by_plan *plan, const char **names) {
+  for (uint32_t i = 0; i < plan->n_vertices; i++) {
+    const struct by_vertex *vertex = &plan->vertices[i];
+    if (check_name(vertex->name, "its name") != BANYAN_OK)
+      return by_fail_within(BANYAN_ERR_PLAN, "vertex number %u", i);
+    if (i < plan->n_ranks && (vertex->kind != BY_VERTEX_RANK || vertex->rank != i))
+      return bad("vertex number %u (\"%.64s\") must be rank %u", i, vertex->name, i);
+    if (i >= plan->n_ranks && (vertex->kind == BY_VERTEX_RANK || vertex->rank != UINT32_MAX))
+      return bad("vertex number %u (\"%.64s\") must not be a rank: there are %u", i, vertex->name, plan->n_ranks);
+    if (i > plan->n_ranks && strcmp(plan->vertices[i - 1].name, vertex->name) >= 0)
+      return bad("vertices \"%.64s\" and \"%.64s\" are not in ascending order", plan->vertices[i - 1].name,
+                 vertex->name);
+  }
+  const char *twice = by_find_twice(plan->vertices, plan->n_vertices, sizeof *plan->vertices, names);
+  return twice ? bad("two vertices are named \"%.64s\"", twice) : BANYAN_OK;
+}
+
+_Static_assert(offsetof(struct by_vertex, name) == 0, "names are compared by by_find_twice");
+
+static enum banyan_status take_vertex(struct check *check, uint32_t vertex, uint32_t *ranks) {
+  if (vertex >= check->plan->n_vertices) return bad("vertex number %u is not in the plan", vertex);
+  if (check->seen[vertex] == check->stamp)
+    return bad("vertex \"%.64s\" stands in it twice", vertex_name(check, vertex));
+  check->seen[vertex] = check->stamp;
+  *ranks += check->plan->vertices[vertex].kind == BY_VERTEX_RANK;
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_order(struct check *check, const struct by_group *group, uint32_t *ranks) {
+  for (uint32_t i = 0; i < group->n; i++) {
+    BY_TRY(take_vertex(check, group->order[i], ranks));
+    if (group->kind == BY_GROUP_EXCHANGE && check->plan->vertices[group->order[i]].kind != BY_VERTEX_RANK)
+      return bad("vertex \"%.64s\" is no rank and cannot exchange", name_at(check, group, i));
+  }
+  return BANYAN_OK;
+}
+
+/* Parents are looked up while only the order is marked: a twig does not hang on a twig. */
+static enum banyan_status check_twigs(struct check *check, const struct by_group *group, uint32_t *ranks) {
+  uint32_t n = check->plan->n_vertices;
+  for (uint32_t i = 0; i < group->n_twigs; i++) {
+    const struct by_twig *twig = &group->twigs[i];
+    if (twig->child >= n || twig->parent >= n) return bad("twig %u: vertex number not in the plan", i);
+    if (check->seen[twig->parent] != check->stamp)
+      return bad("twig \"%.64s\" hangs on vertex \"%.64s\", which is not in the tree itself",
+                 vertex_name(check, twig->child), vertex_name(check, twig->parent));
+    if (check->plan->vertices[twig->child].kind != BY_VERTEX_RANK)
+      return bad("twig \"%.64s\" is no rank", vertex_name(check, twig->child));
+    if (i > 0 && twig->child <= group->twigs[i - 1].child)
+      return bad("twig \"%.64s\" is out of order", vertex_name(check, twig->child));
+  }
+  for (uint32_t i = 0; i < group->n_twigs; i++) BY_TRY(take_vertex(check, group->twigs[i].child, ranks));
+  return BANYAN_OK;
+}
+
+static enum banyan_status missing_rank(const struct check *check) {
+  for (uint32_t i = 0; i < check->plan->n_vertices; i++)
+    if (check->plan->vertices[i].kind == BY_VERTEX_RANK && check->seen[i] != check->stamp)
+      return bad("vertex \"%.64s\" (rank %u) is missing", vertex_name(check, i), check->plan->vertices[i].rank);
+  return bad("a rank is missing");
+}
+
+/* Every walk along parents ends at the root. `way` is "up" or "down". O(n). */
+static enum banyan_status check_parents(struct check *check, const struct by_group *group, const uint32_t *parent,
+                                        const char *way) {
+  uint32_t root = group->root, on_path = ++check->stamp, good = ++check->stamp;
+  if (!parent) return bad("has no way %s", way);
+  if (parent[root] != root) return bad("way %s: the root \"%.64s\" has a parent", way, name_at(check, group, root));
+  check->state[root] = good;
+  for (uint32_t i = 0; i < group->n; i++) {
+    uint32_t u = i;
+    for (; check->state[u] != good; u = parent[u]) {
+      const char *name = name_at(check, group, u);
+      if (parent[u] >= group->n) return bad("way %s: the parent of vertex \"%.64s\" is not in the tree", way, name);
+      if (parent[u] == u) return bad("way %s: vertex \"%.64s\" is its own parent, but not the root", way, name);
+      if (check->state[u] == on_path) return bad("way %s: vertex \"%.64s\" lies on a cycle", way, name);
+      check->state[u] = on_path;
+    }
+    for (u = i; check->state[u] != good; u = parent[u]) check->state[u] = good;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_radix(const struct by_group *group) {
+  uint64_t product = 1;
+  if (group->n_radix > BY_PLAN_MOST_DIGITS)
+    return bad("%u digits in radix, most are %d", group->n_radix, BY_PLAN_MOST_DIGITS);
+  for (uint32_t i = 0; i < group->n_radix; i++) {
+    if (group->radix[i] < 2) return bad("radix[%u] is %u, must be 2 or more", i, group->radix[i]);
+    product *= group->radix[i];
+    if (product > group->n) break;
+  }
+  if (product != group->n) return bad("the radix must multiply to %u, the number of vertices in order", group->n);
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_shape(struct check *check, const struct by_group *group) {
+  if (group->kind != BY_GROUP_TREE) BY_TRY(check_radix(group));
+  if (group->kind == BY_GROUP_EXCHANGE) return BANYAN_OK;
+  if (group->root >= group->n) return bad("the root is position %u of %u", group->root, group->n);
+  BY_TRY(check_parents(check, group, group->up, "up"));
+  return group->down == group->up ? BANYAN_OK : check_parents(check, group, group->down, "down");
+}
+
+static enum banyan_status check_group(struct check *check, const struct by_group *group) {
+  uint32_t ranks = 0;
+  if (!by_group_kind_name(group->kind)) return bad("its kind is %d", (int)group->kind);
+  if (!(group->share > 0) || !isfinite(group->share)) return bad("share is %g, must be > 0", group->share);
+  if (group->n < 1 || group->n > check->plan->n_vertices) return bad("has %u vertices", group->n);
+  check->stamp++;
+  BY_TRY(check_order(check, group, &ranks));
+  BY_TRY(check_twigs(check, group, &ranks));
+  if (ranks != check->plan->n_ranks) return missing_rank(check);
+  BY_TRY(check_shape(check, group));
+  return group_check_ports(check->plan, group, check->position);
+}
+
+static enum banyan_status check_class(struct check *check, const struct by_class *class_) {
+  double sum = 0;
+  for (check->tree = 0; check->tree < class_->n_groups; check->tree++) {
+    if (check_group(check, &class_->groups[check->tree]) != BANYAN_OK)
+      return check->plan->n_classes == 1
+                 ? by_fail_within(BANYAN_ERR_PLAN, "tree %u", check->tree)
+                 : by_fail_within(BANYAN_ERR_PLAN, "class %u, tree %u", check->class_, check->tree);
+    sum += class_->groups[check->tree].share;
+  }
+  if (fabs(sum - 1) <= share_slack) return BANYAN_OK;
+  return bad("class %u: the shares of its %u trees sum to %.9g, must be 1", check->class_, class_->n_groups, sum);
+}
+
+static enum banyan_status check_classes(struct check *check) {
+  const struct by_plan *plan = check->plan;
+  uint64_t groups = 0;
+  for (uint32_t i = 0; i < plan->n_classes; i++) {
+    uint64_t up_to = plan->classes[i].up_to;
+    check->class_ = i;
+    groups += plan->classes[i].n_groups;
+    if (groups > BY_PLAN_MOST_GROUPS) return bad("more than %d trees", BY_PLAN_MOST_GROUPS);
+    if (i + 1 == plan->n_classes && up_to != UINT64_MAX) return bad("class %u: the last class must have no limit", i);
+    if (i + 1 < plan->n_classes && up_to > INT64_MAX) return bad("class %u: its limit is too large", i);
+    if (i > 0 && up_to <= plan->classes[i - 1].up_to)
+      return bad("class %u: its limit must be above that of the class before", i);
+    BY_TRY(check_class(check, &plan->classes[i]));
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_validate(const struct by_plan *plan) {
+  if (plan->n_vertices < 1 || plan->n_vertices > BY_PLAN_MOST_VERTICES)
+    return bad("%u vertices, must be 1 to %d", plan->n_vertices, BY_PLAN_MOST_VERTICES);
+  if (plan->n_ranks < 1 || plan->n_ranks > plan->n_vertices)
+    return bad("%u ranks among %u vertices", plan->n_ranks, plan->n_vertices);
+  if (plan->n_classes < 1 || plan->n_classes > BY_PLAN_MOST_CLASSES)
+    return bad("%u size classes, must be 1 to %d", plan->n_classes, BY_PLAN_MOST_CLASSES);
+  if (plan->chunk > BY_PLAN_MOST_CHUNK)
+    return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MOST_CHUNK);
+  BY_TRY(check_name(plan->name, "the plan's name"));
+  struct by_arena arena = {0};
+  const char **names = BY_ARENA_ARRAY(&arena, const char *, plan->n_vertices);
+  struct check check = {.plan = plan,
+                        .seen = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
+                        .state = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
+                        .position = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices)};
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : check_vertices(plan, names);
+  if (status == BANYAN_OK) status = check_classes(&check);
+  by_arena_fini(&arena);
+  return status;
 }

@@ -122,19 +122,17 @@ static enum banyan_status fill_double_tree(struct by_plan *plan, const struct pa
   return BANYAN_OK;
 }
 
-static enum banyan_status set_binary_radix(struct by_plan *plan, struct by_group *group) {
-  uint32_t radix[BY_PLAN_MOST_DIGITS], digits = 0;
-  for (uint32_t n = group->n; n > 1; n /= 2) radix[digits++] = 2;
-  return by_group_set_radix(plan, group, radix, digits);
-}
-
 /* Halving: of the positions 0 .. m - 1 that still take part, the upper half sends to the lower one and leaves, so the
  * first messages are the largest and there are ceil(log2 n) steps for any n. With a power of two and XOR this is
  * recursive halving (Rabenseifner 2004), else the circulant form of Bruck et al. 1997 and Träff 2024. */
 static enum banyan_status fill_halving(struct by_plan *plan, const struct parameter *parameter) {
   struct by_group *group;
   BY_TRY(add_groups(plan, 1, BY_GROUP_ROTATED, false, &group));
-  if ((parameter->n & (parameter->n - 1)) == 0) BY_TRY(set_binary_radix(plan, group));
+  uint32_t radix[BY_PLAN_MOST_DIGITS], digits = 0;
+  if ((parameter->n & (parameter->n - 1)) == 0) {
+    for (uint32_t n = group->n; n > 1; n /= 2) radix[digits++] = 2;
+    BY_TRY(by_group_set_radix(plan, group, radix, digits));
+  }
   for (uint32_t m = group->n; m > 1;) {
     uint32_t half = m - m / 2;
     for (uint32_t u = half; u < m; u++) group->up[u] = u - half;

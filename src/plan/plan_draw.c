@@ -27,15 +27,6 @@ void by_trim_label(char *text, size_t room) {
   while (length + 1 == room && length > 0 && ((unsigned char)text[length - 1] & 0x80)) text[--length] = '\0';
 }
 
-static void link_children(const struct by_tree_drawing *drawing) {
-  memset(drawing->child, 0xff, drawing->n * sizeof *drawing->child);
-  for (uint32_t i = drawing->n; i-- > 0;) {
-    if (i == drawing->root) continue;
-    drawing->sibling[i] = drawing->child[drawing->parent[i]];
-    drawing->child[drawing->parent[i]] = i;
-  }
-}
-
 static void end_line(struct canvas *canvas) {
   by_text_add(canvas->text, "\n");
   canvas->lines++;
@@ -87,7 +78,12 @@ void by_tree_draw(const struct by_tree_drawing *drawing, const char *title, stru
   char before[BY_DRAW_INDENT + 64];
   snprintf(before, sizeof before, "%*s", (int)(BY_DRAW_INDENT + by_columns_of(title)), "");
   by_text_add(text, "%*s%s", BY_DRAW_INDENT, "", title);
-  link_children(drawing);
+  memset(drawing->child, 0xff, drawing->n * sizeof *drawing->child);
+  for (uint32_t i = drawing->n; i-- > 0;) {
+    if (i == drawing->root) continue;
+    drawing->sibling[i] = drawing->child[drawing->parent[i]];
+    drawing->child[drawing->parent[i]] = i;
+  }
   draw_vertex(&canvas, drawing->root, before, strlen(before));
 }
 
@@ -167,18 +163,6 @@ static void label_position(const void *owner, uint32_t position, char *out, size
   by_trim_label(out, room);
 }
 
-static void draw_ways(const struct drawing *drawing, const struct by_group *group, uint32_t *scratch) {
-  struct subject subject = {.plan = drawing->plan, .group = group};
-  struct by_tree_drawing tree = {.n = group->n, .root = group->root, .label = label_position, .owner = &subject};
-  bool same = memcmp(group->up, group->down, group->n * sizeof *group->up) == 0;
-  tree.child = scratch;
-  tree.sibling = scratch + group->n;
-  tree.parent = group->up;
-  by_tree_draw(&tree, same ? "" : "up:   ", drawing->text);
-  tree.parent = group->down;
-  if (!same) by_tree_draw(&tree, "down: ", drawing->text);
-}
-
 /* --- exchanges --- */
 
 /* The positions that exchange in the step of a digit with this weight, each set by its lowest: "{0 4} {1 5}". */
@@ -241,7 +225,15 @@ static enum banyan_status draw_tree(const struct drawing *drawing, const struct 
   if (group->kind == BY_GROUP_ROTATED) add_rotation(drawing->text, group);
   by_text_add(drawing->text, "\n");
   if (group->kind == BY_GROUP_ROTATED) draw_order(drawing, group);
-  draw_ways(drawing, group, scratch);
+  struct subject subject = {.plan = drawing->plan, .group = group};
+  struct by_tree_drawing tree = {.n = group->n, .root = group->root, .label = label_position, .owner = &subject};
+  bool same = memcmp(group->up, group->down, group->n * sizeof *group->up) == 0;
+  tree.child = scratch;
+  tree.sibling = scratch + group->n;
+  tree.parent = group->up;
+  by_tree_draw(&tree, same ? "" : "up:   ", drawing->text);
+  tree.parent = group->down;
+  if (!same) by_tree_draw(&tree, "down: ", drawing->text);
   free(scratch);
   return BANYAN_OK;
 }
@@ -286,18 +278,6 @@ static enum banyan_status draw_class(const struct drawing *drawing, uint32_t num
   return BANYAN_OK;
 }
 
-static void draw_head(const struct drawing *drawing) {
-  const struct by_plan *plan = drawing->plan;
-  char number[32];
-  by_text_add(drawing->text, "plan %s: %u rank%s", plan->name, plan->n_ranks, plan->n_ranks == 1 ? "" : "s");
-  if (plan->n_vertices > plan->n_ranks) by_text_add(drawing->text, ", %u others", plan->n_vertices - plan->n_ranks);
-  if (plan->chunk) by_text_add(drawing->text, ", chunks of %s", by_print_bytes(plan->chunk, number));
-  if (plan->facts.throughput > 0)
-    by_text_add(drawing->text, ", planned for %s", by_print_rate(plan->facts.throughput, number));
-  if (plan->facts.bound > 0) by_text_add(drawing->text, " of at most %s", by_print_rate(plan->facts.bound, number));
-  by_text_add(drawing->text, ", version %08" PRIx32 "\n", plan->version);
-}
-
 /* Which name is which rank, if not their numbers. */
 static void draw_names(const struct drawing *drawing) {
   const struct by_plan *plan = drawing->plan;
@@ -320,7 +300,13 @@ static void draw_names(const struct drawing *drawing) {
 
 enum banyan_status by_plan_draw(const struct by_plan *plan, struct by_text *text) {
   struct drawing drawing = {.plan = plan, .text = text};
-  draw_head(&drawing);
+  char number[32];
+  by_text_add(text, "plan %s: %u rank%s", plan->name, plan->n_ranks, plan->n_ranks == 1 ? "" : "s");
+  if (plan->n_vertices > plan->n_ranks) by_text_add(text, ", %u others", plan->n_vertices - plan->n_ranks);
+  if (plan->chunk) by_text_add(text, ", chunks of %s", by_print_bytes(plan->chunk, number));
+  if (plan->facts.throughput > 0) by_text_add(text, ", planned for %s", by_print_rate(plan->facts.throughput, number));
+  if (plan->facts.bound > 0) by_text_add(text, " of at most %s", by_print_rate(plan->facts.bound, number));
+  by_text_add(text, ", version %08" PRIx32 "\n", plan->version);
   draw_names(&drawing);
   for (uint32_t i = 0; i < plan->n_classes; i++) BY_TRY(draw_class(&drawing, i));
   return BANYAN_OK;

@@ -78,20 +78,19 @@ enum banyan_status by_group_set_radix(struct by_plan *plan, struct by_group *gro
   return BANYAN_OK;
 }
 
-static void even_shares(struct by_class *class_) {
-  double sum = 0;
-  for (uint32_t i = 0; i < class_->n_groups; i++) sum += class_->groups[i].share;
-  if (fabs(sum - 1) < even_enough) return;
-  for (uint32_t i = 0; i < class_->n_groups; i++) class_->groups[i].share /= sum;
-}
-
 enum banyan_status by_plan_end(struct by_plan *plan, enum banyan_status status, struct by_plan **out) {
   if (status == BANYAN_OK) status = by_plan_validate(plan);
   if (status != BANYAN_OK) {
     by_plan_destroy(plan);
     return status;
   }
-  for (uint32_t i = 0; i < plan->n_classes; i++) even_shares(&plan->classes[i]);
+  for (uint32_t c = 0; c < plan->n_classes; c++) {
+    struct by_class *class_ = &plan->classes[c];
+    double sum = 0;
+    for (uint32_t i = 0; i < class_->n_groups; i++) sum += class_->groups[i].share;
+    if (fabs(sum - 1) < even_enough) continue;
+    for (uint32_t i = 0; i < class_->n_groups; i++) class_->groups[i].share /= sum;
+  }
   plan->version = by_plan_hash(plan);
   *out = plan;
   return BANYAN_OK;

@@ -142,19 +142,6 @@ static void add_trees(struct by_text *text, const struct by_plan *plan, const st
   by_text_add(text, "]");
 }
 
-/* All but the last class, whose trees stand by themselves: they are what a plan of one class has. */
-static void add_classes(struct by_text *text, const struct by_plan *plan) {
-  if (plan->n_classes == 1) return;
-  by_text_add(text, ", \"classes\": [");
-  for (uint32_t i = 0; i + 1 < plan->n_classes; i++) {
-    const struct by_class *class_ = &plan->classes[i];
-    by_text_add(text, "%s{\"up_to\": %" PRIu64 ", ", i ? ", " : "", class_->up_to);
-    add_trees(text, plan, class_);
-    by_text_add(text, "}");
-  }
-  by_text_add(text, "]");
-}
-
 static void add_vertices(struct by_text *text, const struct by_plan *plan) {
   const char *between = ", \"vertices\": {";
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
@@ -182,7 +169,12 @@ void by_plan_print(const struct by_plan *plan, struct by_text *text) {
   add_fact(text, "bound", plan->facts.bound);
   add_fact(text, "ratio", plan->facts.ratio);
   add_fact(text, "seconds", plan->facts.seconds);
-  add_classes(text, plan);
+  /* All but the last class, whose trees stand by themselves: they are what a plan of one class has. */
+  for (uint32_t i = 0; i + 1 < plan->n_classes; i++) {
+    by_text_add(text, "%s{\"up_to\": %" PRIu64 ", ", i ? ", " : ", \"classes\": [", plan->classes[i].up_to);
+    add_trees(text, plan, &plan->classes[i]);
+    by_text_add(text, i + 2 < plan->n_classes ? "}" : "}]");
+  }
   by_text_add(text, ", ");
   add_trees(text, plan, &plan->classes[plan->n_classes - 1]);
   by_text_add(text, "}");

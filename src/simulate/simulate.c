@@ -32,15 +32,6 @@ struct arrivals {
 
 /* --- leavings --- */
 
-static enum banyan_status leavings_init(struct leavings *l, uint32_t n_streams, struct by_arena *arena) {
-  *l = (struct leavings){.heap = BY_ARENA_ARRAY(arena, uint32_t, n_streams),
-                         .place = BY_ARENA_ARRAY(arena, uint32_t, n_streams),
-                         .at = BY_ARENA_ARRAY(arena, double, n_streams)};
-  if (arena->failed) return NO_MEMORY;
-  for (uint32_t i = 0; i < n_streams; i++) l->place[i] = UINT32_MAX;
-  return BANYAN_OK;
-}
-
 static bool leaves_before(const struct leavings *l, uint32_t a, uint32_t b) {
   double at_a = l->at[a], at_b = l->at[b];
   return at_a < at_b || (at_a == at_b && a < b);
@@ -282,9 +273,12 @@ static enum banyan_status prepare(struct run *run) {
   run->senders = BY_ARENA_ARRAY(&run->arena, struct sender, cast->n_streams);
   run->free_at = BY_ARENA_ARRAY(&run->arena, double, cast->n_actors);
   run->ended = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams);
+  run->leavings = (struct leavings){.heap = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams),
+                                    .place = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams),
+                                    .at = BY_ARENA_ARRAY(&run->arena, double, cast->n_streams)};
   run->out->carried = calloc((size_t)cast->net.n_resources + 1, sizeof *run->out->carried);
   if (run->arena.failed || !run->out->carried) return NO_MEMORY;
-  BY_TRY(leavings_init(&run->leavings, cast->n_streams, &run->arena));
+  for (uint32_t i = 0; i < cast->n_streams; i++) run->leavings.place[i] = UINT32_MAX;
   return by_use_log_init(&run->out->use, cast->net.n_resources);
 }
 
@@ -394,13 +388,6 @@ static enum banyan_status run_coarsely(const struct by_simulator *s, const struc
   return status;
 }
 
-static void extend(struct by_simulation *out, const struct by_simulation *half, uint32_t levels, uint32_t run) {
-  uint32_t last_half = run - run / 2;
-  double more = (double)(levels - run) / last_half;
-  out->seconds += more * (out->seconds - half->seconds);
-  for (uint32_t i = 0; i < out->n_resources; i++) out->carried[i] += more * (out->carried[i] - half->carried[i]);
-}
-
 /* A ring whose ranks differ goes round at the pace of its slowest link from the start: the last half of the rounds that
  * are simulated says how long all others take. */
 static enum banyan_status run_rounds(const struct by_simulator *s, const struct by_simulate_options *options,
@@ -410,7 +397,11 @@ static enum banyan_status run_rounds(const struct by_simulator *s, const struct 
   silent.transfer = NULL;
   BY_TRY(run_levels(s, &silent, chunk, run / 2 - 1, &half));
   enum banyan_status status = run_levels(s, options, chunk, run - 1, out);
-  if (status == BANYAN_OK) extend(out, &half, levels, run);
+  if (status == BANYAN_OK) {
+    double more = (double)(levels - run) / (run - run / 2);
+    out->seconds += more * (out->seconds - half.seconds);
+    for (uint32_t i = 0; i < out->n_resources; i++) out->carried[i] += more * (out->carried[i] - half.carried[i]);
+  }
   by_simulation_fini(&half);
   return status;
 }

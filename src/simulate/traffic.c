@@ -289,17 +289,6 @@ void by_traffic_arrive(struct by_traffic *t, const struct by_parcel *parcel) {
 
 /* --- life --- */
 
-static void start_actor(struct by_traffic *t, uint32_t actor) {
-  const struct by_schedule *schedule = schedule_of(t, actor);
-  for (uint32_t i = 0; i < schedule->n_steps; i++) {
-    const struct by_step *step = &schedule->steps[i];
-    t->steps[t->first_step[actor] + i].at = start_of(t, step);
-    if (step->level > t->most_level || start_of(t, step) == end_of(t, step)) continue;
-    t->steps_left++;
-    if (step->kind == BY_STEP_SEND || step->kind == BY_STEP_COPY) look_at(t, actor, i);
-  }
-}
-
 static enum banyan_status make_room(struct by_traffic *t) {
   const struct by_cast *cast = t->cast;
   uint64_t steps = 0, in = 0;
@@ -329,7 +318,16 @@ enum banyan_status by_traffic_init(struct by_traffic *t, const struct by_cast *c
   }
   for (uint32_t s = 0; s < cast->n_streams; s++)
     t->streams[s] = (struct by_traffic_stream){.first = NONE, .last = NONE, .sending = NONE, .last_sent = NONE};
-  for (uint32_t a = 0; a < cast->n_actors; a++) start_actor(t, a);
+  for (uint32_t a = 0; a < cast->n_actors; a++) {
+    const struct by_schedule *schedule = schedule_of(t, a);
+    for (uint32_t i = 0; i < schedule->n_steps; i++) {
+      const struct by_step *step = &schedule->steps[i];
+      t->steps[t->first_step[a] + i].at = start_of(t, step);
+      if (step->level > t->most_level || start_of(t, step) == end_of(t, step)) continue;
+      t->steps_left++;
+      if (step->kind == BY_STEP_SEND || step->kind == BY_STEP_COPY) look_at(t, a, i);
+    }
+  }
   work_off(t);
   return BANYAN_OK;
 }

@@ -105,23 +105,19 @@ static enum banyan_status try_turned(struct by_roles *roles, const struct by_pla
 
 /* --- pieces --- */
 
-/* Pieces of a turned group are of one size, so that all ranks stay alike: they are rounded up to whole bytes. */
-static void fill_turned_bounds(struct by_roles *roles, uint64_t bytes) {
+void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
   const struct by_schedule *schedule = roles->schedules[0];
+  if (!roles->turned) {
+    by_schedule_bounds(schedule, bytes / ELEMENT + (bytes % ELEMENT != 0), NULL, ELEMENT, roles->bounds);
+    return;
+  }
+  /* Pieces of a turned group are of one size, so that all ranks stay alike: they are rounded up to whole bytes. */
   roles->bounds[0] = 0;
   for (uint32_t i = 0; i < schedule->n_pieces; i++) {
-    double share = roles->class_->groups[i / roles->n].share;
-    double exact = share * (double)bytes / roles->n;
+    double exact = roles->class_->groups[i / roles->n].share * (double)bytes / roles->n;
     uint64_t piece = (uint64_t)exact;
     roles->bounds[i + 1] = roles->bounds[i] + piece + ((double)piece < exact);
   }
-}
-
-void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
-  if (roles->turned)
-    fill_turned_bounds(roles, bytes);
-  else
-    by_schedule_bounds(roles->schedules[0], bytes / ELEMENT + (bytes % ELEMENT != 0), NULL, ELEMENT, roles->bounds);
 }
 
 /* --- all of it --- */
@@ -320,14 +316,6 @@ static enum banyan_status put_in_order(const struct walking *w) {
 
 /* --- all of it --- */
 
-static void fill_capacities(const struct by_ways *ways, const struct by_topology *t) {
-  for (uint32_t i = 0; i < 2 * t->n_links; i++) ways->capacity[i] = by_residual(t->links[i / 2].capacity[i % 2]);
-  for (uint32_t i = 0; i < 2 * t->n_nodes; i++) {
-    double left = by_residual(i % 2 ? t->nodes[i / 2].in : t->nodes[i / 2].out);
-    ways->capacity[2 * t->n_links + i] = isfinite(left) ? left : 0;
-  }
-}
-
 static enum banyan_status fill(struct walking *w) {
   struct by_ways *ways = w->out;
   const struct by_topology *t = w->topology;
@@ -347,7 +335,11 @@ static enum banyan_status fill(struct walking *w) {
   w->hops = BY_ARENA_ARRAY(&w->arena, struct by_hop, t->n_nodes);
   w->sources = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
   if (ways->arena.failed || w->arena.failed) return NO_MEMORY;
-  fill_capacities(ways, t);
+  for (uint32_t i = 0; i < 2 * t->n_links; i++) ways->capacity[i] = by_residual(t->links[i / 2].capacity[i % 2]);
+  for (uint32_t i = 0; i < 2 * t->n_nodes; i++) {
+    double left = by_residual(i % 2 ? t->nodes[i / 2].in : t->nodes[i / 2].out);
+    ways->capacity[2 * t->n_links + i] = isfinite(left) ? left : 0;
+  }
   list_legs(w);
   BY_TRY(by_paths_init(&paths, t));
   enum banyan_status status = walk_all(w, &paths);

@@ -142,7 +142,7 @@ static void test_topology(void **state) {
   struct by_topology *topology;
   struct by_graph *graph;
   static const char text[] = "5 6\n0 1 4 1\n1 2 4 1\n2 3 4 1\n3 4 4 1\n4 0 4 1\n0 1 2 1\n";
-  assert_ok(by_topology_parse_edges("ring", text, sizeof text - 1, "", &topology));
+  assert_ok(by_topology_parse_any("ring", text, sizeof text - 1, "", &topology));
   assert_ok(by_graph_of_topology(topology, NULL, &graph));
   assert_optimum(graph, 0.999, 16e9 / 3); /* four parts: 0 and 1 are one, and cost nobody anything */
   by_topology_destroy(topology);

@@ -57,11 +57,11 @@ static void init(struct fixture *f) {
 }
 
 static uint64_t begin(struct fixture *f) {
-  return by_tracer_begin(&f->tracer, &(struct by_traced){.bytes = 8}, BY_TRACE_QUEUED);
+  return by_trace_begin(&f->tracer, &(struct by_traced){.bytes = 8}, BY_TRACE_QUEUED);
 }
 
 static void note_ended(struct fixture *f, int n) {
-  for (int i = 0; i < n; i++) by_tracer_ended(&f->tracer, begin(f), BANYAN_OK);
+  for (int i = 0; i < n; i++) by_trace_ended(&f->tracer, begin(f), BANYAN_OK);
 }
 
 /* Those that have ended; all in *all. */
@@ -94,7 +94,7 @@ static void test_unfinished_keep_none_back(void **state) {
   assert_int_equal(f.from, first);
   note_ended(&f, 5);
   assert_int_equal(take(&f, &reel, false, &all), 105);
-  by_tracer_ended(&f.tracer, first, BANYAN_OK);
+  by_trace_ended(&f.tracer, first, BANYAN_OK);
   assert_int_equal(take(&f, &reel, false, &all), 1);
   assert_int_equal(take(&f, &reel, true, &all), 0);
   assert_int_equal(all, EACH + 10);

@@ -76,17 +76,6 @@ static void add_head(const struct drawing *d) {
   add(d, ", %u link%s\n", t->n_links, plural(t->n_links));
 }
 
-static void add_role(const struct drawing *d, const struct by_node *node, uint32_t *rank) {
-  char role[32];
-  if (node->takes_part)
-    snprintf(role, sizeof role, "rank %u%s", (*rank)++, node->may_help ? ", helps" : "");
-  else if (node->kind == BY_NODE_SWITCH)
-    snprintf(role, sizeof role, node->aggregates ? "switch, adds" : "switch");
-  else
-    snprintf(role, sizeof role, node->may_help ? "helper" : "-");
-  add(d, "  %-14s", role);
-}
-
 struct totals {
   uint32_t links;
   double out, in;
@@ -111,7 +100,14 @@ static struct totals *add_up(const struct by_topology *t) {
 static void add_node(const struct drawing *d, const struct by_node *node, const struct totals *totals, uint32_t *rank) {
   add(d, "  ");
   add_padded(d, node->name, d->name_columns);
-  add_role(d, node, rank);
+  char role[32];
+  if (node->takes_part)
+    snprintf(role, sizeof role, "rank %u%s", (*rank)++, node->may_help ? ", helps" : "");
+  else if (node->kind == BY_NODE_SWITCH)
+    snprintf(role, sizeof role, node->aggregates ? "switch, adds" : "switch");
+  else
+    snprintf(role, sizeof role, node->may_help ? "helper" : "-");
+  add(d, "  %-14s", role);
   if (d->group_columns) {
     add(d, "  ");
     add_padded(d, node->group, d->group_columns);
@@ -212,15 +208,6 @@ static uint32_t search(struct tree *tree, const struct by_paths *p, uint32_t roo
   return tree->queue[tree->n - 1];
 }
 
-/* The middle of a longest way: far from anywhere, and from there again. */
-static void find_tree(struct tree *tree, const struct by_paths *p) {
-  const struct by_topology *t = tree->d->topology;
-  uint32_t length = 0, root = search(tree, p, search(tree, p, 0));
-  for (uint32_t v = root; tree->up[v] != UINT32_MAX; v = by_link_other(&t->links[tree->up[v]], v)) length++;
-  for (uint32_t i = 0; i < length / 2; i++) root = by_link_other(&t->links[tree->up[root]], root);
-  search(tree, p, root);
-}
-
 static void add_branch_label(const struct tree *tree, uint32_t node) {
   const struct drawing *d = tree->d;
   uint32_t link = tree->up[node];
@@ -273,7 +260,12 @@ static enum banyan_status draw_tree(const struct drawing *d) {
   uint32_t *memory = calloc(4 * n + 1, sizeof *memory);
   if (memory) {
     struct tree tree = {.d = d, .up = memory, .first = memory + n, .after = memory + 2 * n, .queue = memory + 3 * n};
-    find_tree(&tree, &paths);
+    /* The middle of a longest way: far from anywhere, and from there again. */
+    const struct by_topology *t = d->topology;
+    uint32_t length = 0, root = search(&tree, &paths, search(&tree, &paths, 0));
+    for (uint32_t v = root; tree.up[v] != UINT32_MAX; v = by_link_other(&t->links[tree.up[v]], v)) length++;
+    for (uint32_t i = 0; i < length / 2; i++) root = by_link_other(&t->links[tree.up[root]], root);
+    search(&tree, &paths, root);
     add_tree(&tree);
   }
   by_paths_fini(&paths);

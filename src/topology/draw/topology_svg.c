@@ -144,16 +144,6 @@ static const char *short_rate(double rate, char *out) {
   return out;
 }
 
-/* The capacity, and before it what the fuller direction carries. */
-static void print_label(const struct drawing *d, uint32_t link, char *out, size_t room) {
-  const struct by_link *l = &d->topology->links[link];
-  int way = full(d, link, BY_BA) > full(d, link, BY_AB) ? BY_BA : BY_AB;
-  double load = l->capacity[way].used + (d->options->load ? d->options->load[link][way] : 0);
-  char used[32], all[32];
-  snprintf(out, room, "%s%s%s", load > 0 ? short_rate(load, used) : "", load > 0 ? " of " : "",
-           short_rate(l->capacity[way].all, all));
-}
-
 static bool is_free(const struct drawing *d, struct box box, const struct box *taken, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (fabs(box.x - taken[i].x) < box.half + taken[i].half && fabs(box.y - taken[i].y) < LABEL_HEIGHT) return false;
@@ -167,7 +157,12 @@ static uint32_t add_link_label(const struct drawing *d, uint32_t link, const str
                                uint32_t n) {
   static const double parts[] = {0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78};
   char label[72];
-  print_label(d, link, label, sizeof label);
+  const struct by_link *l = &d->topology->links[link];
+  int way = full(d, link, BY_BA) > full(d, link, BY_AB) ? BY_BA : BY_AB;
+  double load = l->capacity[way].used + (d->options->load ? d->options->load[link][way] : 0);
+  char used[32], all[32];
+  snprintf(label, sizeof label, "%s%s%s", load > 0 ? short_rate(load, used) : "", load > 0 ? " of " : "",
+           short_rate(l->capacity[way].all, all));
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     double t = parts[i], u = 1 - t;
     struct box box = {u * u * curve->a.x + 2 * u * t * curve->c.x + t * t * curve->b.x,

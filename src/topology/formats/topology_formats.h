@@ -15,11 +15,6 @@
 typedef enum banyan_status by_topology_parser(const char *source, const char *text, size_t length, const char *options,
                                               struct by_topology **out);
 
-/* Edge lists: a line `n m`, then m lines `u v capacity_Gbit_per_s latency_ms` for links that carry so much each way
- * between nodes numbered 0 to n - 1 (no latency: 0), and anywhere behind the first line `nic v capacity_Gbit_per_s`
- * for what all links of a node together may carry, each way. All nodes are hosts that take part, named by their
- * number. Empty lines and what follows a "#" mean nothing. No options. */
-by_topology_parser by_topology_parse_edges;
 /* GraphML, as of the Internet Topology Zoo and plain. "rate": of links where no link of the graph has a speed, else 1
  * Gbit/s; where some have one, the median of these stands for the others. "delay": where neither a delay nor any
  * distance is known. */

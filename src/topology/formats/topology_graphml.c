@@ -184,14 +184,6 @@ static enum banyan_status add_all(struct graphml *graph, struct by_topology_buil
   return BANYAN_OK;
 }
 
-static enum banyan_status build(struct graphml *graph, struct by_topology **out) {
-  struct by_topology_builder builder;
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
-  by_keep_printable(graph->name ? graph->name : "", name, sizeof name);
-  BY_TRY(by_topology_builder_init(&builder, name));
-  return by_topology_builder_end(&builder, add_all(graph, &builder), graph->xml.source, out);
-}
-
 /* --- keys: which <data> means what --- */
 
 enum meaning { LABEL, LATITUDE, LONGITUDE, X, Y, KIND, GROUP, SPEED, CAPACITY, DELAY, LOSS, N_MEANINGS };
@@ -403,7 +395,11 @@ static enum banyan_status read_graph(struct graphml *graph, struct by_topology *
   fill_rates(graph, scratch);
   fill_delays(graph, scratch);
   BY_TRY(pair_directions(graph));
-  return build(graph, out);
+  struct by_topology_builder builder;
+  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  by_keep_printable(graph->name ? graph->name : "", name, sizeof name);
+  BY_TRY(by_topology_builder_init(&builder, name));
+  return by_topology_builder_end(&builder, add_all(graph, &builder), graph->xml.source, out);
 }
 
 enum banyan_status by_topology_parse_graphml(const char *source, const char *text, size_t length, const char *options,

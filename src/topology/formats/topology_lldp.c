@@ -275,17 +275,6 @@ static enum banyan_status fill(struct making *making) {
   return add_cables(making);
 }
 
-/* Finds the cables and makes the topology; the log says what was assumed. */
-static enum banyan_status lldp_make(struct lldp *lldp, struct by_topology **out) {
-  struct making making = {.lldp = lldp};
-  if (lldp->hosts && strlen(lldp->hosts) >= MOST_PATTERNS_TEXT)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the patterns of hosts are longer than %d bytes", MOST_PATTERNS_TEXT);
-  BY_TRY(join_names(lldp));
-  find_cables(lldp);
-  BY_TRY(by_topology_builder_init(&making.builder, ""));
-  return by_topology_builder_end(&making.builder, fill(&making), NULL, out);
-}
-
 static const struct by_doc_limits limits = {.bytes = 64 << 20, .containers = 1 << 20, .elements = 4 << 20};
 
 enum { MOST_REPORTS = 1 << 20 };
@@ -432,33 +421,24 @@ static enum banyan_status take_interface(struct lldp *lldp, const struct by_plac
   return BANYAN_OK;
 }
 
-static enum banyan_status take_interfaces(struct lldp *lldp, const struct by_place *place, const json_t *list,
-                                          uint32_t from) {
-  struct by_place here = {.above = place, .field = "interface"};
-  json_t *one;
-  size_t i;
-  BY_TRY(check_array(&here, list));
-  json_array_foreach(list, i, one) {
-    struct by_place at = {.above = &here, .index = i};
-    BY_TRY(take_interface(lldp, &at, one, from));
-  }
-  return BANYAN_OK;
-}
-
 /* --- documents --- */
 
 /* The neighbors that `host` received. */
 static enum banyan_status take_neighbors(struct lldp *lldp, const struct by_place *place, const json_t *list,
                                          uint32_t host) {
   struct by_place here = {.above = place, .field = "lldp"};
-  json_t *one, *interfaces;
-  size_t i;
+  json_t *one, *interfaces, *interface;
+  size_t i, j;
   BY_TRY(check_array(&here, list));
   lldp->machines[host].reports = true;
   json_array_foreach(list, i, one) {
     struct by_place at = {.above = &here, .index = i};
     if (!json_is_object(one)) return by_doc_fail(&at, "must be an object");
-    if ((interfaces = json_object_get(one, "interface")) != NULL) BY_TRY(take_interfaces(lldp, &at, interfaces, host));
+    struct by_place there = {.above = &at, .field = "interface"};
+    if (!(interfaces = json_object_get(one, "interface"))) continue;
+    BY_TRY(check_array(&there, interfaces));
+    json_array_foreach(interfaces, j, interface)
+        BY_TRY(take_interface(lldp, &(struct by_place){.above = &there, .index = j}, interface, host));
   }
   return BANYAN_OK;
 }
@@ -530,7 +510,13 @@ static enum banyan_status read_files(struct lldp *lldp, const struct by_lldp_fil
     return by_fail(BANYAN_ERR_PARSE,
                    "%s%s: nobody there hears a neighbor; run `lldpcli -f json0 show neighbors details`",
                    n ? files[0].source : "no file", n > 1 ? " and the others" : "");
-  enum banyan_status status = lldp_make(lldp, out);
+  struct making making = {.lldp = lldp};
+  if (lldp->hosts && strlen(lldp->hosts) >= MOST_PATTERNS_TEXT)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the patterns of hosts are longer than %d bytes", MOST_PATTERNS_TEXT);
+  BY_TRY(join_names(lldp));
+  find_cables(lldp);
+  BY_TRY(by_topology_builder_init(&making.builder, ""));
+  enum banyan_status status = by_topology_builder_end(&making.builder, fill(&making), NULL, out);
   if (status == BANYAN_ERR_TOPOLOGY)
     return by_fail_within(status, "%s%s", files[0].source, n > 1 ? " and the others" : "");
   return status;

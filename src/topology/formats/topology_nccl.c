@@ -82,26 +82,20 @@ static double xgmi_rate(const xmlNode *gpu) {
   return (model && (strstr(model, "90a") || strstr(model, "910")) ? 36 : 24) * GIGABYTE;
 }
 
-static double intel_rate(long family, long model) {
-  static const struct rate_from rows[] = {{0, 6}, {0x55, 10}, {0x8f, 22}, {0xad, 40}, {0xb0, 22}, {0xcf, 40}};
-  return family == 6 ? pick(rows, sizeof rows / sizeof *rows, model) : 6 * GIGABYTE;
-}
-
-static double amd_rate(long family) {
-  static const struct rate_from rows[] = {{0, 16}, {25, 24}, {26, 32}, {0x8f, 16}, {0xaf, 24}, {0xbf, 32}};
-  return pick(rows, sizeof rows / sizeof *rows, family);
-}
-
 /* Between the sockets or NUMA nodes of a server. */
 static double cpu_rate(const xmlNode *cpu) {
+  static const struct rate_from intel[] = {{0, 6}, {0x55, 10}, {0x8f, 22}, {0xad, 40}, {0xb0, 22}, {0xcf, 40}};
+  static const struct rate_from amd[] = {{0, 16}, {25, 24}, {26, 32}, {0x8f, 16}, {0xaf, 24}, {0xbf, 32}};
   const char *arch = by_xml_attribute(cpu, "arch"), *vendor = by_xml_attribute(cpu, "vendor");
   long family = plain_number(cpu, "familyid"), model = plain_number(cpu, "modelid");
   if (!arch) return INSIDE;
   if (strcmp(arch, "ppc64") == 0) return 32 * GIGABYTE;
   if (strcmp(arch, "arm64") == 0) return 6 * GIGABYTE;
   if (!vendor || strcmp(arch, "x86_64") != 0) return INSIDE;
-  if (strcmp(vendor, "GenuineIntel") == 0) return intel_rate(family, model);
-  if (strcmp(vendor, "AuthenticAMD") == 0 || strcmp(vendor, "AMD") == 0) return amd_rate(family);
+  if (strcmp(vendor, "GenuineIntel") == 0)
+    return family == 6 ? pick(intel, sizeof intel / sizeof *intel, model) : 6 * GIGABYTE;
+  if (strcmp(vendor, "AuthenticAMD") == 0 || strcmp(vendor, "AMD") == 0)
+    return pick(amd, sizeof amd / sizeof *amd, family);
   return (family == 7 && model == 0x5b ? 9 : 6) * GIGABYTE; /* Zhaoxin */
 }
 
@@ -158,10 +152,6 @@ static bool has_class(const xmlNode *pci, const char *beginning) {
 /* A file that was written by hand may know GPUs by their class only. */
 static bool is_bare_gpu(const struct nccl *nccl, const xmlNode *pci) {
   return !nccl->some_gpus && (has_class(pci, "0x03") || has_class(pci, "0x12")) && !by_xml_find(pci->children, "pci");
-}
-
-static bool is_nic(const xmlNode *pci) {
-  return by_xml_find(pci->children, "nic") || (has_class(pci, "0x02") && !by_xml_find(pci->children, "pci"));
 }
 
 static void set_node(const xmlNode *element, uint32_t node) {
@@ -341,7 +331,8 @@ static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_
   char name[80];
   double rate = 0;
   BY_TRY(pci_rate(&nccl->xml, pci, &rate));
-  snprintf(name, sizeof name, "%s %.64s", is_nic(pci) ? "nic" : "pci", bus ? bus : "");
+  bool is_nic = by_xml_find(pci->children, "nic") || (has_class(pci, "0x02") && !by_xml_find(pci->children, "pci"));
+  snprintf(name, sizeof name, "%s %.64s", is_nic ? "nic" : "pci", bus ? bus : "");
   if (node == UINT32_MAX) BY_TRY(add_named(nccl, pci, host, BY_NODE_SWITCH, name, NULL, &node));
   BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? INSIDE : rate, 0));
   for (const xmlNode *child = by_xml_find(pci->children, NULL); child; child = by_xml_find(child->next, NULL)) {

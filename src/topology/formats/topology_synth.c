@@ -291,19 +291,6 @@ static enum banyan_status join_random(struct random_graph *g, uint32_t a, uint32
   return join(g->shape, a, b, rates->rate[by_rng_below(&g->rng, rates->n)]);
 }
 
-/* Each host to an earlier one, then any two, and where few are left, all that are. */
-static enum banyan_status join_all(struct random_graph *g) {
-  const struct by_topology *topology = g->shape->builder.topology;
-  for (uint32_t i = 1; i < g->nodes; i++) BY_TRY(join_random(g, (uint32_t)by_rng_below(&g->rng, i), i));
-  for (uint64_t tries = 4 * (uint64_t)g->links; tries && topology->n_links < g->links; tries--) {
-    uint32_t a = (uint32_t)by_rng_below(&g->rng, g->nodes), b = (uint32_t)by_rng_below(&g->rng, g->nodes);
-    BY_TRY(join_random(g, a, b));
-  }
-  for (uint32_t a = 0; a < g->nodes; a++)
-    for (uint32_t b = 0; b < a && topology->n_links < g->links; b++) BY_TRY(join_random(g, b, a));
-  return BANYAN_OK;
-}
-
 static enum banyan_status make_random(struct shape *s) {
   double all = (double)s->size[0] + s->helpers, usual = all > USUAL_DEGREE ? USUAL_DEGREE : all - 1;
   double links = fmax(all * (s->degree ? s->degree : usual) / 2, all - 1);
@@ -314,15 +301,22 @@ static enum banyan_status make_random(struct shape *s) {
   BY_TRY(add_hosts(s, s->size[0]));
   while ((double)n_slots < 2 * links + 2) n_slots *= 2;
   struct random_graph g = {.shape = s,
-                           .slots = calloc(n_slots, sizeof *g.slots),
+                           .slots = BY_ARENA_ARRAY(&s->builder.arena, uint64_t, n_slots),
                            .mask = n_slots - 1,
                            .nodes = (uint32_t)all,
                            .links = (uint32_t)links};
   if (!g.slots) return by_topology_no_memory();
   by_rng_init(&g.rng, s->seed);
-  enum banyan_status status = join_all(&g);
-  free(g.slots);
-  return status;
+  /* Each host to an earlier one, then any two, and where few are left, all that are. */
+  const struct by_topology *topology = s->builder.topology;
+  for (uint32_t i = 1; i < g.nodes; i++) BY_TRY(join_random(&g, (uint32_t)by_rng_below(&g.rng, i), i));
+  for (uint64_t tries = 4 * (uint64_t)g.links; tries && topology->n_links < g.links; tries--) {
+    uint32_t a = (uint32_t)by_rng_below(&g.rng, g.nodes), b = (uint32_t)by_rng_below(&g.rng, g.nodes);
+    BY_TRY(join_random(&g, a, b));
+  }
+  for (uint32_t a = 0; a < g.nodes; a++)
+    for (uint32_t b = 0; b < a && topology->n_links < g.links; b++) BY_TRY(join_random(&g, b, a));
+  return BANYAN_OK;
 }
 
 /* --- kinds --- */
@@ -446,18 +440,15 @@ static enum banyan_status take_levels(const char *text, uint32_t *out) {
   return by_fail(BANYAN_ERR_PARSE, "is \"%.64s\", must be none, leaf, spine or all", text);
 }
 
-static enum banyan_status take_count(const struct option *option, const char *text, uint32_t *out) {
-  long value = 0;
-  BY_TRY(by_parse_int(option->name, text, option->least, option->most, &value));
-  *out = (uint32_t)value;
-  return BANYAN_OK;
-}
-
 static enum banyan_status take_value(const struct option *option, char *text, struct shape *shape) {
   void *member = (char *)shape + option->offset;
+  long count = 0;
   enum banyan_status status = BANYAN_OK;
   switch (option->kind) {
-  case COUNT: return take_count(option, text, member);
+  case COUNT:
+    BY_TRY(by_parse_int(option->name, text, option->least, option->most, &count));
+    *(uint32_t *)member = (uint32_t)count;
+    return BANYAN_OK;
   case RATE: status = take_rate(text, member); break;
   case RATES: status = take_rates(text, member); break;
   case TIME: status = by_parse_seconds(text, member); break;

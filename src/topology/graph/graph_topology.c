@@ -259,16 +259,6 @@ static enum banyan_status choose(struct overlay *o, const struct by_graph_choice
 
 /* --- links --- */
 
-static void add_link(struct overlay *o, struct bundle *bundle, uint32_t l) {
-  const struct by_link *link = &o->topology->links[l];
-  double there = by_residual(link->capacity[link->a == bundle->low ? BY_AB : BY_BA]);
-  double back = by_residual(link->capacity[link->a == bundle->low ? BY_BA : BY_AB]);
-  bundle->left[0] += there;
-  bundle->left[1] += back;
-  if (there > 0 || back > 0) bundle->delay = fmin(bundle->delay, link->delay);
-  o->bundle_of[l] = (uint32_t)(bundle - o->bundles);
-}
-
 /* The node's links to nodes of higher numbers. last[]: the bundle made last with such a node. */
 static void bundle_links(struct overlay *o, uint32_t node, uint32_t *last) {
   for (uint32_t i = o->paths.first[node]; i < o->paths.first[node + 1]; i++) {
@@ -279,16 +269,15 @@ static void bundle_links(struct overlay *o, uint32_t node, uint32_t *last) {
       o->bundles[last[other]] =
           (struct bundle){.low = node, .high = other, .first = l, .delay = INFINITY, .resource = {NONE, NONE}};
     }
-    add_link(o, &o->bundles[last[other]], l);
+    struct bundle *bundle = &o->bundles[last[other]];
+    const struct by_link *link = &o->topology->links[l];
+    double there = by_residual(link->capacity[link->a == node ? BY_AB : BY_BA]);
+    double back = by_residual(link->capacity[link->a == node ? BY_BA : BY_AB]);
+    bundle->left[0] += there;
+    bundle->left[1] += back;
+    if (there > 0 || back > 0) bundle->delay = fmin(bundle->delay, link->delay);
+    o->bundle_of[l] = last[other];
   }
-}
-
-static enum banyan_status find_bundles(struct overlay *o) {
-  uint32_t *last = BY_ARENA_ARRAY(&o->arena, uint32_t, o->topology->n_nodes);
-  if (!last) return by_graph_no_memory();
-  for (uint32_t node = 0; node < o->topology->n_nodes; node++) last[node] = NONE;
-  for (uint32_t node = 0; node < o->topology->n_nodes; node++) bundle_links(o, node, last);
-  return BANYAN_OK;
 }
 
 /* --- ways --- */
@@ -416,8 +405,16 @@ static void add_edge(struct make *make, uint32_t a, uint32_t b, struct route the
   by_graph_add_edge(make->builder, a, b, fmax(there.delay, back.delay), make->uses, n);
 }
 
-static void add_direct_edges(struct make *make) {
+static struct route route_of(const struct make *make, size_t way) {
+  const struct way *of = &make->ways[way];
+  return (struct route){.steps = of->n ? make->steps + of->at : NULL, .n = of->n, .delay = of->delay};
+}
+
+static void add_edges(struct make *make) {
   const struct overlay *o = &make->overlay;
+  const struct pairs *distant = &o->distant;
+  for (size_t p = 0; p < distant->n; p++)
+    if (make->ways[2 * p].n && make->ways[2 * p + 1].n) mark_uneven(make, p);
   for (uint32_t i = 0; i < o->n_bundles; i++) {
     const struct bundle *bundle = &o->bundles[i];
     uint32_t v = o->vertex[bundle->low], w = o->vertex[bundle->high], steps[] = {2 * i, 2 * i + 1};
@@ -425,18 +422,6 @@ static void add_direct_edges(struct make *make) {
     add_edge(make, v, w, (struct route){.steps = steps, .n = 1, .delay = bundle->delay},
              (struct route){.steps = steps + 1, .n = 1, .delay = bundle->delay});
   }
-}
-
-static struct route route_of(const struct make *make, size_t way) {
-  const struct way *of = &make->ways[way];
-  return (struct route){.steps = of->n ? make->steps + of->at : NULL, .n = of->n, .delay = of->delay};
-}
-
-static void add_edges(struct make *make) {
-  const struct pairs *distant = &make->overlay.distant;
-  for (size_t p = 0; p < distant->n; p++)
-    if (make->ways[2 * p].n && make->ways[2 * p + 1].n) mark_uneven(make, p);
-  add_direct_edges(make);
   for (size_t p = 0; p < distant->n; p++)
     add_edge(make, (uint32_t)(distant->keys[p] >> 32), (uint32_t)distant->keys[p], route_of(make, 2 * p),
              route_of(make, 2 * p + 1));
@@ -489,7 +474,10 @@ static enum banyan_status make_graph(struct make *make, const struct by_graph_ch
   BY_TRY(take_arrays(make));
   BY_TRY(by_paths_init(&o->paths, o->topology));
   BY_TRY(choose(o, choice));
-  BY_TRY(find_bundles(o));
+  uint32_t *last = BY_ARENA_ARRAY(&o->arena, uint32_t, o->topology->n_nodes);
+  if (!last) return by_graph_no_memory();
+  for (uint32_t node = 0; node < o->topology->n_nodes; node++) last[node] = NONE;
+  for (uint32_t node = 0; node < o->topology->n_nodes; node++) bundle_links(o, node, last);
   if (!find_pairs(o)) return by_graph_no_memory();
   BY_TRY(find_ways(make));
   by_graph_builder_init(make->builder, o->n_terminals, o->n_vertices);

@@ -140,16 +140,8 @@ static bool holds_nobody(const struct by_survey *survey) {
   return true;
 }
 
-static void drop_level(struct by_survey *survey) {
-  struct by_level *below = &survey->levels[survey->n_levels - 2];
-  free_level(top(survey));
-  survey->n_levels--;
-  below->n_groups = 1;
-  memset(below->group_of, 0, below->n * sizeof *below->group_of);
-}
-
 static enum banyan_status end_fans(struct by_survey *survey) {
-  struct by_level *level = top(survey);
+  struct by_level *level = top(survey), *below = level - 1;
   survey->phase = BY_SURVEY_OVER;
   if (level->n == 2) { /* two units have met once their fans are done */
     level->sum[1] = level->out[0] + level->in[1];
@@ -158,7 +150,10 @@ static enum banyan_status end_fans(struct by_survey *survey) {
     level->n_groups = 1;
   }
   if (survey->n_levels > 1 && holds_nobody(survey)) {
-    drop_level(survey);
+    free_level(level);
+    survey->n_levels--;
+    below->n_groups = 1;
+    memset(below->group_of, 0, below->n * sizeof *below->group_of);
     return BANYAN_OK;
   }
   return level->n == 2 ? BANYAN_OK : begin_tournament(survey);
@@ -183,41 +178,29 @@ static enum banyan_status end_tournament(struct by_survey *survey) {
   return on ? begin_level(survey) : BANYAN_OK;
 }
 
-static enum banyan_status move_on(struct by_survey *survey) {
-  const struct by_level *level = top(survey);
-  survey->at++;
-  if (survey->phase == BY_SURVEY_FANS && survey->at == level->n) return end_fans(survey);
-  if (survey->phase == BY_SURVEY_PAIRS && survey->at == survey->tournament.n_rounds) return end_tournament(survey);
-  return BANYAN_OK;
-}
-
 /* ---- results */
-
-static void take_fan(struct by_survey *survey, const double *rates) {
-  struct by_level *level = top(survey);
-  double out = 0, in = 0;
-  for (uint32_t k = 0; k < survey->n_flows; k += 2) out += rates[k], in += rates[k + 1];
-  level->out[survey->at] = out;
-  level->in[survey->at] = in;
-}
-
-static void take_round(struct by_survey *survey, const double *rates) {
-  struct by_level *level = top(survey);
-  for (uint32_t k = 0; k < survey->n_flows; k += 2) {
-    struct by_meeting m = survey->tournament.meetings[survey->meeting[k / 2]];
-    level->last[(size_t)m.a * level->n + m.b] += rates[k];
-    level->last[(size_t)m.b * level->n + m.a] += rates[k + 1];
-  }
-}
 
 enum banyan_status by_survey_record(struct by_survey *survey, const double *rates) {
   for (uint32_t k = 0; k < survey->n_flows; k++)
     if (!(rates[k] >= 0 && isfinite(rates[k])))
       return by_fail(BANYAN_ERR_ARGUMENT, "the flow from host %u to host %u got %g bit/s", survey->flows[k].from,
                      survey->flows[k].to, rates[k]);
-  if (survey->phase == BY_SURVEY_FANS) take_fan(survey, rates);
-  if (survey->phase == BY_SURVEY_PAIRS) take_round(survey, rates);
-  BY_TRY(move_on(survey));
+  struct by_level *level = top(survey);
+  for (uint32_t k = 0; k < survey->n_flows; k += 2) {
+    if (survey->phase == BY_SURVEY_FANS) {
+      level->out[survey->at] += rates[k];
+      level->in[survey->at] += rates[k + 1];
+    } else {
+      struct by_meeting m = survey->tournament.meetings[survey->meeting[k / 2]];
+      level->last[(size_t)m.a * level->n + m.b] += rates[k];
+      level->last[(size_t)m.b * level->n + m.a] += rates[k + 1];
+    }
+  }
+  survey->at++;
+  if (survey->phase == BY_SURVEY_FANS && survey->at == level->n)
+    BY_TRY(end_fans(survey));
+  else if (survey->phase == BY_SURVEY_PAIRS && survey->at == survey->tournament.n_rounds)
+    BY_TRY(end_tournament(survey));
   make_flows(survey);
   return BANYAN_OK;
 }

@@ -137,13 +137,6 @@ static uint32_t free_label(const struct clusters *c) {
   return label;
 }
 
-/* Takes the cluster of a unit apart: all of it are alone. */
-static void dissolve(struct clusters *c, uint32_t unit) {
-  uint32_t label = c->cluster_of[unit];
-  for (uint32_t u = 0; u < c->n; u++)
-    if (c->cluster_of[u] == label && u != unit) c->cluster_of[u] = free_label(c);
-}
-
 /* Where many fit several clusters equally, moving one at a time ends early: takes a random cluster apart and starts
  * from there, again and again, and keeps what is better. */
 static void search(struct clusters *c, struct by_rng *rng, uint32_t *best) {
@@ -152,7 +145,9 @@ static void search(struct clusters *c, struct by_rng *rng, uint32_t *best) {
   double most = total(c);
   memcpy(best, c->cluster_of, bytes);
   for (int i = 0; i < RESTARTS; i++) {
-    dissolve(c, (uint32_t)by_rng_below(rng, c->n));
+    uint32_t unit = (uint32_t)by_rng_below(rng, c->n), label = c->cluster_of[unit];
+    for (uint32_t u = 0; u < c->n; u++)
+      if (c->cluster_of[u] == label && u != unit) c->cluster_of[u] = free_label(c);
     move_units(c);
     double now = total(c);
     if (now > most - 1e-9) {
@@ -441,8 +436,7 @@ enum banyan_status by_survey_infer(const struct by_survey *survey, const char *n
   BY_TRY(by_topology_builder_init(&s.builder, name));
   enum banyan_status status = make_room(&s);
   if (status == BANYAN_OK) status = infer(&s, hosts);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&s.builder, NULL, out);
-  by_topology_builder_fini(&s.builder);
+  status = by_topology_builder_end(&s.builder, status, NULL, out);
   free(s.out);
   free(s.node);
   return status;

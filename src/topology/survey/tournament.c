@@ -69,15 +69,6 @@ static void meet_inside(struct by_tournament *t, const struct squads *squads, ui
   }
 }
 
-/* The turn-th meeting of all members of the smaller group. */
-static void meet_in_turn(struct by_tournament *t, const struct squads *squads, uint32_t large, uint32_t small,
-                         uint32_t turn, uint32_t *n_meetings) {
-  uint32_t n = size_of(squads, large);
-  for (uint32_t i = 0; i < size_of(squads, small) && turn < n; i++)
-    add(t, n_meetings, squads->players[squads->start[small] + i],
-        squads->players[squads->start[large] + (i + turn) % n]);
-}
-
 static void meet_across(struct by_tournament *t, const struct squads *squads, uint32_t *n_meetings) {
   for (uint32_t r = 0; r < by_tournament_rounds(squads->n); r++)
     for (uint32_t turn = 0; turn < largest(squads); turn++) {
@@ -85,7 +76,10 @@ static void meet_across(struct by_tournament *t, const struct squads *squads, ui
         uint32_t h = by_tournament_peer(squads->n, r, g);
         if (h <= g) continue;
         bool g_is_larger = size_of(squads, g) >= size_of(squads, h);
-        meet_in_turn(t, squads, g_is_larger ? g : h, g_is_larger ? h : g, turn, n_meetings);
+        uint32_t large = g_is_larger ? g : h, small = g_is_larger ? h : g, n = size_of(squads, large);
+        for (uint32_t i = 0; i < size_of(squads, small) && turn < n; i++)
+          add(t, n_meetings, squads->players[squads->start[small] + i],
+              squads->players[squads->start[large] + (i + turn) % n]);
       }
       end_round(t, *n_meetings);
     }
