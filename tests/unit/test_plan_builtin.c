@@ -1,7 +1,12 @@
+/* Built-in and named plans, and how plans are drawn. */
 #include <string.h>
 
 #include "check.h"
 #include "plan.h"
+#include "plans.h"
+#include "text.h"
+
+/* --- plan builtin --- */
 
 static struct by_plan *builtin(const char *name, uint32_t n) {
   struct by_plan *plan = NULL;
@@ -214,6 +219,171 @@ static void test_large_ones_are_small(void **state) {
   }
 }
 
+/* --- plans --- */
+
+/* Who stands where a plan has servers. */
+
+enum { RANKS = 2, PROCESSES = 3, SERVER = 2, OWN = 0, INNER = 7 };
+
+static const char served[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"served\", \"ranks\": 2, \"vertices\": {\"h/0\": "
+    "{\"kind\": \"server\"}}, \"trees\": [{\"share\": 1, \"root\": \"h/0\", \"up\": {\"0\": "
+    "\"h/0\", \"1\": \"h/0\"}}]}";
+
+/* Rank 1 of two, that have a server. */
+struct rank {
+  struct by_context context;
+  struct by_member members[PROCESSES];
+  struct by_team *own, *inner;
+};
+
+static void init(struct rank *rank) {
+  static const uint32_t all[RANKS] = {0, 1};
+  struct by_engine_options options = {.processes = PROCESSES, .ranks = RANKS, .self = 1};
+  struct by_context *c = &rank->context;
+  *rank = (struct rank){.context = {.job = {.rank = 1, .size = RANKS, .processes = PROCESSES, .founders = PROCESSES}}};
+  assert_ok(by_settings_read(&c->job.settings));
+  by_arena_init(&c->job.arena);
+  for (uint32_t p = 0; p < PROCESSES; p++)
+    rank->members[p] = (struct by_member){.host = "here", .machine = "this", .local = "", .cores = 4};
+  rank->members[SERVER].kind = BY_MEMBER_SERVER;
+  c->job.members = rank->members;
+  assert_ok(by_hosts_index(&c->job));
+  assert_ok(by_engine_create(&options, &c->job.engine));
+  assert_ok(by_team_create(c->job.engine, OWN, 1, RANKS, all, &rank->own));
+  assert_ok(by_team_create(c->job.engine, INNER, 1, RANKS, all, &rank->inner));
+}
+
+static void fini(struct rank *rank) {
+  by_engine_destroy(rank->context.job.engine);
+  by_arena_fini(&rank->context.job.arena);
+}
+
+/* Whether calls of this domain go to the server from now on. */
+static bool goes_to_server(struct rank *rank, struct by_team *team) {
+  static const uint32_t all[RANKS] = {0, 1};
+  struct by_plan *plan = NULL;
+  assert_ok(by_plans_named(&rank->context, RANKS, all, served, &plan));
+  assert_ok(by_plans_set(&rank->context, team, RANKS, all, plan, NULL));
+  const uint32_t *helpers = by_team_helpers(team);
+  return helpers && helpers[0] == SERVER;
+}
+
+/* A move is taken for the job's own communicator and noted for what is submitted to it: which one comes first is a
+ * matter of chance, and ranks must not differ in who has the servers. */
+static void test_order_does_not_matter(void **state) {
+  struct rank first, second;
+  (void)state;
+  init(&first);
+  assert_true(goes_to_server(&first, first.own));
+  assert_false(goes_to_server(&first, first.inner));
+  fini(&first);
+  init(&second);
+  assert_false(goes_to_server(&second, second.inner));
+  assert_true(goes_to_server(&second, second.own));
+  fini(&second);
+}
+
+/* --- plan draw --- */
+
+static void assert_drawn(struct by_plan *plan, const char *wanted) {
+  struct by_text text;
+  by_text_init(&text);
+  assert_ok(by_plan_draw(plan, &text));
+  const char *body = strchr(by_text_get(&text), '\n'); /* the first line ends with the version */
+  assert_non_null(body);
+  assert_string_equal(body + 1, wanted);
+  by_text_fini(&text);
+  by_plan_destroy(plan);
+}
+
+static struct by_plan *builtin_draw(const char *name, uint32_t n) {
+  struct by_plan *plan;
+  assert_ok(by_plan_builtin(name, n, &plan));
+  return plan;
+}
+
+static struct by_plan *parsed(const char *text) {
+  struct by_plan *plan;
+  assert_ok(by_plan_parse("p", text, strlen(text), &plan));
+  return plan;
+}
+
+static void test_ring_of_draw(void **state) {
+  (void)state;
+  assert_drawn(builtin_draw("ring", 4), "\n"
+                                        "all buffers\n"
+                                        "  tree 0: 100 %, height 3, rotated over 4 positions, 25 % each; the first is\n"
+                                        "    up:   0 ─── 3 ─── 2 ─── 1\n"
+                                        "    down: 0 ─── 1 ─── 2 ─── 3\n");
+}
+
+static void test_branches(void **state) {
+  (void)state;
+  assert_drawn(builtin_draw("double-tree", 6), "\n"
+                                               "all buffers\n"
+                                               "  tree 0: 50 %, height 2\n"
+                                               "    3 ─┬─ 1 ─┬─ 0\n"
+                                               "       │     └─ 2\n"
+                                               "       └─ 5 ─── 4\n"
+                                               "  tree 1: 50 %, height 2\n"
+                                               "    2 ─┬─ 0 ─── 1\n"
+                                               "       └─ 4 ─┬─ 3\n"
+                                               "             └─ 5\n");
+}
+
+static void test_exchange_of_draw(void **state) {
+  (void)state;
+  assert_drawn(builtin_draw("exchange:3", 7), "\n"
+                                              "all buffers\n"
+                                              "  tree 0: 100 %, exchange among 6 in 2 steps\n"
+                                              "    step 1: { 0 1 2 } { 3 4 5 }\n"
+                                              "    step 2: { 0 3 } { 1 4 } { 2 5 }\n"
+                                              "    first up and last down: 6→0\n");
+}
+
+static void test_names_kinds_and_classes(void **state) {
+  (void)state;
+  assert_drawn(parsed("{\"format\": \"banyan-plan 1\", \"vertices\": {\"é\": {\"kind\": \"rank\", \"rank\": 0},"
+                      "\"b\": {\"kind\": \"rank\", \"rank\": 1}, \"sw\": {\"kind\": \"switch\"}},"
+                      "\"classes\": [{\"up_to\": 1024, \"trees\": [{\"share\": 1, \"root\": \"é\", \"up\": "
+                      "{\"b\": \"é\"}}]}, {\"trees\": [{\"share\": 1, \"rate\": 2e9, \"root\": \"sw\","
+                      "\"up\": {\"é\": \"sw\", \"b\": \"sw\"}, \"down\": {\"é\": \"b\", \"b\": \"sw\"}}]}]}"),
+               "    ranks: é=0 b=1\n"
+               "\n"
+               "buffers up to 1 KiB\n"
+               "  tree 0: 100 %, height 1\n"
+               "    é ─── b\n"
+               "\n"
+               "larger buffers\n"
+               "  tree 0: 100 %, 2 Gbit/s, height 1 (down 2)\n"
+               "    up:   sw (switch) ─┬─ é\n"
+               "                       └─ b\n"
+               "    down: sw (switch) ─── b ─── é\n");
+}
+
+/* Whatever the plan, lines stay short and few. */
+static void test_large_plans_are_cut(void **state) {
+  (void)state;
+  const char *names[] = {"star", "chain", "ring", "tree:3", "halving", "doubling", "exchange", "exchange:7"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    struct by_plan *plan = builtin_draw(names[i], 3000);
+    struct by_text text;
+    by_text_init(&text);
+    assert_ok(by_plan_draw(plan, &text));
+    size_t lines = 0, columns = 0;
+    for (const char *c = by_text_get(&text); *c; c++) {
+      columns = *c == '\n' ? 0 : columns + (((unsigned char)*c & 0xc0) != 0x80);
+      lines += *c == '\n';
+      assert_true(columns <= 110);
+    }
+    assert_true(lines < 120);
+    assert_non_null(strstr(by_text_get(&text), "…"));
+    by_text_fini(&text);
+    by_plan_destroy(plan);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_star),
@@ -227,6 +397,12 @@ int main(void) {
       cmocka_unit_test(test_names),
       cmocka_unit_test(test_every_size),
       cmocka_unit_test(test_large_ones_are_small),
+      cmocka_unit_test(test_order_does_not_matter),
+      cmocka_unit_test(test_ring_of_draw),
+      cmocka_unit_test(test_branches),
+      cmocka_unit_test(test_exchange_of_draw),
+      cmocka_unit_test(test_names_kinds_and_classes),
+      cmocka_unit_test(test_large_plans_are_cut),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,15 @@
+/* Texts: numbers with units, what can be printed, misspelt words, whole files. */
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "text.h"
+
+/* --- text --- */
 
 static void test_text_grows(void **state) {
   (void)state;
@@ -217,6 +221,73 @@ static void test_number(void **state) {
     assert_status(by_parse_number(bad[i], &value), BANYAN_ERR_PARSE);
 }
 
+/* --- suggest --- */
+
+static const char *const names[] = {"run", "plan", "bench", "doctor", "version", "transport", "timeout", "help"};
+
+static const char *suggest(const char *word) {
+  const char *found = by_suggest(word, names, sizeof names / sizeof *names);
+  return found ? found : "-";
+}
+
+static void test_near_names(void **state) {
+  (void)state;
+  assert_string_equal(suggest("rum"), "run");
+  assert_string_equal(suggest("urn"), "run"); /* two letters swapped are one mistake */
+  assert_string_equal(suggest("transprot"), "transport");
+  assert_string_equal(suggest("tiemuot"), "timeout");
+  assert_string_equal(suggest("vers"), "version"); /* the start of it */
+  assert_string_equal(suggest("bnch"), "bench");
+  assert_string_equal(suggest("doctorr"), "doctor");
+}
+
+static void test_far_names(void **state) {
+  (void)state;
+  assert_string_equal(suggest("xyzzy"), "-");
+  assert_string_equal(suggest(""), "-");
+  assert_string_equal(suggest("a very long word that is no name of anything at all"), "-");
+}
+
+/* --- file --- */
+
+static void test_files(void **state) {
+  (void)state;
+  char path[] = "/tmp/banyan-file-XXXXXX", *text;
+  size_t length;
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  enum { BYTES = 300000 };
+  char *wrote = test_malloc(BYTES);
+  for (size_t i = 0; i < BYTES; i++) wrote[i] = (char)(i % 251);
+  assert_int_equal(write(fd, wrote, BYTES), BYTES);
+  close(fd);
+  assert_ok(by_read_file("thing", path, BYTES, &text, &length));
+  assert_int_equal(length, BYTES);
+  assert_memory_equal(text, wrote, BYTES);
+  free(text);
+  assert_ok(by_read_file("thing", path, 1000, &text, &length)); /* one byte more than allowed says so */
+  assert_int_equal(length, 1001);
+  free(text);
+  unlink(path);
+  test_free(wrote);
+}
+
+static void test_empty_endless_and_none(void **state) {
+  (void)state;
+  char *text;
+  size_t length;
+  assert_ok(by_read_file("thing", "/dev/null", 10, &text, &length));
+  assert_int_equal(length, 0);
+  free(text);
+  assert_ok(by_read_file("thing", "/dev/zero", 1 << 20, &text, &length));
+  assert_int_equal(length, (1 << 20) + 1);
+  free(text);
+  assert_status(by_read_file("thing", "/nowhere/x", 10, &text, &length), BANYAN_ERR_SYSTEM);
+  assert_string_equal(banyan_error_text(), "cannot open thing /nowhere/x: No such file or directory");
+  assert_status(by_read_file("thing", "/", 10, &text, &length), BANYAN_ERR_SYSTEM);
+  assert_string_equal(banyan_error_text(), "cannot read thing /: Is a directory");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_text_grows),
@@ -230,6 +301,10 @@ int main(void) {
       cmocka_unit_test(test_printable),
       cmocka_unit_test(test_keep_printable),
       cmocka_unit_test(test_number),
+      cmocka_unit_test(test_near_names),
+      cmocka_unit_test(test_far_names),
+      cmocka_unit_test(test_files),
+      cmocka_unit_test(test_empty_endless_and_none),
   };
-  return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,17 @@
-/* by_topology_validate: each way to be wrong, in a topology that is right without it. */
+/* Topologies: what is valid, how they are made, and the ways that packets take through them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
+#include "rng.h"
 #include "topology_make.h"
+#include "topology_paths.h"
+#include "topology_synth.h"
+
+/* --- topology --- */
+
+/* by_topology_validate: each way to be wrong, in a topology that is right without it. */
 
 /* h0 and h1 take part on either side of switch s; spare is a host at s that does neither. */
 enum { H0, H1, S, SPARE };
@@ -225,11 +232,283 @@ static void test_limits(void **state) {
   by_topology_builder_fini(&builder);
 }
 
+/* --- topology paths --- */
+
+/* The ways of packets: over switches before hosts, fewest links, least delay, spread where all is equal. */
+
+enum { MOST = 16 };
+
+struct net {
+  struct by_topology_builder builder;
+  struct by_topology *topology;
+  struct by_paths paths;
+  struct by_hop hops[MOST];
+};
+
+static uint32_t host(struct net *net, const char *name) {
+  uint32_t node;
+  assert_ok(by_topology_builder_add(&net->builder, BY_NODE_HOST, name, &node));
+  return node;
+}
+
+static uint32_t add_switch(struct net *net, const char *name) {
+  uint32_t node;
+  assert_ok(by_topology_builder_add(&net->builder, BY_NODE_SWITCH, name, &node));
+  return node;
+}
+
+static struct by_link *join(struct net *net, uint32_t a, uint32_t b, double delay) {
+  struct by_link *link;
+  assert_ok(by_topology_builder_add_link(&net->builder, a, b, 1e9, delay, &link));
+  return link;
+}
+
+static void begin(struct net *net) {
+  assert_ok(by_topology_builder_init(&net->builder, ""));
+}
+
+static void finish(struct net *net) {
+  assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
+  assert_true(net->topology->n_nodes <= MOST);
+  assert_ok(by_paths_init(&net->paths, net->topology));
+}
+
+static void end(struct net *net) {
+  by_paths_fini(&net->paths);
+  by_topology_destroy(net->topology);
+}
+
+static void towards(struct net *net, uint32_t to) {
+  assert_ok(by_paths_to(&net->paths, to, net->hops));
+}
+
+/* a - b - c of hosts, and a way round over three switches: the longer way adds nobody's load to a host. */
+static void switches_come_before_hosts(void **state) {
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), c = host(&net, "c");
+  uint32_t s[3] = {add_switch(&net, "s0"), add_switch(&net, "s1"), add_switch(&net, "s2")};
+  join(&net, a, b, 0);
+  join(&net, b, c, 0);
+  join(&net, a, s[0], 1);
+  join(&net, s[0], s[1], 1);
+  join(&net, s[1], s[2], 1);
+  join(&net, s[2], c, 1);
+  finish(&net);
+  towards(&net, c);
+  assert_int_equal(net.hops[a].next, s[0]);
+  assert_int_equal(net.hops[a].hops, 4);
+  assert_int_equal(net.hops[a].hosts, 0);
+  assert_true(net.hops[a].delay == 4);
+  assert_int_equal(net.hops[b].next, c);
+  assert_int_equal(net.hops[c].hops, 0);
+  assert_int_equal(net.hops[c].link, UINT32_MAX);
+  end(&net);
+}
+
+static void hosts_forward_where_nothing_else_does(void **state) {
+  struct net net;
+  begin(&net);
+  uint32_t v[4];
+  for (int i = 0; i < 4; i++) v[i] = host(&net, (const char *[]){"a", "b", "c", "d"}[i]);
+  for (int i = 0; i < 3; i++) join(&net, v[i], v[i + 1], 0.5);
+  finish(&net);
+  towards(&net, v[3]);
+  assert_int_equal(net.hops[v[0]].next, v[1]);
+  assert_int_equal(net.hops[v[0]].hosts, 2);
+  assert_int_equal(net.hops[v[1]].hosts, 1);
+  assert_int_equal(net.hops[v[2]].hosts, 0);
+  end(&net);
+}
+
+static void delay_decides_between_ways_of_one_length(void **state) {
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b");
+  uint32_t slow = add_switch(&net, "slow"), quick = add_switch(&net, "quick");
+  join(&net, a, slow, 0.02);
+  join(&net, slow, b, 0.02);
+  join(&net, a, quick, 0.01);
+  join(&net, quick, b, 0.02);
+  finish(&net);
+  towards(&net, b);
+  assert_int_equal(net.hops[a].next, quick);
+  end(&net);
+}
+
+/* Two racks of three hosts under three spines: the three destinations of a rack take the three spines. */
+static void equal_ways_are_spread_by_destination(void **state) {
+  struct net net;
+  begin(&net);
+  uint32_t leaf[2], spine[3], hosts[6];
+  for (int i = 0; i < 2; i++) leaf[i] = add_switch(&net, (const char *[]){"l0", "l1"}[i]);
+  for (int i = 0; i < 3; i++) spine[i] = add_switch(&net, (const char *[]){"s0", "s1", "s2"}[i]);
+  for (int i = 0; i < 6; i++) {
+    hosts[i] = host(&net, (const char *[]){"a", "b", "c", "d", "e", "f"}[i]);
+    join(&net, hosts[i], leaf[i / 3], 1e-6);
+  }
+  for (int i = 0; i < 6; i++) join(&net, leaf[i / 3], spine[i % 3], 1e-6);
+  finish(&net);
+  bool used[MOST] = {false};
+  for (int i = 3; i < 6; i++) {
+    towards(&net, hosts[i]);
+    used[net.hops[leaf[0]].next] = true;
+    assert_int_equal(net.hops[hosts[0]].hops, 4);
+  }
+  for (int i = 0; i < 3; i++) assert_true(used[spine[i]]);
+  end(&net);
+}
+
+static void a_full_direction_is_not_used(void **state) {
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), c = host(&net, "c");
+  struct by_link *direct = join(&net, a, b, 0);
+  direct->capacity[BY_AB].used = direct->capacity[BY_AB].all;
+  join(&net, a, c, 0);
+  join(&net, c, b, 0);
+  finish(&net);
+  towards(&net, b);
+  assert_int_equal(net.hops[a].next, c);
+  towards(&net, a);
+  assert_int_equal(net.hops[b].next, a);
+  end(&net);
+}
+
+static void what_cannot_be_reached_has_no_way(void **state) {
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), island = add_switch(&net, "island");
+  join(&net, a, b, 0);
+  finish(&net);
+  towards(&net, b);
+  assert_int_equal(net.hops[island].hops, UINT32_MAX);
+  assert_int_equal(net.hops[island].link, UINT32_MAX);
+  assert_int_equal(net.hops[a].hops, 1);
+  end(&net);
+}
+
+/* Searches that end early find the same ways. */
+static void ways_between_are_the_same(void **state) {
+  const char *const nets[] = {"torus:4x5", "clos:racks=3,hosts=4,nic=10g,spines=2", "ring:9"};
+  for (uint32_t k = 0; k < 3; k++) {
+    struct by_topology *topology;
+    struct by_paths paths;
+    static struct by_hop all[64], some[64];
+    assert_ok(by_topology_named(nets[k], &topology));
+    assert_ok(by_paths_init(&paths, topology));
+    for (uint32_t to = 0; to < topology->n_nodes; to++) {
+      uint32_t from[] = {(to + 1) % topology->n_nodes, (to * 5 + 3) % topology->n_nodes, to};
+      assert_ok(by_paths_to(&paths, to, all));
+      assert_ok(by_paths_between(&paths, to, from, 3, some));
+      for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t at = from[i]; at != to; at = all[at].next) {
+          assert_int_equal(some[at].link, all[at].link);
+          assert_int_equal(some[at].hops, all[at].hops);
+          assert_true(some[at].delay == all[at].delay);
+        }
+    }
+    by_paths_fini(&paths);
+    by_topology_destroy(topology);
+  }
+}
+
+/* Up to 12 nodes, many with one link, and some directions that are full. */
+static void any_net(struct net *net, struct by_rng *rng) {
+  begin(net);
+  uint32_t n = 2 + (uint32_t)by_rng_below(rng, 11), more = (uint32_t)by_rng_below(rng, n), node[12];
+  char name[8];
+  for (uint32_t v = 0; v < n; v++) {
+    snprintf(name, sizeof name, "n%u", v);
+    node[v] = v == 0 || by_rng_below(rng, 2) ? host(net, name) : add_switch(net, name);
+    by_topology_builder_node(&net->builder, node[v])->takes_part = v == 0;
+  }
+  for (uint32_t l = 1; l < n + more; l++) {
+    uint32_t a = l < n ? l : (uint32_t)by_rng_below(rng, n), b = (uint32_t)by_rng_below(rng, l < n ? l : n);
+    if (a == b) continue;
+    struct by_link *link = join(net, node[a], node[b], by_rng_below(rng, 3) ? 1e-3 : 2e-3);
+    if (by_rng_below(rng, 4) == 0) link->capacity[by_rng_below(rng, 2)].used = 1e9;
+  }
+  finish(net);
+}
+
+/* Whether packets may go that way, and what that costs in all. */
+static bool way_over(const struct net *net, uint32_t link, int way, const struct by_hop *rest, uint32_t to,
+                     struct by_hop *out) {
+  const struct by_link *l = &net->topology->links[link];
+  uint32_t next = way == BY_AB ? l->b : l->a;
+  if (rest[next].hops == UINT32_MAX || by_residual(l->capacity[way]) <= 0) return false;
+  bool relayed = next != to && net->topology->nodes[next].kind == BY_NODE_HOST;
+  *out = (struct by_hop){link, next, rest[next].hops + 1, rest[next].hosts + relayed, rest[next].delay + l->delay};
+  return true;
+}
+
+static int compare_ways(const struct by_hop *a, const struct by_hop *b) {
+  if (a->hosts != b->hosts) return a->hosts < b->hosts ? -1 : 1;
+  if (a->hops != b->hops) return a->hops < b->hops ? -1 : 1;
+  return (a->delay > b->delay + 1e-9) - (a->delay < b->delay - 1e-9);
+}
+
+/* Every link again and again, until nothing is better. */
+static void try_all(const struct net *net, uint32_t to, struct by_hop *best) {
+  const struct by_topology *t = net->topology;
+  struct by_hop hop = {0};
+  for (uint32_t v = 0; v < t->n_nodes; v++)
+    best[v] = (struct by_hop){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0};
+  best[to].hops = best[to].hosts = 0;
+  for (uint32_t round = 0; round < t->n_nodes; round++)
+    for (uint32_t s = 0; s < 2 * t->n_links; s++) {
+      uint32_t from = s % 2 == BY_AB ? t->links[s / 2].a : t->links[s / 2].b;
+      if (way_over(net, s / 2, (int)(s % 2), best, to, &hop) && compare_ways(&hop, &best[from]) < 0) best[from] = hop;
+    }
+}
+
+static void are_the_best(struct net *net, uint32_t to) {
+  struct by_hop best[MOST], some[MOST], hop = {0};
+  towards(net, to);
+  try_all(net, to, best);
+  for (uint32_t v = 0; v < net->topology->n_nodes; v++) {
+    assert_int_equal(net->hops[v].hops, best[v].hops);
+    if (v == to || best[v].hops == UINT32_MAX) continue;
+    assert_int_equal(compare_ways(&net->hops[v], &best[v]), 0);
+    int way = net->topology->links[net->hops[v].link].a == v ? BY_AB : BY_BA;
+    assert_true(way_over(net, net->hops[v].link, way, net->hops, to, &hop));
+    assert_int_equal(hop.next, net->hops[v].next);
+    assert_int_equal(compare_ways(&hop, &net->hops[v]), 0);
+    assert_ok(by_paths_between(&net->paths, to, &v, 1, some));
+    for (uint32_t at = v; at != to; at = some[at].next) assert_int_equal(some[at].link, net->hops[at].link);
+  }
+}
+
+static void ways_are_the_best_in_any_network(void **state) {
+  struct by_rng rng;
+  by_rng_init(&rng, 7);
+  for (int i = 0; i < 500; i++) {
+    struct net net;
+    any_net(&net, &rng);
+    for (uint32_t to = 0; to < net.topology->n_nodes; to++) are_the_best(&net, to);
+    end(&net);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nodes),         cmocka_unit_test(test_links),         cmocka_unit_test(test_reach),
-      cmocka_unit_test(test_what_is_right), cmocka_unit_test(test_what_is_added), cmocka_unit_test(test_growth),
-      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_nodes),
+      cmocka_unit_test(test_links),
+      cmocka_unit_test(test_reach),
+      cmocka_unit_test(test_what_is_right),
+      cmocka_unit_test(test_what_is_added),
+      cmocka_unit_test(test_growth),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(ways_are_the_best_in_any_network),
+      cmocka_unit_test(switches_come_before_hosts),
+      cmocka_unit_test(hosts_forward_where_nothing_else_does),
+      cmocka_unit_test(delay_decides_between_ways_of_one_length),
+      cmocka_unit_test(equal_ways_are_spread_by_destination),
+      cmocka_unit_test(a_full_direction_is_not_used),
+      cmocka_unit_test(what_cannot_be_reached_has_no_way),
+      cmocka_unit_test(ways_between_are_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
