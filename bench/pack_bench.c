@@ -12,6 +12,7 @@
 #include "graph_topology.h"
 #include "grow.h"
 #include "packing.h"
+#include "../tests/packing_check.h"
 #include "topology_formats.h"
 
 enum { REPEATS = 3 };
@@ -57,8 +58,8 @@ static enum banyan_status time_run(const char *file, const struct by_graph *grap
     least = fmin(least, seconds() - start);
     if (least > 1) break;
   }
-  BY_TRY(by_packing_check(graph, packing));
-  BY_TRY(by_packing_height(graph, packing, true, &height));
+  BY_TRY(packing_check(graph, packing));
+  BY_TRY(packing_height(graph, packing, true, &height));
   *bound = fmin(*bound, packing->bound);
   printf("%-24s %5u %6u  %-14s %10.5g %7.4f %6u %7g %9.1f\n", file, graph->n_vertices, graph->n_edges, runs[run].name,
          packing->throughput / 1e9, packing->throughput / *bound, packing->n_trees, height, 1e3 * least);

@@ -14,6 +14,7 @@
 #include "graph_topology.h"
 #include "grow.h"
 #include "packing.h"
+#include "packing_check.h"
 #include "rng.h"
 #include "topology_data.h"
 #include "topology_formats.h"
@@ -22,10 +23,10 @@
 static double check_few(const struct by_graph *graph, struct by_few_options options, double least) {
   struct by_packing *packing;
   assert_ok(by_pack_few(graph, &options, &packing));
-  assert_ok(by_packing_check(graph, packing));
+  assert_ok(packing_check(graph, packing));
   assert_true(packing->n_trees <= options.most_trees);
   double height, ratio = packing->throughput / options.bound;
-  assert_ok(by_packing_height(graph, packing, true, &height));
+  assert_ok(packing_height(graph, packing, true, &height));
   print_message("  at most %2u trees, height <= %g: %.4f with %u, height %g\n", options.most_trees, options.most_height,
                 ratio, packing->n_trees, height);
   assert_true(height <= options.most_height);
@@ -39,9 +40,9 @@ static double check_exact(const char *name, const struct by_graph *graph, double
   const struct by_exact_options options = by_exact_defaults();
   struct by_packing *packing;
   assert_ok(by_pack_exact(graph, &options, &packing));
-  assert_ok(by_packing_check(graph, packing));
+  assert_ok(packing_check(graph, packing));
   double bound = packing->bound, height;
-  assert_ok(by_packing_height(graph, packing, true, &height));
+  assert_ok(packing_height(graph, packing, true, &height));
   print_message("%s: %.6g Gbit/s, at most %.6g, with %u trees, height %g\n", name, packing->throughput / 1e9,
                 bound / 1e9, packing->n_trees, height);
   assert_true(packing->throughput >= 0.99 * bound);
@@ -247,8 +248,8 @@ static double ratio_of(const struct by_graph *graph, double bound, uint32_t most
   options.most_height = most_height;
   options.bound = bound;
   assert_ok(by_pack_few(graph, &options, &packing));
-  assert_ok(by_packing_check(graph, packing));
-  assert_ok(by_packing_height(graph, packing, true, height));
+  assert_ok(packing_check(graph, packing));
+  assert_ok(packing_height(graph, packing, true, height));
   assert_true(packing->n_trees <= most_trees && *height <= most_height);
   double ratio = packing->throughput / fmin(bound, packing->limit);
   by_packing_destroy(packing);

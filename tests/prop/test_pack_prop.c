@@ -6,6 +6,7 @@
 
 #include "grow.h"
 #include "packing.h"
+#include "packing_check.h"
 #include "random_graph.h"
 #include "span.h"
 
@@ -31,7 +32,7 @@ static void test_partitions(void **state) {
     uint32_t part[MOST];
     double optimum = partition_optimum(graph, 0, 0, part);
     assert_ok(by_pack_exact(graph, &options, &packing));
-    assert_ok(by_packing_check(graph, packing));
+    assert_ok(packing_check(graph, packing));
     if (fabs(packing->throughput - optimum) > 2e-4 * optimum || packing->bound < optimum * (1 - 1e-9))
       fail_msg("seed %u: %.9g packed and bounded by %.9g, the optimum is %.9g", seed, packing->throughput,
                packing->bound, optimum);
@@ -64,8 +65,8 @@ static void check_few(const struct by_graph *graph, struct by_rng *rng, const st
     return;
   }
   double height;
-  assert_ok(by_packing_check(graph, packing));
-  assert_ok(by_packing_height(graph, packing, true, &height));
+  assert_ok(packing_check(graph, packing));
+  assert_ok(packing_height(graph, packing, true, &height));
   bool good = packing->n_trees <= options.most_trees && packing->throughput <= optimum->bound * (1 + 1e-9) &&
               packing->throughput <= packing->limit * (1 + 1e-9) && height <= options.most_height;
   for (uint32_t t = 0; t < packing->n_trees; t++) good &= packing->trees[t].rate >= options.least_rate * (1 - 1e-9);
@@ -88,7 +89,7 @@ static void test_few(void **state) {
     const struct by_exact_options exact = by_exact_defaults();
     struct by_packing *optimum;
     assert_ok(by_pack_exact(graph, &exact, &optimum));
-    assert_ok(by_packing_check(graph, optimum));
+    assert_ok(packing_check(graph, optimum));
     if (optimum->throughput < 0.999 * optimum->bound)
       fail_msg("seed %u: %.9g packed and bounded by %.9g", seed, optimum->throughput, optimum->bound);
     for (int i = 0; i < 4; i++) check_few(graph, &rng, optimum, 1000 + seed);
@@ -105,7 +106,7 @@ static struct by_packing *pack(const struct by_graph *graph) {
   const struct by_weights_options options = {.goal = goal};
   struct by_packing *packing;
   assert_ok(by_pack_weights(graph, &options, &packing));
-  assert_ok(by_packing_check(graph, packing));
+  assert_ok(packing_check(graph, packing));
   return packing;
 }
 
@@ -250,9 +251,9 @@ static void test_hub(void **state) {
   assert_ok(by_span_init(&span, graph));
   for (int exact = 0; exact < 2; exact++) {
     span.exact = exact;
-    assert_true(fabs(by_span_certify(&span, (const double[]){1, 1, 1}) - 8) < 1e-6);
-    assert_true(fabs(by_span_certify(&span, (const double[]){0, 1, 0}) - 8) < 1e-6);
-    assert_true(isinf(by_span_certify(&span, (const double[]){0, 0, 0})));
+    assert_true(fabs(by_span_certify(&span, (const double[]){1, 1, 1}, false) - 8) < 1e-6);
+    assert_true(fabs(by_span_certify(&span, (const double[]){0, 1, 0}, false) - 8) < 1e-6);
+    assert_true(isinf(by_span_certify(&span, (const double[]){0, 0, 0}, false)));
   }
   by_span_fini(&span);
   by_graph_destroy(graph);
@@ -274,7 +275,7 @@ static void test_helpers_formula(void **state) {
   assert_ok(finish_limited(&builder, &graph));
   assert_ok(by_span_init(&span, graph));
   assert_false(span.exact);
-  assert_true(fabs(by_span_certify(&span, price) / best - 1) < 1e-6);
+  assert_true(fabs(by_span_certify(&span, price, false) / best - 1) < 1e-6);
   by_span_set_prices(&span, price);
   assert_true(fabs(by_span_lightest(&span) - 2 * (N - 1)) < 1e-6);
   by_span_fini(&span);

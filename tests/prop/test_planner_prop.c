@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "packing_check.h"
 #include "plan.h"
 #include "planner.h"
 #include "schedule_check.h"
@@ -48,7 +49,7 @@ static void check(const struct by_planned *planned, const struct by_topology *to
   const struct by_plan *plan = planned->plan;
   const struct by_class *class_ = plan->classes;
   double sum = 0;
-  assert_ok(by_packing_check(planned->graph, planned->packing));
+  assert_ok(packing_check(planned->graph, planned->packing));
   assert_ok(by_plan_validate(plan));
   assert_int_equal(class_->n_groups, planned->packing->n_trees);
   for (uint32_t r = 0; r < plan->n_ranks; r++)

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "graph.h"
 #include "lp.h"
+#include "packing_check.h"
 #include "rates.h"
 
 static const double ones[] = {1, 1, 1}, zeros[] = {0, 0, 0};
@@ -148,8 +149,8 @@ static void test_optimum(void **state) {
   assert_nearly(rates.lp->rate[0], 8e9);
   assert_nearly(rates.lp->rate[1], 2e9);
   for (int r = 0; r < 3; r++) assert_nearly(rates.lp->price[r], 0.5);
-  assert_ok(by_rates_packing(&rates, 12.1e9, &packing));
-  assert_ok(by_packing_check(graph, packing));
+  assert_ok(by_packing_make(&rates.pool, rates.lp->rate, 12.1e9, &packing));
+  assert_ok(packing_check(graph, packing));
   assert_int_equal(packing->n_trees, 3);
   assert_nearly(packing->throughput, 12e9);
   by_packing_destroy(packing);
@@ -182,7 +183,7 @@ static void test_a_rate_that_no_tree_has(void **state) {
   fill(&rates, graph);
   assert_ok(by_rates_keep(&rates, 0, 11e9));
   assert_true(rates.throughput == 0);
-  assert_status(by_rates_packing(&rates, 12e9, &packing), BANYAN_ERR_PLAN);
+  assert_status(by_packing_make(&rates.pool, rates.lp->rate, 12e9, &packing), BANYAN_ERR_PLAN);
   by_rates_fini(&rates);
   by_graph_destroy(graph);
 }

@@ -6,12 +6,13 @@
 #include "check.h"
 #include "graph.h"
 #include "graph_limits.h"
+#include "packing_check.h"
 
 /* Packs, checks, and gives the throughput; the bound must prove it. */
 static double packed(struct by_graph *graph, const struct by_exact_options *options) {
   struct by_packing *packing;
   assert_ok(by_pack_exact(graph, options, &packing));
-  assert_ok(by_packing_check(graph, packing));
+  assert_ok(packing_check(graph, packing));
   double throughput = packing->throughput;
   assert_true(throughput >= options->ratio * packing->bound);
   by_packing_destroy(packing);
@@ -89,12 +90,12 @@ static void test_start_and_rounds(void **state) {
   struct by_packing *first, *second;
   options.rounds = 1;
   assert_ok(by_pack_exact(graph, &options, &first));
-  assert_ok(by_packing_check(graph, first));
+  assert_ok(packing_check(graph, first));
   options.start = first;
   options.bound = first->bound;
   options.rounds = 200;
   assert_ok(by_pack_exact(graph, &options, &second));
-  assert_ok(by_packing_check(graph, second));
+  assert_ok(packing_check(graph, second));
   assert_true(second->throughput >= first->throughput * (1 - 1e-9));
   assert_true(second->bound <= first->bound);
   assert_true(second->throughput >= 0.9999 * second->bound);

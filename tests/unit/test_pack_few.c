@@ -8,6 +8,7 @@
 #include "graph.h"
 #include "graph_limits.h"
 #include "grow.h"
+#include "packing_check.h"
 
 enum { SIDE = 8, TORUS = SIDE * SIDE };
 
@@ -29,8 +30,8 @@ static struct by_packing *pack(const struct by_graph *graph, const struct by_few
   struct by_packing *packing;
   double height;
   assert_ok(by_pack_few(graph, options, &packing));
-  assert_ok(by_packing_check(graph, packing));
-  assert_ok(by_packing_height(graph, packing, !options->by_delay, &height));
+  assert_ok(packing_check(graph, packing));
+  assert_ok(packing_height(graph, packing, !options->by_delay, &height));
   assert_true(packing->n_trees <= options->most_trees);
   assert_true(height <= options->most_height * (1 + 1e-9));
   for (uint32_t t = 0; t < packing->n_trees; t++)
@@ -110,7 +111,7 @@ static void test_tolerance(void **state) {
   for (int i = 0; i < 3; i++) {
     options.tolerance = tolerances[i];
     packing = pack(graph, &options);
-    assert_ok(by_packing_height(graph, packing, true, &heights[i]));
+    assert_ok(packing_height(graph, packing, true, &heights[i]));
     assert_true(packing->throughput >= (1 - fmax(options.tolerance, 0.02)) * torus_optimum);
     by_packing_destroy(packing);
   }

@@ -8,6 +8,7 @@
 #include "graph.h"
 #include "graph_limits.h"
 #include "graph_topology.h"
+#include "packing_check.h"
 #include "rng.h"
 #include "topology_data.h"
 #include "topology_formats.h"
@@ -16,7 +17,7 @@ static struct by_packing *pack(const struct by_graph *graph, double goal) {
   const struct by_weights_options options = {.goal = goal};
   struct by_packing *packing;
   assert_ok(by_pack_weights(graph, &options, &packing));
-  assert_ok(by_packing_check(graph, packing));
+  assert_ok(packing_check(graph, packing));
   assert_true(packing->throughput >= goal * packing->bound);
   return packing;
 }
@@ -127,7 +128,7 @@ static void test_few_trees(void **state) {
   for (uint32_t most = 1; most <= 1000; most *= 10) {
     const struct by_weights_options options = {.goal = 1, .most_trees = most};
     assert_ok(by_pack_weights(graph, &options, &packing));
-    assert_ok(by_packing_check(graph, packing));
+    assert_ok(packing_check(graph, packing));
     assert_true(packing->n_trees <= most);
     assert_true(packing->throughput >= before && packing->bound >= 0.995 * optimum);
     before = packing->throughput;

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "graph.h"
+#include "packing_check.h"
 #include "rates.h"
 
 /* A triangle of links of 10, 20 and 30 with a fourth vertex that need not be in, beyond vertex 2. */
@@ -58,7 +59,7 @@ static void test_make(void **state) {
   (void)state;
   struct by_graph *graph = triangle();
   struct by_packing *packing = packed(graph);
-  assert_ok(by_packing_check(graph, packing));
+  assert_ok(packing_check(graph, packing));
   assert_int_equal(packing->n_trees, 2);
   assert_true(fabs(packing->throughput - 10) < 1e-9 && packing->throughput <= 10);
   assert_true(fabs(packing->trees[0].rate - 7.5) < 1e-9);
@@ -84,7 +85,7 @@ static void test_no_rates(void **state) {
 }
 
 static void assert_refused(const struct by_graph *graph, struct by_packing *packing, const char *words) {
-  assert_status(by_packing_check(graph, packing), BANYAN_ERR_PLAN);
+  assert_status(packing_check(graph, packing), BANYAN_ERR_PLAN);
   if (!strstr(banyan_error_text(), words)) fail_msg("\"%s\" has no \"%s\"", banyan_error_text(), words);
   by_packing_destroy(packing);
 }

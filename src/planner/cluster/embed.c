@@ -103,7 +103,7 @@ static enum banyan_status embed_take_over(struct by_embedding *embedding, const 
                      .old = old,
                      .vertex = BY_ARENA_ARRAY(&arena, uint32_t, old->graph->n_vertices),
                      .load = BY_ARENA_ARRAY(&arena, double, embedding->graph->n_resources)};
-  enum banyan_status status = arena.failed ? by_embed_no_memory() : take_over(&t, before);
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : take_over(&t, before);
   by_arena_fini(&arena);
   return status;
 }
@@ -153,7 +153,7 @@ static enum banyan_status copy_names(struct by_embedding *e, const struct by_top
     e->name[v] = by_arena_string(&e->arena, topology->nodes[e->graph->node[v]].name);
     e->is_switch[v] = by_embed_is_switch(&e->net, v);
   }
-  return e->arena.failed ? by_embed_no_memory() : BANYAN_OK;
+  return e->arena.failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
 /* At most so many trees of the search for few. One attempt, and no bound to reach: without what it does for the last
@@ -214,7 +214,7 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
 static enum banyan_status create(const struct by_topology *topology, const struct by_embed_options *options,
                                  const struct by_embedding *old, double *before, struct by_embedding **out) {
   struct by_embedding *e = calloc(1, sizeof *e);
-  if (!e) return by_embed_no_memory();
+  if (!e) return by_plan_no_memory();
   by_arena_init(&e->arena);
   enum banyan_status status = make(e, topology, options, old, before);
   if (status == BANYAN_OK)

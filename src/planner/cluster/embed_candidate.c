@@ -6,6 +6,7 @@
 
 #include "arena.h"
 #include "leader.h"
+#include "plan_make.h"
 #include "topology_paths.h"
 
 #define NONE UINT32_MAX
@@ -138,7 +139,7 @@ static enum banyan_status add_layer(struct finding *f, uint32_t most) {
   uint32_t n = net->graph->n_vertices, terminals = net->graph->n_terminals;
   layer->group = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
   layer->oversubscribed = BY_ARENA_ARRAY(&net->arena, bool, terminals);
-  if (net->arena.failed) return by_embed_no_memory();
+  if (net->arena.failed) return by_plan_no_memory();
   for (uint32_t v = 0; v < terminals; v++) f->number[v] = NONE;
   for (uint32_t v = 0; v < terminals; v++) {
     uint32_t leader = by_leader(f->above, v);
@@ -239,7 +240,7 @@ static enum banyan_status find(struct finding *f) {
   f->above = BY_ARENA_ARRAY(&f->arena, uint32_t, n);
   f->number = BY_ARENA_ARRAY(&f->arena, uint32_t, n);
   f->mark = BY_ARENA_ARRAY(&f->arena, uint32_t, nodes);
-  if (net->arena.failed || f->arena.failed) return by_embed_no_memory();
+  if (net->arena.failed || f->arena.failed) return by_plan_no_memory();
   BY_TRY(by_paths_init(&f->paths, net->topology));
   BY_TRY(measure(f));
   list_edges(net);
@@ -299,7 +300,7 @@ enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, co
   list->draft.up = BY_ARENA_ARRAY(arena, uint32_t, n);
   if (!arena->failed) return BANYAN_OK;
   by_embed_candidates_fini(list);
-  return by_embed_no_memory();
+  return by_plan_no_memory();
 }
 
 void by_embed_candidates_fini(struct by_embed_candidates *list) {
@@ -398,7 +399,7 @@ static enum banyan_status copy(struct by_embed_candidates *list, struct by_embed
   group->up = group->down = BY_ARENA_ARRAY(arena, uint32_t, draft->n);
   group->radix = BY_ARENA_ARRAY(arena, uint32_t, draft->n_radix);
   new->load = BY_ARENA_ARRAY(arena, double, n_resources);
-  if (arena->failed || !BY_ARRAY_GROW(&list->items, &list->room, list->n + 1)) return by_embed_no_memory();
+  if (arena->failed || !BY_ARRAY_GROW(&list->items, &list->room, list->n + 1)) return by_plan_no_memory();
   memcpy(group->order, draft->order, bytes);
   memcpy(group->up, draft->up, bytes);
   memcpy(group->radix, draft->radix, draft->n_radix * sizeof *group->radix);

@@ -113,9 +113,4 @@ BANYAN_CHECK enum banyan_status by_embed_candidates_make(struct by_embed_candida
 /* "parameter server", "ring", ... Static storage. */
 const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind);
 
-static inline enum banyan_status by_embed_no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the candidates of an embedding");
-  return BANYAN_ERR_NO_MEMORY;
-}
-
 #endif

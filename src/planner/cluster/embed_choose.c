@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_make.h"
 #include "rates.h"
 #include "text.h"
 
@@ -29,7 +30,7 @@ static enum banyan_status create(struct by_embed_master *m) {
   for (uint32_t c = 0; c < m->list->n; c++) least = fmin(least, m->list->items[c].theta);
   m->fair = calloc(n, sizeof *m->fair);
   m->load = calloc(n, sizeof *m->load);
-  if (!m->fair || !m->load) return by_embed_no_memory();
+  if (!m->fair || !m->load) return by_plan_no_memory();
   for (uint32_t r = 0; r < n; r++) m->load[r] = 1;
   BY_TRY(by_lp_create(n, m->load, 1 / least, &m->lp));
   return by_embed_master_add(m);
@@ -127,7 +128,7 @@ enum banyan_status by_embed_master_price(struct by_embed_master *master, double 
   if (status == BANYAN_OK) {
     memcpy(master->fair, p.trees.best, graph->n_resources * sizeof *master->fair);
     for (uint32_t r = 0; r < graph->n_resources; r++) master->load[r] = master->fair[r] / graph->capacity[r];
-    *bound = by_span_certify_well(&p.trees.span, master->load);
+    *bound = by_span_certify(&p.trees.span, master->load, true);
   }
   by_span_fini(&p.trees.span);
   return status;
@@ -391,7 +392,7 @@ static int by_cost(const void *a, const void *b) {
 static enum banyan_status make_short_list(struct choosing *c) {
   uint32_t n = c->master->list->n;
   struct listing *all = BY_ARENA_ARRAY(&c->arena, struct listing, n);
-  if (!all) return by_embed_no_memory();
+  if (!all) return by_plan_no_memory();
   price_all(c, c->master->fair);
   for (uint32_t i = 0; i < n; i++) {
     bool last = item(c, i)->kind == BY_EMBED_PACKED && !item(c, i)->set;
@@ -461,7 +462,7 @@ static enum banyan_status init(struct choosing *c, struct by_embed_master *maste
   c->trial = BY_ARENA_ARRAY(&c->arena, struct by_embed_pick, 2 * n + 1);
   if (!c->arena.failed) return BANYAN_OK;
   by_arena_fini(&c->arena);
-  return by_embed_no_memory();
+  return by_plan_no_memory();
 }
 
 enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_limits *limits,
@@ -471,7 +472,7 @@ enum banyan_status by_embed_choose(struct by_embed_master *master, const struct 
   c.best = master->throughput;
   *picks = (struct by_embed_picks){
       .score = INFINITY, .items = calloc((size_t)master->list->n + BY_EMBED_MOST_LATER, sizeof *picks->items)};
-  enum banyan_status status = picks->items ? choose(&c) : by_embed_no_memory();
+  enum banyan_status status = picks->items ? choose(&c) : by_plan_no_memory();
   by_arena_fini(&c.arena);
   if (status == BANYAN_OK) return BANYAN_OK;
   free(picks->items);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "embed_candidate.h"
+#include "plan_make.h"
 
 /* ---- shapes that follow the network's layers */
 
@@ -210,7 +211,7 @@ static enum banyan_status make_elastic(struct by_embed_candidates *list) {
                     .parent = BY_ARENA_ARRAY(&arena, uint32_t, n),
                     .heads = BY_ARENA_ARRAY(&arena, uint32_t, n + 1),
                     .position = BY_ARENA_ARRAY(&arena, uint32_t, n)};
-  enum banyan_status status = arena.failed ? by_embed_no_memory() : weave_all(&w);
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : weave_all(&w);
   by_arena_fini(&arena);
   return status;
 }

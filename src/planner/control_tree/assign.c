@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "control_tree.h"
+#include "heap.h"
+#include "plan_make.h"
 
 #define NONE UINT32_MAX
 
@@ -19,8 +21,8 @@ struct net {
   uint32_t *arcs;      /* pairs */
   uint64_t *potential; /* of each vertex */
   uint64_t *distance;  /* from the takers with something left */
-  uint32_t *heap, *place;
-  uint32_t n_heap;
+  struct by_heap heap; /* of vertices by distances, which are sums of costs below 2^53 */
+  uint32_t *queue;
   uint32_t *level; /* along arcs of reduced cost 0; NONE: not reached */
   uint32_t *at;    /* of each vertex: the next of its arcs to be tried */
   uint32_t *path;  /* arcs from a taker on */
@@ -66,12 +68,12 @@ static enum banyan_status prepare(struct net *net) {
   net->arcs = BY_ARENA_ARRAY(&net->arena, uint32_t, 2 * (size_t)a->n_pairs);
   net->potential = BY_ARENA_ARRAY(&net->arena, uint64_t, n);
   net->distance = BY_ARENA_ARRAY(&net->arena, uint64_t, n);
-  net->heap = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
-  net->place = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->queue = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->heap.items = BY_ARENA_ARRAY(&net->arena, struct by_heap_item, net->cheaply ? n + 2 * (size_t)a->n_pairs : 0);
   net->level = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
   net->at = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
   net->path = BY_ARENA_ARRAY(&net->arena, uint32_t, n + 1);
-  if (net->arena.failed) return by_control_no_memory();
+  if (net->arena.failed) return by_plan_no_memory();
   for (uint32_t v = 0; v < net->n; v++) net->left[v] = takes(net, v) ? a->supply[v] : a->demand[v - a->n_from];
   list_arcs(net);
   return BANYAN_OK;
@@ -79,43 +81,22 @@ static enum banyan_status prepare(struct net *net) {
 
 /* --- distances: Dijkstra's algorithm --- */
 
-static void put(struct net *net, uint32_t at, uint32_t v) {
-  net->heap[at] = v;
-  net->place[v] = at;
-}
-
 static void reach(struct net *net, uint32_t v, uint64_t distance) {
   if (distance >= net->distance[v]) return;
   net->distance[v] = distance;
-  uint32_t at = net->place[v] == NONE ? net->n_heap++ : net->place[v];
-  for (; at && distance < net->distance[net->heap[(at - 1) / 2]]; at = (at - 1) / 2)
-    put(net, at, net->heap[(at - 1) / 2]);
-  put(net, at, v);
-}
-
-static uint32_t take_nearest(struct net *net) {
-  uint32_t nearest = net->heap[0], v = net->heap[--net->n_heap], at = 0, child;
-  for (; (child = 2 * at + 1) < net->n_heap; at = child) {
-    if (child + 1 < net->n_heap && net->distance[net->heap[child + 1]] < net->distance[net->heap[child]]) child++;
-    if (net->distance[v] <= net->distance[net->heap[child]]) break;
-    put(net, at, net->heap[child]);
-  }
-  if (net->n_heap) put(net, at, v);
-  net->place[nearest] = NONE;
-  return nearest;
+  by_heap_push(&net->heap, (double)distance, v);
 }
 
 /* The distance of the nearest that can still be taken; UINT64_MAX: none can be reached. */
 static uint64_t find_distances(struct net *net) {
-  net->n_heap = 0;
-  for (uint32_t v = 0; v < net->n; v++) {
-    net->distance[v] = UINT64_MAX;
-    net->place[v] = NONE;
-  }
+  net->heap.n = 0;
+  for (uint32_t v = 0; v < net->n; v++) net->distance[v] = UINT64_MAX;
   for (uint32_t v = 0; v < net->a->n_from; v++)
     if (net->left[v]) reach(net, v, 0);
-  while (net->n_heap) {
-    uint32_t v = take_nearest(net);
+  while (net->heap.n) {
+    struct by_heap_item next = by_heap_pop(&net->heap);
+    uint32_t v = next.number;
+    if (next.key > (double)net->distance[v]) continue;
     if (!takes(net, v) && net->left[v]) return net->distance[v];
     for (uint32_t i = net->first[v]; i < net->first[v + 1]; i++)
       if (is_open(net, net->arcs[i], v))
@@ -126,23 +107,23 @@ static uint64_t find_distances(struct net *net) {
 
 /* --- flow along arcs of reduced cost 0 --- */
 
-/* Breadth first; whether one that can still be taken is reached. The heap serves as the queue. */
+/* Breadth first; whether one that can still be taken is reached. */
 static bool find_levels(struct net *net) {
   uint32_t n = 0;
   bool found = false;
   for (uint32_t v = 0; v < net->n; v++) {
     net->at[v] = net->first[v];
     net->level[v] = takes(net, v) && net->left[v] ? 0 : NONE;
-    if (!net->level[v]) net->heap[n++] = v;
+    if (!net->level[v]) net->queue[n++] = v;
   }
   for (uint32_t done = 0; done < n; done++) {
-    uint32_t v = net->heap[done];
+    uint32_t v = net->queue[done];
     found = found || (!takes(net, v) && net->left[v]);
     for (uint32_t i = net->first[v]; i < net->first[v + 1]; i++) {
       uint32_t to = end_of(net, net->arcs[i], takes(net, v));
       if (net->level[to] != NONE || !is_open(net, net->arcs[i], v) || reduced(net, net->arcs[i])) continue;
       net->level[to] = net->level[v] + 1;
-      net->heap[n++] = to;
+      net->queue[n++] = to;
     }
   }
   return found;
@@ -212,7 +193,7 @@ static int compare_costs(const void *a, const void *b) {
 
 static enum banyan_status solve_quickly(struct net *net) {
   uint64_t *order = BY_ARENA_ARRAY(&net->arena, uint64_t, net->a->n_pairs);
-  if (!order) return by_control_no_memory();
+  if (!order) return by_plan_no_memory();
   for (uint32_t i = 0; i < net->a->n_pairs; i++) order[i] = (uint64_t)net->a->pairs[i].cost << 32 | i;
   qsort(order, net->a->n_pairs, sizeof *order, compare_costs);
   for (uint32_t i = 0; i < net->a->n_pairs; i++) {

@@ -8,6 +8,7 @@
 #include "control_tree.h"
 #include "json_doc.h"
 #include "leader.h"
+#include "plan_make.h"
 #include "text.h"
 #include "tree_draw.h"
 
@@ -94,7 +95,7 @@ static enum banyan_status find_neighbours(struct work *w) {
   w->first = BY_ARENA_ARRAY(&w->arena, uint32_t, nodes);
   w->next = BY_ARENA_ARRAY(&w->arena, uint32_t, w->topology->n_links);
   w->row = BY_ARENA_ARRAY(&w->arena, uint64_t, w->graph.words);
-  if (w->arena.failed) return by_control_no_memory();
+  if (w->arena.failed) return by_plan_no_memory();
   find_islands(w);
   join_over_links(w);
   for (uint32_t v = 0; v < w->topology->n_nodes; v++)
@@ -113,7 +114,7 @@ static float length_between(const struct by_nearness *near, uint32_t a, uint32_t
 static enum banyan_status order_by_nearness(const struct by_nearness *near, uint32_t *order) {
   bool *done = calloc((size_t)near->n_classes + 1, sizeof *done);
   uint32_t n = 0;
-  if (!done) return by_control_no_memory();
+  if (!done) return by_plan_no_memory();
   for (uint32_t c = 0; n < near->n_ranks;) {
     uint32_t next = NONE;
     for (uint32_t i = near->first[c]; i < near->first[c + 1]; i++) order[n++] = near->ranks[i];
@@ -145,7 +146,7 @@ static enum banyan_status control_find_ring(struct by_control *control, uint64_t
   struct work w = {.topology = control->topology, .near = &control->near};
   control->ring_time = INFINITY;
   control->order = calloc((size_t)control->near.n_ranks + 1, sizeof *control->order);
-  if (!control->order) return by_control_no_memory();
+  if (!control->order) return by_plan_no_memory();
   BY_TRY(by_adjacency_init(&w.graph, control->near.n_ranks));
   enum banyan_status status = find_ring(&w, seed, control);
   by_arena_fini(&w.arena);
@@ -274,7 +275,7 @@ static void add_ring_words(const struct by_control *control, struct by_text *tex
 enum banyan_status by_control_draw(const struct by_control *control, struct by_text *text) {
   const struct by_control_tree *tree = control->tree;
   uint32_t *scratch = calloc(2 * (size_t)tree->n, sizeof *scratch);
-  if (!scratch) return by_control_no_memory();
+  if (!scratch) return by_plan_no_memory();
   struct by_tree_drawing drawing = {.n = tree->n, .root = tree->root, .parent = tree->parent, .label = label_rank};
   drawing.owner = control;
   drawing.child = scratch;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "arena.h"
+#include "plan_make.h"
 
 /* --- one tree under given limits --- */
 
@@ -83,7 +84,7 @@ static void hang(struct build *b, uint32_t from, uint32_t to, uint32_t n) {
 /* Places what `demand` asks for as far as it can be had. */
 static enum banyan_status place(struct build *b) {
   for (uint32_t c = 0; c < b->near->n_classes; c++) b->supply[c] = b->room[c];
-  if (!list_pairs(b)) return by_control_no_memory();
+  if (!list_pairs(b)) return by_plan_no_memory();
   struct by_assign assign = {.n_from = b->near->n_classes,
                              .n_to = b->near->n_classes,
                              .supply = b->supply,
@@ -146,12 +147,12 @@ static enum banyan_status place_all(struct build *b, uint32_t root_class, bool i
 /* An empty tree for n ranks, all parents 0. */
 static enum banyan_status control_tree_create(uint32_t n, struct by_control_tree **out) {
   struct by_control_tree *tree = calloc(1, sizeof *tree);
-  if (!tree) return by_control_no_memory();
+  if (!tree) return by_plan_no_memory();
   tree->n = n;
   tree->parent = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
   if (!tree->parent) {
     by_control_tree_destroy(tree);
-    return by_control_no_memory();
+    return by_plan_no_memory();
   }
   *out = tree;
   return BANYAN_OK;
@@ -169,7 +170,7 @@ static enum banyan_status make(struct build *b, uint32_t root_class, bool in_par
 
 static enum banyan_status count_children(struct by_control_tree *tree) {
   uint32_t *children = calloc(tree->n, sizeof *children);
-  if (!children) return by_control_no_memory();
+  if (!children) return by_plan_no_memory();
   for (uint32_t r = 0; r < tree->n; r++)
     if (r != tree->root && ++children[tree->parent[r]] > tree->fan_out) tree->fan_out++;
   free(children);
@@ -192,7 +193,7 @@ static enum banyan_status control_tree_from(const struct by_nearness *near, cons
   uint32_t **const arrays[] = {&b.above, &b.placed, &b.upto, &b.turn, &b.supply, &b.demand, &b.room};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     *arrays[i] = BY_ARENA_ARRAY(&b.arena, uint32_t, near->n_classes);
-  enum banyan_status status = b.arena.failed ? by_control_no_memory() : make(&b, root_class, true, &in_parts);
+  enum banyan_status status = b.arena.failed ? by_plan_no_memory() : make(&b, root_class, true, &in_parts);
   if (status == BANYAN_OK) status = make(&b, root_class, false, &at_will);
   free(b.pairs);
   free(b.flow);
@@ -249,7 +250,7 @@ static double eccentricity(const struct by_nearness *near, bool by_delay, uint32
  * (Prim), or within a class. O(classes^2) */
 static enum banyan_status joining_distance(const struct by_nearness *near, bool by_delay, double *out) {
   double most = 0, *to = calloc(near->n_classes, sizeof *to);
-  if (!to) return by_control_no_memory();
+  if (!to) return by_plan_no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++) {
     to[c] = c ? between_classes(near, by_delay, 0, c) : -1;
     if (near->first[c + 1] - near->first[c] > 1) most = fmax(most, between_classes(near, by_delay, c, c));
@@ -334,7 +335,7 @@ static enum banyan_status try_roots(const struct by_nearness *near, const struct
 static enum banyan_status search(const struct by_nearness *near, struct by_control_limits *limits,
                                  struct by_control_tree **out) {
   struct candidate *candidates = calloc(near->n_classes, sizeof *candidates);
-  if (!candidates) return by_control_no_memory();
+  if (!candidates) return by_plan_no_memory();
   sort_candidates(near, limits->by_delay, candidates);
   enum banyan_status status = try_roots(near, limits, candidates, out);
   while (status == BANYAN_OK && !*out) {
@@ -466,7 +467,7 @@ enum banyan_status by_control_tree_time(const struct by_control_tree *tree, cons
     for (uint32_t i = 0; i < tree->n; i++) *out = fmax(*out, tell(&w, w.order[i]));
   }
   by_arena_fini(&scratch);
-  return all ? BANYAN_OK : by_control_no_memory();
+  return all ? BANYAN_OK : by_plan_no_memory();
 }
 
 double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_nearness *near,

@@ -12,12 +12,6 @@
 #include "nearness.h"
 #include "plan_order.h"
 
-/* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
-static inline enum banyan_status by_control_no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the control tree");
-  return BANYAN_ERR_NO_MEMORY;
-}
-
 /* What a message costs between two controllers. */
 struct by_control_costs {
   double delay;   /* seconds that it travels */

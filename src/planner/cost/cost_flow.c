@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "heap.h"
 #include "plan_make.h"
 
 /* A flow of more edges would have too many events. */
@@ -128,13 +129,8 @@ enum { MOST_FOLLOWED = 1024, MOST_CHUNKS = 16, CALLS = 3 };
  * but also longer buffers. */
 enum { AHEAD = 4 };
 
-/* What happens is numbered: edge e's next chunk is through its way; at n_edges + e, it has been taken; behind these,
- * links are free; and behind these vertices begin a call. */
-struct event {
-  double when;
-  uint32_t what;
-};
-
+/* What happens at a time is numbered: edge e's next chunk is through its way; at n_edges + e, it has been taken; behind
+ * these, links are free; and behind these vertices begin a call. */
 struct run {
   const struct by_cost *cost;
   const struct by_cost_flow *flow;
@@ -145,41 +141,16 @@ struct run {
   uint32_t *missing; /* of each vertex: chunks of results in a call */
   uint32_t *have;    /* of each vertex: chunks of results */
   double ended[CALLS];
-  struct event *heap;
-  uint32_t n_heap;
-  double *until;    /* of each direction of a link, then of what each node sends, receives: taken until then */
-  double *busy;     /* of each vertex: until it has dealt with what came before */
-  double *core;     /* the same of each core */
-  uint32_t n_cores; /* 0: each vertex has its own */
+  struct by_heap events; /* by their time */
+  double *until;         /* of each direction of a link, then of what each node sends, receives: taken until then */
+  double *busy;          /* of each vertex: until it has dealt with what came before */
+  double *core;          /* the same of each core */
+  uint32_t n_cores;      /* 0: each vertex has its own */
   uint32_t *sent, *available, *arrived; /* chunks of each edge */
   uint32_t *complete;                   /* of each place: chunks that have come from everybody */
   uint16_t *gathered;                   /* of each place and chunk: from whom it has come, itself included */
   bool *awaited;                        /* of each direction of a link: an event will say that it is free */
 };
-
-static bool is_before(const struct event *a, const struct event *b) {
-  return a->when < b->when || (a->when <= b->when && a->what < b->what);
-}
-
-static void push(struct run *run, double when, uint32_t what) {
-  struct event event = {when, what};
-  uint32_t i = run->n_heap++;
-  for (; i && is_before(&event, &run->heap[(i - 1) / 2]); i = (i - 1) / 2) run->heap[i] = run->heap[(i - 1) / 2];
-  run->heap[i] = event;
-}
-
-static struct event pop(struct run *run) {
-  struct event first = run->heap[0], last = run->heap[--run->n_heap];
-  uint32_t i = 0, child;
-  while ((child = 2 * i + 1) < run->n_heap) {
-    if (child + 1 < run->n_heap && is_before(&run->heap[child + 1], &run->heap[child])) child++;
-    if (!is_before(&run->heap[child], &last)) break;
-    run->heap[i] = run->heap[child];
-    i = child;
-  }
-  run->heap[i] = last;
-  return first;
-}
 
 /* A vertex's processor deals with a chunk from `when` on; returns when it has. */
 static double handle(struct run *run, uint32_t vertex, double bytes, double when) {
@@ -227,7 +198,7 @@ static void send(struct run *run, uint32_t e, double when) {
   const struct by_cost_rates *rates = run->rates;
   double bytes = chunk_bytes(run, e), sent = cross(run, edge, bytes, handle(run, edge->from, bytes, when));
   run->sent[e]++;
-  push(run, sent + edge->way->delay + edge->way->n_steps * rates->link + rates->hop, e);
+  by_heap_push(&run->events, sent + edge->way->delay + edge->way->n_steps * rates->link + rates->hop, e);
 }
 
 /* Which part of its tree's messages an edge has sent. */
@@ -254,7 +225,7 @@ static void use_link(struct run *run, uint32_t link, double now) {
     if (best == NONE || run->awaited[link]) return;
     if (run->until[link] > now) {
       run->awaited[link] = true;
-      push(run, run->until[link], 2 * flow->n_edges + link);
+      by_heap_push(&run->events, run->until[link], 2 * flow->n_edges + link);
       return;
     }
     send(run, best, now);
@@ -269,7 +240,7 @@ static void try_edge(struct run *run, uint32_t e, double now) {
 static void offer(struct run *run, uint32_t e, double now) {
   run->available[e]++;
   try_edge(run, e, now);
-  if (!run->flow->edges[e].way) push(run, now, run->flow->n_edges + e);
+  if (!run->flow->edges[e].way) by_heap_push(&run->events, now, run->flow->n_edges + e);
 }
 
 /* A vertex has a chunk of a result. */
@@ -277,7 +248,8 @@ static void note_result(struct run *run, uint32_t vertex, double now) {
   uint32_t call = run->have[vertex]++ / run->missing[vertex];
   if (run->have[vertex] % run->missing[vertex]) return;
   run->ended[call] = fmax(run->ended[call], now);
-  if (call + 1 < CALLS) push(run, now + run->rates->call, 2 * run->flow->n_edges + run->n_links + vertex);
+  if (call + 1 < CALLS)
+    by_heap_push(&run->events, now + run->rates->call, 2 * run->flow->n_edges + run->n_links + vertex);
 }
 
 static void pass_down(struct run *run, const struct by_flow_place *place, uint32_t vertex, double now) {
@@ -315,18 +287,18 @@ static void begin(struct run *run, uint32_t vertex, double now) {
       gather(run, t, vertex, call * run->chunks[t] + i, now);
 }
 
-static void happen(struct run *run, struct event event) {
-  uint32_t edges = run->flow->n_edges, what = event.what;
+static void happen(struct run *run, struct by_heap_item event) {
+  uint32_t edges = run->flow->n_edges, what = event.number;
   if (what < edges) {
     const struct by_flow_edge *edge = &run->flow->edges[what];
-    push(run, handle(run, edge->to, chunk_bytes(run, what), event.when), edges + what);
+    by_heap_push(&run->events, handle(run, edge->to, chunk_bytes(run, what), event.key), edges + what);
   } else if (what < 2 * edges) {
-    take(run, what - edges, event.when);
+    take(run, what - edges, event.key);
   } else if (what < 2 * edges + run->n_links) {
     run->awaited[what - 2 * edges] = false;
-    use_link(run, what - 2 * edges, event.when);
+    use_link(run, what - 2 * edges, event.key);
   } else {
-    begin(run, what - 2 * edges - run->n_links, event.when);
+    begin(run, what - 2 * edges - run->n_links, event.key);
   }
 }
 
@@ -338,7 +310,7 @@ static double follow(struct run *run) {
       if (run->flow->places[place_of(run, t, v)].used) run->missing[v] += run->chunks[t];
   for (uint32_t v = 0; v < vertices; v++)
     if (run->missing[v]) begin(run, v, 0);
-  while (run->n_heap) happen(run, pop(run));
+  while (run->events.n) happen(run, by_heap_pop(&run->events));
   return run->ended[1] - run->ended[0];
 }
 
@@ -360,12 +332,12 @@ static double run_flow(const struct by_cost *cost, double bytes) {
   struct run run = {.cost = cost, .flow = flow, .rates = rates, .n_links = (uint32_t)links, .bytes = bytes};
   double seconds = NAN;
   if (rates->cores < (double)vertices) run.n_cores = (uint32_t)rates->cores;
-  run.heap = malloc((edges * CALLS * MOST_CHUNKS + links + vertices) * sizeof *run.heap);
+  run.events.items = malloc((edges * CALLS * MOST_CHUNKS + links + vertices) * sizeof *run.events.items);
   run.until = calloc(resources + vertices + run.n_cores, sizeof *run.until);
   run.sent = calloc(3 * edges + flow->n_trees + 2 * vertices + places, sizeof *run.sent);
   run.gathered = calloc(places * CALLS * MOST_CHUNKS + 1, sizeof *run.gathered);
   run.awaited = calloc(links + 1, sizeof *run.awaited);
-  if (run.heap && run.until && run.sent && run.gathered && run.awaited) {
+  if (run.events.items && run.until && run.sent && run.gathered && run.awaited) {
     run.busy = run.until + resources;
     run.core = run.busy + vertices;
     run.available = run.sent + edges;
@@ -377,7 +349,7 @@ static double run_flow(const struct by_cost *cost, double bytes) {
     cut(&run);
     seconds = follow(&run);
   }
-  free(run.heap);
+  free(run.events.items);
   free(run.until);
   free(run.sent);
   free(run.gathered);

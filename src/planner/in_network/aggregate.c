@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "placement_parts.h"
+#include "plan_make.h"
 
 /* --- what a choice needs --- */
 
@@ -120,11 +121,11 @@ static bool read_sacks(const struct search *s, uint32_t k, bool *adds) {
 
 static enum banyan_status search_fewest(struct search *s, bool *adds, bool *found) {
   s->sacks = BY_ARENA_ARRAY(s->arena, struct knapsack, s->flow->n);
-  if (!s->sacks || !fill_sacks(s)) return by_placement_no_memory();
+  if (!s->sacks || !fill_sacks(s)) return by_plan_no_memory();
   uint32_t k = 0;
   while (k <= s->sacks[0].most && !isfinite(s->sacks[0].out[k])) k++;
   *found = k <= s->sacks[0].most;
-  return !*found || read_sacks(s, k, adds) ? BANYAN_OK : by_placement_no_memory();
+  return !*found || read_sacks(s, k, adds) ? BANYAN_OK : by_plan_no_memory();
 }
 
 enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint32_t most, bool *adds, bool *found) {
@@ -140,7 +141,7 @@ enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint
 
 enum banyan_status by_flow_least(const struct by_flow *flow, uint32_t most, bool *adds, double *theta) {
   bool found = true, *tried = calloc((size_t)flow->n + 1, sizeof *tried);
-  if (!tried) return by_placement_no_memory();
+  if (!tried) return by_plan_no_memory();
   double low = 0, high = by_flow_theta(flow, tried, NULL);
   enum banyan_status status = BANYAN_OK;
   while (status == BANYAN_OK && isfinite(high) && high - low > 1e-12 * high) {
@@ -238,5 +239,5 @@ enum banyan_status by_flow_cheapest(const struct by_flow *flow, const double *pr
     read_table(&t, adds, next);
   }
   by_arena_fini(&arena);
-  return ready ? BANYAN_OK : by_placement_no_memory();
+  return ready ? BANYAN_OK : by_plan_no_memory();
 }

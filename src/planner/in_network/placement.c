@@ -4,6 +4,7 @@
 
 #include "lp.h"
 #include "placement_parts.h"
+#include "plan_make.h"
 
 #define NONE UINT32_MAX
 
@@ -38,7 +39,7 @@ static enum banyan_status choices_add(struct choices *choices, struct by_placeme
   for (uint32_t i = 0; i < choices->n; i++)
     if (choices->items[i].tree == tree && memcmp(choices->items[i].adds, adds, n) == 0) return BANYAN_OK;
   bool *copy = BY_ARENA_ARRAY(&ways->arena, bool, n);
-  if (!copy || !BY_ARRAY_GROW(&choices->items, &choices->room, choices->n + 1)) return by_placement_no_memory();
+  if (!copy || !BY_ARRAY_GROW(&choices->items, &choices->room, choices->n + 1)) return by_plan_no_memory();
   memcpy(copy, adds, n * sizeof *copy);
   choices->items[choices->n++] = (struct choice){.tree = tree, .adds = copy};
   return BANYAN_OK;
@@ -96,14 +97,14 @@ static enum banyan_status init(struct program *p) {
   p->link_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_links);
   p->node_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes);
   p->memory_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes);
-  if (arena->failed) return by_placement_no_memory();
+  if (arena->failed) return by_plan_no_memory();
   find_rows(p);
   p->load = BY_ARENA_ARRAY(arena, double, p->n_rows);
   p->out = BY_ARENA_ARRAY(arena, uint32_t, n);
   p->price = BY_ARENA_ARRAY(arena, double, n);
   p->rent = BY_ARENA_ARRAY(arena, double, n);
   p->adds = BY_ARENA_ARRAY(arena, bool, n);
-  return arena->failed ? by_placement_no_memory() : BANYAN_OK;
+  return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
 /* Adds what a choice at this rate takes of every row to load[]. */
@@ -234,7 +235,7 @@ static enum banyan_status prune_one(struct program *p, struct choice *choice, do
 static enum banyan_status prune(struct program *p) {
   BY_TRY(init(p));
   double *load = BY_ARENA_ARRAY(&p->arena, double, p->n_rows);
-  if (!load) return by_placement_no_memory();
+  if (!load) return by_plan_no_memory();
   for (uint32_t i = 0; i < p->choices->n; i++)
     if (p->choices->items[i].rate > 0) add_load(p, &p->choices->items[i], p->choices->items[i].rate, load);
   for (uint32_t i = 0; i < p->choices->n; i++)
@@ -269,14 +270,14 @@ static enum banyan_status share_and_prune(struct choices *choices, struct by_pla
 static enum banyan_status add_best(struct choices *choices, struct by_placement_ways *ways, uint32_t t, uint32_t most,
                                    double *theta) {
   bool *adds = BY_ARENA_ARRAY(&ways->arena, bool, ways->trees[t].flow.n);
-  if (!adds) return by_placement_no_memory();
+  if (!adds) return by_plan_no_memory();
   BY_TRY(by_flow_least(&ways->trees[t].flow, most, adds, theta));
   return choices_add(choices, ways, t, adds);
 }
 
 static enum banyan_status add_none(struct choices *choices, struct by_placement_ways *ways, uint32_t t) {
   const bool *adds = BY_ARENA_ARRAY(&ways->arena, bool, ways->trees[t].flow.n);
-  return adds ? choices_add(choices, ways, t, adds) : by_placement_no_memory();
+  return adds ? choices_add(choices, ways, t, adds) : by_plan_no_memory();
 }
 
 /* 1 / theta if all who are able add, or nobody does, memory aside. */
@@ -357,7 +358,7 @@ static double rate_of_job(const struct choices *choices, const struct by_placeme
 static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices,
                                      struct by_placement_ways *ways) {
   out->trees = BY_ARENA_ARRAY(&ways->arena, struct by_placed_tree, choices->n);
-  if (!out->trees) return by_placement_no_memory();
+  if (!out->trees) return by_plan_no_memory();
   for (uint32_t i = 0; i < choices->n; i++) {
     const struct choice *choice = &choices->items[i];
     const struct by_way_tree *tree = &ways->trees[choice->tree];
@@ -377,7 +378,7 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
                                       .adds = choice->adds,
                                       .out = BY_ARENA_ARRAY(&ways->arena, uint32_t, tree->flow.n),
                                       .start = tree->start};
-    if (!placed->out) return by_placement_no_memory();
+    if (!placed->out) return by_plan_no_memory();
     (void)by_flow_theta(&tree->flow, placed->adds, placed->out);
   }
   qsort(out->trees, out->n_trees, sizeof *out->trees, compare_trees);
@@ -404,7 +405,7 @@ enum banyan_status by_placement_make(const struct by_topology *topology, const s
   struct by_placement_ways ways;
   BY_TRY(by_placement_ways_init(&ways, topology, jobs, n_jobs, options->turnaround));
   struct by_placement *placement = calloc(1, sizeof *placement);
-  enum banyan_status status = placement ? place(&ways, options, placement) : by_placement_no_memory();
+  enum banyan_status status = placement ? place(&ways, options, placement) : by_plan_no_memory();
   if (status != BANYAN_OK) {
     free(placement);
     by_placement_ways_fini(&ways);

@@ -59,9 +59,4 @@ BANYAN_CHECK enum banyan_status by_placement_ways_init(struct by_placement_ways 
                                                        double turnaround);
 void by_placement_ways_fini(struct by_placement_ways *ways);
 
-static inline enum banyan_status by_placement_no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory to place aggregation on switches");
-  return BANYAN_ERR_NO_MEMORY;
-}
-
 #endif

@@ -263,7 +263,7 @@ enum banyan_status by_placement_draw(const struct by_placement *placement, const
   for (uint32_t t = 0; t < placement->n_trees; t++) {
     if (placement->trees[t].job) continue;
     uint32_t *scratch = calloc(2 * (size_t)placement->trees[t].n, sizeof *scratch);
-    if (!scratch) return by_placement_no_memory();
+    if (!scratch) return by_plan_no_memory();
     subject.tree = &placement->trees[t];
     draw_tree(&subject, scratch, text);
     free(scratch);
@@ -368,7 +368,7 @@ static enum banyan_status add_trees(const struct by_placement *placement, struct
     if (placement->trees[t].job) continue;
     s->tree = &placement->trees[t];
     struct by_placed_hop *hops = calloc(s->tree->n, sizeof *hops);
-    if (!hops) return by_placement_no_memory();
+    if (!hops) return by_plan_no_memory();
     by_text_add(text, "%s", comma);
     add_tree(s, hops, text);
     free(hops);

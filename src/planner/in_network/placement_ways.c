@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "placement_parts.h"
+#include "plan_make.h"
 #include "topology_paths.h"
 
 #define NONE UINT32_MAX
@@ -76,7 +77,7 @@ static int compare_keys(const void *a, const void *b) {
 /* Vertices by their hops to the server, so that parents come before children. */
 static enum banyan_status sort_nodes(struct work *w) {
   uint64_t *keys = BY_ARENA_ARRAY(&w->ways->arena, uint64_t, w->n);
-  if (!keys) return by_placement_no_memory();
+  if (!keys) return by_plan_no_memory();
   for (uint32_t i = 0; i < w->n; i++) keys[i] = (uint64_t)w->hops[w->nodes[i]].hops << 32 | w->nodes[i];
   qsort(keys, w->n, sizeof *keys, compare_keys);
   for (uint32_t v = 0; v < w->n; v++) {
@@ -106,7 +107,7 @@ static enum banyan_status allocate(struct work *w, struct by_way_tree *tree) {
                                 .capacity = tree->capacity,
                                 .limit = tree->limit,
                                 .hold = tree->hold};
-  return arena->failed ? by_placement_no_memory() : BANYAN_OK;
+  return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
 static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t v) {
@@ -171,7 +172,7 @@ static enum banyan_status make_trees(struct work *w, double turnaround) {
   w->hops = BY_ARENA_ARRAY(&ways->arena, struct by_hop, ways->topology->n_nodes);
   w->vertex = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   w->nodes = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
-  if (ways->arena.failed) return by_placement_no_memory();
+  if (ways->arena.failed) return by_plan_no_memory();
   for (uint32_t j = 0; j < ways->n_jobs; j++)
     for (uint32_t s = 0; s < ways->jobs[j].n_servers; s++, n++) {
       ways->trees[n] = (struct by_way_tree){.job = j, .server = s};

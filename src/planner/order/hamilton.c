@@ -4,14 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_make.h"
 #include "rng.h"
 
 #define NONE UINT32_MAX
-
-static enum banyan_status no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory to look for a ring");
-  return BANYAN_ERR_NO_MEMORY;
-}
 
 /* --- the graph --- */
 
@@ -20,7 +16,7 @@ enum banyan_status by_adjacency_init(struct by_adjacency *graph, uint32_t n) {
   if (n > BY_HAMILTON_MOST)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "a ring is looked for among at most %d ranks, not %u", BY_HAMILTON_MOST, n);
   graph->bits = calloc((size_t)n * graph->words + 1, sizeof *graph->bits);
-  return graph->bits ? BANYAN_OK : no_memory();
+  return graph->bits ? BANYAN_OK : by_plan_no_memory();
 }
 
 void by_adjacency_fini(struct by_adjacency *graph) {
@@ -121,7 +117,7 @@ static enum banyan_status find_exactly(const struct by_adjacency *graph, const f
   struct table t = {.m = graph->n - 1};
   list_edges(&t, graph, length);
   t.best = calloc(((size_t)1 << t.m) * t.m + 1, sizeof *t.best);
-  if (!t.best) return no_memory();
+  if (!t.best) return by_plan_no_memory();
   for (uint32_t set = 1; set < 1u << t.m; set++)
     for (uint32_t v = 0; v < t.m; v++)
       if (set >> v & 1) (void)best_before(&t, set, v, &t.best[(size_t)set * t.m + v]);
@@ -298,7 +294,7 @@ enum banyan_status by_hamilton_rotate(const struct by_adjacency *graph, uint64_t
   for (uint32_t tries = 0; ready && p.work < WORK && !*found; tries++) *found = attempt(&p, !tries);
   if (*found) memcpy(order, p.vertex, graph->n * sizeof *order);
   by_arena_fini(&arena);
-  return ready ? BANYAN_OK : no_memory();
+  return ready ? BANYAN_OK : by_plan_no_memory();
 }
 
 /* --- simple reasons why a graph has no ring --- */
@@ -455,5 +451,5 @@ enum banyan_status by_hamilton_refute(const struct by_adjacency *graph, struct b
     if (out->answer == BY_HAMILTON_UNKNOWN) find_forced(&s, out);
   }
   by_arena_fini(&arena);
-  return ready ? BANYAN_OK : no_memory();
+  return ready ? BANYAN_OK : by_plan_no_memory();
 }

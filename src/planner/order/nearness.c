@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_make.h"
+
 #define NONE UINT32_MAX
 
 struct arc {
@@ -21,11 +23,6 @@ struct work {
   double *delay;
   struct by_arena scratch;
 };
-
-static enum banyan_status no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the distances between ranks");
-  return BANYAN_ERR_NO_MEMORY;
-}
 
 static bool carries(const struct by_link *link) {
   return by_link_carries(link, link->a) && by_link_carries(link, link->b);
@@ -53,7 +50,7 @@ static enum banyan_status find_arcs(struct work *w) {
   }
   for (uint32_t v = 0; v < w->topology->n_nodes; v++) w->first[v + 1] += w->first[v];
   w->arcs = BY_ARENA_ARRAY(&w->scratch, struct arc, w->first[w->topology->n_nodes]);
-  if (!w->arcs) return no_memory();
+  if (!w->arcs) return by_plan_no_memory();
   list_arcs(w);
   return BANYAN_OK;
 }
@@ -107,7 +104,7 @@ static int compare_prints(const void *a, const void *b) {
 static enum banyan_status find_twins(struct work *w, uint32_t *leader) {
   uint32_t n = w->near->n_ranks;
   uint64_t(*keys)[2] = by_arena_alloc(&w->scratch, n, sizeof *keys);
-  if (!keys) return no_memory();
+  if (!keys) return by_plan_no_memory();
   for (uint32_t r = 0; r < n; r++) {
     w->print[r] = print_of(w, w->near->node[r]);
     keys[r][0] = w->print[r];
@@ -182,7 +179,7 @@ static enum banyan_status fill(struct work *w) {
   size_t cells = (size_t)near->n_classes * near->n_classes;
   near->hops = BY_ARENA_ARRAY(&near->arena, uint16_t, cells);
   near->delay = BY_ARENA_ARRAY(&near->arena, float, cells);
-  if (near->arena.failed) return no_memory();
+  if (near->arena.failed) return by_plan_no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++) BY_TRY(measure(w, c));
   return BANYAN_OK;
 }
@@ -199,7 +196,7 @@ static enum banyan_status find(struct work *w, const uint32_t *participants) {
   w->order = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes > n ? nodes : n);
   w->hops = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes);
   w->delay = BY_ARENA_ARRAY(&w->scratch, double, nodes);
-  if (near->arena.failed || w->scratch.failed) return no_memory();
+  if (near->arena.failed || w->scratch.failed) return by_plan_no_memory();
   BY_TRY(take_ranks(w, participants));
   BY_TRY(find_arcs(w));
   return fill(w);

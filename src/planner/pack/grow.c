@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "plan_make.h"
+#include "span.h"
 
 static const uint32_t none = UINT32_MAX;
 
@@ -41,31 +42,6 @@ static uint32_t widen(struct by_grower *g, const struct by_price *price, uint32_
 
 /* --- distances: by delay with Dijkstra's algorithm --- */
 
-static bool before(const struct by_grow_entry *a, const struct by_grow_entry *b) {
-  return a->depth != b->depth ? a->depth < b->depth : a->edge < b->edge;
-}
-
-static void push(struct by_grower *g, struct by_grow_entry entry) {
-  uint32_t i = g->n_heap++;
-  while (i > 0 && before(&entry, &g->heap[(i - 1) / 2])) {
-    g->heap[i] = g->heap[(i - 1) / 2];
-    i = (i - 1) / 2;
-  }
-  g->heap[i] = entry;
-}
-
-static struct by_grow_entry pop(struct by_grower *g) {
-  struct by_grow_entry top = g->heap[0], last = g->heap[--g->n_heap];
-  uint32_t i = 0;
-  for (uint32_t child; (child = 2 * i + 1) < g->n_heap; i = child) {
-    if (child + 1 < g->n_heap && before(&g->heap[child + 1], &g->heap[child])) child++;
-    if (!before(&g->heap[child], &last)) break;
-    g->heap[i] = g->heap[child];
-  }
-  g->heap[i] = last;
-  return top;
-}
-
 static void push_edges(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
   const struct by_graph *graph = g->graph;
   for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
@@ -74,23 +50,25 @@ static void push_edges(struct by_grower *g, const struct by_price *price, uint32
     if (g->in[to] || !g->allowed[to] || depth >= g->below[to]) continue;
     if (price && !isfinite(price->of(price->context, edge))) continue;
     g->below[to] = depth; /* the nearest that was seen */
-    push(g, (struct by_grow_entry){depth, edge, to});
+    by_heap_push(&g->heap, depth, edge);
   }
 }
 
 static uint32_t by_delay(struct by_grower *g, const struct by_price *price, uint32_t root) {
   uint32_t n = 1;
-  g->n_heap = 0;
+  g->heap.n = 0;
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->below[v] = INFINITY;
   push_edges(g, price, root);
-  while (g->n_heap > 0) {
-    struct by_grow_entry next = pop(g);
-    if (g->in[next.to]) continue;
-    g->in[next.to] = true;
-    g->depth[next.to] = next.depth;
-    g->via[next.to] = next.edge;
-    g->order[n++] = next.to;
-    push_edges(g, price, next.to);
+  while (g->heap.n > 0) {
+    struct by_heap_item next = by_heap_pop(&g->heap);
+    const struct by_graph_edge *edge = &g->graph->edges[next.number];
+    uint32_t to = g->in[edge->a] ? edge->b : edge->a;
+    if (g->in[to]) continue;
+    g->in[to] = true;
+    g->depth[to] = next.key;
+    g->via[to] = next.number;
+    g->order[n++] = to;
+    push_edges(g, price, to);
   }
   return n;
 }
@@ -138,7 +116,7 @@ enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *gr
   g->around_at = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)n + 2);
   g->around = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)2 * n);
   g->chosen = BY_ARENA_ARRAY(&g->arena, uint64_t, m / WORD + 1);
-  g->heap = BY_ARENA_ARRAY(&g->arena, struct by_grow_entry, hops ? 0 : (size_t)2 * m + 1);
+  g->heap.items = BY_ARENA_ARRAY(&g->arena, struct by_heap_item, hops ? 0 : (size_t)2 * m + 1);
   if (g->arena.failed || !by_buckets_init(&g->offers, m, &g->arena)) {
     by_grower_fini(g);
     return by_plan_no_memory();
@@ -244,24 +222,14 @@ static void prune(struct by_grower *g, uint32_t root) {
   }
 }
 
-static void collect(struct by_grower *g) {
-  const struct by_graph *graph = g->graph;
-  g->n_edges = 0;
-  for (uint32_t v = 0; v < graph->n_vertices; v++)
-    if (g->in[v] && g->via[v] != none) g->chosen[g->via[v] / WORD] |= 1ull << g->via[v] % WORD;
-  for (uint32_t i = 0; i <= graph->n_edges / WORD; i++) {
-    for (uint64_t bits = g->chosen[i]; bits; bits &= bits - 1)
-      g->edges[g->n_edges++] = i * WORD + (uint32_t)__builtin_ctzll(bits);
-    g->chosen[i] = 0;
-  }
-}
-
 bool by_grow(struct by_grower *g, const struct by_price *price, uint32_t root, double most_height) {
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->latest[v] = INFINITY;
   if (isfinite(most_height) && !look_ahead(g, price, root, most_height)) return false;
   if (!prim(g, price, root)) return false;
   prune(g, root);
-  collect(g);
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++)
+    if (g->in[v] && g->via[v] != none) g->chosen[g->via[v] / WORD] |= 1ull << g->via[v] % WORD;
+  g->n_edges = by_take_chosen(g->graph, g->chosen, g->edges);
   return true;
 }
 

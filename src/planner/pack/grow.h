@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph.h"
+#include "heap.h"
 
 /* A queue of items by keys, least first to within a part in 64: items are numbers below a limit, each in the queue at
  * most once, and keys are doubles >= 0. Keys that share their leading bits share a bucket, first in first out; three
@@ -102,11 +103,6 @@ struct by_price {
   void *context;
 };
 
-struct by_grow_entry { /* a way to a vertex, for searches by delay */
-  double depth;
-  uint32_t edge, to;
-};
-
 struct by_grower {
   const struct by_graph *graph;
   bool hops;            /* heights count edges; else they are seconds */
@@ -120,10 +116,9 @@ struct by_grower {
   bool *in;
   uint32_t *via, *order, *degree;
   double *depth, *latest, *below;
-  uint64_t *chosen;           /* of each edge one bit, 0 between calls */
-  struct by_buckets offers;   /* edges that lead out of the tree */
-  struct by_grow_entry *heap; /* by delay only */
-  uint32_t n_heap;
+  uint64_t *chosen;             /* of each edge one bit, 0 between calls */
+  struct by_buckets offers;     /* edges that lead out of the tree */
+  struct by_heap heap;          /* ways to vertices by their edges, for searches by delay */
   uint32_t *around_at, *around; /* the edges at each vertex of one tree */
   struct by_arena arena;
 };

@@ -93,7 +93,7 @@ static enum banyan_status run(struct exact *x, const struct by_exact_options *o,
   BY_TRY(price_tree(x));
   if (!o->start) BY_TRY(warm_up(x));
   BY_TRY(by_lp_generate(&rounds, x, &x->pricing.bound));
-  return by_rates_packing(&x->rates, x->pricing.bound, out);
+  return by_packing_make(&x->rates.pool, x->rates.lp->rate, x->pricing.bound, out);
 }
 
 enum banyan_status by_pack_exact(const struct by_graph *graph, const struct by_exact_options *options,

@@ -507,7 +507,7 @@ static enum banyan_status run(struct search *s, struct by_packing **out) {
   if (!(s->best.throughput > 0)) return report_nothing_found(s);
   double least = (1 - o->tolerance) * (isfinite(s->bound) ? s->bound : s->best.throughput);
   if (o->tolerance >= 0) BY_TRY(lower(s, fmin(least, s->best.throughput)));
-  BY_TRY(by_rates_packing(&s->best, s->bound, out));
+  BY_TRY(by_packing_make(&s->best.pool, s->best.lp->rate, s->bound, out));
   (*out)->most_trees = o->most_trees;
   (*out)->limit = s->limit;
   return BANYAN_OK;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_make.h"
 #include "rates.h"
 
 enum {
@@ -55,11 +56,6 @@ struct weights {
   double best, bound; /* throughput of the kept rates; what is proved */
 };
 
-static enum banyan_status no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory to pack trees");
-  return BANYAN_ERR_NO_MEMORY;
-}
-
 static enum banyan_status init(struct weights *w) {
   size_t n = w->graph->n_resources;
   BY_TRY(by_span_init(&w->span, w->graph));
@@ -71,7 +67,7 @@ static enum banyan_status init(struct weights *w) {
   w->phase = BY_ARENA_ARRAY(arena, double, n);
   w->other = BY_ARENA_ARRAY(arena, double, n);
   w->times = BY_ARENA_ARRAY(arena, uint32_t, n);
-  return arena->failed ? no_memory() : BANYAN_OK;
+  return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
 /* --- prices and bounds --- */
@@ -99,7 +95,7 @@ static void average_in(struct weights *w, double rate) {
 }
 
 static void try_bound(struct weights *w, const double *price) {
-  w->bound = fmin(w->bound, by_span_certify(&w->span, price));
+  w->bound = fmin(w->bound, by_span_certify(&w->span, price, false));
 }
 
 static void find_bounds(struct weights *w) {
@@ -149,7 +145,7 @@ static enum banyan_status add_rate(struct weights *w, double rate) {
   BY_TRY(by_pool_add(&w->pool, w->span.tree, w->span.n_tree, &tree));
   if (!BY_ARRAY_GROW(&w->rate, &w->rate_room, w->pool.n_trees) ||
       !BY_ARRAY_GROW(&w->kept, &w->kept_room, w->pool.n_trees))
-    return no_memory();
+    return by_plan_no_memory();
   if (tree == before) w->rate[tree] = 0;
   w->rate[tree] += rate;
   w->total += rate;

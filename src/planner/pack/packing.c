@@ -1,21 +1,11 @@
-#include "packing.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "grow.h"
-#include "leader.h"
+#include "plan_make.h"
 #include "rates.h"
 
-static enum banyan_status no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the trees that are packed");
-  return BANYAN_ERR_NO_MEMORY;
-}
-
-#define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
-
-static const double slack = 1e-9;       /* of the check, relative */
 static const double full = 1 - 0x1p-40; /* how full the worst resource is made: rounding must not push it over */
 
 void by_packing_destroy(struct by_packing *packing) {
@@ -24,7 +14,37 @@ void by_packing_destroy(struct by_packing *packing) {
   free(packing);
 }
 
-/* --- make --- */
+/* --- the trees --- */
+
+void by_pool_init(struct by_pool *pool, const struct by_graph *graph) {
+  *pool = (struct by_pool){.graph = graph};
+}
+
+void by_pool_fini(struct by_pool *pool) {
+  HASH_CLEAR(hh, pool->table);
+  free(pool->trees);
+  by_arena_fini(&pool->arena);
+  *pool = (struct by_pool){0};
+}
+
+enum banyan_status by_pool_add(struct by_pool *pool, const uint32_t *edges, uint32_t n, uint32_t *out) {
+  struct by_pool_tree *tree;
+  HASH_FIND(hh, pool->table, edges, n * sizeof *edges, tree);
+  if (!tree) {
+    tree = BY_ARENA_NEW(&pool->arena, struct by_pool_tree);
+    uint32_t *copy = BY_ARENA_ARRAY(&pool->arena, uint32_t, n);
+    if (pool->arena.failed || !BY_ARRAY_GROW(&pool->trees, &pool->room, pool->n_trees + 1)) return by_plan_no_memory();
+    memcpy(copy, edges, n * sizeof *edges);
+    *tree = (struct by_pool_tree){.number = pool->n_trees, .n = n, .edges = copy};
+    HASH_ADD_KEYPTR(hh, pool->table, tree->edges, n * sizeof *edges, tree);
+    if (!tree->hh.tbl) return by_plan_no_memory();
+    pool->trees[pool->n_trees++] = tree;
+  }
+  *out = tree->number;
+  return BANYAN_OK;
+}
+
+/* --- a packing --- */
 
 void by_graph_add_load(const struct by_graph *graph, const uint32_t *edges, uint32_t n, double rate, double *load) {
   for (uint32_t i = 0; i < n; i++) {
@@ -33,17 +53,15 @@ void by_graph_add_load(const struct by_graph *graph, const uint32_t *edges, uint
   }
 }
 
-/* What rates must be multiplied by. */
-static enum banyan_status find_scale(const struct by_pool *pool, const double *rate, double *out) {
+/* How full the fullest resource is at the rates, as a part of its capacity. Uses load[]. */
+static double fullest(const struct by_pool *pool, const double *rate, double *load) {
   const struct by_graph *graph = pool->graph;
-  double *load = calloc(graph->n_resources, sizeof *load), worst = 0;
-  if (!load) return no_memory();
+  double most = 0;
+  memset(load, 0, graph->n_resources * sizeof *load);
   for (uint32_t t = 0; t < pool->n_trees; t++)
     if (rate[t] > 0) by_graph_add_load(graph, pool->trees[t]->edges, pool->trees[t]->n, rate[t], load);
-  for (uint32_t r = 0; r < graph->n_resources; r++) worst = fmax(worst, load[r] / graph->capacity[r]);
-  free(load);
-  *out = full / worst;
-  return worst > 0 && isfinite(*out) ? BANYAN_OK : bad("no tree of the packing has a rate");
+  for (uint32_t r = 0; r < graph->n_resources; r++) most = fmax(most, load[r] / graph->capacity[r]);
+  return most;
 }
 
 static int compare_rates(const void *a, const void *b) {
@@ -52,15 +70,17 @@ static int compare_rates(const void *a, const void *b) {
   return (x->edges > y->edges) - (x->edges < y->edges); /* in one array, in the pool's order */
 }
 
-static enum banyan_status fill(const struct by_pool *pool, const double *rate, double scale,
-                               struct by_packing *packing) {
+static enum banyan_status fill(const struct by_pool *pool, const double *rate, struct by_packing *packing) {
+  double *load = BY_ARENA_ARRAY(&packing->arena, double, pool->graph->n_resources);
   size_t n_edges = 0;
   uint32_t n = 0;
   for (uint32_t t = 0; t < pool->n_trees; t++)
     if (rate[t] > 0) n++, n_edges += pool->trees[t]->n;
   uint32_t *edges = BY_ARENA_ARRAY(&packing->arena, uint32_t, n_edges);
   packing->trees = BY_ARENA_ARRAY(&packing->arena, struct by_packed, n);
-  if (packing->arena.failed) return no_memory();
+  if (packing->arena.failed) return by_plan_no_memory();
+  double scale = full / fullest(pool, rate, load);
+  if (!(scale > 0) || isinf(scale)) return by_fail(BANYAN_ERR_PLAN, "no tree of the packing has a rate");
   for (uint32_t t = 0; t < pool->n_trees; t++) {
     uint32_t size = pool->trees[t]->n;
     if (!(rate[t] > 0)) continue;
@@ -75,12 +95,8 @@ static enum banyan_status fill(const struct by_pool *pool, const double *rate, d
 
 enum banyan_status by_packing_make(const struct by_pool *pool, const double *rate, double bound,
                                    struct by_packing **out) {
-  double scale;
-  BY_TRY(find_scale(pool, rate, &scale));
   struct by_packing *packing = calloc(1, sizeof *packing);
-  if (!packing) return no_memory();
-  by_arena_init(&packing->arena);
-  enum banyan_status status = fill(pool, rate, scale, packing);
+  enum banyan_status status = packing ? fill(pool, rate, packing) : by_plan_no_memory();
   if (status != BANYAN_OK) {
     by_packing_destroy(packing);
     return status;
@@ -91,88 +107,127 @@ enum banyan_status by_packing_make(const struct by_pool *pool, const double *rat
   return BANYAN_OK;
 }
 
-/* --- check --- */
+/* --- the program --- */
 
-struct check {
-  const struct by_graph *graph;
-  uint32_t *above; /* of each vertex: towards the leader of its part */
-  bool *touched;
-  double *load;
-};
-
-static enum banyan_status join(struct check *check, uint32_t tree, uint32_t e) {
-  const struct by_graph_edge *edge = &check->graph->edges[e];
-  uint32_t a = by_leader(check->above, edge->a), b = by_leader(check->above, edge->b);
-  if (a == b) return bad("packed tree %u: its edge %u closes a cycle", tree, e);
-  check->above[a] = b;
-  check->touched[edge->a] = check->touched[edge->b] = true;
-  return BANYAN_OK;
+/* What no tree exceeds, near what all together do: the least that a terminal's edges carry. */
+static double unit_of(const struct by_graph *graph) {
+  double least = INFINITY;
+  for (uint32_t v = 0; v < graph->n_terminals; v++) {
+    double sum = 0;
+    for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1]; i++)
+      sum += graph->capacity[graph->uses[graph->edges[graph->incident[i]].first]];
+    if (sum < least) least = sum;
+  }
+  return isfinite(least) && least > 0 ? least : 1;
 }
 
-static enum banyan_status check_tree(struct check *check, uint32_t t, const struct by_packed *tree) {
-  const struct by_graph *graph = check->graph;
-  for (uint32_t v = 0; v < graph->n_vertices; v++) {
-    check->above[v] = v;
-    check->touched[v] = v < graph->n_terminals;
-  }
-  for (uint32_t i = 0; i < tree->n; i++) {
-    if (tree->edges[i] >= graph->n_edges || (i > 0 && tree->edges[i] <= tree->edges[i - 1]))
-      return bad("packed tree %u: edge %u of %u is out of order or not in the graph", t, tree->edges[i],
-                 graph->n_edges);
-    BY_TRY(join(check, t, tree->edges[i]));
-  }
-  for (uint32_t v = 1; v < graph->n_vertices; v++)
-    if (check->touched[v] && by_leader(check->above, v) != by_leader(check->above, 0))
-      return bad("packed tree %u does not join vertex %u to the others", t, v);
-  if (!(tree->rate > 0) || !isfinite(tree->rate)) return bad("packed tree %u has a rate of %g", t, tree->rate);
-  by_graph_add_load(graph, tree->edges, tree->n, tree->rate, check->load);
-  return BANYAN_OK;
-}
-
-static enum banyan_status check_packing(struct check *check, const struct by_packing *packing) {
-  const struct by_graph *graph = check->graph;
-  double sum = 0;
-  for (uint32_t t = 0; t < packing->n_trees; t++) {
-    BY_TRY(check_tree(check, t, &packing->trees[t]));
-    sum += packing->trees[t].rate;
-    if (t > 0 && packing->trees[t].rate > packing->trees[t - 1].rate)
-      return bad("packed tree %u carries more than the one before it", t);
-  }
-  for (uint32_t r = 0; r < graph->n_resources; r++)
-    if (check->load[r] > graph->capacity[r] * (1 + slack))
-      return bad("resource %u of the graph carries %.15g bit/s of %.15g", r, check->load[r], graph->capacity[r]);
-  if (!(fabs(packing->throughput - sum) <= slack * sum))
-    return bad("the packing says %.15g bit/s, and its trees carry %.15g", packing->throughput, sum);
-  if (!(packing->throughput <= packing->bound * (1 + slack)))
-    return bad("the packing carries %.15g bit/s, above its bound of %.15g", packing->throughput, packing->bound);
-  return BANYAN_OK;
-}
-
-enum banyan_status by_packing_check(const struct by_graph *graph, const struct by_packing *packing) {
-  struct by_arena arena;
-  by_arena_init(&arena);
-  struct check check = {.graph = graph,
-                        .above = BY_ARENA_ARRAY(&arena, uint32_t, graph->n_vertices),
-                        .touched = BY_ARENA_ARRAY(&arena, bool, graph->n_vertices),
-                        .load = BY_ARENA_ARRAY(&arena, double, graph->n_resources)};
-  enum banyan_status status = arena.failed ? no_memory() : check_packing(&check, packing);
-  by_arena_fini(&arena);
+enum banyan_status by_rates_init(struct by_rates *rates, const struct by_graph *graph) {
+  double unit = unit_of(graph);
+  *rates = (struct by_rates){0};
+  by_pool_init(&rates->pool, graph);
+  rates->load = calloc(graph->n_resources, sizeof *rates->load);
+  if (!rates->load) return by_plan_no_memory();
+  for (uint32_t r = 0; r < graph->n_resources; r++) rates->load[r] = graph->capacity[r] / unit;
+  enum banyan_status status = by_lp_create(graph->n_resources, rates->load, unit, &rates->lp);
+  if (status != BANYAN_OK) by_rates_fini(rates);
   return status;
 }
 
-enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing, bool hops,
-                                     double *height) {
-  struct by_grower grower;
-  *height = 0;
-  BY_TRY(by_grower_init(&grower, graph, hops));
-  for (uint32_t t = 0; t < packing->n_trees; t++) {
-    uint32_t root;
-    double of_tree;
-    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &of_tree);
-    *height = fmax(*height, of_tree);
+void by_rates_fini(struct by_rates *rates) {
+  by_lp_destroy(rates->lp);
+  by_pool_fini(&rates->pool);
+  free(rates->load);
+  *rates = (struct by_rates){0};
+}
+
+enum banyan_status by_rates_add(struct by_rates *rates, const uint32_t *edges, uint32_t n, uint32_t *index) {
+  const struct by_graph *graph = rates->pool.graph;
+  uint32_t before = rates->pool.n_trees, tree;
+  BY_TRY(by_pool_add(&rates->pool, edges, n, &tree));
+  if (index) *index = tree;
+  if (tree < before) {
+    by_lp_allow(rates->lp, tree, true);
+    return BANYAN_OK;
   }
-  by_grower_fini(&grower);
+  memset(rates->load, 0, graph->n_resources * sizeof *rates->load);
+  by_graph_add_load(graph, edges, n, 1, rates->load);
+  return by_lp_add(rates->lp, 1, rates->load);
+}
+
+enum banyan_status by_rates_solve(struct by_rates *rates) {
+  if (!rates->pool.n_trees) return BANYAN_OK;
+  BY_TRY(by_lp_solve(rates->lp));
+  rates->throughput = by_lp_scale(rates->lp, fmax(1, fullest(&rates->pool, rates->lp->rate, rates->load)));
   return BANYAN_OK;
+}
+
+static uint32_t smallest(const struct by_rates *rates) {
+  uint32_t found = UINT32_MAX;
+  for (uint32_t t = 0; t < rates->pool.n_trees; t++)
+    if (rates->lp->rate[t] > 0 && (found == UINT32_MAX || rates->lp->rate[t] < rates->lp->rate[found])) found = t;
+  return found;
+}
+
+enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double least) {
+  for (;;) {
+    BY_TRY(by_rates_solve(rates));
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < rates->pool.n_trees; t++) n += rates->lp->rate[t] > 0;
+    uint32_t too_many = most && n > most ? n - most : 0;
+    if (!too_many && n > 0 && rates->lp->rate[smallest(rates)] < least) too_many = 1;
+    if (!too_many) return BANYAN_OK;
+    for (uint32_t t = 0; t < rates->pool.n_trees; t++)
+      if (rates->lp->rate[t] == 0) by_lp_allow(rates->lp, t, false);
+    /* A part of them: those that stay will take more. */
+    for (uint32_t i = (too_many + 7) / 8; i > 0; i--) by_lp_allow(rates->lp, smallest(rates), false);
+  }
+}
+
+/* --- prices --- */
+
+static const double smoothing = 0.7; /* how far towards the best prices */
+
+/* What all resources are worth together. */
+static double worth(const struct by_pricing *pricing, const double *price) {
+  double sum = 0;
+  for (uint32_t r = 0; r < pricing->graph->n_resources; r++)
+    sum += pricing->in_parts ? price[r] : pricing->graph->capacity[r] * price[r];
+  return sum;
+}
+
+enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_graph *graph, bool in_parts,
+                                   double bound) {
+  *pricing = (struct by_pricing){.graph = graph, .in_parts = in_parts, .bound = bound};
+  BY_TRY(by_span_init(&pricing->span, graph));
+  pricing->best = BY_ARENA_ARRAY(&pricing->span.arena, double, graph->n_resources);
+  pricing->price = BY_ARENA_ARRAY(&pricing->span.arena, double, graph->n_resources);
+  if (!pricing->best || !pricing->price) return by_plan_no_memory();
+  for (uint32_t r = 0; r < graph->n_resources; r++)
+    pricing->best[r] = (in_parts ? 1.0 : 1 / graph->capacity[r]) / graph->n_resources;
+  return BANYAN_OK;
+}
+
+void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best) {
+  const struct by_graph *graph = pricing->graph;
+  double all = worth(pricing, price), part = near_best ? smoothing : 0;
+  for (uint32_t r = 0; r < graph->n_resources; r++) {
+    double mixed = part * pricing->best[r] + (1 - part) * price[r] / all;
+    pricing->price[r] = pricing->in_parts ? mixed / graph->capacity[r] : mixed;
+  }
+}
+
+double by_pricing_find(struct by_pricing *pricing) {
+  by_span_set_prices(&pricing->span, pricing->price);
+  return by_span_lightest(&pricing->span);
+}
+
+void by_pricing_prove(struct by_pricing *pricing, double least) {
+  const struct by_graph *graph = pricing->graph;
+  double all = pricing->in_parts ? 1 : worth(pricing, pricing->price);
+  if (!(least > 0) || all / least >= pricing->bound) return;
+  pricing->bound = all / least;
+  for (uint32_t r = 0; r < graph->n_resources; r++)
+    pricing->best[r] = pricing->in_parts ? pricing->price[r] * graph->capacity[r] : pricing->price[r] / all;
 }
 
 /* --- one low tree --- */

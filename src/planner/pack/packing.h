@@ -8,14 +8,6 @@
 
 /* NULL is allowed. */
 void by_packing_destroy(struct by_packing *packing);
-/* Whether the packing is what it claims: every tree is a tree, spans the terminals and has a rate above 0, no resource
- * is loaded beyond its capacity (1e-9 of it for rounding), the throughput is the sum of the rates and not above the
- * bound. The error names tree or resource. Every test of a packing method calls it. BANYAN_ERR_PLAN. */
-BANYAN_CHECK enum banyan_status by_packing_check(const struct by_graph *graph, const struct by_packing *packing);
-/* The largest height of a packing's trees when each hangs from its centre; `hops`: heights count edges, else they are
- * seconds of delay. BANYAN_ERR_NO_MEMORY. */
-BANYAN_CHECK enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing,
-                                                  bool hops, double *height);
 /* Adds to load[] what n edges load at this rate. */
 void by_graph_add_load(const struct by_graph *graph, const uint32_t *edges, uint32_t n, double rate, double *load);
 

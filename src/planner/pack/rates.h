@@ -30,7 +30,7 @@ void by_pool_fini(struct by_pool *pool);
 BANYAN_CHECK enum banyan_status by_pool_add(struct by_pool *pool, const uint32_t *edges, uint32_t n, uint32_t *out);
 /* A packing of the pool's trees at rates in the proportions of rate[] (>= 0, one above 0; trees of rate 0 are left
  * out), all scaled so that the worst loaded resource is just full. `bound` as it is certified; INFINITY: not at all.
- * The caller owns *out. Cost: the edges of all trees and their uses. */
+ * The caller owns *out. BANYAN_ERR_PLAN: no tree has a rate. Cost: the edges of all trees and their uses. */
 BANYAN_CHECK enum banyan_status by_packing_make(const struct by_pool *pool, const double *rate, double bound,
                                                 struct by_packing **out);
 
@@ -55,8 +55,6 @@ BANYAN_CHECK enum banyan_status by_rates_solve(struct by_rates *rates);
  * rate below `least`. Throughput 0: no tree can have that rate. Cost: solves that grow with the logarithm of the pool.
  */
 BANYAN_CHECK enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double least);
-/* The trees that have a rate. The caller owns *out. BANYAN_ERR_PLAN: none has. */
-BANYAN_CHECK enum banyan_status by_rates_packing(const struct by_rates *rates, double bound, struct by_packing **out);
 
 /* The search for trees by prices. The prices of a program swing wildly while few columns are known, so trees are also
  * looked for at a point between them and the best prices so far (Wentges 1997), where most of the progress comes from.

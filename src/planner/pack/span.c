@@ -4,15 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heap.h"
 #include "leader.h"
 
 enum { DIGIT = 11, DIGITS = 6, BUCKETS = 1 << DIGIT, WORD = 64 };
-
-/* A vertex that waits with a key. */
-struct waiting {
-  double key;
-  uint32_t vertex;
-};
 
 /* Which optional vertices a light tree uses. Once they are chosen it is a spanning tree, so a tree is a set of them. */
 struct by_steiner {
@@ -29,9 +24,8 @@ struct by_steiner {
   uint32_t *seen; /* of each vertex: the last search that came there */
   uint32_t search;
   uint32_t *found;           /* vertices of a search */
-  struct waiting *heap;      /* least key first, equal ones by vertex */
+  struct by_heap heap;       /* vertices that wait with a key */
   struct by_span_key *joins; /* closure: edges between terminals' parts */
-  uint32_t n_heap;
 };
 
 enum {
@@ -62,7 +56,7 @@ static struct by_steiner *make_steiner(struct by_arena *arena, const struct by_g
                            .left = BY_ARENA_ARRAY(arena, double, 2 * m),
                            .seen = BY_ARENA_ARRAY(arena, uint32_t, n),
                            .found = BY_ARENA_ARRAY(arena, uint32_t, n),
-                           .heap = BY_ARENA_ARRAY(arena, struct waiting, 2 * m + n),
+                           .heap.items = BY_ARENA_ARRAY(arena, struct by_heap_item, 2 * m + n),
                            .joins = BY_ARENA_ARRAY(arena, struct by_span_key, m)};
   for (uint32_t v = 0; s->best && v < graph->n_terminals; v++) s->best[v] = true;
   return s;
@@ -219,22 +213,21 @@ static double prim(struct by_span *span, const bool *in) {
   return sum;
 }
 
-/* --- --- */
+/* --- trees over some vertices --- */
 
-/* The chosen edges, ascending, and none chosen after that. */
-static void collect(struct by_span *span) {
-  span->n_tree = 0;
-  for (uint32_t i = 0; i <= span->graph->n_edges / WORD; i++) {
-    for (uint64_t bits = span->chosen[i]; bits; bits &= bits - 1)
-      span->tree[span->n_tree++] = i * WORD + (uint32_t)__builtin_ctzll(bits);
-    span->chosen[i] = 0;
+uint32_t by_take_chosen(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i <= graph->n_edges / WORD; i++) {
+    for (uint64_t bits = chosen[i]; bits; bits &= bits - 1) edges[n++] = i * WORD + (uint32_t)__builtin_ctzll(bits);
+    chosen[i] = 0;
   }
+  return n;
 }
 
 /* The lightest tree over the vertices v with in[v], all of them if NULL, in `tree`; INFINITY: they are not joined. */
 static double span_over(struct by_span *span, const bool *in) {
   double sum = span->dense ? prim(span, in) : kruskal(span, in);
-  collect(span);
+  span->n_tree = by_take_chosen(span->graph, span->chosen, span->tree);
   return sum;
 }
 
@@ -246,44 +239,21 @@ static double span_over(struct by_span *span, const bool *in) {
  *      part of s            part of t
  *   s ---- far[u] ---- u ---- v ---- far[v] ---- t       a join: far[u] + weight + far[v]                          */
 
-static bool before(struct waiting a, struct waiting b) {
-  return a.key < b.key || (a.key == b.key && a.vertex < b.vertex);
-}
-
-static void waiting_push(struct by_steiner *s, double key, uint32_t vertex) {
-  struct waiting new = {.key = key, .vertex = vertex};
-  uint32_t at = s->n_heap++;
-  for (; at && before(new, s->heap[(at - 1) / 2]); at = (at - 1) / 2) s->heap[at] = s->heap[(at - 1) / 2];
-  s->heap[at] = new;
-}
-
-static struct waiting waiting_pop(struct by_steiner *s) {
-  struct waiting least = s->heap[0], last = s->heap[--s->n_heap];
-  uint32_t at = 0, child;
-  for (; (child = 2 * at + 1) < s->n_heap; at = child) {
-    if (child + 1 < s->n_heap && before(s->heap[child + 1], s->heap[child])) child++;
-    if (!before(s->heap[child], last)) break;
-    s->heap[at] = s->heap[child];
-  }
-  s->heap[at] = last;
-  return least;
-}
-
 /* Dijkstra's algorithm from all terminals at once. A vertex is pushed for each edge that brings it nearer. */
 static void find_parts(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   const struct by_graph *graph = span->graph;
-  s->n_heap = 0;
+  s->heap.n = 0;
   for (uint32_t v = 0; v < graph->n_vertices; v++) {
     bool terminal = v < graph->n_terminals;
     s->far[v] = terminal ? 0 : INFINITY;
     s->terminal[v] = v;
     s->from[v] = UINT32_MAX;
-    if (terminal) waiting_push(s, 0, v);
+    if (terminal) by_heap_push(&s->heap, 0, v);
   }
-  while (s->n_heap) {
-    struct waiting next = waiting_pop(s);
-    uint32_t v = next.vertex;
+  while (s->heap.n) {
+    struct by_heap_item next = by_heap_pop(&s->heap);
+    uint32_t v = next.number;
     if (next.key > s->far[v]) continue;
     for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1]; i++) {
       uint32_t e = graph->incident[i], other = by_graph_other_end(graph, e, v);
@@ -292,7 +262,7 @@ static void find_parts(struct by_span *span) {
       s->far[other] = far;
       s->terminal[other] = s->terminal[v];
       s->from[other] = e;
-      waiting_push(s, far, other);
+      by_heap_push(&s->heap, far, other);
     }
   }
 }
@@ -415,15 +385,15 @@ static void pass(struct ascent *ascent, double amount) {
 static double ascend(struct ascent *ascent) {
   struct by_steiner *s = ascent->span->steiner;
   double sum = 0;
-  while (s->n_heap && ascent->steps < MOST_STEPS) {
-    uint32_t terminal = waiting_pop(s).vertex;
+  while (s->heap.n && ascent->steps < MOST_STEPS) {
+    uint32_t terminal = by_heap_pop(&s->heap).number;
     if (!search(ascent, terminal)) continue;
     pass(ascent, 0);
-    if (!s->n_heap || ascent->arcs <= s->heap[0].key) {
+    if (!s->heap.n || ascent->arcs <= s->heap.items[0].key) {
       sum += ascent->least;
       pass(ascent, ascent->least);
     }
-    waiting_push(s, ascent->arcs, terminal);
+    by_heap_push(&s->heap, ascent->arcs, terminal);
   }
   return sum;
 }
@@ -435,8 +405,8 @@ static double dual_ascent(struct by_span *span) {
   struct ascent ascent = {.span = span};
   for (uint32_t i = 0; i < 2 * graph->n_edges; i++) s->left[i] = span->weight[graph->incident[i]];
   for (uint32_t e = 0; e < graph->n_edges; e++) ascent.used_up = fmax(ascent.used_up, span->weight[e] * 0x1p-40);
-  s->n_heap = 0;
-  for (uint32_t v = 1; v < graph->n_terminals; v++) waiting_push(s, 0, v);
+  s->heap.n = 0;
+  for (uint32_t v = 1; v < graph->n_terminals; v++) by_heap_push(&s->heap, 0, v);
   return ascend(&ascent);
 }
 
@@ -538,7 +508,7 @@ double by_span_least(struct by_span *span) {
   return fmax(half, dual_ascent(span));
 }
 
-static double certify(struct by_span *span, const double *price, bool well) {
+double by_span_certify(struct by_span *span, const double *price, bool well) {
   static const double rounding = 1 + 0x1p-36; /* of sums of some thousand terms, generously */
   double sum = 0;
   by_span_set_prices(span, price);
@@ -546,12 +516,4 @@ static double certify(struct by_span *span, const double *price, bool well) {
   bool all = well && span->steiner && can_try_all(span->graph, WELL_WORK);
   double least = all ? try_all(span) : by_span_least(span);
   return least > 0 ? sum * rounding / least : INFINITY;
-}
-
-double by_span_certify(struct by_span *span, const double *price) {
-  return certify(span, price, false);
-}
-
-double by_span_certify_well(struct by_span *span, const double *price) {
-  return certify(span, price, true);
 }

@@ -41,16 +41,17 @@ BANYAN_CHECK enum banyan_status by_span_init(struct by_span *span, const struct 
 void by_span_fini(struct by_span *span);
 /* Weighs all edges; prices are >= 0 and finite. Cost: uses. */
 void by_span_set_prices(struct by_span *span, const double *price);
+/* Lists the edges whose bits are set, ascending, and clears these bits. Returns how many there are. */
+uint32_t by_take_chosen(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges);
 /* Finds a light tree under the prices, leaves it in `tree`; its weight. The lightest, unless there are many optional
  * vertices (`exact`). None of its leaves is an optional vertex. */
 double by_span_lightest(struct by_span *span);
 /* A weight that no tree is below: the lightest tree's where that is known, else the larger of the bounds by dual ascent
  * (Wong 1984) and by half the metric closure's spanning tree. May change `tree`. */
 double by_span_least(struct by_span *span);
-/* What these prices prove: no packing carries more than sum(capacity * price) / least. Sets them. INFINITY: nothing. */
-double by_span_certify(struct by_span *span, const double *price);
-/* The same with the true least weight also where trying every set of optional vertices takes long, up to a tenth of a
+/* What these prices prove: no packing carries more than sum(capacity * price) / least. Sets them. INFINITY: nothing.
+ * `well`: with the true least weight also where trying every set of optional vertices takes long, up to a tenth of a
  * second. */
-double by_span_certify_well(struct by_span *span, const double *price);
+double by_span_certify(struct by_span *span, const double *price, bool well);
 
 #endif

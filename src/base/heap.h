@@ -1,0 +1,46 @@
+/* A binary heap of numbers with keys: the least key comes first, of equal keys the least number, so that the order is
+ * always the same. A number may be in it several times. Not for several threads. */
+#ifndef BY_BASE_HEAP_H
+#define BY_BASE_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct by_heap_item {
+  double key;
+  uint32_t number;
+};
+
+/* All zeros is an empty one. The caller provides the room for as many items as will be in it at a time. */
+struct by_heap {
+  struct by_heap_item *items;
+  uint32_t n;
+};
+
+static inline bool by_heap_before(struct by_heap_item a, struct by_heap_item b) {
+  return a.key < b.key || (a.key <= b.key && a.number < b.number);
+}
+
+/* Cost: log(n). */
+static inline void by_heap_push(struct by_heap *heap, double key, uint32_t number) {
+  struct by_heap_item item = {key, number};
+  uint32_t at = heap->n++;
+  for (; at && by_heap_before(item, heap->items[(at - 1) / 2]); at = (at - 1) / 2)
+    heap->items[at] = heap->items[(at - 1) / 2];
+  heap->items[at] = item;
+}
+
+/* Takes the first item out; there must be one. Cost: log(n). */
+static inline struct by_heap_item by_heap_pop(struct by_heap *heap) {
+  struct by_heap_item first = heap->items[0], last = heap->items[--heap->n];
+  uint32_t at = 0, child;
+  for (; (child = 2 * at + 1) < heap->n; at = child) {
+    if (child + 1 < heap->n && by_heap_before(heap->items[child + 1], heap->items[child])) child++;
+    if (!by_heap_before(heap->items[child], last)) break;
+    heap->items[at] = heap->items[child];
+  }
+  heap->items[at] = last;
+  return first;
+}
+
+#endif
