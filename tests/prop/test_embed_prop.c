@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "embed_choose.h"
+#include "embed_parts.h"
 #include "packing.h"
 #include "plan_load.h"
 #include "rng.h"

@@ -122,29 +122,14 @@ static void test_fan_out(void **state) {
   assert_int_equal(by_control_height(5, 1), 4);
 }
 
-static void test_by_number(void **state) {
-  (void)state;
-  struct by_control_limits limits = {.fan_out = 3, .height = 2};
-  struct by_control_costs costs = by_control_costs_usual();
-  struct by_control_tree *tree;
-  assert_ok(by_control_tree_by_number(14, &limits, &costs, &tree));
-  assert_true(tree->root == 0 && tree->height == 3 && tree->fan_out == 3 && tree->higher);
-  for (uint32_t r = 1; r < 14; r++) assert_int_equal(tree->parent[r], (r - 1) / 3);
-  by_control_tree_destroy(tree);
-  assert_status(by_control_tree_by_number(0, &limits, &costs, &tree), BANYAN_ERR_ARGUMENT);
-}
-
 /* Two children of a root: their messages arrive together, one waits; the second is told a message later. */
 static void test_times(void **state) {
   (void)state;
-  struct by_control_limits limits = {.fan_out = 2};
-  struct by_control_costs costs = {.delay = 10, .wake = 5, .message = 1};
-  struct by_control_tree *tree;
+  const struct by_control_costs costs = {.delay = 10, .wake = 5, .message = 1};
+  const struct by_control_tree tree = {.n = 3, .parent = (uint32_t[]){0, 0, 0}};
   double seconds;
-  assert_ok(by_control_tree_by_number(3, &limits, &costs, &tree));
-  assert_ok(by_control_tree_time(tree, NULL, &costs, &seconds));
+  assert_ok(by_control_tree_time(&tree, NULL, &costs, &seconds));
   assert_true(seconds == (1 + 15 + 2) + (2 + 15 + 1));
-  by_control_tree_destroy(tree);
   assert_true(by_control_ring_time((const uint32_t[]){0, 1, 2}, 3, NULL, &costs) == 4 * 17);
   assert_true(by_control_ring_time((const uint32_t[]){0}, 1, NULL, &costs) == 0);
 }
@@ -278,7 +263,6 @@ int main(void) {
       cmocka_unit_test(test_delays),
       cmocka_unit_test(test_one_rank),
       cmocka_unit_test(test_fan_out),
-      cmocka_unit_test(test_by_number),
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_answers),
       cmocka_unit_test(test_rack_after_rack),

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "embed_choose.h"
+#include "embed_parts.h"
 #include "packing.h"
 #include "plan_make.h"
 #include "text.h"
@@ -30,31 +30,20 @@ static enum banyan_status match_vertices(const struct taking *t) {
   for (uint32_t v = 0; v < before->n_vertices; v++) {
     uint32_t w = v < graph->n_terminals ? v : graph->n_terminals;
     uint32_t end = v < graph->n_terminals ? v + 1 : graph->n_vertices;
-    while (w < end && strcmp(t->embedding->name[w], t->old->name[v]) != 0) w++;
+    while (w < end && strcmp(t->embedding->vertices[w].name, t->old->vertices[v].name) != 0) w++;
     t->vertex[v] = w < end ? w : NONE;
     if (v < graph->n_terminals && w == end)
       return by_fail(BANYAN_ERR_ARGUMENT, "rank %u of the job was on \"%.64s\" and is now on \"%.64s\"", v,
-                     t->old->name[v], t->embedding->name[v]);
+                     t->old->vertices[v].name, t->embedding->vertices[v].name);
   }
   return BANYAN_OK;
 }
 
 /* The number of the same candidate in the new list; NONE: it does not fit any more. */
 static enum banyan_status take(struct taking *t, const struct by_embed_candidate *candidate, uint32_t *found) {
-  const struct by_group *group = &candidate->group;
-  struct by_draft *draft = &t->embedding->candidates.draft;
-  draft->kind = candidate->kind;
-  draft->n = group->n;
-  draft->root = group->root;
-  draft->n_radix = group->n_radix;
-  for (uint32_t i = 0; i < group->n_radix; i++) draft->radix[i] = group->radix[i];
-  *found = NONE;
-  for (uint32_t u = 0; u < group->n; u++) {
-    draft->order[u] = t->vertex[group->order[u]];
-    draft->up[u] = group->up[u];
-    if (draft->order[u] == NONE) return BANYAN_OK;
-  }
-  return by_embed_candidates_add(&t->embedding->candidates, found);
+  struct by_embed_candidates *list = &t->embedding->candidates;
+  list->draft.kind = candidate->kind;
+  return by_embed_candidates_add_group(list, &candidate->group, t->vertex, found);
 }
 
 static enum banyan_status take_used(struct taking *t) {
@@ -136,25 +125,7 @@ struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding) {
                                  .n_used = embedding->picks.n};
 }
 
-double by_embedding_alone(const struct by_embedding *embedding, int kind) {
-  double best = 0;
-  for (uint32_t i = 0; i < embedding->candidates.n; i++)
-    if ((int)embedding->candidates.items[i].kind == kind) best = fmax(best, 1 / embedding->candidates.items[i].theta);
-  return best;
-}
-
 /* ---- making it */
-
-static enum banyan_status copy_names(struct by_embedding *e, const struct by_topology *topology) {
-  uint32_t n = e->graph->n_vertices;
-  e->name = BY_ARENA_ARRAY(&e->arena, const char *, n);
-  e->is_switch = BY_ARENA_ARRAY(&e->arena, bool, n);
-  for (uint32_t v = 0; v < n && !e->arena.failed; v++) {
-    e->name[v] = by_arena_string(&e->arena, topology->nodes[e->graph->node[v]].name);
-    e->is_switch[v] = by_embed_is_switch(&e->net, v);
-  }
-  return e->arena.failed ? by_plan_no_memory() : BANYAN_OK;
-}
 
 /* At most so many trees of the search for few. One attempt, and no bound to reach: without what it does for the last
  * percent. BANYAN_ERR_PLAN: none is low enough. */
@@ -180,14 +151,13 @@ static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t mos
  * needed where machines differ; the search for few does see it. It takes as long as all else, so it is asked last. */
 static enum banyan_status choose(struct by_embedding *e, struct by_embed_master *master,
                                  const struct by_embed_options *o) {
-  struct by_embed_limits limits = {.most = o->most_trees, .least_rate = o->least_rate, .penalty = o->penalty};
   BY_TRY(by_embed_master_price(master, near_enough, ROUNDS, &e->bound));
   e->any_number = master->throughput;
-  BY_TRY(by_embed_choose(master, &limits, &e->picks));
+  BY_TRY(by_embed_choose(master, o, e->any_number, 0, &e->picks));
   if (e->picks.throughput >= well_chosen * e->any_number) return BANYAN_OK;
   enum banyan_status status = add_few(&e->candidates, o->most_trees, o->most_height);
   if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
-  return by_embed_choose_more(master, &limits, e->any_number, BY_EMBED_FEW, &e->picks);
+  return by_embed_choose(master, o, e->any_number, BY_EMBED_FEW, &e->picks);
 }
 
 /* `old` and `before` are those of by_embed_again; NULL: for the first time. */
@@ -199,7 +169,7 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
   choice.most_meshed = MESHED;
   BY_TRY(by_graph_of_topology(topology, &choice, &e->graph));
   BY_TRY(by_embed_net_init(&e->net, topology, e->graph));
-  BY_TRY(copy_names(e, topology));
+  BY_TRY(by_graph_name_vertices(e->graph, topology, &e->arena, &e->vertices));
   BY_TRY(by_embed_candidates_init(&e->candidates, &e->net,
                                   o->most_height < UINT32_MAX ? (uint32_t)o->most_height : UINT32_MAX));
   BY_TRY(by_embed_candidates_make(&e->candidates));
@@ -252,7 +222,7 @@ static void add_used(const struct by_embedding *e, struct by_text *text) {
     if (c->group.kind == BY_GROUP_ROTATED)
       by_text_add(text, ", a piece for each of %u ranks", c->group.n);
     else
-      by_text_add(text, ", root %s", e->name[root]);
+      by_text_add(text, ", root %s", e->vertices[root].name);
     by_text_add(text, ", height %u\n", c->height);
   }
 }
@@ -292,106 +262,18 @@ void by_embedding_explain(const struct by_embedding *embedding, struct by_text *
   add_alone(e, text);
 }
 
-/* ---- as a plan that runs */
-
-struct planning {
-  const struct by_embedding *embedding;
-  struct by_plan *plan;
-  uint32_t *vertex; /* of each of the graph's: the plan's; NONE: nothing uses it */
-  uint32_t *helper; /* optional vertices that are used, by name */
-  uint32_t n_helpers;
-  struct by_arena arena;
-};
-
-/* ---- vertices */
-
-static void find_helpers(struct planning *p) {
-  const struct by_embedding *e = p->embedding;
-  uint32_t terminals = e->graph->n_terminals;
-  for (uint32_t v = 0; v < e->graph->n_vertices; v++) p->vertex[v] = v < terminals ? v : NONE;
-  for (uint32_t i = 0; i < e->picks.n; i++) {
-    const struct by_group *group = &e->candidates.items[e->picks.items[i].candidate].group;
-    for (uint32_t u = 0; u < group->n; u++) {
-      uint32_t v = group->order[u], at = p->n_helpers;
-      if (p->vertex[v] != NONE) continue;
-      p->vertex[v] = 0; /* its number when all are known */
-      for (; at > 0 && strcmp(e->name[p->helper[at - 1]], e->name[v]) > 0; at--) p->helper[at] = p->helper[at - 1];
-      p->helper[at] = v;
-      p->n_helpers++;
-    }
-  }
-  for (uint32_t i = 0; i < p->n_helpers; i++) p->vertex[p->helper[i]] = terminals + i;
-}
-
-static enum banyan_status name_vertices(struct planning *p) {
-  const struct by_embedding *e = p->embedding;
-  uint32_t terminals = e->graph->n_terminals;
-  BY_TRY(by_plan_add_vertices(p->plan, terminals, p->n_helpers));
-  for (uint32_t i = 0; i < p->plan->n_vertices; i++) {
-    uint32_t v = i < terminals ? i : p->helper[i - terminals];
-    p->plan->vertices[i].name = by_arena_string(&p->plan->arena, e->name[v]);
-    if (!p->plan->vertices[i].name) return by_plan_no_memory();
-    if (e->is_switch[v]) p->plan->vertices[i].kind = BY_VERTEX_SWITCH;
-  }
-  return BANYAN_OK;
-}
-
-/* ---- groups */
-
-/* A tree's positions follow the plan's order of vertices; those of a rotated one mean something and stay. */
-static enum banyan_status add_group(struct planning *p, const struct by_group *from, uint32_t *position,
-                                    struct by_group *to) {
-  bool rotated = from->kind == BY_GROUP_ROTATED;
-  uint32_t n = 0;
-  BY_TRY(by_group_init(p->plan, to, from->kind, from->n, false));
-  if (rotated) BY_TRY(by_group_set_radix(p->plan, to, from->radix, from->n_radix));
-  for (uint32_t v = 0; v < p->plan->n_vertices; v++) position[v] = NONE;
-  for (uint32_t u = 0; u < from->n; u++) position[p->vertex[from->order[u]]] = u;
-  for (uint32_t v = 0; !rotated && v < p->plan->n_vertices; v++)
-    if (position[v] != NONE) to->order[n] = v, position[v] = n++;
-  for (uint32_t u = 0; u < from->n; u++) {
-    uint32_t self = position[p->vertex[from->order[u]]];
-    to->order[self] = p->vertex[from->order[u]];
-    to->up[self] = position[p->vertex[from->order[from->up[u]]]];
-    if (u == from->root) to->root = self;
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status add_groups(struct planning *p, uint32_t *position) {
-  const struct by_embedding *e = p->embedding;
-  struct by_plan *plan = p->plan;
+enum banyan_status by_embedding_plan(const struct by_embedding *e, const char *name, struct by_plan **out) {
+  struct by_plan_facts facts = {.throughput = e->picks.throughput, .bound = e->bound};
+  struct by_group *groups = calloc((size_t)e->picks.n + 1, sizeof *groups);
   double sum = 0; /* of those that are used: the program may have left a trace of rate on others */
+  if (!groups) return by_plan_no_memory();
   for (uint32_t i = 0; i < e->picks.n; i++) sum += e->picks.items[i].rate;
-  BY_TRY(by_plan_add_classes(plan, 1));
-  BY_TRY(by_plan_add_groups(plan, plan->classes, e->picks.n));
   for (uint32_t i = 0; i < e->picks.n; i++) {
-    struct by_group *group = &plan->classes->groups[i];
-    BY_TRY(add_group(p, &e->candidates.items[e->picks.items[i].candidate].group, position, group));
-    group->rate = e->picks.items[i].rate;
-    group->share = group->rate / sum;
+    groups[i] = e->candidates.items[e->picks.items[i].candidate].group;
+    groups[i].rate = e->picks.items[i].rate;
+    groups[i].share = groups[i].rate / sum;
   }
-  plan->facts = (struct by_plan_facts){
-      .throughput = e->picks.throughput, .bound = e->bound, .ratio = e->picks.throughput / e->bound};
-  return BANYAN_OK;
-}
-
-static enum banyan_status fill(struct planning *p) {
-  uint32_t *position = BY_ARENA_ARRAY(&p->arena, uint32_t, p->embedding->graph->n_vertices);
-  p->vertex = BY_ARENA_ARRAY(&p->arena, uint32_t, p->embedding->graph->n_vertices);
-  p->helper = BY_ARENA_ARRAY(&p->arena, uint32_t, p->embedding->graph->n_vertices);
-  if (p->arena.failed) return by_plan_no_memory();
-  find_helpers(p);
-  BY_TRY(name_vertices(p));
-  return add_groups(p, position);
-}
-
-enum banyan_status by_embedding_plan(const struct by_embedding *embedding, const char *name, struct by_plan **out) {
-  struct planning p = {.embedding = embedding};
-  BY_TRY(by_plan_create(name, &p.plan));
-  enum banyan_status status = fill(&p);
-  by_arena_fini(&p.arena);
-  if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
-  by_plan_destroy(p.plan);
+  enum banyan_status status = by_plan_of_groups(name, e->graph, e->vertices, groups, e->picks.n, facts, out);
+  free(groups);
   return status;
 }

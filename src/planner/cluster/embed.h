@@ -6,7 +6,7 @@
  *
  * over candidates t: parameter servers, rings, chains, trees, elastic
  * aggregation trees, trees over helpers and over switches that add, and trees
- * that the prices of full links ask for (embed_candidate.h). 1 / theta is the
+ * that the prices of full links ask for (embed_parts.h). 1 / theta is the
  * throughput. Candidates are one group of a plan each, so a ring counts once.
  * Pure: no I/O, no clock. An embedding is immutable and borrows nothing. */
 #ifndef BY_PLAN_EMBED_H
@@ -43,8 +43,6 @@ struct by_embed_facts {
   uint32_t n_candidates, n_used;
 };
 struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
-/* What the best candidate of a kind (enum by_embed_candidate_kind) carries alone, bit/s; 0: there is none. */
-double by_embedding_alone(const struct by_embedding *embedding, int kind);
 
 /* The plan: a group for each candidate that is used. Rank r is the graph's terminal r, under its node's name. The
  * caller owns *out. */

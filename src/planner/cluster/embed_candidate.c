@@ -1,4 +1,4 @@
-#include "embed_candidate.h"
+#include "embed_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -430,19 +430,26 @@ enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uin
 
 enum banyan_status by_embed_candidates_add_tree(struct by_embed_candidates *list, const uint32_t *edges, uint32_t n,
                                                 uint32_t *found) {
-  struct by_grower *g = &list->grower;
   struct by_draft *draft = &list->draft;
-  uint32_t root, *position = list->count;
-  double height;
-  by_tree_centre(g, edges, n, &root, &height);
-  by_tree_walk(g, edges, n, root);
+  by_tree_hang(&list->grower, edges, n, draft->order, draft->up);
   draft->kind = BY_EMBED_PACKED;
   draft->n_radix = draft->root = 0;
   draft->n = n + 1;
-  for (uint32_t u = 0; u <= n; u++) {
-    uint32_t v = draft->order[u] = g->order[u];
-    position[v] = u;
-    draft->up[u] = u ? position[by_graph_other_end(g->graph, g->via[v], v)] : 0;
+  return by_embed_candidates_add(list, found);
+}
+
+enum banyan_status by_embed_candidates_add_group(struct by_embed_candidates *list, const struct by_group *group,
+                                                 const uint32_t *map, uint32_t *found) {
+  struct by_draft *draft = &list->draft;
+  draft->n = group->n;
+  draft->root = group->root;
+  draft->n_radix = group->n_radix;
+  for (uint32_t i = 0; i < group->n_radix; i++) draft->radix[i] = group->radix[i];
+  if (found) *found = NONE;
+  for (uint32_t u = 0; u < group->n; u++) {
+    draft->order[u] = map[group->order[u]];
+    draft->up[u] = group->up[u];
+    if (draft->order[u] == NONE) return BANYAN_OK;
   }
   return by_embed_candidates_add(list, found);
 }

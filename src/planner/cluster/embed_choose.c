@@ -1,4 +1,4 @@
-#include "embed_choose.h"
+#include "embed_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -138,8 +138,8 @@ enum banyan_status by_embed_master_price(struct by_embed_master *master, double 
 
 struct choosing {
   struct by_embed_master *master;
-  const struct by_embed_limits *limits;
-  double best;                 /* bit/s of any number of candidates */
+  const struct by_embed_options *options;
+  double best;                 /* bit/s of any number of candidates, without those of a set that has come since */
   uint32_t n;                  /* of the short list */
   uint32_t *listed;            /* candidates, those that cost least at the prices first */
   double *cost;                /* of each candidate at the prices */
@@ -210,12 +210,12 @@ static enum banyan_status consider(struct choosing *c) {
   for (;;) {
     BY_TRY(solve_trial(c));
     if (!c->n_trial) return BANYAN_OK;
-    bool too_small = c->trial[c->n_trial - 1].rate < c->limits->least_rate;
-    if (c->n_trial <= c->limits->most && !too_small) break;
-    c->n_trial -= c->n_trial > c->limits->most ? (c->n_trial - c->limits->most + 3) / 4 : 1;
+    bool too_small = c->trial[c->n_trial - 1].rate < c->options->least_rate;
+    if (c->n_trial <= c->options->most_trees && !too_small) break;
+    c->n_trial -= c->n_trial > c->options->most_trees ? (c->n_trial - c->options->most_trees + 3) / 4 : 1;
   }
   double score =
-      by_embed_score(c->master->list, c->trial, c->n_trial, c->master->throughput, c->best, c->limits->penalty);
+      by_embed_score(c->master->list, c->trial, c->n_trial, c->master->throughput, c->best, c->options->penalty);
   if (score >= picks->score - better) return BANYAN_OK;
   *picks = (struct by_embed_picks){c->n_trial, picks->items, c->master->throughput, score};
   memcpy(picks->items, c->trial, c->n_trial * sizeof *c->trial);
@@ -229,7 +229,7 @@ static enum banyan_status try_single(struct choosing *c, struct by_embed_pick *f
   double least = INFINITY;
   for (uint32_t i = 0; i < c->master->list->n; i++) {
     struct by_embed_pick pick = {i, 1 / item(c, i)->theta};
-    double score = by_embed_score(c->master->list, &pick, 1, pick.rate, c->best, c->limits->penalty);
+    double score = by_embed_score(c->master->list, &pick, 1, pick.rate, c->best, c->options->penalty);
     if (score >= least) continue;
     least = score;
     *found = pick;
@@ -432,7 +432,7 @@ static enum banyan_status choose(struct choosing *c) {
   BY_TRY(try_sets(c, single));
   if (!c->picks->n)
     return by_fail(BANYAN_ERR_PLAN, "none of the %u candidates carries %s alone, the least rate of a tree", n,
-                   by_print_rate(c->limits->least_rate, rate));
+                   by_print_rate(c->options->least_rate, rate));
   return exchange(c);
 }
 
@@ -450,43 +450,21 @@ static enum banyan_status choose_more(struct choosing *c, uint32_t set) {
   return exchange(c);
 }
 
-static enum banyan_status init(struct choosing *c, struct by_embed_master *master, const struct by_embed_limits *limits,
-                               struct by_embed_picks *picks) {
+enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_options *options, double best,
+                                   uint32_t set, struct by_embed_picks *picks) {
+  if (set) BY_TRY(by_embed_master_add(master));
+  struct choosing c = {.master = master, .options = options, .best = best, .picks = picks};
   size_t n = master->list->n;
-  *c = (struct choosing){.master = master, .limits = limits, .picks = picks};
-  c->listed = BY_ARENA_ARRAY(&c->arena, uint32_t, n);
-  c->cost = BY_ARENA_ARRAY(&c->arena, double, n);
-  c->rate = BY_ARENA_ARRAY(&c->arena, double, n);
-  c->load = BY_ARENA_ARRAY(&c->arena, double, master->list->net->graph->n_resources);
-  c->steps = BY_ARENA_ARRAY(&c->arena, uint32_t, n);
-  c->trial = BY_ARENA_ARRAY(&c->arena, struct by_embed_pick, 2 * n + 1);
-  if (!c->arena.failed) return BANYAN_OK;
-  by_arena_fini(&c->arena);
-  return by_plan_no_memory();
-}
-
-enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_limits *limits,
-                                   struct by_embed_picks *picks) {
-  struct choosing c;
-  BY_TRY(init(&c, master, limits, picks));
-  c.best = master->throughput;
-  *picks = (struct by_embed_picks){
-      .score = INFINITY, .items = calloc((size_t)master->list->n + BY_EMBED_MOST_LATER, sizeof *picks->items)};
-  enum banyan_status status = picks->items ? choose(&c) : by_plan_no_memory();
-  by_arena_fini(&c.arena);
-  if (status == BANYAN_OK) return BANYAN_OK;
-  free(picks->items);
-  *picks = (struct by_embed_picks){0};
-  return status;
-}
-
-enum banyan_status by_embed_choose_more(struct by_embed_master *master, const struct by_embed_limits *limits,
-                                        double best, uint32_t set, struct by_embed_picks *picks) {
-  struct choosing c;
-  BY_TRY(by_embed_master_add(master));
-  BY_TRY(init(&c, master, limits, picks));
-  c.best = best;
-  enum banyan_status status = choose_more(&c, set);
+  c.listed = BY_ARENA_ARRAY(&c.arena, uint32_t, n);
+  c.cost = BY_ARENA_ARRAY(&c.arena, double, n);
+  c.rate = BY_ARENA_ARRAY(&c.arena, double, n);
+  c.load = BY_ARENA_ARRAY(&c.arena, double, master->list->net->graph->n_resources);
+  c.steps = BY_ARENA_ARRAY(&c.arena, uint32_t, n);
+  c.trial = BY_ARENA_ARRAY(&c.arena, struct by_embed_pick, 2 * n + 1);
+  if (!set) *picks = (struct by_embed_picks){.score = INFINITY};
+  if (!set) picks->items = calloc(n + BY_EMBED_MOST_LATER, sizeof *picks->items);
+  enum banyan_status status = by_plan_no_memory();
+  if (!c.arena.failed && picks->items) status = set ? choose_more(&c, set) : choose(&c);
   by_arena_fini(&c.arena);
   return status;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "embed_candidate.h"
+#include "embed_parts.h"
 #include "plan_make.h"
 
 /* ---- shapes that follow the network's layers */
@@ -218,26 +218,12 @@ static enum banyan_status make_elastic(struct by_embed_candidates *list) {
 
 enum { MOST_STARS = 128, MOST_HUBS = 64, NAME_BYTES = 32 };
 
-/* Takes over the shape of a group and the way up, for the terminals in the net's order. */
-static enum banyan_status add_group(struct by_embed_candidates *list, const struct by_group *group) {
-  struct by_draft *draft = &list->draft;
-  draft->n = group->n;
-  draft->root = group->root;
-  draft->n_radix = group->n_radix;
-  for (uint32_t i = 0; i < group->n_radix; i++) draft->radix[i] = group->radix[i];
-  for (uint32_t u = 0; u < group->n; u++) {
-    draft->order[u] = list->net->order[group->order[u]];
-    draft->up[u] = group->up[u];
-  }
-  return by_embed_candidates_add(list, NULL);
-}
-
 static enum banyan_status add_builtin(struct by_embed_candidates *list, const char *name) {
   struct by_plan *plan;
   enum banyan_status status = BANYAN_OK;
   BY_TRY(by_plan_builtin(name, list->net->graph->n_terminals, &plan));
   for (uint32_t g = 0; status == BANYAN_OK && g < plan->classes->n_groups; g++)
-    status = add_group(list, &plan->classes->groups[g]);
+    status = by_embed_candidates_add_group(list, &plan->classes->groups[g], list->net->order, NULL);
   by_plan_destroy(plan);
   return status;
 }

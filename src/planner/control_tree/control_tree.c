@@ -144,24 +144,13 @@ static enum banyan_status place_all(struct build *b, uint32_t root_class, bool i
   return BANYAN_OK;
 }
 
-/* An empty tree for n ranks, all parents 0. */
-static enum banyan_status control_tree_create(uint32_t n, struct by_control_tree **out) {
-  struct by_control_tree *tree = calloc(1, sizeof *tree);
-  if (!tree) return by_plan_no_memory();
-  tree->n = n;
-  tree->parent = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
-  if (!tree->parent) {
-    by_control_tree_destroy(tree);
-    return by_plan_no_memory();
-  }
-  *out = tree;
-  return BANYAN_OK;
-}
-
 /* Makes the tree; one that does not hold all ranks is destroyed. */
 static enum banyan_status make(struct build *b, uint32_t root_class, bool in_parts, struct by_control_tree **out) {
-  BY_TRY(control_tree_create(b->near->n_ranks, &b->tree));
-  enum banyan_status status = place_all(b, root_class, in_parts);
+  struct by_control_tree *tree = b->tree = calloc(1, sizeof *tree);
+  if (!tree) return by_plan_no_memory();
+  tree->n = b->near->n_ranks;
+  tree->parent = BY_ARENA_ARRAY(&tree->arena, uint32_t, tree->n);
+  enum banyan_status status = tree->parent ? place_all(b, root_class, in_parts) : by_plan_no_memory();
   bool whole = status == BANYAN_OK && !b->left;
   *out = whole ? b->tree : NULL;
   if (!whole) by_control_tree_destroy(b->tree);
@@ -368,25 +357,6 @@ enum banyan_status by_control_tree_make(const struct by_nearness *near, const st
   (*out)->kept = kept;
   (*out)->farther = kept.distance > (limits->distance > 0 ? limits->distance : joining);
   (*out)->higher = limits->height && kept.height > limits->height;
-  return BANYAN_OK;
-}
-
-/* --- without a topology --- */
-
-enum banyan_status by_control_tree_by_number(uint32_t n, const struct by_control_limits *limits,
-                                             const struct by_control_costs *costs, struct by_control_tree **out) {
-  struct by_control_limits kept = *limits;
-  if (!n) return by_fail(BANYAN_ERR_ARGUMENT, "there are no ranks for a control tree");
-  settle(n, costs, &kept);
-  BY_TRY(control_tree_create(n, out));
-  struct by_control_tree *tree = *out;
-  for (uint32_t r = 1; r < n; r++) tree->parent[r] = (r - 1) / kept.fan_out;
-  tree->height = by_control_height(n, kept.fan_out);
-  tree->fan_out = n - 1 < kept.fan_out ? n - 1 : kept.fan_out;
-  tree->distance = n > 1;
-  tree->sum = n - 1;
-  tree->kept = kept;
-  tree->higher = limits->height && kept.height > limits->height;
   return BANYAN_OK;
 }
 

@@ -57,10 +57,6 @@ BANYAN_CHECK enum banyan_status by_control_tree_make(const struct by_nearness *n
                                                      const struct by_control_limits *limits,
                                                      const struct by_control_costs *costs,
                                                      struct by_control_tree **out);
-/* The same where no topology is known: rank r hangs on rank (r - 1) / fan-out. Distances are 1. */
-BANYAN_CHECK enum banyan_status by_control_tree_by_number(uint32_t n, const struct by_control_limits *limits,
-                                                          const struct by_control_costs *costs,
-                                                          struct by_control_tree **out);
 /* NULL is allowed. */
 void by_control_tree_destroy(struct by_control_tree *tree);
 

@@ -292,3 +292,15 @@ void by_tree_centre(struct by_grower *g, const uint32_t *edges, uint32_t n_edges
     *height = eccentricity;
   }
 }
+
+void by_tree_hang(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t *order, uint32_t *up) {
+  uint32_t root, *position = g->degree;
+  double height;
+  by_tree_centre(g, edges, n_edges, &root, &height);
+  by_tree_walk(g, edges, n_edges, root);
+  for (uint32_t u = 0; u <= n_edges; u++) {
+    uint32_t v = order[u] = g->order[u];
+    position[v] = u;
+    up[u] = u ? position[by_graph_other_end(g->graph, g->via[v], v)] : 0;
+  }
+}

@@ -136,6 +136,9 @@ bool by_grow(struct by_grower *grower, const struct by_price *price, uint32_t ro
 double by_grower_reach(struct by_grower *grower, uint32_t root);
 /* The vertex of the tree from which the furthest one is nearest, and how far that is. Cost: vertices + edges. */
 void by_tree_centre(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height);
+/* Hangs a tree up at its centre: lists its vertices, the root first and each behind its parent, and the positions of
+ * their parents. Cost: vertices. */
+void by_tree_hang(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *order, uint32_t *up);
 /* Walks a tree breadth first from a vertex: leaves its vertices in `order`, each behind its parent, the edge towards
  * the parent in `via`, UINT32_MAX for the root, and how far they are from the root in `depth`. Cost: vertices. */
 void by_tree_walk(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t root);

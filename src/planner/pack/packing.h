@@ -5,17 +5,25 @@
 #define BY_PLAN_PACKING_H
 
 #include "graph.h"
+#include "plan.h"
 
 /* NULL is allowed. */
 void by_packing_destroy(struct by_packing *packing);
 /* Adds to load[] what n edges load at this rate. */
 void by_graph_add_load(const struct by_graph *graph, const uint32_t *edges, uint32_t n, double rate, double *load);
 
-struct by_plan;
 struct by_topology;
+/* A plan of one class with these n groups, which have shares and rates, and whose positions stand for the graph's
+ * vertices; `up` is also the way down. Rank r is the graph's terminal r; optional vertices that a group uses are
+ * helpers, or switches, by name. The ratio of the facts is computed. The caller owns *out. Cost: the groups' size. */
+BANYAN_CHECK enum banyan_status by_plan_of_groups(const char *name, const struct by_graph *graph,
+                                                  const struct by_vertex *vertices, const struct by_group *groups,
+                                                  uint32_t n, struct by_plan_facts facts, struct by_plan **out);
+/* The name and kind of each vertex of a graph of this topology; copied into the arena. */
+BANYAN_CHECK enum banyan_status by_graph_name_vertices(const struct by_graph *graph, const struct by_topology *topology,
+                                                       struct by_arena *arena, struct by_vertex **out);
 /* The plan that runs: one class with a tree for each of the packing's, whose share is its part of the throughput. Rank
- * r is the graph's terminal r, under its node's name; optional vertices that a tree uses are helpers, or switches. The
- * way down is the way up. Roots are the vertices from which the furthest is nearest, in hops or, if `by_delay`, in
+ * r is the graph's terminal r. Roots are the vertices from which the furthest is nearest, in hops or, if `by_delay`, in
  * seconds. The plan's facts are the packing's. The graph is of this topology. The caller owns *out. Cost: the trees'
  * size. */
 BANYAN_CHECK enum banyan_status by_plan_of_packing(const char *name, const struct by_topology *topology,

@@ -1,4 +1,5 @@
-/* From a packing to a plan that runs: each tree hung up at its centre, named after the topology's nodes. */
+/* From trees over a graph to a plan that runs: a packing's are hung up at their centres, and vertices get the names of
+ * the topology's nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,123 +10,136 @@
 
 #define NONE UINT32_MAX
 
-/* An optional vertex that some tree uses. */
-struct helper {
-  const char *name;
-  uint32_t vertex; /* the graph's */
-};
-
-struct packed {
-  const struct by_topology *topology;
+struct planning {
   const struct by_graph *graph;
+  const struct by_vertex *vertices; /* of the graph */
   struct by_plan *plan;
-  struct by_grower grower;
-  struct helper *helpers;
+  uint32_t *vertex;   /* of each of the graph's: the plan's; NONE: nothing uses it */
+  uint32_t *helper;   /* optional vertices that are used, by name */
+  uint32_t *position; /* of each of the plan's, in the group at hand; NONE: not in it */
   uint32_t n_helpers;
-  uint32_t *vertex;   /* of each of the graph's: the plan's; NONE: in no tree */
-  uint32_t *position; /* of each of the plan's, in the tree at hand; NONE: not in it */
+  struct by_arena arena;
 };
-
-static const struct by_node *node_of(const struct packed *p, uint32_t vertex) {
-  return &p->topology->nodes[p->graph->node[vertex]];
-}
 
 /* ---- vertices */
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const struct helper *)a)->name, ((const struct helper *)b)->name);
-}
-
-static void note_helper(struct packed *p, uint32_t v) {
-  if (v < p->graph->n_terminals || p->vertex[v] != NONE) return;
-  p->vertex[v] = 0;
-  p->helpers[p->n_helpers++] = (struct helper){.name = node_of(p, v)->name, .vertex = v};
-}
-
-static void find_helpers(struct packed *p, const struct by_packing *packing) {
-  for (uint32_t v = 0; v < p->graph->n_vertices; v++) p->vertex[v] = v < p->graph->n_terminals ? v : NONE;
-  for (uint32_t t = 0; t < packing->n_trees; t++)
-    for (uint32_t i = 0; i < packing->trees[t].n; i++) {
-      const struct by_graph_edge *edge = &p->graph->edges[packing->trees[t].edges[i]];
-      note_helper(p, edge->a);
-      note_helper(p, edge->b);
+static void find_helpers(struct planning *p, const struct by_group *groups, uint32_t n) {
+  uint32_t terminals = p->graph->n_terminals;
+  for (uint32_t v = 0; v < p->graph->n_vertices; v++) p->vertex[v] = v < terminals ? v : NONE;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t u = 0; u < groups[i].n; u++) {
+      uint32_t v = groups[i].order[u], at = p->n_helpers;
+      if (p->vertex[v] != NONE) continue;
+      p->vertex[v] = 0; /* its number when all are known */
+      for (; at > 0 && strcmp(p->vertices[p->helper[at - 1]].name, p->vertices[v].name) > 0; at--)
+        p->helper[at] = p->helper[at - 1];
+      p->helper[at] = v;
+      p->n_helpers++;
     }
-  if (p->n_helpers) qsort(p->helpers, p->n_helpers, sizeof *p->helpers, by_name);
-  for (uint32_t i = 0; i < p->n_helpers; i++) p->vertex[p->helpers[i].vertex] = p->graph->n_terminals + i;
+  for (uint32_t i = 0; i < p->n_helpers; i++) p->vertex[p->helper[i]] = terminals + i;
 }
 
-static enum banyan_status name_vertices(struct packed *p) {
+static enum banyan_status name_vertices(struct planning *p) {
   BY_TRY(by_plan_add_vertices(p->plan, p->graph->n_terminals, p->n_helpers));
   for (uint32_t v = 0; v < p->graph->n_vertices; v++) {
     if (p->vertex[v] == NONE) continue;
     struct by_vertex *vertex = &p->plan->vertices[p->vertex[v]];
-    const struct by_node *node = node_of(p, v);
-    vertex->name = by_arena_string(&p->plan->arena, node->name);
+    vertex->name = by_arena_string(&p->plan->arena, p->vertices[v].name);
     if (!vertex->name) return by_plan_no_memory();
-    if (node->kind == BY_NODE_SWITCH) vertex->kind = BY_VERTEX_SWITCH;
+    if (p->vertices[v].kind == BY_VERTEX_SWITCH) vertex->kind = BY_VERTEX_SWITCH;
   }
   return BANYAN_OK;
 }
 
-/* ---- one tree */
+/* ---- groups */
 
-/* Positions follow the plan's order of vertices, so that ranks come first. */
-static enum banyan_status add_tree(struct packed *p, const struct by_packed *tree, double throughput,
-                                   struct by_group *group) {
-  struct by_grower *g = &p->grower;
-  uint32_t root, n = 0;
-  double height;
-  BY_TRY(by_group_init(p->plan, group, BY_GROUP_TREE, tree->n + 1, false));
-  by_tree_centre(g, tree->edges, tree->n, &root, &height);
-  by_tree_walk(g, tree->edges, tree->n, root);
+/* A tree's positions follow the plan's order of vertices, so that ranks come first; those of a rotated one mean
+ * something and stay. */
+static enum banyan_status add_group(struct planning *p, const struct by_group *from, struct by_group *to) {
+  bool rotated = from->kind == BY_GROUP_ROTATED;
+  uint32_t n = 0;
+  BY_TRY(by_group_init(p->plan, to, from->kind, from->n, false));
+  if (rotated) BY_TRY(by_group_set_radix(p->plan, to, from->radix, from->n_radix));
   for (uint32_t v = 0; v < p->plan->n_vertices; v++) p->position[v] = NONE;
-  for (uint32_t i = 0; i <= tree->n; i++) p->position[p->vertex[g->order[i]]] = 0;
-  for (uint32_t v = 0; v < p->plan->n_vertices; v++) {
-    if (p->position[v] == NONE) continue;
-    group->order[n] = v;
-    p->position[v] = n++;
+  for (uint32_t u = 0; u < from->n; u++) p->position[p->vertex[from->order[u]]] = u;
+  for (uint32_t v = 0; !rotated && v < p->plan->n_vertices; v++)
+    if (p->position[v] != NONE) p->position[v] = n++;
+  for (uint32_t u = 0; u < from->n; u++) {
+    uint32_t self = p->position[p->vertex[from->order[u]]];
+    to->order[self] = p->vertex[from->order[u]];
+    to->up[self] = p->position[p->vertex[from->order[from->up[u]]]];
+    if (u == from->root) to->root = self;
   }
-  group->root = group->up[p->position[p->vertex[root]]] = p->position[p->vertex[root]];
-  for (uint32_t i = 1; i <= tree->n; i++) {
-    uint32_t v = g->order[i], parent = by_graph_other_end(p->graph, g->via[v], v);
-    group->up[p->position[p->vertex[v]]] = p->position[p->vertex[parent]];
-  }
-  group->share = tree->rate / throughput;
-  group->rate = tree->rate;
+  to->rate = from->rate;
+  to->share = from->share;
   return BANYAN_OK;
 }
 
-static enum banyan_status fill(struct packed *p, const struct by_packing *packing) {
-  struct by_plan *plan = p->plan;
-  struct by_arena *arena = &p->grower.arena;
-  uint32_t n = p->graph->n_vertices;
-  p->helpers = BY_ARENA_ARRAY(arena, struct helper, n);
-  p->vertex = BY_ARENA_ARRAY(arena, uint32_t, n);
-  p->position = BY_ARENA_ARRAY(arena, uint32_t, n);
-  if (arena->failed) return by_plan_no_memory();
-  find_helpers(p, packing);
+static enum banyan_status fill(struct planning *p, const struct by_group *groups, uint32_t n) {
+  uint32_t **const arrays[] = {&p->vertex, &p->helper, &p->position};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    *arrays[i] = BY_ARENA_ARRAY(&p->arena, uint32_t, p->graph->n_vertices);
+  if (p->arena.failed) return by_plan_no_memory();
+  find_helpers(p, groups, n);
   BY_TRY(name_vertices(p));
-  BY_TRY(by_plan_add_classes(plan, 1));
-  BY_TRY(by_plan_add_groups(plan, plan->classes, packing->n_trees));
-  for (uint32_t t = 0; t < packing->n_trees; t++)
-    BY_TRY(add_tree(p, &packing->trees[t], packing->throughput, &plan->classes->groups[t]));
-  plan->facts = (struct by_plan_facts){
-      .throughput = packing->throughput, .bound = packing->bound, .ratio = packing->throughput / packing->bound};
-  plan->facts.seconds = packing->seconds;
+  BY_TRY(by_plan_add_classes(p->plan, 1));
+  BY_TRY(by_plan_add_groups(p->plan, p->plan->classes, n));
+  for (uint32_t i = 0; i < n; i++) BY_TRY(add_group(p, &groups[i], &p->plan->classes->groups[i]));
   return BANYAN_OK;
+}
+
+enum banyan_status by_plan_of_groups(const char *name, const struct by_graph *graph, const struct by_vertex *vertices,
+                                     const struct by_group *groups, uint32_t n, struct by_plan_facts facts,
+                                     struct by_plan **out) {
+  struct planning p = {.graph = graph, .vertices = vertices};
+  BY_TRY(by_plan_create(name, &p.plan));
+  p.plan->facts = facts;
+  p.plan->facts.ratio = facts.throughput / facts.bound;
+  enum banyan_status status = fill(&p, groups, n);
+  by_arena_fini(&p.arena);
+  if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
+  by_plan_destroy(p.plan);
+  return status;
+}
+
+/* ---- packings */
+
+enum banyan_status by_graph_name_vertices(const struct by_graph *graph, const struct by_topology *topology,
+                                          struct by_arena *arena, struct by_vertex **out) {
+  struct by_vertex *vertices = *out = BY_ARENA_ARRAY(arena, struct by_vertex, graph->n_vertices);
+  for (uint32_t v = 0; v < graph->n_vertices && !arena->failed; v++) {
+    const struct by_node *node = &topology->nodes[graph->node[v]];
+    vertices[v].name = by_arena_string(arena, node->name);
+    vertices[v].kind = node->kind == BY_NODE_SWITCH ? BY_VERTEX_SWITCH : BY_VERTEX_HELPER;
+  }
+  return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
 enum banyan_status by_plan_of_packing(const char *name, const struct by_topology *topology,
                                       const struct by_graph *graph, const struct by_packing *packing, bool by_delay,
                                       struct by_plan **out) {
-  struct packed p = {.topology = topology, .graph = graph};
-  BY_TRY(by_plan_create(name, &p.plan));
-  enum banyan_status status = by_grower_init(&p.grower, graph, !by_delay);
-  if (status == BANYAN_OK) {
-    status = fill(&p, packing);
-    by_grower_fini(&p.grower);
+  struct by_grower grower;
+  BY_TRY(by_grower_init(&grower, graph, !by_delay));
+  struct by_arena *arena = &grower.arena;
+  struct by_group *groups = BY_ARENA_ARRAY(arena, struct by_group, packing->n_trees);
+  struct by_vertex *vertices;
+  enum banyan_status status = by_graph_name_vertices(graph, topology, arena, &vertices);
+  for (uint32_t t = 0; status == BANYAN_OK && t < packing->n_trees; t++) {
+    const struct by_packed *tree = &packing->trees[t];
+    groups[t] = (struct by_group){.kind = BY_GROUP_TREE,
+                                  .n = tree->n + 1,
+                                  .order = BY_ARENA_ARRAY(arena, uint32_t, tree->n + 1),
+                                  .up = BY_ARENA_ARRAY(arena, uint32_t, tree->n + 1),
+                                  .rate = tree->rate,
+                                  .share = tree->rate / packing->throughput};
+    if (arena->failed)
+      status = by_plan_no_memory();
+    else
+      by_tree_hang(&grower, tree->edges, tree->n, groups[t].order, groups[t].up);
   }
-  if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
-  by_plan_destroy(p.plan);
+  struct by_plan_facts facts = {
+      .throughput = packing->throughput, .bound = packing->bound, .seconds = packing->seconds};
+  if (status == BANYAN_OK) status = by_plan_of_groups(name, graph, vertices, groups, packing->n_trees, facts, out);
+  by_grower_fini(&grower);
   return status;
 }

@@ -1,15 +1,15 @@
-/* Candidates: ways to carry a job's whole AllReduce, of which an embedding chooses some and weights them. A candidate
- * is one group of a plan, a tree or a tree rotated over an order, with what it loads of every resource. Used by the
- * files of embed.h alone.
+/* What the files of embed.h share. Candidates: ways to carry a job's whole AllReduce, of which an embedding chooses
+ * some and weights them. A candidate is one group of a plan, a tree or a tree rotated over an order, with what it loads
+ * of every resource.
  *
  * All go down the way that they go up, so that each edge carries as much in both directions: the bound on trees of the
  * graph is then one on them too. */
-#ifndef BY_PLAN_EMBED_CANDIDATE_H
-#define BY_PLAN_EMBED_CANDIDATE_H
+#ifndef BY_PLAN_EMBED_PARTS_H
+#define BY_PLAN_EMBED_PARTS_H
 
+#include "embed.h"
 #include "grow.h"
-#include "plan.h"
-#include "topology.h"
+#include "lp.h"
 
 enum { BY_EMBED_MOST_LAYERS = 4, BY_EMBED_MOST_VERTICES = 2048 };
 
@@ -108,9 +108,86 @@ BANYAN_CHECK enum banyan_status by_embed_candidates_add(struct by_embed_candidat
 /* The same of the tree of these n edges of the graph, hung up at its centre, as the draft. Cost: vertices. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_add_tree(struct by_embed_candidates *list, const uint32_t *edges,
                                                              uint32_t n, uint32_t *found);
+/* The same of a group, whose vertex v is the graph's map[v], as the draft. UINT32_MAX: that vertex is gone, so it does
+ * not fit. The draft's kind is set before. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_add_group(struct by_embed_candidates *list,
+                                                              const struct by_group *group, const uint32_t *map,
+                                                              uint32_t *found);
 /* Adds all that are made from their shapes (embed_shapes.c). Cost: some hundred candidates. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_make(struct by_embed_candidates *list);
 /* "parameter server", "ring", ... Static storage. */
 const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind);
+
+/* --- choosing --- */
+
+/* The linear program over an embedding's candidates: rates of the largest sum that keep to all capacities; new
+ * candidates by its prices; and choosing few of them: the integer program
+ *
+ *     min theta + penalty * (number of candidates used) + flat * (the highest and widest of them)
+ *         + thrift * (how full links between switches get, and the fullest part of the network if nobody else used it)
+ *
+ * theta being the time with the best weights for those that are used. A ring and trees from rack to rack may be as fast
+ * for a job alone; the trees leave more of the uplinks to others. */
+struct by_embed_master {
+  struct by_embed_candidates *list; /* grows by pricing */
+  struct by_lp *lp;  /* a column for each candidate, in bit/s; a row for each resource, whose price is for all of it */
+  double throughput; /* the sum of the rates of the last solve */
+  double *fair;      /* prices that proved the bound, 1 together; nothing is cheaper than throughput / bound at it */
+  double *load;      /* working memory */
+};
+
+/* Takes all candidates of the list, one at least, which must outlive it. */
+BANYAN_CHECK enum banyan_status by_embed_master_init(struct by_embed_master *master, struct by_embed_candidates *list);
+/* Also of one that is all zeros. */
+void by_embed_master_fini(struct by_embed_master *master);
+/* Takes those that the list has got since. */
+BANYAN_CHECK enum banyan_status by_embed_master_add(struct by_embed_master *master);
+/* Rates for the candidates that are allowed, never more than the capacities, and prices. Starts from the last basis. */
+BANYAN_CHECK enum banyan_status by_embed_master_solve(struct by_embed_master *master);
+/* Column generation (Gilmore and Gomory 1961): adds lightest trees under the prices, and under prices between them and
+ * the best so far (Wentges 1997), until the rates reach `ratio` of the bound, nothing new helps, or so many rounds are
+ * over. *bound: no set of trees of the graph carries more, bit/s. Rates and prices are solved. Cost: two trees and a
+ * few pivots a round. */
+BANYAN_CHECK enum banyan_status by_embed_master_price(struct by_embed_master *master, double ratio, uint32_t rounds,
+                                                      double *bound);
+
+enum { BY_EMBED_MOST_LATER = 64 };
+
+struct by_embed_pick {
+  uint32_t candidate;
+  double rate; /* bit/s */
+};
+
+struct by_embed_picks {
+  uint32_t n;
+  struct by_embed_pick *items; /* by rate, largest first */
+  double throughput;           /* bit/s */
+  double score;                /* what is minimised, in parts of the least time */
+};
+
+/* The master must be solved with everything allowed, and is left with what was tried last. Weights in steps of 1/Z, for
+ * Z = 1, 2, 4, 8, 16, cannot use more than Z candidates, so that each Z stands for a number of them without a binary
+ * variable for each; a local search moves one step at a time, and each result is solved as a linear program over just
+ * its candidates. Then single candidates are dropped and exchanged. The caller frees picks->items. BANYAN_ERR_PLAN: no
+ * candidate has the least rate. Cost: some hundred small programs, and 16 * 256 * resources a sweep.
+ *
+ * With a set, which is not 0, the same for candidates that have come since, BY_EMBED_MOST_LATER at most, all of that
+ * set: alone, with what was picked, and exchanged with it one by one. `best` is what all could carry before. The picks
+ * only get better. */
+BANYAN_CHECK enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_options *options,
+                                                double best, uint32_t set, struct by_embed_picks *picks);
+/* What is minimised for n candidates that carry so much together, each its rate; `best` is what all could. */
+double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
+                      double throughput, double best, double penalty);
+
+struct by_embedding {
+  struct by_graph *graph;
+  struct by_embed_net net; /* its topology is not looked at any more */
+  struct by_embed_candidates candidates;
+  struct by_embed_picks picks;
+  struct by_vertex *vertices; /* of the graph: their names and kinds */
+  double bound, any_number;
+  struct by_arena arena;
+};
 
 #endif
