@@ -29,16 +29,16 @@ struct choice {
 
 /* Choices, each once. */
 struct choices {
+  struct by_placement_ways *ways;
   uint32_t n, room;
   struct choice *items;
 };
 
-static enum banyan_status choices_add(struct choices *choices, struct by_placement_ways *ways, uint32_t tree,
-                                      const bool *adds) {
-  uint32_t n = ways->trees[tree].flow.n;
+static enum banyan_status choices_add(struct choices *choices, uint32_t tree, const bool *adds) {
+  uint32_t n = choices->ways->trees[tree].flow.n;
   for (uint32_t i = 0; i < choices->n; i++)
     if (choices->items[i].tree == tree && memcmp(choices->items[i].adds, adds, n) == 0) return BANYAN_OK;
-  bool *copy = BY_ARENA_ARRAY(&ways->arena, bool, n);
+  bool *copy = BY_ARENA_ARRAY(&choices->ways->arena, bool, n);
   if (!copy || !BY_ARRAY_GROW(&choices->items, &choices->room, choices->n + 1)) return by_plan_no_memory();
   memcpy(copy, adds, n * sizeof *copy);
   choices->items[choices->n++] = (struct choice){.tree = tree, .adds = copy};
@@ -80,9 +80,9 @@ static void find_rows(struct program *p) {
     const struct by_way_tree *tree = &p->ways->trees[t];
     for (uint32_t v = 0; v < tree->flow.n; v++) {
       if (v) take_row(p, &p->link_row[tree->link[v]]);
-      if (v) p->unit = fmax(p->unit, tree->capacity[v]);
-      if (isfinite(tree->limit[v])) take_row(p, &p->node_row[tree->node[v]]);
-      if (tree->hold[v] > 0) take_row(p, &p->memory_row[tree->node[v]]);
+      if (v) p->unit = fmax(p->unit, tree->flow.capacity[v]);
+      if (isfinite(tree->flow.limit[v])) take_row(p, &p->node_row[tree->node[v]]);
+      if (tree->flow.hold[v] > 0) take_row(p, &p->memory_row[tree->node[v]]);
     }
   }
   p->first_job = p->n_rows;
@@ -112,12 +112,12 @@ static void add_load(struct program *p, const struct choice *choice, double rate
   const struct by_way_tree *tree = &p->ways->trees[choice->tree];
   (void)by_flow_theta(&tree->flow, choice->adds, p->out);
   for (uint32_t v = 0; v < tree->flow.n; v++) {
-    uint32_t node = p->node_row[tree->node[v]], parent = p->node_row[tree->node[tree->parent[v]]];
-    if (choice->adds[v] && tree->hold[v] > 0) load[p->memory_row[tree->node[v]]] += rate * tree->hold[v];
+    uint32_t node = p->node_row[tree->node[v]], parent = p->node_row[tree->node[tree->flow.parent[v]]];
+    if (choice->adds[v] && tree->flow.hold[v] > 0) load[p->memory_row[tree->node[v]]] += rate * tree->flow.hold[v];
     if (!v) continue;
-    load[p->link_row[tree->link[v]]] += rate * p->out[v] / tree->capacity[v];
-    if (node != NONE) load[node] += rate * p->out[v] / tree->limit[v];
-    if (parent != NONE) load[parent] += rate * p->out[v] / tree->limit[tree->parent[v]];
+    load[p->link_row[tree->link[v]]] += rate * p->out[v] / tree->flow.capacity[v];
+    if (node != NONE) load[node] += rate * p->out[v] / tree->flow.limit[v];
+    if (parent != NONE) load[parent] += rate * p->out[v] / tree->flow.limit[tree->flow.parent[v]];
   }
 }
 
@@ -150,11 +150,11 @@ static double dual(const struct program *p, uint32_t row) {
 /* The cheapest choice on a tree, into adds[]. */
 static enum banyan_status find_cheapest(struct program *p, const struct by_way_tree *tree, double *cost) {
   for (uint32_t v = 1; v < tree->flow.n; v++) {
-    uint32_t parent = tree->parent[v];
-    p->price[v] = dual(p, p->link_row[tree->link[v]]) / tree->capacity[v] +
-                  dual(p, p->node_row[tree->node[v]]) / tree->limit[v] +
-                  dual(p, p->node_row[tree->node[parent]]) / tree->limit[parent];
-    p->rent[v] = tree->hold[v] > 0 ? dual(p, p->memory_row[tree->node[v]]) * tree->hold[v] : 0;
+    uint32_t parent = tree->flow.parent[v];
+    p->price[v] = dual(p, p->link_row[tree->link[v]]) / tree->flow.capacity[v] +
+                  dual(p, p->node_row[tree->node[v]]) / tree->flow.limit[v] +
+                  dual(p, p->node_row[tree->node[parent]]) / tree->flow.limit[parent];
+    p->rent[v] = tree->flow.hold[v] > 0 ? dual(p, p->memory_row[tree->node[v]]) * tree->flow.hold[v] : 0;
   }
   return by_flow_cheapest(&tree->flow, p->price, p->rent, p->adds, cost);
 }
@@ -171,7 +171,7 @@ static enum banyan_status price(void *context, double *bound, bool *added) {
     BY_TRY(find_cheapest(p, tree, &cost));
     least = fmin(tree->server ? least : INFINITY, cost);
     if (tree->server + 1 == p->ways->jobs[tree->job].n_servers) jobs += p->ways->jobs[tree->job].weight * least;
-    if (p->more && cost < pays - gain_wanted) BY_TRY(choices_add(p->choices, p->ways, t, p->adds));
+    if (p->more && cost < pays - gain_wanted) BY_TRY(choices_add(p->choices, t, p->adds));
   }
   if (jobs > 0) *bound = fmin(*bound, rows / jobs * p->unit);
   *added = p->choices->n > known;
@@ -214,8 +214,8 @@ static void fill_spared(struct program *p, const struct choice *choice, const do
   for (uint32_t v = 0; v < tree->flow.n; v++) {
     uint32_t link = v ? p->link_row[tree->link[v]] : NONE, node = p->node_row[tree->node[v]];
     capacity[v] = link == NONE ? INFINITY : fmax(1 - load[link], 0) + p->load[link];
-    capacity[v] *= tree->capacity[v] / choice->rate;
-    limit[v] = node == NONE ? INFINITY : (fmax(1 - load[node], 0) + p->load[node]) * tree->limit[v] / choice->rate;
+    capacity[v] *= tree->flow.capacity[v] / choice->rate;
+    limit[v] = node == NONE ? INFINITY : (fmax(1 - load[node], 0) + p->load[node]) * tree->flow.limit[v] / choice->rate;
   }
 }
 
@@ -233,7 +233,6 @@ static enum banyan_status prune_one(struct program *p, struct choice *choice, do
 
 /* Leaves out, tree by tree, what the rates do not need to add. */
 static enum banyan_status prune(struct program *p) {
-  BY_TRY(init(p));
   double *load = BY_ARENA_ARRAY(&p->arena, double, p->n_rows);
   if (!load) return by_plan_no_memory();
   for (uint32_t i = 0; i < p->choices->n; i++)
@@ -244,22 +243,13 @@ static enum banyan_status prune(struct program *p) {
 }
 
 /* Rates for choices, and new choices by pricing if `more`, so that all jobs get as much as they can, each by its
- * weight: `rate` is what a job of weight 1 gets, `bound` what it cannot exceed, whoever adds. Every tree has a choice.
+ * weight: `rate` is what a job of weight 1 gets, `bound` what it cannot exceed, whatever adds. Every tree has a choice.
  */
-static enum banyan_status share(struct choices *choices, struct by_placement_ways *ways, bool more, double *rate,
-                                double *bound) {
-  struct program p = {.ways = ways, .choices = choices, .more = more};
+static enum banyan_status share(struct choices *choices, bool more, bool pruned, double *rate, double *bound) {
+  struct program p = {.ways = choices->ways, .choices = choices, .more = more};
   enum banyan_status status = find_rates(&p, rate, bound);
+  if (status == BANYAN_OK && pruned) status = prune(&p);
   by_lp_destroy(p.lp);
-  by_arena_fini(&p.arena);
-  return status;
-}
-
-static enum banyan_status share_and_prune(struct choices *choices, struct by_placement_ways *ways, bool more,
-                                          struct by_placement *out) {
-  struct program p = {.ways = ways, .choices = choices};
-  BY_TRY(share(choices, ways, more, &out->rate, &out->bound));
-  enum banyan_status status = prune(&p);
   by_arena_fini(&p.arena);
   return status;
 }
@@ -267,17 +257,17 @@ static enum banyan_status share_and_prune(struct choices *choices, struct by_pla
 /* --- who adds --- */
 
 /* The choice with the least theta on one tree. */
-static enum banyan_status add_best(struct choices *choices, struct by_placement_ways *ways, uint32_t t, uint32_t most,
-                                   double *theta) {
-  bool *adds = BY_ARENA_ARRAY(&ways->arena, bool, ways->trees[t].flow.n);
+static enum banyan_status add_best(struct choices *choices, uint32_t t, uint32_t most, double *theta) {
+  const struct by_flow *flow = &choices->ways->trees[t].flow;
+  bool *adds = BY_ARENA_ARRAY(&choices->ways->arena, bool, flow->n);
   if (!adds) return by_plan_no_memory();
-  BY_TRY(by_flow_least(&ways->trees[t].flow, most, adds, theta));
-  return choices_add(choices, ways, t, adds);
+  BY_TRY(by_flow_least(flow, most, adds, theta));
+  return choices_add(choices, t, adds);
 }
 
-static enum banyan_status add_none(struct choices *choices, struct by_placement_ways *ways, uint32_t t) {
-  const bool *adds = BY_ARENA_ARRAY(&ways->arena, bool, ways->trees[t].flow.n);
-  return adds ? choices_add(choices, ways, t, adds) : by_plan_no_memory();
+static enum banyan_status add_none(struct choices *choices, uint32_t t) {
+  const bool *adds = BY_ARENA_ARRAY(&choices->ways->arena, bool, choices->ways->trees[t].flow.n);
+  return adds ? choices_add(choices, t, adds) : by_plan_no_memory();
 }
 
 /* 1 / theta if all who are able add, or nobody does, memory aside. */
@@ -294,44 +284,42 @@ static void use_first(struct choices *choices, double rate) {
 }
 
 /* One job with one server. Shares between choices pay only where memory is short. */
-static enum banyan_status place_one(struct choices *choices, struct by_placement_ways *ways, uint32_t most,
-                                    struct by_placement *out) {
+static enum banyan_status place_one(struct choices *choices, uint32_t most, struct by_placement *out) {
   double theta = 0;
-  BY_TRY(add_best(choices, ways, 0, most, &theta));
-  double weight = ways->jobs[0].weight, rate = 1 / theta;
+  BY_TRY(add_best(choices, 0, most, &theta));
+  double weight = choices->ways->jobs[0].weight, rate = 1 / theta;
   use_first(choices, rate);
-  out->bound = rate_if(ways, true) / weight;
+  out->bound = rate_if(choices->ways, true) / weight;
   out->rate = rate / weight;
   if (most != UINT32_MAX || out->rate >= out->bound * (1 - least_gain)) return BANYAN_OK;
-  enum banyan_status status = share_and_prune(choices, ways, true, out);
+  enum banyan_status status = share(choices, true, true, &out->rate, &out->bound);
   bool worth_it = status == BANYAN_OK && out->rate * weight > rate * (1 + least_gain);
   if (worth_it || (status != BANYAN_OK && status != BANYAN_ERR_UNSUPPORTED)) return status;
   choices->n = 0; /* pruning has changed them */
-  BY_TRY(add_best(choices, ways, 0, most, &theta));
+  BY_TRY(add_best(choices, 0, most, &theta));
   use_first(choices, rate);
   out->rate = rate / weight;
   return BANYAN_OK;
 }
 
-static enum banyan_status place_several(struct choices *choices, struct by_placement_ways *ways, uint32_t most,
-                                        struct by_placement *out) {
+static enum banyan_status place_several(struct choices *choices, uint32_t most, struct by_placement *out) {
   double theta;
-  for (uint32_t t = 0; t < ways->n_trees; t++) {
-    BY_TRY(add_best(choices, ways, t, most, &theta));
-    if (most == UINT32_MAX) BY_TRY(add_none(choices, ways, t));
+  for (uint32_t t = 0; t < choices->ways->n_trees; t++) {
+    BY_TRY(add_best(choices, t, most, &theta));
+    if (most == UINT32_MAX) BY_TRY(add_none(choices, t));
   }
-  return share_and_prune(choices, ways, most == UINT32_MAX, out);
+  return share(choices, most == UINT32_MAX, true, &out->rate, &out->bound);
 }
 
 /* The rate if no switch adds. */
 static enum banyan_status place_none(struct by_placement_ways *ways, double *rate) {
-  struct choices choices = {.n = 0};
+  struct choices choices = {.ways = ways};
   double bound;
   *rate = rate_if(ways, false) / ways->jobs[0].weight;
   if (ways->n_trees == 1) return BANYAN_OK;
   enum banyan_status status = BANYAN_OK;
-  for (uint32_t t = 0; t < ways->n_trees && status == BANYAN_OK; t++) status = add_none(&choices, ways, t);
-  if (status == BANYAN_OK) status = share(&choices, ways, false, rate, &bound);
+  for (uint32_t t = 0; t < ways->n_trees && status == BANYAN_OK; t++) status = add_none(&choices, t);
+  if (status == BANYAN_OK) status = share(&choices, false, false, rate, &bound);
   free(choices.items);
   return status;
 }
@@ -346,33 +334,33 @@ static int compare_trees(const void *a, const void *b) {
 }
 
 /* What the kept choices of a job carry together. */
-static double rate_of_job(const struct choices *choices, const struct by_placement_ways *ways, uint32_t job,
-                          double least) {
+static double rate_of_job(const struct choices *choices, uint32_t job, double least) {
   double sum = 0;
   for (uint32_t i = 0; i < choices->n; i++)
-    if (ways->trees[choices->items[i].tree].job == job && choices->items[i].rate > least) sum += choices->items[i].rate;
+    if (choices->ways->trees[choices->items[i].tree].job == job && choices->items[i].rate > least)
+      sum += choices->items[i].rate;
   return sum;
 }
 
 /* Trees of what has a rate; their arrays are those of the ways. */
-static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices,
-                                     struct by_placement_ways *ways) {
+static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices) {
+  struct by_placement_ways *ways = choices->ways;
   out->trees = BY_ARENA_ARRAY(&ways->arena, struct by_placed_tree, choices->n);
   if (!out->trees) return by_plan_no_memory();
   for (uint32_t i = 0; i < choices->n; i++) {
     const struct choice *choice = &choices->items[i];
     const struct by_way_tree *tree = &ways->trees[choice->tree];
-    double least = least_share * rate_of_job(choices, ways, tree->job, 0);
+    double least = least_share * rate_of_job(choices, tree->job, 0);
     if (choice->rate <= least) continue;
     struct by_placed_tree *placed = &out->trees[out->n_trees++];
     *placed = (struct by_placed_tree){.job = tree->job,
                                       .server = tree->server,
-                                      .share = choice->rate / rate_of_job(choices, ways, tree->job, least),
+                                      .share = choice->rate / rate_of_job(choices, tree->job, least),
                                       .rate = choice->rate,
                                       .round_trip = tree->round_trip,
                                       .n = tree->flow.n,
                                       .node = tree->node,
-                                      .parent = tree->parent,
+                                      .parent = tree->flow.parent,
                                       .link = tree->link,
                                       .workers = tree->workers,
                                       .adds = choice->adds,
@@ -387,14 +375,14 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
 
 static enum banyan_status place(struct by_placement_ways *ways, const struct by_placement_options *options,
                                 struct by_placement *out) {
-  struct choices choices = {.n = 0};
+  struct choices choices = {.ways = ways};
   bool idle = true;
   for (uint32_t t = 0; t < ways->n_trees; t++) idle &= ways->trees[t].flow.n <= 1;
   if (idle) return by_fail(BANYAN_ERR_ARGUMENT, "the only worker is the server: nothing is sent");
   BY_TRY(place_none(ways, &out->without));
-  enum banyan_status status = ways->n_trees == 1 ? place_one(&choices, ways, options->most_adding, out)
-                                                 : place_several(&choices, ways, options->most_adding, out);
-  if (status == BANYAN_OK) status = make_trees(out, &choices, ways);
+  enum banyan_status status = ways->n_trees == 1 ? place_one(&choices, options->most_adding, out)
+                                                 : place_several(&choices, options->most_adding, out);
+  if (status == BANYAN_OK) status = make_trees(out, &choices);
   free(choices.items);
   return status;
 }

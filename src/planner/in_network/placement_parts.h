@@ -8,13 +8,13 @@
  * them. A vertex that adds sends one gradient on, another one sends all that came; the result goes back the same ways.
  * Pure, without names. All loads are gradients: at rate x each of them takes x bit/s of a link, in both directions. */
 struct by_flow {
-  uint32_t n;             /* vertices; 0 is the server, parents come before children */
-  const uint32_t *parent; /* parent[0] = 0 */
-  const uint32_t *own;    /* gradients that begin at a vertex; those of the server do not travel */
-  const bool *able;       /* may add */
-  const double *capacity; /* bit/s > 0 towards the parent and back, the smaller one; of the server: no matter */
-  const double *limit;    /* what a vertex may send, and receive, over all links; INFINITY: any */
-  const double *hold;     /* seconds per bit: where it adds, its memory allows no higher rate than 1 / hold; 0: any */
+  uint32_t n;       /* vertices; 0 is the server, parents come before children */
+  uint32_t *parent; /* parent[0] = 0 */
+  uint32_t *own;    /* gradients that begin at a vertex; those of the server do not travel */
+  bool *able;       /* may add */
+  double *capacity; /* bit/s > 0 towards the parent and back, the smaller one; of the server: no matter */
+  double *limit;    /* what a vertex may send, and receive, over all links; INFINITY: any */
+  double *hold;     /* seconds per bit: where it adds, its memory allows no higher rate than 1 / hold; 0: any */
 };
 
 /* Seconds per bit that the choice needs: the largest of load / capacity, load / limit, and the holds of those that add.
@@ -39,10 +39,7 @@ struct by_way_tree {
   uint32_t job, server;
   double round_trip;
   uint32_t *node, *link, *workers, *start; /* as of by_placed_tree */
-  uint32_t *parent, *own;
-  bool *able;
-  double *capacity, *limit, *hold;
-  struct by_flow flow; /* of these */
+  struct by_flow flow;
 };
 
 struct by_placement_ways {

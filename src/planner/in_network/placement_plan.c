@@ -96,18 +96,14 @@ static enum banyan_status find_others(struct build *b) {
   return BANYAN_OK;
 }
 
-static enum banyan_status name_vertex(struct build *b, uint32_t vertex, const char *name) {
-  b->plan->vertices[vertex].name = by_arena_string(&b->plan->arena, name);
-  return b->plan->vertices[vertex].name ? BANYAN_OK : by_plan_no_memory();
-}
-
 static enum banyan_status add_vertices(struct build *b) {
   uint32_t n = b->job->n_workers;
   BY_TRY(by_plan_add_vertices(b->plan, n, b->n_others));
-  for (uint32_t r = 0; r < n; r++) BY_TRY(name_vertex(b, r, b->topology->nodes[b->job->workers[r]].name));
-  for (uint32_t i = 0; i < b->n_others; i++) {
-    BY_TRY(name_vertex(b, n + i, b->others[i].name));
-    b->plan->vertices[n + i].kind = b->others[i].kind;
+  for (uint32_t v = 0; v < b->plan->n_vertices; v++) {
+    const char *name = v < n ? b->topology->nodes[b->job->workers[v]].name : b->others[v - n].name;
+    b->plan->vertices[v].name = by_arena_string(&b->plan->arena, name);
+    if (!b->plan->vertices[v].name) return by_plan_no_memory();
+    if (v >= n) b->plan->vertices[v].kind = b->others[v - n].kind;
   }
   return BANYAN_OK;
 }

@@ -93,20 +93,14 @@ static enum banyan_status allocate(struct work *w, struct by_way_tree *tree) {
   tree->node = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->link = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->workers = BY_ARENA_ARRAY(arena, uint32_t, n);
-  tree->parent = BY_ARENA_ARRAY(arena, uint32_t, n);
-  tree->own = BY_ARENA_ARRAY(arena, uint32_t, n);
-  tree->capacity = BY_ARENA_ARRAY(arena, double, n);
-  tree->limit = BY_ARENA_ARRAY(arena, double, n);
-  tree->hold = BY_ARENA_ARRAY(arena, double, n);
-  tree->able = BY_ARENA_ARRAY(arena, bool, n);
   tree->start = BY_ARENA_ARRAY(arena, uint32_t, w->ways->jobs[tree->job].n_workers);
   tree->flow = (struct by_flow){.n = w->n,
-                                .parent = tree->parent,
-                                .own = tree->own,
-                                .able = tree->able,
-                                .capacity = tree->capacity,
-                                .limit = tree->limit,
-                                .hold = tree->hold};
+                                .parent = BY_ARENA_ARRAY(arena, uint32_t, n),
+                                .own = BY_ARENA_ARRAY(arena, uint32_t, n),
+                                .able = BY_ARENA_ARRAY(arena, bool, n),
+                                .capacity = BY_ARENA_ARRAY(arena, double, n),
+                                .limit = BY_ARENA_ARRAY(arena, double, n),
+                                .hold = BY_ARENA_ARRAY(arena, double, n)};
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
@@ -114,15 +108,15 @@ static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t
   const struct by_node *node = &w->ways->topology->nodes[w->nodes[v]];
   const struct by_hop *hop = &w->hops[w->nodes[v]];
   tree->node[v] = w->nodes[v];
-  tree->limit[v] = fmin(by_residual(node->out), by_residual(node->in));
-  tree->able[v] = v && node->kind == BY_NODE_SWITCH && node->aggregates;
-  tree->hold[v] = tree->able[v] && node->memory ? tree->round_trip / (8 * (double)node->memory) : 0;
+  tree->flow.limit[v] = fmin(by_residual(node->out), by_residual(node->in));
+  tree->flow.able[v] = v && node->kind == BY_NODE_SWITCH && node->aggregates;
+  tree->flow.hold[v] = tree->flow.able[v] && node->memory ? tree->round_trip / (8 * (double)node->memory) : 0;
   tree->link[v] = hop->link;
-  tree->parent[v] = v ? w->vertex[hop->next] - 1 : 0;
-  tree->capacity[v] = INFINITY;
+  tree->flow.parent[v] = v ? w->vertex[hop->next] - 1 : 0;
+  tree->flow.capacity[v] = INFINITY;
   if (!v) return;
   const struct by_link *link = &w->ways->topology->links[hop->link];
-  tree->capacity[v] = fmin(by_residual(link->capacity[BY_AB]), by_residual(link->capacity[BY_BA]));
+  tree->flow.capacity[v] = fmin(by_residual(link->capacity[BY_AB]), by_residual(link->capacity[BY_BA]));
 }
 
 static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
@@ -130,15 +124,15 @@ static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
   BY_TRY(allocate(w, tree));
   for (uint32_t v = 0; v < w->n; v++) {
     fill_vertex(w, tree, v);
-    if (!(tree->capacity[v] > 0) || !(tree->limit[v] > 0))
+    if (!(tree->flow.capacity[v] > 0) || !(tree->flow.limit[v] > 0))
       return by_fail(BANYAN_ERR_TOPOLOGY, "\"%.64s\", on the way to the server \"%.64s\", cannot send both ways",
                      name_of(w->ways, tree->node[v]), name_of(w->ways, server_of(w->ways, tree)));
   }
   for (uint32_t i = 0; i < job->n_workers; i++) {
     tree->start[i] = w->vertex[job->workers[i]] - 1;
-    tree->own[tree->start[i]] = tree->workers[tree->start[i]] = 1;
+    tree->flow.own[tree->start[i]] = tree->workers[tree->start[i]] = 1;
   }
-  for (uint32_t v = w->n; v-- > 1;) tree->workers[tree->parent[v]] += tree->workers[v];
+  for (uint32_t v = w->n; v-- > 1;) tree->workers[tree->flow.parent[v]] += tree->workers[v];
   return BANYAN_OK;
 }
 
