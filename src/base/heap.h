@@ -21,6 +21,12 @@ static inline bool by_heap_before(struct by_heap_item a, struct by_heap_item b) 
   return a.key < b.key || (a.key <= b.key && a.number < b.number);
 }
 
+/* The same order for qsort. */
+static inline int by_heap_compare(const void *a, const void *b) {
+  const struct by_heap_item *x = a, *y = b;
+  return by_heap_before(*x, *y) ? -1 : by_heap_before(*y, *x);
+}
+
 /* Cost: log(n). */
 static inline void by_heap_push(struct by_heap *heap, double key, uint32_t number) {
   struct by_heap_item item = {key, number};

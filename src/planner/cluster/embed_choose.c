@@ -376,31 +376,20 @@ static enum banyan_status exchange(struct choosing *c) {
 
 /* ---- all of it */
 
-struct listing {
-  double cost;
-  uint32_t candidate;
-};
-
-static int by_cost(const void *a, const void *b) {
-  const struct listing *x = a, *y = b;
-  if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
-  return (x->candidate > y->candidate) - (x->candidate < y->candidate);
-}
-
 /* What the program uses, then what costs least at the fair prices. Trees that pricing found all cost about the same, so
  * those that it does not use come last. */
 static enum banyan_status make_short_list(struct choosing *c) {
   uint32_t n = c->master->list->n;
-  struct listing *all = BY_ARENA_ARRAY(&c->arena, struct listing, n);
+  struct by_heap_item *all = BY_ARENA_ARRAY(&c->arena, struct by_heap_item, n);
   if (!all) return by_plan_no_memory();
   price_all(c, c->master->fair);
   for (uint32_t i = 0; i < n; i++) {
     bool last = item(c, i)->kind == BY_EMBED_PACKED && !item(c, i)->set;
-    all[i] = (struct listing){c->master->lp->rate[i] > 0 ? -1 : last ? INFINITY : c->cost[i], i};
+    all[i] = (struct by_heap_item){c->master->lp->rate[i] > 0 ? -1 : last ? INFINITY : c->cost[i], i};
   }
-  qsort(all, n, sizeof *all, by_cost);
+  qsort(all, n, sizeof *all, by_heap_compare);
   c->n = n < SHORT_LIST ? n : SHORT_LIST;
-  for (uint32_t i = 0; i < c->n; i++) c->listed[i] = all[i].candidate;
+  for (uint32_t i = 0; i < c->n; i++) c->listed[i] = all[i].number;
   return BANYAN_OK;
 }
 

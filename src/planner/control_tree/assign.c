@@ -186,18 +186,13 @@ static void solve_cheaply(struct net *net) {
   }
 }
 
-static int compare_costs(const void *a, const void *b) {
-  const uint64_t *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
 static enum banyan_status solve_quickly(struct net *net) {
-  uint64_t *order = BY_ARENA_ARRAY(&net->arena, uint64_t, net->a->n_pairs);
+  struct by_heap_item *order = BY_ARENA_ARRAY(&net->arena, struct by_heap_item, net->a->n_pairs);
   if (!order) return by_plan_no_memory();
-  for (uint32_t i = 0; i < net->a->n_pairs; i++) order[i] = (uint64_t)net->a->pairs[i].cost << 32 | i;
-  qsort(order, net->a->n_pairs, sizeof *order, compare_costs);
+  for (uint32_t i = 0; i < net->a->n_pairs; i++) order[i] = (struct by_heap_item){net->a->pairs[i].cost, i};
+  qsort(order, net->a->n_pairs, sizeof *order, by_heap_compare);
   for (uint32_t i = 0; i < net->a->n_pairs; i++) {
-    uint32_t pair = net->path[0] = (uint32_t)order[i];
+    uint32_t pair = net->path[0] = order[i].number;
     carry(net, end_of(net, pair, false), end_of(net, pair, true), 1);
   }
   grow(net);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "arena.h"
+#include "heap.h"
 #include "plan_make.h"
 
 /* --- one tree under given limits --- */
@@ -268,78 +269,57 @@ static double least_distance(const struct by_nearness *near, bool by_delay) {
 
 /* --- roots --- */
 
-struct candidate {
-  uint32_t class_;
-  double from_middle, reach;
-};
-
-static int compare_candidates(const void *a, const void *b) {
-  const struct candidate *x = a, *y = b;
-  if (x->from_middle != y->from_middle) return x->from_middle < y->from_middle ? -1 : 1;
-  return (x->class_ > y->class_) - (x->class_ < y->class_);
-}
-
-/* The classes by their distance from the one in the middle, which comes first. */
-static void sort_candidates(const struct by_nearness *near, bool by_delay, struct candidate *candidates) {
-  uint32_t n = near->n_classes, middle = 0;
-  for (uint32_t c = 0; c < n; c++) {
-    candidates[c] = (struct candidate){.class_ = c, .reach = eccentricity(near, by_delay, c)};
-    if (candidates[c].reach < candidates[middle].reach) middle = c;
-  }
-  for (uint32_t c = 0; c < n; c++)
-    candidates[c].from_middle = c == middle ? -1 : between_classes(near, by_delay, middle, c);
-  qsort(candidates, n, sizeof *candidates, compare_candidates);
-}
-
-struct by_control_costs by_control_costs_of(const struct by_nearness *near) {
-  struct by_control_costs costs = by_control_costs_usual();
-  uint32_t n = near->n_ranks, middle = 0;
-  double sum = 0;
+/* The class in the middle: that from which the furthest one is nearest. */
+static uint32_t find_middle(const struct by_nearness *near, bool by_delay) {
+  uint32_t middle = 0;
   double least = INFINITY;
   for (uint32_t c = 0; c < near->n_classes; c++) {
-    double reach = eccentricity(near, true, c);
+    double reach = eccentricity(near, by_delay, c);
     if (reach >= least) continue;
     least = reach;
     middle = c;
   }
-  for (uint32_t r = 0; r < n; r++) sum += by_delay_between(near, near->ranks[near->first[middle]], r);
-  if (n > 1 && sum > 0) costs.delay = sum / (n - 1);
+  return middle;
+}
+
+struct by_control_costs by_control_costs_of(const struct by_nearness *near) {
+  struct by_control_costs costs = by_control_costs_usual();
+  uint32_t middle = near->ranks[near->first[find_middle(near, true)]];
+  double sum = 0;
+  for (uint32_t r = 0; r < near->n_ranks; r++) sum += by_delay_between(near, middle, r);
+  if (near->n_ranks > 1 && sum > 0) costs.delay = sum / (near->n_ranks - 1);
   return costs;
 }
 
 /* --- the search --- */
 
-/* Tries all roots; *out stays NULL where none has a tree. A root from which so many steps over so many links do not
- * reach is left out at once. */
+/* Tries all roots, the middle and its nearest first; *out stays NULL where none has a tree. A root from which so many
+ * steps over so many links do not reach is left out at once. */
 static enum banyan_status try_roots(const struct by_nearness *near, const struct by_control_limits *limits,
-                                    const struct candidate *candidates, struct by_control_tree **out) {
+                                    const struct by_heap_item *roots, struct by_control_tree **out) {
   uint32_t most = 1 + (uint32_t)ceil(sqrt(near->n_ranks)), quick = 1 + MUCH / near->n_classes;
   if (most > quick) most = quick;
   for (uint32_t i = 0; i < near->n_classes && i < most && !*out; i++)
-    if (limits->by_delay || candidates[i].reach <= limits->height * limits->distance)
-      BY_TRY(control_tree_from(near, limits, candidates[i].class_, out));
+    if (limits->by_delay || eccentricity(near, false, roots[i].number) <= limits->height * limits->distance)
+      BY_TRY(control_tree_from(near, limits, roots[i].number, out));
   return BANYAN_OK;
 }
 
 static enum banyan_status search(const struct by_nearness *near, struct by_control_limits *limits,
                                  struct by_control_tree **out) {
-  struct candidate *candidates = calloc(near->n_classes, sizeof *candidates);
-  if (!candidates) return by_plan_no_memory();
-  sort_candidates(near, limits->by_delay, candidates);
-  enum banyan_status status = try_roots(near, limits, candidates, out);
+  struct by_heap_item *roots = calloc(near->n_classes, sizeof *roots); /* classes by their distance from the middle */
+  uint32_t middle = find_middle(near, limits->by_delay);
+  if (!roots) return by_plan_no_memory();
+  for (uint32_t c = 0; c < near->n_classes; c++)
+    roots[c] = (struct by_heap_item){c == middle ? -1 : between_classes(near, limits->by_delay, middle, c), c};
+  qsort(roots, near->n_classes, sizeof *roots, by_heap_compare);
+  enum banyan_status status = try_roots(near, limits, roots, out);
   while (status == BANYAN_OK && !*out) {
     limits->distance = limits->distance > 0 ? 2 * limits->distance : least_distance(near, limits->by_delay);
-    status = try_roots(near, limits, candidates, out);
+    status = try_roots(near, limits, roots, out);
   }
-  free(candidates);
+  free(roots);
   return status;
-}
-
-/* Puts the least that can do in place of what was left open. */
-static void settle(uint32_t n, const struct by_control_costs *costs, struct by_control_limits *limits) {
-  if (!limits->fan_out) limits->fan_out = by_control_fan_out(n, costs);
-  uint32_t least = by_control_height(n, limits->fan_out);
-  if (limits->height < least) limits->height = least;
 }
 
 enum banyan_status by_control_tree_make(const struct by_nearness *near, const struct by_control_limits *limits,
@@ -348,7 +328,9 @@ enum banyan_status by_control_tree_make(const struct by_nearness *near, const st
   double joining = 0;
   *out = NULL;
   if (!near->n_ranks) return by_fail(BANYAN_ERR_ARGUMENT, "there are no ranks for a control tree");
-  settle(near->n_ranks, costs, &kept);
+  if (!kept.fan_out) kept.fan_out = by_control_fan_out(near->n_ranks, costs);
+  uint32_t least = by_control_height(near->n_ranks, kept.fan_out);
+  if (kept.height < least) kept.height = least;
   if (!(kept.distance > 0)) {
     BY_TRY(joining_distance(near, kept.by_delay, &joining));
     kept.distance = joining;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heap.h"
 #include "placement_parts.h"
 #include "plan_make.h"
 #include "topology_paths.h"
@@ -68,20 +69,14 @@ static enum banyan_status mark_way(struct work *w, uint32_t worker, uint32_t ser
   return BANYAN_OK;
 }
 
-/* Packed so that sorting needs no context: hops, then the node. */
-static int compare_keys(const void *a, const void *b) {
-  const uint64_t *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
 /* Vertices by their hops to the server, so that parents come before children. */
 static enum banyan_status sort_nodes(struct work *w) {
-  uint64_t *keys = BY_ARENA_ARRAY(&w->ways->arena, uint64_t, w->n);
+  struct by_heap_item *keys = BY_ARENA_ARRAY(&w->ways->arena, struct by_heap_item, w->n);
   if (!keys) return by_plan_no_memory();
-  for (uint32_t i = 0; i < w->n; i++) keys[i] = (uint64_t)w->hops[w->nodes[i]].hops << 32 | w->nodes[i];
-  qsort(keys, w->n, sizeof *keys, compare_keys);
+  for (uint32_t i = 0; i < w->n; i++) keys[i] = (struct by_heap_item){w->hops[w->nodes[i]].hops, w->nodes[i]};
+  qsort(keys, w->n, sizeof *keys, by_heap_compare);
   for (uint32_t v = 0; v < w->n; v++) {
-    w->nodes[v] = (uint32_t)keys[v];
+    w->nodes[v] = keys[v].number;
     w->vertex[w->nodes[v]] = v + 1;
   }
   return BANYAN_OK;

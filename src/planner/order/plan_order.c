@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heap.h"
 #include "leader.h"
 #include "plan_make.h"
 #include "topology_paths.h"
@@ -146,22 +147,11 @@ enum banyan_status by_ring_search(const struct by_topology *topology, const stru
 enum { MOST_RING = 1024 };
 #define NONE UINT32_MAX
 
-struct wide {
-  double left;
-  uint32_t link;
-};
-
-static int widest_first(const void *a, const void *b) {
-  const struct wide *p = a, *q = b;
-  if (p->left != q->left) return p->left > q->left ? -1 : 1;
-  return (p->link > q->link) - (p->link < q->link);
-}
-
 /* --- the widest tree --- */
 
 struct walk {
   const struct by_topology *topology;
-  struct wide *wide; /* links, widest first; then those of the tree, in that order */
+  struct by_heap_item *wide; /* links, by what is left of them, negative; then those of the tree, in that order */
   uint32_t n_tree;
   uint32_t *above;          /* parts that are joined */
   uint32_t *first, *beside; /* links of the tree at each node: first[node], then beside[2 * place + end] */
@@ -173,12 +163,12 @@ static void join_widest(struct walk *w) {
   const struct by_topology *t = w->topology;
   for (uint32_t i = 0; i < t->n_links; i++) {
     const struct by_capacity *capacity = t->links[i].capacity;
-    w->wide[i] = (struct wide){fmin(by_residual(capacity[BY_AB]), by_residual(capacity[BY_BA])), i};
+    w->wide[i] = (struct by_heap_item){-fmin(by_residual(capacity[BY_AB]), by_residual(capacity[BY_BA])), i};
   }
-  qsort(w->wide, t->n_links, sizeof *w->wide, widest_first);
+  qsort(w->wide, t->n_links, sizeof *w->wide, by_heap_compare);
   for (uint32_t v = 0; v < t->n_nodes; v++) w->above[v] = v;
-  for (uint32_t i = 0; i < t->n_links && w->wide[i].left > 0; i++) {
-    const struct by_link *link = &t->links[w->wide[i].link];
+  for (uint32_t i = 0; i < t->n_links && w->wide[i].key < 0; i++) {
+    const struct by_link *link = &t->links[w->wide[i].number];
     uint32_t a = by_leader(w->above, link->a), b = by_leader(w->above, link->b);
     if (a == b) continue;
     w->above[a] = b;
@@ -191,7 +181,7 @@ static void list_ends(struct walk *w) {
   const struct by_topology *t = w->topology;
   for (uint32_t v = 0; v < t->n_nodes; v++) w->first[v] = NONE;
   for (uint32_t i = 2 * w->n_tree; i-- > 0;) {
-    const struct by_link *link = &t->links[w->wide[i / 2].link];
+    const struct by_link *link = &t->links[w->wide[i / 2].number];
     uint32_t end = i % 2 ? link->b : link->a;
     w->beside[i] = w->first[end];
     w->first[end] = i;
@@ -208,7 +198,7 @@ static void go_round(struct walk *w, uint32_t start, const uint32_t *rank, uint3
     uint32_t v = w->stack[--depth];
     if (rank[v] != NONE) order[n++] = rank[v];
     for (uint32_t i = w->first[v]; i != NONE; i = w->beside[i]) {
-      uint32_t next = by_link_other(&t->links[w->wide[i / 2].link], v);
+      uint32_t next = by_link_other(&t->links[w->wide[i / 2].number], v);
       if (next == w->from[v]) continue;
       w->from[next] = v;
       w->stack[depth++] = next;
@@ -222,7 +212,7 @@ static enum banyan_status walk_round(const struct by_topology *topology, const s
   struct by_arena arena;
   by_arena_init(&arena);
   struct walk w = {.topology = topology,
-                   .wide = BY_ARENA_ARRAY(&arena, struct wide, topology->n_links),
+                   .wide = BY_ARENA_ARRAY(&arena, struct by_heap_item, topology->n_links),
                    .above = BY_ARENA_ARRAY(&arena, uint32_t, n),
                    .first = BY_ARENA_ARRAY(&arena, uint32_t, n),
                    .beside = BY_ARENA_ARRAY(&arena, uint32_t, 2 * n),

@@ -23,9 +23,9 @@ struct by_steiner {
   double *left;   /* ascent: of each arc, what is left of its weight; arcs into v are beside v's edges in `incident` */
   uint32_t *seen; /* of each vertex: the last search that came there */
   uint32_t search;
-  uint32_t *found;           /* vertices of a search */
-  struct by_heap heap;       /* vertices that wait with a key */
-  struct by_span_key *joins; /* closure: edges between terminals' parts */
+  uint32_t *found;            /* vertices of a search */
+  struct by_heap heap;        /* vertices that wait with a key */
+  struct by_heap_item *joins; /* closure: edges between terminals' parts */
 };
 
 enum {
@@ -57,7 +57,7 @@ static struct by_steiner *make_steiner(struct by_arena *arena, const struct by_g
                            .seen = BY_ARENA_ARRAY(arena, uint32_t, n),
                            .found = BY_ARENA_ARRAY(arena, uint32_t, n),
                            .heap.items = BY_ARENA_ARRAY(arena, struct by_heap_item, 2 * m + n),
-                           .joins = BY_ARENA_ARRAY(arena, struct by_span_key, m)};
+                           .joins = BY_ARENA_ARRAY(arena, struct by_heap_item, m)};
   for (uint32_t v = 0; s->best && v < graph->n_terminals; v++) s->best[v] = true;
   return s;
 }
@@ -267,12 +267,6 @@ static void find_parts(struct by_span *span) {
   }
 }
 
-static int compare_joins(const void *a, const void *b) {
-  const struct by_span_key *x = a, *y = b;
-  if (x->weight != y->weight) return x->weight < y->weight ? -1 : 1;
-  return (x->edge > y->edge) - (x->edge < y->edge);
-}
-
 /* Edges between parts, shortest join first. */
 static uint32_t list_joins(struct by_span *span) {
   struct by_steiner *s = span->steiner;
@@ -281,10 +275,9 @@ static uint32_t list_joins(struct by_span *span) {
     uint32_t a = span->graph->edges[e].a, b = span->graph->edges[e].b;
     double length = s->far[a] + span->weight[e] + s->far[b];
     if (s->terminal[a] == s->terminal[b] || isinf(length)) continue;
-    memcpy(&s->joins[n].weight, &length, sizeof length);
-    s->joins[n++].edge = e;
+    s->joins[n++] = (struct by_heap_item){length, e};
   }
-  if (n) qsort(s->joins, n, sizeof *s->joins, compare_joins);
+  if (n) qsort(s->joins, n, sizeof *s->joins, by_heap_compare);
   return n;
 }
 
@@ -310,13 +303,13 @@ static double closure_weight(struct by_span *span) {
   }
   uint32_t n = list_joins(span);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t a = graph->edges[s->joins[i].edge].a, b = graph->edges[s->joins[i].edge].b;
+    uint32_t a = graph->edges[s->joins[i].number].a, b = graph->edges[s->joins[i].number].b;
     uint32_t left = by_leader(above, s->terminal[a]), right = by_leader(above, s->terminal[b]);
     if (left == right) continue;
     above[left] = right;
     walk_home(span, a);
     walk_home(span, b);
-    sum += s->far[a] + span->weight[s->joins[i].edge] + s->far[b];
+    sum += s->far[a] + span->weight[s->joins[i].number] + s->far[b];
   }
   return sum;
 }
