@@ -12,7 +12,7 @@
 #include "plan.h"
 #include "plan_switch_message.h"
 #include "server.h"
-#include "timeline_message.h"
+#include "timeline_records.h"
 #include "worker.h"
 
 #undef NDEBUG

@@ -8,7 +8,7 @@
 #include "golden.h"
 #include "plan.h"
 #include "plan_switch_message.h"
-#include "timeline_message.h"
+#include "timeline_records.h"
 
 enum { MOST = 4096 };
 

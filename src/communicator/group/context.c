@@ -440,7 +440,7 @@ enum banyan_status by_context_check_process(const struct by_context *context) {
 enum banyan_status by_context_fail(struct by_context *context, enum banyan_status status, const char *what) {
   char text[600];
   snprintf(text, sizeof text, "%s %s: %.400s", by_context_name(context, context->job.rank), what, banyan_error_text());
-  by_job_fail(&context->job, status, text);
+  by_job_fail(&context->job, status, context->job.rank, text);
   return by_fail(status, "%s", text);
 }
 

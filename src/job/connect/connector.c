@@ -33,10 +33,10 @@ static void exhausted(void *argument) {
   by_job_lock(job);
   bool lacks = !job->engine || by_engine_lacks_lanes(job->engine);
   by_job_unlock(job);
-  if (lacks) by_job_fail(job, BANYAN_ERR_CONNECT, text);
+  if (lacks) by_job_fail(job, BANYAN_ERR_CONNECT, job->rank, text);
 }
 
-/* ---- wishes */
+/* ---- requests for links */
 
 /* The next process to connect to, or UINT32_MAX: none is left. */
 static uint32_t take_request(struct by_connector *connector) {
@@ -56,9 +56,9 @@ static void take_requests(void *context) {
     by_target_begin(connector->targets[process]);
 }
 
-/* One task whatever the number of wishes: a first call may need a thousand links, and a loop's queue has an end. */
+/* One task whatever the number of requests: a first call may need a thousand links, and a loop's queue has an end. */
 void by_connector_want(struct by_connector *connector, uint32_t process) {
-  if (process >= connector->job->rank) return; /* it will come to us */
+  if (process >= connector->job->rank) return; /* it will connect to this process */
   pthread_mutex_lock(&connector->lock);
   struct target *target = connector->targets[process];
   if (!target->requested) connector->requests[connector->n_requests++] = process;
@@ -66,7 +66,7 @@ void by_connector_want(struct by_connector *connector, uint32_t process) {
   bool post = !connector->posted;
   connector->posted = true;
   if (post && by_loop_post(connector->job->loop, take_requests, connector) != BANYAN_OK) {
-    connector->posted = false; /* the next wish tries again */
+    connector->posted = false; /* the next request tries again */
     by_error("net", "connecting to %s could not begin: %s", by_job_name(connector->job, process), banyan_error_text());
   }
   pthread_mutex_unlock(&connector->lock);
@@ -149,7 +149,7 @@ static enum banyan_status take_connections(struct by_connector *connector, int *
   return BANYAN_OK;
 }
 
-/* Targets stay where they are. Each process is wished for once. */
+/* Targets stay where they are. Each process is requested once. */
 static bool make_room(struct by_connector *connector, uint32_t n) {
   struct target **targets = realloc(connector->targets, n * sizeof *targets);
   if (targets) connector->targets = targets;

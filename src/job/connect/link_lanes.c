@@ -39,7 +39,7 @@ enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes,
 
 /* ---- lanes */
 
-/* Speed is at stake, not the link: what cannot be set is said, and the next option is tried. */
+/* Speed is at stake, not the link: what cannot be set is logged, and the next option is tried. */
 static void tried(const char *option, enum banyan_status status) {
   if (status != BANYAN_OK) by_warn("net", "a link's socket keeps its default for %s: %s", option, banyan_error_text());
 }
@@ -58,7 +58,7 @@ static enum banyan_status tune_buffers(const struct by_settings *s, int fd, cons
   return bytes ? by_socket_set_buffers(fd, (int)bytes, (int)bytes) : BANYAN_OK;
 }
 
-/* That a host vanished is seen on the control connections, where somebody always reads: here a peer that computes reads
+/* That a host vanished is seen on the control connections, which are always read: here a peer that computes reads
  * nothing. */
 static void tune(const struct by_settings *s, int fd, const struct by_address *peer, bool one_of_many) {
   tried("TCP_NODELAY", by_socket_set_nodelay(fd));

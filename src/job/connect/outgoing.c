@@ -281,9 +281,7 @@ static void give_verdict(void *argument) {
     by_debug("net", "a verdict on who is lost: %s", text);
   else
     by_engine_fail(job->engine, BANYAN_ERR_CONNECT, own ? job->rank : target->process, text);
-  pthread_cond_broadcast(&job->changed);
-  by_job_unlock(job);
-  by_job_wake(job);
+  by_job_changed(job);
 }
 
 static bool has_left(const struct target *target) {

@@ -29,11 +29,7 @@ static void fail_here(struct by_deaths *deaths, enum banyan_status status, uint3
     snprintf(deaths->text, sizeof deaths->text, "%s", text);
     return;
   }
-  by_job_lock(job);
-  by_engine_fail(job->engine, status, process, text);
-  pthread_cond_broadcast(&job->changed);
-  by_job_unlock(job);
-  by_job_wake(job);
+  by_job_fail(job, status, process, text);
   if (deaths->timeline) by_timeline_hurry(deaths->timeline);
 }
 

@@ -11,8 +11,7 @@ enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
 /* A message that has to wait until the engine is made. */
 struct by_delayed_message {
   STAILQ_ENTRY(by_delayed_message) entry;
-  uint16_t type;
-  size_t length;
+  struct by_received received;
   uint8_t bytes[];
 };
 
@@ -70,42 +69,41 @@ static void lose_here(struct by_helpers *helpers, uint32_t process, const char *
     by_engine_fail(job->engine, BANYAN_ERR_PEER_DEAD, process, text);
   else
     by_engine_lost(job->engine, process);
-  pthread_cond_broadcast(&job->changed);
-  by_job_unlock(job);
-  by_job_wake(job);
+  by_job_changed(job);
 }
 
-static void handle_lost(struct by_helpers *helpers, const void *payload, size_t length) {
+static void handle_lost(struct by_helpers *helpers, const struct by_received *received) {
   struct by_text_message message;
-  if (by_text_message_read(payload, length, &message) != BANYAN_OK ||
+  if (by_text_message_read(received->payload, received->length, &message) != BANYAN_OK ||
       !by_control_peers_is_helper(helpers->peers, message.process) || message.process >= helpers->peers->job->processes)
     by_warn("control", "malformed message about a helper; ignored");
   else
     lose_here(helpers, message.process, message.text);
 }
 
-static enum banyan_status take_plan(const struct by_job *job, const void *payload, size_t length) {
+static enum banyan_status take_plan(const struct by_job *job, const struct by_received *received) {
   struct by_plan_message message;
-  BY_TRY(by_plan_message_read(payload, length, (struct by_roster){job->size, job->processes}, &message));
+  BY_TRY(by_plan_message_read(received->payload, received->length, (struct by_roster){job->size, job->processes},
+                              &message));
   enum banyan_status status = by_plan_message_set(&message, job->engine, job->rank);
   by_plan_message_fini(&message);
   return status;
 }
 
-static void handle_plan(struct by_helpers *helpers, const void *payload, size_t length) {
+static void handle_plan(struct by_helpers *helpers, const struct by_received *received) {
   struct by_job *job = helpers->peers->job;
   by_job_lock(job);
-  enum banyan_status status = take_plan(job, payload, length);
+  enum banyan_status status = take_plan(job, received);
   if (status != BANYAN_OK) by_engine_fail(job->engine, status, job->rank, banyan_error_text());
   by_job_unlock(job);
   by_job_wake(job);
 }
 
-static enum banyan_status take_tree(const struct by_helpers *helpers, const void *payload, size_t length) {
+static enum banyan_status take_tree(const struct by_helpers *helpers, const struct by_received *received) {
   const struct by_job *job = helpers->peers->job;
   struct by_tree_message message;
   struct by_roster roster = {job->size, job->processes};
-  BY_TRY(by_tree_message_read(payload, length, roster, &message));
+  BY_TRY(by_tree_message_read(received->payload, received->length, roster, &message));
   if ((message.worker == BY_TREE_FOR_SERVER) != (job->role.kind == BY_MEMBER_SERVER))
     return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");
   if (message.worker != BY_TREE_FOR_SERVER)
@@ -114,13 +112,13 @@ static enum banyan_status take_tree(const struct by_helpers *helpers, const void
 }
 
 /* A server fails; a rank for which the tree fails does without its server. */
-static void handle_tree(struct by_helpers *helpers, const void *payload, size_t length) {
+static void handle_tree(struct by_helpers *helpers, const struct by_received *received) {
   struct by_job *job = helpers->peers->job;
   struct by_reader reader;
   char text[TEXT_MOST];
-  if (take_tree(helpers, payload, length) == BANYAN_OK) return;
+  if (take_tree(helpers, received) == BANYAN_OK) return;
   snprintf(text, sizeof text, "%s", banyan_error_text());
-  by_reader_init(&reader, payload, length);
+  by_reader_init(&reader, received->payload, received->length);
   uint32_t server = by_read_u32(&reader);
   by_error("control", "a tree through switches cannot be used: %s", text);
   if (job->role.kind == BY_MEMBER_SERVER)
@@ -129,24 +127,24 @@ static void handle_tree(struct by_helpers *helpers, const void *payload, size_t 
     by_deaths_suspect(helpers->deaths, server, text);
 }
 
-static void handle_joined(const struct by_helpers *helpers, const void *payload, size_t length) {
+static void handle_joined(const struct by_helpers *helpers, const struct by_received *received) {
   const struct by_control_peers *peers = helpers->peers;
-  enum banyan_status status = add_member(helpers, payload, length);
+  enum banyan_status status = add_member(helpers, received->payload, received->length);
   const struct by_control_peer *root = by_control_peers_root(peers);
   if (status == BANYAN_OK && root) status = by_stream_send(root->stream, KNOWN, NULL, 0);
   if (status != BANYAN_OK) by_deaths_fail(helpers->deaths, status, peers->job->rank, banyan_error_text());
 }
 
-static void handle(struct by_helpers *helpers, uint16_t type, const void *payload, size_t length) {
+static void handle(struct by_helpers *helpers, const struct by_received *received) {
   enum by_member_kind kind = helpers->peers->job->role.kind;
-  if (type == LOST)
-    handle_lost(helpers, payload, length);
-  else if (type == JOINED)
-    handle_joined(helpers, payload, length);
-  else if (type == TREE && kind != BY_MEMBER_HELPER)
-    handle_tree(helpers, payload, length);
-  else if (type == PLAN && kind == BY_MEMBER_HELPER)
-    handle_plan(helpers, payload, length);
+  if (received->type == LOST)
+    handle_lost(helpers, received);
+  else if (received->type == JOINED)
+    handle_joined(helpers, received);
+  else if (received->type == TREE && kind != BY_MEMBER_HELPER)
+    handle_tree(helpers, received);
+  else if (received->type == PLAN && kind == BY_MEMBER_HELPER)
+    handle_plan(helpers, received);
 }
 
 static void delayed_due(void *argument) {
@@ -154,26 +152,27 @@ static void delayed_due(void *argument) {
   const struct by_job *job = helpers->peers->job;
   for (struct by_delayed_message *message; job->engine && (message = STAILQ_FIRST(&helpers->delayed));) {
     STAILQ_REMOVE_HEAD(&helpers->delayed, entry);
-    handle(helpers, message->type, message->bytes, message->length);
+    handle(helpers, &message->received);
     free(message);
   }
   if (!STAILQ_EMPTY(&helpers->delayed)) by_loop_set_delay(job->loop, &helpers->delayed_due, LOOK_MS * BY_MILLISECOND);
 }
 
-void by_helpers_handle(void *argument, const struct by_received *message) {
+void by_helpers_handle(void *argument, const struct by_received *received) {
   struct by_helpers *helpers = argument;
   if (helpers->peers->job->engine && STAILQ_EMPTY(&helpers->delayed)) {
-    handle(helpers, message->type, message->payload, message->length);
+    handle(helpers, received);
     return;
   }
-  struct by_delayed_message *delayed = malloc(sizeof *delayed + message->length);
-  if (!delayed) {
+  struct by_delayed_message *message = malloc(sizeof *message + received->length);
+  if (!message) {
     by_error("control", "out of memory for what rank 0 sends about helpers");
     return;
   }
-  *delayed = (struct by_delayed_message){.type = message->type, .length = message->length};
-  memcpy(delayed->bytes, message->payload, message->length);
-  STAILQ_INSERT_TAIL(&helpers->delayed, delayed, entry);
+  memcpy(message->bytes, received->payload, received->length);
+  message->received =
+      (struct by_received){.type = received->type, .payload = message->bytes, .length = received->length};
+  STAILQ_INSERT_TAIL(&helpers->delayed, message, entry);
   if (!by_timer_is_set(&helpers->delayed_due)) delayed_due(helpers);
 }
 
@@ -240,7 +239,7 @@ static void welcome(struct by_helpers *helpers, const struct by_newcomer *newcom
     return;
   }
   by_control_peer_join(newcomer->peer, process);
-  if (by_meeting_send_welcome(helpers->meeting, process) != BANYAN_OK) {
+  if (by_meeting_send_welcome(helpers->meeting, process, process + 1) != BANYAN_OK) {
     by_deaths_lose(helpers->deaths, process, banyan_error_text());
     return;
   }

@@ -28,75 +28,57 @@ static void refuse(struct by_control_peer *peer, const char *text) {
   by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, text);
 }
 
-/* The job cannot start, because two processes claim the same place, or one is missing: everybody hears of it. */
+/* The job cannot start, because two processes claim the same place, or one is missing: all are notified. */
 static void refuse_all(struct by_control_meeting *meeting, enum banyan_status status, const char *text) {
   for (struct by_control_peer *peer = meeting->peers->all; peer; peer = peer->next)
     by_control_peer_send_text(peer, REFUSED, status, 0, text);
   by_deaths_give_up(meeting->deaths, status, text);
 }
 
-/* For all but one number the same for each process, which it begins with: of many, the list takes a while to write. */
 static void write_members(const struct by_job *job, struct by_writer *writer) {
   by_write_u32(writer, job->size);
-  by_write_u32(writer, 0); /* the receiver's number: set_receiver */
+  by_write_u32(writer, 0); /* the receiver's number */
   by_write_u32(writer, job->processes);
   for (uint32_t i = 0; i < job->processes; i++) by_member_write(writer, &job->members[i]);
 }
 
-static void set_receiver(uint8_t *bytes, uint32_t process) {
-  by_put_u32(bytes + 4, process);
-}
-
-/* Receiver 0 in the list, which is set for each. The caller frees *out. */
-static enum banyan_status list_members(const struct by_job *job, uint8_t **out, size_t *length) {
+/* Of many members, the list takes a while to write: it is written once, and the receiver's number set for each. */
+enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t first, uint32_t end) {
+  const struct by_job *job = meeting->peers->job;
   struct by_writer measure, writer;
+  enum banyan_status status = BANYAN_OK;
   by_writer_init(&measure, NULL, 0);
   write_members(job, &measure);
-  *out = malloc(measure.length);
-  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
-  by_writer_init(&writer, *out, measure.length);
+  uint8_t *bytes = malloc(measure.length);
+  if (!bytes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
+  by_writer_init(&writer, bytes, measure.length);
   write_members(job, &writer);
-  *length = writer.length;
-  return BANYAN_OK;
-}
-
-static enum banyan_status send_members(const struct by_control_meeting *meeting, uint32_t process, uint8_t *bytes,
-                                       size_t length) {
-  const struct by_control_peer *peer = meeting->peers->of_process[process];
-  if (!peer) return by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone before all have met", process);
-  set_receiver(bytes, process);
-  return by_stream_send(peer->stream, WELCOME, bytes, length);
-}
-
-enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t process) {
-  uint8_t *bytes = NULL;
-  size_t length = 0;
-  enum banyan_status status = list_members(meeting->peers->job, &bytes, &length);
-  if (status == BANYAN_OK) status = send_members(meeting, process, bytes, length);
+  for (uint32_t p = first; p < end && status == BANYAN_OK; p++) {
+    const struct by_control_peer *peer = meeting->peers->of_process[p];
+    by_put_u32(bytes + 4, p);
+    status = peer ? by_stream_send(peer->stream, WELCOME, bytes, writer.length)
+                  : by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone before all have met", p);
+  }
   free(bytes);
   return status;
 }
 
 void by_meeting_welcome(struct by_control_meeting *meeting) {
   struct by_job *job = meeting->peers->job;
-  uint8_t *bytes = NULL;
-  size_t length = 0;
   job->processes = job->size + meeting->helpers;
-  enum banyan_status status = list_members(job, &bytes, &length);
-  for (uint32_t p = 1; p < job->processes && status == BANYAN_OK; p++) status = send_members(meeting, p, bytes, length);
-  free(bytes);
+  enum banyan_status status = by_meeting_send_welcome(meeting, 1, job->processes);
   if (status != BANYAN_OK) by_deaths_give_up(meeting->deaths, status, banyan_error_text());
   meeting->done = meeting->deaths->status == BANYAN_OK;
 }
 
-/* It may have lost patience while this process was held up, and come again since. */
+/* It may have timed out while this process was held up, and come again since. */
 static bool has_closed(const struct by_control_peer *peer) {
   char byte;
   ssize_t n = recv(by_stream_get_fd(peer->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Its word that it leaves, or the end of its connection, may come later than another connection that was made since:
+/* Its LEAVING, or the end of its connection, may come later than another connection that was made since:
  * packets get lost. */
 static bool may_have_left(struct by_control_peer *before) {
   uint64_t now = by_loop_now(before->peers->job->loop);
@@ -105,8 +87,8 @@ static bool may_have_left(struct by_control_peer *before) {
          now - before->doubted_at < ABSENCE_MS * BY_MILLISECOND;
 }
 
-/* Who has left, or died, comes for the next job at this address: its rank 0 will listen here when this one is over. One
- * that has lost patience may be back before its end is noticed. */
+/* A process that has left, or died, comes for the next job at this address: its rank 0 will listen here when this one
+ * is over. One that has timed out may be back before its end is noticed. */
 static bool comes_too_early(const struct by_control_meeting *meeting, uint32_t rank) {
   if (rank == 0 || rank >= meeting->peers->job->size) return false;
   struct by_control_peer *before = meeting->peers->of_process[rank];
@@ -229,7 +211,7 @@ static void handle_hello(struct by_control_meeting *meeting, struct by_control_p
   struct by_arena scratch;
   struct by_join hello;
   by_arena_init(&scratch);
-  if (meeting->deaths->status != BANYAN_OK) /* the start has failed already: this one is told, too */
+  if (meeting->deaths->status != BANYAN_OK) /* the start has failed already: this one is notified, too */
     by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
   else if (by_join_read(bytes, length, meeting->done ? &scratch : &meeting->peers->job->arena, &hello) != BANYAN_OK)
     refuse(peer, "a malformed hello");
@@ -243,7 +225,7 @@ void by_meeting_opened(struct by_control_meeting *meeting, struct by_control_pee
   if (!by_control_peers_is_root(meeting->peers))
     by_dialer_keep(meeting->dialer);
   else if (purpose != PURPOSE_CONTROL)
-    refuse(peer, "a connection that is not for meeting");
+    refuse(peer, "not a rendezvous connection");
   else if (has_closed(peer))
     by_stream_refuse(peer->stream);
   else
@@ -255,7 +237,8 @@ static void accepted(void *context, int fd) {
   (void)by_control_peer_create(meeting->peers, fd, NULL, BY_ROLE_SERVER);
 }
 
-/* Whoever has joined is told, and whoever comes yet, one after the other, with what was to listen for links. */
+/* All that have joined or come yet are notified, one after the other, by the descriptors that were to listen for links.
+ */
 static void exhausted(void *argument) {
   struct by_control_meeting *meeting = argument;
   char text[TEXT_MOST];
@@ -373,7 +356,7 @@ static enum banyan_status root_too_late(const struct by_control_meeting *meeting
 
 /* ---- both */
 
-/* Who waits wants to know what for. A rank that rank 0 knows says nothing: rank 0 does. */
+/* Logs what is waited for. A rank that rank 0 knows logs nothing: rank 0 does. */
 static void report_waiting(const struct by_control_meeting *meeting, uint64_t left) {
   const struct by_job *job = meeting->peers->job;
   struct by_text text;
@@ -388,7 +371,7 @@ static void report_waiting(const struct by_control_meeting *meeting, uint64_t le
   by_text_fini(&text);
 }
 
-/* Rank 0: who lost patience just before hearing that it is in comes again at once, the dead never. */
+/* Rank 0: a rank that timed out just before it was welcomed comes again at once, a dead one never. */
 static void rank_left(struct by_control_meeting *meeting, uint32_t rank, const char *reason) {
   bool one_more = by_timer_is_set(&meeting->absence) && !meeting->peers->of_process[meeting->absent];
   (void)by_control_peers_set_member(meeting->peers, rank, BY_MEMBER_JOINING);
@@ -410,7 +393,7 @@ static void absence_over(void *argument) {
   refuse_all(meeting, BANYAN_ERR_ARGUMENT, text);
 }
 
-/* Somebody who is not this job's rank 0 answers, and nobody else will. */
+/* A process that is not this job's rank 0 answers, and no other will. */
 static void give_up_if_refused(struct by_control_meeting *meeting) {
   enum banyan_status status = by_dialer_refusal(meeting->dialer);
   if (status == BANYAN_OK) return;
@@ -439,12 +422,8 @@ void by_meeting_ended(struct by_control_meeting *meeting, struct by_control_peer
   give_up_if_refused(meeting);
 }
 
-static bool has_all(const struct by_control_meeting *meeting) {
-  return meeting->waits_for_helpers && meeting->peers->job->size + meeting->helpers == meeting->peers->job->places;
-}
-
-/* Rank 0 has the last word, because it knows who is missing: the others give it a moment more. The last one that joined
- * is greeted before all are told, which can take longer than its patience where they are many. */
+/* Rank 0 decides, because it knows which ranks are missing: the others give it a moment more. The last one that joined
+ * is greeted before all are notified, which can take longer than its timeout where they are many. */
 enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const struct by_member *self) {
   struct by_job *job = meeting->peers->job;
   BY_TRY(job->rank == 0 ? open_root(meeting, self) : reach_root(meeting));
@@ -454,36 +433,32 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   uint64_t helpers_until = 0;
   while (!meeting->done && meeting->deaths->status == BANYAN_OK) {
     uint64_t now = by_loop_now(job->loop);
-    bool late = now >= until && !meeting->waits_for_helpers;
-    if (!meeting->waits_for_helpers)
+    bool helpers = meeting->waits_for_helpers;
+    if (!helpers)
       helpers_until = 0;
     else if (!helpers_until)
       helpers_until = now + by_clock_from_seconds(job->settings.helper_deadline);
-    if (has_all(meeting) || (helpers_until && now >= helpers_until)) {
+    if (helpers && (job->size + meeting->helpers == job->places || now >= helpers_until)) {
       by_meeting_welcome(meeting);
-      continue;
-    }
-    if (late && job->rank != 0) return root_too_late(meeting);
-    if (late) {
+    } else if (now >= until && !helpers) {
+      if (job->rank != 0) return root_too_late(meeting);
       others_too_late(meeting);
-      continue;
+    } else {
+      if (now >= report_at) {
+        report_waiting(meeting, until - now);
+        report_at = now + REPORT_EVERY_MS * BY_MILLISECOND;
+      }
+      BY_TRY(by_loop_run_once(job->loop, 100 * BY_MILLISECOND));
+      if (job->rank != 0 && !meeting->done && meeting->deaths->status == BANYAN_OK) give_up_if_refused(meeting);
     }
-    if (now >= report_at) {
-      report_waiting(meeting, until - now);
-      report_at = now + REPORT_EVERY_MS * BY_MILLISECOND;
-    }
-    BY_TRY(by_loop_run_once(job->loop, 100 * BY_MILLISECOND));
-    if (job->rank != 0 && !meeting->done && meeting->deaths->status == BANYAN_OK) give_up_if_refused(meeting);
   }
   by_dialer_destroy(meeting->dialer);
   meeting->dialer = NULL;
-  if (!meeting->done) {
-    bool lacks = meeting->deaths->status == BANYAN_ERR_SYSTEM;
-    uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : 20) * BY_MILLISECOND;
-    while (job->rank == 0 && by_loop_now(job->loop) < end) (void)!by_loop_run_once(job->loop, BY_MILLISECOND);
-    return by_fail(meeting->deaths->status, "%s", meeting->deaths->text);
-  }
-  return BANYAN_OK;
+  if (meeting->done) return BANYAN_OK;
+  bool lacks = meeting->deaths->status == BANYAN_ERR_SYSTEM;
+  uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : 20) * BY_MILLISECOND;
+  while (job->rank == 0 && by_loop_now(job->loop) < end) (void)!by_loop_run_once(job->loop, BY_MILLISECOND);
+  return by_fail(meeting->deaths->status, "%s", meeting->deaths->text);
 }
 
 void by_meeting_init(struct by_control_meeting *meeting, struct by_deaths *deaths, struct by_connector *connector,

@@ -50,8 +50,9 @@ void by_meeting_ended(struct by_control_meeting *meeting, struct by_control_peer
                       const char *reason);
 /* Rank 0: all have joined that will. */
 void by_meeting_welcome(struct by_control_meeting *meeting);
-/* Rank 0: sends the list of members to this process. */
-BANYAN_CHECK enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t process);
+/* Rank 0: sends the list of members to these processes. */
+BANYAN_CHECK enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t first,
+                                                        uint32_t end);
 /* WELCOME. */
 void by_meeting_handle_welcome(void *meeting, const struct by_received *message);
 

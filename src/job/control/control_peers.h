@@ -35,7 +35,7 @@ enum message {
   CLASS = 15,       /* Rank 0's: the class in which this process is to send. */
   JOINED = 16,      /* Rank 0's: a helper comes. */
   KNOWN = 17,       /* The answer: this process knows it. */
-  TIMELINE = 20     /* See timeline_message.h. */
+  TIMELINE = 20     /* See timeline_records.h. */
 };
 
 /* What goes on at a connection. control_peers.c alone changes it, from one to the next:

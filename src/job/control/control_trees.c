@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "cluster_message.h"
 #include "log.h"
@@ -50,19 +51,13 @@ static enum banyan_status find_address(const struct by_member *member, bool insi
   return by_fail(BANYAN_ERR_CONNECT, "host %s has no IPv4 address, which trees through switches need", member->host);
 }
 
-static void narrow(uint32_t *mtu, const struct by_member *member) {
-  uint32_t own = member->mtu ? member->mtu : IPV4_MTU;
-  if (own < *mtu) *mtu = own;
-}
-
 static enum banyan_status find_ends(struct by_control_tree *tree) {
   bool inside = is_inside(tree);
   uint32_t mtu = UINT16_MAX;
-  BY_TRY(find_address(server_of(tree), inside, &tree->ends.at));
-  if (!inside) narrow(&mtu, server_of(tree));
-  for (uint32_t w = 0; w < tree->tree->n_workers; w++) {
-    BY_TRY(find_address(worker_of(tree, w), inside, &tree->ends.workers[w]));
-    if (!inside) narrow(&mtu, worker_of(tree, w));
+  for (uint32_t i = 0; i <= tree->tree->n_workers; i++) { /* the server, then the workers */
+    const struct by_member *member = i ? worker_of(tree, i - 1) : server_of(tree);
+    BY_TRY(find_address(member, inside, i ? &tree->ends.workers[i - 1] : &tree->ends.at));
+    if (!inside) mtu = MIN(mtu, member->mtu ? member->mtu : IPV4_MTU);
   }
   tree->ends.lines = by_tree_lines(mtu);
   tree->ends.exact = strcmp(tree->trees->peers->job->settings.sums, "float32") == 0;

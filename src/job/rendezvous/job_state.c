@@ -27,12 +27,16 @@ void by_job_wake(struct by_job *job) {
   }
 }
 
-void by_job_fail(struct by_job *job, enum banyan_status status, const char *text) {
-  by_job_lock(job);
-  by_engine_fail(job->engine, status, job->rank, text);
+void by_job_changed(struct by_job *job) {
   pthread_cond_broadcast(&job->changed);
   by_job_unlock(job);
   by_job_wake(job);
+}
+
+void by_job_fail(struct by_job *job, enum banyan_status status, uint32_t process, const char *text) {
+  by_job_lock(job);
+  by_engine_fail(job->engine, status, process, text);
+  by_job_changed(job);
 }
 
 /* ---- members */
@@ -40,7 +44,7 @@ void by_job_fail(struct by_job *job, enum banyan_status status, const char *text
 /* The names that there are for so many processes are loaded after these; gcc subscripts an atomic pointer without an
  * atomic load. */
 const char *by_job_name(const struct by_job *job, uint32_t process) {
-  if (process >= job->processes) return "a stranger";
+  if (process >= job->processes) return "an unknown process";
   const char **names = job->names;
   return names[process];
 }
@@ -76,7 +80,7 @@ enum banyan_status by_job_make_room(struct by_job *job) {
 /* ---- the class in which this process sends, as marks on its connections. Control connections are never marked: the
  * host's queues serve what has no mark as early as the highest class, with a share of its own. */
 
-/* A ToS by hand goes before a class. */
+/* A ToS by hand takes precedence over a class. */
 static struct by_mark mark_of(const struct by_job *job) {
   struct by_mark mark = {-1, -1};
   if (job->class_ >= 0)
@@ -96,18 +100,14 @@ void by_job_mark_first(struct by_job *job) {
   apply(job);
 }
 
-static bool is_new(const struct by_job *job, uint32_t class_) {
-  bool by_hand = job->settings.class_ >= 0 || job->settings.tos >= 0;
-  return !by_hand && class_ < BY_PRIORITY_CLASSES && job->class_ != (long)class_;
-}
-
 void by_job_set_class(struct by_job *job, uint32_t class_) {
   by_job_lock(job);
-  if (is_new(job, class_)) {
+  bool by_hand = job->settings.class_ >= 0 || job->settings.tos >= 0;
+  if (!by_hand && class_ < BY_PRIORITY_CLASSES && job->class_ != (long)class_) {
     by_debug("cluster", "sends in class %u from now on", class_);
     job->class_ = (long)class_;
     job->class_changes++;
-    if (job->engine) apply(job); /* else it comes with the word that all have joined */
+    if (job->engine) apply(job); /* else it comes with the message that all have joined */
   }
   by_job_unlock(job);
 }

@@ -31,7 +31,8 @@ struct by_job_role {
 
 struct by_job {
   struct by_settings settings; /* strings in the arena or the environment */
-  struct by_job_role role; /* of who is no rank, `rank` is the number among the processes, known once it has joined */
+  struct by_job_role
+      role; /* of a process that is no rank, `rank` is the number among the processes, known once it has joined */
   uint32_t rank, size;
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see by_job_make_room. What is known of those that are counted stays where it is, so the first
@@ -45,7 +46,7 @@ struct by_job {
   struct by_arena arena;
   const char **_Atomic names; /* "rank 2 (host a)" */
   bool *left;                 /* rank -> it has left on purpose; under lock */
-  const char **lost; /* why a helper or server is lost; NULL: it is not, or nobody has said so here. Under lock */
+  const char **lost; /* why a helper or server is lost; NULL: it is not, or this is not known here. Under lock */
   /* hosts.c fills these when the members are known */
   uint32_t *host_of;    /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
   uint32_t *first_here; /* rank -> lowest rank of its host, whatever the transport */
@@ -54,10 +55,10 @@ struct by_job {
   bool crowded;           /* somewhere more ranks than cores share a machine; the same on all ranks */
   bool yields;            /* more ranks than cores here */
   long class_;            /* in which what this process sends is marked; -1: none. Under lock */
-  uint64_t class_changes; /* by word from outside; under lock */
+  uint64_t class_changes; /* by messages of an agent or rank 0; under lock */
 
   pthread_mutex_t lock;
-  _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
+  _Atomic uint32_t contenders; /* threads that want the lock while another one drives */
   pthread_cond_t changed;      /* for user threads: no user drives any more, or calls have ended */
   int wake;                    /* eventfd: rung by peers on this host and by our own threads */
   struct by_engine *engine;    /* NULL until all have joined */
@@ -67,20 +68,22 @@ struct by_job {
 
 void by_job_lock(struct by_job *job);
 void by_job_unlock(struct by_job *job);
-/* Wakes whoever drives, after the engine changed from another thread. */
+/* Wakes the thread that drives, after the engine changed from another thread. */
 void by_job_wake(struct by_job *job);
 /* "rank 2 (host a)"; lives as long as the job. Any thread. */
 const char *by_job_name(const struct by_job *job, uint32_t process);
 /* A member's name for messages, in the arena; NULL: out of memory. Under lock. */
 const char *by_job_name_member(struct by_job *job, uint32_t process);
-/* Room for one process more. What was there stays where it is, in the arena, for who has borrowed it. Under lock. */
+/* Room for one process more. What was there stays where it is, in the arena, since it may be borrowed. Under lock. */
 BANYAN_CHECK enum banyan_status by_job_make_room(struct by_job *job);
-/* Ends the job on all ranks. Takes the lock. */
-void by_job_fail(struct by_job *job, enum banyan_status status, const char *text);
+/* Under lock, which it unlocks: the engine has changed, and user threads and the thread that drives are notified. */
+void by_job_changed(struct by_job *job);
+/* Ends the job on all ranks; `process` is the one that failed. Takes the lock. */
+void by_job_fail(struct by_job *job, enum banyan_status status, uint32_t process, const char *text);
 
 /* Marks what this process sends as the settings say. */
 void by_job_mark_first(struct by_job *job);
-/* Another class, on live connections too, unless somebody has set one by hand, or a ToS. Takes the lock. */
+/* Another class, on live connections too, unless the user has set one by hand, or a ToS. Takes the lock. */
 void by_job_set_class(struct by_job *job, uint32_t class_);
 
 /* hosts.c: from `members` fills host_of, first_here, n_hosts, crowded, neighbours and yields; fails if they cannot work
