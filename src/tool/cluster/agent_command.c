@@ -90,13 +90,6 @@ static void show_list(const json_t *status, const char *field, const char *title
   for (size_t i = 0; i < json_array_size(list); i++) show(json_array_get(list, i));
 }
 
-static void show(const json_t *status) {
-  show_head(status);
-  show_list(status, "interfaces", "interfaces", show_interface);
-  show_list(status, "jobs", "jobs", show_job);
-  show_list(status, "helpers", "helps", show_helper);
-}
-
 static enum banyan_status read_answer(const char *line, size_t length, json_t **out) {
   static const struct by_doc_limits limits = {.bytes = MOST, .containers = 65536, .elements = 262144};
   return by_doc_load("the agent's answer", line, length, &limits, out);
@@ -108,7 +101,12 @@ static enum banyan_status show_status(const char *path, bool json) {
       .whom = "agent", .place = {.path = path}, .line = "{\"type\":\"status\"}", .most = MOST, .read = read_answer};
   json_t *status;
   BY_TRY(by_status_ask(&question, &status));
-  if (!json || !by_print_json(status)) show(status);
+  if (!json || !by_print_json(status)) {
+    show_head(status);
+    show_list(status, "interfaces", "interfaces", show_interface);
+    show_list(status, "jobs", "jobs", show_job);
+    show_list(status, "helpers", "helps", show_helper);
+  }
   json_decref(status);
   return BANYAN_OK;
 }

@@ -11,7 +11,7 @@
 #include "handshake.h"
 #include "text.h"
 
-/* ---- asking a switch or an agent, and reading its answer: switch_status.c */
+/* ---- asking a switch or an agent, and reading its answer: status_command.c */
 
 struct by_status_place {
   const char *path; /* NULL: the address */
@@ -32,18 +32,12 @@ BANYAN_CHECK enum banyan_status by_status_ask(const struct by_status_question *q
 /* A member that is a text to be shown; "?" if it is missing or cannot be shown. */
 const char *by_status_text(const json_t *object, const char *field);
 
-/* ---- a switch: switch_status.c */
+/* ---- a switch: status_command.c */
 
 /* What holds a slash is a path. Names are looked up, which may take a while. */
 BANYAN_CHECK enum banyan_status by_switch_place_parse(const char *text, struct by_status_place *out);
 /* From the file, or else from BANYAN_SWITCH_KEY; *has false: there is none. */
 BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, struct by_key *out, bool *has);
-
-/* The reply to "status"; *out is the caller's. */
-BANYAN_CHECK enum banyan_status by_switch_status_read(const char *line, size_t length, json_t **out);
-void by_switch_status_print_json(const json_t *status);
-/* For people. `before` (or NULL) is an earlier state: events are shown with their increase since then. */
-void by_switch_status_print(const json_t *status, const json_t *before);
 
 /* ---- a manager's state as tables, as the page shows it: manager_status.c */
 

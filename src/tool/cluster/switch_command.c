@@ -61,7 +61,6 @@ struct session {
   uint32_t n;
   struct by_key key;
   bool has_key;
-  struct by_loop *loop;
   struct by_plane plane;
   struct by_switch_control *control;
   struct by_text places; /* where it listens, for people */
@@ -113,35 +112,26 @@ static enum banyan_status listen_everywhere(struct session *s) {
   return has_path ? BANYAN_OK : listen_at(s, &usual);
 }
 
-static enum banyan_status make_control(struct session *s) {
-  struct by_switch_control_options of_control = {.loop = s->loop,
-                                                 .plane = &s->plane,
-                                                 .cells = (uint32_t)s->asked.cells,
-                                                 .n_ports = s->n,
-                                                 .ports = s->interfaces,
-                                                 .key = s->has_key ? &s->key : NULL};
-  BY_TRY(by_switch_control_create(&of_control, &s->control));
-  return listen_everywhere(s);
-}
-
-static void print_ready(const struct session *s) {
-  fprintf(stderr, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
-  for (uint32_t i = 0; i < s->n; i++) fprintf(stderr, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
-  fprintf(stderr, "; asked at %s\n", by_text_get(&s->places));
-}
-
 /* Takes packets last: one that cannot be asked would be in the way. */
 static enum banyan_status start(void *context, struct by_loop *loop) {
   struct session *s = context;
   struct by_plane_options of_plane = {.kind = s->asked.xdp ? BY_PLANE_XDP : BY_PLANE_USER,
                                       .cells = (uint32_t)s->asked.cells,
                                       .udp_port = (uint16_t)s->asked.udp_port};
-  s->loop = loop;
+  struct by_switch_control_options of_control = {.loop = loop,
+                                                 .plane = &s->plane,
+                                                 .cells = (uint32_t)s->asked.cells,
+                                                 .n_ports = s->n,
+                                                 .ports = s->interfaces,
+                                                 .key = s->has_key ? &s->key : NULL};
   BY_TRY(by_plane_open(loop, &of_plane, &s->plane));
-  BY_TRY(make_control(s));
+  BY_TRY(by_switch_control_create(&of_control, &s->control));
+  BY_TRY(listen_everywhere(s));
   for (uint32_t i = 0; i < s->n; i++) BY_TRY(s->plane.ops->add_port(s->plane.self, i, s->interfaces[i]));
   BY_TRY(s->plane.ops->start(s->plane.self, s->n));
-  print_ready(s);
+  fprintf(stderr, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
+  for (uint32_t i = 0; i < s->n; i++) fprintf(stderr, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
+  fprintf(stderr, "; asked at %s\n", by_text_get(&s->places));
   return BANYAN_OK;
 }
 

@@ -160,14 +160,6 @@ static void keep_rest(struct scan *scan, int from) {
   scan->at = scan->argc;
 }
 
-static int check_operands(const struct by_command *command, const struct by_operands *operands) {
-  if (operands->count < command->least_operands)
-    return by_options_misuse(command, "%s; usage: %s %s", command->missing, command->name, command->usage);
-  if (command->most_operands >= 0 && operands->count > command->most_operands)
-    return by_options_misuse(command, "\"%s\" is one argument too many", operands->items[command->most_operands]);
-  return -1;
-}
-
 int by_options_parse(const struct by_command *command, int argc, char **argv, void *values,
                      struct by_operands *operands) {
   struct scan scan = {.command = command, .argv = argv, .argc = argc, .at = 1, .values = values};
@@ -186,7 +178,12 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
   argv[1 + scan.kept] = NULL; /* operands may be handed to exec */
   struct by_operands found = {.items = argv + 1, .count = scan.kept};
   if (operands) *operands = found;
-  return exit_code < 0 ? check_operands(command, &found) : exit_code;
+  if (exit_code >= 0) return exit_code;
+  if (found.count < command->least_operands)
+    return by_options_misuse(command, "%s; usage: %s %s", command->missing, command->name, command->usage);
+  if (command->most_operands >= 0 && found.count > command->most_operands)
+    return by_options_misuse(command, "\"%s\" is one argument too many", found.items[command->most_operands]);
+  return -1;
 }
 
 /* ---- sizes */

@@ -105,25 +105,21 @@ static void check_ssh(struct by_findings *findings) {
                "not found: `banyan run -H` cannot reach other hosts");
 }
 
-static void report_misspelt(struct by_findings *findings, const char *variable) {
-  const char *near = by_settings_suggest(variable);
-  char fix[96];
-  if (!near) return;
-  snprintf(fix, sizeof fix, "did you mean %s?", near);
-  by_finding(findings, BY_FINDING_WARN, "variables", fix, "%.*s is no variable of Banyan's and has no effect",
-             (int)strcspn(variable, "="), variable);
-}
-
 /* These variables affect every program that is started from here. The key stays secret. */
 static void check_variables(struct by_findings *findings) {
   struct by_text text = {0};
+  char fix[96];
   for (char **e = environ; *e; e++) {
     if (strncmp(*e, "BANYAN_", 7) != 0) continue;
     if (!strncmp(*e, "BANYAN_KEY=", 11))
       by_text_add(&text, " BANYAN_KEY=...");
     else
       by_text_add(&text, " %.200s", *e);
-    report_misspelt(findings, *e);
+    const char *near = by_settings_suggest(*e);
+    if (!near) continue;
+    snprintf(fix, sizeof fix, "did you mean %s?", near);
+    by_finding(findings, BY_FINDING_WARN, "variables", fix, "%.*s is no variable of Banyan's and has no effect",
+               (int)strcspn(*e, "="), *e);
   }
   const char *found = by_text_get(&text);
   by_finding(findings, BY_FINDING_OK, "variables", NULL, "%s", *found ? found + 1 : "none of BANYAN_* are set");

@@ -232,37 +232,28 @@ static enum banyan_status keep_file(struct session *s, const struct by_text *tex
   return status;
 }
 
-/* The planner's placement of sums in switches. Interfaces are those of the lab, eth0, eth1, ..., whatever the topology
- * calls them: its names are forgotten. */
+/* Interfaces are those of the lab, eth0, eth1, ..., whatever the topology calls them: its names are forgotten. */
 static enum banyan_status place_sums(struct session *s) {
   const struct by_in_network_request request = {.servers = s->asked.servers, .most_adding = -1};
-  struct by_text text = {0};
   for (uint32_t i = 0; i < s->topology->n_links; i++)
     s->topology->links[i].port[0] = s->topology->links[i].port[1] = "";
-  BY_TRY(by_plan_in_network(&request, "lab", s->topology, false, &s->plan));
-  by_plan_print(s->plan, &text);
-  enum banyan_status status = keep_file(s, &text, "plan");
-  by_text_fini(&text);
-  s->asked.plan = s->path;
-  return status;
-}
-
-static enum banyan_status keep_topology(struct session *s) {
-  struct by_text text = {0};
-  enum banyan_status status = by_lab_print_topology(s->topology, &s->asked.lab, &text);
-  if (status == BANYAN_OK) status = keep_file(s, &text, "topology");
-  by_text_fini(&text);
-  s->topology_path = s->path;
-  return status;
+  return by_plan_in_network(&request, "lab", s->topology, false, &s->plan);
 }
 
 /* The plan that was requested, or the placement of sums in switches; otherwise the ranks plan from the topology. */
 static enum banyan_status find_plan(struct session *s) {
   uint32_t ranks = by_plan_count_ranks(s->topology) * (uint32_t)s->asked.per_host;
+  struct by_text text = {0};
   s->by_size = s->asked.plan && strcmp(s->asked.plan, "default") == 0;
   if (s->by_size) return BANYAN_OK;
   if (s->asked.plan && *s->asked.plan) return by_plan_named(s->asked.plan, ranks, &s->plan);
-  return s->asked.switches < 0 ? keep_topology(s) : place_sums(s);
+  bool placed = s->asked.switches >= 0;
+  enum banyan_status status = placed ? place_sums(s) : by_lab_print_topology(s->topology, &s->asked.lab, &text);
+  if (status == BANYAN_OK && placed) by_plan_print(s->plan, &text);
+  if (status == BANYAN_OK) status = keep_file(s, &text, placed ? "plan" : "topology");
+  *(placed ? &s->asked.plan : &s->topology_path) = s->path;
+  by_text_fini(&text);
+  return status;
 }
 
 static enum banyan_status place_ranks(struct session *s) {
@@ -323,20 +314,16 @@ static enum banyan_status place_beside(struct session *s, enum by_vertex_kind ki
   return status;
 }
 
-/* Before all that the user gives: the last value counts, and a plan counts before a topology. */
-static void set_usual(const struct session *s, struct by_job_environment *environment) {
+static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
   const char *given = getenv("BANYAN_TOPOLOGY");
+  BY_TRY(by_job_environment_init(environment));
+  /* Before all that the user gives: the last value counts, and a plan counts before a topology. */
   if (!given || !*given) by_job_environment_set(environment, "BANYAN_TOPOLOGY", s->topology_path);
   /* Each rank takes the cores for its own, though there are fewer: one that spins keeps others from working. */
   if (!getenv("BANYAN_SPIN") && s->ranks > sysconf(_SC_NPROCESSORS_ONLN))
     by_job_environment_set(environment, "BANYAN_SPIN", "0");
   if (s->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
     by_job_environment_set(environment, "OMP_NUM_THREADS", "1");
-}
-
-static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
-  BY_TRY(by_job_environment_init(environment));
-  set_usual(s, environment);
   for (int i = 0; i < s->asked.environment.count; i++)
     BY_TRY(by_job_environment_add(environment, s->asked.environment.items[i]));
   if (s->by_size) by_job_environment_set(environment, "BANYAN_TOPOLOGY", "");
@@ -409,26 +396,20 @@ static void warn_of_speed(const struct session *s) {
           by_print_rate(most / pow(10, ceil(log10(most / most_rate))), text[1]));
 }
 
-static enum banyan_status print_plan(const struct session *s) {
-  struct by_text text = {0};
-  by_lab_print_layout(&s->layout, &s->asked.lab, &text);
-  return by_print_text(&text, BANYAN_OK, stdout);
-}
-
-/* Under a key that ranks find, too. */
-static enum banyan_status start_switches(struct session *s) {
-  char key[BY_KEY_TEXT];
-  if (s->asked.switches < 0) return BANYAN_OK;
-  BY_TRY(by_key_random(key));
-  if (setenv("BANYAN_SWITCH_KEY", key, 0)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
-  return by_lab_switches_start(s->lab, &s->layout, (enum by_lab_switch_kind)s->asked.switches, &s->switches);
-}
-
 static enum banyan_status work(struct session *s) {
-  if (s->asked.dry_run) return print_plan(s);
+  struct by_text text = {0};
+  char key[BY_KEY_TEXT];
+  if (s->asked.dry_run) {
+    by_lab_print_layout(&s->layout, &s->asked.lab, &text);
+    return by_print_text(&text, BANYAN_OK, stdout);
+  }
   warn_of_speed(s);
   BY_TRY(by_lab_create(&s->layout, &s->asked.lab, &s->lab));
-  BY_TRY(start_switches(s));
+  if (s->asked.switches >= 0) { /* under a key that ranks find, too */
+    BY_TRY(by_key_random(key));
+    if (setenv("BANYAN_SWITCH_KEY", key, 0)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
+    BY_TRY(by_lab_switches_start(s->lab, &s->layout, (enum by_lab_switch_kind)s->asked.switches, &s->switches));
+  }
   if (s->asked.changes.count)
     BY_TRY(by_lab_changes_start(s->lab, s->topology, s->changes, (uint32_t)s->asked.changes.count, &s->changing));
   return run_and_report(s);

@@ -267,25 +267,10 @@ static enum banyan_status read_pair(const struct by_web_page *page, struct pair 
   return by_tls_file_read(page->key_file, true, &out->key);
 }
 
-static enum banyan_status find_pair(struct by_web_page *page) {
-  if (!page->certificate_file && !page->key_file) return BANYAN_OK;
-  if (!page->certificate_file || !page->key_file)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs a certificate and its key, not one of them");
-  return read_pair(page, &page->pair);
-}
-
 static void drop_pair(struct pair *pair) {
   free(pair->certificate);
   if (pair->key) explicit_bzero(pair->key, strlen(pair->key));
   free(pair->key);
-}
-
-static void warn_of_listeners(const struct by_address *at, const struct by_web_page *page) {
-  if (by_address_is_loopback(at) || page->pair.key) return;
-  by_warn("web",
-          "%s: the token and all that the page shows cross the network as they are; give it a certificate and "
-          "a key, or listen on 127.0.0.1 and reach it through ssh -L",
-          page->url);
 }
 
 static enum banyan_status serve(struct by_web_page *page, const struct by_web_page_options *o) {
@@ -305,7 +290,9 @@ static enum banyan_status serve(struct by_web_page *page, const struct by_web_pa
   BY_TRY(by_web_layout_print(o->topology, &page->layout));
   page->certificate_file = o->certificate;
   page->key_file = o->key;
-  BY_TRY(find_pair(page));
+  if (!o->certificate != !o->key)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs a certificate and its key, not one of them");
+  if (o->key) BY_TRY(read_pair(page, &page->pair));
   BY_TRY(by_token_read_or_make(o->token_file, &token));
   of_web.certificate = page->pair.certificate;
   of_web.key = page->pair.key;
@@ -314,7 +301,11 @@ static enum banyan_status serve(struct by_web_page *page, const struct by_web_pa
   BY_TRY(status);
   snprintf(page->url, sizeof page->url, "http%s://%s/", page->pair.key ? "s" : "",
            by_address_print(by_web_get_address(page->web), address));
-  warn_of_listeners(&of_web.at, page);
+  if (!by_address_is_loopback(&of_web.at) && !page->pair.key)
+    by_warn("web",
+            "%s: the token and all that the page shows cross the network as they are; give it a certificate and "
+            "a key, or listen on 127.0.0.1 and reach it through ssh -L",
+            page->url);
   return BANYAN_OK;
 }
 
