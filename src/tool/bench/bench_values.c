@@ -9,6 +9,8 @@
 #include "fail.h"
 #include "text.h"
 
+enum { NO_RANK = -1, ALL_RANKS = -2 };
+
 static const char ping_pong[] = "sendrecv";
 
 const char *by_bench_collective_name(const struct by_bench_case *c) {
@@ -55,10 +57,10 @@ enum banyan_status by_bench_check(const struct by_bench_case *c) {
   return BANYAN_OK;
 }
 
-/* The rank this one plays ping-pong with; -1: none, it does not take part. */
+/* The rank this one plays ping-pong with; NO_RANK: none, it does not take part. */
 static int bench_peer(const struct by_bench_case *c) {
   int peer = c->rank ^ 1;
-  return peer < c->ranks ? peer : -1;
+  return peer < c->ranks ? peer : NO_RANK;
 }
 
 /* Elements of a buffer. Of a reduction every rank has a result to look at, also where the call gives none. */
@@ -280,31 +282,29 @@ static size_t check_blocks(const struct by_bench_case *c, size_t start, const vo
   return wrong;
 }
 
-static size_t check_from(const struct by_bench_case *c, int rank, size_t start, const void *recv) {
+/* What one rank sent, from element `start` on, or what all ranks' contributions reduce to. */
+static size_t check_one(const struct by_bench_case *c, int rank, size_t start, const void *recv) {
   struct by_pattern pattern;
-  if (rank < 0) return 0;
-  by_pattern_of_rank(c, rank, &pattern);
-  return check_part(c, "recv", &pattern, start, recv, 0, c->recv_count);
-}
-
-static size_t check_reduced(const struct by_bench_case *c, size_t start, const void *recv) {
-  struct by_pattern pattern;
-  by_pattern_reduced(c, &pattern);
+  if (rank == NO_RANK) return 0;
+  if (rank == ALL_RANKS)
+    by_pattern_reduced(c, &pattern);
+  else
+    by_pattern_of_rank(c, rank, &pattern);
   return check_part(c, "recv", &pattern, start, recv, 0, c->recv_count);
 }
 
 static size_t check_received(const struct by_bench_case *c, const void *recv) {
   size_t own = (size_t)c->rank * c->count; /* where this rank's block starts */
   switch (c->collective) {
-  case BANYAN_ALLREDUCE: return check_reduced(c, 0, recv);
-  case BANYAN_REDUCE: return c->rank == c->root ? check_reduced(c, 0, recv) : 0;
-  case BANYAN_BROADCAST: return check_from(c, c->root, 0, recv);
-  case BANYAN_REDUCE_SCATTER: return check_reduced(c, own, recv);
+  case BANYAN_ALLREDUCE: return check_one(c, ALL_RANKS, 0, recv);
+  case BANYAN_REDUCE: return c->rank == c->root ? check_one(c, ALL_RANKS, 0, recv) : 0;
+  case BANYAN_BROADCAST: return check_one(c, c->root, 0, recv);
+  case BANYAN_REDUCE_SCATTER: return check_one(c, ALL_RANKS, own, recv);
   case BANYAN_ALLGATHER: return check_blocks(c, 0, recv);
   case BANYAN_GATHER: return c->rank == c->root ? check_blocks(c, 0, recv) : 0;
-  case BANYAN_SCATTER: return check_from(c, c->root, own, recv);
+  case BANYAN_SCATTER: return check_one(c, c->root, own, recv);
   case BANYAN_ALLTOALL: return check_blocks(c, own, recv);
-  case BANYAN_SEND: return check_from(c, bench_peer(c), 0, recv);
+  case BANYAN_SEND: return check_one(c, bench_peer(c), 0, recv);
   default: return 0;
   }
 }

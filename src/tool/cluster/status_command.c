@@ -192,24 +192,19 @@ static void print_in_place(const char *text, struct by_screen screen) {
   fputs(WIPE_REST, stdout);
 }
 
-static void print_tables(const json_t *state, bool again) {
-  struct by_text text = {0};
-  struct by_screen screen = find_screen(again);
-  by_manager_status_print(state, screen, &text);
-  if (screen.height)
-    print_in_place(by_text_get(&text), screen);
-  else
-    printf("%s%s", by_text_get(&text), again ? "\n" : "");
-  by_text_fini(&text);
-}
-
 static enum banyan_status show_state(struct client *client, const struct status_options *asked) {
   json_t *state;
+  struct by_text text = {0};
+  struct by_screen screen = find_screen(asked->watch);
   BY_TRY(ask_manager(client, &state));
+  if (!asked->json) by_manager_status_print(state, screen, &text);
   if (asked->json)
     by_print_json(state);
+  else if (screen.height)
+    print_in_place(by_text_get(&text), screen);
   else
-    print_tables(state, asked->watch);
+    printf("%s%s", by_text_get(&text), asked->watch ? "\n" : "");
+  by_text_fini(&text);
   json_decref(state);
   fflush(stdout);
   return BANYAN_OK;

@@ -121,22 +121,6 @@ static void show_revoked(struct list *list) {
   printf("%-28s names %zu revoked certificate%s, of %s\n", BY_TLS_REVOKED, count, count == 1 ? "" : "s", day);
 }
 
-/* Prints a line for each file on standard output. *bad: how many expire within BY_TLS_SOON days, or would be refused.
- * Fails if the folder or its authority cannot be read. `now` is in s since 1970. */
-static enum banyan_status keys_show(const char *folder, int64_t now, int *bad) {
-  struct list list = {.folder = folder, .now = now};
-  struct by_key_list files;
-  BY_TRY(by_key_folder_list(folder, &files));
-  enum banyan_status status = show_authority(&list);
-  if (status == BANYAN_OK) show_revoked(&list);
-  for (size_t i = 0; i < files.count && status == BANYAN_OK; i++) show_certificate(&list, files.items[i]);
-  by_key_list_fini(&files);
-  by_key_authority_fini(&list.authority);
-  free(list.revoked);
-  *bad = list.bad;
-  return status;
-}
-
 struct keys_options {
   const char *folder;
   struct by_words addresses;
@@ -286,13 +270,22 @@ static enum banyan_status make(const struct keys_options *asked, char **operands
   return status;
 }
 
+/* Prints a line for each file on standard output. Fails if the folder or its authority cannot be read, and if something
+ * expires within BY_TLS_SOON days, or would be refused. */
 static enum banyan_status show(const struct keys_options *asked, char **operands) {
-  int bad;
+  struct list list = {.folder = asked->folder, .now = time(NULL)};
+  struct by_key_list files;
   (void)operands;
-  BY_TRY(keys_show(asked->folder, time(NULL), &bad));
-  if (!bad) return BANYAN_OK;
+  BY_TRY(by_key_folder_list(asked->folder, &files));
+  enum banyan_status status = show_authority(&list);
+  if (status == BANYAN_OK) show_revoked(&list);
+  for (size_t i = 0; i < files.count && status == BANYAN_OK; i++) show_certificate(&list, files.items[i]);
+  by_key_list_fini(&files);
+  by_key_authority_fini(&list.authority);
+  free(list.revoked);
+  if (status != BANYAN_OK || !list.bad) return status;
   return by_fail(BANYAN_ERR_AUTH,
-                 "certificates and keys that need attention: %d; `banyan keys renew` renews what expires", bad);
+                 "certificates and keys that need attention: %d; `banyan keys renew` renews what expires", list.bad);
 }
 
 static enum banyan_status renew_authority(const struct keys_options *asked, int64_t now, int64_t until,

@@ -391,9 +391,9 @@ static void warn_of_speed(const struct session *s) {
   for (uint32_t i = 0; i < s->layout.n_wires; i++)
     for (int end = 0; end < 2; end++) most = fmax(most, s->layout.wires[i].rate[end]);
   if (most <= most_rate) return;
+  double scale = pow(10, ceil(log10(most / most_rate)));
   fprintf(stderr, "%s: links of %s are more than one machine carries with all hosts on it; --scale 1/%.0f makes %s\n",
-          command.name, by_print_rate(most, text[0]), pow(10, ceil(log10(most / most_rate))),
-          by_print_rate(most / pow(10, ceil(log10(most / most_rate))), text[1]));
+          command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
 }
 
 static enum banyan_status work(struct session *s) {

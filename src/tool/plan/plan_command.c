@@ -176,20 +176,18 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
   if (asked->request.svg && !asked->request.topology)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "--svg draws a TOPOLOGY, which is not given; `banyan topo` draws any plan on one");
-  if (asked->request.topology) {
-    struct by_plan_request request = asked->request;
-    request.bytes = asked->bytes;
+  struct by_plan_request request = asked->request;
+  request.bytes = asked->bytes;
+  if (request.topology)
     BY_TRY(by_plan_from_topology(&request, &plan));
-    return fit(plan, placement, out);
-  }
-  if (!asked->file && placement->n_ranks == 0)
-    return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N or --hosts");
-  if (asked->file)
+  else if (asked->file)
     BY_TRY(by_plan_read(asked->file, &plan));
+  else if (placement->n_ranks == 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N or --hosts");
   else if (asked->builtin)
     BY_TRY(by_plan_builtin(asked->builtin, placement->n_hosts, &plan));
   else
-    return by_plan_default(placement->n_ranks, placement->host_of, false, out);
+    BY_TRY(by_plan_default(placement->n_ranks, placement->host_of, false, &plan));
   return fit(plan, placement, out);
 }
 

@@ -47,9 +47,6 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
   }
   free(copy);
   *out = nodes;
-  if (status == BANYAN_OK) return BANYAN_OK;
-  free(nodes);
-  *out = NULL;
   return status;
 }
 

@@ -25,7 +25,7 @@ uint32_t by_plan_count_ranks(const struct by_topology *topology);
 BANYAN_CHECK enum banyan_status by_plan_find_load(struct by_plan_load *load, const struct by_plan *plan, uint64_t bytes,
                                                   const struct by_topology *topology);
 /* Nodes by their names, which commas part; NULL: those that take part. `option` is the one that names them, for errors.
- * The caller frees *out. */
+ * The caller frees *out, also after a failure. */
 BANYAN_CHECK enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option,
                                                    const char *names, uint32_t **out, uint32_t *n);
 /* Places aggregation on switches and makes a plan of it, called `name` if the topology has no name; with `explain`,

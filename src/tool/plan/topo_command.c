@@ -102,15 +102,6 @@ struct subject {
   struct by_draw_options draw;
 };
 
-static enum banyan_status load_plan(struct subject *s, const struct topo_options *asked) {
-  BY_TRY(by_plan_named(asked->plan, by_plan_count_ranks(s->topology), &s->plan));
-  BY_TRY(by_plan_find_load(&s->load, s->plan, asked->bytes, s->topology));
-  snprintf(s->load_name, sizeof s->load_name, "plan %s", s->plan->name);
-  s->draw.load = (const double(*)[2])s->load.link;
-  s->draw.load_name = s->load_name;
-  return BANYAN_OK;
-}
-
 /* How fast the plan is at best, and what holds it. */
 static void add_verdict(const struct subject *s, struct by_text *text) {
   const struct by_plan_load *load = &s->load;
@@ -159,7 +150,13 @@ static enum banyan_status print(const struct subject *s, const struct topo_optio
 
 /* The requested files are written, and the rest goes to standard output. */
 static enum banyan_status show(struct subject *s, const struct topo_options *asked) {
-  if (asked->plan) BY_TRY(load_plan(s, asked));
+  if (asked->plan) {
+    BY_TRY(by_plan_named(asked->plan, by_plan_count_ranks(s->topology), &s->plan));
+    BY_TRY(by_plan_find_load(&s->load, s->plan, asked->bytes, s->topology));
+    snprintf(s->load_name, sizeof s->load_name, "plan %s", s->plan->name);
+    s->draw.load = (const double(*)[2])s->load.link;
+    s->draw.load_name = s->load_name;
+  }
   if (asked->svg) BY_TRY(by_write_svg(asked->svg, s->topology, &s->draw));
   if (asked->output) BY_TRY(write_json(s->topology, asked->output));
   return (asked->svg || asked->output) && !asked->json ? BANYAN_OK : print(s, asked);

@@ -160,14 +160,8 @@ static void send_start(struct launcher *l, struct by_launch_link *link) {
   by_job_environment_fini(&environment);
 }
 
-static void add_place(struct by_text *places, const char *place, size_t length) {
-  by_text_add(places, "%s%.*s", places->length ? "," : "", (int)length, place);
-}
-
 static void add_name(struct by_text *places, const char *name, unsigned port) {
-  char place[BY_HOST_TEXT + 16];
-  snprintf(place, sizeof place, strchr(name, ':') ? "[%s]:%u" : "%s:%u", name, port);
-  add_place(places, place, strlen(place));
+  by_text_add(places, strchr(name, ':') ? "%s[%s]:%u" : "%s%s:%u", places->length ? "," : "", name, port);
 }
 
 /* Rank 0's host has found a port, and the addresses at which others may reach it: now all hosts can start.
@@ -188,7 +182,8 @@ static void take_port(struct launcher *l, struct by_launch_link *link, const str
   size_t given = l->root.length;
   for (const char *at = frame->payload; *at; at += *at == ',') {
     size_t length = strcspn(at, ",");
-    if (length != given || memcmp(at, by_text_get(&l->root), length) != 0) add_place(&l->root, at, length);
+    if (length != given || memcmp(at, by_text_get(&l->root), length) != 0)
+      by_text_add(&l->root, "%s%.*s", l->root.length ? "," : "", (int)length, at);
     at += length;
   }
   if (!l->job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(&l->root, own, port);

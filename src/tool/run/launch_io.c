@@ -208,35 +208,11 @@ void by_host_job_fini(struct by_host_job *job) {
 
 enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* ssh's exit code */ };
 
-/* The command line of ssh: its words, the host, and one word for the shell there. */
-struct ssh_line {
-  char *words;
-  struct by_text shell;
-  const char *argv[MOST_SSH_WORDS + 3];
-};
-
 /* 'it'\''s': a word that no shell changes. */
 static void add_quoted(struct by_text *text, const char *word) {
   by_text_add(text, "'");
   for (const char *c = word; *c; c++) by_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
   by_text_add(text, "'");
-}
-
-static enum banyan_status make_ssh_line(const struct by_job *job, const struct by_launch_host *host,
-                                        struct ssh_line *out) {
-  size_t n = 0;
-  char *save;
-  *out = (struct ssh_line){.words = strdup(job->ssh)};
-  for (char *word = out->words ? strtok_r(out->words, " \t", &save) : NULL; word && n < MOST_SSH_WORDS;
-       word = strtok_r(NULL, " \t", &save))
-    out->argv[n++] = word;
-  by_text_add(&out->shell, "exec ");
-  add_quoted(&out->shell, job->remote);
-  by_text_add(&out->shell, " run-host");
-  out->argv[n++] = host->destination;
-  out->argv[n] = by_text_get(&out->shell);
-  if (n < 2) return by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
-  return BANYAN_OK;
 }
 
 /* In the child. A session of its own: the terminal's Ctrl-C goes to the
@@ -279,12 +255,23 @@ static enum banyan_status start_process(const char *file, char *const *argv, str
   return BANYAN_OK;
 }
 
+/* The words of the ssh command, the host, and one word for the shell there. */
 static enum banyan_status start_ssh(const struct by_job *job, struct by_launch_link *link) {
-  struct ssh_line line;
-  enum banyan_status status = make_ssh_line(job, link->host, &line);
-  if (!status) status = start_process(line.argv[0], (char *const *)line.argv, link);
-  free(line.words);
-  by_text_fini(&line.shell);
+  const char *argv[MOST_SSH_WORDS + 3] = {NULL};
+  char *words = by_cli_print("%s", job->ssh), *save;
+  struct by_text shell = {0};
+  size_t n = 0;
+  for (char *word = strtok_r(words, " \t", &save); word && n < MOST_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
+    argv[n++] = word;
+  by_text_add(&shell, "exec ");
+  add_quoted(&shell, job->remote);
+  by_text_add(&shell, " run-host");
+  argv[n] = link->host->destination;
+  argv[n + 1] = by_text_get(&shell);
+  enum banyan_status status =
+      n ? start_process(argv[0], (char *const *)argv, link) : by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
+  free(words);
+  by_text_fini(&shell);
   return status;
 }
 

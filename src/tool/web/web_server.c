@@ -24,26 +24,19 @@
 
 static const char token_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-";
 
-static enum banyan_status parse_token(const char *path, const char *text, size_t length, struct by_token *out) {
-  while (length && strchr(" \r\n", text[length - 1])) length--;
+enum banyan_status by_token_read(const char *path, struct by_token *out) {
+  char *text;
+  size_t read, length;
+  BY_TRY(by_read_file("token file", path, BY_TOKEN_MOST + 2, &text, &read));
+  for (length = read; length && strchr(" \r\n", text[length - 1]);) length--;
   *out = (struct by_token){0};
-  if (length >= BY_TOKEN_LEAST && length <= BY_TOKEN_MOST) {
-    memcpy(out->text, text, length);
-    if (strspn(out->text, token_letters) == length) return BANYAN_OK;
-  }
+  if (length <= BY_TOKEN_MOST) memcpy(out->text, text, length);
+  explicit_bzero(text, read);
+  free(text);
+  if (length >= BY_TOKEN_LEAST && strspn(out->text, token_letters) == length) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "%s: must hold a token of %d to %d letters, digits and \"_.~-\"; `openssl rand -hex 32` makes one",
                  path, BY_TOKEN_LEAST, BY_TOKEN_MOST);
-}
-
-enum banyan_status by_token_read(const char *path, struct by_token *out) {
-  char *text;
-  size_t length;
-  BY_TRY(by_read_file("token file", path, BY_TOKEN_MOST + 2, &text, &length));
-  enum banyan_status status = parse_token(path, text, length, out);
-  explicit_bzero(text, length);
-  free(text);
-  return status;
 }
 
 static enum banyan_status write_token(const char *path, int fd) {

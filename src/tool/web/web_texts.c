@@ -176,14 +176,6 @@ static void add_member(const json_t *state, const json_t *around, const json_t *
              (const char *[4]){labels[0], first, labels[1], fields[1] ? by_json_text(member, fields[1]) : NULL}, value);
 }
 
-static void add_interfaces(const json_t *state, const json_t *host, const struct family *family, struct by_text *out) {
-  const json_t *interface;
-  size_t i;
-  json_array_foreach(json_object_get(host, "interfaces"), i, interface) {
-    add_member(state, host, interface, family, out);
-  }
-}
-
 static void count_jobs(const json_t *jobs, const struct family *family, struct by_text *out) {
   static const char *const states[] = {"waiting", "running", "switching", "left"};
   for (size_t s = 0; s < sizeof states / sizeof *states; s++) {
@@ -198,8 +190,8 @@ static void count_jobs(const json_t *jobs, const struct family *family, struct b
 
 static void add_family(const json_t *state, const struct family *family, struct by_text *out) {
   const json_t *list = family->subject == STATE ? state : json_object_get(state, subjects[family->subject].list);
-  const json_t *member;
-  size_t i;
+  const json_t *member, *interface;
+  size_t i, k;
   by_text_add(out, "# HELP banyan_%s %s\n# TYPE banyan_%s %s\n", family->name, family->help, family->name,
               family->type);
   if (family->how == INFO)
@@ -209,10 +201,10 @@ static void add_family(const json_t *state, const struct family *family, struct 
   else if (family->subject == JOB_STATES)
     count_jobs(list, family, out);
   json_array_foreach(list, i, member) {
-    if (family->subject == INTERFACES)
-      add_interfaces(state, member, family, out);
-    else if (family->subject != JOB_STATES)
-      add_member(state, member, member, family, out);
+    if (family->subject != INTERFACES && family->subject != JOB_STATES) add_member(state, member, member, family, out);
+    json_array_foreach(family->subject == INTERFACES ? json_object_get(member, "interfaces") : NULL, k, interface) {
+      add_member(state, member, interface, family, out);
+    }
   }
 }
 
