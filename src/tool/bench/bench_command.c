@@ -246,14 +246,6 @@ static void print_head(const struct bench *b, const struct banyan_plan_info *pla
   fflush(stdout);
 }
 
-static void print_row(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r, double algbw,
-                      double busbw) {
-  printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, b->c.bytes, r->calls, r->median * 1e6,
-         r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
-  if (b->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
-  printf("  %s\n", *plan->part ? plan->part : plan->name);
-}
-
 static void print_json(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r, double algbw,
                        double busbw) {
   json_t *object = json_pack(
@@ -274,10 +266,17 @@ static void print_json(const struct bench *b, const struct banyan_plan_info *pla
   json_decref(object);
 }
 
-static void print_result(const struct bench *b, const struct banyan_plan_info *plan, const struct result *result) {
-  double algbw = result->median > 0 ? 8 * (double)b->c.bytes / result->median : 0;
+static void print_result(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r) {
+  double algbw = r->median > 0 ? 8 * (double)b->c.bytes / r->median : 0;
   double busbw = algbw * by_bench_bus_factor(&b->c);
-  (b->json ? print_json : print_row)(b, plan, result, algbw, busbw);
+  if (b->json) {
+    print_json(b, plan, r, algbw, busbw);
+  } else {
+    printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, b->c.bytes, r->calls, r->median * 1e6,
+           r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
+    if (b->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
+    printf("  %s\n", *plan->part ? plan->part : plan->name);
+  }
   fflush(stdout);
 }
 

@@ -17,7 +17,12 @@ const char *by_bench_collective_name(const struct by_bench_case *c) {
   return c->collective == BANYAN_SEND ? ping_pong : banyan_collective_name(c->collective);
 }
 
-static enum banyan_status unknown_collective(const char *name) {
+enum banyan_status by_bench_parse_collective(const char *name, struct by_bench_case *out) {
+  if (!strcmp(name, ping_pong)) {
+    out->collective = BANYAN_SEND;
+    return BANYAN_OK;
+  }
+  if (banyan_collective_parse(name, &out->collective) == BANYAN_OK && out->collective < BANYAN_SEND) return BANYAN_OK;
   const char *names[BANYAN_COLLECTIVES];
   size_t n = 0;
   for (int i = 0; i < BANYAN_SEND; i++) names[n++] = banyan_collective_name((enum banyan_collective)i);
@@ -25,16 +30,6 @@ static enum banyan_status unknown_collective(const char *name) {
   const char *near = by_suggest(name, names, n);
   return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective \"%.40s\"%s%s%s", name, near ? "; did you mean " : "",
                  near ? near : "", near ? "?" : "");
-}
-
-enum banyan_status by_bench_parse_collective(const char *name, struct by_bench_case *out) {
-  if (!strcmp(name, ping_pong)) {
-    out->collective = BANYAN_SEND;
-    return BANYAN_OK;
-  }
-  if (banyan_collective_parse(name, &out->collective) || out->collective >= BANYAN_SEND)
-    return unknown_collective(name);
-  return BANYAN_OK;
 }
 
 bool by_bench_reduces(const struct by_bench_case *c) {

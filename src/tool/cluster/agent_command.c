@@ -1,6 +1,7 @@
 /* `banyan agent`: the daemon of each host of a cluster. */
 #include <errno.h>
 #include <grp.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,29 +28,26 @@ static bool is(const json_t *object, const char *field) {
   return json_is_true(json_object_get(object, field));
 }
 
-static void show_certificate(const json_t *manager) {
-  long long left = json_integer_value(json_object_get(manager, "certificate_expires")) - (long long)time(NULL);
-  if (left < 0)
-    printf("the certificate HAS EXPIRED; see `banyan keys --help`\n");
-  else
-    printf("the certificate is valid for %lld days%s\n", left / DAY,
-           left < BY_TLS_SOON * DAY ? "; `banyan keys renew` makes a new one" : "");
-}
-
 static void show_head(const json_t *status) {
   const json_t *manager = json_object_get(status, "manager"), *counters = json_object_get(status, "counters");
-  char time[32];
+  char up[32];
   printf("host %s, version %s, up %s; %.0f reports, %.0f refused\n", by_status_text(status, "host"),
-         by_status_text(status, "version"), by_print_seconds(by_json_number(status, "seconds"), time),
+         by_status_text(status, "version"), by_print_seconds(by_json_number(status, "seconds"), up),
          by_json_number(counters, "reports"), by_json_number(counters, "refused"));
   if (!manager)
     printf("no manager: classes are decided from what this host sends\n");
   else
     printf("manager %s: %s for %s%s%s\n", by_status_text(manager, "address"),
            is(manager, "connected") ? "connected" : "not connected",
-           by_print_seconds(by_json_number(manager, "for"), time), json_object_get(manager, "why") ? ": " : "",
+           by_print_seconds(by_json_number(manager, "for"), up), json_object_get(manager, "why") ? ": " : "",
            json_object_get(manager, "why") ? by_status_text(manager, "why") : "");
-  if (json_object_get(manager, "certificate_expires")) show_certificate(manager);
+  if (!json_object_get(manager, "certificate_expires")) return;
+  double left = by_json_number(manager, "certificate_expires") - (double)time(NULL);
+  if (left < 0)
+    printf("the certificate HAS EXPIRED; see `banyan keys --help`\n");
+  else
+    printf("the certificate is valid for %.0f days%s\n", floor(left / DAY),
+           left < BY_TLS_SOON * DAY ? "; `banyan keys renew` makes a new one" : "");
 }
 
 static void show_interface(const json_t *interface) {

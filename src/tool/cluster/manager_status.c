@@ -7,6 +7,7 @@
 
 #include "json_doc.h"
 #include "output.h"
+#include "process.h"
 #include "tls_identity.h"
 
 enum {
@@ -220,23 +221,10 @@ struct kind {
   const struct by_column *columns;
   unsigned n_columns;
   void (*add)(const json_t *row, struct by_columns *table);
+  int (*compare)(const void *, const void *); /* NULL: they stay in their order */
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static void add_table(const struct kind *kind, const json_t *const *rows, size_t n, size_t most, unsigned width,
-                      struct by_text *out) {
-  struct by_columns table;
-  by_text_add(out, "\n%s\n", kind->name);
-  by_columns_init(&table, kind->columns, kind->n_columns);
-  for (size_t i = 0; i < n && i < most; i++) kind->add(rows[i], &table);
-  if (n == 0)
-    by_text_add(out, "  none\n");
-  else
-    by_columns_print(&table, 2, width, out);
-  if (n > most) by_text_add(out, "  and %zu more\n", n - most);
-  by_columns_fini(&table);
-}
 
 /* --- order --- */
 
@@ -258,23 +246,31 @@ static int compare_switches(const void *a, const void *b) {
   return (more > 0) - (more < 0);
 }
 
-static void add_sorted(const struct kind *kind, const json_t *array, int (*compare)(const void *, const void *),
-                       size_t most, unsigned width, struct by_text *out) {
+static void add_table(const struct kind *kind, const json_t *array, size_t most, unsigned width, struct by_text *out) {
   size_t n = json_array_size(array);
-  const json_t **rows = malloc((n + 1) * sizeof *rows);
-  if (!rows) return;
+  const json_t **rows = by_cli_alloc(NULL, n * sizeof *rows);
+  struct by_columns table;
   for (size_t i = 0; i < n; i++) rows[i] = json_array_get(array, i);
-  if (compare) qsort(rows, n, sizeof *rows, compare);
-  add_table(kind, rows, n, most, width, out);
+  if (kind->compare) qsort(rows, n, sizeof *rows, kind->compare);
+  by_text_add(out, "\n%s\n", kind->name);
+  by_columns_init(&table, kind->columns, kind->n_columns);
+  for (size_t i = 0; i < n && i < most; i++) kind->add(rows[i], &table);
+  if (n == 0)
+    by_text_add(out, "  none\n");
+  else
+    by_columns_print(&table, 2, width, out);
+  if (n > most) by_text_add(out, "  and %zu more\n", n - most);
+  by_columns_fini(&table);
   free(rows);
 }
 
 /* On a screen the jobs have the most room. */
 void by_manager_status_print(const json_t *state, struct by_screen screen, struct by_text *out) {
-  static const struct kind jobs = {"jobs (rates in bit/s)", job_columns, COUNT(job_columns), add_job};
-  static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link};
-  static const struct kind switches = {"switches that add", switch_columns, COUNT(switch_columns), add_switch};
-  static const struct kind hosts = {"hosts", host_columns, COUNT(host_columns), add_host};
+  static const struct kind jobs = {"jobs (rates in bit/s)", job_columns, COUNT(job_columns), add_job, compare_jobs};
+  static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link, compare_links};
+  static const struct kind switches = {"switches that add", switch_columns, COUNT(switch_columns), add_switch,
+                                       compare_switches};
+  static const struct kind hosts = {"hosts", host_columns, COUNT(host_columns), add_host, NULL};
   size_t n_jobs = json_array_size(json_object_get(state, "jobs")),
          n_hosts = json_array_size(json_object_get(state, "hosts"));
   size_t n_links = MOST_LINKS, n_switches = json_array_size(json_object_get(state, "switches"));
@@ -288,10 +284,9 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
   }
   add_head(state, out);
   add_certificates(state, out);
-  add_sorted(&jobs, json_object_get(state, "jobs"), compare_jobs, n_jobs, screen.width, out);
-  add_sorted(&links, json_object_get(state, "links"), compare_links, n_links, screen.width, out);
-  if (n_switches)
-    add_sorted(&switches, json_object_get(state, "switches"), compare_switches, n_switches, screen.width, out);
+  add_table(&jobs, json_object_get(state, "jobs"), n_jobs, screen.width, out);
+  add_table(&links, json_object_get(state, "links"), n_links, screen.width, out);
+  if (n_switches) add_table(&switches, json_object_get(state, "switches"), n_switches, screen.width, out);
   if (!screen.height) add_cuts(json_object_get(state, "jobs"), out);
-  add_sorted(&hosts, json_object_get(state, "hosts"), NULL, n_hosts, screen.width, out);
+  add_table(&hosts, json_object_get(state, "hosts"), n_hosts, screen.width, out);
 }

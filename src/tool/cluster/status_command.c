@@ -75,20 +75,6 @@ static enum banyan_status set_token(struct client *client, const char *file) {
   return client->headers ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
 }
 
-/* Whatever people copied: the page's address, with or without what is behind the port. */
-static enum banyan_status set_place(struct client *client) {
-  const struct curl_functions *curl = &client->curl;
-  client->place = curl->curl_url();
-  if (!client->place) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
-  if (curl->curl_url_set(client->place, CURLUPART_URL, client->url, CURLU_DEFAULT_SCHEME | CURLU_GUESS_SCHEME) ||
-      curl->curl_url_set(client->place, CURLUPART_PATH, "/state", 0) ||
-      curl->curl_url_set(client->place, CURLUPART_QUERY, NULL, 0) ||
-      curl->curl_url_set(client->place, CURLUPART_FRAGMENT, NULL, 0))
-    return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not a manager's address, such as http://127.0.0.1:8420",
-                   client->url);
-  return BANYAN_OK;
-}
-
 /* Loads libcurl. The client is to be finished, also after a failure. */
 static enum banyan_status client_init(struct client *client, const struct status_options *asked) {
   static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
@@ -97,7 +83,15 @@ static enum banyan_status client_init(struct client *client, const struct status
   BY_TRY(by_library_load("asking a manager", "libcurl.so.4", "libcurl4", names, sizeof names / sizeof *names,
                          &client->curl));
   BY_TRY(set_token(client, asked->token_file));
-  BY_TRY(set_place(client));
+  client->place = curl->curl_url();
+  if (!client->place) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
+  /* Whatever people copied: the page's address, with or without what is behind the port. */
+  if (curl->curl_url_set(client->place, CURLUPART_URL, client->url, CURLU_DEFAULT_SCHEME | CURLU_GUESS_SCHEME) ||
+      curl->curl_url_set(client->place, CURLUPART_PATH, "/state", 0) ||
+      curl->curl_url_set(client->place, CURLUPART_QUERY, NULL, 0) ||
+      curl->curl_url_set(client->place, CURLUPART_FRAGMENT, NULL, 0))
+    return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not a manager's address, such as http://127.0.0.1:8420",
+                   client->url);
   client->handle = curl->curl_easy_init();
   if (!client->handle) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
   CURLcode code = curl->curl_easy_setopt(client->handle, CURLOPT_CURLU, client->place);
@@ -395,15 +389,6 @@ static void print_job(const json_t *job) {
   printf("\n");
 }
 
-static void print_jobs(const json_t *jobs) {
-  if (json_array_size(jobs) == 0) {
-    printf("no jobs\n");
-    return;
-  }
-  printf("  job   key place  cells of wanted up       server                below\n");
-  for (size_t i = 0; i < json_array_size(jobs); i++) print_job(json_array_get(jobs, i));
-}
-
 static void print_count(const char *name, const json_t *now, const json_t *before) {
   double count = by_json_number(now, name);
   if (count == 0 || !by_is_printable(name, MOST_TEXT)) return;
@@ -414,9 +399,13 @@ static void print_count(const char *name, const json_t *now, const json_t *befor
 
 /* For people. `before` (or NULL) is an earlier state: events are shown with their increase since then. */
 static void print_switch(const json_t *status, const json_t *before) {
-  json_t *events = json_object_get(status, "events");
+  json_t *events = json_object_get(status, "events"), *jobs = json_object_get(status, "jobs");
   print_head(status);
-  print_jobs(json_object_get(status, "jobs"));
+  if (json_array_size(jobs) == 0)
+    printf("no jobs\n");
+  else
+    printf("  job   key place  cells of wanted up       server                below\n");
+  for (size_t i = 0; i < json_array_size(jobs); i++) print_job(json_array_get(jobs, i));
   printf("fragments:\n");
   for (void *i = json_object_iter(events); i; i = json_object_iter_next(events, i))
     print_count(json_object_iter_key(i), events, json_object_get(before, "events"));

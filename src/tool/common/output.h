@@ -19,6 +19,8 @@ bool by_print_json(const json_t *value);
 /* Writes a file; "-" is the standard output. BANYAN_ERR_NO_MEMORY if the text has failed, BANYAN_ERR_SYSTEM if it
  * cannot be written. */
 BANYAN_CHECK enum banyan_status by_write_text(const char *path, const struct by_text *text);
+/* Closes a file unless it is the standard output. BANYAN_ERR_SYSTEM: not all was written. */
+BANYAN_CHECK enum banyan_status by_close_file(FILE *file, const char *path);
 BANYAN_CHECK enum banyan_status by_write_svg(const char *path, const struct by_topology *topology,
                                              const struct by_draw_options *options);
 

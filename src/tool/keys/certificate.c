@@ -225,33 +225,23 @@ enum banyan_status by_certificate_make(const struct by_key_authority *authority,
   return status;
 }
 
-static void add_name(struct by_text *out, const char *own, const GENERAL_NAME *name) {
-  char text[256] = "";
-  if (name->type != GEN_DNS && name->type != GEN_IPADD) return;
-  const ASN1_STRING *value = GENERAL_NAME_get0_value(name, NULL);
-  const unsigned char *data = ASN1_STRING_get0_data(value);
-  int length = ASN1_STRING_length(value);
-  if (name->type == GEN_DNS)
-    snprintf(text, sizeof text, "%.*s", length, (const char *)data);
-  else if (length == 4 || length == 16)
-    inet_ntop(length == 4 ? AF_INET : AF_INET6, data, text, sizeof text);
-  bool known = is_plain(text, ".-_") || is_address(text);
-  if (known && strcmp(text, own) != 0) by_text_add(out, "%s%s", out->length ? " " : "", text);
-}
-
 static void read_names(const X509 *certificate, struct by_certificate_facts *out) {
   GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-  for (int i = 0; i < sk_GENERAL_NAME_num(names); i++)
-    add_name(&out->addresses, out->who.name, sk_GENERAL_NAME_value(names, i));
+  for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+    const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+    char text[256] = "";
+    if (name->type != GEN_DNS && name->type != GEN_IPADD) continue;
+    const ASN1_STRING *value = GENERAL_NAME_get0_value(name, NULL);
+    const unsigned char *data = ASN1_STRING_get0_data(value);
+    int length = ASN1_STRING_length(value);
+    if (name->type == GEN_DNS)
+      snprintf(text, sizeof text, "%.*s", length, (const char *)data);
+    else if (length == 4 || length == 16)
+      inet_ntop(length == 4 ? AF_INET : AF_INET6, data, text, sizeof text);
+    if ((is_plain(text, ".-_") || is_address(text)) && strcmp(text, out->who.name) != 0)
+      by_text_add(&out->addresses, "%s%s", out->addresses.length ? " " : "", text);
+  }
   GENERAL_NAMES_free(names);
-}
-
-static void read_serial(const X509 *certificate, char *out, size_t room) {
-  BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
-  char *text = serial ? BN_bn2hex(serial) : NULL;
-  snprintf(out, room, "%s", text ? text : "");
-  OPENSSL_free(text);
-  BN_free(serial);
 }
 
 enum banyan_status by_certificate_read(const char *text, struct by_certificate_facts *out) {
@@ -264,7 +254,11 @@ enum banyan_status by_certificate_read(const char *text, struct by_certificate_f
   enum banyan_status status = by_tls_who_read(certificate, &out->who);
   if (out->authority) status = BANYAN_OK;
   out->begins = key_seconds(X509_get0_notBefore(certificate));
-  read_serial(certificate, out->serial, sizeof out->serial);
+  BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
+  char *digits = serial ? BN_bn2hex(serial) : NULL;
+  snprintf(out->serial, sizeof out->serial, "%s", digits ? digits : "");
+  OPENSSL_free(digits);
+  BN_free(serial);
   read_names(certificate, out);
   if (status == BANYAN_OK && !key_pem_add_certificate(certificate, &out->certificate))
     status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate");

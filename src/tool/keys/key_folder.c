@@ -212,22 +212,11 @@ static enum banyan_status write_list(const char *path, const struct by_key_autho
   return status;
 }
 
-static enum banyan_status revoke_all(const char *folder, const struct by_key_authority *authority,
-                                     const struct found *found, int64_t now) {
-  char path[BY_KEY_PATH];
-  size_t count;
-  BY_TRY(by_key_path(folder, BY_TLS_REVOKED, path));
-  BY_TRY(write_list(path, authority, found, now, &count));
-  for (size_t i = 0; i < found->removes.count; i++)
-    if (unlink(found->removes.items[i]) == 0) printf("%s: revoked and removed\n", found->removes.items[i]);
-  printf("%s: names %zu revoked certificate%s; every host of the cluster needs it, the manager's first\n", path, count,
-         count == 1 ? "" : "s");
-  return BANYAN_OK;
-}
-
 enum banyan_status by_keys_revoke(const char *folder, unsigned roles, const char *name, int64_t now) {
   struct by_key_authority authority;
   struct found found = {0};
+  char path[BY_KEY_PATH];
+  size_t count;
   enum banyan_status status = by_key_folder_read(folder, &authority);
   if (status == BANYAN_OK) status = find(folder, roles, name, &found);
   if (status == BANYAN_OK && found.certificates.count == 0)
@@ -236,7 +225,13 @@ enum banyan_status by_keys_revoke(const char *folder, unsigned roles, const char
                 "no certificate for \"%s\" was made in %s; `banyan keys show` lists what is there, and revoke takes "
                 "the path of a certificate too",
                 name, folder);
-  if (status == BANYAN_OK) status = revoke_all(folder, &authority, &found, now);
+  if (status == BANYAN_OK) status = by_key_path(folder, BY_TLS_REVOKED, path);
+  if (status == BANYAN_OK) status = write_list(path, &authority, &found, now, &count);
+  for (size_t i = 0; i < found.removes.count && status == BANYAN_OK; i++)
+    if (unlink(found.removes.items[i]) == 0) printf("%s: revoked and removed\n", found.removes.items[i]);
+  if (status == BANYAN_OK)
+    printf("%s: names %zu revoked certificate%s; every host of the cluster needs it, the manager's first\n", path,
+           count, count == 1 ? "" : "s");
   by_key_list_fini(&found.certificates);
   by_key_list_fini(&found.removes);
   by_key_authority_fini(&authority);

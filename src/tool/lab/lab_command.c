@@ -157,17 +157,6 @@ static enum banyan_status check_switches(struct session *s) {
   return BANYAN_OK;
 }
 
-static enum banyan_status check_changes(struct session *s) {
-  for (int i = 0; i < s->asked.changes.count; i++) {
-    BY_TRY(by_lab_changes_parse(s->asked.changes.items[i], s->topology, &s->changes[i]));
-    s->changes[i].rate *= s->asked.lab.scale;
-    if (by_check_rate(s->changes[i].rate) != BANYAN_OK)
-      return by_fail(BANYAN_ERR_ARGUMENT, "--change, scaled: \"%.64s\" %s", s->asked.changes.items[i],
-                     banyan_error_text());
-  }
-  return BANYAN_OK;
-}
-
 static enum banyan_status check(struct session *s) {
   struct lab_options *asked = &s->asked;
   if (s->operands.count < 2 && !asked->dry_run)
@@ -178,7 +167,13 @@ static enum banyan_status check(struct session *s) {
     return by_fail(BANYAN_ERR_ARGUMENT, "--sysctl: given more than %d times", BY_MOST_WORDS - 1);
   BY_TRY(by_topology_named(s->operands.items[0], &s->topology));
   BY_TRY(check_switches(s));
-  BY_TRY(check_changes(s));
+  for (int i = 0; i < asked->changes.count; i++) {
+    BY_TRY(by_lab_changes_parse(asked->changes.items[i], s->topology, &s->changes[i]));
+    s->changes[i].rate *= asked->lab.scale;
+    if (by_check_rate(s->changes[i].rate) != BANYAN_OK)
+      return by_fail(BANYAN_ERR_ARGUMENT, "--change, scaled: \"%.64s\" %s", asked->changes.items[i],
+                     banyan_error_text());
+  }
   return by_lab_layout_make(s->topology, &asked->lab, &s->layout);
 }
 

@@ -212,14 +212,6 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
   return status;
 }
 
-static enum banyan_status add_plan(const struct plan_options *asked, const struct by_plan *plan, struct by_text *text) {
-  if (asked->schedule != NO_RANK) return add_schedule(asked, plan, text);
-  if (asked->request.svg && strcmp(asked->request.svg, "-") == 0) return BANYAN_OK; /* it is there already */
-  if (!asked->json) return by_plan_draw(plan, text);
-  by_plan_print(plan, text);
-  return BANYAN_OK;
-}
-
 /* Prints the text if nothing failed, and frees it. */
 static enum banyan_status finish(struct by_text *text, enum banyan_status status) {
   if (text->length && text->data[text->length - 1] != '\n') by_text_add(text, "\n");
@@ -230,7 +222,14 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
   struct by_plan *plan;
   struct by_text text = {0};
   BY_TRY(make(asked, placement, &plan));
-  enum banyan_status status = add_plan(asked, plan, &text);
+  enum banyan_status status = BANYAN_OK;
+  bool drawn = asked->request.svg && strcmp(asked->request.svg, "-") == 0; /* it is there already */
+  if (asked->schedule != NO_RANK)
+    status = add_schedule(asked, plan, &text);
+  else if (!drawn && asked->json)
+    by_plan_print(plan, &text);
+  else if (!drawn)
+    status = by_plan_draw(plan, &text);
   by_plan_destroy(plan);
   return finish(&text, status);
 }

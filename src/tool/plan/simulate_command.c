@@ -20,116 +20,6 @@
 #include "topology_draw.h"
 #include "topology_synth.h"
 
-/* ---- A simulation as a trace: Chrome's JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open. A process is
- * a direction of a link or a limit of a node, a thread a pair of ranks or helpers, an event a chunk. */
-
-struct trace {
-  const char *path;
-  FILE *file;
-  const struct by_plan *plan;
-  const struct by_topology *topology;
-  const struct by_ways *ways;
-  bool *named; /* by resource, then by place in the ways: whether the trace knows its name */
-  uint64_t events, left_out;
-  bool failed;
-};
-
-enum { MOST_EVENTS = 1 << 20 };
-
-/* All that it is given must outlive it. */
-static enum banyan_status open_trace(struct trace *trace, const char *path, const struct by_plan *plan,
-                                     const struct by_topology *topology, const struct by_ways *ways) {
-  *trace = (struct trace){.path = path, .plan = plan, .topology = topology, .ways = ways};
-  trace->file = fopen(path, "we");
-  if (!trace->file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
-  trace->named = by_cli_zeroed((size_t)ways->n_resources + ways->first[ways->n_streams], sizeof *trace->named);
-  fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", trace->file);
-  return BANYAN_OK;
-}
-
-static void write_name(struct trace *trace, const char *what, uint32_t process, uint32_t thread, const char *name) {
-  struct by_text text = {0};
-  by_json_add_string(&text, name);
-  fprintf(trace->file, "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"args\": {\"name\": %s}},\n", what,
-          process, thread, by_text_get(&text));
-  trace->failed |= text.failed;
-  by_text_fini(&text);
-}
-
-static void name_process(struct trace *trace, uint32_t resource) {
-  const struct by_topology *t = trace->topology;
-  char name[2 * BY_TOPOLOGY_MOST_NAME + 32];
-  if (trace->named[resource]) return;
-  trace->named[resource] = true;
-  if (resource < 2 * t->n_links) {
-    const struct by_link *link = &t->links[resource / 2];
-    bool back = resource % 2 == BY_BA;
-    snprintf(name, sizeof name, "%s -> %s", t->nodes[back ? link->b : link->a].name,
-             t->nodes[back ? link->a : link->b].name);
-  } else {
-    snprintf(name, sizeof name, "%s %s", t->nodes[(resource - 2 * t->n_links) / 2].name,
-             resource % 2 ? "receives" : "sends");
-  }
-  write_name(trace, "process_name", resource + 1, 0, name);
-}
-
-/* `out` has 32 bytes. */
-static const char *name_end(const struct trace *trace, uint32_t vertex, char *out) {
-  uint32_t ranks = trace->plan->n_ranks;
-  if (vertex < ranks)
-    snprintf(out, 32, "rank %u", vertex);
-  else
-    snprintf(out, 32, "%s %u", by_vertex_kind_name(trace->plan->vertices[vertex].kind), vertex - ranks);
-  return out;
-}
-
-/* For by_simulate_options; the context is the trace. */
-static void trace_transfer(void *context, const struct by_transfer *transfer) {
-  struct trace *trace = context;
-  char pair[80], from[32], to[32];
-  if (trace->events >= MOST_EVENTS) {
-    trace->left_out++;
-    return;
-  }
-  snprintf(pair, sizeof pair, "%s -> %s", name_end(trace, transfer->from, from), name_end(trace, transfer->to, to));
-  for (uint32_t i = 0; i < transfer->n_resources; i++) {
-    uint32_t resource = transfer->resources[i], place = (uint32_t)(&transfer->resources[i] - trace->ways->resources);
-    name_process(trace, resource);
-    if (!trace->named[trace->ways->n_resources + place])
-      write_name(trace, "thread_name", resource + 1, transfer->stream + 1, pair);
-    trace->named[trace->ways->n_resources + place] = true;
-    fprintf(trace->file,
-            "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, \"args\": "
-            "{\"bytes\": %llu}},\n",
-            pair, resource + 1, transfer->stream + 1, transfer->begin * 1e6, (transfer->end - transfer->begin) * 1e6,
-            (unsigned long long)transfer->bytes);
-    trace->events++;
-  }
-}
-
-/* Ends the file. Also after a failure, when what it returns matters no more. */
-static enum banyan_status close_trace(struct trace *trace) {
-  if (!trace->file) return BANYAN_OK;
-  /* what ends the list, so that no comma is left over */
-  fputs("{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 0, \"tid\": 0, \"args\": {\"name\": \"banyan "
-        "simulate\"}}\n]}\n",
-        trace->file);
-  bool failed = ferror(trace->file) != 0;
-  int why = errno;
-  if (fclose(trace->file) != 0) {
-    failed = true;
-    why = errno;
-  }
-  free(trace->named);
-  trace->file = NULL;
-  if (failed) return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", trace->path);
-  if (trace->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the trace");
-  if (trace->left_out)
-    by_warn("simulate", "%s holds the first %llu events; %llu chunks that came later are not in it", trace->path,
-            (unsigned long long)trace->events, (unsigned long long)trace->left_out);
-  return BANYAN_OK;
-}
-
 struct simulate_options {
   const char *plan, *builtin, *sizes, *trace, *svg;
   uint64_t chunk;
@@ -188,6 +78,10 @@ struct session {
   struct by_simulator simulator;
   const struct by_class *class_; /* that the simulator was made for; NULL: none */
   struct by_text text;
+  /* Of the trace: */
+  FILE *file;
+  bool *named; /* by resource, then by place in the ways: whether the trace knows its name */
+  uint64_t events, left_out;
 };
 
 /* --- the plan and the bound --- */
@@ -245,25 +139,107 @@ static enum banyan_status find_plan(struct session *s) {
 
 /* --- simulating --- */
 
+/* ---- A simulation as a trace: Chrome's JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open. A process is
+ * a direction of a link or a limit of a node, a thread a pair of ranks or helpers, an event a chunk. */
+
+enum { MOST_EVENTS = 1 << 20 };
+
+static void write_name(struct session *s, const char *what, uint32_t process, uint32_t thread, const char *name) {
+  struct by_text text = {0};
+  by_json_add_string(&text, name);
+  fprintf(s->file, "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"args\": {\"name\": %s}},\n", what,
+          process, thread, by_text_get(&text));
+  s->text.failed |= text.failed;
+  by_text_fini(&text);
+}
+
+static void name_process(struct session *s, uint32_t resource) {
+  const struct by_topology *t = s->topology;
+  char name[2 * BY_TOPOLOGY_MOST_NAME + 32];
+  if (s->named[resource]) return;
+  s->named[resource] = true;
+  if (resource < 2 * t->n_links) {
+    const struct by_link *link = &t->links[resource / 2];
+    bool back = resource % 2 == BY_BA;
+    snprintf(name, sizeof name, "%s -> %s", t->nodes[back ? link->b : link->a].name,
+             t->nodes[back ? link->a : link->b].name);
+  } else {
+    snprintf(name, sizeof name, "%s %s", t->nodes[(resource - 2 * t->n_links) / 2].name,
+             resource % 2 ? "receives" : "sends");
+  }
+  write_name(s, "process_name", resource + 1, 0, name);
+}
+
+/* `out` has 32 bytes. */
+static const char *name_end(const struct session *s, uint32_t vertex, char *out) {
+  uint32_t ranks = s->plan->n_ranks;
+  if (vertex < ranks)
+    snprintf(out, 32, "rank %u", vertex);
+  else
+    snprintf(out, 32, "%s %u", by_vertex_kind_name(s->plan->vertices[vertex].kind), vertex - ranks);
+  return out;
+}
+
+/* For by_simulate_options; the context is the session. */
+static void trace_transfer(void *context, const struct by_transfer *transfer) {
+  struct session *s = context;
+  char pair[80], from[32], to[32];
+  if (s->events >= MOST_EVENTS) {
+    s->left_out++;
+    return;
+  }
+  snprintf(pair, sizeof pair, "%s -> %s", name_end(s, transfer->from, from), name_end(s, transfer->to, to));
+  for (uint32_t i = 0; i < transfer->n_resources; i++) {
+    uint32_t resource = transfer->resources[i],
+             place = (uint32_t)(&transfer->resources[i] - s->simulator.ways.resources);
+    name_process(s, resource);
+    if (!s->named[s->simulator.ways.n_resources + place])
+      write_name(s, "thread_name", resource + 1, transfer->stream + 1, pair);
+    s->named[s->simulator.ways.n_resources + place] = true;
+    fprintf(s->file,
+            "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, \"args\": "
+            "{\"bytes\": %llu}},\n",
+            pair, resource + 1, transfer->stream + 1, transfer->begin * 1e6, (transfer->end - transfer->begin) * 1e6,
+            (unsigned long long)transfer->bytes);
+    s->events++;
+  }
+}
+
+static enum banyan_status run_traced(struct session *s, uint64_t bytes, struct by_simulate_options *how,
+                                     struct by_simulation *out) {
+  const char *path = s->asked->trace;
+  const struct by_ways *ways = &s->simulator.ways;
+  s->file = fopen(path, "we");
+  if (!s->file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
+  s->named = by_cli_zeroed((size_t)ways->n_resources + ways->first[ways->n_streams], sizeof *s->named);
+  fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", s->file);
+  how->transfer = trace_transfer;
+  how->context = s;
+  enum banyan_status status = by_simulator_run(&s->simulator, bytes, how, out);
+  /* what ends the list, so that no comma is left over */
+  fputs("{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 0, \"tid\": 0, \"args\": {\"name\": \"banyan "
+        "simulate\"}}\n]}\n",
+        s->file);
+  enum banyan_status closed = by_close_file(s->file, path);
+  free(s->named);
+  if (status != BANYAN_OK) return status;
+  if (s->left_out && closed == BANYAN_OK)
+    by_warn("simulate", "%s holds the first %llu events; %llu chunks that came later are not in it", path,
+            (unsigned long long)s->events, (unsigned long long)s->left_out);
+  if (closed != BANYAN_OK) by_simulation_fini(out);
+  return closed;
+}
+
 static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, struct by_simulation *out) {
   struct by_simulate_options how = {.chunk = choose_chunk(s), .chunk_cost = s->asked->chunk_cost};
   const struct by_class *class_ = by_plan_class(s->plan, bytes);
-  struct trace trace;
   if (class_ != s->class_) { /* size classes have trees of their own */
     if (s->class_) by_simulator_fini(&s->simulator);
     s->class_ = NULL;
     BY_TRY(by_simulator_init(&s->simulator, s->plan, class_, s->topology, 0));
     s->class_ = class_;
   }
-  if (!traced) return by_simulator_run(&s->simulator, bytes, &how, out);
-  BY_TRY(open_trace(&trace, s->asked->trace, s->plan, s->topology, &s->simulator.ways));
-  how.transfer = trace_transfer;
-  how.context = &trace;
-  enum banyan_status status = by_simulator_run(&s->simulator, bytes, &how, out);
-  enum banyan_status closed = close_trace(&trace);
-  if (status != BANYAN_OK || closed == BANYAN_OK) return status;
-  by_simulation_fini(out);
-  return closed;
+  return traced ? run_traced(s, bytes, &how, out) : by_simulator_run(&s->simulator, bytes, &how, out);
 }
 
 /* --- output --- */

@@ -126,16 +126,6 @@ static void add_verdict(const struct subject *s, struct by_text *text) {
 
 /* --- output --- */
 
-/* Writes it all; "-" is standard output. */
-static enum banyan_status write_json(const struct by_topology *topology, const char *path) {
-  struct by_text text = {0};
-  by_topology_print(topology, &text);
-  by_text_add(&text, "\n");
-  enum banyan_status status = by_write_text(path, &text);
-  by_text_fini(&text);
-  return status;
-}
-
 static enum banyan_status print(const struct subject *s, const struct topo_options *asked) {
   struct by_text text = {0};
   if (asked->json) {
@@ -158,7 +148,14 @@ static enum banyan_status show(struct subject *s, const struct topo_options *ask
     s->draw.load_name = s->load_name;
   }
   if (asked->svg) BY_TRY(by_write_svg(asked->svg, s->topology, &s->draw));
-  if (asked->output) BY_TRY(write_json(s->topology, asked->output));
+  if (asked->output) {
+    struct by_text text = {0};
+    by_topology_print(s->topology, &text);
+    by_text_add(&text, "\n");
+    enum banyan_status status = by_write_text(asked->output, &text);
+    by_text_fini(&text);
+    BY_TRY(status);
+  }
   return (asked->svg || asked->output) && !asked->json ? BANYAN_OK : print(s, asked);
 }
 

@@ -94,17 +94,12 @@ static void fail_host(struct launcher *l, const struct by_launch_link *link, con
   if (!link->host->beside) fail_job(l, 1, REPORTING);
 }
 
-/* Whether a rank ended by a signal that it got from us. */
-static bool is_our_doing(const struct launcher *l, int status) {
-  if (!WIFSIGNALED(status)) return false;
-  int signal_number = WTERMSIG(status);
-  bool ended_by_us = l->state >= ENDING && (signal_number == SIGTERM || signal_number == SIGKILL);
-  return ended_by_us || signal_number == l->forwarded;
-}
-
 static void report_rank(struct launcher *l, const struct by_launch_link *link, int rank, int status) {
   char text[96];
-  if (is_our_doing(l, status) || l->quiet || ++l->reports > MOST_REPORTS) return;
+  int signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  bool ended_by_us = l->state >= ENDING && (signal_number == SIGTERM || signal_number == SIGKILL);
+  bool our_signal = ended_by_us || (signal_number && signal_number == l->forwarded);
+  if (our_signal || l->quiet || ++l->reports > MOST_REPORTS) return;
   int number = link->host->beside ? rank - l->job->ranks : rank;
   by_output_print(&l->output, "%s: %s %d on host %s: %s", l->job->title, by_beside_name(link->host->beside), number,
                   link->host->name, by_print_wait_status(status, text, sizeof text));
@@ -384,14 +379,6 @@ static void loop(struct launcher *l) {
   }
 }
 
-/* Helpers and servers end with the job, and may print something at the end. */
-static void await_beside(struct launcher *l) {
-  if (l->state != RUNNING && l->state != REPORTING) return;
-  l->deadline = from_now(BESIDE_SECONDS);
-  l->job_end = UINT64_MAX;
-  while (live(l, true)) serve(l);
-}
-
 static void open_links(struct launcher *l) {
   const struct by_launch_hosts *hosts = l->job->hosts;
   l->links = by_cli_alloc(NULL, hosts->count * sizeof *l->links);
@@ -450,7 +437,11 @@ int by_launch(const struct by_job *job) {
   open_links(&l);
   ask_port(&l);
   loop(&l);
-  await_beside(&l);
+  if (l.state == RUNNING || l.state == REPORTING) { /* helpers and servers end with the job, and may print something */
+    l.deadline = from_now(BESIDE_SECONDS);
+    l.job_end = UINT64_MAX;
+    while (live(&l, true)) serve(&l);
+  }
   finish(&l);
   fini(&l);
   return l.exit_code;

@@ -44,12 +44,6 @@ static bool is_local(const char *name) {
   return shorter && strlen(name) == shorter && !strncasecmp(name, own, shorter);
 }
 
-static struct by_launch_host *find_host(struct by_launch_hosts *hosts, const char *name) {
-  for (size_t i = 0; i < hosts->count; i++)
-    if (strcmp(hosts->items[i].name, name) == 0) return &hosts->items[i];
-  return NULL;
-}
-
 static enum banyan_status append(struct by_launch_hosts *hosts, const char *destination, const char *name,
                                  struct by_launch_host host) {
   host.name = by_arena_string(&hosts->arena, name);
@@ -63,9 +57,9 @@ static enum banyan_status append(struct by_launch_hosts *hosts, const char *dest
 
 static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
                                    int slots) {
-  struct by_launch_host *host = find_host(hosts, name);
-  if (host && slots > BY_MOST_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
-  if (host) {
+  for (struct by_launch_host *host = hosts->items; host < hosts->items + hosts->count; host++) {
+    if (strcmp(host->name, name) != 0) continue;
+    if (slots > BY_MOST_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
     host->slots += slots;
     return BANYAN_OK;
   }
