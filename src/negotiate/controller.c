@@ -163,13 +163,6 @@ enum banyan_status by_controller_note(struct by_controller *c, struct by_variant
   return BANYAN_OK;
 }
 
-void by_controller_unnote(struct by_controller *c, struct by_variant *variant) {
-  by_operations_clear(&c->operations, variant);
-  if (variant->bit == BY_NO_NUMBER) return;
-  for (uint32_t row = 0; row <= c->config.n_up_children; row++)
-    *by_bits_of(c, row, variant->bit / 64) &= ~(1ull << (variant->bit % 64));
-}
-
 /* --- bits --- */
 
 /* Operations that all have are reported, and removed from all rows. */
@@ -276,12 +269,6 @@ static int by_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Everything that the first iteration had, later what has come again. */
-static bool belongs(const struct by_controller *c, const struct by_variant *variant) {
-  uint32_t enough = !c->stepped ? OFTEN : c->n_table ? 2 : 1;
-  return variant->id != BY_NO_NUMBER && variant->bit == BY_NO_NUMBER && variant->starts >= enough;
-}
-
 /* Puts what comes again into the table. */
 static void renew(struct by_controller *c) {
   if (!c->renew) return;
@@ -292,8 +279,10 @@ static void renew(struct by_controller *c) {
     c->failed = true;
     return;
   }
+  /* Everything that the first iteration had, later what has come again. */
+  uint32_t enough = !c->stepped ? OFTEN : c->n_table ? 2 : 1;
   for (struct by_variant *variant = c->operations.ids; variant; variant = variant->hh.next)
-    if (belongs(c, variant)) chosen[n++] = variant;
+    if (variant->bit == BY_NO_NUMBER && variant->starts >= enough) chosen[n++] = variant;
   qsort(chosen, n, sizeof *chosen, by_id);
   for (uint32_t i = 0; i < n && c->n_table + i < BY_TABLE_MOST; i++)
     by_write_u32(by_list_entry(&c->lists[BY_LIST_TABLE]), chosen[i]->id);

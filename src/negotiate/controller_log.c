@@ -72,7 +72,9 @@ static void read_up(struct by_controller *c, uint32_t child, struct by_reader *r
     if (variant && !is_stale(variant->named, c->reading)) by_controller_conflict(c, variant->named, &refusal);
   }
   for (uint32_t n = by_read_count(reader, 9); n && !reader->failed; n--) {
-    bool late = by_read_stalled(reader, &subject);
+    uint8_t late = by_read_u8(reader);
+    if (late > 1) reader->failed = true;
+    by_read_subject(reader, &subject);
     if (apply) by_controller_stalled(c, subject.name, &subject.operation, late);
   }
   for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) {
@@ -221,12 +223,20 @@ static enum banyan_status apply_table(struct by_controller *c, struct by_reader 
 
 /* ---- refusals */
 
+/* Forgets that any rank has submitted it. */
+static void unnote(struct by_controller *c, struct by_variant *variant) {
+  by_operations_clear(&c->operations, variant);
+  if (variant->bit == BY_NO_NUMBER) return;
+  for (uint32_t row = 0; row <= c->config.n_up_children; row++)
+    *by_bits_of(c, row, variant->bit / 64) &= ~(1ull << (variant->bit % 64));
+}
+
 static void refuse(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal) {
   struct by_variant *here = NULL;
   named->refused_at = c->refusal = c->place;
   named->conflicts = false;
   for (struct by_variant *variant = named->variants; variant; variant = variant->next) {
-    by_controller_unnote(c, variant);
+    unnote(c, variant);
     if (variant->submitted) here = variant;
   }
   if (!here) {

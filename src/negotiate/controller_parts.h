@@ -155,8 +155,6 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank);
 /* `row` has submitted it. */
 BANYAN_CHECK enum banyan_status by_controller_note(struct by_controller *c, struct by_variant *variant, uint32_t row,
                                                    uint32_t witness);
-/* Forgets that any rank has submitted it. */
-void by_controller_unnote(struct by_controller *c, struct by_variant *variant);
 /* Ranks have submitted different operations under this name: it is reported upward, or refused. */
 void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal);
 

@@ -99,13 +99,6 @@ void by_read_subject(struct by_reader *reader, struct by_subject *out) {
   read_operation(reader, &out->operation);
 }
 
-bool by_read_stalled(struct by_reader *reader, struct by_subject *out) {
-  uint8_t late = by_read_u8(reader);
-  if (late > 1) reader->failed = true;
-  by_read_subject(reader, out);
-  return late != 0;
-}
-
 void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out) {
   read_name(reader, subject->name);
   out->name = subject->name;

@@ -46,8 +46,6 @@ void by_write_stall(struct by_writer *writer, const struct by_stall *stall);
 
 /* Any of these may fail the reader. */
 void by_read_subject(struct by_reader *reader, struct by_subject *out);
-/* Returns whether it is late. */
-bool by_read_stalled(struct by_reader *reader, struct by_subject *out);
 /* The name lies in `subject`. */
 void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out);
 void by_read_stall(struct by_reader *reader, struct by_subject *subject, struct by_stall *out);
