@@ -172,14 +172,6 @@ static enum banyan_status plan(const struct by_context *context, const struct by
 
 /* --- all ranks --- */
 
-static enum banyan_status set_plan(struct banyan_comm *comm, const char *text, enum banyan_plan_source source) {
-  BY_TRY(by_plan_switches_set_plan(comm, text, source));
-  by_context_lock(comm->context);
-  enum banyan_status status = by_plans_give(comm->context, text, source);
-  by_context_unlock(comm->context);
-  return status;
-}
-
 static enum banyan_status set_ways(struct by_context *context, const struct made *made) {
   size_t n = context->job.n_hosts;
   if (made->up[0] == UINT32_MAX) return BANYAN_OK;
@@ -202,7 +194,12 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
   if (comm->rank == 0) memcpy(text, by_text_get(&made->text), length);
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
-  if (status == BANYAN_OK) status = set_plan(comm, text, source);
+  if (status == BANYAN_OK) status = by_plan_switches_set_plan(comm, text, source);
+  if (status == BANYAN_OK) {
+    by_context_lock(comm->context);
+    status = by_plans_give(comm->context, text, source);
+    by_context_unlock(comm->context);
+  }
   free(text);
   if (status != BANYAN_OK) return status;
   BY_TRY(banyan_broadcast(comm, made->up, 2 * (size_t)comm->context->job.n_hosts, BANYAN_INT32, 0));
@@ -228,15 +225,14 @@ static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by
   return status;
 }
 
-static void notify(void *context, const char *text) {
+static void notify(const char *text) {
   by_info("plan", "%s", text);
 }
 
 /* Measured hosts are in the order of the job's. */
 static enum banyan_status measure(struct banyan_comm *comm) {
-  struct by_measure_options options = {.notify = notify};
   struct by_topology *topology = NULL;
-  BY_TRY(by_measure(comm, &options, &topology));
+  BY_TRY(by_measure(comm, notify, &topology));
   enum banyan_status status = plan_for_all(comm, topology, true);
   by_topology_destroy(topology);
   return status;

@@ -255,13 +255,6 @@ static enum banyan_status open_service(struct service *service) {
   return BANYAN_OK;
 }
 
-static enum banyan_status serve(struct service *service, volatile sig_atomic_t *stop) {
-  while (!*stop && !all_over(service)) BY_TRY(by_loop_run_once(service->loop, LOOKS_MS * BY_MILLISECOND));
-  for (unsigned i = 0; i < service->n; i++)
-    if (service->roles[i].status != BANYAN_OK) return by_fail(service->roles[i].status, "%s", service->roles[i].text);
-  return BANYAN_OK;
-}
-
 static void close_service(struct service *service) {
   for (unsigned i = 0; i < service->n; i++)
     if (service->roles[i].has_thread) pthread_join(service->roles[i].thread, NULL);
@@ -282,7 +275,10 @@ enum banyan_status by_serve(const struct by_serve_options *options, volatile sig
   if (!service) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
   service->options = options;
   enum banyan_status status = open_service(service);
-  if (status == BANYAN_OK) status = serve(service, stop);
+  while (status == BANYAN_OK && !*stop && !all_over(service))
+    status = by_loop_run_once(service->loop, LOOKS_MS * BY_MILLISECOND);
+  for (unsigned i = 0; i < service->n && status == BANYAN_OK; i++)
+    if (service->roles[i].status != BANYAN_OK) status = by_fail(service->roles[i].status, "%s", service->roles[i].text);
   snprintf(text, sizeof text, "%s", banyan_error_text());
   close_service(service);
   return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);

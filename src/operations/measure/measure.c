@@ -25,7 +25,7 @@ static const double call_deadline = 120, whole_deadline = 3600;
 struct measurement {
   struct banyan_comm *leaders; /* a rank for each host, in the order of hosts */
   struct banyan_comm *answers; /* the same, for answers */
-  const struct by_measure_options *options;
+  void (*notify)(const char *text);
   struct by_pairs_measured pairs; /* at rank 0 */
   double *best;                   /* bit/s from one to another; n x n at rank 0 */
   double *sent, *received;        /* the most that each host did in all; at rank 0 */
@@ -38,11 +38,11 @@ struct measurement {
   char phase[64];
 };
 
-static void notify(const struct measurement *m, const char *what) {
+static void report(const struct measurement *m, const char *what) {
   char text[200], time[32];
-  if (!m->options || !m->options->notify) return;
+  if (!m->notify) return;
   snprintf(text, sizeof text, "%s: %s so far", what, by_print_seconds(by_seconds_since(m->start), time));
-  m->options->notify(m->options->context, text);
+  m->notify(text);
 }
 
 /* ---- experiments */
@@ -167,7 +167,7 @@ static enum banyan_status measure_all(struct measurement *m, enum banyan_status 
     if (!experiment.n) return status;
     if (leads && strcmp(by_survey_phase(m->survey), m->phase) != 0) {
       snprintf(m->phase, sizeof m->phase, "%s", by_survey_phase(m->survey));
-      notify(m, m->phase);
+      report(m, m->phase);
     }
     BY_TRY(by_measure_flows(m->leaders, m->answers, &experiment, m->orders, m->tried));
     if (leads) status = take_results(m, experiment.n);
@@ -233,7 +233,7 @@ static enum banyan_status infer(struct measurement *m, struct by_topology **out)
   if (status == BANYAN_OK) status = by_survey_infer(m->survey, "measured", list, out);
   if (status == BANYAN_OK) {
     snprintf(text, sizeof text, "%u hosts measured, %u experiments", m->n, m->experiments);
-    notify(m, text);
+    report(m, text);
     log_pairs(m, list);
   }
   free(names);
@@ -266,7 +266,7 @@ static enum banyan_status measure(struct measurement *m, struct by_topology **ou
   BY_TRY(by_measure_delays(m->leaders, &m->pairs));
   enum banyan_status status = BANYAN_OK;
   if (!m->leaders->rank) {
-    notify(m, "delays");
+    report(m, "delays");
     status = by_survey_create(m->n, m->pairs.delay, SEED, &m->survey);
   }
   status = measure_all(m, status);
@@ -300,9 +300,8 @@ static enum banyan_status conclude(struct banyan_comm *comm, enum banyan_status 
   return by_fail((enum banyan_status)verdict.status, "%s", verdict.text);
 }
 
-enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_options *options,
-                              struct by_topology **out) {
-  struct measurement m = {.options = options, .start = by_clock_now(&by_clock_system)};
+enum banyan_status by_measure(struct banyan_comm *comm, void (*notify)(const char *text), struct by_topology **out) {
+  struct measurement m = {.notify = notify, .start = by_clock_now(&by_clock_system)};
   *out = NULL;
   BY_TRY(check(comm));
   BY_TRY(banyan_comm_split(comm, leads(comm, comm->rank) ? 0 : -1, 0, &m.leaders));

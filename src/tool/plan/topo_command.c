@@ -20,8 +20,7 @@
 
 /* ---- `banyan topo --measure`: as a rank of a job. */
 
-static void notify(void *context, const char *text) {
-  (void)context;
+static void notify(const char *text) {
   fprintf(stderr, "banyan topo: %s\n", text);
 }
 
@@ -29,7 +28,6 @@ static void notify(void *context, const char *text) {
  * *out is rank 0's, which reports its progress on standard error; NULL elsewhere. BANYAN_ERR_ARGUMENT: there is no job
  * around, or only one rank. */
 static enum banyan_status measure(struct by_topology **out) {
-  struct by_measure_options options = {.notify = notify};
   struct banyan_comm *comm = NULL;
   BY_TRY(banyan_comm_create(NULL, &comm));
   enum banyan_status status;
@@ -37,7 +35,7 @@ static enum banyan_status measure(struct by_topology **out) {
     status = by_fail(BANYAN_ERR_ARGUMENT,
                      "--measure needs a job around it: banyan run -H alpha,beta -- banyan topo --measure");
   else
-    status = by_measure(comm, &options, out);
+    status = by_measure(comm, notify, out);
   banyan_comm_destroy(comm);
   return status;
 }
