@@ -59,7 +59,7 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
   by_context_lock(comm->context);
   enum banyan_status status = begin(comm, call, &request->call);
   if (status == BANYAN_OK) by_context_hold(comm->context);
-  if (status == BANYAN_OK) by_context_kick(comm->context);
+  if (status == BANYAN_OK) by_progress_kick(&comm->context->progress);
   by_context_unlock(comm->context);
   if (status == BANYAN_OK)
     *out = request;
@@ -181,7 +181,7 @@ enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan
   *place = any;
   by_context_hold(context);
   by_team_expect(comm->team, 1);
-  by_context_kick(context);
+  by_progress_kick(&context->progress);
   by_context_unlock(context);
   *out = request;
   return BANYAN_OK;

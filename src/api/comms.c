@@ -31,7 +31,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_comm_close(comm);
   by_requests_notify_all(context);
   if (context->memory.doomed) by_memory_sweep(context);
-  if (context->references > 1) by_context_kick(context); /* it may have left something to send */
+  if (context->references > 1) by_progress_kick(&context->progress); /* it may have left something to send */
   by_context_unlock_and_release(context);
 }
 

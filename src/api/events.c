@@ -35,7 +35,7 @@ static void begin_listening(void *argument) {
   struct by_context *context = argument;
   by_context_lock(context);
   by_progress_listen(&context->progress);
-  by_context_kick(context);
+  by_progress_kick(&context->progress);
   by_context_unlock(context);
 }
 

@@ -343,7 +343,7 @@ static void test_abort(void **state) {
 static void write_message(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
   by_context_lock(comm->context);
   must(by_engine_write(comm->context->job.engine, to, comm->submitter->id, bytes, n));
-  by_context_kick(comm->context);
+  by_progress_kick(&comm->context->progress);
   by_context_unlock(comm->context);
 }
 

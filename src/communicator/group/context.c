@@ -105,7 +105,7 @@ enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_m
             message->ways[0].hops, by_context_name(context, message->server), message->job, message->slots,
             message->lines * BY_FRAGMENT_LINE);
     by_engine_attach_fabric(context->job.engine, message->server, fabric);
-    by_context_kick(context);
+    by_progress_kick(&context->progress);
   }
   by_context_unlock(context);
   by_job_wake(&context->job);

@@ -124,9 +124,6 @@ static inline void by_context_lock(struct by_context *context) {
 static inline void by_context_unlock(struct by_context *context) {
   by_job_unlock(&context->job);
 }
-static inline void by_context_kick(struct by_context *context) {
-  by_progress_kick(&context->progress);
-}
 
 /* A region of the job's memory; under lock, as the next two. */
 void by_memory_add(struct by_context *context, struct by_region *region);

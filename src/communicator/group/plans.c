@@ -125,13 +125,6 @@ static struct by_plan *given_plan(const struct by_context *context) {
   return plan;
 }
 
-bool by_plans_find_given(void *context, char *name, size_t room) {
-  struct by_plan *plan = given_plan(context);
-  if (plan) snprintf(name, room, "%s", plan->name);
-  by_plan_destroy(plan);
-  return plan != NULL;
-}
-
 void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room) {
   const char *text = context->job.settings.plan;
   struct by_plan *plan = given_plan(context);
@@ -139,6 +132,11 @@ void by_plans_join(const struct by_context *context, struct by_join *hello, char
   hello->plan = name;
   hello->plan_version = plan ? plan->version : text && *text ? BY_PLAN_UNREADABLE : 0;
   by_plan_destroy(plan);
+}
+
+bool by_plans_find_given(void *context, char *name, size_t room) {
+  by_plans_join(context, &(struct by_join){0}, name, room);
+  return *name;
 }
 
 uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind, const char *host) {

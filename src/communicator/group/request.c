@@ -156,7 +156,7 @@ enum banyan_status banyan_then(struct banyan_request *request,
   } else {
     *context->given.end = request;
     context->given.end = &request->next;
-    by_context_kick(context);
+    by_progress_kick(&context->progress);
   }
   by_context_unlock_and_release(context);
   return BANYAN_OK;

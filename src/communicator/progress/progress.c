@@ -206,10 +206,6 @@ static void set_state(struct by_progress *progress, enum by_progress_state to) {
   progress->state = to;
 }
 
-static void go_on(struct by_progress *progress) {
-  if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
-}
-
 static bool wanted(const struct by_progress *progress) {
   return has_work(progress) && progress->driver != BY_DRIVER_USER;
 }
@@ -237,7 +233,7 @@ static void listen_to_peers(struct by_progress *progress) {
   progress->driver = BY_DRIVER_HELPER;
   set_state(progress, BY_PROGRESS_LISTENS);
   sleep_until_event(progress, -1);
-  go_on(progress);
+  if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
 }
 
 static void hand_over(struct by_progress *progress) {
@@ -261,7 +257,7 @@ static bool idle(struct by_progress *progress) {
     until.tv_nsec %= (long)BY_SECOND;
     pthread_cond_timedwait(&progress->work, &progress->job->lock, &until);
   }
-  go_on(progress);
+  if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
   return progress->listens && progress->driver == BY_DRIVER_NONE && progress->rounds == rounds;
 }
 

@@ -104,7 +104,7 @@ static enum banyan_status make(struct banyan_comm *comm, const struct banyan_spa
     *request = (struct banyan_request){.context = context, .ops = &ops, .of = exchange};
     *out = request;
     by_context_hold(context);
-    if (alone) by_context_kick(context);
+    if (alone) by_progress_kick(&context->progress);
   }
   by_context_unlock(context);
   if (status != BANYAN_OK) free(request);

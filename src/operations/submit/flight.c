@@ -253,14 +253,6 @@ void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
 
 /* ---- ends */
 
-static void land(struct by_submitter *owner, struct by_flight *flight) {
-  enum banyan_status status = by_call_result(flight->call);
-  unfuse(owner, flight, status == BANYAN_OK);
-  by_call_release(flight->call);
-  for (size_t i = 0; i < flight->n; i++) by_submitted_part_ended(flight->pieces[i].submitted, status);
-  LIST_INSERT_HEAD(&owner->flights.spare, flight, entry);
-}
-
 static bool collect_exchanges(struct by_submitter *owner) {
   bool any = false;
   for (struct by_submitted *s = LIST_FIRST(&owner->operations.open), *next; s; s = next) {
@@ -285,7 +277,11 @@ bool by_submit_collect(struct by_submitter *owner) {
     next = LIST_NEXT(flight, entry);
     if (!by_call_ended(flight->call)) continue;
     LIST_REMOVE(flight, entry);
-    land(owner, flight);
+    enum banyan_status status = by_call_result(flight->call);
+    unfuse(owner, flight, status == BANYAN_OK);
+    by_call_release(flight->call);
+    for (size_t i = 0; i < flight->n; i++) by_submitted_part_ended(flight->pieces[i].submitted, status);
+    LIST_INSERT_HEAD(&owner->flights.spare, flight, entry);
     any = true;
   }
   return any;

@@ -211,14 +211,6 @@ static enum banyan_status take_exchanges(struct by_submitted *s, const struct ba
   return BANYAN_OK;
 }
 
-/* Nanoseconds: the shortest deadline of its calls. */
-static uint64_t lasts(const struct banyan_comm *comm, const struct banyan_submission *what) {
-  uint64_t least = UINT64_MAX;
-  for (size_t i = 0; i < what->n_calls; i++) least = MIN(least, by_comm_lasts(comm, what->calls[i].deadline));
-  for (size_t i = 0; i < what->n_sparse; i++) least = MIN(least, by_comm_lasts(comm, what->sparse[i].deadline));
-  return least;
-}
-
 /* Checks and copies the calls. Exchanges are not prepared yet. */
 static enum banyan_status fill(struct by_submitted *s, const char *name, const struct banyan_submission *what) {
   const struct by_settings *settings = &s->owner->context->job.settings;
@@ -234,7 +226,11 @@ static enum banyan_status fill(struct by_submitted *s, const char *name, const s
   else
     s->operation = what->n_calls ? of_call(&what->calls[0], ranks) : of_sparse(&what->sparse[0]);
   uint64_t now = by_clock_now(&by_clock_system), abort = by_clock_from_seconds(settings->stall_abort);
-  s->deadline = now + lasts(s->owner->comm, what);
+  s->deadline = UINT64_MAX; /* the first of those of its calls */
+  for (size_t i = 0; i < what->n_calls; i++)
+    s->deadline = MIN(s->deadline, now + by_comm_lasts(s->owner->comm, what->calls[i].deadline));
+  for (size_t i = 0; i < what->n_sparse; i++)
+    s->deadline = MIN(s->deadline, now + by_comm_lasts(s->owner->comm, what->sparse[i].deadline));
   s->limit = abort ? MIN(now + abort, s->deadline) : s->deadline;
   return BANYAN_OK;
 }
@@ -323,7 +319,7 @@ static enum banyan_status offer(struct by_submitted *s, const char *name, int pr
   s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
   open_operation(s);
   by_plan_switches_submitted(s->owner->comm);
-  by_context_kick(context);
+  by_progress_kick(&context->progress);
   return BANYAN_OK;
 }
 
@@ -361,7 +357,7 @@ enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
     by_observe_step(&comm->context->observed, i, by_clock_now(&by_clock_system));
     by_plan_switches_mark(comm->context);
     owner->dirty = true;
-    by_context_kick(comm->context);
+    by_progress_kick(&comm->context->progress);
   }
   by_context_unlock(comm->context);
   return status;

@@ -119,7 +119,7 @@ static void note_plan_switch(void *submitter, uint32_t number) {
   struct by_submitter *owner = submitter;
   by_controller_announce(owner->controller, number);
   owner->dirty = true;
-  by_context_kick(owner->context);
+  by_progress_kick(&owner->context->progress);
 }
 
 static uint64_t count_submitted(const void *submitter) {
