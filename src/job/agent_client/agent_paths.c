@@ -196,7 +196,7 @@ bool by_agent_client_look_at_paths(struct by_agent_client *link) {
   copy(&link->glance, &link->last_look);
   link->glances = 0;
   if (is_news(link, paths, n)) link->news = 1 + AGAIN;
-  if (!link->news || !n) return false; /* what is to be said again needs something that is seen */
+  if (!link->news || !n) return false; /* what is to be reported again needs a measurement */
   link->news--;
   memcpy(link->notified, paths, n * sizeof *paths);
   link->n_reported = n;

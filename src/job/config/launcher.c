@@ -66,12 +66,12 @@ static bool is_equal(const char *one, const char *other) {
   return a && b && *a && !strcmp(a, b);
 }
 
-/* RANK and WORLD_SIZE are words of many: with these two they are meant for ranks that want to meet. */
+/* Many programs use RANK and WORLD_SIZE: with these two, they are meant for ranks that are to meet. */
 static bool is_torch(void) {
   return is_set("MASTER_ADDR") && is_set("MASTER_PORT");
 }
 
-/* torchrun itself, which other launchers start on every host: what their variables say is about it, not about us. */
+/* torchrun itself, which other launchers start on every host: their variables are about it, not about this process. */
 static bool is_torchrun(void) {
   return is_torch() && is_set("TORCHELASTIC_RUN_ID");
 }

@@ -57,7 +57,7 @@ static enum banyan_status choose(const struct by_settings *s, char *out, size_t 
   return BANYAN_OK;
 }
 
-/* A fence under way. Static: its end may come after nobody waits for it any more. */
+/* A fence under way. Static: its end may come after the wait for it has ended. */
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -91,7 +91,7 @@ static enum banyan_status await_fence(double seconds) {
   return well ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "PMIx failed; set BANYAN_ROOT and BANYAN_KEY instead");
 }
 
-/* Until all ranks have put what they have to tell, which comes to all with it. */
+/* Until all ranks have put their values, which come to all with it. */
 static enum banyan_status meet_all(const struct library *l, double seconds) {
   static pmix_info_t info; /* until the end */
   snprintf(info.key, sizeof info.key, "%s", PMIX_COLLECT_DATA);

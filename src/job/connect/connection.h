@@ -98,10 +98,11 @@ void by_target_init(struct target *target, struct by_connector *connector, uint3
 void by_target_begin(struct target *target);
 /* Nothing goes on towards it any more. */
 void by_target_finish(struct target *target);
-/* It cannot be reached; `why` if no attempt has said why. Unless it turns out to have died, the job fails with it. */
+/* It cannot be reached; `why` if no attempt has left a reason. Unless it turns out to have died, the job fails with it.
+ */
 void by_target_fail(struct target *target, const char *why);
-/* It was reached, but this could not be made a link; the thread's error text says why. The same, but at once unless
- * `status` says that the peer is gone. */
+/* It was reached, but this could not be made a link; the thread's error text has the reason. The same, but at once
+ * unless `status` says that the peer is gone. */
 void by_target_broken(struct target *target, enum banyan_status status, const char *what);
 void by_target_fini(struct target *target);
 

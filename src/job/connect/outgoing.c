@@ -298,7 +298,7 @@ static bool ask(const struct target *target) {
   return events->ask(events->context);
 }
 
-/* Perhaps it died, or ended because the job failed: if so, rank 0 says that first. Of a helper whose host is gone it
+/* Perhaps it died, or ended because the job failed: if so, rank 0 reports that first. Of a helper whose host is gone it
  * may not know yet: it is asked to find out. */
 static void await_verdict(struct target *target) {
   const struct by_job *job = target->connector->job;
@@ -376,7 +376,7 @@ static struct by_address address_after(const struct target *target, uint32_t pla
   return n ? *usable[(won + places) % n] : target->winner;
 }
 
-/* Every address was tried. Where somebody answered and then did not shake hands in time, it is tried again: a rank
+/* Every address was tried. Where a process answered and then did not shake hands in time, it is tried again: a rank
  * that is held up for a while is not gone. */
 static void end_round(struct target *target) {
   if (target->open) return;

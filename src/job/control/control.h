@@ -1,8 +1,8 @@
 /* The job's control connections: every rank holds one to rank 0. Over them the
- * ranks meet (rank 0 collects the members and tells everybody) and later hear
- * of deaths and aborts. No call waits for them. Rank 0 sees a death first, by
- * the end of that rank's connection, and names it to all, so that everybody
- * names the rank that died and not one that left because of it.
+ * ranks meet (rank 0 collects the members and sends them to all) and are later
+ * notified of deaths and aborts. No call waits for them. Rank 0 sees a death first, by
+ * the end of that rank's connection, and names it to all, so that all
+ * name the rank that died and not one that left because of it.
  *
  * On the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_H
@@ -30,7 +30,7 @@ struct by_control_events {
   bool (*handle_plan_switch)(void *context, const struct by_plan_switch_message *message,
                              struct by_plan_switch_message *answer, char *text, size_t room);
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
-  /* Rank 0: whether there is an agent or manager; what is wished for of the memory of switches goes to it. */
+  /* Rank 0: whether there is an agent or manager; requests for memory of switches go to it. */
   bool (*has_manager)(void *context);
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
   /* Whether an answer may come: nothing is known of the manager being away. */
@@ -55,28 +55,28 @@ BANYAN_CHECK enum banyan_status by_control_join(const struct by_control_options 
 /* The job may have failed as soon as all had joined, before there is an engine to fail: why, to be asked when this rank
  * has found nothing wrong itself, which would be the better reason. */
 BANYAN_CHECK enum banyan_status by_control_check(const struct by_control *control);
-/* Any thread: this rank's engine failed; tell the others. */
+/* Any thread: this rank's engine failed; notifies the others. */
 void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
 /* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;
- * if it says nothing for half a second, this rank decides alone. False: that could not be asked for. */
+ * if it sends nothing for half a second, this rank decides alone. False: that could not be asked for. */
 bool by_control_suspect(struct by_control *control, uint32_t process, const char *text);
-/* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, whom this rank waits for;
- * else NULL). Rank 0 asks everybody and fails the job with what it finds. False: it cannot. */
+/* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, the rank that this one waits
+ * for; else NULL). Rank 0 asks all ranks and fails the job with what it finds. False: it cannot. */
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
-/* Any thread: has all ranks read letters, also those that do nothing. */
+/* Any thread: has all ranks read messages about submitted operations, also those that do nothing. */
 void by_control_have_listen(struct by_control *control);
-/* Any thread, rank 0: tells all helpers of a plan; the bytes are copied. */
+/* Any thread, rank 0: sends a plan to all helpers; the bytes are copied. */
 void by_control_send_plan(struct by_control *control, const void *bytes, size_t length);
-/* Any thread, rank 0, under the job's lock: sets up the trees of a plan that go through switches, and tells their
- * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
+/* Any thread, rank 0, under the job's lock: sets up the trees of a plan that go through switches, and notifies their
+ * workers and servers; in the background. The processes at the plan's vertices behind the ranks; UINT32_MAX: none. */
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
                             const uint32_t *helpers);
 /* Any thread, rank 0, under the job's lock: whether the plan that is set has these trees. Where it has not, their
  * cells are given back to switches, once the calls under way have ended; they are asked for again when it has. */
 void by_control_use_trees(struct by_control *control, bool used);
-/* Rank 0, on the loop's thread: what the manager grants of what was wished for. */
+/* Rank 0, on the loop's thread: what the manager grants of what was requested. */
 void by_control_handle_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
-/* Rank 0, on the loop's thread: tells helpers and servers the job's class. `ranks`: and ranks, which have it from no
+/* Rank 0, on the loop's thread: sends the job's class to helpers and servers. `ranks`: and ranks, which have it from no
  * agents. */
 void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks);
 /* A plan for a communicator, and who is at its vertices behind the ranks. */

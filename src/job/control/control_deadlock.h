@@ -13,14 +13,14 @@
 struct by_deadlock_round;
 
 BANYAN_CHECK enum banyan_status by_deadlock_round_create(struct by_job *job, struct by_deadlock_round **out);
-/* A rank left on purpose: it will not answer. True if nobody is left to answer. */
+/* A rank left on purpose: it will not answer. True if no rank is left to answer. */
 bool by_deadlock_round_left(struct by_deadlock_round *round, uint32_t rank);
-/* What by_engine_describe wrote there, and behind it who cannot be reached from there, if anybody; copied. True if
- * nobody is left to answer. */
+/* What by_engine_describe wrote there, and behind it the processes that cannot be reached from there; copied. True if
+ * no rank is left to answer. */
 bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, const void *answer, size_t length);
-/* A rank's deadline has passed: how its error text begins, and whom it waits for itself. The first counts. */
+/* A rank's deadline has passed: how its error text begins, and the rank that it waits for itself. The first counts. */
 void by_deadlock_round_late(struct by_deadlock_round *round, const char *passed, const char *awaited);
-/* What follows from the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if somebody is late,
+/* What follows from the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if a rank is late,
  * BANYAN_ERR_CONNECT if the reason is that two processes cannot reach each other, or BANYAN_OK. Fills
  * the culprit and the text. */
 enum banyan_status by_deadlock_round_judge(const struct by_deadlock_round *round, uint32_t *culprit, char *text,

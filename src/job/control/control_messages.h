@@ -33,7 +33,7 @@ BANYAN_CHECK enum banyan_status by_join_read(const void *bytes, size_t length, s
 /* REFUSED, FAILED, SUSPECT and LOST. */
 struct by_text_message {
   enum banyan_status status; /* not BANYAN_OK */
-  uint32_t process;          /* whom it concerns; any number */
+  uint32_t process;          /* that it concerns; any number */
   char text[BY_MESSAGE_TEXT];
 };
 
@@ -45,11 +45,11 @@ struct by_plan_message {
   uint32_t id;
   uint32_t n, n_helpers;
   uint32_t *processes,
-      *helpers;         /* members by rank; who is at the plan's vertices behind the ranks, UINT32_MAX: nobody */
+      *helpers;         /* members by rank; the processes at the plan's vertices behind the ranks, UINT32_MAX: none */
   struct by_plan *plan; /* owned, as the lists are; NULL once an engine has it */
 };
 
-/* The lists are as long as the plan says. *bytes is the caller's, to be freed. */
+/* The lists are as long as the plan has ranks, and other vertices. *bytes is the caller's, to be freed. */
 BANYAN_CHECK enum banyan_status by_plan_message_write(uint32_t id, const uint32_t *processes, const uint32_t *helpers,
                                                       const struct by_plan *plan, uint8_t **bytes, size_t *length);
 /* Every process stands in it once. On failure nothing is owned. */

@@ -170,7 +170,7 @@ void by_control_peers_fini(struct by_control_peers *peers) {
 
 /* The loop is notified of the end. */
 void by_control_peer_cut(const struct by_control_peer *peer, const char *why) {
-  by_error("control", "%s cannot be told what it must know, and is given up: %s", by_stream_get_name(peer->stream),
+  by_error("control", "%s cannot be sent what it must know, and is given up: %s", by_stream_get_name(peer->stream),
            why);
   (void)shutdown(by_stream_get_fd(peer->stream), SHUT_RDWR);
 }
@@ -180,7 +180,7 @@ bool by_control_peer_send(const struct by_control_peer *peer, enum message type,
   if (status == BANYAN_ERR_NO_MEMORY)
     by_control_peer_cut(peer, banyan_error_text());
   else if (status != BANYAN_OK) /* it is closed already */
-    by_warn("control", "telling %s failed: %s", by_stream_get_name(peer->stream), banyan_error_text());
+    by_warn("control", "%s: a message could not be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
   return status == BANYAN_OK;
 }
 
@@ -223,6 +223,6 @@ bool by_control_peers_post(const struct by_control_peers *peers, const struct by
     if (by_loop_post(peers->job->loop, handle_report, copy) == BANYAN_OK) return true;
   }
   free(copy);
-  by_error("control", "this could not be told to the others: %s", text);
+  by_error("control", "this could not be sent to the others: %s", text);
   return false;
 }

@@ -42,7 +42,7 @@ enum message {
  *
  *   GREETING  -> WAITING   the handshake is over
  *   WAITING   -> JOINED    rank 0: it has a number among the processes; others: rank 0's welcome has come
- *   JOINED    -> LEAVING   the peer has said so
+ *   JOINED    -> LEAVING   the peer has sent LEAVING
  *
  * The connection's end frees it. */
 enum by_control_peer_state { BY_PEER_GREETING, BY_PEER_WAITING, BY_PEER_JOINED, BY_PEER_LEAVING };
@@ -51,8 +51,8 @@ enum by_control_peer_state { BY_PEER_GREETING, BY_PEER_WAITING, BY_PEER_JOINED, 
  *
  *   JOINING  -> JOINED    rank 0: it has a connection; others: all have joined
  *   JOINED   -> JOINING   it left while the job was starting
- *   JOINED   -> LEAVING   it has said so, to rank 0
- *   LEAVING  -> LEFT      which this process has taken into account, and rank 0 has told all others
+ *   JOINED   -> LEAVING   it has sent LEAVING to rank 0
+ *   LEAVING  -> LEFT      which this process has taken into account, and rank 0 has sent to all others
  *   JOINING  -> LOST      a helper is gone, before it had joined
  *   JOINED   -> LOST      or after */
 enum by_member_state {
@@ -151,7 +151,7 @@ static inline bool by_control_peers_has_left(const struct by_control_peers *peer
 static inline bool by_control_peers_has_lost(const struct by_control_peers *peers, uint32_t process) {
   return peers->states[process] == BY_MEMBER_LOST;
 }
-/* A member that has not said that it leaves. */
+/* A member that has not sent LEAVING. */
 static inline bool by_control_peer_stays(const struct by_control_peer *peer) {
   return peer->rank >= 0 && peer->state != BY_PEER_LEAVING;
 }
@@ -165,7 +165,7 @@ void by_control_peer_send_text(struct by_control_peer *peer, enum message type, 
 /* The same to all members that stay. */
 void by_control_peers_send_text(struct by_control_peers *peers, enum message type, enum banyan_status status,
                                 uint32_t process, const char *text);
-/* Closes the connection, once the peer has been told why. */
+/* Closes the connection, once the peer has been sent the reason. */
 void by_control_peer_refuse(struct by_control_peer *peer, enum banyan_status status, const char *text);
 
 /* From any thread to the loop's: `handle` is called with a copy. */

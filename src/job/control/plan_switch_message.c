@@ -81,7 +81,7 @@ enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint6
 
 /* ---- members */
 
-/* One that nobody decided on is forgotten: its leader has begun another one. */
+/* One that is not decided on is forgotten: its leader has begun another one. */
 bool by_plan_switch_prepare(struct by_plan_switch *plan_switch, uint32_t number) {
   if (plan_switch->state == BY_PLAN_SWITCH_IS_TAKEN) return false;
   *plan_switch = (struct by_plan_switch){.state = BY_PLAN_SWITCH_IS_PREPARED, .number = number};

@@ -4,7 +4,7 @@
  *
  * Rank 0 of the job leads. Helpers that the plan names are asked by LINK to make the links that it needs, and answer
  * LINKED. PROPOSE brings the plan, and every rank answers PREPARED with how many calls it has started. FIX names a call
- * that nobody should have reached; from then on a rank that gets there waits. FIXED reports again how many calls were
+ * that no rank should have reached; from then on a rank that gets there waits. FIXED reports again how many calls were
  * started: where a rank was faster, FIX names a later one. TAKE: that call, and those after it, use the plan. DROP:
  * there will be no switch. */
 #ifndef BY_JOB_CONTROL_PLAN_SWITCH_MESSAGE_H
@@ -36,7 +36,7 @@ struct by_iteration {
 
 struct by_plan_switch_message {
   enum by_plan_switch_kind kind;
-  uint32_t comm;   /* id of the communicator's domain */
+  uint32_t comm;   /* id of the communicator's group */
   uint32_t number; /* of the plan switch; counts up */
   uint64_t at;
   struct by_plan_origin origin; /* of the plan in `text` */
@@ -67,7 +67,7 @@ enum by_agreement_next { BY_AGREEMENT_WAITS, BY_AGREEMENT_FIX, BY_AGREEMENT_TAKE
 
 void by_agreement_init(struct by_agreement *agreement, uint32_t members);
 /* One member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started while
- * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, nobody need start
+ * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, no rank need start
  * another call for the switch. Where all have the same iterations, the call is the first one of an iteration. */
 enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started,
                                            const struct by_iteration *iteration, uint64_t lead);

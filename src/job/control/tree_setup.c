@@ -12,7 +12,7 @@ uint32_t by_tree_lines(uint32_t mtu) {
   return lines - 1 < BY_FRAGMENT_LINES ? lines - 1 : BY_FRAGMENT_LINES;
 }
 
-/* --- wishes --- */
+/* --- what switches are asked for --- */
 
 static struct by_udp_end end_of(const struct by_address *address) {
   const struct sockaddr_in *ip = (const struct sockaddr_in *)(const void *)&address->storage;
@@ -41,7 +41,7 @@ void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tr
   }
 }
 
-/* --- what ends are told --- */
+/* --- what ends are sent --- */
 
 static bool merges(const struct by_switched_switch *at, const struct by_tree_answer *answer) {
   return answer->granted && at->adds && answer->what.slots >= BY_TREE_WORTHWHILE;

@@ -1,6 +1,6 @@
 /* Setting up one tree through switches: from the tree, where its ends are and
  * what switches have granted to what each switch is asked for, and what each end
- * is told. No I/O, no state.
+ * is sent. No I/O, no state.
  *
  * A switch that has not answered gets no part: its entries stay empty, and as it
  * has no grant it sends on whatever comes by its address. Nor do results for all
@@ -17,7 +17,7 @@ enum {
   BY_TREE_WORTHWHILE = 16 /* with fewer, a switch would slow down all; it only forwards */
 };
 
-/* What the ends have said, and what rank 0 has chosen. */
+/* What the ends have sent, and what rank 0 has chosen. */
 struct by_tree_ends {
   uint16_t job, key;
   uint32_t lines;
@@ -39,7 +39,7 @@ uint32_t by_tree_lines(uint32_t mtu);
 /* What switch number `which` is to be asked for. */
 void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
                          struct by_reservation *out);
-/* What worker number `worker` is told, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
+/* What worker number `worker` is sent, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
 void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
                       const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out);
 

@@ -33,7 +33,7 @@ BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct 
 const char *by_member_kind_name(enum by_member_kind kind);
 
 /* This machine's identity: boot id and the namespaces of network and processes, which must be the same to share memory
- * and sockets. Where the system does not tell these, as without /proc, it is like no other. NULL: out of memory. */
+ * and sockets. Where the system does not show these, as without /proc, it is like no other. NULL: out of memory. */
 const char *by_member_machine(struct by_arena *arena);
 /* Whether both have the same network namespace, and so the same loopback, also where they cannot share memory. */
 bool by_member_same_network(const struct by_member *a, const struct by_member *b);

@@ -23,7 +23,7 @@ struct by_timeline;
 /* How messages about the timeline travel. */
 struct by_timeline_peers {
   enum banyan_status (*send)(void *context, uint32_t process, const void *bytes, size_t length);
-  /* Whether there is a connection to this process, which has not said that it leaves. */
+  /* Whether there is a connection to this process, which has not sent that it leaves. */
   bool (*is_there)(void *context, uint32_t process);
   void *context;
 };
@@ -47,7 +47,7 @@ void by_timeline_leave(struct by_timeline *timeline);
 
 /* A message of this process. */
 void by_timeline_handle(struct by_timeline *timeline, uint32_t process, const void *payload, size_t length);
-/* A connection has ended, or its process leaves: nobody waits for it any more. */
+/* A connection has ended, or its process leaves: it is not waited for any more. */
 void by_timeline_lost(struct by_timeline *timeline);
 /* The job has failed: records are written and sent soon, for the program may end without leaving the job. */
 void by_timeline_hurry(struct by_timeline *timeline);

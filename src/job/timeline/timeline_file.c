@@ -20,7 +20,7 @@ struct open_record {
   struct by_trace_record record;
 };
 
-/* The file is: what is committed, the records that have not ended, what is to be said of each process, the end of the
+/* The file is: what is committed, the records that have not ended, what is known of each process, the end of the
  * JSON. A flush writes all but the first anew. */
 struct by_timeline_file {
   int fd;

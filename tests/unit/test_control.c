@@ -1,0 +1,274 @@
+/* Rank 0's part in control, by a clock of the test's: how it takes processes that come, and asks helpers for a sign of
+ * life. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "comms.h"
+#include "context.h"
+#include "context_events.h"
+#include "control.h"
+#include "control_object.h"
+#include "loop.h"
+
+static uint64_t time_now;
+
+static uint64_t now_of(void *context) {
+  (void)context;
+  return time_now;
+}
+
+static const struct by_clock clock_of_test = {now_of, NULL};
+
+static void came(void *context, uint16_t type, const void *payload, size_t length) {
+  (void)context;
+  (void)type;
+  (void)payload;
+  (void)length;
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  bool *fails = context;
+  (void)status;
+  if (fails) fail_msg("the helper's connection ended: %s", reason);
+}
+
+/* A peer of this control object, whose connection's other end is returned. `fails`: that it ends is a failure. */
+static int open_peer(struct by_control *control, bool *fails, struct by_control_peer **peer) {
+  int fds[2];
+  struct by_control_peers *peers = &control->peers;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+  struct by_stream_options options = {.loop = peers->job->loop,
+                                      .fd = fds[0],
+                                      .most_frame = MOST_FRAME,
+                                      .most_queued = MOST_QUEUED,
+                                      .frame = came,
+                                      .ended = ended,
+                                      .context = fails};
+  *peer = calloc(1, sizeof **peer);
+  assert_non_null(*peer);
+  **peer = (struct by_control_peer){.next = peers->all, .peers = peers, .rank = -1, .state = BY_PEER_WAITING};
+  peers->all = *peer;
+  assert_ok(by_stream_create(&options, &(*peer)->stream));
+  return fds[1];
+}
+
+static void run(struct by_loop *loop, uint64_t milliseconds) {
+  for (uint64_t end = time_now + milliseconds * BY_MILLISECOND; time_now < end; time_now += 10 * BY_MILLISECOND)
+    assert_ok(by_loop_run_once(loop, 0));
+}
+
+/* ---- rank 0 of two, while the job runs or starts */
+
+struct meeting {
+  struct by_context context;
+  struct by_control control;
+  struct by_member members[2];
+  struct by_control_peer *first, *again;
+  int first_peer;
+};
+
+static void send_hello(struct meeting *meeting, struct by_control_peer *peer) {
+  uint8_t bytes[HELLO_MOST];
+  struct by_writer writer;
+  struct by_join hello = {.rank = 1, .size = 2, .member = {.host = "a", .machine = "b", .local = ""}};
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_join_write(&writer, &hello);
+  assert_false(writer.failed);
+  by_meeting_opened(&meeting->control.meeting, peer, PURPOSE_CONTROL, bytes, writer.length);
+}
+
+static void begin_meeting(struct meeting *meeting, bool done) {
+  *meeting = (struct meeting){.context = {.job = {.size = 2}}};
+  meeting->context.job.members = meeting->members;
+  meeting->context.job.places = 3; /* a helper is waited for */
+  by_arena_init(&meeting->context.job.arena);
+  assert_ok(by_loop_create(&clock_of_test, &meeting->context.job.loop));
+  struct by_control_events events = by_context_events.control;
+  events.context = &meeting->context;
+  struct by_control_options options = {.job = &meeting->context.job, .key = &(struct by_key){{0}}, .events = events};
+  assert_ok(by_control_object_init(&meeting->control, &options));
+  meeting->control.meeting.done = done;
+  meeting->control.meeting.joined = 1;
+  meeting->first_peer = open_peer(&meeting->control, NULL, &meeting->first);
+  by_control_peer_join(meeting->first, 1);
+}
+
+static void end_meeting(struct meeting *meeting) {
+  by_control_object_fini(&meeting->control);
+  if (meeting->first_peer >= 0) close(meeting->first_peer);
+  by_loop_destroy(meeting->context.job.loop);
+  by_arena_fini(&meeting->context.job.arena);
+}
+
+/* What a further process hears that says that it is rank 1: REFUSED; 0: nothing, the connection is closed, and it
+ * will come again. */
+static int come_again(struct meeting *meeting) {
+  uint8_t bytes[1000];
+  int peer = open_peer(&meeting->control, NULL, &meeting->again);
+  send_hello(meeting, meeting->again);
+  run(meeting->context.job.loop, 20);
+  ssize_t n = read(peer, bytes, sizeof bytes);
+  assert_true(n == 0 || n > 6);
+  close(peer);
+  by_control_peer_detach(meeting->again);
+  by_control_peer_destroy(meeting->again);
+  return n ? bytes[4] : 0;
+}
+
+static void test_two_of_a_rank(void **state) {
+  struct meeting meeting;
+  (void)state;
+  for (int done = 0; done < 2; done++) {
+    begin_meeting(&meeting, done);
+    assert_int_equal(come_again(&meeting), 0);
+    run(meeting.context.job.loop, 500);
+    assert_int_equal(come_again(&meeting), 0);
+    run(meeting.context.job.loop, 1000);
+    assert_int_equal(come_again(&meeting), REFUSED);
+    end_meeting(&meeting);
+  }
+}
+
+/* Its word that it leaves, or the end of its connection, is overtaken by its next connection. */
+static void test_message_comes_late(void **state) {
+  struct meeting meeting;
+  (void)state;
+  begin_meeting(&meeting, true);
+  assert_int_equal(come_again(&meeting), 0);
+  run(meeting.context.job.loop, 500);
+  by_control_peer_set_state(meeting.first, BY_PEER_LEAVING);
+  run(meeting.context.job.loop, 5000);
+  assert_int_equal(come_again(&meeting), 0); /* the job goes on without it */
+  end_meeting(&meeting);
+  begin_meeting(&meeting, false);
+  assert_int_equal(come_again(&meeting), 0);
+  close(meeting.first_peer);
+  meeting.first_peer = -1;
+  meeting.control.peers.of_process[1] = NULL; /* as rank_left does */
+  int peer = open_peer(&meeting.control, NULL, &meeting.again);
+  send_hello(&meeting, meeting.again);
+  assert_ptr_equal(meeting.control.peers.of_process[1], meeting.again);
+  close(peer);
+  end_meeting(&meeting);
+}
+
+/* ---- helpers that are asked for a sign of life */
+
+/* Rank 0 of a job of one rank and one helper. */
+struct job {
+  struct by_context context;
+  struct by_control control;
+  struct by_member members[2];
+  const char *names[2], *lost[2];
+  bool left[2];
+  struct by_control_peer *helper;
+  int peer; /* the helper's end of the connection */
+};
+
+static void init(struct job *job) {
+  static bool fails = true;
+  time_now = 0;
+  struct by_engine_options engine = {.processes = 2, .self = 0};
+  *job = (struct job){.names = {"rank 0", "a helper"}};
+  struct by_context *c = &job->context;
+  *c = (struct by_context){
+      .job = {.size = 1, .processes = 2, .places = 2, .wake = -1, .left = job->left, .lost = job->lost}};
+  job->members[1] = (struct by_member){.kind = BY_MEMBER_HELPER, .host = "spare"};
+  c->job.members = job->members;
+  c->job.names = job->names;
+  c->control = &job->control;
+  by_arena_init(&c->job.arena);
+  pthread_mutex_init(&c->job.lock, NULL);
+  pthread_cond_init(&c->job.changed, NULL);
+  assert_ok(by_loop_create(&clock_of_test, &c->job.loop));
+  assert_ok(by_engine_create(&engine, &c->job.engine));
+  struct by_control_events events = by_context_events.control;
+  events.context = c;
+  struct by_control_options options = {.job = &c->job, .key = &(struct by_key){{0}}, .events = events};
+  assert_ok(by_control_object_init(&job->control, &options));
+  job->peer = open_peer(&job->control, &fails, &job->helper);
+  by_control_peer_join(job->helper, 1);
+}
+
+static void fini(struct job *job) {
+  struct by_context *c = &job->context;
+  by_control_object_fini(&job->control);
+  close(job->peer);
+  by_loop_destroy(c->job.loop);
+  by_engine_destroy(c->job.engine);
+  by_arena_fini(&c->job.arena);
+  pthread_mutex_destroy(&c->job.lock);
+  pthread_cond_destroy(&c->job.changed);
+}
+
+/* To so many seconds after the beginning. */
+static void run_to(struct job *job, double seconds) {
+  for (uint64_t end = by_clock_from_seconds(seconds); time_now < end; time_now += BY_SECOND / 10)
+    assert_ok(by_loop_run_once(job->context.job.loop, 0));
+}
+
+/* Somebody finds no way to it. Whether it was asked now. */
+static bool ask(struct job *job) {
+  char bytes[64];
+  by_deadlock_check_ask(&job->control.check, "", "");
+  return read(job->peer, bytes, sizeof bytes) > 0;
+}
+
+static void answer(struct job *job) {
+  static const uint8_t nothing[8] = {0};
+  by_deadlock_check_handle(&job->control.check,
+                           &(struct by_received){job->helper, DESCRIPTION, nothing, sizeof nothing});
+}
+
+static void test_answers(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  assert_true(ask(&job));
+  run_to(&job, 4);
+  answer(&job);
+  run_to(&job, 20);
+  assert_false(by_control_peers_has_lost(&job.control.peers, 1));
+  fini(&job);
+}
+
+static void test_silent(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  assert_true(ask(&job));
+  run_to(&job, 3);
+  assert_false(ask(&job)); /* it owes that answer still */
+  run_to(&job, 4.5);
+  assert_false(by_control_peers_has_lost(&job.control.peers, 1));
+  run_to(&job, 5.5);
+  assert_true(by_control_peers_has_lost(&job.control.peers, 1));
+  fini(&job);
+}
+
+/* Its host is gone between two questions, the second of which comes before the time of the first one is over: whoever
+ * has asked waits for a verdict 6 s. */
+static void test_gone_since(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  assert_true(ask(&job));
+  answer(&job);
+  run_to(&job, 3);
+  assert_true(ask(&job));
+  run_to(&job, 7.5);
+  assert_false(by_control_peers_has_lost(&job.control.peers, 1));
+  run_to(&job, 8.5);
+  assert_true(by_control_peers_has_lost(&job.control.peers, 1));
+  fini(&job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_of_a_rank), cmocka_unit_test(test_message_comes_late),
+                                     cmocka_unit_test(test_answers), cmocka_unit_test(test_silent),
+                                     cmocka_unit_test(test_gone_since)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
