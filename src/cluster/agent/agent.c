@@ -92,9 +92,7 @@ static enum banyan_status add_helper(struct by_agent *agent, const struct by_clu
 
 /* One that is about to end does not help any more: another one comes in its place. */
 static void start_later(struct by_agent_helper *helper, const struct by_cluster_message *help) {
-  struct by_text line;
-  by_text_init(&line);
-  by_cluster_message_print(help, &line);
+  struct by_text line = by_cluster_message_line(help);
   free(helper->again);
   helper->again = line.failed ? NULL : strdup(by_text_get(&line));
   if (!helper->again) by_error("agent", "out of memory; a request for a helper is lost");

@@ -96,9 +96,7 @@ static void send_text(const struct by_agent *agent, const struct by_agent_rank *
 
 static void send_message(const struct by_agent *agent, const struct by_agent_rank *rank,
                          const struct by_cluster_message *message) {
-  struct by_text text;
-  by_text_init(&text);
-  by_cluster_message_print(message, &text);
+  struct by_text text = by_cluster_message_line(message);
   send_text(agent, rank, &text);
 }
 
@@ -202,10 +200,8 @@ static void send_unsent(struct by_agent *agent, struct by_agent_job *job, uint64
 /* Keeps a line in place of the one before, and sends what was not sent as far as that is allowed now. */
 static enum banyan_status keep_message(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which,
                                        const struct by_cluster_message *message, uint64_t now) {
-  struct by_text text;
+  struct by_text text = by_cluster_message_line(message);
   if (which == BY_AGENT_SWITCHED) drop_line(agent, job, BY_AGENT_KEEPS);
-  by_text_init(&text);
-  by_cluster_message_print(message, &text);
   enum banyan_status status = keep_text(agent, job, which, &text);
   by_text_fini(&text);
   if (status == BANYAN_OK) send_unsent(agent, job, now);

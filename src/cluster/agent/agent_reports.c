@@ -212,22 +212,15 @@ enum banyan_status by_agent_reports_list_jobs(const struct by_agent *agent, uint
   return BANYAN_OK;
 }
 
-/* Without anybody's paths where they make it too long: all else is what counts. */
-static void print_report(const struct by_cluster_message *report, struct by_cluster_job *jobs, struct by_text *text) {
-  by_text_init(text);
-  by_cluster_message_print(report, text);
-  if (text->length <= BY_CLUSTER_LINE_UP) return;
-  for (uint32_t j = 0; j < report->n_jobs; j++) jobs[j].n_paths = 0;
-  by_text_fini(text);
-  by_text_init(text);
-  by_cluster_message_print(report, text);
-}
-
 /* One that is more than the manager takes now is sent later, with what is new by then. */
 static void send_report(struct by_agent *agent, const struct by_cluster_message *report, struct by_cluster_job *jobs,
                         uint64_t now) {
-  struct by_text text;
-  print_report(report, jobs, &text);
+  struct by_text text = by_cluster_message_line(report);
+  if (text.length > BY_CLUSTER_LINE_UP) { /* without paths, as all else counts more */
+    for (uint32_t j = 0; j < report->n_jobs; j++) jobs[j].n_paths = 0;
+    by_text_fini(&text);
+    text = by_cluster_message_line(report);
+  }
   if (text.failed || text.length > BY_CLUSTER_LINE_UP) {
     by_repeats_warn(&agent->ranks.rejections, "agent", "a report",
                     "it is longer than the manager takes, and is left out", by_clock_to_seconds(now));

@@ -94,10 +94,8 @@ void by_agent_session_send_line(struct by_agent *agent, const char *line, uint64
 }
 
 void by_agent_session_send(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
-  struct by_text text;
   if (!by_agent_session_is_open(agent)) return;
-  by_text_init(&text);
-  by_cluster_message_print(message, &text);
+  struct by_text text = by_cluster_message_line(message);
   if (text.failed || text.length > BY_CLUSTER_LINE_UP)
     by_error("agent", "\"%s\" of %zu bytes cannot be sent", by_cluster_type_name(message->type), text.length);
   else

@@ -262,10 +262,11 @@ static void settle(const struct by_manager *m, struct by_manager_cells *cells, u
 
 /* ---- answering, keeping */
 
-static enum banyan_status list(const struct by_manager_job *job, enum by_cluster_type type,
-                               struct by_cluster_cells **out) {
-  if (!(*out = calloc((size_t)job->cells.n + 1, sizeof **out))) return by_manager_no_memory();
-  for (uint32_t i = 0; i < job->cells.n; i++) {
+/* The cells of a job as it requests them, or as it is answered. The caller frees *out, which has room for one more. */
+static struct by_cluster_message describe(const struct by_manager_job *job, enum by_cluster_type type,
+                                          struct by_cluster_cells **out) {
+  *out = calloc((size_t)job->cells.n + 1, sizeof **out);
+  for (uint32_t i = 0; *out && i < job->cells.n; i++) {
     const struct by_manager_cells *cells = &job->cells.all[i];
     (*out)[i] = (struct by_cluster_cells){.at = cells->at,
                                           .server = cells->server,
@@ -274,31 +275,26 @@ static enum banyan_status list(const struct by_manager_job *job, enum by_cluster
                                           .has = true,
                                           .given = cells->given};
   }
-  return BANYAN_OK;
+  return (struct by_cluster_message){.type = type, .job = job->id, .n_cells = job->cells.n, .cells = *out};
 }
 
 static enum banyan_status answer(struct by_manager *m, const struct by_manager_job *job) {
   struct by_cluster_cells *cells;
-  BY_TRY(list(job, BY_MESSAGE_CELLS, &cells));
-  by_manager_send(
-      m, job->peer,
-      &(struct by_cluster_message){.type = BY_MESSAGE_CELLS, .job = job->id, .n_cells = job->cells.n, .cells = cells});
+  struct by_cluster_message message = describe(job, BY_MESSAGE_CELLS, &cells);
+  if (!cells) return by_manager_no_memory();
+  by_manager_send(m, job->peer, &message);
   free(cells);
   return BANYAN_OK;
 }
 
-/* As the job would say it. */
+/* As the job would request them. */
 void by_cells_keep(struct by_manager *m, const struct by_manager_job *job) {
   struct by_cluster_cells *cells;
-  struct by_text text;
-  if (!job->cells.n || list(job, BY_MESSAGE_RESERVE, &cells) != BANYAN_OK) return;
-  by_text_init(&text);
-  by_cluster_message_print(
-      &(struct by_cluster_message){.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = job->cells.n, .cells = cells},
-      &text);
-  struct by_manager_row row = {.table = BY_ROW_CELLS, .job = job->id};
-  row.cells.request = by_text_get(&text);
-  if (!text.failed) by_manager_keep_row(m, &row);
+  struct by_cluster_message message = describe(job, BY_MESSAGE_RESERVE, &cells);
+  if (!cells) return;
+  struct by_text text = by_cluster_message_line(&message);
+  struct by_manager_row row = {.table = BY_ROW_CELLS, .job = job->id, .cells.request = by_text_get(&text)};
+  if (!text.failed && job->cells.n) by_manager_keep_row(m, &row);
   by_text_fini(&text);
   free(cells);
 }

@@ -91,9 +91,7 @@ static void close_soon(struct connection *c, double wait) {
 }
 
 static void send_line(struct connection *c, const struct by_cluster_message *message) {
-  struct by_text line;
-  by_text_init(&line);
-  by_cluster_message_print(message, &line);
+  struct by_text line = by_cluster_message_line(message);
   if (line.failed || by_stream_send(c->stream, 0, by_text_get(&line), line.length) != BANYAN_OK) {
     by_warn("manager", "%s is let go: %s", by_stream_get_name(c->stream), banyan_error_text());
     close_soon(c, 0);

@@ -455,6 +455,13 @@ void by_cluster_message_print(const struct by_cluster_message *message, struct b
   by_text_add(text, "}");
 }
 
+struct by_text by_cluster_message_line(const struct by_cluster_message *message) {
+  struct by_text line;
+  by_text_init(&line);
+  by_cluster_message_print(message, &line);
+  return line;
+}
+
 void by_cluster_paths_print(const struct by_cluster_job *job, struct by_text *text) {
   by_text_add(text, ",\"paths\":");
   print_value(&paths_field, (const char *)job, text);

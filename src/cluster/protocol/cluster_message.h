@@ -135,6 +135,8 @@ BANYAN_CHECK enum banyan_status by_cluster_message_read(const char *line, size_t
                                                         struct by_cluster_message *out);
 /* Adds one line without its end. Texts in it must be printable (by_is_printable). */
 void by_cluster_message_print(const struct by_cluster_message *message, struct by_text *text);
+/* The same as a text of its own, which the caller gives back. */
+struct by_text by_cluster_message_line(const struct by_cluster_message *message);
 /* Adds a job's field "paths", with a comma before it. */
 void by_cluster_paths_print(const struct by_cluster_job *job, struct by_text *text);
 /* One that was made to be printed, too. */
