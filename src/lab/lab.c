@@ -44,7 +44,7 @@ struct by_lab {
   pid_t relay;                       /* 0: none */
   int pass;                          /* the program of fronts; -1: there are none */
   struct by_netlink netlink;         /* of the space that the thread is in, if it is in one */
-  struct by_text hosts;              /* what /etc/hosts says inside */
+  struct by_text hosts;              /* what /etc/hosts contains inside */
 };
 
 static enum banyan_status no_memory(void) {
@@ -187,7 +187,7 @@ static void raise_limit(uint32_t spaces) {
   if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= spaces + 1024) return;
   files.rlim_cur = spaces + 1024;
   files.rlim_max = MAX(files.rlim_max, files.rlim_cur);
-  (void)setrlimit(RLIMIT_NOFILE, &files); /* else open() says it */
+  (void)setrlimit(RLIMIT_NOFILE, &files); /* else open() fails later */
 }
 
 /* ---- making */

@@ -43,7 +43,7 @@ enum {
 struct by_lab_options {
   double scale;               /* of all rates, > 0 */
   bool whole;                 /* links carry all their capacity, not what others leave */
-  bool plain;                 /* no delay and no loss, whatever the topology says */
+  bool plain;                 /* no delay and no loss, whatever the topology states */
   bool xdp;                   /* switches that add forward by XDP programs */
   long mtu;                   /* bytes of an IP packet */
   double burst;               /* seconds at full rate that an idle link lets through at once */
@@ -112,7 +112,7 @@ struct by_lab_traffic {
   uint64_t drops;          /* packets lost because the queue was full */
 };
 
-/* Needs the rights of root; BANYAN_ERR_SYSTEM says so. The layout and the options must outlive the lab. */
+/* Needs the rights of root; else BANYAN_ERR_SYSTEM. The layout and the options must outlive the lab. */
 BANYAN_CHECK enum banyan_status by_lab_create(const struct by_lab_layout *layout, const struct by_lab_options *options,
                                               struct by_lab **out);
 /* NULL is allowed. Processes that are still inside keep their space alive. */
@@ -137,7 +137,7 @@ struct by_lab_planned_change {
 /* "20s leaf0 spine0 10m": after so long the link between the two carries so much. BANYAN_ERR_ARGUMENT. */
 BANYAN_CHECK enum banyan_status by_lab_changes_parse(const char *text, const struct by_topology *topology,
                                                      struct by_lab_planned_change *out);
-/* Starts a process that makes them, in any order, and says so on standard error. It ends with this process, or by
+/* Starts a process that makes them, in any order, and reports them on standard error. It ends with this process, or by
  * by_lab_changes_stop. */
 BANYAN_CHECK enum banyan_status by_lab_changes_start(struct by_lab *lab, const struct by_topology *topology,
                                                      const struct by_lab_planned_change *changes, uint32_t n,

@@ -62,7 +62,8 @@ BANYAN_CHECK enum banyan_status by_netlink_shape(struct by_netlink *netlink, uns
                                                  const struct by_netlink_shape *shape);
 /* What comes in by interface `from` goes out by `to`, as it is. */
 BANYAN_CHECK enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from, unsigned to);
-/* The program, a filter's, drops what comes in by the interface if it says so, before anything else happens to it. */
+/* The program, a filter's, drops what it selects of what comes in by the interface, before anything else happens to it.
+ */
 BANYAN_CHECK enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interface, int program);
 /* An XDP program in the interface's driver, as long as the interface is there. */
 BANYAN_CHECK enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interface, int program);

@@ -35,7 +35,7 @@ void by_netlink_close(struct by_netlink *netlink);
 /* Begins a request of a type (RTM_...) with flags beside NLM_F_REQUEST; returns its fixed part, of so many bytes,
  * zeroed. */
 void *by_netlink_begin(struct by_netlink_request *request, uint16_t type, uint16_t flags, size_t fixed);
-/* Sends it and hears what comes until the kernel's last word; `take` (or NULL) gets each message. 0, or errno. */
+/* Sends it and receives until the kernel's last message; `take` (or NULL) gets each. 0, or errno. */
 int by_netlink_ask(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context);
 /* The same for a request to change something; the error is "the kernel does not " and what. */
 BANYAN_CHECK enum banyan_status by_netlink_command(struct by_netlink *netlink, struct by_netlink_request *request,

@@ -63,7 +63,7 @@ static void test_refusals(void **state) {
         "{\"type\":\"report\",\"jobs\":[]}"},
        "more or less than itself"},
       {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", WELCOME},
-       "not for a rank to say"},
+       "not for a rank to send"},
       {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
         "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
        "hello twice"},

@@ -38,7 +38,7 @@ static void test_fake(void **state) {
   world_part(&world, 5); /* has no agent */
   pass_and_plan(20, 1000000);
   assert_int_equal(by_manager_get_counters(world.manager).planned, 0);
-  assert_trouble(0, "the agent on \"h1\" has not heard of its ranks there: have they BANYAN_AGENT=off");
+  assert_trouble(0, "the agent on \"h1\" knows none of its ranks there: have they BANYAN_AGENT=off");
   job->fake = false;
   world_pass(&world, 1000000);
   by_manager_tick(world.manager, world.now);

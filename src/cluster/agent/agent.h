@@ -1,11 +1,11 @@
 /* What an agent knows and does, without I/O: the jobs and ranks of its host, the
  * use of its interfaces, the link to the manager. Ranks and the manager are
- * heard through the functions below; what is to be said, connected or started is
+ * received through the functions below; what is to be sent, connected or started is
  * asked of the owner through the calls in the options. The clock is handed in:
  * nanoseconds, the same or later with each call.
  *
- *   rank --say hello, job, report--> agent --say hello, job, report--> manager
- *        <--welcome, classes, plan--       <--welcome, classes, plan, help--
+ *   rank --hello, job, report--> agent --hello, job, report--> manager
+ *        <--welcome, classes, plan--   <--welcome, classes, plan, help--
  *
  * Without a manager it classes the jobs by what their ranks here have sent. With
  * one that is away, jobs keep the classes they were given. */
@@ -42,14 +42,14 @@ struct by_agent_calls {
   bool (*send_to_manager)(void *context, const char *line, size_t length);
   /* Answered by by_agent_manager_came or by_agent_manager_gone, later; or fails. */
   enum banyan_status (*connect)(void *context);
-  /* The link is to be ended, and nothing more said about it. */
+  /* The link is to be ended, and nothing more reported about it. */
   void (*disconnect)(void *context);
   void (*send_to_rank)(void *context, void *connection, const char *line, size_t length);
-  /* The connection is to be finished behind what was said. */
+  /* The connection is to be finished behind what was sent. */
   void (*end_rank)(void *context, void *connection);
-  /* What interfaces say now, at most BY_AGENT_INTERFACES. */
+  /* The counters of interfaces now, at most BY_AGENT_INTERFACES. */
   size_t (*count)(void *context, struct by_agent_counter *out);
-  /* The manager says what the rate of this host's link is, bit/s. */
+  /* The manager states the rate of this host's link, bit/s. */
   void (*take_rate)(void *context, double rate);
   /* A helper is to join, answered by by_agent_helper_joined and _ended, later; or fails. */
   enum banyan_status (*help)(void *context, const struct by_cluster_message *help);
@@ -63,7 +63,7 @@ struct by_agent_options {
   const char *host;    /* borrowed, like the next */
   const char *manager; /* its address, for people; NULL: there is none */
   bool may_help;
-  double interval; /* seconds between reports, until the manager says another */
+  double interval; /* seconds between reports, until the manager sets another */
   struct by_priority_rules rules;
   uint64_t seed; /* of how long it waits before it connects again */
   const struct by_agent_calls *calls;
@@ -84,7 +84,7 @@ void by_agent_links_changed(struct by_agent *agent, uint64_t now);
 /* A connection of a process of user `uid`. BANYAN_ERR_NO_MEMORY, BANYAN_ERR_UNSUPPORTED: there are too many. */
 BANYAN_CHECK enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
                                                    struct by_agent_rank **out);
-/* False: it has ended (what is to be said was said), and `rank` is no more; its connection is to be finished. */
+/* False: it has ended (what is to be sent was sent), and `rank` is no more; its connection is to be finished. */
 bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
                           uint64_t now);
 /* Its connection has closed. */
@@ -102,8 +102,8 @@ void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *
  */
 void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now);
 
-/* What `banyan agent status` shows: one line of JSON. Of other users' jobs `uid` is told the beginning of the ID only:
- * who has all of it may speak for the job. */
+/* What `banyan agent status` shows: one line of JSON. Of other users' jobs `uid` gets the beginning of the ID only:
+ * all of it allows to speak for the job. */
 void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text);
 
 #endif

@@ -90,14 +90,14 @@ static void drop_incoming(struct incoming *incoming) {
   free(incoming);
 }
 
-/* What was said last is still sent; whoever does not close is closed. */
+/* What is queued is still sent; a process that does not close is closed. */
 static void finish(struct incoming *incoming) {
   incoming->rank = NULL;
   by_stream_refuse(incoming->stream);
   by_loop_set_delay(incoming->daemon->options.loop, &incoming->deadline, farewell);
 }
 
-/* One that does not read is ended, and told everything when it connects again. */
+/* A process that does not read is ended, and gets everything when it connects again. */
 static void send_to_rank(void *context, void *connection, const char *line, size_t length) {
   struct incoming *incoming = connection;
   struct by_agent_daemon *daemon = context;
@@ -290,7 +290,7 @@ static void judge(void *context) {
     manager_gone(daemon, banyan_error_text());
 }
 
-/* The stream is not judged at once: whoever has files read again may be in the middle of a call. */
+/* The stream is not judged at once: the caller that has files read again may use it. */
 static void keys_changed(void *context) {
   struct by_agent_daemon *daemon = context;
   by_loop_set_delay(daemon->options.loop, &daemon->manager.judge, 0);
@@ -395,7 +395,7 @@ static enum banyan_status start(struct by_agent_daemon *daemon) {
   by_loop_set_delay(daemon->options.loop, &daemon->tick, 0);
   const struct by_host_links_options *links = &daemon->options.links;
   if (!manager && !(links->rate > 0) && !strcmp(links->queues, "auto"))
-    by_warn("agent", "no queues are set, as nobody says what this host's link carries (--rate RATE)");
+    by_warn("agent", "no queues are set, as the rate of this host's link is not known (--rate RATE)");
   return BANYAN_OK;
 }
 

@@ -19,7 +19,7 @@ struct by_agent_daemon_options {
   const char *program; /* the command `banyan`, for helpers */
 };
 
-/* What it is told stays borrowed until it is destroyed. BANYAN_ERR_ARGUMENT: an agent lives there already. */
+/* The options' texts stay borrowed until it is destroyed. BANYAN_ERR_ARGUMENT: an agent lives there already. */
 BANYAN_CHECK enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *options,
                                                        struct by_agent_daemon **out);
 /* Reads its certificate's files again, now. */

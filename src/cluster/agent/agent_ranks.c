@@ -374,11 +374,11 @@ static void replace(struct by_agent *agent, struct by_agent_rank *rank, uint64_t
 
 static enum banyan_status join(struct by_agent *agent, struct by_agent_rank *rank,
                                const struct by_cluster_message *message) {
-  if (rank->job) return by_fail(BANYAN_ERR_PROTOCOL, "says hello twice");
+  if (rank->job) return by_fail(BANYAN_ERR_PROTOCOL, "sends hello twice");
   if (message->version != BY_CLUSTER_VERSION)
-    return by_fail(BANYAN_ERR_PROTOCOL, "speaks version %u, this agent %d; use the same Banyan on this host",
+    return by_fail(BANYAN_ERR_PROTOCOL, "uses version %u, this agent %d; use the same Banyan on this host",
                    message->version, BY_CLUSTER_VERSION);
-  if (!message->job) return by_fail(BANYAN_ERR_PROTOCOL, "names no job; agents say hello to the manager");
+  if (!message->job) return by_fail(BANYAN_ERR_PROTOCOL, "names no job; agents send hello to the manager");
   BY_TRY(join_job(agent, message->job, rank->user, &rank->job));
   rank->rank = message->rank;
   return BANYAN_OK;
@@ -411,15 +411,15 @@ static enum banyan_status handle_of_job(struct by_agent *agent, const struct by_
   };
   struct by_cluster_message nobody = {.type = BY_MESSAGE_CELLS, .job = message->job};
   if (rank->rank != 0 || strcmp(rank->job->id, message->job) != 0)
-    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is for rank 0 of its own job", rank->rank,
-                   rank->job->id, by_cluster_type_name(message->type));
+    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s sends \"%s\", which is for rank 0 of its own job",
+                   rank->rank, rank->job->id, by_cluster_type_name(message->type));
   if (message->type == BY_MESSAGE_JOB) {
     free(rank->job->name);
     rank->job->name = copy_text(message->name);
     drop_lines(agent, rank->job);
   }
   BY_TRY(keep_message(agent, rank->job, lines[message->type], message, now));
-  /* Without a manager nobody shares switches' memory out, and rank 0 need not wait. */
+  /* Without a manager switches' memory is not shared out, and rank 0 need not wait. */
   if (message->type == BY_MESSAGE_RESERVE && agent->session.state != BY_SESSION_WELCOME)
     send_message(agent, rank, &nobody);
   return BANYAN_OK;
@@ -469,7 +469,7 @@ static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *r
   case BY_MESSAGE_SWITCHED:
   case BY_MESSAGE_KEPT: return handle_of_job(agent, rank, message, now);
   default:
-    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is not for a rank to say", rank->rank,
+    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s sends \"%s\", which is not for a rank to send", rank->rank,
                    rank->job->id, by_cluster_type_name(message->type));
   }
 }

@@ -124,7 +124,7 @@ static enum banyan_status list_paths(const struct by_agent *agent, const struct 
 
 /* ---- whose traffic it is */
 
-/* Where queues sort by marks, they have counted. Elsewhere the ranks' own word counts, for what is left of it; over
+/* Where queues sort by marks, they have counted. Elsewhere what ranks report counts, for what is left of it; over
  * several interfaces as everything is spread over them; and what helpers' sockets have carried. As much comes as goes:
  * on every link of a tree what is summed goes one way, and the sum comes back. */
 void by_agent_reports_list_interfaces(const struct by_agent *agent, struct by_cluster_interface *out) {

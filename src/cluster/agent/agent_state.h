@@ -68,7 +68,7 @@ bool by_agent_session_take_due(struct by_agent *agent, uint64_t now);
 
 /* ---- this host's processes: agent_ranks.c */
 
-/* What a user of this host may have of the agent, and have passed on to the manager: nobody uses up what is meant for
+/* What a user of this host may have of the agent, and have passed on to the manager: none uses up what is meant for
  * all. Root is not limited, as it could have everything anyway. */
 struct by_agent_user {
   LIST_ENTRY(by_agent_user) entry;

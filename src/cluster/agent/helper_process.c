@@ -38,7 +38,7 @@ struct output {
 /*   state     next states
  *   STARTED   JOINED, LEAVING
  *   JOINED    LEAVING
- *   LEAVING   -                  it was told to, and is killed if it does not
+ *   LEAVING   -                  it was asked to leave, and is killed if it does not
  *
  * From each it may end, and is forgotten. */
 enum state { STARTED, JOINED, LEAVING };
@@ -128,7 +128,7 @@ static void describe_end(const struct by_helper_process *process, int status, ch
   else if (WEXITSTATUS(status) == 0)
     snprintf(why, LINE, "%s", process->state == LEAVING ? "it was told to rest" : "the job is over");
   else
-    snprintf(why, LINE, "the helper ended with %d: %.400s", WEXITSTATUS(status), *last ? last : "without a word");
+    snprintf(why, LINE, "the helper ended with %d: %.400s", WEXITSTATUS(status), *last ? last : "without a message");
 }
 
 static void has_ended(void *context, uint32_t events) {
@@ -200,7 +200,7 @@ static enum banyan_status spawn(struct by_helper_process *process, const struct 
 static enum banyan_status watch_output(struct by_helper_process *process, struct output *output) {
   output->process = process;
   if (fcntl(output->fd, F_SETFL, O_NONBLOCK))
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read what a helper says");
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read what a helper prints");
   return by_loop_watch(process->among->loop, output->fd, EPOLLIN, read_output, output, &output->watch);
 }
 

@@ -20,7 +20,7 @@
 
 enum {
   LINK = 1,       /* the class of the link's rate; */
-  OTHERS = 2,     /* of what nobody marked, */
+  OTHERS = 2,     /* of what is not marked, */
   FIRST = 3,      /* of class 0 and so on */
   BURST_MS = 2,   /* a class may send so much at once, at the link's rate */
   QUANTUM = 30000 /* bytes in turn, among classes that go equally early */
@@ -162,9 +162,9 @@ enum banyan_status by_host_queues_read(struct by_netlink *netlink, unsigned inte
   struct tcmsg *body = by_netlink_begin(&request, RTM_GETTCLASS, NLM_F_DUMP, sizeof *body);
   body->tcm_ifindex = (int)interface;
   int reason = by_netlink_receive(netlink, &request, take_class, &reading);
-  BY_TRY(reported(reason, interface, "does not tell what has left by them"));
+  BY_TRY(reported(reason, interface, "does not report what has left by them"));
   if (reading.found) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "queues of %s: somebody has removed or replaced them",
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "queues of %s: they were removed or replaced by another program",
                  name_of(interface, name));
 }
 
@@ -203,7 +203,7 @@ static int take_shape(const struct nlmsghdr *header, void *context) {
   return MNL_CB_OK;
 }
 
-/* To what rate somebody else shapes what leaves an interface, by htb or tbf at its root, in bit/s; 0: to none that is
+/* To what rate another program shapes what leaves an interface, by htb or tbf at its root, in bit/s; 0: to none that is
  * known. The agent's own queues do not count. */
 static double host_queues_find_shape(struct by_netlink *netlink, unsigned interface) {
   struct by_netlink_request request;
@@ -296,7 +296,7 @@ size_t by_host_links_count(struct by_host_links *links, struct by_agent_counter 
   for (size_t i = 0; i < counting.n; i++) {
     char address[BY_ADDRESS_TEXT];
     double shaped = host_queues_find_shape(&links->netlink, interfaces[i].index);
-    /* What somebody shapes it to, else what was configured, else what the driver claims. */
+    /* What another program shapes it to, else what was configured, else what the driver claims. */
     out[i] = (struct by_agent_counter){.rate = shaped > 0                ? shaped
                                                : links->options.rate > 0 ? links->options.rate
                                                                          : interfaces[i].speed};
@@ -393,7 +393,7 @@ bool by_host_links_look(struct by_host_links *links) {
 static enum banyan_status open_both(struct by_host_links *links) {
   struct by_interface *all;
   size_t n;
-  BY_TRY(by_interface_list(links->options.filter, false, &all, &n)); /* a wrong filter is told now */
+  BY_TRY(by_interface_list(links->options.filter, false, &all, &n)); /* a wrong filter is reported now */
   free(all);
   BY_TRY(by_netlink_open(&links->netlink));
   return by_netlink_open_protocol(&links->news, NETLINK_ROUTE,

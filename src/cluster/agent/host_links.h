@@ -5,7 +5,7 @@
  * ToS byte (IPv4) or traffic class (IPv6), see priority.h. A higher class goes
  * first, and each has a guarantee, so that nothing starves:
  *
- *   ba11: -- the link's rate -+- what nobody marked: goes with the highest
+ *   ba11: -- the link's rate -+- what is not marked: goes with the highest
  *                             +- class 0, goes first
  *                             +- ...
  *                             +- the lowest class
@@ -27,13 +27,13 @@ struct by_host_queues {
   double guarantee; /* share of it that each class gets at least; > 0, at most 0.15 */
 };
 
-/* What has left an interface in each class; the last one: what nobody marked. */
+/* What has left an interface in each class; the last one: what is not marked. */
 struct by_host_queues_sent {
   uint64_t bytes[BY_PRIORITY_CLASSES + 1], drops[BY_PRIORITY_CLASSES + 1];
 };
 
 /* Those that an agent left behind are replaced, without a moment in which there are none. BANYAN_ERR_UNSUPPORTED:
- * somebody else has made queues there, or this process may not (CAP_NET_ADMIN); BANYAN_ERR_SYSTEM: the kernel has no
+ * another program has made queues there, or this process may not (CAP_NET_ADMIN); BANYAN_ERR_SYSTEM: the kernel has no
  * htb or u32. */
 BANYAN_CHECK enum banyan_status by_host_queues_set(struct by_netlink *netlink, unsigned interface,
                                                    const struct by_host_queues *queues);
@@ -46,7 +46,7 @@ BANYAN_CHECK enum banyan_status by_host_queues_read(struct by_netlink *netlink, 
 struct by_host_links_options {
   const char *filter; /* which, as of BANYAN_IFACE; borrowed, like the next */
   const char *queues; /* which get queues: "none"; "IF,IF"; or "auto": the one that `rate` or the manager's is for */
-  double rate;        /* bit/s; 0: what the manager says, or the kernel knows */
+  double rate;        /* bit/s; 0: what the manager states, or the kernel knows */
 };
 
 struct by_host_links;
@@ -55,7 +55,7 @@ BANYAN_CHECK enum banyan_status by_host_links_create(const struct by_host_links_
                                                      struct by_host_links **out);
 /* Removes the queues. NULL is allowed. */
 void by_host_links_destroy(struct by_host_links *links);
-/* Becomes readable when links or addresses change; by_host_links_look then takes that, and says whether any did. */
+/* Becomes readable when links or addresses change; by_host_links_look then takes that, and returns whether any did. */
 int by_host_links_get_fd(const struct by_host_links *links);
 bool by_host_links_look(struct by_host_links *links);
 /* At most BY_AGENT_INTERFACES, those that are up and have an address. */

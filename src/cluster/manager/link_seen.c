@@ -8,7 +8,7 @@
 #include "manager_links.h"
 
 static const double payload = 1.05;      /* bytes on a link for a byte of data, nearly */
-static const double least_busy = 0.15;   /* of the time; who hardly sends shows nothing */
+static const double least_busy = 0.15;   /* of the time; a path that hardly sends shows nothing */
 static const double slow = 0.6;          /* of what a link carries, as is known: it carries less */
 static const double slower = 0.85;       /* the same of one that was seen to be slow before */
 static const double faster = 1.15;       /* times what is believed: it carries more */
@@ -19,7 +19,7 @@ static const double doubted_after = 300; /* s in which nobody has seen it so; tw
 enum {
   ENOUGH = 3,  /* reports in a row: in the first two not all had noticed, */
   TWICE = 2,   /* or so many of each of two paths that have only links in common */
-  SEVERAL = 3, /* slow paths against an agent's word */
+  SEVERAL = 3, /* slow paths against an agent's report */
   DOUBLED = 8  /* times at most that the wait is doubled */
 };
 
@@ -322,7 +322,7 @@ static void suspect(struct seen_link *link, const struct by_seen_path *path) {
   link->suspects |= other && other->from != path->from && other->to != path->to;
 }
 
-/* Counts how often it was slow or fast in a row, by reports that tell something. */
+/* Counts how often it was slow or fast in a row, by reports with news. */
 static void judge(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
   if (path->news && reports(path)) {
     count(m, &path->slow, is_slow(m, path) && !gives_way(m, job, path));
@@ -369,7 +369,8 @@ static void blame_slow(struct by_manager *m, const struct by_manager_job *job, s
   if (most) path->slow.n = 0; /* seen so often again, it is believed again */
 }
 
-/* What happens to a cable happens to both of its directions; but an agent's word counts more than one slow report. */
+/* What happens to a cable happens to both of its directions; but what an agent states counts more than one slow report.
+ */
 static void blame_other_way(struct by_manager *m, uint32_t step) {
   struct seen_link *link = &m->seen->links[step];
   if (m->links->steps[step].notified || isfinite(m->links->steps[step].seen) || isfinite(link->least)) return;

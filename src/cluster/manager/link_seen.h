@@ -1,12 +1,12 @@
-/* What links are seen to carry. Nobody counts on links between switches, and no host knows that a link it is not at
+/* What links are seen to carry. Links between switches have no counters, and no host knows that a link it is not at
  * has become slow. But connections over it were then busy and got little. So:
  *
  *   A path (a job's connections from one host to another) that had something to send for a part of the time has, on
  *   each link of its way, at least as much to itself and all others together as was seen to pass there, in that part.
  *   Where that is much less than the link carries, on all of its way, some link of it carries less.
- *   Not one over which another path was faster, nor one whose rate an agent tells, if not several paths over it are
- *   slow. Of the rest, those with most slow paths over them; of those with as many, the ones of which no agent tells.
- *   Who gives way to a higher class on its way shows nothing: it may wait for that, or for TCP to try again.
+ *   Not one over which another path was faster, nor one whose rate an agent reports, if not several paths over it are
+ *   slow. Of the rest, those with most slow paths over them; of those with as many, the ones of which no agent reports.
+ *   A job that gives way to a higher class on its way shows nothing: it may wait for that, or for TCP to try again.
  *
  * It is believed once one path has seen it three times, or two over the same link, of which no host has both, twice;
  * of the link's other direction once is enough then. A link carries more again when more is seen to pass, or, as it may
@@ -17,8 +17,8 @@
 #include "manager_job.h"
 #include "topology_paths.h"
 
-/* The ways of packets, kept by destination: each is searched for once, the first time that somebody asks, and not many
- * at a time. Bounded in memory. */
+/* The ways of packets, kept by destination: each is searched for once, the first time that it is asked for, and not
+ * many at a time. Bounded in memory. */
 struct by_link_ways {
   struct by_paths paths;
   struct by_hop *hops; /* of the search under way */

@@ -48,8 +48,8 @@ static void look_at(struct by_manager *m, struct by_manager_job *job) {
     by_due_mark(job, BY_DUE_TIME, "%llu iterations have passed", (unsigned long long)o->replan_iterations);
 }
 
-/* Planning takes everybody's time, and one user may say that a job is on all hosts. So each of their agents must have
- * reported a rank of it; of hosts that have none its word is taken. */
+/* Planning takes time that all jobs share, and a user may claim that a job is on all hosts. So each of their agents
+ * must have reported a rank of it; of hosts without an agent the claim is believed. */
 static bool is_confirmed(const struct by_manager *m, const struct by_manager_job *job, uint32_t h) {
   const struct by_manager_host *host = &m->hosts->all[job->nodes[h]];
   if (job->parts[h].reported) return true;
@@ -64,7 +64,7 @@ static bool are_confirmed(const struct by_manager *m, struct by_manager_job *job
   if (job->check.n_confirmed == job->n_hosts) return true;
   by_job_set_trouble(
       job,
-      "the agent on \"%.64s\" has not heard of its ranks there: have they BANYAN_AGENT=off, or do they not reach the "
+      "the agent on \"%.64s\" knows none of its ranks there: have they BANYAN_AGENT=off, or do they not reach the "
       "agent's socket?",
       job->hosts[job->check.n_confirmed]);
   return false;
@@ -102,7 +102,7 @@ static bool goes_before(const struct by_manager_job *a, const struct by_manager_
   return a->check.worse > b->check.worse;
 }
 
-/* ---- who may help it */
+/* ---- which hosts may help it */
 
 enum { HELPERS = 4, HELPED = 3 };   /* most; fewest hosts that gain by one */
 static const double to_spare = 0.5; /* of its link, in both directions */

@@ -19,7 +19,7 @@ struct by_manager_peer; /* an agent, or a rank 0 without one */
 struct by_manager_options {
   const struct by_topology *topology; /* must outlive the manager */
   struct by_priority_rules rules;
-  double interval;            /* s between reports, told to agents */
+  double interval;            /* s between reports, sent to agents */
   double replan;              /* s after which a job is planned again */
   uint64_t replan_iterations; /* and iterations of it; 0: however many */
   double gain;                /* a job moves for so much more */
@@ -40,7 +40,7 @@ BANYAN_CHECK enum banyan_status by_manager_create(const struct by_manager_option
                                                   struct by_manager **out);
 /* NULL is allowed. */
 void by_manager_destroy(struct by_manager *manager);
-/* Rows that were kept, in the order in which they were first kept, before anybody has joined. A row that does not fit
+/* Rows that were kept, in the order in which they were first kept, before any peer has joined. A row that does not fit
  * what came before is left out and logged. */
 void by_manager_restore(struct by_manager *manager, const struct by_manager_row *row, double now);
 
@@ -49,14 +49,14 @@ void by_manager_keep_all(struct by_manager *manager);
 
 /* ---- peers */
 
-/* What a certificate says of who speaks. */
+/* What a certificate states of its owner. */
 enum by_manager_role { BY_ROLE_ANY, BY_ROLE_AGENT, BY_ROLE_JOB }; /* ANY: without certificates */
 
 /* A connection. `name` is the certificate's, NULL if there is none. */
 BANYAN_CHECK enum banyan_status by_manager_joined(struct by_manager *manager, void *connection,
                                                   enum by_manager_role role, const char *name, double now,
                                                   struct by_manager_peer **out);
-/* What it said. An error says why it is refused: it is to be told and the connection ended. */
+/* A message of a peer. An error states why it is refused: the peer is to be notified and the connection ended. */
 BANYAN_CHECK enum banyan_status by_manager_handle(struct by_manager *manager, struct by_manager_peer *peer,
                                                   const struct by_cluster_message *message, double now);
 /* The connection has ended; the peer is freed, and nothing more is sent to it. */
@@ -66,7 +66,7 @@ void by_manager_count_refused(struct by_manager *manager);
 
 /* ---- time, plans */
 
-/* Deadlines, classes, who is to be planned for. Call it a few times in each interval. */
+/* Deadlines, classes, which jobs are to be planned for. Call it a few times in each interval. */
 void by_manager_tick(struct by_manager *manager, double now);
 /* The job that is to be planned next, the one that lost most first. False: none. The caller runs *out and gives it to
  * by_manager_planned, which frees it. */

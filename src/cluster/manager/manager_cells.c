@@ -250,7 +250,7 @@ static enum banyan_status take_request(const struct by_manager *m, struct by_man
   return has_all(message) ? BANYAN_OK : give(m, job);
 }
 
-/* A job is believed as far as it wished and as the switch can have given. */
+/* A job is believed as far as it requested and as the switch can have given. */
 static void settle(const struct by_manager *m, struct by_manager_cells *cells, uint32_t given) {
   cells->given = given < cells->requested ? given : cells->requested;
   if (is_kept_account_of(m, cells->node) && cells->bytes) {

@@ -9,7 +9,7 @@
 #include "manager_links.h"
 
 static const double overhead = 0.2;    /* headers, answers and what was counted early or late, of what jobs send */
-static const double fresh_part = 0.25; /* of a mean of late is what was just said */
+static const double fresh_part = 0.25; /* of a mean of late is what was just reported */
 
 /* ---- by name */
 
@@ -52,7 +52,7 @@ enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char
   return BANYAN_OK;
 }
 
-/* ---- who may help */
+/* ---- which may help */
 
 static enum banyan_status allow(struct by_manager *m, const char *names) {
   bool all = !strcmp(names, "all");

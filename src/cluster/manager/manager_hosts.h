@@ -16,9 +16,9 @@ enum {
 /* Where a connection is.
  *
  *   state      next states   meaning
- *   NEW        WELCOME       it has not said hello
+ *   NEW        WELCOME       no hello has come
  *   WELCOME    REPORTED      it has
- *   REPORTED   -             it has said all that it knows, too */
+ *   REPORTED   -             it has reported all that it knows, too */
 enum by_peer_state { BY_PEER_NEW, BY_PEER_WELCOME, BY_PEER_REPORTED };
 
 /* A connection; manager_peers.c. */
@@ -32,7 +32,7 @@ struct by_manager_peer {
   char *host;
   uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
   char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
-  double born, last_message;       /* born: when the agent began, by its own word */
+  double born, last_message;       /* born: when the agent began, as it states */
 };
 
 void by_manager_peers_fini(struct by_manager *m);
@@ -42,7 +42,7 @@ void by_manager_peers_fini(struct by_manager *m);
 struct by_manager_interface {
   char *name;
   struct by_cluster_interface message; /* last, without its texts */
-  double mean[2], mean_ours[2];        /* sent and received, of late; < 0: nothing was said yet */
+  double mean[2], mean_ours[2];        /* sent and received, of late; < 0: nothing was reported yet */
   uint32_t link;                       /* of the topology; BY_NOWHERE: not known */
 };
 
@@ -55,7 +55,7 @@ struct by_manager_host {
   bool may_help; /* the agent offers it, and the manager allows it */
   uint32_t n_interfaces;
   struct by_manager_interface *interfaces;
-  uint32_t n_unknown; /* jobs that its agent has last reported and that nobody has begun yet */
+  uint32_t n_unknown; /* jobs that its agent has last reported and whose rank 0 has not come yet */
   char (*unknown)[BY_CLUSTER_JOB_ID + 1];
   UT_hash_handle hh;
 };
@@ -73,7 +73,7 @@ void by_manager_hosts_fini(struct by_manager *m);
 uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
 /* A machine that is not in the topology becomes one of the hosts. BANYAN_ERR_UNSUPPORTED: too many. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
-/* The agent of a host has come, and has said whether it may help. */
+/* The agent of a host has come, and offers help or does not. */
 void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help);
 /* What an agent reports of its machine, before the jobs that are not known. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,

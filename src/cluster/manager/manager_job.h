@@ -45,9 +45,9 @@ enum {
   BY_MANAGER_OWNER = 80,
 };
 
-/* What one host, or rank without an agent, last said of its ranks of a job. */
+/* What one host, or rank without an agent, last reported of its ranks of a job. */
 struct by_manager_part {
-  struct by_manager_peer *peer; /* NULL: it has said nothing yet, or has gone */
+  struct by_manager_peer *peer; /* NULL: it has reported nothing yet, or has gone */
   bool reported;                /* a report of the job has come from there */
   uint64_t sent;
   LIST_HEAD(, by_seen_path) paths; /* link_seen.c */
@@ -58,13 +58,13 @@ struct by_manager_part {
  *   state    next states       meaning
  *   BARRED   ASKED, JOINED     not to be asked again until a while has passed
  *   ASKED    JOINED, BARRED    the agent is to start it until its deadline
- *   JOINED   BARRED            the agent says that it has joined */
+ *   JOINED   BARRED            the agent has reported that it joined */
 enum by_helper_state { BY_HELPER_BARRED, BY_HELPER_ASKED, BY_HELPER_JOINED };
 struct by_manager_helper {
   uint32_t host;
   enum by_helper_state state;
   double until; /* of ASKED and BARRED */
-  uint64_t by;  /* the agent's connection on which it said that it has joined; 0: none of this manager's */
+  uint64_t by;  /* the agent's connection on which it reported that it joined; 0: none of this manager's */
 };
 
 struct by_manager_plan {
@@ -101,7 +101,7 @@ struct by_job_plans {
   double rate_then;           /* what its plan carried then; 0: not known */
   double not_before;          /* after a refusal, */
   uint32_t refusals;          /* of which there were so many in a row */
-  uint32_t unknown;           /* times that it has said to run a plan that is not known */
+  uint32_t unknown;           /* times that it has reported a plan that is not known */
   uint32_t gains;             /* plannings in a row that have found better trees, beside others */
   struct by_link_shares ring; /* what it is taken to put on links without a plan */
   uint32_t n_helpers;
@@ -122,7 +122,7 @@ struct by_manager_cells {
   char *at, *server;
   uint32_t requested, given; /* slots */
   uint32_t bytes;            /* of memory that a slot takes */
-  bool settled;              /* the job has said what it has there */
+  bool settled;              /* the job has reported what it has there */
   double on_ways;            /* bytes on their way to its server and back at the job's rate; 0: not known */
   double need;               /* the same, or a guess */
 };
@@ -160,7 +160,7 @@ struct by_job_check {
 /* Where a job is in its life.
  *
  *   state      next states   meaning
- *   RUNS       LEFT          somebody speaks for it
+ *   RUNS       LEFT          a peer speaks for it
  *   LEFT       REPLACED      it has ended, and is still shown
  *   REPLACED   -             another one has its ID, and a planner's thread still reads it */
 enum by_job_state { BY_JOB_RUNS, BY_JOB_LEFT, BY_JOB_REPLACED };
@@ -188,19 +188,19 @@ struct by_manager_job {
   char owner[BY_MANAGER_OWNER];    /* with which certificate; "": not known since the manager began */
   struct by_manager_part *parts;   /* of each of the hosts */
   uint64_t parts_sent;             /* bytes that these have sent */
-  double began;                    /* says rank 0; 0: it does not */
-  double since, seen;              /* seen: when somebody last spoke for it */
+  double began;                    /* as rank 0 states; 0: it does not */
+  double since, seen;              /* seen: when a peer last spoke for it */
   enum by_job_state state;
   double gone_at; /* when it left */
 
   uint64_t iterations, sent, input;
-  struct by_job_length length; /* iterations in all, by its own word */
+  struct by_job_length length; /* iterations in all, as it states */
   double iteration_time;
   double input_rate; /* bit/s; smoothed */
   double rated;      /* when `input` was last looked at */
   uint64_t rated_input;
   struct by_priority_place place;
-  uint32_t notified; /* the class that its hosts were told last */
+  uint32_t notified; /* the class that was last sent to its hosts */
 
   struct by_job_notes notes;
   struct by_job_order order;
@@ -239,7 +239,7 @@ void by_due_mark_all(const struct by_manager *m, const char *format, ...) BY_PRI
 
 /* ---- when they come and go, and what their hosts report of them: manager_jobs.c */
 
-/* A job as rank 0 says it; hosts: of each rank. One of the same ID on other hosts leaves. */
+/* A job as rank 0 describes it; hosts: of each rank. One of the same ID on other hosts leaves. */
 BANYAN_CHECK enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *message,
                                               struct by_manager_job **out);
 /* From a row that was kept. */

@@ -224,8 +224,8 @@ static void send_class(struct by_manager *m, struct by_manager_peer *peer, const
   by_manager_send(m, peer, &(struct by_cluster_message){.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &of_job});
 }
 
-/* Counts never go back, also where a manager that began again has not heard of all hosts yet. More than INT64_MAX,
- * which hosts may say together, is no number in the state for those who read it. */
+/* Counts never go back, also where a manager that began again has no report of all hosts yet. More than INT64_MAX,
+ * which hosts may report together, cannot be read from the state. */
 static void add_up(struct by_manager_job *job, uint64_t before, const struct by_cluster_job *message) {
   job->parts_sent += message->sent - before;
   uint64_t sent = job->parts_sent < INT64_MAX ? job->parts_sent : INT64_MAX;
@@ -271,7 +271,7 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   double fresh = job->input > job->rated_input ? 8.0 * (double)(job->input - job->rated_input) / passed : 0;
   double now = job->input_rate > 0 ? job->input_rate + fresh_part * (fresh - job->input_rate) : fresh;
   if (!job->rated_input && job->input && job->since < job->rated) now = 0; /* all of it, since long ago */
-  now = fmin(now, by_use_most(m, by_job_shares(job)));                     /* whatever its ranks say */
+  now = fmin(now, by_use_most(m, by_job_shares(job)));                     /* whatever its ranks report */
   if (now < idle) now = 0;
   if (fabs(now - job->input_rate) > settled * job->input_rate) by_use_set_stale(m);
   job->input_rate = now;
@@ -301,7 +301,7 @@ static struct by_manager_job *find_oldest(const struct by_manager *m, uint32_t *
 void by_jobs_tick(struct by_manager *m) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (by_job_has_left(job)) continue;
-    if (job->peer && *job->peer->job) job->seen = m->now; /* a rank that has nothing new says nothing */
+    if (job->peer && *job->peer->job) job->seen = m->now; /* a rank that has nothing new sends nothing */
     if (m->now - job->seen > fmax(intervals_waited * m->options.interval, least_timeout)) {
       by_jobs_leave(m, job, "nobody has spoken for it for a while");
       continue;

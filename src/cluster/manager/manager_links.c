@@ -99,12 +99,12 @@ static void order_find(const struct by_manager *m, uint32_t n_steps) {
   free(on_step);
 }
 
-static const double much_less = 0.9;  /* of what the topology says: the link is slower than that */
+static const double much_less = 0.9;  /* of what the topology states: the link is slower than that */
 static const double changed = 0.05;   /* of a capacity */
 static const double of_a_dead = 0.01; /* capacity that a link keeps which is down, so that numbers stay numbers */
 static const double always = 0.05;    /* of a capacity is left for everyone; others' use below that is none */
 
-/* What the topology says of a step. */
+/* The capacity of a step by the topology. */
 static const struct by_capacity *given(const struct by_topology *t, uint32_t step) {
   if (step < 2 * t->n_links) return &t->links[step / 2].capacity[step % 2];
   const struct by_node *node = &t->nodes[(step - 2 * t->n_links) / 2];
@@ -130,7 +130,7 @@ uint32_t by_links_step_out(const struct by_topology *t, uint32_t link, uint32_t 
   return 2 * link + (t->links[link].a == node ? BY_AB : BY_BA);
 }
 
-/* The least of what is said and seen. Those it matters to are due to be planned for. */
+/* The least of what is stated and seen. Jobs that it matters to are due to be planned for. */
 static void set_carried(struct by_manager *m, uint32_t step) {
   const struct by_link *link = &m->topology->links[step / 2];
   const char *from = m->topology->nodes[step % 2 ? link->b : link->a].name;
@@ -138,7 +138,7 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   char before[32], after[32];
   struct by_manager_step *of = &m->links->steps[step];
   double was = of->marked, now = fmin(of->message, of->seen);
-  now = fmax(now, of_a_dead * given(m->topology, step)->all); /* whatever a job says it has seen */
+  now = fmax(now, of_a_dead * given(m->topology, step)->all); /* whatever a job reports to have seen */
   of->carries = now;
   if (fabs(now - was) <= changed * was) return;
   of->marked = now;
@@ -148,7 +148,7 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   by_due_mark_all(m, "the link from %.64s to %.64s carries %s", from, to, after);
 }
 
-/* Of the words of both ends the smaller counts. */
+/* Of what both ends report the smaller counts. */
 void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double message) {
   struct by_manager_step *of = m->links->steps;
   of[by_links_step_out(m->topology, link, node)].by_agent = message;
@@ -178,7 +178,7 @@ void by_links_set_seen(struct by_manager *m, uint32_t step, double rate) {
   set_carried(m, step);
 }
 
-/* ---- who uses them */
+/* ---- how much of it is used */
 
 static double measured(const struct by_manager *m, uint32_t step) {
   const struct by_manager_step *of = &m->links->steps[step];
@@ -186,7 +186,7 @@ static double measured(const struct by_manager *m, uint32_t step) {
   return others > always * of->carries ? others : 0;
 }
 
-/* What the topology says counts where nobody measures more. */
+/* What the topology states counts where no more is measured. */
 double by_use_others(const struct by_manager *m, uint32_t step) {
   return fmax(given(m->topology, step)->used, measured(m, step));
 }

@@ -1,17 +1,17 @@
-/* What the network carries, and who uses how much of it: others, and jobs by their class. A job does not give way to a
- * lower class, which the hosts' queues hold back for it. Steps are those of plan_request.h.
+/* What the network carries, and how much of it is used: by others, and by jobs of each class. A job does not give way
+ * to a lower class, which the hosts' queues hold back for it. Steps are those of plan_request.h.
  *
  * Which job goes before which. Jobs are in order by their queue and, in a queue,
- * by what they have left. Those that have not said what that is come after them,
- * as equals (or by when they came, where that is wished for). The few classes
+ * by what they have left. Those that have not stated it come after them,
+ * as equals (or by when they came, where that is configured). The few classes
  * that the network has are given out along that order, to each part of the
  * network by itself:
  *
  *   A before B on one link, B before C on another:    A 1, B 2, C 3
  *   D meets none of them:                             D 1, and lower as it falls in the queues
  *
- * So a class says who goes first where jobs meet, and little of the job. Jobs
- * that have the last class are equals, whatever the order says. */
+ * So a class states which goes first where jobs meet, and little of the job. Jobs
+ * that have the last class are equals, whatever their order. */
 #ifndef BY_MANAGER_MANAGER_LINKS_H
 #define BY_MANAGER_MANAGER_LINKS_H
 
@@ -22,13 +22,13 @@ void by_order_restore(struct by_manager_job *job, uint32_t class_);
 
 /* One direction of a link, or of a node that has a limit. */
 struct by_manager_step {
-  double carries;                        /* what the topology says, or less, as hosts say or as it is seen */
-  double by_agent;                       /* of a link: what the agent at its sending end says; INFINITY: nothing */
-  double message;                        /* what topology and agents say */
+  double carries;                        /* by the topology, or less, as hosts report or as it is seen */
+  double by_agent;                       /* of a link: as the agent at its sending end reports; INFINITY: it does not */
+  double message;                        /* by the topology and agents */
   bool notified;                         /* an agent does */
   double seen;                           /* what it is seen to carry, if that is less; INFINITY: it is not */
-  double marked;                         /* what it carried when jobs were last told */
-  double others[2];                      /* others' use: as the sending end says, as the receiving one does */
+  double marked;                         /* what it carried when jobs were last notified */
+  double others[2];                      /* others' use: as the sending end reports, as the receiving one does */
   double ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
   uint32_t jobs_on[BY_PRIORITY_CLASSES]; /* how many put something there */
 };
@@ -44,13 +44,13 @@ BANYAN_CHECK enum banyan_status by_links_init(struct by_manager *m);
 
 /* The step from a node over one of its links. */
 uint32_t by_links_step_out(const struct by_topology *topology, uint32_t link, uint32_t node);
-/* Both directions of a link carry so much at most, says the agent at one of its ends. */
+/* Both directions of a link carry so much at most, as the agent at one of its ends reports. */
 void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double message);
-/* What others send and receive over a link, as the agent at one of its ends says. */
+/* What others send and receive over a link, as the agent at one of its ends reports. */
 void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, double sent, double received);
 /* The agent at one of the link's ends has gone. */
 void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link);
-/* What a step is seen to carry, if that is less than what is said. */
+/* What a step is seen to carry, if that is less than what is stated. */
 void by_links_set_seen(struct by_manager *m, uint32_t step, double rate);
 
 /* What jobs put on links, or their classes, may have changed. */

@@ -120,8 +120,8 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
 
 /* Jobs of rank 0 on an agent's host that it does not name are over. An agent sends what there is before its first
  * report; but ranks take some seconds to find one that has just begun. */
-static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
-                       const struct by_cluster_message *message) {
+static void end_unreported(struct by_manager *m, const struct by_manager_peer *peer,
+                           const struct by_cluster_message *message) {
   if (peer->index == BY_NOWHERE) return;
   bool young = m->now - peer->born < found_again;
   for (struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job)) {
@@ -145,9 +145,9 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
     if (may) by_jobs_report(m, job, peer, &message->jobs[i]);
     if ((!job || by_job_has_left(job)) && is_agent) by_manager_hosts_note_unknown(m, peer->index, message->jobs[i].job);
   }
-  end_unsaid(m, peer, message);
+  end_unreported(m, peer, message);
   if (peer->state == BY_PEER_REPORTED) return BANYAN_OK;
-  if (is_agent) by_plans_end_unsaid(m, peer);
+  if (is_agent) by_plans_end_unreported(m, peer);
   set_state(peer, BY_PEER_REPORTED);
   return BANYAN_OK;
 }

@@ -261,7 +261,7 @@ static void propose(struct by_manager *m, struct by_manager_job *job, struct by_
   set_proposal(job, BY_PROPOSAL_JOINING);
   by_use_set_stale(m);
   m->counters.plans++;
-  by_job_keep(m, job); /* the number, before anybody hears of it */
+  by_job_keep(m, job); /* the number, before it is sent */
   keep_plan(m, job, job->plans.proposed, false);
   const struct by_plan *plan = job->plans.proposed->plan;
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
@@ -348,7 +348,7 @@ void by_manager_planned(struct by_manager *m, struct by_plan_request *request, d
 
 /* ---- answers */
 
-/* So that a job that says nonsense, or takes no plan, costs others no planning. */
+/* So that a job that sends nonsense, or takes no plan, costs others no planning. */
 static double longer_each_time(const struct by_manager *m, uint32_t times) {
   return fmin(m->options.interval * (double)(1u << (times < 10 ? times : 10)), m->options.replan);
 }
@@ -441,8 +441,8 @@ void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t
   by_plans_advance(m, job);
 }
 
-/* A helper joins by an agent's word, and says so again on each connection before the first report. */
-void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *agent) {
+/* An agent reports that a helper has joined, and again on each connection before its first report. */
+void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer *agent) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     const struct by_manager_helper *helper = by_job_has_left(job) ? NULL : find_helper(job, agent->index);
     if (helper && helper->state == BY_HELPER_JOINED && helper->by != agent->number)
@@ -457,7 +457,7 @@ void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
     const struct by_manager_host *host = &m->hosts->all[helper.host];
     double last = host->agent ? host->agent->last_message : host->parted;
     if (helper.state == BY_HELPER_JOINED && m->now - last > fmax(silence, 2 * m->options.interval))
-      by_plans_helping(m, job, helper.host, NULL, "nothing is heard of its host any more");
+      by_plans_helping(m, job, helper.host, NULL, "nothing is received from its host any more");
   }
 }
 
@@ -510,7 +510,7 @@ enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job 
   job->plans.planned = m->now;
   by_due_clear(job);
   if (!job->plans.current) by_due_mark(job, BY_DUE_NEW, "the job is new");
-  /* Whether the job was asked and whether it has moved is not known: its agent says so when it is back. */
+  /* Whether the job was asked and whether it has moved is not known: its agent reports it when it is back. */
   if (job->plans.proposed) set_proposal(job, BY_PROPOSAL_LATE);
   job->plans.not_before = m->now + m->options.interval;
   by_use_set_stale(m);

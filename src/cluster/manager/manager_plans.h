@@ -31,12 +31,12 @@ void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job);
 void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
 void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
-/* by: the agent that says that it has joined; NULL: it has not, or has ended. */
+/* by: the agent that reports that it has joined; NULL: it has not, or has ended. */
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,
                       const char *why);
-/* An agent has said all that it knows: helpers that it has not named have ended. */
-void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *agent);
-/* Ends the helpers on hosts of which nothing has been heard for long. */
+/* An agent has reported all that it knows: helpers that it has not named have ended. */
+void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer *agent);
+/* Ends the helpers on hosts from which nothing has come for long. */
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
 /* The job runs a plan of its user's, or does so no longer: what it has of the manager's is dropped, or planned anew. */
 void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan);

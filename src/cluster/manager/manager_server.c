@@ -19,7 +19,7 @@
 
 enum {
   TICKS = 4,          /* in an interval */
-  CONNECTIONS = 4096, /* that have said who they are */
+  CONNECTIONS = 4096, /* that are authenticated */
   UNAUTHENTICATED = 256,
   OF_ONE = 256, /* of one certificate */
   QUEUED = 2 * BY_CLUSTER_LINE_DOWN,
@@ -36,7 +36,7 @@ struct connection {
   double closes;                /* when it is closed; 0: not */
 };
 
-/* Whoever has one certificate: what one may say and have is for all its connections together. */
+/* The owner of a certificate: what it may send and have is for all its connections together. */
 struct holder {
   LIST_ENTRY(holder) entry;
   struct by_tls_who who;
@@ -85,7 +85,7 @@ static void end_connection(struct connection *c) {
   free(c);
 }
 
-/* At the next tick: whoever is in the middle of a call may have more to say to it. */
+/* At the next tick: callers may still use it. */
 static void close_soon(struct connection *c, double wait) {
   if (!c->closes) c->closes = now_of(c->server) + wait;
 }
@@ -99,7 +99,7 @@ static void send_line(struct connection *c, const struct by_cluster_message *mes
   by_text_fini(&line);
 }
 
-/* Kept before the job hears of it: no number of a plan is given twice, nor cells of a switch. */
+/* Kept before the job gets it: no number of a plan is given twice, nor cells of a switch. */
 static void send_message(void *context, void *connection, const struct by_cluster_message *message) {
   struct by_manager_server *server = context;
   bool lasts = message->type == BY_MESSAGE_PLAN || message->type == BY_MESSAGE_CELLS;
@@ -129,7 +129,7 @@ static enum banyan_status handle_line(struct connection *c, const void *line, si
   struct by_cluster_message message;
   if (!by_budget_take(&c->holder->budget, length, now_of(c->server))) {
     by_manager_count_refused(c->server->manager);
-    return by_fail(BANYAN_ERR_PROTOCOL, "more is said with one certificate than %.0f lines or %.0f bytes a second",
+    return by_fail(BANYAN_ERR_PROTOCOL, "more is sent with one certificate than %.0f lines or %.0f bytes a second",
                    by_budget_of_peer.lines_a_second, by_budget_of_peer.bytes_a_second);
   }
   enum banyan_status status = by_cluster_message_read(line, length, &message);
@@ -148,7 +148,7 @@ static void handle_frame(void *context, uint16_t type, const void *line, size_t 
   if (c->peer && handle_line(c, line, length) != BANYAN_OK) refuse(c, banyan_error_text());
 }
 
-/* Who has gone is remembered until it may say as much as anybody again: coming anew wins nothing. */
+/* An owner that has gone is remembered until it may send as much as any other again: connecting anew wins nothing. */
 static void forget_holders(struct by_manager_server *server) {
   for (struct holder *holder = LIST_FIRST(&server->holders), *next; holder; holder = next) {
     next = LIST_NEXT(holder, entry);
@@ -223,7 +223,7 @@ static void accepted(void *context, int fd) {
     by_close(fd);
     return;
   }
-  (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes says nothing */
+  (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes sends nothing */
   c->server = server;
   if (by_stream_create(&of_stream, &c->stream) != BANYAN_OK) {
     by_warn("manager", "a connection is refused: %s", banyan_error_text());

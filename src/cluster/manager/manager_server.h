@@ -27,8 +27,8 @@ BANYAN_CHECK enum banyan_status by_manager_server_create(const struct by_manager
                                                          struct by_manager_server **out);
 /* Keeps what is not kept yet. NULL is allowed. */
 void by_manager_server_destroy(struct by_manager_server *server);
-/* Another identity from now on, which must outlive it. Who is not believed any more is told so and let go, and so is
- * who had not proved itself yet. */
+/* Another identity from now on, which must outlive it. Peers that are not believed any more are notified and let go,
+ * and so are those that were not authenticated yet. */
 void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity);
 
 struct by_address by_manager_server_get_address(const struct by_manager_server *server);

@@ -31,7 +31,7 @@ static void add_interface(const struct by_manager_interface *interface, struct b
   add(text, "}");
 }
 
-/* Who helps whom, by host. */
+/* Which hosts help which jobs, by host. */
 struct help {
   uint32_t host;
   const char *job;

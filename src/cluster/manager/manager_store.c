@@ -289,7 +289,7 @@ static void bind(sqlite3_stmt *s, int at, const struct column *column, const str
   }
 }
 
-/* Does what a statement says to a row, whose first n columns it names. */
+/* Runs a statement on a row, whose first n columns it names. */
 static void apply(struct by_manager_store *store, sqlite3_stmt *s, const struct by_manager_row *row, int n) {
   for (int i = 0; i < n; i++) bind(s, i + 1, &tables[row->table].columns[i], row);
   if (sqlite3_step(s) != SQLITE_DONE) lose(store);

@@ -1,8 +1,8 @@
 /* A manager's rows in a SQLite file, so that it goes on where it was, also when
  * it was killed in the middle. Rows that are kept between two commits become
  * lasting together. A disk that is full, or a file that cannot be written, is
- * logged and stops nobody: by_manager_store_lost says that what the file has is
- * old. Reads and writes a file; one thread. */
+ * logged and stops nothing: after that by_manager_store_lost is true, as what the
+ * file has is old. Reads and writes a file; one thread. */
 #ifndef BY_MANAGER_MANAGER_STORE_H
 #define BY_MANAGER_MANAGER_STORE_H
 
@@ -29,9 +29,9 @@ struct by_manager_row {
     struct {
       const char *hosts; /* of its ranks, as a JSON array */
       const char *root;
-      double since, began;                /* since: it has been known here; began: as it says; 0: it does not */
+      double since, began;                /* since: it has been known here; began: as it states; 0: it does not */
       uint64_t iterations, sent, numbers; /* numbers: the last one given to a plan */
-      uint64_t expected;                  /* iterations in all, by its own word; 0: none is known */
+      uint64_t expected;                  /* iterations in all, as it states; 0: none is known */
       bool doubted;                       /* that was too small */
       uint32_t class_;
       bool left;
@@ -53,7 +53,7 @@ struct by_manager_row {
       bool joined;
     } helper;
     struct {
-      const char *request; /* for cells of switches, and what was given: a line as the job would say it */
+      const char *request; /* for cells of switches, and what was given: a line as the job would send it */
     } cells;
   };
 };

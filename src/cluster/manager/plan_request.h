@@ -29,7 +29,7 @@ struct by_plan_request {
   void *job;                   /* the manager's */
   struct by_topology residual; /* nodes and links of its own, the rest borrowed from the manager's */
   struct by_topology calm;     /* the same while no higher class sends; no nodes: none does where the job sends */
-  uint32_t *nodes, *helpers;   /* the job's hosts, by their first rank; who may help */
+  uint32_t *nodes, *helpers;   /* the job's hosts, by their first rank; those that may help */
   uint32_t n_nodes, n_helpers;
   bool sways;                    /* other jobs use the same links: what is left is known less well */
   const struct by_plan *current; /* NULL: none; borrowed */

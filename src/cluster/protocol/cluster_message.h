@@ -28,7 +28,7 @@ enum {
   BY_CLUSTER_INTERFACES = 256,
   BY_CLUSTER_SIZES = 64,
   BY_CLUSTER_PATHS = 64,   /* of a job in one report: those that carry most */
-  BY_CLUSTER_CELLS = 1024, /* of a wish: switches, counted once for each tree over them */
+  BY_CLUSTER_CELLS = 1024, /* of a reservation request: switches, counted once for each tree over them */
   BY_CLUSTER_SLOTS = 1 << 16,
   BY_CLUSTER_SLOT_BYTES = 1 << 20,
 };
@@ -48,7 +48,7 @@ enum by_cluster_type {
   BY_MESSAGE_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
   BY_MESSAGE_CLASSES, /* jobs (job, class) */
   BY_MESSAGE_PLAN,    /* job, number, plan */
-  BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the wish; none: nobody shares switches' memory out */
+  BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the request; none: switches' memory is not shared out */
   BY_MESSAGE_HELP,    /* job, root, key, helper */
   BY_MESSAGE_REST,    /* job */
   BY_MESSAGE_REFUSED, /* why */
@@ -84,22 +84,22 @@ struct by_cluster_job {
   const struct by_cluster_size *sizes;
   const struct by_cluster_path *paths;
   uint64_t iterations, calls;
-  uint64_t expected;    /* iterations that it will make in all, as its rank 0 says; 0: it does not */
+  uint64_t expected;    /* iterations that it will make in all, as its rank 0 states; 0: it does not */
   uint64_t sent, input; /* bytes: that those ranks sent; of one rank's calls */
   double iteration_time;
 };
 
-/* What a tree through switches wishes for at one of them. */
+/* What a tree through switches requests at one of them. */
 struct by_cluster_cells {
   const char *at;     /* the switch */
   const char *server; /* the tree's host; NULL: not known */
-  uint32_t slots;     /* that it wishes for, or in an answer is granted */
+  uint32_t slots;     /* that it requests, or in an answer is granted */
   uint32_t bytes;     /* of the switch's memory that a slot takes */
   bool has;           /* it has been at the switch, which gave it */
   uint32_t given;     /* so many */
 };
 
-/* Who makes one to print it fills in what its kind says, and lends what it points to. One that was read owns it. */
+/* To print one, fill in what its kind has, and lend what it points to. One that was read owns it. */
 struct by_cluster_message {
   enum by_cluster_type type;
   uint32_t version;
@@ -109,7 +109,7 @@ struct by_cluster_message {
   const char *job; /* NULL in an agent's hello */
   uint32_t rank;
   const char *name, *root, *key; /* key: NULL where helpers may not join; always there in help */
-  double began;                  /* of the job, s since 1970; 0: not known. Tells it from an earlier one of its ID */
+  double began;         /* of the job, s since 1970; 0: not known. Distinguishes it from an earlier one of its ID */
   const char *own_plan; /* name of the plan that the job's user set, which a manager does not replace; NULL: none */
   uint32_t n_hosts;     /* = ranks of the job */
   const char *const *hosts;
@@ -126,11 +126,11 @@ struct by_cluster_message {
 };
 
 const char *by_cluster_type_name(enum by_cluster_type type);
-/* Whether a rank or an agent says it, and not an agent or the manager. */
+/* Whether a rank or an agent sends it, and not an agent or the manager. */
 bool by_cluster_type_is_up(enum by_cluster_type type);
 
 /* One line without its end. Only on success *out must be given back, with by_cluster_message_fini. BANYAN_ERR_PARSE
- * says what is wrong, BANYAN_ERR_NO_MEMORY. */
+ * states what is wrong, BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_cluster_message_read(const char *line, size_t length,
                                                         struct by_cluster_message *out);
 /* Adds one line without its end. Texts in it must be printable (by_is_printable). */

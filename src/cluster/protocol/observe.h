@@ -1,7 +1,7 @@
 /* What a process's calls are like, for an agent or a manager: how many, of which
  * sizes, and how often they make an iteration. Counting costs a call some
- * instructions, so it is only done where somebody is told; under the context's
- * lock. Iterations begin where banyan_step says so; where nothing does, they
+ * instructions, so it is only done where this is reported; under the context's
+ * lock. Iterations begin with banyan_step; where nothing calls it, they
  * are found in the calls.
  *
  * Iterations, found from the calls that a job makes: the shortest stretch of
@@ -57,7 +57,7 @@ void by_iteration_detector_init(struct by_iteration_detector *period);
 /* Not to be called but by by_iteration_detector_add. */
 bool by_iteration_detector_look(struct by_iteration_detector *period, uint64_t key);
 
-/* So many calls that are the same, one after the other; as if each were heard by itself, but faster. */
+/* So many calls that are the same, one after the other; as if each were counted by itself, but faster. */
 bool by_iteration_detector_add_many(struct by_iteration_detector *period, uint64_t key, uint64_t n);
 
 /* A call as one number. */
@@ -66,7 +66,7 @@ static inline uint64_t by_call_key(uint32_t kind, uint64_t bytes) {
   return (x ^ x >> 29) | 1;
 }
 
-/* One more call. True: an iteration ends here, and the next begins. Where calls are alike, this is said of some only.
+/* One more call. True: an iteration ends here, and the next begins. Where calls are alike, this is true of some only.
  */
 static inline bool by_iteration_detector_add(struct by_iteration_detector *period, uint64_t key) {
   period->now.sum += key;
@@ -96,7 +96,7 @@ struct by_observation {
   uint64_t counted, counted_at;
   double times[BY_OBSERVED_TIMES];
   uint32_t n_times;
-  /* called once with the next call; NULL: nobody waits for one */
+  /* called once with the next call; NULL: nothing waits for one */
   void (*awake)(void *context);
   void *context;
 };

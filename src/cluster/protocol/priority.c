@@ -68,11 +68,11 @@ int by_priority_socket(uint32_t class_) {
 
 enum { ODD = 2, PART = 64 };
 
-bool by_job_length_update(struct by_job_length *length, uint64_t said, uint64_t iterations) {
+bool by_job_length_update(struct by_job_length *length, uint64_t stated, uint64_t iterations) {
   struct by_job_length before = *length;
   if (length->doubted) return false;
-  if (said && length->expected && said > length->expected) length->doubted = true;
-  if (said) length->expected = said;
+  if (stated && length->expected && stated > length->expected) length->doubted = true;
+  if (stated) length->expected = stated;
   uint64_t expected = length->expected;
   if (expected && iterations > expected && iterations - expected > ODD + expected / PART) length->doubted = true;
   if (length->doubted) length->expected = 0;
