@@ -192,14 +192,6 @@ static void raise_limit(uint32_t spaces) {
 
 /* ---- making */
 
-static enum banyan_status set_congestion(const char *name) {
-  if (!*name || !set_sysctl("net.ipv4.tcp_congestion_control", name)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_SYSTEM,
-                 "this machine does not let namespaces use \"%.32s\" for TCP: name it in "
-                 "net.ipv4.tcp_allowed_congestion_control, or ask for another, as \"reno\"",
-                 name);
-}
-
 static enum banyan_status set_asked(const char *setting) {
   char name[SETTING_BYTES];
   const char *equals = strchr(setting, '=');
@@ -223,11 +215,16 @@ static enum banyan_status set_up(const struct by_lab *lab) {
       {"net.ipv4.conf.default.send_redirects", "0", false},
       {"net.ipv6.conf.default.disable_ipv6", "1", true}, /* its own chatter would be counted */
   };
+  const char *congestion = lab->options->congestion;
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
     enum banyan_status status = set_sysctl(settings[i].name, settings[i].value);
     if (status && !settings[i].may_lack) return status;
   }
-  BY_TRY(set_congestion(lab->options->congestion));
+  if (*congestion && set_sysctl("net.ipv4.tcp_congestion_control", congestion))
+    return by_fail(BANYAN_ERR_SYSTEM,
+                   "this machine does not let namespaces use \"%.32s\" for TCP: name it in "
+                   "net.ipv4.tcp_allowed_congestion_control, or ask for another, as \"reno\"",
+                   congestion);
   for (const char *const *s = lab->options->sysctls; s && *s; s++) BY_TRY(set_asked(*s));
   return BANYAN_OK;
 }

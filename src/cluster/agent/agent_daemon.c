@@ -187,7 +187,9 @@ static void disconnect_manager(void *context) {
 }
 
 /* The connection could not be made, or has ended. */
-static void manager_gone(struct by_agent_daemon *daemon, const char *why) {
+static void manager_gone(void *context, enum banyan_status status, const char *why) {
+  struct by_agent_daemon *daemon = context;
+  (void)status;
   char text[BY_AGENT_TEXT]; /* what the stream has is gone with it */
   snprintf(text, sizeof text, "%s", why);
   disconnect_manager(daemon);
@@ -211,11 +213,6 @@ static void manager_received(void *context, uint16_t type, const void *line, siz
   set_tick(daemon);
 }
 
-static void manager_ended(void *context, enum banyan_status status, const char *reason) {
-  (void)status;
-  manager_gone(context, reason);
-}
-
 /* A manager whose host vanished is noticed too. */
 static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struct by_address *address) {
   const struct by_tls_identity *identity = by_tls_watch_get(daemon->manager.keys);
@@ -230,7 +227,7 @@ static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struc
                                       .quiet = true,
                                       .opened = manager_opened,
                                       .frame = manager_received,
-                                      .ended = manager_ended,
+                                      .ended = manager_gone,
                                       .context = daemon};
   daemon->manager.shown = by_tls_identity_who(identity)->expires;
   BY_TRY(by_socket_connect_start(address, &options.fd));
@@ -254,7 +251,7 @@ static void look(void *context) {
   link->resolving = NULL;
   if (!done) status = by_fail(BANYAN_ERR_TIMEOUT, "the name was not found in time; is there an answer from DNS?");
   if (status == BANYAN_OK) status = connect_to(daemon, &address);
-  if (status != BANYAN_OK) manager_gone(daemon, banyan_error_text());
+  if (status != BANYAN_OK) manager_gone(daemon, status, banyan_error_text());
 }
 
 static enum banyan_status connect_manager(void *context) {
@@ -285,9 +282,9 @@ static void judge(void *context) {
   const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
   if (!link->stream) return;
   if (by_tls_identity_who(identity)->expires != link->shown || !by_stream_get_who(link->stream))
-    manager_gone(daemon, "there is a new certificate, and another connection is made with it");
+    manager_gone(daemon, BANYAN_ERR_CLOSED, "there is a new certificate, and another connection is made with it");
   else if (by_stream_judge_again(link->stream, identity) != BANYAN_OK)
-    manager_gone(daemon, banyan_error_text());
+    manager_gone(daemon, BANYAN_ERR_AUTH, banyan_error_text());
 }
 
 /* The stream is not judged at once: the caller that has files read again may use it. */

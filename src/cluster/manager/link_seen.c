@@ -102,11 +102,6 @@ static uint32_t make_room(struct by_link_ways *ways) {
   return at;
 }
 
-static void keep(struct by_link_ways *ways, uint32_t to, uint32_t *steps) {
-  ways->kept[make_room(ways)] = to;
-  ways->steps[to] = steps;
-}
-
 static bool search(struct by_link_ways *ways, uint32_t to) {
   const struct by_topology *t = ways->paths.topology;
   if (!ways->searches) return false;
@@ -121,7 +116,8 @@ static bool search(struct by_link_ways *ways, uint32_t to) {
     uint32_t link = ways->hops[v].link;
     steps[v] = link == UINT32_MAX ? UINT32_MAX : 2 * link + (t->links[link].a == v ? BY_AB : BY_BA);
   }
-  keep(ways, to, steps);
+  ways->kept[make_room(ways)] = to;
+  ways->steps[to] = steps;
   return true;
 }
 

@@ -62,18 +62,16 @@ static void set_place(const struct by_manager *m, struct by_manager_job *job, ui
   job->order = (struct by_job_order){.class_ = class_, .above = above, .behind = behind, .changed = changed};
 }
 
-/* Of those behind it no more than there are classes for matter: in a long row somebody always comes or ends. */
-static void give_class(const struct by_manager *m, const struct place *place, const uint32_t *on_step) {
-  enum { MOST = BY_PRIORITY_CLASSES - 2 };
-  uint32_t above = most_on(place->job, on_step), behind = place->behind < MOST ? place->behind : MOST;
-  set_place(m, place->job, by_priority_class(place->job->place.queue, above, behind), above, behind);
-}
-
 static void give_classes(const struct by_manager *m, const struct place *places, uint32_t n, uint32_t *on_step) {
   for (uint32_t from = 0, end; from < n; from = end) {
     end = from + 1;
     while (end < n && are_equals(m, &places[from], &places[end])) end++;
-    for (uint32_t i = from; i < end; i++) give_class(m, &places[i], on_step);
+    for (uint32_t i = from; i < end; i++) {
+      struct by_manager_job *job = places[i].job;
+      /* Of those behind it no more than there are classes for matter: in a long row some job always comes or ends. */
+      uint32_t above = most_on(job, on_step), behind = MIN(places[i].behind, BY_PRIORITY_CLASSES - 2);
+      set_place(m, job, by_priority_class(job->place.queue, above, behind), above, behind);
+    }
     for (uint32_t i = from; i < end; i++) raise_on(places[i].job, on_step, places[i].job->order.class_);
   }
 }

@@ -394,20 +394,13 @@ static uint32_t count(const struct list *list, const char *around) {
   return *(const uint32_t *)(const void *)(around + list->n_at);
 }
 
+/* 0, false and NULL are zero bytes. */
 static bool is_set(const struct field *field, const char *around) {
-  const void *at = around + field->at;
-  switch (field->type) {
-  case UINT32: return *(const uint32_t *)at != 0;
-  case UINT64: return *(const uint64_t *)at != 0;
-  case REAL:
-  case PART:
-  case TRAFFIC:
-  case RATE: return *(const double *)at > 0;
-  case BOOL: return *(const bool *)at;
-  case GIVEN: return ((const struct by_cluster_cells *)at)->has;
-  case LIST: return count(field->list, around) > 0;
-  default: return *(const char *const *)at;
-  }
+  static const char zeros[sizeof(uint64_t)];
+  size_t size = field->type == UINT32 ? sizeof(uint32_t) : field->type == BOOL ? sizeof(bool) : sizeof zeros;
+  if (field->type == GIVEN) return ((const struct by_cluster_cells *)(const void *)around)->has;
+  if (field->type == LIST) return count(field->list, around) > 0;
+  return memcmp(around + field->at, zeros, size) != 0;
 }
 
 static bool is_printed(const struct field *field, const char *around) {
