@@ -102,6 +102,7 @@ static void connected_lane(struct attempt *attempt, int fd) {
   bool first = !attempt->lane;
   if (first) target->winner = attempt->to;
   free_attempt(attempt);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (first && !LIST_EMPTY(&target->attempts)) free_attempt(LIST_FIRST(&target->attempts));
   by_loop_cancel_timer(&target->stagger);
   if (by_target_add_connection(target, &ours, fd)) {
@@ -258,6 +259,7 @@ void by_target_finish(struct target *target) {
   by_loop_cancel_timer(&target->stagger);
   by_loop_cancel_timer(&target->timeout);
   by_loop_cancel_timer(&target->lacking);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&target->attempts)) free_attempt(LIST_FIRST(&target->attempts));
   if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
 }

@@ -46,7 +46,7 @@ void by_deadlock_check_fini(struct by_deadlock_check *check);
 /* `late` "": nothing is late, but nothing goes on either. */
 void by_deadlock_check_ask(struct by_deadlock_check *check, const char *late, const char *awaited);
 /* ASK, DESCRIBE and DESCRIPTION. */
-void by_deadlock_check_handle(void *check, const struct by_received *message);
+void by_deadlock_check_handle(void *argument, const struct by_received *message);
 /* This rank will not answer. */
 void by_deadlock_check_left(struct by_deadlock_check *check, uint32_t rank);
 

@@ -25,7 +25,7 @@ void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meet
 void by_helpers_fini(struct by_helpers *helpers);
 
 /* PLAN, LOST, TREE and JOINED; rank 0 receives its own. */
-void by_helpers_handle(void *helpers, const struct by_received *message);
+void by_helpers_handle(void *argument, const struct by_received *received);
 /* Rank 0: its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
 /* Rank 0: see by_control_send_plan; the report has the bytes, and this as its context. */

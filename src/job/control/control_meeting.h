@@ -54,6 +54,6 @@ void by_meeting_welcome(struct by_control_meeting *meeting);
 BANYAN_CHECK enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t first,
                                                         uint32_t end);
 /* WELCOME. */
-void by_meeting_handle_welcome(void *meeting, const struct by_received *message);
+void by_meeting_handle_welcome(void *argument, const struct by_received *message);
 
 #endif

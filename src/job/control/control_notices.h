@@ -34,19 +34,19 @@ BANYAN_CHECK enum banyan_status by_notices_make_room(struct by_notices *notices,
 /* LEAVING: this rank leaves. */
 void by_notices_handle_leaving(struct by_notices *notices, uint32_t rank);
 /* LEFT: rank 0's list of those that leave. */
-void by_notices_handle_left(void *notices, const struct by_received *message);
+void by_notices_handle_left(void *argument, const struct by_received *message);
 /* Rank 0: sends those to the others that they have not been sent yet. */
 void by_notices_send_left(struct by_notices *notices);
 /* This process leaves. */
-void by_notices_send_leaving(void *notices);
+void by_notices_send_leaving(void *context);
 
 /* Rank 0 sends LISTEN to all ranks, others to rank 0; once. */
-void by_notices_send_listen(void *notices);
-void by_notices_handle_listen(void *notices, const struct by_received *message);
+void by_notices_send_listen(void *argument);
+void by_notices_handle_listen(void *argument, const struct by_received *message);
 
 /* Rank 0: see by_control_send_class; and to one that has come later. */
 void by_notices_send_class(struct by_notices *notices, uint32_t class_, bool ranks);
 void by_notices_send_class_to(const struct by_notices *notices, const struct by_control_peer *peer);
-void by_notices_handle_class(void *notices, const struct by_received *message);
+void by_notices_handle_class(void *argument, const struct by_received *message);
 
 #endif

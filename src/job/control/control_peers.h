@@ -76,6 +76,7 @@ struct by_control_peer {
   bool asked;          /* of control_helpers.c: whether it knows the helper that comes */
 };
 
+/* A message as it was received. The functions that handle it take their part of the control object as void pointer. */
 struct by_received {
   struct by_control_peer *peer; /* the sender */
   uint16_t type;

@@ -25,7 +25,7 @@ void by_plan_switching_fini(struct by_plan_switching *switching);
 BANYAN_CHECK enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching,
                                                           const struct by_proposal *proposal);
 /* PLAN_SWITCH. */
-void by_plan_switching_handle(void *switching, const struct by_received *message);
+void by_plan_switching_handle(void *argument, const struct by_received *received);
 /* Rank 0: this process takes part in nothing more; why. */
 void by_plan_switching_drop(struct by_plan_switching *switching, uint32_t process, const char *why);
 

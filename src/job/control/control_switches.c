@@ -38,7 +38,7 @@ static void find_place(const char *switches, const char *name, char *out, size_t
 static void lose_all(struct by_control_switch *at, const char *why) {
   snprintf(at->why, sizeof at->why, "%s", why);
   for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
-    for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->refused[s] |= tree->asked[s] == at;
+    for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->parts[s].refused |= tree->parts[s].asked == at;
 }
 
 static enum banyan_status get_switch(struct by_switches *switches, const char *name, struct by_control_switch **out) {
@@ -61,7 +61,7 @@ static enum banyan_status get_switch(struct by_switches *switches, const char *n
 static struct by_control_tree *find_tree(const struct by_control_switch *at, uint16_t job, uint32_t *which) {
   for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (*which = 0; tree->ends.job == job && *which < tree->tree->n_switches; ++*which)
-      if (tree->asked[*which] == at) return tree;
+      if (tree->parts[*which].asked == at) return tree;
   return NULL;
 }
 
@@ -73,7 +73,7 @@ static bool is_as_before(const struct by_granted *before, const struct by_grante
 
 /* The manager keeps account of the switch's memory, and must know what is free again. */
 static void do_without(const struct by_switches *switches, struct by_control_tree *tree, uint32_t which) {
-  tree->refused[which] = true;
+  tree->parts[which].refused = true;
   tree->answers[which].granted = false;
   switches->events.changed(switches->events.context);
 }
@@ -82,7 +82,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
   const struct by_control_switch *at = context;
   uint32_t which;
   struct by_control_tree *tree = find_tree(at, job, &which);
-  if (!tree || tree->refused[which]) return;
+  if (!tree || tree->parts[which].refused) return;
   if (!tree->notified) {
     tree->answers[which] = (struct by_tree_answer){.granted = true, .what = *what};
     by_debug("control", "switch %s grants tree %u %u slots", at->name, job, what->slots);
@@ -102,10 +102,10 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
 static void want(const struct by_control_tree *tree, uint32_t which) {
   struct by_reservation reservation;
   by_tree_reservation(tree->tree, &tree->ends, which, &reservation);
-  if (reservation.slots > tree->allowed[which]) reservation.slots = tree->allowed[which];
-  if (by_switch_client_want(tree->asked[which]->client, &reservation) == BANYAN_OK) return;
-  snprintf(tree->asked[which]->why, sizeof tree->asked[which]->why, "%s", banyan_error_text());
-  tree->refused[which] = true;
+  if (reservation.slots > tree->parts[which].allowed) reservation.slots = tree->parts[which].allowed;
+  if (by_switch_client_want(tree->parts[which].asked->client, &reservation) == BANYAN_OK) return;
+  snprintf(tree->parts[which].asked->why, sizeof tree->parts[which].asked->why, "%s", banyan_error_text());
+  tree->parts[which].refused = true;
 }
 
 enum banyan_status by_switches_choose_numbers(struct by_control_tree *tree) {
@@ -126,10 +126,10 @@ static void rename_tree(struct by_control_tree *tree) {
   bool fresh = ++tree->renamed <= MOST_RENAMED && by_switches_choose_numbers(tree) == BANYAN_OK;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     tree->answers[s].granted = false;
-    tree->refused[s] |= !fresh;
-    if (!tree->asked[s]->client) continue;
-    by_switch_client_drop(tree->asked[s]->client, before);
-    if (!tree->refused[s]) want(tree, s);
+    tree->parts[s].refused |= !fresh;
+    if (!tree->parts[s].asked->client) continue;
+    by_switch_client_drop(tree->parts[s].asked->client, before);
+    if (!tree->parts[s].refused) want(tree, s);
   }
 }
 
@@ -148,7 +148,7 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
   if (why == BY_RESERVATION_TAKEN)
     rename_tree(tree);
   else if (why == BY_RESERVATION_REFUSED)
-    tree->refused[which] = true;
+    tree->parts[which].refused = true;
 }
 
 /* ---- asking */
@@ -156,7 +156,7 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
 static void want_all(struct by_control_switch *at) {
   for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches && !tree->notified; s++)
-      if (tree->asked[s] == at) want(tree, s);
+      if (tree->parts[s].asked == at) want(tree, s);
 }
 
 static enum banyan_status open_client(struct by_control_switch *at, const struct by_address *address) {
@@ -191,17 +191,17 @@ static void look_for(struct by_control_switch *at) {
 /* Where nothing listens a switch may be about to start. One that is silent may have lost a packet, which Linux sends
  * again after a second, the first of a connection as well as a question for a neighbour: that takes longer. */
 static bool may_answer(const struct by_control_tree *tree, uint32_t which, uint64_t now) {
-  if (tree->answers[which].granted || tree->refused[which]) return false;
-  uint64_t timeout = *tree->asked[which]->why ? STARTING_MS : TIMEOUT_MS;
+  if (tree->answers[which].granted || tree->parts[which].refused) return false;
+  uint64_t timeout = *tree->parts[which].asked->why ? STARTING_MS : TIMEOUT_MS;
   return now < tree->since + timeout * BY_MILLISECOND;
 }
 
 /* Time is up, or all have answered: a switch that has not granted anything has no part. */
 static void settle(const struct by_switches *switches, struct by_control_tree *tree) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
-    struct by_control_switch *at = tree->asked[s];
+    struct by_control_switch *at = tree->parts[s].asked;
     if (tree->answers[s].granted) continue;
-    tree->refused[s] = true;
+    tree->parts[s].refused = true;
     if (at->client) by_switch_client_drop(at->client, tree->ends.job);
     by_warn("control", "switch %s has no part in tree %u, whose sums go past it (%s)", at->name, tree->ends.job,
             *at->why ? at->why : "it has not answered");
@@ -229,24 +229,25 @@ bool by_switches_look(struct by_switches *switches) {
 enum banyan_status by_switches_ask(struct by_switches *switches, struct by_control_tree *tree) {
   tree->since = by_loop_now(switches->job->loop);
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
-    BY_TRY(get_switch(switches, tree->tree->switches[s].name, &tree->asked[s]));
-    if (tree->asked[s]->client)
+    BY_TRY(get_switch(switches, tree->tree->switches[s].name, &tree->parts[s].asked));
+    if (tree->parts[s].asked->client)
       want(tree, s);
     else
-      tree->refused[s] = !tree->asked[s]->resolving;
+      tree->parts[s].refused = !tree->parts[s].asked->resolving;
   }
   return BANYAN_OK;
 }
 
 void by_switches_ask_again(const struct by_control_tree *tree) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    if (tree->asked[s] && tree->asked[s]->client && !tree->refused[s]) want(tree, s);
+    if (tree->parts[s].asked && tree->parts[s].asked->client && !tree->parts[s].refused) want(tree, s);
 }
 
 void by_switches_drop_cells(const struct by_switches *switches) {
   for (const struct by_control_tree *tree = switches->trees; tree; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-      if (tree->asked[s] && tree->asked[s]->client) by_switch_client_drop(tree->asked[s]->client, tree->ends.job);
+      if (tree->parts[s].asked && tree->parts[s].asked->client)
+        by_switch_client_drop(tree->parts[s].asked->client, tree->ends.job);
 }
 
 void by_switches_fini(struct by_switches *switches) {

@@ -22,9 +22,11 @@ struct by_control_tree {
   uint32_t renamed; /* how often its number was taken at some switch */
   /* one for each switch: */
   struct by_tree_answer *answers;
-  struct by_control_switch **asked;
-  bool *refused;     /* it has refused, for good */
-  uint32_t *allowed; /* most slots that are asked for; of control_trees.c */
+  struct by_tree_part {
+    struct by_control_switch *asked;
+    bool refused;     /* it has refused, for good */
+    uint32_t allowed; /* most slots that are asked for; of control_trees.c */
+  } * parts;
 };
 
 struct by_switch_events {

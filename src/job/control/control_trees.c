@@ -13,9 +13,7 @@ enum { IPV4_MTU = 1500, MESSAGE_MOST = 16 << 10, LOOKS_MS = 10, MANAGER_MS = 500
 static void free_tree(struct by_control_tree *tree) {
   by_switched_tree_destroy(tree->tree);
   free(tree->answers);
-  free(tree->asked);
-  free(tree->refused);
-  free(tree->allowed);
+  free(tree->parts);
   free(tree);
 }
 
@@ -221,9 +219,9 @@ static void explain(const struct by_cell_request *one, uint32_t slots) {
 static void level(struct by_control_tree *tree) {
   uint32_t least = BY_TREE_WANTED;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    if (tree->allowed[s] >= BY_TREE_WORTHWHILE && tree->allowed[s] < least) least = tree->allowed[s];
+    if (tree->parts[s].allowed >= BY_TREE_WORTHWHILE) least = MIN(least, tree->parts[s].allowed);
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    tree->allowed[s] = tree->allowed[s] >= BY_TREE_WORTHWHILE ? least : 0;
+    tree->parts[s].allowed = tree->parts[s].allowed >= BY_TREE_WORTHWHILE ? least : 0;
 }
 
 void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n) {
@@ -235,7 +233,7 @@ void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells
   for (uint32_t i = 0; i < n; i++) {
     const struct by_cell_request *one = &trees->requested[i];
     explain(one, cells[i].slots);
-    one->tree->allowed[one->which] = cells[i].slots;
+    one->tree->parts[one->which].allowed = cells[i].slots;
   }
   for (struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next) level(tree);
   stop_waiting(trees);
@@ -302,14 +300,11 @@ static enum banyan_status make(struct by_trees *trees, const struct by_plan *pla
   BY_TRY(by_switches_choose_numbers(tree));
   size_t n = tree->tree->n_switches + 1;
   tree->answers = calloc(n, sizeof *tree->answers);
-  tree->asked = calloc(n, sizeof *tree->asked);
-  tree->refused = calloc(n, sizeof *tree->refused);
-  tree->allowed = calloc(n, sizeof *tree->allowed);
-  if (!tree->answers || !tree->asked || !tree->refused || !tree->allowed)
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
+  tree->parts = calloc(n, sizeof *tree->parts);
+  if (!tree->answers || !tree->parts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   tree->ends.server = helpers[tree->tree->server - plan->n_ranks];
   for (uint32_t w = 0; w < tree->tree->n_workers; w++) tree->processes[w] = processes[tree->tree->workers[w]];
-  for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->allowed[s] = BY_TREE_WANTED;
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->parts[s].allowed = BY_TREE_WANTED;
   return tree->ends.server == UINT32_MAX ? by_fail(BANYAN_ERR_PEER_DEAD, "its server has not come") : BANYAN_OK;
 }
 
