@@ -274,8 +274,8 @@ struct by_resolving {
   char text[];
 };
 
-static void let_go(struct by_resolving *resolving) {
-  if (atomic_fetch_sub(&resolving->holders, 1) == 1) free(resolving);
+void by_resolving_destroy(struct by_resolving *resolving) {
+  if (resolving && atomic_fetch_sub(&resolving->holders, 1) == 1) free(resolving);
 }
 
 static void *resolve(void *argument) {
@@ -283,7 +283,7 @@ static void *resolve(void *argument) {
   resolving->status = by_address_resolve(resolving->text, resolving->found, MOST_ADDRESSES, &resolving->n);
   if (resolving->status != BANYAN_OK) snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
   atomic_store(&resolving->done, true);
-  let_go(resolving);
+  by_resolving_destroy(resolving);
   return NULL;
 }
 
@@ -312,8 +312,4 @@ enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_a
   for (; *done && *n < most && *n < resolving->n; ++*n)
     out[*n] = resolving->found[(resolving->turn + *n) % resolving->n];
   return BANYAN_OK;
-}
-
-void by_resolving_destroy(struct by_resolving *resolving) {
-  if (resolving) let_go(resolving);
 }

@@ -201,16 +201,13 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
   return BANYAN_OK;
 }
 
-static enum banyan_status wrong_key(void) {
-  return by_fail(BANYAN_ERR_AUTH,
-                 "the peer holds another job's key: give all processes of the job the same BANYAN_KEY, "
-                 "and check that the address and port are this job's");
-}
-
 static enum banyan_status check_proof(const struct by_handshake *handshake, const uint8_t *given) {
   uint8_t expected[BY_MAC_BYTES];
   BY_TRY(proof(handshake, other(handshake->role), expected));
-  return CRYPTO_memcmp(expected, given, sizeof expected) == 0 ? BANYAN_OK : wrong_key();
+  if (CRYPTO_memcmp(expected, given, sizeof expected) == 0) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_AUTH,
+                 "the peer holds another job's key: give all processes of the job the same BANYAN_KEY, "
+                 "and check that the address and port are this job's");
 }
 
 /* The peer is what it should be: from here on it may make us allocate. */

@@ -121,16 +121,18 @@ enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *len
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
   if (got < 0 && errno != ECONNRESET) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot receive");
   if (got <= 0) return by_fail(BANYAN_ERR_PEER_DEAD, "the other end of a local socket is closed");
-  for (size_t i = 0; i < came && i < most; i++) fds[i] = all[i];
-  for (size_t i = most; i < came; i++) by_close(all[i]);
-  if (came < most && message.msg_flags & MSG_CTRUNC) {
-    for (size_t i = 0; i < came; i++) by_close(fds[i]);
+  bool refused = came < most && message.msg_flags & MSG_CTRUNC;
+  bool complete = came <= most && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+  for (size_t i = 0; i < came; i++) {
+    if (complete)
+      fds[i] = all[i];
+    else
+      by_close(all[i]);
+  }
+  if (refused)
     return by_fail_errno(BANYAN_ERR_SYSTEM, EMFILE, "cannot take the descriptors that came on a local socket");
-  }
-  if (came > most || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-    for (size_t i = 0; i < came && i < most; i++) by_close(fds[i]);
+  if (!complete)
     return by_fail(BANYAN_ERR_PROTOCOL, "a local message has more than %zu bytes or %zu descriptors", room, most);
-  }
   *length = (size_t)got;
   *n = came;
   return BANYAN_OK;

@@ -59,35 +59,21 @@ static int set_flag(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof value) < 0 ? errno : 0;
 }
 
-/* How a port is to be taken. One that is shared may be held by somebody, or have old connections. */
-struct taking {
-  bool listens, shares;
-};
-
-/* 0 or an errno. A port can turn out to be taken as late as in listen(). Whatever it was bound with, it is left so that
- * others may share it while nobody listens. */
-static int take(const struct by_address *at, struct taking how, int *out) {
+/* 0 or an errno. A port can turn out to be taken as late as in listen(). One that is shared may be held by somebody, or
+ * have old connections. Whatever it was bound with, it is left so that others may share it while nobody listens. */
+static int take(const struct by_address *at, bool listens, bool shares, int *out) {
   int error = 0, fd = open_socket(by_address_family(at));
   if (fd < 0) return errno;
-  if (how.shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (!error && by_address_family(at) == AF_INET6 && by_address_is_any(at))
     error = set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (!error && bind(fd, generic(at), at->length) < 0) error = errno;
-  if (!error && !how.shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-  if (!error && how.listens && listen(fd, SOMAXCONN) < 0) error = errno;
+  if (!error && !shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (!error && listens && listen(fd, SOMAXCONN) < 0) error = errno;
   if (error)
     by_close(fd);
   else
     *out = fd;
-  return error;
-}
-
-static int take_first(struct by_address *at, struct by_port_range ports, struct taking how, int *out) {
-  int error = EADDRINUSE;
-  for (int port = ports.low; port <= ports.high && error == EADDRINUSE; port++) {
-    by_address_set_port(at, port);
-    error = take(at, how, out);
-  }
   return error;
 }
 
@@ -96,8 +82,11 @@ static enum banyan_status take_in_range(struct by_address at, struct by_port_ran
   char text[BY_ADDRESS_TEXT];
   if (ports.low == 0) ports.low = ports.high = by_address_port(&at);
   int error = EADDRINUSE;
-  if (ports.low != ports.high) error = take_first(&at, ports, (struct taking){.listens = listens}, out);
-  if (error == EADDRINUSE) error = take_first(&at, ports, (struct taking){.listens = listens, .shares = true}, out);
+  for (int shares = ports.low == ports.high; shares <= 1; shares++)
+    for (int port = ports.low; port <= ports.high && error == EADDRINUSE; port++) {
+      by_address_set_port(&at, port);
+      error = take(&at, listens, shares, out);
+    }
   if (!error) return BANYAN_OK;
   by_address_print_host(&at, text);
   if (error == EADDRINUSE && ports.low != ports.high)

@@ -22,10 +22,6 @@ static void set_state(struct by_tls *tls, enum by_tls_state to) {
   tls->state = to;
 }
 
-static void fail(struct by_tls *tls) {
-  set_state(tls, by_tls_done(tls) ? BY_TLS_BROKEN : BY_TLS_REFUSED);
-}
-
 /* ---- what went wrong, for people */
 
 /* Remembers what is wrong with the peer's certificate. */
@@ -211,7 +207,7 @@ static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_option
 }
 
 static enum banyan_status give_up(struct by_tls *tls, int result) {
-  fail(tls);
+  set_state(tls, by_tls_done(tls) ? BY_TLS_BROKEN : BY_TLS_REFUSED);
   return explain(tls, SSL_get_error(tls->ssl, result));
 }
 
@@ -255,7 +251,7 @@ enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t leng
   tls->received += length;
   BY_TRY(shake(tls));
   if (by_tls_done(tls) || tls->received <= BY_TLS_UNAUTHENTICATED) return BANYAN_OK;
-  fail(tls);
+  set_state(tls, BY_TLS_REFUSED);
   return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent %zu bytes without proving its identity", tls->received);
 }
 

@@ -246,10 +246,6 @@ static bool resend_past(struct by_server *s, const struct sum *sum) {
   return true;
 }
 
-static bool is_whole(const struct by_server *s, const struct by_fragment *packet) {
-  return packet->workers == s->all;
-}
-
 /* In exact mode what switches would have added, had it come to them, is added first, as they do. */
 static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *result) {
   const void *sources[BY_FRAGMENT_WORKERS], *exponents[BY_FRAGMENT_WORKERS];
@@ -272,7 +268,7 @@ static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *res
 /* `last` has made the sum complete; where switches have added everything, it is the sum. Of pairs the check is the sum
  * of the parts'; of others it is made anew. */
 static void fold(struct by_server *s, struct sum *sum, struct by_fragment *result, const struct by_fragment *last) {
-  if (is_whole(s, last)) {
+  if (last->workers == s->all) {
     memcpy(result + 1, last + 1, (size_t)last->lines * BY_FRAGMENT_LINE);
     result->check = last->check;
   } else {
@@ -368,7 +364,7 @@ static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct 
                 const struct by_fragment *packet) {
   if (packet->flags & BY_FRAGMENT_UNMERGED) sum->unmerged = true;
   enum by_parts_added added = BY_PARTS_NEW;
-  if (is_whole(s, packet)) /* it takes the place of all parts, and is added up before anything else comes */
+  if (packet->workers == s->all) /* it takes the place of all parts, and is added up before anything else comes */
     by_parts_clear(&s->parts, &sum->parts);
   else
     added = by_parts_add(&s->parts, &sum->parts, packet);
@@ -485,11 +481,6 @@ static void repeat(struct by_server *s, const struct by_fragment *packet, struct
 
 /* --- packets in --- */
 
-static bool is_ours(const struct by_server *s, const struct by_fragment *packet) {
-  return packet->job == s->config.job && packet->key == s->config.key && packet->slot < s->config.slots &&
-         ((packet->type == BY_FRAGMENT_UP && packet->lines <= s->config.lines) || packet->type == BY_FRAGMENT_PROBE);
-}
-
 /* What is over is not verified: nothing is done about a late term. No worker can be where neither is true. */
 static void take_ours(struct by_server *s, const struct by_fragment *packet) {
   struct slot *slot = &s->slots[packet->slot];
@@ -516,12 +507,15 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
 }
 
 void by_server_take(struct by_server *s, const struct by_fragment *packet, size_t bytes) {
-  if (by_fragment_check(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes) != BY_FRAGMENT_SOUND)
+  if (by_fragment_check(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes) != BY_FRAGMENT_SOUND) {
     s->counters.malformed++;
-  else if (!is_ours(s, packet))
-    s->counters.foreign++;
-  else
+    return;
+  }
+  bool fits = packet->type == BY_FRAGMENT_PROBE || (packet->type == BY_FRAGMENT_UP && packet->lines <= s->config.lines);
+  if (fits && packet->job == s->config.job && packet->key == s->config.key && packet->slot < s->config.slots)
     take_ours(s, packet);
+  else
+    s->counters.foreign++;
 }
 
 const struct by_server_counters *by_server_counters(const struct by_server *s) {

@@ -34,21 +34,14 @@ void by_parts_clear(struct by_parts *p, uint32_t *first) {
   while (*first != BY_NO_PART) release(p, first);
 }
 
-/* What is there of `workers`, and whether each part is wholly in or out of them. */
-static bool is_covered(const struct by_parts *p, uint32_t first, uint64_t workers, uint64_t *there) {
-  bool whole = true;
-  *there = 0;
-  for (uint32_t i = first; i != BY_NO_PART; i = p->parts[i].next) {
-    uint64_t common = p->parts[i].workers & workers;
-    *there |= common;
+enum by_parts_added by_parts_add(struct by_parts *p, uint32_t *first, const struct by_fragment *packet) {
+  uint64_t there = 0; /* of the packet's workers */
+  bool whole = true;  /* each part is wholly in or out of them */
+  for (uint32_t i = *first; i != BY_NO_PART; i = p->parts[i].next) {
+    uint64_t common = p->parts[i].workers & packet->workers;
+    there |= common;
     if (common && common != p->parts[i].workers) whole = false;
   }
-  return whole;
-}
-
-enum by_parts_added by_parts_add(struct by_parts *p, uint32_t *first, const struct by_fragment *packet) {
-  uint64_t there;
-  bool whole = is_covered(p, *first, packet->workers, &there);
   if (there == packet->workers) return BY_PARTS_DUPLICATE;
   if (!whole) return BY_PARTS_OVERLAPPING;
   uint32_t *link = first;

@@ -404,11 +404,6 @@ static struct slot *slot_waiting(struct by_worker *w, const struct by_fragment *
   return slot->state == SLOT_SENT && same ? slot : NULL;
 }
 
-/* Of the server, beyond doubt. */
-static void note_server(struct by_worker *w, uint64_t now) {
-  if (now > w->received) w->received = now;
-}
-
 static void take_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {
   struct slot *slot = slot_waiting(w, result);
   const struct by_fragment *term = slot ? packet_of(w, slot->number) : NULL;
@@ -424,7 +419,7 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
     if (!slot->asked) by_worker_ask_again(w, slot, now); /* the way down was at fault: the server has checked its own */
     return;
   }
-  note_server(w, now);
+  if (now > w->received) w->received = now; /* it is of the server, beyond doubt */
   by_worker_unlink(w, slot);
   if (!slot->timeouts) w->flying--;
   by_worker_answered(w, slot);
@@ -440,7 +435,7 @@ static void take_answer(struct by_worker *w, const struct by_fragment *answer, u
   }
   struct slot *slot = slot_waiting(w, answer);
   if (!slot) return; /* it may be one that somebody has kept */
-  note_server(w, now);
+  if (now > w->received) w->received = now;
   if (answer->type == BY_FRAGMENT_NACK)
     by_worker_take_nack(w, answer, now);
   else if (answer->rank == w->config.rank)

@@ -251,29 +251,24 @@ void by_worker_expire(struct by_worker *w, uint64_t now) {
 
 /* --- what the server replies --- */
 
-/* The switch nearest to the server that knows anything of this worker's term decides. */
-static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot) {
-  const struct by_probe *records = (const struct by_probe *)(const void *)(reply + 1);
-  uint32_t epoch = (uint32_t)(slot->number / w->config.slots);
-  for (unsigned i = 0; i < w->config.hops; i++) {
-    const struct by_probe *r = &records[i];
-    if (r->seen && r->granted && r->epoch == epoch && (r->workers >> w->config.rank & 1)) return r->state == FILLING;
-  }
-  return false;
-}
-
-/* Whether a cell on the way waits for terms that are further up already: they went past it, while a switch was away. */
-static bool is_torn(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot) {
-  const struct by_probe *records = (const struct by_probe *)(const void *)(reply + 1);
-  uint32_t epoch = (uint32_t)(slot->number / w->config.slots);
+/* The switch nearest to the server that knows anything of this worker's term decides. *torn: a cell on the way waits
+ * for terms that are further up already: they went past it, while a switch was away. */
+static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot,
+                            bool *torn) {
+  const struct by_probe *r = (const struct by_probe *)(const void *)(reply + 1);
   uint64_t above = reply->workers;
-  for (unsigned i = 0; i < w->config.hops; i++) {
-    const struct by_probe *r = &records[i];
-    if (!r->seen || !r->granted || r->epoch != epoch || r->state == RELEASED) continue;
-    if (r->state == FILLING && (w->config.below[i] & ~r->workers & above)) return true;
+  bool known = false, waits = false;
+  *torn = false;
+  for (unsigned i = 0; i < w->config.hops; i++, r++) {
+    if (!r->seen || !r->granted || r->epoch != (uint32_t)(slot->number / w->config.slots)) continue;
+    bool has_mine = r->workers >> w->config.rank & 1;
+    if (has_mine && !known) waits = r->state == FILLING;
+    known |= has_mine;
+    if (r->state == RELEASED) continue;
+    if (r->state == FILLING && (w->config.below[i] & ~r->workers & above)) *torn = true;
     above |= r->workers;
   }
-  return false;
+  return waits;
 }
 
 /* The more terms and results turn out to be lost, the more questions are asked. */
@@ -299,7 +294,7 @@ void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, 
     learn(w, false);
     return;
   }
-  bool waits = waits_in_a_cell(w, reply, slot), past = reply->flags & BY_FRAGMENT_ESCALATE || is_torn(w, reply, slot);
+  bool torn, waits = waits_in_a_cell(w, reply, slot, &torn), past = reply->flags & BY_FRAGMENT_ESCALATE || torn;
   learn(w, !waits || past);
   if (past)
     escalate(w, slot, now);

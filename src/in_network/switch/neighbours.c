@@ -153,22 +153,13 @@ static enum banyan_status notify(const struct by_neighbours *neighbours, uint32_
   return neighbours->plane->ops->set_neighbour(neighbours->plane->self, port, address, hardware);
 }
 
-static enum banyan_status set_other(struct by_neighbours *neighbours, uint32_t port, const uint8_t *hardware) {
-  if (neighbours->has_other[port] == (hardware != NULL) && (!hardware || !memcmp(neighbours->other[port], hardware, 6)))
-    return BANYAN_OK;
-  BY_TRY(notify(neighbours, port, 0, hardware));
-  neighbours->has_other[port] = hardware != NULL;
-  if (hardware) memcpy(neighbours->other[port], hardware, 6);
-  return BANYAN_OK;
-}
-
 /* Names come first, so that nothing goes to the wrong one meanwhile. */
 static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port) {
   uint32_t first = 0;
-  uint8_t other[6];
+  const uint8_t *other; /* of all that leaves the port and is not named */
   while (first < neighbours->n && !(neighbours->all[first].port == port && neighbours->all[first].known)) first++;
-  if (first == neighbours->n) return set_other(neighbours, port, NULL);
-  memcpy(other, neighbours->all[first].hardware, 6);
+  if (first == neighbours->n) return notify(neighbours, port, 0, NULL);
+  other = neighbours->all[first].hardware;
   for (uint32_t i = first; i < neighbours->n; i++) {
     struct by_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->known || !memcmp(neighbour->hardware, other, 6)) continue;
@@ -177,7 +168,7 @@ static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port
     memcpy(neighbour->notified, neighbour->hardware, 6);
     neighbour->named = true;
   }
-  BY_TRY(set_other(neighbours, port, other));
+  BY_TRY(notify(neighbours, port, 0, other));
   for (uint32_t i = 0; i < neighbours->n; i++) {
     struct by_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->named || memcmp(neighbour->hardware, other, 6)) continue;

@@ -16,8 +16,6 @@ struct by_neighbours {
   struct by_netlink netlink;
   struct by_neighbour *all;
   uint32_t n, most;
-  bool has_other[BY_FRAGMENT_PORTS]; /* the plane's, for addresses that are not named */
-  uint8_t other[BY_FRAGMENT_PORTS][6];
 };
 
 /* For `most` pairs of port and address. What is given must outlive it. */
