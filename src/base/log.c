@@ -148,19 +148,15 @@ bool by_repeats_take(struct by_repeats *repeats, const char *place, size_t lengt
   return true;
 }
 
-static bool has_room(struct by_repeats *repeats, double now) {
-  if (now >= repeats->minute) {
-    repeats->minute = now + BY_REPEATS_SECONDS;
-    repeats->lines = 0;
-  }
-  return repeats->lines < BY_REPEATS_LINES;
-}
-
 void by_repeats_warn(struct by_repeats *repeats, const char *module, const char *peer, const char *text, double now) {
   const char *port = strrchr(peer, ':');
   size_t whole = strlen(peer), host = port ? (size_t)(port - peer) : whole;
   bool named = strncmp(text, peer, whole) == 0;
-  if (!has_room(repeats, now) || !by_repeats_take(repeats, peer, host, named ? text + whole : text, now)) {
+  if (now >= repeats->minute) {
+    repeats->minute = now + BY_REPEATS_SECONDS;
+    repeats->lines = 0;
+  }
+  if (repeats->lines >= BY_REPEATS_LINES || !by_repeats_take(repeats, peer, host, named ? text + whole : text, now)) {
     repeats->omitted++;
     return;
   }

@@ -43,15 +43,6 @@ static struct note *find(struct by_tracer_ring *ring, uint64_t id) {
 
 /* --- names --- */
 
-static uint32_t add_text(struct by_tracer_ring *ring, const char *name) {
-  size_t length = strlen(name);
-  if (length + 1 > NAME_BYTES - ring->text_used) return OTHER_NAME;
-  uint32_t at = ring->text_used;
-  memcpy(ring->text + at, name, length + 1);
-  ring->text_used += (uint32_t)length + 1;
-  return at;
-}
-
 /* Where its text begins. Those that find no room share one. What is not printable UTF-8 becomes "?": it would spoil the
  * timeline. */
 static uint32_t keep_name(struct by_tracer_ring *ring, const char *given) {
@@ -65,9 +56,11 @@ static uint32_t keep_name(struct by_tracer_ring *ring, const char *given) {
     if (strcmp(ring->text + ring->places[place], name) == 0) return ring->places[place];
     place = (place + 1) % NAMES;
   }
-  if (ring->n_names == NAMES / 2) return OTHER_NAME;
-  uint32_t at = add_text(ring, name);
-  if (at == OTHER_NAME) return at;
+  size_t length = strlen(name) + 1;
+  if (ring->n_names == NAMES / 2 || length > NAME_BYTES - ring->text_used) return OTHER_NAME;
+  uint32_t at = ring->text_used;
+  memcpy(ring->text + at, name, length);
+  ring->text_used += (uint32_t)length;
   ring->n_names++;
   return ring->places[place] = at;
 }

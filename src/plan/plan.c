@@ -252,15 +252,6 @@ static enum banyan_status take_vertex(struct check *check, uint32_t vertex, uint
   return BANYAN_OK;
 }
 
-static enum banyan_status check_order(struct check *check, const struct by_group *group, uint32_t *ranks) {
-  for (uint32_t i = 0; i < group->n; i++) {
-    BY_TRY(take_vertex(check, group->order[i], ranks));
-    if (group->kind == BY_GROUP_EXCHANGE && check->plan->vertices[group->order[i]].kind != BY_VERTEX_RANK)
-      return bad("vertex \"%.64s\" is no rank and cannot exchange", name_at(check, group, i));
-  }
-  return BANYAN_OK;
-}
-
 /* Parents are looked up while only the order is marked: a twig does not hang on a twig. */
 static enum banyan_status check_twigs(struct check *check, const struct by_group *group, uint32_t *ranks) {
   uint32_t n = check->plan->n_vertices;
@@ -277,13 +268,6 @@ static enum banyan_status check_twigs(struct check *check, const struct by_group
   }
   for (uint32_t i = 0; i < group->n_twigs; i++) BY_TRY(take_vertex(check, group->twigs[i].child, ranks));
   return BANYAN_OK;
-}
-
-static enum banyan_status missing_rank(const struct check *check) {
-  for (uint32_t i = 0; i < check->plan->n_vertices; i++)
-    if (check->plan->vertices[i].kind == BY_VERTEX_RANK && check->seen[i] != check->stamp)
-      return bad("vertex \"%.64s\" (rank %u) is missing", vertex_name(check, i), check->plan->vertices[i].rank);
-  return bad("a rank is missing");
 }
 
 /* Every walk along parents ends at the root. `way` is "up" or "down". O(n). */
@@ -334,9 +318,14 @@ static enum banyan_status check_group(struct check *check, const struct by_group
   if (!(group->share > 0) || !isfinite(group->share)) return bad("share is %g, must be > 0", group->share);
   if (group->n < 1 || group->n > check->plan->n_vertices) return bad("has %u vertices", group->n);
   check->stamp++;
-  BY_TRY(check_order(check, group, &ranks));
+  for (uint32_t i = 0; i < group->n; i++) {
+    BY_TRY(take_vertex(check, group->order[i], &ranks));
+    if (group->kind == BY_GROUP_EXCHANGE && check->plan->vertices[group->order[i]].kind != BY_VERTEX_RANK)
+      return bad("vertex \"%.64s\" is no rank and cannot exchange", name_at(check, group, i));
+  }
   BY_TRY(check_twigs(check, group, &ranks));
-  if (ranks != check->plan->n_ranks) return missing_rank(check);
+  for (uint32_t r = 0; r < check->plan->n_ranks && ranks != check->plan->n_ranks; r++)
+    if (check->seen[r] != check->stamp) return bad("vertex \"%.64s\" (rank %u) is missing", vertex_name(check, r), r);
   BY_TRY(check_shape(check, group));
   return group_check_ports(check->plan, group, check->position);
 }

@@ -166,8 +166,6 @@ struct by_plan_builtin_entry {
 };
 /* The i-th built-in; NULL beyond the last. Static storage. */
 const struct by_plan_builtin_entry *by_plan_builtin_list(uint32_t i);
-/* "star, sharded, ring, ..." for help texts, from the same table. The calling thread's storage. */
-const char *by_plan_builtin_names(void);
 /* What BANYAN_PLAN may hold: a plan's JSON, a built-in's name, taken over n ranks, or a file, which is what has a "/"
  * or a "." in it, or is no built-in's name and can be read. Sets the origin's source. */
 BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out);

@@ -231,14 +231,6 @@ const struct by_plan_builtin_entry *by_plan_builtin_list(uint32_t i) {
   return i < N_BUILTINS ? &builtins[i].entry : NULL;
 }
 
-const char *by_plan_builtin_names(void) {
-  static _Thread_local char names[32 * N_BUILTINS];
-  size_t length = 0;
-  for (size_t i = 0; i < N_BUILTINS; i++)
-    length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "", builtins[i].entry.usage);
-  return names;
-}
-
 /* The built-in of "tree" or "tree:4"; NULL: none. */
 static const struct builtin *find(const char *name) {
   size_t length = strcspn(name, ":");
@@ -249,12 +241,16 @@ static const struct builtin *find(const char *name) {
 
 static enum banyan_status unknown(const char *name) {
   const char *names[N_BUILTINS];
-  char word[64];
-  for (size_t i = 0; i < N_BUILTINS; i++) names[i] = builtins[i].entry.name;
+  char word[64], usages[32 * N_BUILTINS];
+  size_t length = 0;
+  for (size_t i = 0; i < N_BUILTINS; i++) {
+    names[i] = builtins[i].entry.name;
+    length += (size_t)snprintf(usages + length, sizeof usages - length, "%s%s", i ? ", " : "", builtins[i].entry.usage);
+  }
   snprintf(word, sizeof word, "%.*s", (int)strcspn(name, ":"), name);
   const char *near = by_suggest(word, names, N_BUILTINS);
   return by_fail(BANYAN_ERR_ARGUMENT, "there is no built-in plan \"%.64s\"; %s%s%s are %s", name,
-                 near ? "did you mean " : "", near ? near : "", near ? "? There" : "there", by_plan_builtin_names());
+                 near ? "did you mean " : "", near ? near : "", near ? "? There" : "there", usages);
 }
 
 static enum banyan_status fill(struct by_plan *plan, const struct builtin *builtin, const struct parameter *parameter) {

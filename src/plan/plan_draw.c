@@ -208,21 +208,19 @@ static void draw_order(const struct drawing *drawing, const struct by_group *gro
   by_text_add(drawing->text, "\n");
 }
 
-/* "rotated over 2 x 2 x 2 positions, 12.5 % each; this is the first" */
-static void add_rotation(struct by_text *text, const struct by_group *group) {
-  by_text_add(text, ", rotated over ");
-  for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(text, "%s%u", i ? " x " : "", group->radix[i]);
-  by_text_add(text, "%s positions, %.3g %% each; the first is", group->n_radix ? "" : "1",
-              100 * group->share / group->n);
-}
-
 static enum banyan_status draw_tree(const struct drawing *drawing, const struct by_group *group) {
   uint32_t *scratch = calloc(2 * (size_t)group->n, sizeof *scratch);
   if (!scratch) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to draw the plan");
   uint32_t up = height_of(group, group->up, scratch), down = height_of(group, group->down, scratch);
   by_text_add(drawing->text, ", height %u", up);
   if (up != down) by_text_add(drawing->text, " (down %u)", down);
-  if (group->kind == BY_GROUP_ROTATED) add_rotation(drawing->text, group);
+  if (group->kind == BY_GROUP_ROTATED) {
+    /* "rotated over 2 x 2 x 2 positions, 12.5 % each; the first is" */
+    by_text_add(drawing->text, ", rotated over ");
+    for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(drawing->text, "%s%u", i ? " x " : "", group->radix[i]);
+    by_text_add(drawing->text, "%s positions, %.3g %% each; the first is", group->n_radix ? "" : "1",
+                100 * group->share / group->n);
+  }
   by_text_add(drawing->text, "\n");
   if (group->kind == BY_GROUP_ROTATED) draw_order(drawing, group);
   struct subject subject = {.plan = drawing->plan, .group = group};

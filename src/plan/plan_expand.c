@@ -277,7 +277,14 @@ static void renumber(const struct cut *cut, uint32_t *place) {
   group->n_forwards = group->n_ports = 0;
 }
 
-static enum banyan_status cut_down(struct by_plan *plan, struct by_group *group) {
+static enum banyan_status without_others(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+  if (!by_group_has_helpers(from, group)) return BANYAN_OK;
+  if (group->kind != BY_GROUP_TREE || !group->up || !group->down)
+    return by_fail(
+        BANYAN_ERR_UNSUPPORTED,
+        "plan '%s' has a helper in a group of kind \"rotated\" or \"exchange\", where nobody can be left out if it "
+        "is lost: give it trees of kind \"tree\"",
+        from->name);
   struct cut cut = {.group = group, .taken = BY_ARENA_ARRAY(&plan->arena, bool, group->n)};
   uint32_t *place = BY_ARENA_ARRAY(&plan->arena, uint32_t, group->n);
   if (!cut.taken || !place) return by_plan_no_memory();
@@ -285,16 +292,6 @@ static enum banyan_status cut_down(struct by_plan *plan, struct by_group *group)
     if (group->order[u] >= plan->n_ranks && !put_twig_in_place(group, u)) take_out(&cut, u);
   renumber(&cut, place);
   return BANYAN_OK;
-}
-
-static enum banyan_status without_others(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
-  if (!by_group_has_helpers(from, group)) return BANYAN_OK;
-  if (group->kind == BY_GROUP_TREE && group->up && group->down) return cut_down(plan, group);
-  return by_fail(
-      BANYAN_ERR_UNSUPPORTED,
-      "plan '%s' has a helper in a group of kind \"rotated\" or \"exchange\", where nobody can be left out if it "
-      "is lost: give it trees of kind \"tree\"",
-      from->name);
 }
 
 enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_plan **out) {

@@ -105,16 +105,6 @@ static enum banyan_status find_position(const struct part *part, const struct by
   return *out != nowhere ? BANYAN_OK : by_doc_fail(place, "vertex \"%.64s\" is not in this tree", name);
 }
 
-/* The vertices of an order that is written down. */
-static enum banyan_status take_order(const struct part *part, const json_t *order) {
-  struct by_place place = {.above = part->place, .field = "order"};
-  for (uint32_t i = 0; i < part->group->n; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    BY_TRY(take_vertex(part, &here, json_array_get(order, i), &part->group->order[i]));
-  }
-  return BANYAN_OK;
-}
-
 /* The vertices of a tree without an order: its root and the keys of "up", ascending. */
 static enum banyan_status take_members(const struct part *part, const json_t *root, const json_t *up) {
   struct by_place root_place = {.above = part->place, .field = "root"},
@@ -148,10 +138,14 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   if (part->reader->places > BY_PLAN_MOST_PLACES)
     return by_doc_fail(part->place, "more than %d vertices in all trees together", BY_PLAN_MOST_PLACES);
   BY_TRY(by_group_init(plan, part->group, kind, (uint32_t)n, json_object_get(part->object, "down") != NULL));
-  if (order)
-    BY_TRY(take_order(part, order));
-  else if (kind == BY_GROUP_TREE)
+  if (order) {
+    for (uint32_t i = 0; i < n; i++) {
+      struct by_place here = {.above = &order_place, .index = i};
+      BY_TRY(take_vertex(part, &here, json_array_get(order, i), &part->group->order[i]));
+    }
+  } else if (kind == BY_GROUP_TREE) {
     BY_TRY(take_members(part, root, up));
+  }
   for (uint32_t i = 0; i < part->group->n; i++) {
     uint32_t *position = &part->reader->position[part->group->order[i]];
     if (*position != nowhere)
@@ -319,18 +313,6 @@ static enum banyan_status take_member(const struct by_place *place, const json_t
   return BANYAN_OK;
 }
 
-static enum banyan_status count_members(const struct by_place *place, json_t *members, uint32_t *ranks,
-                                        uint32_t *others) {
-  const char *key;
-  json_t *value;
-  json_object_foreach(members, key, value) {
-    struct by_vertex vertex;
-    BY_TRY(take_member(&(struct by_place){.above = place, .key = key}, value, &vertex));
-    ++*(vertex.kind == BY_VERTEX_RANK ? ranks : others);
-  }
-  return BANYAN_OK;
-}
-
 /* Gives the ranks in "vertices" their names, and puts the others behind the ranks. */
 static enum banyan_status name_members(struct by_plan *plan, const struct by_place *place, json_t *members,
                                        bool *named) {
@@ -375,8 +357,14 @@ static enum banyan_status take_plan_vertices(struct reader *reader, const struct
   struct by_place place = {.above = document, .field = "vertices"};
   json_t *members = json_object_get(root, "vertices"), *ranks = json_object_get(root, "ranks");
   uint32_t named = 0, others = 0;
+  const char *key;
+  json_t *value;
+  struct by_vertex vertex;
   if (members && !json_is_object(members)) return by_doc_fields(&place, members, "");
-  BY_TRY(count_members(&place, members, &named, &others));
+  json_object_foreach(members, key, value) {
+    BY_TRY(take_member(&(struct by_place){.above = &place, .key = key}, value, &vertex));
+    ++*(vertex.kind == BY_VERTEX_RANK ? &named : &others);
+  }
   uint64_t n = named;
   if (ranks)
     BY_TRY(by_doc_int(&(struct by_place){.above = document, .field = "ranks"}, ranks, 1, BY_PLAN_MOST_VERTICES, &n));

@@ -235,17 +235,6 @@ static enum banyan_status add_vertices(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-static void map_vertices(struct joining *j) {
-  const struct by_plan *plan = j->plan;
-  for (uint32_t v = 0; v < j->from->n_vertices; v++) {
-    j->vertex[v] = v;
-    if (v < plan->n_ranks) continue;
-    const struct by_vertex *found = bsearch(&j->from->vertices[v], plan->vertices + plan->n_ranks,
-                                            plan->n_vertices - plan->n_ranks, sizeof *found, by_compare_vertices);
-    j->vertex[v] = (uint32_t)(found - plan->vertices);
-  }
-}
-
 static uint32_t joined_vertex(const void *joining, uint32_t vertex) {
   return ((const struct joining *)joining)->vertex[vertex];
 }
@@ -264,7 +253,13 @@ static enum banyan_status fill_joined(struct by_plan *plan, const struct by_plan
   for (uint32_t i = 0; i < n; i++) {
     uint64_t up_to = i + 1 < n ? parts[i].up_to : UINT64_MAX;
     j.from = parts[i].plan;
-    map_vertices(&j);
+    for (uint32_t v = 0; v < j.from->n_vertices; v++) {
+      j.vertex[v] = v;
+      if (v < plan->n_ranks) continue;
+      const struct by_vertex *found = bsearch(&j.from->vertices[v], plan->vertices + plan->n_ranks,
+                                              plan->n_vertices - plan->n_ranks, sizeof *found, by_compare_vertices);
+      j.vertex[v] = (uint32_t)(found - plan->vertices);
+    }
     plan->classes[i].up_to = up_to;
     BY_TRY(copy_class(&j, by_plan_class(j.from, up_to), &plan->classes[i]));
   }

@@ -48,13 +48,6 @@ static bool has_usual_order(const struct by_plan *plan, const struct by_group *g
   return true;
 }
 
-static void add_radix(struct by_text *text, const struct by_group *group) {
-  if (group->kind == BY_GROUP_TREE) return;
-  by_text_add(text, ", \"radix\": [");
-  for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(text, "%s%u", i ? ", " : "", group->radix[i]);
-  by_text_add(text, "]");
-}
-
 /* Trees of the planner have all fields, for readers that know no defaults. */
 static bool is_planned(const struct by_group *group) {
   return group->kind == BY_GROUP_TREE && group->rate > 0;
@@ -81,18 +74,6 @@ static void add_ways(struct by_text *text, const struct by_plan *plan, const str
   if (!is_planned(group) && memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) return;
   by_text_add(text, ", \"down\": ");
   add_parents(text, plan, group, group->down);
-}
-
-static void add_twigs(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
-  if (!group->n_twigs) return;
-  by_text_add(text, ", \"twigs\": {");
-  for (uint32_t i = 0; i < group->n_twigs; i++) {
-    by_text_add(text, i ? ", " : "");
-    add_name(text, plan, group->twigs[i].child);
-    by_text_add(text, ": ");
-    add_name(text, plan, group->twigs[i].parent);
-  }
-  by_text_add(text, "}");
 }
 
 /* {"switch": {"neighbour": "interface", ...}, ...} */
@@ -125,9 +106,19 @@ static void add_group(struct by_text *text, const struct by_plan *plan, const st
   by_json_add_real(text, group->share);
   add_fact(text, "rate", group->rate);
   if (!has_usual_order(plan, group)) add_names(text, plan, "order", group->order, group->n);
-  add_radix(text, group);
+  if (group->kind != BY_GROUP_TREE) {
+    by_text_add(text, ", \"radix\": [");
+    for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(text, "%s%u", i ? ", " : "", group->radix[i]);
+    by_text_add(text, "]");
+  }
   add_ways(text, plan, group);
-  add_twigs(text, plan, group);
+  for (uint32_t i = 0; i < group->n_twigs; i++) {
+    by_text_add(text, i ? ", " : ", \"twigs\": {");
+    add_name(text, plan, group->twigs[i].child);
+    by_text_add(text, ": ");
+    add_name(text, plan, group->twigs[i].parent);
+    if (i + 1 == group->n_twigs) by_text_add(text, "}");
+  }
   if (group->n_forwards) add_names(text, plan, "forwards", group->forwards, group->n_forwards);
   add_ports(text, plan, group);
   by_text_add(text, "}");

@@ -184,14 +184,6 @@ static void place_workers(struct build *b) {
   }
 }
 
-/* The lowest places first, and among equals in the group's order. */
-static void number_switches(struct build *b) {
-  for (uint32_t u = 0; u < b->group->n; u++) b->switch_at[u] = NONE;
-  for (uint32_t place = 0; place < BY_PLAN_MOST_HOPS; place++)
-    for (uint32_t u = 0; u < b->group->n; u++)
-      if (kind_of(b, u) == BY_VERTEX_SWITCH && place_of(b, u) == place) b->switch_at[u] = b->tree->n_switches++;
-}
-
 static enum banyan_status find_interface(const struct build *b, uint32_t at, uint32_t towards, const char **out) {
   const struct by_vertex *here = &b->plan->vertices[b->group->order[at]];
   const struct by_vertex *there = &b->plan->vertices[b->group->order[towards]];
@@ -247,7 +239,11 @@ static enum banyan_status fill(struct build *b) {
   for (uint32_t u = 0; u < n; u++)
     if (kind_of(b, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = b->group->order[u];
   qsort(tree->workers, tree->n_workers, sizeof *tree->workers, by_compare_numbers); /* bits follow the ranks */
-  number_switches(b);
+  /* The lowest places first, and among equals in the group's order. */
+  for (uint32_t u = 0; u < b->group->n; u++) b->switch_at[u] = NONE;
+  for (uint32_t place = 0; place < BY_PLAN_MOST_HOPS; place++)
+    for (uint32_t u = 0; u < b->group->n; u++)
+      if (kind_of(b, u) == BY_VERTEX_SWITCH && place_of(b, u) == place) b->switch_at[u] = tree->n_switches++;
   place_workers(b);
   for (uint32_t u = 0; u < n; u++)
     if (b->switch_at[u] != NONE) BY_TRY(fill_switch(b, u, &tree->switches[b->switch_at[u]]));

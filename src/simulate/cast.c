@@ -1,4 +1,4 @@
-#include "cast.h"
+#include "ways.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -108,15 +108,6 @@ static uint32_t number(const struct colouring *c, const uint64_t *colours, uint3
 
 /* --- all of it --- */
 
-static void reverse_streams(const struct colouring *c) {
-  const struct by_ways *w = c->ways;
-  for (uint32_t r = 0; r < w->roles->n; r++)
-    for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++) {
-      uint32_t peer = by_roles_peer(w->roles, r, s - w->first_stream[r]);
-      c->reverse[s] = w->first_stream[peer] + by_roles_find_peer(w->roles, peer, r);
-    }
-}
-
 static void nobody_is_alike(const struct colouring *c) {
   const struct by_ways *w = c->ways;
   for (uint32_t r = 0; r < w->roles->n; r++) c->rank[r] = r;
@@ -127,7 +118,11 @@ static void nobody_is_alike(const struct colouring *c) {
 
 static enum banyan_status find(struct by_symmetry *symmetry, const struct colouring *c) {
   const struct by_ways *w = c->ways;
-  if (w->roles->turned) reverse_streams(c);
+  for (uint32_t r = 0; r < w->roles->n && w->roles->turned; r++)
+    for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++) {
+      uint32_t peer = by_roles_peer(w->roles, r, s - w->first_stream[r]);
+      c->reverse[s] = w->first_stream[peer] + by_roles_find_peer(w->roles, peer, r);
+    }
   if (!w->roles->turned || !refine(c)) nobody_is_alike(c);
   symmetry->n_rank_classes = number(c, c->rank, w->roles->n, NULL, symmetry->rank_class);
   symmetry->n_resource_classes = number(c, c->resource, w->n_resources, c->sums, symmetry->resource_class);

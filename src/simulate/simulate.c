@@ -361,13 +361,6 @@ static uint32_t count_levels(const struct by_simulator *s) {
 
 /* --- less of it --- */
 
-/* No link carries more than it can. */
-static double least_seconds(const struct by_simulation *out) {
-  double most = 0;
-  for (uint32_t i = 0; i < out->n_resources; i++) most = fmax(most, out->carried[i] / out->cast->net.capacity[i]);
-  return most;
-}
-
 /* The time until pipelines are full grows evenly with the chunks: two sizes above the one that is asked for lead to it.
  */
 static enum banyan_status run_coarsely(const struct by_simulator *s, const struct by_simulate_options *options,
@@ -381,7 +374,9 @@ static enum banyan_status run_coarsely(const struct by_simulator *s, const struc
   enum banyan_status status = run_levels(s, options, larger, UINT32_MAX, out);
   if (status == BANYAN_OK) {
     double less = (twice.seconds - out->seconds) * (double)(larger - chunk) / (double)larger;
-    out->seconds = fmax(out->seconds - less, least_seconds(out));
+    out->seconds -= less;
+    for (uint32_t i = 0; i < out->n_resources; i++) /* no link carries more than it can */
+      out->seconds = fmax(out->seconds, out->carried[i] / out->cast->net.capacity[i]);
     out->simulated_chunk = larger;
   }
   by_simulation_fini(&twice);

@@ -10,7 +10,6 @@
 #ifndef BY_SIMULATE_SIMULATE_H
 #define BY_SIMULATE_SIMULATE_H
 
-#include "cast.h"
 #include "traffic.h"
 #include "ways.h"
 

@@ -136,18 +136,15 @@ static void wake(struct by_traffic *t, uint32_t stream) {
   t->woken[t->n_woken++] = stream;
 }
 
-/* Whether a send has a chunk to send now. */
-static bool has_chunk(const struct by_traffic *t, uint32_t actor, const struct by_step *step, uint64_t at) {
-  uint64_t limit = limit_of(t, actor, step, at);
-  return limit > at && (limit - at >= t->chunk || limit == end_of(t, step));
-}
-
 /* Puts a send behind the others of its stream if it has a chunk to send; in front of them if its frame goes on. */
 static void offer(struct by_traffic *t, uint32_t actor, uint32_t index, bool goes_on) {
   const struct by_step *step = &schedule_of(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   struct by_traffic_stream *s = &t->streams[t->cast->first_stream[actor] + step->peer];
-  if (state->queued || s->sending == index || !has_chunk(t, actor, step, state->at)) return;
+  if (state->queued || s->sending == index) return;
+  uint64_t limit = limit_of(t, actor, step, state->at);
+  bool has_chunk = limit > state->at && (limit - state->at >= t->chunk || limit == end_of(t, step));
+  if (!has_chunk) return;
   state->queued = true;
   state->next = goes_on ? s->first : NONE;
   if (s->first == NONE)
@@ -226,15 +223,6 @@ uint64_t by_traffic_take(struct by_traffic *t, uint32_t stream) {
 
 /* --- what happens --- */
 
-static uint64_t least_arrived(const struct by_traffic *t, uint32_t actor, const struct by_step *step) {
-  uint64_t least = UINT64_MAX;
-  for (uint32_t i = 0; i < step->n_in; i++) {
-    uint64_t arrived = t->arrived[t->first_in[actor] + step->in + i];
-    if (arrived < least) least = arrived;
-  }
-  return least;
-}
-
 static void advance(struct by_traffic *t, uint32_t actor, uint32_t index) {
   const struct by_step *step = &schedule_of(t, actor)->steps[index];
   uint64_t at = t->steps[t->first_step[actor] + index].at;
@@ -245,8 +233,10 @@ static void advance(struct by_traffic *t, uint32_t actor, uint32_t index) {
   }
   uint64_t limit = limit_of(t, actor, step, at);
   if (step->kind != BY_STEP_COPY) {
-    uint64_t arrived = start_of(t, step) + least_arrived(t, actor, step);
-    if (arrived < limit) limit = arrived;
+    for (uint32_t i = 0; i < step->n_in; i++) {
+      uint64_t arrived = start_of(t, step) + t->arrived[t->first_in[actor] + step->in + i];
+      if (arrived < limit) limit = arrived;
+    }
   }
   move_to(t, actor, index, limit);
 }

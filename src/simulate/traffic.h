@@ -18,8 +18,8 @@
 
 #include <stdint.h>
 
-#include "cast.h"
 #include "fail.h"
+#include "ways.h"
 
 enum { BY_USE_SLOTS = 128 };
 

@@ -293,15 +293,6 @@ static enum banyan_status walk_to(struct walking *w, const struct by_paths *path
   return BANYAN_OK;
 }
 
-static enum banyan_status walk_all(struct walking *w, const struct by_paths *paths) {
-  uint32_t used = 0;
-  for (uint32_t i = 0, end; i < w->n_legs; i = end) {
-    for (end = i + 1; end < w->n_legs && w->legs[end].to == w->legs[i].to;) end++;
-    BY_TRY(walk_to(w, paths, &w->legs[i], end - i, &used));
-  }
-  return BANYAN_OK;
-}
-
 /* Ways in the order of streams. */
 static enum banyan_status put_in_order(const struct walking *w) {
   struct by_ways *ways = w->out;
@@ -342,7 +333,11 @@ static enum banyan_status fill(struct walking *w) {
   }
   list_legs(w);
   BY_TRY(by_paths_init(&paths, t));
-  enum banyan_status status = walk_all(w, &paths);
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0, end, used = 0; i < w->n_legs && status == BANYAN_OK; i = end) {
+    for (end = i + 1; end < w->n_legs && w->legs[end].to == w->legs[i].to;) end++;
+    status = walk_to(w, &paths, &w->legs[i], end - i, &used);
+  }
   by_paths_fini(&paths);
   return status == BANYAN_OK ? put_in_order(w) : status;
 }

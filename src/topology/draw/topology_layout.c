@@ -30,12 +30,6 @@ static bool is_degrees(const struct by_topology *t, double *middle) {
   return odd > t->n_nodes / 2; /* a grid has whole numbers */
 }
 
-static bool differ(const struct by_topology *t) {
-  for (uint32_t i = 1; i < t->n_nodes; i++)
-    if (t->nodes[i].x != t->nodes[0].x || t->nodes[i].y != t->nodes[0].y) return true;
-  return false;
-}
-
 /* Nodes without a place go to the middle of their neighbours that have one. */
 static void place_rest(const struct by_topology *t, struct by_spot *out, uint32_t node) {
   struct by_spot sum = {0, 0};
@@ -55,8 +49,12 @@ static void place_rest(const struct by_topology *t, struct by_spot *out, uint32_
 static bool lay_by_places(const struct by_topology *t, struct by_spot *out) {
   double middle;
   uint32_t known = 0;
-  for (uint32_t i = 0; i < t->n_nodes; i++) known += has_place(&t->nodes[i]);
-  if (known < t->n_nodes - t->n_nodes / 4 || !differ(t)) return false;
+  bool differ = false;
+  for (uint32_t i = 0; i < t->n_nodes; i++) {
+    known += has_place(&t->nodes[i]);
+    differ = differ || (i > 0 && (t->nodes[i].x != t->nodes[0].x || t->nodes[i].y != t->nodes[0].y));
+  }
+  if (known < t->n_nodes - t->n_nodes / 4 || !differ) return false;
   double narrow = is_degrees(t, &middle) ? cos(middle * pi / 180) : 1;
   for (uint32_t i = 0; i < t->n_nodes; i++)
     if (has_place(&t->nodes[i])) out[i] = (struct by_spot){t->nodes[i].x * narrow, -t->nodes[i].y};

@@ -243,24 +243,22 @@ static void add_node_label(const struct drawing *d, uint32_t node, bool slanted)
   add(d, "</text>");
 }
 
-static void add_shape(const struct drawing *d, const struct by_node *node, struct by_spot at) {
-  double r = d->radius;
-  if (node->kind == BY_NODE_SWITCH)
-    add(d, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2.5\">", class_of(node),
-        at.x - 1.25 * r, at.y - 0.8 * r, 2.5 * r, 1.6 * r);
-  else
-    add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_of(node), at.x, at.y, r);
-  add_node_tip(d, node);
-  add(d, node->kind == BY_NODE_SWITCH ? "</rect>" : "</circle>");
-}
-
 static void add_nodes(const struct drawing *d) {
   const struct by_topology *t = d->topology;
   uint32_t hosts = 0;
   for (uint32_t i = 0; i < t->n_nodes; i++) hosts += t->nodes[i].kind == BY_NODE_HOST;
   bool slanted = d->layout == BY_LAYOUT_LAYERS && hosts > 16;
   for (uint32_t i = 0; i < t->n_nodes; i++) {
-    add_shape(d, &t->nodes[i], d->spots[i]);
+    const struct by_node *node = &t->nodes[i];
+    struct by_spot at = d->spots[i];
+    double r = d->radius;
+    if (node->kind == BY_NODE_SWITCH)
+      add(d, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2.5\">", class_of(node),
+          at.x - 1.25 * r, at.y - 0.8 * r, 2.5 * r, 1.6 * r);
+    else
+      add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_of(node), at.x, at.y, r);
+    add_node_tip(d, node);
+    add(d, node->kind == BY_NODE_SWITCH ? "</rect>" : "</circle>");
     if (t->n_nodes <= MOST_LABELLED_NODES) add_node_label(d, i, slanted);
     add(d, "\n");
   }

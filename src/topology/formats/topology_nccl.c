@@ -344,16 +344,6 @@ static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_
   return BANYAN_OK;
 }
 
-static enum banyan_status add_nic_of_cpu(struct nccl *nccl, const xmlNode *nic, uint32_t cpu, uint32_t host,
-                                         uint32_t i) {
-  char name[BY_TOPOLOGY_MOST_NAME + 16];
-  uint32_t node;
-  snprintf(name, sizeof name, "nic %u of cpu%.40s", i, by_xml_attribute(nic->parent, "numaid"));
-  BY_TRY(add_named(nccl, nic, host, BY_NODE_SWITCH, name, NULL, &node));
-  BY_TRY(link_up(nccl, nic, cpu, node, INSIDE, 0));
-  return add_nets(nccl, nic, node, host);
-}
-
 static enum banyan_status add_cpu(struct nccl *nccl, struct cpu *cpu) {
   const char *number;
   char name[64];
@@ -364,7 +354,13 @@ static enum banyan_status add_cpu(struct nccl *nccl, struct cpu *cpu) {
   for (const xmlNode *child = by_xml_find(cpu->element->children, NULL); child;
        child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, cpu->node, cpu->host));
-    if (by_xml_is(child, "nic")) BY_TRY(add_nic_of_cpu(nccl, child, cpu->node, cpu->host, nics++));
+    if (!by_xml_is(child, "nic")) continue;
+    char nic[BY_TOPOLOGY_MOST_NAME + 16];
+    uint32_t node;
+    snprintf(nic, sizeof nic, "nic %u of cpu%.40s", nics++, number);
+    BY_TRY(add_named(nccl, child, cpu->host, BY_NODE_SWITCH, nic, NULL, &node));
+    BY_TRY(link_up(nccl, child, cpu->node, node, INSIDE, 0));
+    BY_TRY(add_nets(nccl, child, node, cpu->host));
   }
   return BANYAN_OK;
 }
@@ -474,15 +470,6 @@ static enum banyan_status join_lanes(struct nccl *nccl) {
   return BANYAN_OK;
 }
 
-static enum banyan_status add_lanes(struct nccl *nccl) {
-  for (uint32_t i = 0; i < nccl->n_gpus; i++) BY_TRY(add_lanes_of(nccl, &nccl->gpus[i]));
-  for (uint32_t i = 0; i < nccl->n_devices; i++) BY_TRY(add_pci_links(nccl, &nccl->devices[i]));
-  if (nccl->n_unknown)
-    by_info("topology", "%s: %u links lead to devices that are not in the file; left out", nccl->xml.source,
-            nccl->n_unknown);
-  return join_lanes(nccl);
-}
-
 /* --- the whole --- */
 
 /* An element is at most one of all these. */
@@ -505,7 +492,12 @@ static enum banyan_status read_system(struct nccl *nccl) {
   BY_TRY(index_devices(nccl));
   BY_TRY(add_gpus(nccl));
   BY_TRY(add_cpus(nccl));
-  return add_lanes(nccl);
+  for (uint32_t i = 0; i < nccl->n_gpus; i++) BY_TRY(add_lanes_of(nccl, &nccl->gpus[i]));
+  for (uint32_t i = 0; i < nccl->n_devices; i++) BY_TRY(add_pci_links(nccl, &nccl->devices[i]));
+  if (nccl->n_unknown)
+    by_info("topology", "%s: %u links lead to devices that are not in the file; left out", nccl->xml.source,
+            nccl->n_unknown);
+  return join_lanes(nccl);
 }
 
 enum banyan_status by_topology_parse_nccl(const char *source, const char *text, size_t length, const char *options,

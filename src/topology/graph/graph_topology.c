@@ -156,29 +156,21 @@ static void go(struct walk *walk, uint32_t start) {
   for (uint32_t i = 0; i < walk->n_beside; i++) walk->listed[walk->beside[i]] = false;
 }
 
-static bool mesh(struct walk *walk) {
-  for (uint32_t i = 0; i < walk->n_beside; i++)
-    for (uint32_t j = 0; j < i; j++)
-      if (!add_pair(&walk->overlay->distant, walk->beside[j], walk->beside[i])) return false;
-  return true;
-}
-
-/* Each with those 1, 2, 4, ... places on, round and round. */
-static bool join_sparsely(struct walk *walk) {
-  uint32_t n = walk->n_beside;
-  for (uint32_t step = 1; step <= n / 2; step *= 2)
-    for (uint32_t i = 0; i < n; i++)
-      if (!add_pair(&walk->overlay->distant, walk->beside[i], walk->beside[(i + step) % n])) return false;
-  return true;
-}
-
 static bool find_distant(struct walk *walk) {
   struct overlay *overlay = walk->overlay;
   find_levels(walk);
   for (uint32_t node = 0; node < overlay->topology->n_nodes; node++) {
     if (!forwards(overlay, node) || walk->done[node] || walk->level[node] != 1) continue;
     go(walk, node);
-    if (!(walk->n_beside <= overlay->most_meshed ? mesh(walk) : join_sparsely(walk))) return false;
+    uint32_t n = walk->n_beside, *beside = walk->beside;
+    bool meshed = n <= overlay->most_meshed;
+    for (uint32_t i = 0; i < n && meshed; i++)
+      for (uint32_t j = 0; j < i; j++)
+        if (!add_pair(&overlay->distant, beside[j], beside[i])) return false;
+    /* Else each with those 1, 2, 4, ... places on, round and round. */
+    for (uint32_t step = 1; step <= n / 2 && !meshed; step *= 2)
+      for (uint32_t i = 0; i < n; i++)
+        if (!add_pair(&overlay->distant, beside[i], beside[(i + step) % n])) return false;
   }
   tidy(&overlay->distant, &overlay->direct);
   return true;
