@@ -8,30 +8,30 @@
 /* `name` is what we print; `other` is what people also write, or NULL. */
 struct word {
   const char *name, *other;
+  size_t bytes; /* of an element type */
 };
 
 static const struct word dtypes[BANYAN_DTYPES] = {
-    [BANYAN_FLOAT32] = {"f32", "float32"}, [BANYAN_FLOAT64] = {"f64", "float64"},
-    [BANYAN_FLOAT16] = {"f16", "float16"}, [BANYAN_BFLOAT16] = {"bf16", "bfloat16"},
-    [BANYAN_INT8] = {"i8", "int8"},        [BANYAN_UINT8] = {"u8", "uint8"},
-    [BANYAN_INT32] = {"i32", "int32"},     [BANYAN_INT64] = {"i64", "int64"},
-};
-
-static const size_t sizes[BANYAN_DTYPES] = {
-    [BANYAN_FLOAT32] = 4, [BANYAN_FLOAT64] = 8, [BANYAN_FLOAT16] = 2, [BANYAN_BFLOAT16] = 2,
-    [BANYAN_INT8] = 1,    [BANYAN_UINT8] = 1,   [BANYAN_INT32] = 4,   [BANYAN_INT64] = 8,
+    [BANYAN_FLOAT32] = {"f32", "float32", 4}, [BANYAN_FLOAT64] = {"f64", "float64", 8},
+    [BANYAN_FLOAT16] = {"f16", "float16", 2}, [BANYAN_BFLOAT16] = {"bf16", "bfloat16", 2},
+    [BANYAN_INT8] = {"i8", "int8", 1},        [BANYAN_UINT8] = {"u8", "uint8", 1},
+    [BANYAN_INT32] = {"i32", "int32", 4},     [BANYAN_INT64] = {"i64", "int64", 8},
 };
 
 static const struct word ops[BANYAN_OPS] = {
-    [BANYAN_SUM] = {"sum", NULL},      [BANYAN_AVERAGE] = {"avg", "average"},  [BANYAN_MIN] = {"min", "minimum"},
-    [BANYAN_MAX] = {"max", "maximum"}, [BANYAN_PRODUCT] = {"prod", "product"}, [BANYAN_AND] = {"and", NULL},
-    [BANYAN_OR] = {"or", NULL},        [BANYAN_XOR] = {"xor", NULL},
+    [BANYAN_SUM] = {"sum", NULL, 0},
+    [BANYAN_AVERAGE] = {"avg", "average", 0},
+    [BANYAN_MIN] = {"min", "minimum", 0},
+    [BANYAN_MAX] = {"max", "maximum", 0},
+    [BANYAN_PRODUCT] = {"prod", "product", 0},
+    [BANYAN_AND] = {"and", NULL, 0},
+    [BANYAN_OR] = {"or", NULL, 0},
+    [BANYAN_XOR] = {"xor", NULL, 0},
 };
 
 static const struct word plan_sources[BANYAN_PLAN_SOURCES] = {
-    [BANYAN_PLAN_BUILTIN] = {"built-in", NULL},  [BANYAN_PLAN_FILE] = {"file", NULL},
-    [BANYAN_PLAN_JSON] = {"json", NULL},         [BANYAN_PLAN_TOPOLOGY] = {"topology", NULL},
-    [BANYAN_PLAN_MEASURED] = {"measured", NULL}, [BANYAN_PLAN_MANAGER] = {"manager", NULL},
+    [BANYAN_PLAN_BUILTIN] = {"built-in"},  [BANYAN_PLAN_FILE] = {"file"},         [BANYAN_PLAN_JSON] = {"json"},
+    [BANYAN_PLAN_TOPOLOGY] = {"topology"}, [BANYAN_PLAN_MEASURED] = {"measured"}, [BANYAN_PLAN_MANAGER] = {"manager"},
 };
 
 /* clang-format off */
@@ -77,7 +77,7 @@ static enum banyan_status find(const char *what, const char *text, const struct 
 }
 
 size_t banyan_dtype_size(enum banyan_dtype dtype) {
-  return (size_t)dtype < BANYAN_DTYPES ? sizes[dtype] : 0;
+  return (size_t)dtype < BANYAN_DTYPES ? dtypes[dtype].bytes : 0;
 }
 
 const char *banyan_dtype_name(enum banyan_dtype dtype) {
@@ -113,7 +113,7 @@ enum banyan_status banyan_op_parse(const char *text, enum banyan_op *out) {
 enum banyan_status banyan_collective_parse(const char *text, enum banyan_collective *out) {
   struct word collectives[BANYAN_COLLECTIVES];
   for (size_t c = 0; c < BANYAN_COLLECTIVES; c++)
-    collectives[c] = (struct word){by_collectives[c].name, by_collectives[c].alias};
+    collectives[c] = (struct word){.name = by_collectives[c].name, .other = by_collectives[c].alias};
   size_t i = 0;
   BY_TRY(find("collective", text, collectives, BANYAN_COLLECTIVES, &i));
   *out = (enum banyan_collective)i;

@@ -26,7 +26,7 @@ static enum banyan_status refuse(const struct through *t, uint32_t u, const char
                  why);
 }
 
-/* Switches on the way from a leaf; no more are counted than there may be. */
+/* Switches between a position and the root; not many more are counted than there may be. */
 static uint32_t switches_above(const struct through *t, uint32_t u) {
   uint32_t n = 0;
   for (uint32_t v = t->group->up[u]; v != t->group->root && n <= BY_PLAN_MOST_HOPS; v = t->group->up[v]) n++;
@@ -153,52 +153,40 @@ enum banyan_status by_plan_without_switches(const struct by_plan *plan, struct b
 
 /* A tree while it is made. Positions are those of the group. */
 struct build {
-  const struct by_plan *plan;
-  const struct by_group *group;
+  struct through of;
   struct by_switched_tree *tree;
   uint32_t *switch_at; /* of each position, in `switches`; NONE: no switch */
   uint64_t *below;     /* of each position: the workers below it, or it itself */
 };
 
-static enum by_vertex_kind kind_of(const struct build *b, uint32_t u) {
-  return b->plan->vertices[b->group->order[u]].kind;
-}
-
-/* Switches between a position and the root. */
-static uint32_t place_of(const struct build *b, uint32_t u) {
-  uint32_t place = 0;
-  for (uint32_t v = b->group->up[u]; v != b->group->root; v = b->group->up[v]) place++;
-  return place;
-}
-
 static void place_workers(struct build *b) {
-  for (uint32_t u = 0; u < b->group->n; u++) {
-    if (kind_of(b, u) != BY_VERTEX_RANK) continue;
+  for (uint32_t u = 0; u < b->of.group->n; u++) {
+    if (kind_at(&b->of, u) != BY_VERTEX_RANK) continue;
     uint32_t worker = 0; /* rank r is vertex r */
-    while (b->tree->workers[worker] != b->group->order[u]) worker++;
-    b->tree->first[worker] = b->switch_at[b->group->up[u]];
-    for (uint32_t v = u;; v = b->group->up[v]) {
+    while (b->tree->workers[worker] != b->of.group->order[u]) worker++;
+    b->tree->first[worker] = b->switch_at[b->of.group->up[u]];
+    for (uint32_t v = u;; v = b->of.group->up[v]) {
       b->below[v] |= 1ull << worker;
-      if (v == b->group->root) break;
+      if (v == b->of.group->root) break;
     }
   }
 }
 
 static enum banyan_status find_interface(const struct build *b, uint32_t at, uint32_t towards, const char **out) {
-  const struct by_vertex *here = &b->plan->vertices[b->group->order[at]];
-  const struct by_vertex *there = &b->plan->vertices[b->group->order[towards]];
-  const char *name = by_group_interface(b->group, b->group->order[at], b->group->order[towards]);
+  const struct by_vertex *here = &b->of.plan->vertices[b->of.group->order[at]];
+  const struct by_vertex *there = &b->of.plan->vertices[b->of.group->order[towards]];
+  const char *name = by_group_interface(b->of.group, b->of.group->order[at], b->of.group->order[towards]);
   if (!name)
     return by_fail(
         BANYAN_ERR_UNSUPPORTED,
         "plan '%s' does not say by which interface switch \"%s\" reaches \"%s\": add it to the tree's \"ports\"",
-        b->plan->name, here->name, there->name);
+        b->of.plan->name, here->name, there->name);
   *out = by_arena_string(&b->tree->arena, name);
   return *out ? BANYAN_OK : by_plan_no_memory();
 }
 
 static enum banyan_status fill_below(struct build *b, uint32_t u, struct by_switched_switch *to) {
-  const struct by_group *group = b->group;
+  const struct by_group *group = b->of.group;
   uint32_t n = 0;
   for (uint32_t c = 0; c < group->n; c++) n += c != u && group->up[c] == u;
   to->below = BY_ARENA_ARRAY(&b->tree->arena, struct by_switched_below, n);
@@ -206,7 +194,7 @@ static enum banyan_status fill_below(struct build *b, uint32_t u, struct by_swit
   for (uint32_t c = 0; c < group->n; c++) {
     if (c == u || group->up[c] != u) continue;
     struct by_switched_below *below = &to->below[to->n_below++];
-    below->is_switch = kind_of(b, c) == BY_VERTEX_SWITCH;
+    below->is_switch = kind_at(&b->of, c) == BY_VERTEX_SWITCH;
     below->workers = b->below[c];
     BY_TRY(find_interface(b, u, c, &below->interface));
   }
@@ -214,11 +202,11 @@ static enum banyan_status fill_below(struct build *b, uint32_t u, struct by_swit
 }
 
 static enum banyan_status fill_switch(struct build *b, uint32_t u, struct by_switched_switch *to) {
-  uint32_t vertex = b->group->order[u], above = b->group->up[u];
+  uint32_t vertex = b->of.group->order[u], above = b->of.group->up[u];
   *to = (struct by_switched_switch){.vertex = vertex,
-                                    .name = by_arena_string(&b->tree->arena, b->plan->vertices[vertex].name),
-                                    .adds = by_group_adds(b->group, vertex),
-                                    .place = place_of(b, u),
+                                    .name = by_arena_string(&b->tree->arena, b->of.plan->vertices[vertex].name),
+                                    .adds = by_group_adds(b->of.group, vertex),
+                                    .place = switches_above(&b->of, u),
                                     .expected = (uint32_t)__builtin_popcountll(b->below[u]),
                                     .workers = b->below[u],
                                     .parent = b->switch_at[above]};
@@ -229,21 +217,22 @@ static enum banyan_status fill_switch(struct build *b, uint32_t u, struct by_swi
 
 static enum banyan_status fill(struct build *b) {
   struct by_switched_tree *tree = b->tree;
-  uint32_t n = b->group->n;
+  uint32_t n = b->of.group->n;
   b->switch_at = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
   b->below = BY_ARENA_ARRAY(&tree->arena, uint64_t, n);
   tree->switches = BY_ARENA_ARRAY(&tree->arena, struct by_switched_switch, n);
-  tree->server = b->group->order[b->group->root];
-  tree->server_name = by_arena_string(&tree->arena, b->plan->vertices[tree->server].name);
+  tree->server = b->of.group->order[b->of.group->root];
+  tree->server_name = by_arena_string(&tree->arena, b->of.plan->vertices[tree->server].name);
   if (tree->arena.failed) return by_plan_no_memory();
   for (uint32_t u = 0; u < n; u++)
-    if (kind_of(b, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = b->group->order[u];
+    if (kind_at(&b->of, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = b->of.group->order[u];
   qsort(tree->workers, tree->n_workers, sizeof *tree->workers, by_compare_numbers); /* bits follow the ranks */
   /* The lowest places first, and among equals in the group's order. */
-  for (uint32_t u = 0; u < b->group->n; u++) b->switch_at[u] = NONE;
+  for (uint32_t u = 0; u < b->of.group->n; u++) b->switch_at[u] = NONE;
   for (uint32_t place = 0; place < BY_PLAN_MOST_HOPS; place++)
-    for (uint32_t u = 0; u < b->group->n; u++)
-      if (kind_of(b, u) == BY_VERTEX_SWITCH && place_of(b, u) == place) b->switch_at[u] = tree->n_switches++;
+    for (uint32_t u = 0; u < b->of.group->n; u++)
+      if (kind_at(&b->of, u) == BY_VERTEX_SWITCH && switches_above(&b->of, u) == place)
+        b->switch_at[u] = tree->n_switches++;
   place_workers(b);
   for (uint32_t u = 0; u < n; u++)
     if (b->switch_at[u] != NONE) BY_TRY(fill_switch(b, u, &tree->switches[b->switch_at[u]]));
@@ -252,9 +241,9 @@ static enum banyan_status fill(struct build *b) {
 
 enum banyan_status by_switched_tree_make(const struct by_plan *plan, uint32_t class_, uint32_t group,
                                          struct by_switched_tree **out) {
-  struct build b = {.plan = plan, .group = &plan->classes[class_].groups[group]};
+  struct build b = {.of = {plan, &plan->classes[class_].groups[group], class_, group}};
   BY_TRY(by_plan_check_switches(plan));
-  if (!by_group_has_server(plan, b.group))
+  if (!by_group_has_server(plan, b.of.group))
     return by_fail(BANYAN_ERR_UNSUPPORTED, "plan '%s', class %u, group %u: has no server at its root", plan->name,
                    class_, group);
   b.tree = calloc(1, sizeof *b.tree);

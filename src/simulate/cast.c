@@ -108,14 +108,6 @@ static uint32_t number(const struct colouring *c, const uint64_t *colours, uint3
 
 /* --- all of it --- */
 
-static void nobody_is_alike(const struct colouring *c) {
-  const struct by_ways *w = c->ways;
-  for (uint32_t r = 0; r < w->roles->n; r++) c->rank[r] = r;
-  for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = i;
-  memset(c->sums, 0, w->n_resources * sizeof *c->sums);
-  for (uint32_t i = 0; i < w->first[w->n_streams]; i++) c->sums[w->resources[i]] = 1;
-}
-
 static enum banyan_status find(struct by_symmetry *symmetry, const struct colouring *c) {
   const struct by_ways *w = c->ways;
   for (uint32_t r = 0; r < w->roles->n && w->roles->turned; r++)
@@ -123,7 +115,12 @@ static enum banyan_status find(struct by_symmetry *symmetry, const struct colour
       uint32_t peer = by_roles_peer(w->roles, r, s - w->first_stream[r]);
       c->reverse[s] = w->first_stream[peer] + by_roles_find_peer(w->roles, peer, r);
     }
-  if (!w->roles->turned || !refine(c)) nobody_is_alike(c);
+  if (!w->roles->turned || !refine(c)) {
+    for (uint32_t r = 0; r < w->roles->n; r++) c->rank[r] = r;
+    for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = i;
+    memset(c->sums, 0, w->n_resources * sizeof *c->sums);
+    for (uint32_t i = 0; i < w->first[w->n_streams]; i++) c->sums[w->resources[i]] = 1;
+  }
   symmetry->n_rank_classes = number(c, c->rank, w->roles->n, NULL, symmetry->rank_class);
   symmetry->n_resource_classes = number(c, c->resource, w->n_resources, c->sums, symmetry->resource_class);
   return symmetry->n_rank_classes != NONE && symmetry->n_resource_classes != NONE ? BANYAN_OK : NO_MEMORY;
@@ -247,16 +244,6 @@ static enum banyan_status make_net(struct by_cast *cast, const struct by_ways *w
   return BANYAN_OK;
 }
 
-static void set_frames(struct by_cast *cast) {
-  const struct by_fair_net *net = &cast->net;
-  for (uint32_t s = 0; s < cast->n_streams; s++) {
-    double rate = slow;
-    for (uint32_t u = net->first[s]; u < net->first[s + 1]; u++)
-      rate = fmin(rate, net->capacity[net->uses[u].resource]);
-    cast->streams[s].frame = rate < slow ? (uint64_t)fmax(frame_time * rate, LEAST_FRAME) : MOST_FRAME;
-  }
-}
-
 /* --- all of it --- */
 
 static enum banyan_status fill(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
@@ -264,7 +251,12 @@ static enum banyan_status fill(struct by_cast *cast, const struct by_ways *ways,
   BY_TRY(list_actors(cast));
   BY_TRY(list_streams(cast, ways));
   BY_TRY(make_net(cast, ways, scratch));
-  set_frames(cast);
+  for (uint32_t s = 0; s < cast->n_streams; s++) {
+    double rate = slow;
+    for (uint32_t u = cast->net.first[s]; u < cast->net.first[s + 1]; u++)
+      rate = fmin(rate, cast->net.capacity[cast->net.uses[u].resource]);
+    cast->streams[s].frame = rate < slow ? (uint64_t)fmax(frame_time * rate, LEAST_FRAME) : MOST_FRAME;
+  }
   return BANYAN_OK;
 }
 

@@ -135,17 +135,6 @@ static bool join(struct by_fair_work *w, uint32_t flow) {
   return true;
 }
 
-static void begin_set(struct by_fair_work *w) {
-  w->round++;
-  w->n_set = 0;
-  for (uint32_t i = 0; i < w->n_touched; i++) {
-    struct resource *r = &w->resources[w->touched[i]];
-    r->touched = false;
-    for (uint32_t m = 0; m < r->n; m++) join(w, w->flow_of[w->members[r->first + m]]);
-  }
-  w->n_touched = 0;
-}
-
 /* What others leave of a resource to those in the set. */
 static void measure(const struct by_fair *fair, uint32_t resource) {
   struct by_fair_work *w = fair->work;
@@ -274,7 +263,14 @@ static bool widen(const struct by_fair *fair) {
 void by_fair_share(struct by_fair *fair) {
   struct by_fair_work *w = fair->work;
   fair->n_changed = 0;
-  begin_set(w);
+  w->round++;
+  w->n_set = 0;
+  for (uint32_t i = 0; i < w->n_touched; i++) {
+    struct resource *r = &w->resources[w->touched[i]];
+    r->touched = false;
+    for (uint32_t m = 0; m < r->n; m++) join(w, w->flow_of[w->members[r->first + m]]);
+  }
+  w->n_touched = 0;
   if (!w->n_set) return;
   do fill(fair);
   while (widen(fair));

@@ -204,7 +204,7 @@ static enum banyan_status arrive(struct run *run, const struct by_parcel *parcel
   return arrivals_add(&run->arrivals, *free_at, true, parcel);
 }
 
-static void tell(const struct run *run, uint32_t stream, uint64_t bytes) {
+static void report_transfer(const struct run *run, uint32_t stream, uint64_t bytes) {
   const struct by_cast_stream *s = &run->cast->streams[stream];
   const struct by_ways *ways = &run->simulator->ways;
   uint32_t from = run->cast->rank[s->actor], way = ways->first_stream[from] + s->peer;
@@ -225,21 +225,12 @@ static enum banyan_status leave(struct run *run, uint32_t stream) {
   double delay = run->cast->streams[stream].delay;
   for (uint32_t u = net->first[stream]; u < net->first[stream + 1]; u++)
     run->out->carried[net->uses[u].resource] += net->uses[u].weight * (double)parcel.bytes;
-  if (run->options->transfer) tell(run, stream, parcel.bytes);
+  if (run->options->transfer) report_transfer(run, stream, parcel.bytes);
   run->ended[run->n_ended++] = stream;
   return delay > 0 ? arrivals_add(&run->arrivals, run->now + delay, false, &parcel) : arrive(run, &parcel);
 }
 
-/* Everything that happens next, and at the same time. False: nothing does. */
-static bool next_time(struct run *run) {
-  double at = INFINITY;
-  if (run->leavings.n) at = run->leavings.at[run->leavings.heap[0]];
-  if (run->arrivals.n && run->arrivals.heap[0].at < at) at = run->arrivals.heap[0].at;
-  if (!isfinite(at)) return false;
-  if (at > run->now) run->now = at;
-  return true;
-}
-
+/* Takes what happens at one moment: first what leaves, then what arrives. */
 static enum banyan_status take_moment(struct run *run) {
   double until = run->now * (1 + SAME);
   while (run->leavings.n && run->leavings.at[run->leavings.heap[0]] <= until)
@@ -255,10 +246,14 @@ static enum banyan_status take_moment(struct run *run) {
 }
 
 static enum banyan_status run_all(struct run *run) {
-  settle(run);
-  while (next_time(run)) {
-    BY_TRY(take_moment(run));
+  for (;;) {
+    double at = INFINITY;
     settle(run);
+    if (run->leavings.n) at = run->leavings.at[run->leavings.heap[0]];
+    if (run->arrivals.n) at = fmin(at, run->arrivals.heap[0].at);
+    if (!isfinite(at)) break;
+    run->now = fmax(run->now, at);
+    BY_TRY(take_moment(run));
   }
   if (!run->traffic.steps_left) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PLAN,

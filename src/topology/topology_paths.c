@@ -157,40 +157,32 @@ static void choose(struct search *s, uint32_t node) {
   s->hops[node] = hop;
 }
 
-static enum banyan_status search(struct search *s) {
-  uint32_t n = s->paths->topology->n_nodes;
-  s->heap = malloc((3 * (size_t)n + 1) * sizeof *s->heap);
-  if (!s->heap) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %u nodes", n);
-  s->place = s->heap + n;
-  s->done = s->place + n;
-  for (uint32_t v = 0; v < n; v++) {
-    s->hops[v] = (struct by_hop){.link = UINT32_MAX, .next = UINT32_MAX, .hops = UINT32_MAX};
-    s->place[v] = UINT32_MAX;
-  }
-  s->hops[s->to].hops = 0;
-  run(s);
-  for (uint32_t i = 1; i < s->n_done; i++)
-    if (!has_one_link(s->paths, s->done[i])) choose(s, s->done[i]);
-  free(s->heap);
-  return BANYAN_OK;
-}
-
-enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_hop *out) {
-  struct search s = {.paths = paths, .hops = out, .to = to};
-  return search(&s);
-}
-
 enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, const uint32_t *from, uint32_t n,
                                     struct by_hop *out) {
   struct search s = {.paths = paths, .hops = out, .to = to};
-  bool *wanted = calloc((size_t)paths->topology->n_nodes + 1, sizeof *wanted);
-  if (!wanted) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %u nodes", paths->topology->n_nodes);
+  uint32_t nodes = paths->topology->n_nodes;
+  s.heap = calloc((size_t)nodes + 1, 3 * sizeof *s.heap + sizeof(bool));
+  if (!s.heap) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %u nodes", nodes);
+  s.place = s.heap + nodes;
+  s.done = s.place + nodes;
+  bool *wanted = (bool *)(s.done + nodes);
   for (uint32_t i = 0; i < n; i++) {
     s.n_wanted += !wanted[from[i]];
     wanted[from[i]] = true;
   }
-  s.wanted = wanted;
-  enum banyan_status status = search(&s);
-  free(wanted);
-  return status;
+  s.wanted = from ? wanted : NULL;
+  for (uint32_t v = 0; v < nodes; v++) {
+    out[v] = (struct by_hop){.link = UINT32_MAX, .next = UINT32_MAX, .hops = UINT32_MAX};
+    s.place[v] = UINT32_MAX;
+  }
+  out[to].hops = 0;
+  run(&s);
+  for (uint32_t i = 1; i < s.n_done; i++)
+    if (!has_one_link(paths, s.done[i])) choose(&s, s.done[i]);
+  free(s.heap);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_hop *out) {
+  return by_paths_between(paths, to, NULL, 0, out);
 }

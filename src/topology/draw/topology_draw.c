@@ -241,18 +241,6 @@ static void add_branches(struct tree *tree, uint32_t node, uint32_t rails, int d
   }
 }
 
-static void add_tree(struct tree *tree) {
-  const struct drawing *d = tree->d;
-  const struct by_topology *t = d->topology;
-  uint32_t root = tree->queue[0];
-  add(d, "\n  %s%s\n", t->nodes[root].name, t->nodes[root].kind == BY_NODE_SWITCH ? " (switch)" : "");
-  add_branches(tree, root, 0, 0);
-  uint32_t others = t->n_links - (tree->n - 1), unreached = t->n_nodes - tree->n;
-  if (tree->left_out) add(d, "  ... and more below, which is left out\n");
-  if (others) add(d, "  and %u more link%s between these\n", others, plural(others));
-  if (unreached) add(d, "  and %u node%s that these do not reach\n", unreached, plural(unreached));
-}
-
 static enum banyan_status draw_tree(const struct drawing *d) {
   size_t n = d->topology->n_nodes;
   struct by_paths paths;
@@ -266,7 +254,12 @@ static enum banyan_status draw_tree(const struct drawing *d) {
     for (uint32_t v = root; tree.up[v] != UINT32_MAX; v = by_link_other(&t->links[tree.up[v]], v)) length++;
     for (uint32_t i = 0; i < length / 2; i++) root = by_link_other(&t->links[tree.up[root]], root);
     search(&tree, &paths, root);
-    add_tree(&tree);
+    add(d, "\n  %s%s\n", t->nodes[root].name, t->nodes[root].kind == BY_NODE_SWITCH ? " (switch)" : "");
+    add_branches(&tree, root, 0, 0);
+    uint32_t others = t->n_links - (tree.n - 1), unreached = t->n_nodes - tree.n;
+    if (tree.left_out) add(d, "  ... and more below, which is left out\n");
+    if (others) add(d, "  and %u more link%s between these\n", others, plural(others));
+    if (unreached) add(d, "  and %u node%s that these do not reach\n", unreached, plural(unreached));
   }
   by_paths_fini(&paths);
   free(memory);

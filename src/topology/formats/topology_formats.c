@@ -129,10 +129,6 @@ static enum banyan_status parse_edges(const char *source, const char *text, size
 
 /* --- which format it is --- */
 
-static bool fits_own(const char *head) {
-  return *head == '{' && (strstr(head, "\"banyan-topology") || strstr(head, "\"nodes\""));
-}
-
 /* Two numbers and nothing else before the first line ends. */
 static bool fits_edges(const char *head) {
   static const char digits[] = "0123456789";
@@ -140,18 +136,6 @@ static bool fits_edges(const char *head) {
   size_t second = strspn(head + first + gap, digits), rest = strspn(head + first + gap + second, " \t\r");
   const char *end = head + first + gap + second + rest;
   return *head == '#' || (first && gap && second && (!*end || *end == '\n' || *end == '#'));
-}
-
-static bool fits_graphml(const char *head) {
-  return *head == '<' && strstr(head, "<graphml");
-}
-
-static bool fits_nccl(const char *head) {
-  return *head == '<' && strstr(head, "<system");
-}
-
-static bool fits_lldp(const char *head) {
-  return *head == '{' && (strstr(head, "\"lldp\"") || strstr(head, "\"local-chassis\""));
 }
 
 static bool fits_pairs(const char *head) {
@@ -171,16 +155,18 @@ static enum banyan_status parse_lldp(const char *source, const char *text, size_
 }
 
 static const struct by_topology_format formats[] = {
-    {"json", ".json", "our own, docs/topology-format.md", fits_own, parse_own},
-    {"edges", ".el", "edge list: \"n m\", then \"u v Gbit/s ms\" a line", fits_edges, parse_edges},
-    {"graphml", ".graphml", "GraphML, such as the Internet Topology Zoo's; FILE?rate=RATE,delay=TIME", fits_graphml,
-     by_topology_parse_graphml},
+    {"json", ".json", "our own, docs/topology-format.md", parse_own, .first = '{',
+     .words = {"\"banyan-topology", "\"nodes\""}},
+    {"edges", ".el", "edge list: \"n m\", then \"u v Gbit/s ms\" a line", parse_edges, .fits = fits_edges},
+    {"graphml", ".graphml", "GraphML, such as the Internet Topology Zoo's; FILE?rate=RATE,delay=TIME",
+     by_topology_parse_graphml, .first = '<', .words = {"<graphml"}},
     {"pairs", ".csv", "measured pairs of cloud regions, as Skyplane's CSV; FILE?select=REGIONS,limits=NAME=RATE",
-     fits_pairs, by_topology_parse_pairs},
+     by_topology_parse_pairs, .fits = fits_pairs},
     {"lldp", ".lldp",
      "what `lldpcli -f json0 show neighbors details` prints; FILE?rate=RATE,hosts=NAMES; or a folder of files",
-     fits_lldp, parse_lldp},
-    {"nccl", ".xml", "the inside of GPU servers, as NCCL_TOPO_DUMP_FILE", fits_nccl, by_topology_parse_nccl},
+     parse_lldp, .first = '{', .words = {"\"lldp\"", "\"local-chassis\""}},
+    {"nccl", ".xml", "the inside of GPU servers, as NCCL_TOPO_DUMP_FILE", by_topology_parse_nccl, .first = '<',
+     .words = {"<system"}},
 };
 
 enum { N_FORMATS = sizeof formats / sizeof *formats };
@@ -189,16 +175,21 @@ const struct by_topology_format *by_topology_format_list(uint32_t i) {
   return i < N_FORMATS ? &formats[i] : NULL;
 }
 
-static bool ends_in(const char *name, const char *ending) {
-  size_t length = strlen(name), n = strlen(ending);
-  return length > n && strcmp(name + length - n, ending) == 0;
+static bool fits(const struct by_topology_format *format, const char *head) {
+  if (format->fits) return format->fits(head);
+  bool found = false;
+  for (int i = 0; i < 2 && format->words[i]; i++) found = found || strstr(head, format->words[i]);
+  return *head == format->first && found;
 }
 
 static const struct by_topology_format *format_of(const char *source, const char *head) {
+  size_t length = strlen(source);
   for (size_t i = 0; i < N_FORMATS; i++)
-    if (formats[i].fits(head)) return &formats[i];
-  for (size_t i = 0; i < N_FORMATS; i++)
-    if (ends_in(source, formats[i].ending)) return &formats[i];
+    if (fits(&formats[i], head)) return &formats[i];
+  for (size_t i = 0; i < N_FORMATS; i++) {
+    size_t n = strlen(formats[i].ending);
+    if (length > n && strcmp(source + length - n, formats[i].ending) == 0) return &formats[i];
+  }
   return NULL;
 }
 

@@ -46,10 +46,13 @@ struct by_topology_format {
   const char *name;   /* "edges" */
   const char *ending; /* of files' names, such as ".el" */
   const char *help;   /* what it is, in a few words */
-  /* Whether a text that begins so is in this format: at most BY_FORMAT_HEAD bytes, NUL-terminated, without the white
-   * space it may begin with. A byte order mark is gone, for the parser too. */
-  bool (*fits)(const char *head);
   by_topology_parser *parse;
+  /* A text that begins with this character and holds one of the words near its beginning is in this format; */
+  char first;
+  const char *words[2];
+  /* or one for which this is true: of at most BY_FORMAT_HEAD bytes, NUL-terminated, without the white space that it may
+   * begin with. A byte order mark is gone, for the parser too. NULL: the above decides. */
+  bool (*fits)(const char *head);
 };
 
 enum { BY_FORMAT_HEAD = 4096 };

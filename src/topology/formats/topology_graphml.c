@@ -341,17 +341,6 @@ static enum banyan_status take_edge(struct graphml *graph, const xmlNode *elemen
 
 /* --- the whole --- */
 
-static enum banyan_status find_graph(struct graphml *graph) {
-  for (const xmlNode *child = by_xml_find(graph->xml.root->children, NULL); child;
-       child = by_xml_find(child->next, NULL)) {
-    if (by_xml_is(child, "key")) BY_TRY(take_key(graph, child));
-    if (!by_xml_is(child, "graph")) continue;
-    if (graph->element) return by_xml_fail(&graph->xml, child, "a second graph; a topology is one");
-    graph->element = child;
-  }
-  return graph->element ? BANYAN_OK : by_xml_fail(&graph->xml, graph->xml.root, "holds no <graph>");
-}
-
 static enum banyan_status take_nodes(struct graphml *graph) {
   uint32_t n = by_xml_count(graph->element, "node"), i = 0;
   if (n == 0 || n > BY_TOPOLOGY_MOST_NODES)
@@ -383,7 +372,14 @@ static enum banyan_status take_edges(struct graphml *graph) {
 
 static enum banyan_status read_graph(struct graphml *graph, struct by_topology **out) {
   const char *values[N_MEANINGS];
-  BY_TRY(find_graph(graph));
+  for (const xmlNode *child = by_xml_find(graph->xml.root->children, NULL); child;
+       child = by_xml_find(child->next, NULL)) {
+    if (by_xml_is(child, "key")) BY_TRY(take_key(graph, child));
+    if (!by_xml_is(child, "graph")) continue;
+    if (graph->element) return by_xml_fail(&graph->xml, child, "a second graph; a topology is one");
+    graph->element = child;
+  }
+  if (!graph->element) return by_xml_fail(&graph->xml, graph->xml.root, "holds no <graph>");
   BY_TRY(take_data(graph, graph->element, OF_GRAPH, values));
   graph->name = values[LABEL];
   BY_TRY(take_nodes(graph));

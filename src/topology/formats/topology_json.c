@@ -283,19 +283,6 @@ static void print_node(struct by_text *text, const struct by_node *node) {
   by_text_add(text, "}");
 }
 
-static void add_ports(struct by_text *text, const struct by_link *link) {
-  const char *between = "";
-  if (!*link->port[0] && !*link->port[1]) return;
-  by_text_add(text, ", \"ports\": {");
-  for (int i = 0; i < 2; i++) {
-    if (!*link->port[i]) continue;
-    by_text_add(text, "%s\"%c\": ", between, "ab"[i]);
-    by_json_add_string(text, link->port[i]);
-    between = ", ";
-  }
-  by_text_add(text, "}");
-}
-
 static void print_link(struct by_text *text, const struct by_topology *topology, const struct by_link *link) {
   static const char *const ways[] = {"ab", "ba"};
   by_text_add(text, "{\"a\": ");
@@ -304,7 +291,14 @@ static void print_link(struct by_text *text, const struct by_topology *topology,
   add_capacities(text, ways, &link->capacity[BY_AB], &link->capacity[BY_BA]);
   if (link->delay > 0) add_real(text, "delay", link->delay);
   if (link->loss > 0) add_real(text, "loss", link->loss);
-  add_ports(text, link);
+  const char *between = ", \"ports\": {";
+  for (int i = 0; i < 2; i++) {
+    if (!*link->port[i]) continue;
+    by_text_add(text, "%s\"%c\": ", between, "ab"[i]);
+    by_json_add_string(text, link->port[i]);
+    between = ", ";
+  }
+  if (*link->port[0] || *link->port[1]) by_text_add(text, "}");
   by_text_add(text, "}");
 }
 

@@ -244,18 +244,6 @@ static enum banyan_status add_cable(struct making *making, const struct lldp_rep
   return BANYAN_OK;
 }
 
-static enum banyan_status add_cables(struct making *making) {
-  const struct lldp *lldp = making->lldp;
-  char text[32];
-  for (uint32_t i = 0; i < lldp->n_reports; i++)
-    if (lldp->reports[i].partner == nobody || lldp->reports[i].partner > i)
-      BY_TRY(add_cable(making, &lldp->reports[i]));
-  if (making->n_guessed)
-    by_warn("topology", "no end tells the speed of %u of %u links; taken as %s", making->n_guessed,
-            making->builder.topology->n_links, by_print_rate(lldp->default_rate, text));
-  return BANYAN_OK;
-}
-
 static enum banyan_status fill(struct making *making) {
   struct lldp *lldp = making->lldp;
   struct by_arena *arena = arena_of(lldp);
@@ -272,7 +260,14 @@ static enum banyan_status fill(struct making *making) {
   }
   for (uint32_t i = 0; i < n; i++) making->switches[i] = is_switch(lldp, i, making->plain_received);
   BY_TRY(add_machines(making));
-  return add_cables(making);
+  for (uint32_t i = 0; i < lldp->n_reports; i++)
+    if (lldp->reports[i].partner == nobody || lldp->reports[i].partner > i)
+      BY_TRY(add_cable(making, &lldp->reports[i]));
+  char text[32];
+  if (making->n_guessed)
+    by_warn("topology", "no end tells the speed of %u of %u links; taken as %s", making->n_guessed,
+            making->builder.topology->n_links, by_print_rate(lldp->default_rate, text));
+  return BANYAN_OK;
 }
 
 static const struct by_doc_limits limits = {.bytes = 64 << 20, .containers = 1 << 20, .elements = 4 << 20};

@@ -69,17 +69,6 @@ static double weigh(const struct clusters *c, const struct by_level *level, uint
   return together - penalty * fmax(0, slowed_below - both);
 }
 
-static void weigh_all(struct clusters *c, struct by_level *level) {
-  for (uint32_t u = 0; u < c->n; u++) {
-    c->cluster_of[u] = u;
-    c->most[0][u] = level_most(level, u, false);
-    c->most[1][u] = level_most(level, u, true);
-  }
-  for (uint32_t u = 0; u < c->n; u++)
-    for (uint32_t v = 0; v < c->n; v++)
-      if (u != v) level->evidence[(size_t)u * c->n + v] += weigh(c, level, u, v);
-}
-
 /* Merges the two clusters that gain most by it; false: none gain. `between` is of clusters, each under its first unit.
  */
 static bool merge_best(struct clusters *c, double *between) {
@@ -191,7 +180,14 @@ enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng) {
     struct clusters c = {.n = level->n, .weight = level->evidence, .cluster_of = numbers, .gain = memory};
     c.most[0] = memory + n;
     c.most[1] = memory + 2 * n;
-    weigh_all(&c, level);
+    for (uint32_t u = 0; u < n; u++) {
+      c.cluster_of[u] = u;
+      c.most[0][u] = level_most(level, u, false);
+      c.most[1][u] = level_most(level, u, true);
+    }
+    for (uint32_t u = 0; u < n; u++)
+      for (uint32_t v = 0; v < n; v++)
+        if (u != v) level->evidence[u * n + v] += weigh(&c, level, u, v);
     memcpy(between, c.weight, n * n * sizeof *between);
     while (merge_best(&c, between)) {
     }
