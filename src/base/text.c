@@ -60,7 +60,8 @@ void by_text_add(struct by_text *text, const char *format, ...) {
   va_copy(again, args);
   size_t left = text->room - text->length;
   int n = print_into(text->data ? text->data + text->length : NULL, left, format, args);
-  if (n < 0 || !BY_ARRAY_GROW(&text->data, &text->room, text->length + (size_t)n + 1)) {
+  bool grown = n >= 0 && by_array_grow((void **)&text->data, &text->room, text->length + (size_t)n + 1, 1);
+  if (!grown) {
     give_up(text);
   } else {
     if ((size_t)n >= left) print_into(text->data + text->length, (size_t)n + 1, format, again);
@@ -72,7 +73,7 @@ void by_text_add(struct by_text *text, const char *format, ...) {
 
 void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n) {
   if (text->failed) return;
-  if (!BY_ARRAY_GROW(&text->data, &text->room, text->length + n + 1)) {
+  if (!by_array_grow((void **)&text->data, &text->room, text->length + n + 1, 1)) {
     give_up(text);
     return;
   }
@@ -283,7 +284,7 @@ const char *by_print_seconds(double seconds, char *out) {
 static bool read_all(FILE *file, size_t most, char **text, size_t *length) {
   for (size_t room = 0, n = 1; n > 0 && *length <= most; *length += n) {
     size_t need = MAX(*length + 2, (size_t)FIRST_FILE_ROOM); /* with a NUL */
-    if (!BY_ARRAY_GROW(text, &room, need)) return false;
+    if (!by_array_grow((void **)text, &room, need, 1)) return false;
     size_t wanted = room - 1 - *length;
     n = fread(*text + *length, 1, wanted <= most + 1 - *length ? wanted : most + 1 - *length, file);
     (*text)[*length + n] = '\0';

@@ -75,7 +75,7 @@ static void test_list(void **state) {
   (void)state;
   uint32_t n = 0;
   for (const struct by_topology_format *format; (format = by_topology_format_list(n)); n++)
-    assert_true(*format->name && *format->help && format->fits && format->parse);
+    assert_true(*format->name && *format->help && format->parse && !format->fits != !format->words[0]);
   assert_true(n >= 2);
   assert_null(by_topology_format_list(UINT32_MAX));
 }

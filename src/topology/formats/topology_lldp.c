@@ -432,8 +432,9 @@ static enum banyan_status take_neighbors(struct lldp *lldp, const struct by_plac
     struct by_place there = {.above = &at, .field = "interface"};
     if (!(interfaces = json_object_get(one, "interface"))) continue;
     BY_TRY(check_array(&there, interfaces));
-    json_array_foreach(interfaces, j, interface)
-        BY_TRY(take_interface(lldp, &(struct by_place){.above = &there, .index = j}, interface, host));
+    json_array_foreach(interfaces, j, interface) {
+      BY_TRY(take_interface(lldp, &(struct by_place){.above = &there, .index = j}, interface, host));
+    }
   }
   return BANYAN_OK;
 }
