@@ -128,12 +128,6 @@ static void start_near(struct start *start, const struct by_rates *best, uint32_
 
 /* --- shares by linear program --- */
 
-static enum banyan_status fill_rates(struct by_rates *rates, const struct by_slots *slots, uint32_t *index) {
-  for (uint32_t i = 0; i < slots->n; i++)
-    BY_TRY(by_rates_add(rates, slots->slots[i].edges, slots->slots[i].n, &index[i]));
-  return BANYAN_OK;
-}
-
 /* A slot whose tree is not wanted gets half of what the largest has, for a tree that is. */
 static void share_out(struct by_slots *slots, uint32_t idle) {
   uint32_t largest = 0;
@@ -142,13 +136,13 @@ static void share_out(struct by_slots *slots, uint32_t idle) {
   slots->slots[idle].share = slots->slots[largest].share /= 2;
 }
 
-/* Moves the shares towards the rates of the program; index[i] is the tree of slot i. */
-static void move_shares(struct by_slots *slots, const struct by_rates *rates, const uint32_t *index) {
+/* Moves the shares towards the rates of the program. */
+static void move_shares(struct by_slots *slots, const struct by_rates *rates) {
   double sum = 0;
   for (uint32_t i = 0; i < slots->n; i++) {
     uint32_t same = 0; /* slots may hold the same tree */
-    for (uint32_t j = 0; j < slots->n; j++) same += index[j] == index[i];
-    double wanted = rates->lp->rate[index[i]] / rates->throughput / same;
+    for (uint32_t j = 0; j < slots->n; j++) same += slots->slots[j].number == slots->slots[i].number;
+    double wanted = rates->lp->rate[slots->slots[i].number] / rates->throughput / same;
     slots->slots[i].share += damping * (wanted - slots->slots[i].share);
   }
   for (uint32_t i = 0; i < slots->n; i++)
@@ -167,17 +161,23 @@ static void keep_better(struct search *s, struct by_rates *rates) {
   by_rates_fini(&worse);
 }
 
-/* The best rates of the slots' trees; and shares after them, if `move`. */
-static enum banyan_status look(struct search *s, struct by_slots *slots, uint32_t *index, bool move) {
+/* The best rates of the slots' trees, and if `mixed` of the K best of these and of the best so far, which need not be
+ * all of one or the other; and shares after them, if `move`. */
+static enum banyan_status look(struct search *s, struct by_slots *slots, bool move, bool mixed) {
+  const struct by_pool *known = &s->best.pool;
   struct by_rates rates;
   BY_TRY(by_rates_init(&rates, s->graph));
-  enum banyan_status status = fill_rates(&rates, slots, index);
-  if (status == BANYAN_OK) status = by_rates_keep(&rates, 0, s->least_rate);
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0; status == BANYAN_OK && i < slots->n; i++)
+    status = by_rates_add(&rates, slots->slots[i].edges, slots->slots[i].n, &slots->slots[i].number);
+  for (uint32_t t = 0; status == BANYAN_OK && mixed && t < known->n_trees; t++)
+    status = by_rates_add(&rates, known->trees[t]->edges, known->trees[t]->n, NULL);
+  if (status == BANYAN_OK) status = by_rates_keep(&rates, mixed ? s->options->most_trees : 0, s->least_rate);
   if (status != BANYAN_OK) {
     by_rates_fini(&rates);
     return status;
   }
-  if (move && rates.throughput > 0) move_shares(slots, &rates, index);
+  if (move && rates.throughput > 0) move_shares(slots, &rates);
   keep_better(s, &rates);
   if (s->best.throughput > 0) {
     slots->target = fmin(goal(s), s->best.throughput * ahead);
@@ -201,24 +201,24 @@ static bool sweep_once(struct search *s, struct by_slots *slots) {
 
 /* Prices get steeper from sweep to sweep: at first trees spread, at last the fullest resource alone counts. In large
  * graphs it ends when nothing has been gained for a while. */
-static enum banyan_status anneal(struct search *s, struct by_slots *slots, uint32_t *index, double wanted) {
+static enum banyan_status anneal(struct search *s, struct by_slots *slots, double wanted) {
   uint32_t idle = 0, patience = s->work > work_of_more ? DULL_LOOKS : s->sweeps;
   for (uint32_t sweep = 0; sweep < s->sweeps && idle < patience && !enough(s, wanted); sweep++) {
     double before = s->best.throughput;
     slots->steep = first_steepness * pow(last_steepness / first_steepness, (double)sweep / (s->sweeps - 1));
     if (!sweep_once(s, slots)) return BANYAN_OK;
     if (sweep % LOOK_EVERY != 0 && sweep + 1 < s->sweeps) continue;
-    BY_TRY(look(s, slots, index, false));
+    BY_TRY(look(s, slots, false, false));
     idle = s->best.throughput > before * worth_a_round ? 0 : idle + 1;
   }
   return BANYAN_OK;
 }
 
 /* Shares and trees in turn, until neither gains. */
-static enum banyan_status polish(struct search *s, struct by_slots *slots, uint32_t *index, double wanted) {
+static enum banyan_status polish(struct search *s, struct by_slots *slots, double wanted) {
   for (uint32_t round = 0, idle = 0; round < s->sweeps / 2 && idle < PATIENCE && !enough(s, wanted); round++, idle++) {
     double before = s->best.throughput;
-    BY_TRY(look(s, slots, index, true));
+    BY_TRY(look(s, slots, true, false));
     if (s->best.throughput > before * worth_a_round) idle = 0;
     if (!sweep_once(s, slots)) return BANYAN_OK;
   }
@@ -228,7 +228,7 @@ static enum banyan_status polish(struct search *s, struct by_slots *slots, uint3
 /* --- edge by edge --- */
 
 /* Less and less of what overloads links, with shares after the program; always for a little more than the best. */
-static enum banyan_status cool(struct search *s, struct by_slots *slots, uint32_t *index, const struct cooling *how) {
+static enum banyan_status cool(struct search *s, struct by_slots *slots, const struct cooling *how) {
   struct by_swaps swaps;
   if (!slots->slots[slots->n - 1].n) return BANYAN_OK;
   BY_TRY(by_swaps_init(&swaps, slots));
@@ -238,7 +238,7 @@ static enum banyan_status cool(struct search *s, struct by_slots *slots, uint32_
     slots->target = fmin(goal(s), s->best.throughput * ahead_of_swaps);
     by_swaps_try(&swaps, (uint64_t)work, first_heat * pow(last_heat / first_heat, (double)i / (how->steps - 1)));
     s->work += work_of_swap * work;
-    status = look(s, slots, index, true);
+    status = look(s, slots, true, false);
   }
   by_swaps_fini(&swaps);
   return status;
@@ -248,22 +248,6 @@ static enum banyan_status cool(struct search *s, struct by_slots *slots, uint32_
 static bool may_swap(const struct search *s, double most_height, double wanted) {
   return isinf(wanted) && isinf(most_height) && isfinite(s->bound) && s->graph->n_vertices == s->graph->n_terminals &&
          (s->tightened || !s->options->tighten) && s->best.throughput > 0 && s->best.throughput < good_enough * goal(s);
-}
-
-/* The K best of what this attempt left and of the best so far, which need not be all of one or the other. */
-static enum banyan_status recombine(struct search *s, const struct by_slots *slots, uint32_t *index) {
-  struct by_rates rates;
-  if (!s->best.pool.n_trees || !slots->slots[slots->n - 1].n) return BANYAN_OK;
-  BY_TRY(by_rates_init(&rates, s->graph));
-  enum banyan_status status = fill_rates(&rates, slots, index);
-  for (uint32_t t = 0; status == BANYAN_OK && t < s->best.pool.n_trees; t++)
-    status = by_rates_add(&rates, s->best.pool.trees[t]->edges, s->best.pool.trees[t]->n, NULL);
-  if (status == BANYAN_OK) status = by_rates_keep(&rates, s->options->most_trees, s->least_rate);
-  if (status == BANYAN_OK)
-    keep_better(s, &rates);
-  else
-    by_rates_fini(&rates);
-  return status;
 }
 
 /* The first attempts begin as planned, those after them near the best. Where a height is wanted, the luckiest one is
@@ -284,27 +268,20 @@ static enum banyan_status attempt(struct search *s, uint32_t number, double most
   struct by_rng rng;
   by_rng_init(&rng, s->options->seed + number);
   begin(s, number, wanted, &rng);
-  uint32_t k = s->start.n;
-  uint32_t *index = calloc(k, sizeof *index);
   struct by_slots slots;
-  enum banyan_status status =
-      index ? by_slots_init(&slots, &s->grower, k, s->options->seed + number) : by_plan_no_memory();
-  if (status != BANYAN_OK) {
-    free(index);
-    return status;
-  }
+  BY_TRY(by_slots_init(&slots, &s->grower, s->start.n, s->options->seed + number));
   slots.most_height = most_height;
   slots.roots = s->roots;
   slots.n_roots = s->n_roots;
-  for (uint32_t i = 0; i < k; i++) slots.slots[i].share = s->start.share[i];
+  for (uint32_t i = 0; i < slots.n; i++) slots.slots[i].share = s->start.share[i];
   slots.target = isfinite(goal(s)) ? goal(s) : s->best.lp->unit;
-  status = anneal(s, &slots, index, wanted);
+  enum banyan_status status = anneal(s, &slots, wanted);
   bool hopeful = isinf(wanted) || s->best.throughput >= hopeless * wanted;
-  if (status == BANYAN_OK && hopeful) status = polish(s, &slots, index, wanted);
-  if (status == BANYAN_OK && may_swap(s, most_height, wanted)) status = cool(s, &slots, index, &cooled_briefly);
-  if (status == BANYAN_OK && hopeful && !enough(s, wanted)) status = recombine(s, &slots, index);
+  if (status == BANYAN_OK && hopeful) status = polish(s, &slots, wanted);
+  if (status == BANYAN_OK && may_swap(s, most_height, wanted)) status = cool(s, &slots, &cooled_briefly);
+  bool whole = s->best.pool.n_trees && slots.slots[slots.n - 1].n;
+  if (status == BANYAN_OK && hopeful && whole && !enough(s, wanted)) status = look(s, &slots, false, true);
   by_slots_fini(&slots);
-  free(index);
   return status;
 }
 
@@ -320,27 +297,19 @@ static void take_best(const struct search *s, struct by_slots *slots) {
   }
 }
 
-/* The best once more. */
-static enum banyan_status swap_edges(struct search *s) {
-  struct by_slots slots;
-  uint32_t n = 0;
-  for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.lp->rate[t] > 0;
-  uint32_t *index = calloc((size_t)n + 1, sizeof *index);
-  enum banyan_status status = index ? by_slots_init(&slots, &s->grower, n, s->options->seed) : by_plan_no_memory();
-  if (status == BANYAN_OK) {
-    take_best(s, &slots);
-    status = cool(s, &slots, index, &cooled_well);
-    by_slots_fini(&slots);
-  }
-  free(index);
-  return status;
-}
-
+/* The best once more, as long as it gets better. */
 static enum banyan_status swap_while_it_helps(struct search *s) {
+  struct by_slots slots;
   double before;
   do {
+    uint32_t n = 0;
     before = s->best.throughput;
-    BY_TRY(swap_edges(s));
+    for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.lp->rate[t] > 0;
+    BY_TRY(by_slots_init(&slots, &s->grower, n, s->options->seed));
+    take_best(s, &slots);
+    enum banyan_status status = cool(s, &slots, &cooled_well);
+    by_slots_fini(&slots);
+    BY_TRY(status);
   } while (s->best.throughput > before * worth_an_attempt && s->work < most_work);
   return BANYAN_OK;
 }

@@ -12,6 +12,7 @@
 struct by_slot {
   uint32_t n, *edges; /* ascending; n = 0: no tree yet */
   double share;       /* of the throughput */
+  uint32_t number;    /* of its tree in a linear program; set and read by what solves that */
   bool *allowed;      /* optional vertex i, number n_terminals + i: the tree may use it */
 };
 
