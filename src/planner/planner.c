@@ -169,19 +169,17 @@ static void turn_bits(const struct weighing *w) {
   }
 }
 
-static const char *group_of(const struct weighing *w, uint32_t rank) {
-  return w->topology->nodes[w->planned->graph->node[rank]].group;
-}
-
 /* Racks one behind the other, in the order of their first host. Returns how many hosts each has; 0: unequal, or one. */
 static uint32_t gather_racks(const struct weighing *w) {
+  const struct by_node *nodes = w->topology->nodes;
+  const uint32_t *node = w->planned->graph->node;
   uint32_t placed = 0, of_rack = 0;
   bool *done = calloc(w->n, sizeof *done);
   for (uint32_t i = 0; done && i < w->n; i++) {
     uint32_t begin = placed;
-    const char *rack = group_of(w, w->order[i]);
+    const char *rack = nodes[node[w->order[i]]].group;
     for (uint32_t k = i; !done[i] && k < w->n; k++)
-      if (!done[k] && (k == i || (*rack && strcmp(group_of(w, w->order[k]), rack) == 0))) {
+      if (!done[k] && (k == i || (*rack && strcmp(nodes[node[w->order[k]]].group, rack) == 0))) {
         w->other[placed++] = w->order[k];
         done[k] = k != i;
       }
@@ -267,11 +265,6 @@ static bool is_small(const struct by_graph *graph) {
   return graph->n_vertices <= EXACT_VERTICES && graph->n_resources <= EXACT_RESOURCES;
 }
 
-static enum banyan_status pack_exact(const struct by_graph *graph, struct by_packing **out) {
-  struct by_exact_options options = by_exact_defaults();
-  return by_pack_exact(graph, &options, out);
-}
-
 static enum banyan_status bound_by_weights(const struct by_graph *graph, const struct by_weights_options *options,
                                            double *bound) {
   struct by_packing *packing;
@@ -294,7 +287,7 @@ static enum banyan_status begin_with_bound(struct by_graph *graph, struct by_few
   }
   if (!is_small(graph)) return tighten(graph, &few->bound);
   struct by_packing *largest;
-  BY_TRY(pack_exact(graph, &largest));
+  BY_TRY(by_pack_exact(graph, NULL, &largest));
   few->bound = largest->bound;
   by_packing_destroy(largest);
   return BANYAN_OK;
@@ -330,7 +323,7 @@ static enum banyan_status pack_weights(const struct by_graph *graph, struct by_p
 }
 
 static enum banyan_status pack(struct by_graph *graph, const struct by_planner_options *o, struct by_packing **out) {
-  if (o->method == BY_PLANNER_EXACT) return pack_exact(graph, out);
+  if (o->method == BY_PLANNER_EXACT) return by_pack_exact(graph, NULL, out);
   if (o->method == BY_PLANNER_WEIGHTS) return pack_weights(graph, out);
   return pack_few(graph, o, INFINITY, out);
 }
@@ -386,8 +379,6 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
                                 const struct by_planner_options *o) {
   struct by_weighed *weighed = &p->weighed;
   double bound = p->embedding ? by_embedding_facts(p->embedding).bound : p->packing->bound;
-  *weighed = (struct by_weighed){.candidates = calloc(BY_WEIGH_MOST, sizeof *weighed->candidates)};
-  if (!weighed->candidates) return by_plan_no_memory();
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) weighed->sizes[i] = 1ull << (SMALLEST_SHIFT + STEP_SHIFT * i);
   BY_TRY(p->embedding ? add_embedding(p, topology, o) : add_trees(p, topology, o, p->packing, ""));
   if (o->weighing == BY_PLANNER_WEIGH_ALL && p->packing) BY_TRY(add_higher_trees(p, topology, o));
@@ -427,6 +418,5 @@ void by_planned_fini(struct by_planned *planned) {
   by_embedding_destroy(planned->embedding);
   by_graph_destroy(planned->graph);
   for (uint32_t i = 0; i < planned->weighed.n; i++) by_plan_destroy(planned->weighed.candidates[i].plan);
-  free(planned->weighed.candidates);
   *planned = (struct by_planned){0};
 }

@@ -25,9 +25,9 @@ struct by_candidate {
 
 struct by_weighed {
   uint32_t n;
-  struct by_candidate *candidates; /* BY_WEIGH_MOST of room */
-  uint64_t sizes[BY_WEIGH_SIZES];  /* bytes, ascending */
-  uint32_t used[BY_WEIGH_SIZES];   /* which candidate, for each size and all between it and the one before */
+  struct by_candidate candidates[BY_WEIGH_MOST];
+  uint64_t sizes[BY_WEIGH_SIZES]; /* bytes, ascending */
+  uint32_t used[BY_WEIGH_SIZES];  /* which candidate, for each size and all between it and the one before */
 };
 
 enum by_planner_method {

@@ -175,8 +175,8 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
   BY_TRY(by_embed_candidates_make(&e->candidates));
   if (old) BY_TRY(embed_take_over(e, old, before));
   if (!e->candidates.n) BY_TRY(add_few(&e->candidates, 1, o->most_height)); /* no shape fits */
-  BY_TRY(by_embed_master_init(&master, &e->candidates));
-  enum banyan_status status = choose(e, &master, o);
+  enum banyan_status status = by_embed_master_init(&master, &e->candidates);
+  if (status == BANYAN_OK) status = choose(e, &master, o);
   by_embed_master_fini(&master);
   return status;
 }
@@ -227,21 +227,13 @@ static void add_used(const struct by_embedding *e, struct by_text *text) {
   }
 }
 
-/* The best candidate of a kind; NULL: there is none. */
-static const struct by_embed_candidate *best_of(const struct by_embedding *e, int kind) {
-  const struct by_embed_candidate *best = NULL;
-  for (uint32_t i = 0; i < e->candidates.n; i++) {
-    const struct by_embed_candidate *c = &e->candidates.items[i];
-    if ((int)c->kind == kind && (!best || c->theta < best->theta)) best = c;
-  }
-  return best;
-}
-
 static void add_alone(const struct by_embedding *e, struct by_text *text) {
   char rate[32];
   by_text_add(text, "The best candidate of each kind alone, and how many times as long it would take:\n");
   for (int kind = 0; kind < BY_EMBED_N_KINDS; kind++) {
-    const struct by_embed_candidate *c = best_of(e, kind);
+    const struct by_embed_candidate *c = NULL, *all = e->candidates.items;
+    for (uint32_t i = 0; i < e->candidates.n; i++)
+      if ((int)all[i].kind == kind && (!c || all[i].theta < c->theta)) c = &all[i];
     if (c)
       by_text_add(text, "  %-31s %10s  %6.2f\n", by_embed_candidate_kind_name((enum by_embed_candidate_kind)kind),
                   by_print_rate(1 / c->theta, rate), c->theta * e->picks.throughput);

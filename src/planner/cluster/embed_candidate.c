@@ -111,15 +111,6 @@ static uint32_t next_distance(struct finding *f, uint32_t most) {
   return next;
 }
 
-/* Joins terminals that are at most so far from each other. */
-static void join(struct finding *f, uint32_t most) {
-  const struct by_embed_net *net = f->net;
-  for (uint32_t u = 0; u < net->graph->n_terminals; u++)
-    for (uint32_t v = 0; v < u; v++)
-      if (net->hops[(size_t)u * net->graph->n_vertices + v] <= most)
-        f->above[by_leader(f->above, u)] = by_leader(f->above, v);
-}
-
 /* The one group whose terminals are nearest to an optional vertex, and near enough. */
 static uint32_t group_near(const struct by_embed_net *net, const struct by_embed_layer *layer, uint32_t v,
                            uint32_t most) {
@@ -152,13 +143,18 @@ static enum banyan_status add_layer(struct finding *f, uint32_t most) {
 
 /* From the nearest terminals outwards. What would be more layers than there is room for are in the last one. */
 static enum banyan_status find_layers(struct finding *f) {
+  const struct by_embed_net *net = f->net;
   uint32_t most = 0;
-  for (uint32_t v = 0; v < f->net->graph->n_terminals; v++) f->above[v] = v;
+  for (uint32_t v = 0; v < net->graph->n_terminals; v++) f->above[v] = v;
   do {
     most = next_distance(f, most);
-    join(f, f->net->n_layers + 1 < BY_EMBED_MOST_LAYERS ? most : NONE);
+    uint32_t joined = net->n_layers + 1 < BY_EMBED_MOST_LAYERS ? most : NONE;
+    for (uint32_t u = 0; u < net->graph->n_terminals; u++)
+      for (uint32_t v = 0; v < u; v++)
+        if (net->hops[(size_t)u * net->graph->n_vertices + v] <= joined)
+          f->above[by_leader(f->above, u)] = by_leader(f->above, v);
     BY_TRY(add_layer(f, most));
-  } while (f->net->layers[f->net->n_layers - 1].n_groups > 1);
+  } while (net->layers[net->n_layers - 1].n_groups > 1);
   return BANYAN_OK;
 }
 
@@ -263,7 +259,6 @@ enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_t
   enum banyan_status status = find(&f);
   by_paths_fini(&f.paths);
   by_arena_fini(&f.arena);
-  if (status != BANYAN_OK) by_embed_net_fini(net);
   return status;
 }
 
@@ -298,9 +293,7 @@ enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, co
   list->load = BY_ARENA_ARRAY(arena, double, net->graph->n_resources);
   list->draft.order = BY_ARENA_ARRAY(arena, uint32_t, n);
   list->draft.up = BY_ARENA_ARRAY(arena, uint32_t, n);
-  if (!arena->failed) return BANYAN_OK;
-  by_embed_candidates_fini(list);
-  return by_plan_no_memory();
+  return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
 void by_embed_candidates_fini(struct by_embed_candidates *list) {

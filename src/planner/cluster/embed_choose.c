@@ -24,23 +24,15 @@ enum banyan_status by_embed_master_add(struct by_embed_master *m) {
   return BANYAN_OK;
 }
 
-static enum banyan_status create(struct by_embed_master *m) {
-  uint32_t n = m->list->net->graph->n_resources;
+enum banyan_status by_embed_master_init(struct by_embed_master *m, struct by_embed_candidates *list) {
+  uint32_t n = list->net->graph->n_resources;
   double least = INFINITY;
-  for (uint32_t c = 0; c < m->list->n; c++) least = fmin(least, m->list->items[c].theta);
-  m->fair = calloc(n, sizeof *m->fair);
-  m->load = calloc(n, sizeof *m->load);
+  *m = (struct by_embed_master){.list = list, .fair = calloc(n, sizeof *m->fair), .load = calloc(n, sizeof *m->load)};
   if (!m->fair || !m->load) return by_plan_no_memory();
+  for (uint32_t c = 0; c < list->n; c++) least = fmin(least, list->items[c].theta);
   for (uint32_t r = 0; r < n; r++) m->load[r] = 1;
   BY_TRY(by_lp_create(n, m->load, 1 / least, &m->lp));
   return by_embed_master_add(m);
-}
-
-enum banyan_status by_embed_master_init(struct by_embed_master *master, struct by_embed_candidates *list) {
-  *master = (struct by_embed_master){.list = list};
-  enum banyan_status status = create(master);
-  if (status != BANYAN_OK) by_embed_master_fini(master);
-  return status;
 }
 
 void by_embed_master_fini(struct by_embed_master *master) {

@@ -36,7 +36,8 @@ struct by_embed_net {
 };
 
 /* The topology and its graph must outlive it. BANYAN_ERR_UNSUPPORTED: more than BY_EMBED_MOST_VERTICES vertices.
- * Cost: vertices^2, and for each vertex a search of the topology. */
+ * Cost: vertices^2, and for each vertex a search of the topology. The caller gives it to by_embed_net_fini, also on
+ * failure. */
 BANYAN_CHECK enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_topology *topology,
                                                   const struct by_graph *graph);
 /* Also of one that is all zeros. */
@@ -95,7 +96,7 @@ struct by_embed_candidates {
   double *load;             /* and of each resource */
 };
 
-/* The net must outlive it. */
+/* The net must outlive it. The caller gives it to by_embed_candidates_fini, also on failure. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list,
                                                          const struct by_embed_net *net, uint32_t most_height);
 /* Also of one that is all zeros. */
@@ -136,7 +137,8 @@ struct by_embed_master {
   double *load;      /* working memory */
 };
 
-/* Takes all candidates of the list, one at least, which must outlive it. */
+/* Takes all candidates of the list, one at least, which must outlive it. The caller gives it to by_embed_master_fini,
+ * also on failure. */
 BANYAN_CHECK enum banyan_status by_embed_master_init(struct by_embed_master *master, struct by_embed_candidates *list);
 /* Also of one that is all zeros. */
 void by_embed_master_fini(struct by_embed_master *master);

@@ -261,14 +261,6 @@ static double longest_occupied(const struct wave *wave, double *before, double *
   return longest;
 }
 
-static double wave_time(struct wave *wave, double *before, double *after) {
-  const struct by_cost *cost = wave->cost;
-  double longest = 0;
-  for (size_t p = 0; p < cost->load.n_pairs; p++) wave->before[p] = wave->after[p] = INFINITY;
-  for (uint32_t i = 0; i < cost->n_trees; i++) longest = fmax(longest, run_wave(wave, &cost->trees[i]));
-  return fmax(longest, longest_occupied(wave, before, after));
-}
-
 static double wave_over(const struct by_cost *cost, double bytes) {
   const struct by_topology *t = cost->topology;
   size_t links = 2 * (size_t)t->n_links, crossed = links + 2 * (size_t)t->n_nodes, pairs = cost->load.n_pairs;
@@ -280,16 +272,12 @@ static double wave_over(const struct by_cost *cost, double bytes) {
   wave.passed = wave.rest + vertices;
   wave.before = wave.passed + links;
   wave.after = wave.before + pairs;
-  double seconds = wave_time(&wave, wave.after + pairs, wave.after + pairs + crossed);
+  double seconds = 0;
+  for (size_t p = 0; p < pairs; p++) wave.before[p] = wave.after[p] = INFINITY;
+  for (uint32_t i = 0; i < cost->n_trees; i++) seconds = fmax(seconds, run_wave(&wave, &cost->trees[i]));
+  seconds = fmax(seconds, longest_occupied(&wave, wave.after + pairs, wave.after + pairs + crossed));
   free(memory);
   return seconds;
-}
-
-/* Processors' work on everything, where cores are shared: some of it hides behind what links do, not all. */
-static double shared_work(const struct by_cost *cost, double bytes) {
-  const struct by_cost_rates *rates = &cost->rates;
-  if (rates->cores >= cost->load.n_vertices) return 0;
-  return (rates->message * cost->all_messages + rates->byte * cost->all_bytes * bytes) / rates->cores;
 }
 
 double by_cost_time(const struct by_cost *cost, double bytes) {
@@ -297,9 +285,12 @@ double by_cost_time(const struct by_cost *cost, double bytes) {
   /* Calls follow each other, so that no link gains from having idled before one. */
   double least = isinf(cost->load.rate) ? 0 : bytes * 8 * rates->wire / cost->load.rate;
   if (cost->flow) return fmax(by_cost_flow_time(cost, bytes), least);
-  double on_way = wave_over(cost, bytes);
+  double on_way = wave_over(cost, bytes), shared = 0;
   if (isnan(on_way)) return NAN;
-  double longest = hypot(fmax(on_way, least), shared_work(cost, bytes));
+  /* Processors' work on everything, where cores are shared: some of it hides behind what links do, not all. */
+  if (rates->cores < cost->load.n_vertices)
+    shared = (rates->message * cost->all_messages + rates->byte * cost->all_bytes * bytes) / rates->cores;
+  double longest = hypot(fmax(on_way, least), shared);
   double work = fmax(rates->message * cost->messages, rates->byte * cost->busy * bytes);
   return rates->call + fmax(longest, work);
 }

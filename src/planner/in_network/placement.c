@@ -278,17 +278,12 @@ static double rate_if(struct by_placement_ways *ways, bool all_add) {
   return none && unheld.hold ? 1 / by_flow_theta(&unheld, all_add ? unheld.able : none, NULL) : 0;
 }
 
-/* Only the first choice is used. */
-static void use_first(struct choices *choices, double rate) {
-  for (uint32_t i = 0; i < choices->n; i++) choices->items[i].rate = i ? 0 : rate;
-}
-
 /* One job with one server. Shares between choices pay only where memory is short. */
 static enum banyan_status place_one(struct choices *choices, uint32_t most, struct by_placement *out) {
   double theta = 0;
   BY_TRY(add_best(choices, 0, most, &theta));
   double weight = choices->ways->jobs[0].weight, rate = 1 / theta;
-  use_first(choices, rate);
+  choices->items[0].rate = rate;
   out->bound = rate_if(choices->ways, true) / weight;
   out->rate = rate / weight;
   if (most != UINT32_MAX || out->rate >= out->bound * (1 - least_gain)) return BANYAN_OK;
@@ -297,7 +292,7 @@ static enum banyan_status place_one(struct choices *choices, uint32_t most, stru
   if (worth_it || (status != BANYAN_OK && status != BANYAN_ERR_UNSUPPORTED)) return status;
   choices->n = 0; /* pruning has changed them */
   BY_TRY(add_best(choices, 0, most, &theta));
-  use_first(choices, rate);
+  choices->items[0].rate = rate;
   out->rate = rate / weight;
   return BANYAN_OK;
 }

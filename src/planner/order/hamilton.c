@@ -104,14 +104,6 @@ static bool read_table(const struct table *t, uint32_t *order) {
   return true;
 }
 
-/* Lets the ring begin with vertex 0. */
-static void turn_to_first(uint32_t *order, uint32_t n) {
-  uint32_t copy[BY_HAMILTON_EXACT], at = 0;
-  memcpy(copy, order, n * sizeof *order);
-  while (copy[at]) at++;
-  for (uint32_t i = 0; i < n; i++) order[i] = copy[(at + i) % n];
-}
-
 static enum banyan_status find_exactly(const struct by_adjacency *graph, const float *length, uint32_t *order,
                                        struct by_hamilton *out) {
   struct table t = {.m = graph->n - 1};
@@ -124,7 +116,10 @@ static enum banyan_status find_exactly(const struct by_adjacency *graph, const f
   bool found = read_table(&t, order);
   free(t.best);
   if (found) {
-    turn_to_first(order, graph->n);
+    uint32_t copy[BY_HAMILTON_EXACT], at = 0; /* lets the ring begin with vertex 0 */
+    memcpy(copy, order, graph->n * sizeof *order);
+    while (copy[at]) at++;
+    for (uint32_t i = 0; i < graph->n; i++) order[i] = copy[(at + i) % graph->n];
     return BANYAN_OK;
   }
   if (graph->n > 2) BY_TRY(by_hamilton_refute(graph, out));
@@ -183,12 +178,6 @@ static void append(struct path *p, uint32_t v) {
   p->free[v / 64] &= ~(1ull << v % 64);
 }
 
-/* The free vertex that follows v first in the order liked best, if it is a neighbour. */
-static uint32_t liked_next(const struct path *p, uint32_t v) {
-  uint32_t next = p->liked[(p->liked_place[v] + 1) % p->graph->n];
-  return p->place[next] == NONE && by_adjacent(p->graph, v, next) ? next : NONE;
-}
-
 /* A neighbour of v, from a random one on. */
 static uint32_t neighbour(struct path *p, uint32_t v, uint32_t *from) {
   uint32_t w = adjacency_next(p->graph, v, *from);
@@ -218,8 +207,8 @@ static uint32_t free_next(struct path *p, uint32_t v) {
 
 static void extend(struct path *p, bool as_liked) {
   while (p->n < p->graph->n) {
-    uint32_t end = p->vertex[p->n - 1], next = as_liked ? liked_next(p, end) : NONE;
-    if (next == NONE) next = free_next(p, end);
+    uint32_t end = p->vertex[p->n - 1], next = p->liked[(p->liked_place[end] + 1) % p->graph->n];
+    if (!as_liked || p->place[next] != NONE || !by_adjacent(p->graph, end, next)) next = free_next(p, end);
     if (next == NONE) return;
     append(p, next);
   }
@@ -255,18 +244,14 @@ static bool rotate(struct path *p) {
   return true;
 }
 
-static void start(struct path *p, uint32_t v) {
-  p->n = 0;
-  memset(p->place, 0xff, p->graph->n * sizeof *p->place);
-  memset(p->free, 0, p->graph->words * sizeof *p->free);
-  for (uint32_t w = 0; w < p->graph->n; w++) p->free[w / 64] |= 1ull << w % 64;
-  append(p, v);
-}
-
 /* One attempt: ends with a ring, or when nothing has grown for long. */
 static bool attempt(struct path *p, bool as_liked) {
   uint32_t n = p->graph->n, most = 10 * n + 1000;
-  start(p, as_liked ? p->liked[0] : (uint32_t)by_rng_below(&p->rng, n));
+  p->n = 0;
+  memset(p->place, 0xff, n * sizeof *p->place);
+  memset(p->free, 0, p->graph->words * sizeof *p->free);
+  for (uint32_t v = 0; v < n; v++) p->free[v / 64] |= 1ull << v % 64;
+  append(p, as_liked ? p->liked[0] : (uint32_t)by_rng_below(&p->rng, n));
   for (uint32_t idle = 0; idle < most && p->work < WORK; idle++) {
     uint32_t before = p->n;
     extend(p, as_liked);

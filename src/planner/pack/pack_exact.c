@@ -99,7 +99,8 @@ static enum banyan_status run(struct exact *x, const struct by_exact_options *o,
 enum banyan_status by_pack_exact(const struct by_graph *graph, const struct by_exact_options *options,
                                  struct by_packing **out) {
   struct exact x = {.graph = graph};
-  enum banyan_status status = run(&x, options, out);
+  const struct by_exact_options usual = by_exact_defaults();
+  enum banyan_status status = run(&x, options ? options : &usual, out);
   by_rates_fini(&x.rates);
   by_span_fini(&x.pricing.span);
   return status;

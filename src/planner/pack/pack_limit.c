@@ -35,19 +35,17 @@ static double uses_of(const struct by_graph *graph, uint32_t edge, uint32_t n, d
   return fmin(n, floor(capacity_of(graph, edge) / rate * rounding));
 }
 
-static bool crosses_at(const struct by_graph *graph, uint32_t vertex, uint32_t n, double rate) {
-  double uses = 0;
-  for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1] && uses < n; i++)
-    uses += uses_of(graph, graph->incident[i], n, rate);
-  return uses >= n;
-}
-
 /* Whether counting does not forbid n trees of this rate. */
 static bool may_fit(const struct by_graph *graph, uint32_t n, double rate) {
   double uses = 0;
   for (uint32_t e = 0; e < graph->n_edges; e++) uses += uses_of(graph, e, n, rate);
   bool fits = uses >= (double)n * (graph->n_vertices - 1);
-  for (uint32_t v = 0; v < graph->n_vertices && fits; v++) fits = crosses_at(graph, v, n, rate);
+  for (uint32_t v = 0; v < graph->n_vertices && fits; v++) {
+    uses = 0;
+    for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1] && uses < n; i++)
+      uses += uses_of(graph, graph->incident[i], n, rate);
+    fits = uses >= n;
+  }
   return fits;
 }
 

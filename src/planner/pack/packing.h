@@ -88,8 +88,8 @@ struct by_exact_options by_exact_defaults(void);
  * vertices, and for those dense ones with node limits on which multiplicative weights are slow. It also stops near the
  * optimum when rounds no longer bring anything. *out has a throughput and a certified bound, whose ratio says how good
  * it is. Where optional vertices are many, trees come from a heuristic and the ratio stays lower. Cost: about as many
- * rounds as vertices to 3 times resources, each a tree and a few pivots of resources^2. BANYAN_ERR_UNSUPPORTED: CLP is
- * not installed. */
+ * rounds as vertices to 3 times resources, each a tree and a few pivots of resources^2. Options may be NULL.
+ * BANYAN_ERR_UNSUPPORTED: CLP is not installed. */
 BANYAN_CHECK enum banyan_status by_pack_exact(const struct by_graph *graph, const struct by_exact_options *options,
                                               struct by_packing **out);
 

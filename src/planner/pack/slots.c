@@ -90,14 +90,6 @@ double by_slots_throughput(const struct by_slots *s) {
   return most > 0 ? s->target / most : 0;
 }
 
-/* Makes ready for a tree of this share where the others load what they do. */
-static void set_prices(struct by_slots *s, double share) {
-  uint32_t n = s->grower->graph->n_resources;
-  for (uint32_t r = 0; r < n; r++) s->step[r] = share * s->target * s->inverse[r];
-  for (uint32_t r = 0; r < n; r++) s->price[r] = price_of_resource(s, r);
-  s->luck = (uint32_t)by_rng_next(&s->rng);
-}
-
 /* What the slot may use, with one optional vertex in or out by chance: it stays so if the tree is better. */
 static void choose_vertices(struct by_slots *s, const struct by_slot *slot) {
   struct by_grower *g = s->grower;
@@ -131,10 +123,13 @@ static void offer_tree(struct by_slots *s, struct by_slot *slot) {
 }
 
 static void regrow(struct by_slots *s, struct by_slot *slot) {
-  size_t bytes = s->grower->graph->n_resources * sizeof *s->load;
+  uint32_t n = s->grower->graph->n_resources;
+  size_t bytes = n * sizeof *s->load;
   put(s, slot, -slot->share);
   memcpy(s->others, s->load, bytes);
-  set_prices(s, slot->share);
+  for (uint32_t r = 0; r < n; r++) s->step[r] = slot->share * s->target * s->inverse[r];
+  for (uint32_t r = 0; r < n; r++) s->price[r] = price_of_resource(s, r);
+  s->luck = (uint32_t)by_rng_next(&s->rng);
   choose_vertices(s, slot);
   struct by_price price = {price_of_edge, take_edge, s};
   uint32_t root = s->roots ? s->roots[by_rng_below(&s->rng, s->n_roots)]
@@ -168,15 +163,6 @@ static bool init_slot(struct by_slots *s, struct by_slot *slot) {
   return true;
 }
 
-/* Whether an edge that is taken makes another one dearer. Counts in `load`, which is 0 before and after. */
-static bool shares_resources(struct by_slots *s) {
-  const struct by_graph *graph = s->grower->graph;
-  bool shared = false;
-  for (uint32_t i = 0; i < graph->n_uses; i++) shared |= s->load[graph->uses[i]]++ > 0;
-  memset(s->load, 0, graph->n_resources * sizeof *s->load);
-  return shared;
-}
-
 enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, uint32_t n, uint64_t seed) {
   uint32_t n_resources = grower->graph->n_resources;
   *s = (struct by_slots){.grower = grower, .n = n, .most_height = INFINITY, .target = 1, .steep = 1};
@@ -197,7 +183,9 @@ enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, u
   }
   for (uint32_t r = 0; r < n_resources; r++) s->inverse[r] = 1 / grower->graph->capacity[r];
   for (uint32_t i = 0; i < NOISE; i++) s->noise[i] = 1 + noise_of_prices * by_rng_unit(&s->rng);
-  s->shared = shares_resources(s);
+  /* Whether an edge that is taken makes another one dearer: counted in `load`, which is 0 before and after. */
+  for (uint32_t i = 0; i < grower->graph->n_uses; i++) s->shared |= s->load[grower->graph->uses[i]]++ > 0;
+  memset(s->load, 0, n_resources * sizeof *s->load);
   return BANYAN_OK;
 }
 
@@ -333,16 +321,11 @@ static void try_swap(struct by_swaps *s, double heat, double most) {
   turn(s, &w);
 }
 
-/* No swap saves more than the dearest edge costs now; nearly so, as loads change meanwhile. */
-static double dearest(const struct by_slots *s) {
-  double most = 0;
-  for (uint32_t r = 0; r < s->grower->graph->n_resources; r++) most = fmax(most, cost_of(s->load[r]));
-  return most * 2;
-}
-
 void by_swaps_try(struct by_swaps *s, uint64_t work, double heat) {
   by_slots_recount(s->slots); /* rounding adds up, and shares may have changed */
-  double most = dearest(s->slots);
+  /* No swap saves more than the dearest edge costs now; nearly so, as loads change meanwhile. */
+  double most = 0;
+  for (uint32_t r = 0; r < s->slots->grower->graph->n_resources; r++) most = fmax(most, 2 * cost_of(s->slots->load[r]));
   for (s->work = 0; s->work < work; s->work++) try_swap(s, heat, most);
   for (uint32_t i = 0; i < s->slots->n; i++) write_tree(s, i);
 }

@@ -457,14 +457,6 @@ static double try_all(struct by_span *span) {
   return least;
 }
 
-static void flip(struct by_span *span, double *least) {
-  struct by_steiner *s = span->steiner;
-  memcpy(s->in, s->best, span->graph->n_vertices * sizeof *s->in);
-  s->in[s->next] = !s->in[s->next];
-  consider(span, least);
-  if (++s->next == span->graph->n_vertices) s->next = span->graph->n_terminals;
-}
-
 /* The last call's set, no optional vertex, all of them, those on the paths of the metric closure's tree (twice the
  * lightest at most; Mehlhorn 1988), and the best of these with a few vertices flipped. */
 static double try_some(struct by_span *span) {
@@ -481,7 +473,12 @@ static double try_some(struct by_span *span) {
     (void)closure_weight(span);
     consider(span, &least);
   }
-  for (int i = 0; i < FLIPS; i++) flip(span, &least);
+  for (int i = 0; i < FLIPS; i++) {
+    memcpy(s->in, s->best, n * sizeof *s->in);
+    s->in[s->next] = !s->in[s->next];
+    consider(span, &least);
+    if (++s->next == n) s->next = span->graph->n_terminals;
+  }
   return least;
 }
 
