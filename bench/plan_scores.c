@@ -20,7 +20,7 @@
 #include "manager.h"
 #include "plan_request.h"
 #include "rng.h"
-#include "span.h"
+#include "rates.h"
 #include "text.h"
 #include "topology_synth.h"
 

@@ -8,7 +8,7 @@
 #include "packing.h"
 #include "packing_check.h"
 #include "random_graph.h"
-#include "span.h"
+#include "rates.h"
 
 enum { ROUNDS = 150, MOST = 7 };
 

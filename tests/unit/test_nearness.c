@@ -1,5 +1,5 @@
 /* Distances between ranks, and which of them are the same. */
-#include "nearness.h"
+#include "control_tree.h"
 
 #include <math.h>
 

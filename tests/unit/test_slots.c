@@ -1,5 +1,5 @@
 /* Slots: sweeps, and swaps of edges, find trees that share a network without getting in each other's way. */
-#include "slots.h"
+#include "grow.h"
 
 #include <math.h>
 

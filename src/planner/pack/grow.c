@@ -16,7 +16,6 @@
 #include <math.h>
 
 #include "plan_make.h"
-#include "span.h"
 
 static const uint32_t none = UINT32_MAX;
 
@@ -220,6 +219,15 @@ static void prune(struct by_grower *g, uint32_t root) {
     g->in[v] = false;
     if (--g->degree[p] == 1 && p >= graph->n_terminals && p != root) g->order[n_free++] = p;
   }
+}
+
+uint32_t by_take_chosen(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i <= graph->n_edges / WORD; i++) {
+    for (uint64_t bits = chosen[i]; bits; bits &= bits - 1) edges[n++] = i * WORD + (uint32_t)__builtin_ctzll(bits);
+    chosen[i] = 0;
+  }
+  return n;
 }
 
 bool by_grow(struct by_grower *g, const struct by_price *price, uint32_t root, double most_height) {

@@ -1,8 +1,8 @@
 /* Column generation over trees (Barahona 1995), which begins with what a few sweeps of slots find. */
 #include <math.h>
 
+#include "grow.h"
 #include "rates.h"
-#include "slots.h"
 
 enum { SLOTS = 16, SWEEPS = 7, PATIENCE = 10 };
 static const double worth_waiting = 1e-3, good_enough = 0.99; /* of the ratio */

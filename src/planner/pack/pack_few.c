@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grow.h"
 #include "plan_make.h"
 #include "rates.h"
-#include "slots.h"
 #include "text.h"
 
 /* How the search goes: sweeps in which prices get steeper, then rounds in which a linear program sets the shares. */

@@ -102,7 +102,7 @@ struct by_weights_options {
 
 /* Looks for light trees under prices that grow with the load of resources (Garg and Koenemann 1998; Fleischer 2000),
  * with steps that shrink by phases. The packing's trees are many, hundreds; its bound holds also with optional vertices
- * (span.h). Options may be NULL. Cost: a tree takes O(edges + uses); 300 to 3000 of them are usual. Memory: the trees.
+ * (rates.h). Options may be NULL. Cost: a tree takes O(edges + uses); 300 to 3000 of them are usual. Memory: the trees.
  */
 BANYAN_CHECK enum banyan_status by_pack_weights(const struct by_graph *graph, const struct by_weights_options *options,
                                                 struct by_packing **out);

@@ -1,4 +1,4 @@
-#include "slots.h"
+#include "grow.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-#include "span.h"
+#include "rates.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
+#include "grow.h"
 #include "leader.h"
 
 enum { DIGIT = 11, DIGITS = 6, BUCKETS = 1 << DIGIT, WORD = 64 };
@@ -214,15 +214,6 @@ static double prim(struct by_span *span, const bool *in) {
 }
 
 /* --- trees over some vertices --- */
-
-uint32_t by_take_chosen(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i <= graph->n_edges / WORD; i++) {
-    for (uint64_t bits = chosen[i]; bits; bits &= bits - 1) edges[n++] = i * WORD + (uint32_t)__builtin_ctzll(bits);
-    chosen[i] = 0;
-  }
-  return n;
-}
 
 /* The lightest tree over the vertices v with in[v], all of them if NULL, in `tree`; INFINITY: they are not joined. */
 static double span_over(struct by_span *span, const bool *in) {

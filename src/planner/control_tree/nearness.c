@@ -1,4 +1,4 @@
-#include "nearness.h"
+#include "control_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
