@@ -188,9 +188,14 @@ void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
 
 /* ---- moving */
 
-static inline void send_what_is_ready(struct by_runner *runner) {
+static void send_all(struct by_runner *runner) {
   if (!TAILQ_EMPTY(&runner->ready)) by_work_run(runner);
   if (!STAILQ_EMPTY(&runner->transfer.dirty)) by_transfer_flush(&runner->transfer);
+}
+
+/* Mostly nothing is, and then this must cost little: it is called after every frame. */
+static inline void send_what_is_ready(struct by_runner *runner) {
+  if (!TAILQ_EMPTY(&runner->ready) || !STAILQ_EMPTY(&runner->transfer.dirty)) send_all(runner);
 }
 
 /* What comes in is passed on frame by frame, so that the peers can go on with it. */

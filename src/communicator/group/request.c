@@ -131,8 +131,11 @@ static void notify(struct by_context *context, struct banyan_request *request) {
 
 void by_requests_notify(void *argument) {
   struct by_context *context = argument;
-  struct banyan_request *request;
-  while ((request = take_ended(context))) notify(context, request);
+  while (context->given.first) {
+    struct banyan_request *request = take_ended(context);
+    if (!request) return;
+    notify(context, request);
+  }
 }
 
 void by_requests_notify_all(struct by_context *context) {

@@ -239,7 +239,7 @@ void by_call_begin(struct by_call *call, const char *name) {
     if (!call->states[i].done) by_work_start(call, i);
   if (call->grants) by_work_grant_ahead(call);
   for (uint32_t i = 0; i < s->n_peers && call->exchange.transfer->status == BANYAN_OK; i++)
-    by_deliver_stored(call->program->links[i], &call->exchange);
+    if (!TAILQ_EMPTY(&call->program->links[i]->stored)) by_deliver_stored(call->program->links[i], &call->exchange);
 }
 
 /* What depends on nothing but the kind of call. */
