@@ -169,13 +169,6 @@ static uint32_t list_ranks(const struct by_agent *agent, const struct by_agent_j
   return n;
 }
 
-static uint32_t list_sizes(const struct by_agent_usage *usage, struct by_cluster_size *out) {
-  uint32_t n = 0;
-  for (uint32_t log2 = 0; log2 < BY_CLUSTER_SIZES; log2++)
-    if (usage->sizes[log2]) out[n++] = (struct by_cluster_size){log2, usage->sizes[log2]};
-  return n;
-}
-
 static enum banyan_status describe(const struct by_agent *agent, const struct by_agent_job *job, uint32_t *ranks,
                                    struct by_arena *arena, struct by_cluster_job *out) {
   const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
@@ -185,7 +178,6 @@ static enum banyan_status describe(const struct by_agent *agent, const struct by
                                  .class_ = job->class_,
                                  .n_ranks = list_ranks(agent, job, ranks),
                                  .ranks = ranks,
-                                 .n_sizes = list_sizes(&usage, sizes),
                                  .sizes = sizes,
                                  .iterations = usage.iterations,
                                  .expected = usage.expected,
@@ -193,6 +185,8 @@ static enum banyan_status describe(const struct by_agent *agent, const struct by
                                  .calls = usage.calls,
                                  .sent = usage.sent,
                                  .input = usage.input};
+  for (uint32_t log2 = 0; log2 < BY_CLUSTER_SIZES; log2++)
+    if (usage.sizes[log2]) sizes[out->n_sizes++] = (struct by_cluster_size){log2, usage.sizes[log2]};
   return BANYAN_OK;
 }
 

@@ -175,14 +175,6 @@ static void read_interface(struct by_manager *m, const struct by_manager_host *h
   by_links_set_capacity(m, host->node, i->link, i->message.rate > 0 ? i->message.rate : INFINITY);
 }
 
-static bool same_interfaces(const struct by_manager_host *host, const struct by_cluster_interface *message,
-                            uint32_t n) {
-  if (host->n_interfaces != n) return false;
-  for (uint32_t i = 0; i < n; i++)
-    if (strcmp(host->interfaces[i].name, message[i].name) != 0) return false;
-  return true;
-}
-
 /* The links of interfaces that are not there any more carry nothing. */
 static void take_down(struct by_manager *m, const struct by_manager_host *host,
                       const struct by_cluster_interface *message, uint32_t n) {
@@ -213,7 +205,8 @@ static enum banyan_status list_interfaces(struct by_manager *m, struct by_manage
 enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
                                            const struct by_cluster_interface *message, uint32_t n) {
   struct by_manager_host *host = &m->hosts->all[index];
-  bool fresh = !same_interfaces(host, message, n);
+  bool fresh = host->n_interfaces != n;
+  for (uint32_t i = 0; i < n && !fresh; i++) fresh = strcmp(host->interfaces[i].name, message[i].name) != 0;
   host->n_unknown = 0;
   if (fresh) BY_TRY(list_interfaces(m, host, message, n));
   for (uint32_t i = 0; i < n; i++) {

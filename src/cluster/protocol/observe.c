@@ -1,6 +1,7 @@
 #include "observe.h"
 
 #include <string.h>
+#include <sys/param.h>
 
 enum {
   FIRST_WINDOW = 32,
@@ -24,7 +25,7 @@ _Static_assert(TRIALS *MOST_MARKS < BY_CALL_MARKS, "a trial looks back so far");
 static void survey(struct by_iteration_detector *p, uint64_t window) {
   p->state = BY_CALLS_SURVEYED;
   p->length = p->mark = p->look_at = 0;
-  p->window = window < MOST_WINDOW ? window : MOST_WINDOW;
+  p->window = MIN(window, MOST_WINDOW);
   p->since = p->now.calls;
   memset(p->slots, 0, sizeof p->slots);
 }
@@ -32,14 +33,6 @@ static void survey(struct by_iteration_detector *p, uint64_t window) {
 void by_iteration_detector_init(struct by_iteration_detector *period) {
   *period = (struct by_iteration_detector){0};
   survey(period, FIRST_WINDOW);
-}
-
-static void begin_trial(struct by_iteration_detector *p, uint64_t mark, uint32_t seen) {
-  p->state = BY_CALLS_TRIED;
-  p->mark = mark;
-  p->marks = 0;
-  p->most = seen < MOST_MARKS ? seen : MOST_MARKS;
-  p->look_at = p->now.calls + OVERDUE * p->window;
 }
 
 /* What came once may be the rarest call of all, seen too short. */
@@ -86,10 +79,15 @@ static void survey_one(struct by_iteration_detector *p, uint64_t key) {
   }
   if (p->now.calls - p->since < p->window) return;
   int chosen = is_conclusive(p) ? choose(p) : -1;
-  if (chosen < 0)
+  if (chosen < 0) {
     survey(p, 2 * p->window);
-  else
-    begin_trial(p, p->slots[chosen].key, p->slots[chosen].n);
+    return;
+  }
+  p->state = BY_CALLS_TRIED;
+  p->mark = p->slots[chosen].key;
+  p->marks = 0;
+  p->most = MIN(p->slots[chosen].n, MOST_MARKS);
+  p->look_at = p->now.calls + OVERDUE * p->window;
 }
 
 /* ---- trial */
@@ -288,9 +286,9 @@ void by_observe_look(struct by_observation *observation, struct by_observed *out
   uint64_t iterations = stepped ? observation->steps - 1 : by_iteration_detector_iterations(&observation->period);
   if (iterations != observation->counted)
     add_time(observation, iterations, alike && !stepped ? observation->last : observation->turned);
-  uint32_t n = observation->n_times < BY_OBSERVED_TIMES ? observation->n_times : BY_OBSERVED_TIMES;
-  *out = (struct by_observed){.calls = observation->calls,
-                              .input = observation->input,
-                              .iterations = iterations,
-                              .iteration_time = median(observation->times, n)};
+  *out =
+      (struct by_observed){.calls = observation->calls,
+                           .input = observation->input,
+                           .iterations = iterations,
+                           .iteration_time = median(observation->times, MIN(observation->n_times, BY_OBSERVED_TIMES))};
 }
