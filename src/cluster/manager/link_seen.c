@@ -35,6 +35,7 @@ struct by_seen_row {
 /* A job's connections from one host to another, as last reported. */
 struct by_seen_path {
   LIST_ENTRY(by_seen_path) entry;
+  const struct by_manager_job *job;
   uint32_t from, to; /* nodes */
   bool routed;       /* its way is known: */
   uint32_t n_steps, *steps;
@@ -153,11 +154,12 @@ void by_seen_free(struct by_manager_part *part) {
 }
 
 /* NULL: there is no memory for a new one. */
-static struct by_seen_path *path_to(struct by_manager_part *part, uint32_t from, uint32_t to) {
+static struct by_seen_path *path_to(const struct by_manager_job *job, struct by_manager_part *part, uint32_t from,
+                                    uint32_t to) {
   struct by_seen_path *path = LIST_FIRST(&part->paths);
   while (path && path->to != to) path = LIST_NEXT(path, entry);
   if (path || !(path = calloc(1, sizeof *path))) return path;
-  *path = (struct by_seen_path){.from = from, .to = to};
+  *path = (struct by_seen_path){.job = job, .from = from, .to = to};
   LIST_INSERT_HEAD(&part->paths, path, entry);
   return path;
 }
@@ -182,11 +184,13 @@ static void take_report(const struct by_manager *m, struct by_seen_path *path, c
   path->news = true;
 }
 
-void by_seen_report(struct by_manager *m, struct by_manager_part *part, uint32_t from,
+void by_seen_report(struct by_manager *m, const struct by_manager_job *job, uint32_t host,
                     const struct by_cluster_job *message) {
+  struct by_manager_part *part = &job->parts[host];
+  uint32_t from = job->nodes[host];
   for (uint32_t i = 0; from != BY_NOWHERE && i < message->n_paths; i++) {
     uint32_t to = by_manager_hosts_find(m, message->paths[i].to);
-    struct by_seen_path *path = to == BY_NOWHERE || to == from ? NULL : path_to(part, from, to);
+    struct by_seen_path *path = to == BY_NOWHERE || to == from ? NULL : path_to(job, part, from, to);
     if (!path) continue; /* it is no path; or the next report may find memory */
     path->named = m->now;
     take_report(m, path, &message->paths[i]);
@@ -273,9 +277,9 @@ static bool reports(const struct by_seen_path *path) {
   return path->bandwidth > 0 && path->busy >= least_busy && path->n_steps;
 }
 
-static bool gives_way(const struct by_manager *m, const struct by_manager_job *job, const struct by_seen_path *path) {
+static bool gives_way(const struct by_manager *m, const struct by_seen_path *path) {
   uint32_t i = 0;
-  while (i < path->n_steps && !(by_use_of_higher(m, job, path->steps[i]) > 0)) i++;
+  while (i < path->n_steps && !(by_use_of_higher(m, path->job, path->steps[i]) > 0)) i++;
   return i < path->n_steps;
 }
 
@@ -319,9 +323,9 @@ static void suspect(struct seen_link *link, const struct by_seen_path *path) {
 }
 
 /* Counts how often it was slow or fast in a row, by reports with news. */
-static void judge(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
+static void judge(struct by_manager *m, struct by_seen_path *path) {
   if (path->news && reports(path)) {
-    count(m, &path->slow, is_slow(m, path) && !gives_way(m, job, path));
+    count(m, &path->slow, is_slow(m, path) && !gives_way(m, path));
     count(m, &path->more, saw_more(m, path));
   }
   path->news = false;
@@ -334,8 +338,7 @@ static void judge(struct by_manager *m, const struct by_manager_job *job, struct
   }
 }
 
-static void believe(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
-  (void)job;
+static void believe(struct by_manager *m, struct by_seen_path *path) {
   path->believed = path->slow.n >= ENOUGH;
   for (uint32_t i = 0; path->slow.n >= TWICE && i < path->n_steps; i++)
     path->believed |= m->seen->links[path->steps[i]].suspects && may_be_it(m, path, path->steps[i]);
@@ -351,9 +354,8 @@ static uint32_t suspicion(const struct by_manager *m, const struct by_seen_path 
   return 1 + 2 * slow_paths + !notified;
 }
 
-static void blame_slow(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
+static void blame_slow(struct by_manager *m, struct by_seen_path *path) {
   uint32_t most = 0;
-  (void)job;
   for (uint32_t i = 0; path->believed && i < path->n_steps; i++) {
     uint32_t here = suspicion(m, path, path->steps[i]);
     if (here > most) most = here;
@@ -373,19 +375,17 @@ static void blame_other_way(struct by_manager *m, uint32_t step) {
   if (isfinite(m->seen->links[step ^ 1].least)) link->least = link->once;
 }
 
-static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, const struct by_manager_job *job,
-                                                          struct by_seen_path *path)) {
+static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, struct by_seen_path *path)) {
   struct by_seen_path *path;
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
     for (uint32_t h = 0; h < job->n_hosts && !by_job_has_left(job); h++)
       LIST_FOREACH(path, &job->parts[h].paths, entry) {
-        if (is_fresh(m, path)) visit(m, job, path);
+        if (is_fresh(m, path)) visit(m, path);
       }
 }
 
 /* A path whose way is not known yet counts later. */
-static void route(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
-  (void)job;
+static void route(struct by_manager *m, struct by_seen_path *path) {
   if (!path->routed)
     path->routed = by_link_ways_find(&m->seen->ways, path->from, path->to, &path->steps, &path->n_steps);
 }

@@ -41,8 +41,8 @@ BANYAN_CHECK enum banyan_status by_seen_init(struct by_manager *m);
 void by_seen_fini(struct by_manager *m);
 /* The topology with the links of each node. */
 const struct by_paths *by_seen_paths(const struct by_manager *m);
-/* What one of the job's hosts, which is node `from`, has reported. */
-void by_seen_report(struct by_manager *m, struct by_manager_part *part, uint32_t from,
+/* What one of the job's hosts has reported. */
+void by_seen_report(struct by_manager *m, const struct by_manager_job *job, uint32_t host,
                     const struct by_cluster_job *message);
 void by_seen_free(struct by_manager_part *part);
 /* Looks at what was reported, and lowers or raises links. */

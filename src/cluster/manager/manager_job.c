@@ -140,17 +140,8 @@ static bool share_a_step(const struct by_link_shares *a, const struct by_link_sh
 
 void by_due_mark_sharers(const struct by_manager *m, const struct by_link_shares *shares, const char *why) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (!by_job_has_left(job) && share_a_step(by_job_shares(job), shares)) by_due_mark(job, BY_DUE_CHANGE, "%s", why);
-}
-
-void by_due_mark_all(const struct by_manager *m, const char *format, ...) {
-  char why[BY_MANAGER_WHY];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(why, sizeof why, format, arguments);
-  va_end(arguments);
-  for (struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (!by_job_has_left(job)) by_due_mark(job, BY_DUE_CHANGE, "%s", why);
+    if (!by_job_has_left(job) && (!shares || share_a_step(by_job_shares(job), shares)))
+      by_due_mark(job, BY_DUE_CHANGE, "%s", why);
 }
 
 void by_due_clear(struct by_manager_job *job) {

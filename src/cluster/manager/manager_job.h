@@ -233,9 +233,8 @@ bool by_job_is_moving(const struct by_manager_job *job);
 
 void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) BY_PRINTF(3, 4);
 void by_due_clear(struct by_manager_job *job);
-/* All jobs that share a step with these shares. */
+/* All jobs that share a step with these shares. NULL: all jobs. */
 void by_due_mark_sharers(const struct by_manager *m, const struct by_link_shares *shares, const char *why);
-void by_due_mark_all(const struct by_manager *m, const char *format, ...) BY_PRINTF(2, 3);
 
 /* ---- when they come and go, and what their hosts report of them: manager_jobs.c */
 

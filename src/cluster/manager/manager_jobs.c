@@ -258,7 +258,7 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   add_up(job, part->sent, message);
   part->peer = peer;
   part->sent = message->sent;
-  by_seen_report(m, part, job->nodes[h], message);
+  by_seen_report(m, job, h, message);
   job->seen = m->now;
   update_length(m, job, h == job->of_rank[0] ? message->expected : 0);
 }

@@ -1,6 +1,7 @@
 #include "manager_links.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
@@ -133,7 +134,7 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   const struct by_link *link = &m->topology->links[step / 2];
   const char *from = m->topology->nodes[step % 2 ? link->b : link->a].name;
   const char *to = m->topology->nodes[step % 2 ? link->a : link->b].name;
-  char before[32], after[32];
+  char before[32], after[32], why[BY_MANAGER_WHY];
   struct by_manager_step *of = &m->links->steps[step];
   double was = of->marked, now = fmin(of->message, of->seen);
   now = fmax(now, of_a_dead * given(m->topology, step)->all); /* whatever a job reports to have seen */
@@ -143,7 +144,8 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),
           now < of->message ? " as far as is seen" : "", by_print_rate(was, before));
   m->links->changed = m->now;
-  by_due_mark_all(m, "the link from %.64s to %.64s carries %s", from, to, after);
+  snprintf(why, sizeof why, "the link from %.64s to %.64s carries %s", from, to, after);
+  by_due_mark_sharers(m, NULL, why);
 }
 
 /* Of what both ends report the smaller counts. */
