@@ -119,10 +119,13 @@ static enum banyan_status run(struct by_plan_request *request, const struct by_p
 }
 
 void by_plan_request_run(struct by_plan_request *request) {
+  const struct by_plan *current = request->current;
   struct by_plan *ring = NULL;
-  request->status =
-      request->current ? BANYAN_OK : by_plan_ring_over(&request->residual, request->nodes, request->n_nodes, &ring);
-  if (request->status == BANYAN_OK) request->status = run(request, ring ? ring : request->current);
+  if (!current) {
+    request->status = by_plan_ring_over(&request->residual, request->nodes, request->n_nodes, &ring);
+    current = ring; /* NULL: there is none */
+  }
+  if (current) request->status = run(request, current);
   by_plan_destroy(ring);
   if (request->status != BANYAN_OK) snprintf(request->why, sizeof request->why, "%s", banyan_error_text());
 }
