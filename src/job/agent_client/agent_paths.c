@@ -18,18 +18,9 @@ enum {
 
 /* ---- looking */
 
-static bool make_room(struct by_path_look *look, uint32_t n) {
-  if (n <= look->room) return true;
-  struct by_path_seen *grown = realloc(look->seen, 2 * (size_t)n * sizeof *grown);
-  if (!grown) return false; /* the next look may find memory */
-  look->seen = grown;
-  look->room = 2 * n;
-  return true;
-}
-
 static void add_peer(void *context, uint32_t process, const struct by_meter *meter) {
   struct by_path_look *look = context;
-  if (!make_room(look, look->n + 1)) return;
+  if (!BY_ARRAY_GROW(&look->seen, &look->room, look->n + 1)) return; /* the next look may find memory */
   look->seen[look->n++] = (struct by_path_seen){.process = process, .meter = *meter};
 }
 
@@ -78,7 +69,7 @@ static void count(const struct by_path_look *before, struct by_path_seen *seen) 
 
 static void copy(const struct by_path_look *from, struct by_path_look *to) {
   to->at = from->at;
-  to->n = make_room(to, from->n) ? from->n : 0;
+  to->n = BY_ARRAY_GROW(&to->seen, &to->room, from->n) ? from->n : 0;
   if (to->n) memcpy(to->seen, from->seen, to->n * sizeof *to->seen);
 }
 

@@ -16,8 +16,7 @@ enum {
   MOST_SILENT = 16,
   WAY_BYTES = 200,
   BEGINNING = 256, /* of an error's text */
-  MOST_CULPRITS = 4,
-  ROOM = 1024 /* elements by which lists grow */
+  MOST_CULPRITS = 4
 };
 
 struct team {
@@ -45,50 +44,41 @@ enum state { SILENT, AWAY, ANSWERED };
 
 struct by_deadlock_round {
   struct by_job *job;
-  enum state *states; /* rank -> */
-  uint32_t *running;  /* rank -> calls under way there */
-  uint8_t **answers;
   uint32_t awaited; /* answers still to come */
   struct called *calls;
-  size_t n_calls;
+  size_t n_calls, calls_room;
   struct team *teams;
-  size_t n_teams;
+  size_t n_teams, teams_room;
   struct apart apart;
   bool late;
   char passed[BEGINNING], waits_for[BEGINNING];
+  struct {
+    enum state state;
+    uint32_t running; /* calls under way there */
+    uint8_t *answer;
+  } ranks[];
 };
 
 enum banyan_status by_deadlock_round_create(struct by_job *job, struct by_deadlock_round **out) {
-  struct by_deadlock_round *round = calloc(1, sizeof *round);
-  if (round) {
-    round->job = job;
-    round->awaited = job->size;
-    round->states = calloc(job->size, sizeof *round->states);
-    round->running = calloc(job->size, sizeof *round->running);
-    round->answers = calloc(job->size, sizeof(uint8_t *));
-  }
-  if (!round || !round->states || !round->running || !round->answers) {
-    by_deadlock_round_destroy(round);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a deadlock check");
-  }
+  struct by_deadlock_round *round = calloc(1, sizeof *round + job->size * sizeof *round->ranks);
+  if (!round) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a deadlock check");
+  round->job = job;
+  round->awaited = job->size;
   *out = round;
   return BANYAN_OK;
 }
 
 void by_deadlock_round_destroy(struct by_deadlock_round *round) {
   if (!round) return;
-  for (uint32_t r = 0; round->answers && r < round->job->size; r++) free(round->answers[r]);
-  free(round->answers);
-  free(round->states);
-  free(round->running);
+  for (uint32_t r = 0; r < round->job->size; r++) free(round->ranks[r].answer);
   free(round->calls);
   free(round->teams);
   free(round);
 }
 
 bool by_deadlock_round_left(struct by_deadlock_round *round, uint32_t rank) {
-  if (round->states[rank] == SILENT) {
-    round->states[rank] = AWAY;
+  if (round->ranks[rank].state == SILENT) {
+    round->ranks[rank].state = AWAY;
     round->awaited--;
   }
   return round->awaited == 0;
@@ -103,16 +93,8 @@ void by_deadlock_round_late(struct by_deadlock_round *round, const char *passed,
 
 /* ---- one check: reading answers */
 
-/* Room for one more element; false: out of memory. */
-static bool reserve(void **array, size_t n, size_t element) {
-  if (n % ROOM) return true;
-  void *grown = realloc(*array, (n + ROOM) * element);
-  if (grown) *array = grown;
-  return grown;
-}
-
 static bool read_call(struct by_deadlock_round *round, struct by_reader *reader, const struct team *in) {
-  if (!reserve((void **)&round->calls, round->n_calls, sizeof *round->calls)) return false;
+  if (!BY_ARRAY_GROW(&round->calls, &round->calls_room, round->n_calls + 1)) return false;
   struct called *c = &round->calls[round->n_calls];
   *c = (struct called){.in = *in};
   c->descriptor.call = by_read_u32(reader);
@@ -126,12 +108,12 @@ static bool read_call(struct by_deadlock_round *round, struct by_reader *reader,
   c->awaited = by_read_bytes(reader, sizeof(uint32_t) * c->n_awaited);
   if (reader->failed) return false;
   round->n_calls++;
-  if (c->kind != BY_DESCRIBED_ENDED) round->running[in->rank]++;
+  if (c->kind != BY_DESCRIBED_ENDED) round->ranks[in->rank].running++;
   return true;
 }
 
 static bool read_team(struct by_deadlock_round *round, struct by_reader *reader, uint32_t rank) {
-  if (!reserve((void **)&round->teams, round->n_teams, sizeof *round->teams)) return false;
+  if (!BY_ARRAY_GROW(&round->teams, &round->teams_room, round->n_teams + 1)) return false;
   struct team d = {.rank = rank};
   d.id = by_read_u32(reader);
   d.members = by_read_u32(reader);
@@ -161,13 +143,13 @@ static bool read_apart(struct by_deadlock_round *round, struct by_reader *reader
 
 bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, const void *answer, size_t length) {
   struct by_reader reader;
-  if (round->states[rank] != SILENT) return round->awaited == 0;
-  round->states[rank] = ANSWERED;
+  if (round->ranks[rank].state != SILENT) return round->awaited == 0;
+  round->ranks[rank].state = ANSWERED;
   round->awaited--;
-  round->answers[rank] = malloc(length + 1);
-  if (!round->answers[rank]) return round->awaited == 0;
-  memcpy(round->answers[rank], answer, length);
-  by_reader_init(&reader, round->answers[rank], length);
+  round->ranks[rank].answer = malloc(length + 1);
+  if (!round->ranks[rank].answer) return round->awaited == 0;
+  memcpy(round->ranks[rank].answer, answer, length);
+  by_reader_init(&reader, round->ranks[rank].answer, length);
   uint32_t n = by_read_count(&reader, 28);
   bool well = true;
   for (uint32_t i = 0; i < n && well; i++) well = read_team(round, &reader, rank);
@@ -228,7 +210,7 @@ static bool find_difference(const struct by_deadlock_round *round, uint32_t *cul
 
 /* Whether a rank that answered has made this collective call. */
 static bool has_made(const struct by_deadlock_round *round, uint32_t rank, const struct called *call) {
-  if (call->kind == BY_DESCRIBED_PAIR) return round->running[rank] > 0;
+  if (call->kind == BY_DESCRIBED_PAIR) return round->ranks[rank].running > 0;
   for (size_t i = 0; i < round->n_teams; i++) {
     const struct team *d = &round->teams[i];
     if (d->rank == rank && !compare_teams(d, &call->in)) return d->next_call > call->descriptor.call;
@@ -241,10 +223,10 @@ enum fault { STOPPED, GONE, IDLE, ELSEWHERE, NONE };
 
 static enum fault fault_of(const struct by_deadlock_round *round, uint32_t rank, const struct called *call) {
   if (rank >= round->job->size) return NONE;
-  if (round->states[rank] == SILENT) return STOPPED;
-  if (round->states[rank] == AWAY) return GONE;
+  if (round->ranks[rank].state == SILENT) return STOPPED;
+  if (round->ranks[rank].state == AWAY) return GONE;
   if (has_made(round, rank, call)) return NONE;
-  return round->running[rank] ? ELSEWHERE : IDLE;
+  return round->ranks[rank].running ? ELSEWHERE : IDLE;
 }
 
 static const char *const reasons[] = {
@@ -258,7 +240,7 @@ static const char *const reasons[] = {
 static uint32_t list_silent(const struct by_deadlock_round *round, uint32_t *named) {
   uint32_t n = 0;
   for (uint32_t r = 0; r < round->job->size && n < MOST_CULPRITS; r++)
-    if (round->states[r] == SILENT) named[n++] = r;
+    if (round->ranks[r].state == SILENT) named[n++] = r;
   return n;
 }
 
@@ -292,7 +274,7 @@ static bool find_apart(const struct by_deadlock_round *round, uint32_t least, ui
                        size_t room) {
   const struct apart *apart = &round->apart;
   if (!apart->milliseconds || apart->milliseconds < least) return false;
-  if (apart->to < round->job->size && round->states[apart->to] != ANSWERED) return false; /* stopped, or gone */
+  if (apart->to < round->job->size && round->ranks[apart->to].state != ANSWERED) return false; /* stopped, or gone */
   struct by_job *job = round->job;
   snprintf(
       text, room,
