@@ -21,29 +21,19 @@ void by_control_send_plan_switch(const struct by_control_peer *peer, const struc
 
 /* ---- rank 0: which */
 
-static void note_edges(const struct by_group *group, const uint32_t *parents, uint32_t vertex, bool *near) {
-  for (uint32_t u = 0; parents && u < group->n; u++) {
-    uint32_t child = group->order[u], parent = group->order[parents[u]];
-    if (child == vertex && parent != vertex) near[parent] = true;
-    if (parent == vertex && child != vertex) near[child] = true;
-  }
+/* Of an edge, the end that is not this vertex. */
+static void note_edge(uint32_t a, uint32_t b, uint32_t vertex, bool *near) {
+  if (a == vertex && b != vertex) near[b] = true;
+  if (b == vertex && a != vertex) near[a] = true;
 }
 
-static void note_twigs(const struct by_group *group, uint32_t vertex, bool *near) {
-  for (uint32_t i = 0; i < group->n_twigs; i++) {
-    if (group->twigs[i].parent == vertex) near[group->twigs[i].child] = true;
-    if (group->twigs[i].child == vertex) near[group->twigs[i].parent] = true;
+static void find_near(const struct by_group *group, uint32_t vertex, bool *near) {
+  const uint32_t *order = group->order;
+  for (uint32_t u = 0; u < group->n; u++) {
+    if (group->up) note_edge(order[u], order[group->up[u]], vertex, near);
+    if (group->down) note_edge(order[u], order[group->down[u]], vertex, near);
   }
-}
-
-static void find_near(const struct by_plan *plan, uint32_t vertex, bool *near) {
-  for (uint32_t c = 0; c < plan->n_classes; c++)
-    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
-      const struct by_group *group = &plan->classes[c].groups[g];
-      note_edges(group, group->up, vertex, near);
-      note_edges(group, group->down, vertex, near);
-      note_twigs(group, vertex, near);
-    }
+  for (uint32_t i = 0; i < group->n_twigs; i++) note_edge(group->twigs[i].child, group->twigs[i].parent, vertex, near);
 }
 
 static enum banyan_status list_near(const struct by_proposal *proposal, uint32_t vertex, struct by_helper_link *out) {
@@ -57,7 +47,8 @@ static enum banyan_status list_near(const struct by_proposal *proposal, uint32_t
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
   }
   by_writer_init(&writer, out->processes, room);
-  find_near(plan, vertex, near);
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) find_near(&plan->classes[c].groups[g], vertex, near);
   for (uint32_t v = 0; v < plan->n_vertices; v++) {
     uint32_t process = v < plan->n_ranks ? proposal->processes[v] : proposal->helpers[v - plan->n_ranks];
     if (near[v] && process != UINT32_MAX) by_write_u32(&writer, process);

@@ -45,8 +45,10 @@ struct by_pending_switch {
   struct by_helper_links links;
   struct by_plan_switch_observer notify;
   uint32_t n;
-  uint32_t *processes;
-  bool *answered;
+  struct {
+    uint32_t process;
+    bool answered;
+  } * members;
   size_t n_places;
   uint8_t *places;      /* the processes at the plan's vertices behind the ranks */
   struct by_plan *plan; /* as `text` describes it */
@@ -63,8 +65,7 @@ static void handle_answer(struct by_pending_switch *pending, uint32_t process,
 static void free_pending(struct by_pending_switch *pending) {
   by_loop_cancel_timer(&pending->late);
   by_helper_links_fini(&pending->links);
-  free(pending->processes);
-  free(pending->answered);
+  free(pending->members);
   free(pending->places);
   by_plan_destroy(pending->plan);
   free(pending->text);
@@ -106,7 +107,7 @@ static void notify(const struct by_pending_switch *pending, uint32_t process,
 }
 
 static void notify_others(const struct by_pending_switch *pending, const struct by_plan_switch_message *message) {
-  for (uint32_t i = 0; i < pending->n; i++) notify(pending, pending->processes[i], message);
+  for (uint32_t i = 0; i < pending->n; i++) notify(pending, pending->members[i].process, message);
 }
 
 /* What this process itself does about a message. */
@@ -132,7 +133,7 @@ static void notify_all(const struct by_pending_switch *pending, const struct by_
 static void ask(struct by_pending_switch *pending, const struct by_plan_switch_message *message) {
   struct by_plan_switch_message answer, own = *message;
   char text[TEXT_MOST];
-  memset(pending->answered, 0, pending->n * sizeof *pending->answered);
+  for (uint32_t i = 0; i < pending->n; i++) pending->members[i].answered = false;
   notify_others(pending, message);
   own.plan = pending->plan;
   if (handle_here(pending->switching, &own, &answer, text)) handle_answer(pending, 0, &answer);
@@ -186,7 +187,7 @@ __attribute__((format(printf, 2, 3))) static void give_up(struct by_pending_swit
 static uint32_t find_full(const struct by_pending_switch *pending) {
   size_t more = pending->length + 4 * pending->n_places + BY_PLAN_SWITCH_FIXED_BYTES;
   for (uint32_t i = 0; i < pending->n; i++) {
-    uint32_t process = pending->processes[i];
+    uint32_t process = pending->members[i].process;
     const struct by_control_peer *peer = process ? pending->switching->peers->of_process[process] : NULL;
     if (peer && by_stream_queued(peer->stream) + more > MOST_WAITING) return process;
   }
@@ -304,8 +305,8 @@ static void pending_due(void *argument) {
 static void handle_started(struct by_pending_switch *pending, uint32_t member,
                            const struct by_plan_switch_message *message) {
   enum by_plan_switch_kind awaited = pending->agreement.fixing ? BY_PLAN_SWITCH_FIXED : BY_PLAN_SWITCH_PREPARED;
-  if (message->kind != awaited || pending->answered[member]) return;
-  pending->answered[member] = true;
+  if (message->kind != awaited || pending->members[member].answered) return;
+  pending->members[member].answered = true;
   uint64_t lead = view_of(pending).started - pending->started;
   enum by_agreement_next next = by_agreement_handle(&pending->agreement, message->at, &message->iteration, lead);
   if (next == BY_AGREEMENT_WAITS) return;
@@ -323,7 +324,7 @@ static void handle_started(struct by_pending_switch *pending, uint32_t member,
 static void handle_answer(struct by_pending_switch *pending, uint32_t process,
                           const struct by_plan_switch_message *message) {
   uint32_t member = 0;
-  while (member < pending->n && pending->processes[member] != process) member++;
+  while (member < pending->n && pending->members[member].process != process) member++;
   if (member == pending->n || pending->state != ASKED) return;
   if (message->kind == BY_PLAN_SWITCH_REFUSED)
     give_up(pending, "%.*s", (int)message->length, message->text);
@@ -375,7 +376,7 @@ void by_plan_switching_handle(void *argument, const struct by_received *received
 
 static bool has_member(const struct by_pending_switch *pending, uint32_t process) {
   for (uint32_t i = 0; i < pending->n; i++)
-    if (pending->processes[i] == process) return true;
+    if (pending->members[i].process == process) return true;
   return by_helper_links_has(&pending->links, process);
 }
 
@@ -388,8 +389,8 @@ void by_plan_switching_drop(struct by_plan_switching *switching, uint32_t proces
 
 static uint32_t find_silent(const struct by_pending_switch *pending) {
   uint32_t i = 0;
-  while (i + 1 < pending->n && pending->answered[i]) i++;
-  return pending->processes[i];
+  while (i + 1 < pending->n && pending->members[i].answered) i++;
+  return pending->members[i].process;
 }
 
 static void too_late(void *argument) {
@@ -433,17 +434,16 @@ static enum banyan_status copy(struct by_pending_switch *pending, const struct b
   struct by_writer writer;
   pending->n_places = plan->n_vertices - plan->n_ranks;
   pending->places = malloc(4 * pending->n_places + 1);
-  pending->processes = calloc(pending->n, sizeof *pending->processes);
-  pending->answered = calloc(pending->n, sizeof *pending->answered);
+  pending->members = calloc(pending->n, sizeof *pending->members);
   by_text_init(&text);
   by_plan_print(plan, &text);
   pending->text = text.data;
   pending->length = text.length;
-  if (!pending->places || !pending->processes || !pending->answered || text.failed)
+  if (!pending->places || !pending->members || text.failed)
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
   by_writer_init(&writer, pending->places, 4 * pending->n_places);
   for (size_t i = 0; i < pending->n_places; i++) by_write_u32(&writer, proposal->helpers[i]);
-  memcpy(pending->processes, proposal->processes, pending->n * sizeof *pending->processes);
+  for (uint32_t i = 0; i < pending->n; i++) pending->members[i].process = proposal->processes[i];
   size_t bytes = pending->length + 4 * pending->n_places, most = MOST_FRAME - BY_PLAN_SWITCH_FIXED_BYTES;
   if (bytes <= most) return by_helper_links_find(&pending->links, proposal);
   return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan is %zu bytes of JSON; at most %zu can be proposed", bytes, most);
