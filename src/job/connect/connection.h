@@ -58,13 +58,13 @@ struct by_connector {
   int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
   struct by_acceptor *tcp, *local;
   struct target **targets; /* by process; more of them under the lock, too */
-  uint32_t n_targets;
+  uint32_t n_targets, targets_room;
   LIST_HEAD(, incoming) incoming; /* newest first */
   /* Connections whose peers have not authenticated, over TCP and local ones, and the log of those that never did. */
   struct by_admission tcp_admission, local_admission;
   struct by_repeats rejected;
   pthread_mutex_t lock; /* of the rest */
-  uint32_t *requests, n_requests, taken;
+  uint32_t *requests, n_requests, requests_room, taken;
   bool posted; /* a task that takes them is on its way */
 };
 

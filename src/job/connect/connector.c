@@ -150,17 +150,10 @@ static enum banyan_status take_connections(struct by_connector *connector, int *
 }
 
 /* Targets stay where they are. Each process is requested once. */
-static bool make_room(struct by_connector *connector, uint32_t n) {
-  struct target **targets = realloc(connector->targets, n * sizeof *targets);
-  if (targets) connector->targets = targets;
-  uint32_t *requests = realloc(connector->requests, n * sizeof *requests);
-  if (requests) connector->requests = requests;
-  return targets && requests;
-}
-
 static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
   pthread_mutex_lock(&connector->lock);
-  bool room = make_room(connector, n);
+  bool room = BY_ARRAY_GROW(&connector->targets, &connector->targets_room, n) &&
+              BY_ARRAY_GROW(&connector->requests, &connector->requests_room, n);
   while (room && connector->n_targets < n) {
     struct target *target = calloc(1, sizeof *target);
     if (!target) break;

@@ -9,10 +9,9 @@ enum { TOGETHER_MS = 50 };
 /* ---- leaving */
 
 enum banyan_status by_notices_make_room(struct by_notices *notices, uint32_t ranks) {
-  uint32_t *room = realloc(notices->leavers, ((size_t)ranks + 1) * sizeof *room);
-  if (!room) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
-  notices->leavers = room;
-  return BANYAN_OK;
+  return BY_ARRAY_GROW(&notices->leavers, &notices->room, ranks)
+             ? BANYAN_OK
+             : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
 }
 
 void by_notices_handle_leaving(struct by_notices *notices, uint32_t rank) {

@@ -17,7 +17,7 @@ struct by_notices {
   struct by_connector *connector;
   struct by_deadlock_check *check;
   const struct by_control_events *events;
-  uint32_t *leavers, n_leavers;    /* ranks that are leaving or have left, in this order; */
+  uint32_t *leavers, n_leavers, room; /* ranks that are leaving or have left, in this order; */
   uint32_t done;                   /* the first so many have left: they are known to the job, and from rank 0 to all */
   struct by_timer due;             /* for the others */
   bool listens;                    /* LISTEN has been sent */

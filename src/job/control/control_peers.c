@@ -15,15 +15,12 @@ enum { UNAUTHENTICATED = 96 }; /* connections beyond the number of ranks */
 /* ---- members */
 
 enum banyan_status by_control_peers_make_room(struct by_control_peers *peers, uint32_t before, uint32_t processes) {
-  size_t n = (size_t)processes + 1;
-  struct by_control_peer **of_process = realloc(peers->of_process, n * sizeof(struct by_control_peer *));
-  if (of_process) peers->of_process = of_process;
-  enum by_member_state *states = realloc(peers->states, n * sizeof *states);
-  if (states) peers->states = states;
-  if (!of_process || !states) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  if (!BY_ARRAY_GROW(&peers->of_process, &peers->of_process_room, processes) ||
+      !BY_ARRAY_GROW(&peers->states, &peers->states_room, processes))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   for (uint32_t p = before; p < processes; p++) {
-    of_process[p] = NULL;
-    states[p] = BY_MEMBER_JOINING;
+    peers->of_process[p] = NULL;
+    peers->states[p] = BY_MEMBER_JOINING;
   }
   return BANYAN_OK;
 }

@@ -104,6 +104,7 @@ struct by_control_peers {
   struct by_control_peer *all;         /* newest first */
   struct by_control_peer **of_process; /* rank 0 only */
   enum by_member_state *states;        /* by process */
+  uint32_t of_process_room, states_room;
   /* This process has sent that it leaves; it has received that rank 0 does. */
   _Atomic bool leaving, deaf;
 };
