@@ -176,15 +176,6 @@ void by_trace_added(struct by_tracer *tracer, uint64_t id, uint64_t since) {
   pthread_mutex_unlock(&ring->lock);
 }
 
-static void count_call(struct by_tracer_ring *ring, const struct note *note) {
-  uint64_t wire = note->at[BY_TRACE_WIRE], done = note->at[BY_TRACE_DONE];
-  if (!note->at[BY_TRACE_QUEUED]) return;
-  left(ring, note, BY_TRACE_QUEUED, (wire ? wire : done) - note->at[BY_TRACE_QUEUED]);
-  if (wire) left(ring, note, BY_TRACE_WIRE, done - wire);
-  if (note->added) left(ring, note, BY_TRACE_ADDING, note->adding);
-  left(ring, note, BY_TRACE_DONE, 0);
-}
-
 void by_trace_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status status) {
   if (!id) return;
   struct by_tracer_ring *ring = tracer->ring;
@@ -193,7 +184,13 @@ void by_trace_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status st
   if (note && !note->at[BY_TRACE_DONE]) {
     note->at[BY_TRACE_DONE] = by_clock_now(&by_clock_system);
     note->status = (uint8_t)status;
-    count_call(ring, note);
+    uint64_t queued = note->at[BY_TRACE_QUEUED], wire = note->at[BY_TRACE_WIRE], done = note->at[BY_TRACE_DONE];
+    if (queued) {
+      left(ring, note, BY_TRACE_QUEUED, (wire ? wire : done) - queued);
+      if (wire) left(ring, note, BY_TRACE_WIRE, done - wire);
+      if (note->added) left(ring, note, BY_TRACE_ADDING, note->adding);
+      left(ring, note, BY_TRACE_DONE, 0);
+    }
   }
   pthread_mutex_unlock(&ring->lock);
 }
@@ -229,14 +226,6 @@ static bool read(struct by_tracer_ring *ring, uint64_t id, struct by_trace_recor
   out->status = call->status;
   out->has_call = true;
   return true;
-}
-
-bool by_tracer_read(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out) {
-  struct by_tracer_ring *ring = tracer->ring;
-  pthread_mutex_lock(&ring->lock);
-  bool there = read(ring, id, out);
-  pthread_mutex_unlock(&ring->lock);
-  return there;
 }
 
 bool by_tracer_take(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out) {

@@ -78,10 +78,8 @@ struct by_trace_record {
 /* Since it was last started: numbers of the first record that is still there and of the next that will be, and how many
  * were overwritten before they were taken. */
 void by_tracer_range(struct by_tracer *tracer, uint64_t *first, uint64_t *next, uint64_t *dropped);
-/* False: it is not there any more, or reported by the operations that the call did. */
-bool by_tracer_read(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out);
-
-/* The same, but gives each record that has ended only once. One that has not ended may be given again. */
+/* Gives each record that has ended only once; one that has not ended may be given again. False: it is not there any
+ * more, was given, or is reported by the operations that the call did. */
 bool by_tracer_take(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out);
 /* How many records by_tracer_take would give for these numbers, from <= number < to. */
 uint64_t by_tracer_count_untaken(struct by_tracer *tracer, uint64_t from, uint64_t to);

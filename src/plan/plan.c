@@ -95,12 +95,14 @@ static bool is_binary(const struct by_group *group) {
   return group->n == (uint32_t)1 << group->n_radix;
 }
 
-uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t) {
+/* u + t, or u - t, digit by digit. */
+static uint32_t shift(const struct by_group *group, uint32_t u, uint32_t t, bool back) {
   if (is_binary(group)) return u ^ t;
+  if (group->n_radix == 1 && back) return u >= t ? u - t : u + (group->n - t);
   if (group->n_radix == 1) return u < group->n - t ? u + t : u - (group->n - t);
   uint32_t position = 0, weight = 1;
   for (uint32_t i = 0; i < group->n_radix; i++) {
-    uint32_t radix = group->radix[i], digit = u % radix + t % radix;
+    uint32_t radix = group->radix[i], digit = u % radix + (back ? radix - t % radix : t % radix);
     position += (digit < radix ? digit : digit - radix) * weight;
     weight *= radix;
     u /= radix;
@@ -109,18 +111,12 @@ uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t
   return position;
 }
 
+uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t) {
+  return shift(group, u, t, false);
+}
+
 uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, uint32_t t) {
-  if (is_binary(group)) return position ^ t;
-  if (group->n_radix == 1) return position >= t ? position - t : position + (group->n - t);
-  uint32_t u = 0, weight = 1;
-  for (uint32_t i = 0; i < group->n_radix; i++) {
-    uint32_t radix = group->radix[i], digit = position % radix + radix - t % radix;
-    u += (digit < radix ? digit : digit - radix) * weight;
-    weight *= radix;
-    position /= radix;
-    t /= radix;
-  }
-  return u;
+  return shift(group, position, t, true);
 }
 
 /* --- validation: nothing that passes here can make the compiler or the executor fail for the plan's shape --- */

@@ -167,21 +167,17 @@ static bool ranks_are_named(const struct by_plan *plan, const struct by_topology
   return true;
 }
 
-static enum banyan_status place_in_order(const struct by_plan *plan, const struct by_topology *t, uint32_t *node_of) {
+enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_topology *topology, uint32_t *node_of) {
+  bool named = ranks_are_named(plan, topology);
   uint32_t n = 0;
-  for (uint32_t v = 0; v < t->n_nodes; v++) {
-    if (!t->nodes[v].takes_part) continue;
+  for (uint32_t v = 0; v < topology->n_nodes && !named; v++) {
+    if (!topology->nodes[v].takes_part) continue;
     if (n < plan->n_ranks) node_of[n] = v;
     n++;
   }
-  if (n == plan->n_ranks) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_PLAN, "plan %s is for %u ranks, but %u hosts of the topology take part", plan->name,
-                 plan->n_ranks, n);
-}
-
-enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_topology *topology, uint32_t *node_of) {
-  bool named = ranks_are_named(plan, topology);
-  if (!named) BY_TRY(place_in_order(plan, topology, node_of));
+  if (!named && n != plan->n_ranks)
+    return by_fail(BANYAN_ERR_PLAN, "plan %s is for %u ranks, but %u hosts of the topology take part", plan->name,
+                   plan->n_ranks, n);
   for (uint32_t i = named ? 0 : plan->n_ranks; i < plan->n_vertices; i++) {
     const struct by_vertex *vertex = &plan->vertices[i];
     bool is_server = vertex->kind == BY_VERTEX_SERVER; /* a server is on the host that it is named after */

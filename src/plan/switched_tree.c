@@ -33,14 +33,9 @@ static uint32_t switches_above(const struct through *t, uint32_t u) {
   return n;
 }
 
-static bool has_child(const struct through *t, uint32_t u) {
-  for (uint32_t c = 0; c < t->group->n; c++)
-    if (c != u && t->group->up[c] == u) return true;
-  return false;
-}
-
 static enum banyan_status check_position(const struct through *t, uint32_t u) {
-  bool root = u == t->group->root, inner = root || has_child(t, u);
+  bool root = u == t->group->root, inner = root;
+  for (uint32_t c = 0; c < t->group->n && !inner; c++) inner = c != u && t->group->up[c] == u;
   switch (kind_at(t, u)) {
   case BY_VERTEX_RANK:
     if (inner) return refuse(t, u, " with others below it, in a tree through switches, where ranks are leaves");

@@ -167,14 +167,6 @@ static void begin(struct run *run, uint32_t stream, uint64_t bytes) {
   if (s->rate > 0) leavings_set(&run->leavings, stream, run->now + s->left / s->rate);
 }
 
-static void stop(struct run *run, uint32_t stream) {
-  struct sender *s = &run->senders[stream];
-  by_fair_stop(&run->fair, stream);
-  if (isfinite(s->rate)) log_change(run, stream, -s->rate);
-  s->rate = 0;
-  s->flows = false;
-}
-
 /* Streams that may send begin, those that have nothing more stop, and shares follow. */
 static void settle(struct run *run) {
   while (run->traffic.n_woken) {
@@ -182,8 +174,15 @@ static void settle(struct run *run) {
     uint64_t bytes = by_traffic_take(&run->traffic, stream);
     if (bytes) begin(run, stream, bytes);
   }
-  for (uint32_t i = 0; i < run->n_ended; i++)
-    if (run->traffic.streams[run->ended[i]].sending == BY_CAST_NONE) stop(run, run->ended[i]);
+  for (uint32_t i = 0; i < run->n_ended; i++) {
+    uint32_t stream = run->ended[i];
+    struct sender *s = &run->senders[stream];
+    if (run->traffic.streams[stream].sending != BY_CAST_NONE) continue;
+    by_fair_stop(&run->fair, stream);
+    if (isfinite(s->rate)) log_change(run, stream, -s->rate);
+    s->rate = 0;
+    s->flows = false;
+  }
   run->n_ended = 0;
   by_fair_share(&run->fair);
   for (uint32_t i = 0; i < run->fair.n_changed; i++) {
@@ -388,7 +387,8 @@ static enum banyan_status run_rounds(const struct by_simulator *s, const struct 
   BY_TRY(run_levels(s, &silent, chunk, run / 2 - 1, &half));
   enum banyan_status status = run_levels(s, options, chunk, run - 1, out);
   if (status == BANYAN_OK) {
-    double more = (double)(levels - run) / (run - run / 2);
+    uint32_t last_half = run - run / 2;
+    double more = (double)(levels - run) / last_half;
     out->seconds += more * (out->seconds - half.seconds);
     for (uint32_t i = 0; i < out->n_resources; i++) out->carried[i] += more * (out->carried[i] - half.carried[i]);
   }

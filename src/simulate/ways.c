@@ -245,17 +245,6 @@ static void list_legs(struct walking *w) {
 
 /* --- walking --- */
 
-static enum banyan_status make_room(struct walking *w, uint32_t used, uint32_t hops) {
-  uint64_t need = (uint64_t)used + 3 * (uint64_t)hops;
-  if (need <= w->room) return BANYAN_OK;
-  if (need > MOST_HOPS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "the plan's messages pass more than %d links in all, which would take too much memory; simulate it "
-                   "over fewer ranks",
-                   MOST_HOPS);
-  return BY_ARRAY_GROW(&w->resources, &w->room, need) ? BANYAN_OK : NO_MEMORY;
-}
-
 static void step_on(const struct walking *w, uint32_t resource, uint32_t *used) {
   if (w->out->capacity[resource] > 0) w->resources[(*used)++] = resource;
 }
@@ -287,7 +276,14 @@ static enum banyan_status walk_to(struct walking *w, const struct by_paths *path
     if (hops == UINT32_MAX)
       return by_fail(BANYAN_ERR_PLAN, "plan %s sends from \"%.64s\" to \"%.64s\", between which there is no way",
                      w->plan->name, nodes[legs[i].from].name, nodes[legs[i].to].name);
-    BY_TRY(make_room(w, *used, hops));
+    uint64_t need = (uint64_t)*used + 3 * (uint64_t)hops;
+    if (need > MOST_HOPS)
+      return by_fail(
+          BANYAN_ERR_UNSUPPORTED,
+          "the plan's messages pass more than %d links in all, which would take too much memory; simulate it "
+          "over fewer ranks",
+          MOST_HOPS);
+    if (!BY_ARRAY_GROW(&w->resources, &w->room, need)) return NO_MEMORY;
     walk(w, &legs[i], used);
   }
   return BANYAN_OK;

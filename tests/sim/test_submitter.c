@@ -281,7 +281,7 @@ static void check_values(struct job *job, const struct team *team, const struct 
 /* The same place among the calls as on the other ranks. */
 static void check_place(struct job *job, struct kind *kind, const struct submission *o, uint32_t k) {
   struct by_trace_record record;
-  assert_true(by_tracer_read(&tracer, o->trace, &record) && record.has_call);
+  assert_true(by_tracer_take(&tracer, o->trace, &record) && record.has_call);
   if (!kind->call.has_call) kind->call = record;
   if (record.team != kind->call.team || record.call != kind->call.call)
     fail_msg("seed %llu: operation %u, iteration %u is call %u here, call %u elsewhere", (unsigned long long)job->seed,

@@ -8,7 +8,7 @@
 
 static struct by_trace_record read_record(struct by_tracer *tracer, uint64_t id) {
   struct by_trace_record record;
-  assert_true(by_tracer_read(tracer, id, &record));
+  assert_true(by_tracer_take(tracer, id, &record));
   return record;
 }
 
@@ -45,7 +45,7 @@ static void test_operations_of_a_call(void **state) {
   by_trace_added(&tracer, call, since);
   assert_int_equal(read_record(&tracer, a).at[BY_TRACE_DONE], 0);
   by_trace_ended(&tracer, call, BANYAN_ERR_PEER_DEAD);
-  assert_false(by_tracer_read(&tracer, call, &record));
+  assert_false(by_tracer_take(&tracer, call, &record));
   struct by_trace_record ra = read_record(&tracer, a), rb = read_record(&tracer, b);
   assert_string_equal(ra.name, "a");
   assert_string_equal(rb.name, "b");
@@ -98,7 +98,7 @@ static void test_more_than_fit(void **state) {
   by_tracer_range(&tracer, &first, &next, &dropped);
   assert_int_equal(dropped, MORE);
   assert_int_equal(next - first, BY_TRACE_RECORDS);
-  assert_false(by_tracer_read(&tracer, oldest, &record));
+  assert_false(by_tracer_take(&tracer, oldest, &record));
   assert_int_equal(read_record(&tracer, first).call, MORE);
   assert_int_equal(read_record(&tracer, first).at[BY_TRACE_DONE], 0);
   by_tracer_stop(&tracer);
@@ -107,7 +107,7 @@ static void test_more_than_fit(void **state) {
   assert_int_equal(first, next);
   assert_int_equal(dropped, 0);
   by_trace_ended(&tracer, id, BANYAN_OK);
-  assert_false(by_tracer_read(&tracer, id, &record));
+  assert_false(by_tracer_take(&tracer, id, &record));
   by_tracer_fini(&tracer);
 }
 

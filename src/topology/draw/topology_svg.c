@@ -230,19 +230,6 @@ static void add_node_tip(const struct drawing *d, const struct by_node *node) {
   add(d, "</title>");
 }
 
-/* Below the node; above it for switches in layers, where links to hosts go down. Slanted where hosts stand close. */
-static void add_node_label(const struct drawing *d, uint32_t node, bool slanted) {
-  struct by_spot at = d->spots[node];
-  bool above = d->layout == BY_LAYOUT_LAYERS && d->topology->nodes[node].kind == BY_NODE_SWITCH;
-  double y = at.y + (above ? -d->radius - 6 : d->radius + 13);
-  if (slanted && !above)
-    add(d, "<text class=\"n e\" transform=\"translate(%.1f %.1f) rotate(-60)\">", at.x + 3, at.y + d->radius + 8);
-  else
-    add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, y);
-  add_escaped(d, d->topology->nodes[node].name);
-  add(d, "</text>");
-}
-
 static void add_nodes(const struct drawing *d) {
   const struct by_topology *t = d->topology;
   uint32_t hosts = 0;
@@ -259,8 +246,18 @@ static void add_nodes(const struct drawing *d) {
       add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_of(node), at.x, at.y, r);
     add_node_tip(d, node);
     add(d, node->kind == BY_NODE_SWITCH ? "</rect>" : "</circle>");
-    if (t->n_nodes <= MOST_LABELLED_NODES) add_node_label(d, i, slanted);
-    add(d, "\n");
+    if (t->n_nodes > MOST_LABELLED_NODES) {
+      add(d, "\n");
+      continue;
+    }
+    /* Below the node; above it for switches in layers, where links to hosts go down. Slanted where hosts are close. */
+    bool above = d->layout == BY_LAYOUT_LAYERS && node->kind == BY_NODE_SWITCH;
+    if (slanted && !above)
+      add(d, "<text class=\"n e\" transform=\"translate(%.1f %.1f) rotate(-60)\">", at.x + 3, at.y + r + 8);
+    else
+      add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, at.y + (above ? -r - 6 : r + 13));
+    add_escaped(d, node->name);
+    add(d, "</text>\n");
   }
 }
 

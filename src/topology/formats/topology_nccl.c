@@ -70,12 +70,7 @@ static double pick(const struct rate_from *rows, size_t n, long value) {
   return rate * GIGABYTE;
 }
 
-/* One NVLink of this GPU, or one link between AMD's. */
-static double nvlink_rate(const xmlNode *gpu) {
-  static const struct rate_from rows[] = {{0, 20}, {60, 18}, {70, 20}, {86, 12}, {87, 20}, {90, 20.6}, {100, 40.1}};
-  return pick(rows, sizeof rows / sizeof *rows, plain_number(gpu, "sm"));
-}
-
+/* One link between AMD's. */
 static double xgmi_rate(const xmlNode *gpu) {
   const char *model = by_xml_attribute(gpu, "gcn");
   if (model && (strstr(model, "94") || strstr(model, "95"))) return 48 * GIGABYTE;
@@ -425,9 +420,11 @@ static enum banyan_status add_c2c(struct nccl *nccl, const xmlNode *c2c, const s
 
 /* Several GPUs of one device (parts of it, or ranks that share it) list the same links: the first one counts. */
 static enum banyan_status add_lanes_of(struct nccl *nccl, const struct gpu *gpu) {
+  static const struct rate_from rows[] = {{0, 20}, {60, 18}, {70, 20}, {86, 12}, {87, 20}, {90, 20.6}, {100, 40.1}};
   if (!gpu->element || gpu->element != by_xml_find(gpu->pci->children, "gpu")) return BANYAN_OK;
+  double nvlink = pick(rows, sizeof rows / sizeof *rows, plain_number(gpu->element, "sm"));
   for (const xmlNode *link = by_xml_find(gpu->element->children, NULL); link; link = by_xml_find(link->next, NULL)) {
-    if (by_xml_is(link, "nvlink")) BY_TRY(add_nvlink(nccl, link, gpu, nvlink_rate(gpu->element)));
+    if (by_xml_is(link, "nvlink")) BY_TRY(add_nvlink(nccl, link, gpu, nvlink));
     if (by_xml_is(link, "xgmi")) BY_TRY(add_nvlink(nccl, link, gpu, xgmi_rate(gpu->element)));
     if (by_xml_is(link, "c2c")) BY_TRY(add_c2c(nccl, link, gpu));
   }

@@ -368,19 +368,6 @@ static int compare_names(const void *a, const void *b, void *nodes) {
                 ((const struct by_node *)nodes)[*(const uint32_t *)b].name);
 }
 
-static enum banyan_status add_region(struct pairs *pairs, struct by_topology_builder *builder, const char *name,
-                                     uint32_t *out) {
-  BY_TRY(by_topology_builder_add(builder, BY_NODE_HOST, name, out));
-  struct by_node *node = by_topology_builder_node(builder, *out);
-  size_t length = strcspn(name, ":");
-  if (!name[length]) return BANYAN_OK;
-  char provider[BY_TOPOLOGY_MOST_NAME + 1];
-  snprintf(provider, sizeof provider, "%.*s", (int)length, name);
-  for (size_t i = 0; i < pairs->n_limits; i++)
-    if (strcmp(pairs->limits[i].provider, provider) == 0) node->out.all = pairs->limits[i].rate;
-  return by_topology_builder_keep(builder, provider, &node->group);
-}
-
 /* In the order of their names, whatever that of the rows, which then have the new numbers. */
 static enum banyan_status add_regions(struct pairs *pairs, struct by_topology_builder *builder) {
   const struct by_topology *seen = pairs->seen.topology;
@@ -389,7 +376,18 @@ static enum banyan_status add_regions(struct pairs *pairs, struct by_topology_bu
   uint32_t *numbers = order + n;
   for (uint32_t i = 0; i < n; i++) order[i] = i;
   qsort_r(order, n, sizeof *order, compare_names, seen->nodes);
-  for (uint32_t i = 0; i < n; i++) BY_TRY(add_region(pairs, builder, seen->nodes[order[i]].name, &numbers[order[i]]));
+  for (uint32_t i = 0; i < n; i++) {
+    const char *name = seen->nodes[order[i]].name;
+    BY_TRY(by_topology_builder_add(builder, BY_NODE_HOST, name, &numbers[order[i]]));
+    struct by_node *node = by_topology_builder_node(builder, numbers[order[i]]);
+    size_t length = strcspn(name, ":");
+    if (!name[length]) continue;
+    char provider[BY_TOPOLOGY_MOST_NAME + 1];
+    snprintf(provider, sizeof provider, "%.*s", (int)length, name);
+    for (size_t k = 0; k < pairs->n_limits; k++)
+      if (strcmp(pairs->limits[k].provider, provider) == 0) node->out.all = pairs->limits[k].rate;
+    BY_TRY(by_topology_builder_keep(builder, provider, &node->group));
+  }
   for (size_t i = 0; i < pairs->n_rows; i++) {
     pairs->rows[i].from = numbers[pairs->rows[i].from];
     pairs->rows[i].to = numbers[pairs->rows[i].to];

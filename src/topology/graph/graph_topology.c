@@ -439,15 +439,6 @@ static enum banyan_status take_arrays(struct make *make) {
   return BANYAN_OK;
 }
 
-static enum banyan_status keep_names(const struct make *make, struct by_graph *graph) {
-  graph->node = BY_ARENA_ARRAY(&graph->arena, uint32_t, graph->n_vertices);
-  graph->origin = BY_ARENA_ARRAY(&graph->arena, struct by_origin, graph->n_resources);
-  if (!graph->node || !graph->origin) return by_graph_no_memory();
-  memcpy(graph->node, make->overlay.node, graph->n_vertices * sizeof *graph->node);
-  memcpy(graph->origin, make->origin, graph->n_resources * sizeof *graph->origin);
-  return BANYAN_OK;
-}
-
 /* The graph would be refused too, but only here there are names. Uses pair_at, which is not needed any more. */
 static enum banyan_status check_reach(struct make *make) {
   const struct overlay *o = &make->overlay;
@@ -475,7 +466,14 @@ static enum banyan_status make_graph(struct make *make, const struct by_graph_ch
   by_graph_builder_init(make->builder, o->n_terminals, o->n_vertices);
   add_edges(make);
   if (make->builder->status == BANYAN_OK) BY_TRY(check_reach(make));
-  return by_graph_finish(make->builder, out);
+  BY_TRY(by_graph_finish(make->builder, out));
+  struct by_graph *graph = *out;
+  graph->node = BY_ARENA_ARRAY(&graph->arena, uint32_t, graph->n_vertices);
+  graph->origin = BY_ARENA_ARRAY(&graph->arena, struct by_origin, graph->n_resources);
+  if (!graph->node || !graph->origin) return by_graph_no_memory();
+  memcpy(graph->node, o->node, graph->n_vertices * sizeof *graph->node);
+  memcpy(graph->origin, make->origin, graph->n_resources * sizeof *graph->origin);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_graph_of_topology(const struct by_topology *topology, const struct by_graph_choice *choice,
@@ -485,7 +483,6 @@ enum banyan_status by_graph_of_topology(const struct by_topology *topology, cons
   struct make make = {.overlay = {.topology = topology}, .builder = &builder};
   struct by_graph *graph = NULL;
   enum banyan_status status = make_graph(&make, choice ? choice : &none, &graph);
-  if (status == BANYAN_OK) status = keep_names(&make, graph);
   by_paths_fini(&make.overlay.paths);
   by_graph_builder_fini(&builder);
   by_arena_fini(&make.overlay.arena);

@@ -64,31 +64,27 @@ static void add_flows(struct by_survey *survey, uint32_t meeting, uint32_t a, ui
   survey->flows[survey->n_flows++] = (struct by_flow){b, a};
 }
 
-/* The hosts of a unit with all others, which lie before and behind it. */
-static void make_fan(struct by_survey *survey, const struct by_level *level) {
-  const uint32_t *own = level->members + level->start[survey->at];
-  uint32_t n_own = size_of(level, survey->at), before = level->start[survey->at], others = survey->n - n_own;
-  for (uint32_t k = 0; k < MAX(n_own, others); k++) {
-    uint32_t other = k % others;
-    add_flows(survey, survey->at, own[k % n_own], level->members[other < before ? other : other + n_own]);
-  }
-}
-
-static void make_round(struct by_survey *survey, const struct by_level *level) {
-  const struct by_tournament *t = &survey->tournament;
-  for (uint32_t m = t->first[survey->at]; m < t->first[survey->at + 1]; m++) {
-    uint32_t a = t->meetings[m].a, b = t->meetings[m].b;
-    const uint32_t *of_a = level->members + level->start[a], *of_b = level->members + level->start[b];
-    uint32_t n_a = size_of(level, a), n_b = size_of(level, b);
-    /* All hosts of one unit with all of the other, each with as few as will do. */
-    for (uint32_t k = 0; k < MAX(n_a, n_b); k++) add_flows(survey, m, of_a[k % n_a], of_b[k % n_b]);
-  }
-}
-
 static void make_flows(struct by_survey *survey) {
+  const struct by_level *level = top(survey);
+  const struct by_tournament *t = &survey->tournament;
   survey->n_flows = 0;
-  if (survey->phase == BY_SURVEY_FANS) make_fan(survey, top(survey));
-  if (survey->phase == BY_SURVEY_PAIRS) make_round(survey, top(survey));
+  if (survey->phase == BY_SURVEY_FANS) {
+    /* The hosts of a unit with all others, which lie before and behind it. */
+    const uint32_t *own = level->members + level->start[survey->at];
+    uint32_t n_own = size_of(level, survey->at), before = level->start[survey->at], others = survey->n - n_own;
+    for (uint32_t k = 0; k < MAX(n_own, others); k++) {
+      uint32_t other = k % others;
+      add_flows(survey, survey->at, own[k % n_own], level->members[other < before ? other : other + n_own]);
+    }
+  } else if (survey->phase == BY_SURVEY_PAIRS) {
+    for (uint32_t m = t->first[survey->at]; m < t->first[survey->at + 1]; m++) {
+      uint32_t a = t->meetings[m].a, b = t->meetings[m].b;
+      const uint32_t *of_a = level->members + level->start[a], *of_b = level->members + level->start[b];
+      uint32_t n_a = size_of(level, a), n_b = size_of(level, b);
+      /* All hosts of one unit with all of the other, each with as few as will do. */
+      for (uint32_t k = 0; k < MAX(n_a, n_b); k++) add_flows(survey, m, of_a[k % n_a], of_b[k % n_b]);
+    }
+  }
 }
 
 /* ---- what comes next */

@@ -361,18 +361,6 @@ static enum banyan_status add_star(struct sketch *s, uint32_t group, uint32_t *c
   return BANYAN_OK;
 }
 
-/* Hosts of a group are named after it. */
-static enum banyan_status name_group(struct sketch *s, uint32_t group) {
-  char text[32];
-  const char *kept;
-  if (s->level != s->survey->levels) return BANYAN_OK;
-  snprintf(text, sizeof text, "group%u", group);
-  BY_TRY(by_topology_builder_keep(&s->builder, text, &kept));
-  for (uint32_t u = 0; u < s->level->n; u++)
-    if (s->level->group_of[u] == group) by_topology_builder_node(&s->builder, s->node[u])->group = kept;
-  return BANYAN_OK;
-}
-
 /* ---- levels */
 
 /* Its groups become the units of the next level. */
@@ -384,7 +372,14 @@ static enum banyan_status join_groups(struct sketch *s) {
       if (level->group_of[u] == g && size++ == 0) first = u;
     node = s->node[first];
     if (size > 1) {
-      BY_TRY(name_group(s, g));
+      if (level == s->survey->levels) { /* hosts of a group are named after it */
+        char text[32];
+        const char *kept;
+        snprintf(text, sizeof text, "group%u", g);
+        BY_TRY(by_topology_builder_keep(&s->builder, text, &kept));
+        for (uint32_t u = 0; u < level->n; u++)
+          if (level->group_of[u] == g) by_topology_builder_node(&s->builder, s->node[u])->group = kept;
+      }
       BY_TRY(add_star(s, g, &node));
       if (level_is_mesh(level, g)) BY_TRY(add_mesh(s, g));
     }
