@@ -4,15 +4,13 @@ static uint64_t rotate(uint64_t x, int k) {
   return (x << k) | (x >> (64 - k));
 }
 
-static uint64_t splitmix(uint64_t *x) {
-  uint64_t z = (*x += 0x9e3779b97f4a7c15ull);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
 void by_rng_init(struct by_rng *rng, uint64_t seed) {
-  for (int i = 0; i < 4; i++) rng->s[i] = splitmix(&seed);
+  for (int i = 0; i < 4; i++) { /* splitmix64 */
+    uint64_t z = (seed += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    rng->s[i] = z ^ (z >> 31);
+  }
 }
 
 uint64_t by_rng_next(struct by_rng *rng) {

@@ -90,14 +90,9 @@ const struct by_class *by_plan_class(const struct by_plan *plan, uint64_t bytes)
   return &plan->classes[i];
 }
 
-/* All digits are 2, as none is smaller. */
-static bool is_binary(const struct by_group *group) {
-  return group->n == (uint32_t)1 << group->n_radix;
-}
-
 /* u + t, or u - t, digit by digit. */
 static uint32_t shift(const struct by_group *group, uint32_t u, uint32_t t, bool back) {
-  if (is_binary(group)) return u ^ t;
+  if (group->n == (uint32_t)1 << group->n_radix) return u ^ t; /* all digits are 2, as none is smaller */
   if (group->n_radix == 1 && back) return u >= t ? u - t : u + (group->n - t);
   if (group->n_radix == 1) return u < group->n - t ? u + t : u - (group->n - t);
   uint32_t position = 0, weight = 1;

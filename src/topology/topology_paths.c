@@ -55,13 +55,6 @@ static void put(struct search *s, uint32_t at, uint32_t node) {
   s->place[node] = at;
 }
 
-static void rise(struct search *s, uint32_t at) {
-  uint32_t node = s->heap[at];
-  for (; at && compare(&s->hops[node], &s->hops[s->heap[(at - 1) / 2]]) < 0; at = (at - 1) / 2)
-    put(s, at, s->heap[(at - 1) / 2]);
-  put(s, at, node);
-}
-
 static uint32_t take_least(struct search *s) {
   uint32_t least = s->heap[0], node = s->heap[--s->n], at = 0, child;
   for (; (child = 2 * at + 1) < s->n; at = child) {
@@ -90,8 +83,9 @@ static void reach(struct search *s, uint32_t node, struct by_hop hop) {
   if (s->hops[node].hops != UINT32_MAX && compare(&hop, &s->hops[node]) >= 0) return;
   s->hops[node] = hop;
   if (s->place[node] == UINT32_MAX) s->place[node] = s->n++;
-  put(s, s->place[node], node);
-  rise(s, s->place[node]);
+  uint32_t at = s->place[node];
+  for (; at && compare(&hop, &s->hops[s->heap[(at - 1) / 2]]) < 0; at = (at - 1) / 2) put(s, at, s->heap[(at - 1) / 2]);
+  put(s, at, node);
 }
 
 /* Its hops are final. False: all that are wanted are done. */

@@ -158,22 +158,17 @@ static uint32_t gather(const struct by_paths *g, const uint32_t *level, uint32_t
   return n;
 }
 
-/* Switches whose middles are near each other are drawn above their hosts; where that would lay them on each other, as
- * spines are, evenly. */
-static bool apart(const struct order *order, uint32_t n, double width) {
-  for (uint32_t i = 1; i < n; i++)
-    if (order[i].key - order[i - 1].key < 0.5 * width / n) return false;
-  return true;
-}
-
 static void lay_level(const struct by_paths *g, const uint32_t *level, uint32_t wanted, double width, uint32_t top,
                       struct order *order, struct by_spot *out) {
   uint32_t n = gather(g, level, wanted, out, order);
   double y = -(double)wanted * width / (top + 1) * 0.5;
   qsort(order, n, sizeof *order, compare_orders);
   for (uint32_t i = 0; i < n; i++) out[order[i].node] = (struct by_spot){(i + 0.5) / n * width, y};
-  if (wanted == 0 || !apart(order, n, width)) return;
-  for (uint32_t i = 0; i < n; i++) out[order[i].node].x = order[i].key;
+  /* Switches whose middles are near each other are drawn above their hosts; where that would lay them on each other, as
+   * spines are, evenly. */
+  bool apart = wanted > 0;
+  for (uint32_t i = 1; i < n && apart; i++) apart = order[i].key - order[i - 1].key >= 0.5 * width / n;
+  for (uint32_t i = 0; i < n && apart; i++) out[order[i].node].x = order[i].key;
 }
 
 static enum banyan_status lay_in_layers(const struct by_paths *g, struct by_arena *arena, struct by_spot *out) {

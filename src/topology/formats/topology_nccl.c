@@ -234,14 +234,6 @@ static int compare_devices(const void *a, const void *b) {
   return strcasecmp(first->bus, second->bus);
 }
 
-static enum banyan_status index_devices(struct nccl *nccl) {
-  qsort(nccl->devices, nccl->n_devices, sizeof *nccl->devices, compare_devices);
-  for (uint32_t i = 1; i < nccl->n_devices; i++)
-    if (compare_devices(&nccl->devices[i - 1], &nccl->devices[i]) == 0)
-      return by_xml_fail(&nccl->xml, nccl->devices[i].element, "two devices have that busid");
-  return BANYAN_OK;
-}
-
 static const struct device *find_device(const struct nccl *nccl, uint32_t host, const char *bus) {
   struct device wanted = {.host = host, .bus = bus};
   return bsearch(&wanted, nccl->devices, nccl->n_devices, sizeof *nccl->devices, compare_devices);
@@ -486,7 +478,10 @@ static enum banyan_status read_system(struct nccl *nccl) {
   nccl->lanes = BY_ARENA_ARRAY(&nccl->arena, struct lane, n);
   if (nccl->arena.failed) return by_topology_no_memory();
   BY_TRY(find_all(nccl));
-  BY_TRY(index_devices(nccl));
+  qsort(nccl->devices, nccl->n_devices, sizeof *nccl->devices, compare_devices);
+  for (uint32_t i = 1; i < nccl->n_devices; i++)
+    if (compare_devices(&nccl->devices[i - 1], &nccl->devices[i]) == 0)
+      return by_xml_fail(&nccl->xml, nccl->devices[i].element, "two devices have that busid");
   BY_TRY(add_gpus(nccl));
   BY_TRY(add_cpus(nccl));
   for (uint32_t i = 0; i < nccl->n_gpus; i++) BY_TRY(add_lanes_of(nccl, &nccl->gpus[i]));
