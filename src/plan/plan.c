@@ -195,9 +195,9 @@ static const double share_slack = 1.001e-6;
 struct check {
   const struct by_plan *plan;
   uint32_t class_, tree; /* being looked at */
-  uint32_t stamp;
-  uint32_t *seen;     /* of each vertex: the stamp of the last group that has it */
-  uint32_t *state;    /* of each position: a stamp */
+  uint32_t mark;
+  uint32_t *seen;     /* of each vertex: the mark of the last group that has it */
+  uint32_t *state;    /* of each position: a mark */
   uint32_t *position; /* scratch, for each vertex */
 };
 
@@ -236,9 +236,8 @@ _Static_assert(offsetof(struct by_vertex, name) == 0, "names are compared by by_
 
 static enum banyan_status take_vertex(struct check *check, uint32_t vertex, uint32_t *ranks) {
   if (vertex >= check->plan->n_vertices) return bad("vertex number %u is not in the plan", vertex);
-  if (check->seen[vertex] == check->stamp)
-    return bad("vertex \"%.64s\" stands in it twice", vertex_name(check, vertex));
-  check->seen[vertex] = check->stamp;
+  if (check->seen[vertex] == check->mark) return bad("vertex \"%.64s\" stands in it twice", vertex_name(check, vertex));
+  check->seen[vertex] = check->mark;
   *ranks += check->plan->vertices[vertex].kind == BY_VERTEX_RANK;
   return BANYAN_OK;
 }
@@ -249,7 +248,7 @@ static enum banyan_status check_twigs(struct check *check, const struct by_group
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     const struct by_twig *twig = &group->twigs[i];
     if (twig->child >= n || twig->parent >= n) return bad("twig %u: vertex number not in the plan", i);
-    if (check->seen[twig->parent] != check->stamp)
+    if (check->seen[twig->parent] != check->mark)
       return bad("twig \"%.64s\" hangs on vertex \"%.64s\", which is not in the tree itself",
                  vertex_name(check, twig->child), vertex_name(check, twig->parent));
     if (check->plan->vertices[twig->child].kind != BY_VERTEX_RANK)
@@ -264,7 +263,7 @@ static enum banyan_status check_twigs(struct check *check, const struct by_group
 /* Every walk along parents ends at the root. `way` is "up" or "down". O(n). */
 static enum banyan_status check_parents(struct check *check, const struct by_group *group, const uint32_t *parent,
                                         const char *way) {
-  uint32_t root = group->root, on_path = ++check->stamp, good = ++check->stamp;
+  uint32_t root = group->root, on_path = ++check->mark, good = ++check->mark;
   if (!parent) return bad("has no way %s", way);
   if (parent[root] != root) return bad("way %s: the root \"%.64s\" has a parent", way, name_at(check, group, root));
   check->state[root] = good;
@@ -308,7 +307,7 @@ static enum banyan_status check_group(struct check *check, const struct by_group
   if (!by_group_kind_name(group->kind)) return bad("its kind is %d", (int)group->kind);
   if (!(group->share > 0) || !isfinite(group->share)) return bad("share is %g, must be > 0", group->share);
   if (group->n < 1 || group->n > check->plan->n_vertices) return bad("has %u vertices", group->n);
-  check->stamp++;
+  check->mark++;
   for (uint32_t i = 0; i < group->n; i++) {
     BY_TRY(take_vertex(check, group->order[i], &ranks));
     if (group->kind == BY_GROUP_EXCHANGE && check->plan->vertices[group->order[i]].kind != BY_VERTEX_RANK)
@@ -316,7 +315,7 @@ static enum banyan_status check_group(struct check *check, const struct by_group
   }
   BY_TRY(check_twigs(check, group, &ranks));
   for (uint32_t r = 0; r < check->plan->n_ranks && ranks != check->plan->n_ranks; r++)
-    if (check->seen[r] != check->stamp) return bad("vertex \"%.64s\" (rank %u) is missing", vertex_name(check, r), r);
+    if (check->seen[r] != check->mark) return bad("vertex \"%.64s\" (rank %u) is missing", vertex_name(check, r), r);
   BY_TRY(check_shape(check, group));
   return group_check_ports(check->plan, group, check->position);
 }

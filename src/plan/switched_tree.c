@@ -7,7 +7,7 @@
 
 /* --- whether they can be run --- */
 
-_Static_assert(BY_PLAN_MOST_HOPS == 8, "an error below says it");
+_Static_assert(BY_PLAN_MOST_HOPS == 8, "an error below states it");
 
 /* A group that has switches or a server, and where it stands, for errors. */
 struct through {
@@ -174,7 +174,7 @@ static enum banyan_status find_interface(const struct build *b, uint32_t at, uin
   if (!name)
     return by_fail(
         BANYAN_ERR_UNSUPPORTED,
-        "plan '%s' does not say by which interface switch \"%s\" reaches \"%s\": add it to the tree's \"ports\"",
+        "plan '%s' does not name the interface by which switch \"%s\" reaches \"%s\": add it to the tree's \"ports\"",
         b->of.plan->name, here->name, there->name);
   *out = by_arena_string(&b->tree->arena, name);
   return *out ? BANYAN_OK : by_plan_no_memory();

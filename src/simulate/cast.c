@@ -68,7 +68,7 @@ static uint32_t count_colours(const struct colouring *c, const uint64_t *colours
   return different;
 }
 
-/* Until nothing more is told apart. False: that takes long, or there is little to gain. */
+/* Until no more differences show. False: that takes long, or there is little to gain. */
 static bool refine(const struct colouring *c) {
   const struct by_ways *w = c->ways;
   uint32_t n = w->roles->n, before = 0;
@@ -128,11 +128,11 @@ static enum banyan_status find(struct by_symmetry *symmetry, const struct colour
 
 /* Every rank is a class of its own where roles are not turned, or where few are alike.
  *
- * Colour refinement: ranks, streams and resources begin with one colour each (resources by capacity) and are told apart
- * by the colours of what they have to do with, until nothing more is. Then classes are an equitable partition: each
- * resource of a class carries as many streams of each class as any other, so max-min shares and with them all times are
- * the same within a class (Grohe et al., Dimension Reduction via Colour Refinement, ESA 2014, show it for linear
- * programs). Colours are 64-bit hashes. Cost: rounds x length of all ways. */
+ * Colour refinement: ranks, streams and resources begin with one colour each (resources by capacity) and are
+ * distinguished by the colours of what they have to do with, until nothing more is. Then classes are an equitable
+ * partition: each resource of a class carries as many streams of each class as any other, so max-min shares and with
+ * them all times are the same within a class (Grohe et al., Dimension Reduction via Colour Refinement, ESA 2014, show
+ * it for linear programs). Colours are 64-bit hashes. Cost: rounds x length of all ways. */
 static enum banyan_status symmetry_find(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
   uint32_t ranks = ways->roles->n, streams = ways->n_streams, resources = ways->n_resources;
   struct colouring c = {.ways = ways,

@@ -378,7 +378,7 @@ static enum banyan_status run_coarsely(const struct by_simulator *s, const struc
 }
 
 /* A ring whose ranks differ goes round at the pace of its slowest link from the start: the last half of the rounds that
- * are simulated says how long all others take. */
+ * are simulated shows how long all others take. */
 static enum banyan_status run_rounds(const struct by_simulator *s, const struct by_simulate_options *options,
                                      uint64_t chunk, uint32_t levels, uint32_t run, struct by_simulation *out) {
   struct by_simulate_options silent = *options;

@@ -75,9 +75,9 @@ static enum banyan_status check_node(const struct by_node *node) {
   if (node->kind != BY_NODE_HOST && node->kind != BY_NODE_SWITCH) return bad("is neither a host nor a switch");
   BY_TRY(check_text(node->group, "its group", 0));
   if (node->kind == BY_NODE_SWITCH && (node->takes_part || node->may_help))
-    return bad("is a switch: it cannot take part or help as a host does; \"aggregates\" says that it adds");
+    return bad("is a switch: it cannot take part or help as a host does; \"aggregates\" means that it adds");
   if (node->kind == BY_NODE_HOST && (node->aggregates || node->memory))
-    return bad("is a host: only a switch aggregates and has cells; \"helps\" says that a host adds for others");
+    return bad("is a host: only a switch aggregates and has cells; \"helps\" means that a host adds for others");
   BY_TRY(check_capacity(&node->out, "what it can send", true));
   BY_TRY(check_capacity(&node->in, "what it can receive", true));
   if (isinf(node->x) || isinf(node->y) || isnan(node->x) != isnan(node->y))

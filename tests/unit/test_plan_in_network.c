@@ -204,7 +204,7 @@ static void test_refused_trees(void **state) {
       SWITCHED
       "\"root\": \"s\", \"up\": {\"x\": \"s\", \"0\": \"x\", \"1\": \"x\"}, \"ports\": {\"x\": {\"s\": \"e0\", "
       "\"0\": \"e1\"}}}]}",
-      "by which interface switch \"x\" reaches \"1\"");
+      "the interface by which switch \"x\" reaches \"1\"");
   refused_tree(SWITCHED "\"root\": \"0\", \"up\": {\"1\": \"0\"}}]}", "has no server");
   refused_tree(SWITCHED "\"root\": \"s\", \"up\": {\"x\": \"s\", \"0\": \"x\", \"1\": \"0\"}}]}", "others below it");
 }

@@ -59,7 +59,7 @@ static void test_errors(void **state) {
       {"x.graphml", "hello", "x.graphml:1: not well-formed XML"},
       {"x.xml", "<other/>", "x.xml:1: <other>: not NCCL topology XML"},
       {"x.csv", "a,b\n", "x.csv:1: the columns must be named"},
-      {"x.lldp", "{}", "x.lldp: nobody there hears a neighbor"},
+      {"x.lldp", "{}", "x.lldp: no machine there received a neighbor"},
       {"x.el", "hello", "x.el:1: must be \"n m\""},
       {".el", "hello", ".el: is in no format"},
   };
@@ -179,7 +179,7 @@ static void test_errors_of_edges(void **state) {
       {"2 1\n0 1 10g 1", "t.el:2: the capacity: \"10g\" is not", 0},
       {"2 1\n0 1 1 -5", "t.el:2: the latency: \"-5\" is not", 0},
       {"2 2\n0 1 1 1\n", "t.el:2: ends after 1 of 2 links", 0},
-      {"2 1\n0 1 1 1\n0 1 1 1", "t.el:3: is one link more than the 1 that the first line says", 0},
+      {"2 1\n0 1 1 1\n0 1 1 1", "t.el:3: is one link more than the 1 that the first line announces", 0},
       {"2 1\n0 1 1 1\nnic 0", "t.el:3: must be \"nic v capacity\"", 0},
       {"2 1\n0 1 1 1\nnic 2 1", "t.el:3: the node is 2, must be 0 to 1", 0},
       {"2 1\n0 1 1 1\nnic 0 0", "t.el:3: the capacity is 0", 0},

@@ -182,8 +182,8 @@ static void test_refusals(void **state) {
       {"", "t.json:"},
       {"{\"lldp\": [", "t.json:1:"},
       {"[]", "t.json: must be an object with \"lldp\""},
-      {"{}", "t.json: nobody there hears a neighbor"},
-      {"{\"lldp\": [{}]}", "t.json: nobody there hears a neighbor"},
+      {"{}", "t.json: no machine there received a neighbor"},
+      {"{\"lldp\": [{}]}", "t.json: no machine there received a neighbor"},
       {"{\"nodes\": [1]}", "t.json: [\"nodes\"]: must be an object with \"lldp\""},
       {"{\"lldp\": {\"interface\": {}}}", "t.json: lldp: must be an array, as `lldpcli -f json0`"},
       {"{\"lldp\": [{\"interface\": {\"eth0\": {}}}]}", "lldp[0].interface: must be an array, as"},
@@ -196,7 +196,7 @@ static void test_refusals(void **state) {
       {NEIGHBORS("{\"name\": \"e\", \"chassis\": [2]}"), "interface[0].chassis: must be an array of objects"},
       {NEIGHBORS("{\"name\": \"e\", \"chassis\": [{\"name\": [{\"value\": 5}]}]}"), "chassis.name: must be a string"},
       {NEIGHBORS("{\"name\": \"e\", \"status\": [], " CHASSIS("h", "false") "}"), "not `show interfaces`"},
-      {SELF("a") NEIGHBORS("{\"name\": \"e\", " CHASSIS("a", "false") "}"), "nobody there hears a neighbor"},
+      {SELF("a") NEIGHBORS("{\"name\": \"e\", " CHASSIS("a", "false") "}"), "no machine there received a neighbor"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refused(cases[i][0], cases[i][1]);
 }

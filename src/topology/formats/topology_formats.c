@@ -105,7 +105,7 @@ static enum banyan_status take_link(struct reader *r) {
   if (u == v) return bad(r, "leads from node %ld to itself", u);
   BY_TRY(take_capacity(r, r->words[2], &capacity));
   if (r->n_words == 4) BY_TRY(take_number(r, "the latency", r->words[3], &latency));
-  if (++r->read > r->links) return bad(r, "is one link more than the %ld that the first line says", r->links);
+  if (++r->read > r->links) return bad(r, "is one link more than the %ld that the first line announces", r->links);
   return by_topology_builder_add_link(&r->builder, (uint32_t)u, (uint32_t)v, capacity, latency * millisecond, NULL);
 }
 

@@ -265,7 +265,7 @@ static enum banyan_status fill(struct making *making) {
       BY_TRY(add_cable(making, &lldp->reports[i]));
   char text[32];
   if (making->n_guessed)
-    by_warn("topology", "no end tells the speed of %u of %u links; taken as %s", making->n_guessed,
+    by_warn("topology", "no end reports the speed of %u of %u links; taken as %s", making->n_guessed,
             making->builder.topology->n_links, by_print_rate(lldp->default_rate, text));
   return BANYAN_OK;
 }
@@ -504,7 +504,7 @@ static enum banyan_status read_files(struct lldp *lldp, const struct by_lldp_fil
   for (size_t i = 0; i < n; i++) BY_TRY(take_file(lldp, &files[i]));
   if (lldp->n_reports == 0)
     return by_fail(BANYAN_ERR_PARSE,
-                   "%s%s: nobody there hears a neighbor; run `lldpcli -f json0 show neighbors details`",
+                   "%s%s: no machine there received a neighbor; run `lldpcli -f json0 show neighbors details`",
                    n ? files[0].source : "no file", n > 1 ? " and the others" : "");
   struct making making = {.lldp = lldp};
   if (lldp->hosts && strlen(lldp->hosts) >= MOST_PATTERNS_TEXT)

@@ -2,7 +2,7 @@
  * names; made from a topology (or by a test), read by every packing method.
  *
  * A tree that carries rate x loads each resource of each of its edges by x, once for every edge that lists it. That
- * says everything a packing must obey: a link is a resource of its one edge (its smaller direction, since a tree
+ * states everything that a packing must obey: a link is a resource of its one edge (its smaller direction, since a tree
  * carries the sum one way and the result the other); a node limit is a resource of all edges at the node; an edge that
  * stands for a path over switches lists every link on it. */
 #ifndef BY_PLAN_GRAPH_H

@@ -24,7 +24,7 @@ struct by_tournament {
 /* Rounds that go either inside groups or across them, so that what joins the groups is idle or as full as it can get.
  * Inside: all groups at once. Across: the groups meet each other two by two, and while two groups meet, each member of
  * the smaller one meets all of the larger one in turn. With one group, or as many as players, it is a plain tournament.
- * `group_of` has a number below n for each of n >= 2 players; `order`, a permutation, says in which order they are
+ * `group_of` has a number below n for each of n >= 2 players; `order`, a permutation, gives the order in which they are
  * taken. Cost: pairs. */
 BANYAN_CHECK enum banyan_status by_tournament_init(struct by_tournament *tournament, uint32_t n,
                                                    const uint32_t *group_of, const uint32_t *order);
