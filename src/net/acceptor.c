@@ -142,13 +142,6 @@ static uint64_t identify(int fd) {
   return source;
 }
 
-/* An outsider cannot predict which addresses share a number. */
-static uint8_t hash(uint64_t source, uint64_t seed) {
-  uint64_t mixed = (source ^ seed) * 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93;
-  return (uint8_t)((mixed ^ mixed >> 32) % BY_ADMISSION_SOURCES);
-}
-
 static void take_out(struct by_admission_entry *entry) {
   struct by_admission_queue *queue = &entry->admission->queues[entry->queue];
   TAILQ_REMOVE(&queue->sources[entry->source], entry, link);
@@ -179,8 +172,11 @@ static void put_in(struct by_admission_entry *entry, uint8_t to) {
 }
 
 void by_admission_enter(struct by_admission *admission, struct by_admission_entry *entry, int fd) {
+  /* An outsider cannot predict which addresses share a number. */
+  uint64_t mixed = (identify(fd) ^ admission->seed) * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93;
   entry->admission = admission;
-  entry->source = hash(identify(fd), admission->seed);
+  entry->source = (uint8_t)((mixed ^ mixed >> 32) % BY_ADMISSION_SOURCES);
   put_in(entry, SILENT);
 }
 

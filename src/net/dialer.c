@@ -131,15 +131,6 @@ static void start_attempt(struct by_dialer *dialer, struct candidate *c) {
   if (status != BANYAN_OK) fail_attempt(dialer, c, status, errno);
 }
 
-static void end_late_attempts(struct by_dialer *dialer) {
-  uint64_t now = by_loop_now(dialer->options.loop);
-  for (uint32_t i = 0; i < dialer->n_candidates; i++) {
-    struct candidate *c = &dialer->candidates[i];
-    if (c->attempt == TRYING && now >= c->late_at)
-      fail_attempt(dialer, c, by_fail(BANYAN_ERR_CONNECT, "no answer within %d s", ANSWER_MS / 1000), ETIMEDOUT);
-  }
-}
-
 static bool is_under_way(const struct by_dialer *dialer) {
   for (uint32_t i = 0; i < dialer->n_candidates; i++)
     if (dialer->candidates[i].attempt == TRYING) return true;
@@ -239,7 +230,11 @@ static void ticked(void *context) {
   struct by_dialer *dialer = context;
   by_loop_set_delay(dialer->options.loop, &dialer->tick, TICK_MS * BY_MILLISECOND);
   if (!dialer->held) look_names_up(dialer);
-  end_late_attempts(dialer);
+  for (uint32_t i = 0; i < dialer->n_candidates; i++) {
+    struct candidate *c = &dialer->candidates[i];
+    if (c->attempt == TRYING && by_loop_now(dialer->options.loop) >= c->late_at)
+      fail_attempt(dialer, c, by_fail(BANYAN_ERR_CONNECT, "no answer within %d s", ANSWER_MS / 1000), ETIMEDOUT);
+  }
   step(dialer);
 }
 

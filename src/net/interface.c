@@ -81,27 +81,22 @@ static int place_in(const struct filter *filter, bool loopback, const struct by_
   return is_container_bridge(one->name) ? -1 : 0;
 }
 
-struct ranked {
-  struct by_interface one;
-  int place;
-};
-
 static int compare(const void *x, const void *y) {
-  const struct ranked *a = x, *b = y;
+  const struct by_interface *a = x, *b = y;
   if (a->place != b->place) return a->place - b->place;
-  int difference = by_address_is_link_local(&a->one.address) - by_address_is_link_local(&b->one.address);
-  if (!difference) difference = by_address_is_loopback(&a->one.address) - by_address_is_loopback(&b->one.address);
-  if (!difference) difference = (a->one.speed < b->one.speed) - (a->one.speed > b->one.speed);
-  if (!difference) difference = (a->one.index > b->one.index) - (a->one.index < b->one.index);
-  return difference ? difference : by_address_compare_host(&a->one.address, &b->one.address);
+  int difference = by_address_is_link_local(&a->address) - by_address_is_link_local(&b->address);
+  if (!difference) difference = by_address_is_loopback(&a->address) - by_address_is_loopback(&b->address);
+  if (!difference) difference = (a->speed < b->speed) - (a->speed > b->speed);
+  if (!difference) difference = (a->index > b->index) - (a->index < b->index);
+  return difference ? difference : by_address_compare_host(&a->address, &b->address);
 }
 
-static size_t keep_wanted(const struct filter *filter, bool loopback, const struct by_interface *all, size_t n,
-                          struct ranked *out) {
+/* All stay as they are if none is kept. */
+static size_t keep_wanted(const struct filter *filter, bool loopback, struct by_interface *all, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {
-    int place = place_in(filter, loopback, &all[i]);
-    if (place >= 0) out[kept++] = (struct ranked){all[i], place};
+    all[i].place = place_in(filter, loopback, &all[i]);
+    if (all[i].place >= 0) all[kept++] = all[i];
   }
   return kept;
 }
@@ -109,14 +104,10 @@ static size_t keep_wanted(const struct filter *filter, bool loopback, const stru
 enum banyan_status by_interface_choose(const char *filter_text, bool loopback, struct by_interface *all, size_t *n) {
   struct filter filter;
   BY_TRY(parse_filter(filter_text ? filter_text : "", &filter));
-  struct ranked *ranked = calloc(*n + 1, sizeof *ranked);
-  if (!ranked) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu interfaces", *n);
-  size_t kept = keep_wanted(&filter, loopback, all, *n, ranked);
-  if (kept == 0) kept = keep_wanted(&filter, true, all, *n, ranked);
-  qsort(ranked, kept, sizeof *ranked, compare);
-  for (size_t i = 0; i < kept; i++) all[i] = ranked[i].one;
+  size_t kept = keep_wanted(&filter, loopback, all, *n);
+  if (kept == 0) kept = keep_wanted(&filter, true, all, *n);
+  qsort(all, kept, sizeof *all, compare);
   *n = kept;
-  free(ranked);
   return BANYAN_OK;
 }
 

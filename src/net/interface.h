@@ -12,6 +12,7 @@ struct by_interface {
   struct by_address address; /* port 0 */
   int bits;                  /* of the subnet's prefix */
   double speed;              /* bit/s that the driver claims; 0: unknown. A hint only. */
+  int place;                 /* of the first rule of the filter that names it; 0 without such rules */
 };
 
 /* Which addresses are offered, in order:

@@ -160,29 +160,29 @@ bool by_process_has_ended(pid_t pid) {
 
 enum { LOCK_TRIES = 250, LOCK_WAIT_NS = 20000000 };
 
-static enum banyan_status name_socket(const char *path, const char *who, struct sockaddr_un *address) {
+static enum banyan_status name_socket(const char *path, const char *program, struct sockaddr_un *address) {
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
   if (strlen(path) >= sizeof address->sun_path)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%s: the socket's name %s is too long; %zu bytes are possible", who, path,
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: the socket's name %s is too long; %zu bytes are possible", program, path,
                    sizeof address->sun_path - 1);
   strcpy(address->sun_path, path);
   return BANYAN_OK;
 }
 
-static enum banyan_status open_socket(const char *who, int *fd) {
+static enum banyan_status open_socket(const char *program, int *fd) {
   *fd = BY_DESCRIPTOR(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  return *fd >= 0 ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "%s: no socket", who);
+  return *fd >= 0 ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "%s: no socket", program);
 }
 
-enum banyan_status by_path_socket_connect(const char *path, const char *who, int *fd) {
+enum banyan_status by_path_socket_connect(const char *path, const char *program, int *fd) {
   struct sockaddr_un address;
-  BY_TRY(name_socket(path, who, &address));
-  BY_TRY(open_socket(who, fd));
+  BY_TRY(name_socket(path, program, &address));
+  BY_TRY(open_socket(program, fd));
   if (connect(*fd, (const struct sockaddr *)&address, sizeof address) == 0) return BANYAN_OK;
   int reason = errno;
   by_close(*fd);
   *fd = -1;
-  return by_fail_errno(BANYAN_ERR_CONNECT, reason, "no %s at %s", who, path);
+  return by_fail_errno(BANYAN_ERR_CONNECT, reason, "no %s at %s", program, path);
 }
 
 static enum banyan_status make_folder(const struct by_path_socket *place) {
@@ -192,18 +192,18 @@ static enum banyan_status make_folder(const struct by_path_socket *place) {
   snprintf(folder, sizeof folder, "%.*s", (int)(slash - place->path), place->path);
   if (mkdir(folder, 0755) == 0 || errno == EEXIST) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "%s: cannot make %s for its socket; name another place with %s",
-                       place->who, folder, place->option);
+                       place->program, folder, place->option);
 }
 
 /* What one that was killed has left there. */
 static enum banyan_status make_room(const struct by_path_socket *place) {
   struct stat before;
   int fd;
-  if (by_path_socket_connect(place->path, place->who, &fd) == BANYAN_OK) {
+  if (by_path_socket_connect(place->path, place->program, &fd) == BANYAN_OK) {
     by_close(fd);
     return by_fail(BANYAN_ERR_ARGUMENT,
-                   "%s: one runs here already and listens at %s; stop it, or name another place with %s", place->who,
-                   place->path, place->option);
+                   "%s: one runs here already and listens at %s; stop it, or name another place with %s",
+                   place->program, place->path, place->option);
   }
   if (lstat(place->path, &before) == 0 && S_ISSOCK(before.st_mode)) unlink(place->path);
   return BANYAN_OK;
@@ -220,12 +220,12 @@ static enum banyan_status lock(const struct by_path_socket *place, const char *p
     by_close(*fd);
     nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
   }
-  return by_fail(BANYAN_ERR_ARGUMENT, "%s: another one is starting, and holds %s", place->who, path);
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s: another one is starting, and holds %s", place->program, path);
 }
 
 static enum banyan_status take_place(const struct by_path_socket *place, const struct sockaddr_un *address, int *fd) {
   BY_TRY(make_room(place));
-  BY_TRY(open_socket(place->who, fd));
+  BY_TRY(open_socket(place->program, fd));
   mode_t mask = umask(~place->mode & 0777); /* it never lets in more than `mode` allows, not for a moment */
   int bound = bind(*fd, (const struct sockaddr *)address, sizeof *address);
   umask(mask);
@@ -233,14 +233,14 @@ static enum banyan_status take_place(const struct by_path_socket *place, const s
   int reason = errno;
   by_close(*fd);
   *fd = -1;
-  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "%s: cannot listen at %s", place->who, place->path);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "%s: cannot listen at %s", place->program, place->path);
 }
 
 enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int *fd) {
   struct sockaddr_un address;
   char path[BY_PATH_SOCKET + sizeof ".lock"];
   int locked;
-  BY_TRY(name_socket(place->path, place->who, &address));
+  BY_TRY(name_socket(place->path, place->program, &address));
   BY_TRY(make_folder(place));
   snprintf(path, sizeof path, "%s.lock", place->path);
   BY_TRY(lock(place, path, &locked));

@@ -48,15 +48,15 @@ enum { BY_PATH_SOCKET = 108 }; /* bytes of a path, with its NUL */
 
 struct by_path_socket {
   const char *path;
-  const char *who;    /* listens there, for errors: "switch" */
-  const char *option; /* that names another place: "--control PATH" */
-  mode_t mode;        /* of the file: users that may write to it may connect */
+  const char *program; /* listens there, for errors: "switch" */
+  const char *option;  /* that names another place: "--control PATH" */
+  mode_t mode;         /* of the file: users that may write to it may connect */
 };
 
 /* Makes the folder and, for a moment, PATH.lock; may wait 5 s for one that starts at once. Replaces a socket that
- * nobody listens at; BANYAN_ERR_ARGUMENT if somebody does. *fd is the caller's, who removes the file. */
+ * nobody listens at; BANYAN_ERR_ARGUMENT if somebody does. *fd is the caller's, which removes the file. */
 BANYAN_CHECK enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int *fd);
-/* BANYAN_ERR_CONNECT: nobody (`who`) listens there, or it may not be used. */
-BANYAN_CHECK enum banyan_status by_path_socket_connect(const char *path, const char *who, int *fd);
+/* BANYAN_ERR_CONNECT: nobody (`program`) listens there, or it may not be used. */
+BANYAN_CHECK enum banyan_status by_path_socket_connect(const char *path, const char *program, int *fd);
 
 #endif

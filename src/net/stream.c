@@ -523,7 +523,7 @@ const char *by_stream_get_name(const struct by_stream *stream) {
   return stream->name;
 }
 
-const struct by_tls_who *by_stream_get_who(const struct by_stream *stream) {
+const struct by_tls_subject *by_stream_get_subject(const struct by_stream *stream) {
   return stream->protection == SECURED && by_tls_done(&stream->tls) ? &stream->tls.peer : NULL;
 }
 

@@ -86,9 +86,9 @@ int by_stream_get_fd(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
 /* The peer that proved its identity; NULL without TLS, or before `opened`. Borrowed from the stream. */
-const struct by_tls_who *by_stream_get_who(const struct by_stream *stream);
-/* Whether it is still believed by an end with this identity, see by_tls_judge_again; only where by_stream_get_who is
- * not NULL. */
+const struct by_tls_subject *by_stream_get_subject(const struct by_stream *stream);
+/* Whether it is still believed by an end with this identity, see by_tls_judge_again; only where by_stream_get_subject
+ * is not NULL. */
 enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) BANYAN_CHECK;
 
 #endif

@@ -34,10 +34,10 @@ static void BY_PRINTF(2, 3) note(struct by_tls *tls, const char *format, ...) {
 
 /* "agent h1", or of one with another subject than ours, its whole subject. */
 static void describe(const X509 *certificate, char *out, size_t room) {
-  struct by_tls_who who;
+  struct by_tls_subject ours;
   char subject[256] = "";
-  if (certificate && by_tls_who_read(certificate, &who) == BANYAN_OK) {
-    snprintf(out, room, "%s %s", by_tls_role_name(who.role), who.name);
+  if (certificate && by_tls_subject_read(certificate, &ours) == BANYAN_OK) {
+    snprintf(out, room, "%s %s", by_tls_role_name(ours.role), ours.name);
     return;
   }
   if (certificate) X509_NAME_oneline(X509_get_subject_name(certificate), subject, sizeof subject);
@@ -52,24 +52,24 @@ static void print_time(const ASN1_TIME *at, char *out, size_t room) {
 
 /* What is wrong with the peer's certificate, or with that of its authority: `why` is an X509_V_ERR_*. */
 static void explain_certificate(struct by_tls *tls, const X509 *certificate, int why, bool authority) {
-  char who[200], whose[300], when[64];
-  describe(certificate, who, sizeof who);
+  char subject[200], what[300], when[64];
+  describe(certificate, subject, sizeof subject);
   if (authority)
-    snprintf(whose, sizeof whose, "the authority's certificate in " BY_TLS_AUTHORITY);
+    snprintf(what, sizeof what, "the authority's certificate in " BY_TLS_AUTHORITY);
   else
-    snprintf(whose, sizeof whose, "the peer's certificate (%s)", who);
+    snprintf(what, sizeof what, "the peer's certificate (%s)", subject);
   switch (why) {
   case X509_V_ERR_CERT_HAS_EXPIRED:
     print_time(certificate ? X509_get0_notAfter(certificate) : NULL, when, sizeof when);
-    note(tls, "%s expired on %s; `banyan keys renew` makes a new one, if this host's clock is right", whose, when);
+    note(tls, "%s expired on %s; `banyan keys renew` makes a new one, if this host's clock is right", what, when);
     return;
   case X509_V_ERR_CERT_NOT_YET_VALID:
     print_time(certificate ? X509_get0_notBefore(certificate) : NULL, when, sizeof when);
-    note(tls, "%s begins only on %s; compare this host's clock with that of the host where it was made", whose, when);
+    note(tls, "%s begins only on %s; compare this host's clock with that of the host where it was made", what, when);
     return;
   case X509_V_ERR_CERT_REVOKED:
     note(tls, "%s was revoked, says " BY_TLS_REVOKED "; `banyan keys make` makes a new one, if it should have one",
-         whose);
+         what);
     return;
   case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
   case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
@@ -80,9 +80,9 @@ static void explain_certificate(struct by_tls *tls, const X509 *certificate, int
     note(tls,
          "the peer's certificate (%s) is of another authority than ours; all hosts of a cluster need files from the "
          "same `banyan keys init`, and the same " BY_TLS_AUTHORITY,
-         who);
+         subject);
     return;
-  default: note(tls, "%s is not valid: %s; make one with `banyan keys`", whose, X509_verify_cert_error_string(why));
+  default: note(tls, "%s is not valid: %s; make one with `banyan keys`", what, X509_verify_cert_error_string(why));
   }
 }
 
@@ -155,17 +155,6 @@ enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) {
 
 /* ---- the connection */
 
-/* X509_V_OK, or what makes OpenSSL send the peer the alert that its `causes` explain. */
-static int judge(struct by_tls *tls, const X509 *certificate) {
-  if (by_tls_who_read(certificate, &tls->peer) != BANYAN_OK)
-    note(tls, "%s", banyan_error_text());
-  else if (tls->peer.role & tls->peers)
-    return X509_V_OK;
-  else
-    explain_role(tls);
-  return X509_V_ERR_INVALID_PURPOSE;
-}
-
 /* Called for each certificate of the peer's chain, its own last; and for what is wrong. */
 static int verify(int good, X509_STORE_CTX *chain) {
   SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -175,9 +164,14 @@ static int verify(int good, X509_STORE_CTX *chain) {
   if (!good && by_tls_revoked_excuses(chain)) return 1;
   if (!good) explain_certificate(tls, certificate, X509_STORE_CTX_get_error(chain), authority);
   if (!good || authority) return good;
-  int judged = judge(tls, certificate);
-  X509_STORE_CTX_set_error(chain, judged);
-  return judged == X509_V_OK;
+  bool named = by_tls_subject_read(certificate, &tls->peer) == BANYAN_OK, right = named && tls->peer.role & tls->peers;
+  if (!named)
+    note(tls, "%s", banyan_error_text());
+  else if (!right)
+    explain_role(tls);
+  /* the error makes OpenSSL send the peer the alert that its `causes` explain */
+  X509_STORE_CTX_set_error(chain, right ? X509_V_OK : X509_V_ERR_INVALID_PURPOSE);
+  return right;
 }
 
 static enum banyan_status no_memory(void) {
@@ -186,7 +180,7 @@ static enum banyan_status no_memory(void) {
 }
 
 static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_options *options) {
-  tls->ssl = SSL_new(by_tls_identity_context(options->identity));
+  tls->ssl = SSL_new(options->identity->context);
   tls->in = BIO_new(BIO_s_mem());
   tls->out = BIO_new(BIO_s_mem());
   if (!tls->ssl || !tls->in || !tls->out) {
@@ -229,8 +223,7 @@ static enum banyan_status shake(struct by_tls *tls) {
 }
 
 enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *options) {
-  *tls = (struct by_tls){
-      .server = options->server, .peers = options->peers, .own = *by_tls_identity_who(options->identity)};
+  *tls = (struct by_tls){.server = options->server, .peers = options->peers, .own = options->identity->subject};
   BY_TRY(prepare(tls, options));
   enum banyan_status status = tls->server ? BANYAN_OK : shake(tls);
   if (status != BANYAN_OK) by_tls_fini(tls);
@@ -296,7 +289,7 @@ bool by_tls_done(const struct by_tls *tls) {
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) {
   X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
   X509_STORE_CTX *chain = X509_STORE_CTX_new();
-  X509_STORE *store = SSL_CTX_get_cert_store(by_tls_identity_context(identity));
+  X509_STORE *store = SSL_CTX_get_cert_store(identity->context);
   if (!chain || X509_STORE_CTX_init(chain, store, certificate, SSL_get_peer_cert_chain(tls->ssl)) != 1) {
     X509_STORE_CTX_free(chain);
     return no_memory();

@@ -32,7 +32,7 @@ struct by_tls_options {
  */
 enum by_tls_state { BY_TLS_SHAKING, BY_TLS_REFUSED, BY_TLS_OPEN, BY_TLS_CLOSED, BY_TLS_BROKEN };
 
-/* The connection's own: others may read its state and, once it is done, who the peer is. */
+/* The connection's own: others may read its state and, once it is done, which peer it is. */
 struct by_tls {
   enum by_tls_state state;
   struct ssl_st *ssl;
@@ -40,7 +40,7 @@ struct by_tls {
   bool server;
   unsigned peers;
   size_t received; /* bytes, before the peer was proved */
-  struct by_tls_who own, peer;
+  struct by_tls_subject own, peer;
   char why[512]; /* what is wrong with the peer's certificate */
 };
 

@@ -74,10 +74,10 @@ static enum banyan_status find_files(const char *folder, enum by_tls_role role, 
                  out->own, by_tls_role_name(role), name);
 }
 
-static enum banyan_status check_who(const struct by_tls_who *who, enum by_tls_role role, const char *name) {
-  if (who->role == role && (!name || !strcmp(who->name, name))) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_AUTH, "it is a certificate for %s %s; was the file renamed?", by_tls_role_name(who->role),
-                 who->name);
+static enum banyan_status check_subject(const struct by_tls_subject *subject, enum by_tls_role role, const char *name) {
+  if (subject->role == role && (!name || !strcmp(subject->name, name))) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_AUTH, "it is a certificate for %s %s; was the file renamed?",
+                 by_tls_role_name(subject->role), subject->name);
 }
 
 static enum banyan_status load(const struct files *files, enum by_tls_role role, const char *name,
@@ -91,7 +91,7 @@ static enum banyan_status load(const struct files *files, enum by_tls_role role,
   if (status == BANYAN_OK) {
     status = by_tls_identity_make(authority, revoked, own, out);
     OPENSSL_cleanse(own, strlen(own));
-    if (status == BANYAN_OK && (status = check_who(by_tls_identity_who(*out), role, name)) != BANYAN_OK) {
+    if (status == BANYAN_OK && (status = check_subject(&(*out)->subject, role, name)) != BANYAN_OK) {
       by_tls_identity_destroy(*out);
       *out = NULL;
     }
@@ -199,7 +199,7 @@ enum banyan_status by_tls_watch_create(const struct by_tls_watch_options *option
     return status;
   }
   watch->read = watch->seen;
-  strcpy(watch->name, by_tls_identity_who(watch->identity)->name);
+  strcpy(watch->name, watch->identity->subject.name);
   by_timer_init(&watch->look, look, watch);
   by_timer_init(&watch->warning, warn, watch);
   by_loop_set_delay(options->loop, &watch->look, BY_TLS_LOOK);

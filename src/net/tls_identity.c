@@ -18,13 +18,6 @@
 
 enum { DAY = 24 * 60 * 60 };
 
-struct by_tls_identity {
-  SSL_CTX *context;
-  int64_t expires;
-  int revoked;
-  struct by_tls_who who;
-};
-
 static const struct {
   enum by_tls_role role;
   const char *name;
@@ -64,9 +57,9 @@ static int64_t read_end(const X509 *certificate) {
   return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 ? (int64_t)timegm(&end) : 0;
 }
 
-enum banyan_status by_tls_who_read(const X509 *certificate, struct by_tls_who *out) {
+enum banyan_status by_tls_subject_read(const X509 *certificate, struct by_tls_subject *out) {
   char role[BY_TLS_NAME];
-  *out = (struct by_tls_who){.expires = read_end(certificate)};
+  *out = (struct by_tls_subject){.expires = read_end(certificate)};
   if (!read_part(certificate, NID_commonName, out->name))
     return by_fail(BANYAN_ERR_AUTH, "the certificate's subject has no name (CN) of at most %d bytes", BY_TLS_NAME - 1);
   if (read_part(certificate, NID_organizationalUnitName, role)) out->role = by_tls_role_parse(role);
@@ -230,7 +223,7 @@ static enum banyan_status fill(struct by_tls_identity *identity, const char *aut
   BY_TRY(use_revoked(identity, revoked));
   BY_TRY(use_own(context, own));
   BY_TRY(check_chain(context, &identity->expires));
-  return by_tls_who_read(SSL_CTX_get0_certificate(context), &identity->who);
+  return by_tls_subject_read(SSL_CTX_get0_certificate(context), &identity->subject);
 }
 
 enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
@@ -254,30 +247,19 @@ void by_tls_identity_destroy(struct by_tls_identity *identity) {
   free(identity);
 }
 
-const struct by_tls_who *by_tls_identity_who(const struct by_tls_identity *identity) {
-  return &identity->who;
-}
-
-int64_t by_tls_identity_expires(const struct by_tls_identity *identity) {
-  return identity->expires;
-}
-
 void by_tls_identity_warn(const struct by_tls_identity *identity, int64_t now) {
   int64_t left = identity->expires - now;
   char what[BY_TLS_NAME + 64];
   if (left >= BY_TLS_SOON * DAY) return;
-  if (identity->expires < identity->who.expires)
+  if (identity->expires < identity->subject.expires)
     snprintf(what, sizeof what, "the certificate of the authority in " BY_TLS_AUTHORITY);
   else
-    snprintf(what, sizeof what, "the certificate of %s %s", by_tls_role_name(identity->who.role), identity->who.name);
+    snprintf(what, sizeof what, "the certificate of %s %s", by_tls_role_name(identity->subject.role),
+             identity->subject.name);
   if (left < 0)
     by_warn("net", "%s has expired, and will be refused; `banyan keys renew` makes a new one", what);
   else
     by_warn("net", "%s expires in %d days; `banyan keys renew` makes a new one", what, (int)(left / DAY));
-}
-
-int by_tls_identity_revoked(const struct by_tls_identity *identity) {
-  return identity->revoked;
 }
 
 static int64_t number_of(const X509_CRL *list) {
@@ -328,8 +310,4 @@ enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *iden
                    (long long)known->number);
   return by_fail(BANYAN_ERR_AUTH, BY_TLS_REVOKED " is number %lld, and number %lld was in use; copy the newest",
                  (long long)lists[i].number, (long long)known->number);
-}
-
-SSL_CTX *by_tls_identity_context(const struct by_tls_identity *identity) {
-  return identity->context;
 }

@@ -25,16 +25,23 @@ enum {
   BY_TLS_SOON = 30  /* days before its end from which on a certificate is warned of */
 };
 
-struct by_tls_who {
+struct by_tls_subject {
   enum by_tls_role role;
   char name[BY_TLS_NAME]; /* printable */
   int64_t expires;        /* s since 1970 */
 };
 
-struct by_tls_identity;
 struct x509_st;
 struct ssl_ctx_st;
 struct x509_store_ctx_st;
+
+/* Only tls_identity.c changes it. */
+struct by_tls_identity {
+  struct ssl_ctx_st *context; /* what connections are made from */
+  struct by_tls_subject subject;
+  int64_t expires; /* s since 1970: its own certificate or the authority's, whichever is first */
+  int revoked;     /* certificates that the lists name; -1: there is no list */
+};
 
 /* "agent"; NULL if it is none. */
 const char *by_tls_role_name(enum by_tls_role role);
@@ -59,13 +66,8 @@ enum banyan_status by_tls_file_read(const char *path, bool private_key, char **t
 /* NULL is allowed. */
 void by_tls_identity_destroy(struct by_tls_identity *identity);
 
-const struct by_tls_who *by_tls_identity_who(const struct by_tls_identity *identity);
-/* When its own certificate or the authority's ends, whichever is first, s since 1970. */
-int64_t by_tls_identity_expires(const struct by_tls_identity *identity);
 /* Logs a warning if that is over, or less than BY_TLS_SOON days after `now`. */
 void by_tls_identity_warn(const struct by_tls_identity *identity, int64_t now);
-/* How many certificates the lists name; -1: there is no list. */
-int by_tls_identity_revoked(const struct by_tls_identity *identity);
 /* An authority that is believed, by its key, and the number of its newest list. */
 enum {
   BY_TLS_AUTHORITY_KEY = 65, /* SHA-256 in hexadecimal and its NUL */
@@ -84,12 +86,10 @@ enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *iden
                                               const struct by_tls_list *known) BANYAN_CHECK;
 
 /* The subject of a certificate. BANYAN_ERR_AUTH: no role, or no name. */
-enum banyan_status by_tls_who_read(const struct x509_st *certificate, struct by_tls_who *out) BANYAN_CHECK;
+enum banyan_status by_tls_subject_read(const struct x509_st *certificate, struct by_tls_subject *out) BANYAN_CHECK;
 /* In a callback that judges a chain: whether what was found wrong is not to count. A list that is old is still true,
  * and an authority without a list has revoked nothing. */
 bool by_tls_revoked_excuses(struct x509_store_ctx_st *chain);
-/* For connections: what they are made from. */
-struct ssl_ctx_st *by_tls_identity_context(const struct by_tls_identity *identity);
 
 /* --- following files --- */
 

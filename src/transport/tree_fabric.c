@@ -92,20 +92,16 @@ static void tree_set_mark(struct by_fabric *fabric, const struct by_mark *mark) 
   if (tree->io.set_mark && tree->worker) tree->io.set_mark(tree->io.context, mark);
 }
 
-static void report(const struct tree_fabric *tree) {
+static void end(struct tree_fabric *tree) {
+  if (!tree->worker) return;
   const struct by_worker_counters *c = by_worker_counters(tree->worker);
+  note_sent(tree);
   by_info("innetwork",
           "worker %u of tree %u: %" PRIu64 " fragments, %" PRIu64 " probes, %" PRIu64 " sent again, of them %" PRIu64
           " past switches; %" PRIu64 " results, at most %.0f ms after their terms, %" PRIu64 " late, %" PRIu64
           " marked, %" PRIu64 " wrong",
           tree->rank, tree->job, c->sent, c->probes, c->retransmitted, c->escalated, c->results,
           (double)c->longest / 1e6, c->late, c->marked, c->failed_checks);
-}
-
-static void end(struct tree_fabric *tree) {
-  if (!tree->worker) return;
-  note_sent(tree);
-  report(tree);
   if (tree->io.close) tree->io.close(tree->io.context);
   by_worker_destroy(tree->worker);
   tree->worker = NULL;

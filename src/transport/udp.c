@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "datagram.h"
@@ -34,7 +35,7 @@ struct by_udp_peer {
   struct by_udp *udp;
   struct by_datagram_way way;
   struct run *run; /* NULL: nothing is collected */
-  uint32_t at;     /* among those that collect */
+  TAILQ_ENTRY(by_udp_peer) link;
 };
 
 struct receiver {
@@ -48,8 +49,7 @@ struct by_udp {
   uint32_t n_receivers, last; /* last: which had the last packet */
   struct receiver receivers[BY_UDP_JOBS];
   uint8_t tos;
-  uint32_t n_collecting;
-  struct by_udp_peer *collecting[RUNS]; /* in the order in which their runs were begun */
+  TAILQ_HEAD(, by_udp_peer) collecting; /* in the order in which their runs were begun */
   uint32_t n_free, n_waiting;           /* runs; those that wait are the mailer's */
   struct run *free[RUNS], *waiting[RUNS];
   struct by_udp_counters counters;
@@ -83,6 +83,7 @@ enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
   struct by_udp *udp = aligned_alloc(64, (sizeof *udp + 63) / 64 * 64);
   if (!udp) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
   memset(udp, 0, offsetof(struct by_udp, mailbox));
+  TAILQ_INIT(&udp->collecting);
   udp->tos = CAN_BE_MARKED;
   udp->mailer.keeps = true;
   udp->n_free = RUNS;
@@ -139,23 +140,14 @@ enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_addres
 }
 
 /* Its run is complete, and the mailer's. */
-static void pass_on(struct by_udp_peer *peer) {
+static void end_run(struct by_udp_peer *peer) {
   struct by_udp *udp = peer->udp;
   const struct run *run = peer->run;
+  TAILQ_REMOVE(&udp->collecting, peer, link);
   udp->waiting[udp->n_waiting++] = peer->run;
   peer->run = NULL;
   peer->way.tos = udp->tos;
   by_mailer_add(&udp->mailer, &peer->way, run->ranges, run->n_ranges, run->size);
-}
-
-static void end_run(struct by_udp_peer *peer) {
-  struct by_udp *udp = peer->udp;
-  udp->n_collecting--;
-  for (uint32_t i = peer->at; i < udp->n_collecting; i++) {
-    udp->collecting[i] = udp->collecting[i + 1];
-    udp->collecting[i]->at = i;
-  }
-  pass_on(peer);
 }
 
 static void free_runs(struct by_udp *udp) {
@@ -169,9 +161,8 @@ static bool send_waiting(struct by_udp *udp) {
 }
 
 bool by_udp_flush(struct by_udp *udp) {
-  if (!udp->n_collecting && !udp->n_waiting) return true;
-  for (uint32_t i = 0; i < udp->n_collecting; i++) pass_on(udp->collecting[i]);
-  udp->n_collecting = 0;
+  if (TAILQ_EMPTY(&udp->collecting) && !udp->n_waiting) return true;
+  while (!TAILQ_EMPTY(&udp->collecting)) end_run(TAILQ_FIRST(&udp->collecting));
   return send_waiting(udp);
 }
 
@@ -182,8 +173,7 @@ static bool begin_run(struct by_udp_peer *peer, uint32_t size) {
   peer->run = udp->free[--udp->n_free];
   peer->run->n_ranges = peer->run->n = peer->run->bytes = peer->run->copied = 0;
   peer->run->size = size;
-  peer->at = udp->n_collecting;
-  udp->collecting[udp->n_collecting++] = peer;
+  TAILQ_INSERT_TAIL(&udp->collecting, peer, link);
   return true;
 }
 

@@ -51,7 +51,7 @@ static void listen_to(struct side *side) {
 }
 
 static void check(const struct side *side) {
-  const struct by_tls_who *peer = &side->tls.peer;
+  const struct by_tls_subject *peer = &side->tls.peer;
   assert(side->status == BANYAN_OK || side->status == BANYAN_ERR_AUTH || side->status == BANYAN_ERR_PROTOCOL);
   if (!by_tls_done(&side->tls)) {
     assert(by_tls_ended(&side->tls, false) != BANYAN_OK && by_tls_pending(&side->tls) < BY_TLS_UNAUTHENTICATED);

@@ -126,7 +126,7 @@ struct agent {
 /* The second time at the same place. */
 static void open_agent(struct agent *agent) {
   static int opened;
-  struct by_path_socket place = {.path = agent->path, .who = "agent", .option = "", .mode = 0600};
+  struct by_path_socket place = {.path = agent->path, .program = "agent", .option = "", .mode = 0600};
   if (!agent->path[0])
     snprintf(agent->path, sizeof agent->path, "/tmp/banyan-test-agent-%d-%d", (int)getpid(), ++opened);
   assert_ok(by_path_socket_listen(&place, &agent->listener));

@@ -204,7 +204,7 @@ static int drop_folder(void **state) {
 }
 
 static struct by_path_socket place(mode_t mode) {
-  return (struct by_path_socket){.path = path, .who = "server", .option = "--socket PATH", .mode = mode};
+  return (struct by_path_socket){.path = path, .program = "server", .option = "--socket PATH", .mode = mode};
 }
 
 static void must_have_mode(mode_t mode) {

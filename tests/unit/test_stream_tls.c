@@ -33,7 +33,7 @@ static void start_end(struct seen *seen, int fd, int kind, const struct by_tls_o
   options.most_line = kind == LINES ? MOST : 0;
   *seen = (struct seen){0};
   assert_ok(by_stream_create(&options, &seen->stream));
-  assert_null(by_stream_get_who(seen->stream));
+  assert_null(by_stream_get_subject(seen->stream));
 }
 
 static void start_server(struct seen *seen, int fd, int kind) {
@@ -70,7 +70,7 @@ static void test_opened_tells_who(void **state) {
   assert_string_equal(server.hello, "h1");
   assert_int_equal(client.purpose, BY_TLS_MANAGER);
   assert_string_equal(client.hello, "m0");
-  assert_string_equal(by_stream_get_who(server.stream)->name, "h1");
+  assert_string_equal(by_stream_get_subject(server.stream)->name, "h1");
   close_both(&client, &server);
 }
 

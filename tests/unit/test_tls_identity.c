@@ -60,8 +60,8 @@ static void refused(enum by_tls_role role, const char *name, enum banyan_status 
 static void accepted(const char *in, enum by_tls_role role, const char *name, const char *owner) {
   struct by_tls_identity *identity;
   assert_ok(by_tls_identity_load(in, role, name, &identity));
-  assert_int_equal(by_tls_identity_who(identity)->role, role);
-  assert_string_equal(by_tls_identity_who(identity)->name, owner);
+  assert_int_equal(identity->subject.role, role);
+  assert_string_equal(identity->subject.name, owner);
   by_tls_identity_destroy(identity);
 }
 
@@ -145,14 +145,14 @@ struct part {
   int length;
 };
 
-static enum banyan_status read_subject(const struct part *parts, size_t n, struct by_tls_who *out) {
+static enum banyan_status read_subject(const struct part *parts, size_t n, struct by_tls_subject *out) {
   X509 *certificate = X509_new();
   X509_NAME *subject = X509_get_subject_name(certificate);
   for (size_t i = 0; i < n && parts[i].kind; i++)
     assert_int_equal(X509_NAME_add_entry_by_txt(subject, parts[i].kind, MBSTRING_UTF8,
                                                 (const unsigned char *)parts[i].value, parts[i].length, -1, 0),
                      1);
-  enum banyan_status status = by_tls_who_read(certificate, out);
+  enum banyan_status status = by_tls_subject_read(certificate, out);
   X509_free(certificate);
   return status;
 }
@@ -171,7 +171,7 @@ static void test_odd_subjects(void **state) {
       {{"OU", "agent", 5}, {"CN", "h1", 2}, {"CN", "h2", 2}},
       {{"OU", "job", 3}, {"OU", "manager", 7}, {"CN", "h1", 2}},
   };
-  struct by_tls_who who;
+  struct by_tls_subject who;
   assert_ok(read_subject(good, 3, &who));
   assert_int_equal(who.role, BY_TLS_AGENT);
   assert_string_equal(who.name, "h\xc3\xa4user");
@@ -228,7 +228,7 @@ static void look(void) {
 }
 
 static long days_of(void) {
-  return (long)((by_tls_identity_expires(by_tls_watch_get(watch)) - keys_made) / TEST_DAY);
+  return (long)((by_tls_watch_get(watch)->expires - keys_made) / TEST_DAY);
 }
 
 static void test_a_new_certificate_is_taken_when_it_stays(void **state) {
@@ -286,11 +286,11 @@ static void test_a_list_stays(void **state) {
   (void)state;
   snprintf(path, sizeof path, "%s/ca.crl", folder);
   assert_ok(by_revocation_list_make(&authorities[0], NULL, NULL, 0, keys_made, &list));
-  assert_int_equal(by_tls_identity_revoked(by_tls_watch_get(watch)), -1);
+  assert_int_equal(by_tls_watch_get(watch)->revoked, -1);
   write_file("ca.crl", by_text_get(&list), 0644);
   look();
   look();
-  assert_int_equal(by_tls_identity_revoked(by_tls_watch_get(watch)), 0);
+  assert_int_equal(by_tls_watch_get(watch)->revoked, 0);
   assert_int_equal(unlink(path), 0); /* who was revoked is not let in because of that */
   look();
   look();
@@ -308,12 +308,12 @@ static void test_a_list_stays(void **state) {
   look();
   look();
   assert_int_equal(changes, 2);
-  assert_int_equal(by_tls_identity_revoked(by_tls_watch_get(watch)), 1);
+  assert_int_equal(by_tls_watch_get(watch)->revoked, 1);
   assert_int_equal(days_of(), 4);
   write_file("ca.crl", by_text_get(&list), 0644); /* the first one, as from a backup */
   by_tls_watch_read(watch);
   assert_int_equal(changes, 2);
-  assert_int_equal(by_tls_identity_revoked(by_tls_watch_get(watch)), 1);
+  assert_int_equal(by_tls_watch_get(watch)->revoked, 1);
   write_file("ca.crl", by_text_get(&own), 0644);
   by_tls_watch_read(watch);
   assert_int_equal(changes, 3);

@@ -229,7 +229,7 @@ static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struc
                                       .frame = manager_received,
                                       .ended = manager_gone,
                                       .context = daemon};
-  daemon->manager.shown = by_tls_identity_who(identity)->expires;
+  daemon->manager.shown = identity->subject.expires;
   BY_TRY(by_socket_connect_start(address, &options.fd));
   (void)!by_socket_set_keepalive(options.fd, 5, 5, 2);
   (void)!by_socket_set_user_timeout(options.fd, SILENT_MS);
@@ -273,7 +273,7 @@ static bool send_to_manager(void *context, const char *line, size_t length) {
 
 static int64_t expires(void *context) {
   const struct by_agent_daemon *daemon = context;
-  return by_tls_identity_expires(by_tls_watch_get(daemon->manager.keys));
+  return by_tls_watch_get(daemon->manager.keys)->expires;
 }
 
 static void judge(void *context) {
@@ -281,7 +281,7 @@ static void judge(void *context) {
   const struct manager_link *link = &daemon->manager;
   const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
   if (!link->stream) return;
-  if (by_tls_identity_who(identity)->expires != link->shown || !by_stream_get_who(link->stream))
+  if (identity->subject.expires != link->shown || !by_stream_get_subject(link->stream))
     manager_gone(daemon, BANYAN_ERR_CLOSED, "there is a new certificate, and another connection is made with it");
   else if (by_stream_judge_again(link->stream, identity) != BANYAN_OK)
     manager_gone(daemon, BANYAN_ERR_AUTH, banyan_error_text());

@@ -39,7 +39,7 @@ struct connection {
 /* The owner of a certificate: what it may send and have is for all its connections together. */
 struct holder {
   LIST_ENTRY(holder) entry;
-  struct by_tls_who who;
+  struct by_tls_subject who;
   uint32_t n; /* connections */
   struct by_budget budget;
 };
@@ -158,7 +158,7 @@ static void forget_holders(struct by_manager_server *server) {
   }
 }
 
-static struct holder *find_holder(struct by_manager_server *server, const struct by_tls_who *who) {
+static struct holder *find_holder(struct by_manager_server *server, const struct by_tls_subject *who) {
   struct holder *holder = LIST_FIRST(&server->holders);
   while (holder && (holder->who.role != who->role || strcmp(holder->who.name, who->name) != 0))
     holder = LIST_NEXT(holder, entry);
@@ -169,7 +169,7 @@ static struct holder *find_holder(struct by_manager_server *server, const struct
   return holder;
 }
 
-static enum banyan_status take_in(struct connection *c, const struct by_tls_who *who) {
+static enum banyan_status take_in(struct connection *c, const struct by_tls_subject *who) {
   struct by_manager_server *server = c->server;
   enum by_manager_role as = who->role == BY_TLS_AGENT ? BY_ROLE_AGENT : BY_ROLE_JOB;
   if (!(c->holder = find_holder(server, who))) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a connection");
@@ -184,14 +184,14 @@ static void opened(void *context, uint8_t role, const void *name, size_t length)
   (void)role;
   (void)name;
   (void)length;
-  if (take_in(c, by_stream_get_who(c->stream)) == BANYAN_OK) return;
+  if (take_in(c, by_stream_get_subject(c->stream)) == BANYAN_OK) return;
   by_manager_count_refused(c->server->manager);
   refuse(c, banyan_error_text());
 }
 
 static void ended(void *context, enum banyan_status status, const char *reason) {
   struct connection *c = context;
-  if (!by_stream_get_who(c->stream)) { /* it never proved itself */
+  if (!by_stream_get_subject(c->stream)) { /* it never proved itself */
     by_manager_count_refused(c->server->manager);
     by_repeats_warn(&c->server->rejected, "manager", by_stream_get_name(c->stream), reason, now_of(c->server));
   } else if (status != BANYAN_ERR_PEER_DEAD)
@@ -331,9 +331,8 @@ static void print_certificate(const char *before, enum by_tls_role role, const c
 static void print_certificates(void *context, struct by_text *text) {
   const struct by_manager_server *server = context;
   const struct by_tls_identity *own = server->options.identity;
-  int revoked = by_tls_identity_revoked(own);
-  print_certificate(",\"certificates\":[", BY_TLS_MANAGER, by_tls_identity_who(own)->name, by_tls_identity_expires(own),
-                    text);
+  int revoked = own->revoked;
+  print_certificate(",\"certificates\":[", BY_TLS_MANAGER, own->subject.name, own->expires, text);
   for (const struct holder *holder = LIST_FIRST(&server->holders); holder; holder = LIST_NEXT(holder, entry))
     if (holder->n) print_certificate(",", holder->who.role, holder->who.name, holder->who.expires, text);
   by_text_add(text, "],\"revoked\":%d", revoked > 0 ? revoked : 0);
@@ -419,7 +418,7 @@ void by_manager_server_destroy(struct by_manager_server *server) {
 
 static void judge_again(struct connection *c) {
   struct by_manager_server *server = c->server;
-  if (!by_stream_get_who(c->stream)) /* it is being judged by the identity before */
+  if (!by_stream_get_subject(c->stream)) /* it is being judged by the identity before */
     end_connection(c);
   else if (c->peer && by_stream_judge_again(c->stream, server->options.identity) != BANYAN_OK) {
     by_manager_count_refused(server->manager);

@@ -190,29 +190,19 @@ static struct by_fragment answer(const struct by_fragment *packet, enum by_fragm
   return head;
 }
 
-static void send_nack(struct by_server *s, struct by_fragment *nack, unsigned to) {
-  nack->check = by_sum_header_check(&s->key, nack);
-  by_fragment_seal(nack);
-  s->config.emit(s->config.context, nack, (int)to);
-}
-
-/* Tells workers that `others` have made call `call`. */
-static void send_mismatch(struct by_server *s, const struct by_fragment *about, uint64_t to, uint32_t call,
-                          uint64_t others) {
+/* Notifies workers that `others` have made call `call`; without others, requests their terms, past switches. */
+static void send_nacks(struct by_server *s, const struct by_fragment *about, uint64_t to, uint32_t call,
+                       uint64_t others) {
   for (; to; to &= to - 1) {
-    struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, (unsigned)__builtin_ctzll(others));
+    struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, (unsigned)__builtin_ctzll(others ? others : to));
     nack.call = call;
-    nack.workers = others;
-    send_nack(s, &nack, (unsigned)__builtin_ctzll(to));
-  }
-}
-
-/* Asks workers for their terms, past switches. */
-static void request_unmerged(struct by_server *s, const struct by_fragment *about, uint64_t to) {
-  for (; to; to &= to - 1) {
-    struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, (unsigned)__builtin_ctzll(to));
-    nack.flags = BY_FRAGMENT_ESCALATE;
-    send_nack(s, &nack, nack.rank);
+    if (others)
+      nack.workers = others;
+    else
+      nack.flags = BY_FRAGMENT_ESCALATE;
+    nack.check = by_sum_header_check(&s->key, &nack);
+    by_fragment_seal(&nack);
+    s->config.emit(s->config.context, &nack, __builtin_ctzll(to));
   }
 }
 
@@ -308,7 +298,7 @@ static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment
                         const struct by_fragment *packet, bool authenticated) {
   if (packet->call == result->call) {
     if (authenticated) sum->callers |= packet->workers;
-    if (sum->others) send_mismatch(s, packet, packet->workers, sum->call, sum->others);
+    if (sum->others) send_nacks(s, packet, packet->workers, sum->call, sum->others);
     return sum->others;
   }
   if (!authenticated) {
@@ -325,8 +315,8 @@ static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment
   s->counters.mismatches++;
   sum->call = packet->call;
   sum->others |= packet->workers;
-  send_mismatch(s, packet, packet->workers, result->call, sum->callers);
-  send_mismatch(s, packet, sum->callers, packet->call, packet->workers);
+  send_nacks(s, packet, packet->workers, result->call, sum->callers);
+  send_nacks(s, packet, sum->callers, packet->call, packet->workers);
   return true;
 }
 
@@ -357,7 +347,7 @@ static void take_invalid(struct by_server *s, struct slot *slot, const struct by
   slot->nacks++;
   by_debug("innetwork", "tree %u: a sum in slot %u epoch %u has a wrong check; asking for its terms unmerged",
            packet->job, packet->slot, packet->epoch);
-  request_unmerged(s, packet, lacking);
+  send_nacks(s, packet, lacking, packet->call, 0);
 }
 
 static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,

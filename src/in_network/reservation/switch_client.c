@@ -283,8 +283,3 @@ void by_switch_client_drop(struct by_switch_client *client, uint16_t job) {
   if (client->open && entry->state != WANTED) (void)ask(client, BY_RESERVATION_REVOKE, &entry->reservation);
   forget(entry);
 }
-
-bool by_switch_client_has(const struct by_switch_client *client, uint16_t job) {
-  const struct entry *entry = find(client, job);
-  return entry && entry->state == GRANTED;
-}

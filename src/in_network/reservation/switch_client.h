@@ -56,7 +56,5 @@ enum banyan_status by_switch_client_want(struct by_switch_client *client,
                                          const struct by_reservation *reservation) BANYAN_CHECK;
 /* This job has no reservation any more; there need not be one. */
 void by_switch_client_drop(struct by_switch_client *client, uint16_t job);
-/* Whether the switch has granted it, as far as is known. */
-bool by_switch_client_has(const struct by_switch_client *client, uint16_t job);
 
 #endif

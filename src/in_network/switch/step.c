@@ -37,15 +37,6 @@ static bool is_whole(const struct by_fragment *packet, uint32_t place) {
   return by_worker_count(packet->workers) == expected;
 }
 
-/* The payload is still what came: `workers` of the head may be those of the sum already. */
-static void keep(struct by_float_sums *sums, uint32_t at, struct by_fragment *packet, uint64_t came, bool first) {
-  uint64_t workers = packet->workers;
-  if (first) by_parts_clear(&sums->parts, &sums->first[at]);
-  packet->workers = came;
-  (void)by_parts_add(&sums->parts, &sums->first[at], packet); /* there is room, and nothing of it is there yet */
-  packet->workers = workers;
-}
-
 /* A term of float32 for cell number `at`, whose sum lies in `sum`, as by_cell_decide and by_cell_apply do it for
  * others; `verdict` asks for the cell. */
 static void add_float(struct by_float_sums *sums, const struct by_grant *grant, struct by_cell *cell, uint32_t at,
@@ -60,12 +51,18 @@ static void add_float(struct by_float_sums *sums, const struct by_grant *grant, 
     return;
   }
   uint64_t came = packet->workers;
+  uint32_t *list = &sums->first[at];
   enum by_cell_action action = by_cell_decide(cell, packet, now, verdict);
   if (action == BY_CELL_LEAVE) return;
-  if (action != BY_CELL_EMIT) keep(sums, at, packet, came, action == BY_CELL_STORE);
+  if (action != BY_CELL_EMIT) {
+    uint64_t workers = packet->workers; /* maybe those of the sum already, while the payload is still what came */
+    if (action == BY_CELL_STORE) by_parts_clear(&sums->parts, list);
+    packet->workers = came;
+    (void)by_parts_add(&sums->parts, list, packet); /* there is room, and nothing of it is there yet */
+    packet->workers = workers;
+  }
   if (verdict->kind == BY_VERDICT_DROP) return;
   if (action != BY_CELL_EMIT) {
-    uint32_t *list = &sums->first[at];
     by_parts_fold(&sums->parts, list, ~0ull, BANYAN_FLOAT32, payload_bytes(packet) / 4);
     memcpy(sum, by_parts_payload(&sums->parts, *list), payload_bytes(packet));
     by_parts_clear(&sums->parts, list);

@@ -76,18 +76,10 @@ static void reply(void *owner, const struct by_reservation_reply *what) {
   by_text_fini(&text);
 }
 
-static void print_counts(const struct by_plane *plane, struct by_text *text) {
-  struct by_plane_counts counts = {0};
-  if (plane->ops->count(plane->self, &counts) != BANYAN_OK) by_warn("switch", "%s", banyan_error_text());
-  by_text_add(text, ", \"events\": {");
-  for (int i = 0; i < BY_EVENTS; i++)
-    by_text_add(text, "%s\"%s\": %" PRIu64, i ? ", " : "", by_event_name(i), counts.events[i]);
-  by_text_add(text, "}, \"unsent\": %" PRIu64 ", \"expired\": %" PRIu64, counts.unsent, counts.expired);
-}
-
 static void send_status(const struct session *session, enum by_reservation_operation operation) {
   const struct by_switch_control *control = session->control;
   const struct by_plane *plane = control->options.plane;
+  struct by_plane_counts counts = {0};
   struct by_text text;
   by_text_init(&text);
   by_text_add(&text, "{\"done\": \"%s\", \"version\": \"%s\", \"kind\": \"%s\", \"seconds\": %.1f",
@@ -95,7 +87,11 @@ static void send_status(const struct session *session, enum by_reservation_opera
               by_clock_to_seconds(by_loop_now(control->options.loop) - control->started));
   if (operation == BY_RESERVATION_STATUS) {
     by_reservations_print(control->reservations, &text);
-    print_counts(plane, &text);
+    if (plane->ops->count(plane->self, &counts) != BANYAN_OK) by_warn("switch", "%s", banyan_error_text());
+    by_text_add(&text, ", \"events\": {");
+    for (int i = 0; i < BY_EVENTS; i++)
+      by_text_add(&text, "%s\"%s\": %" PRIu64, i ? ", " : "", by_event_name(i), counts.events[i]);
+    by_text_add(&text, "}, \"unsent\": %" PRIu64 ", \"expired\": %" PRIu64, counts.unsent, counts.expired);
   }
   by_text_add(&text, "}");
   reply_text(session, &text);
@@ -225,7 +221,7 @@ static enum banyan_status add_listener(struct by_switch_control *control, int fd
 }
 
 enum banyan_status by_switch_control_listen_at(struct by_switch_control *control, const char *path) {
-  struct by_path_socket place = {.path = path, .who = "switch", .option = "--control PATH", .mode = 0600};
+  struct by_path_socket place = {.path = path, .program = "switch", .option = "--control PATH", .mode = 0600};
   int fd;
   BY_TRY(check_room(control));
   BY_TRY(by_path_socket_listen(&place, &fd));

@@ -155,14 +155,6 @@ static void destroy(void *self) {
   free(xdp);
 }
 
-static enum banyan_status get_hardware(const char *interface, uint8_t hardware[6]) {
-  struct ifreq request = {0};
-  int reason = by_interface_ask(interface, SIOCGIFHWADDR, &request);
-  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot ask for the address of %s", interface);
-  memcpy(hardware, request.ifr_hwaddr.sa_data, 6);
-  return BANYAN_OK;
-}
-
 static enum banyan_status check_port(const struct by_xdp *xdp, uint32_t number) {
   if (number < BY_FRAGMENT_PORTS && xdp->ports[number].interface) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "switch: there is no port %u", number);
@@ -185,7 +177,10 @@ static enum banyan_status add_port(void *self, uint32_t number, const char *inte
   if (index >= BY_XDP_INTERFACES)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: %s is interface %u; only those below %d can be ports", interface,
                    index, BY_XDP_INTERFACES);
-  BY_TRY(get_hardware(interface, port->hardware));
+  struct ifreq request = {0};
+  int reason = by_interface_ask(interface, SIOCGIFHWADDR, &request);
+  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot ask for the address of %s", interface);
+  memcpy(port->hardware, request.ifr_hwaddr.sa_data, 6);
   struct by_xdp_port value = {.ours = 1, .number = number};
   struct bpf_devmap_val device = device_of(xdp, index);
   BY_TRY(put(xdp, "ports", &index, &value));

@@ -14,8 +14,6 @@ enum {
   BY_XDP_NEIGHBOURS = 1024,
   BY_XDP_GROUPS = 256,
   BY_XDP_MEMBERS = 64,
-  BY_XDP_TWINS =
-      4, /* most members of a group behind one port: a copy knows its port only, and its program which it is */
 };
 
 /* Counters: events, and behind them fragments that found no way out. */

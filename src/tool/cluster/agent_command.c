@@ -244,7 +244,7 @@ static void stop(void *context) {
 
 int by_cli_agent(int argc, char **argv) {
   static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
-  struct agent_options asked = {.daemon = {.socket = {.who = "agent", .option = "--socket PATH"},
+  struct agent_options asked = {.daemon = {.socket = {.program = "agent", .option = "--socket PATH"},
                                            .agent = {.interval = 5, .rules = by_priority_usual()},
                                            .links = {.queues = "auto"},
                                            .program = "/proc/self/exe"},

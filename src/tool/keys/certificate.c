@@ -251,7 +251,7 @@ enum banyan_status by_certificate_read(const char *text, struct by_certificate_f
   ERR_clear_error();
   if (!certificate) return by_fail(BANYAN_ERR_PARSE, "there is no certificate in it");
   out->authority = X509_check_ca(certificate) > 0;
-  enum banyan_status status = by_tls_who_read(certificate, &out->who);
+  enum banyan_status status = by_tls_subject_read(certificate, &out->who);
   if (out->authority) status = BANYAN_OK;
   out->begins = key_seconds(X509_get0_notBefore(certificate));
   BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);

@@ -29,7 +29,7 @@ struct by_certificate_request {
 /* What a certificate contains. */
 struct by_certificate_facts {
   bool authority;        /* else `who` is filled */
-  struct by_tls_who who; /* `expires` is always filled */
+  struct by_tls_subject who; /* `expires` is always filled */
   int64_t begins;
   char serial[64];            /* hexadecimal */
   struct by_text addresses;   /* "10.0.0.1 h1.example", without the name itself */

@@ -60,7 +60,7 @@ static enum banyan_status check_closed(const char *path) {
 
 /* Checks it as a host that loads it would. */
 static enum banyan_status try_certificate(const struct list *list, const char *path, const char *text,
-                                          const struct by_tls_who *who) {
+                                          const struct by_tls_subject *who) {
   struct by_tls_identity *identity = NULL;
   char named[BY_KEY_PATH];
   BY_TRY(by_tls_identity_make(by_text_get(&list->authority.certificate), list->revoked, text, &identity));
