@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine.h"
-#include "sim.h"
+#include "simulated_lanes.h"
 
 #undef NDEBUG
 #include <assert.h>

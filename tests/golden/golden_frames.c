@@ -15,7 +15,7 @@
 #include "golden.h"
 #include "measure_parts.h"
 #include "shm.h"
-#include "sim.h"
+#include "simulated_lanes.h"
 #include "sparse_exchange.h"
 #include "sparse_word.h"
 

@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "engine.h"
-#include "sim.h"
+#include "simulated_lanes.h"
 
 enum { BYTES = 4096, LONG = 96 << 10, ROOM = 1 << 20, TURNS = 100 };
 

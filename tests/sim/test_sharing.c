@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "engine.h"
-#include "sim.h"
+#include "simulated_lanes.h"
 
 enum { BYTES = 1 << 16, CHUNK = 512, TREES = 3, CALLS = 2 };
 

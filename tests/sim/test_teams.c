@@ -6,7 +6,7 @@
 #include "check.h"
 #include "engine.h"
 #include "plan.h"
-#include "sim.h"
+#include "simulated_lanes.h"
 
 enum { LARGE = 16 << 20, SMALL = 1000, OTHER = 5, FITS = 400 << 10, TURNS = 200000, FEW = 50 };
 

@@ -6,7 +6,7 @@
 
 #include "engine.h"
 #include "rng.h"
-#include "sim.h"
+#include "simulated_lanes.h"
 
 enum { WORLD_MOST = 40, DEEDS_MOST = 16 };
 

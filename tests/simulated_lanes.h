@@ -3,8 +3,8 @@
  * time, as over TCP), small buffers, and death, all from one seed.
  *
  * The network owns the time. by_sim_step() moves it to the next arrival. */
-#ifndef BY_TRANSPORT_SIM_H
-#define BY_TRANSPORT_SIM_H
+#ifndef BY_TESTS_SIMULATED_LANES_H
+#define BY_TESTS_SIMULATED_LANES_H
 
 #include "clock.h"
 #include "lane.h"

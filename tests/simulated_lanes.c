@@ -1,4 +1,4 @@
-#include "sim.h"
+#include "simulated_lanes.h"
 
 #include <stdint.h>
 #include <stdlib.h>
