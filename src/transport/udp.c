@@ -1,6 +1,7 @@
 #include "udp.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <stddef.h>
@@ -143,6 +144,7 @@ enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_addres
 static void end_run(struct by_udp_peer *peer) {
   struct by_udp *udp = peer->udp;
   const struct run *run = peer->run;
+  assert(run); /* all that are in the queue have one */
   TAILQ_REMOVE(&udp->collecting, peer, link);
   udp->waiting[udp->n_waiting++] = peer->run;
   peer->run = NULL;

@@ -28,7 +28,7 @@ struct by_certificate_request {
 
 /* What a certificate contains. */
 struct by_certificate_facts {
-  bool authority;        /* else `who` is filled */
+  bool authority;            /* else `who` is filled */
   struct by_tls_subject who; /* `expires` is always filled */
   int64_t begins;
   char serial[64];            /* hexadecimal */
