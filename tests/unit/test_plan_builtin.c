@@ -222,7 +222,7 @@ static void test_large_ones_are_small(void **state) {
 
 /* --- plans --- */
 
-/* Who stands where a plan has servers. */
+/* Which processes stand where a plan has servers. */
 
 enum { RANKS = 2, PROCESSES = 3, SERVER = 2, OWN = 0, INNER = 7 };
 
@@ -270,8 +270,8 @@ static bool goes_to_server(struct rank *rank, struct by_team *team) {
   return helpers && helpers[0] == SERVER;
 }
 
-/* A move is taken for the job's own communicator and noted for what is submitted to it: which one comes first is a
- * matter of chance, and ranks must not differ in who has the servers. */
+/* A plan switch is made in the job's own communicator and noted for what is submitted to it: which one comes first is a
+ * matter of chance, and ranks must not differ in which processes serve. */
 static void test_order_does_not_matter(void **state) {
   struct rank first, second;
   (void)state;
