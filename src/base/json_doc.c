@@ -189,6 +189,16 @@ double by_json_number(const json_t *object, const char *field) {
   return isfinite(value) ? value : 0;
 }
 
+double by_json_sum(const json_t *array, const char *field) {
+  const json_t *member;
+  double sum = 0;
+  size_t i;
+  json_array_foreach(array, i, member) {
+    sum += by_json_number(member, field);
+  }
+  return sum;
+}
+
 const char *by_json_text(const json_t *object, const char *field) {
   const char *value = json_string_value(json_object_get(object, field));
   return value ? value : "";

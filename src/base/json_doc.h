@@ -68,6 +68,8 @@ BANYAN_CHECK enum banyan_status by_doc_seconds(const struct by_place *place, con
 /* Members of what is only shown: one that is missing, of another type or not finite is 0, or "". */
 double by_json_number(const json_t *object, const char *field);
 const char *by_json_text(const json_t *object, const char *field);
+/* Of the field in all members of an array. */
+double by_json_sum(const json_t *array, const char *field);
 
 /* With its quotes. */
 void by_json_add_string(struct by_text *text, const char *string);

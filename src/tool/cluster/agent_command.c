@@ -96,7 +96,7 @@ static enum banyan_status read_answer(const char *line, size_t length, json_t **
 /* Asks the agent at a socket, and prints its answer. */
 static enum banyan_status show_status(const char *path, bool json) {
   const struct by_status_question question = {
-      .whom = "agent", .place = {.path = path}, .line = "{\"type\":\"status\"}", .most = MOST, .read = read_answer};
+      .name = "agent", .place = {.path = path}, .line = "{\"type\":\"status\"}", .most = MOST, .read = read_answer};
   json_t *status;
   BY_TRY(by_status_ask(&question, &status));
   if (!json || !by_print_json(status)) {

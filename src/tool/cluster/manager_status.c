@@ -176,26 +176,17 @@ static void add_switch(const json_t *at, struct by_columns *table) {
   by_columns_add(table, "%zu", json_array_size(json_object_get(at, "jobs")));
 }
 
-static double sum_of(const json_t *host, const char *field) {
-  const json_t *interface;
-  double sum = 0;
-  size_t i;
-  json_array_foreach(json_object_get(host, "interfaces"), i, interface) {
-    sum += by_json_number(interface, field);
-  }
-  return sum;
-}
-
 static void add_host(const json_t *host, struct by_columns *table) {
+  const json_t *all = json_object_get(host, "interfaces");
   char text[32];
   by_columns_add(table, "%s", by_json_text(host, "name"));
   by_columns_add(table, "%s", json_is_true(json_object_get(host, "connected")) ? "connected" : "no agent");
   by_columns_add(table, "%zu", json_array_size(json_object_get(host, "helping")));
-  by_columns_add(table, "%s", short_rate(sum_of(host, "sent"), text));
-  by_columns_add(table, "%s", short_rate(sum_of(host, "ours_sent"), text));
-  by_columns_add(table, "%s", short_rate(sum_of(host, "received"), text));
-  by_columns_add(table, "%s", short_rate(sum_of(host, "ours_received"), text));
-  double rate = sum_of(host, "rate");
+  by_columns_add(table, "%s", short_rate(by_json_sum(all, "sent"), text));
+  by_columns_add(table, "%s", short_rate(by_json_sum(all, "ours_sent"), text));
+  by_columns_add(table, "%s", short_rate(by_json_sum(all, "received"), text));
+  by_columns_add(table, "%s", short_rate(by_json_sum(all, "ours_received"), text));
+  double rate = by_json_sum(all, "rate");
   by_columns_add(table, "%s", rate > 0 ? short_rate(rate, text) : "-");
 }
 

@@ -310,7 +310,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 
 static void too_late(void *context) {
   struct asking *a = context;
-  end_asking(a, by_fail(BANYAN_ERR_TIMEOUT, "the %s does not answer within %d s", a->question->whom, ANSWER_SECONDS));
+  end_asking(a, by_fail(BANYAN_ERR_TIMEOUT, "the %s does not answer within %d s", a->question->name, ANSWER_SECONDS));
 }
 
 static enum banyan_status begin(struct asking *a) {
@@ -328,7 +328,7 @@ static enum banyan_status begin(struct asking *a) {
                                         .ended = ended,
                                         .context = a};
   by_timer_init(&a->deadline, too_late, a);
-  BY_TRY(place->path ? by_path_socket_connect(place->path, a->question->whom, &of_stream.fd)
+  BY_TRY(place->path ? by_path_socket_connect(place->path, a->question->name, &of_stream.fd)
                      : by_socket_connect_start(&place->address, &of_stream.fd));
   BY_TRY(by_stream_create(&of_stream, &a->stream));
   by_loop_set_delay(a->loop, &a->deadline, ANSWER_SECONDS * BY_SECOND);
@@ -443,20 +443,10 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-/* Only a switch that is asked from its own machine may have no secret. */
-static enum banyan_status check_secret(const struct by_status_place *place, bool has_key) {
-  char text[BY_ADDRESS_TEXT];
-  if (place->path || has_key || by_address_is_loopback(&place->address)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT,
-                 "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or set "
-                 "BANYAN_SWITCH_KEY",
-                 by_address_print(&place->address, text));
-}
-
 /* Every second, or once. */
 static enum banyan_status show(const struct status_options *asked, const struct by_status_place *place,
                                const struct by_key *key) {
-  const struct by_status_question question = {.whom = "switch",
+  const struct by_status_question question = {.name = "switch",
                                               .place = *place,
                                               .key = key,
                                               .line = "{\"do\": \"status\"}",
@@ -485,6 +475,7 @@ int by_cli_status(int argc, char **argv) {
   struct status_options asked = {0};
   struct by_operands operands;
   struct by_status_place place = {.path = BY_SWITCH_SOCKET};
+  char text[BY_ADDRESS_TEXT];
   struct by_key key;
   bool has_key;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
@@ -492,7 +483,11 @@ int by_cli_status(int argc, char **argv) {
   if (asked.manager) return by_command_end(&command, watch_manager(&asked));
   enum banyan_status status = by_switch_secret(asked.secret_file, &key, &has_key);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
-  if (!status) status = check_secret(&place, has_key);
+  if (!status && !place.path && !has_key && !by_address_is_loopback(&place.address))
+    status = by_fail(BANYAN_ERR_ARGUMENT,
+                     "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or "
+                     "set BANYAN_SWITCH_KEY",
+                     by_address_print(&place.address, text));
   if (!status) status = show(&asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
   exit_code = by_command_end(&command, status);

@@ -19,7 +19,7 @@ struct by_status_place {
 };
 
 struct by_status_question {
-  const char *whom; /* "switch", for errors */
+  const char *name; /* "switch", for errors */
   struct by_status_place place;
   const struct by_key *key; /* for an address; NULL: none */
   const char *line;         /* what is sent */

@@ -68,17 +68,6 @@ struct session {
 
 /* ---- what was asked */
 
-static enum banyan_status add_interface(struct session *s, const char *name) {
-  for (uint32_t i = 0; i < s->n; i++)
-    if (!strcmp(s->interfaces[i], name))
-      return by_fail(BANYAN_ERR_ARGUMENT, "%s is named twice; each interface is one port", name);
-  if (s->n == BY_FRAGMENT_PORTS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "more than %d interfaces; a switch has no more ports", BY_FRAGMENT_PORTS);
-  if (!if_nametoindex(name)) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "interface \"%s\"", name);
-  s->interfaces[s->n++] = name;
-  return BANYAN_OK;
-}
-
 static enum banyan_status split_interfaces(struct session *s) {
   const char *list = s->asked.xdp ? s->asked.xdp : s->asked.user;
   char *rest = s->names, *name;
@@ -86,7 +75,15 @@ static enum banyan_status split_interfaces(struct session *s) {
     return by_fail(BANYAN_ERR_ARGUMENT, "name the interfaces that are ports, either with --xdp or with --user");
   if (strlen(list) >= sizeof s->names) return by_fail(BANYAN_ERR_ARGUMENT, "the list of interfaces is too long");
   strcpy(s->names, list);
-  while ((name = strsep(&rest, ","))) BY_TRY(add_interface(s, name));
+  while ((name = strsep(&rest, ","))) {
+    for (uint32_t i = 0; i < s->n; i++)
+      if (!strcmp(s->interfaces[i], name))
+        return by_fail(BANYAN_ERR_ARGUMENT, "%s is named twice; each interface is one port", name);
+    if (s->n == BY_FRAGMENT_PORTS)
+      return by_fail(BANYAN_ERR_ARGUMENT, "more than %d interfaces; a switch has no more ports", BY_FRAGMENT_PORTS);
+    if (!if_nametoindex(name)) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "interface \"%s\"", name);
+    s->interfaces[s->n++] = name;
+  }
   return BANYAN_OK;
 }
 

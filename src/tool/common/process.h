@@ -15,7 +15,7 @@ void *by_cli_alloc(void *old, size_t bytes);
 /* n elements of `size` bytes, all zero; n may be 0. */
 void *by_cli_zeroed(size_t n, size_t size);
 /* A text of its own. */
-char *by_cli_print(const char *format, ...) BY_PRINTF(1, 2);
+__attribute__((format(printf, 1, 2))) char *by_cli_print(const char *format, ...);
 
 /* Closes a descriptor, unless it is -1, which it is then. */
 void by_cli_close(int *fd);

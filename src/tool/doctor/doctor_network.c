@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ static enum banyan_status report_congestion(struct by_findings *findings, int fd
   by_finding(findings, bbr ? BY_FINDING_WARN : BY_FINDING_OK, "congestion",
              "sysctl -w net.ipv4.tcp_congestion_control=cubic (keep bbr for long and lossy links)",
              "%s is in force; there are: %s%s", name, available,
-             bbr ? ". BBR can halve one stream on loopback and in a local network: say which with every figure" : "");
+             bbr ? ". BBR can halve one stream on loopback and in a local network: name it with every figure" : "");
   return BANYAN_OK;
 }
 
@@ -90,22 +91,17 @@ static void check_loopback(struct by_findings *findings) {
   by_cli_close(&pair.server);
 }
 
-/* Speed of the fastest interface; 10 Gbit/s where the driver does not report it. */
-static double fastest(void) {
-  struct by_interface *all = NULL;
-  size_t n = 0;
-  double speed = 0;
-  if (by_interface_list("", false, &all, &n) == BANYAN_OK)
-    for (size_t i = 0; i < n; i++)
-      if (all[i].speed > speed) speed = all[i].speed;
-  free(all);
-  return speed > 0 ? speed : 10e9;
-}
-
 static void check_window(struct by_findings *findings, const char *name) {
   char path[128], line[128], have[32], rate[32], delay[32], fix[192];
   snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
-  double bytes, speed = fastest(), need = 2 * speed * lan_delay / 8;
+  struct by_interface *all = NULL;
+  size_t n = 0;
+  double bytes, speed = 0; /* of the fastest interface; 10 Gbit/s where the driver does not report it */
+  if (by_interface_list("", false, &all, &n) != BANYAN_OK) n = 0;
+  for (size_t i = 0; i < n; i++) speed = fmax(speed, all[i].speed);
+  free(all);
+  if (speed <= 0) speed = 10e9;
+  double need = 2 * speed * lan_delay / 8;
   /* "least default greatest" */
   if (!by_read_line(path, line, sizeof line) || sscanf(line, "%*f %*f %lf", &bytes) != 1 || bytes <= 0) return;
   /* Half of a buffer is book-keeping (tcp_adv_win_scale), so that it holds half its size. */

@@ -105,7 +105,7 @@ void by_key_folder_forget(const char *folder, const char *serial);
 void by_key_list_fini(struct by_key_list *list);
 
 /* Adds to the folder's BY_TLS_REVOKED every certificate that was made there for `name` in one of `roles` (bits), or
- * with a '/' in `name` the one in that file, and removes ROLE-NAME.pem. Says what it did. BANYAN_ERR_ARGUMENT: there
+ * with a '/' in `name` the one in that file, and removes ROLE-NAME.pem. Prints what it did. BANYAN_ERR_ARGUMENT: there
  * is none. `now` is in s since 1970. */
 enum banyan_status by_keys_revoke(const char *folder, unsigned roles, const char *name, int64_t now) BANYAN_CHECK;
 /* Signs the list again, if there is one, as it ends with the authority's certificate. */

@@ -227,23 +227,20 @@ static enum banyan_status keep_file(struct session *s, const struct by_text *tex
   return status;
 }
 
-/* Interfaces are those of the lab, eth0, eth1, ..., whatever the topology calls them: its names are forgotten. */
-static enum banyan_status place_sums(struct session *s) {
-  const struct by_in_network_request request = {.servers = s->asked.servers, .most_adding = -1};
-  for (uint32_t i = 0; i < s->topology->n_links; i++)
-    s->topology->links[i].port[0] = s->topology->links[i].port[1] = "";
-  return by_plan_in_network(&request, "lab", s->topology, false, &s->plan);
-}
-
 /* The plan that was requested, or the placement of sums in switches; otherwise the ranks plan from the topology. */
 static enum banyan_status find_plan(struct session *s) {
   uint32_t ranks = by_plan_count_ranks(s->topology) * (uint32_t)s->asked.per_host;
+  const struct by_in_network_request request = {.servers = s->asked.servers, .most_adding = -1};
   struct by_text text = {0};
   s->by_size = s->asked.plan && strcmp(s->asked.plan, "default") == 0;
   if (s->by_size) return BANYAN_OK;
   if (s->asked.plan && *s->asked.plan) return by_plan_named(s->asked.plan, ranks, &s->plan);
   bool placed = s->asked.switches >= 0;
-  enum banyan_status status = placed ? place_sums(s) : by_lab_print_topology(s->topology, &s->asked.lab, &text);
+  /* Interfaces are those of the lab, eth0, eth1, ..., whatever the topology calls them: its names are forgotten. */
+  for (uint32_t i = 0; placed && i < s->topology->n_links; i++)
+    s->topology->links[i].port[0] = s->topology->links[i].port[1] = "";
+  enum banyan_status status = placed ? by_plan_in_network(&request, "lab", s->topology, NULL, false, &s->plan)
+                                     : by_lab_print_topology(s->topology, &s->asked.lab, &text);
   if (status == BANYAN_OK && placed) by_plan_print(s->plan, &text);
   if (status == BANYAN_OK) status = keep_file(s, &text, placed ? "plan" : "topology");
   *(placed ? &s->asked.plan : &s->topology_path) = s->path;
@@ -347,35 +344,27 @@ static enum banyan_status run_ranks(struct session *s) {
 
 /* ---- the report */
 
-static enum banyan_status report(const struct session *s, const struct by_lab_traffic *before,
-                                 struct by_lab_traffic *traffic, double seconds) {
-  struct by_text text = {0};
-  enum banyan_status status = BANYAN_OK;
-  for (uint32_t i = 0; i < 2 * s->layout.n_wires; i++) {
-    traffic[i].bytes -= before[i].bytes;
-    traffic[i].packets -= before[i].packets;
-    traffic[i].drops -= before[i].drops;
-  }
-  if (s->asked.json)
-    status = by_lab_print_json(&s->layout, traffic, seconds, &text);
-  else
-    by_lab_print_traffic(&s->layout, traffic, seconds, &text);
-  if (s->asked.json) by_text_add(&text, "\n");
-  return by_print_text(&text, status, s->asked.json ? stdout : stderr);
-}
-
 static enum banyan_status run_and_report(struct session *s) {
   size_t n = 2 * (size_t)s->layout.n_wires;
-  struct by_lab_traffic *traffic = by_cli_alloc(NULL, 2 * (n + 1) * sizeof *traffic), *before = traffic + n;
-  memset(traffic, 0, 2 * (n + 1) * sizeof *traffic);
+  struct by_lab_traffic *traffic = by_cli_zeroed(2 * n, sizeof *traffic), *before = traffic + n;
+  struct by_text text = {0};
   enum banyan_status status = by_lab_read(s->lab, before);
   uint64_t start = by_clock_now(&by_clock_system);
   if (!status) status = run_ranks(s);
   double seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - start);
   if (!status) status = by_lab_read(s->lab, traffic);
-  if (!status) status = report(s, before, traffic, seconds);
+  for (size_t i = 0; i < n; i++) {
+    traffic[i].bytes -= before[i].bytes;
+    traffic[i].packets -= before[i].packets;
+    traffic[i].drops -= before[i].drops;
+  }
+  if (!status && s->asked.json)
+    status = by_lab_print_json(&s->layout, traffic, seconds, &text);
+  else if (!status)
+    by_lab_print_traffic(&s->layout, traffic, seconds, &text);
+  if (s->asked.json) by_text_add(&text, "\n");
   free(traffic);
-  return status;
+  return by_print_text(&text, status, s->asked.json ? stdout : stderr);
 }
 
 /* ---- the whole */

@@ -272,6 +272,7 @@ static enum banyan_status show_control(const struct plan_options *asked) {
 }
 
 static enum banyan_status show_beside(struct plan_options *asked) {
+  struct by_topology *topology;
   if (asked->control + asked->in_network + !!asked->fit > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit exclude each other: give one");
   if (!asked->request.topology)
@@ -282,7 +283,11 @@ static enum banyan_status show_beside(struct plan_options *asked) {
   if (asked->fit) return by_plan_show_fit(asked->request.topology, asked->request.cost, asked->fit);
   if (asked->control) return show_control(asked);
   asked->request.placed.ranks = asked->request.ranks;
-  return by_plan_show_in_network(&asked->request.placed, asked->request.topology, asked->json);
+  BY_TRY(by_topology_named(asked->request.topology, &topology));
+  enum banyan_status status =
+      by_plan_in_network(&asked->request.placed, "in-network", topology, stdout, asked->json, NULL);
+  by_topology_destroy(topology);
+  return status;
 }
 
 static bool is_builtin(const char *text) {

@@ -78,40 +78,21 @@ static enum banyan_status place(const struct by_in_network_request *request, con
   return by_placement_make(topology, job, 1, &options, &placed->placement);
 }
 
-static void placed_fini(struct placed *placed) {
-  by_placement_destroy(placed->placement);
-  free(placed->workers);
-  free(placed->servers);
-}
-
-static enum banyan_status write_placed(const struct placed *placed, const struct by_topology *topology, bool json,
-                                       FILE *to) {
-  struct by_text text = {0};
-  enum banyan_status status =
-      (json ? by_placement_print : by_placement_draw)(placed->placement, topology, &placed->job, &text);
-  if (json) by_text_add(&text, "\n");
-  return by_print_text(&text, status, to);
-}
-
 enum banyan_status by_plan_in_network(const struct by_in_network_request *request, const char *name,
-                                      const struct by_topology *topology, bool explain, struct by_plan **out) {
+                                      const struct by_topology *topology, FILE *to, bool json, struct by_plan **out) {
   struct placed placed = {0};
+  struct by_text text = {0};
   if (topology->name[0]) name = topology->name;
   enum banyan_status status = place(request, topology, &placed);
-  if (status == BANYAN_OK && explain) status = write_placed(&placed, topology, false, stderr);
-  if (status == BANYAN_OK) status = by_plan_of_placement(name, topology, placed.placement, 0, &placed.job, out);
-  placed_fini(&placed);
-  return status;
-}
-
-enum banyan_status by_plan_show_in_network(const struct by_in_network_request *request, const char *name, bool json) {
-  struct by_topology *topology;
-  struct placed placed = {0};
-  BY_TRY(by_topology_named(name, &topology));
-  enum banyan_status status = place(request, topology, &placed);
-  if (status == BANYAN_OK) status = write_placed(&placed, topology, json, stdout);
-  placed_fini(&placed);
-  by_topology_destroy(topology);
+  if (status == BANYAN_OK && to) {
+    status = (json ? by_placement_print : by_placement_draw)(placed.placement, topology, &placed.job, &text);
+    if (json) by_text_add(&text, "\n");
+    status = by_print_text(&text, status, to);
+  }
+  if (status == BANYAN_OK && out) status = by_plan_of_placement(name, topology, placed.placement, 0, &placed.job, out);
+  by_placement_destroy(placed.placement);
+  free(placed.workers);
+  free(placed.servers);
   return status;
 }
 
@@ -190,31 +171,6 @@ static enum banyan_status fill(const struct by_plan_request *request, struct by_
 
 enum { IN_NETWORK = BY_PLANNER_CLUSTER + 1 }; /* of BY_PLAN_METHODS */
 
-static enum banyan_status run(const struct by_plan_request *request, const struct by_topology *topology,
-                              const struct by_planner_options *options, struct by_plan **out) {
-  struct by_planned planned;
-  struct by_text text = {0};
-  const char *name = topology->name[0] ? topology->name : "trees";
-  uint64_t before = by_clock_now(&by_clock_system);
-  BY_TRY(by_planner_run(name, topology, options, &planned));
-  planned.plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
-  if (request->explain) by_planned_explain(&planned, topology, &text);
-  *out = planned.plan;
-  planned.plan = NULL;
-  by_planned_fini(&planned);
-  return by_print_text(&text, BANYAN_OK, stderr);
-}
-
-static enum banyan_status run_in_network(const struct by_plan_request *request, const struct by_topology *topology,
-                                         struct by_plan **out) {
-  struct by_in_network_request placed = request->placed;
-  uint64_t before = by_clock_now(&by_clock_system);
-  placed.ranks = request->ranks;
-  BY_TRY(by_plan_in_network(&placed, "in-network", topology, request->explain, out));
-  (*out)->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
-  return by_plan_check_switches(*out);
-}
-
 /* Ranks run on hosts; what helps has to add. Nothing where no names are given. */
 static enum banyan_status find_hosts(const struct by_topology *topology, const char *option, const char *names,
                                      bool ranks, uint32_t **out, uint32_t *n) {
@@ -233,7 +189,10 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
                                      struct by_plan **out) {
   struct by_planner_options options = by_planner_defaults();
   struct by_graph_choice *choice = &options.choice;
+  struct by_planned planned = {0};
+  struct by_text text = {0};
   uint32_t *ranks = NULL, *helpers = NULL;
+  const char *name = topology->name[0] ? topology->name : "trees";
   enum banyan_status status = fill(request, &options);
   if (status == BANYAN_OK)
     status = find_hosts(topology, "ranks", request->ranks, true, &ranks, &choice->n_participants);
@@ -241,10 +200,15 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
     status = find_hosts(topology, "helpers", request->helpers, false, &helpers, &choice->n_helpers);
   choice->participants = ranks;
   choice->helpers = helpers;
-  if (status == BANYAN_OK) status = run(request, topology, &options, out);
+  if (status == BANYAN_OK) status = by_planner_run(name, topology, &options, &planned);
+  if (status == BANYAN_OK && request->explain) by_planned_explain(&planned, topology, &text);
   free(ranks);
   free(helpers);
-  return status;
+  BY_TRY(status);
+  *out = planned.plan;
+  planned.plan = NULL;
+  by_planned_fini(&planned);
+  return by_print_text(&text, BANYAN_OK, stderr);
 }
 
 enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out) {
@@ -254,7 +218,15 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
    * this process has no other use for it, and no threads yet. */
   (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
   BY_TRY(by_topology_named(request->topology, &topology));
-  enum banyan_status status = (request->method == IN_NETWORK ? run_in_network : make_trees)(request, topology, &plan);
+  uint64_t before = by_clock_now(&by_clock_system);
+  struct by_in_network_request placed = request->placed;
+  placed.ranks = request->ranks;
+  enum banyan_status status =
+      request->method == IN_NETWORK
+          ? by_plan_in_network(&placed, "in-network", topology, request->explain ? stderr : NULL, false, &plan)
+          : make_trees(request, topology, &plan);
+  if (status == BANYAN_OK) plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
+  if (status == BANYAN_OK && request->method == IN_NETWORK) status = by_plan_check_switches(plan);
   if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
   by_topology_destroy(topology);
   if (status == BANYAN_OK)

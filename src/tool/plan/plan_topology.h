@@ -4,6 +4,7 @@
 #define BY_CLI_PLAN_TOPOLOGY_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "cost.h"
 #include "plan.h"
@@ -28,14 +29,11 @@ BANYAN_CHECK enum banyan_status by_plan_find_load(struct by_plan_load *load, con
  * The caller frees *out, also after a failure. */
 BANYAN_CHECK enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option,
                                                    const char *names, uint32_t **out, uint32_t *n);
-/* Places aggregation on switches and makes a plan of it, called `name` if the topology has no name; with `explain`,
- * prints the placement on standard error. The caller owns *out. */
+/* Places aggregation on switches. Prints the placement on `to` (NULL: not at all), drawn or as JSON, and makes a plan
+ * of it, called `name` if the topology has no name. The caller owns *out; `out` NULL: no plan is made. */
 BANYAN_CHECK enum banyan_status by_plan_in_network(const struct by_in_network_request *request, const char *name,
-                                                   const struct by_topology *topology, bool explain,
+                                                   const struct by_topology *topology, FILE *to, bool json,
                                                    struct by_plan **out);
-/* Prints where on standard output. `name` of the topology: as by_topology_named takes it. */
-BANYAN_CHECK enum banyan_status by_plan_show_in_network(const struct by_in_network_request *request, const char *name,
-                                                        bool json);
 
 struct by_plan_request {
   const char *topology;                          /* as by_topology_named takes it */

@@ -393,16 +393,6 @@ static void open_links(struct launcher *l) {
   }
 }
 
-static void ask_port(struct launcher *l) {
-  struct by_pipe ask;
-  if (!l->n_links) return;
-  by_pipe_init(&ask, -1, 0);
-  by_pipe_string(&ask, l->job->ports ? l->job->ports : "");
-  by_pipe_string(&ask, l->job->interface ? l->job->interface : "");
-  by_pipe_frame(&l->links[0].to, BY_LAUNCH_PORT, 0, ask.data, by_pipe_waiting(&ask));
-  by_pipe_fini(&ask);
-}
-
 /* All have ended: the remaining output is printed, unless it is closed. */
 static void finish(struct launcher *l) {
   if (l->reports > MOST_REPORTS)
@@ -431,11 +421,16 @@ struct by_job by_job_usual(const char *title) {
 int by_launch(const struct by_job *job) {
   static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, 0};
   struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX};
+  struct by_pipe ask;
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
   l.signals = by_signal_descriptor(signals);
   open_links(&l);
-  ask_port(&l);
+  by_pipe_init(&ask, -1, 0);
+  by_pipe_string(&ask, job->ports ? job->ports : "");
+  by_pipe_string(&ask, job->interface ? job->interface : "");
+  if (l.n_links) by_pipe_frame(&l.links[0].to, BY_LAUNCH_PORT, 0, ask.data, by_pipe_waiting(&ask));
+  by_pipe_fini(&ask);
   loop(&l);
   if (l.state == RUNNING || l.state == REPORTING) { /* helpers and servers end with the job, and may print something */
     l.deadline = from_now(BESIDE_SECONDS);

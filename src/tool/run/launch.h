@@ -5,7 +5,7 @@
  *                +-- ssh b run-host -----+-- rank 2
  *
  * One `banyan run-host` per host starts that host's ranks and carries their
- * output, both for this machine and over ssh. Whoever of them loses its
+ * output, both for this machine and over ssh. A process that loses its
  * neighbour above ends everything below, so nothing is left over. */
 #ifndef BY_CLI_LAUNCH_H
 #define BY_CLI_LAUNCH_H

@@ -65,7 +65,7 @@ int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out);
 
 /* Makes a descriptor non-blocking. */
 void by_cli_nonblock(int fd);
-/* Makes n pipes, closed on exec. False: not all, and errno tells why; what is missing is -1. */
+/* Makes n pipes, closed on exec. False: not all, and errno has the reason; what is missing is -1. */
 bool by_cli_pipes(int pipes[][2], int n);
 
 /* ---- what one host is to start */

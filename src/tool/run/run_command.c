@@ -76,19 +76,6 @@ static const struct by_command command = {
     .last_operand = 1,
 };
 
-static enum banyan_status collect_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
-  static const char variable[] = "BANYAN_HOST=";
-  for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
-  if (run->hostfile) BY_TRY(by_hosts_read(hosts, run->hostfile));
-  if (hosts->count) return BANYAN_OK;
-  if (!run->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N, or hosts with -H");
-  /* With -x BANYAN_HOST=NAME this machine has that name, as with the variable outside. */
-  for (int i = 0; i < run->environment.count; i++)
-    if (!strncmp(run->environment.items[i], variable, sizeof variable - 1))
-      setenv("BANYAN_HOST", run->environment.items[i] + sizeof variable - 1, true);
-  return by_hosts_add_self(hosts, (int)run->ranks);
-}
-
 /* Every rank listens on a port of its own, and rank 0 on one more, where they meet. */
 static enum banyan_status check_ports(const char *text, int ranks, const struct by_launch_hosts *hosts) {
   struct by_port_range range;
@@ -129,8 +116,16 @@ struct crew {
 };
 
 static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, struct crew *crew) {
+  static const char variable[] = "BANYAN_HOST=";
   if (!run->job.ssh[strspn(run->job.ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
-  BY_TRY(collect_hosts(run, hosts));
+  for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
+  if (run->hostfile) BY_TRY(by_hosts_read(hosts, run->hostfile));
+  if (!hosts->count && !run->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N, or hosts with -H");
+  /* With -x BANYAN_HOST=NAME this machine has that name, as with the variable outside. */
+  for (int i = 0; i < run->environment.count && !hosts->count; i++)
+    if (!strncmp(run->environment.items[i], variable, sizeof variable - 1))
+      setenv("BANYAN_HOST", run->environment.items[i] + sizeof variable - 1, true);
+  if (!hosts->count) BY_TRY(by_hosts_add_self(hosts, (int)run->ranks));
   crew->ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
   if (crew->ranks > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",

@@ -282,14 +282,14 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
 
 enum {
   MOST_CONNECTIONS = 128,
-  CLOSING = 32,      /* that were closed to make room, and of which libmicrohttpd has not heard yet */
+  CLOSING = 32,      /* that were closed to make room, and of which libmicrohttpd does not know yet */
   MOST_HEAD = 16384, /* bytes of memory for a connection: its request's line and headers fit, or it is refused */
 };
 
 /* --- libmicrohttpd on the loop --- */
 
-/* All that is ready; then again when libmicrohttpd wants to be called for what no descriptor tells: it does not say so
- * when a connection has gone, but only looks for those that wait for room when it is called. */
+/* Handles all that is ready, and is called again when libmicrohttpd asks for it without a ready descriptor. It does not
+ * report that a connection has gone, but looks for those that wait for room whenever it is called. */
 static void run(void *context) {
   struct by_web *web = context;
   MHD_UNSIGNED_LONG_LONG milliseconds;
@@ -389,15 +389,6 @@ static enum banyan_status serve_at(struct by_web *web, int listener) {
   return by_loop_watch(web->options.loop, epoll, EPOLLIN, ready, web, &web->watch);
 }
 
-static enum banyan_status open_server(struct by_web *web) {
-  static const char *const names[] = {BY_MICROHTTPD(BY_LIBRARY_NAME)};
-  int listener;
-  BY_TRY(by_library_load("the page", "libmicrohttpd.so.12", "libmicrohttpd12", names, sizeof names / sizeof *names,
-                         &web->mhd));
-  BY_TRY(by_socket_listen(&web->options.at, (struct by_port_range){0}, &listener, &web->bound));
-  return serve_at(web, listener);
-}
-
 static void stop(struct by_web *web) {
   by_loop_unwatch(web->watch);
   by_loop_cancel_timer(&web->timer);
@@ -407,13 +398,19 @@ static void stop(struct by_web *web) {
 }
 
 enum banyan_status by_web_create(const struct by_web_options *options, struct by_web **out) {
+  static const char *const names[] = {BY_MICROHTTPD(BY_LIBRARY_NAME)};
   struct by_web *web = calloc(1, sizeof *web);
+  int listener;
   if (!web) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page's server");
   web->options = *options;
   web->token = *options->token;
   by_admission_init(&web->admission, MOST_CONNECTIONS);
   by_timer_init(&web->timer, run, web);
-  enum banyan_status status = open_server(web);
+  enum banyan_status status = by_library_load("the page", "libmicrohttpd.so.12", "libmicrohttpd12", names,
+                                              sizeof names / sizeof *names, &web->mhd);
+  if (status == BANYAN_OK)
+    status = by_socket_listen(&web->options.at, (struct by_port_range){0}, &listener, &web->bound);
+  if (status == BANYAN_OK) status = serve_at(web, listener);
   if (status == BANYAN_OK)
     *out = web;
   else

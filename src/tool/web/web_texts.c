@@ -130,20 +130,10 @@ static void add_sample(struct by_text *out, const char *family, const char *cons
 
 /* ---- values */
 
-static double sum_of_cells(const json_t *job, const char *field) {
-  const json_t *cells;
-  double sum = 0;
-  size_t i;
-  json_array_foreach(json_object_get(job, "cells"), i, cells) {
-    sum += by_json_number(cells, field);
-  }
-  return sum;
-}
-
 /* False: there is no sample. */
 static bool find_value(const json_t *state, const json_t *member, const struct family *family, double *out) {
   const json_t *from = family->subject == PLANS ? json_object_get(member, "plan") : member;
-  const json_t *field = json_object_get(from, family->field);
+  const json_t *field = json_object_get(from, family->field), *cells = json_object_get(member, "cells");
   switch (family->how) {
   case INFO: *out = 1; return true;
   case NUMBER: *out = by_json_number(from, family->field); return true;
@@ -152,7 +142,7 @@ static bool find_value(const json_t *state, const json_t *member, const struct f
     return strcmp(by_json_text(member, "state"), "left") != 0 && json_is_object(from) && !json_is_null(field);
   case IS_TRUE: *out = json_is_true(field); return true;
   case COUNT: *out = (double)json_array_size(field); return true;
-  case SUM: *out = sum_of_cells(member, family->field); return json_array_size(json_object_get(member, "cells")) > 0;
+  case SUM: *out = by_json_sum(cells, family->field); return json_array_size(cells) > 0;
   case DAYS: *out = (by_json_number(from, family->field) - by_json_number(state, "time")) / 86400; return true;
   }
   return false;
