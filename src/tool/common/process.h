@@ -11,9 +11,9 @@
 #include "loop.h"
 
 /* malloc and realloc that end the program when memory is out: for commands that do one thing and end. */
-void *by_cli_alloc(void *old, size_t bytes);
+__attribute__((returns_nonnull)) void *by_cli_alloc(void *old, size_t bytes);
 /* n elements of `size` bytes, all zero; n may be 0. */
-void *by_cli_zeroed(size_t n, size_t size);
+__attribute__((returns_nonnull)) void *by_cli_zeroed(size_t n, size_t size);
 /* A text of its own. */
 __attribute__((format(printf, 1, 2))) char *by_cli_print(const char *format, ...);
 

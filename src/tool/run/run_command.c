@@ -171,7 +171,7 @@ static char **make_labels(const struct crew *crew) {
 
 static int launch(struct run_options *run, const struct by_launch_hosts *hosts, const struct crew *crew,
                   const struct by_operands *operands) {
-  char self[BY_PROGRAM_PATH];
+  static char self[BY_PROGRAM_PATH]; /* the job refers to it */
   if (!by_program_path(self)) strcpy(self, "banyan");
   struct by_job_environment environment;
   if (fill_environment(run, crew, &environment)) {
