@@ -241,7 +241,10 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
 static const struct by_doc_limits limits = {BY_TIMES_MOST_FILE, 100000, 1000000};
 
 void by_times_init(struct by_times *times, const struct by_topology *topology, const struct by_cost_rates *rates) {
-  *times = (struct by_times){.topology = topology, .rates = *rates, .ranks = by_plan_count_ranks(topology)};
+  times->topology = topology;
+  times->rates = *rates;
+  times->n = 0;
+  times->ranks = by_plan_count_ranks(topology);
 }
 
 void by_times_fini(struct by_times *times) {
