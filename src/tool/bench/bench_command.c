@@ -379,16 +379,6 @@ static int launch(const struct bench *b, char **words) {
 
 /* ---- being a rank */
 
-static int count_hosts(const struct banyan_comm *comm) {
-  int n = 0;
-  for (int rank = 0; rank < banyan_comm_size(comm); rank++) {
-    bool seen = false;
-    for (int k = 0; k < rank && !seen; k++) seen = !strcmp(banyan_comm_host(comm, k), banyan_comm_host(comm, rank));
-    n += !seen;
-  }
-  return n;
-}
-
 /* What a fresh TCP socket gets. */
 static void read_congestion(const struct by_settings *settings, char *out) {
   struct by_address any;
@@ -412,7 +402,12 @@ static void arrange_scheduling(const struct bench *b, const struct by_settings *
 static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
   b->c.rank = banyan_comm_rank(b->comm);
   b->c.ranks = banyan_comm_size(b->comm);
-  b->hosts = count_hosts(b->comm);
+  for (int rank = 0; rank < b->c.ranks; rank++) {
+    bool seen = false;
+    for (int k = 0; k < rank && !seen; k++)
+      seen = !strcmp(banyan_comm_host(b->comm, k), banyan_comm_host(b->comm, rank));
+    b->hosts += !seen;
+  }
   BY_TRY(by_bench_check(&b->c));
   size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
   struct banyan_plan_info plan;

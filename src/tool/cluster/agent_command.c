@@ -193,15 +193,6 @@ static enum banyan_status find_group(const char *name, long *out) {
   return BANYAN_OK;
 }
 
-static enum banyan_status name_host(const char *asked, char out[BY_CLUSTER_NAME + 1]) {
-  const char *name = text_or(asked, "BANYAN_HOST", NULL);
-  if (!name && gethostname(out, BY_CLUSTER_NAME)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no host name");
-  if (name) snprintf(out, BY_CLUSTER_NAME + 1, "%s", name);
-  if (*out && by_is_printable(out, BY_CLUSTER_NAME)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "the host's name must have 1 to %d bytes without control characters; use --name",
-                 BY_CLUSTER_NAME);
-}
-
 static enum banyan_status check(struct agent_options *asked) {
   struct by_agent_options *agent = &asked->daemon.agent;
   char host[BY_HOST_TEXT];
@@ -218,7 +209,13 @@ static enum banyan_status check(struct agent_options *asked) {
   asked->daemon.socket.mode = asked->group ? 0660 : 0666;
   agent->may_help = !asked->no_helpers;
   agent->host = asked->host;
-  return name_host(asked->name, asked->host);
+  const char *name = text_or(asked->name, "BANYAN_HOST", NULL);
+  if (!name && gethostname(asked->host, BY_CLUSTER_NAME))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no host name");
+  if (name) snprintf(asked->host, sizeof asked->host, "%s", name);
+  if (*asked->host && by_is_printable(asked->host, BY_CLUSTER_NAME)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "the host's name must have 1 to %d bytes without control characters; use --name",
+                 BY_CLUSTER_NAME);
 }
 
 /* ---- doing it */

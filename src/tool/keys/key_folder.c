@@ -54,14 +54,6 @@ static bool write_all(int fd, const struct by_text *text) {
   return true;
 }
 
-/* What is written under another name takes its place only when it is on the disk. */
-static bool put_in_place(const char *draft, const char *path, bool replace) {
-  if (replace) return rename(draft, path) == 0;
-  if (link(draft, path)) return false;
-  unlink(draft);
-  return true;
-}
-
 enum banyan_status by_key_file_write(const char *path, const struct by_text *text, unsigned mode, bool replace) {
   char draft[BY_KEY_PATH + 16];
   if (text->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %s", path);
@@ -74,9 +66,12 @@ enum banyan_status by_key_file_write(const char *path, const struct by_text *tex
     written = false;
     why = errno;
   }
-  if (written && put_in_place(draft, path, replace)) return BANYAN_OK;
+  /* What is written under another name takes its place only when it is on the disk. */
+  if (written && replace && rename(draft, path) == 0) return BANYAN_OK;
+  bool linked = written && !replace && link(draft, path) == 0;
   if (written) why = errno;
   unlink(draft);
+  if (linked) return BANYAN_OK;
   if (why == EEXIST) return by_fail(BANYAN_ERR_ARGUMENT, "there is a %s already; --force replaces it", path);
   return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
 }
