@@ -30,8 +30,9 @@ static const struct word ops[BANYAN_OPS] = {
 };
 
 static const struct word plan_sources[BANYAN_PLAN_SOURCES] = {
-    [BANYAN_PLAN_BUILTIN] = {"built-in"},  [BANYAN_PLAN_FILE] = {"file"},         [BANYAN_PLAN_JSON] = {"json"},
-    [BANYAN_PLAN_TOPOLOGY] = {"topology"}, [BANYAN_PLAN_MEASURED] = {"measured"}, [BANYAN_PLAN_MANAGER] = {"manager"},
+    [BANYAN_PLAN_BUILTIN] = {"built-in", NULL, 0},  [BANYAN_PLAN_FILE] = {"file", NULL, 0},
+    [BANYAN_PLAN_JSON] = {"json", NULL, 0},         [BANYAN_PLAN_TOPOLOGY] = {"topology", NULL, 0},
+    [BANYAN_PLAN_MEASURED] = {"measured", NULL, 0}, [BANYAN_PLAN_MANAGER] = {"manager", NULL, 0},
 };
 
 /* clang-format off */
