@@ -10,41 +10,36 @@ enum { FRAMES_A_TURN = 16, STILL_S = 2, VERDICT_S = 4 };
 
 /* ---- life */
 
-static void set_defaults(struct by_engine_options *options) {
-  if (!options->eager_limit) options->eager_limit = 1 << 20;
-  if (options->window < options->eager_limit) options->window = options->eager_limit;
-  if (!options->link_credit) options->link_credit = 4 << 20;
-  if (!options->block) options->block = 64 << 10;
-  if (!options->ranks) options->ranks = options->processes;
-  if (!options->relay_memory) options->relay_memory = (size_t)1 << 30;
-  if (!options->spread) options->spread = 128 << 10;
-  if (!options->tracer) options->tracer = &by_tracer_off;
-  if (!options->clock.now) options->clock = by_clock_system;
-}
-
 enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out) {
   struct by_engine *engine = calloc(1, sizeof *engine);
   if (!engine) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the executor");
-  engine->options = *options;
-  set_defaults(&engine->options);
-  options = &engine->options;
-  struct by_transfer_options transfer = {.ranks = options->ranks,
-                                         .self = options->self,
-                                         .eager_limit = options->eager_limit,
-                                         .window = options->window,
-                                         .link_credit = options->link_credit,
-                                         .block = options->block,
-                                         .spread = options->spread,
-                                         .connect = options->connect,
-                                         .name = options->name,
-                                         .locate = options->locate,
-                                         .context = options->context,
-                                         .tracer = options->tracer};
-  enum banyan_status status =
-      by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, options->processes);
-  by_runner_init(&engine->recovery.runner, options->chunk);
-  engine->recovery.relays = by_transfer_is_relay(by_engine_transfer(engine), options->self);
-  engine->recovery.relay_memory = options->relay_memory;
+  struct by_engine_options *own = &engine->options;
+  *own = *options;
+  if (!own->eager_limit) own->eager_limit = 1 << 20;
+  if (own->window < own->eager_limit) own->window = own->eager_limit;
+  if (!own->link_credit) own->link_credit = 4 << 20;
+  if (!own->block) own->block = 64 << 10;
+  if (!own->ranks) own->ranks = own->processes;
+  if (!own->relay_memory) own->relay_memory = (size_t)1 << 30;
+  if (!own->spread) own->spread = 128 << 10;
+  if (!own->tracer) own->tracer = &by_tracer_off;
+  if (!own->clock.now) own->clock = by_clock_system;
+  struct by_transfer_options transfer = {.ranks = own->ranks,
+                                         .self = own->self,
+                                         .eager_limit = own->eager_limit,
+                                         .window = own->window,
+                                         .link_credit = own->link_credit,
+                                         .block = own->block,
+                                         .spread = own->spread,
+                                         .connect = own->connect,
+                                         .name = own->name,
+                                         .locate = own->locate,
+                                         .context = own->context,
+                                         .tracer = own->tracer};
+  enum banyan_status status = by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, own->processes);
+  by_runner_init(&engine->recovery.runner, own->chunk);
+  engine->recovery.relays = by_transfer_is_relay(by_engine_transfer(engine), own->self);
+  engine->recovery.relay_memory = own->relay_memory;
   if (status != BANYAN_OK) {
     by_engine_destroy(engine);
     return status;
@@ -134,37 +129,28 @@ static void fail_for_leaving(const struct by_link *link) {
 }
 
 /* Rank 0 knows all processes and decides whether it is lost. */
-static void given_up(struct by_link *link, const char *why) {
+static void give_up(struct by_link *link, enum banyan_status status, const char *why) {
   struct by_engine *engine = by_engine_of(link->transfer);
   const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
   if (link->suspected || by_link_is_lost(link)) return;
   link->suspected = true;
   snprintf(text, sizeof text, "%s is gone: %s", by_transfer_name(link->transfer, link->process, name), why);
-  if (options->suspects && options->suspects(options->context, link->process, text)) return;
-  by_engine_fail(engine, BANYAN_ERR_PEER_DEAD, link->process, text);
+  bool dead = status == BANYAN_ERR_PEER_DEAD;
+  if (dead && options->suspects && options->suspects(options->context, link->process, text)) return;
+  by_engine_fail(engine, status, link->process, text);
 }
 
 static void lane_failed(struct by_end *end) {
   struct by_link *link = end->link;
-  struct by_engine *engine = by_engine_of(link->transfer);
-  const struct by_engine_options *options = &engine->options;
-  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
-  if (by_transfer_is_relay(link->transfer, link->process)) {
-    given_up(link, end->leaving ? "it left" : end->lane->error);
+  if (by_transfer_is_relay(link->transfer, link->process))
+    give_up(link, BANYAN_ERR_PEER_DEAD, end->leaving ? "it left" : end->lane->error);
+  else if (link->suspected || left_in_peace(end))
     return;
-  }
-  if (link->suspected || left_in_peace(end)) return;
-  if (end->leaving || link->left) {
+  else if (end->leaving || link->left)
     fail_for_leaving(link);
-    return;
-  }
-  snprintf(text, sizeof text, "%s is gone: %s", by_transfer_name(link->transfer, link->process, name),
-           end->lane->error);
-  bool dead = end->lane->status == BANYAN_ERR_PEER_DEAD;
-  link->suspected = true;
-  if (dead && options->suspects && options->suspects(options->context, link->process, text)) return;
-  by_engine_fail(engine, end->lane->status, link->process, text);
+  else
+    give_up(link, end->lane->status, end->lane->error);
 }
 
 /* Fails if calls wait for processes that left before there was a lane. */
@@ -223,7 +209,7 @@ bool by_engine_progress(struct by_engine *engine) {
     progress_end(runner, transfer->ends[i]);
   for (uint32_t i = 0; i < transfer->n_fabrics && transfer->status == BANYAN_OK; i++) {
     struct by_link *link = transfer->fabrics[i];
-    if (!by_link_progress_fabric(link)) given_up(link, link->fabric->error);
+    if (!by_link_progress_fabric(link)) give_up(link, BANYAN_ERR_PEER_DEAD, link->fabric->error);
   }
   send_what_is_ready(runner);
   if (!LIST_EMPTY(&recovery->due) || recovery->retry) {

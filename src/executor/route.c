@@ -24,9 +24,9 @@ static void mismatch(struct by_link *link, const struct by_exchange *exchange, c
 
 static bool same_call(const struct by_exchange *exchange, const struct by_frame *frame) {
   const struct by_frame *descriptor = &exchange->descriptor;
-  bool kind = exchange->pair ? frame->dtype_op == descriptor->dtype_op : frame->collective == descriptor->collective;
-  return kind && frame->dtype_op == descriptor->dtype_op && frame->count == descriptor->count &&
-         frame->plan == descriptor->plan && (exchange->pair || frame->root == descriptor->root);
+  bool same = frame->collective == descriptor->collective && frame->root == descriptor->root;
+  return (exchange->pair || same) && frame->dtype_op == descriptor->dtype_op && frame->count == descriptor->count &&
+         frame->plan == descriptor->plan;
 }
 
 static struct by_exchange *find(struct by_link *link, const struct by_frame *frame) {

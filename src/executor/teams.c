@@ -33,7 +33,7 @@ bool by_team_owes(const struct by_team *team) {
 }
 
 void by_team_set_plan(struct by_team *team, struct by_plan *plan) {
-  by_programs_retire(team);
+  by_programs_retire(team, NULL);
   by_team_use_plan(team, plan, false);
   by_helped_sweep(team);
 }
@@ -72,17 +72,13 @@ uint32_t by_team_rank(const struct by_team *team) {
 
 /* ---- messages that nobody receives yet */
 
-static uint32_t awaited(const struct by_team *team, uint32_t peer, uint32_t tag) {
-  for (const struct by_pair *p = team->pairs; p; p = p->next)
-    if (!p->sends && p->peer == peer && p->tag == tag) return p->number;
-  return 0;
-}
-
 static bool has_next(const struct by_link *link, const struct by_team *team, uint32_t peer, uint32_t tag) {
+  const struct by_pair *pair = by_team_find_pair(team, peer, tag, false);
+  uint32_t awaited = pair ? pair->number : 0;
   for (const struct by_stored *stored = TAILQ_FIRST(&link->stored); stored; stored = TAILQ_NEXT(stored, next)) {
     const struct by_frame *frame = &stored->frame;
     if (frame->team == team->id && frame->flags & BY_FRAME_PAIR && frame->tag == tag &&
-        frame->collective == BANYAN_SEND && frame->call == awaited(team, peer, tag))
+        frame->collective == BANYAN_SEND && frame->call == awaited)
       return true;
   }
   return false;

@@ -190,15 +190,6 @@ static void set_descriptor(struct by_call *call, const struct banyan_call *user)
 
 /* ---- start and end */
 
-static inline void list_running(struct by_call *call) {
-  struct by_runner *runner = by_call_runner(call);
-  by_call_set_state(call, BY_CALL_RUNNING);
-  LIST_INSERT_HEAD(&runner->running, call, next);
-  if (!call->whole) runner->pending++;
-  if (!call->whole) runner->transfer.counters.calls++;
-  by_transfer_want_stages(&runner->transfer, call->program->n_staged);
-}
-
 static inline uint64_t begin_trace(const struct by_call *call, const char *name) {
   if (call->whole) return call->whole->exchange.trace;
   struct by_traced what = {.name = name,
@@ -209,32 +200,31 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
   return by_trace_begin(call->exchange.transfer->options.tracer, &what, BY_TRACE_QUEUED);
 }
 
-static void list(struct by_call *call) {
+void by_call_begin(struct by_call *call, const char *name) {
+  const struct by_schedule *s = call->schedule;
+  struct by_runner *runner = by_call_runner(call);
   struct by_team *team = call->team;
+  by_call_set_state(call, BY_CALL_RUNNING);
+  LIST_INSERT_HEAD(&runner->running, call, next);
+  if (!call->whole) {
+    runner->pending++;
+    runner->transfer.counters.calls++;
+  }
+  by_transfer_want_stages(&runner->transfer, call->program->n_staged);
+  call->exchange.trace = begin_trace(call, name);
+  call->exchange.wired = false;
+  for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
   if (call->exchange.pair)
     LIST_INSERT_HEAD(&team->pair_calls, call, listed);
   else if (!call->whole && !call->relay)
     team->window[call->exchange.descriptor.call & (team->window_size - 1)] = call;
-}
-
-/* All ranks give a fabric the same messages in the same order: they are queued though nothing of them is ready yet. */
-static void queue_through(struct by_call *call) {
-  for (uint32_t i = 0; i < call->program->n_outs; i++)
-    if (call->outs[i].link->in_network && call->outs[i].length) by_link_queue(&call->outs[i]);
-}
-
-void by_call_begin(struct by_call *call, const char *name) {
-  const struct by_schedule *s = call->schedule;
-  list_running(call);
-  call->exchange.trace = begin_trace(call, name);
-  call->exchange.wired = false;
-  for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
-  list(call);
   if (call->steps_left == 0) {
     by_call_done(call);
     return;
   }
-  if (call->program->in_network) queue_through(call);
+  /* all ranks give a fabric the same messages in the same order: they are queued though nothing of them is ready yet */
+  for (uint32_t i = 0; call->program->in_network && i < call->program->n_outs; i++)
+    if (call->outs[i].link->in_network && call->outs[i].length) by_link_queue(&call->outs[i]);
   for (uint32_t i = 0; i < s->n_steps; i++)
     if (!call->states[i].done) by_work_start(call, i);
   if (call->grants) by_work_grant_ahead(call);
@@ -279,32 +269,23 @@ enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_c
   return BANYAN_OK;
 }
 
-static void unlist(const struct by_call *call) {
-  struct by_team *team = call->team;
-  const struct by_frame *descriptor = &call->exchange.descriptor;
-  if (call->exchange.pair) {
-    LIST_REMOVE(call, listed);
-  } else if (!call->whole && !call->relay) {
-    team->window[descriptor->call & (team->window_size - 1)] = NULL;
-    team->past[descriptor->call % BY_PAST] = *descriptor;
-  }
-}
-
-static void drop_from_links(struct by_call *call) {
-  for (uint32_t i = 0; i < call->schedule->n_peers; i++) by_link_drop(call->program->links[i], &call->exchange);
-  call->exchange.notes = 0;
-}
-
 void by_call_end(struct by_call *call, enum banyan_status status) {
   if (call->state != BY_CALL_RUNNING) return;
   struct by_runner *runner = by_call_runner(call);
+  struct by_team *team = call->team;
+  uint32_t number = call->exchange.descriptor.call;
   by_call_set_state(call, BY_CALL_ENDED);
   call->status = status;
   LIST_REMOVE(call, next);
   if (!call->whole) runner->pending--;
   by_transfer_unwant_stages(&runner->transfer, call->program->n_staged);
   runner->transfer.moved = true;
-  unlist(call);
+  if (call->exchange.pair) {
+    LIST_REMOVE(call, listed);
+  } else if (!call->whole && !call->relay) {
+    team->window[number & (team->window_size - 1)] = NULL;
+    team->past[number % BY_PAST] = call->exchange.descriptor;
+  }
   for (uint32_t i = 0; i < call->schedule->n_peers; i++) call->program->links[i]->running--;
   for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
     struct by_in *in = &call->ins[i];
@@ -314,7 +295,10 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
   if (status == BANYAN_OK && call->user_bytes)
     memcpy(call->user_recv, call->buffer[BY_BUFFER_RECV] + call->bounds[call->schedule->origin[BY_BUFFER_RECV]],
            call->user_bytes);
-  if (status != BANYAN_OK) drop_from_links(call);
+  if (status != BANYAN_OK) {
+    for (uint32_t i = 0; i < call->schedule->n_peers; i++) by_link_drop(call->program->links[i], &call->exchange);
+    call->exchange.notes = 0;
+  }
   if (!call->whole) by_trace_ended(runner->transfer.options.tracer, call->exchange.trace, status);
   if (call->ops && call->ops->ended) call->ops->ended(call);
 }
@@ -343,23 +327,18 @@ void by_call_free(struct by_call *call) {
   free(call);
 }
 
-/* ---- the end of a domain: calls, notes and words that are still under way refer to it */
+/* ---- the end of a group */
 
-/* With a call its parts end. */
-static void end_running(struct by_team *team) {
+void by_calls_end(struct by_team *team) {
   struct by_runner *runner = team->runner;
   for (struct by_call *call = LIST_FIRST(&runner->running); call; call = LIST_NEXT(call, next))
     for (uint32_t i = 0; call->team == team && i < call->schedule->n_incoming; i++) by_link_let_come(&call->ins[i]);
-  for (struct by_call *call = LIST_FIRST(&runner->running); call;) {
+  for (struct by_call *call = LIST_FIRST(&runner->running); call;) { /* with a call its parts end */
     bool ends = call->team == team;
     if (ends) by_call_end(call, BANYAN_ERR_CLOSED);
     call = ends ? LIST_FIRST(&runner->running) : LIST_NEXT(call, next);
   }
-}
-
-/* Calls that still have to notify senders, or are on the ready list, refer to the group. */
-static void forget_ended(struct by_team *team) {
-  struct by_runner *runner = team->runner;
+  /* calls that still have to notify senders, or are on the ready list, refer to the group */
   for (struct by_program *p = team->programs; p; p = p->next)
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
       struct by_link *link = p->links[i];
@@ -375,9 +354,4 @@ static void forget_ended(struct by_team *team) {
     next = TAILQ_NEXT(call, ready_next);
     if (call->team == team) TAILQ_REMOVE(&runner->ready, call, ready_next);
   }
-}
-
-void by_calls_end(struct by_team *team) {
-  end_running(team);
-  forget_ended(team);
 }

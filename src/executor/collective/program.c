@@ -170,17 +170,11 @@ static void sweep(struct by_team *team) {
   }
 }
 
-void by_programs_retire(struct by_team *team) {
-  team->last.program = NULL;
+void by_programs_retire(struct by_team *team, const struct by_vertices *vertices) {
+  struct by_program *last = team->last.program;
+  if (last && (!vertices || last->vertices == vertices)) team->last.program = NULL;
   for (struct by_program *p = team->programs; p; p = p->next)
-    if (p->class_) p->retired = true;
-  sweep(team);
-}
-
-void by_programs_retire_of(struct by_team *team, const struct by_vertices *vertices) {
-  if (team->last.program && team->last.program->vertices == vertices) team->last.program = NULL;
-  for (struct by_program *p = team->programs; p; p = p->next)
-    if (p->vertices == vertices) p->retired = true;
+    if (vertices ? p->vertices == vertices : p->class_ != NULL) p->retired = true;
   sweep(team);
 }
 
@@ -202,7 +196,7 @@ static void wire_messages(struct by_program *program, struct by_call *call) {
     const struct by_step *step = &schedule->steps[incoming->step];
     call->ins[i] = (struct by_in){.exchange = &call->exchange,
                                   .link = program->links[incoming->peer],
-                                  .incoming = i,
+                                  .step = incoming->step,
                                   .tag = incoming->tag,
                                   .adds = step->kind == BY_STEP_REDUCE,
                                   .alone = step->n_in == 1 && step->n_dep == 0};

@@ -32,10 +32,8 @@ BANYAN_CHECK enum banyan_status by_program_get(struct by_team *team, const struc
 /* Of one message to or from one peer. */
 BANYAN_CHECK enum banyan_status by_program_get_pair(struct by_team *team, bool sends, uint32_t peer,
                                                     struct by_program **out);
-/* Those of plans are not used for later calls. */
-void by_programs_retire(struct by_team *team);
-/* Those of this plan. */
-void by_programs_retire_of(struct by_team *team, const struct by_vertices *vertices);
+/* Those of the plan with these vertices (NULL: of all plans) are not used for later calls. */
+void by_programs_retire(struct by_team *team, const struct by_vertices *vertices);
 /* All of the domain; its calls have ended. */
 void by_programs_destroy(struct by_team *team);
 BANYAN_CHECK enum banyan_status by_program_take_call(struct by_program *program, struct by_call **out);

@@ -10,18 +10,6 @@
 
 enum { FIRST_WINDOW = 64 };
 
-/* If there is no memory for it, what peers still send is kept as for a domain to come. */
-static void remember_gone(struct by_runner *runner, uint32_t id) {
-  if (BY_ARRAY_GROW(&runner->gone, &runner->gone_room, runner->n_gone + 1)) runner->gone[runner->n_gone++] = id;
-}
-
-static void forget_gone(struct by_runner *runner, uint32_t id) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < runner->n_gone; i++)
-    if (runner->gone[i] != id) runner->gone[n++] = runner->gone[i];
-  runner->n_gone = n;
-}
-
 bool by_team_is_gone(const struct by_runner *runner, uint32_t id) {
   for (uint32_t i = runner->n_gone; i; i--)
     if (runner->gone[i - 1] == id) return true;
@@ -49,7 +37,10 @@ enum banyan_status by_team_make(struct by_runner *runner, uint32_t id, uint32_t 
     team->vertices.processes[r] = processes[r];
     team->rank_of[processes[r]] = r;
   }
-  forget_gone(runner, id);
+  uint32_t gone = 0;
+  for (uint32_t i = 0; i < runner->n_gone; i++)
+    if (runner->gone[i] != id) runner->gone[gone++] = runner->gone[i];
+  runner->n_gone = gone;
   *out = team;
   return BANYAN_OK;
 }
@@ -71,7 +62,8 @@ void by_team_free(struct by_team *team) {
   struct by_runner *runner = team->runner;
   for (uint32_t i = 0; i < runner->transfer.processes; i++)
     by_deliver_forget(runner->transfer.links[i], team->id, NULL, 0);
-  remember_gone(runner, team->id);
+  /* without memory for it, what peers still send is kept as for a group to come */
+  if (BY_ARRAY_GROW(&runner->gone, &runner->gone_room, runner->n_gone + 1)) runner->gone[runner->n_gone++] = team->id;
   struct by_team **place = &runner->teams;
   while (*place != team) place = &(*place)->next;
   *place = team->next;
@@ -89,7 +81,7 @@ void by_team_free(struct by_team *team) {
 
 /* ---- its calls */
 
-static struct by_pair *find_pair(const struct by_team *team, uint32_t peer, uint32_t tag, bool sends) {
+struct by_pair *by_team_find_pair(const struct by_team *team, uint32_t peer, uint32_t tag, bool sends) {
   struct by_pair *pair = team->pairs;
   while (pair && (pair->peer != peer || pair->tag != tag || pair->sends != sends)) pair = pair->next;
   return pair;
@@ -97,7 +89,7 @@ static struct by_pair *find_pair(const struct by_team *team, uint32_t peer, uint
 
 bool by_team_is_past(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
   if (!(frame->flags & BY_FRAME_PAIR)) return (int32_t)(frame->call - team->next_call) < 0;
-  const struct by_pair *pair = find_pair(team, rank, frame->tag, false);
+  const struct by_pair *pair = by_team_find_pair(team, rank, frame->tag, false);
   return pair && (int32_t)(frame->call - pair->number) < 0;
 }
 
@@ -116,7 +108,7 @@ enum banyan_status by_team_grow_window(struct by_team *team) {
 
 enum banyan_status by_team_pair_number(struct by_team *team, const struct banyan_call *user, uint32_t **out) {
   bool sends = user->collective == BANYAN_SEND;
-  struct by_pair *pair = find_pair(team, (uint32_t)user->root, user->tag, sends);
+  struct by_pair *pair = by_team_find_pair(team, (uint32_t)user->root, user->tag, sends);
   if (!pair) {
     pair = calloc(1, sizeof *pair);
     if (!pair) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tag");

@@ -112,6 +112,8 @@ bool by_team_is_gone(const struct by_runner *runner, uint32_t id);
 
 /* Whether the call of this frame from this rank has ended here. */
 bool by_team_is_past(const struct by_team *team, const struct by_frame *frame, uint32_t rank);
+/* The counter of the sends to, or receives from, this peer under this tag; NULL: there were none. */
+struct by_pair *by_team_find_pair(const struct by_team *team, uint32_t peer, uint32_t tag, bool sends);
 /* The number of the next send to, or receive from, this peer under this tag, to be increased. */
 BANYAN_CHECK enum banyan_status by_team_pair_number(struct by_team *team, const struct banyan_call *user,
                                                     uint32_t **out);

@@ -49,7 +49,7 @@ static inline void move_to(struct by_call *call, uint32_t index, uint64_t at) {
 }
 
 static uint64_t start_of(const struct by_call *call, const struct by_in *in) {
-  return call->bounds[call->schedule->incoming[in->incoming].first];
+  return call->bounds[call->schedule->steps[in->step].first];
 }
 
 bool by_work_may_grant(const struct by_call *call) {
@@ -252,30 +252,26 @@ void by_work_run(struct by_runner *runner) {
 
 size_t by_work_add(struct by_in *in, const char *bytes, size_t n) {
   struct by_call *call = by_call_of(in->exchange);
-  uint32_t step = call->schedule->incoming[in->incoming].step;
-  if (in->arrived != in->consumed) return 0;
-  return reduce_block(call, step, in, bytes, n);
+  return in->arrived == in->consumed ? reduce_block(call, in->step, in, bytes, n) : 0;
 }
 
 void by_work_offered(struct by_in *in) {
   struct by_call *call = by_call_of(in->exchange);
-  uint32_t step = call->schedule->incoming[in->incoming].step;
-  (void)by_transfer_block(in->exchange->transfer, call->schedule->steps[step].n_in);
-  queue_step(call, step);
+  (void)by_transfer_block(in->exchange->transfer, call->schedule->steps[in->step].n_in);
+  queue_step(call, in->step);
 }
 
 void by_work_arrived(struct by_in *in, size_t n) {
   struct by_call *call = by_call_of(in->exchange);
-  uint32_t index = call->schedule->incoming[in->incoming].step;
   in->arrived += n;
   by_exchange_wire(&call->exchange);
   if (in->adds) {
-    queue_step(call, index);
+    queue_step(call, in->step);
     return;
   }
   in->consumed = in->arrived;
   by_in_consumed(in);
-  move_to(call, index, start_of(call, in) + in->arrived);
+  move_to(call, in->step, start_of(call, in) + in->arrived);
 }
 
 void by_work_summed(struct by_in *in, uint64_t from, uint64_t n) {

@@ -135,7 +135,7 @@ void by_helped_sweep(struct by_team *team) {
       continue;
     }
     *place = helped->next;
-    by_programs_retire_of(team, &helped->vertices);
+    by_programs_retire(team, &helped->vertices);
     free_helped(helped);
   }
 }
@@ -153,7 +153,7 @@ enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, con
     free_helped(helped);
     return status;
   }
-  if (!recovery->relays) by_programs_retire(team);
+  if (!recovery->relays) by_programs_retire(team, NULL);
   by_team_use_plan(team, plan, true);
   by_helped_sweep(team);
   helped->next = team->recovery.helped;

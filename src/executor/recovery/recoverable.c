@@ -155,13 +155,6 @@ static void extent(const struct by_call *part, uint64_t *first, uint64_t *n) {
   *n = s->n_steps ? part->bounds[s->steps[0].last] - *first : 0;
 }
 
-static char *contribution(const struct by_call *whole) {
-  const struct by_recoverable *recoverable = whole->recoverable;
-  return recoverable->kept_bytes && whole->buffer[BY_BUFFER_SEND] == whole->buffer[BY_BUFFER_RECV]
-             ? recoverable->kept
-             : whole->buffer[BY_BUFFER_SEND];
-}
-
 /* Adding in place destroys the own term. */
 static enum banyan_status keep(struct by_call *whole, const struct by_call *part) {
   struct by_recoverable *recoverable = whole->recoverable;
@@ -265,14 +258,15 @@ static bool receives(const struct by_call *whole) {
 static enum banyan_status repeat(struct by_call *whole, struct by_part *part) {
   struct by_recoverable *recoverable = whole->recoverable;
   struct by_program *program = NULL;
-  char *recv = whole->buffer[BY_BUFFER_RECV];
+  char *send = whole->buffer[BY_BUFFER_SEND], *recv = whole->buffer[BY_BUFFER_RECV];
+  if (recoverable->kept_bytes && send == recv) send = recoverable->kept;
   BY_TRY(program_of(whole, part, true, &program));
   if (receives(whole)) {
     size_t bytes = whole->bounds[whole->schedule->n_pieces];
     BY_TRY(by_call_need(by_call_runner(whole), &recoverable->results, &recoverable->results_bytes, bytes));
     recv = recoverable->results;
   }
-  BY_TRY(take(whole, program, &recoverable->user, contribution(whole), recv, &part->again));
+  BY_TRY(take(whole, program, &recoverable->user, send, recv, &part->again));
   begin(whole, part->again);
   return BANYAN_OK;
 }

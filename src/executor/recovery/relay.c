@@ -59,22 +59,20 @@ void by_relay_lost(struct by_team *team) {
 
 /* ---- making one */
 
-static bool is_sound(const struct by_team *team, const struct by_frame *frame) {
-  enum banyan_collective collective = (enum banyan_collective)frame->collective;
-  enum banyan_dtype dtype = (enum banyan_dtype)(frame->dtype_op >> 4);
-  enum banyan_op op = (enum banyan_op)(frame->dtype_op & 15);
-  bool adds = collective == BANYAN_ALLREDUCE || collective == BANYAN_REDUCE;
-  if (!by_collective(collective)->helpers || frame->root >= team->n) return false;
-  size_t element = banyan_dtype_size(dtype);
-  return element && frame->count <= SIZE_MAX / 4 / element && (!adds || by_kernel_reduce(dtype, op));
-}
-
 static struct banyan_call call_of(const struct by_frame *frame) {
   return (struct banyan_call){.collective = (enum banyan_collective)frame->collective,
                               .count = frame->count,
                               .dtype = (enum banyan_dtype)(frame->dtype_op >> 4),
                               .op = (enum banyan_op)(frame->dtype_op & 15),
                               .root = (int)frame->root};
+}
+
+static bool is_sound(const struct by_team *team, const struct by_frame *frame) {
+  struct banyan_call call = call_of(frame);
+  if (!by_collective(call.collective)->helpers || frame->root >= team->n) return false;
+  bool adds = call.collective == BANYAN_ALLREDUCE || call.collective == BANYAN_REDUCE;
+  size_t element = banyan_dtype_size(call.dtype);
+  return element && frame->count <= SIZE_MAX / 4 / element && (!adds || by_kernel_reduce(call.dtype, call.op));
 }
 
 /* Scratch of calls that are not under way. */

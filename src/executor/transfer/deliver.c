@@ -236,6 +236,22 @@ static void handle_ask(struct by_link *link, struct by_exchange *exchange, const
   by_in_consumed(in);
 }
 
+/* A frame of an exchange, but for data. `offer`: the payload of an offer. */
+static void handle(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame,
+                   const void *offer) {
+  switch (frame->type) {
+  case BY_FRAME_DATA: handle_ask(link, exchange, frame); break;
+  case BY_FRAME_MORE: handle_more(link, exchange, frame); break;
+  case BY_FRAME_OFFER:
+    if (frame->size == sizeof(struct by_offer))
+      handle_offer(link, exchange, frame, offer);
+    else
+      by_deliver_broken(link, "an offer of the wrong size");
+    break;
+  default: handle_answer(link, exchange, frame);
+  }
+}
+
 /* ---- the payload of a data frame */
 
 /* The message that a data frame fits; NULL after a failure. */
@@ -349,18 +365,14 @@ static inline bool begin(struct by_end *end, const struct by_frame *frame) {
     end->receiving = BY_RECEIVE_MESSAGE;
     return in != NULL;
   }
-  if (frame->type == BY_FRAME_DATA) handle_ask(link, exchange, frame);
-  if (frame->type == BY_FRAME_MORE) handle_more(link, exchange, frame);
-  if (answers) handle_answer(link, exchange, frame);
-  if (frame->type == BY_FRAME_OFFER) {
-    unsigned char offer[sizeof(struct by_offer)];
-    const void *bytes;
-    if (frame->size != sizeof offer) return by_deliver_broken(link, "an offer of the wrong size");
+  unsigned char offer[sizeof(struct by_offer)];
+  const void *bytes;
+  if (frame->type == BY_FRAME_OFFER && frame->size == sizeof offer) {
     if (lane->ops->view(lane, &bytes) < sizeof offer) return false;
     memcpy(offer, bytes, sizeof offer);
     lane->ops->take(lane, sizeof offer);
-    handle_offer(link, exchange, frame, offer);
   }
+  handle(link, exchange, frame, offer);
   return link->transfer->status == BANYAN_OK;
 }
 
@@ -446,24 +458,6 @@ static void replay_data(struct by_link *link, struct by_exchange *exchange, cons
   if (!end && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
 }
 
-static void replay(struct by_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
-  const struct by_frame *frame = &stored->frame;
-  if (frame->type == BY_FRAME_OFFER) {
-    if (frame->size == sizeof(struct by_offer))
-      handle_offer(link, exchange, frame, stored->payload);
-    else
-      by_deliver_broken(link, "an offer of the wrong size");
-  } else if (frame->type == BY_FRAME_MORE) {
-    handle_more(link, exchange, frame);
-  } else if (frame->type == BY_FRAME_GRANT) {
-    handle_answer(link, exchange, frame);
-  } else if (frame->flags & BY_FRAME_ASK) {
-    handle_ask(link, exchange, frame);
-  } else {
-    replay_data(link, exchange, stored);
-  }
-}
-
 /* Of data what has come will do; of anything else all is needed. */
 static bool can_replay(const struct by_stored *stored) {
   const struct by_frame *frame = &stored->frame;
@@ -481,7 +475,10 @@ void by_deliver_stored(struct by_link *link, struct by_exchange *exchange) {
     next = TAILQ_NEXT(stored, next);
     if (!can_replay(stored) || link->transfer->ops->find(link, &stored->frame) != exchange) continue;
     unstore(link, stored);
-    replay(link, exchange, stored);
+    if (stored->frame.type == BY_FRAME_DATA && !(stored->frame.flags & BY_FRAME_ASK))
+      replay_data(link, exchange, stored);
+    else
+      handle(link, exchange, &stored->frame, stored->payload);
     by_transfer_give_stored(link->transfer, stored);
   }
 }

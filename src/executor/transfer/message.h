@@ -53,10 +53,10 @@ enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED, BY_IN_PULLED };
 struct by_in {
   struct by_exchange *exchange;
   struct by_link *link;
-  uint32_t incoming, tag; /* incoming: its index in the schedule */
-  bool adds;              /* its bytes wait in a ring until they are added; else they are stored as they come */
-  bool alone;             /* nothing but its own bytes has to come before they are added */
-  char *to;               /* where its first byte is stored */
+  uint32_t step, tag;
+  bool adds;  /* its bytes wait in a ring until they are added; else they are stored as they come */
+  bool alone; /* nothing but its own bytes has to come before they are added */
+  char *to;   /* where its first byte is stored */
   uint64_t length;
   /* progress */
   uint64_t arrived, consumed, granted;

@@ -104,24 +104,27 @@ uint64_t by_transfer_sent(const struct by_transfer *transfer) {
 
 /* ---- memory that calls use for a while and give back, so that a warm call allocates nothing */
 
-char *by_transfer_take_stage(struct by_transfer *transfer) {
-  if (transfer->n_stages) return transfer->stages[--transfer->n_stages];
+static char *make_stage(struct by_transfer *transfer) {
   char *stage = aligned_alloc(64, transfer->options.window);
+  transfer->stages_made += stage != NULL;
+  transfer->counters.allocations += stage != NULL;
+  return stage;
+}
+
+char *by_transfer_take_stage(struct by_transfer *transfer) {
+  char *stage = transfer->n_stages ? transfer->stages[--transfer->n_stages] : make_stage(transfer);
   if (!stage)
     by_transfer_fail(transfer, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for data that waits to be added");
-  transfer->stages_made += stage != NULL;
-  transfer->counters.allocations++;
   return stage;
 }
 
 /* Pages come when they are written: until then a ring is address space, of which RESERVE_MOST is enough. */
-void by_transfer_make_stages(struct by_transfer *transfer) {
-  size_t most = RESERVE_MOST / transfer->options.window;
-  while (transfer->stages_made < transfer->stages_wanted && transfer->stages_made < most) {
-    char *stage = aligned_alloc(64, transfer->options.window);
+void by_transfer_want_stages(struct by_transfer *transfer, uint32_t n) {
+  transfer->stages_wanted += n;
+  while (transfer->stages_made < transfer->stages_wanted &&
+         transfer->stages_made < RESERVE_MOST / transfer->options.window) {
+    char *stage = make_stage(transfer);
     if (!stage) return; /* it may never be needed */
-    transfer->stages_made++;
-    transfer->counters.allocations++;
     by_transfer_give_stage(transfer, stage);
   }
 }

@@ -131,11 +131,7 @@ uint64_t by_transfer_sent(const struct by_transfer *transfer);
  * made while bytes move. */
 char *by_transfer_take_stage(struct by_transfer *transfer);
 void by_transfer_give_stage(struct by_transfer *transfer, char *stage);
-void by_transfer_make_stages(struct by_transfer *transfer);
-static inline void by_transfer_want_stages(struct by_transfer *transfer, uint32_t n) {
-  transfer->stages_wanted += n;
-  if (transfer->stages_wanted > transfer->stages_made) by_transfer_make_stages(transfer);
-}
+void by_transfer_want_stages(struct by_transfer *transfer, uint32_t n);
 static inline void by_transfer_unwant_stages(struct by_transfer *transfer, uint32_t n) {
   transfer->stages_wanted -= n;
 }

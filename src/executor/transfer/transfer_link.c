@@ -5,20 +5,14 @@
 
 #include "log.h"
 
-static bool may_become(enum by_link_state from, enum by_link_state to) {
-  switch (to) {
-  case BY_LINK_IDLE: return false;
-  case BY_LINK_WANTED: return from == BY_LINK_IDLE;
-  case BY_LINK_OPEN: return from <= BY_LINK_WANTED;
-  case BY_LINK_LOST: return from <= BY_LINK_OPEN;
-  case BY_LINK_CLOSED: return from == BY_LINK_LOST;
-  }
-  return false;
-}
-
 static void set_state(struct by_link *link, enum by_link_state state) {
   static const char *const names[] = {"idle", "wanted", "open", "lost", "closed"};
-  assert(may_become(link->state, state));
+  static const uint8_t next[] = {[BY_LINK_IDLE] = 1 << BY_LINK_WANTED | 1 << BY_LINK_OPEN | 1 << BY_LINK_LOST,
+                                 [BY_LINK_WANTED] = 1 << BY_LINK_OPEN | 1 << BY_LINK_LOST,
+                                 [BY_LINK_OPEN] = 1 << BY_LINK_LOST,
+                                 [BY_LINK_LOST] = 1 << BY_LINK_CLOSED,
+                                 [BY_LINK_CLOSED] = 0};
+  assert(next[link->state] & 1 << state);
   by_debug("executor", "link to process %u: %s, was %s", link->process, names[state], names[link->state]);
   link->state = state;
 }
