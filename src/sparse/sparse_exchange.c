@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "log.h"
-#include "sparse_cost.h"
 #include "sparse_parts.h"
 
 /* ---- queues */
@@ -120,21 +119,15 @@ void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_
   by_sparse_word_fill(word, call, good && !word->fault ? &exchange->in : NULL);
 }
 
-/* The queue's domain takes the plan that the communicator has now, without helpers and switches, when it is this
- * exchange's turn. */
-static enum banyan_status note_plan(struct by_sparse_exchange *exchange) {
-  const struct by_sparse_queue *queue = exchange->queue;
-  const struct by_plan *now = by_team_plan(queue->options.team);
-  if (now->version == queue->version) return BANYAN_OK;
-  return by_plan_among_ranks(now, &exchange->plan);
-}
-
 static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand);
 
+/* The queue's group takes the plan that the communicator has now, without helpers and switches, when it is this
+ * exchange's turn. */
 static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
+  const struct by_plan *now = by_team_plan(queue->options.team);
   BY_TRY(by_sparse_need_strands(exchange, 1));
-  BY_TRY(note_plan(exchange));
+  if (now->version != queue->version) BY_TRY(by_plan_among_ranks(now, &exchange->plan));
   struct banyan_call gather = {.collective = BANYAN_ALLGATHER,
                                .dtype = BANYAN_INT64,
                                .send = &exchange->word,
@@ -190,16 +183,12 @@ static enum banyan_sparse_way choose(struct by_sparse_exchange *exchange) {
   return best;
 }
 
-static enum banyan_status begin(struct by_sparse_exchange *exchange) {
+static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand) {
   static enum banyan_status (*const begins[BANYAN_SPARSE_WAYS])(struct by_sparse_exchange * exchange) = {
       [BANYAN_SPARSE_PADDED] = by_sparse_begin_padded,       [BANYAN_SPARSE_GATHER] = by_sparse_begin_gather,
       [BANYAN_SPARSE_BROADCAST] = by_sparse_begin_broadcast, [BANYAN_SPARSE_MERGE] = by_sparse_begin_climb,
       [BANYAN_SPARSE_DENSE] = by_sparse_begin_dense,
   };
-  return begins[exchange->way](exchange);
-}
-
-static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand) {
   struct by_sparse_queue *queue = exchange->queue;
   uint32_t n = queue->options.n;
   if (exchange->plan) by_team_set_plan(queue->team, exchange->plan);
@@ -211,7 +200,7 @@ static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint3
     exchange->call.counts[r] = exchange->words[r].count;
   BY_TRY(by_sparse_union_init(&exchange->all, exchange->words, n));
   exchange->way = choose(exchange);
-  return begin(exchange);
+  return begins[exchange->way](exchange);
 }
 
 /* What the others do not know of ends the job: they would wait for this rank. */
@@ -227,11 +216,23 @@ static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status st
   by_sparse_end(exchange, status);
 }
 
+/* Whether all calls of a strand have ended. If so they are released, and the first failure goes to *status. */
+static bool strand_ended(struct by_sparse_strand *strand, enum banyan_status *status) {
+  for (uint32_t i = 0; i < strand->n; i++)
+    if (!by_call_ended(strand->calls[i])) return false;
+  for (uint32_t i = 0; i < strand->n; i++) {
+    if (*status == BANYAN_OK) *status = by_call_result(strand->calls[i]);
+    by_call_release(strand->calls[i]);
+  }
+  strand->n = 0;
+  return true;
+}
+
 /* One strand, as far as it goes. */
 static bool advance(struct by_sparse_exchange *exchange, uint32_t index) {
   struct by_sparse_strand *strand = &exchange->strands[index];
   enum banyan_status status = BANYAN_OK;
-  if (!strand->then || !by_sparse_strand_ended(strand, &status)) return false;
+  if (!strand->then || !strand_ended(strand, &status)) return false;
   enum banyan_status (*then)(struct by_sparse_exchange * exchange, uint32_t strand) = strand->then;
   strand->then = NULL;
   if (status == BANYAN_OK) status = then(exchange, index);

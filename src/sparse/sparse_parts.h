@@ -7,10 +7,9 @@
 
 #include <sys/queue.h>
 
+#include "sparse_cost.h"
 #include "sparse_exchange.h"
 #include "sparse_merge.h"
-#include "sparse_trees.h"
-#include "sparse_word.h"
 
 struct by_sparse_strand {
   struct by_call **calls;
@@ -81,8 +80,6 @@ BANYAN_CHECK enum banyan_status by_sparse_start_call(struct by_sparse_exchange *
 /* or on the queue's own. */
 BANYAN_CHECK enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
                                                const struct banyan_call *call);
-/* Whether all calls of a strand have ended. If so they are released, and the first failure goes to *status. */
-bool by_sparse_strand_ended(struct by_sparse_strand *strand, enum banyan_status *status);
 /* Takes the exchange out of its queue's list and releases its calls. */
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status);
 /* Divides a sum where it is to be an average. */

@@ -48,17 +48,6 @@ enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, stru
   return by_sparse_call(exchange, 0, &call);
 }
 
-bool by_sparse_strand_ended(struct by_sparse_strand *strand, enum banyan_status *status) {
-  for (uint32_t i = 0; i < strand->n; i++)
-    if (!by_call_ended(strand->calls[i])) return false;
-  for (uint32_t i = 0; i < strand->n; i++) {
-    if (*status == BANYAN_OK) *status = by_call_result(strand->calls[i]);
-    by_call_release(strand->calls[i]);
-  }
-  strand->n = 0;
-  return true;
-}
-
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
   TAILQ_REMOVE(&exchange->queue->exchanges, exchange, next);
   exchange->status = status;

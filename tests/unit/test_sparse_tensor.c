@@ -1,6 +1,6 @@
 /* Row-sparse tensors: what is refused, before any memory is taken; memory that is used again; sorting, against a slow
  * sort; and gradient steps, which touch the rows that are there and no others. */
-#include "sparse_tensor.h"
+#include "sparse_merge.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 
 #include "check.h"
 #include "rng.h"
-#include "sparse_sort.h"
 
 static float some_values[64];
 static int32_t some_rows[8] = {1, 5, 2};
