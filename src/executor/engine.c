@@ -194,7 +194,7 @@ static inline void progress_end(struct by_runner *runner, struct by_end *end) {
   for (int i = 0; i < FRAMES_A_TURN && by_deliver(end) && transfer->status == BANYAN_OK; i++) {
     transfer->moved = true;
     send_what_is_ready(runner);
-    if (!runner->pending) return; /* whoever waited can go on; there is another turn for what comes behind */
+    if (!runner->pending) return; /* what waited can go on; there is another turn for what comes behind */
   }
 }
 
@@ -305,7 +305,11 @@ void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {
 }
 
 uint64_t by_engine_sent(const struct by_engine *engine) {
-  return by_transfer_sent(by_engine_transfer(engine));
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  uint64_t sent = transfer->sent_before;
+  for (uint32_t i = 0; i < transfer->active; i++) sent += transfer->ends[i]->lane->sent;
+  for (uint32_t i = 0; i < transfer->n_fabrics; i++) sent += transfer->fabrics[i]->fabric->sent;
+  return sent;
 }
 
 void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context) {
@@ -405,7 +409,7 @@ static void ask_if_still(struct by_engine *engine, uint64_t now) {
   if (engine->options.asks) (void)engine->options.asks(engine->options.context, NULL, NULL);
 }
 
-/* A call's deadline has passed. Whom it waits for may wait for somebody else: others know more. */
+/* A call's deadline has passed. The ranks that it waits for may wait for others: rank 0 knows more. */
 static void is_late(struct by_engine *engine, const struct by_call *call, uint64_t now) {
   const struct by_engine_options *options = &engine->options;
   char what[160], who[256], passed[256], text[BY_TEXT_BYTES];

@@ -1,7 +1,7 @@
 /* The executor: runs schedules over lanes. One engine per process (or per
- * simulated rank) holds the links to all peers, the domains (communicators)
+ * simulated rank) holds the links to all peers, the teams (communicators)
  * and the calls under way. It never blocks, owns no thread and reads no clock
- * but the one handed in; whoever uses it from several threads locks around it.
+ * but the one handed in; users with several threads lock around it.
  *
  *   by_engine_start() makes a call, by_engine_progress() moves bytes until
  *   by_call_ended(); then by_call_release(). */
@@ -39,9 +39,9 @@ struct by_engine_options {
   void (*connect)(void *context, uint32_t process);
   /* Name of a process in errors, such as "rank 2 (host a)"; may be NULL. */
   const char *(*name)(void *context, uint32_t process);
-  /* Told once, when the engine fails by itself. */
+  /* Called once, when the engine fails by itself. */
   void (*failed)(void *context, enum banyan_status status, uint32_t process, const char *text);
-  /* Told when a peer's lane ended though its calls have not. True: the answer will be a by_engine_fail later;
+  /* Called when a peer's lane ended though its calls have not. True: the answer will be a by_engine_fail later;
    * false or NULL: the engine fails at once. */
   bool (*suspects)(void *context, uint32_t process, const char *text);
   /* A call's deadline passed (how the error begins, whom it waits for), or, with NULL, nothing has ended for a while.
@@ -54,7 +54,7 @@ struct by_engine_options {
 };
 
 BANYAN_CHECK enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out);
-/* Destroys domains, calls and lanes with it. */
+/* Destroys teams, calls and lanes with it. */
 void by_engine_destroy(struct by_engine *engine);
 
 /* One more process, a helper that came later: it has the next number, and all processes know it before it has part in
@@ -96,26 +96,26 @@ BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32
 struct by_control_message *by_engine_read(struct by_engine *engine);
 void by_control_message_free(struct by_engine *engine, struct by_control_message *message);
 
-/* A domain is a communicator: its own ranks (processes[rank]), plan and call
- * numbers. `id` is the same on all its members and unused so far. The domain
+/* A team is a communicator: its own ranks (processes[rank]), plan and call
+ * numbers. `id` is the same on all its members and unused so far. The team
  * keeps its own copy of the members and borrows the plan until it is replaced. */
 BANYAN_CHECK enum banyan_status by_team_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
                                                const uint32_t *processes, struct by_team **out);
 /* The one of this id; NULL: there is none. */
 struct by_team *by_engine_team(const struct by_engine *engine, uint32_t id);
-/* Whether peers still wait for a word about what has ended here; by_engine_progress sends it. */
+/* Whether peers still have to be notified of what has ended here; by_engine_progress does it. */
 bool by_team_owes(const struct by_team *team);
 /* Ends what is still pending in it. Calls that were not released stay until they are. */
 void by_team_destroy(struct by_team *team);
 /* Plan for later calls; calls under way keep theirs. Takes the plan over. */
 void by_team_set_plan(struct by_team *team, struct by_plan *plan);
-/* The same for a plan with helpers: helpers[i] is the process of its i-th vertex behind the ranks, UINT32_MAX: nobody.
- * Groups that lack one go among ranks alone, from the start or once by_engine_lost says so. At a helper, older plans
+/* The same for a plan with helpers: helpers[i] is the process of its i-th vertex behind the ranks, UINT32_MAX: none.
+ * Groups that lack one go among ranks alone, from the start or once by_engine_lost was called. At a helper, older plans
  * stay known, for calls that others still make. Takes the plan over, also on failure. */
 BANYAN_CHECK enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan,
                                                         const uint32_t *helpers);
 const struct by_plan *by_team_plan(const struct by_team *team);
-/* Who is at that plan's vertices behind the ranks; NULL: it has no helpers here. */
+/* The processes at that plan's vertices behind the ranks; NULL: it has no helpers here. */
 const uint32_t *by_team_helpers(const struct by_team *team);
 /* The number of the next collective call, and whether one before that number is under way. */
 uint32_t by_team_next_call(const struct by_team *team);
@@ -129,7 +129,7 @@ void by_team_expect(const struct by_team *team, int more);
 /* Whether the next message with this tag from some rank has begun to come, and from which, the lowest one first. */
 bool by_team_probe(const struct by_team *team, uint32_t tag, uint32_t *rank);
 
-/* Whether a call makes sense on this domain; by_engine_start says the same. */
+/* Whether a call makes sense on this team; by_engine_start checks the same. */
 BANYAN_CHECK enum banyan_status by_engine_check_call(const struct by_team *team, const struct banyan_call *call);
 /* Starts a call; checks its arguments first. *out is the caller's until
  * by_call_release. `deadline` is absolute by the engine's clock, 0: none. */
@@ -144,7 +144,7 @@ enum banyan_status by_call_result(const struct by_call *call);
 void by_call_release(struct by_call *call);
 
 /* A helper is gone: calls under way repeat what went through it among ranks alone, and later ones do not use it. All
- * processes are to be told, in any order; not from within by_engine_progress. */
+ * processes are to be notified, in any order; not from within by_engine_progress. */
 void by_engine_lost(struct by_engine *engine, uint32_t process);
 bool by_engine_has_lost(const struct by_engine *engine, uint32_t process);
 
@@ -153,7 +153,7 @@ bool by_engine_progress(struct by_engine *engine);
 /* Ends calls whose deadline has passed, and the engine with them, unless it asks first. */
 void by_engine_check_deadlines(struct by_engine *engine);
 enum by_described { BY_DESCRIBED_ENDED, BY_DESCRIBED_RUNNING, BY_DESCRIBED_PAIR };
-/* The last calls and what they wait for: for each domain id, size, first process, number of the next call, the
+/* The last calls and what they wait for: for each team id, size, first process, number of the next call, the
  * plan's version and name, then n calls: number, by_described (u8), collective and dtype_op (u8 each), root, count
  * (u64), plan, n processes awaited. */
 void by_engine_describe(const struct by_engine *engine, struct by_writer *writer);
@@ -175,11 +175,11 @@ bool by_engine_has_to_send(const struct by_engine *engine);
 uint64_t by_engine_ended(const struct by_engine *engine);
 /* Whether a call under way reads or writes there. */
 bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes);
-/* Tells the peers that may have mapped this region of this process that it is gone. No call may use it any more. */
+/* Notifies the peers that may have mapped this region of this process that it is gone. No call may use it any more. */
 void by_engine_forget_region(struct by_engine *engine, uint32_t region);
-/* Tells lanes that the owner is about to sleep, or woke. */
+/* Notifies lanes that the owner is about to sleep, or woke. */
 void by_engine_sleeping(struct by_engine *engine, bool asleep);
-/* Says goodbye on all lanes, so that their end is no error to the peers. True when nothing is left to send,
+/* Closes all lanes on purpose, so that their end is no error to the peers. True when nothing is left to send,
  * and all has arrived. */
 bool by_engine_goodbye(struct by_engine *engine);
 

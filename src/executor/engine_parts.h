@@ -10,7 +10,7 @@ struct by_engine {
   struct by_engine_options options;
   uint32_t never;                         /* links without a lane that never will have one */
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
-  uint64_t verdict_at;                    /* a call is late, and somebody asks why until then; 0: none is */
+  uint64_t verdict_at;                    /* a call is late, and its cause is searched until then; 0: none is */
 };
 
 static inline struct by_engine *by_engine_of(const struct by_transfer *transfer) {

@@ -116,7 +116,7 @@ static void kept(struct by_transfer *transfer) {
   if (recovery->relays) recovery->retry = true;
 }
 
-/* What the peer told us to read has been read, unless it gave up a call that goes on here. Then the region stays
+/* What the peer offered has been read, unless it gave up a call that goes on here. Then the region stays
  * mapped until the link ends, and that will be soon. */
 static bool reads(const struct by_link *link, uint64_t region) {
   for (const struct by_call *call = LIST_FIRST(&by_runner_of(link->transfer)->running); call;

@@ -1,4 +1,4 @@
-/* Groups and messages to them, as their users know them: see engine.h. */
+/* Teams and messages to them, as their users know them: see engine.h. */
 #include "engine.h"
 #include "recovery.h"
 
@@ -70,7 +70,7 @@ uint32_t by_team_rank(const struct by_team *team) {
   return team->vertices.self;
 }
 
-/* ---- messages that nobody receives yet */
+/* ---- messages that no call receives yet */
 
 static bool has_next(const struct by_link *link, const struct by_team *team, uint32_t peer, uint32_t tag) {
   const struct by_pair *pair = by_team_find_pair(team, peer, tag, false);

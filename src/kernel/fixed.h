@@ -45,7 +45,7 @@ uint64_t by_fixed_quantise(enum banyan_dtype dtype, void *pairs, const void *src
 
 /* The reverse, of sums: `count` numbers, rounded to the type, those too large
  * for it infinite. Returns the same sum over what the pairs hold, for whatever
- * bytes: who finds it wrong must not use dst. */
+ * bytes: if it is wrong, dst must not be used. */
 uint64_t by_fixed_dequantise(enum banyan_dtype dtype, void *dst, const void *pairs, size_t count, unsigned exponent,
                              unsigned bits, const int32_t *key);
 

@@ -218,7 +218,7 @@ static uint64_t check(const void *pairs, size_t count, const int32_t *key) {
   return check_all(pairs, count, key);
 }
 
-/* A row of the table: who adds and multiplies, who compares, and with BITWISE who does the bits. */
+/* A row of the table: what adds and multiplies, what compares, and with BITWISE what does the bits. */
 #define ROW(name, order)                                                                                               \
   [BANYAN_SUM] = name##_sum, [BANYAN_PRODUCT] = name##_product, [BANYAN_MIN] = order##_min, [BANYAN_MAX] = order##_max
 #define BITWISE(name) [BANYAN_AND] = name##_and, [BANYAN_OR] = name##_or, [BANYAN_XOR] = name##_xor

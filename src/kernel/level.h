@@ -20,7 +20,7 @@ typedef uint64_t (*by_kernel_fixed_fn)(void *dst, const void *src, size_t count,
 struct by_kernel_table {
   by_kernel_reduce_fn reduce[BANYAN_DTYPES][BANYAN_OPS]; /* BANYAN_AVERAGE's are NULL: they are BANYAN_SUM's */
   by_kernel_map_fn scale[BY_KERNEL_FLOATS], divide[BY_KERNEL_FLOATS];
-  /* NULL where by_fixed_has says no. The largest magnitude: as the bits of a float32, of int32 as a number. */
+  /* NULL where by_fixed_has is false. The largest magnitude: as the bits of a float32, of int32 as a number. */
   by_kernel_largest_fn largest[BANYAN_DTYPES];
   by_kernel_fixed_fn quantise[BANYAN_DTYPES], dequantise[BANYAN_DTYPES];
   uint64_t (*check)(const void *pairs, size_t count, const int32_t *key);

@@ -20,7 +20,7 @@ static const char *const names[BY_KERNEL_LEVELS] = {"scalar", "avx2", "avx512"};
 static const struct by_kernel_table *const tables[BY_KERNEL_LEVELS] = {&by_kernel_scalar, &by_kernel_avx2,
                                                                        &by_kernel_avx512};
 
-/* The operating system's support is part of what __builtin_cpu_supports says of AVX. Not every compiler lets it be
+/* The operating system's support is part of what __builtin_cpu_supports reports of AVX. Not every compiler lets it be
  * asked for F16C. */
 static bool has_f16c(void) {
   unsigned a, b, c, d;
@@ -66,7 +66,7 @@ static const struct by_kernel_table *table(void) {
   const struct by_kernel_table *found = atomic_load_explicit(&current, memory_order_relaxed);
   if (found) return found;
   const struct by_kernel_table *fastest = tables[fastest_level()];
-  atomic_compare_exchange_strong(&current, &found, fastest); /* unless somebody has set one meanwhile */
+  atomic_compare_exchange_strong(&current, &found, fastest); /* unless one was set meanwhile */
   return found ? found : fastest;
 }
 

@@ -37,12 +37,7 @@ void by_kernel_scale(enum banyan_dtype dtype, void *dst, const void *src, double
  * zero. dst may equal src. */
 void by_kernel_divide(enum banyan_dtype dtype, void *dst, const void *src, int64_t divisor, size_t count);
 
-/* Copies bytes between buffers that do not overlap. */
-static inline void by_kernel_copy(void *dst, const void *src, size_t bytes) {
-  memcpy(dst, src, bytes); /* on one core nothing measured better where the copy is read again */
-}
-
-/* The same with stores that bypass the cache: for memory that another core has
+/* Copies bytes between buffers that do not overlap, with stores that bypass the cache: for memory that another core has
  * read and will read next. Ordered before what this thread stores later. */
 void by_kernel_copy_streaming(void *dst, const void *src, size_t bytes);
 

@@ -19,7 +19,7 @@
  *   down   | from such a root | flipped, low levels first | tree edges, high levels first | twigs |
  *
  * A helper adds and forwards without a term of its own; so does a server, at the root of a star. An edge carries
- * nothing away from a side of it that has no rank: nothing up, for there are no terms, and nothing down, for nobody
+ * nothing away from a side of it that has no rank: nothing up, for there are no terms, and nothing down, for no rank
  * wants the result. */
 #include <math.h>
 
@@ -207,13 +207,9 @@ static void add(struct by_compile *compile, const struct by_message *message) {
   compile->messages[compile->n_messages++] = *message;
 }
 
-static uint32_t translate(const struct route *route, uint32_t u, uint32_t tree) {
-  return tree ? by_group_translate(route->group, u, tree) : u;
-}
-
 static void add_edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t level, bool out,
                      uint32_t other) {
-  uint32_t vertex = route->group->order[translate(route, other, x->tree)];
+  uint32_t vertex = route->group->order[x->tree ? by_group_translate(route->group, other, x->tree) : other];
   add(route->compile, &(struct by_message){.peer = vertex, /* rank r is vertex r */
                                            .first = x->piece,
                                            .last = x->piece + 1,

@@ -220,7 +220,7 @@ static void depend_on_sends(struct builder *b, uint32_t index) {
   }
 }
 
-/* Own operand first; in an exchange at the place of the own digit, so that all who take part add alike. */
+/* Own operand first; in an exchange at the place of the own digit, so that all members add alike. */
 static uint16_t own_place(struct by_message *const *batch, uint32_t n) {
   uint32_t own = 0;
   while (batch[0]->exchange && own < n && batch[own]->place == own) own++;

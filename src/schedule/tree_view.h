@@ -1,4 +1,4 @@
-/* A tree as the compiler looks at it: children and levels, which say in
+/* A tree as the compiler looks at it: children and levels, which give
  * what round a vertex's message goes up. Made from a parent array, borrows
  * it, lives in an arena, is not changed afterwards.
  *

@@ -18,10 +18,6 @@ static struct by_sparse_climb *climb_of(struct by_sparse_exchange *exchange, uin
   return &exchange->queue->climbs[strand - 1];
 }
 
-static const struct by_sparse_tree *tree_of(const struct by_sparse_exchange *exchange, uint32_t strand) {
-  return &exchange->queue->trees->trees[strand - 1];
-}
-
 /* ---- the places in the trees */
 
 void by_sparse_climbs_free(struct by_sparse_queue *queue) {
@@ -158,7 +154,7 @@ static enum banyan_status at_rest(struct by_sparse_exchange *exchange, uint32_t 
 
 static enum banyan_status send_up(struct by_sparse_exchange *exchange, uint32_t strand) {
   struct by_sparse_climb *climb = climb_of(exchange, strand);
-  uint32_t self = by_team_rank(exchange->queue->team), up = tree_of(exchange, strand)->up[self];
+  uint32_t self = by_team_rank(exchange->queue->team), up = exchange->queue->trees->trees[strand - 1].up[self];
   exchange->strands[strand].then = at_rest;
   if (up == self) return BANYAN_OK;
   climb->count = climb->piece.count;

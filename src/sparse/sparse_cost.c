@@ -81,10 +81,6 @@ void by_sparse_trees_destroy(struct by_sparse_trees *trees) {
 
 /* ---- costs */
 
-static uint32_t ranks_of(const struct by_sparse_case *of) {
-  return of->all->n_ranks;
-}
-
 static double row_bytes(const struct by_sparse_case *of) {
   return (double)(of->words->width * banyan_dtype_size((enum banyan_dtype)of->words->dtype) +
                   banyan_dtype_size((enum banyan_dtype)of->words->row_dtype));
@@ -98,7 +94,7 @@ static double busy(const struct by_sparse_case *of, double busiest, double mean)
 
 /* An AllGather of so many bytes in all, of which the busiest rank has `own` to send to all others. */
 static double gather_work(const struct by_sparse_case *of, double total) {
-  double n = ranks_of(of);
+  double n = of->all->n_ranks;
   return of->rates.byte * 2 * total * (n - 1) / n;
 }
 
@@ -109,7 +105,7 @@ static double gather(const struct by_sparse_case *of, double rows, double calls)
 }
 
 static double dense(const struct by_sparse_case *of) {
-  double n = ranks_of(of), height = (double)of->words->height;
+  double n = of->all->n_ranks, height = (double)of->words->height;
   if (of->words->collective != BANYAN_ALLREDUCE || !by_sparse_dense_fits(of->words, of->all->memory)) return INFINITY;
   double bytes = height * ((double)(of->words->width * banyan_dtype_size((enum banyan_dtype)of->words->dtype)) + 0.125);
   double work = 4 * bytes * (n - 1) / n * of->rates.byte + of->rates.clear * bytes;
@@ -130,10 +126,6 @@ struct climb {
   uint32_t words;
   double scale; /* rows for each of the sample */
 };
-
-static bool has(const struct by_sparse_union *all, uint32_t sample, uint32_t rank) {
-  return all->who[(size_t)sample * all->words + rank / 64] >> rank % 64 & 1;
-}
 
 static double rows_of(const struct climb *climb, uint32_t rank) {
   uint32_t n = 0;
@@ -178,7 +170,8 @@ static uint32_t climb_tree(struct climb *climb, const struct by_sparse_tree *tre
   memset(climb->have, 0, (size_t)n * climb->words * sizeof *climb->have);
   for (uint32_t r = 0; r < n; r++) {
     for (uint32_t i = 0; i < climb->n; i++)
-      if (has(all, climb->first + i, r)) climb->have[(size_t)r * climb->words + i / 64] |= (uint64_t)1 << i % 64;
+      if (all->who[(size_t)(climb->first + i) * all->words + r / 64] >> r % 64 & 1)
+        climb->have[(size_t)r * climb->words + i / 64] |= (uint64_t)1 << i % 64;
     climb->taken[r] = rows_of(climb, r);
   }
   sort_up(tree, climb, n);
@@ -188,7 +181,7 @@ static uint32_t climb_tree(struct climb *climb, const struct by_sparse_tree *tre
 
 static double climb_all(struct climb *climb) {
   const struct by_sparse_case *of = climb->of;
-  uint32_t depth = 0, n = ranks_of(of);
+  uint32_t depth = 0, n = of->all->n_ranks;
   double busiest = 0, sum = 0;
   climb->scale = of->all->sampled ? of->all->rows / of->all->sampled : 0;
   climb->first = 0;
@@ -208,7 +201,7 @@ static double climb_all(struct climb *climb) {
 }
 
 static double merge(const struct by_sparse_case *of) {
-  uint32_t n = ranks_of(of);
+  uint32_t n = of->all->n_ranks;
   if (!of->trees || of->words->collective != BANYAN_ALLREDUCE) return INFINITY;
   struct by_arena arena;
   by_arena_init(&arena);
@@ -226,9 +219,9 @@ static double merge(const struct by_sparse_case *of) {
 
 double by_sparse_cost(const struct by_sparse_case *of, enum banyan_sparse_way way) {
   switch (way) {
-  case BANYAN_SPARSE_PADDED: return gather(of, (double)of->all->most * ranks_of(of), 2);
+  case BANYAN_SPARSE_PADDED: return gather(of, (double)of->all->most * of->all->n_ranks, 2);
   case BANYAN_SPARSE_GATHER: return gather(of, (double)of->all->total, 2);
-  case BANYAN_SPARSE_BROADCAST: return gather(of, (double)of->all->total, 2 * ranks_of(of));
+  case BANYAN_SPARSE_BROADCAST: return gather(of, (double)of->all->total, 2 * of->all->n_ranks);
   case BANYAN_SPARSE_MERGE: return merge(of);
   case BANYAN_SPARSE_DENSE: return dense(of);
   default: return INFINITY;

@@ -1,5 +1,5 @@
-/* The whole table, where the union is hardly sparse: zeros in rows that nobody has. Which rows those are, values do not
- * tell, so a bit for each row goes along. */
+/* The whole table, where the union is hardly sparse: zeros in rows that no rank has. Values do not show
+ * which rows those are, so a bit for each row goes along. */
 #include <string.h>
 
 #include "sparse_parts.h"

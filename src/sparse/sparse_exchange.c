@@ -121,7 +121,7 @@ void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_
 
 static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand);
 
-/* The queue's group takes the plan that the communicator has now, without helpers and switches, when it is this
+/* The queue's team takes the plan that the communicator has now, without helpers and switches, when it is this
  * exchange's turn. */
 static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;

@@ -1,7 +1,7 @@
 /* Exchanges of sparse rows: chains of the executor's calls. Each begins with
- * an AllGather of words (sparse_word.h) on the communicator's own domain, in
- * the order of its other calls. What follows depends on all words, so nobody
- * knows when it is its turn among those other calls: it goes over a domain of
+ * an AllGather of words (sparse_word.h) on the communicator's own team, in
+ * the order of its other calls. What follows depends on all words, so no rank
+ * knows when it is its turn among those other calls: it goes over a team of
  * the queue's own, one exchange after the other.
  *
  *   by_sparse_take, by_sparse_prepare (without the engine: the local merge),
@@ -23,10 +23,10 @@ struct by_sparse_queue; /* of one communicator */
 struct by_sparse_options {
   struct by_engine *engine;
   struct by_team *team; /* the communicator's */
-  uint32_t id;          /* of the queue's domain: the same on all ranks, and unused so far */
+  uint32_t id;          /* of the queue's team: the same on all ranks, and unused so far */
   uint32_t n;
   const uint32_t *processes;
-  size_t memory; /* bytes for a call that says nothing else */
+  size_t memory; /* bytes for a call that sets no limit itself */
   double crowd;  /* ranks for each core of this machine */
   bool far;      /* some ranks are reached otherwise than through shared memory */
 };
@@ -40,7 +40,8 @@ bool by_sparse_queue_owes(const struct by_sparse_queue *queue);
 
 /* A new exchange, or one that has ended, with its memory. NULL: out of memory. */
 struct by_sparse_exchange *by_sparse_take(struct by_sparse_queue *queue);
-/* Reads the call, looks at all rows and merges them if need be. What is wrong with them is told to all ranks later. */
+/* Reads the call, looks at all rows and merges them if need be. What is wrong with them is reported to all ranks later.
+ */
 void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_sparse_call *call);
 /* `deadline` as in by_engine_start. On failure nothing has begun, and the exchange is given back. */
 BANYAN_CHECK enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t deadline);

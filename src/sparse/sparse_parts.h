@@ -40,7 +40,7 @@ struct by_sparse_queue {
   struct by_sparse_scratch scratch;
   struct banyan_sparse gathered;
   uint32_t version;              /* of the communicator's plan when the last exchange began */
-  struct by_sparse_trees *trees; /* of this plan of the queue's domain, and class */
+  struct by_sparse_trees *trees; /* of this plan of the queue's team, and class */
   uint32_t trees_version;
   uint64_t up_to;
   struct by_sparse_climb *climbs;
@@ -74,7 +74,7 @@ struct by_sparse_exchange {
   char error[512];
 };
 
-/* sparse_strand.c: starts a call as a part of a strand, on this domain, */
+/* sparse_strand.c: starts a call as a part of a strand, on this team, */
 BANYAN_CHECK enum banyan_status by_sparse_start_call(struct by_sparse_exchange *exchange, struct by_team *team,
                                                      uint32_t strand, const struct banyan_call *call);
 /* or on the queue's own. */
@@ -88,7 +88,7 @@ void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_
 BANYAN_CHECK enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n);
 /* Merges the rows that are sent if they are not in order. */
 BANYAN_CHECK enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange);
-/* Two calls of strand 0 on the queue's own group, for rows and for values. `call` has all but types and buffers:
+/* Two calls of strand 0 on the queue's own team, for rows and for values. `call` has all but types and buffers:
  * `count` in rows; `counts` in rows, and behind them in elements. */
 BANYAN_CHECK enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, struct banyan_call call,
                                                     const struct banyan_sparse *send, const struct banyan_sparse *recv);

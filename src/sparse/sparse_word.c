@@ -182,7 +182,7 @@ enum banyan_status by_sparse_words_check(const struct by_sparse_word *words, uin
 
 /* ---- the union */
 
-/* The largest hash below which all ranks have told all; UINT64_MAX: everything was told. */
+/* The largest hash below which all ranks have reported all; UINT64_MAX: everything was reported. */
 static uint64_t horizon_of(const struct by_sparse_word *words, uint32_t n) {
   uint64_t horizon = UINT64_MAX;
   for (uint32_t r = 0; r < n; r++) {
@@ -193,20 +193,20 @@ static uint64_t horizon_of(const struct by_sparse_word *words, uint32_t n) {
   return horizon;
 }
 
-struct told {
+struct reported {
   int64_t row;
   uint32_t rank;
 };
 
 static int by_row(const void *a, const void *b) {
-  const struct told *x = a, *y = b;
+  const struct reported *x = a, *y = b;
   return x->row < y->row ? -1 : x->row > y->row;
 }
 
-static void join(struct by_sparse_union *all, const struct told *told, size_t n) {
+static void join(struct by_sparse_union *all, const struct reported *reported, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    if (!i || told[i].row != told[i - 1].row) all->sample[all->sampled++] = told[i].row;
-    all->who[(size_t)(all->sampled - 1) * all->words + told[i].rank / 64] |= (uint64_t)1 << told[i].rank % 64;
+    if (!i || reported[i].row != reported[i - 1].row) all->sample[all->sampled++] = reported[i].row;
+    all->who[(size_t)(all->sampled - 1) * all->words + reported[i].rank / 64] |= (uint64_t)1 << reported[i].rank % 64;
   }
 }
 
@@ -229,15 +229,15 @@ enum banyan_status by_sparse_union_init(struct by_sparse_union *all, const struc
   uint64_t horizon = horizon_of(words, n);
   size_t most = 0, n_reported = 0;
   for (uint32_t r = 0; r < n; r++) most += words[r].sampled;
-  struct told *told = BY_ARENA_ARRAY(&all->arena, struct told, most);
+  struct reported *reported = BY_ARENA_ARRAY(&all->arena, struct reported, most);
   all->sample = BY_ARENA_ARRAY(&all->arena, int64_t, most);
   all->who = BY_ARENA_ARRAY(&all->arena, uint64_t, most * all->words);
-  if (!told || !all->sample || !all->who) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu rows", most);
+  if (!reported || !all->sample || !all->who) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu rows", most);
   for (uint32_t r = 0; r < n; r++)
     for (size_t i = 0; i < words[r].sampled && i < BY_SPARSE_SAMPLE; i++)
-      if (hash(words[r].sample[i]) <= horizon) told[n_reported++] = (struct told){words[r].sample[i], r};
-  qsort(told, n_reported, sizeof *told, by_row);
-  join(all, told, n_reported);
+      if (hash(words[r].sample[i]) <= horizon) reported[n_reported++] = (struct reported){words[r].sample[i], r};
+  qsort(reported, n_reported, sizeof *reported, by_row);
+  join(all, reported, n_reported);
   all->rows = (double)all->sampled;
   if (horizon != UINT64_MAX) all->rows *= 0x1p64 / (double)horizon;
   if (all->rows > (double)all->total) all->rows = (double)all->total;

@@ -1,11 +1,11 @@
-/* What each rank says of its rows before any of them travels, and what follows
+/* What each rank reports of its rows before any of them travels, and what follows
  * from all ranks' words: whether they fit together, how much memory they take,
  * and an even sample of the union, from which its size and its quantiles are
  * estimated. All of it is a function of the words alone, so that all ranks come
  * to the same.
  *
- * The sample: each rank tells the rows with the smallest hashes. Those below
- * the largest hash that every rank has told are all that any rank has there;
+ * The sample: each rank reports the rows with the smallest hashes. Those below
+ * the largest hash that every rank has reported are all that any rank has there;
  * they are as many as the union has, times that hash. */
 #ifndef BY_SPARSE_SPARSE_WORD_H
 #define BY_SPARSE_SPARSE_WORD_H
@@ -25,7 +25,7 @@ struct by_sparse_word {
   uint64_t memory;  /* bytes this rank can take */
   uint64_t crowd;   /* 256 times the ranks for each core of its machine */
   uint64_t far;     /* 1: its links are slower than shared memory */
-  uint64_t sampled; /* rows told */
+  uint64_t sampled; /* rows reported */
   int64_t sample[BY_SPARSE_SAMPLE];
 };
 

@@ -10,7 +10,7 @@ enum { BY_CONTROL_MESSAGE_BYTES = 16 << 20 };
 
 struct by_control_message {
   struct by_control_message *next;
-  uint32_t process, team; /* of a received one: who sent it */
+  uint32_t process, team; /* of a received one: its sender */
   size_t bytes, done, room;
   unsigned char data[];
 };

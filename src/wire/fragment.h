@@ -13,7 +13,7 @@
 enum {
   BY_FRAGMENT_MAGIC = 0x5942,
   BY_FRAGMENT_VERSION = 2,
-  BY_FRAGMENT_PORT = 7612, /* where servers listen unless told otherwise */
+  BY_FRAGMENT_PORT = 7612, /* where servers listen by default */
   BY_FRAGMENT_LINE = 64,
   BY_FRAGMENT_LINES =
       53, /* most of a fragment: an Ethernet MTU of 3506, veth's with native XDP, has room for no more */
@@ -58,7 +58,7 @@ enum by_fragment_dtype {
 };
 
 /* One switch on the way. A stack begins with the switch next to the server, on the way up as on the way down: each
- * switch knows its place, so one that is not there puts nobody out of step. */
+ * switch knows its place, so one that is missing disturbs no other. */
 struct by_hop {
   uint8_t port;    /* to leave by */
   uint8_t workers; /* up: 0: forward; else add, until so many workers are in. Down: whether the switch has added */
@@ -78,7 +78,7 @@ struct by_fragment {
   uint64_t workers; /* whose terms it holds: a bit for each; in a reply, those that the server has */
   uint64_t check;   /* of the terms, keyed: adds up modulo 2^64 as they do. Without terms, a MAC of the header */
   uint32_t epoch;   /* of the slot; serial numbers. Fragment number = epoch * slots of the job + slot */
-  uint32_t seal;    /* of the header as it is now; made anew by whoever changes it */
+  uint32_t seal;    /* of the header as it is now; made anew with every change */
   uint32_t call;    /* what all workers must agree on, hashed: terms of calls that differ are never merged */
   uint8_t dtype;
   uint8_t lines;    /* of the payload */
@@ -102,7 +102,7 @@ struct by_probe {
 /* The payload of a probe and of its reply. */
 struct by_probe_payload {
   struct by_probe records[BY_FRAGMENT_HOPS];
-  uint64_t newest; /* of a probe: 1 and the number of a fragment whose result its sender has; 0: not said */
+  uint64_t newest; /* of a probe: 1 and the number of a fragment whose result its sender has; 0: unknown */
   uint64_t reserved[7];
 };
 
@@ -112,8 +112,8 @@ _Static_assert(sizeof(struct by_probe_payload) == BY_PROBE_LINES * BY_FRAGMENT_L
 /* Why a packet is no fragment. */
 enum by_fragment_fault {
   BY_FRAGMENT_SOUND = 0,
-  BY_FRAGMENT_SHORT,   /* shorter than its header or than it says */
-  BY_FRAGMENT_LONG,    /* longer than it says */
+  BY_FRAGMENT_SHORT,   /* shorter than its header or than the length in it */
+  BY_FRAGMENT_LONG,    /* longer than the length in it */
   BY_FRAGMENT_FOREIGN, /* another protocol or version */
   BY_FRAGMENT_BROKEN,  /* the seal is wrong: changed on the way */
   BY_FRAGMENT_ABSURD,  /* sealed, but no sender that follows docs/wire.md makes such fields */
@@ -175,8 +175,8 @@ static inline uint32_t by_fragment_exponent_words(uint32_t workers) {
   return (workers + 7) / 8;
 }
 
-/* What a fragment is about includes its own worker; a reply says what the server holds, which may be nothing. Entries
- * of the stack are checked where they are used. */
+/* What a fragment is about includes its own worker; a reply contains what the server holds, which may be nothing.
+ * Entries of the stack are checked where they are used. */
 static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
   return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_NACK &&
          !(fragment->flags & ~BY_FRAGMENT_FLAGS) && !fragment->reserved && fragment->hops <= BY_FRAGMENT_HOPS &&
@@ -198,7 +198,7 @@ static inline enum by_fragment_fault by_fragment_check(const struct by_fragment 
   return BY_FRAGMENT_SOUND;
 }
 
-/* A queue on the way was filling, as IP's header or a socket says. */
+/* A queue on the way was filling, as IP's header or a socket reports. */
 static inline void by_fragment_mark(struct by_fragment *fragment, uint32_t bytes) {
   if (by_fragment_check(fragment, bytes) != BY_FRAGMENT_SOUND) return;
   fragment->flags |= BY_FRAGMENT_CE;

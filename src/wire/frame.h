@@ -20,7 +20,7 @@ enum by_frame_type {
   BY_FRAME_FORGET = 8,  /* link: the sender has freed its region number `offset`; unmap it */
   BY_FRAME_GOODBYE = 9, /* link: the sender closes it on purpose */
   BY_FRAME_CONTROL =
-      10, /* link: part of a letter of `count` bytes, from `offset` on; `domain` is the reader's business */
+      10, /* link: part of a control message of `count` bytes, from `offset` on; `team` is for its reader */
   BY_FRAME_TYPES = 11
 };
 

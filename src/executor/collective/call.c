@@ -327,7 +327,7 @@ void by_call_free(struct by_call *call) {
   free(call);
 }
 
-/* ---- the end of a group */
+/* ---- the end of a team */
 
 void by_calls_end(struct by_team *team) {
   struct by_runner *runner = team->runner;
@@ -338,7 +338,7 @@ void by_calls_end(struct by_team *team) {
     if (ends) by_call_end(call, BANYAN_ERR_CLOSED);
     call = ends ? LIST_FIRST(&runner->running) : LIST_NEXT(call, next);
   }
-  /* calls that still have to notify senders, or are on the ready list, refer to the group */
+  /* calls that still have to notify senders, or are on the ready list, refer to the team */
   for (struct by_program *p = team->programs; p; p = p->next)
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
       struct by_link *link = p->links[i];

@@ -24,7 +24,7 @@ enum by_call_state {
   BY_CALL_IDLE,    /* in its program's store */
   BY_CALL_FILLED,  /* taken for a user's call, or for a part of one, and not begun */
   BY_CALL_RUNNING, /* its steps advance */
-  BY_CALL_ENDED,   /* it has a status; somebody may still refer to it */
+  BY_CALL_ENDED,   /* it has a status; others may still refer to it */
 };
 
 struct by_state {
@@ -45,7 +45,7 @@ struct by_call {
   struct by_call *sibling;  /* in the program's list of all */
   LIST_ENTRY(by_call) next; /* the program's list of idle calls, or the runner's list of running ones */
   TAILQ_ENTRY(by_call) ready_next;
-  LIST_ENTRY(by_call) listed; /* list of running send/recv calls of the group, or of a helper's calls */
+  LIST_ENTRY(by_call) listed; /* list of running send/recv calls of the team, or of a helper's calls */
   struct by_program *program;
   const struct by_schedule *schedule;
   struct by_team *team;
@@ -120,10 +120,10 @@ void by_call_begin(struct by_call *call, const char *name); /* of timelines; NUL
 /* All steps are done. */
 void by_call_done(struct by_call *call);
 void by_call_end(struct by_call *call, enum banyan_status status);
-/* Gives the object back once nobody refers to it. */
+/* Gives the object back once nothing refers to it. */
 void by_call_drop(struct by_call *call);
 void by_call_free(struct by_call *call);
-/* Ends the calls of a domain. Nothing refers to them any more, but those who have not released them. */
+/* Ends the calls of a team. Nothing refers to them any more but users that have not released them. */
 void by_calls_end(struct by_team *team);
 /* Makes *memory, of *have bytes, as large as that; what it held is lost. */
 BANYAN_CHECK enum banyan_status by_call_need(struct by_runner *runner, void **memory, size_t *have, size_t bytes);

@@ -44,7 +44,7 @@ static void destroy(struct by_program *program) {
   while (program->all) {
     struct by_call *call = program->all;
     program->all = call->sibling;
-    call->program = NULL; /* one that somebody still holds is freed when it is given back */
+    call->program = NULL; /* one that is still held is freed when it is given back */
     if (call->state == BY_CALL_IDLE || call->released) by_call_free(call);
   }
   by_schedule_destroy(program->schedule);

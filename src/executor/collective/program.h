@@ -8,7 +8,7 @@
 struct by_program {
   struct by_program *next;
   struct by_team *team;
-  const struct by_vertices *vertices; /* the domain's, or those of a plan with helpers */
+  const struct by_vertices *vertices; /* the team's, or those of a plan with helpers */
   const struct by_class *class_;
   uint32_t part; /* of the class */
   struct by_schedule *schedule;
@@ -34,7 +34,7 @@ BANYAN_CHECK enum banyan_status by_program_get_pair(struct by_team *team, bool s
                                                     struct by_program **out);
 /* Those of the plan with these vertices (NULL: of all plans) are not used for later calls. */
 void by_programs_retire(struct by_team *team, const struct by_vertices *vertices);
-/* All of the domain; its calls have ended. */
+/* All of the team; its calls have ended. */
 void by_programs_destroy(struct by_team *team);
 BANYAN_CHECK enum banyan_status by_program_take_call(struct by_program *program, struct by_call **out);
 void by_program_give_call(struct by_call *call);

@@ -1,4 +1,4 @@
-/* A domain: what a communicator is to the executor. Its ranks, its plan, and
+/* A team: what a communicator is to the executor. Its ranks, its plan, and
  * the numbers under which its calls are found. See engine.h. */
 #ifndef BY_EXECUTOR_TEAM_H
 #define BY_EXECUTOR_TEAM_H
@@ -25,7 +25,7 @@ struct by_runner {
   const void **sources;        /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
   size_t chunk;   /* most bytes of a frame; 0: the lane's limit */
-  uint32_t *gone; /* numbers of groups that were destroyed: peers may still send for them */
+  uint32_t *gone; /* numbers of teams that were destroyed: peers may still send for them */
   uint32_t n_gone, gone_room;
   bool logs; /* states of calls */
 };
@@ -48,7 +48,7 @@ static inline struct by_runner *by_runner_of(const struct by_transfer *transfer)
 
 /* Which processes are at a plan's vertices, and at which of them this one is. */
 struct by_vertices {
-  uint32_t *processes; /* UINT32_MAX: nobody */
+  uint32_t *processes; /* UINT32_MAX: none */
   uint32_t self;
   size_t chunk; /* of the plan: most bytes of a frame, 0: as the engine's */
 };
@@ -93,7 +93,7 @@ struct by_team {
   } recovery;
 };
 
-/* NULL: there is no domain of this number. */
+/* NULL: there is no team of this number. */
 static inline struct by_team *by_team_of(const struct by_runner *runner, uint32_t id) {
   struct by_team *d = runner->teams;
   while (d && d->id != id) d = d->next;
@@ -105,7 +105,7 @@ BANYAN_CHECK enum banyan_status by_team_make(struct by_runner *runner, uint32_t 
                                              const uint32_t *processes, struct by_team **out);
 /* Its calls have ended, and it has no programs. */
 void by_team_free(struct by_team *team);
-/* Room for so many processes in all domains. */
+/* Room for so many processes in all teams. */
 BANYAN_CHECK enum banyan_status by_teams_grow(struct by_runner *runner, uint32_t processes);
 /* Whether it was destroyed here, though peers may not be through with it. */
 bool by_team_is_gone(const struct by_runner *runner, uint32_t id);
@@ -122,7 +122,7 @@ BANYAN_CHECK enum banyan_status by_team_grow_window(struct by_team *team);
 /* The plan for later calls; takes it over, unless it is `borrowed`. */
 void by_team_use_plan(struct by_team *team, struct by_plan *plan, bool borrowed);
 /* The name of its plan, the one before, or a built-in plan, of this version; NULL: it is none of these. In static
- * storage, or as long as the domain has that plan. `domain` may be NULL. */
+ * storage, or as long as the team has that plan. `team` may be NULL. */
 const char *by_team_name_plan(const struct by_team *team, uint32_t version);
 
 #endif

@@ -186,7 +186,7 @@ static bool receive_block(struct by_call *call, uint32_t index) {
   if (in->source == BY_IN_MAPPED && in->length >= LARGE)
     by_kernel_copy_streaming(to, in->mapped + in->consumed, n);
   else if (in->source == BY_IN_MAPPED)
-    by_kernel_copy(to, in->mapped + in->consumed, n);
+    memcpy(to, in->mapped + in->consumed, n); /* on one core nothing measured better for what is read again */
   else if (!by_in_pull(in, in->consumed, to, n))
     return false;
   if (by_in_is_withdrawn(in)) return false;

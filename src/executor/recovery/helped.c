@@ -1,5 +1,5 @@
 /* Plans with helpers. Every group that has one is a part of its own in every
- * call, and travels under a version of its own, which says that group and
+ * call, and travels under a version of its own, which identifies that group and
  * whether it goes through its helpers or among ranks alone. So both may be
  * under way at once, and nobody has to agree on when a helper was lost. */
 #include "recovery.h"

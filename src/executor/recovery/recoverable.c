@@ -9,11 +9,11 @@
  *
  * A rank that ends may change its buffers, and others could then repeat
  * nothing. So all ranks first confirm to each other that they have results.
- * Each says for each part which one it has: through helpers (0) or the other
- * (1). If nobody says 1, all have the first one, and who has begun again gives
- * that up; else all take the second one: whoever has the first has not ended
+ * Each reports for each part which one it has: through helpers (0) or the other
+ * (1). If none reports 1, all have the first one, and ranks that began again give
+ * that up; else all take the second one: a rank with the first has not ended
  * either, so it takes part, and puts the other result over its own. So all
- * have the same bits, whoever hears of the loss when. */
+ * have the same bits, whenever they learn of the loss. */
 #include "recovery.h"
 
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32
   return BY_STRAY_FOUND;
 }
 
-/* The domain may have the same plan twice, and a call the older one. */
+/* The team may have the same plan twice, and a call the older one. */
 enum by_stray by_recoverable_stray(const struct by_team *team, const struct by_frame *frame) {
   const struct by_call *whole = team->window[frame->call & (team->window_size - 1)];
   if (whole && whole->exchange.descriptor.call == frame->call)

@@ -10,7 +10,7 @@
 #include "program.h"
 
 struct by_recovery {
-  struct by_runner runner;  /* the first member: a domain's runner is its recovery's */
+  struct by_runner runner;  /* the first member: a team's runner is its recovery's */
   LIST_HEAD(, by_call) due; /* calls with all steps done that have parts, are parts, or are relayed */
   bool relays;              /* this is a helper */
   bool retry;               /* frames that were kept may have a call now */
@@ -34,7 +34,7 @@ struct by_helped_group {
 /* A plan with helpers, and what makes up for one that is lost. */
 struct by_helped {
   struct by_vertices vertices; /* the first member: programs of its parts point there */
-  struct by_helped *next;      /* an older one of the domain */
+  struct by_helped *next;      /* an older one of the team */
   struct by_team *team;
   struct by_plan *plan, *among, *confirm; /* with helpers; among ranks; how all ranks confirm that they have results */
   uint32_t confirm_version;
@@ -43,13 +43,13 @@ struct by_helped {
   uint32_t users;                 /* calls under way */
 };
 
-/* The domain's plan, if it has helpers; or NULL. */
+/* The team's plan, if it has helpers; or NULL. */
 static inline struct by_helped *by_helped_current(const struct by_team *team) {
   struct by_helped *helped = team->recovery.helped;
   return helped && helped->plan == team->plan ? helped : NULL;
 }
 
-/* Makes a plan with helpers the domain's; see by_team_set_helped_plan. */
+/* Makes a plan with helpers the team's; see by_team_set_helped_plan. */
 BANYAN_CHECK enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers);
 /* The group whose messages travel under this version, through its helpers or among ranks alone; NULL: none. */
 struct by_helped_group *by_helped_find(const struct by_helped *helped, uint32_t version);
@@ -63,7 +63,7 @@ BANYAN_CHECK enum banyan_status by_helped_get(const struct by_helped *helped, bo
 void by_helped_sweep(struct by_team *team);
 /* A helper is gone: groups that lack it go among ranks alone. */
 void by_helped_lost(const struct by_team *team, uint32_t process);
-/* The domain goes away; its calls have ended. */
+/* The team goes away; its calls have ended. */
 void by_helped_fini(struct by_team *team);
 
 /* ---- recoverable.c */

@@ -1,5 +1,5 @@
 /* What a helper does: it makes no calls of its own, but has part in those of
- * the ranks. The first frame of a call's part that comes here says everything:
+ * the ranks. The first frame of a call's part that comes here describes everything:
  * which call, of what, how much, and by its version which tree. So its part
  * is made then, and ends when all has been passed on.
  *
@@ -97,7 +97,7 @@ static enum banyan_status make(struct by_team *team, struct by_helped *helped, s
     by_program_give_call(call);
     return status;
   }
-  call->relay = call->released = true; /* nobody waits for it */
+  call->relay = call->released = true; /* no user waits for it */
   call->exchange.descriptor.call = frame->call;
   call->ops = &ops;
   LIST_INSERT_HEAD(&team->recovery.relays, call, listed);
@@ -119,7 +119,7 @@ static bool has_room(const struct by_team *team, const struct by_frame *frame) {
   return true;
 }
 
-/* What follows an offer says only how much of it is ready: it makes no call, but waits where the offer waits. */
+/* What follows an offer contains only how much of it is ready: it makes no call, but waits where the offer waits. */
 static bool follows_kept(const struct by_link *link, const struct by_frame *frame) {
   const struct by_stored *stored = frame->type == BY_FRAME_MORE ? TAILQ_FIRST(&link->stored) : NULL;
   while (stored &&

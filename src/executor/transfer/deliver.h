@@ -13,7 +13,7 @@ bool by_deliver(struct by_end *end);
 bool by_deliver_broken(struct by_link *link, const char *what);
 /* Hands a new exchange the frames that came before it. */
 void by_deliver_stored(struct by_link *link, struct by_exchange *exchange);
-/* Discards the frames that came for calls of a group that will not be made: for all, or for one call (NULL: all) under
+/* Discards the frames that came for calls of a team that will not be made: for all, or for one call (NULL: all) under
  * one version (0: any). */
 void by_deliver_forget(struct by_link *link, uint32_t team, const uint32_t *call, uint32_t version);
 

@@ -1,4 +1,4 @@
-/* What goes out on a link: first what messages have to tell their senders,
+/* What goes out on a link: first what messages report to their senders,
  * then data: calls take turns, and the message of a call that is furthest
  * behind sends a chunk. The chunks of large messages go to whichever lane
  * takes one, everything else to the first lane in order.
@@ -130,7 +130,7 @@ void by_link_forget(struct by_link *link, uint32_t region) {
 void by_link_let_come(const struct by_in *in) {
   bool offered = by_in_is_offered(in);
   if (in->consumed == in->length) {
-    if (in->send_done) by_link_owe(in); /* else it has been told */
+    if (in->send_done) by_link_owe(in); /* else it has been reported */
     return;
   }
   /* without memory for it, the sender's call ends with its deadline */
@@ -405,7 +405,7 @@ bool by_links_goodbye(struct by_transfer *transfer) {
   for (uint32_t i = 0; i < transfer->active; i++) {
     struct by_lane *lane = transfer->ends[i]->lane;
     if (lane->status != BANYAN_OK || by_link_is_lost(transfer->ends[i]->link))
-      continue; /* who is stopped takes nothing */
+      continue; /* a stopped process takes nothing */
     if (!lane->ops->flush(lane) || (lane->ops->arrived && !lane->ops->arrived(lane))) all = false;
   }
   return all;

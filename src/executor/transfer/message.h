@@ -19,7 +19,7 @@ struct by_exchange {
   size_t chunk;               /* most bytes of a frame */
   size_t element;             /* bytes, a power of two: what is added at once */
   uint64_t trace;             /* its record in the tracer, or its whole's; 0: none */
-  uint32_t notes;             /* messages that still have to tell their sender something */
+  uint32_t notes;             /* messages that still have to report something to their sender */
   bool pair;                  /* of a send and a receive: its one message has the descriptor's tag */
   bool wired;                 /* bytes have gone or come, which has been noted */
 };
@@ -38,7 +38,7 @@ struct by_out {
   uint64_t sent;
   uint64_t settled;          /* what no lane needs any more: `sent` less what is still kept */
   uint64_t granted;          /* firmly; beyond it only eager data */
-  uint64_t announced;        /* offered: told ready */
+  uint64_t announced;        /* offered: reported ready */
   TAILQ_ENTRY(by_out) queue; /* of the link */
   bool queued, offered, asked, decided, by_offer, held; /* held: sent in place, ends with the peer's DONE */
   struct by_offer offer;
@@ -76,7 +76,7 @@ static inline void by_exchange_wire(struct by_exchange *exchange) {
   by_trace(exchange->transfer->options.tracer, exchange->trace, BY_TRACE_WIRE);
 }
 
-/* The sender of one of its messages has been told what there was to tell, or never will be. */
+/* The sender of one of its messages has been notified, or never will be. */
 static inline void by_exchange_end_note(struct by_exchange *exchange) {
   if (!--exchange->notes) exchange->transfer->ops->idle(exchange);
 }

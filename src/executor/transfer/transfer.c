@@ -68,7 +68,7 @@ void by_transfer_fail(struct by_transfer *transfer, enum banyan_status status, u
   if (transfer->status != BANYAN_OK) return;
   transfer->status = status;
   snprintf(transfer->error, sizeof transfer->error, "%s", text);
-  /* the callers get their memory back, and use it again, while peers that have not heard may still read it */
+  /* the callers get their memory back, and use it again, while peers that do not know may still read it */
   for (uint32_t i = 0; i < transfer->active; i++) {
     struct by_lane *lane = transfer->ends[i]->lane;
     if (lane->ops->withdraw) lane->ops->withdraw(lane);
@@ -91,15 +91,14 @@ void by_transfer_flush(struct by_transfer *transfer) {
 
 void by_transfer_set_mark(struct by_transfer *transfer, const struct by_mark *mark) {
   transfer->mark = *mark;
-  for (uint32_t i = 0; i < transfer->active; i++) by_link_mark_lane(transfer, transfer->ends[i]->lane);
-  for (uint32_t i = 0; i < transfer->n_fabrics; i++) by_link_mark_fabric(transfer, transfer->fabrics[i]->fabric);
-}
-
-uint64_t by_transfer_sent(const struct by_transfer *transfer) {
-  uint64_t sent = transfer->sent_before;
-  for (uint32_t i = 0; i < transfer->active; i++) sent += transfer->ends[i]->lane->sent;
-  for (uint32_t i = 0; i < transfer->n_fabrics; i++) sent += transfer->fabrics[i]->fabric->sent;
-  return sent;
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    struct by_lane *lane = transfer->ends[i]->lane;
+    if (lane->ops->set_mark) lane->ops->set_mark(lane, mark);
+  }
+  for (uint32_t i = 0; i < transfer->n_fabrics; i++) {
+    struct by_fabric *fabric = transfer->fabrics[i]->fabric;
+    if (fabric->status == BANYAN_OK) fabric->ops->set_mark(fabric, mark);
+  }
 }
 
 /* ---- memory that calls use for a while and give back, so that a warm call allocates nothing */

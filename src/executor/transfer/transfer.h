@@ -29,8 +29,8 @@ enum by_stray {
   BY_STRAY_HANDLED, /* it was dropped, or everything has failed */
   BY_STRAY_FOUND,   /* its call is under way now */
   BY_STRAY_KEEP,    /* until its call is made */
-  BY_STRAY_WAIT,    /* it may stay in the lane: nobody needs what comes behind it */
-  BY_STRAY_DECLINE, /* its call will never be made: its sender is told not to wait */
+  BY_STRAY_WAIT,    /* it may stay in the lane: what comes behind it is not needed */
+  BY_STRAY_DECLINE, /* its call will never be made: its sender is notified not to wait */
 };
 
 /* Frames are of calls that only those above know. */
@@ -125,7 +125,6 @@ void by_transfer_fail(struct by_transfer *transfer, enum banyan_status status, u
 void by_transfer_flush(struct by_transfer *transfer);
 /* Marks what all lanes and fabrics send from now on. */
 void by_transfer_set_mark(struct by_transfer *transfer, const struct by_mark *mark);
-uint64_t by_transfer_sent(const struct by_transfer *transfer);
 
 /* Rings for messages whose turn has not come. A call that may need `n` wants them as long as it runs, so that none is
  * made while bytes move. */

@@ -24,14 +24,6 @@ void by_link_want(struct by_link *link) {
   options->connect(options->context, link->process);
 }
 
-void by_link_mark_lane(const struct by_transfer *transfer, struct by_lane *lane) {
-  if (lane->ops->set_mark) lane->ops->set_mark(lane, &transfer->mark);
-}
-
-void by_link_mark_fabric(const struct by_transfer *transfer, struct by_fabric *fabric) {
-  if (fabric->status == BANYAN_OK) fabric->ops->set_mark(fabric, &transfer->mark);
-}
-
 void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t n) {
   struct by_transfer *transfer = link->transfer;
   bool wanted = !link->lane && !by_link_is_lost(link) && transfer->status == BANYAN_OK;
@@ -43,7 +35,7 @@ void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t
     struct by_end *end = &link->ends[link->n_ends++];
     *end = (struct by_end){.link = link, .lane = lanes[i]};
     transfer->ends[transfer->active++] = end;
-    by_link_mark_lane(transfer, end->lane);
+    if (end->lane->ops->set_mark) end->lane->ops->set_mark(end->lane, &transfer->mark);
   }
   if (!wanted) return;
   link->lane = lanes[0];
@@ -66,7 +58,7 @@ void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric) {
   link->in_network = true;
   if (link->state <= BY_LINK_WANTED) set_state(link, BY_LINK_OPEN);
   transfer->fabrics[transfer->n_fabrics++] = link;
-  by_link_mark_fabric(transfer, fabric);
+  if (fabric->status == BANYAN_OK) fabric->ops->set_mark(fabric, &transfer->mark);
   by_link_touch(link);
 }
 
@@ -136,7 +128,7 @@ void by_link_lose(struct by_link *link) {
 static void close_link(struct by_link *link) {
   struct by_transfer *transfer = link->transfer;
   uint32_t kept = 0;
-  for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) { /* nobody is there to be notified */
+  for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) { /* the senders are gone */
     TAILQ_REMOVE(&link->notes, in, notes);
     in->noted = false;
     by_exchange_end_note(in->exchange);
@@ -184,7 +176,7 @@ static bool give_to_fabric(struct by_out *out) {
   if (!out->exchange->pair) descriptor.tag = out->tag;
   if (!fabric->ops->begin(fabric, &descriptor, out->base, in->to, out->length, &out->number)) return false;
   in->source = BY_IN_DATA;
-  in->granted = in->length; /* there is nobody to tell */
+  in->granted = in->length; /* no sender has to be notified */
   out->begun = true;
   TAILQ_INSERT_TAIL(&out->link->begun, out, in_hand);
   return true;

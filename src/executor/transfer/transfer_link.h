@@ -16,10 +16,10 @@
  * A lane is asked for once, and may come without a request. A helper's link is lost when the helper is gone, whatever
  * it was before, and closed once nothing uses it. */
 enum by_link_state {
-  BY_LINK_IDLE,   /* nobody has asked for a lane */
+  BY_LINK_IDLE,   /* no lane was asked for */
   BY_LINK_WANTED, /* a lane was asked for */
   BY_LINK_OPEN,   /* it has lanes or a fabric */
-  BY_LINK_LOST,   /* nobody misses it any more */
+  BY_LINK_LOST,   /* it is not missed any more */
   BY_LINK_CLOSED, /* nor has it lanes */
 };
 
@@ -77,7 +77,7 @@ struct by_link {
   struct by_control_message *messages, **messages_end; /* to be sent */
   struct by_control_message *arriving;                 /* whose parts are coming in; NULL: none */
   bool expects_messages;                               /* control messages are to be expected here */
-  struct by_frame *notices; /* to be said, of no call here: which regions were freed, what a domain owed */
+  struct by_frame *notices; /* to be sent, of no call here: which regions were freed, what a team owed */
   uint32_t n_notices, notices_room;
   uint64_t eager; /* bytes sent beyond grants and not credited */
   uint64_t taken; /* eager bytes of the peer that were taken and not reported */
@@ -103,9 +103,6 @@ void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t
 void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric);
 /* It goes through switches: a fabric will be attached. */
 void by_link_expect_fabric(struct by_link *link);
-/* What either sends from now on has the transfer's mark. */
-void by_link_mark_lane(const struct by_transfer *transfer, struct by_lane *lane);
-void by_link_mark_fabric(const struct by_transfer *transfer, struct by_fabric *fabric);
 /* Asks for a lane, once. */
 void by_link_want(struct by_link *link);
 /* Its process has left on purpose; `never`: if there is no lane now, there never will be one. */
@@ -123,7 +120,7 @@ bool by_link_progress_fabric(struct by_link *link);
 /* ---- link_send.c: what goes out */
 
 void by_link_queue(struct by_out *out);
-/* The message has something to tell its sender. */
+/* The message has something to report to its sender. */
 void by_link_note(struct by_in *in);
 /* Whether the receiver reads the message in this process's memory; the link has a lane. */
 bool by_link_offers(struct by_out *out);
@@ -132,11 +129,11 @@ bool by_link_offers(struct by_out *out);
 bool by_link_flush(struct by_link *link);
 /* One frame without regard to flow; the payload is small and copied by the lane. False: not now. */
 bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload);
-/* Has the peer told that a region of this process is gone. */
+/* Notifies the peer that a region of this process is gone. */
 void by_link_forget(struct by_link *link, uint32_t region);
-/* Has the sender told that all of a message has been taken, though its call goes away. */
+/* Notifies the sender that all of a message has been taken, though its call goes away. */
 void by_link_owe(const struct by_in *in);
-/* Has the sender told to send all of a message, though its call goes away: what comes is thrown away, and its memory
+/* Asks the sender to send all of a message, though its call goes away: what comes is thrown away, and its memory
  * not needed any more. */
 void by_link_let_come(const struct by_in *in);
 /* The same of its memory, where a message begins that no call here will take. */
