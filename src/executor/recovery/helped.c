@@ -71,7 +71,7 @@ static enum banyan_status name_groups(struct by_helped *helped, const uint32_t *
   const struct by_plan *plan = helped->plan;
   uint32_t n = 0, version = version_of(plan, helpers);
   for (uint32_t c = 0; c < plan->n_classes; c++) n += plan->classes[c].n_groups;
-  helped->groups = calloc(n, sizeof *helped->groups);
+  helped->groups = calloc((size_t)n + 1, sizeof *helped->groups);
   if (!helped->groups) return no_memory();
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
