@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "../tests/packing_check.h"
 #include "graph_topology.h"
 #include "grow.h"
 #include "packing.h"
-#include "../tests/packing_check.h"
 #include "topology_formats.h"
 
 enum { REPEATS = 3 };

@@ -19,8 +19,8 @@
 #include "lp.h"
 #include "manager.h"
 #include "plan_request.h"
-#include "rng.h"
 #include "rates.h"
+#include "rng.h"
 #include "text.h"
 #include "topology_synth.h"
 

@@ -8,11 +8,20 @@
 
 /* ---- progress */
 
-static bool advance(void *argument) {
-  struct by_context *context = argument;
+static __attribute__((noinline)) bool advance_all(struct by_context *context, bool notifies) {
   bool moved = context->anys && by_any_advance(context);
   if (context->sparse.comms && by_sparse_calls_advance(context)) moved = true;
-  return by_submitters_advance(context) || moved;
+  if (by_submitters_advance(context)) moved = true;
+  if (notifies && context->given.first) by_requests_notify(context);
+  return moved;
+}
+
+/* Mostly there is nothing beside the calls of the engine, and a call of 8 bytes takes a few rounds. */
+static bool advance(void *argument, bool notifies) {
+  struct by_context *context = argument;
+  bool none = !context->anys && !context->sparse.comms && !context->submitting.submitters && !context->given.first &&
+              !by_engine_has_control_messages(context->job.engine);
+  return !none && advance_all(context, notifies);
 }
 
 static bool has_work(const void *argument) {
@@ -66,7 +75,6 @@ const struct by_context_events by_context_events = {.control = {.attach_tree = b
                                                               .propose = by_plan_switches_propose,
                                                               .find_given_plan = by_plans_find_given},
                                                     .progress = {.advance = advance,
-                                                                 .notify = by_requests_notify,
                                                                  .has_work = has_work,
                                                                  .deadline = by_submitters_deadline,
                                                                  .check_deadlines = by_submitters_check}};

@@ -175,13 +175,13 @@ void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
 /* ---- moving */
 
 static void send_all(struct by_runner *runner) {
-  if (!TAILQ_EMPTY(&runner->ready)) by_work_run(runner);
+  if (!STAILQ_EMPTY(&runner->ready)) by_work_run(runner);
   if (!STAILQ_EMPTY(&runner->transfer.dirty)) by_transfer_flush(&runner->transfer);
 }
 
 /* Mostly nothing is, and then this must cost little: it is called after every frame. */
 static inline void send_what_is_ready(struct by_runner *runner) {
-  if (!TAILQ_EMPTY(&runner->ready) || !STAILQ_EMPTY(&runner->transfer.dirty)) send_all(runner);
+  if (!STAILQ_EMPTY(&runner->ready) || !STAILQ_EMPTY(&runner->transfer.dirty)) send_all(runner);
 }
 
 /* What comes in is passed on frame by frame, so that the peers can go on with it. */
@@ -203,7 +203,7 @@ bool by_engine_progress(struct by_engine *engine) {
   struct by_runner *runner = &recovery->runner;
   struct by_transfer *transfer = &runner->transfer;
   transfer->moved = false;
-  if (transfer->status == BANYAN_OK) by_links_close(transfer);
+  if (!LIST_EMPTY(&transfer->closing) && transfer->status == BANYAN_OK) by_links_close(transfer);
   send_what_is_ready(runner);
   for (uint32_t i = 0; i < transfer->active && transfer->status == BANYAN_OK; i++)
     progress_end(runner, transfer->ends[i]);
@@ -290,6 +290,10 @@ void by_engine_expect_control_messages(struct by_engine *engine, uint32_t proces
 enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team, const void *bytes,
                                    size_t n) {
   return by_control_messages_write(by_engine_transfer(engine)->links[process], team, bytes, n);
+}
+
+bool by_engine_has_control_messages(const struct by_engine *engine) {
+  return by_engine_transfer(engine)->messages != NULL;
 }
 
 struct by_control_message *by_engine_read(struct by_engine *engine) {

@@ -92,6 +92,8 @@ void by_engine_expect_control_messages(struct by_engine *engine, uint32_t proces
 /* Sends a copy, in order with other control messages to this process; `team` is any number. BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team,
                                                 const void *bytes, size_t n);
+/* Whether one has come. */
+bool by_engine_has_control_messages(const struct by_engine *engine);
 /* The next one that has come, which is the caller's; NULL: none. */
 struct by_control_message *by_engine_read(struct by_engine *engine);
 void by_control_message_free(struct by_engine *engine, struct by_control_message *message);

@@ -129,8 +129,7 @@ static void notify(struct by_context *context, struct banyan_request *request) {
   by_progress_changed(&context->progress);
 }
 
-void by_requests_notify(void *argument) {
-  struct by_context *context = argument;
+void by_requests_notify(struct by_context *context) {
   while (context->given.first) {
     struct banyan_request *request = take_ended(context);
     if (!request) return;

@@ -22,8 +22,8 @@ struct banyan_request {
   struct banyan_request *next;
 };
 
-/* Calls back for given requests that have ended, without the lock meanwhile. `argument`: a struct by_context. */
-void by_requests_notify(void *argument);
+/* Calls back for given requests that have ended, without the lock meanwhile. */
+void by_requests_notify(struct by_context *context);
 /* Like it, until all that other threads do so for have been notified. */
 void by_requests_notify_all(struct by_context *context);
 /* Whether a given one has ended. */

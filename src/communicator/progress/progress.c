@@ -39,7 +39,7 @@ static void by_pause(void) {
 
 bool by_progress_advance(struct by_progress *progress) {
   bool moved = by_engine_progress(progress->job->engine);
-  return progress->events.advance(progress->events.context) || moved;
+  return progress->events.advance(progress->events.context, false) || moved;
 }
 
 void by_progress_check_deadlines(struct by_progress *progress) {
@@ -50,9 +50,8 @@ void by_progress_check_deadlines(struct by_progress *progress) {
 /* While something always moves, no thread sleeps: deadlines of calls that do not move are checked here. */
 static bool advance(struct by_progress *progress) {
   if (++progress->rounds % LOOKS_AT_DEADLINES == 0) by_progress_check_deadlines(progress);
-  bool moved = by_progress_advance(progress);
-  progress->events.notify(progress->events.context);
-  return moved;
+  bool moved = by_engine_progress(progress->job->engine);
+  return progress->events.advance(progress->events.context, true) || moved;
 }
 
 static void let_others(struct by_progress *progress) {

@@ -9,10 +9,9 @@
 
 /* What goes on beside the calls of the engine; higher modules register it. Under lock. */
 struct by_progress_events {
-  /* Does what can be done. True if anything was done. */
-  bool (*advance)(void *context);
-  /* Calls the callbacks of requests that have ended, without the lock. */
-  void (*notify)(void *context);
+  /* Does what can be done. `notifies`: then calls the callbacks of requests that have ended, without the lock. True if
+   * anything was done, callbacks aside. */
+  bool (*advance)(void *context, bool notifies);
   /* Whether something must progress although no thread waits for it. */
   bool (*has_work)(const void *context);
   /* When check_deadlines has to be called at the latest; UINT64_MAX: not before something else happens. */

@@ -190,14 +190,21 @@ static void set_descriptor(struct by_call *call, const struct banyan_call *user)
 
 /* ---- start and end */
 
+__attribute__((noinline, cold)) void by_call_log_state(const struct by_call *call, enum by_call_state state) {
+  by_debug("executor", "call %u of communicator %u comes from state %d into %d", call->exchange.descriptor.call,
+           call->team->id, (int)call->state, (int)state);
+}
+
 static inline uint64_t begin_trace(const struct by_call *call, const char *name) {
   if (call->whole) return call->whole->exchange.trace;
+  struct by_tracer *tracer = call->exchange.transfer->options.tracer;
+  if (!atomic_load_explicit(&tracer->on, memory_order_relaxed)) return 0;
   struct by_traced what = {.name = name,
                            .bytes = call->bounds[call->schedule->n_pieces],
                            .team = call->team->id,
                            .call = call->exchange.descriptor.call,
                            .collective = call->exchange.descriptor.collective};
-  return by_trace_begin(call->exchange.transfer->options.tracer, &what, BY_TRACE_QUEUED);
+  return by_trace_begin(tracer, &what, BY_TRACE_QUEUED);
 }
 
 void by_call_begin(struct by_call *call, const char *name) {
@@ -299,7 +306,8 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
     for (uint32_t i = 0; i < call->schedule->n_peers; i++) by_link_drop(call->program->links[i], &call->exchange);
     call->exchange.notes = 0;
   }
-  if (!call->whole) by_trace_ended(runner->transfer.options.tracer, call->exchange.trace, status);
+  if (!call->whole && call->exchange.trace)
+    by_trace_ended(runner->transfer.options.tracer, call->exchange.trace, status);
   if (call->ops && call->ops->ended) call->ops->ended(call);
 }
 
@@ -350,8 +358,8 @@ void by_calls_end(struct by_team *team) {
         next = drops ? TAILQ_FIRST(&link->notes) : TAILQ_NEXT(in, notes);
       }
     }
-  for (struct by_call *call = TAILQ_FIRST(&runner->ready), *next; call; call = next) {
-    next = TAILQ_NEXT(call, ready_next);
-    if (call->team == team) TAILQ_REMOVE(&runner->ready, call, ready_next);
+  for (struct by_call *call = STAILQ_FIRST(&runner->ready), *next; call; call = next) {
+    next = STAILQ_NEXT(call, ready_next);
+    if (call->team == team) STAILQ_REMOVE(&runner->ready, call, by_call, ready_next);
   }
 }

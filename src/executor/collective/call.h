@@ -44,7 +44,7 @@ struct by_call {
   enum by_call_state state;
   struct by_call *sibling;  /* in the program's list of all */
   LIST_ENTRY(by_call) next; /* the program's list of idle calls, or the runner's list of running ones */
-  TAILQ_ENTRY(by_call) ready_next;
+  STAILQ_ENTRY(by_call) ready_next;
   LIST_ENTRY(by_call) listed; /* list of running send/recv calls of the team, or of a helper's calls */
   struct by_program *program;
   const struct by_schedule *schedule;
@@ -92,15 +92,16 @@ static inline bool by_call_overlap(const void *a, size_t a_bytes, const void *b,
   return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
 }
 
+/* At debug level; out of line, since every call passes four states. */
+void by_call_log_state(const struct by_call *call, enum by_call_state state);
+
 static inline void by_call_set_state(struct by_call *call, enum by_call_state state) {
   static const uint8_t next[] = {[BY_CALL_IDLE] = 1 << BY_CALL_FILLED,
                                  [BY_CALL_FILLED] = 1 << BY_CALL_RUNNING | 1 << BY_CALL_IDLE,
                                  [BY_CALL_RUNNING] = 1 << BY_CALL_ENDED,
                                  [BY_CALL_ENDED] = 1 << BY_CALL_IDLE};
   assert(next[call->state] & 1 << state);
-  if (by_call_runner(call)->logs)
-    by_debug("executor", "call %u of communicator %u comes from state %d into %d", call->exchange.descriptor.call,
-             call->team->id, (int)call->state, (int)state);
+  if (by_call_runner(call)->logs) by_call_log_state(call, state);
   call->state = state;
 }
 

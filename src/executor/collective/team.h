@@ -21,8 +21,8 @@ struct by_runner {
   struct by_team *teams;
   LIST_HEAD(, by_call) running; /* not yet ended, newest first */
   uint32_t pending;
-  TAILQ_HEAD(, by_call) ready; /* calls with work in their queue */
-  const void **sources;        /* operands of one addition: as many as any schedule needs */
+  STAILQ_HEAD(, by_call) ready; /* calls with work in their queue */
+  const void **sources;         /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
   size_t chunk;   /* most bytes of a frame; 0: the lane's limit */
   uint32_t *gone; /* numbers of teams that were destroyed: peers may still send for them */
@@ -34,7 +34,7 @@ struct by_runner {
 static inline void by_runner_init(struct by_runner *runner, size_t chunk) {
   runner->chunk = chunk;
   runner->logs = by_log_wanted(BY_LOG_DEBUG, "executor");
-  TAILQ_INIT(&runner->ready);
+  STAILQ_INIT(&runner->ready);
 }
 
 static inline void by_runner_fini(struct by_runner *runner) {

@@ -17,7 +17,7 @@ static void queue_step(struct by_call *call, uint32_t step) {
   call->work_n++;
   if (call->ready) return;
   call->ready = true;
-  TAILQ_INSERT_TAIL(&by_call_runner(call)->ready, call, ready_next);
+  STAILQ_INSERT_TAIL(&by_call_runner(call)->ready, call, ready_next);
 }
 
 static inline uint64_t limit_of(const struct by_call *call, const struct by_step *step, const struct by_state *state) {
@@ -234,10 +234,10 @@ static uint32_t unqueue_step(struct by_call *call) {
 }
 
 void by_work_run(struct by_runner *runner) {
-  TAILQ_HEAD(, by_call) ready = TAILQ_HEAD_INITIALIZER(ready);
-  TAILQ_CONCAT(&ready, &runner->ready, ready_next);
-  for (struct by_call *call; (call = TAILQ_FIRST(&ready));) {
-    TAILQ_REMOVE(&ready, call, ready_next);
+  STAILQ_HEAD(, by_call) ready = STAILQ_HEAD_INITIALIZER(ready);
+  STAILQ_CONCAT(&ready, &runner->ready);
+  for (struct by_call *call; (call = STAILQ_FIRST(&ready));) {
+    STAILQ_REMOVE_HEAD(&ready, ready_next);
     call->ready = false;
     for (int i = 0; i < WORK_A_TURN && call->work_n && call->state == BY_CALL_RUNNING; i++) {
       uint32_t step = unqueue_step(call);
