@@ -55,13 +55,13 @@ def save(cells, about):
 def main():
     settings = parse_settings()
     about = machine.describe() | settings
-    patience = 30 if settings["quick"] else 200  # seconds, once for trying and once for the rounds
-    placement = Placement(patience)
+    timeout = 30 if settings["quick"] else 200  # seconds, once for trying and once for the rounds
+    placement = Placement(timeout)
     cells = [Cell(ranks, transport, settings, placement)
              for ranks in settings["ranks"] for transport in settings["transports"]]
     for cell in cells:
         cell.screen()
-    placement.left += patience
+    placement.left += timeout
     for number in range(settings["rounds"]):
         runner.note(f"round {number + 1} of {settings['rounds']}")
         for cell in cells:

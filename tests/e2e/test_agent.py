@@ -304,7 +304,7 @@ def test_manager(folder):
 
 
 def test_helpers(folder):
-    """A root that is nobody's: the helper ends, or is told to rest, and the manager hears of both."""
+    """A root that is nobody's: the helper ends, or is released, and the manager receives both."""
     keys = make_keys(folder)
     manager = Manager(keys)
     agent = Agent(folder, "--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))
@@ -360,7 +360,7 @@ def test_job(folder):
     assert helping == {"type": "helping", "job": message["job"], "helper": "h1", "joined": True}, helping
     link.send({"type": "release", "job": message["job"]})
     helping = link.receive("helping")
-    assert not helping["joined"] and helping["why"] == "it was told to rest", helping
+    assert not helping["joined"] and helping["why"] == "it was released", helping
     link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1"})
     assert link.receive("helping")["joined"]
     agent.end(signal.SIGKILL)  # and its helper

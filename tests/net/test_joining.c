@@ -331,7 +331,7 @@ static void test_death_when_the_last_has_joined(void **state) {
   root_learns_of_both(false);
 }
 
-/* Rank 2 loses patience with a rank 0 that is held up, and comes again: its first visit counts for nothing. */
+/* Rank 2 gives up on a rank 0 that is held up, and joins again: its first visit counts for nothing. */
 static void test_visit_that_is_over(void **state) {
   (void)state;
   struct player player;

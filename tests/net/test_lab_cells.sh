@@ -46,9 +46,9 @@ manager = subprocess.Popen([banyan, "manager", f"{folder}/all.json", "--keys", f
                            stderr=log)
 status = [banyan, "status", "--manager", "http://127.0.0.1:8420", "--token-file", f"{folder}/token"]
 
-def wait_for(what, is_so, patience=60):
+def wait_for(what, is_so, timeout=60):
     seen = None
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     while time.monotonic() < until:
         done = subprocess.run([*status, "--json"], capture_output=True, text=True)
         if done.returncode == 0:

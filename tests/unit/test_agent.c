@@ -495,8 +495,8 @@ static void test_helpers(void **state) {
   assert_int_equal(count_with(&world.manager, "\"joined\":true"), 1);
   manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   assert_int_equal(world.rests, 1);
-  by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
-  must_hold(last_with(&world.manager, "helping"), "\"joined\":false,\"why\":\"it was told to rest\"");
+  by_agent_helper_ended(world.agent, JOB_A, "it was released", world.now);
+  must_hold(last_with(&world.manager, "helping"), "\"joined\":false,\"why\":\"it was released\"");
   manager_sends(ask);
   by_agent_helper_joined(world.agent, JOB_A, world.now);
   manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
@@ -504,7 +504,7 @@ static void test_helpers(void **state) {
   manager_sends(ask); /* the one that is about to end is not meant */
   assert_int_equal(world.manager.n, 0);
   assert_int_equal(world.helps, 2);
-  by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
+  by_agent_helper_ended(world.agent, JOB_A, "it was released", world.now);
   assert_int_equal(world.helps, 3);
   assert_int_equal(world.manager.n, 0);
   by_agent_helper_joined(world.agent, JOB_A, world.now);

@@ -126,7 +126,7 @@ static void describe_end(const struct by_helper_process *process, int status, ch
   if (WIFSIGNALED(status))
     snprintf(why, LINE, "the helper was killed by signal %d", WTERMSIG(status));
   else if (WEXITSTATUS(status) == 0)
-    snprintf(why, LINE, "%s", process->state == LEAVING ? "it was told to rest" : "the job is over");
+    snprintf(why, LINE, "%s", process->state == LEAVING ? "it was released" : "the job is over");
   else
     snprintf(why, LINE, "the helper ended with %d: %.400s", WEXITSTATUS(status), *last ? last : "without a message");
 }

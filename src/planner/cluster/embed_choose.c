@@ -63,7 +63,7 @@ enum banyan_status by_embed_master_solve(struct by_embed_master *m) {
 /* ---- new candidates by its prices */
 
 static const double worth_it = 1e-6, progress = 1e-4; /* the gain of a new tree, and of a round: part of the bound */
-enum { PATIENCE = 40 };
+enum { IDLE_LIMIT = 40 };
 
 struct pricing {
   struct by_embed_master *master;
@@ -111,7 +111,7 @@ enum banyan_status by_embed_master_price(struct by_embed_master *master, double 
   const struct by_lp_rounds how = {.ratio = ratio,
                                    .most = rounds,
                                    .progress = progress,
-                                   .patience = PATIENCE,
+                                   .idle_limit = IDLE_LIMIT,
                                    .solve = solve_all,
                                    .price = price_trees};
   struct pricing p = {.master = master};

@@ -389,7 +389,7 @@ static void collect(struct walk *w, uint32_t r) {
   for (uint32_t i = 0; i < n; i++) w->ready[r] = fmax(w->ready[r], w->received[i]) + w->costs->message;
 }
 
-static double tell(struct walk *w, uint32_t r) {
+static double notify(struct walk *w, uint32_t r) {
   double at = w->ready[r];
   for (uint32_t i = w->first[r]; i < w->first[r + 1]; i++) {
     at += w->costs->message;
@@ -416,7 +416,7 @@ enum banyan_status by_control_tree_time(const struct by_control_tree *tree, cons
   if (all) {
     list_children(&w);
     for (uint32_t i = tree->n; i-- > 0;) collect(&w, w.order[i]);
-    for (uint32_t i = 0; i < tree->n; i++) *out = fmax(*out, tell(&w, w.order[i]));
+    for (uint32_t i = 0; i < tree->n; i++) *out = fmax(*out, notify(&w, w.order[i]));
   }
   by_arena_fini(&scratch);
   return all ? BANYAN_OK : by_plan_no_memory();

@@ -188,7 +188,7 @@ static enum banyan_status solve(void *context, double *rate) {
 
 static enum banyan_status find_rates(struct program *p, double *rate, double *bound) {
   static const struct by_lp_rounds rounds = {
-      .ratio = INFINITY, .most = MOST_ROUNDS, .patience = UINT32_MAX, .solve = solve, .price = price};
+      .ratio = INFINITY, .most = MOST_ROUNDS, .idle_limit = UINT32_MAX, .solve = solve, .price = price};
   *bound = INFINITY;
   BY_TRY(init(p));
   BY_TRY(start(p));

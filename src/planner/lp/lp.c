@@ -209,7 +209,8 @@ enum banyan_status by_lp_generate(const struct by_lp_rounds *rounds, void *conte
     double ratio = value / *bound;
     idle = ratio > before + rounds->progress ? 0 : idle + 1;
     if (!idle) before = ratio;
-    if (value >= rounds->ratio * *bound || (idle >= rounds->patience && ratio >= rounds->good_enough)) return BANYAN_OK;
+    if (value >= rounds->ratio * *bound || (idle >= rounds->idle_limit && ratio >= rounds->good_enough))
+      return BANYAN_OK;
     BY_TRY(rounds->price(context, bound, &added));
   }
   return added ? rounds->solve(context, &value) : BANYAN_OK;

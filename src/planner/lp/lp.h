@@ -41,11 +41,11 @@ BANYAN_CHECK enum banyan_status by_lp_solve(struct by_lp *lp);
 /* Column generation (Gilmore and Gomory 1961): in rounds, the program of the columns that are known is solved, and more
  * columns are looked for at its prices. */
 struct by_lp_rounds {
-  double ratio;       /* it ends when the value is so much of the bound, */
-  uint32_t most;      /* after so many rounds, */
-  uint32_t patience;  /* or after so many */
-  double progress;    /* that gained less than this part of the bound, */
-  double good_enough; /* where the value is so much of it */
+  double ratio;        /* it ends when the value is so much of the bound, */
+  uint32_t most;       /* after so many rounds, */
+  uint32_t idle_limit; /* or after so many */
+  double progress;     /* that gained less than this part of the bound, */
+  double good_enough;  /* where the value is so much of it */
   enum banyan_status (*solve)(void *context, double *value);
   /* Adds columns, if there are any that are worth more than they cost; may lower the bound. */
   enum banyan_status (*price)(void *context, double *bound, bool *added);

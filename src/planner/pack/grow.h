@@ -198,8 +198,8 @@ double by_slots_throughput(const struct by_slots *slots);
  * slots that all have a tree, over terminals alone. */
 struct by_swaps {
   struct by_slots *slots;
-  uint32_t *up;    /* of vertex v in tree t, up[t * n_vertices + v]: the edge towards the root */
-  uint32_t *stamp; /* of each vertex: when it was passed last */
+  uint32_t *up;      /* of vertex v in tree t, up[t * n_vertices + v]: the edge towards the root */
+  uint32_t *visited; /* of each vertex: when it was passed last */
   uint32_t now;
   uint64_t work; /* edges that were looked at */
   struct by_arena arena;

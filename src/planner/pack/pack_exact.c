@@ -4,7 +4,7 @@
 #include "grow.h"
 #include "rates.h"
 
-enum { SLOTS = 16, SWEEPS = 7, PATIENCE = 10 };
+enum { SLOTS = 16, SWEEPS = 7, IDLE_LIMIT = 10 };
 static const double worth_waiting = 1e-3, good_enough = 0.99; /* of the ratio */
 
 struct exact {
@@ -81,7 +81,7 @@ static enum banyan_status run(struct exact *x, const struct by_exact_options *o,
   const struct by_lp_rounds rounds = {.ratio = o->ratio,
                                       .most = o->rounds,
                                       .progress = worth_waiting,
-                                      .patience = PATIENCE,
+                                      .idle_limit = IDLE_LIMIT,
                                       .good_enough = good_enough,
                                       .solve = solve,
                                       .price = price};

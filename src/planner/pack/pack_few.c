@@ -15,7 +15,7 @@ enum {
   LEAST_SWEEPS = 8,
   SWEEPS = 24,
   LOOK_EVERY = 4,
-  PATIENCE = 4,
+  IDLE_LIMIT = 4,
   DULL_LOOKS = 3,
   HEIGHTS = 12
 };
@@ -202,8 +202,8 @@ static bool sweep_once(struct search *s, struct by_slots *slots) {
 /* Prices get steeper from sweep to sweep: at first trees spread, at last the fullest resource alone counts. In large
  * graphs it ends when nothing has been gained for a while. */
 static enum banyan_status anneal(struct search *s, struct by_slots *slots, double wanted) {
-  uint32_t idle = 0, patience = s->work > work_of_more ? DULL_LOOKS : s->sweeps;
-  for (uint32_t sweep = 0; sweep < s->sweeps && idle < patience && !enough(s, wanted); sweep++) {
+  uint32_t idle = 0, idle_limit = s->work > work_of_more ? DULL_LOOKS : s->sweeps;
+  for (uint32_t sweep = 0; sweep < s->sweeps && idle < idle_limit && !enough(s, wanted); sweep++) {
     double before = s->best.throughput;
     slots->steep = first_steepness * pow(last_steepness / first_steepness, (double)sweep / (s->sweeps - 1));
     if (!sweep_once(s, slots)) return BANYAN_OK;
@@ -216,7 +216,8 @@ static enum banyan_status anneal(struct search *s, struct by_slots *slots, doubl
 
 /* Shares and trees in turn, until neither gains. */
 static enum banyan_status polish(struct search *s, struct by_slots *slots, double wanted) {
-  for (uint32_t round = 0, idle = 0; round < s->sweeps / 2 && idle < PATIENCE && !enough(s, wanted); round++, idle++) {
+  for (uint32_t round = 0, idle = 0; round < s->sweeps / 2 && idle < IDLE_LIMIT && !enough(s, wanted);
+       round++, idle++) {
     double before = s->best.throughput;
     BY_TRY(look(s, slots, true, false));
     if (s->best.throughput > before * worth_a_round) idle = 0;

@@ -218,7 +218,7 @@ enum banyan_status by_swaps_init(struct by_swaps *s, struct by_slots *slots) {
   *s = (struct by_swaps){.slots = slots};
   by_arena_init(&s->arena);
   s->up = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)slots->n * n);
-  s->stamp = BY_ARENA_ARRAY(&s->arena, uint32_t, n);
+  s->visited = BY_ARENA_ARRAY(&s->arena, uint32_t, n);
   if (s->arena.failed) {
     by_swaps_fini(s);
     return by_plan_no_memory();
@@ -281,8 +281,9 @@ static void look_along(struct by_swaps *s, struct swap *w, uint32_t from, uint32
 static uint32_t meeting(struct by_swaps *s, const uint32_t *up, uint32_t a, uint32_t b) {
   const struct by_graph *graph = s->slots->grower->graph;
   s->now++;
-  for (s->stamp[a] = s->now; up[a] != none; s->stamp[a] = s->now, s->work++) a = by_graph_other_end(graph, up[a], a);
-  for (; s->stamp[b] != s->now; s->work++) b = by_graph_other_end(graph, up[b], b);
+  for (s->visited[a] = s->now; up[a] != none; s->visited[a] = s->now, s->work++)
+    a = by_graph_other_end(graph, up[a], a);
+  for (; s->visited[b] != s->now; s->work++) b = by_graph_other_end(graph, up[b], b);
   return b;
 }
 

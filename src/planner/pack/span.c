@@ -329,17 +329,17 @@ struct ascent {
 static bool search(struct ascent *ascent, uint32_t terminal) {
   struct by_steiner *s = ascent->span->steiner;
   const struct by_graph *graph = ascent->span->graph;
-  uint32_t stamp = ++s->search, n = 0;
-  s->seen[terminal] = stamp;
+  uint32_t number = ++s->search, n = 0;
+  s->seen[terminal] = number;
   s->found[n++] = terminal;
   for (uint32_t at = 0; at < n; at++) {
     uint32_t v = s->found[at];
     ascent->steps += graph->edge_at[v + 1] - graph->edge_at[v];
     for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1]; i++) {
       uint32_t other = ascent->span->ends[i];
-      if (s->seen[other] == stamp || s->left[i] > ascent->used_up) continue;
+      if (s->seen[other] == number || s->left[i] > ascent->used_up) continue;
       if (other == 0) return false;
-      s->seen[other] = stamp;
+      s->seen[other] = number;
       s->found[n++] = other;
     }
   }
