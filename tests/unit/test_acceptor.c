@@ -1,4 +1,4 @@
-/* Accepting connections, and which of them are closed when many have not authenticated. */
+/* Tests of accepting connections, and of which connections are closed when many have not authenticated. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -110,7 +110,7 @@ static void test_out_of_descriptors(void **state) {
   assert_ok(status);
   assert_int_equal(owner.taken, 0);
   assert_ok(by_loop_run_once(loop, 0));
-  assert_int_equal(owner.taken, 0); /* rests, although there are descriptors again */
+  assert_int_equal(owner.taken, 0); /* The acceptor still rests, although descriptors are available again. */
   hand_time += BY_SECOND;
   assert_ok(by_loop_run_once(loop, 0));
   assert_ok(by_loop_run_once(loop, 0));
@@ -134,7 +134,8 @@ static void on_exhausted(void *context) {
   times_exhausted++;
 }
 
-/* Seconds until the owner hears that there are no descriptors; hand_time passes in steps that end each rest. */
+/* Returns the seconds until the owner is notified that there are no descriptors. hand_time passes in steps that end
+ * each rest. */
 static int run_short(struct by_loop *loop, int seconds) {
   struct rlimit kept = limit_descriptors(0);
   int at = -1, before = times_exhausted;
@@ -149,7 +150,7 @@ static int run_short(struct by_loop *loop, int seconds) {
   return at;
 }
 
-/* A later shortage begins as the first one does: with a word in the log for each rest, before the owner hears of it. */
+/* A later shortage begins as the first one does: each rest is logged before the owner is notified of the shortage. */
 static void test_shortages_are_apart(void **state) {
   (void)state;
   char name[64];
@@ -163,7 +164,7 @@ static void test_shortages_are_apart(void **state) {
   assert_true(first >= 4);
   for (int i = 0; i < 3; i++) assert_ok(by_loop_run_once(loop, 0));
   assert_int_equal(owner.taken, 1);
-  fds[1] = connect_local(name); /* soon after: the same shortage */
+  fds[1] = connect_local(name); /* This is soon after, so it is the same shortage. */
   assert_int_equal(run_short(loop, 2), 0);
   hand_time += 5 * BY_SECOND;
   for (int i = 0; i < 3; i++) assert_ok(by_loop_run_once(loop, 0));
@@ -199,7 +200,7 @@ static void test_a_bad_listener(void **state) {
   by_loop_destroy(loop);
 }
 
-/* Which connection is closed when many have not authenticated. */
+/* The tests below check which connection is closed when many have not authenticated. */
 
 enum { MOST = 32, MANY = 500 };
 
@@ -217,7 +218,7 @@ static void on_evicted(void *context) {
   peer->evictions++;
 }
 
-/* A connection from this loopback address, the last byte of which is given. */
+/* Makes a connection from the loopback address whose last byte is given. */
 static struct peer *come_from(size_t i, uint8_t last) {
   struct peer *peer = &peers[i];
   struct sockaddr_in at, from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000u | last)};
@@ -277,7 +278,7 @@ static void test_greetings_do_not_displace_one_that_is_about_to_greet(void **sta
 }
 
 static void test_a_host_displaces_its_own(void **state) {
-  uint8_t other = 2; /* another address may count as the same source: then the next one is tried */
+  uint8_t other = 2; /* Another address may count as the same source; then the next one is tried. */
   struct peer *silent = come_from(MANY, 1);
   while (come_from(MANY + 1, other)->entry.source == silent->entry.source) {
     by_admission_leave(&peers[MANY + 1].entry);
@@ -293,7 +294,7 @@ static void test_a_host_displaces_its_own(void **state) {
   assert_int_equal(peers[MANY + 1].evictions, 1);
 }
 
-static void test_who_has_authenticated_stays(void **state) {
+static void test_authenticated_peers_stay(void **state) {
   struct peer *known = come_from(MANY, 1);
   by_admission_greeted(&known->entry);
   by_admission_leave(&known->entry);
@@ -317,7 +318,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_silent_peers_do_not_displace_one_that_has_greeted, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_greetings_do_not_displace_one_that_is_about_to_greet, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_a_host_displaces_its_own, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(test_who_has_authenticated_stays, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_authenticated_peers_stay, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("acceptor", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Addresses, and looking them up by name. */
+/* Tests of addresses and of looking them up by name. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void test_bad_addresses(void **state) {
                                     "[::1]x:1"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct by_address address;
-    if (by_address_parse(bad[i], &address) != BANYAN_ERR_PARSE) fail_msg("\"%s\" was taken", bad[i]);
+    if (by_address_parse(bad[i], &address) != BANYAN_ERR_PARSE) fail_msg("\"%s\" was accepted", bad[i]);
   }
   char long_host[400];
   memset(long_host, 'a', sizeof long_host);
@@ -163,7 +163,7 @@ static void test_subnets(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct by_address subnet;
     int bits;
-    if (by_subnet_parse(bad[i], &subnet, &bits) != BANYAN_ERR_PARSE) fail_msg("\"%s\" was taken", bad[i]);
+    if (by_subnet_parse(bad[i], &subnet, &bits) != BANYAN_ERR_PARSE) fail_msg("\"%s\" was accepted", bad[i]);
   }
   struct by_address a = parse("10.0.0.1:1"), none = {0};
   assert_false(by_address_same_subnet(&a, &a, 33));
@@ -178,7 +178,7 @@ static void test_resolve(void **state) {
   assert_ok(by_address_resolve("[::1]:80", out, 4, &n));
   assert_int_equal(n, 1);
   assert_status(by_address_resolve("localhost", out, 4, &n), BANYAN_ERR_PARSE);
-  /* no name at all, so that no server is asked */
+  /* The name is invalid, so no server is asked. */
   assert_status(by_address_resolve("rank..zero:1", out, 4, &n), BANYAN_ERR_CONNECT);
   assert_non_null(strstr(banyan_error_text(), "rank..zero"));
 }
@@ -220,7 +220,7 @@ static void test_look_up(void **state) {
   assert_string_equal(by_address_print(&address, text), "10.1.2.3:7613");
 }
 
-/* Every address of a name comes up: `localhost` has one or two. */
+/* Every address of a name is returned: `localhost` has one or two. */
 static void test_addresses_in_turn(void **state) {
   (void)state;
   struct by_address all[8], address;
@@ -241,7 +241,7 @@ static void test_look_up_of_a_bad_text(void **state) {
   assert_non_null(strstr(banyan_error_text(), "write host:port"));
 }
 
-/* The thread may still be at it. */
+/* The thread that looks up the name may still be running. */
 static void test_look_up_given_up(void **state) {
   (void)state;
   for (int i = 0; i < 20; i++) {

@@ -1,22 +1,23 @@
-/* An agent hears ranks and the manager, over years that take no time. */
+/* Tests of how an agent handles the messages of ranks and of the manager. The test sets the clock, so years pass at
+ * once. */
 #include "agent_world.h"
 
-/* ---- without a manager */
+/* ---- without a manager ---- */
 
 static void test_classes_alone(void **state) {
   (void)state;
   make_world(NULL, true);
   struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&one, JOB_A, 1), *c = join(&other, JOB_B, 0);
   must_hold(zero.lines[0], "\"type\":\"welcome\"");
-  must_hold(zero.lines[0], "\"host\":\"h1\""); /* what this host is called here */
+  must_hold(zero.lines[0], "\"host\":\"h1\""); /* The agent sends the rank the name of its host. */
   must_hold(zero.lines[1], "\"class\":0");
   assert_true(report(a, JOB_A, 0, 5, 100000) && report(c, JOB_B, 0, 20, 100));
   pass(WORLD_INTERVAL);
-  assert_int_equal(zero.n, 2); /* its first iterations */
+  assert_int_equal(zero.n, 2); /* These are the job's first iterations, so its class has not changed. */
   must_hold(other.lines[2], "\"" JOB_B "\",\"class\":1");
   assert_true(report(a, JOB_A, 0, 10, 700) && report(b, JOB_A, 1, 10, 700));
   pass(WORLD_INTERVAL);
-  assert_int_equal(zero.n, 3); /* 1400 bytes on this host */
+  assert_int_equal(zero.n, 3); /* The job has sent 1400 bytes on this host. */
   must_hold(zero.lines[2], "\"" JOB_A "\",\"class\":2");
   must_hold(one.lines[2], "\"class\":2");
   assert_int_equal(other.n, 3);
@@ -27,7 +28,7 @@ static void test_classes_alone(void **state) {
   drop_all();
 }
 
-/* Two jobs that have sent about as much: who came first goes first, or they share the link. */
+/* Of two jobs that have sent about as much, the one that came first has the higher class, or both share the link. */
 static void test_order_alone(void **state) {
   (void)state;
   for (int equal = 0; equal < 2; equal++) {
@@ -79,7 +80,8 @@ static void test_refusals(void **state) {
       goes_on = type(rank, cases[i].lines[1]);
     }
     assert_false(goes_on);
-    must_hold(one.lines[one.n - 1], "\"type\":\"refused\",\"say\":\"refused\",\"why\":"); /* in both versions */
+    /* The refusal can be read by both versions of the protocol. */
+    must_hold(one.lines[one.n - 1], "\"type\":\"refused\",\"say\":\"refused\",\"why\":");
     must_hold(one.lines[one.n - 1], cases[i].why);
     forget(&one);
   }
@@ -87,7 +89,7 @@ static void test_refusals(void **state) {
   by_text_init(&text);
   by_agent_print(world.agent, 0, world.now, &text);
   must_hold(by_text_get(&text), "\"refused\":11");
-  must_hold(by_text_get(&text), "\"ranks\":[0]"); /* the other is as it was */
+  must_hold(by_text_get(&text), "\"ranks\":[0]"); /* The other rank has not been affected. */
   by_text_fini(&text);
   drop_all();
 }
@@ -101,14 +103,14 @@ static void test_status(void **state) {
   assert_int_equal(one.n, 1);
   must_hold(one.lines[0], "\"host\":\"h1\"");
   must_hold(one.lines[0], "\"classed_by\":\"agent\",\"ranks\":[3]");
-  must_hold(one.lines[0], "\"job\":\"aaaaaaaaaaaa\""); /* another one's: not all of its ID */
+  must_hold(one.lines[0], "\"job\":\"aaaaaaaaaaaa\""); /* The job belongs to another user, so its ID is shortened. */
   forget(&one);
   assert_false(type(come(&one, 1000), "{\"type\":\"status\"}"));
   must_hold(one.lines[0], JOB_A);
   drop_all();
 }
 
-/* One that was cut off and is here again takes its place. */
+/* A rank whose connection was cut off and that connects again replaces its old connection. */
 static void test_rank_again(void **state) {
   (void)state;
   make_world(NULL, true);
@@ -124,7 +126,7 @@ static void test_rank_again(void **state) {
   drop_all();
 }
 
-/* ---- with one */
+/* ---- with a manager ---- */
 
 static void test_reports_all(void **state) {
   (void)state;
@@ -157,9 +159,10 @@ static void test_reports_all(void **state) {
   pass(1);
   by_agent_manager_came(world.agent, world.now);
   must_hold(world.manager.lines[0], "\"age\":2");
-  must_hold(world.manager.lines[2], "\"type\":\"switched\""); /* what it runs, though it did not take another plan */
+  /* The agent reports the plan in use, although the job did not take another plan. */
+  must_hold(world.manager.lines[2], "\"type\":\"switched\"");
   must_hold(world.manager.lines[3], "\"type\":\"kept\"");
-  assert_true(type(rank, JOB_LINE(JOB_A))); /* another job by that name */
+  assert_true(type(rank, JOB_LINE(JOB_A))); /* This is another job of the same name. */
   by_agent_manager_gone(world.agent, "it has died", world.now);
   forget(&world.manager);
   pass(1);
@@ -178,7 +181,7 @@ static void test_reports(void **state) {
   forget(&world.manager);
   struct by_agent_rank *a = join(&zero, JOB_A, 4), *b = join(&one, JOB_A, 2);
   pass(0.5);
-  assert_int_equal(count_with(&world.manager, "report"), 1); /* of both */
+  assert_int_equal(count_with(&world.manager, "report"), 1); /* One report covers both ranks. */
   must_hold(world.manager.lines[0], "\"ranks\":[2,4],\"iterations\":0");
   assert_true(report(a, JOB_A, 4, 3, 100) && report(b, JOB_A, 2, 4, 200));
   pass(0.5);
@@ -207,7 +210,7 @@ static bool report_length(struct by_agent_rank *rank, unsigned number, unsigned 
   return type(rank, line);
 }
 
-/* How many iterations a job will make, says its rank 0. */
+/* Rank 0 reports how many iterations the job will make. */
 static void test_length(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -235,14 +238,14 @@ static void test_classes_by_manager(void **state) {
   must_hold(last_with(&one, "classes"), "\"class\":2");
   by_agent_manager_gone(world.agent, "away", world.now);
   world.no_connection = true;
-  int told = zero.n;
+  int n_sent = zero.n;
   assert_true(report(rank, JOB_A, 0, 100, 1000000));
   pass(10 * WORLD_INTERVAL);
-  assert_int_equal(zero.n, told); /* as it was given */
+  assert_int_equal(zero.n, n_sent); /* The class remains as the manager set it. */
   struct by_agent_rank *alone = join(&other, JOB_B, 0);
   assert_true(report(alone, JOB_B, 0, 100, 1000000));
   pass(WORLD_INTERVAL);
-  must_hold(last_with(&other, "classes"), "\"class\":3"); /* nobody else does */
+  must_hold(last_with(&other, "classes"), "\"class\":3"); /* No other job on this host has a class from the manager. */
   drop_all();
 }
 
@@ -263,7 +266,8 @@ static void test_plans(void **state) {
   drop_all();
 }
 
-/* What rank 0 wishes for at switches goes to the manager, and its answer back. Without one it need not wait. */
+/* Reservation requests of rank 0 go to the manager, and its answer goes back. Without a manager, rank 0 need
+ * not wait. */
 static void test_cells(void **state) {
   static const char request[] =
       "{\"type\":\"reserve\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":512,\"bytes\":3432}]}",
@@ -287,7 +291,7 @@ static void test_cells(void **state) {
   drop_all();
 }
 
-/* The delays grow to half the interval, and begin anew once the manager was there. */
+/* The delays grow to half the interval, and start again from the least once the manager has connected. */
 static void test_connecting(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -300,7 +304,7 @@ static void test_connecting(void **state) {
   int before = world.connects;
   pass(WORLD_INTERVAL / 2.0);
   assert_int_equal(world.connects, before + 1);
-  pass(100); /* it is the owner's to say how that went */
+  pass(100); /* The owner must report the result of the attempt. */
   assert_int_equal(world.connects, before + 1);
   by_agent_manager_came(world.agent, world.now);
   manager_sends(WELCOME);
@@ -320,7 +324,7 @@ static void test_bad_managers(void **state) {
     connect_manager();
     manager_sends(lines[i]);
     assert_int_equal(world.disconnects, 1);
-    pass(0.9); /* not at once again */
+    pass(0.9); /* The agent does not connect again at once. */
     assert_int_equal(world.connects, 1);
     by_text_init(&text);
     by_agent_print(world.agent, 0, world.now, &text);
@@ -331,7 +335,7 @@ static void test_bad_managers(void **state) {
   }
 }
 
-/* Twice as long each time, up to a minute; 600 s of it. */
+/* Each delay is twice as long as the one before, up to a minute. The test covers 600 s. */
 static void test_refused_again(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -348,7 +352,7 @@ static void test_refused_again(void **state) {
   drop_all();
 }
 
-/* One that does not read is connected to anew, and told everything. */
+/* A manager that does not read is connected to again, and is sent everything again. */
 static void test_full_link(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -367,7 +371,7 @@ static void test_full_link(void **state) {
   drop_all();
 }
 
-/* ---- interfaces */
+/* ---- interfaces ---- */
 
 static void test_use(void **state) {
   struct by_agent_counter *eth0 = &world.counters[0];
@@ -376,7 +380,7 @@ static void test_use(void **state) {
   connect_manager();
   struct by_agent_rank *rank = join(&zero, JOB_A, 0);
   pass(WORLD_INTERVAL);
-  for (unsigned i = 1; i < 4; i++) { /* 2 Mbit/s, of which 1 Mbit/s is the rank's */
+  for (unsigned i = 1; i < 4; i++) { /* The interface carries 2 Mbit/s, of which 1 Mbit/s belongs to the rank. */
     eth0->sent += 2000000 * WORLD_INTERVAL / 8;
     eth0->received += 500000 * WORLD_INTERVAL / 8;
     assert_true(report(rank, JOB_A, 0, i, (unsigned long long)i * 1000000 * WORLD_INTERVAL / 8));
@@ -384,12 +388,12 @@ static void test_use(void **state) {
   }
   must_hold(last_with(&world.manager, "report"),
             "\"sent\":2000000,\"received\":500000,\"ours_sent\":1000000,\"ours_received\":500000");
-  for (int i = 0; i < 3; i++) { /* the rank has nothing to say any more */
+  for (int i = 0; i < 3; i++) { /* The rank has nothing more to report. */
     eth0->sent += 2000000 * WORLD_INTERVAL / 8;
     pass(WORLD_INTERVAL);
   }
   must_hold(last_with(&world.manager, "report"), "\"sent\":2000000,\"received\":0,\"ours_sent\":0,");
-  eth0->queues = true; /* from here on what is marked counts */
+  eth0->queues = true; /* From here on, marked bytes count. */
   eth0->marked = 5000;
   pass(WORLD_INTERVAL);
   eth0->sent += 2000000 * WORLD_INTERVAL / 8;
@@ -398,7 +402,7 @@ static void test_use(void **state) {
   must_hold(last_with(&world.manager, "report"),
             "\"sent\":2000000,\"received\":0,\"ours_sent\":1500000,\"ours_received\":0");
   eth0->queues = false;
-  for (int i = 0; i < 2; i++) { /* without queues, what helpers carry is ours too */
+  for (int i = 0; i < 2; i++) { /* Without queues, what helpers carry counts as ours too. */
     eth0->sent += 2000000 * WORLD_INTERVAL / 8;
     eth0->received += 2000000 * WORLD_INTERVAL / 8;
     eth0->helped_sent += 700000 * WORLD_INTERVAL / 8;
@@ -406,13 +410,13 @@ static void test_use(void **state) {
     pass(WORLD_INTERVAL);
   }
   must_hold(last_with(&world.manager, "report"), "\"ours_sent\":700000,\"ours_received\":300000");
-  eth0->sent = 7; /* made anew */
+  eth0->sent = 7; /* The interface has been created again. */
   pass(WORLD_INTERVAL);
   must_hold(last_with(&world.manager, "report"), "\"sent\":0,");
   drop_all();
 }
 
-/* What rank `r` saw of its connections to host b. */
+/* Reports what rank `r` measured of its connections to host b. */
 static void report_path(struct by_agent_rank *rank, uint32_t r, double bandwidth) {
   struct by_cluster_path path = {.to = "b", .sent = 1e6, .busy = 0.5, .bandwidth = bandwidth, .delay = 1e-3};
   struct by_cluster_job job = {.job = JOB_A, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = 1, .paths = &path};
@@ -423,7 +427,7 @@ static void report_path(struct by_agent_rank *rank, uint32_t r, double bandwidth
   by_text_fini(&line);
 }
 
-/* Ranks' connections to one host are made one; a path that gets slow is told before the interval is over. */
+/* The paths of several ranks to one host are merged. A path that gets slow is reported before the interval is over. */
 static void test_paths(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -438,7 +442,7 @@ static void test_paths(void **state) {
   report_path(first, 0, 7e6);
   pass(1);
   assert_int_equal(count_with(&world.manager, "report"), before);
-  report_path(first, 0, 7.5e6); /* before its time */
+  report_path(first, 0, 7.5e6); /* This is reported before the interval is over. */
   pass(0.5);
   assert_int_equal(count_with(&world.manager, "report"), before + 1);
   pass(WORLD_INTERVAL);
@@ -446,7 +450,7 @@ static void test_paths(void **state) {
   report_path(first, 0, 1e6);
   pass(1);
   assert_int_equal(count_with(&world.manager, "report"), before + 1);
-  pass(3 * WORLD_INTERVAL); /* nobody has said it of late */
+  pass(3 * WORLD_INTERVAL); /* No rank has reported the path recently. */
   assert_null(strstr(last_with(&world.manager, "report"), "paths"));
   drop_all();
 }
@@ -464,7 +468,7 @@ static void test_interfaces_change(void **state) {
   assert_int_equal(world.connects, 2);
   by_agent_manager_came(world.agent, world.now);
   must_hold(world.manager.lines[0], "\"eth1\"");
-  world.n_counters = 1; /* one that goes is missing from the report */
+  world.n_counters = 1; /* An interface that disappears is missing from the report. */
   by_agent_links_changed(world.agent, world.now);
   pass(0.5);
   assert_int_equal(world.disconnects, 1);
@@ -472,7 +476,7 @@ static void test_interfaces_change(void **state) {
   drop_all();
 }
 
-/* ---- helpers */
+/* ---- helpers ---- */
 
 static void test_helpers(void **state) {
   static const char ask[] =
@@ -485,7 +489,7 @@ static void test_helpers(void **state) {
   assert_int_equal(count_with(&world.manager, "helping"), 0);
   by_agent_helper_joined(world.agent, JOB_A, world.now);
   must_hold(last_with(&world.manager, "helping"), "\"helper\":\"h1\",\"joined\":true");
-  manager_sends(ask); /* it was started again, and asks once more */
+  manager_sends(ask); /* The manager was started again and sends its request once more. */
   assert_int_equal(world.helps, 1);
   assert_int_equal(count_with(&world.manager, "\"joined\":true"), 2);
   by_agent_manager_gone(world.agent, "away", world.now);
@@ -501,7 +505,7 @@ static void test_helpers(void **state) {
   by_agent_helper_joined(world.agent, JOB_A, world.now);
   manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   forget(&world.manager);
-  manager_sends(ask); /* the one that is about to end is not meant */
+  manager_sends(ask); /* The request is not for the helper that is about to end. */
   assert_int_equal(world.manager.n, 0);
   assert_int_equal(world.helps, 2);
   by_agent_helper_ended(world.agent, JOB_A, "it was released", world.now);
@@ -524,7 +528,7 @@ static void test_helpers(void **state) {
 }
 
 int main(void) {
-  setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
+  setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
                                      cmocka_unit_test(test_order_alone),
                                      cmocka_unit_test(test_refusals),

@@ -1,16 +1,16 @@
-/* What one user, and all of them, may have of an agent. */
+/* Tests of how much of an agent one user, and all users together, may use. */
 #include "agent_world.h"
 
-/* All that a user may have, with words as long as may be. */
+/* Reports as much as a user may, with the longest possible texts. */
 static void report_much(struct by_agent_rank *rank, const char *job) {
   enum { NAME = BY_CLUSTER_NAME };
   char names[BY_CLUSTER_PATHS][NAME + 1];
   struct by_cluster_path paths[BY_CLUSTER_PATHS];
   struct by_cluster_size sizes[BY_CLUSTER_SIZES];
   uint32_t r = 0;
-  struct by_cluster_job said = {
+  struct by_cluster_job job_report = {
       .job = job, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = BY_CLUSTER_PATHS, .paths = paths};
-  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &said};
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &job_report};
   struct by_text line;
   for (uint32_t i = 0; i < BY_CLUSTER_PATHS; i++) {
     memset(names[i], '"', NAME);
@@ -19,15 +19,15 @@ static void report_much(struct by_agent_rank *rank, const char *job) {
   }
   for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++)
     sizes[i] = (struct by_cluster_size){.log2 = i, .calls = (uint64_t)INT64_MAX - i};
-  said.sizes = sizes;
-  said.n_sizes = BY_CLUSTER_SIZES;
+  job_report.sizes = sizes;
+  job_report.n_sizes = BY_CLUSTER_SIZES;
   by_text_init(&line);
   by_cluster_message_print(&report, &line);
   assert_true(by_agent_handle_rank(world.agent, rank, by_text_get(&line), line.length, world.now));
   by_text_fini(&line);
 }
 
-/* Too much to see of the network leaves what all need to be known. */
+/* If the paths exceed a message, the report leaves them out and keeps what is essential. */
 static void test_much(void **state) {
   static struct received received[BY_AGENT_JOBS / 2];
   static char jobs[BY_AGENT_JOBS / 2][BY_CLUSTER_JOB_ID + 1];
@@ -48,7 +48,7 @@ static void test_much(void **state) {
   drop_all();
 }
 
-/* Half of what there is may be one user's. */
+/* One user may take half of each limit. */
 static void test_bounds(void **state) {
   static struct received many[BY_AGENT_RANKS];
   struct by_agent_rank *last = NULL, *more;
@@ -74,7 +74,8 @@ static void test_bounds(void **state) {
   for (unsigned i = 0; i < BY_AGENT_RANKS; i++) forget(&many[i]);
 }
 
-/* One user says as much as it can: the manager hears what it bears, the others' words among it, and all in the end. */
+/* One user sends as much as it can. The manager receives what it can handle, including the other users' messages, and
+ * in the end the last state of everything. */
 static void test_flood(void **state) {
   enum { LINES = 2000 };
   char line[200];
@@ -88,7 +89,7 @@ static void test_flood(void **state) {
     if (i % 200 == 0 && i <= 800) forget(&world.manager);
     assert_true(type(loud, line));
   }
-  assert_int_equal(world.manager.n, 0); /* its 512 lines are used up */
+  assert_int_equal(world.manager.n, 0); /* The 512 lines of this user are used up. */
   struct by_agent_rank *other_one = come(&other, 1001);
   assert_true(type(other_one, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
   assert_true(type(other_one, JOB_LINE(JOB_B)));
@@ -102,8 +103,8 @@ static void test_flood(void **state) {
   drop_all();
 }
 
-/* What two say together is more than a message may hold. */
-static void test_great_sums(void **state) {
+/* The sum of two ranks' numbers exceeds what a message may hold. */
+static void test_large_sums(void **state) {
   struct by_cluster_message read;
   (void)state;
   make_world("m:1", true);
@@ -117,7 +118,7 @@ static void test_great_sums(void **state) {
   drop_all();
 }
 
-/* A quarter of what is kept of all jobs may be one user's. */
+/* One user may take a quarter of the memory for the descriptions of all jobs. */
 static void test_long_lines(void **state) {
   struct by_text text;
   (void)state;
@@ -134,7 +135,7 @@ static void test_long_lines(void **state) {
     id[0] = (char)('0' + i);
     snprintf(hello, sizeof hello, "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
     assert_true(type(rank, hello));
-    assert_int_equal(type(rank, by_text_get(&text)), i < 2); /* 0.8 MB each */
+    assert_int_equal(type(rank, by_text_get(&text)), i < 2); /* Each line has 0.8 MB. */
     id[0] = '0';
     if (i == 2) must_hold(last_with(&one, "refused"), "what is kept of the jobs of user 7");
     forget(&one);
@@ -143,13 +144,13 @@ static void test_long_lines(void **state) {
   drop_all();
 }
 
-/* To so many hosts from `first` on; the further, the more is sent. */
+/* Reports paths to many hosts, beginning at `first`. The more distant a host, the more is sent to it. */
 static void report_paths(struct by_agent_rank *rank, const char *job, uint32_t r, unsigned first) {
   char names[BY_CLUSTER_PATHS][16];
   struct by_cluster_path paths[BY_CLUSTER_PATHS];
-  struct by_cluster_job said = {
+  struct by_cluster_job job_report = {
       .job = job, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = BY_CLUSTER_PATHS, .paths = paths};
-  struct by_cluster_message message = {.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &said};
+  struct by_cluster_message message = {.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &job_report};
   struct by_text line;
   for (unsigned i = 0; i < BY_CLUSTER_PATHS; i++) {
     snprintf(names[i], sizeof names[i], "host%u", first + i);
@@ -161,14 +162,14 @@ static void report_paths(struct by_agent_rank *rank, const char *job, uint32_t r
   by_text_fini(&line);
 }
 
-/* More than are told: those that carry most, of all ranks together. */
+/* There are more paths than may be reported: those that carry most, of all ranks together, are reported. */
 static void test_largest_paths(void **state) {
   struct by_cluster_message read;
   (void)state;
   make_world("m:1", true);
   connect_manager();
   report_paths(join(&zero, JOB_A, 0), JOB_A, 0, 32);
-  report_paths(join(&one, JOB_A, 1), JOB_A, 1, 0); /* half of them the same */
+  report_paths(join(&one, JOB_A, 1), JOB_A, 1, 0); /* Half of these paths equal those of the other rank. */
   pass(WORLD_INTERVAL);
   const char *line = last_with(&world.manager, "report");
   assert_ok(by_cluster_message_read(line, strlen(line), &read));
@@ -178,12 +179,12 @@ static void test_largest_paths(void **state) {
     assert_true(sent >= 33e6);
     assert_true(!i || sent <= read.jobs[0].paths[i - 1].sent);
   }
-  assert_string_equal(read.jobs[0].paths[0].to, "host63"); /* 2 x 64 MB */
+  assert_string_equal(read.jobs[0].paths[0].to, "host63"); /* This path carries 2 x 64 MB. */
   by_cluster_message_fini(&read);
   drop_all();
 }
 
-/* More jobs than all of their paths can be told of: some of each. */
+/* There are more jobs than can have all of their paths reported: some paths of each job are reported. */
 static void test_paths_of_many(void **state) {
   enum { JOBS = 20 };
   static struct received received[JOBS];
@@ -206,7 +207,7 @@ static void test_paths_of_many(void **state) {
   for (unsigned j = 0; j < JOBS; j++) forget(&received[j]);
 }
 
-/* A connection that is now fast and now slow, for ever: after a while that is no news. */
+/* A connection that keeps changing between fast and slow is no longer reported at once after a while. */
 static void test_news(void **state) {
   enum { SECONDS = 400 };
   char line[400];
@@ -230,8 +231,8 @@ static void test_news(void **state) {
   drop_all();
 }
 
-/* Coming anew gives no user more to say. */
-static void test_comes_anew(void **state) {
+/* Connecting again does not increase how much a user may send. */
+static void test_reconnecting(void **state) {
   enum { TIMES = 40, LINES = 900 };
   bool heard_out = true;
   (void)state;
@@ -250,10 +251,10 @@ static void test_comes_anew(void **state) {
 }
 
 int main(void) {
-  setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
+  setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bounds),        cmocka_unit_test(test_flood),      cmocka_unit_test(test_much),
-      cmocka_unit_test(test_great_sums),    cmocka_unit_test(test_long_lines), cmocka_unit_test(test_largest_paths),
-      cmocka_unit_test(test_paths_of_many), cmocka_unit_test(test_news),       cmocka_unit_test(test_comes_anew)};
+      cmocka_unit_test(test_large_sums),    cmocka_unit_test(test_long_lines), cmocka_unit_test(test_largest_paths),
+      cmocka_unit_test(test_paths_of_many), cmocka_unit_test(test_news),       cmocka_unit_test(test_reconnecting)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What everything else builds on: memory, bytes, random numbers, clocks and the names of types. */
+/* Tests of the base module: memory, bytes, random numbers, clocks and the names of types. */
 #include <banyan/types.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void test_zeroed_aligned_and_apart(void **state) {
     for (size_t j = 0; j < size[i]; j++) assert_int_equal(piece[i][j], 0);
     memset(piece[i], i % 251 + 1, size[i]);
   }
-  for (int i = 0; i < PIECES; i++) /* nobody wrote into anybody else */
+  for (int i = 0; i < PIECES; i++) /* No piece overlaps another piece. */
     for (size_t j = 0; j < size[i]; j++) assert_int_equal(piece[i][j], i % 251 + 1);
   by_arena_fini(&arena);
   assert_null(arena.last);
@@ -133,7 +133,8 @@ static void test_every_length(void **state) {
   bool failed;
   size_t whole = write_all(NULL, 0, &failed);
   assert_true(failed);
-  for (size_t room = 0; room <= whole; room++) { /* exact blocks, so that a sanitizer sees a step outside */
+  /* Each block has exactly the size that is used, so that a sanitizer detects an access outside it. */
+  for (size_t room = 0; room <= whole; room++) {
     uint8_t *data = malloc(room ? room : 1), *all = malloc(whole);
     assert_int_equal(write_all(data, room, &failed), whole);
     assert_int_equal(failed, room < whole);
@@ -225,7 +226,7 @@ static void test_counts_are_believable(void **state) {
   assert_true(reader.failed);
 }
 
-/* Random bytes through random reads: nothing outside the range is touched and the position never goes back. */
+/* Random bytes are read by random reads: nothing outside the range is accessed, and the position never goes back. */
 static void test_random_reads(void **state) {
   (void)state;
   struct by_rng rng;
@@ -255,7 +256,7 @@ static void test_random_reads(void **state) {
 
 /* --- rng --- */
 
-/* The first numbers of the authors' xoshiro256** from the state {1, 2, 3, 4}. */
+/* These are the first numbers of the authors' xoshiro256** from the state {1, 2, 3, 4}. */
 static void test_reference_numbers(void **state) {
   (void)state;
   static const uint64_t expected[] = {11520u, 0u, 1509978240u, 1215971899390074240u, 1216172134540287360u};
@@ -263,7 +264,7 @@ static void test_reference_numbers(void **state) {
   for (int i = 0; i < 5; i++) assert_true(by_rng_next(&rng) == expected[i]);
 }
 
-/* The authors' splitmix64 from the state 0. */
+/* These are the numbers of the authors' splitmix64 from the state 0. */
 static void test_reference_seed(void **state) {
   (void)state;
   struct by_rng rng;
@@ -340,7 +341,7 @@ static void odd_seconds_are_clamped(void **state) {
   assert_int_equal(by_clock_from_seconds(NAN), 0);
   uint64_t most = by_clock_from_seconds(INFINITY);
   assert_int_equal(by_clock_from_seconds(1e300), most);
-  /* a deadline made of the most must not wrap round */
+  /* A deadline with the greatest delay must not wrap round. */
   assert_true(most + by_clock_now(&by_clock_system) > most);
 }
 
@@ -383,7 +384,7 @@ static void test_names_parse_back(void **state) {
   }
 }
 
-/* The names are written in files and on command lines, so they stay. */
+/* The names are written in files and on command lines, so they must not change. */
 static void test_names(void **state) {
   assert_string_equal(banyan_dtype_name(BANYAN_FLOAT32), "f32");
   assert_string_equal(banyan_dtype_name(BANYAN_BFLOAT16), "bf16");
@@ -422,7 +423,7 @@ static void test_no_such_name(void **state) {
   enum banyan_collective collective = BANYAN_BARRIER;
   assert_status(banyan_dtype_parse("F32", &dtype), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "F32"));
-  assert_non_null(strstr(banyan_error_text(), "bf16, i8")); /* says what there is */
+  assert_non_null(strstr(banyan_error_text(), "bf16, i8")); /* The error lists the valid names. */
   assert_status(banyan_dtype_parse("", &dtype), BANYAN_ERR_ARGUMENT);
   assert_status(banyan_dtype_parse(NULL, &dtype), BANYAN_ERR_ARGUMENT);
   assert_status(banyan_op_parse("sum ", &op), BANYAN_ERR_ARGUMENT);

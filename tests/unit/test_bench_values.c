@@ -5,7 +5,7 @@
 #include "bench_values.h"
 #include "check.h"
 
-/* An element as a number, decoded without the code under test. */
+/* Returns an element as a number, decoded without the code under test. */
 static double decode(enum banyan_dtype dtype, const void *element) {
   switch (dtype) {
   case BANYAN_FLOAT32: return *(const float *)element;
@@ -33,7 +33,7 @@ static double element(const struct by_bench_case *c, const struct by_pattern *pa
   return decode(c->dtype, pattern->bytes + (size_t)j * pattern->size);
 }
 
-/* The greatest number up to which all whole numbers are exact. */
+/* Returns the greatest number up to which all whole numbers are exact. */
 static double exact_up_to(enum banyan_dtype dtype) {
   static const double limits[BANYAN_DTYPES] = {0x1p24, 0x1p53, 0x1p11, 0x1p8, 127, 255, 0x1p31 - 1, 0x1p53};
   return limits[dtype];
@@ -48,7 +48,7 @@ static double combine(enum banyan_op op, double a, double b) {
   }
 }
 
-/* Sums of a floating type must be exact whatever the order, so every partial sum of magnitudes must be. */
+/* Sums of a floating type must be exact in any order, so every partial sum of magnitudes must be exact. */
 static void check_floating(const struct by_bench_case *c) {
   static struct by_pattern own[600], reduced;
   for (int rank = 0; rank < c->ranks; rank++) by_pattern_of_rank(c, rank, &own[rank]);
@@ -67,7 +67,7 @@ static void check_floating(const struct by_bench_case *c) {
                c->ranks, j, element(c, &reduced, j), result);
     varied += result != element(c, &reduced, (j + 1) % BY_PERIOD);
   }
-  if (c->ranks <= 100) assert_true(varied > BY_PERIOD / 4); /* a constant would hide misplaced chunks */
+  if (c->ranks <= 100) assert_true(varied > BY_PERIOD / 4); /* A constant would hide misplaced chunks. */
 }
 
 static void test_floating_results_are_exact(void **state) {
@@ -84,7 +84,7 @@ static void test_floating_results_are_exact(void **state) {
       }
 }
 
-/* The bytes of integers reduce byte for byte as modular arithmetic says. */
+/* The bytes of integers are reduced byte for byte by modular arithmetic. */
 static void test_integers_wrap(void **state) {
   (void)state;
   static struct by_pattern own, reduced;
@@ -127,7 +127,7 @@ static void test_integers_wrap(void **state) {
     }
 }
 
-/* The protocol of the other libraries' benches. */
+/* Sums of floats follow the protocol of the other libraries' benchmarks. */
 static void test_float_sum_is_the_protocols(void **state) {
   (void)state;
   struct by_bench_case c = {.collective = BANYAN_ALLREDUCE, .ranks = 4};
@@ -153,7 +153,7 @@ static void test_differences_are_found(void **state) {
     assert_int_equal(first, at);
     values[at] ^= 1;
   }
-  /* A chunk that lies in a wrong place, and one from another rank. */
+  /* These are a chunk in a wrong place, and a chunk from another rank. */
   assert_true(by_pattern_compare(&pattern, 0, values + 512, 512, &first) > 200);
   by_pattern_of_rank(&c, 2, &pattern);
   assert_true(by_pattern_compare(&pattern, 0, values, 512, &first) > 200);
@@ -169,7 +169,8 @@ static void test_counts(void **state) {
   (void)state;
   static const struct {
     enum banyan_collective collective;
-    size_t bytes, count, send, recv, root_send, root_recv; /* of 1003 bytes, 2 each, 4 ranks */
+    /* These are for 1003 bytes, 2 bytes an element and 4 ranks. */
+    size_t bytes, count, send, recv, root_send, root_recv;
   } wanted[] = {
       {BANYAN_ALLREDUCE, 1002, 501, 501, 501, 501, 501},
       {BANYAN_REDUCE, 1002, 501, 501, 501, 501, 501},

@@ -1,4 +1,4 @@
-/* Sets of bytes: ranges that touch become one, and the lowest one is taken when its turn has come. */
+/* Tests of sets of bytes: ranges that touch are merged, and the lowest range is taken once the position reaches it. */
 #include <string.h>
 
 #include "byte_ranges.h"
@@ -22,10 +22,10 @@ static void test_joining(void **state) {
   assert_true(by_byte_ranges_add(&set, 10, 20));
   assert_true(by_byte_ranges_add(&set, 60, 70));
   check_ranges(&set, (struct by_byte_range[]){{10, 20}, {40, 50}, {60, 70}}, 3);
-  assert_true(by_byte_ranges_add(&set, 20, 30)); /* behind one */
-  assert_true(by_byte_ranges_add(&set, 35, 40)); /* before one */
+  assert_true(by_byte_ranges_add(&set, 20, 30)); /* This range follows another one. */
+  assert_true(by_byte_ranges_add(&set, 35, 40)); /* This range precedes another one. */
   check_ranges(&set, (struct by_byte_range[]){{10, 30}, {35, 50}, {60, 70}}, 3);
-  assert_true(by_byte_ranges_add(&set, 30, 35)); /* between two */
+  assert_true(by_byte_ranges_add(&set, 30, 35)); /* This range joins two others. */
   assert_true(by_byte_ranges_add(&set, 50, 60));
   check_ranges(&set, (struct by_byte_range[]){{10, 70}}, 1);
   by_byte_ranges_fini(&set);
@@ -46,7 +46,7 @@ static void test_overlap_and_take(void **state) {
   assert_true(by_byte_ranges_overlap(&set, 25, 31));
   assert_true(by_byte_ranges_overlap(&set, 0, 100));
   assert_int_equal(by_byte_ranges_take(&set, 9), 9);
-  assert_int_equal(by_byte_ranges_take(&set, 30), 30); /* it is not the lowest one */
+  assert_int_equal(by_byte_ranges_take(&set, 30), 30); /* This is not the lowest range. */
   assert_int_equal(by_byte_ranges_take(&set, 10), 20);
   assert_int_equal(by_byte_ranges_take(&set, 30), 40);
   assert_int_equal(set.n, 0);
@@ -58,7 +58,7 @@ static void check_against(const struct by_byte_ranges *set, const bool *has) {
   for (uint32_t i = 1; i < set->n; i++) assert_true(set->ranges[i - 1].to < set->ranges[i].from);
 }
 
-/* Parts of a message in any order, as lanes bring them, compared with a flag for each byte. */
+/* Parts of a message are added in any order, as lanes deliver them, and compared with a flag for each byte. */
 static void test_at_random(void **state) {
   (void)state;
   struct by_rng rng;

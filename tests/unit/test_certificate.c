@@ -7,7 +7,7 @@
 
 enum { DAY = 24 * 60 * 60 };
 
-static const int64_t now = 2000000000; /* 2033: nothing here asks what time it is */
+static const int64_t now = 2000000000; /* This is in 2033. Nothing here reads the system clock. */
 
 static void make_authority(struct by_key_authority *out) {
   assert_ok(by_certificate_make_authority(NULL, now, 100, out));
@@ -129,7 +129,7 @@ static void test_authorities_that_are_none(void **state) {
   by_key_authority_fini(&b);
 }
 
-/* ---- lists of revoked certificates */
+/* ---- lists of revoked certificates ---- */
 
 static struct by_key_authority authority, other;
 static struct by_text certificates[3];
@@ -166,8 +166,8 @@ static void assert_names(const struct by_text *list, size_t count) {
   assert_int_equal(made, now + DAY);
 }
 
-/* What one who has the list says of a certificate of its own. */
-static void assert_judged(const struct by_text *list, int certificate, enum banyan_status status, const char *text) {
+/* Asserts how a process that has the list judges its own certificate. */
+static void assert_verdict(const struct by_text *list, int certificate, enum banyan_status status, const char *text) {
   struct by_tls_identity *identity = NULL;
   assert_status(by_tls_identity_make(by_text_get(&authority.certificate), by_text_get(list),
                                      by_text_get(&certificates[certificate]), &identity),
@@ -187,17 +187,17 @@ static void test_lists_grow(void **state) {
   assert_names(&two, 2);
   revoke(&two, 1, &same);
   assert_names(&same, 2);
-  assert_judged(&none, 1, BANYAN_OK, "");
-  assert_judged(&one, 0, BANYAN_OK, "");
-  assert_judged(&one, 1, BANYAN_ERR_AUTH, "it was revoked");
-  for (int i = 0; i < 3; i++) assert_judged(&same, i, i < 2 ? BANYAN_ERR_AUTH : BANYAN_OK, "it was revoked");
+  assert_verdict(&none, 1, BANYAN_OK, "");
+  assert_verdict(&one, 0, BANYAN_OK, "");
+  assert_verdict(&one, 1, BANYAN_ERR_AUTH, "it was revoked");
+  for (int i = 0; i < 3; i++) assert_verdict(&same, i, i < 2 ? BANYAN_ERR_AUTH : BANYAN_OK, "it was revoked");
   by_text_fini(&none);
   by_text_fini(&one);
   by_text_fini(&two);
   by_text_fini(&same);
 }
 
-/* Signed again by the authority that was renewed, it is believed by hosts with either of its certificates. */
+/* A list signed by the renewed authority is accepted by hosts with either of the authority's certificates. */
 static void test_a_list_of_a_renewed_authority(void **state) {
   (void)state;
   struct by_key_authority renewed;
@@ -208,7 +208,7 @@ static void test_a_list_of_a_renewed_authority(void **state) {
   assert_ok(by_certificate_make_authority(&authority, now + 50 * DAY, 100, &renewed));
   assert_ok(by_revocation_list_make(&renewed, by_text_get(&list), NULL, 0, now + DAY, &again));
   assert_names(&again, 1);
-  assert_judged(&again, 1, BANYAN_ERR_AUTH, "it was revoked");
+  assert_verdict(&again, 1, BANYAN_ERR_AUTH, "it was revoked");
   assert_ok(by_tls_identity_make(by_text_get(&renewed.certificate), by_text_get(&list), third, &identity));
   assert_int_equal(identity->revoked, 1);
   by_tls_identity_destroy(identity);
@@ -226,11 +226,11 @@ static void test_lists_that_are_none(void **state) {
   const char *nothing = "nothing";
   revoke(NULL, 0, &list);
   assert_ok(by_revocation_list_make(&other, NULL, NULL, 0, now, &foreign));
-  assert_judged(&foreign, 2, BANYAN_ERR_AUTH, "not of the authority in ca.crt");
+  assert_verdict(&foreign, 2, BANYAN_ERR_AUTH, "not of the authority in ca.crt");
   by_text_init(&cut);
   by_text_add(&cut, "%s%.*s", by_text_get(&list), 200, by_text_get(&list));
-  assert_judged(&cut, 2, BANYAN_ERR_AUTH, "is cut off");
-  assert_judged(&authority.certificate, 2, BANYAN_ERR_AUTH, "no list of revoked certificates");
+  assert_verdict(&cut, 2, BANYAN_ERR_AUTH, "is cut off");
+  assert_verdict(&authority.certificate, 2, BANYAN_ERR_AUTH, "no list of revoked certificates");
   assert_status(by_revocation_list_read("", &n, &made), BANYAN_ERR_PARSE);
   by_text_fini(&cut);
   assert_status(by_revocation_list_make(&authority, "nothing", NULL, 0, now, &cut), BANYAN_ERR_PARSE);
@@ -243,7 +243,7 @@ static void test_lists_that_are_none(void **state) {
   by_text_fini(&foreign);
 }
 
-/* Where two authorities are believed, each speaks for its own certificates. */
+/* Where two authorities are trusted, each may revoke only its own certificates. */
 static void test_two_authorities(void **state) {
   (void)state;
   struct by_text both, list, lists, foreign;
@@ -253,7 +253,8 @@ static void test_two_authorities(void **state) {
   by_text_add(&both, "%s%s", by_text_get(&other.certificate), by_text_get(&authority.certificate));
   const char *first = by_text_get(&certificates[0]), *second = by_text_get(&certificates[1]);
   assert_ok(by_revocation_list_make(&other, NULL, &first, 1, now, &foreign));
-  assert_ok(by_tls_identity_make(by_text_get(&both), by_text_get(&foreign), first, &identity)); /* none of ours */
+  /* The list revokes no certificate of the authority of `first`. */
+  assert_ok(by_tls_identity_make(by_text_get(&both), by_text_get(&foreign), first, &identity));
   by_tls_identity_destroy(identity);
   revoke(NULL, 0, &list);
   by_text_add(&lists, "%s%s", by_text_get(&foreign), by_text_get(&list));

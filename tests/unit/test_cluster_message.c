@@ -1,4 +1,5 @@
-/* What ranks, agents and the manager say is read as it was meant, and what cannot be meant says why. */
+/* Tests that messages between ranks, agents and the manager are read as they were written, and that invalid messages
+ * are rejected with a reason. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static void read_text(const struct by_text *text, struct by_cluster_message *out
   assert_ok(by_cluster_message_read(by_text_get(text), text->length, out));
 }
 
-/* As printed and read again; the caller gives it back. */
+/* Prints the message and reads it again. The caller frees the result. */
 static struct by_cluster_message again(const struct by_cluster_message *message) {
   struct by_cluster_message out;
   struct by_text text;
@@ -126,7 +127,7 @@ static void test_report(void **state) {
 }
 
 static void test_of_a_job(void **state) {
-  char root[BY_CLUSTER_ROOT + 1]; /* of many addresses */
+  char root[BY_CLUSTER_ROOT + 1]; /* This is a root of many addresses. */
   memset(root, 'a', sizeof root - 1);
   root[sizeof root - 1] = 0;
   struct by_cluster_message message = {.job = JOB,
@@ -268,11 +269,12 @@ static void test_mistakes(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_status(by_cluster_message_read(cases[i].line, strlen(cases[i].line), &out), BANYAN_ERR_PARSE);
-    if (!strstr(banyan_error_text(), cases[i].why)) fail_msg("\"%s\": says \"%s\"", cases[i].line, banyan_error_text());
+    if (!strstr(banyan_error_text(), cases[i].why))
+      fail_msg("\"%s\" is rejected with \"%s\"", cases[i].line, banyan_error_text());
   }
 }
 
-/* A line of so many bytes: what is said, and blanks. */
+/* Reads a line of the given length: a message and blanks. */
 static enum banyan_status read_padded(const char *line, size_t length) {
   struct by_cluster_message out;
   char *padded = malloc(length + 1);
@@ -293,7 +295,7 @@ static void test_sizes(void **state) {
   assert_status(read_padded(down, BY_CLUSTER_LINE_DOWN + 1), BANYAN_ERR_PARSE);
 }
 
-/* Reasons are for people and never refused. */
+/* Reasons are for people and are never rejected. */
 static void test_reasons(void **state) {
   char line[3000];
   struct by_cluster_message out;
@@ -312,7 +314,7 @@ static void test_join(void **state) {
   by_cluster_path_join(&all, &(struct by_cluster_path){"b", 1, 0.75, 20, 0.001});
   by_cluster_path_join(&all, &(struct by_cluster_path){"b", 0, 0, 0, 0});
   assert_string_equal(all.to, "b");
-  assert_true(all.sent == 13 && all.busy == 0.75); /* they send beside each other */
+  assert_true(all.sent == 13 && all.busy == 0.75); /* They send at the same time. */
   assert_true(all.bandwidth == 30 && all.delay == 0.001);
 }
 
@@ -326,21 +328,21 @@ static void test_differs(void **state) {
   (void)state;
   check(100, 150, false);
   check(100, 151, true);
-  check(0, 1e9, false); /* not known */
+  check(0, 1e9, false); /* The first delay is not known. */
   check(0, 0, false);
 }
 
-/* Between all that was seen of late nothing is news, and for ever nothing is. */
+/* Delays between those of recent reports are not news, and after a while no delay is. */
 static void test_late(void **state) {
   struct by_path_late late = {0};
   (void)state;
-  assert_false(by_path_late_add(&late, 100)); /* the first */
+  assert_false(by_path_late_add(&late, 100)); /* This is the first delay. */
   assert_false(by_path_late_add(&late, 140));
   assert_true(by_path_late_add(&late, 60));
   for (int i = 0; i < 20; i++) assert_false(by_path_late_add(&late, i % 2 ? 60 : 140));
   assert_true(by_path_late_add(&late, 220));
   for (int i = 0; i < BY_PATH_LATE; i++) assert_false(by_path_late_add(&late, 60));
-  assert_true(by_path_late_add(&late, 100)); /* what was before is long ago */
+  assert_true(by_path_late_add(&late, 100)); /* The earlier delays are too long ago to count. */
 }
 
 static const struct by_budget_rules budget_rules = {10, 2, 1000, 100};
@@ -353,11 +355,12 @@ static void test_budget_of_lines(void **state) {
   assert_true(by_budget_take(&budget, 1, 5.6));
   assert_false(by_budget_is_full(&budget, 9));
   assert_true(by_budget_is_full(&budget, 11));
-  for (int i = 0; i < 10; i++) assert_true(by_budget_take(&budget, 1, 1000)); /* no more than at once */
+  /* No more than the burst may be taken. */
+  for (int i = 0; i < 10; i++) assert_true(by_budget_take(&budget, 1, 1000));
   assert_false(by_budget_take(&budget, 1, 1000));
 }
 
-/* What is too much takes nothing. */
+/* A request that exceeds the budget takes nothing. */
 static void test_budget_of_bytes(void **state) {
   struct by_budget budget = by_budget_full(&budget_rules, 0);
   (void)state;
@@ -367,7 +370,7 @@ static void test_budget_of_bytes(void **state) {
   assert_true(by_budget_take(&budget, 400, 3.5));
 }
 
-/* An agent that keeps to its own is never refused. */
+/* An agent that keeps to its own limits is never refused. */
 static void test_budget_of_agent(void **state) {
   struct by_budget agent = by_budget_full(&by_budget_of_agent, 0), manager = by_budget_full(&by_budget_of_peer, 0);
   (void)state;

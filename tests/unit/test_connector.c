@@ -20,7 +20,7 @@ static void attach(void *context, uint32_t process, struct by_lane *const *lanes
   by_job_unlock(job);
 }
 
-/* Rank 0 can be asked, and never answers. */
+/* Rank 0 can be asked, but never answers. */
 static bool ask(void *context) {
   (void)context;
   return true;
@@ -30,11 +30,11 @@ static struct by_connector_events events_of(struct by_job *job) {
   return (struct by_connector_events){attach, ask, job};
 }
 
-/* A job of many ranks, of which this is the last one. Nobody else is there. */
+/* A world is a job of many ranks, of which this is the last one. No other rank runs. */
 struct world {
   struct by_job job;
   struct by_connector *connector;
-  int peer; /* listens for the last but one */
+  int peer; /* This socket listens for the last rank but one. */
 };
 
 static void make_peer(struct world *world, struct by_address *address) {
@@ -86,7 +86,7 @@ static void free_world(struct world *world) {
   free(c->left);
 }
 
-/* More links than a loop's queue has places are wanted at once: the last one is made too. */
+/* More links are requested at once than a loop's queue has places: the last one is made too. */
 static void test_many_requests(void **state) {
   (void)state;
   struct world world;
@@ -102,10 +102,10 @@ static void test_many_requests(void **state) {
   free_world(&world);
 }
 
-/* ---- verdicts */
+/* ---- verdicts ---- */
 
-/* A helper, by a clock of the test's, that finds no way to a process: one rank, and two helpers. */
-struct lonely {
+/* A helper, by the test's clock, that cannot reach a process of its job: the job has one rank and two helpers. */
+struct unreachable {
   struct by_job job;
   struct by_connector connector;
   struct target target;
@@ -117,62 +117,63 @@ struct lonely {
 };
 
 static uint64_t now_of(void *context) {
-  return ((struct lonely *)context)->now;
+  return ((struct unreachable *)context)->now;
 }
 
-static void make_lonely(struct lonely *lonely, uint32_t peer) {
+static void make_unreachable(struct unreachable *unreachable, uint32_t peer) {
   struct by_engine_options options = {.processes = 3, .self = 2};
-  *lonely = (struct lonely){.names = {"a rank", "a helper", "this helper"},
-                            .members = {{.machine = "far"}, {.machine = "far"}, {.machine = "this"}}};
-  struct by_job *c = &lonely->job;
-  *c = (struct by_job){.rank = 2, .size = 1, .processes = 3, .wake = -1, .left = lonely->left};
-  c->names = lonely->names;
-  c->members = lonely->members;
-  lonely->connector.job = c;
-  lonely->connector.events = events_of(c);
-  lonely->clock = (struct by_clock){now_of, lonely};
+  *unreachable = (struct unreachable){.names = {"a rank", "a helper", "this helper"},
+                                      .members = {{.machine = "far"}, {.machine = "far"}, {.machine = "this"}}};
+  struct by_job *c = &unreachable->job;
+  *c = (struct by_job){.rank = 2, .size = 1, .processes = 3, .wake = -1, .left = unreachable->left};
+  c->names = unreachable->names;
+  c->members = unreachable->members;
+  unreachable->connector.job = c;
+  unreachable->connector.events = events_of(c);
+  unreachable->clock = (struct by_clock){now_of, unreachable};
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
-  assert_ok(by_loop_create(&lonely->clock, &c->loop));
+  assert_ok(by_loop_create(&unreachable->clock, &c->loop));
   assert_ok(by_engine_create(&options, &c->engine));
-  by_target_init(&lonely->target, &lonely->connector, peer);
-  by_target_fail(&lonely->target, "no route");
+  by_target_init(&unreachable->target, &unreachable->connector, peer);
+  by_target_fail(&unreachable->target, "no route");
 }
 
-static enum banyan_status status_after(struct lonely *lonely, double seconds) {
-  for (uint64_t end = lonely->now + by_clock_from_seconds(seconds); lonely->now < end; lonely->now += BY_SECOND / 10)
-    assert_ok(by_loop_run_once(lonely->job.loop, 0));
-  return by_engine_status(lonely->job.engine);
+static enum banyan_status status_after(struct unreachable *unreachable, double seconds) {
+  for (uint64_t end = unreachable->now + by_clock_from_seconds(seconds); unreachable->now < end;
+       unreachable->now += BY_SECOND / 10)
+    assert_ok(by_loop_run_once(unreachable->job.loop, 0));
+  return by_engine_status(unreachable->job.engine);
 }
 
-static void free_lonely(struct lonely *lonely) {
-  struct by_job *c = &lonely->job;
-  by_target_fini(&lonely->target);
+static void free_unreachable(struct unreachable *unreachable) {
+  struct by_job *c = &unreachable->job;
+  by_target_fini(&unreachable->target);
   by_loop_destroy(c->loop);
   by_engine_destroy(c->engine);
   pthread_mutex_destroy(&c->lock);
   pthread_cond_destroy(&c->changed);
 }
 
-/* Of a rank it hears at once; that a helper's host is gone is found out by asking it, and waiting in vain. */
+/* A rank's loss is reported at once. The loss of a helper's host is detected by asking it and waiting in vain. */
 static void test_verdicts(void **state) {
-  struct lonely lonely;
+  struct unreachable unreachable;
   (void)state;
-  make_lonely(&lonely, 0);
-  assert_status(status_after(&lonely, 2), BANYAN_ERR_CONNECT);
-  free_lonely(&lonely);
-  make_lonely(&lonely, 1);
-  assert_ok(status_after(&lonely, 5.5));
-  assert_status(status_after(&lonely, 2), BANYAN_ERR_CONNECT);
-  free_lonely(&lonely);
-  make_lonely(&lonely, 1);
-  assert_ok(status_after(&lonely, 5.5));
-  by_engine_lost(lonely.job.engine, 1);
-  assert_ok(status_after(&lonely, 20));
-  free_lonely(&lonely);
+  make_unreachable(&unreachable, 0);
+  assert_status(status_after(&unreachable, 2), BANYAN_ERR_CONNECT);
+  free_unreachable(&unreachable);
+  make_unreachable(&unreachable, 1);
+  assert_ok(status_after(&unreachable, 5.5));
+  assert_status(status_after(&unreachable, 2), BANYAN_ERR_CONNECT);
+  free_unreachable(&unreachable);
+  make_unreachable(&unreachable, 1);
+  assert_ok(status_after(&unreachable, 5.5));
+  by_engine_lost(unreachable.job.engine, 1);
+  assert_ok(status_after(&unreachable, 20));
+  free_unreachable(&unreachable);
 }
 
-/* ---- addresses, by a clock of the test's: one where somebody takes connections and says nothing, then rank 0's */
+/* ---- addresses, by the test's clock: the first accepts connections and sends nothing, the second is rank 0's ---- */
 
 struct pair {
   struct by_job job;
@@ -231,7 +232,7 @@ static void run_pair(struct pair *pair) {
   for (int i = 0; i < 20; i++) assert_ok(by_loop_run_once(pair->job.loop, BY_MILLISECOND));
 }
 
-/* The connection that comes to this address. */
+/* Takes the connection that arrives at this address. */
 static int take_connection(struct pair *pair, int address) {
   int fd = -1;
   for (int i = 0; i < 2000 && fd < 0; i++) {
@@ -265,8 +266,8 @@ static void shake_hands(struct pair *pair, int fd) {
   by_handshake_fini(&server);
 }
 
-/* The connection to the second address waits while the first one says nothing. By then its other end may have closed
- * it, so that it is made anew; and so is a further connection of the link that its other end closes. */
+/* The connection to the second address waits while the first one is silent. By then the other end of the second may
+ * have closed it, so it is made again; so is a further connection of the link that its other end closes. */
 static void test_connections_that_are_closed(void **state) {
   (void)state;
   struct pair pair;
@@ -282,7 +283,8 @@ static void test_connections_that_are_closed(void **state) {
   int first = take_connection(&pair, 1);
   assert_int_equal(recv(waits, &byte, 1, 0), 0);
   shake_hands(&pair, first);
-  int other = take_connection(&pair, 0); /* the link's second connection, where nobody greets */
+  /* This is the link's second connection, to the address that sends no greeting. */
+  int other = take_connection(&pair, 0);
   run_pair(&pair);
   pair.now += GREET_S * BY_SECOND;
   int further = take_connection(&pair, 1);
@@ -299,7 +301,7 @@ static void test_connections_that_are_closed(void **state) {
   free_pair(&pair);
 }
 
-/* ---- incoming connections: rank 0 of two, whose own addresses are those that it listens on */
+/* ---- incoming connections: rank 0 of two ranks, whose own addresses are those that it listens on ---- */
 
 enum { FLOOD = 240, LANES = 2 };
 
@@ -313,7 +315,7 @@ struct flooded {
   const char *names[2];
   struct by_member members[2];
   int fds[FLOOD];
-  uint32_t attached; /* lanes of the link to rank 1, once it has begun */
+  uint32_t attached; /* The number of lanes of the link to rank 1, once it has begun. */
 };
 
 static void attach_flooded(void *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
@@ -400,7 +402,7 @@ static void greet(struct flooded *flooded, struct proving *proving, uint8_t lane
   run_flooded(flooded);
 }
 
-/* Proves the key: fails if the connection was closed. */
+/* Sends the proof of the key. Fails if the connection has been closed. */
 static void prove(struct flooded *flooded, struct proving *proving) {
   uint8_t byte;
   size_t used;
@@ -418,8 +420,8 @@ static void prove(struct flooded *flooded, struct proving *proving) {
   run_flooded(flooded);
 }
 
-/* More connections come than may be unauthenticated at once, and send nothing: only so many stay open. The flood takes
- * neither the connection that has authenticated, nor the place of the one that has sent its greeting. */
+/* More connections arrive than may be unauthenticated at once, and send nothing: only a limited number stay open. The
+ * flood displaces neither the connection that has authenticated nor the one that has sent its greeting. */
 static void test_flood(void **state) {
   (void)state;
   struct flooded flooded;
@@ -456,7 +458,7 @@ static void test_flood(void **state) {
   free_flooded(&flooded);
 }
 
-/* Lets this process open no descriptors for so many seconds of the job's clock. */
+/* Prevents this process from opening descriptors for some seconds of the job's clock. */
 static void run_without_descriptors(struct flooded *flooded, int seconds) {
   struct rlimit kept, none;
   enum banyan_status status = BANYAN_OK;
@@ -472,8 +474,8 @@ static void run_without_descriptors(struct flooded *flooded, int seconds) {
   assert_ok(status);
 }
 
-/* Without descriptors, a connection waits as long as no call needs one, and is taken afterwards. A call that waits for
- * its peer's connection fails, and the error names the reason. */
+/* Without descriptors, a connection waits as long as no call needs it, and is accepted afterwards. A call that waits
+ * for its peer's connection fails, and the error gives the reason. */
 static void test_no_descriptors(void **state) {
   (void)state;
   struct flooded flooded;
@@ -515,7 +517,7 @@ static void test_no_descriptors(void **state) {
   free_flooded(&flooded);
 }
 
-/* ---- hellos */
+/* ---- hellos ---- */
 
 static enum banyan_status read_hello(struct hello hello, size_t length) {
   struct by_job job = {.rank = 2, .size = 4, .processes = 4};

@@ -1,5 +1,5 @@
-/* Rank 0's part in control, by a clock of the test's: how it takes processes that come, and asks helpers for a sign of
- * life. */
+/* Tests of rank 0's part in control, by the test's clock: how it admits processes that connect, and how it checks that
+ * helpers are alive. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -35,7 +35,8 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   if (fails) fail_msg("the helper's connection ended: %s", reason);
 }
 
-/* A peer of this control object, whose connection's other end is returned. `fails`: that it ends is a failure. */
+/* Opens a peer of this control object and returns the other end of its connection. `fails` is set if the end of the
+ * connection is a failure. */
 static int open_peer(struct by_control *control, bool *fails, struct by_control_peer **peer) {
   int fds[2];
   struct by_control_peers *peers = &control->peers;
@@ -60,7 +61,7 @@ static void run(struct by_loop *loop, uint64_t milliseconds) {
     assert_ok(by_loop_run_once(loop, 0));
 }
 
-/* ---- rank 0 of two, while the job runs or starts */
+/* ---- rank 0 of two ranks, while the job runs or starts ---- */
 
 struct meeting {
   struct by_context context;
@@ -83,7 +84,7 @@ static void send_hello(struct meeting *meeting, struct by_control_peer *peer) {
 static void begin_meeting(struct meeting *meeting, bool done) {
   *meeting = (struct meeting){.context = {.job = {.size = 2}}};
   meeting->context.job.members = meeting->members;
-  meeting->context.job.places = 3; /* a helper is waited for */
+  meeting->context.job.places = 3; /* The job also waits for a helper. */
   by_arena_init(&meeting->context.job.arena);
   assert_ok(by_loop_create(&clock_of_test, &meeting->context.job.loop));
   struct by_control_events events = by_context_events.control;
@@ -103,9 +104,9 @@ static void end_meeting(struct meeting *meeting) {
   by_arena_fini(&meeting->context.job.arena);
 }
 
-/* What a further process hears that says that it is rank 1: REFUSED; 0: nothing, the connection is closed, and it
- * will come again. */
-static int come_again(struct meeting *meeting) {
+/* Connects once more as rank 1. Returns the answer: REFUSED, or 0 if the connection was closed without one, after
+ * which the process will try again. */
+static int connect_again(struct meeting *meeting) {
   uint8_t bytes[1000];
   int peer = open_peer(&meeting->control, NULL, &meeting->again);
   send_hello(meeting, meeting->again);
@@ -123,31 +124,31 @@ static void test_two_of_a_rank(void **state) {
   (void)state;
   for (int done = 0; done < 2; done++) {
     begin_meeting(&meeting, done);
-    assert_int_equal(come_again(&meeting), 0);
+    assert_int_equal(connect_again(&meeting), 0);
     run(meeting.context.job.loop, 500);
-    assert_int_equal(come_again(&meeting), 0);
+    assert_int_equal(connect_again(&meeting), 0);
     run(meeting.context.job.loop, 1000);
-    assert_int_equal(come_again(&meeting), REFUSED);
+    assert_int_equal(connect_again(&meeting), REFUSED);
     end_meeting(&meeting);
   }
 }
 
-/* Its word that it leaves, or the end of its connection, is overtaken by its next connection. */
+/* A process's LEAVING message, or the end of its connection, is overtaken by its next connection. */
 static void test_message_comes_late(void **state) {
   struct meeting meeting;
   (void)state;
   begin_meeting(&meeting, true);
-  assert_int_equal(come_again(&meeting), 0);
+  assert_int_equal(connect_again(&meeting), 0);
   run(meeting.context.job.loop, 500);
   by_control_peer_set_state(meeting.first, BY_PEER_LEAVING);
   run(meeting.context.job.loop, 5000);
-  assert_int_equal(come_again(&meeting), 0); /* the job goes on without it */
+  assert_int_equal(connect_again(&meeting), 0); /* The job continues without it. */
   end_meeting(&meeting);
   begin_meeting(&meeting, false);
-  assert_int_equal(come_again(&meeting), 0);
+  assert_int_equal(connect_again(&meeting), 0);
   close(meeting.first_peer);
   meeting.first_peer = -1;
-  meeting.control.peers.of_process[1] = NULL; /* as rank_left does */
+  meeting.control.peers.of_process[1] = NULL; /* This is what rank_left does. */
   int peer = open_peer(&meeting.control, NULL, &meeting.again);
   send_hello(&meeting, meeting.again);
   assert_ptr_equal(meeting.control.peers.of_process[1], meeting.again);
@@ -155,7 +156,7 @@ static void test_message_comes_late(void **state) {
   end_meeting(&meeting);
 }
 
-/* ---- helpers that are asked for a sign of life */
+/* ---- helpers that are asked whether they are alive ---- */
 
 /* Rank 0 of a job of one rank and one helper. */
 struct job {
@@ -165,7 +166,7 @@ struct job {
   const char *names[2], *lost[2];
   bool left[2];
   struct by_control_peer *helper;
-  int peer; /* the helper's end of the connection */
+  int peer; /* The helper's end of the connection. */
 };
 
 static void init(struct job *job) {
@@ -204,13 +205,13 @@ static void fini(struct job *job) {
   pthread_cond_destroy(&c->job.changed);
 }
 
-/* To so many seconds after the beginning. */
+/* Advances the clock to the given number of seconds after the beginning. */
 static void run_to(struct job *job, double seconds) {
   for (uint64_t end = by_clock_from_seconds(seconds); time_now < end; time_now += BY_SECOND / 10)
     assert_ok(by_loop_run_once(job->context.job.loop, 0));
 }
 
-/* Somebody finds no way to it. Whether it was asked now. */
+/* Reports that a process cannot reach the helper. Returns whether the helper was asked now. */
 static bool ask(struct job *job) {
   char bytes[64];
   by_deadlock_check_ask(&job->control.check, "", "");
@@ -241,7 +242,7 @@ static void test_silent(void **state) {
   init(&job);
   assert_true(ask(&job));
   run_to(&job, 3);
-  assert_false(ask(&job)); /* it owes that answer still */
+  assert_false(ask(&job)); /* The helper has not answered the last question yet. */
   run_to(&job, 4.5);
   assert_false(by_control_peers_has_lost(&job.control.peers, 1));
   run_to(&job, 5.5);
@@ -249,8 +250,8 @@ static void test_silent(void **state) {
   fini(&job);
 }
 
-/* Its host is gone between two questions, the second of which comes before the time of the first one is over: whoever
- * has asked waits for a verdict 6 s. */
+/* The helper's host is lost between two questions, and the second is asked before the timeout of the first: the
+ * process that asked waits 6 s for a verdict. */
 static void test_gone_since(void **state) {
   struct job job;
   (void)state;

@@ -57,7 +57,8 @@ static void test_plans_that_cannot_be(void **state) {
   check_refused((uint32_t[]){0, 1}, (uint32_t[]){4}, 0);
 }
 
-/* A job with more helpers than the plan has: the engine of one that is left out learns of no communicator. */
+/* The job has more helpers than the plan: the engine of a helper outside the plan is not notified of the
+ * communicator. */
 static void test_plan_of_others(void **state) {
   (void)state;
   struct by_engine_options options = {.clock = by_clock_system, .processes = 4, .ranks = 2, .self = 3};
@@ -92,7 +93,7 @@ static void test_text(void **state) {
   assert_int_equal(by_text_message_read(bytes, writer.length, &message), BANYAN_ERR_PROTOCOL);
 }
 
-/* Members are narrower than their fields on the wire. */
+/* Members have a narrower type than their fields on the wire. */
 struct sample {
   uint8_t small;
   bool flag;
@@ -138,7 +139,7 @@ static void test_fields(void **state) {
   bytes[1] = 7;
   assert_ok(read_sample(bytes, writer.length, &read));
   assert_true(read.flag);
-  bytes[4] = 1; /* 65536 more than fits */
+  bytes[4] = 1; /* This is 65536 more than fits. */
   assert_int_equal(read_sample(bytes, writer.length, &read), BANYAN_ERR_PROTOCOL);
   assert_string_equal(banyan_error_text(), "a sample: narrow is 131071, but must be 0 to 65535");
   bytes[0] = 0;

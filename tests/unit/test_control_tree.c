@@ -1,4 +1,4 @@
-/* Control trees and rings, and how near ranks are to each other. */
+/* Tests of control trees and rings, and of distances between ranks. */
 #include "control_tree.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static void open_near(const char *text, struct by_topology **topology, struct by
   assert_ok(by_nearness_init(near, *topology, NULL, 0));
 }
 
-/* That it is a tree, and what it says of itself and its limits is true. */
+/* Asserts that it is a tree, and that its facts and limits are true. */
 static void check_tree(const struct by_control_tree *tree, const struct by_nearness *near) {
   uint32_t height = 0, most = 0;
   double distance = 0, sum = 0;
@@ -48,7 +48,7 @@ static struct by_control_tree *make(const struct by_nearness *near, struct by_co
   return tree;
 }
 
-/* One controller a rack: between racks there are as few links as racks less one. */
+/* Each rack has one controller: between racks there is one link fewer than there are racks. */
 static void test_racks(void **state) {
   (void)state;
   struct by_topology *topology;
@@ -69,7 +69,7 @@ static void test_relaxed(void **state) {
   struct by_nearness near;
   open_near("line:9", &topology, &near);
   struct by_control_tree *tree = make(&near, (struct by_control_limits){.fan_out = 2, .height = 4, .distance = 1});
-  assert_int_equal(tree->root, 4); /* 1 does, from the middle */
+  assert_int_equal(tree->root, 4); /* From the middle, a distance of 1 suffices. */
   assert_true(tree->distance == 1 && tree->sum == 8 && !tree->farther && !tree->higher);
   by_control_tree_destroy(tree);
   tree = make(&near, (struct by_control_limits){.fan_out = 2, .height = 3, .distance = 1});
@@ -85,7 +85,7 @@ static void test_relaxed(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Distances as delays: of twelve ranks at two sites three have their parents at the other one. */
+/* Distances are delays: of twelve ranks at two sites, three have their parents at the other site. */
 static void test_delays(void **state) {
   (void)state;
   struct by_topology *topology;
@@ -115,7 +115,7 @@ static void test_fan_out(void **state) {
   struct by_control_costs costs = by_control_costs_usual();
   assert_int_equal(by_control_fan_out(64, &costs), 8);
   assert_int_equal(by_control_fan_out(4096, &costs), 8);
-  assert_int_equal(by_control_fan_out(20, &costs), 4); /* of the same height */
+  assert_int_equal(by_control_fan_out(20, &costs), 4); /* The smaller fan-out gives the same height. */
   assert_int_equal(by_control_fan_out(1, &costs), 2);
   costs.delay = 0.5e-3;
   assert_int_equal(by_control_fan_out(900, &costs), 30);
@@ -126,7 +126,8 @@ static void test_fan_out(void **state) {
   assert_int_equal(by_control_height(5, 1), 4);
 }
 
-/* Two children of a root: their messages arrive together, one waits; the second is told a message later. */
+/* A root has two children: their messages arrive together and one waits; the second child is sent its message one
+ * message later. */
 static void test_times(void **state) {
   (void)state;
   const struct by_control_costs costs = {.delay = 10, .wake = 5, .message = 1};
@@ -138,7 +139,7 @@ static void test_times(void **state) {
   assert_true(by_control_ring_time((const uint32_t[]){0}, 1, NULL, &costs) == 0);
 }
 
-/* --- Rings through real shapes of networks, which way is taken, and what is printed --- */
+/* --- Rings through real shapes of networks, the choice of the way, and the printed description --- */
 
 struct opened {
   struct by_topology *topology;
@@ -194,7 +195,7 @@ static void test_rack_after_rack(void **state) {
   shut(&it);
 }
 
-/* Switches between two sites that only a rank joins: it is on every ring twice, so there is none. */
+/* A rank joins the switches of two sites: every ring passes it twice, so there is no ring. */
 static void test_rank_between_switches(void **state) {
   (void)state;
   check_answer("{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", \"c\", \"d\", \"e\","
@@ -233,7 +234,7 @@ static void test_printed(void **state) {
   shut(&it);
 }
 
-/* Upward all come to one root; downward the root's word comes to all. */
+/* Upward messages of all ranks reach one root; downward the root's message reaches all ranks. */
 static void check_ways(const char *text, uint32_t hosts) {
   enum { HOSTS = 16 };
   struct by_topology *topology;
@@ -257,10 +258,10 @@ static void test_ways(void **state) {
   (void)state;
   check_ways("clos:racks=4,hosts=4", 16);
   check_ways("star:16", 16);
-  check_ways("star:2", 2); /* a ring */
+  check_ways("star:2", 2); /* This way is a ring. */
 }
 
-/* --- Distances between ranks, and which of them are the same --- */
+/* --- Distances between ranks, and which ranks have the same distances --- */
 
 static struct by_topology *named(const char *text) {
   struct by_topology *topology;
@@ -304,7 +305,8 @@ static void test_chosen_ranks_on_a_ring(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Hosts on two switches each, alike but for one delay; the fewest links win, and of those the least delay. */
+/* Hosts have two switches each and differ in one delay only: the way with the fewest links is chosen, and of those the
+ * one with the least delay. */
 static void test_links_and_delays(void **state) {
   (void)state;
   struct by_topology *topology = named(
@@ -316,7 +318,7 @@ static void test_links_and_delays(void **state) {
       "0.25}]}");
   struct by_nearness near;
   assert_ok(by_nearness_init(&near, topology, NULL, 0));
-  assert_int_equal(near.n_classes, 2); /* a and b */
+  assert_int_equal(near.n_classes, 2); /* Hosts a and b are in one class. */
   assert_int_equal(near.class_of[1], 0);
   assert_true(by_delay_between(&near, 0, 1) == 0);
   assert_true(by_delay_between(&near, 0, 2) == 0.25);
@@ -325,11 +327,11 @@ static void test_links_and_delays(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Orders of ranks: rings where there are some, else a walk that crosses each link of a tree once each way. */
+/* --- Orders of ranks: rings where there are some, else a walk that crosses each link of a tree once each way. --- */
 
 enum { MOST = 128 };
 
-/* What a ring in the order that is found takes of the topology. */
+/* Returns the rate of a ring in the order that was found. */
 static double ring_rate(const char *network, uint32_t *order, uint32_t *n) {
   struct by_topology *topology;
   struct by_graph *graph;
@@ -356,7 +358,7 @@ static double ring_rate(const char *network, uint32_t *order, uint32_t *n) {
   return rate;
 }
 
-/* Ranks of the two sites take turns in the topology's order, and still the line is crossed once each way. */
+/* Ranks of the two sites alternate in the topology's order, and still the line is crossed once each way. */
 static void test_thin_link(void **state) {
   (void)state;
   static const char text[] =
@@ -381,7 +383,7 @@ static void test_order_of_racks(void **state) {
   assert_int_equal(crossings, 4);
 }
 
-/* In a torus and a ring neighbours have links. */
+/* In a torus and in a ring, neighbours in the order have links. */
 static void test_rings_of_links(void **state) {
   (void)state;
   uint32_t order[MOST], n;

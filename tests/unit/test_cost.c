@@ -1,4 +1,4 @@
-/* Predicted times, against what small cases come to by hand. */
+/* Tests of predicted times against small cases that are calculated by hand. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static struct by_cost_rates rates;
 
-/* Nothing costs anything but links; they carry 8 bit/s for a byte a second where the topology says nic=8. */
+/* Sets all costs except links to zero. Links carry 8 bit/s, that is a byte a second, where the topology has nic=8. */
 static void only_links(void) {
   rates = (struct by_cost_rates){.wire = 1, .cores = INFINITY, .grain = 1e18};
 }
@@ -32,15 +32,17 @@ static void assert_near(double got, double wanted) {
   if (!(fabs(got - wanted) <= 1e-9 * fabs(wanted) + 1e-15)) fail_msg("%.12g is not %.12g", got, wanted);
 }
 
-/* Without pipelining bytes cross one link after the other; with it a tree pays its height for the first of them. */
+/* Without pipelining, bytes cross one link after the other; with it, a tree pays for its height only with the first
+ * bytes. */
 static void test_one_tree(void **state) {
   (void)state;
   only_links();
   assert_near(seconds("ring:5,link=8", "chain", 5, 100), 8 * 100);
-  assert_near(seconds("star:4,nic=8", "star", 4, 100), 4 * 100); /* who has a result sends while others wait for it */
+  /* A rank that has the result sends while others wait for it. */
+  assert_near(seconds("star:4,nic=8", "star", 4, 100), 4 * 100);
   rates.grain = 1;
   assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100 + 7);
-  assert_near(seconds("star:4,nic=8", "star", 4, 100), 300 + 4); /* a byte in, then three out */
+  assert_near(seconds("star:4,nic=8", "star", 4, 100), 300 + 4); /* A byte comes in, then three go out. */
   rates.hop = 2;
   assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100 + 7 + 8 * 2);
 }
@@ -59,7 +61,7 @@ static void test_shared_link(void **state) {
   assert_near(seconds("star:2,nic=8", text, 2, 100), 100);
 }
 
-/* A ring's links are never idle: it takes what its bytes take, or its steps. */
+/* A ring's links are never idle: it takes the time of its bytes, or of its steps. */
 static void test_ring(void **state) {
   (void)state;
   only_links();
@@ -70,11 +72,11 @@ static void test_ring(void **state) {
   rates.hop = 10;
   assert_near(seconds("star:4,nic=8", "ring", 4, 100), 6 * (25 + 10));
   rates.grain = 1;
-  assert_near(seconds("star:4,nic=8", "ring", 4, 100), 150 + 10); /* the last bytes have to be taken */
-  assert_near(seconds("star:4,nic=8", "ring", 4, 4), 6 * 10.5);   /* half a message goes on at once */
+  assert_near(seconds("star:4,nic=8", "ring", 4, 100), 150 + 10); /* The last bytes have to be received. */
+  assert_near(seconds("star:4,nic=8", "ring", 4, 4), 6 * 10.5);   /* Half a message is forwarded at once. */
 }
 
-/* Halving sends half, a quarter, ... and back, in 2 log2 n steps; sharded in two. */
+/* Halving sends half, a quarter and so on, and back, in 2 log2 n steps. Sharded, it is split in two. */
 static void test_merged_messages(void **state) {
   (void)state;
   only_links();
@@ -88,7 +90,7 @@ static void test_delay(void **state) {
   (void)state;
   only_links();
   assert_near(seconds("ring:3,link=1t,delay=20ms", "chain", 3, 1), 4 * 0.02 + 4 * 8e-12);
-  rates.link = 1; /* two on each way */
+  rates.link = 1; /* There are two links on each way. */
   assert_near(seconds("star:3,nic=1t", "chain", 3, 0), 4 * 2);
 }
 
@@ -96,15 +98,16 @@ static void test_messages(void **state) {
   (void)state;
   only_links();
   rates.message = 1;
-  assert_near(seconds("star:5,nic=1t", "ring", 5, 0), 2 * 8); /* each sends and takes eight */
+  assert_near(seconds("star:5,nic=1t", "ring", 5, 0), 2 * 8); /* Each rank sends and receives eight messages. */
   rates.cores = 2;
-  assert_near(seconds("star:5,nic=1t", "ring", 5, 0), hypot(8, 2 * 8 * 5 / 2.0)); /* others may have the cores */
+  /* Other ranks may occupy the cores. */
+  assert_near(seconds("star:5,nic=1t", "ring", 5, 0), hypot(8, 2 * 8 * 5 / 2.0));
   rates.call = 3;
   rates.byte = 1;
   assert_near(seconds("star:5,nic=1t", "ring", 5, 1000), 3 + hypot(8, 40 + 5 * 3.2 * 1000 / 2));
 }
 
-/* Two leaves send, the root takes, adds and sends twice, the leaves take. */
+/* Two leaves send; the root receives, adds and sends twice; the leaves receive. */
 static void test_shared_cores(void **state) {
   (void)state;
   only_links();
@@ -113,27 +116,29 @@ static void test_shared_cores(void **state) {
   rates.cores = 1;
   assert_near(seconds("star:3,nic=1t", "star", 3, 0), 8);
   rates.call = 2;
-  assert_near(seconds("star:3,nic=1t", "star", 3, 0), 8); /* while others still wait */
+  assert_near(seconds("star:3,nic=1t", "star", 3, 0), 8); /* This cost is spent while other ranks still wait. */
   rates.byte = 0.25;
   assert_near(seconds("star:3,nic=1t", "star", 3, 4), 16);
 }
 
-/* A link that has idled lets through so many seconds' worth at once; waiting for others fills it up again. */
+/* A link that has been idle passes a burst of some seconds' worth at once. The burst refills while others are
+ * awaited. */
 static void test_bursts(void **state) {
   (void)state;
   only_links();
   rates.hop = 1;
   rates.burst = 1000;
-  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100); /* calls one behind the other: the wire all the same */
+  /* With back-to-back calls, the rate of the wire still limits. */
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100);
   rates.burst = 90;
-  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100); /* 8 * (10 + 1) for the way */
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100); /* The way takes 8 * (10 + 1) of the burst. */
   assert_near(seconds("star:4,nic=8", "star", 4, 100), 300);
   rates.grain = 1;
   rates.burst = 5;
   assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100 + 8 - 5 - 1);
 }
 
-/* Ranks on one node are reached at once. */
+/* Ranks on one host reach each other without delay. */
 static void test_hosts(void **state) {
   (void)state;
   only_links();
@@ -166,7 +171,7 @@ static void test_text(void **state) {
   }
 }
 
-/* --- Costs are found again from times that were predicted with them --- */
+/* --- Costs are recovered from times that were predicted with them --- */
 
 enum { PLANS = 4, SIZES = 6 };
 static const char *const plans[PLANS] = {"star", "tree:2", "ring", "exchange"};
@@ -200,7 +205,7 @@ static void find_again(double cores) {
   for (int i = 0; i < PLANS; i++) make_sample(&samples[i], plans[i], topology, &costs);
   assert_ok(by_cost_fit(samples, PLANS, &found, &error));
   if (!(error < 0.03)) fail_msg("times differ by %g", error);
-  /* hops and messages are much alike */
+  /* The costs of hops and of messages are hard to separate. */
   if (!(fabs(log(found.message / costs.message)) < 0.35)) fail_msg("a message costs %g s", found.message);
   for (int i = 0; i < PLANS; i++) {
     by_cost_fini(&samples[i].cost);

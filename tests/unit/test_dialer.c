@@ -1,4 +1,4 @@
-/* Ways to one process, some of which lead nowhere: by a clock of the test's, with a resolver of the test's. */
+/* Tests of dialling a process at several addresses, some of which lead nowhere, with the test's clock and resolver. */
 #include "dialer.h"
 
 #include <netdb.h>
@@ -13,9 +13,9 @@
 #include "check.h"
 #include "socket.h"
 
-/* ---- a resolver in place of the system's; the dialer asks it in a thread */
+/* ---- a resolver in place of the system's; the dialer calls it in a thread ---- */
 
-static const char *_Atomic answer; /* NULL: it knows none */
+static const char *_Atomic answer; /* NULL: the resolver knows no address. */
 static _Atomic uint32_t asked;
 
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out) {
@@ -42,9 +42,9 @@ void freeaddrinfo(struct addrinfo *list) {
   free(list);
 }
 
-/* ---- */
+/* ---- the clock and the dialer ---- */
 
-static uint64_t time_now; /* goes on a little whenever somebody looks */
+static uint64_t time_now; /* The time advances a little whenever it is read. */
 
 static uint64_t now_of(void *context) {
   (void)context;
@@ -54,7 +54,7 @@ static uint64_t now_of(void *context) {
 struct way {
   struct by_loop *loop;
   struct by_dialer *dialer;
-  int fd; /* that was handed over; -1: none */
+  int fd; /* The descriptor that was handed over, or -1. */
   struct by_address to;
 };
 
@@ -79,7 +79,7 @@ static void end(struct way *way) {
   by_loop_destroy(way->loop);
 }
 
-/* Time passes for the dialer while the kernel and the resolver's thread get some of their own. */
+/* Advances the dialer's clock while the kernel and the resolver's thread get some real time. */
 static void run(struct way *way, uint64_t milliseconds) {
   for (uint64_t until = time_now + milliseconds * BY_MILLISECOND; time_now < until; time_now += 10 * BY_MILLISECOND) {
     assert_ok(by_loop_run_once(way->loop, 0));
@@ -97,7 +97,7 @@ static void wait_until_asked(struct way *way, uint32_t n) {
     if (time(NULL) > until) fail_msg("names were looked up %u times, not %u", asked, n);
 }
 
-/* On a free port of the loopback; `text` gets the port's number. */
+/* Listens on a free port of the loopback. `text` gets the port's number. */
 static int listen_here(char *text) {
   struct by_address at, bound;
   int listener;
@@ -107,7 +107,7 @@ static int listen_here(char *text) {
   return listener;
 }
 
-/* What is printed holds `text`. */
+/* Asserts that the printed description contains `text`. */
 static void shows(const struct way *way, const char *text) {
   struct by_text out;
   by_text_init(&out);
@@ -116,7 +116,7 @@ static void shows(const struct way *way, const char *text) {
   by_text_fini(&out);
 }
 
-/* Where nothing is at a name's address, it may have another one by now. */
+/* If no process listens at a name's address, the name is looked up again, since the address may have changed. */
 static void test_looks_up_again(void **state) {
   struct way way;
   char port[8], target[40];
@@ -126,17 +126,17 @@ static void test_looks_up_again(void **state) {
   answer = NULL;
   asked = 0;
   begin(&way, target);
-  wait_until_asked(&way, 2); /* nobody knows it */
+  wait_until_asked(&way, 2); /* The name has no address. */
   run(&way, 20);
   shows(&way, "root.example:");
   shows(&way, "cannot be looked up");
   assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_OK);
-  answer = "255.255.255.255"; /* nobody can be there */
+  answer = "255.255.255.255"; /* No process can have this address. */
   uint32_t before = asked;
   wait_until_asked(&way, before + 3);
   run(&way, 20);
   shows(&way, "means 255.255.255.255:");
-  answer = NULL; /* what was known is tried all the same */
+  answer = NULL; /* The address that was known before is tried all the same. */
   before = asked;
   wait_until_asked(&way, before + 2);
   answer = "127.0.0.1";
@@ -146,7 +146,7 @@ static void test_looks_up_again(void **state) {
   close(listener);
 }
 
-/* It was asked often, but not all the time. */
+/* The name was looked up often, but not all the time. */
 static void test_asks_in_measure(void **state) {
   struct way way;
   (void)state;
@@ -160,7 +160,7 @@ static void test_asks_in_measure(void **state) {
   end(&way);
 }
 
-/* Nobody takes connections there, and so many wait already that the kernel answers no more of them. */
+/* Listens without accepting connections, and with so many already waiting that the kernel answers no more of them. */
 static int listen_deaf(char *port, int *waiting, size_t n) {
   struct by_address at;
   char text[32];
@@ -214,7 +214,7 @@ static void test_attempts_are_staggered(void **state) {
   close(listener);
 }
 
-/* Somebody else answers at one of two addresses. */
+/* Another process answers at one of two addresses. */
 static void test_others_answer(void **state) {
   struct way way;
   char one[8], two[8], targets[80];
@@ -240,7 +240,7 @@ static void test_others_answer(void **state) {
   close(other);
 }
 
-/* The other address never answers: that the one which does is of no use counts, after a while. */
+/* The other address never answers: after a while, the one that answers with a refusal decides. */
 static void test_others_answer_and_one_is_silent(void **state) {
   struct way way;
   char deaf[8], other[8], targets[80];
@@ -253,7 +253,7 @@ static void test_others_answer_and_one_is_silent(void **state) {
   while (time_now < until && by_dialer_refusal(way.dialer) == BANYAN_OK) {
     run(&way, 10);
     if (way.fd < 0) continue;
-    assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_OK); /* this one may be of use */
+    assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_OK); /* This connection may still succeed. */
     close(way.fd);
     way.fd = -1;
     by_dialer_failed(way.dialer, BANYAN_ERR_AUTH, "the peer holds another job's key", 3000 * BY_MILLISECOND);
@@ -268,7 +268,7 @@ static void test_others_answer_and_one_is_silent(void **state) {
   close(listener);
 }
 
-/* Nobody listens at the other one yet: rank 0 may. */
+/* No process listens at the other address yet: rank 0 may start there. */
 static void test_others_answer_and_one_may_start(void **state) {
   struct way way;
   char refuses[8], other[8], targets[80];

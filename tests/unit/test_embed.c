@@ -1,4 +1,4 @@
-/* Jobs on shared clusters: known answers, plans that load what they say, and planning again. */
+/* Tests of jobs on shared clusters: known answers, plans that load what they announce, and planning again. */
 #include "embed.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static struct by_embed_options options;
 static struct by_embedding *embedding;
 static uint32_t helpers[MOST_HELPERS];
 
-/* The topology, with all hosts that may help, and all switches that add, as helpers. */
+/* Opens the topology with all hosts that may help, and all switches that add, as helpers. */
 static void open_topology(const char *text) {
   assert_ok(by_topology_named(text, &topology));
   options = by_embed_defaults();
@@ -41,12 +41,12 @@ static void assert_near(double got, double wanted, double part) {
   if (!(fabs(got - wanted) <= part * fabs(wanted))) fail_msg("%.12g is not %.12g", got, wanted);
 }
 
-static void assert_refused(enum banyan_status got, enum banyan_status wanted, const char *words) {
+static void assert_refused(enum banyan_status got, enum banyan_status wanted, const char *reason) {
   assert_int_equal(got, wanted);
-  if (!strstr(banyan_error_text(), words)) fail_msg("\"%s\" does not say \"%s\"", banyan_error_text(), words);
+  if (!strstr(banyan_error_text(), reason)) fail_msg("\"%s\" does not contain \"%s\"", banyan_error_text(), reason);
 }
 
-/* Ways and loads worked out by another part from the plan alone: what is promised is what it carries. */
+/* Another module works out ways and loads from the plan alone: the plan must carry the promised rate. */
 static void check_plan(void) {
   struct by_embed_facts facts = by_embedding_facts(embedding);
   struct by_plan *plan;
@@ -62,7 +62,7 @@ static void check_plan(void) {
   by_plan_destroy(plan);
 }
 
-/* What the best candidate of a kind carries alone, bit/s; 0: there is none. */
+/* Returns what the best candidate of a kind carries alone, in bit/s, or 0 if there is none. */
 static double alone(enum by_embed_candidate_kind kind) {
   double best = 0;
   for (uint32_t i = 0; i < embedding->candidates.n; i++)
@@ -70,9 +70,9 @@ static double alone(enum by_embed_candidate_kind kind) {
   return best;
 }
 
-/* ---- known answers */
+/* ---- known answers ---- */
 
-/* Without helpers no plan takes less than 2 (n - 1) / n of what a machine sends. */
+/* Without helpers, no plan takes less than 2 (n - 1) / n of what a machine sends. */
 static void test_64_hosts(void **state) {
   (void)state;
   begin("clos:racks=8,hosts=8,nic=100g,oversub=4");
@@ -85,8 +85,8 @@ static void test_64_hosts(void **state) {
   end();
 }
 
-/* What carries as much as a ring, with one crossing each way: uplinks are for other jobs too. And no port hears three
- * at once. */
+/* The plan carries as much as a ring with one crossing each way, since uplinks are for other jobs too. No port
+ * receives from three at once. */
 static void check_racks(const char *text) {
   struct by_plan *plan;
   struct by_plan_load load;
@@ -107,8 +107,8 @@ static void check_racks(const char *text) {
   end();
 }
 
-/* Others leave half of the uplinks, which a chain would fill as well: but then hosts would be in the way as soon as the
- * others go. */
+/* Others leave half of the uplinks, which a chain would fill as well; but then hosts would be the bottleneck as soon
+ * as the others end. */
 static void test_hosts_are_spared(void **state) {
   (void)state;
   open_topology("clos:racks=2,hosts=2,nic=1g,oversub=2");
@@ -133,7 +133,7 @@ static void test_uplinks_are_spared(void **state) {
   check_racks("clos:racks=2,hosts=4,nic=1g,oversub=4");
 }
 
-/* k helpers, n hosts, one rate for all: 2 n (n - 1) M / ((n^2 + kn - 2k) B). */
+/* With k helpers, n hosts and one rate for all, the time is 2 n (n - 1) M / ((n^2 + kn - 2k) B). */
 static void test_helper_formula(void **state) {
   static const uint32_t cases[][2] = {{64, 8}, {64, 1}, {16, 4}, {16, 16}, {8, 3}, {5, 2}, {4, 4}, {3, 1}};
   (void)state;
@@ -160,12 +160,13 @@ static void test_helpers_in_racks(void **state) {
   struct by_embed_facts facts = by_embedding_facts(embedding);
   assert_true(facts.n_used <= 8);
   assert_true(facts.throughput > 0.97 * facts.bound);
-  assert_true(100e9 / facts.bound >= 1.7560); /* the formula, without what the racks' links cost */
+  assert_true(100e9 / facts.bound >= 1.7560); /* This is the formula without the cost of the racks' links. */
   check_plan();
   end();
 }
 
-/* The best elastic tree that is as low as trees with a hub in each rack are. */
+/* Returns the seconds for a bit in the best elastic tree of this height. A tree with a hub in each rack has height 2.
+ */
 static double best_of_height(uint32_t height) {
   double least = INFINITY;
   for (uint32_t i = 0; i < embedding->candidates.n; i++) {
@@ -175,17 +176,17 @@ static double best_of_height(uint32_t height) {
   return least;
 }
 
-/* A hub in each rack sends and receives for 7 others of its rack, that of the root for 7 racks more. */
+/* A hub in each rack sends and receives for 7 others of its rack; the root's hub also serves 7 more racks. */
 static void test_elastic_trees(void **state) {
   (void)state;
   begin("clos:racks=8,hosts=8,nic=100g,oversub=4");
   assert_near(best_of_height(2), 14 / 100e9, 1e-9);
   assert_near(alone(BY_EMBED_ELASTIC), 100e9 / 3, 1e-9);
   end();
-  begin("clos:racks=8,hosts=8,nic=100g,oversub=1"); /* no layer needs one */
+  begin("clos:racks=8,hosts=8,nic=100g,oversub=1"); /* No layer needs an elastic tree here. */
   assert_true(alone(BY_EMBED_ELASTIC) == 0);
   end();
-  begin("sites:2x4,lan=1g,wan=100m"); /* once over the line, not four times */
+  begin("sites:2x4,lan=1g,wan=100m"); /* Data crosses the line once, not four times. */
   assert_near(alone(BY_EMBED_ELASTIC), 100e6, 1e-9);
   assert_near(alone(BY_EMBED_STAR), 25e6, 1e-9);
   assert_near(by_embedding_facts(embedding).throughput, 100e6, 1e-6);
@@ -193,24 +194,24 @@ static void test_elastic_trees(void **state) {
   end();
 }
 
-/* ---- switches that add */
+/* ---- switches that add ---- */
 
 static void test_switches(void **state) {
   (void)state;
-  begin("star:3,nic=10g,adds=all"); /* a Steiner tree: the closure's spanning tree would say 7.5 */
+  begin("star:3,nic=10g,adds=all"); /* This needs a Steiner tree: the spanning tree of the closure would give 7.5. */
   assert_near(by_embedding_facts(embedding).throughput, 10e9, 1e-6);
   assert_near(by_embedding_facts(embedding).bound, 10e9, 1e-6);
   check_plan();
   end();
   begin("clos:racks=4,hosts=4,nic=10g,oversub=4,adds=leaf");
-  assert_near(alone(BY_EMBED_NETWORK), 10e9 / 2, 1e-6); /* up and down, in a chain */
-  assert_true(alone(BY_EMBED_RING) > 0);                /* a switch that adds forwards too */
+  assert_near(alone(BY_EMBED_NETWORK), 10e9 / 2, 1e-6); /* Data goes up and down in a chain. */
+  assert_true(alone(BY_EMBED_RING) > 0);                /* A switch that adds also forwards. */
   assert_true(by_embedding_facts(embedding).throughput > 0.95 * by_embedding_facts(embedding).bound);
   check_plan();
   end();
 }
 
-/* ---- limits */
+/* ---- limits ---- */
 
 static void test_limits(void **state) {
   (void)state;
@@ -254,7 +255,7 @@ static void test_networks_without_racks(void **state) {
   }
 }
 
-/* Two links beside each other are one resource; others use half of both. */
+/* Two parallel links are one resource; others use half of both. */
 static void test_parallel_links(void **state) {
   static const char text[] =
       "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", {\"name\": \"s\", \"kind\": \"switch\"}, "
@@ -272,7 +273,7 @@ static void test_parallel_links(void **state) {
   end();
 }
 
-static void test_words(void **state) {
+static void test_explanation(void **state) {
   struct by_text text;
   (void)state;
   begin("clos:racks=4,hosts=4,nic=10g,oversub=4,helpers=2");
@@ -286,7 +287,7 @@ static void test_words(void **state) {
   end();
 }
 
-/* ---- again */
+/* ---- planning again ---- */
 
 static struct by_embedding *again;
 static struct by_embed_change change;
@@ -306,7 +307,7 @@ static void test_nothing_changed(void **state) {
   end();
 }
 
-/* Others take most of a host's link: a ring is as slow as that, trees leave the host at their leaves. */
+/* Others take most of a host's link: a ring is limited to the rest, but trees have this host as a leaf. */
 static void test_others_use_a_link(void **state) {
   (void)state;
   begin("star:8,nic=10g");
@@ -319,13 +320,13 @@ static void test_others_use_a_link(void **state) {
   by_embedding_destroy(embedding);
   embedding = again;
   check_plan();
-  plan_again(0.05); /* the second time there is nothing to gain */
+  plan_again(0.05); /* The second time there is nothing to gain. */
   assert_false(change.worth_it);
   by_embedding_destroy(embedding);
   embedding = again;
   topology->links[3].capacity[BY_AB].used = topology->links[3].capacity[BY_BA].used = 0;
   plan_again(10);
-  assert_false(change.worth_it); /* more, but not eleven times as much */
+  assert_false(change.worth_it); /* The gain is more than nothing, but less than a factor of eleven. */
   by_embedding_destroy(again);
   end();
 }
@@ -367,7 +368,7 @@ int main(void) {
       cmocka_unit_test(test_limits),
       cmocka_unit_test(test_networks_without_racks),
       cmocka_unit_test(test_parallel_links),
-      cmocka_unit_test(test_words),
+      cmocka_unit_test(test_explanation),
       cmocka_unit_test(test_nothing_changed),
       cmocka_unit_test(test_others_use_a_link),
       cmocka_unit_test(test_a_helper_is_gone),

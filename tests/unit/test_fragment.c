@@ -26,7 +26,7 @@ static enum by_fragment_fault sealed(struct by_fragment fragment) {
   return by_fragment_check(&fragment, by_fragment_bytes(&fragment));
 }
 
-/* Byte by byte, as docs/wire.md says. */
+/* Checks the layout of docs/wire.md byte by byte. */
 static void test_layout(void **state) {
   (void)state;
   static const uint8_t wanted[64] = {0x42, 0x59, 2, 1, 0,  0, 2, 0, 0x34, 0x12, 3,    0, 17, 0, 5,  0, 0x20, 0,
@@ -50,7 +50,7 @@ static void test_lengths(void **state) {
   assert_int_equal(by_fragment_check(&fragment, 1089), BY_FRAGMENT_LONG);
 }
 
-/* A header in which one, two or three bits have changed is refused. */
+/* A header in which one, two or three bits have changed is rejected. */
 static void test_changed_bits(void **state) {
   (void)state;
   struct by_rng rng;
@@ -104,7 +104,7 @@ static void test_absurd_fields(void **state) {
   absurd(WITH(dtype, BY_FRAGMENT_DTYPES));
 }
 
-/* Each kind has its size. */
+/* Each kind of fragment has its own size. */
 static void test_kinds(void **state) {
   (void)state;
   struct by_fragment fragment;

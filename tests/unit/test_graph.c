@@ -1,4 +1,4 @@
-/* Graphs: what the builder makes, and what it refuses. */
+/* Tests of graphs: what the builder makes, and what it rejects. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "graph_topology.h"
 #include "topology_make.h"
 
-/* A square of links of 10 with one diagonal of 4; vertex 0 is limited to 15. */
+/* Makes a square of links of 10 with one diagonal of 4. Vertex 0 is limited to 15. */
 static struct by_graph *square(void) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -58,14 +58,14 @@ static void test_many_edges(void **state) {
   by_graph_destroy(graph);
 }
 
-static void assert_refused(struct by_graph_builder *builder, const char *words) {
+static void assert_refused(struct by_graph_builder *builder, const char *reason) {
   struct by_graph *graph = NULL;
   assert_status(by_graph_finish(builder, &graph), BANYAN_ERR_ARGUMENT);
-  assert_non_null(strstr(banyan_error_text(), words));
+  assert_non_null(strstr(banyan_error_text(), reason));
   assert_null(graph);
 }
 
-/* Two terminals and a third vertex with good links; what is added must be the reason. */
+/* Starts a graph of two terminals and a third vertex with valid links, so that an error comes from what is added. */
 static void start(struct by_graph_builder *builder) {
   by_graph_builder_init(builder, 2, 3);
   by_graph_add_link(builder, 0, 1, 1, 0);
@@ -122,7 +122,7 @@ static void test_limits_only(void **state) {
   by_graph_destroy(graph);
 }
 
-/* --- From topologies to graphs: who has an edge with whom, and what it loads --- */
+/* --- From topologies to graphs: which vertices have edges, and which resources these load --- */
 
 struct net {
   struct by_topology_builder builder;
@@ -159,10 +159,10 @@ static void make(struct net *net, const struct by_graph_choice *choice) {
 }
 
 static void make_badly(struct net *net, const struct by_graph_choice *choice, enum banyan_status status,
-                       const char *words) {
+                       const char *reason) {
   assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
   assert_status(by_graph_of_topology(net->topology, choice, &net->graph), status);
-  if (!strstr(banyan_error_text(), words)) fail_msg("\"%s\" has no \"%s\"", banyan_error_text(), words);
+  if (!strstr(banyan_error_text(), reason)) fail_msg("\"%s\" has no \"%s\"", banyan_error_text(), reason);
   by_topology_destroy(net->topology);
 }
 
@@ -171,7 +171,7 @@ static void end(struct net *net) {
   by_topology_destroy(net->topology);
 }
 
-/* How often the edge between the vertices lists the link (or the node); 0 also if there is no edge. */
+/* Returns how often the edge between the vertices lists the link or the node; 0 if there is no edge. */
 static uint32_t times(const struct net *net, uint32_t a, uint32_t b, enum by_origin_kind kind, uint32_t index) {
   const struct by_graph *graph = net->graph;
   uint32_t n = 0;
@@ -186,7 +186,7 @@ static uint32_t times(const struct net *net, uint32_t a, uint32_t b, enum by_ori
   return n;
 }
 
-/* Of its resource; the smallest of several. */
+/* Returns the capacity of the origin's resource, or the smallest of several. */
 static double capacity(const struct net *net, enum by_origin_kind kind, uint32_t index) {
   double least = INFINITY;
   for (uint32_t r = 0; r < net->graph->n_resources; r++)
@@ -238,7 +238,7 @@ static void test_participants(void **state) {
   end(&net);
 }
 
-/* A switch that adds is a vertex with edges over its links; nothing goes through it unseen. */
+/* A switch that adds is a vertex with edges over its links; no edge passes through it. */
 static void test_adding_switch(void **state) {
   (void)state;
   struct net net;
@@ -251,7 +251,7 @@ static void test_adding_switch(void **state) {
   end(&net);
 }
 
-/* If it may forward as well, hosts also have edges over it. */
+/* If the switch may forward as well, hosts also have edges over it. */
 static void test_forwarding_switch(void **state) {
   (void)state;
   struct net net;
@@ -279,7 +279,7 @@ static void test_what_is_left(void **state) {
   end(&net);
 }
 
-/* They are one, which has what all of them have left in each direction. */
+/* Parallel links are one edge, with what all of them have left in each direction. */
 static void test_parallel_links(void **state) {
   (void)state;
   struct net net;
@@ -291,12 +291,12 @@ static void test_parallel_links(void **state) {
   join(&net, b, a, 1)->delay = 2e-4;
   make(&net, NULL);
   assert_int_equal(net.graph->n_edges, 2);
-  assert_true(capacity(&net, BY_ORIGIN_LINK, 0) == 101); /* b to a: 100 + 0 + 1 */
+  assert_true(capacity(&net, BY_ORIGIN_LINK, 0) == 101); /* From b to a, this is 100 + 0 + 1. */
   assert_true(net.graph->edges[0].delay == 2e-4);
   end(&net);
 }
 
-/* Nothing is left from b to a: b reaches a through the switch, so the edge goes one way over each. */
+/* Nothing is left from b to a: b reaches a through the switch, so the edge uses one way over each. */
 static void test_full_direction(void **state) {
   (void)state;
   struct net net;
@@ -314,7 +314,7 @@ static void test_full_direction(void **state) {
   end(&net);
 }
 
-/* Ends are loaded once by an edge, a node in between twice: it receives and sends both ways. */
+/* An edge loads its end nodes once and a node in between twice, since that receives and sends both ways. */
 static void test_node_limits(void **state) {
   (void)state;
   struct net net;
@@ -333,7 +333,7 @@ static void test_node_limits(void **state) {
   end(&net);
 }
 
-/* a - s - b - t - c: from a to c trees go over b. */
+/* The network is a - s - b - t - c: from a to c, trees go over b. */
 static void test_vertex_between(void **state) {
   (void)state;
   struct net net;
@@ -349,7 +349,7 @@ static void test_vertex_between(void **state) {
   end(&net);
 }
 
-/* A host that does not take part forwards, where no switch does. */
+/* A host that does not take part forwards if no switch does. */
 static void test_idle_host(void **state) {
   (void)state;
   struct net net;
@@ -364,7 +364,7 @@ static void test_idle_host(void **state) {
   end(&net);
 }
 
-/* Two racks of `hosts` and two spines. */
+/* Makes two racks of `hosts` hosts and two spines. */
 static void clos(struct net *net, uint32_t hosts) {
   char name[16];
   begin(net);
@@ -378,7 +378,7 @@ static void clos(struct net *net, uint32_t hosts) {
   for (uint32_t i = 0; i < 4; i++) join(net, leaf[i / 2], spine[i % 2], 50);
 }
 
-/* Ways are spread over the spines; where there and back differ, the directions of a link count apart. */
+/* Ways are spread over the spines. Where the ways there and back differ, the directions of a link count separately. */
 static void test_spines(void **state) {
   (void)state;
   struct net net;
@@ -388,15 +388,15 @@ static void test_spines(void **state) {
   assert_int_equal(times(&net, 0, 1, BY_ORIGIN_LINK, 0), 1);
   uint32_t both = 0;
   for (uint32_t l = 4; l < 8; l++) both += times(&net, 0, 3, BY_ORIGIN_LINK, l);
-  assert_int_equal(both, 4); /* h0 to h3 over one spine, back over the other */
+  assert_int_equal(both, 4); /* The way from h0 to h3 takes one spine, and the way back takes the other. */
   both = 0;
   for (uint32_t l = 4; l < 8; l++) both += times(&net, 0, 2, BY_ORIGIN_LINK, l);
-  assert_int_equal(both, 4); /* the same spine, whose links have two resources now */
+  assert_int_equal(both, 4); /* This uses the same spine, whose links now have two resources. */
   assert_int_equal(net.graph->n_resources, 4 + 2 * 4);
   end(&net);
 }
 
-/* Racks stay together in the order of a sparse set, so that few of its shortest edges leave one. */
+/* Racks stay together in the order of a sparse set, so that few of its shortest edges leave a rack. */
 static void test_sparse(void **state) {
   (void)state;
   enum { HOSTS = 200 };
@@ -408,7 +408,7 @@ static void test_sparse(void **state) {
   assert_int_equal(net.graph->n_edges, 2 * HOSTS * steps);
   for (uint32_t e = 0; e < net.graph->n_edges; e++)
     crossing += net.graph->edges[e].a / HOSTS != net.graph->edges[e].b / HOSTS;
-  assert_int_equal(crossing, 2 * ((1u << steps) - 1)); /* at both places where racks meet */
+  assert_int_equal(crossing, 2 * ((1u << steps) - 1)); /* Edges cross at both places where racks meet. */
   end(&net);
   const struct by_graph_choice choice = {.most_meshed = 2 * HOSTS};
   clos(&net, HOSTS);
@@ -434,7 +434,7 @@ static void test_refused_topologies(void **state) {
   star(&net, 3);
   struct by_node *node = by_topology_builder_node(&net.builder, 2);
   node->out = (struct by_capacity){.all = 10, .used = 10};
-  node->takes_part = false; /* the topology itself would be refused */
+  node->takes_part = false; /* Without this, the topology itself would be rejected. */
   make_badly(&net, &busy, BANYAN_ERR_TOPOLOGY, "hosts \"h0\" and \"h1\" are to take part, but cannot reach");
 }
 

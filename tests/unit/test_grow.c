@@ -1,5 +1,5 @@
-/* Growing trees: cheapest ones, prices that rise, heights that hold, helpers that pay; centres of trees; and several
- * trees that share a network. */
+/* Tests of growing trees: cheapest trees, rising prices, limits on height, helpers that pay off, centres of trees, and
+ * several trees that share a network. */
 #include "grow.h"
 
 #include <float.h>
@@ -13,7 +13,8 @@ static double listed(void *context, uint32_t edge) {
   return ((const double *)context)[edge];
 }
 
-/* A wheel: hub 0, rim 1 .. n - 1; edges 0 .. n - 2 are spokes, spoke i to vertex i + 1; then the rim's. */
+/* Makes a wheel with hub 0 and rim 1 .. n - 1. Edges 0 .. n - 2 are spokes, spoke i to vertex i + 1; the rim's edges
+ * follow. */
 static struct by_graph *wheel(uint32_t n_terminals, uint32_t n) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -26,7 +27,7 @@ static struct by_graph *wheel(uint32_t n_terminals, uint32_t n) {
 
 enum { WHEEL = 9, SPOKES = WHEEL - 1 };
 
-/* Spokes cost 10, the rim 1: as cheap as the height allows means few spokes. */
+/* Spokes cost 10 and the rim costs 1: the cheapest tree that the height allows has few spokes. */
 static void rim_is_cheap(double *price) {
   for (uint32_t e = 0; e < 2 * SPOKES; e++) price[e] = e < SPOKES ? 10 : 1;
 }
@@ -56,7 +57,7 @@ static void test_heights(void **state) {
   by_graph_destroy(graph);
 }
 
-/* By delay, the hub is 5 ms from all; the rim's ends are 1 ms apart. */
+/* By delay, the hub is 5 ms from all vertices; neighbours on the rim are 1 ms apart. */
 static void test_delays(void **state) {
   (void)state;
   struct by_graph *graph = wheel(WHEEL, WHEEL);
@@ -75,7 +76,7 @@ static void test_delays(void **state) {
   by_graph_destroy(graph);
 }
 
-/* An edge that may not be used is not, and where nothing else leads on there is no tree. */
+/* A forbidden edge is not used, and where no other edge leads on there is no tree. */
 static void test_forbidden_edges(void **state) {
   (void)state;
   struct by_graph *graph = wheel(WHEEL, WHEEL);
@@ -111,8 +112,8 @@ static void make_dearer(void *context, uint32_t edge) {
   r->at[r->graph->edges[edge].b] += 1;
 }
 
-/* Where every edge makes its ends dearer, no vertex gets many: a path or nearly one, although the hub is next to all.
- */
+/* Where every edge raises the prices at its ends, no vertex gets many edges: the tree is nearly a path, although the
+ * hub is next to all vertices. */
 static void test_rising_prices(void **state) {
   (void)state;
   struct by_graph *graph = wheel(WHEEL, WHEEL);
@@ -126,7 +127,8 @@ static void test_rising_prices(void **state) {
   by_graph_destroy(graph);
 }
 
-/* Vertices 0 .. 2 are terminals with dear links between them; 3 is next to all, 4 hangs on 0 and serves nobody. */
+/* Vertices 0 .. 2 are terminals with expensive links between them; 3 is next to all of them, 4 hangs on 0 and is of no
+ * use. */
 static void test_optional_vertices(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -141,10 +143,10 @@ static void test_optional_vertices(void **state) {
   double price[] = {5, 5, 5, 2, 2, 2, 1};
   const struct by_price prices = {listed, NULL, price};
   assert_true(by_grow(&grower, &prices, 0, INFINITY));
-  assert_int_equal(grower.n_edges, 2); /* terminals alone */
+  assert_int_equal(grower.n_edges, 2); /* The tree has terminals alone. */
   grower.allowed[3] = grower.allowed[4] = true;
   assert_true(by_grow(&grower, &prices, 0, INFINITY));
-  assert_int_equal(grower.n_edges, 3); /* round 3, and not 4 */
+  assert_int_equal(grower.n_edges, 3); /* The tree passes vertex 3, but not 4. */
   for (uint32_t i = 0; i < 3; i++) assert_int_equal(grower.edges[i], 3 + i);
   uint32_t root;
   double height;
@@ -171,18 +173,18 @@ static void test_centre_of_a_path(void **state) {
   assert_true(height == 3);
   by_grower_fini(&grower);
   assert_ok(by_grower_init(&grower, graph, false));
-  by_tree_centre(&grower, edges, 6, &root, &height); /* 13 ms in all: 5 to the one end and 8 to the other */
+  by_tree_centre(&grower, edges, 6, &root, &height); /* The path takes 13 ms: 5 to one end and 8 to the other. */
   assert_int_equal(root, 5);
   assert_true(fabs(height - 8e-3) < 1e-12);
   by_grower_fini(&grower);
   by_graph_destroy(graph);
 }
 
-/* The queue by buckets: everything that goes in comes out once, the least key first to within a part in 64. */
+/* --- The queue by buckets returns every item once, the least key first to within a part in 64. --- */
 
 enum { ITEMS = 500 };
 
-/* Keys of all sizes: 0, tiny, huge, and near 1. */
+/* Returns keys of all sizes: 0, tiny, huge, and near 1. */
 static double some_key(struct by_rng *rng) {
   switch (by_rng_below(rng, 4)) {
   case 0: return 0;
@@ -212,7 +214,7 @@ static void test_against_a_list(void **state) {
   assert_true(by_buckets_init(&queue, ITEMS, &arena));
   for (int i = 0; i < 100000; i++) {
     uint32_t item = (uint32_t)by_rng_below(&rng, ITEMS);
-    bool fill = i / 2000 % 2 == 0; /* by turns it grows and shrinks */
+    bool fill = i / 2000 % 2 == 0; /* The queue grows and shrinks alternately. */
     if (!in[item] && by_rng_below(&rng, 4) < (fill ? 3 : 1)) {
       key[item] = some_key(&rng);
       by_buckets_put(&queue, item, key[item]);
@@ -242,21 +244,22 @@ static void test_clear_and_order(void **state) {
     if (round == 0) by_buckets_clear(&queue);
     assert_int_equal(by_buckets_any(&queue), round);
   }
-  for (uint32_t i = 0; i < ITEMS; i++) assert_int_equal(by_buckets_take(&queue), i); /* first in, first out */
+  /* Equal keys are first in, first out. */
+  for (uint32_t i = 0; i < ITEMS; i++) assert_int_equal(by_buckets_take(&queue), i);
   assert_false(by_buckets_any(&queue));
   by_arena_fini(&arena);
 }
 
-/* Whatever rounding makes of a price, it has a bucket. */
+/* Every price has a bucket, however it is rounded. */
 static void test_every_key_has_a_bucket(void **state) {
   static const double keys[] = {0, -0.0, -1, -1e-300, 1e308, INFINITY, -INFINITY, NAN, -NAN};
   (void)state;
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_in_range(by_bucket_of(keys[i]), 0, BY_BUCKETS - 1);
 }
 
-/* --- Slots: sweeps, and swaps of edges, find trees that share a network without getting in each other's way --- */
+/* --- Slots: sweeps and swaps of edges find trees that share a network without loading the same links --- */
 
-/* A full mesh of n vertices of one capacity. */
+/* Makes a full mesh of n vertices of one capacity. */
 static struct by_graph *mesh(uint32_t n, double capacity) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -267,7 +270,7 @@ static struct by_graph *mesh(uint32_t n, double capacity) {
   return graph;
 }
 
-/* An even number of vertices: n / 2 trees that share no edge. */
+/* An even number of vertices has n / 2 trees that share no edge. */
 static void test_disjoint_trees(void **state) {
   (void)state;
   enum { N = 10 };
@@ -285,7 +288,7 @@ static void test_disjoint_trees(void **state) {
   assert_true(by_slots_throughput(&slots) > 0.79 * slots.target);
   uint32_t used = 0;
   for (uint32_t r = 0; r < graph->n_resources; r++) used += slots.load[r] > 0.5;
-  assert_true(used >= 40); /* of 45 edges; stars would use 9 */
+  assert_true(used >= 40); /* The trees use 40 of 45 edges; stars would use 9. */
   by_slots_fini(&slots);
   by_grower_fini(&grower);
   by_graph_destroy(graph);
@@ -304,7 +307,8 @@ static void check_spans(const struct by_graph *graph, const struct by_slot *slot
   }
 }
 
-/* Swaps of edges part n / 2 trees of that mesh to the last edge; they begin as one and the same. */
+/* Swaps of edges separate n / 2 trees of that mesh down to the last edge, although all of them begin as the
+ * same tree. */
 static void test_swaps(void **state) {
   (void)state;
   enum { N = 10 };
@@ -331,7 +335,8 @@ static void test_swaps(void **state) {
   by_graph_destroy(graph);
 }
 
-/* A slot of a share of 0.8 and one of 0.2 between two vertices with links of 8 and 2: each finds its own. */
+/* One slot has a share of 0.8 and one has 0.2, between two vertices with links of 8 and 2: each slot finds the link
+ * that fits. */
 static void test_unequal_shares(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -356,7 +361,7 @@ static void test_unequal_shares(void **state) {
   by_graph_destroy(graph);
 }
 
-/* From vertex 0 of a path of 3 nothing keeps a height of 1; from vertex 1 all does. */
+/* From vertex 0 of a path of 3, no tree has a height of 1; from vertex 1, every tree has. */
 static void test_roots(void **state) {
   (void)state;
   static const uint32_t first[] = {0}, middle[] = {1};

@@ -21,7 +21,7 @@ static struct by_key key_of(const char *text) {
 struct end {
   struct by_handshake handshake;
   enum banyan_status status;
-  uint8_t said[200000]; /* all it sent */
+  uint8_t sent[200000]; /* All bytes that this end has sent. */
   size_t sent_length;
 };
 
@@ -35,13 +35,13 @@ static void begin(struct end *end, enum by_role role, const char *key_text, uint
   assert_ok(by_handshake_init(&end->handshake, &options));
 }
 
-/* What it has to say, at most `most` bytes at once. */
+/* Takes what the end has to send, at most `most` bytes at once. */
 static size_t listen_to(struct end *end, size_t most, const uint8_t **out) {
   size_t n;
   const uint8_t *from = by_handshake_output(&end->handshake, &n);
   if (n > most) n = most;
-  if (n) memcpy(end->said + end->sent_length, from, n);
-  *out = end->said + end->sent_length;
+  if (n) memcpy(end->sent + end->sent_length, from, n);
+  *out = end->sent + end->sent_length;
   end->sent_length += n;
   by_handshake_sent(&end->handshake, n);
   return n;
@@ -101,12 +101,13 @@ static void test_both_prove_themselves(void **state) {
 static void check_digest(const struct end *end, const char *expected) {
   uint8_t hash[32];
   char hex[65];
-  assert_int_equal(EVP_Digest(end->said, end->sent_length, hash, NULL, EVP_sha256(), NULL), 1);
+  assert_int_equal(EVP_Digest(end->sent, end->sent_length, hash, NULL, EVP_sha256(), NULL), 1);
   for (int i = 0; i < 32; i++) sprintf(hex + 2 * i, "%02x", hash[i]);
   assert_string_equal(hex, expected);
 }
 
-/* Computed once by an independent program: what crosses the wire stays as it is while the version is 1. */
+/* The bytes were computed once by an independent program. What crosses the wire must not change while the version is
+ * 1. */
 static void test_bytes_on_the_wire(void **state) {
   (void)state;
   struct by_key key = key_of("a job's key");
@@ -134,7 +135,7 @@ static void test_what_follows_is_left_over(void **state) {
   carry(&client, &server, 1000);
   carry(&server, &client, 1000);
   n = listen_to(&client, 1000, &data);
-  memcpy(client.said + client.sent_length, "frame", 5);
+  memcpy(client.sent + client.sent_length, "frame", 5);
   assert_ok(by_handshake_feed(&server.handshake, data, n + 5, &used));
   assert_int_equal(used, n);
   assert_true(by_handshake_done(&server.handshake));
@@ -154,17 +155,17 @@ static void test_another_key(void **state) {
     assert_true(carry(&server, &client, 1000));
     assert_status(client.status, BANYAN_ERR_AUTH);
     assert_non_null(strstr(banyan_error_text(), "BANYAN_KEY"));
-    assert_true(carry(&client, &server, 1000)); /* the refusal, so that both ends know */
+    assert_true(carry(&client, &server, 1000)); /* The refusal is sent so that both ends know the reason. */
     assert_status(server.status, BANYAN_ERR_AUTH);
     assert_false(carry(&server, &client, 1000));
     assert_null(by_handshake_hello(&server.handshake, &length));
-    for (size_t j = 0; j + 6 <= client.sent_length; j++) assert_memory_not_equal(client.said + j, "secret", 6);
+    for (size_t j = 0; j + 6 <= client.sent_length; j++) assert_memory_not_equal(client.sent + j, "secret", 6);
     assert_status(by_handshake_feed(&server.handshake, "x", 1, &length), BANYAN_ERR_PROTOCOL);
     finish(&client, &server);
   }
 }
 
-/* A server that skips the proof of its client would be done here; a client that knows nothing guesses. */
+/* A server that skipped its client's proof would be finished here. The client does not know the key and guesses. */
 static void test_a_guessed_proof(void **state) {
   (void)state;
   uint8_t guess[BY_MAC_BYTES + 4 + BY_MAC_BYTES] = {0};
@@ -173,7 +174,7 @@ static void test_a_guessed_proof(void **state) {
   begin(&server, BY_ROLE_SERVER, "k", 0, "", 0);
   carry(&client, &server, 1000);
   carry(&server, &client, 1000);
-  memcpy(guess, server.said + BY_GREETING_BYTES, BY_MAC_BYTES); /* the server's own proof, reflected */
+  memcpy(guess, server.sent + BY_GREETING_BYTES, BY_MAC_BYTES); /* The guess is the server's own proof, reflected. */
   assert_status(by_handshake_feed(&server.handshake, guess, sizeof guess, &used), BANYAN_ERR_AUTH);
   finish(&client, &server);
 }
@@ -182,7 +183,8 @@ static size_t stored(const struct by_handshake *handshake) {
   return handshake->out.length + (handshake->hello ? handshake->hello_length : 0);
 }
 
-/* Cut at every byte, in either direction: not done, no error, and an explanation when the peer goes or is late. */
+/* A handshake cut at any byte, in either direction, is neither done nor failed, and gives an explanation when the peer
+ * closes or is late. */
 static void test_cut_at_every_byte(void **state) {
   (void)state;
   for (int role = 0; role < 2; role++) {
@@ -210,7 +212,7 @@ static void test_cut_at_every_byte(void **state) {
   }
 }
 
-/* Whatever state it ends in, the text is a whole sentence: no part of it is empty. */
+/* In whatever state a handshake ends, the text is a whole sentence: no part of it is empty. */
 static void test_every_end_is_explained(void **state) {
   (void)state;
   for (int at = BY_HANDSHAKE_GREETING; at <= BY_HANDSHAKE_FAILED; at++)
@@ -227,7 +229,7 @@ static void test_every_end_is_explained(void **state) {
     }
 }
 
-/* One bit wrong anywhere in either direction: the hearer never believes. */
+/* One wrong bit anywhere, in either direction, makes the receiver reject the handshake. */
 static void test_a_wrong_bit_anywhere(void **state) {
   (void)state;
   for (int role = 0; role < 2; role++) {
@@ -240,7 +242,7 @@ static void test_a_wrong_bit_anywhere(void **state) {
         const uint8_t *data;
         more = carry(hearer, speaker, 1000);
         size_t at = speaker->sent_length, n = listen_to(speaker, 1, &data), used;
-        if (n) speaker->said[at] ^= (uint8_t)(at == bit / 8 ? 1 << bit % 8 : 0);
+        if (n) speaker->sent[at] ^= (uint8_t)(at == bit / 8 ? 1 << bit % 8 : 0);
         if (n) hearer->status = by_handshake_feed(&hearer->handshake, data, n, &used);
         more |= n > 0;
       }
@@ -258,7 +260,7 @@ static void test_a_replayed_client(void **state) {
   begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
   talk(&client, &server, 1000);
   assert_true(by_handshake_done(&server.handshake));
-  memcpy(recorded, client.said, n = client.sent_length);
+  memcpy(recorded, client.sent, n = client.sent_length);
   finish(&client, &server);
   begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
   assert_status(by_handshake_feed(&server.handshake, recorded, n, &used), BANYAN_ERR_AUTH);
@@ -272,7 +274,7 @@ static void test_a_replayed_server(void **state) {
   begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
   begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
   talk(&client, &server, 1000);
-  memcpy(recorded, server.said, n = server.sent_length);
+  memcpy(recorded, server.sent, n = server.sent_length);
   finish(&client, &server);
   begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
   assert_status(by_handshake_feed(&client.handshake, recorded, n, &used), BANYAN_ERR_AUTH);
@@ -282,7 +284,7 @@ static void test_a_replayed_server(void **state) {
 static void test_mirrors(void **state) {
   (void)state;
   struct end *a = &client, *b = &server;
-  for (int role = 0; role < 2; role++) { /* two of a kind; a connection to oneself looks the same */
+  for (int role = 0; role < 2; role++) { /* Both ends have the same role; a connection to oneself looks the same. */
     begin(a, (enum by_role)role, "k", 3, "", 0);
     begin(b, (enum by_role)role, "k", 3, "", 0);
     talk(a, b, 1000);
@@ -294,28 +296,28 @@ static void test_mirrors(void **state) {
     assert_false(by_handshake_done(&a->handshake) || by_handshake_done(&b->handshake));
     finish(a, b);
   }
-  /* a mirror that changes the role byte */
+  /* This mirror changes the role byte. */
   const uint8_t *data;
   size_t used, n;
   begin(a, BY_ROLE_CLIENT, "k", 3, "", 0);
   n = listen_to(a, 1000, &data);
-  a->said[8] = 'S';
-  memset(a->said + n, 0, 32);
-  assert_status(by_handshake_feed(&a->handshake, a->said, n + 32, &used), BANYAN_ERR_PROTOCOL);
+  a->sent[8] = 'S';
+  memset(a->sent + n, 0, 32);
+  assert_status(by_handshake_feed(&a->handshake, a->sent, n + 32, &used), BANYAN_ERR_PROTOCOL);
   assert_non_null(strstr(banyan_error_text(), "mirrors"));
   by_handshake_fini(&a->handshake);
   begin(b, BY_ROLE_SERVER, "k", 3, "", 0);
   begin(a, BY_ROLE_CLIENT, "k", 3, "", 0);
   carry(a, b, 1000);
   carry(b, a, 1000);
-  assert_status(by_handshake_feed(&b->handshake, b->said + BY_GREETING_BYTES, 32, &used), BANYAN_ERR_AUTH);
+  assert_status(by_handshake_feed(&b->handshake, b->sent + BY_GREETING_BYTES, 32, &used), BANYAN_ERR_AUTH);
   finish(a, b);
 }
 
 static void test_unauthenticated_peers(void **state) {
   (void)state;
   static const struct {
-    const char *said;
+    const char *sent;
     size_t length;
     const char *name;
   } unauthenticated_peers[] = {
@@ -336,7 +338,7 @@ static void test_unauthenticated_peers(void **state) {
         begin(&server, (enum by_role)role, "k", 3, "", 0);
         while (status == BANYAN_OK && at < unauthenticated_peers[i].length) {
           size_t n = unauthenticated_peers[i].length - at < chunk ? unauthenticated_peers[i].length - at : chunk;
-          status = by_handshake_feed(&server.handshake, unauthenticated_peers[i].said + at, n, &used);
+          status = by_handshake_feed(&server.handshake, unauthenticated_peers[i].sent + at, n, &used);
           at += n;
         }
         assert_status(status, BANYAN_ERR_PROTOCOL);
@@ -345,7 +347,7 @@ static void test_unauthenticated_peers(void **state) {
       }
     }
   }
-  size_t used; /* one that says little and goes is recognised as well */
+  size_t used; /* A peer that sends little and closes is recognised as well. */
   begin(&server, BY_ROLE_SERVER, "k", 3, "", 0);
   assert_ok(by_handshake_feed(&server.handshake, "GET /", 5, &used));
   assert_status(by_handshake_ended(&server.handshake, true), BANYAN_ERR_PROTOCOL);
@@ -360,12 +362,12 @@ static void test_another_version(void **state) {
   begin(&server, BY_ROLE_SERVER, "k", 3, "", 0);
   const uint8_t *data;
   n = listen_to(&client, 1000, &data);
-  client.said[6] = 2;
-  assert_status(by_handshake_feed(&server.handshake, client.said, n, &used), BANYAN_ERR_PROTOCOL);
+  client.sent[6] = 2;
+  assert_status(by_handshake_feed(&server.handshake, client.sent, n, &used), BANYAN_ERR_PROTOCOL);
   assert_non_null(strstr(banyan_error_text(), "version 2"));
-  n = listen_to(&server, 1000, &data); /* says which version it is */
+  n = listen_to(&server, 1000, &data); /* The reply contains the server's version. */
   assert_int_equal(n, 10);
-  server.said[6] = 9; /* as if a version 9 had said so to this version 1 client */
+  server.sent[6] = 9; /* This is what a server of version 9 would send to this client of version 1. */
   assert_status(by_handshake_feed(&client.handshake, data, n, &used), BANYAN_ERR_PROTOCOL);
   assert_non_null(strstr(banyan_error_text(), "version 9"));
   finish(&client, &server);
@@ -388,7 +390,7 @@ static void test_hello_sizes(void **state) {
   struct by_handshake_options options = {.key = &key, .hello = hello, .hello_length = sizeof hello};
   struct by_handshake handshake;
   assert_status(by_handshake_init(&handshake, &options), BANYAN_ERR_ARGUMENT);
-  /* a member of the job that claims too much gets nothing allocated */
+  /* A member of the job that announces too long a hello gets nothing allocated. */
   const uint8_t *data;
   size_t n, used;
   begin(&client, BY_ROLE_CLIENT, "k", 3, "", 0);
@@ -396,7 +398,7 @@ static void test_hello_sizes(void **state) {
   carry(&client, &server, 1000);
   carry(&server, &client, 1000);
   n = listen_to(&client, 1000, &data);
-  memcpy(client.said + BY_GREETING_BYTES + 32, "\1\0\1\0", 4);
+  memcpy(client.sent + BY_GREETING_BYTES + 32, "\1\0\1\0", 4);
   assert_status(by_handshake_feed(&server.handshake, data, n, &used), BANYAN_ERR_PROTOCOL);
   assert_null(server.handshake.hello);
   finish(&client, &server);

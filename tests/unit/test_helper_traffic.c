@@ -1,4 +1,5 @@
-/* What this process sends to itself over the loopback is found at its address, and nowhere else. */
+/* Tests that bytes that this process sends to itself over the loopback count at the loopback's address, and at no
+ * other. */
 #include "helper_process.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 enum { BYTES = 300000 };
 
 static struct by_netlink sockets;
-static int ends[2]; /* of a connection */
+static int ends[2]; /* The two ends of a connection. */
 
 static void make_connection(const char *listen_at, const char *to) {
   struct by_address at, bound, target;
@@ -44,10 +45,10 @@ static void check_connection(const char *listen_at, const char *to, const char *
   snprintf(counters[1].address, sizeof counters[1].address, "%s", address);
   make_connection(listen_at, to);
   by_helper_process_add_traffic(&sockets, getpid(), counters, 2);
-  assert_true(counters[1].helped_sent <= 2); /* the kernel counts the connection's beginning */
+  assert_true(counters[1].helped_sent <= 2); /* The kernel counts the connection's beginning. */
   counters[1].helped_sent = counters[1].helped_received = 0;
   send_bytes();
-  for (int i = 0; i < 200 && counters[1].helped_sent < BYTES; i++) { /* until all is acknowledged */
+  for (int i = 0; i < 200 && counters[1].helped_sent < BYTES; i++) { /* Wait until all bytes are acknowledged. */
     counters[1].helped_sent = counters[1].helped_received = 0;
     by_helper_process_add_traffic(&sockets, getpid(), counters, 2);
     usleep(5000);
@@ -62,10 +63,10 @@ static void check_connection(const char *listen_at, const char *to, const char *
 static void test_counts(void **state) {
   (void)state;
   check_connection("127.0.0.1:0", "127.0.0.1:1", "127.0.0.1");
-  check_connection("[::]:0", "127.0.0.1:1", "127.0.0.1"); /* an IPv4 connection to an IPv6 socket */
+  check_connection("[::]:0", "127.0.0.1:1", "127.0.0.1"); /* This is an IPv4 connection to an IPv6 socket. */
 }
 
-static void test_nobody(void **state) {
+static void test_no_such_process(void **state) {
   struct by_agent_counter counter = {.address = "127.0.0.1"};
   (void)state;
   by_helper_process_add_traffic(&sockets, 0, &counter, 1);
@@ -86,7 +87,7 @@ static int open_sockets(void **state) {
   close(ends[0]);
   close(ends[1]);
   if (counter.helped_received == BYTES) return 0;
-  printf("skipped: this kernel does not tell what sockets have carried (CONFIG_INET_TCP_DIAG)\n");
+  printf("skipped: this kernel does not report the traffic of sockets (CONFIG_INET_TCP_DIAG)\n");
   exit(77);
 }
 
@@ -97,6 +98,6 @@ static int close_sockets(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_nobody)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_no_such_process)};
   return cmocka_run_group_tests(tests, open_sockets, close_sockets);
 }

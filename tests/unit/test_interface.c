@@ -6,7 +6,7 @@
 #include "interface.h"
 #include "text.h"
 
-/* A host as they are: name, subnet, Mbit/s. */
+/* A realistic host: each row has name, subnet and Mbit/s. */
 static const struct {
   const char *name, *subnet;
   double megabits;
@@ -25,7 +25,7 @@ static size_t make_host(struct by_interface *out, size_t first, size_t n) {
     strcpy(out[i].name, host[first + i].name);
     out[i].speed = host[first + i].megabits * 1e6;
     assert_ok(by_subnet_parse(host[first + i].subnet, &out[i].address, &out[i].bits));
-    for (size_t j = 0; j < sizeof host / sizeof *host; j++) /* one index for each name */
+    for (size_t j = 0; j < sizeof host / sizeof *host; j++) /* Each name has one index. */
       if (!out[i].index && strcmp(host[j].name, out[i].name) == 0) out[i].index = (unsigned)j + 1;
   }
   return n;
@@ -89,7 +89,8 @@ static void test_bad_filters(void **state) {
   assert_status(by_interface_list(many, false, &out, &n), BANYAN_ERR_PARSE);
   assert_status(by_interface_list("nosuch0", false, &out, &n), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "nosuch0"));
-  const char *lo = strstr(banyan_error_text(), "lo"); /* once, though it may have several addresses */
+  /* The name appears once, even if the interface has several addresses. */
+  const char *lo = strstr(banyan_error_text(), "lo");
   assert_non_null(lo);
   assert_null(strstr(lo + 1, "lo,"));
 }

@@ -1,4 +1,5 @@
-/* Values of each kind and the places in errors; tests of the readers of plans and topologies use it all. */
+/* Tests of values of each kind and of the positions in errors. The tests of the readers of plans and topologies cover
+ * the rest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +89,7 @@ static void test_several(void **state) {
   assert_true(json_is_array(document));
   json_decref(document);
   assert_status(by_doc_load_next("s", text, length, &limits, &at, &document), BANYAN_ERR_PARSE);
-  assert_memory_equal(banyan_error_text(), "s:3:", 4); /* lines count from the beginning */
+  assert_memory_equal(banyan_error_text(), "s:3:", 4); /* Lines are counted from the beginning. */
   at = 0;
   assert_status(by_doc_load_next("s", "[[[[[[[[[[[]", 12, &limits, &at, &document), BANYAN_ERR_PARSE);
   assert_memory_equal(banyan_error_text(), "s: too large", 12);

@@ -1,4 +1,5 @@
-/* What a lab is made of: rates, gates, routes, refusals; what it reports before, after, and as JSON. */
+/* Tests of the parts of a lab: rates, gates, routes and rejected input; and of the reports before and after a run, as
+ * text and as JSON. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -57,7 +58,8 @@ static enum banyan_status finish(void) {
   return by_lab_layout_make(topology, &options, &layout);
 }
 
-/* Follows the routes from a space to a host's address; the number of wires passed, or -1 if it is not reached. */
+/* Follows the routes from a space to a host's address. Returns the number of wires passed, or -1 if the host is not
+ * reached. */
 static int walk(uint32_t from, uint32_t to) {
   uint32_t at = from, address = layout.spaces[to].address;
   for (int hops = 0; hops <= (int)layout.n_spaces; hops++) {
@@ -97,7 +99,7 @@ static void rates_are_what_is_left_and_scaled(void **state) {
   assert_true(layout.wires[0].delay == 0 && layout.wires[0].loss == 0);
 }
 
-/* Ranks plan from what is built. */
+/* Ranks use the topology that is built for planning. */
 static void the_topology_is_printed_as_built(void **state) {
   (void)state;
   struct by_topology *built;
@@ -123,7 +125,7 @@ static void the_topology_is_printed_as_built(void **state) {
   by_topology_destroy(built);
 }
 
-/* A link carries 1 bit/s at least. */
+/* A link carries at least 1 bit/s. */
 static void a_scale_that_leaves_nothing_is_refused(void **state) {
   (void)state;
   join(host("a"), host("b"), 1e9);
@@ -165,7 +167,7 @@ static void hosts_forward_for_others_in_a_ring_of_hosts(void **state) {
     }
 }
 
-/* Two hosts, a switch that adds, one that does not, and the server behind that. */
+/* Makes two hosts, a switch that adds, one that does not, and the server behind the latter. */
 static void make_switches(uint32_t node[5]) {
   node[0] = host("a");
   node[1] = host("b");
@@ -195,7 +197,7 @@ static void switches_that_add_can_be_spoken_to(void **state) {
   assert_int_equal(walk(node[4], node[2]), 2);
 }
 
-/* Its wires end there, with the numbers that its own interfaces have; nothing else changes. */
+/* The front ends the switch's wires, with the numbers of the switch's own interfaces; nothing else changes. */
 static void a_switch_of_programs_has_a_front(void **state) {
   (void)state;
   uint32_t node[5], plain_routes;
@@ -224,7 +226,7 @@ static void a_switch_of_programs_has_a_front(void **state) {
   assert_status(by_lab_layout_make(topology, &options, &layout), BANYAN_ERR_ARGUMENT);
 }
 
-/* The hub can send 1.5 of the 3 Gbit/s of its links: they end at its gate. */
+/* The hub can send 1.5 of the 3 Gbit/s of its links, so its links end at its gate. */
 static void a_limit_of_a_host_becomes_a_gate(void **state) {
   (void)state;
   uint32_t hub = host("hub"), h[3];
@@ -247,7 +249,7 @@ static void a_limit_of_a_host_becomes_a_gate(void **state) {
   assert_int_equal(layout.spaces[4].n_wires, 4);
   assert_int_equal(walk(h[0], hub), 2);
   assert_int_equal(walk(hub, h[2]), 2);
-  assert_int_equal(walk(h[0], h[1]), 2); /* forwarded by the gate: it takes nothing from the hub itself */
+  assert_int_equal(walk(h[0], h[1]), 2); /* The gate forwards, so this takes nothing from the hub itself. */
 }
 
 static void a_limit_of_a_host_with_one_link_is_the_links(void **state) {
@@ -297,13 +299,13 @@ static void queues_have_a_least_size(void **state) {
   options.queue = 0.01;
   host("a");
   assert_true(by_lab_queue_bytes(&options, 8e9) == 1e7);
-  assert_true(by_lab_queue_bytes(&options, 8e3) >= 65536); /* what TCP hands over at once must fit */
+  assert_true(by_lab_queue_bytes(&options, 8e3) >= 65536); /* The queue must hold what TCP hands over at once. */
   by_topology_builder_fini(&builder);
 }
 
-/* ---- what is shown of it */
+/* ---- what is printed ---- */
 
-/* a and b with two links; a may send 1.5 Gbit/s in all. */
+/* Makes hosts a and b with two links. Host a may send 1.5 Gbit/s in all. */
 static void make_pair(void) {
   uint32_t a = host("a"), b = host("b");
   by_topology_builder_node(&builder, a)->out.all = 1.5e9;
@@ -338,7 +340,7 @@ static void traffic_is_shown_by_direction(void **state) {
   by_lab_print_traffic(&layout, traffic, 1, &text);
   shows("1 MiB        700        3");
   shows("(its links) -> a");
-  shows("  50%"); /* 125 MB in a second of the 2 Gbit/s that a's links bring */
+  shows("  50%"); /* This is 125 MB in a second of the 2 Gbit/s of a's links. */
   shows("2 of 6 directions of links carried something in 1 s");
 }
 
@@ -354,8 +356,8 @@ static void of_many_links_the_busiest_are_shown(void **state) {
   assert_ok(finish());
   by_lab_print_traffic(&layout, each, 1, &text);
   shows("the busiest 64 of 100 directions");
-  shows(" 95.4 MiB");                                   /* the hundredth link */
-  assert_null(strstr(by_text_get(&text), " 34.3 MiB")); /* the 36th */
+  shows(" 95.4 MiB");                                   /* This is the hundredth link. */
+  assert_null(strstr(by_text_get(&text), " 34.3 MiB")); /* This is the 36th link. */
 }
 
 static void json_has_every_direction(void **state) {
@@ -382,7 +384,7 @@ static void json_has_every_direction(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
-/* --- Delay lines: order, time, loss, and what is held --- */
+/* --- Delay lines: order, time, loss, and how much is held --- */
 
 static void packets_come_out_in_order_when_due(void **state) {
   (void)state;
@@ -405,7 +407,7 @@ static void packets_come_out_in_order_when_due(void **state) {
   assert_memory_equal(packet->bytes, "three", 5);
   free(packet);
   assert_int_equal(line.held, 0);
-  assert_true(by_delay_line_put(&line, "again", 5, 6000)); /* an emptied line is as a new one */
+  assert_true(by_delay_line_put(&line, "again", 5, 6000)); /* An emptied line is like a new one. */
   assert_true(by_delay_line_due(&line) == 6100);
   by_delay_line_fini(&line);
 }

@@ -13,7 +13,7 @@
 #include "launch_io.h"
 #include "rng.h"
 
-/* ---- hosts */
+/* ---- hosts ---- */
 
 static void test_fills_in_order(void **state) {
   (void)state;
@@ -23,7 +23,7 @@ static void test_fills_in_order(void **state) {
   assert_int_equal(hosts.count, 4);
   assert_int_equal(by_hosts_slots(&hosts), 10);
   assert_ok(by_hosts_place(&hosts, 5));
-  assert_int_equal(hosts.count, 3); /* d stays empty */
+  assert_int_equal(hosts.count, 3); /* Host d stays empty. */
   static const struct {
     const char *name, *destination;
     int first, ranks;
@@ -73,7 +73,7 @@ static void test_what_is_no_host(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct by_launch_hosts hosts;
     by_hosts_init(&hosts);
-    if (by_hosts_parse(&hosts, bad[i]) == BANYAN_OK) fail_msg("\"%s\" is taken", bad[i]);
+    if (by_hosts_parse(&hosts, bad[i]) == BANYAN_OK) fail_msg("\"%s\" is accepted", bad[i]);
     by_hosts_fini(&hosts);
   }
 }
@@ -103,7 +103,7 @@ static enum banyan_status enter_nowhere(void *context, const struct by_launch_ho
   return BANYAN_OK;
 }
 
-/* Numbered behind the ranks, host by host, and kept when the list they came from is gone. */
+/* Helpers are numbered after the ranks, host by host, and remain when the list they came from has been freed. */
 static void test_helpers(void **state) {
   (void)state;
   int place = 0;
@@ -111,7 +111,7 @@ static void test_helpers(void **state) {
   by_hosts_init(&hosts);
   by_hosts_init(&helpers);
   assert_ok(by_hosts_parse(&hosts, "a:2,b:4,c:4"));
-  assert_ok(by_hosts_place(&hosts, 5)); /* c stays empty */
+  assert_ok(by_hosts_place(&hosts, 5)); /* Host c stays empty. */
   assert_ok(by_hosts_parse(&helpers, "me@x:2,a"));
   assert_ok(by_hosts_add_place(&helpers, "y", 1, enter_nowhere, &place));
   assert_ok(by_hosts_add_beside(&hosts, &helpers, BY_HELPERS, 5));
@@ -136,9 +136,9 @@ static void test_helpers(void **state) {
   by_hosts_fini(&hosts);
 }
 
-/* ---- what the launcher and its hosts exchange, and the output of ranks */
+/* ---- what the launcher and its hosts exchange, and the output of ranks ---- */
 
-/* Frames of all sizes through a pipe, in whatever pieces it takes them. */
+/* Frames of all sizes pass a pipe, in whatever pieces it takes them. */
 static void test_frames_come_through(void **state) {
   (void)state;
   enum { FRAMES = 400, MOST = 300000 };
@@ -167,7 +167,7 @@ static void test_frames_come_through(void **state) {
       assert_int_equal(frame.type, BY_LAUNCH_STDOUT);
       assert_int_equal(frame.number, got);
       assert_int_equal(frame.length, length);
-      assert_int_equal(strlen(frame.payload), length); /* NUL behind it */
+      assert_int_equal(strlen(frame.payload), length); /* A NUL follows the payload. */
       for (size_t i = 0; i < length; i++) assert_int_equal(frame.payload[i], 'a' + got % 26);
       got++;
     }
@@ -198,11 +198,11 @@ static int next_of(const char *bytes, size_t length) {
 
 static void test_what_is_no_frame(void **state) {
   (void)state;
-  assert_int_equal(next_of("\2\0\0\0\0\0\0\0\1\0\0", 11), 0);   /* half a header */
-  assert_int_equal(next_of("\2\0\0\0\0\0\0\0\1\0\0\0", 12), 0); /* no payload yet */
+  assert_int_equal(next_of("\2\0\0\0\0\0\0\0\1\0\0", 11), 0);   /* This is half a header. */
+  assert_int_equal(next_of("\2\0\0\0\0\0\0\0\1\0\0\0", 12), 0); /* The payload is missing so far. */
   assert_int_equal(next_of("\2\0\0\0\0\0\0\0\1\0\0\0x", 13), 1);
-  assert_int_equal(next_of("\0\0\0\0\0\0\0\0\0\0\0\0", 12), -1);         /* no such type */
-  assert_int_equal(next_of("\2\0\0\0\0\0\0\0\377\377\377\177", 12), -1); /* too long */
+  assert_int_equal(next_of("\0\0\0\0\0\0\0\0\0\0\0\0", 12), -1);         /* There is no such type. */
+  assert_int_equal(next_of("\2\0\0\0\0\0\0\0\377\377\377\177", 12), -1); /* The payload is too long. */
   assert_int_equal(next_of("Permission denied, please try again", 35), -1);
 }
 
@@ -217,13 +217,13 @@ static void test_reader_gone(void **state) {
   by_pipe_add(&out, "x", 1);
   by_pipe_flush(&out);
   assert_true(out.closed);
-  by_pipe_add(&out, "y", 1); /* dropped */
+  by_pipe_add(&out, "y", 1); /* The bytes are dropped. */
   assert_int_equal(by_pipe_waiting(&out), 0);
   close(ends[1]);
   by_pipe_fini(&out);
 }
 
-/* What waits for stdout (0) or stderr (1), as a string. */
+/* Returns what waits for stdout (0) or stderr (1), as a string. */
 static const char *waiting(struct by_output *output, int stream) {
   struct by_pipe *box = &output->to[stream];
   by_pipe_add(box, "", 1);
@@ -294,7 +294,7 @@ static void test_carriage_returns(void **state) {
   struct by_output output;
   by_output_init(&output, BY_OUTPUT_PREFIX, 1, NULL);
   take(&output, 0, 1, "10%\r");
-  assert_string_equal(waiting(&output, 1), ""); /* may become \r\n */
+  assert_string_equal(waiting(&output, 1), ""); /* The line end may become \r\n. */
   take(&output, 0, 1, "20%\r");
   assert_string_equal(waiting(&output, 1), "[0] 10%\r");
   take(&output, 0, 1, "\nnext\r\nlast\r");
@@ -313,24 +313,24 @@ static void test_long_lines_are_cut(void **state) {
   for (int at = 0; at < LENGTH; at += 1 << 16) by_output_take(&output, 0, 0, text + at, 1 << 16);
   assert_true(by_output_full(&output));
   by_output_end(&output, 0);
-  size_t lines = 0, letters = 0;
-  for (const char *c = waiting(&output, 0); *c; c++) lines += *c == '\n', letters += *c == 'x';
-  assert_int_equal(letters, LENGTH);
+  size_t lines = 0, characters = 0;
+  for (const char *c = waiting(&output, 0); *c; c++) lines += *c == '\n', characters += *c == 'x';
+  assert_int_equal(characters, LENGTH);
   assert_int_equal(lines, 3);
   by_output_fini(&output);
   free(text);
 }
 
-/* However the bytes come in, they go out alike. */
+/* In whatever pieces the bytes arrive, the output is the same. */
 static void test_pieces(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 3);
   for (int round = 0; round < 300; round++) {
-    static const char letters[] = "ab\n\r\n";
+    static const char characters[] = "ab\n\r\n";
     char text[200];
     struct by_output whole, pieces;
-    for (size_t i = 0; i < sizeof text; i++) text[i] = letters[by_rng_below(&rng, sizeof letters - 1)];
+    for (size_t i = 0; i < sizeof text; i++) text[i] = characters[by_rng_below(&rng, sizeof characters - 1)];
     by_output_init(&whole, BY_OUTPUT_PREFIX, 1, NULL);
     by_output_init(&pieces, BY_OUTPUT_PREFIX, 1, NULL);
     by_output_take(&whole, 0, 0, text, sizeof text);
@@ -346,7 +346,7 @@ static void test_pieces(void **state) {
   }
 }
 
-/* ---- the job of one host, in a frame */
+/* ---- the job of one host, in a frame ---- */
 
 static char sh[] = "sh", c[] = "-c", empty[] = "", spaces[] = "a  b\n", a[] = "A=1", b[] = "B=";
 static char *command[] = {sh, c, empty, spaces, NULL};
@@ -354,7 +354,7 @@ static char *environment[] = {a, b, NULL};
 static const struct by_host_job sample = {
     .first = 3, .ranks = 2, .size = 9, .pin = -1, .directory = "/a b", .command = command, .environment = environment};
 
-/* The payload of the frame, with a NUL behind it; the caller frees it. */
+/* Returns the payload of the frame, followed by a NUL. The caller frees it. */
 static char *send_sample(size_t *length) {
   struct by_pipe box;
   by_pipe_init(&box, -1, 0);
@@ -385,7 +385,7 @@ static void test_job_round_trip(void **state) {
   free(payload);
 }
 
-/* No prefix is a job. */
+/* No proper prefix of a job is valid. */
 static void test_job_cut_short(void **state) {
   (void)state;
   size_t length;
@@ -418,9 +418,9 @@ static void test_malformed_jobs(void **state) {
   }
 }
 
-/* ---- the processes behind links */
+/* ---- the processes behind links ---- */
 
-/* What run-host or ssh may do in the end. */
+/* Starts a process that ends as run-host or ssh may end. */
 static struct by_launch_link start_process(int exit_code) {
   pid_t pid = fork();
   if (pid == 0) {
@@ -438,10 +438,10 @@ static void test_what_ends_is_waited_for(void **state) {
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 7);
   assert_int_equal(link.pid, 0);
-  assert_int_equal(by_launch_link_wait(&link, UINT64_MAX), 0); /* once */
+  assert_int_equal(by_launch_link_wait(&link, UINT64_MAX), 0); /* The process is waited for once. */
 }
 
-/* One time for all hosts: those that come after it are not waited for. */
+/* All hosts share one deadline: those that end after it are not waited for. */
 static void test_what_stays_is_killed_in_time(void **state) {
   (void)state;
   struct by_launch_link links[3];

@@ -22,7 +22,7 @@ static void set(const char *name, const char *value) {
   assert_int_equal(setenv(name, value, 1), 0);
 }
 
-/* ---- node lists */
+/* ---- node lists ---- */
 
 static void check_first_host(const char *list, const char *wanted) {
   char host[64] = "";
@@ -55,7 +55,7 @@ static void test_no_first_host(void **state) {
   assert_status(by_slurm_first_host("node[7", host, sizeof host), BANYAN_ERR_PARSE);
 }
 
-/* The name that just fits, and the one that does not: nothing is written behind the room. */
+/* One name just fits and one does not: nothing is written beyond the buffer. */
 static void test_room(void **state) {
   (void)state;
   char host[8] = "xxxxxxx";
@@ -65,7 +65,7 @@ static void test_room(void **state) {
   assert_int_equal(host[7], 0);
 }
 
-/* ---- launchers */
+/* ---- launchers ---- */
 
 static void check_place(const char *source, long rank, long size) {
   struct by_settings s;
@@ -89,13 +89,13 @@ static void test_mpich(void **state) {
   check_place("MPICH's mpirun", 0, 1);
 }
 
-static void test_nobody(void **state) {
+static void test_no_launcher(void **state) {
   (void)state;
   struct by_settings s;
   assert_ok(by_settings_read(&s));
   assert_int_equal(s.rank, -1);
   assert_int_equal(s.size, -1);
-  set("RANK", "1"); /* a word that others use too: alone it says nothing */
+  set("RANK", "1"); /* Other programs use this variable too: alone it means nothing. */
   assert_ok(by_settings_read(&s));
   assert_int_equal(s.rank, -1);
 }
@@ -113,7 +113,7 @@ static void test_bad_place(void **state) {
   assert_non_null(strstr(banyan_error_text(), "OMPI_COMM_WORLD_SIZE"));
 }
 
-/* ---- where to meet */
+/* ---- rendezvous ---- */
 
 static void set_slurm(const char *job, const char *step) {
   set("SLURM_PROCID", "5");
@@ -124,7 +124,7 @@ static void set_slurm(const char *job, const char *step) {
   set("SLURM_STEP_NODELIST", "node[07-08]");
 }
 
-/* All ranks of a step must work out the same place, and two steps of a job another one. */
+/* All ranks of a step must derive the same address, and two steps of a job must derive different ones. */
 static void test_slurm(void **state) {
   (void)state;
   struct by_settings first, again, other;
@@ -136,7 +136,7 @@ static void test_slurm(void **state) {
   assert_memory_equal(first.root, "node07:", 7);
   long port = strtol(first.root + 7, NULL, 10);
   assert_in_range(port, 20000, 29999);
-  assert_null(first.key); /* Slurm has no secret to share */
+  assert_null(first.key); /* Slurm has no shared secret. */
   set("SLURM_PROCID", "0");
   assert_ok(by_settings_read(&again));
   assert_string_equal(again.root, first.root);
@@ -234,7 +234,8 @@ static void test_torchrun_bad_port(void **state) {
   }
 }
 
-/* torchrun inside a Slurm step, whatever that step has for MPI: the variables of Slurm are about torchrun itself. */
+/* Here torchrun runs inside a Slurm step. Whatever that step has for MPI, the variables of Slurm describe
+ * torchrun itself. */
 static void test_torchrun_inside_slurm(void **state) {
   (void)state;
   set_slurm("1234", "0");
@@ -246,15 +247,15 @@ static void test_torchrun_inside_slurm(void **state) {
   set("OMPI_COMM_WORLD_RANK", "1");
   set("OMPI_COMM_WORLD_SIZE", "2");
   check_place("torchrun", 3, 4);
-  unsetenv("TORCHELASTIC_RUN_ID"); /* set by hand: for ranks that Open MPI starts */
+  unsetenv("TORCHELASTIC_RUN_ID"); /* The remaining variables are set by hand, for ranks that Open MPI starts. */
   check_place("Open MPI's mpirun", 1, 2);
   unsetenv("OMPI_COMM_WORLD_RANK");
   check_place("torchrun", 3, 4);
-  unsetenv("MASTER_PORT"); /* then they may be anybody's */
+  unsetenv("MASTER_PORT"); /* Then any launcher may have set the others. */
   check_place("Slurm", 5, 8);
 }
 
-/* srun --mpi=pmi2 has MPICH's variables, and the same in them; MPICH's own mpirun inside a job has others. */
+/* With --mpi=pmi2, srun sets MPICH's variables with the same values; MPICH's own mpirun inside a job sets others. */
 static void test_pmi2(void **state) {
   (void)state;
   struct by_settings s;
@@ -269,7 +270,7 @@ static void test_pmi2(void **state) {
   check_place("MPICH's mpirun", 1, 2);
 }
 
-/* Without torchrun's agent there is no run id, and so no key: joining says what to set. */
+/* Without torchrun's agent there is no run ID, and so no key: the error of joining names the setting. */
 static void test_no_run_id(void **state) {
   (void)state;
   struct by_settings s;
@@ -289,7 +290,7 @@ int main(void) {
       cmocka_unit_test(test_room),
       WITH_CLEAN_ENVIRONMENT(test_open_mpi),
       WITH_CLEAN_ENVIRONMENT(test_mpich),
-      WITH_CLEAN_ENVIRONMENT(test_nobody),
+      WITH_CLEAN_ENVIRONMENT(test_no_launcher),
       WITH_CLEAN_ENVIRONMENT(test_bad_place),
       WITH_CLEAN_ENVIRONMENT(test_slurm),
       WITH_CLEAN_ENVIRONMENT(test_slurm_job_without_step),

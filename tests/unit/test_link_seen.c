@@ -1,56 +1,57 @@
-/* Links that carry less than they are said to, as connections over them show. */
+/* Tests of links that carry less than their announced rate, as connections over them show. */
 #include "../manager_world.h"
 #include "check.h"
 #include "json_doc.h"
 #include "link_seen.h"
 #include "topology_synth.h"
 
-/* Two racks of four under two spines: 1 Gbit/s to each host, 500 Mbit/s from each leaf to each spine. Packets from
- * r0h3 to r1h0 take one spine, and those to r1h1 the other. */
+/* The network has two racks of four under two spines: 1 Gbit/s to each host, 500 Mbit/s from each leaf to each spine.
+ * Packets from r0h3 to r1h0 take one spine, and those to r1h1 take the other. */
 #define NETWORK "clos:racks=2,hosts=4,nic=1g,oversub=4,spines=2"
 enum { HOSTS = 8, MOST_PATHS = 8 };
 
 static struct world world;
 
-/* What each host says of each job's connections to others. */
-static struct words {
+/* What each host reports of each job's connections to other hosts. */
+static struct path_reports {
   struct by_cluster_path paths[MOST_PATHS];
   uint32_t n;
-} words[WORLD_JOBS][WORLD_HOSTS];
+} path_reports[WORLD_JOBS][WORLD_HOSTS];
 
-/* What a host sees of a path, where that is not as fast as it should be. */
-static struct sight {
-  uint32_t to; /* 0: the next host */
+/* What a host observes of a path, where that is not as fast as it should be. */
+static struct observation {
+  uint32_t to; /* The index of the other host; 0 is the next host. */
   double busy, bandwidth;
-} sights[HOSTS];
+} observations[HOSTS];
 
 static void begin(void) {
-  memset(words, 0, sizeof words);
-  memset(sights, 0, sizeof sights);
+  memset(path_reports, 0, sizeof path_reports);
+  memset(observations, 0, sizeof observations);
   world_begin(&world, NETWORK);
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
 
 static void report(uint32_t h) {
   struct by_cluster_interface eth0 = {.name = "eth0", .rate = 1e9};
-  struct by_cluster_job said[WORLD_JOBS];
+  struct by_cluster_job job_reports[WORLD_JOBS];
   struct by_cluster_message message = {
-      .type = BY_MESSAGE_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = said, .n_jobs = world.n_jobs};
+      .type = BY_MESSAGE_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = job_reports, .n_jobs = world.n_jobs};
   for (uint32_t j = 0; j < world.n_jobs; j++)
-    said[j] = (struct by_cluster_job){.job = world.jobs[j].id,
-                                      .n_ranks = 1,
-                                      .ranks = &h,
-                                      .iterations = world.jobs[j].iterations,
-                                      .sent = world.jobs[j].sent,
-                                      .input = world.jobs[j].input,
-                                      .n_paths = words[j][h].n,
-                                      .paths = words[j][h].paths};
+    job_reports[j] = (struct by_cluster_job){.job = world.jobs[j].id,
+                                             .n_ranks = 1,
+                                             .ranks = &h,
+                                             .iterations = world.jobs[j].iterations,
+                                             .sent = world.jobs[j].sent,
+                                             .input = world.jobs[j].input,
+                                             .n_paths = path_reports[j][h].n,
+                                             .paths = path_reports[j][h].paths};
   assert_ok(by_manager_handle(world.manager, world.hosts[h].peer, &message, world.now));
 }
 
-/* What `h` says of one job's from now on, beside the rate of its own link and what it has said of other jobs'. */
+/* Sets what `h` reports of one job's paths from now on, and reports it with the rate of its own link and its paths of
+ * other jobs. */
 static void report_paths(const struct world_job *job, uint32_t h, const struct by_cluster_path *paths, uint32_t n) {
-  struct words *of = &words[job - world.jobs][h];
+  struct path_reports *of = &path_reports[job - world.jobs][h];
   if (n) memcpy(of->paths, paths, n * sizeof *paths);
   of->n = n;
   report(h);
@@ -60,22 +61,22 @@ static void report_path(const struct world_job *job, uint32_t h, const struct by
   report_paths(job, h, path, 1);
 }
 
-/* A quarter of an interval of a job that is a ring over all hosts. The link from r0h3 to r1h0 was busy for `busy` of
- * it, and carried so much then; what others do not see otherwise is as fast as it should be. No two reports are quite
- * the same. */
+/* Lets a quarter of an interval pass, for a job that is a ring over all hosts. The link from r0h3 to r1h0 was busy for
+ * `busy` of it, at this bandwidth; paths without another observation are as fast as they should be. No two reports are
+ * quite the same. */
 static void pass(struct world_job *job, double busy, double bandwidth) {
   static double more;
   double sent = busy * bandwidth + ++more;
   world.now += world.options.interval / 4;
   for (uint32_t h = 0; h < HOSTS; h++) {
-    const struct sight *sight = &sights[h];
-    struct by_cluster_path path = {.to = world.hosts[sight->to ? sight->to : (h + 1) % HOSTS].name,
+    const struct observation *observation = &observations[h];
+    struct by_cluster_path path = {.to = world.hosts[observation->to ? observation->to : (h + 1) % HOSTS].name,
                                    .sent = sent,
                                    .busy = sent / 0.4e9,
                                    .bandwidth = 0.4e9};
     if (h == 3) path.busy = busy, path.bandwidth = bandwidth;
-    if (sight->busy > 0) path.busy = sight->busy, path.bandwidth = sight->bandwidth;
-    if (sight->busy > 0) path.sent = sight->busy * sight->bandwidth + more;
+    if (observation->busy > 0) path.busy = observation->busy, path.bandwidth = observation->bandwidth;
+    if (observation->busy > 0) path.sent = observation->busy * observation->bandwidth + more;
     if (world.hosts[h].peer) report_path(job, h, &path);
   }
   by_manager_tick(world.manager, world.now);
@@ -100,7 +101,7 @@ static double capacity(const char *from, const char *to) {
   return rate;
 }
 
-/* The spine on the way to r1h0. */
+/* Returns the spine on the way to r1h0. */
 static const char *spine(void) {
   return capacity("leaf0", "spine0") < 0.5e9 ? "spine0" : "spine1";
 }
@@ -111,7 +112,7 @@ static void assert_none_is_slow(void) {
   assert_true(capacity("r0h3", "leaf0") == 1e9 && capacity("leaf1", "r1h0") == 1e9);
 }
 
-/* A link between switches keeps a fifth: it is known after three reports, and the job is planned around it. */
+/* A link between switches drops to a fifth: it is detected after three reports, and the job is planned around it. */
 static void test_in_the_middle(void **state) {
   (void)state;
   begin();
@@ -127,30 +128,30 @@ static void test_in_the_middle(void **state) {
   pass(job, 1, 0.1e9);
   assert_float_equal(capacity("leaf0", spine()) / 1e9, 0.105, 0.002);
   assert_float_equal(capacity(spine(), "leaf1") / 1e9, 0.105, 0.002);
-  assert_true(capacity(spine(), "leaf0") == 0.5e9); /* the other way */
-  /* Hosts tell what their own links carry. */
+  assert_true(capacity(spine(), "leaf0") == 0.5e9); /* The other direction is not affected. */
+  /* Agents report the rates of their hosts' own links. */
   assert_true(capacity("r0h3", "leaf0") == 1e9 && capacity("leaf1", "r1h0") == 1e9);
   world.now += world.options.interval;
   world_plan(&world);
   assert_int_equal(world.plans, plans + 1);
-  /* As fast as before again. */
+  /* The link is as fast as before again. */
   for (int i = 0; i < 3; i++) pass(job, 0.5, 0.45e9);
   assert_none_is_slow();
   world_end(&world);
 }
 
-/* Each of two paths over it has seen it twice. If they are to the same host, it may be that. */
+/* Each of two paths over the link has observed it twice. If both lead to the same host, the host may be the cause. */
 static void test_two_paths(void **state) {
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS);
-  sights[1] = (struct sight){4, 1, 0.05e9};
+  observations[1] = (struct observation){4, 1, 0.05e9};
   pass(job, 1, 0.05e9);
   pass(job, 1, 0.05e9);
   assert_none_is_slow();
-  sights[1] = (struct sight){0};
+  observations[1] = (struct observation){0};
   for (int i = 0; i < 20; i++) pass(job, 0.5, 0.4e9);
-  sights[1] = (struct sight){6, 1, 0.05e9};
+  observations[1] = (struct observation){6, 1, 0.05e9};
   pass(job, 1, 0.05e9);
   assert_none_is_slow();
   pass(job, 1, 0.05e9);
@@ -159,14 +160,14 @@ static void test_two_paths(void **state) {
   world_end(&world);
 }
 
-/* What is slow one way is soon believed to be slow the other way. */
+/* A link that is slow in one direction is soon taken to be slow in the other direction. */
 static void test_both_ways(void **state) {
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS);
   pass(job, 1, 0.1e9);
   pass(job, 1, 0.1e9);
-  sights[7] = (struct sight){.busy = 1, .bandwidth = 0.08e9};
+  observations[7] = (struct observation){.busy = 1, .bandwidth = 0.08e9};
   pass(job, 1, 0.1e9);
   assert_float_equal(capacity("leaf0", "spine0") / 1e9, 0.105, 0.002);
   assert_float_equal(capacity("spine0", "leaf0") / 1e9, 0.084, 0.002);
@@ -175,33 +176,34 @@ static void test_both_ways(void **state) {
   world_end(&world);
 }
 
-/* TCP takes now more and now less: another path must have been much faster, so that it is not their link. */
+/* The rate of TCP varies: another path must have been much faster to show that the link that both share is not
+ * slow. */
 static void test_other_path(void **state) {
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS);
-  sights[1] = (struct sight){6, 0.1, 0.3e9};
+  observations[1] = (struct observation){6, 0.1, 0.3e9};
   for (int i = 0; i < 8; i++) pass(job, 1, 0.1e9);
   assert_true(capacity("leaf0", "spine0") == 0.5e9 && capacity("spine0", "leaf1") == 0.5e9);
-  sights[1].bandwidth = 0.16e9;
+  observations[1].bandwidth = 0.16e9;
   for (int i = 0; i < 3; i++) pass(job, 1, 0.1e9);
   assert_in_range((unsigned)(capacity("leaf0", "spine0") / 1e6), 100, 180);
   world_end(&world);
 }
 
-/* Two paths that are busy at different times: each time the link carries what one of them gets. */
+/* Two paths are busy at different times: each time the link carries what one of them gets. */
 static void test_in_turn(void **state) {
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS);
   for (int i = 0; i < 3; i++) pass(job, 1, 0.1e9);
-  sights[1] = (struct sight){6, 0.4, 0.1e9};
+  observations[1] = (struct observation){6, 0.4, 0.1e9};
   for (int i = 0; i < 8; i++) pass(job, 0.4, 0.1e9);
   assert_float_equal(capacity("leaf0", "spine0") / 1e9, 0.105, 0.002);
   world_end(&world);
 }
 
-/* Nothing passes for a moment: what was seen before goes on to count, and what passed then does not. */
+/* For a moment nothing is sent: earlier observations continue to count, and those of that moment do not. */
 static void test_pause(void **state) {
   (void)state;
   begin();
@@ -214,16 +216,16 @@ static void test_pause(void **state) {
   assert_none_is_slow();
   pass(job, 1, 0.1e9);
   assert_true(capacity("leaf0", "spine0") < 0.2e9);
-  sights[1] = (struct sight){6, 1, 0.08e9}; /* its path to r0h2 is over */
+  observations[1] = (struct observation){6, 1, 0.08e9}; /* The path to r0h2 has ended. */
   pass(job, 1, 0.02e9);
   pass(job, 1, 0.02e9);
-  sights[1] = (struct sight){0};
+  observations[1] = (struct observation){0};
   for (int i = 0; i < 3; i++) pass(job, 1, 0.02e9);
   assert_true(capacity("leaf0", "spine0") < 0.03e9);
   world_end(&world);
 }
 
-/* The new plan's links have become slow too: that is known, and nothing to wait for. */
+/* The links of the new plan have become slow too: that is already known, so there is nothing to wait for. */
 static void test_again_soon(void **state) {
   (void)state;
   begin();
@@ -234,8 +236,8 @@ static void test_again_soon(void **state) {
   world_plan(&world);
   unsigned plans = world.plans;
   for (int i = 0; i < 4; i++) pass(job, 0.5, 0.1e9);
-  sights[1] = (struct sight){5, 1, 0.2e9};
-  sights[2] = (struct sight){7, 1, 0.06e9};
+  observations[1] = (struct observation){5, 1, 0.2e9};
+  observations[2] = (struct observation){7, 1, 0.06e9};
   for (int i = 0; i < 3; i++) pass(job, 0.5, 0.1e9);
   assert_true(capacity("leaf0", "spine1") < 0.3e9);
   world_plan(&world);
@@ -255,26 +257,26 @@ static void wait(unsigned intervals) {
   }
 }
 
-/* Nobody goes there any more: after a while it is tried again. */
+/* No path uses the slow link any more: after a while it is tried again. */
 static void test_doubted(void **state) {
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS);
   make_slow(job);
-  wait(140); /* 280 s */
+  wait(140); /* This is 280 s. */
   assert_true(capacity("leaf0", spine()) < 0.2e9);
   wait(20);
   assert_none_is_slow();
   world_end(&world);
 }
 
-/* It was slow again: the next time it takes twice as long. */
+/* The link was slow again: the next time it takes twice as long until it is tried. */
 static void test_doubted_later(void **state) {
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS);
   make_slow(job);
-  wait(160); /* 320 s */
+  wait(160); /* This is 320 s. */
   assert_none_is_slow();
   make_slow(job);
   wait(290);
@@ -284,13 +286,13 @@ static void test_doubted_later(void **state) {
   world_end(&world);
 }
 
-/* Words that an agent says again, as its rank has said nothing since, hide nothing for ever. */
+/* Old observations that an agent repeats, because its rank has sent no new ones, do not hide a slow link for ever. */
 static void test_old_messages(void **state) {
   const struct by_cluster_path old = {.to = world.hosts[4].name, .sent = 0.3e9, .busy = 0.6, .bandwidth = 0.5e9};
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS), *quiet = world_run(&world, 0, 1, HOSTS);
-  for (int i = 0; i < 12; i++) { /* 3 intervals */
+  for (int i = 0; i < 12; i++) { /* This lasts 3 intervals. */
     report_path(quiet, 3, &old);
     pass(job, 1, 0.1e9);
   }
@@ -298,7 +300,7 @@ static void test_old_messages(void **state) {
   world_end(&world);
 }
 
-/* One report that saw more is one, however often others are looked at meanwhile. */
+/* One report of a higher rate counts once, however often other reports are evaluated meanwhile. */
 static void test_more_once(void **state) {
   struct by_cluster_path fast = {.to = world.hosts[4].name, .sent = 0.02e9, .busy = 0.2, .bandwidth = 0.45e9};
   struct by_cluster_path low = {.to = world.hosts[4].name, .sent = 0.05e9, .busy = 1, .bandwidth = 0.05e9};
@@ -317,7 +319,7 @@ static void test_more_once(void **state) {
   world_end(&world);
 }
 
-/* A host says nothing of its paths. What the plan puts on a link and what is told of it are the same bytes. */
+/* One host reports no paths. What the plan puts on a link and what is reported of it are the same bytes. */
 static void test_silent_host(void **state) {
   (void)state;
   begin();
@@ -332,7 +334,7 @@ static void test_silent_host(void **state) {
   world_end(&world);
 }
 
-/* All paths of a host are slow: it is its own link, whatever its interface is said to carry. */
+/* All paths of a host are slow: its own link is the cause, whatever rate its interface reports. */
 static void test_host_link(void **state) {
   struct by_cluster_path paths[5];
   (void)state;
@@ -351,7 +353,7 @@ static void test_host_link(void **state) {
   world_end(&world);
 }
 
-/* Both links of the way are as fast as their hosts say, so it is one of the hosts that is slow. */
+/* Both links of the way are as fast as their hosts report, so one of the hosts is slow. */
 static void test_slow_host(void **state) {
   struct by_cluster_path path = {.to = world.hosts[2].name, .busy = 1, .bandwidth = 0.05e9};
   (void)state;
@@ -369,7 +371,7 @@ static void test_slow_host(void **state) {
   world_end(&world);
 }
 
-/* What is left for it by a higher class, and TCP lets it take of that, is no link's fault. */
+/* If a higher class leaves little for a path, and TCP takes only a part of that, no link is slow. */
 static void test_gives_way(void **state) {
   (void)state;
   begin();
@@ -386,7 +388,7 @@ static void test_gives_way(void **state) {
   world_end(&world);
 }
 
-/* Nobody tells any more what the last link carries. */
+/* No agent reports any more what the last link carries. */
 static void test_agent_gone(void **state) {
   (void)state;
   begin();
@@ -399,7 +401,7 @@ static void test_agent_gone(void **state) {
   world_end(&world);
 }
 
-/* Once now and once then is no row. */
+/* Single slow reports with others in between are not consecutive. */
 static void test_no_row(void **state) {
   (void)state;
   begin();
@@ -412,7 +414,7 @@ static void test_no_row(void **state) {
   world_end(&world);
 }
 
-/* Whatever a job says that it has seen, numbers stay numbers. */
+/* Whatever a job claims to have observed, numbers stay finite. */
 static void test_hardly_anything(void **state) {
   (void)state;
   begin();
@@ -425,7 +427,7 @@ static void test_hardly_anything(void **state) {
   world_end(&world);
 }
 
-/* Two jobs share it: each gets half, and it is not slow. */
+/* Two jobs share the link: each gets half of it, and it is not slow. */
 static void test_shared(void **state) {
   (void)state;
   begin();
@@ -439,7 +441,7 @@ static void test_shared(void **state) {
   world_end(&world);
 }
 
-/* Who has little to send, or now and then, or once, shows nothing. */
+/* A job that sends little, occasionally or only once proves nothing. */
 static void test_not_known(void **state) {
   (void)state;
   begin();
@@ -451,7 +453,7 @@ static void test_not_known(void **state) {
   world_end(&world);
 }
 
-/* An agent that has heard nothing new says the same again: that is one report. */
+/* An agent that has received nothing new repeats its report: that counts as one report. */
 static void test_reported_again(void **state) {
   struct by_cluster_path path = {.sent = 0.1e9, .busy = 1, .bandwidth = 0.1e9};
   (void)state;
@@ -465,13 +467,13 @@ static void test_reported_again(void **state) {
     by_manager_tick(world.manager, world.now);
   }
   assert_none_is_slow();
-  path.to = "elsewhere"; /* nobody knows it */
+  path.to = "elsewhere"; /* There is no such host. */
   report_path(job, 3, &path);
   by_manager_tick(world.manager, world.now);
   world_end(&world);
 }
 
-/* ---- ways of packets */
+/* ---- ways of packets ---- */
 
 static struct by_topology *topology;
 static struct by_link_ways ways;
@@ -511,13 +513,13 @@ static void test_all(void **state) {
         free(steps);
       }
     }
-    assert_int_equal(ways.searched, topology->n_nodes); /* each but once */
+    assert_int_equal(ways.searched, topology->n_nodes); /* Each node was searched from only once. */
     free(hops);
     end();
   }
 }
 
-/* Whoever names all hosts of a large network has few searched for at a time. */
+/* A job that names all hosts of a large network gets only a limited number of searches at a time. */
 static void test_bounded(void **state) {
   uint32_t *steps, n, later = 0;
   (void)state;
@@ -531,7 +533,7 @@ static void test_bounded(void **state) {
   end();
 }
 
-/* What does not fit any more is searched for again. */
+/* A result that does not fit any more is searched for again. */
 static void test_few_kept(void **state) {
   uint32_t *steps, n;
   (void)state;

@@ -1,4 +1,4 @@
-/* Sockets between processes of one host: in the abstract namespace, and in the file system. */
+/* Tests of sockets between processes of one host, in the abstract namespace and in the file system. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static int count_fds(void) {
   return n;
 }
 
-static void test_listen_connect_and_who(void **state) {
+static void test_listen_connect_and_credentials(void **state) {
   (void)state;
   char name[64];
   int listener, near, far, none;
@@ -146,22 +146,22 @@ static void test_surplus_leaves_nothing_open(void **state) {
   bool sent;
   make_pair(pair);
   int open_before = count_fds();
-  assert_ok(by_local_send(pair[0], "x", 1, three, 3, &sent)); /* too many descriptors */
+  assert_ok(by_local_send(pair[0], "x", 1, three, 3, &sent)); /* These are too many descriptors. */
   assert_status(by_local_receive(pair[1], data, sizeof data, &length, fds, 2, &n), BANYAN_ERR_PROTOCOL);
   assert_int_equal(n, 0);
-  assert_ok(by_local_send(pair[0], "toolong", 7, three, 1, &sent)); /* too many bytes */
+  assert_ok(by_local_send(pair[0], "toolong", 7, three, 1, &sent)); /* These are too many bytes. */
   assert_status(by_local_receive(pair[1], data, sizeof data, &length, fds, 2, &n), BANYAN_ERR_PROTOCOL);
   assert_ok(by_local_send(pair[0], "x", 1, most, BY_LOCAL_FDS, &sent));
   assert_status(by_local_receive(pair[1], data, sizeof data, &length, NULL, 0, &n), BANYAN_ERR_PROTOCOL);
   assert_int_equal(count_fds(), open_before);
-  assert_ok(by_local_send(pair[0], "ok", 2, NULL, 0, &sent)); /* and the connection goes on */
+  assert_ok(by_local_send(pair[0], "ok", 2, NULL, 0, &sent)); /* The connection remains usable. */
   assert_ok(by_local_receive(pair[1], data, sizeof data, &length, fds, 2, &n));
   assert_int_equal(length, 2);
   close(pair[0]);
   close(pair[1]);
 }
 
-static void test_pidfd_tells_an_end(void **state) {
+static void test_pidfd_reports_an_end(void **state) {
   (void)state;
   int fd;
   pid_t child = fork();
@@ -182,7 +182,8 @@ static void test_pidfd_tells_an_end(void **state) {
   assert_status(by_pidfd_open(child, &fd), BANYAN_ERR_PEER_DEAD);
 }
 
-/* Sockets in the file system: who may connect, and what is done about one that was left behind. */
+/* Tests of sockets in the file system: which users may connect, and what happens to a socket file that was left
+ * behind. */
 
 static char folder[64], path[BY_PATH_SOCKET];
 
@@ -240,10 +241,10 @@ static void test_taken(void **state) {
   assert_status(by_path_socket_listen(&at, &second), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "--socket PATH"));
   close(fd);
-  assert_ok(by_path_socket_listen(&at, &fd)); /* what it left */
+  assert_ok(by_path_socket_listen(&at, &fd)); /* The socket file that was left behind is replaced. */
   close(fd);
   unlink(path);
-  FILE *file = fopen(path, "w"); /* none of ours */
+  FILE *file = fopen(path, "w"); /* This file is not a socket. */
   assert_non_null(file);
   fclose(file);
   assert_status(by_path_socket_listen(&at, &fd), BANYAN_ERR_SYSTEM);
@@ -262,7 +263,7 @@ static void test_long_names(void **state) {
   assert_status(by_path_socket_connect(name, "server", &fd), BANYAN_ERR_ARGUMENT);
 }
 
-/* While one looks whether the place is taken and takes it, another one waits. */
+/* While one process checks and takes the path, another one waits. */
 static void test_at_once(void **state) {
   struct by_path_socket here = place(0600);
   char locked[BY_PATH_SOCKET + 8];
@@ -270,14 +271,14 @@ static void test_at_once(void **state) {
   (void)state;
   snprintf(locked, sizeof locked, "%s.lock", path);
   unlink(path);
-  assert_ok(by_path_socket_listen(&here, &fd)); /* makes the folder */
+  assert_ok(by_path_socket_listen(&here, &fd)); /* This creates the folder. */
   close(fd);
   unlink(path);
   int lock = open(locked, O_RDWR | O_CREAT, 0600);
   assert_int_equal(flock(lock, LOCK_EX), 0);
   pid_t other = fork();
   if (!other) {
-    close(lock); /* its share of it */
+    close(lock); /* Close the inherited descriptor of the lock. */
     _exit(by_path_socket_listen(&here, &fd) == BANYAN_OK ? 0 : 1);
   }
   usleep(50000);
@@ -291,10 +292,13 @@ static void test_at_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest localsocket_tests[] = {
-      cmocka_unit_test(test_listen_connect_and_who), cmocka_unit_test(test_bad_names),
-      cmocka_unit_test(test_messages_stay_whole),    cmocka_unit_test(test_a_full_socket_sends_nothing),
-      cmocka_unit_test(test_shared_memory_travels),  cmocka_unit_test(test_surplus_leaves_nothing_open),
-      cmocka_unit_test(test_pidfd_tells_an_end),
+      cmocka_unit_test(test_listen_connect_and_credentials),
+      cmocka_unit_test(test_bad_names),
+      cmocka_unit_test(test_messages_stay_whole),
+      cmocka_unit_test(test_a_full_socket_sends_nothing),
+      cmocka_unit_test(test_shared_memory_travels),
+      cmocka_unit_test(test_surplus_leaves_nothing_open),
+      cmocka_unit_test(test_pidfd_reports_an_end),
   };
   const struct CMUnitTest path_socket_tests[] = {
       cmocka_unit_test(test_modes),

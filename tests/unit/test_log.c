@@ -1,4 +1,4 @@
-/* Logging: levels and lines, and texts that repeat. */
+/* Tests of logging: levels, lines, and texts that repeat. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 /* --- log --- */
 
-/* Standard error goes into a file while lines are caught. */
+/* Standard error is redirected into a file while lines are caught. */
 struct catcher {
   int kept, file;
 };
@@ -70,8 +70,9 @@ static void test_lines(void **state) {
   assert_true(length < 2500);
 }
 
-/* A process of its own, because the environment is read once: its exit code has a bit for each level wanted. */
-static int levels_with(const char *environment, const char *module, char *said, size_t room) {
+/* Runs in a process of its own, because the environment is read once. The exit code has a bit for each level that is
+ * logged. */
+static int levels_with(const char *environment, const char *module, char *warnings, size_t room) {
   struct catcher catcher;
   int status;
   catch_begin(&catcher);
@@ -82,7 +83,7 @@ static int levels_with(const char *environment, const char *module, char *said, 
     _exit(99);
   }
   waitpid(child, &status, 0);
-  catch_end(&catcher, said, room);
+  catch_end(&catcher, warnings, room);
   assert_true(WIFEXITED(status));
   return WEXITSTATUS(status);
 }
@@ -90,7 +91,8 @@ static int levels_with(const char *environment, const char *module, char *said, 
 static int print_levels(const char *module) {
   int bits = 0;
   for (int level = 0; level < 4; level++) bits |= by_log_wanted((enum by_log_level)level, module) << level;
-  return *banyan_error_text() ? 98 : bits; /* that text may be what is to be logged */
+  /* Reading the settings must not change the error text, which may be what is to be logged. */
+  return *banyan_error_text() ? 98 : bits;
 }
 
 enum { UP_TO_ERROR = 1, UP_TO_WARN = 3, UP_TO_INFO = 7, UP_TO_DEBUG = 15 };
@@ -107,21 +109,21 @@ static void test_levels_by_module(void **state) {
       {"info,plan:debug,net:error", "plan", UP_TO_DEBUG},
       {"info,plan:debug,net:error", "planner", UP_TO_INFO},
       {"info,plan:debug,net:error", "net", UP_TO_ERROR},
-      {"net:debug,net:error", "net", UP_TO_ERROR}, /* the last word counts */
+      {"net:debug,net:error", "net", UP_TO_ERROR}, /* The last entry takes precedence. */
       {"net:debug,net:error", "plan", UP_TO_WARN},
       {",error,,net:debug,", "plan", UP_TO_ERROR},
   };
-  char said[400];
+  char warnings[400];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    assert_int_equal(levels_with(cases[i].environment, cases[i].module, said, sizeof said), cases[i].levels);
-    assert_string_equal(said, "");
+    assert_int_equal(levels_with(cases[i].environment, cases[i].module, warnings, sizeof warnings), cases[i].levels);
+    assert_string_equal(warnings, "");
   }
 }
 
 static void check_refused(const char *environment) {
-  char said[400];
-  assert_int_equal(levels_with(environment, "plan", said, sizeof said), UP_TO_WARN); /* the default */
-  assert_non_null(strstr(said, "BANYAN_LOG is not used: log level"));
+  char warnings[400];
+  assert_int_equal(levels_with(environment, "plan", warnings, sizeof warnings), UP_TO_WARN); /* This is the default. */
+  assert_non_null(strstr(warnings, "BANYAN_LOG is not used: log level"));
 }
 
 static void test_bad_settings_are_not_used(void **state) {
@@ -156,18 +158,18 @@ static void test_threads_do_not_mix_lines(void **state) {
   catch_end(&catcher, text, sizeof text);
   char *rest = text, *line;
   while ((line = strsep(&rest, "\n")) && *line) {
-    int who = -1, end = 0;
-    sscanf(line, "banyan net: thread %d says hello%n", &who, &end);
-    assert_in_range(who, 0, THREADS - 1);
+    int writer = -1, end = 0;
+    sscanf(line, "banyan net: thread %d says hello%n", &writer, &end);
+    assert_in_range(writer, 0, THREADS - 1);
     assert_int_equal(end, strlen(line));
-    seen[who]++;
+    seen[writer]++;
   }
   for (int i = 0; i < THREADS; i++) assert_int_equal(seen[i], 500);
 }
 
 /* --- repeats --- */
 
-/* What is said again and again: once a minute from each place, with little memory. */
+/* Repeated texts are logged once a minute from each place, with little memory. */
 
 static bool take(struct by_repeats *repeats, const char *place, const char *text, double now) {
   return by_repeats_take(repeats, place, strlen(place), text, now);
@@ -192,7 +194,7 @@ static void test_another_place_or_text_is_new(void **state) {
   assert_false(take(&repeats, "10.0.0.2", "expired", 1));
 }
 
-/* A port that differs each time is no news. */
+/* A place that differs only in its port is not new. */
 static void test_only_the_first_bytes_of_a_place_count(void **state) {
   (void)state;
   struct by_repeats repeats = {0};
@@ -212,7 +214,7 @@ static void test_the_oldest_is_forgotten(void **state) {
   assert_true(take(&repeats, "a", "0", 50));
 }
 
-/* What by_repeats_warn writes to standard error. */
+/* Reads what by_repeats_warn has written to standard error. */
 static void read_log(FILE *file, char *text, size_t room) {
   rewind(file);
   text[fread(text, 1, room - 1, file)] = '\0';
@@ -231,7 +233,7 @@ static void test_a_flood_is_a_few_lines_and_a_count(void **state) {
   FILE *file = tmpfile();
   assert_non_null(file);
   assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
-  for (int i = 0; i < 100000; i++) { /* each from another host, for another reason */
+  for (int i = 0; i < 100000; i++) { /* Each text has another host and another reason. */
     snprintf(peer, sizeof peer, "10.0.%d.%d:%d", i / 200, i % 200, 4000 + i % 1000);
     snprintf(text, sizeof text, "it sent %d", i);
     by_repeats_warn(&repeats, "net", peer, text, 1 + i * 1e-4);

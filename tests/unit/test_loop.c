@@ -63,7 +63,7 @@ static void test_files_are_called_by_their_events(void **state) {
   assert_int_equal(end[0].calls + end[1].calls, 0);
   assert_int_equal(write(end[1].fd, "x", 1), 1);
   assert_ok(by_loop_run_once(loop, BY_SECOND));
-  assert_ok(by_loop_run_once(loop, BY_SECOND)); /* level-triggered: still there */
+  assert_ok(by_loop_run_once(loop, BY_SECOND)); /* Events are level-triggered, so this one is still there. */
   assert_int_equal(end[0].calls, 2);
   assert_int_equal(end[0].events, EPOLLIN);
   by_loop_change(end[0].watch, 0);
@@ -75,13 +75,13 @@ static void test_files_are_called_by_their_events(void **state) {
   close(end[1].fd);
   end[1].watch = NULL;
   assert_ok(by_loop_run_once(loop, BY_SECOND));
-  assert_int_equal(end[0].events, EPOLLHUP); /* though no event was wanted */
+  assert_int_equal(end[0].events, EPOLLHUP); /* This event is reported even if none was requested. */
   close_pair(end);
   by_loop_unwatch(NULL);
   by_loop_destroy(loop);
 }
 
-/* Both ends are ready in one round; the first called removes and closes both. */
+/* Both ends are ready in one round; the callback that runs first removes and closes both. */
 static void remove_both(void *context, uint32_t events) {
   struct end *end = context;
   (void)events;
@@ -167,7 +167,7 @@ struct alarm {
   struct by_loop *loop;
   struct alarm *cancels;
   int calls;
-  uint64_t again; /* delay to set itself with, plus 1 */
+  uint64_t again; /* The delay with which the timer sets itself again, plus 1; 0 if it does not. */
 };
 
 static void ring(void *context) {
@@ -192,14 +192,14 @@ static void test_timers_wait_for_their_time(void **state) {
   assert_int_equal(a.calls + c.calls + d.calls, 0);
   hand_time = 1999;
   assert_ok(by_loop_run_once(loop, 0));
-  assert_int_equal(d.calls, 1); /* and took c with it, though that was due too */
+  assert_int_equal(d.calls, 1); /* The callback of d has cancelled c, although c was due too. */
   assert_int_equal(c.calls + a.calls, 0);
   assert_false(by_timer_is_set(&c.timer));
   hand_time = 2000;
   by_loop_set_delay(loop, &b.timer, 0);
   assert_ok(by_loop_run_once(loop, BY_LOOP_FOREVER));
   assert_int_equal(a.calls, 1);
-  assert_int_equal(b.calls, 1); /* set itself for at once: comes in the next round */
+  assert_int_equal(b.calls, 1); /* This timer has set itself without delay, so it runs in the next round. */
   assert_ok(by_loop_run_once(loop, BY_LOOP_FOREVER));
   assert_int_equal(b.calls, 2);
   by_loop_set_delay(loop, &a.timer, UINT64_MAX);
@@ -209,14 +209,14 @@ static void test_timers_wait_for_their_time(void **state) {
   by_loop_cancel_timer(&b.timer);
 }
 
-/* ---- files before timers: what waits to be read may be what a timer is there to miss */
+/* ---- files before timers: data that waits to be read may be what a timer waits for ---- */
 
 enum { CROWD = 200 };
 
 struct crowd {
   struct end ends[CROWD];
   struct by_timer timer;
-  int seen; /* by the timer, of all ends' calls */
+  int seen; /* How many calls of all ends the timer has seen. */
 };
 
 static void count_crowd(void *context) {
@@ -248,7 +248,7 @@ static void test_many_files_come_before_a_timer(void **state) {
   by_loop_destroy(loop);
 }
 
-/* A file that is always ready, of a callback that reads nothing, does not keep a timer away. */
+/* A file that is always ready, with a callback that reads nothing, does not delay a timer. */
 static void test_busy_files_do_not_starve_a_timer(void **state) {
   (void)state;
   struct crowd crowd = {.seen = -1};
@@ -264,7 +264,7 @@ static void test_busy_files_do_not_starve_a_timer(void **state) {
   by_loop_destroy(loop);
 }
 
-/* While this callback ran, time went by and somebody wrote. */
+/* While this callback runs, time passes and another end writes. */
 static void be_held_up(void *context, uint32_t events) {
   struct end *end = context;
   take_byte(context, events);
@@ -299,7 +299,7 @@ static void ring_in_order(void *context) {
   last_rung = timer->at;
 }
 
-/* Against a plain array: after each step exactly those are set that were set for later. */
+/* Timers are compared with a plain array: after each step, exactly those are set that were set for later. */
 static void test_random_timers(void **state) {
   (void)state;
   struct by_rng rng;
@@ -344,7 +344,7 @@ static void test_a_real_timer_ends_the_wait(void **state) {
 struct poster {
   struct by_loop *loop;
   atomic_int run, refused;
-  atomic_int left; /* posters that have not ended */
+  atomic_int left; /* The number of posters that have not ended. */
 };
 
 static void run_task(void *context) {
@@ -367,7 +367,7 @@ static void test_tasks_from_other_threads(void **state) {
   for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, post_many, &poster), 0);
   assert_ok(by_loop_run(poster.loop));
   for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
-  by_loop_destroy(poster.loop); /* runs what the stop left over */
+  by_loop_destroy(poster.loop); /* This runs the tasks that were still queued when the loop stopped. */
   assert_int_equal(atomic_load(&poster.run), 9000);
 }
 
@@ -389,7 +389,7 @@ static void test_the_queue_is_bounded(void **state) {
   assert_ok(by_loop_post(poster.loop, post_itself, &poster));
   assert_ok(by_loop_run_once(poster.loop, BY_LOOP_FOREVER));
   assert_ok(by_loop_run_once(poster.loop, BY_LOOP_FOREVER));
-  assert_int_equal(atomic_load(&poster.run), 1026); /* one a round */
+  assert_int_equal(atomic_load(&poster.run), 1026); /* One task runs in each round. */
   by_loop_destroy(poster.loop);
   assert_int_equal(atomic_load(&poster.run), 1027);
   assert_int_equal(atomic_load(&poster.refused), 1);
@@ -408,7 +408,7 @@ static void test_stop_and_wake(void **state) {
   by_loop_wake(loop);
   assert_ok(by_loop_run_once(loop, BY_LOOP_FOREVER));
   by_loop_stop(loop);
-  assert_ok(by_loop_run(loop)); /* stopped in advance */
+  assert_ok(by_loop_run(loop)); /* The loop was stopped in advance. */
   signalled = loop;
   signal(SIGALRM, stop_by_signal);
   alarm(1);
@@ -421,7 +421,8 @@ static void count_task(void *context) {
   ++*(int *)context;
 }
 
-/* What is queued runs at once, while all it is about is still there; nothing is queued any more. */
+/* Closing runs all queued tasks at once, while everything they refer to still exists; afterwards no task can be
+ * queued. */
 static void test_close_runs_what_is_queued(void **state) {
   (void)state;
   struct by_loop *loop;

@@ -1,4 +1,4 @@
-/* Linear programs: optima and duals that are known, columns that come and go, and what is refused. */
+/* Tests of linear programs: known optima and duals, columns that are added and removed, and rejected input. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void assert_near(double got, double wanted) {
   if (fabs(got - wanted) > 1e-7) fail_msg("%.12g, not %.12g", got, wanted);
 }
 
-/* Three edges of a triangle, whose three trees are any two of them: half of each, and all edges are full. */
+/* The triangle has three edges and three trees, each of two edges: each tree gets a half, and all edges are full. */
 static struct by_lp *triangle(void) {
   static const double loads[3][3] = {{1, 1, 0}, {0, 1, 1}, {1, 0, 1}};
   struct by_lp *lp;
@@ -61,10 +61,11 @@ static void test_weights(void **state) {
   struct by_lp *lp;
   const double upper[] = {4, 6}, both[] = {1, 2}, second[] = {0, 1};
   assert_ok(by_lp_create(2, upper, 1, &lp));
-  assert_ok(by_lp_add(lp, 3, both)); /* loads row 1 by 2 and row 0 by 1 */
+  assert_ok(by_lp_add(lp, 3, both)); /* This loads row 1 by 2 and row 0 by 1. */
   assert_ok(by_lp_add(lp, 2, second));
   assert_ok(by_lp_solve(lp));
-  assert_near(lp->objective, 12); /* the second one alone: 2 a unit of row 1, the first one only 1.5 */
+  /* The second column alone is optimal: it earns 2 for a unit of row 1, the first one only 1.5. */
+  assert_near(lp->objective, 12);
   assert_near(lp->rate[1], 6);
   assert_near(lp->price[1], 2);
   assert_near(lp->price[0], 0);
@@ -85,7 +86,7 @@ static void test_refusals(void **state) {
   by_lp_destroy(lp);
 }
 
-/* Nothing reaches standard output, not even where the program has no limit. */
+/* Nothing is written to standard output, not even where the program is unbounded. */
 static void test_silence(void **state) {
   (void)state;
   int ends[2], kept = dup(STDOUT_FILENO);
@@ -112,7 +113,7 @@ static void assert_nearly(double got, double wanted) {
   if (fabs(got - wanted) > 1e-7 * fabs(wanted) + 1e-12) fail_msg("%.12g, not %.12g", got, wanted);
 }
 
-/* A triangle_graph of links of 10, 10 and 4 Gbit/s. */
+/* Returns a triangle_graph of links of 10, 10 and 4 Gbit/s. */
 static struct by_graph *triangle_graph(void) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -137,7 +138,7 @@ static void fill(struct by_rates *rates, struct by_graph *graph) {
   }
 }
 
-/* (10 + 10 + 4) / 2 = 12: 8 on the wide links, 2 on each of the other trees. */
+/* The optimum is (10 + 10 + 4) / 2 = 12: 8 on the wide links, 2 on each of the other trees. */
 static void test_optimum(void **state) {
   (void)state;
   struct by_graph *graph = triangle_graph();
@@ -168,8 +169,8 @@ static void test_few_trees(void **state) {
   assert_ok(by_rates_keep(&rates, 1, 0));
   assert_nearly(rates.throughput, 10e9);
   assert_nearly(rates.lp->rate[0], 10e9);
-  for (uint32_t t = 0; t < 3; t++) assert_ok(by_rates_add(&rates, trees[t], 2, NULL)); /* all come back */
-  assert_ok(by_rates_keep(&rates, 3, 2.5e9));                                          /* two carry only 2 */
+  for (uint32_t t = 0; t < 3; t++) assert_ok(by_rates_add(&rates, trees[t], 2, NULL)); /* All trees are added again. */
+  assert_ok(by_rates_keep(&rates, 3, 2.5e9)); /* Two trees carry only 2 Gbit/s. */
   assert_nearly(rates.throughput, 10e9);
   by_rates_fini(&rates);
   by_graph_destroy(graph);
@@ -188,7 +189,8 @@ static void test_a_rate_that_no_tree_has(void **state) {
   by_graph_destroy(graph);
 }
 
-/* Many trees: the table and the arrays grow. A ring of n links of capacity 1 has n trees and carries n / (n - 1). */
+/* With many trees, the table and the arrays grow. A ring of n links of capacity 1 has n trees and
+ * carries n / (n - 1). */
 static void test_many_trees(void **state) {
   (void)state;
   enum { N = 100 };
@@ -208,7 +210,7 @@ static void test_many_trees(void **state) {
   assert_ok(by_rates_solve(&rates));
   assert_nearly(rates.throughput, N / (N - 1.0));
   assert_ok(by_rates_keep(&rates, 8, 0));
-  assert_nearly(rates.throughput, 1); /* all of them need the links that none leaves out */
+  assert_nearly(rates.throughput, 1); /* All eight trees use the links that none of them leaves out. */
   by_rates_fini(&rates);
   by_graph_destroy(graph);
 }

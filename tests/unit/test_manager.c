@@ -1,11 +1,11 @@
-/* What the manager decides, with clock, agents and planner in the test's hands. */
+/* Tests of the manager's decisions. The test controls the clock, the agents and the planner. */
 #include "../manager_view.h"
 
 #include <math.h>
 
-/* ---- plans */
+/* ---- plans ---- */
 
-/* Four hosts at one switch: T* = nB / (2(n - 1)). */
+/* Four hosts at one switch reach T* = nB / (2(n - 1)). */
 static void test_first_plan(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -36,9 +36,9 @@ static void assert_own_plan(uint32_t j, const char *wanted) {
   json_decref(state);
 }
 
-/* A plan that the user set is left alone from the start and whenever it is set, also while the job is asked to use
- * another one, and an answer to that may still come; what such a job sends counts. Without it the job is planned for.
- */
+/* A plan that the user set is left alone, from the start and whenever it is set: also while the job has been sent
+ * another plan, an answer to which may still arrive. What such a job sends counts. When the user unsets the plan, the
+ * job is planned for. */
 static void test_users_plan(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -77,8 +77,8 @@ static void test_users_plan(void **state) {
   world_end(&world);
 }
 
-/* Two jobs over both racks share the links between these, 1 Gbit/s each way. A ring over two racks puts 2 (n - 1) / n
- * on each of these; with half of them taken by the other job half as much is left for the second. */
+/* Two jobs over both racks share the links between the racks, 1 Gbit/s each way. A ring over two racks puts 2 (n - 1)
+ * / n on each of these; with half of them taken by the other job, half as much is left for the second. */
 static void test_two_jobs_share(void **state) {
   (void)state;
   begin_by("clos:racks=2,hosts=4,nic=1g,oversub=4", (struct by_priority_rules){.equal = true});
@@ -109,7 +109,7 @@ static void test_no_plan_switch_without_gain(void **state) {
   world_end(&world);
 }
 
-/* A host's link drops to a fifth: planned again at once, most affected first. */
+/* A host's link drops to a fifth: jobs are planned again at once, the most affected first. */
 static void test_slower_link(void **state) {
   (void)state;
   begin("mesh:4,nic=10g,link=1g");
@@ -128,7 +128,7 @@ static void test_slower_link(void **state) {
   world_end(&world);
 }
 
-/* Also one that drops by and by. */
+/* A link that gets slower gradually also leads to a new plan. */
 static void test_creeps(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -138,7 +138,7 @@ static void test_creeps(void **state) {
   for (int i = 0; i < 10; i++) pass_and_plan(1, 1000000);
   uint64_t planned = by_manager_get_counters(world.manager).planned;
   double rate = 0.88e9;
-  for (int i = 0; i < 12; i++, rate = fmax(0.81e9, 0.97 * rate)) { /* never less than 0.9 of what it was at first */
+  for (int i = 0; i < 12; i++, rate = fmax(0.81e9, 0.97 * rate)) { /* The rate is never below 0.9 of the first rate. */
     world.now += world.options.interval;
     for (uint32_t h = 0; h < 4; h++) assert_ok(world_report(&world, h, h == 1 ? rate : 0, 0));
     world_plan(&world);
@@ -147,7 +147,8 @@ static void test_creeps(void **state) {
   world_end(&world);
 }
 
-/* Agents at both ends of a link say its rate, in turn: the smaller counts, until that end says more. */
+/* Agents at both ends of a link report its rate in turn: the smaller rate counts until its end reports a
+ * larger one. */
 static void test_two_ends(void **state) {
   struct by_cluster_interface ends[2][2] = {{{.name = "eth0", .rate = 0.3e9}, {.name = "eth1", .rate = 1e9}},
                                             {{.name = "eth0", .rate = 1e9}, {.name = "eth1", .rate = 1e9}}};
@@ -168,7 +169,7 @@ static void test_two_ends(void **state) {
   world_end(&world);
 }
 
-/* ---- answers */
+/* ---- answers ---- */
 
 static void test_no_answer(void **state) {
   (void)state;
@@ -177,10 +178,10 @@ static void test_no_answer(void **state) {
   job->silent = true;
   world_plan(&world);
   assert_state(0, "switching");
-  pass_and_plan(16, 0); /* 32 s; 20 iterations of 1 s are less than the least wait */
+  pass_and_plan(16, 0); /* This is 32 s: 20 iterations of 1 s are less than the least wait. */
   assert_state(0, "waiting");
   assert_trouble(0, "not answered");
-  job->number = job->asked; /* it moved after all, and says so late */
+  job->number = job->asked; /* The job has switched after all, and reports it late. */
   world_send(&world, job, BY_MESSAGE_SWITCHED, job->asked);
   assert_state(0, "running");
   world_end(&world);
@@ -197,7 +198,7 @@ static void test_kept(void **state) {
   assert_trouble(0, "it would not");
   uint64_t asked = job->asked;
   world_plan(&world);
-  assert_int_equal(job->asked, asked); /* not at once */
+  assert_int_equal(job->asked, asked); /* The plan is not sent again at once. */
   job->silent = false;
   pass_and_plan(2, 0);
   assert_true(job->asked > asked);
@@ -205,13 +206,13 @@ static void test_kept(void **state) {
   world_end(&world);
 }
 
-/* Planned for later each time. */
+/* The job refuses each time, so the next attempt is later each time. */
 static void test_never_takes_any(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
   job->silent = true;
-  for (int i = 0; i < 60; i++) { /* 120 s */
+  for (int i = 0; i < 60; i++) { /* This is 120 s. */
     uint64_t asked = job->asked;
     pass_and_plan(1, 0);
     if (job->asked > asked) world_send(&world, job, BY_MESSAGE_KEPT, job->asked);
@@ -224,14 +225,14 @@ static void test_unknown_number(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
-  world_send(&world, job, BY_MESSAGE_SWITCHED, 7); /* of a manager whose state was lost */
+  world_send(&world, job, BY_MESSAGE_SWITCHED, 7); /* The number comes from a manager whose state was lost. */
   world_plan(&world);
   assert_int_equal(job->asked, 8);
   assert_state(0, "running");
   world_end(&world);
 }
 
-/* ---- helpers */
+/* ---- helpers ---- */
 
 static void test_helpers(void **state) {
   (void)state;
@@ -239,11 +240,11 @@ static void test_helpers(void **state) {
   world.helpers_come = true;
   struct world_job *job = world_run(&world, 0, 1, 4);
   world_plan(&world);
-  assert_int_equal(world.helps, 0); /* the first plan does not wait for anybody */
+  assert_int_equal(world.helps, 0); /* The first plan does not wait for a helper. */
   double without = throughput_of(0);
   pass_and_plan(3, 1000000);
   assert_int_equal(world.helps, 2);
-  /* 2n(n-1) / (n^2 + kn - 2k) for n = 4, k = 2 */
+  /* The ratio is 2n(n-1) / (n^2 + kn - 2k) for n = 4, k = 2. */
   assert_true(throughput_of(0) > 1.05 * without);
   assert_float_equal(throughput_of(0) / 1e9, 20.0 / 24, 0.05);
   double with = throughput_of(0);
@@ -255,11 +256,11 @@ static void test_helpers(void **state) {
   job->runs = false;
   world_pass(&world, 0);
   world_send(&world, job, BY_MESSAGE_LEFT, 0);
-  assert_int_equal(world.rests, 1); /* the one that was left */
+  assert_int_equal(world.rests, 1); /* The remaining helper is released. */
   world_end(&world);
 }
 
-/* Nobody says that a helper has ended whose agent was killed, or whose host has lost power. */
+/* A helper whose agent was killed, or whose host has lost power, ends without a report. */
 static void test_helper_vanishes(void **state) {
   (void)state;
   for (int way = 0; way < 4; way++) {
@@ -270,13 +271,13 @@ static void test_helper_vanishes(void **state) {
     assert_int_equal(world.helps, 1);
     double with = throughput_of(0);
     if (way != 2) world_part(&world, 4);
-    if (way == 0) world_join(&world, 4); /* an agent that knows nothing of it */
+    if (way == 0) world_join(&world, 4); /* The new agent has no information on the helper. */
     if (way == 3) {
       world_greet(&world, 4);
-      world_send_helping(&world, 4, job->id, true); /* the same one: the helper has been at work all the time */
+      world_send_helping(&world, 4, job->id, true); /* This is the same agent: the helper has worked all the time. */
       assert_ok(world_report(&world, 4, 0, 0));
     }
-    for (int i = 0; i < 7; i++) { /* 14 s */
+    for (int i = 0; i < 7; i++) { /* This is 14 s. */
       world_pass_but(&world, 1000000, way == 2 ? 4 : WORLD_HOSTS);
       world_plan(&world);
       if (way != 0 && i < 4) assert_true(throughput_of(0) == with);
@@ -294,13 +295,13 @@ static void test_helper_does_not_come(void **state) {
   unsigned plans = world.plans;
   assert_int_equal(world.helps, 1);
   pass_and_plan(20, 1000000);
-  assert_int_equal(world.plans, plans); /* that one was never sent, */
-  assert_int_equal(world.helps, 1);     /* and nobody is asked again for a while */
+  assert_int_equal(world.plans, plans); /* The plan with the helper was never sent. */
+  assert_int_equal(world.helps, 1);     /* For a while, no agent is asked for a helper again. */
   assert_state(0, "running");
   world_end(&world);
 }
 
-/* ---- who comes and goes */
+/* ---- connecting and leaving ---- */
 
 static void test_unauthenticated_peers(void **state) {
   (void)state;
@@ -329,8 +330,8 @@ static void test_agent_comes_back(void **state) {
   assert_state(0, "running");
   assert_int_equal(job->number, number);
   world_part(&world, 0);
-  job->runs = false; /* it ended while its agent was away */
-  world.now += 100;  /* the manager has long been there: the agent may be a new one, whose ranks have yet to find it */
+  job->runs = false; /* The job ended while its agent was away. */
+  world.now += 100;  /* The manager has run for long: the agent may be a new one that its ranks have yet to find. */
   world_join(&world, 0);
   assert_state(0, "running");
   pass_and_plan(4, 0);
@@ -338,14 +339,15 @@ static void test_agent_comes_back(void **state) {
   world_end(&world);
 }
 
-/* Who has just begun does not know all yet, whatever the manager is; who has been there for long does. */
+/* An agent that has just started does not have all information yet, whether or not the manager is new; an agent that
+ * has run for long has it. */
 static void test_agent_with_manager(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
   world_plan(&world);
   world_part(&world, 0);
-  job->runs = false; /* its ranks have not found the new agent */
+  job->runs = false; /* The job's ranks have not found the new agent. */
   world_join(&world, 0);
   assert_state(0, "running");
   job->runs = true;
@@ -361,7 +363,8 @@ static void test_agent_with_manager(void **state) {
   world_end(&world);
 }
 
-/* A script has started it anew, with the same key and root, before the manager heard that the old one has left. */
+/* A script has started the job again with the same key and root, before the manager received that the old job has
+ * left. */
 static void test_same_id(void **state) {
   (void)state;
   for (int planning = 0; planning < 2; planning++) {
@@ -370,7 +373,7 @@ static void test_same_id(void **state) {
     struct world_job *job = world_run(&world, 0, 1, 4);
     job->began = 5;
     pass_and_plan(3, 1000000);
-    world_send_job(&world, job); /* it has connected again */
+    world_send_job(&world, job); /* The job has connected again. */
     assert_state(0, "running");
     if (planning) {
       world.now += world.options.replan;
@@ -391,26 +394,26 @@ static void test_same_id(void **state) {
   }
 }
 
-/* ---- classes */
+/* ---- classes ---- */
 
 static void test_classes(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
-  pass_and_plan(9, 500000000); /* 4 GB each time from all ranks together */
+  pass_and_plan(9, 500000000); /* All ranks together send 4 GB each time. */
   assert_int_equal(job->class_, 0);
   pass_and_plan(2, 500000000);
-  assert_int_equal(job->class_, 3); /* 44 GB: beyond 10, and 40, after 10 iterations */
+  assert_int_equal(job->class_, 3); /* After 10 iterations, 44 GB exceed the limits of 10 GB and 40 GB. */
   world_part(&world, 0);
   job->class_ = 0;
   world_join(&world, 0);
-  assert_int_equal(job->class_, 3); /* told anew */
+  assert_int_equal(job->class_, 3); /* The class is sent again. */
   world_end(&world);
 }
 
-/* ---- higher classes */
+/* ---- higher classes ---- */
 
-/* A job over all hosts that is in a low class by now, and another one that begins on the first two hosts. */
+/* Begins a job over all hosts that reaches a low class, and another one that begins on the first two hosts. */
 static struct world_job *begin_two_classes(const char *topology) {
   begin(topology);
   world.no_keys = true;
@@ -420,14 +423,15 @@ static struct world_job *begin_two_classes(const char *topology) {
   assert_true(low->class_ >= 2);
   assert_int_equal(low->asked, 1);
   (void)world_run(&world, 0, 1, 2);
-  pass_and_plan(3, 225000000); /* 900 Mbit/s */
+  pass_and_plan(3, 225000000); /* This is 900 Mbit/s. */
   assert_int_equal(world.jobs[1].class_, 0);
-  assert_int_equal(low->asked, 1); /* a gain beside others must last */
+  assert_int_equal(low->asked, 1); /* A gain that depends on another job's traffic must last. */
   pass_and_plan(5, 225000000);
   return low;
 }
 
-/* Its trees must pass the two hosts, which have a tenth left: leaves there would carry more, but of next to nothing. */
+/* The job's trees must pass the two hosts, which have a tenth left: trees with these hosts as leaves would carry more,
+ * but hardly anything in all. */
 static void test_waits_for_higher_class(void **state) {
   (void)state;
   const struct world_job *low = begin_two_classes("star:8,nic=1g");
@@ -435,15 +439,15 @@ static void test_waits_for_higher_class(void **state) {
   world_end(&world);
 }
 
-/* Nor does it by its first plan, as where a manager has lost what it kept: a ring over eight is what it has in the
- * other's pauses. */
+/* The job waits with its first plan too, as when a manager has lost its state: a ring over eight is what it gets in
+ * the other job's pauses. */
 static void test_first_plan_waits(void **state) {
   (void)state;
   begin("star:8,nic=1g");
   world.no_keys = true;
   (void)world_run(&world, 0, 1, 2);
   world_plan(&world);
-  pass_and_plan(3, 225000000); /* 900 Mbit/s */
+  pass_and_plan(3, 225000000); /* This is 900 Mbit/s. */
   struct world_job *low = world_send_run(&world, 0, 1, world.n_hosts);
   low->iterations = 20;
   low->sent = 500000000000;
@@ -455,7 +459,8 @@ static void test_first_plan_waits(void **state) {
   world_end(&world);
 }
 
-/* It moves while it waits: what its new plan carries beside the higher class is known, so it has lost nothing. */
+/* The job switches plans while it waits: the rate of its new plan beside the higher class is known, so it has lost
+ * nothing. */
 static void test_plan_switch_while_it_waits(void **state) {
   (void)state;
   const struct world_job *low = begin_two_classes("star:8,nic=1g");
@@ -466,14 +471,14 @@ static void test_plan_switch_while_it_waits(void **state) {
     world.jobs[1].input += 225000000;
     for (uint32_t h = 0; h < world.n_hosts; h++) assert_ok(world_report(&world, h, h == 5 ? 0.6e9 : 0, 0));
     world_plan(&world);
-    if (i == 0) planned = by_manager_get_counters(world.manager).planned; /* it moves at once */
+    if (i == 0) planned = by_manager_get_counters(world.manager).planned; /* The job is planned again at once. */
   }
   assert_int_equal(low->number, 2);
   assert_int_equal(by_manager_get_counters(world.manager).planned, planned);
   world_end(&world);
 }
 
-/* What it kept does not say what a plan carried beside others. */
+/* The stored state does not include what a plan carried beside others. */
 static void test_begins_again(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -486,7 +491,7 @@ static void test_begins_again(void **state) {
   struct by_manager_row of_plan = {.table = BY_ROW_PLAN, .job = job->id};
   of_plan.plan.number = job->number;
   of_plan.plan.plan = job->plan;
-  of_plan.plan.throughput = 1e12; /* while a higher class was silent */
+  of_plan.plan.throughput = 1e12; /* This rate was possible while a higher class was silent. */
   of_plan.plan.moved = true;
   by_manager_destroy(world.manager);
   assert_ok(by_manager_create(&world.options, world.now, &world.manager));

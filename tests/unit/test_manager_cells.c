@@ -1,5 +1,5 @@
-/* Switches' memory: what jobs wish for is answered, counted, freed and kept, with the manager's clock in the test's
- * hands. */
+/* Tests of the memory of switches: jobs' reservation requests are answered, counted, freed and stored. The test
+ * controls the manager's clock. */
 #include "../manager_world.h"
 #include "check.h"
 #include "json_doc.h"
@@ -10,7 +10,7 @@ enum { SLOT = 1000 };
 
 static struct world world;
 
-/* Two hosts at a switch, with memory for so many slots. */
+/* Begins with two hosts at a switch that has memory for the given number of slots. */
 static void begin(unsigned slots) {
   char topology[600];
   snprintf(
@@ -24,17 +24,17 @@ static void begin(unsigned slots) {
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
 
-/* What rank 0 says; given: NULL: it has none yet. */
+/* Sends rank 0's reservation request. If `given` is NULL, rank 0 has no memory yet. */
 static void print_cells(const struct world_job *job, const struct by_cluster_cells *cells, uint32_t n) {
-  struct by_cluster_message said = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = n, .cells = cells};
-  assert_ok(by_manager_handle(world.manager, world.hosts[job->hosts[0]].peer, &said, world.now));
+  struct by_cluster_message message = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = n, .cells = cells};
+  assert_ok(by_manager_handle(world.manager, world.hosts[job->hosts[0]].peer, &message, world.now));
 }
 
 static struct by_cluster_cells request(const char *at, uint32_t slots) {
   return (struct by_cluster_cells){.at = at, .server = "b", .slots = slots, .bytes = SLOT};
 }
 
-/* Wishes for so many slots at s; how many it is answered. */
+/* Requests the given number of slots at s. Returns how many the manager grants. */
 static uint32_t ask(const struct world_job *job, uint32_t slots) {
   struct by_cluster_cells cells = request("s", slots);
   unsigned before = world.answers;
@@ -77,12 +77,12 @@ static void test_too_small(void **state) {
   begin(400);
   struct world_job *first = world_run(&world, 0, 1, 2);
   assert_int_equal(ask(first, 512), 300);
-  assert_int_equal(ask(first, 512), 300); /* asked again, after the connection was lost */
+  assert_int_equal(ask(first, 512), 300); /* The request is repeated after the connection was lost. */
   struct world_job *late = world_run(&world, 0, 1, 2);
   assert_int_equal(ask(late, 512), 100);
   assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 0);
   assert_int_equal(given_at("s"), 400);
-  /* The first leaves: the next one gets its fair share of three. */
+  /* The first job leaves: the next one gets its fair share of three. */
   first->runs = false;
   struct by_cluster_message left = {.type = BY_MESSAGE_LEFT, .job = first->id};
   assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &left, world.now));
@@ -95,14 +95,15 @@ static void test_too_small(void **state) {
 static void test_by_need(void **state) {
   (void)state;
   begin(400);
-  struct world_job *fast = world_run(&world, 0, 1, 2), *slow = world_run(&world, 2, 2, 2); /* c, b */
+  /* These are hosts c and b. */
+  struct world_job *fast = world_run(&world, 0, 1, 2), *slow = world_run(&world, 2, 2, 2);
   assert_int_equal(slow->hosts[1], 1);
   assert_int_equal(ask(fast, 512), 300);
-  assert_int_equal(ask(slow, 512), 27); /* of 300, one part in eleven */
+  assert_int_equal(ask(slow, 512), 27); /* The slow job needs one part in eleven of 300. */
   world_end(&world);
 }
 
-/* What is said to be there counts, also beyond what was granted, or where no manager was asked. */
+/* What a job reports to have counts, even beyond what was granted, and where no manager was asked. */
 static void test_reported(void **state) {
   (void)state;
   begin(400);
@@ -119,8 +120,8 @@ static void test_reported(void **state) {
   world_end(&world);
 }
 
-/* A job is not believed that it has more than it wished for, or than there is; what it did not get others may have. */
-static void test_boasts(void **state) {
+/* A job's claim is limited to what it has requested and what exists; what it did not get is available to others. */
+static void test_inflated_claims(void **state) {
   (void)state;
   begin(400);
   struct world_job *job = world_run(&world, 0, 1, 2), *other = world_run(&world, 0, 1, 2);
@@ -133,14 +134,15 @@ static void test_boasts(void **state) {
   print_cells(job, &has, 1);
   assert_int_equal(given_at("s"), 200);
   assert_int_equal(ask(other, 512), 150);
-  has.given = 0; /* the switch has refused it, so it has no claim any more */
+  has.given = 0; /* The switch has refused the job, so the job has no claim any more. */
   print_cells(job, &has, 1);
   assert_int_equal(given_at("s"), 150);
   assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 150);
   world_end(&world);
 }
 
-/* Both trees of a job get as much; a switch that is not known, or whose memory is not, gives what is wished for. */
+/* Both trees of a job get as much. At a switch that is unknown, or whose memory is unknown, the request is granted in
+ * full. */
 static void test_several(void **state) {
   const struct by_cluster_cells cells[] = {request("s", 512), request("t", 512), request("s", 512),
                                            request("nobody", 512)};
@@ -156,7 +158,7 @@ static void test_several(void **state) {
   world_end(&world);
 }
 
-/* A job that uses no tree through switches any more has nothing there, and others may have it. */
+/* A job that no longer uses in-network trees has no memory at switches, and others may have it. */
 static void test_given_back(void **state) {
   (void)state;
   begin(400);
@@ -170,23 +172,23 @@ static void test_given_back(void **state) {
   world_end(&world);
 }
 
-/* Only who speaks for rank 0 is given any; the others need not wait. */
+/* Only the agent of rank 0 is given memory; other ranks need not wait. */
 static void test_unauthenticated_peers(void **state) {
   struct by_cluster_cells cells = request("s", 512);
   (void)state;
   begin(400);
   struct world_job *job = world_run(&world, 0, 1, 2);
-  struct by_cluster_message said = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = 1, .cells = &cells};
-  assert_ok(by_manager_handle(world.manager, world.hosts[1].peer, &said, world.now));
-  said.job = "0123456789abcdef0123456789abcdef";
-  assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
+  struct by_cluster_message message = {.type = BY_MESSAGE_RESERVE, .job = job->id, .n_cells = 1, .cells = &cells};
+  assert_ok(by_manager_handle(world.manager, world.hosts[1].peer, &message, world.now));
+  message.job = "0123456789abcdef0123456789abcdef";
+  assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &message, world.now));
   assert_int_equal(world.answers, 2);
   assert_int_equal(world.n_cells, 0);
   assert_int_equal(given_at("s"), 0);
   world_end(&world);
 }
 
-/* ---- shares of memory */
+/* ---- shares of memory ---- */
 
 static struct by_cells_claim claim(double request) {
   return (struct by_cells_claim){.request = request, .weight = by_cells_weight(1, 0)};
@@ -202,7 +204,7 @@ static double share_of(double memory, double given, const struct by_cells_claim 
   return share;
 }
 
-/* As jobs come, the last of them asks. */
+/* Jobs arrive in order, and the last of them requests memory. */
 static double share_of_last(double memory, double given, const struct by_cells_claim *claims, uint32_t n) {
   return share_of(memory, given, claims, n, n - 1);
 }
@@ -217,17 +219,17 @@ static void test_all_fit_memory(void **state) {
   }
 }
 
-/* The first may not have all; the second gets what was left for it, and the third finds nothing. */
+/* The first job may not have all memory; the second gets what was left for it, and the third finds nothing. */
 static void test_too_small_memory(void **state) {
   const struct by_cells_claim claims[] = {claim(500), claim(500), claim(500)};
   (void)state;
   assert_about(share_of_last(100, 0, claims, 1), 75);
   assert_about(share_of_last(100, 75, claims, 2), 25);
   assert_about(share_of_last(100, 100, claims, 3), 0);
-  assert_about(share_of_last(100, 140, claims, 3), 0); /* somebody took more than it was given */
+  assert_about(share_of_last(100, 140, claims, 3), 0); /* A job has taken more than it was granted. */
 }
 
-/* Whoever wishes for little leaves the rest to the others. */
+/* A job that requests little leaves the rest to the others. */
 static void test_max_min(void **state) {
   const struct by_cells_claim claims[] = {claim(5), claim(60), claim(60)};
   (void)state;
@@ -236,7 +238,7 @@ static void test_max_min(void **state) {
   assert_about(share_of(100, 0, claims, 3, 2), 35);
 }
 
-/* After two of three have left, the next one has as much as it would have had beside one. */
+/* After two of three jobs have left, the next one gets as much as it would have had beside one. */
 static void test_leaving_frees(void **state) {
   const struct by_cells_claim claims[] = {claim(60), claim(60)};
   (void)state;
@@ -266,7 +268,8 @@ static void test_weights(void **state) {
   assert_about(share_of(70, 0, claims, 3, 2), 7.5);
 }
 
-/* Of random claims: together they have what there is to share, and only who has its wish has less than its weight's. */
+/* For random claims, all claims together have what there is to share, and only a claim whose request is met has less
+ * than the share of its weight. */
 static void test_random(void **state) {
   struct by_cells_claim claims[20];
   struct by_rng rng;
@@ -301,7 +304,7 @@ int main(void) {
       cmocka_unit_test(test_too_small),
       cmocka_unit_test(test_by_need),
       cmocka_unit_test(test_reported),
-      cmocka_unit_test(test_boasts),
+      cmocka_unit_test(test_inflated_claims),
       cmocka_unit_test(test_several),
       cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_given_back),

@@ -5,7 +5,7 @@
 #include "output.h"
 #include "status_print.h"
 
-/* ---- tables */
+/* ---- tables ---- */
 
 static const struct by_column columns[] = {{"name", false, 0}, {"spare", true, 2}, {"n", true, 0}, {"rare", false, 3}};
 
@@ -52,7 +52,7 @@ static void leaves_out_what_is_least_wanted(void **state) {
               " name    n\n"
               " caf\xc3\xa9     \n"
               " b?[2J  22\n");
-  check_print(0, 1, "name    n\ncaf\xc3\xa9     \nb?[2J  22\n"); /* what must be there is */
+  check_print(0, 1, "name    n\ncaf\xc3\xa9     \nb?[2J  22\n"); /* Columns that are required are shown. */
 }
 
 static void cuts_long_cells(void **state) {
@@ -70,9 +70,9 @@ static void cuts_long_cells(void **state) {
   by_columns_fini(&table);
 }
 
-/* ---- the state of a manager */
+/* ---- the state of a manager ---- */
 
-/* The caller frees it. */
+/* Prints the state. The caller frees the result. */
 static char *print(const json_t *state, unsigned width, unsigned height) {
   struct by_text out;
   by_text_init(&out);
@@ -193,7 +193,7 @@ static void keeps_to_the_screen(void **state) {
   json_decref(manager);
 }
 
-/* Of the tables; other lines are cut by whoever knows that they go to a terminal. */
+/* This holds for tables; other lines are cut by callers that write to a terminal. */
 static void keeps_to_narrow_terminals(void **state) {
   (void)state;
   json_t *manager = example();
@@ -206,7 +206,7 @@ static void keeps_to_narrow_terminals(void **state) {
   json_decref(manager);
 }
 
-/* It comes from elsewhere. */
+/* The state comes from another program, so it may contain anything. */
 static void lives_with_anything(void **state) {
   static const char *const texts[] = {
       "{}",

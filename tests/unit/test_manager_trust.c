@@ -1,14 +1,14 @@
-/* What the manager believes of what it is told, and by whom. */
+/* Tests of which reports the manager trusts, and from which sender. */
 #include "../manager_view.h"
 
-/* ---- jobs */
+/* ---- jobs ---- */
 
-/* Hosts may say so much each that their sum is no number in JSON: who asks for the state still gets it. */
+/* Hosts may report such large numbers that their sum is no number in JSON: the state can be read all the same. */
 static void test_more_than_can_be_sent(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 3);
-  job->sent = UINT64_MAX; /* a third of it each */
+  job->sent = UINT64_MAX; /* Each host reports a third of it. */
   world_report_job(&world, job);
   json_t *all = get_state();
   assert_true(json_integer_value(json_object_get(job_of(all, 0), "sent")) == INT64_MAX);
@@ -16,12 +16,12 @@ static void test_more_than_can_be_sent(void **state) {
   world_end(&world);
 }
 
-/* Each time it is planned for later: who says so on and on costs others nothing. */
+/* A job that keeps reporting unknown plan numbers is planned for later each time, at no cost to others. */
 static void test_unknown_numbers(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   struct world_job *job = world_run(&world, 0, 1, 4);
-  for (int i = 0; i < 60; i++) { /* 120 s */
+  for (int i = 0; i < 60; i++) { /* This is 120 s. */
     pass_and_plan(1, 0);
     world_send(&world, job, BY_MESSAGE_SWITCHED, job->number + 1);
   }
@@ -29,13 +29,13 @@ static void test_unknown_numbers(void **state) {
   world_end(&world);
 }
 
-/* One user says that there is a job on all hosts. */
+/* One user claims that there is a job on all hosts. */
 static void test_fake(void **state) {
   (void)state;
   begin("star:6,nic=1g");
   struct world_job *job = world_send_run(&world, 0, 1, 6);
   job->fake = true;
-  world_part(&world, 5); /* has no agent */
+  world_part(&world, 5); /* The last host has no agent. */
   pass_and_plan(20, 1000000);
   assert_int_equal(by_manager_get_counters(world.manager).planned, 0);
   assert_trouble(0, "the agent on \"h1\" knows none of its ranks there: have they BANYAN_AGENT=off");
@@ -50,7 +50,7 @@ static void test_fake(void **state) {
   world_end(&world);
 }
 
-/* Agents may have reported it before its rank 0 has come. */
+/* Agents may have reported the job before its rank 0 has arrived. */
 static void test_reported_before(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -62,7 +62,7 @@ static void test_reported_before(void **state) {
   world_end(&world);
 }
 
-/* Whatever a job says that it sends, it is no more than its plan lets it. */
+/* Whatever a job claims to send, it counts as no more than its plan allows. */
 static void test_claims(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -91,7 +91,7 @@ static void report_length(struct world_job *job, uint64_t expected) {
   world_report_job(&world, job);
 }
 
-/* How long a job is, says its rank 0; and once only. */
+/* Rank 0 reports how long the job is, and only once. */
 static void test_length(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -109,7 +109,7 @@ static void test_length(void **state) {
                               &(struct by_cluster_message){.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &other},
                               world.now));
   check_length(0, 100, 40);
-  report_length(job, 0); /* an agent that was started anew and has not heard it */
+  report_length(job, 0); /* This is an agent that was started again and has not received the length. */
   check_length(0, 100, 40);
   report_length(job, 60);
   check_length(0, 60, 20);
@@ -117,14 +117,14 @@ static void test_length(void **state) {
   check_length(0, 0, 0);
   report_length(job, 60);
   check_length(0, 0, 0);
-  job->began = 5; /* another job of the same secret */
+  job->began = 5; /* This is another job with the same secret. */
   world_send_job(&world, job);
   world_report_job(&world, job);
   check_length(0, 60, 20);
   world_end(&world);
 }
 
-/* Who makes more iterations than it said is one that has said nothing. */
+/* A job that makes more iterations than it reported counts as a job that has reported no length. */
 static void test_longer_than_announced(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -139,7 +139,7 @@ static void test_longer_than_announced(void **state) {
   world_end(&world);
 }
 
-/* It is not waited for an answer for ever, however long its iterations are said to be. */
+/* An answer is not awaited for ever, however long a job claims its iterations to be. */
 static void test_long_iterations(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -149,15 +149,15 @@ static void test_long_iterations(void **state) {
   job->silent = true;
   world_plan(&world);
   assert_state(0, "switching");
-  for (int i = 0; i < 130; i++) { /* 3900 s */
+  for (int i = 0; i < 130; i++) { /* This is 3900 s. */
     world.now += 28;
     pass_and_plan(1, 0);
   }
-  assert_int_equal(world.plans, 2); /* it was asked once more */
+  assert_int_equal(world.plans, 2); /* The job was asked once more. */
   world_end(&world);
 }
 
-/* Of a host that has no agent the job's word counts, once its agent has had time to come. */
+/* For a host without an agent, the job's own report counts once the agent has had time to connect. */
 static void test_host_without_agent(void **state) {
   (void)state;
   begin("star:4,nic=1g");
@@ -177,24 +177,24 @@ static void test_too_many_of_one(void **state) {
   begin("star:3,nic=1g");
   for (unsigned j = 0; j <= MOST + 1; j++) {
     char id[BY_CLUSTER_JOB_ID + 1];
-    snprintf(id, sizeof id, "%032x", j <= MOST ? 100 + j : 100); /* the last one is there already */
-    struct by_cluster_message said = {
+    snprintf(id, sizeof id, "%032x", j <= MOST ? 100 + j : 100); /* The last job exists already. */
+    struct by_cluster_message message = {
         .type = BY_MESSAGE_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
-    assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &said, world.now));
+    assert_ok(by_manager_handle(world.manager, world.hosts[0].peer, &message, world.now));
     assert_int_equal(by_manager_get_counters(world.manager).refused, j >= MOST);
   }
-  world_run(&world, 1, 1, 2); /* another host's */
+  world_run(&world, 1, 1, 2); /* This job belongs to another host. */
   assert_int_equal(by_manager_get_counters(world.manager).refused, 1);
   world_end(&world);
 }
 
-/* ---- certificates */
+/* ---- certificates ---- */
 
 static enum banyan_status hello(const char *host, uint32_t version, enum by_manager_role role, const char *name,
                                 struct by_manager_peer **peer) {
-  struct by_cluster_message said = {.type = BY_MESSAGE_HELLO, .version = version, .host = host};
+  struct by_cluster_message message = {.type = BY_MESSAGE_HELLO, .version = version, .host = host};
   assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], role, name, world.now, peer));
-  return by_manager_handle(world.manager, *peer, &said, world.now);
+  return by_manager_handle(world.manager, *peer, &message, world.now);
 }
 
 static void test_refused(void **state) {
@@ -202,7 +202,8 @@ static void test_refused(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   world_part(&world, 3);
-  assert_status(hello("h0", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h0", &peer), BANYAN_ERR_PROTOCOL); /* a second one */
+  /* This would be a second agent of the host. */
+  assert_status(hello("h0", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h0", &peer), BANYAN_ERR_PROTOCOL);
   by_manager_gone(world.manager, peer, world.now);
   assert_status(hello("h3", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h1", &peer), BANYAN_ERR_AUTH);
   by_manager_gone(world.manager, peer, world.now);
@@ -218,7 +219,7 @@ static void test_refused(void **state) {
                                    .root = "10.0.0.1:1",
                                    .hosts = hosts,
                                    .n_hosts = 2};
-  /* Of another host: an agent only passes it on, so it stays. */
+  /* The job belongs to another host and this agent only passes its messages on, so the job stays. */
   assert_ok(by_manager_handle(world.manager, peer, &job, world.now));
   by_manager_gone(world.manager, peer, world.now);
   assert_int_equal(by_manager_get_counters(world.manager).refused, 5);
@@ -227,13 +228,14 @@ static void test_refused(void **state) {
 
 static enum banyan_status job_hello(const char *host, const char *name, const char *job,
                                     struct by_manager_peer **peer) {
-  struct by_cluster_message said = {.type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = host, .job = job};
+  struct by_cluster_message message = {
+      .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = host, .job = job};
   assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], BY_ROLE_JOB, name, world.now, peer));
-  return by_manager_handle(world.manager, *peer, &said, world.now);
+  return by_manager_handle(world.manager, *peer, &message, world.now);
 }
 
-/* A job's certificate is for jobs that begin on its host, and no other certificate speaks for a job that came with it.
- */
+/* A job's certificate is valid for jobs that begin on its host, and no other certificate is accepted for a job that
+ * was begun with it. */
 static void test_certificates_of_jobs(void **state) {
   static const char id[] = "0123456789abcdef0123456789abcdef";
   const char *hosts[] = {"h3", "h1"};
@@ -257,7 +259,7 @@ static void test_certificates_of_jobs(void **state) {
   json_decref(all);
   by_manager_gone(world.manager, thief, world.now);
   by_manager_gone(world.manager, own, world.now);
-  assert_ok(job_hello("h1", "h1", id, &thief)); /* nor on another host while it may come back */
+  assert_ok(job_hello("h1", "h1", id, &thief)); /* Another host is not accepted either while the job may come back. */
   hosts[0] = "h1";
   assert_status(by_manager_handle(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
   by_manager_gone(world.manager, thief, world.now);
@@ -268,7 +270,7 @@ static void test_silent_agent_gives_way(void **state) {
   struct by_manager_peer *peer;
   (void)state;
   begin("star:2,nic=1g");
-  world.now += 100; /* its host lost power: nothing was closed */
+  world.now += 100; /* The agent's host has lost power, so the connection was not closed. */
   assert_ok(hello("h0", BY_CLUSTER_VERSION, BY_ROLE_AGENT, "h0", &peer));
   world_part(&world, 0);
   by_manager_gone(world.manager, peer, world.now);

@@ -1,4 +1,4 @@
-/* Members as bytes, and which of them share a host or a machine. */
+/* Tests of members as bytes, and of which members share a host or a machine. */
 #include "member.h"
 
 #include <stdio.h>
@@ -105,7 +105,7 @@ static void test_there_and_back(void **state) {
   by_arena_fini(&arena);
 }
 
-/* ---- hosts and machines */
+/* ---- hosts and machines ---- */
 
 enum { MOST = 60 };
 static char machines[MOST][8], hosts[MOST][8];
@@ -121,7 +121,7 @@ static void fill(struct by_context *context, struct by_member *members, struct b
   context->job.members = members;
 }
 
-/* The same in another way: everybody with everybody. */
+/* Computes the same in another way, by comparing each member with each other member. */
 static void compare(const struct by_context *context) {
   uint32_t hosts_seen = 0;
   bool crowded = false;
