@@ -1,10 +1,10 @@
-/* Golden files: what is sent, byte by byte, committed in tests/golden/NAME.txt and compared with what the writers of
- * the library make of the same values now. A file is a list of messages, each a line with its name and how many bytes
- * it has, and lines of a hexadecimal dump; a message of text is a line of its own.
+/* Golden files hold sent messages byte by byte. They are committed as tests/golden/NAME.txt and compared with what the
+ * library's writers make of the same values now. A file is a list of messages: for each message a line with its name
+ * and number of bytes, and lines of a hexadecimal dump. A text message is a line of its own.
  *
  * Each golden_NAME.c has one file, begins it with golden_begin and lets golden_end be its last test. With
- * BANYAN_WRITE_GOLDEN=1 files are written anew and the last test fails, so that this cannot stay on unseen: run the
- * test again without it, and look at what has changed in version control. Static functions. */
+ * BANYAN_WRITE_GOLDEN=1, files are written again and the last test fails, so that this setting cannot stay on
+ * unnoticed: run the test again without it, and review the changes in version control. The functions are static. */
 #ifndef BY_TESTS_GOLDEN_H
 #define BY_TESTS_GOLDEN_H
 
@@ -18,8 +18,8 @@
 
 static struct {
   char path[4096];
-  char *committed;     /* what the file holds; "" if there is none */
-  struct by_text made; /* what it would hold now */
+  char *committed;     /* What the file holds, or "" if there is none. */
+  struct by_text made; /* What the file would hold now. */
   bool writes;
 } golden;
 
@@ -36,7 +36,7 @@ static inline char *golden_load(const char *path) {
   return out;
 }
 
-/* `about` says in a line what the file holds. */
+/* `about` describes in one line what the file holds. */
 static inline void golden_begin(const char *name, const char *about) {
   const char *source = getenv("BANYAN_SOURCE");
   snprintf(golden.path, sizeof golden.path, "%s/tests/golden/%s.txt", source ? source : ".", name);
@@ -47,7 +47,7 @@ static inline void golden_begin(const char *name, const char *about) {
               about, name);
 }
 
-/* The message in the committed file, to be freed; NULL: there is none of this name. */
+/* Returns the message in the committed file, which the caller frees, or NULL if there is none of this name. */
 static inline char *golden_find(const char *name) {
   char start[256];
   snprintf(start, sizeof start, "\n\n%s:", name);
@@ -82,7 +82,7 @@ static inline bool golden_is_zero(const uint8_t *bytes, size_t n) {
   return true;
 }
 
-/* A line "*" stands for lines of zeros behind a line of zeros. */
+/* A line "*" stands for lines of zeros after a line of zeros. */
 static inline void golden_dump(struct by_text *text, const uint8_t *bytes, size_t n) {
   bool skips = false;
   for (size_t at = 0; at < n; at += 16) {
@@ -104,7 +104,7 @@ static inline void golden_dump(struct by_text *text, const uint8_t *bytes, size_
   }
 }
 
-/* A message of bytes. Names are used once in a file. */
+/* Adds a message of bytes. A file uses each name once. */
 static inline void golden_bytes(const char *name, const void *bytes, size_t n) {
   struct by_text message;
   by_text_init(&message);
@@ -114,7 +114,7 @@ static inline void golden_bytes(const char *name, const void *bytes, size_t n) {
   by_text_fini(&message);
 }
 
-/* A message that is a line of text. */
+/* Adds a message that is a line of text. */
 static inline void golden_line(const char *name, const char *line) {
   struct by_text message;
   by_text_init(&message);
@@ -123,7 +123,7 @@ static inline void golden_line(const char *name, const char *line) {
   by_text_fini(&message);
 }
 
-/* The last test: the file has no other messages, and these in this order. */
+/* The last test checks that the file has no other messages, and that the order is the same. */
 static inline void golden_end(void **state) {
   (void)state;
   bool same = strcmp(golden.committed, by_text_get(&golden.made)) == 0;
@@ -138,7 +138,7 @@ static inline void golden_end(void **state) {
   if (!same) fail_msg("%s holds messages that are not made any more, or in another order", golden.path);
 }
 
-/* The groups of tests, one for each file; each returns how many of its tests failed. */
+/* Each function runs the group of tests of one file and returns how many of its tests failed. */
 int golden_control(void);
 int golden_fragments(void);
 int golden_frames(void);

@@ -1,9 +1,9 @@
-/* Golden bytes of control messages, as they go over a connection, with length and type: those that are sent by rank 0
- * (WELCOME, REFUSED, FAILED, LOST, LEAVING, LEFT, DESCRIBE, CLASS, LISTEN, JOINED, PLAN, MOVE) and by others (ASK,
- * DESCRIPTION, SUSPECT, FAILED, KNOWN, LISTEN), of a job of two ranks and a helper. Each comes from the part of control
- * that sends it, into a socket pair; readers get what was sent, and what they make of it is checked.
+/* Golden bytes of control messages as they cross a connection, with length and type: messages of rank 0 (WELCOME,
+ * REFUSED, FAILED, LOST, LEAVING, LEFT, DESCRIBE, CLASS, LISTEN, JOINED, PLAN, MOVE) and of other processes (ASK,
+ * DESCRIPTION, SUSPECT, FAILED, KNOWN, LISTEN), for a job of two ranks and a helper. Each message is sent into a
+ * socket pair by the part of control that sends it in a job; the receiving part reads it, and the result is checked.
  *
- * TREE and TIMELINE have their payloads in golden_payloads.c; the numbers of all types are listed here. */
+ * golden_payloads.c has the payloads of TREE and TIMELINE; the numbers of all types are listed here. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -32,7 +32,7 @@ struct job {
   bool left[ROOM];
   struct by_team *team;
   struct by_control_peer *ends[PROCESSES];
-  int peers[PROCESSES]; /* the other ends' sockets; -1: there is no connection */
+  int peers[PROCESSES]; /* The sockets of the other ends, or -1 where there is no connection. */
 };
 
 struct sent {
@@ -40,7 +40,7 @@ struct sent {
   uint8_t bytes[MOST];
 };
 
-/* ---- the job */
+/* ---- the job ---- */
 
 static uint64_t now_of(void *context) {
   (void)context;
@@ -168,7 +168,7 @@ static void finish(struct job *job) {
   pthread_cond_destroy(&c->job.changed);
 }
 
-/* What has been sent to a process: one message, of this type. */
+/* Takes what has been sent to a process, which is one message of this type. */
 static struct sent take(struct job *job, uint32_t process, enum message type) {
   struct sent message;
   ssize_t n = read(job->peers[process], message.bytes, sizeof message.bytes);
@@ -189,7 +189,7 @@ static void run(struct job *job) {
   assert_ok(by_loop_run_once(job->context.job.loop, 0));
 }
 
-/* ---- joining */
+/* ---- joining ---- */
 
 static void check_members(const struct by_context *context, const struct sent *message) {
   uint8_t bytes[MOST];
@@ -248,7 +248,7 @@ static void test_newcomer(void **state) {
   finish(&rank);
 }
 
-/* ---- failing */
+/* ---- failing ---- */
 
 static void test_failures(void **state) {
   static struct job root, rank;
@@ -279,7 +279,7 @@ static void test_lost(void **state) {
   finish(&rank);
 }
 
-/* ---- leaving */
+/* ---- leaving ---- */
 
 static void *run_loop(void *argument) {
   struct job *job = argument;
@@ -310,7 +310,7 @@ static void test_left_is_read(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  rank.context.job.size = PROCESSES; /* a job of three ranks */
+  rank.context.job.size = PROCESSES; /* This is a job of three ranks. */
   by_notices_handle_leaving(&root.control.notices, HELPER);
   by_notices_send_left(&root.control.notices);
   struct sent message = take(&root, 1, LEFT);
@@ -321,7 +321,7 @@ static void test_left_is_read(void **state) {
   finish(&rank);
 }
 
-/* ---- inquiries */
+/* ---- deadlock checks ---- */
 
 static struct by_call *start(struct job *job, enum banyan_collective what, size_t count) {
   static float memory[8];
@@ -333,7 +333,7 @@ static struct by_call *start(struct job *job, enum banyan_collective what, size_
   return out;
 }
 
-/* A communicator of this process alone, whose only call has ended. */
+/* Makes a communicator of this process alone, whose only call has ended. */
 static void call_alone(struct job *job) {
   struct banyan_call call = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8};
   struct by_team *alone;
@@ -355,7 +355,7 @@ static void test_deadlock_check(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  for (uint32_t p = 0; p < PROCESSES; p++) /* processes that are there, else they are suspected */
+  for (uint32_t p = 0; p < PROCESSES; p++) /* The processes must exist, else they are suspected. */
     root.members[p].pid = rank.members[p].pid = (uint32_t)getpid();
   by_deadlock_check_ask(&rank.control.check, "call 0 is late", "rank 0 (host node-a)");
   (void)keep(&rank, 0, ASK, "ASK");
@@ -368,13 +368,13 @@ static void test_deadlock_check(void **state) {
   struct sent answer = keep(&rank, 0, DESCRIPTION, "DESCRIPTION");
   assert_true(by_deadlock_round_answer(root.control.check.round, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
   assert_status(by_deadlock_round_judge(root.control.check.round, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
-  assert_int_equal(culprit, 0); /* has made no such call */
+  assert_int_equal(culprit, 0); /* This process has made no such call. */
   for (int i = 0; i < 2; i++) by_call_release(calls[i]);
   finish(&root);
   finish(&rank);
 }
 
-/* ---- while the job runs */
+/* ---- while the job runs ---- */
 
 static void test_class(void **state) {
   static struct job root, rank;
@@ -390,7 +390,7 @@ static void test_class(void **state) {
   finish(&rank);
 }
 
-/* Without engines: nobody listens here. */
+/* Without engines, no connection is accepted here. */
 static void test_listen(void **state) {
   static struct job job;
   (void)state;

@@ -1,7 +1,8 @@
-/* Golden bytes of fragments, each of which is sealed and sound: all types, as two real workers and a real server send
- * them to each other, also through a real switch; and the layouts of a header and of a probe's payload with a value of
- * its own in each field. UP, RESULT and RESULT_MC of numbers in fixed point, as they are, and in exact mode; PROBE,
- * PROBE_REPLY and the repeated result after a loss; NACK for a term that was spoiled and for calls that differ. */
+/* Golden bytes of fragments, each of which is sealed and valid: all types, as two real workers and a real server send
+ * them to each other, also through a real switch; and the layouts of a header and of a probe's payload with a
+ * different value in each field. The messages are UP, RESULT and RESULT_MC of numbers in fixed point, as they are, and
+ * in exact mode; PROBE, PROBE_REPLY and the repeated result after a loss; and NACK for a damaged term and for calls
+ * that differ. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,31 +18,32 @@ static const char *const type_names[] = {"NONE", "UP", "RESULT", "RESULT_MC", "P
 static bool types_seen[BY_FRAGMENT_NACK + 1];
 
 struct packet {
-  int from, to; /* workers; SERVER; of a result for all BY_SERVER_ALL */
+  int from, to; /* A worker, SERVER, or BY_SERVER_ALL for a result to all workers. */
   size_t bytes;
   _Alignas(BY_FRAGMENT_LINE) unsigned char data[MOST];
 };
 
-enum { SERVER = WORKERS, PORT_UP = 5, PORT_DOWN = 8 /* of the switch, to worker 0 */ };
+/* The ports belong to the switch; PORT_DOWN leads to worker 0. */
+enum { SERVER = WORKERS, PORT_UP = 5, PORT_DOWN = 8 };
 
 static struct {
   const char *name;
   unsigned n_named;
   struct by_server *server;
   struct by_worker *workers[WORKERS];
-  unsigned index[WORKERS]; /* for callbacks */
+  unsigned index[WORKERS]; /* The arguments of callbacks. */
   uint64_t now;
   struct packet queue[QUEUE];
   unsigned n_queue, taken;
-  int lose_type, lose_to; /* the next packet of this type to this end is lost; 0: none */
-  bool spoil;             /* the next term is changed on its way */
+  int lose_type, lose_to; /* The next packet of this type to this end is lost; 0: none. */
+  bool spoil;             /* The next term is changed on its way. */
   bool has_switch;
   struct by_cell cells[SLOTS];
   uint64_t cell_sums[SLOTS][BY_CELL_PAIRS];
   float of_float[WORKERS][COUNT], sums[WORKERS][COUNT];
 } net;
 
-/* ---- packets */
+/* ---- packets ---- */
 
 static void print_flags(uint16_t flags, char *out, size_t room) {
   static const struct {
@@ -65,18 +67,18 @@ static void check_sound(const struct by_fragment *packet, size_t bytes) {
 
 static void keep(const struct packet *packet, const char *where) {
   const struct by_fragment *fragment = (const struct by_fragment *)(const void *)packet->data;
-  char name[160], flags[64], whom[32];
+  char name[160], flags[64], receiver[32];
   int worker = packet->from == SERVER ? packet->to : packet->from;
   check_sound(fragment, packet->bytes);
   types_seen[fragment->type] = true;
   print_flags(fragment->flags, flags, sizeof flags);
-  snprintf(whom, sizeof whom,
+  snprintf(receiver, sizeof receiver,
            worker == BY_SERVER_ALL  ? "to all"
            : packet->from == SERVER ? "to worker %d"
                                     : "from worker %d",
            worker);
   snprintf(name, sizeof name, "%s, packet %u%s, %s%s %s", net.name, ++net.n_named, where, type_names[fragment->type],
-           flags, whom);
+           flags, receiver);
   golden_bytes(name, packet->data, packet->bytes);
 }
 
@@ -118,7 +120,8 @@ static void deliver_to(struct packet *packet, int to) {
     by_worker_take(net.workers[to], fragment, packet->bytes, net.now);
 }
 
-/* The switch between the workers and the server, if there is one. False: it keeps the packet. */
+/* Passes the packet through the switch between the workers and the server, if there is one. Returns false if the
+ * switch keeps it. */
 static bool pass_switch(struct packet *packet) {
   static const struct by_grant grant = {.below = 3 << PORT_DOWN,
                                         .above = 1ull << PORT_UP,
@@ -136,7 +139,7 @@ static bool pass_switch(struct packet *packet) {
   return true;
 }
 
-/* Until nobody has anything to say at this moment. */
+/* Delivers packets until no end has anything to send at this time. */
 static void settle(void) {
   do {
     while (net.taken < net.n_queue) {
@@ -149,7 +152,7 @@ static void settle(void) {
   } while (net.taken < net.n_queue);
 }
 
-/* To the next moment at which a worker has to do something. */
+/* Advances the time until a worker has something to do. */
 static void wait_for_workers(void) {
   uint64_t next = UINT64_MAX;
   for (int w = 0; w < WORKERS; w++)
@@ -159,7 +162,7 @@ static void wait_for_workers(void) {
   settle();
 }
 
-/* ---- the ends */
+/* ---- the ends ---- */
 
 static void begin(const char *name, bool multicast, bool exact) {
   static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
@@ -215,7 +218,7 @@ static uint32_t start(int worker, enum banyan_dtype dtype, size_t count) {
   return number;
 }
 
-/* All sums of a call are in. */
+/* Asserts that all sums of a call have arrived. */
 static void check_sums(uint32_t number, size_t count) {
   for (int w = 0; w < WORKERS; w++) {
     assert_ok(by_worker_state(net.workers[w]));
@@ -224,7 +227,7 @@ static void check_sums(uint32_t number, size_t count) {
   }
 }
 
-/* ---- conversations */
+/* ---- conversations ---- */
 
 static void sum(const char *name, bool multicast, bool exact) {
   begin(name, multicast, exact);
@@ -242,7 +245,7 @@ static void test_sums(void **state) {
   sum("exact", true, true);
 }
 
-/* Numbers that are no float32. */
+/* These numbers are not float32. */
 static void test_types_of_numbers(void **state) {
   static const enum banyan_dtype dtypes[] = {BANYAN_INT32, BANYAN_FLOAT16, BANYAN_BFLOAT16};
   static const char *const names[] = {"int32", "float16", "bfloat16"};
@@ -259,7 +262,7 @@ static void test_types_of_numbers(void **state) {
   }
 }
 
-/* Infinity has no fixed point: all terms of its fragment go as they are. */
+/* Infinity has no fixed-point form: all terms of its fragment are sent as they are. */
 static void test_no_fixed_point(void **state) {
   (void)state;
   begin("infinity", true, false);
@@ -271,7 +274,7 @@ static void test_no_fixed_point(void **state) {
   finish();
 }
 
-/* The first result for worker 1 is lost: it asks for it. */
+/* The first result for worker 1 is lost: the worker asks for it. */
 static void test_lost_result(void **state) {
   (void)state;
   begin("lost result", true, false);
@@ -285,7 +288,7 @@ static void test_lost_result(void **state) {
   finish();
 }
 
-/* Worker 0 is late: worker 1 hears that its term is there, and that others are not. */
+/* Worker 0 is late: worker 1 is notified that its own term has arrived, and that others have not. */
 static void test_late_worker(void **state) {
   (void)state;
   begin("late worker", true, false);
@@ -322,7 +325,7 @@ static void test_mismatch(void **state) {
   finish();
 }
 
-/* A switch adds the terms; of those that go unmerged, and of probes, it changes the header. */
+/* A switch adds the terms; it changes the headers of probes and of terms that it forwards unmerged. */
 static void test_switch(void **state) {
   (void)state;
   begin("through a switch", true, false);
@@ -345,10 +348,10 @@ static void test_switch(void **state) {
 static void test_all_types(void **state) {
   (void)state;
   for (int type = BY_FRAGMENT_UP; type <= BY_FRAGMENT_NACK; type++)
-    if (!types_seen[type]) fail_msg("no conversation has a %s", type_names[type]);
+    if (!types_seen[type]) fail_msg("no conversation has a message %s", type_names[type]);
 }
 
-/* ---- layouts */
+/* ---- layouts ---- */
 
 static void test_layouts(void **state) {
   struct by_probe_payload probe = {.newest = 0x4142434445464748};

@@ -1,10 +1,11 @@
-/* Golden bytes of what crosses a link: the frame header, offers, the record that a ring in shared memory holds, and
- * what travels as the payload of the library's own calls: descriptions of sparse rows, the rows, and what measuring
- * tells all ranks.
+/* Golden bytes of what crosses a link: the frame header, offers, the record in a shared-memory ring, and the payloads
+ * of the library's own calls: descriptions of sparse rows, the rows, and the results of measuring that all ranks
+ * receive.
  *
- * Frames come from two real engines over a simulated link, one conversation for each reason to send a frame; of each
- * the first frame of a kind and direction is kept, with its payload where that is short. The other engine reads them,
- * and the calls must end well. The address in an offer is replaced by its distance from the buffer's begin. */
+ * Frames come from two real engines over a simulated link, with one conversation for each reason to send a frame; of
+ * each conversation the first frame of a kind and direction is kept, with its payload if that is short. The other
+ * engine reads them, and the calls must succeed. The address in an offer is replaced by its distance from the
+ * beginning of the buffer. */
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@ enum { TURNS = 400, ROOM = 512 << 10, SHORT = 64, LONG = 600, REGION = 7, REGION
 static const char *const type_names[BY_FRAME_TYPES] = {"NONE",  "DATA",   "OFFER",  "MORE",    "DONE",  "REFUSE",
                                                        "GRANT", "CREDIT", "FORGET", "GOODBYE", "LETTER"};
 
-/* ---- two engines and their conversation */
+/* ---- two engines and their conversation ---- */
 
 static struct {
   const char *name;
@@ -36,7 +37,7 @@ static struct {
   struct by_team *teams[2];
   struct by_call *calls[2];
   char *memory[2];
-  bool keeps_all; /* and not only the first frame of a kind */
+  bool keeps_all; /* Every frame is kept, and not only the first one of a kind. */
   unsigned n_kept;
   bool seen[2][BY_FRAME_TYPES][16];
 } talk;
@@ -175,7 +176,7 @@ static void make_both(enum banyan_collective of_0, enum banyan_collective of_1, 
   end_call(calls[1]);
 }
 
-/* ---- conversations */
+/* ---- conversations ---- */
 
 static const struct by_sim_options plain = {.delay = BY_MICROSECOND};
 
@@ -251,7 +252,7 @@ static void test_held(void **state) {
   finish();
 }
 
-/* The first part of a long message that belongs to no call, and of a short one. */
+/* Sends the first part of a long message that belongs to no call, and of a short one. */
 static void test_messages_beside_calls(void **state) {
   unsigned char bytes[LONG];
   (void)state;
@@ -291,7 +292,7 @@ static void test_all_types(void **state) {
     if (!types_seen[type]) fail_msg("no conversation has a frame %s", type_names[type]);
 }
 
-/* ---- layouts */
+/* ---- layouts ---- */
 
 static void test_layouts(void **state) {
   static const struct by_frame frame = {.size = 0x01020304,
@@ -323,7 +324,7 @@ static void test_layouts(void **state) {
   golden_bytes("layout of flow orders", orders, sizeof orders);
 }
 
-/* What ranks say of their sparse rows. */
+/* This is how ranks describe their sparse rows. */
 static void test_sparse_description(void **state) {
   static const float values[6] = {1, 2, 3, 4, 5, 6};
   static const int64_t sound[3] = {7, 3, 11}, bad[3] = {7, 3, 1000};
@@ -392,7 +393,8 @@ static void end_sparse(struct sparse *sparse) {
   banyan_sparse_free(&sparse->out);
 }
 
-/* All frames of a sparse call, one way after the other: what ranks say of their rows, then the rows. */
+/* These are all frames of a sparse call, one direction after the other: the ranks' descriptions of their rows, then
+ * the rows. */
 static void test_sparse_calls(void **state) {
   (void)state;
   for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {
@@ -414,7 +416,7 @@ static void test_sparse_calls(void **state) {
   }
 }
 
-/* ---- shared memory */
+/* ---- shared memory ---- */
 
 static void make_lanes(struct by_lane *lanes[2], int segment) {
   int sockets[2];
@@ -429,7 +431,7 @@ static void make_lanes(struct by_lane *lanes[2], int segment) {
   }
 }
 
-/* A frame with a payload and one without: the first record takes two lines. */
+/* One frame has a payload and one has none: the first record takes two lines. */
 static void test_ring(void **state) {
   static const char payload[20] = "twenty bytes of data";
   struct by_frame frame = {.type = BY_FRAME_DATA, .size = sizeof payload, .team = 0x01020304};

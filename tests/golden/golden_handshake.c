@@ -1,6 +1,6 @@
-/* Golden bytes of handshakes: all that both ends send for each purpose, with fixed nonces, and the hellos in them: a
- * process that joins (C), a connection of a link (D and L), a job at a switch (S). And what is sent where a handshake
- * fails: to another version, by a client that finds the wrong key. */
+/* Golden bytes of handshakes: everything that both ends send for each purpose, with fixed nonces, and the hellos in
+ * it: a process that joins (C), a connection of a link (D and L), and a job at a switch (S). Failing handshakes are
+ * included: with another version, and of a client that detects a wrong key. */
 #include <string.h>
 
 #include "connection.h"
@@ -18,7 +18,7 @@ static struct by_address address_of(const char *text) {
   return address;
 }
 
-/* ---- two ends that talk */
+/* ---- two ends that exchange messages ---- */
 
 struct talker {
   struct by_handshake handshake;
@@ -40,7 +40,7 @@ static void begin(struct talker *end, enum by_role role, const char *secret, uin
           .role = role, .purpose = purpose, .key = &key, .hello = hello, .hello_length = length, .nonce = nonce}));
 }
 
-/* What one end has to send goes to the other; false: nothing. */
+/* Passes what one end has to send to the other. Returns false if there is nothing. */
 static bool carry(struct talker *from, struct talker *to) {
   size_t n, used;
   const uint8_t *bytes = by_handshake_output(&from->handshake, &n);
@@ -75,7 +75,7 @@ static void check_hello(const struct talker *end, const void *hello, size_t leng
   if (n) assert_memory_equal(got, hello, n);
 }
 
-/* The hellos of both ends, and a golden message of each end. */
+/* Adds a golden message of each end, and checks the hellos that both ends receive. */
 static void shake(const char *name, uint8_t purpose, const void *of_client, size_t client_length, const void *of_server,
                   size_t server_length) {
   struct talker client, server;
@@ -88,7 +88,7 @@ static void shake(const char *name, uint8_t purpose, const void *of_client, size
   finish(&client, &server);
 }
 
-/* ---- purposes */
+/* ---- purposes ---- */
 
 static size_t write_join(const struct by_join *hello, uint8_t *out) {
   struct by_writer writer, again;
@@ -163,7 +163,7 @@ static void test_switch(void **state) {
   shake("handshake at a switch", BY_RESERVATION_PURPOSE, NULL, 0, NULL, 0);
 }
 
-/* ---- failures */
+/* ---- failures ---- */
 
 static void test_wrong_key(void **state) {
   struct talker client, server;

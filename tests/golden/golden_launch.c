@@ -1,6 +1,6 @@
-/* Golden bytes of what `banyan run` and its `run-host`s send to each other through pipes: the hello, and each type of
- * frame with a payload as its sender makes it, the description of what a host is to start among them. Each is read from
- * the pipe and written again. */
+/* Golden bytes of what `banyan run` and its `run-host` processes send to each other through pipes: the hello, and each
+ * type of frame with a payload as its sender makes it, including the description of what a host has to start. Each is
+ * read from the pipe and written again. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ enum { MOST = 4096 };
 
 static bool types_seen[BY_LAUNCH_ERROR + 1];
 
-/* ---- a pipe */
+/* ---- a pipe ---- */
 
 struct pipe {
   int ends[2];
@@ -30,7 +30,7 @@ static void close_pipe(struct pipe *it) {
   close(it->ends[1]);
 }
 
-/* What has been written. */
+/* Takes the bytes that have been written. */
 static size_t take(struct pipe *it, char *bytes) {
   by_pipe_flush(&it->out);
   assert_int_equal(by_pipe_waiting(&it->out), 0);
@@ -39,7 +39,7 @@ static size_t take(struct pipe *it, char *bytes) {
   return (size_t)n;
 }
 
-/* Bytes as the reader of a pipe finds them; *in is to be given back. */
+/* Reads bytes as the reader of a pipe does. *in must be freed. */
 static struct by_launch_frame read_back(const char *bytes, size_t n, struct by_pipe *in) {
   struct by_launch_frame frame = {0};
   struct pipe again;
@@ -52,7 +52,7 @@ static struct by_launch_frame read_back(const char *bytes, size_t n, struct by_p
   return frame;
 }
 
-/* ---- frames */
+/* ---- frames ---- */
 
 static void frame(const char *name, enum by_launch_frame_type type, uint32_t number, const void *payload,
                   size_t length) {

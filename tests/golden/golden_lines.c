@@ -1,6 +1,6 @@
 /* Golden lines: the JSON between ranks, agents and the manager (src/cluster/protocol), and between jobs and switches
- * (src/in_network/reservation): every kind, with and without its optional members. Each is read back and printed again.
- */
+ * (src/in_network/reservation). There is a line of every kind, with and without its optional members. Each is read
+ * back and printed again. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define JOB "0123456789abcdef0123456789abcdef"
 #define OTHER_JOB "fedcba9876543210fedcba9876543210"
 
-/* ---- between ranks, agents and the manager */
+/* ---- between ranks, agents and the manager ---- */
 
 static void check_again(const struct by_text *line) {
   struct by_cluster_message message;
@@ -115,7 +115,8 @@ static void test_plans(void **state) {
   struct by_cluster_message plan = {
       .type = BY_MESSAGE_PLAN, .job = JOB, .number = 3, .plan = "{\"format\":[1,2],\"name\":\"p\"}"};
   cluster("plan", plan);
-  plan.plan = "{\"format\": [1,\n 2],\r\n \"name\": \"p\"}\n"; /* a line of its own, but not as it is read again */
+  /* The plan is sent as one line, which differs from what reading it gives. */
+  plan.plan = "{\"format\": [1,\n 2],\r\n \"name\": \"p\"}\n";
   struct by_text line;
   by_text_init(&line);
   by_cluster_message_print(&plan, &line);
@@ -156,7 +157,7 @@ static void test_all_kinds(void **state) {
       fail_msg("there is no golden line of kind %s", by_cluster_type_name((enum by_cluster_type)type));
 }
 
-/* ---- between jobs and switches */
+/* ---- between jobs and switches ---- */
 
 static void request(const char *name, const struct by_reservation_request *wanted) {
   struct by_reservation_request read;

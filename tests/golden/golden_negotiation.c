@@ -1,7 +1,10 @@
-/* Golden bytes of the messages between controllers: three ranks in a line, 2 below 1 below 0, which is the root. Real
- * controllers write all messages, which arrive at once and are read by the next ones; what comes of them is checked.
- * Upward: operations by name, as bits (as numbers and as words), submitted differently, waiting too long, and who lacks
- * them. Downward: groups that start by name and by bit, the table, refusals, questions, notes. */
+/* Golden bytes of the messages between controllers. Three ranks form a line: 2 is below 1, and 1 is below 0, which is
+ * the root. Real controllers write all messages, which arrive at once and are read by the next controllers; the
+ * results are checked.
+ *
+ * Upward messages have operations by name, as bits (as numbers and as machine words), submitted differently, waiting
+ * too long, and the ranks that lack them. Downward messages have groups that start by name and by bit, the table,
+ * refusals, questions and notes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +20,7 @@ struct message {
 };
 
 static struct {
-  const char *name; /* of what is being done; NULL: its messages are not kept */
+  const char *name; /* The name of the current step; while it is NULL, messages are not kept. */
   uint32_t n_named;
   struct by_controller *controllers[RANKS];
   struct message messages[MOST_MESSAGES];
@@ -25,7 +28,7 @@ static struct {
   uint32_t started[RANKS], groups[RANKS], refused[RANKS], stalls, notes;
 } job;
 
-/* ---- callbacks; the context is the rank's number of operations that have started */
+/* ---- callbacks; the context is the rank's number of operations that have started ---- */
 
 static uint32_t rank_of(const void *context) {
   return (uint32_t)((const uint32_t *)context - job.started);
@@ -68,7 +71,7 @@ static void on_stalled(void *context, const struct by_stall *stall) {
   job.stalls++;
 }
 
-/* ---- the job */
+/* ---- the job ---- */
 
 static void begin(const char *name) {
   memset(&job, 0, sizeof job);
@@ -108,7 +111,7 @@ static void finish(void) {
   for (uint32_t i = 0; i < job.n_messages; i++) free(job.messages[i].data);
 }
 
-/* Until nobody has anything to say. */
+/* Delivers messages until no controller has anything to send. */
 static void settle(void) {
   bool more = true;
   while (more) {
@@ -147,7 +150,7 @@ static void check_started(uint32_t operations, uint32_t groups) {
   }
 }
 
-/* ---- what is negotiated */
+/* ---- what is negotiated ---- */
 
 static void test_iterations(void **state) {
   struct by_operation sparse = usual, group = usual;
@@ -182,7 +185,7 @@ static void test_iterations(void **state) {
   finish();
 }
 
-/* More bits than a word has. */
+/* There are more bits than a machine word has. */
 static void test_many_bits(void **state) {
   char name[16];
   (void)state;
@@ -216,7 +219,7 @@ static void test_refusals(void **state) {
   finish();
 }
 
-/* Ranks 0 and 1 wait, then rank 1 waits no longer. */
+/* Ranks 0 and 1 wait, then rank 1 no longer waits. */
 static void test_stalls(void **state) {
   (void)state;
   begin("a late rank");
@@ -237,7 +240,7 @@ static void test_stalls(void **state) {
   finish();
 }
 
-/* With more ranks than a list has room for, and some that do not answer. */
+/* More ranks lack the operation than a list has room for, and some ranks do not answer. */
 static void test_lack_of_many(void **state) {
   struct by_stall stall = {.name = "bias",
                            .operation = usual,

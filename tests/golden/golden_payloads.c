@@ -1,7 +1,6 @@
 /* Golden bytes of the payloads of control messages that have writers of their own: texts (REFUSED, FAILED, SUSPECT,
  * LOST), PLAN, TREE for workers and servers, MOVE of each kind, and TIMELINE of each kind. Each is read by the real
- * reader and written again, which gives the same bytes. golden_control.c has the others, and the frame around
- * them. */
+ * reader and written again, which gives the same bytes. golden_control.c has the others, and the frame around them. */
 #include <string.h>
 
 #include "control_messages.h"
@@ -22,7 +21,7 @@ static void begin(void) {
   by_writer_init(&second, again, sizeof again);
 }
 
-/* What was written, and what was written after reading it. */
+/* The bytes that were written, and those that were written after reading them. */
 static void check(const char *name) {
   assert_false(writer.failed);
   golden_bytes(name, bytes, writer.length);
@@ -30,7 +29,7 @@ static void check(const char *name) {
   assert_memory_equal(again, bytes, writer.length);
 }
 
-/* ---- texts */
+/* ---- texts ---- */
 
 static void text(const char *name, enum banyan_status status, uint32_t process, const char *why) {
   struct by_text_message read;
@@ -47,7 +46,7 @@ static void test_texts(void **state) {
   text("text about nobody", BANYAN_ERR_ABORTED, UINT32_MAX, "");
 }
 
-/* ---- plans for helpers */
+/* ---- plans for helpers ---- */
 
 static const char plan_text[] = "{\"format\": \"banyan-plan 1\", \"name\": \"p\", \"ranks\": 2, "
                                 "\"vertices\": {\"h\": {\"kind\": \"helper\"}}, "
@@ -77,7 +76,7 @@ static void test_plans(void **state) {
   plan("PLAN whose helper is gone", UINT32_MAX);
 }
 
-/* ---- trees through switches */
+/* ---- trees through switches ---- */
 
 static void tree(const char *name, const struct by_tree_message *message) {
   static struct by_tree_message read;
@@ -111,7 +110,7 @@ static void test_trees(void **state) {
   tree("TREE for a server in exact mode", &message);
 }
 
-/* ---- new plans */
+/* ---- new plans ---- */
 
 static void plan_switch(const char *name, struct by_plan_switch_message message) {
   struct by_plan_switch_message read;
@@ -152,7 +151,7 @@ static void test_plan_switches(void **state) {
   plan_switch("MOVE, LINKED", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_LINKED, .text = ""});
 }
 
-/* ---- timelines */
+/* ---- timelines ---- */
 
 static void timeline(const char *name, const struct by_timeline_message *message) {
   struct by_timeline_message read;

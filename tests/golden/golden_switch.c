@@ -1,6 +1,6 @@
-/* Golden lines of what a switch answers, for which there is no writer without its state: describe, and status with and
- * without a grant. A real control with a data plane that does nothing, over its Unix socket, by a clock of the test's.
- * The version of the library is left out. golden_lines.c has requests and the other replies. */
+/* Golden lines of the replies of a switch that no writer can make without the switch's state: describe, and status
+ * with and without a grant. A real control, with a data plane that does nothing, answers over its Unix socket, by the
+ * test's clock. The version of the library is left out. golden_lines.c has requests and the other replies. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -50,7 +50,7 @@ static uint64_t now_of(void *context) {
   return *(const uint64_t *)context;
 }
 
-/* The answer to a line, without the version. */
+/* Sends a line and adds the answer as a golden line, without the version. */
 static void ask(struct by_loop *loop, int fd, const char *line, const char *name) {
   static char answer[BY_RESERVATION_REPLY];
   struct by_reservation_reply reply;

@@ -1,4 +1,4 @@
-/* Runs every group of golden tests: see golden.h. */
+/* Runs every group of golden tests; golden.h describes them. */
 #include "golden.h"
 
 int main(void) {
