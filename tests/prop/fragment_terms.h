@@ -1,5 +1,5 @@
-/* Terms whose sums are known: what each worker contributes to a fragment is worked out from its name, so that a test
- * can say what any packet must hold without having followed it. */
+/* Terms whose sums are known: what each worker contributes to a fragment is derived from the fragment's name, so that
+ * a test can state what any packet must hold without having followed it. */
 #ifndef BY_TESTS_FRAGMENT_TERMS_H
 #define BY_TESTS_FRAGMENT_TERMS_H
 
@@ -13,14 +13,14 @@ struct packet {
   uint64_t pairs[BY_FRAGMENT_LINES * 8];
 };
 
-/* A number that looks random, for the i-th of this worker's terms. */
+/* Returns a number that looks random, for the i-th of this worker's terms. */
 static inline uint64_t term_of(const struct by_fragment *name, uint32_t worker, uint32_t i) {
   uint64_t x = ((uint64_t)name->job << 48) ^ ((uint64_t)name->key << 32) ^ ((uint64_t)name->slot << 16) ^ name->epoch;
   x = (x + 0x9e3779b97f4a7c15u * (i * 64 + worker + 1)) * 0xbf58476d1ce4e5b9u;
   return (x ^ x >> 29) * 0x94d049bb133111ebu;
 }
 
-/* Both int32 of pair i, summed over the workers one by one. Values stay below 2^31 / 64. */
+/* Returns both int32 of pair i, summed over the workers one by one. Values stay below 2^31 / 64. */
 static inline uint64_t pair_sum(const struct by_fragment *name, uint64_t workers, uint32_t i) {
   int64_t high = 0, low = 0;
   for (uint32_t worker = 0; worker < 64; worker++)
@@ -39,7 +39,7 @@ static inline uint64_t check_sum(const struct by_fragment *name, uint64_t worker
   return sum;
 }
 
-/* Makes the packet hold the terms of these workers. */
+/* Fills the packet with the sum of the terms of these workers. */
 static inline void fill_terms(struct packet *packet, uint64_t workers) {
   packet->head.workers = workers;
   packet->head.check = check_sum(&packet->head, workers);

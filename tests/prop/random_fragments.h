@@ -1,5 +1,5 @@
-/* Random fragments for one switch: of two jobs and one that is unknown, mostly as workers and servers send them, some
- * absurd, some damaged; and the jobs' grants, which come, go and change. */
+/* Random fragments for one switch: of two known jobs and an unknown one, mostly as workers and servers send them, some
+ * absurd, some damaged; and the jobs' grants, which are added, removed and changed. */
 #ifndef BY_TESTS_RANDOM_FRAGMENTS_H
 #define BY_TESTS_RANDOM_FRAGMENTS_H
 
@@ -13,8 +13,8 @@ struct source {
   struct by_rng rng;
   struct by_grant grants[JOBS];
   bool granted[JOBS];
-  uint64_t epochs[JOBS][SLOTS]; /* do not wrap */
-  uint32_t now;                 /* ms */
+  uint64_t epochs[JOBS][SLOTS]; /* Epochs that do not wrap. */
+  uint32_t now;                 /* The time in ms. */
 };
 
 static inline uint32_t pick(struct source *source, uint32_t n) {
@@ -25,7 +25,7 @@ static inline bool rarely(struct source *source) {
   return pick(source, 24) == 0;
 }
 
-/* Job 0's workers are at ports 0 and 1, job 1's at 2; both servers are at 3. */
+/* Renews a job's grant. Job 0's workers are at ports 0 and 1, job 1's at 2; both servers are at 3. */
 static inline void renew_grant(struct source *source, uint32_t job) {
   struct by_grant *grant = &source->grants[job];
   source->granted[job] = pick(source, 6) > 0;
@@ -60,7 +60,7 @@ static inline uint8_t some_type(struct source *source) {
   return pick(source, 4) ? BY_FRAGMENT_UP : types[pick(source, 5)];
 }
 
-/* Ports and stack: this switch has its place among any others. */
+/* Chooses the ports and the stack: the switch stands at a random place among others. */
 static inline uint32_t some_way(struct source *source, struct by_fragment *head, uint32_t job) {
   uint32_t below = job ? 2 : pick(source, 2), above = 3, from = below, to = above;
   bool down = head->type == BY_FRAGMENT_RESULT || head->type == BY_FRAGMENT_RESULT_MC ||
@@ -83,7 +83,7 @@ static inline uint32_t some_way(struct source *source, struct by_fragment *head,
   return from;
 }
 
-/* Returns the port that it comes in by; *epoch is the packet's, not wrapped. */
+/* Returns the port at which the packet arrives; *epoch is the packet's epoch, not wrapped. */
 static inline uint32_t random_packet(struct source *source, struct packet *packet, uint64_t *epoch) {
   struct by_fragment *head = &packet->head;
   uint32_t job = pick(source, JOBS), slot = pick(source, SLOTS);
@@ -92,7 +92,7 @@ static inline uint32_t random_packet(struct source *source, struct packet *packe
   by_fragment_begin(head, some_type(source), 0);
   source->now += pick(source, 2);
   if (pick(source, 30) == 0) *now += pick(source, 3);
-  if (pick(source, 1000) == 0) *now += pick(source, 100); /* went past this switch */
+  if (pick(source, 1000) == 0) *now += pick(source, 100); /* Many epochs did not pass this switch. */
   *epoch = *now + pick(source, 2) - (pick(source, 12) == 0);
   if (pick(source, 100) == 0) *epoch += (uint64_t)pick(source, 1000) - 500;
   head->flags = some_flags(source);
@@ -112,7 +112,7 @@ static inline uint32_t random_packet(struct source *source, struct packet *packe
   return from;
 }
 
-/* Damages the packet; returns how long it is then. */
+/* Damages the packet. Returns its new length. */
 static inline uint32_t spoil(struct source *source, struct packet *packet, uint32_t bytes) {
   if (pick(source, 2)) {
     ((uint8_t *)packet)[pick(source, sizeof packet->head)] ^= (uint8_t)(1 << pick(source, 8));
@@ -125,7 +125,7 @@ static inline const struct by_grant *grant_of(const struct source *source, uint3
   return job < JOBS && source->granted[job] ? &source->grants[job] : NULL;
 }
 
-/* Keys and epochs wrap on the way. */
+/* Initialises the source. Keys and epochs wrap during a test. */
 static inline void init_source(struct source *source, uint64_t seed) {
   by_rng_init(&source->rng, seed);
   for (uint32_t job = 0; job < JOBS; job++) {

@@ -1,4 +1,5 @@
-/* Small random graphs for the tests of packing, and what brute force says of them. Included by one program each. */
+/* Small random graphs for the tests of packing, and what brute force finds for them. Each program includes this header
+ * once. */
 #ifndef BY_TESTS_RANDOM_GRAPH_H
 #define BY_TESTS_RANDOM_GRAPH_H
 
@@ -16,9 +17,9 @@ static inline uint32_t below(struct by_rng *rng, uint32_t n) {
 
 struct random_shape {
   uint32_t n_terminals, n_optional;
-  uint32_t n_more; /* edges beyond those of a tree; parallel ones come up */
-  bool limits;     /* of some vertices */
-  bool shared;     /* some edges load resources of others too */
+  uint32_t n_more; /* The number of edges beyond those of a tree; parallel edges occur. */
+  bool limits;     /* Some vertices have limits. */
+  bool shared;     /* Some edges load resources of other edges too. */
 };
 
 static inline double random_capacity(struct by_rng *rng) {
@@ -26,7 +27,7 @@ static inline double random_capacity(struct by_rng *rng) {
   return below(rng, 2) ? 1 + below(rng, 9) : usual[below(rng, 5)];
 }
 
-/* A random tree over all vertices and more edges. */
+/* Makes a random tree over all vertices, and more edges. */
 static inline struct by_graph *random_graph(struct by_rng *rng, const struct random_shape *shape) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -44,7 +45,7 @@ static inline struct by_graph *random_graph(struct by_rng *rng, const struct ran
   return graph;
 }
 
-/* Whether the set of edges is a tree that spans the terminals and has no leaf that need not be in. */
+/* Returns whether the set of edges is a tree that spans the terminals and has no leaf that could be left out. */
 static inline bool is_tree(const struct by_graph *graph, uint64_t edges) {
   uint32_t above[32], degree[32] = {0};
   for (uint32_t v = 0; v < graph->n_vertices; v++) above[v] = v;
@@ -76,7 +77,7 @@ static inline double weigh_edges(const struct by_graph *graph, uint64_t edges, c
   return sum;
 }
 
-/* The lightest tree, by looking at all sets of edges: at most about 14 edges. */
+/* Returns the weight of the lightest tree, from all sets of edges. This works for at most about 14 edges. */
 static inline double brute_lightest(const struct by_graph *graph, const double *price) {
   double least = INFINITY;
   for (uint64_t edges = 1; edges < 1ull << graph->n_edges; edges++)
@@ -86,11 +87,11 @@ static inline double brute_lightest(const struct by_graph *graph, const double *
 
 /* --- the exact optimum --- */
 
-/* A tableau of max sum(x), A x <= capacity, x >= 0: a row for each resource and one of reduced costs below; the last
- * column is the right side. Behind the trees' columns come those of the slacks. */
+/* A tableau of max sum(x), A x <= capacity, x >= 0. It has a row for each resource and one of reduced costs below; the
+ * last column is the right side. The columns of the trees are followed by those of the slacks. */
 struct tableau {
-  uint32_t rows, columns; /* without the last of each */
-  double *cell;           /* (rows + 1) x (columns + 1) */
+  uint32_t rows, columns; /* The last row and the last column are not counted. */
+  double *cell;           /* This has (rows + 1) x (columns + 1) cells. */
 };
 
 static inline double *at(const struct tableau *t, uint32_t row, uint32_t column) {
@@ -106,7 +107,8 @@ static inline void pivot(struct tableau *t, uint32_t row, uint32_t column) {
   }
 }
 
-/* The row that limits the column; ties go to the first, which with the first column that gains does not cycle here. */
+/* Returns the row that limits the column. Ties go to the first row, which does not cycle here when the first column
+ * that gains is chosen. */
 static inline uint32_t leaving_row(const struct tableau *t, uint32_t column) {
   uint32_t best = t->rows;
   double least = INFINITY;
@@ -117,14 +119,14 @@ static inline uint32_t leaving_row(const struct tableau *t, uint32_t column) {
   return best;
 }
 
-/* The simplex method. */
+/* Runs the simplex method and returns the optimum. */
 static inline double solve(struct tableau *t) {
   for (uint32_t column = 0; column < t->columns; column++) {
     if (*at(t, t->rows, column) > -1e-9) continue;
     uint32_t row = leaving_row(t, column);
     assert_true(row < t->rows);
     pivot(t, row, column);
-    column = UINT32_MAX; /* from the first again */
+    column = UINT32_MAX; /* The search starts again from the first column. */
   }
   return *at(t, t->rows, t->columns);
 }
@@ -136,7 +138,7 @@ static inline void fill_column(struct tableau *t, const struct by_graph *graph, 
       *at(t, graph->uses[graph->edges[e].first + i], column) += 1;
 }
 
-/* T*: an exact linear program over all trees. For graphs of at most about 14 edges. */
+/* Returns T*, by an exact linear program over all trees. This works for graphs of at most about 14 edges. */
 static inline double brute_optimum(const struct by_graph *graph) {
   uint32_t n = 0, rows = graph->n_resources;
   for (uint64_t edges = 1; edges < 1ull << graph->n_edges; edges++) n += is_tree(graph, edges);
@@ -155,8 +157,9 @@ static inline double brute_optimum(const struct by_graph *graph) {
   return optimum;
 }
 
-/* The least of capacity between parts / (parts - 1) over all partitions of the vertices (Tutte, Nash-Williams 1961): T*
- * where all vertices are terminals and every edge has one resource of its own. part[] is a restricted growth string. */
+/* Returns the least of capacity between parts / (parts - 1) over all partitions of the vertices (Tutte, Nash-Williams
+ * 1961). This is T* where all vertices are terminals and every edge has one resource of its own. part[] is a
+ * restricted growth string. */
 static inline double partition_optimum(const struct by_graph *graph, uint32_t v, uint32_t n_parts, uint32_t *part) {
   double least = INFINITY, between = 0;
   if (v == graph->n_vertices) {

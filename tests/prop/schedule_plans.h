@@ -1,5 +1,5 @@
-/* Plans for the schedule tests: all built-in families, and random ones with
- * every feature a plan can have. Static functions; include once a program. */
+/* Plans for the schedule tests: all built-in families, and random plans with every feature a plan can have. The
+ * functions are static; a program includes this header once. */
 #ifndef BY_TESTS_SCHEDULE_PLANS_H
 #define BY_TESTS_SCHEDULE_PLANS_H
 
@@ -27,7 +27,7 @@ static inline void shuffle(struct by_rng *rng, uint32_t *items, uint32_t n) {
   }
 }
 
-/* A random tree: positions join in random order, each under one of the last `reach` that joined. */
+/* Makes a random tree: positions join in random order, each under one of the last `reach` that joined. */
 static inline void random_tree(struct by_rng *rng, uint32_t *parent, uint32_t n, uint32_t root) {
   uint32_t joined[64], reach = 1 + below(rng, n);
   assert_true(n <= 64);
@@ -56,7 +56,7 @@ static inline uint32_t random_radix(struct by_rng *rng, uint32_t n, uint32_t *ra
   return digits;
 }
 
-/* Takes ranks out of the order and hangs them on others as twigs. */
+/* Takes ranks out of the order and attaches them to others as twigs. */
 static inline void random_twigs(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
   uint32_t n = plan->n_ranks, n_twigs = below(rng, 2) ? below(rng, n) : 0, taken = 0;
   shuffle(rng, group->order, n);
@@ -99,7 +99,7 @@ static inline struct by_plan *random_plan(struct by_rng *rng, uint32_t n) {
   return plan;
 }
 
-/* Trees over all ranks and some of the helpers, wherever these stand: root, inner vertex, leaf. */
+/* Makes trees over all ranks and some of the helpers, which may be root, inner vertex or leaf. */
 static inline void random_helped_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
   uint32_t n_all = plan->n_vertices, n_ranks = plan->n_ranks, n = 0;
   bool other_way_down = below(rng, 2);
@@ -109,7 +109,7 @@ static inline void random_helped_group(struct by_rng *rng, struct by_plan *plan,
     if (v < n_ranks || below(rng, 3)) group->order[n++] = v;
   group->n = n;
   shuffle(rng, group->order, n);
-  for (uint32_t v = 0; v < n_ranks && below(rng, 2); v++) { /* some of the first ranks become twigs */
+  for (uint32_t v = 0; v < n_ranks && below(rng, 2); v++) { /* Some of the first ranks become twigs. */
     uint32_t at = 0;
     while (group->order[at] != v) at++;
     if (group->n == 1) break;
@@ -122,7 +122,7 @@ static inline void random_helped_group(struct by_rng *rng, struct by_plan *plan,
   if (other_way_down) random_tree(rng, group->down, group->n, group->root);
 }
 
-/* Some groups are of ranks alone. */
+/* Makes a random plan with helpers, in which some groups have ranks alone. */
 static inline struct by_plan *random_helped_plan(struct by_rng *rng, uint32_t n, uint32_t n_helpers) {
   static const char *const names[] = {"h0", "h1", "h2", "h3"};
   struct by_plan *made, *plan;
@@ -146,8 +146,8 @@ static inline struct by_plan *random_helped_plan(struct by_rng *rng, uint32_t n,
   return plan;
 }
 
-/* A server above some of the first n_switches others, which are switches and hang anyhow, and the ranks anywhere below,
- * at least one at each switch; some ranks are twigs of others. */
+/* Makes a tree with a server above some of the first n_switches others, which are switches in any arrangement, and the
+ * ranks anywhere below, at least one at each switch; some ranks are twigs of others. */
 static inline void random_through_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group,
                                         uint32_t n_switches, uint32_t server) {
   uint32_t n_ranks = plan->n_ranks, leaves = 0, n = 1;
@@ -169,7 +169,7 @@ static inline void random_through_group(struct by_rng *rng, struct by_plan *plan
   group->n = n;
 }
 
-/* Trees through switches, at least one (`once`: no more), and among ranks. */
+/* Makes a plan of trees through switches, at least one (with `once`, exactly one), and trees among ranks. */
 static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n, uint32_t n_switches, bool once) {
   static const char *const switches[] = {"s0", "s1", "s2", "s3"};
   static const char *const servers[] = {"server/0", "server/1", "server/2", "server/3"};
@@ -198,7 +198,7 @@ static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n
   return plan;
 }
 
-/* A built-in over random hosts of 1 to 4 ranks each. */
+/* Makes a built-in plan over random hosts of 1 to 4 ranks each. */
 static inline struct by_plan *random_host_plan(struct by_rng *rng, uint32_t n_hosts) {
   struct by_plan *hosts, *plan;
   uint32_t host_of[4 * 64], n = 0;

@@ -1,9 +1,7 @@
-/* A world that runs all ranks' schedules on real buffers, in one thread and a
- * random order: the meaning of a schedule, as simply as it can be written down.
- * It shares nothing with the checker or the executor. Elements are 64 bits, a
- * sum wraps, and "divide" multiplies by an odd number. Whether a message is
- * copied on its way or read from the sender's buffer as late as possible is
- * random, and so is who is quick and who is slow. */
+/* A world that runs all ranks' schedules on real buffers, in one thread and in random order: the meaning of a schedule
+ * in its simplest form. It shares nothing with the checker or the executor. Elements have 64 bits, a sum wraps, and
+ * "divide" multiplies by an odd number. It is random whether a message is copied on its way or read from the sender's
+ * buffer as late as possible, and so is which steps are quick and which are slow. */
 #ifndef BY_TESTS_SCHEDULE_WORLD_H
 #define BY_TESTS_SCHEDULE_WORLD_H
 
@@ -16,24 +14,25 @@
 
 enum { WORLD_DIVIDED = 0x10001 };
 
-/* A step under way; positions in elements of the layout. */
+/* A step in progress; positions are in elements of the layout. */
 struct world_step {
   const struct by_step *step;
   uint32_t rank;
   uint64_t at, end;
-  uint64_t *carried;        /* SEND: message bytes that are on their way, or NULL: read from the buffer */
-  uint64_t start;           /* SEND: of the message */
-  struct world_step **from; /* RECEIVE, REDUCE: the SENDs */
-  uint32_t timeout;         /* one try in so many */
+  /* SEND: the bytes of the message that are on their way, or NULL if they are read from the buffer. */
+  uint64_t *carried;
+  uint64_t start;           /* SEND: where the message begins. */
+  struct world_step **from; /* RECEIVE, REDUCE: the SENDs of the messages. */
+  uint32_t one_in;          /* The step advances in one of so many attempts. */
 };
 
 struct world {
   struct by_schedule *const *schedules;
   uint32_t n;
   struct by_rng rng;
-  uint64_t **bounds;               /* by rank, in elements */
-  uint64_t *(*memory)[BY_BUFFERS]; /* by rank; in place RECV lies in SEND or the reverse */
-  struct world_step **steps;       /* by rank */
+  uint64_t **bounds;               /* The bounds by rank, in elements. */
+  uint64_t *(*memory)[BY_BUFFERS]; /* The buffers by rank; with in-place buffers, RECV lies in SEND or the reverse. */
+  struct world_step **steps;       /* The steps by rank. */
   bool in_place;
 };
 
@@ -43,7 +42,7 @@ static inline uint64_t world_term(uint32_t rank, uint64_t element) {
   return by_rng_next(&rng);
 }
 
-/* First and last element of the layout that a buffer holds. */
+/* Returns the first and the last element of the layout that a buffer holds. */
 static inline void world_extent(const struct world *world, uint32_t rank, enum by_buffer buffer, uint64_t *first,
                                 uint64_t *last) {
   const struct by_schedule *schedule = world->schedules[rank];
@@ -105,8 +104,8 @@ static inline void world_start_rank(struct world *world, uint32_t rank) {
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     struct world_step *state = &world->steps[rank][i];
     const struct by_step *step = &schedule->steps[i];
-    const uint32_t timeout[] = {1, 1, 3, 30};
-    *state = (struct world_step){.step = step, .rank = rank, .timeout = timeout[by_rng_below(&world->rng, 4)]};
+    const uint32_t one_in[] = {1, 1, 3, 30};
+    *state = (struct world_step){.step = step, .rank = rank, .one_in = one_in[by_rng_below(&world->rng, 4)]};
     state->at = state->start = world->bounds[rank][step->first];
     state->end = world->bounds[rank][step->last];
     if (step->kind == BY_STEP_SEND && (step->copied || by_rng_below(&world->rng, 2))) {
@@ -128,7 +127,7 @@ static inline void world_join_rank(struct world *world, uint32_t rank) {
   }
 }
 
-/* How far the steps it depends on let a step go. */
+/* Returns how far the dependencies of a step let it advance. */
 static inline uint64_t world_limit(const struct world *world, const struct world_step *state) {
   const struct by_schedule *schedule = world->schedules[state->rank];
   uint64_t limit = state->end;
@@ -139,7 +138,7 @@ static inline uint64_t world_limit(const struct world *world, const struct world
   return limit > state->at ? limit : state->at;
 }
 
-/* Elements of a message that its taker can have, from `taken` on. */
+/* Returns how many elements of a message its receiver can have, from `taken` on. */
 static inline uint64_t world_ready(const struct world *world, const struct world_step *send) {
   return (send->carried ? send->at : world_limit(world, send)) - send->start;
 }
@@ -168,10 +167,10 @@ static inline void world_work(struct world *world, struct world_step *state, uin
   state->at += n;
 }
 
-/* Moves one step by some elements, if it can. */
+/* Advances one step by some elements, if possible. */
 static inline bool world_advance(struct world *world, struct world_step *state) {
   const struct by_step *step = state->step;
-  if (step->kind == BY_STEP_SEND && !state->carried) return false; /* its taker moves it */
+  if (step->kind == BY_STEP_SEND && !state->carried) return false; /* The receiver advances this step. */
   uint64_t most = world_limit(world, state) - state->at, done = state->at - world->bounds[state->rank][step->first];
   for (uint32_t i = 0; i < step->n_in; i++) {
     uint64_t ready = world_ready(world, state->from[i]) - done;
@@ -182,7 +181,7 @@ static inline bool world_advance(struct world *world, struct world_step *state) 
   return true;
 }
 
-/* Runs to the end; false: a deadlock. */
+/* Runs to the end. Returns false on a deadlock. */
 static inline bool world_run(struct world *world) {
   for (bool forced = false;;) {
     bool progressed = false, left = false;
@@ -194,10 +193,10 @@ static inline bool world_run(struct world *world) {
         struct world_step *state = &world->steps[rank][(first + i) % n];
         if (state->at == state->end) continue;
         left = true;
-        if (!forced && by_rng_below(&world->rng, state->timeout)) continue;
+        if (!forced && by_rng_below(&world->rng, state->one_in)) continue;
         if (!world_advance(world, state)) continue;
         progressed = true;
-        if (forced) break; /* one who was slow may move, then look again */
+        if (forced) break; /* One slow step was forced to advance; now all steps are tried again. */
       }
     }
     if (!left) return true;
@@ -279,7 +278,7 @@ static inline void world_fini(struct world *world) {
   free(world->steps);
 }
 
-/* One run; what went wrong, or NULL. */
+/* Runs once. Returns what went wrong, or NULL. */
 static inline const char *world_try(struct by_schedule *const *schedules, uint32_t n, size_t count,
                                     const size_t *counts, uint64_t seed) {
   struct world world;

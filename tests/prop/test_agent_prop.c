@@ -1,6 +1,6 @@
-/* Ranks, the manager and time do as they like, hundreds of times over, nonsense included. Whatever happened: all that
- * an agent says can be read, is meant for who hears it, and is said to none that is not there; and a manager that comes
- * then hears of exactly the ranks that are there, with what they have done. */
+/* Random events of ranks, the manager and the clock, including invalid messages, hundreds of times over. Whatever
+ * happened, all messages of an agent can be read, suit their receiver and are sent only to connected receivers; and a
+ * manager that connects then receives exactly the ranks that are connected, with what they have done. */
 #include "agent_world.h"
 
 #include "rng.h"
@@ -8,7 +8,7 @@
 enum { ROUNDS = 300, STEPS = 120, INCOMING = 12, JOBS = 3, RANKS = 4 };
 
 struct incoming {
-  struct by_agent_rank *rank; /* NULL: nobody */
+  struct by_agent_rank *rank; /* NULL: there is no connection. */
   struct received received;
   bool joined;
   int job;
@@ -19,7 +19,7 @@ struct incoming {
 
 static struct incoming incoming_connections[INCOMING];
 static struct by_rng rng;
-static bool open; /* the link to the manager */
+static bool open; /* Whether the link to the manager is open. */
 static int answered, ended;
 
 static unsigned draw(unsigned n) {
@@ -31,7 +31,7 @@ static const char *id_of(int job) {
   return ids[job];
 }
 
-/* ---- what was said */
+/* ---- what was sent ---- */
 
 static void read_all(struct received *received, bool up, uint32_t *class_) {
   struct by_cluster_message message;
@@ -57,7 +57,7 @@ static void read_everything(void) {
   ended = world.disconnects;
 }
 
-/* ---- what may happen */
+/* ---- what may happen ---- */
 
 static struct incoming *draw_incoming(void) {
   return &incoming_connections[draw(INCOMING)];
@@ -99,7 +99,7 @@ static void let_err(void) {
   struct by_text text;
   if (!incoming->rank || draw(4)) return;
   unsigned i = draw(5);
-  if (i == 4 && !incoming->joined) { /* for people, who read it otherwise */
+  if (i == 4 && !incoming->joined) { /* The status is for people and read by other programs. */
     by_text_init(&text);
     by_agent_print(world.agent, 0, world.now, &text);
     assert_false(text.failed);
@@ -165,7 +165,7 @@ static void let_time_pass(void) {
   world.no_reading = false;
 }
 
-/* ---- what must be so then */
+/* ---- what must hold afterwards ---- */
 
 static void expect_job(const struct by_cluster_job *job) {
   unsigned seen = 0, iterations = 0;
@@ -212,7 +212,7 @@ static void expect_all(void) {
   read_all(&world.manager, true, NULL);
 }
 
-/* All ranks of a job hear the same class. */
+/* All ranks of a job have received the same class. */
 static void expect_classes(void) {
   for (int i = 0; i < INCOMING; i++)
     for (int j = 0; j < i; j++)
@@ -244,7 +244,7 @@ static void test_anything(void **state) {
 }
 
 int main(void) {
-  setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
+  setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_anything)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* One switch against a model of it that is written apart: the model keeps who has contributed and adds up afresh what
- * it sends. Random packets of two jobs, some absurd, under grants that come, go and change. */
+/* One switch is compared with a model that is written independently: the model records which workers have contributed
+ * and adds from scratch what it sends. The input is random packets of two jobs, some absurd, under grants that are
+ * added, removed and changed. */
 #include "check.h"
 #include "random_fragments.h"
 #include "step.h"
@@ -8,10 +9,10 @@ enum { STEPS = 3000000 };
 
 struct model_cell {
   bool used, complete, released, has[64];
-  struct packet like; /* the first that came */
-  uint64_t epoch;     /* does not wrap */
+  struct packet like; /* The first packet that arrived. */
+  uint64_t epoch;     /* An epoch that does not wrap. */
   uint32_t expected;
-  uint32_t confirmed; /* ms: when a result or its first term came */
+  uint32_t confirmed; /* When a result or the first term arrived, in ms. */
   uint16_t sticky;
 };
 
@@ -23,7 +24,7 @@ struct world {
   uint64_t events[BY_EVENTS];
 };
 
-/* What the model says. */
+/* What the model predicts. */
 struct forecast {
   struct by_verdict verdict;
   struct packet packet;
@@ -113,7 +114,8 @@ static void model_probe(const struct model_cell *cell, struct packet *packet, ui
   for (int i = 0; i < 64; i++) record->workers |= (uint64_t)cell->has[i] << i;
 }
 
-/* It only asks for the result, and all its workers' terms wait here. */
+/* Returns whether the switch keeps a probe: it only asks for the result, and the terms of all its workers wait
+ * here. */
 static bool model_keeps(const struct model_cell *cell, const struct by_fragment *probe, uint64_t epoch) {
   if (!cell || !cell->used || cell->released || cell->complete || cell->epoch != epoch) return false;
   if (!(probe->flags & BY_FRAGMENT_RETX) || probe->flags & BY_FRAGMENT_UNMERGED) return false;

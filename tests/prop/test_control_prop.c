@@ -1,5 +1,5 @@
-/* What the control tree and the ring are made of, beside brute force: assignments, and rings of small graphs. And trees
- * in random topologies, whose limits must hold. */
+/* The parts of the control tree and the ring are compared with brute force: assignments, and rings of small graphs.
+ * Trees in random topologies must keep their limits. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ struct best {
   uint32_t taken, cost;
 };
 
-/* All flows of pairs `at` and on. */
+/* Tries all flows of the pairs from `at` on. */
 static void try_all(struct problem *p, uint32_t at, struct best now, struct best *best) {
   if (at == p->assign.n_pairs) {
     if (now.taken > best->taken || (now.taken == best->taken && now.cost < best->cost)) *best = now;
@@ -83,7 +83,7 @@ static void test_assignments(void **state) {
   }
 }
 
-/* More pairs than are assigned at least cost: as many are taken still. Taker i may take i and i + 1 .. only. */
+/* There are more pairs than are assigned at least cost: as many are still taken. Taker i may take only i and above. */
 static void test_large_assignment(void **state) {
   (void)state;
   enum { N = 220 };
@@ -113,7 +113,7 @@ static struct by_adjacency random_adjacency(struct by_rng *rng, uint32_t n) {
   return graph;
 }
 
-/* The least length of a ring that goes on behind order[0 .. n_done - 1]. */
+/* Returns the least length of a ring that continues after order[0 .. n_done - 1]. */
 static float shortest_ring(const struct by_adjacency *graph, const float *length, uint32_t *order, uint32_t n_done,
                            float so_far) {
   uint32_t n = graph->n, end = order[n_done - 1];
@@ -144,7 +144,7 @@ static void check_ring(const struct by_adjacency *graph, const uint32_t *order) 
   }
 }
 
-/* What each part says of a small graph must be so. */
+/* Compares the results of each part for a small graph with brute force. */
 static void check_small(struct by_rng *rng, uint64_t seed) {
   uint32_t n = 3 + below(rng, SMALL - 2), order[2 * SMALL] = {0};
   struct by_adjacency graph = random_adjacency(rng, n);
@@ -178,7 +178,7 @@ static void test_small_rings(void **state) {
   for (uint64_t i = 0; i < GRAPHS; i++) check_small(&rng, i);
 }
 
-/* A hidden ring of 60 and few more edges; then a graph whose larger side cannot be left often enough. */
+/* One graph has a hidden ring of 60 and few more edges; in the other one, too few edges leave the larger side. */
 static void test_larger_rings(void **state) {
   (void)state;
   enum { N = 60 };

@@ -1,5 +1,5 @@
-/* Embeddings of small random clusters: the candidates that are chosen against all choices, the bound against packings
- * that another method finds, and plans against what they load. */
+/* Embeddings of small random clusters: the chosen candidates are compared with all choices, the bound with packings
+ * that another method finds, and plans with what they load. */
 #include <math.h>
 #include <stdio.h>
 
@@ -59,8 +59,8 @@ static void end(void) {
 struct search {
   struct by_embed_master master;
   struct by_embed_pick picks[MOST_ENUMERATED];
-  double best, least; /* bit/s of all; score */
-  uint32_t most;      /* of a set: three of many candidates are too many sets */
+  double best, least; /* The sum of all rates in bit/s, and the score. */
+  uint32_t most;      /* The largest size of a set: three of many candidates would be too many sets. */
 };
 
 static void try_set(struct search *s, uint32_t n) {
@@ -111,7 +111,7 @@ static void test_choices(void **state) {
 
 /* ---- bound and loads */
 
-/* What another method packs is not above the bound, and is about what the candidates reach together. */
+/* A packing of another method is not above the bound, and is about what the candidates reach together. */
 static void check_bound(const char *text) {
   struct by_exact_options exact = by_exact_defaults();
   struct by_packing *packing;
@@ -148,7 +148,7 @@ static void test_bounds_and_loads(void **state) {
   }
 }
 
-/* However the use by others changes, planning again is no worse than staying, but for the price of a tree. */
+/* However the use by others changes, planning again is no worse than staying, apart from the price of a tree. */
 static void test_again(void **state) {
   struct by_rng rng;
   (void)state;
@@ -168,7 +168,8 @@ static void test_again(void **state) {
   }
 }
 
-/* Hosts that differ in what others leave them: a few trees in which each has as many children as it can serve. */
+/* Others leave hosts different shares: there are a few trees in which each host has as many children as it can
+ * serve. */
 static void test_uneven_hosts(void **state) {
   static const char *const uneven[] = {"star:12,nic=10g", "star:24,nic=10g", "clos:racks=4,hosts=4,nic=10g,oversub=2",
                                        "mesh:10,nic=10g,link=4g"};

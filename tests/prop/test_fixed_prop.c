@@ -1,5 +1,5 @@
-/* Fixed point at every level: the same bits as plain arithmetic in double and
- * __int128, errors within the bound, sums exact, checks that see every change. */
+/* Fixed point at every level has the same bits as plain arithmetic in double and __int128, errors are within the
+ * bound, sums are exact, and checks detect every change. */
 #include "check.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum { MOST = 800, MARGIN = 64, MOST_TERMS = 64 };
 static const enum banyan_dtype dtypes[] = {BANYAN_FLOAT32, BANYAN_FLOAT16, BANYAN_BFLOAT16, BANYAN_INT32};
 static int32_t key[MOST];
 
-/* What a number is, by a conversion that other tests prove: the sum of one source and zero. */
+/* Returns the value of a number by a conversion that other tests prove: the sum of one source and zero. */
 static double value_of(enum banyan_dtype dtype, const unsigned char *at) {
   if (dtype == BANYAN_INT32) {
     int32_t value;
@@ -76,7 +76,7 @@ static double largest_of(enum banyan_dtype dtype, const struct block *block) {
   return largest;
 }
 
-/* By its definition: the least that bounds the largest, but at least 0. */
+/* Returns the exponent by its definition: the least that bounds the largest number, but at least 0. */
 static unsigned wanted_exponent(enum banyan_dtype dtype, const struct block *block, unsigned bits) {
   double largest = largest_of(dtype, block);
   if (dtype == BANYAN_INT32) return largest >= ldexp(1, (int)bits) ? 255 : 0;
@@ -96,13 +96,14 @@ static void test_bits_leave_room_for_all_terms(void **state) {
   assert_int_equal(by_fixed_bits(8), 28);
   assert_int_equal(by_fixed_bits(9), 27);
   for (unsigned terms = 1; terms <= 128; terms++) {
-    double most = ldexp(1 - ldexp(1, -24), (int)by_fixed_bits(terms)); /* the largest float32 below */
+    /* This is the largest float32 below the bound. */
+    double most = ldexp(1 - ldexp(1, -24), (int)by_fixed_bits(terms));
     assert_true(rint(most) * terms <= 2147483647.0);
     assert_true(ldexp(1, (int)by_fixed_bits(terms) + 1) * terms > 2147483648.0);
   }
 }
 
-/* Pairs, check and exponent, against their definitions. */
+/* Pairs, check and exponent agree with their definitions. */
 static void test_quantised_as_defined(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 1);
@@ -133,14 +134,14 @@ static void test_quantised_as_defined(void **state) {
   }
 }
 
-/* Sums of up to 64 blocks come out within terms / 2 quanta and one rounding; the checks add up. */
+/* Sums of up to 64 blocks are within terms / 2 quanta and one rounding, and the checks add up. */
 static void sums_are_close(struct by_rng *rng, enum banyan_dtype dtype, unsigned terms) {
   static struct block block[MOST_TERMS];
   static int64_t sum[MOST / 2], pairs[MOST / 2];
   static unsigned char out[MOST * 4];
   unsigned bits = by_fixed_bits(terms), exponent = 0;
   size_t count = 1 + by_rng_below(rng, 300), size = banyan_dtype_size(dtype);
-  unsigned spread = by_rng_below(rng, 2) ? 3 : 255; /* FLT_MAX and denormals are both among them */
+  unsigned spread = by_rng_below(rng, 2) ? 3 : 255; /* FLT_MAX and denormals both occur. */
   for (unsigned k = 0; k < terms; k++) {
     fill(rng, &block[k], dtype, count, spread, 32 - (int)bits);
     unsigned own = by_fixed_exponent(dtype, block[k].at, count, bits);
@@ -178,7 +179,7 @@ static void test_sums_are_close(void **state) {
   }
 }
 
-/* One worker alone: what has at most `bits` bits below the largest comes back as it was, denormals too. */
+/* With one worker, numbers with at most `bits` bits below the largest return unchanged, denormals too. */
 static void test_exact_where_it_can_be(void **state) {
   static const float blocks[][4] = {{0, -0.0F, 0, 0},
                                     {0x1.fffffep127F, -0x1.fffffep127F, 0x1p120F, 0x1.8p100F},
@@ -197,7 +198,7 @@ static void test_exact_where_it_can_be(void **state) {
   }
 }
 
-/* The sum of FLT_MAX and FLT_MAX is infinite, and of FLT_MAX and -FLT_MAX zero. */
+/* The sum of FLT_MAX and FLT_MAX is infinite, and that of FLT_MAX and -FLT_MAX is zero. */
 static void test_sums_overflow_as_floats_do(void **state) {
   FOR_EACH_LEVEL(level) {
     float in[2][2] = {{0x1.fffffep127F, 0x1.fffffep127F}, {0x1.fffffep127F, -0x1.fffffep127F}}, out[2];
@@ -209,7 +210,7 @@ static void test_sums_overflow_as_floats_do(void **state) {
   }
 }
 
-/* One number that is not finite is seen, wherever it is; so is an int32 that is too large. */
+/* One number that is not finite is detected anywhere; so is an int32 that is too large. */
 static void test_not_finite(void **state) {
   static const uint32_t bad[4][4] = {{0x7f800000, 0xff800000, 0x7fc00000, 0xff800001},
                                      {0x7c00, 0xfc00, 0x7e00, 0xfc01},
@@ -229,7 +230,7 @@ static void test_not_finite(void **state) {
   }
 }
 
-/* Whatever bytes come, every level makes the same of them; a flipped bit or two change the check. */
+/* For any bytes, every level gives the same result; one or two flipped bits change the check. */
 static void test_any_bytes(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 4);

@@ -1,6 +1,7 @@
-/* A switch that adds float32 against a model that keeps who has come and adds up afresh: terms in random order, lost,
- * doubled, late and spoiled, of workers next to it and of a switch below, with infinities, NaN and values near the
- * largest. What goes on must have the bits that adding in the order of workers gives. */
+/* A switch that adds float32 is compared with a model that records which workers have contributed and adds from
+ * scratch. Terms arrive in random order and are lost, repeated, late and damaged, from workers next to the switch and
+ * from a switch below, with infinities, NaN and values near the largest. What the switch sends must have the bits that
+ * adding in the order of workers gives. */
 #include "check.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ struct world {
 static const uint64_t masks[PIECES] = {5, 2, 8, 16};
 static const struct by_grant grant = {.below = 7, .above = 1 << PORT_UP, .count = SLOTS, .dtype = BY_FRAGMENT_FLOAT32};
 
-/* The same for the same term. */
+/* Returns the same number each time for the same term. */
 static float number_of(uint32_t slot, uint32_t epoch, int piece, int i) {
   static const float special[] = {INFINITY, -INFINITY, NAN, 0x1.fffffep127F, -0x1.fffffep127F, 0x1p-149F, -0.0F, 0};
   struct by_rng rng;
@@ -75,7 +76,7 @@ static bool is_complete(const struct model_cell *cell) {
   return cell->has[0] && cell->has[1] && cell->has[2] && cell->has[3];
 }
 
-/* What must happen to a sound term. */
+/* Returns what must happen to a valid term. */
 static enum by_event forecast(struct model_cell *cell, uint32_t epoch, int piece) {
   if (cell->used && (epoch < cell->epoch || (epoch == cell->epoch && cell->released))) return BY_EVENT_STALE;
   bool first = !cell->used || epoch > cell->epoch;
@@ -99,9 +100,9 @@ static void give_term(struct world *world) {
   uint64_t fate = by_rng_below(&world->rng, 20);
   struct packet packet, before;
   make_term(world, &packet, slot, epoch, piece);
-  if (fate == 0) { /* spoiled, but not its head */
+  if (fate == 0) { /* The term is damaged, but not its header. */
     ((unsigned char *)packet.numbers)[by_rng_below(&world->rng, sizeof packet.numbers)] ^= 16;
-  } else if (fate == 1) { /* of one worker, though a switch should have added it */
+  } else if (fate == 1) { /* The term is of one worker, although a switch should have added it. */
     packet.head.rank = 0;
     packet.head.workers = 1;
     packet.head.hops = 1;
@@ -149,7 +150,7 @@ static void test_against_model(void **state) {
     else
       give_term(&world);
     if (by_rng_below(&world.rng, 1000)) continue;
-    uint32_t slot = (uint32_t)by_rng_below(&world.rng, SLOTS); /* a new grant */
+    uint32_t slot = (uint32_t)by_rng_below(&world.rng, SLOTS); /* The job gets a new grant. */
     world.cells[slot] = (struct by_cell){0};
     world.model[slot] = (struct model_cell){0};
     by_float_sums_clear(&world.floats, slot, 1);
@@ -159,7 +160,7 @@ static void test_against_model(void **state) {
   by_float_sums_fini(&world.floats);
 }
 
-/* What finds no room goes on, for the server to add. */
+/* A term that finds no room is forwarded, for the server to add. */
 static void test_no_room(void **state) {
   (void)state;
   static struct world world;

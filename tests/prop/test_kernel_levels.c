@@ -1,5 +1,5 @@
-/* Every level against a slow oracle that shares no code with the kernels, on
- * random bit patterns, addresses, lengths, numbers of sources and overlaps. */
+/* Every level is compared with a slow oracle that shares no code with the kernels, on random bit patterns, addresses,
+ * lengths, numbers of sources and overlaps. */
 #include "check.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static double double_from(uint64_t bits) {
   return value;
 }
 
-/* A half's size without its sign; the first that is too large is what comes after the last. */
+/* Returns the size of a half without its sign; the first one that is too large follows the last finite one. */
 static double half_size(enum banyan_dtype dtype, uint32_t half) {
   int digits = dtype == BANYAN_FLOAT16 ? 10 : 7, bias = dtype == BANYAN_FLOAT16 ? 15 : 127;
   int exponent = (int)(half >> digits), fraction = (int)(half & ((1u << digits) - 1));
@@ -51,7 +51,7 @@ static double half_size(enum banyan_dtype dtype, uint32_t half) {
   return ldexp((1 << digits) + fraction, exponent - bias - digits);
 }
 
-/* The nearest by search; of two the even one. */
+/* Returns the nearest half by search, and of two the even one. */
 static uint64_t half_from(enum banyan_dtype dtype, float value) {
   uint32_t top = dtype == BANYAN_FLOAT16 ? 0x7c00 : 0x7f80, low = 0, high = top, sign = signbit(value) ? 0x8000 : 0;
   if (isnan(value)) return dtype == BANYAN_FLOAT16 ? 0x7e00 : 0x7fc0;
@@ -96,7 +96,7 @@ static int64_t signed_of(enum banyan_dtype dtype, uint64_t bits) {
   switch (dtype) {
   case BANYAN_INT8: return (int8_t)bits;
   case BANYAN_INT32: return (int32_t)bits;
-  default: return (int64_t)bits; /* also uint8, whose bits are few */
+  default: return (int64_t)bits; /* This is also right for uint8, which has few bits. */
   }
 }
 
@@ -131,9 +131,10 @@ static uint64_t oracle(enum banyan_dtype dtype, enum banyan_op op, const uint64_
   return isnan(sum) ? 0x7ff8000000000000 : bits;
 }
 
-/* --- what goes in --- */
+/* --- the input --- */
 
-/* Bit patterns where things go wrong, by type; the rest is any bits, or near 1 so that sums do not drown. */
+/* Returns bit patterns at which errors are likely, by type; other values are any bits, or near 1 so that sums keep
+ * their precision. */
 static uint64_t pattern(struct by_rng *rng, enum banyan_dtype dtype) {
   static const uint64_t special[4][12] = {
       {0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc00000,
@@ -154,7 +155,7 @@ struct trial {
   enum banyan_dtype dtype;
   enum banyan_op op;
   size_t n, count;
-  int alias; /* the source that is dst; -1: none */
+  int alias; /* The index of the source that is dst, or -1 if there is none. */
 };
 
 static unsigned char room[MOST_SOURCES + 1][MOST_BYTES + 3 * MARGIN], before[MOST_SOURCES + 1][sizeof room[0]];
@@ -184,7 +185,7 @@ static void fail_trial(const struct trial *trial, enum by_kernel_level level, si
   fail();
 }
 
-/* The result is the oracle's, and no other byte of any buffer has changed. */
+/* Asserts that the result is the oracle's, and that no other byte of any buffer has changed. */
 static void check(const struct trial *trial, enum by_kernel_level level, size_t target, const unsigned char *dst) {
   size_t bytes = trial->count * banyan_dtype_size(trial->dtype), begin = (size_t)(dst - room[target]);
   for (size_t i = 0; i < trial->count; i++)
@@ -209,7 +210,7 @@ static void run(struct by_rng *rng, const struct trial *trial) {
   }
 }
 
-/* Calls `visit` with every type and operation that go together. */
+/* Calls `visit` with every valid pair of type and operation. */
 static void for_each_kind(struct by_rng *rng, void (*visit)(struct by_rng *, struct trial)) {
   for (int t = 0; t < BANYAN_DTYPES; t++)
     for (int o = 0; o < BANYAN_OPS; o++)
@@ -263,7 +264,7 @@ static void test_odd_large_ones(void **state) {
   for_each_kind(&rng, odd_large_ones);
 }
 
-/* All halves, in a sum and in a product with others, which hits every way of rounding. */
+/* All halves occur in a sum and in a product with others, which covers every case of rounding. */
 static void test_all_halves(void **state) {
   static uint16_t a[65536], b[65536], out[65536];
   struct by_rng rng;
@@ -304,7 +305,7 @@ static void test_two_in_either_order(void **state) {
   for_each_kind(&rng, either_order);
 }
 
-/* Scaling and division of any bits: float arithmetic's result, and the one NaN. */
+/* Scaling and division of any bits give the result of float arithmetic, and always the same NaN. */
 static void test_maps(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 6);
@@ -340,7 +341,7 @@ static void test_maps(void **state) {
   }
 }
 
-/* Two pages of which the second must not be touched; buffers end where the first does. */
+/* Returns two pages, of which the second must not be accessed; buffers end where the first one ends. */
 static unsigned char *page_before_a_hole(size_t page) {
   unsigned char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(memory != MAP_FAILED);

@@ -1,5 +1,5 @@
-/* Random days of a cluster: jobs come and go, agents vanish and return, others use links, and the manager is killed at
- * any moment and begins again with its file. After each: what must always hold. */
+/* Random days of a cluster: jobs start and end, agents vanish and return, others use links, and the manager is killed
+ * at any moment and started again with its file. After each day, the invariants are checked. */
 #include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ static void end(void) {
   remove_file();
 }
 
-/* As after kill -9: what was committed is there, connections are not. */
+/* Ends the manager as kill -9 does: what was committed is kept, connections are not. */
 static void kill_manager(void) {
   bool was_there[WORLD_HOSTS];
   for (uint32_t h = 0; h < world.n_hosts; h++) {
@@ -103,8 +103,8 @@ static void happen(struct by_rng *rng) {
   by_manager_store_commit(store);
 }
 
-/* Once all agents are there and some intervals have passed, manager and agents agree: every job that runs has the plan
- * that it says it has, none that ended is left, and classes are the same everywhere. */
+/* Once all agents have connected and some intervals have passed, manager and agents agree: every running job has the
+ * plan that it reports, no job is left that has ended, and classes are the same everywhere. */
 static void check_agreement(void) {
   for (uint32_t h = 0; h < world.n_hosts; h++)
     if (!world.hosts[h].peer) world_join(&world, h);
@@ -147,9 +147,9 @@ static void test_days(void **state) {
   }
 }
 
-/* ---- the file alone, written by a process that is killed */
+/* ---- the file alone, written by a process that is killed ---- */
 
-/* Plan n is there if and only if job row says that number n was given, since both are committed together. */
+/* Plan n exists if and only if the job's row has number n, since both are committed together. */
 static void write_until_killed(int report) {
   for (uint64_t n = 1;; n++) {
     struct by_manager_row job = {.table = BY_ROW_JOB, .job = "j", .name = "n"};
@@ -207,7 +207,7 @@ static void test_killed(void **state) {
     assert_int_equal(found.jobs, 1);
     assert_int_equal(found.plans, 1);
     assert_int_equal(found.numbers, found.number);
-    assert_true(found.number >= last); /* nothing that was committed is lost */
+    assert_true(found.number >= last); /* Nothing that was committed is lost. */
   }
   remove_file();
 }
@@ -219,7 +219,7 @@ static void count_events(void *context, const struct by_manager_row *row) {
   last[1] = row->history.number;
 }
 
-/* A job that moves for a year leaves no year of rows. */
+/* A job that switches plans for a year leaves no year of rows. */
 static void test_history(void **state) {
   struct by_manager_row row = {.table = BY_ROW_HISTORY, .job = "j"};
   uint64_t found[2] = {0};
@@ -236,7 +236,7 @@ static void test_history(void **state) {
   remove_file();
 }
 
-/* ---- switches' memory */
+/* ---- switches' memory ---- */
 
 static const char adding[] =
     "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", {\"name\": \"s\", \"kind\": \"switch\", "
@@ -257,7 +257,7 @@ static void check_given(const char *wanted) {
   by_text_fini(&text);
 }
 
-/* Also before the job has message it again, nobody else is given what it has. */
+/* Even before a job has reported its memory again, no other job is given that memory. */
 static void test_cells(void **state) {
   (void)state;
   begin(adding);
@@ -291,8 +291,8 @@ static unsigned count_in_state(const char *wanted) {
   return n;
 }
 
-/* That a user set the plan is news once, not after each start of the manager, and so is that no plan is set. A long
- * name is cut between two characters where it is report. */
+/* It is reported once that a user set the plan, not after each start of the manager, and the same holds when no plan
+ * is set. A long name is cut between two characters where it is reported. */
 static void test_users_plan(void **state) {
   static const char name[] = "äääääääääääääääääääääääääääääääääx";
   static const char cut[] = "set plan \\\"ääääääääääääääääääääääääääääääää\\\", which";
@@ -320,8 +320,8 @@ static void test_users_plan(void **state) {
   end();
 }
 
-/* Files of managers before jobs message how long they are, before lists of revoked certificates were kept, before jobs
- * had owners, and so on. */
+/* Files of older managers are read: from before jobs reported how long they are, before lists of revoked certificates
+ * were kept, before jobs had owners, and so on. */
 static void test_older_files(void **state) {
 #define WITHOUT_OWN_PLANS "ALTER TABLE jobs DROP COLUMN own_plan; "
 #define WITHOUT_LENGTHS                                                                                                \
@@ -388,27 +388,27 @@ static void test_older_requests(void **state) {
   remove_file();
 }
 
-/* How long a job says it is, and that it is not believed, outlive the manager. */
+/* The length that a job reports, and whether it has proved wrong, outlive the manager. */
 static void test_length(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
-  struct world_job *liar = world_run(&world, 2, 1, 2), *job = world_run(&world, 0, 1, 2);
+  struct world_job *longer = world_run(&world, 2, 1, 2), *job = world_run(&world, 0, 1, 2);
   job->expected = 700;
-  liar->expected = 1;
+  longer->expected = 1;
   world_report_job(&world, job);
   for (int i = 0; i < 9; i++) world_pass(&world, 1000);
   by_manager_store_commit(store);
   kill_manager();
   check_given("\"expected\":700,");
-  world_report_job(&world, liar);
+  world_report_job(&world, longer);
   world_report_job(&world, job);
   check_given("\"expected\":700,");
   check_given("\"expected\":null,");
   end();
 }
 
-/* Whose a job is outlives the manager: nobody takes it by its ID while its own agent is on its way back. */
+/* The owner of a job outlives the manager: no other user takes the job by its ID while its own agent reconnects. */
 static void test_owner(void **state) {
   struct by_manager_peer *thief;
   (void)state;
@@ -437,7 +437,7 @@ static void count_all(void *context, const struct by_manager_row *row) {
   ++*(unsigned *)context;
 }
 
-/* With a job all that was kept of it goes, as of helpers that were asked and never came. */
+/* When a job ends, all that was stored of it is deleted, including helpers that were requested and never joined. */
 static void test_forgotten(void **state) {
   struct by_manager_row rows[] = {{.table = BY_ROW_JOB, .job = "j", .name = "n"},
                                   {.table = BY_ROW_PLAN, .job = "j"},
@@ -465,7 +465,7 @@ static void test_other_files(void **state) {
   remove_file();
   FILE *file = fopen(path, "w");
   assert_non_null(file);
-  fputs("this is a text of somebody, which nobody wants to lose, and it is long enough to be looked at", file);
+  fputs("this is some other text, which must not be overwritten, and it is long enough to be looked at", file);
   fclose(file);
   assert_status(by_manager_store_open(path, &store), BANYAN_ERR_PARSE);
   assert_non_null(strstr(banyan_error_text(), "not a manager's state"));

@@ -1,8 +1,8 @@
-/* Few trees on networks of the kinds that people have. Real ones: eight trees reach 0.95 of the optimum and sixteen
- * 0.99, with and without a smaller height, and column generation reaches all of it. Random ones (backbones of unequal
- * links, pairs of cloud regions behind limits of machines, tori, grids, rings with chords, meshes, GPUs): eight trees
- * reach 0.95 of what is possible as far as that is known (full meshes without limits: 0.9), sixteen 0.99 of backbones
- * and clouds; and heights hold. BANYAN_TEST_LONGER=N tries N times as many. Prints the worst. */
+/* Few trees on realistic networks. On real ones, eight trees reach 0.95 of the optimum and sixteen 0.99, with and
+ * without a smaller height, and column generation reaches all of it. On random ones (backbones of unequal links, pairs
+ * of cloud regions behind limits of machines, tori, grids, rings with chords, meshes, GPUs), eight trees reach 0.95 of
+ * what is possible as far as that is known (full meshes without limits: 0.9), and sixteen reach 0.99 on backbones and
+ * clouds; and limits on height hold. BANYAN_TEST_LONGER=N tries N times as many. The worst results are printed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "topology_data.h"
 #include "topology_formats.h"
 
-/* At most k trees must reach `least` of the bound. Returns how high they are. */
+/* Asserts that at most k trees reach `least` of the bound. Returns their height. */
 static double check_few(const struct by_graph *graph, struct by_few_options options, double least) {
   struct by_packing *packing;
   assert_ok(by_pack_few(graph, &options, &packing));
@@ -35,7 +35,7 @@ static double check_few(const struct by_graph *graph, struct by_few_options opti
   return height;
 }
 
-/* The bound of a packing that reaches it within 1 %. */
+/* Returns the bound of a packing that reaches it within 1 %. */
 static double check_exact(const char *name, const struct by_graph *graph, double optimum) {
   const struct by_exact_options options = by_exact_defaults();
   struct by_packing *packing;
@@ -57,7 +57,7 @@ static void check_network(const char *name, const struct by_graph *graph, double
   double lowest = check_few(graph, options, 0.95);
   options.tolerance = -1;
   (void)check_few(graph, options, 0.95);
-  options.most_height = lowest; /* where something was found it is found again, or nearly */
+  options.most_height = lowest; /* A result that was found is found again, or nearly. */
   (void)check_few(graph, options, 0.9);
   options.most_height = INFINITY;
   options.most_trees = 16;
@@ -75,7 +75,7 @@ static void check_file(const char *file, double optimum) {
   by_topology_destroy(topology);
 }
 
-/* Every line of optimum.csv: name, nodes, edges, Gbit/s, unit, how. */
+/* Tests every line of optimum.csv, which has name, nodes, edges, Gbit/s, unit and method. */
 static void test_known_optima(void **state) {
   (void)state;
   char path[DATA_PATH_BYTES], line[512], name[64], file[128];
@@ -94,7 +94,7 @@ static void test_known_optima(void **state) {
   fclose(list);
 }
 
-/* Without an entry in the list: a torus has 512 links of 10 Gbit/s and trees of 255; the others are certified. */
+/* These have no entry in the list: a torus has 512 links of 10 Gbit/s and trees of 255; the others are certified. */
 static void test_others(void **state) {
   (void)state;
   check_file("edgelists/torus16x16.el", 0);
@@ -112,7 +112,8 @@ static double one_of(struct by_rng *rng, const double *rates, uint32_t n) {
   return rates[below(rng, n)];
 }
 
-/* Points in the plane: each is joined to the nearest one before it, and then near ones, until there are `more`. */
+/* Makes points in the plane: each is joined to the nearest one before it, and then near points are joined, until there
+ * are `more` edges. */
 static struct by_graph *backbone(struct by_rng *rng) {
   static const double rates[] = {1, 2.5, 10, 40, 100};
   struct by_graph_builder builder;
@@ -139,7 +140,7 @@ static struct by_graph *backbone(struct by_rng *rng) {
   return graph;
 }
 
-/* All pairs, some slower than the machines at their ends, which limit all pairs together. */
+/* Joins all pairs, some more slowly than the machines at their ends, which limit all pairs together. */
 static struct by_graph *cloud(struct by_rng *rng) {
   static const double limits[] = {5, 7, 16};
   struct by_graph_builder builder;
@@ -158,7 +159,7 @@ static struct by_graph *cloud(struct by_rng *rng) {
   return graph;
 }
 
-/* Links in two or three directions, all round or not, of `least` to 10. */
+/* Makes links in two or three directions, all closed to rings or not, of `least` to 10. */
 static struct by_graph *lattice(struct by_rng *rng, bool round, double least) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -186,7 +187,7 @@ static struct by_graph *unequal_grid(struct by_rng *rng) {
   return lattice(rng, false, below(rng, 2) ? 5 : 1);
 }
 
-/* A ring and links across it. */
+/* Makes a ring and links across it. */
 static struct by_graph *chords(struct by_rng *rng) {
   static const double rates[] = {10, 25, 40, 100};
   struct by_graph_builder builder;
@@ -202,7 +203,7 @@ static struct by_graph *chords(struct by_rng *rng) {
   return graph;
 }
 
-/* All pairs, of machines without limits. */
+/* Joins all pairs of machines without limits. */
 static struct by_graph *mesh(struct by_rng *rng) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -214,8 +215,8 @@ static struct by_graph *mesh(struct by_rng *rng) {
   return graph;
 }
 
-/* Boxes of eight: two full meshes of four and links between them, of one or two lanes each; and between every two boxes
- * thinner links. */
+/* Makes boxes of eight: two full meshes of four with links between them, of one or two lanes each; and thinner links
+ * between every two boxes. */
 static struct by_graph *gpus(struct by_rng *rng) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -235,11 +236,11 @@ static struct by_graph *gpus(struct by_rng *rng) {
 struct kind {
   const char *name;
   struct by_graph *(*make)(struct by_rng *rng);
-  double eight, sixteen; /* of the optimum, at least, with so many trees */
+  double eight, sixteen; /* The parts of the optimum that eight and sixteen trees must reach. */
   uint32_t seeds;
 };
 
-/* Of what is possible with so many trees. */
+/* Returns the part of the bound that so many trees reach. */
 static double ratio_of(const struct by_graph *graph, double bound, uint32_t most_trees, double most_height,
                        double *height) {
   struct by_few_options options = by_few_defaults();
@@ -269,7 +270,7 @@ static void check_graph(const struct kind *kind, uint32_t seed, double *eight, d
   if (*eight < kind->eight || *sixteen < kind->sixteen)
     fail_msg("%s, seed %u, %u vertices and %u edges: 8 trees reach %.4f, 16 trees %.4f", kind->name, seed,
              graph->n_vertices, graph->n_edges, *eight, *sixteen);
-  (void)ratio_of(graph, exact->bound, 8, fmin(height, lower), &lower); /* one that is possible */
+  (void)ratio_of(graph, exact->bound, 8, fmin(height, lower), &lower); /* This height is possible. */
   by_packing_destroy(exact);
   by_graph_destroy(graph);
 }

@@ -1,6 +1,6 @@
-/* Packing, multiplicative weights and the lightest tree on small random graphs, beside brute force: optima equal those
- * over all partitions, limits hold, the weights' throughput is near the optimum and never above it, their bound is near
- * it and never below it, and no tree is lighter than the one that was found. */
+/* Packing, multiplicative weights and the lightest tree on small random graphs, compared with brute force. Optima
+ * equal those over all partitions, limits hold, the throughput of the weights is near the optimum and never above it,
+ * their bound is near it and never below it, and no tree is lighter than the one that was found. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static struct by_few_options any_options(struct by_rng *rng, double bound) {
   return options;
 }
 
-/* Whatever it gives is a packing within what was asked for; where it says there is none, no height was kept. */
+/* The result is always a packing within the given limits; if there is none, a limit on height or rate was given. */
 static void check_few(const struct by_graph *graph, struct by_rng *rng, const struct by_packing *optimum,
                       uint32_t seed) {
   const struct by_few_options options = any_options(rng, optimum->bound);
@@ -70,7 +70,7 @@ static void check_few(const struct by_graph *graph, struct by_rng *rng, const st
   bool good = packing->n_trees <= options.most_trees && packing->throughput <= optimum->bound * (1 + 1e-9) &&
               packing->throughput <= packing->limit * (1 + 1e-9) && height <= options.most_height;
   for (uint32_t t = 0; t < packing->n_trees; t++) good &= packing->trees[t].rate >= options.least_rate * (1 - 1e-9);
-  /* So few vertices: eight trees are nearly always enough. */
+  /* With so few vertices, eight trees are nearly always enough. */
   if (options.most_trees == 8 && isinf(options.most_height) && options.least_rate == 0 && options.tolerance < 0)
     good &= packing->throughput >= 0.9 * optimum->throughput;
   if (!good)
@@ -166,11 +166,11 @@ static void test_with_helpers(void **state) {
 enum { SPAN_GRAPHS = 300, PRICES = 3, MOST_RESOURCES = 64 };
 
 static void random_prices(struct by_rng *rng, const struct by_graph *graph, double *price) {
-  bool coarse = below(rng, 2); /* so that some are equal, or 0 */
+  bool coarse = below(rng, 2); /* Coarse prices make some of them equal, or 0. */
   for (uint32_t r = 0; r < graph->n_resources; r++) price[r] = coarse ? below(rng, 4) : exp(10 * by_rng_unit(rng));
 }
 
-/* The tree must be one, weigh what is said, and so must the bound. */
+/* Asserts that the tree is one and has the reported weight, and that the bound holds. */
 static void check_prices(struct by_span *span, const double *price, bool exact) {
   const struct by_graph *graph = span->graph;
   double brute = brute_lightest(graph, price), margin = 1e-9 * brute;
@@ -208,7 +208,7 @@ static void check_span(uint64_t seed, bool few_sets, const struct random_shape *
   by_graph_destroy(graph);
 }
 
-/* Small graphs are dense: Prim's algorithm; ten vertices with few edges more than a tree are not. */
+/* Small graphs are dense, for Prim's algorithm; graphs of ten vertices have few edges more than a tree. */
 static struct random_shape shape_of(uint64_t seed, uint32_t n, bool optional) {
   struct random_shape shape = {.limits = seed & 1, .shared = seed & 2, .n_more = (uint32_t)(seed % 8)};
   shape.n_optional = optional ? 1 + (uint32_t)(seed / 4 % (n - 2)) : 0;
@@ -239,7 +239,7 @@ static void test_few_sets(void **state) {
   check_graphs(true, true);
 }
 
-/* Three terminals round a hub that need not be in: half of what the closure says, and ascent knows. */
+/* Three terminals surround an optional hub: the tree is half of what the closure gives, and the ascent finds this. */
 static void test_hub(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -259,8 +259,8 @@ static void test_hub(void **state) {
   by_graph_destroy(graph);
 }
 
-/* n terminals, all joined, with limits of 1 each and k others like them: T* is (n^2 + kn - 2k) / (2n(n - 1)), which
- * these prices prove only with a bound on Steiner trees that is exact for them. */
+/* The graph has n terminals, all joined, with limits of 1 each, and k optional vertices like them. T* is (n^2 + kn -
+ * 2k) / (2n(n - 1)), which these prices prove only with a bound on Steiner trees that is exact for them. */
 static void test_helpers_formula(void **state) {
   (void)state;
   enum { N = 64, K = 8 };

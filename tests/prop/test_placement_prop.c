@@ -1,5 +1,5 @@
-/* Who adds, beside brute force over all sets on small random trees; and placements in random networks, whose loads are
- * counted anew and whose bound must be met. */
+/* The choice of the vertices that add is compared with brute force over all sets on small random trees. Placements in
+ * random networks have their loads counted again, and must meet their bound. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct random_flow {
   struct by_flow flow;
 };
 
-/* Every leaf has a gradient. */
+/* Makes a flow in which every leaf has a gradient. */
 static void make_flow(struct by_rng *rng, struct random_flow *f) {
   uint32_t n = 2 + below(rng, MOST - 1);
   bool limits = below(rng, 2), holds = below(rng, 2), all_able = below(rng, 2);
@@ -51,7 +51,7 @@ static void make_flow(struct by_rng *rng, struct random_flow *f) {
   f->flow.hold = f->hold;
 }
 
-/* Written down from the definition: out_v = own and children's, or 1 where v adds. */
+/* Follows the definition: out_v is the number of its own and its children's gradients, or 1 where v adds. */
 static uint32_t sent_by(const struct random_flow *f, uint32_t set, uint32_t v) {
   uint32_t sum = f->own[v];
   for (uint32_t w = v + 1; w < f->flow.n; w++)
@@ -137,7 +137,7 @@ static void test_flows(void **state) {
 
 enum { HOSTS = 8, SWITCHES = 4 };
 
-/* Switches joined at random, hosts hanging on one or two of them. */
+/* Makes switches that are joined at random, and hosts attached to one or two of them. */
 static struct by_topology *random_network(struct by_rng *rng) {
   struct by_topology_builder builder;
   struct by_topology *topology;
@@ -227,7 +227,7 @@ static const char *interface_below(const struct by_switched_switch *at, uint32_t
   return "";
 }
 
-/* A worker's way by the plan, beside its way by the placement. */
+/* Compares a worker's way in the plan with its way in the placement. */
 static void check_way(const struct by_placed_tree *placed, const struct by_topology *topology,
                       const struct by_switched_tree *tree, uint32_t worker) {
   struct by_placed_hop hops[HOSTS + SWITCHES];

@@ -1,4 +1,5 @@
-/* Random plans: printed and read they stay the same, and with one thing wrong they are refused by name. */
+/* Random plans stay the same when printed and read, and are rejected with an exact error if one thing in them is
+ * wrong. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static void shuffle(struct by_rng *rng, uint32_t *items, uint32_t n) {
 static void random_names(struct by_rng *rng, struct by_plan *plan) {
   static const char *const parts[] = {"host", "a\"b", "c\\d", "h\xc3\xb4te", " ", "\xf0\x9f\x8c\xb3"};
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
-    char name[32]; /* ascending with i */
+    char name[32]; /* Names ascend with i. */
     if (i < plan->n_ranks && below(rng, 3)) continue;
     snprintf(name, sizeof name, "%c%s", 'a' + (char)i, parts[below(rng, 6)]);
     plan->vertices[i].name = by_arena_string(&plan->arena, name);
@@ -34,7 +35,7 @@ static void random_names(struct by_rng *rng, struct by_plan *plan) {
   }
 }
 
-/* Everyone hangs on someone who came before in a random order, the first is the root. */
+/* Each vertex is attached to one that came before it in a random order; the first one is the root. */
 static void random_parents(struct by_rng *rng, uint32_t n, uint32_t root, uint32_t *parent) {
   uint32_t turn[MOST_POSITIONS], m = 0;
   turn[m++] = root;
@@ -45,7 +46,7 @@ static void random_parents(struct by_rng *rng, uint32_t n, uint32_t root, uint32
   for (uint32_t i = 1; i < n; i++) parent[turn[i]] = turn[below(rng, i)];
 }
 
-/* Some factors of n, in some order. */
+/* Returns some factors of n, in some order. */
 static uint32_t random_radix(struct by_rng *rng, uint32_t n, uint32_t *radix) {
   uint32_t digits = 0;
   for (uint32_t d = 2; n > 1; d++) {
@@ -162,14 +163,14 @@ struct mutation {
   struct by_plan *plan;
   struct by_group *group;
   uint32_t class_, tree;
-  char vertex[64]; /* that the error must name, in quotes; "": none */
+  char vertex[64]; /* The vertex that the error must name, in quotes, or "" if there is none. */
 };
 
 static void names_vertex(struct mutation *m, uint32_t vertex) {
   snprintf(m->vertex, sizeof m->vertex, "\"%s\"", m->plan->vertices[vertex].name);
 }
 
-/* Each returns false where it is not possible. */
+/* The mutations return false where they are not possible. */
 
 static bool drop_vertex(struct mutation *m, struct by_rng *rng) {
   if (m->group->kind != BY_GROUP_TREE || m->group->n < 2) return false;
@@ -198,7 +199,7 @@ static bool make_cycle(struct mutation *m, struct by_rng *rng) {
   uint32_t u = below(rng, m->group->n), top = u;
   if (u == m->group->root || parent[u] == m->group->root) return false;
   while (parent[top] != m->group->root) top = parent[top];
-  parent[top] = u; /* u .. top -> u; which of them is named is not told */
+  parent[top] = u; /* The cycle is u .. top -> u; the error names any one of them. */
   snprintf(m->vertex, sizeof m->vertex, "lies on a cycle");
   return true;
 }
@@ -230,7 +231,7 @@ static bool parent_outside(struct mutation *m, struct by_rng *rng) {
 
 static bool share_off(struct mutation *m, struct by_rng *rng) {
   m->group->share *= below(rng, 2) ? 1.01 : 0.99;
-  m->tree = UINT32_MAX; /* the class's fault */
+  m->tree = UINT32_MAX; /* The error is about the class. */
   return true;
 }
 
@@ -324,7 +325,7 @@ static void test_mutations_are_refused(void **state) {
   for (int i = 0; i < N_MUTATIONS; i++) assert_true(done[i] > 50);
 }
 
-/* A rank whose line is missing from the file: the error has the place in the document, or tree and vertex. */
+/* The line of a rank is missing from the file: the error has the position in the document, or tree and vertex. */
 static void test_dropped_lines(void **state) {
   (void)state;
   struct by_rng rng;
@@ -359,7 +360,7 @@ static void test_dropped_lines(void **state) {
 
 /* --- rotation --- */
 
-/* Translation is a commutative group acting on the positions: every position is the root of one tree. */
+/* Translations form a commutative group that acts on the positions: every position is the root of one tree. */
 static void test_translation_is_a_group(void **state) {
   (void)state;
   struct by_rng rng;
@@ -419,7 +420,7 @@ static void test_large_builtins_are_small(void **state) {
   }
 }
 
-/* Any plan over hosts, any placement: a plan over ranks in which a host's ranks follow it in all trees. */
+/* For any plan over hosts and any placement, the ranks of a host follow it in all trees of the plan over ranks. */
 static void test_expansion(void **state) {
   (void)state;
   struct by_rng rng;

@@ -1,5 +1,5 @@
-/* Agreeing on a new plan: whatever the words' delays and the members' pace, all change at the same call, nobody makes a
- * call of which it is not known yet, and everybody comes to the end. */
+/* Agreement on a new plan: whatever the delays of messages and the pace of members, all members change at the same
+ * call, no member makes a call whose plan it does not know yet, and all members finish. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 enum { MEMBERS = 6, PLAN_SWITCHES = 4, LAST = 200, MESSAGES = 4096 };
 
 struct message {
-  uint32_t member; /* to it, or from it */
+  uint32_t member; /* The member to which, or from which, it is sent. */
   bool answers;
   struct by_plan_switch_message message;
   int due;
@@ -19,11 +19,13 @@ struct message {
 struct member {
   struct by_plan_switch plan_switch;
   uint64_t started;
-  uint64_t changed[PLAN_SWITCHES]; /* before which call each plan_switch came into use; LAST + 1: not at all */
+  /* The call before which each plan switch came into use, or LAST + 1 if it did not. */
+  uint64_t changed[PLAN_SWITCHES];
   uint32_t n_changed, waits;
-  int pace; /* one call in so many turns */
+  int pace; /* The member makes one call in so many turns. */
   struct by_marks marks;
-  uint64_t period, phase; /* of its iterations, which it marks; 0: it does not */
+  /* The period and phase of the iterations that the member marks; with a period of 0 it marks none. */
+  uint64_t period, phase;
 };
 
 struct world {
@@ -31,10 +33,10 @@ struct world {
   struct member members[MEMBERS];
   uint32_t n;
   struct by_agreement agreement;
-  bool moving;
+  bool switching;
   uint32_t number, taken;
   uint64_t own_then, at[PLAN_SWITCHES];
-  bool known; /* all had marked enough iterations when the plan_switch was proposed, and alike */
+  bool known; /* All members had marked enough iterations, and alike, when the plan switch was proposed. */
   uint32_t cut;
   struct message messages[MESSAGES];
   uint32_t n_messages;
@@ -44,7 +46,7 @@ struct world {
 static void send_message(struct world *world, uint32_t member, bool answers, struct by_plan_switch_message message) {
   int due = world->now + 1 + (int)by_rng_below(&world->rng, (uint64_t)world->delay);
   assert_true(world->n_messages < MESSAGES);
-  for (uint32_t i = 0; i < world->n_messages; i++) { /* in order, over each connection */
+  for (uint32_t i = 0; i < world->n_messages; i++) { /* Each connection delivers in order. */
     const struct message *other = &world->messages[i];
     if (other->member == member && other->answers == answers && other->due > due) due = other->due;
   }
@@ -70,7 +72,7 @@ static bool is_iteration_known(const struct world *world) {
 }
 
 static void propose(struct world *world) {
-  world->moving = true;
+  world->switching = true;
   world->known = is_iteration_known(world);
   world->number++;
   by_agreement_init(&world->agreement, world->n);
@@ -80,17 +82,17 @@ static void propose(struct world *world) {
 
 static void lead(struct world *world, const struct by_plan_switch_message *message) {
   if (message->kind == BY_PLAN_SWITCH_REFUSED) {
-    if (message->number == world->number) world->moving = false;
+    if (message->number == world->number) world->switching = false;
     return;
   }
-  if (!world->moving || message->number != world->number) return;
+  if (!world->switching || message->number != world->number) return;
   switch (by_agreement_handle(&world->agreement, message->at, &message->iteration,
                               world->members[0].started - world->own_then)) {
   case BY_AGREEMENT_FIX: notify_all(world, BY_PLAN_SWITCH_FIX); break;
   case BY_AGREEMENT_TAKE:
     world->at[world->taken++] = world->agreement.at;
     if (world->known && world->agreement.at % world->members[0].period != world->members[0].phase) world->cut++;
-    world->moving = false;
+    world->switching = false;
     notify_all(world, BY_PLAN_SWITCH_TAKE);
     break;
   default: break;
@@ -136,8 +138,8 @@ static void deliver(struct world *world) {
   }
 }
 
-/* A collective call needs the others: nobody is further than one call behind who makes a barrier, and any number
- * behind who broadcasts. */
+/* A collective call needs the others: in a barrier, no member is more than one call ahead of another; a broadcast may
+ * be ahead by any number of calls. */
 static bool may_start(const struct world *world, const struct member *member, uint64_t ahead) {
   uint64_t least = UINT64_MAX;
   for (uint32_t m = 0; m < world->n; m++)
@@ -158,14 +160,14 @@ static void call(struct world *world, struct member *member, uint64_t ahead) {
 }
 
 static bool all_done(const struct world *world) {
-  if (world->moving || world->n_messages) return false;
+  if (world->switching || world->n_messages) return false;
   for (uint32_t m = 0; m < world->n; m++)
     if (world->members[m].started < LAST) return false;
   return true;
 }
 
-/* Half of the worlds mark iterations; in half of those one member does so elsewhere, which costs nobody a plan_switch.
- */
+/* Half of the worlds mark iterations. In half of those, one member marks them elsewhere, which prevents no
+ * plan switch. */
 static void choose_iterations(struct world *world) {
   uint64_t period = by_rng_below(&world->rng, 2) * (1 + by_rng_below(&world->rng, 12));
   uint64_t phase = period ? by_rng_below(&world->rng, period) : 0;
@@ -182,7 +184,7 @@ static void check(const struct world *world) {
     const struct member *member = &world->members[m];
     assert_true(member->n_changed <= world->taken);
     for (uint32_t i = 0; i < member->n_changed; i++) assert_int_equal(member->changed[i], world->at[i]);
-    /* decided on, not reached: only what lies behind the last call */
+    /* A plan switch that was decided on but not reached is at a call after the last one. */
     for (uint32_t i = member->n_changed; i < world->taken; i++) assert_true(world->at[i] > LAST);
   }
 }
@@ -200,8 +202,8 @@ static uint32_t run(uint64_t seed) {
     assert_true(world.now < 1000000);
     deliver(&world);
     for (uint32_t m = 0; m < world.n; m++) call(&world, &world.members[m], ahead);
-    /* a new one while another is under way drops that, as its leader does */
-    if (world.taken < PLAN_SWITCHES - 1 && !world.moving && by_rng_below(&world.rng, 100) == 0) propose(&world);
+    /* A new plan switch during another one drops the latter, as its leader does. */
+    if (world.taken < PLAN_SWITCHES - 1 && !world.switching && by_rng_below(&world.rng, 100) == 0) propose(&world);
   }
   check(&world);
   return world.taken;
@@ -214,7 +216,7 @@ static void test_agree(void **state) {
   assert_true(taken > 3000);
 }
 
-/* Where nobody calls anything, the plan_switch is made all the same. */
+/* Where no member makes calls, the plan switch is made all the same. */
 static void test_idle(void **state) {
   struct by_agreement agreement;
   struct by_plan_switch plan_switch = {0};
@@ -234,7 +236,7 @@ static void test_idle(void **state) {
   assert_int_equal(by_plan_switch_next(&plan_switch, 7), BY_PLAN_SWITCH_GOES_ON);
 }
 
-/* Iterations are known once two in a row had as many calls, until one has more. */
+/* Iterations are known once two in a row had the same number of calls, until one has more. */
 static void test_marks(void **state) {
   static const uint64_t marks[] = {4, 9, 14, 14, 19};
   struct by_marks known = {0};
@@ -250,7 +252,7 @@ static void test_marks(void **state) {
   assert_int_equal(by_marks_iteration(&known, 25).period, 0);
 }
 
-/* Words of other moves change nothing, and one that is decided on stays. */
+/* Messages of other plan switches change nothing, and a plan switch that is decided on stays. */
 static void test_strays(void **state) {
   struct by_plan_switch plan_switch = {0};
   (void)state;
@@ -258,7 +260,7 @@ static void test_strays(void **state) {
                by_plan_switch_drop(&plan_switch, 1));
   assert_true(by_plan_switch_prepare(&plan_switch, 1) && by_plan_switch_prepare(&plan_switch, 2));
   assert_false(by_plan_switch_fix(&plan_switch, 1, 3));
-  assert_false(by_plan_switch_take(&plan_switch, 2)); /* not fixed */
+  assert_false(by_plan_switch_take(&plan_switch, 2)); /* This plan switch is not fixed. */
   assert_true(by_plan_switch_fix(&plan_switch, 2, 3) && by_plan_switch_fix(&plan_switch, 2, 5));
   assert_int_equal(by_plan_switch_next(&plan_switch, 3), BY_PLAN_SWITCH_GOES_ON);
   assert_true(by_plan_switch_take(&plan_switch, 2));

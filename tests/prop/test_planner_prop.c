@@ -1,4 +1,4 @@
-/* Plans from topologies: what the planner promises is what its trees carry, under every limit that it is given. */
+/* Plans from topologies: the trees of a plan carry what the planner promises, under every limit that it is given. */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static struct by_topology *make(const char *text) {
   return topology;
 }
 
-/* Nothing but packed trees. */
+/* Returns options for packed trees alone. */
 static struct by_planner_options trees_only(void) {
   struct by_planner_options options = by_planner_defaults();
   options.weighing = BY_PLANNER_WEIGH_NONE;
@@ -44,7 +44,7 @@ static uint32_t height_of(const struct by_group *group) {
   return height;
 }
 
-/* The plan's trees are the packing's, which keeps to what is left of the links. */
+/* Asserts that the plan's trees are those of the packing, which keeps to what is left of the links. */
 static void check(const struct by_planned *planned, const struct by_topology *topology) {
   const struct by_plan *plan = planned->plan;
   const struct by_class *class_ = plan->classes;
@@ -100,7 +100,7 @@ static void test_heights_and_numbers(void **state) {
     }
 }
 
-/* A hub that may help: three ranks round it reach the whole of their links. */
+/* With a hub that may help, three ranks around it reach the full rate of their links. */
 static void test_helper(void **state) {
   (void)state;
   static const char text[] =
@@ -123,7 +123,7 @@ static void test_helper(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Printed and read again it is the same plan; the same seed gives the same one. */
+/* A plan that is printed and read again is the same; the same seed gives the same plan. */
 static void test_again(void **state) {
   (void)state;
   struct by_topology *topology = make("random:24,degree=4,seed=3");
@@ -146,7 +146,8 @@ static void test_again(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Every class sums, its plan carries what is promised, and nothing that was weighed is much faster anywhere. */
+/* Asserts that every class sums, that its plan carries what is promised, and that no candidate is much faster for any
+ * size. */
 static void check_weighed(const struct by_planned *planned, const struct by_topology *topology, bool all) {
   const struct by_weighed *weighed = &planned->weighed;
   const struct by_plan *plan = planned->plan;
@@ -179,7 +180,7 @@ static void test_weighing(void **state) {
     }
 }
 
-/* What was chosen is no slower than a built-in plan over the ranks as they stand. */
+/* Asserts that the chosen plan is no slower than a built-in plan over the ranks in their order. */
 static void check_beside(const struct by_planned *planned, const struct by_topology *topology, const char *builtin) {
   struct by_cost_rates rates = by_cost_defaults();
   struct by_plan *plan;
@@ -211,7 +212,7 @@ static void test_no_builtin_is_faster(void **state) {
   }
 }
 
-/* A ring of links with one that is thin: going round it takes two ways over others, and is faster all the same. */
+/* In a ring of links one is thin: avoiding it takes two ways over others, and is faster all the same. */
 static void test_ring_shuns_thin_links(void **state) {
   (void)state;
   static const char text[] =
@@ -231,7 +232,7 @@ static void test_ring_shuns_thin_links(void **state) {
   by_topology_destroy(topology);
 }
 
-/* What steps cost decides for small buffers, what links carry for large ones. */
+/* The cost of steps decides for small buffers, the rate of links for large ones. */
 static void test_costs_decide(void **state) {
   (void)state;
   struct by_topology *topology = make("star:8,nic=1g");
@@ -244,8 +245,10 @@ static void test_costs_decide(void **state) {
   options.rates.message = 1e-3;
   assert_ok(by_planner_run("cheap", topology, &options, &cheap));
   const struct by_group *of_dear = dear.plan->classes[0].groups, *of_cheap = cheap.plan->classes[0].groups;
-  assert_true(of_dear->kind == BY_GROUP_EXCHANGE && of_dear->n_radix == 1);    /* one step, seven messages */
-  assert_false(of_cheap->kind == BY_GROUP_EXCHANGE && of_cheap->n_radix == 1); /* more steps of fewer */
+  /* This plan has one step of seven messages. */
+  assert_true(of_dear->kind == BY_GROUP_EXCHANGE && of_dear->n_radix == 1);
+  /* This plan has more steps of fewer messages. */
+  assert_false(of_cheap->kind == BY_GROUP_EXCHANGE && of_cheap->n_radix == 1);
   assert_true(dear.plan->facts.throughput == cheap.plan->facts.throughput);
   by_planned_fini(&dear);
   by_planned_fini(&cheap);

@@ -1,5 +1,5 @@
 /* Schedules of every family of plans, number of ranks, collective and root: the checker accepts them, they run on real
- * buffers in random order, and what the checker still accepts after damage must still run. */
+ * buffers in random order, and damaged schedules that the checker still accepts must still run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static void test_grids(void **state) {
     }
 }
 
-/* Wider than a REDUCE can fold: 64, 100 and 256 ranks. */
+/* These are wider than a REDUCE can fold: 64, 100 and 256 ranks. */
 static void test_large(void **state) {
   (void)state;
   for (int i = 0; i < N_FAMILIES; i++) {
@@ -73,7 +73,8 @@ static void test_large(void **state) {
   by_plan_destroy(plan);
 }
 
-/* Several groups with unequal shares, any trees, up and down different, twigs anywhere, roots that are twigs. */
+/* Plans have several groups with unequal shares, any trees, different trees up and down, twigs anywhere, and roots
+ * that are twigs. */
 static void test_random(void **state) {
   (void)state;
   struct by_rng rng;
@@ -101,7 +102,8 @@ static void test_hosts(void **state) {
   }
 }
 
-/* With helpers, and without them once more: the same cuts, and everything that helpers have no part in. */
+/* Plans are run with helpers, and once more without them: the cuts are the same, and so is everything in which helpers
+ * take no part. */
 static void test_helpers(void **state) {
   (void)state;
   struct by_rng rng;
@@ -133,7 +135,7 @@ static void check_star(const struct by_plan *plan, const struct by_group *tree, 
   for (uint32_t u = 0; u < star->n; u++) assert_int_equal(star->up[u], star->root);
 }
 
-/* To their ends, trees through switches are stars; without switches and server they are trees of ranks. */
+/* For their ends, trees through switches are stars; without switches and server they are trees of ranks. */
 static void test_switches(void **state) {
   (void)state;
   struct by_rng rng;
@@ -180,7 +182,7 @@ static void expect_right(const struct set *set, const char *name, size_t count, 
   fail();
 }
 
-/* Nothing, less than a piece each, not divisible, some alignment, and blocks that differ. */
+/* Counts are zero, less than a piece each, not divisible or with some alignment, and blocks differ. */
 static void run_counts(const struct set *set, const char *name, struct by_rng *rng) {
   uint32_t n = set->n;
   const size_t some[] = {0, 1, n > 1 ? n - 1 : 1, n + 1, 3 * n + 2, 40 * n + 7};
@@ -247,21 +249,21 @@ static void test_helped_plans_run(void **state) {
 /* ---- damage ---- */
 
 enum damage {
-  LOSE_DEP,     /* a dependency */
-  MOVE_DEP,     /* to another step */
-  LOSE_STEP,    /* becomes a copy onto itself */
-  OTHER_PEER,   /* of a send */
-  SWAP_TAGS,    /* of two sends to one peer */
-  OTHER_PIECES, /* one end of a range moved */
-  OTHER_FROM,   /* buffer */
-  OTHER_TO,     /* buffer */
-  OTHER_OWN,    /* place of the own operand */
+  LOSE_DEP,     /* A dependency is lost. */
+  MOVE_DEP,     /* A dependency moves to another step. */
+  LOSE_STEP,    /* A step becomes a copy onto itself. */
+  OTHER_PEER,   /* A send gets another peer. */
+  SWAP_TAGS,    /* Two sends to one peer swap their tags. */
+  OTHER_PIECES, /* One end of a range of pieces is shifted. */
+  OTHER_FROM,   /* A step reads another buffer. */
+  OTHER_TO,     /* A step writes another buffer. */
+  OTHER_OWN,    /* The place of the own operand changes. */
   OTHER_DIVIDE,
   OTHER_COPIED,
-  SWAP_LOOKUP,  /* two messages from one peer */
-  SWAP_IN,      /* two messages, with their steps */
-  OTHER_CUT,    /* of the layout */
-  OTHER_ORIGIN, /* of a buffer */
+  SWAP_LOOKUP,  /* The lookups of two messages from one peer are swapped. */
+  SWAP_IN,      /* Two messages are swapped with their steps. */
+  OTHER_CUT,    /* The layout gets another cut. */
+  OTHER_ORIGIN, /* A buffer gets another origin. */
   DAMAGES
 };
 
@@ -279,7 +281,7 @@ static bool damage_dep(struct by_rng *rng, struct by_schedule *schedule, struct 
   }
   uint32_t other = below(rng, index), was = *dep;
   *dep = other;
-  /* told of moves by it, so that only the order is wrong */
+  /* The other step now lists this one as a successor, so that only the order is wrong. */
   schedule->steps[other].next = schedule->steps[was].next;
   schedule->steps[other].n_next = schedule->steps[was].n_next;
   return other != was;

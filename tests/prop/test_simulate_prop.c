@@ -1,7 +1,6 @@
-/* Simulations of random plans on random networks: what is carried is what the
- * plan asks for, no link carries more than it can, the same comes out again,
- * and ranks that are alike may stand for each other. And fair shares against
- * the definition. */
+/* Simulations of random plans on random networks: what is carried is what the plan requires, no link carries more than
+ * it can, the result is reproducible, and ranks that are alike may represent each other. Fair shares are compared with
+ * their definition. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ static void make_net(struct by_rng *rng, struct random_net *r) {
       .n_flows = flows, .n_resources = resources, .first = r->first, .uses = r->uses, .capacity = r->capacity};
 }
 
-/* Nothing is too full, and everybody is somewhere where it is full and nobody has more. */
+/* Returns whether no resource is too full, and each flow uses a full resource on which no flow has more. */
 static bool is_fair(const struct by_fair *fair, const bool *goes) {
   const struct by_fair_net *net = fair->net;
   double used[MOST_RESOURCES] = {0}, most[MOST_RESOURCES] = {0};
@@ -83,7 +82,7 @@ static void test_shares_are_fair(void **state) {
 
 /* --- simulations --- */
 
-enum { HELPERS = 2 }; /* of every network but the ring */
+enum { HELPERS = 2 }; /* Every network but the ring has helpers. */
 
 static struct by_topology *random_network(struct by_rng *rng, uint32_t n, bool helpers) {
   struct by_topology *topology;
@@ -106,7 +105,7 @@ static struct by_topology *random_network(struct by_rng *rng, uint32_t n, bool h
   return topology;
 }
 
-/* The load counts what a helper sends up that has nothing to add; the schedules leave that out. */
+/* The load counts what a helper without anything to add sends up; the schedules leave that out. */
 static void expect_carried(const struct by_simulator *simulator, const struct by_simulation *got,
                            const struct by_plan *plan, const struct by_topology *topology) {
   struct by_plan_load load;
@@ -116,7 +115,7 @@ static void expect_carried(const struct by_simulator *simulator, const struct by
   for (uint32_t i = 0; i < 2 * topology->n_links; i++) {
     uint32_t class_ = by_simulation_class(got, i);
     double carried = class_ == UINT32_MAX ? 0 : got->carried[class_], wanted = load.link[i / 2][i % 2] * bytes;
-    /* pieces are whole elements, or begin at multiples of 64 bytes; each crosses a link a few times for every rank */
+    /* Pieces are whole elements, or begin at multiples of 64 bytes; each crosses a link a few times for every rank. */
     double slack = 64.0 * 2 * simulator->roles.schedules[0]->n_pieces * plan->n_vertices;
     if (helped ? carried > wanted + slack : fabs(carried - wanted) > slack)
       fail_msg("link %u carried %.9g, not %.9g", i / 2, carried, wanted);
@@ -176,7 +175,8 @@ static void test_what_is_carried(void **state) {
   }
 }
 
-/* One schedule for all, and one rank for those that are alike, against everybody with a schedule of its own. */
+/* One schedule for all, and one rank for those that are alike, give the same as a schedule of its own for each
+ * rank. */
 static void expect_alike(const char *network, uint32_t n, struct by_rng *order) {
   struct by_topology *topology;
   struct by_plan *plan;

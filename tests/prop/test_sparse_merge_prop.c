@@ -1,5 +1,5 @@
-/* Random tensors of every type, merged and compared with a dense table: rows ascend, none stands twice, none is
- * missing, and sums are exact, for the values are small whole numbers. */
+/* Random tensors of every type are merged and compared with a dense table: rows ascend, no row is repeated or missing,
+ * and sums are exact, since the values are small whole numbers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void store(enum banyan_dtype dtype, void *values, size_t i, int value) {
   switch (dtype) {
   case BANYAN_FLOAT32: ((float *)values)[i] = (float)value; break;
   case BANYAN_FLOAT64: ((double *)values)[i] = value; break;
-  case BANYAN_FLOAT16: ((uint16_t *)values)[i] = value ? 0x3c00 : 0; break; /* 1 or 0 */
+  case BANYAN_FLOAT16: ((uint16_t *)values)[i] = value ? 0x3c00 : 0; break; /* The value is 1 or 0. */
   case BANYAN_BFLOAT16: ((uint16_t *)values)[i] = value ? 0x3f80 : 0; break;
   case BANYAN_INT32: ((int32_t *)values)[i] = value; break;
   case BANYAN_INT64: ((int64_t *)values)[i] = value; break;
@@ -21,7 +21,7 @@ static void store(enum banyan_dtype dtype, void *values, size_t i, int value) {
   }
 }
 
-/* f16 holds whole numbers up to 2048, bf16 up to 256. */
+/* Returns an element. f16 holds whole numbers up to 2048, bf16 up to 256. */
 static double load(enum banyan_dtype dtype, const void *values, size_t i) {
   uint16_t half;
   uint32_t bits;
@@ -44,7 +44,7 @@ static double load(enum banyan_dtype dtype, const void *values, size_t i) {
 }
 
 static int draw(struct by_rng *rng, enum banyan_dtype dtype) {
-  if (dtype == BANYAN_INT8 || dtype == BANYAN_UINT8) return by_rng_below(rng, 40) == 0; /* sums stay below 128 */
+  if (dtype == BANYAN_INT8 || dtype == BANYAN_UINT8) return by_rng_below(rng, 40) == 0; /* Sums stay below 128. */
   if (dtype == BANYAN_FLOAT16 || dtype == BANYAN_BFLOAT16) return by_rng_below(rng, 8) == 0;
   return (int)by_rng_below(rng, 21) - (dtype == BANYAN_UINT8 ? 0 : 10);
 }
@@ -101,7 +101,7 @@ static void one_case(uint64_t seed, struct by_sparse_scratch *scratch, struct ba
   assert_ok(by_sparse_merge(&in, scratch, out));
   compare(out, &table);
   struct banyan_sparse again = {0};
-  assert_ok(banyan_sparse_merge(out, &again)); /* merging what is merged changes nothing */
+  assert_ok(banyan_sparse_merge(out, &again)); /* Merging a merged tensor changes nothing. */
   compare(&again, &table);
   banyan_sparse_free(&again);
   free(in.rows);

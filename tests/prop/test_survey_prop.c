@@ -1,4 +1,4 @@
-/* Surveys of simulated networks: what is inferred must foretell what flows get that were never measured. */
+/* Surveys of simulated networks: the inferred network must predict the rates of flows that were never measured. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +13,9 @@ enum { MOST = 64 };
 
 struct world {
   struct fluid truth;
-  uint32_t host[MOST]; /* of the survey's hosts: they are shuffled */
+  uint32_t host[MOST]; /* The hosts in the order of the survey, which is shuffled. */
   struct by_rng rng;
-  double noise; /* a flow gets up to so much less */
+  double noise; /* A flow may be slower by up to this part. */
   uint32_t experiments;
 };
 
@@ -69,7 +69,7 @@ static void show(const struct by_topology *topology) {
   by_text_fini(&text);
 }
 
-/* Random flows between random hosts; the greatest factor by which a flow's foretold rate is off. */
+/* Runs random flows between random hosts. Returns the greatest factor by which a flow's predicted rate is off. */
 static double compare(struct world *w, const struct by_topology *found) {
   struct fluid guess;
   double worst = 1;
@@ -98,7 +98,7 @@ static double compare(struct world *w, const struct by_topology *found) {
 
 static const struct known {
   const char *text;
-  uint32_t nodes, links; /* of what must be found */
+  uint32_t nodes, links; /* The number of nodes and links that must be found. */
 } known[] = {
     {"star:2,nic=1g", 2, 1},
     {"star:3,nic=1g", 4, 3},
@@ -112,14 +112,14 @@ static const struct known {
     {"clos:racks=2,hosts=4,oversub=2,spines=1", 10, 9},
     {"clos:racks=3,hosts=5,oversub=2,spines=1", 19, 18},
     {"clos:racks=4,hosts=4,oversub=4,spines=1", 21, 20},
-    {"clos:racks=4,hosts=4,oversub=1,spines=1", 17, 16}, /* nothing slows it: a star */
+    {"clos:racks=4,hosts=4,oversub=1,spines=1", 17, 16}, /* Nothing slows this network, so a star is found. */
     {"clos:racks=8,hosts=8,oversub=4,spines=1", 73, 72},
     {"tree:2x2x4,oversub=2", 22, 21},
     {"mesh:5,link=1g", 5, 10},
     {"mesh:5,nic=2g,link=1g", 5, 10},
 };
 
-/* The last link of these carries half as much back as there. */
+/* The last link of these networks carries half as much back as there. */
 static const struct known slower_back[] = {
     {"clos:racks=2,hosts=4,oversub=1,spines=1", 10, 9},
     {"clos:racks=4,hosts=4,oversub=2,spines=1", 21, 20},
@@ -128,7 +128,7 @@ static const struct known slower_back[] = {
     {"star:4,nic=1g", 5, 4},
 };
 
-/* Whether delays are as in truth, but for what the fastest answers take. */
+/* Asserts that delays are the true ones, apart from what the fastest answers take. */
 static void check_delays(struct world *w, const struct by_topology *found) {
   struct fluid guess;
   fluid_init(&guess, found);

@@ -1,4 +1,4 @@
-/* Random topologies with everything that one can hold, and one of every kind: printed and read, they are the same. */
+/* Random topologies with every possible feature, and one of every kind, are the same after printing and reading. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static bool chance(struct by_rng *rng) {
   return by_rng_below(rng, 3) == 0;
 }
 
-/* Rates that people write, and any. */
+/* Returns rates that people write, and any others. */
 static double rate(struct by_rng *rng) {
   static const double usual[] = {1, 1e9, 2.5e9, 1e10, 4.5e7, 1.25, 1e18};
   return chance(rng) ? by_rng_unit(rng) * 1e11 + 1 : any_of(rng, usual, 7);
@@ -61,7 +61,7 @@ static void any_link(struct by_rng *rng, struct by_topology_builder *builder, ui
     if (chance(rng)) assert_ok(by_topology_builder_keep(builder, "eth\"0", &link->port[i]));
 }
 
-/* False: what came out cannot be: those that take part do not reach each other. */
+/* Returns false if the result is invalid because the participants do not reach each other. */
 static bool any_topology(struct by_rng *rng, struct by_topology **out) {
   struct by_topology_builder builder;
   uint32_t n = 1 + (uint32_t)by_rng_below(rng, MOST_NODES), links = n > 1 ? (uint32_t)by_rng_below(rng, MOST_LINKS) : 0;
