@@ -1,4 +1,4 @@
-/* What is counted of calls: nothing is lost where calls repeat, and iterations have the times that they had. */
+/* Checks the counts of calls: repeated calls lose nothing, and iterations keep the times at which they happened. */
 #include <string.h>
 
 #include "check.h"
@@ -38,7 +38,8 @@ static void test_counts(void **state) {
   assert_int_equal(o.sizes[12], 1);
 }
 
-/* Three calls an iteration, looked at now and then; a pause is no usual one. */
+/* Each iteration has three calls, and the observation is read now and then. A pause does not count as a usual
+ * iteration. */
 static void test_times(void **state) {
   (void)state;
   struct by_observation o = {0};
@@ -54,7 +55,7 @@ static void test_times(void **state) {
   assert_true(now.iteration_time > 0.0999 && now.iteration_time < 0.1001);
 }
 
-/* Calls that are all alike are iterations as well. */
+/* Identical calls also form iterations. */
 static void test_alike(void **state) {
   (void)state;
   struct by_observation o = {0};
@@ -68,7 +69,7 @@ static void test_alike(void **state) {
   assert_true(now.iteration_time > 0.0999 && now.iteration_time < 0.1001);
 }
 
-/* Where the program says what an iteration is, nothing else counts. */
+/* If the program marks its iterations, nothing else is counted. */
 static void test_steps(void **state) {
   (void)state;
   struct by_observation o = {0};
@@ -76,7 +77,7 @@ static void test_steps(void **state) {
   by_observe_begin(&o);
   for (uint64_t i = 0; i < 50; i++) {
     by_observe_step(&o, i, i * 7 * STEP_MS * BY_MILLISECOND);
-    by_observe_step(&o, i, i * 7 * STEP_MS * BY_MILLISECOND); /* of another communicator */
+    by_observe_step(&o, i, i * 7 * STEP_MS * BY_MILLISECOND); /* This step belongs to another communicator. */
     for (uint64_t k = 0; k < 7; k++) call(&o, 100, (i * 7 + k) * STEP_MS);
     now = look(&o);
     assert_int_equal(now.iterations, i);
@@ -103,7 +104,7 @@ static void test_awake(void **state) {
   }
 }
 
-/* Known only if all calls are the communicator's. */
+/* The iteration is known only if all calls belong to the communicator. */
 static void test_iteration(void **state) {
   (void)state;
   struct by_observation o = {0};
@@ -121,7 +122,8 @@ static void test_iteration(void **state) {
   assert_false(by_observe_iteration(&o, 150, &began, &period));
 }
 
-/* Iterations found from calls. A call is a letter: its kind; numbers of bytes follow from it. */
+/* Iterations are detected from calls. A letter stands for a call: it is the kind, and the number of bytes follows
+ * from it. */
 static bool hear(struct by_iteration_detector *period, char letter) {
   return by_iteration_detector_add(period, by_call_key((uint32_t)letter, (uint64_t)letter * 1000));
 }
@@ -140,7 +142,7 @@ static uint64_t count(const struct by_iteration_detector *period) {
   return by_iteration_detector_iterations(period);
 }
 
-/* After some iterations all are counted, also those before it was known what they are. */
+/* Once an iteration is detected, earlier iterations are counted as well. */
 static void check_found(const char *iteration) {
   struct by_iteration_detector period;
   by_iteration_detector_init(&period);
@@ -161,7 +163,7 @@ static void test_plain(void **state) {
   for (size_t i = 0; i < sizeof iterations / sizeof *iterations; i++) check_found(iterations[i]);
 }
 
-/* DDP's: the buckets of the first iteration are other ones, and parameters are sent before. */
+/* This is the pattern of DDP: the first iteration has other buckets, and parameters are broadcast before it. */
 static void test_buckets(void **state) {
   (void)state;
   struct by_iteration_detector period;
@@ -179,7 +181,7 @@ static uint64_t large(struct by_iteration_detector *period, uint64_t kinds, int 
   return period->length;
 }
 
-/* As many calls as a model has tensors. */
+/* An iteration has as many calls as a model has tensors. */
 static void test_long(void **state) {
   (void)state;
   struct by_iteration_detector period;
@@ -194,7 +196,7 @@ static void test_odd_calls(void **state) {
   by_iteration_detector_init(&period);
   repeat(&period, "abcde", 30);
   uint64_t before = count(&period);
-  for (int i = 0; i < 20; i++) { /* one too many, one too few, another one */
+  for (int i = 0; i < 20; i++) { /* One call is added, removed or replaced. */
     static const char *const odd[] = {"abxcde", "abde", "abbcde", "xabcde", "abcdx"};
     add_all(&period, odd[i % 5]);
     repeat(&period, "abcde", 4);
@@ -203,7 +205,7 @@ static void test_odd_calls(void **state) {
   assert_in_range(count(&period) - before, 95, 105);
 }
 
-/* Calls that are alike, with another one now and then: an evaluation. */
+/* Calls are alike, except for another one now and then, as in an evaluation. */
 static void test_alike_periods(void **state) {
   (void)state;
   struct by_iteration_detector period;
@@ -237,7 +239,7 @@ static void test_shuffled(void **state) {
   assert_in_range(count(&period), 498, 500);
 }
 
-/* What comes in no order is no iteration, and nothing goes wrong; what comes after it is found. */
+/* Calls without an order form no iteration and do no harm. An iteration that follows them is detected. */
 static void test_disorder(void **state) {
   (void)state;
   struct by_iteration_detector period;
@@ -250,7 +252,7 @@ static void test_disorder(void **state) {
   assert_int_equal(period.length, 6);
 }
 
-/* Another model, or more buckets: what was counted stays, and what comes is counted by its own measure. */
+/* For another model, or more buckets, earlier counts remain, and later calls are counted by the new iteration. */
 static void test_changes(void **state) {
   (void)state;
   static const char *const models[] = {"abc", "abcd", "xxxxy", "a", "abc"};
@@ -265,7 +267,7 @@ static void test_changes(void **state) {
   }
 }
 
-/* A turn is said at each iteration. */
+/* The detector reports a turn at each iteration. */
 static void test_turns(void **state) {
   (void)state;
   struct by_iteration_detector period;
@@ -292,7 +294,7 @@ static void test_never_fewer(void **state) {
   }
 }
 
-/* Calls in a row, told at once. */
+/* Several calls in a row are added at once. */
 static void test_many(void **state) {
   (void)state;
   struct by_iteration_detector one, many;

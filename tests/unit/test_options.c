@@ -32,7 +32,7 @@ static struct values values;
 static struct by_operands operands;
 static char words[64][64], *argv[65];
 
-/* Parses "a b c"; the exit code, or -1 if the command may go on. */
+/* Parses "a b c". Returns the exit code, or -1 if the command may continue. */
 static int parse(const char *line) {
   int argc = 1;
   char copy[1024], *save;

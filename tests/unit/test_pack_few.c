@@ -1,4 +1,4 @@
-/* Few trees: known optima, limits that hold, options that are refused, runs that repeat. */
+/* Packings of few trees: known optima, limits that hold, rejected options, and repeatable runs. */
 #include "packing.h"
 
 #include <math.h>
@@ -51,16 +51,17 @@ static void test_torus(void **state) {
   struct by_graph *graph = torus();
   struct by_few_options options = by_few_defaults();
   options.bound = torus_optimum;
-  assert_true(throughput(graph, &options) >= 0.98 * torus_optimum); /* two trees without a common edge, at least */
+  assert_true(throughput(graph, &options) >= 0.98 * torus_optimum); /* At least two trees have no edge in common. */
   options.most_trees = 1;
   assert_true(fabs(throughput(graph, &options) - 10) < 1e-6);
-  options.bound = INFINITY; /* it finds its own way */
+  options.bound = INFINITY; /* The packer finds its own bound. */
   options.most_trees = 4;
   assert_true(throughput(graph, &options) >= 0.9 * torus_optimum);
   by_graph_destroy(graph);
 }
 
-/* 192 links, of which a tree takes 63: eight equal trees would load some link three times; six or three are better. */
+/* The graph has 192 links and a tree takes 63. Eight equal trees would load some link three times, so six or three
+ * trees are better. */
 static void test_fewer_than_allowed(void **state) {
   (void)state;
   enum { EDGE = 4, N = EDGE * EDGE * EDGE };
@@ -79,7 +80,7 @@ static void test_fewer_than_allowed(void **state) {
   by_graph_destroy(graph);
 }
 
-/* From each vertex the furthest is 4 and 4 hops away: 4 + 8 ms. */
+/* The farthest vertex is 4 and 4 hops away from each vertex: 4 + 8 ms. */
 static void test_heights(void **state) {
   (void)state;
   struct by_graph *graph = torus();
@@ -99,7 +100,8 @@ static void test_heights(void **state) {
   by_graph_destroy(graph);
 }
 
-/* What may be lost buys height, no more than that is lost, and without tolerance nothing. */
+/* The tolerated loss buys lower height, the loss stays within the tolerance, and without a tolerance nothing is
+ * lost. */
 static void test_tolerance(void **state) {
   (void)state;
   struct by_graph *graph = torus();
@@ -128,13 +130,13 @@ static void test_least_rate(void **state) {
   options.bound = torus_optimum;
   options.least_rate = 5;
   assert_true(throughput(graph, &options) >= 10 - 1e-6);
-  options.least_rate = 10.5; /* no link carries that */
+  options.least_rate = 10.5; /* No link carries this rate. */
   assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
   assert_non_null(strstr(banyan_error_text(), "no tree was found that carries 10.5 bit/s"));
   by_graph_destroy(graph);
 }
 
-/* 8 hosts and 2 helpers, limited each to 100: a helper is worth having. */
+/* There are 8 hosts and 2 helpers, each limited to 100: a helper is worth using. */
 static void test_helpers(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -147,11 +149,12 @@ static void test_helpers(void **state) {
   struct by_few_options options = by_few_defaults();
   options.bound = 100.0 * (64 + 16 - 4) / (2 * 8 * 7);
   options.tolerance = -1;
-  assert_true(throughput(graph, &options) >= 0.95 * options.bound); /* 0.84 without helpers */
+  assert_true(throughput(graph, &options) >= 0.95 * options.bound); /* It is 0.84 without helpers. */
   by_graph_destroy(graph);
 }
 
-/* A vertex with one link of 10 and three of 1 at the end of a wide mesh: 13, by trees that are far from equal. */
+/* A vertex has one link of 10 and three of 1 at the edge of a wide mesh. The optimum of 13 needs very unequal
+ * trees. */
 static void test_unequal_trees(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -209,7 +212,7 @@ static void test_refusals(void **state) {
   by_graph_destroy(graph);
 }
 
-/* --- What so many trees cannot exceed: known values, graphs that cannot be counted --- */
+/* --- Limits for a number of trees: known values, and graphs for which there is no limit --- */
 
 static struct by_graph *mesh(uint32_t n, double capacity) {
   struct by_graph_builder builder;
@@ -232,7 +235,7 @@ static void assert_equal_trees(const struct by_graph *graph, uint32_t n, double 
   if (!(fabs(limit - wanted) <= 1e-6 * wanted)) fail_msg("%u equal trees: %.9g, not %.9g", n, limit, wanted);
 }
 
-/* 23 links a tree, 276 in all: up to twelve trees have links of their own, and more share the same ones. */
+/* A tree has 23 links of 276: up to twelve trees have links of their own, and more trees share the same links. */
 static void test_mesh(void **state) {
   (void)state;
   struct by_graph *graph = mesh(24, 10);
@@ -247,7 +250,8 @@ static void test_mesh(void **state) {
 
 enum { LIMIT_SIDE = 4, LIMIT_TORUS = LIMIT_SIDE * LIMIT_SIDE * LIMIT_SIDE };
 
-/* 192 links and 63 a tree: three trees have links of their own, of six two share each, of eight three would have to. */
+/* A tree has 63 links of 192: three trees have links of their own, six trees share each link by two, and eight
+ * trees would have to share some link by three. */
 static void test_torus_limit(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -266,7 +270,7 @@ static void test_torus_limit(void **state) {
   by_graph_destroy(graph);
 }
 
-/* A tree leaves out one link: some link is in all trees until there is a tree for each. */
+/* A tree leaves out one link: some link is in all trees until there is a tree for each link. */
 static void test_ring(void **state) {
   (void)state;
   for (int narrow = 0; narrow < 2; narrow++) {
@@ -282,7 +286,7 @@ static void test_ring(void **state) {
   }
 }
 
-/* A vertex by two links of 3 and 1: one tree may carry 3, two trees carry 4 at most, as do more of them. */
+/* A vertex has two links of 3 and 1: one tree carries up to 3, and two or more trees carry at most 4. */
 static void test_vertex(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -295,7 +299,7 @@ static void test_vertex(void **state) {
   assert_limit(graph, 1, 3);
   assert_limit(graph, 2, 4);
   assert_limit(graph, 9, 4);
-  assert_equal_trees(graph, 2, 3); /* both over the wide one */
+  assert_equal_trees(graph, 2, 3); /* Both trees use the wide link. */
   assert_equal_trees(graph, 4, 4);
   by_graph_destroy(graph);
 }

@@ -1,4 +1,4 @@
-/* Packings: the pool of their trees, what checking them refuses, and the largest one, exactly and nearly. */
+/* Packings: the pool of their trees, what the check rejects, and exact and approximate maximum packings. */
 #include "packing.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "topology_data.h"
 #include "topology_formats.h"
 
-/* A triangle of links of 10, 20 and 30 with a fourth vertex that need not be in, beyond vertex 2. */
+/* A triangle has links of 10, 20 and 30, and a fourth, optional vertex behind vertex 2. */
 static struct by_graph *triangle(void) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -48,7 +48,7 @@ static void test_pool(void **state) {
   by_graph_destroy(graph);
 }
 
-/* Trees 0-1-2, 1-2-0 and 2-0-1 at 1 : 0 : 3 load the third link, of 30, by 3 and the first, of 10, by 4. */
+/* The trees 0-1-2, 1-2-0 and 2-0-1 at 1 : 0 : 3 load the third link (30) by 3 and the first (10) by 4. */
 static struct by_packing *packed(const struct by_graph *graph) {
   static const uint32_t trees[][2] = {{0, 1}, {1, 2}, {0, 2}};
   static const double rate[] = {1, 0, 3};
@@ -139,9 +139,9 @@ static void test_check(void **state) {
   by_graph_destroy(graph);
 }
 
-/* --- Column generation: optima that are known in closed form, with their bounds --- */
+/* --- Column generation: optima that are known in closed form, and their bounds --- */
 
-/* Packs, checks, and gives the throughput; the bound must prove it. */
+/* Packs, checks, and returns the throughput, which the bound must prove. */
 static double pack_exactly(struct by_graph *graph, const struct by_exact_options *options) {
   struct by_packing *packing;
   assert_ok(by_pack_exact(graph, options, &packing));
@@ -159,7 +159,7 @@ static void assert_packed(struct by_graph *graph, double wanted) {
   if (fabs(got - wanted) > 1e-4 * wanted) fail_msg("%.9g, not %.9g", got, wanted);
 }
 
-/* n hosts and k helpers, all joined but helpers among each other, and each limited to 100. */
+/* Makes n hosts and k helpers, each limited to 100. All pairs are joined except helpers among each other. */
 static struct by_graph *hosts(uint32_t n, uint32_t k) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -171,7 +171,7 @@ static struct by_graph *hosts(uint32_t n, uint32_t k) {
   return graph;
 }
 
-/* A ring of n is optimal: 2 (n - 1) / n times the buffer over each host's interface. */
+/* A ring of n is optimal: 2 (n - 1) / n times the buffer passes each host's interface. */
 static void test_hosts_alone(void **state) {
   (void)state;
   assert_packed(hosts(2, 0), 100);
@@ -183,7 +183,7 @@ static double with_helpers(double n, double k) {
   return (n * n + k * n - 2 * k) / (2 * n * (n - 1)) * 100;
 }
 
-/* Each helper is the hub of a star, and the hosts spend the rest on a ring; nothing is better. */
+/* Each helper is the hub of a star, and the hosts use the rest for a ring. Nothing is better. */
 static void test_exact_helpers(void **state) {
   (void)state;
   assert_packed(hosts(4, 1), with_helpers(4, 1));
@@ -197,8 +197,8 @@ static void test_64_hosts_with_8_helpers(void **state) {
   assert_packed(hosts(64, 8), with_helpers(64, 8));
 }
 
-/* Without limits the optimum of a torus is its edges over those of a tree. Its program is degenerate, so it may stop a
- * little before; what it claims is proved all the same. */
+/* Without limits the optimum of a torus is its number of edges divided by that of a tree. Its linear program is
+ * degenerate, so the packer may stop slightly below the optimum, but what it claims is proved. */
 static void test_exact_torus(void **state) {
   (void)state;
   enum { SIDE = 8, N = SIDE * SIDE };
@@ -215,7 +215,7 @@ static void test_exact_torus(void **state) {
   assert_true(pack_exactly(graph, &options) >= 0.99 * 10 * 2 * N / (N - 1));
 }
 
-/* A packing to begin with is never lost, and few rounds give less but not wrong. */
+/* An initial packing is never lost, and few rounds give less throughput but no wrong result. */
 static void test_start_and_rounds(void **state) {
   (void)state;
   struct by_graph *graph = hosts(12, 0);
@@ -237,7 +237,7 @@ static void test_start_and_rounds(void **state) {
   by_graph_destroy(graph);
 }
 
-/* --- Multiplicative weights beside known answers, on real graphs and on large ones --- */
+/* --- Multiplicative weights against known answers, on real graphs and on large ones --- */
 
 static struct by_packing *pack(const struct by_graph *graph, double goal) {
   const struct by_weights_options options = {.goal = goal};
@@ -248,7 +248,8 @@ static struct by_packing *pack(const struct by_graph *graph, double goal) {
   return packing;
 }
 
-/* The throughput within the goal of the optimum, and the bound not below it. Frees the graph. */
+/* Asserts that the throughput is within the goal of the optimum, and that the bound is not below it. Frees the
+ * graph. */
 static void assert_optimum(struct by_graph *graph, double goal, double optimum) {
   struct by_packing *packing = pack(graph, goal);
   if (packing->throughput < goal * optimum || packing->throughput > optimum * (1 + 1e-9) ||
@@ -258,7 +259,7 @@ static void assert_optimum(struct by_graph *graph, double goal, double optimum) 
   by_graph_destroy(graph);
 }
 
-/* All joined; every vertex limited to 100, also those that need not be in. */
+/* Makes a full mesh in which every vertex is limited to 100, also optional ones. */
 static struct by_graph *mesh(uint32_t n, uint32_t helpers) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -271,13 +272,13 @@ static struct by_graph *mesh(uint32_t n, uint32_t helpers) {
   return graph;
 }
 
-/* n B / (2 (n - 1)), whatever is tried. */
+/* The optimum is n B / (2 (n - 1)) for every mesh. */
 static void test_even_mesh(void **state) {
   (void)state;
   for (uint32_t n = 2; n <= 64; n = n * 3 / 2 + 1) assert_optimum(mesh(n, 0), 0.99, 100.0 * n / (2 * (n - 1)));
 }
 
-/* (n^2 + kn - 2k) B / (2 n (n - 1)), up to n helpers. */
+/* The optimum is (n^2 + kn - 2k) B / (2 n (n - 1)), up to n helpers. */
 static void test_helpers(void **state) {
   (void)state;
   static const uint32_t cases[][2] = {{4, 1}, {4, 4}, {8, 3}, {12, 4}, {24, 8}, {24, 17}};
@@ -287,7 +288,8 @@ static void test_helpers(void **state) {
   }
 }
 
-/* Three ranks round a hub of links of 8: 8, though a spanning tree of their metric closure would say 6. */
+/* Three ranks around a hub with links of 8 reach 8, although a spanning tree of their metric closure would suggest
+ * 6. */
 static void test_hub(void **state) {
   (void)state;
   struct by_graph_builder builder;
@@ -298,7 +300,7 @@ static void test_hub(void **state) {
   assert_optimum(graph, 0.999, 8);
 }
 
-/* A ring and as many chords between vertices near each other as there are edges beyond it. */
+/* Makes a ring, and uses the remaining edges as chords between vertices near each other. */
 static struct by_graph *large(uint32_t n, uint32_t m, bool even, bool limits) {
   struct by_graph_builder builder;
   struct by_graph *graph;
@@ -343,7 +345,7 @@ static void test_same_each_time(void **state) {
   by_graph_destroy(graph);
 }
 
-/* However few trees it may look for, what it says is true. */
+/* However few trees are allowed, the reported result is true. */
 static void test_few_trees(void **state) {
   (void)state;
   struct by_graph *graph = large(50, 150, false, true);
@@ -363,7 +365,7 @@ static void test_few_trees(void **state) {
   by_graph_destroy(graph);
 }
 
-/* A ring of five with a second link beside one. */
+/* The topology is a ring of five with a second link beside one of its links. */
 static void test_topology(void **state) {
   (void)state;
   struct by_topology *topology;
@@ -371,11 +373,11 @@ static void test_topology(void **state) {
   static const char text[] = "5 6\n0 1 4 1\n1 2 4 1\n2 3 4 1\n3 4 4 1\n4 0 4 1\n0 1 2 1\n";
   assert_ok(by_topology_parse_any("ring", text, sizeof text - 1, "", &topology));
   assert_ok(by_graph_of_topology(topology, NULL, &graph));
-  assert_optimum(graph, 0.999, 16e9 / 3); /* four parts: 0 and 1 are one, and cost nobody anything */
+  assert_optimum(graph, 0.999, 16e9 / 3); /* There are four parts: 0 and 1 are one part and cost nothing. */
   by_topology_destroy(topology);
 }
 
-/* Optima as ../shared/data/edgelists/optimum.csv gives them: name, nodes, edges, Gbit/s, unit, how. */
+/* Checks an optimum of ../shared/data/edgelists/optimum.csv: name, nodes, edges, Gbit/s, unit, how. */
 static void check_data(const char *line) {
   char name[64], file[128], path[DATA_PATH_BYTES];
   double optimum;

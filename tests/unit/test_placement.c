@@ -1,4 +1,5 @@
-/* Where switches add: known answers, stacks, plans, several servers and jobs, short memory, and what is refused. */
+/* Placement of aggregation on switches: known answers, stacks, plans, several servers and jobs, limited memory, and
+ * rejected inputs. */
 #include "placement.h"
 
 #include <math.h>
@@ -42,7 +43,8 @@ static void assert_near(double got, double wanted) {
   if (fabs(got - wanted) > 1e-6 * fabs(wanted)) fail_msg("%.12g, not %.12g", got, wanted);
 }
 
-/* Five hosts at a switch, the last one the server: all of a link for everybody, a quarter of it without. */
+/* Five hosts are at a switch, and the last one is the server: each gets a full link with aggregation and a quarter
+ * without. */
 static void test_star(void **state) {
   (void)state;
   struct by_topology *topology = named("star:5,nic=100m,adds=all");
@@ -60,15 +62,15 @@ static void test_star(void **state) {
   assert_int_equal(by_link_other(&topology->links[hops[0].down], hops[0].node), 2);
   by_placement_destroy(placement);
   placement = place(topology, 5, &server, 1, 0);
-  assert_near(placement->rate, 25e6); /* its own does not travel */
+  assert_near(placement->rate, 25e6); /* The server's own gradient does not travel. */
   assert_near(placement->bound, 100e6);
   assert_int_equal(by_placed_stack(&placement->trees[0], topology, 4, hops), 0);
   by_placement_destroy(placement);
   by_topology_destroy(topology);
 }
 
-/* Only the spine cannot add: two racks' sums pass it, over links of 15 Gbit/s. With one switch, best is the rack of the
- * server: six of others come in over 15. */
+/* Only the spine cannot aggregate: the sums of two racks pass it over links of 15 Gbit/s. With one aggregating
+ * switch, the server's rack is the best choice: six other terms enter it over 15 Gbit/s. */
 static void test_racks(void **state) {
   (void)state;
   struct by_topology *topology = named("clos:racks=3,hosts=3,adds=leaf,oversub=2");
@@ -85,7 +87,7 @@ static void test_racks(void **state) {
   by_topology_destroy(topology);
 }
 
-/* A switch that only forwards need not add where links are wide enough: the fewest do. */
+/* A switch that only forwards need not aggregate where links are wide enough: the fewest switches aggregate. */
 static void test_fewest(void **state) {
   (void)state;
   struct by_topology *topology = named("tree:2x4,adds=all,nic=1g");
@@ -94,12 +96,12 @@ static void test_fewest(void **state) {
   uint32_t adding = 0;
   for (uint32_t v = 0; v < placement->trees[0].n; v++) adding += placement->trees[0].adds[v];
   assert_near(placement->rate, 1e9);
-  assert_int_equal(adding, 1); /* four of the other rack share 4 Gbit/s */
+  assert_int_equal(adding, 1); /* Four workers of the other rack share 4 Gbit/s. */
   by_placement_destroy(placement);
   by_topology_destroy(topology);
 }
 
-/* Two servers with half a link each: none adds, so both together take all that comes. */
+/* There are two servers with half a link each and no aggregating switch, so both together take all incoming terms. */
 static void test_servers(void **state) {
   (void)state;
   struct by_topology *topology = named("star:6,nic=1g/1g/1g/1g/3g/1g");
@@ -119,8 +121,8 @@ static void test_servers(void **state) {
   "\"aggregates\": true, \"memory\": %d}], \"links\": [{\"a\": \"a\", \"b\": \"s\", \"capacity\": \"1g\"},"            \
   "{\"a\": \"b\", \"b\": \"s\", \"capacity\": \"1g\"}, {\"a\": \"s\", \"b\": \"c\", \"capacity\": \"1g\"}]}"
 
-/* Cells for 1 Gbit/s over 100 us are 12500 bytes. With half of them, half of the rate could be added; shares do better:
- * x added and y not, where x + 2 y fill the link. */
+/* Cells for 1 Gbit/s over 100 us take 12500 bytes. Half of these cells could aggregate half of the rate, but shares
+ * are better: x is aggregated and y is not, where x + 2 y fill the link. */
 static void test_short_memory(void **state) {
   (void)state;
   const uint32_t server = 2;
@@ -137,13 +139,13 @@ static void test_short_memory(void **state) {
   assert_int_equal(placement->n_trees, 2);
   assert_near(placement->trees[0].share, 2.0 / 3);
   by_placement_destroy(placement);
-  placement = place(topology, 2, &server, 1, 1); /* one tree only */
+  placement = place(topology, 2, &server, 1, 1); /* Only one tree is allowed. */
   assert_near(placement->rate, 0.5e9);
   by_placement_destroy(placement);
   by_topology_destroy(topology);
 }
 
-/* Two jobs on one switch whose memory does for one of them: weights decide. */
+/* Two jobs share one switch with memory for only one of them: weights decide. */
 static void test_jobs(void **state) {
   (void)state;
   struct by_topology *topology = example(SHORT_MEMORY, 12500);
@@ -187,7 +189,7 @@ static void test_plan(void **state) {
   for (uint32_t v = 0; v < 8; v++) assert_int_equal(group->up[v], up[v]);
   assert_int_equal(group->n_forwards, 0);
   assert_int_equal(group->n_ports, 4 + 4);
-  assert_string_equal(by_group_interface(group, 5, 0), "eth0"); /* links are hosts' first, then those to spines */
+  assert_string_equal(by_group_interface(group, 5, 0), "eth0"); /* Hosts' links come first, then those to spines. */
   assert_string_equal(by_group_interface(group, 5, 2), "eth2");
   assert_string_equal(by_group_interface(group, 6, 4), "eth1");
   assert_string_equal(by_group_interface(group, 6, 7), "eth2");
@@ -204,7 +206,7 @@ static void test_plan(void **state) {
   by_topology_destroy(topology);
 }
 
-/* A worker that is the server, and one that forwards for others: their own gradients are theirs. */
+/* One worker is also the server, and one forwards for others: each keeps its own gradient. */
 static void test_hosts_on_the_way(void **state) {
   (void)state;
   struct by_topology *topology = named("line:4");
@@ -223,7 +225,7 @@ static void test_hosts_on_the_way(void **state) {
   by_topology_destroy(topology);
 }
 
-/* s1 adds, s2 could but need not, s3 cannot; two trees to the host that is a worker too. */
+/* s1 aggregates, s2 could but need not, and s3 cannot. Two trees lead to the host that is also a worker. */
 static void test_everything_on_the_way(void **state) {
   (void)state;
   struct by_topology *topology = example(
@@ -249,7 +251,7 @@ static void test_everything_on_the_way(void **state) {
   static const uint32_t up[] = {3, 4, 4, 3, 5, 3};
   for (uint32_t v = 0; v < 6; v++) assert_int_equal(group->up[v], up[v]);
   assert_true(by_group_adds(group, 4) && !by_group_adds(group, 5));
-  assert_string_equal(by_group_interface(group, 4, 1), "swp7"); /* both beyond the switch that cannot add */
+  assert_string_equal(by_group_interface(group, 4, 1), "swp7"); /* Both are behind the switch that cannot aggregate. */
   assert_string_equal(by_group_interface(group, 4, 2), "swp7");
   assert_string_equal(by_group_interface(group, 4, 5), "eth1");
   assert_string_equal(by_group_interface(group, 5, 4), "eth0");
@@ -259,7 +261,7 @@ static void test_everything_on_the_way(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Where memory is short a server has two trees, and each of them an end of its own there. */
+/* Where memory is limited a server has two trees, each with an endpoint of its own there. */
 static void test_servers_of_trees(void **state) {
   (void)state;
   const uint32_t server = 2;

@@ -1,4 +1,4 @@
-/* Built-in and named plans, and how plans are drawn. */
+/* Built-in and named plans, and drawings of plans. */
 #include <string.h>
 
 #include "check.h"
@@ -69,7 +69,7 @@ static void test_trees(void **state) {
   assert_status(by_plan_builtin("chain:2", 5, &plan), BANYAN_ERR_ARGUMENT);
 }
 
-/* Steps on the way from u to the root. */
+/* Returns the number of steps from u to the root. */
 static uint32_t depth(const struct by_group *group, uint32_t u) {
   uint32_t steps = 0;
   for (; u != group->root; u = group->up[u]) steps++;
@@ -82,7 +82,8 @@ static uint32_t log2_up(uint32_t n) {
   return steps;
 }
 
-/* Sanders, Speck, Träff: binary, of logarithmic height, and nobody has children in both. */
+/* This is the plan of Sanders, Speck and Träff: binary, of logarithmic height, and no rank has children in both
+ * trees. */
 static void test_double_tree(void **state) {
   (void)state;
   for (uint32_t n = 1; n <= 300; n++) {
@@ -109,14 +110,15 @@ static void test_halving(void **state) {
   (void)state;
   struct by_plan *plan = builtin("halving", 8);
   struct by_group *group = only_group(plan);
-  assert_array(group->up, (uint32_t[]){0, 0, 0, 1, 0, 1, 2, 3}, 8); /* without the highest bit */
+  /* The parent is the rank without its highest bit. */
+  assert_array(group->up, (uint32_t[]){0, 0, 0, 1, 0, 1, 2, 3}, 8);
   assert_int_equal(group->n_radix, 3);
   assert_array(group->radix, (uint32_t[]){2, 2, 2}, 3);
   by_plan_destroy(plan);
   for (uint32_t n = 1; n <= 300; n++) {
     plan = builtin("halving", n);
     group = only_group(plan);
-    uint64_t distances[5] = {0}; /* distinct ones are distinct messages of a rank */
+    uint64_t distances[5] = {0}; /* Distinct distances are distinct messages of a rank. */
     uint32_t messages = 0;
     for (uint32_t u = 1; u < n; u++) {
       uint32_t distance = u - group->up[u];
@@ -163,7 +165,7 @@ static void test_exchange(void **state) {
   assert_digits("exchange", 7, 1, (uint32_t[]){7}, 0);
   assert_digits("exchange", 1, 0, NULL, 0);
   assert_digits("exchange:4", 12, 2, (uint32_t[]){4, 3}, 0);
-  assert_digits("exchange:6", 12, 2, (uint32_t[]){4, 3}, 0); /* 5 messages, {6, 2} has 6 */
+  assert_digits("exchange:6", 12, 2, (uint32_t[]){4, 3}, 0); /* There are 5 messages, while {6, 2} would have 6. */
   assert_digits("exchange:4", 13, 2, (uint32_t[]){4, 3}, 1);
   assert_digits("exchange:8", 64, 2, (uint32_t[]){8, 8}, 0);
   assert_digits("exchange:2", 65536, 16, (uint32_t[]){2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 0);
@@ -222,7 +224,7 @@ static void test_large_ones_are_small(void **state) {
 
 /* --- plans --- */
 
-/* Which processes stand where a plan has servers. */
+/* These tests check which processes act as the servers of a plan. */
 
 enum { RANKS = 2, PROCESSES = 3, SERVER = 2, OWN = 0, INNER = 7 };
 
@@ -231,7 +233,7 @@ static const char served[] =
     "{\"kind\": \"server\"}}, \"trees\": [{\"share\": 1, \"root\": \"h/0\", \"up\": {\"0\": "
     "\"h/0\", \"1\": \"h/0\"}}]}";
 
-/* Rank 1 of two, that have a server. */
+/* This is rank 1 of two ranks with a server. */
 struct rank {
   struct by_context context;
   struct by_member members[PROCESSES];
@@ -260,7 +262,7 @@ static void fini(struct rank *rank) {
   by_arena_fini(&rank->context.job.arena);
 }
 
-/* Whether calls of this domain go to the server from now on. */
+/* Returns whether calls of this team go to the server from now on. */
 static bool goes_to_server(struct rank *rank, struct by_team *team) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_plan *plan = NULL;
@@ -270,8 +272,8 @@ static bool goes_to_server(struct rank *rank, struct by_team *team) {
   return helpers && helpers[0] == SERVER;
 }
 
-/* A plan switch is made in the job's own communicator and noted for what is submitted to it: which one comes first is a
- * matter of chance, and ranks must not differ in which processes serve. */
+/* A plan switch happens in the job's own communicator and is recorded for what is submitted to it. The order of the
+ * two is a matter of chance, and ranks must not differ in which processes serve. */
 static void test_order_does_not_matter(void **state) {
   struct rank first, second;
   (void)state;
@@ -291,7 +293,7 @@ static void assert_drawn(struct by_plan *plan, const char *wanted) {
   struct by_text text;
   by_text_init(&text);
   assert_ok(by_plan_draw(plan, &text));
-  const char *body = strchr(by_text_get(&text), '\n'); /* the first line ends with the version */
+  const char *body = strchr(by_text_get(&text), '\n'); /* The first line ends with the version. */
   assert_non_null(body);
   assert_string_equal(body + 1, wanted);
   by_text_fini(&text);
@@ -363,7 +365,7 @@ static void test_names_kinds_and_classes(void **state) {
                "    down: sw (switch) ─── b ─── é\n");
 }
 
-/* Whatever the plan, lines stay short and few. */
+/* Lines stay short and few for every plan. */
 static void test_large_plans_are_cut(void **state) {
   (void)state;
   const char *names[] = {"star", "chain", "ring", "tree:3", "halving", "doubling", "exchange", "exchange:7"};

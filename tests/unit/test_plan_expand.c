@@ -10,7 +10,8 @@ static const struct by_twig *find_twig(const struct by_group *group, uint32_t ch
   return NULL;
 }
 
-/* Three hosts with 2, 3 and 2 ranks, not in a row: the ring over them becomes two rings of one rank per host. */
+/* Three hosts have 2, 3 and 2 ranks, which are not consecutive: the ring over hosts becomes two rings of one rank
+ * per host. */
 static void test_expand_ring(void **state) {
   (void)state;
   const uint32_t host_of[] = {0, 1, 2, 2, 1, 1, 0};
@@ -49,7 +50,7 @@ static const char with_helper[] =
     "{\"trees\": [{\"share\": 1, \"rate\": 4e9, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\"},"
     " \"twigs\": {\"2\": \"h\"}}]}]}";
 
-/* Hosts that are twigs: all their ranks hang on the leader they hung on, or on the helper. */
+/* Some hosts are twigs: all their ranks are attached to the leader that the host was attached to, or to the helper. */
 static void test_expand_twigs_and_helpers(void **state) {
   (void)state;
   const uint32_t host_of[] = {0, 0, 1, 1, 2, 2};
@@ -85,7 +86,7 @@ static const char with_servers[] =
     "{\"share\": 0.25, \"root\": \"h/10\", \"up\": {\"0\": \"h/10\", \"1\": \"h/10\", \"2\": \"h/10\"}},"
     "{\"share\": 0.25, \"root\": \"k\", \"up\": {\"0\": \"k\", \"1\": \"k\", \"2\": \"k\"}}]}";
 
-/* Each tree of each leader has a server of its own; switches serve all, by the same interfaces. */
+/* Each tree of each leader has a server of its own. Switches serve all trees by the same interfaces. */
 static void test_expand_servers(void **state) {
   (void)state;
   const uint32_t host_of[] = {0, 0, 1, 1, 2, 2, 2};
@@ -102,7 +103,7 @@ static void test_expand_servers(void **state) {
     assert_string_equal(plan->vertices[group->order[group->root]].name, servers[g]);
     if (g >= 2) assert_true(group->n_forwards == 0 && group->n_ports == 0);
   }
-  const struct by_group *second = &plan->classes[0].groups[1]; /* led by ranks 1, 3 and 5 */
+  const struct by_group *second = &plan->classes[0].groups[1]; /* The group is led by ranks 1, 3 and 5. */
   uint32_t x = second->forwards[0];
   assert_string_equal(plan->vertices[x].name, "x");
   assert_string_equal(by_group_interface(second, x, 1), "e1");
@@ -122,7 +123,7 @@ static void test_expand_refuses(void **state) {
   by_plan_destroy(hosts);
 }
 
-/* With one rank per host a plan stays what it is. */
+/* A plan with one rank per host remains unchanged. */
 static void test_expand_to_itself(void **state) {
   (void)state;
   const uint32_t host_of[] = {0, 1, 2, 3, 4};
@@ -158,7 +159,7 @@ static void test_default_on_one_host(void **state) {
   assert_status(by_plan_default(0, NULL, false, &plan), BANYAN_ERR_ARGUMENT);
 }
 
-/* Large buffers: every rank leads a slice, and nobody sends to another host but the leaders. */
+/* For large buffers every rank leads a slice, and only leaders send to other hosts. */
 static void test_default_on_several_hosts(void **state) {
   (void)state;
   const uint32_t host_of[] = {70, 5, 70, 5, 70, 5, 1000000, 1000000, 1000000};
@@ -180,7 +181,7 @@ static void test_default_on_several_hosts(void **state) {
   by_plan_destroy(plan);
 }
 
-/* --- Plans whose helpers are taken out --- */
+/* --- Plans without their helpers --- */
 
 #define HEAD "{\"format\": \"banyan-plan 1\", \"name\": \"p\", \"ranks\": 3, "
 #define HELPERS "\"vertices\": {\"g\": {\"kind\": \"helper\"}, \"h\": {\"kind\": \"helper\"}}, "
@@ -202,7 +203,7 @@ static struct by_plan *among(const char *text) {
   return out;
 }
 
-/* The rank above `rank` in one direction of a group; itself: it is the root. */
+/* Returns the rank above `rank` in one direction of a group, or `rank` if it is the root. */
 static uint32_t above(const struct by_group *group, const uint32_t *parent, uint32_t rank) {
   for (uint32_t u = 0; u < group->n; u++)
     if (group->order[u] == rank) return group->order[parent[u]];
@@ -223,7 +224,7 @@ static void test_root(void **state) {
                                             "{\"0\": \"h\", \"1\": \"h\", \"2\": \"h\"}}]}");
   const struct by_group *group = &plan->classes[0].groups[0];
   assert_int_equal(group->order[group->root], 0);
-  check_parents(group, group->up, "001"); /* the others in a chain */
+  check_parents(group, group->up, "001"); /* The others form a chain. */
   assert_ptr_equal(group->up, group->down);
   by_plan_destroy(plan);
 }
@@ -238,7 +239,7 @@ static void test_inside(void **state) {
   by_plan_destroy(plan);
 }
 
-/* A helper above a helper at the top, one that is a leaf, and another way down than up. */
+/* One helper is above a helper at the top, one is a leaf, and the way down differs from the way up. */
 static void test_both_ways(void **state) {
   (void)state;
   struct by_plan *plan = among(HEAD HELPERS "\"trees\": [{\"share\": 1, \"root\": \"h\", \"up\": {\"g\": \"h\","
@@ -249,15 +250,15 @@ static void test_both_ways(void **state) {
   assert_true(group->up != group->down);
   assert_int_equal(above(group, group->up, root), root);
   assert_int_equal(above(group, group->down, root), root);
-  for (uint32_t r = 0; r < 3; r++) { /* trees: all lead to the root */
+  for (uint32_t r = 0; r < 3; r++) { /* All are trees: every rank leads to the root. */
     assert_int_equal(above(group, group->up, above(group, group->up, above(group, group->up, r))), root);
     assert_int_equal(above(group, group->down, above(group, group->down, above(group, group->down, r))), root);
   }
-  assert_int_equal(above(group, group->up, 2), 1); /* no helper was between these */
+  assert_int_equal(above(group, group->up, 2), 1); /* There was no helper between these. */
   by_plan_destroy(plan);
 }
 
-/* Both plans cut buffers at the same places; groups without helpers stay as they are. */
+/* Both plans divide buffers at the same offsets, and groups without helpers remain unchanged. */
 static void test_shares(void **state) {
   (void)state;
   static const char text[] = HEAD HELPERS
@@ -277,7 +278,7 @@ static void test_shares(void **state) {
   by_plan_destroy(after);
 }
 
-/* Without one of its vertices a rotation is none. */
+/* Without one of its vertices a rotated tree is no longer a rotation. */
 static void test_rotated(void **state) {
   (void)state;
   struct by_plan *out,
@@ -289,7 +290,7 @@ static void test_rotated(void **state) {
   by_plan_destroy(plan);
 }
 
-/* --- Plans joined to one of size classes, and plans over ranks in another order --- */
+/* --- Plans joined into one with size classes, and plans over ranks in another order --- */
 
 #define JOINED "{\"format\": \"banyan-plan 1\", "
 #define RANKS "\"vertices\": {\"x\": {\"kind\": \"rank\", \"rank\": 0}, \"y\": {\"kind\": \"rank\", \"rank\": 1}"
@@ -320,7 +321,7 @@ static void test_helpers_are_joined_by_name(void **state) {
   by_plan_destroy(joined);
 }
 
-/* Each part gives the class for its size. */
+/* Each part supplies the class for its size. */
 static void test_classes_of_parts(void **state) {
   (void)state;
   struct by_plan *usual, *ring, *joined;
@@ -339,7 +340,7 @@ static void test_classes_of_parts(void **state) {
 static void test_another_order(void **state) {
   (void)state;
   struct by_plan *doubling, *names, *made;
-  assert_ok(by_plan_builtin("doubling", 5, &doubling)); /* rank 4 is a twig of rank 0 */
+  assert_ok(by_plan_builtin("doubling", 5, &doubling)); /* Rank 4 is a twig of rank 0. */
   assert_ok(by_plan_builtin("ring", 5, &names));
   const uint32_t order[] = {3, 4, 1, 0, 2};
   assert_ok(by_plan_reorder(doubling, order, names, &made));

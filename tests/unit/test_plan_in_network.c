@@ -1,4 +1,4 @@
-/* Plans through switches: which can run, and what their ranks see of them. */
+/* In-network plans: which of them can run, and what their ranks see of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void test_star(void **state) {
   by_plan_destroy(plan);
 }
 
-/* A plan over ranks alone stays what it is. */
+/* A plan over ranks alone remains unchanged. */
 static void test_plain(void **state) {
   (void)state;
   struct by_plan *plan, *out;
@@ -89,7 +89,7 @@ static void test_many_workers(void **state) {
   by_plan_destroy(plan);
 }
 
-/* A chain of nine switches above the ranks; with eight it can run. */
+/* There is a chain of nine switches above the ranks; a chain of eight can run. */
 static void test_many_switches(void **state) {
   (void)state;
   for (int n = 8; n <= 9; n++) {
@@ -109,7 +109,7 @@ static void test_many_switches(void **state) {
   }
 }
 
-/* --- Trees through switches, as those need them who set them up --- */
+/* --- In-network trees, as the code that sets them up needs them --- */
 
 /* Ranks 0 to 4 at two switches and at the server itself; rank 5 is a twig.
  *
@@ -162,7 +162,7 @@ static void test_tree(void **state) {
   assert_int_equal(tree->n_switches, 3);
   const struct by_switched_switch *x = switch_named(tree, "x"), *y = switch_named(tree, "y"),
                                   *z = switch_named(tree, "z");
-  assert_ptr_equal(&tree->switches[2], y); /* behind its parent */
+  assert_ptr_equal(&tree->switches[2], y); /* The switch follows its parent. */
   assert_true(x->place == 0 && y->place == 1 && z->place == 0);
   assert_true(x->adds && y->adds && !z->adds);
   assert_true(x->workers == 13 && y->workers == 9 && z->workers == 2);
@@ -176,7 +176,7 @@ static void test_tree(void **state) {
   assert_string_equal(below_of(x, 9)->interface, "down0");
   assert_false(below_of(x, 4)->is_switch);
   assert_string_equal(below_of(x, 4)->interface, "down1");
-  assert_string_equal(below_of(y, 8)->interface, "e1"); /* two behind one interface */
+  assert_string_equal(below_of(y, 8)->interface, "e1"); /* There are two behind one interface. */
   assert_string_equal(below_of(y, 1)->interface, "e1");
   assert_ptr_equal(&tree->switches[tree->first[0]], y);
   assert_ptr_equal(&tree->switches[tree->first[1]], z);

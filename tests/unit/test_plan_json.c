@@ -1,4 +1,4 @@
-/* Plans as JSON, and what of them is valid. */
+/* Plans as JSON, and which of them are valid. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static struct by_plan *parsed(const char *text) {
   return plan;
 }
 
-/* Printed and read again, it is the same plan, and prints the same. */
+/* A plan that is printed and parsed again is the same plan and prints the same text. */
 static void assert_round_trip(const struct by_plan *plan) {
   struct by_text first, second;
   by_text_init(&first);
@@ -51,7 +51,8 @@ static void test_everything(void **state) {
   assert_int_equal(plan->chunk, 256 << 10);
   assert_true(plan->facts.throughput == 5e9 && plan->facts.ratio == 0.9);
   assert_int_equal(plan->n_ranks, 3);
-  const char *names[] = {"a", "b", "c \"\xc3\xa9\\", "h", "s", "sw"}; /* ranks in order, then the others by name */
+  /* Ranks come in order, then the other vertices by name. */
+  const char *names[] = {"a", "b", "c \"\xc3\xa9\\", "h", "s", "sw"};
   assert_int_equal(plan->n_vertices, 6);
   for (uint32_t i = 0; i < 6; i++) assert_string_equal(plan->vertices[i].name, names[i]);
   assert_int_equal(plan->vertices[3].kind, BY_VERTEX_HELPER);
@@ -113,13 +114,13 @@ static void test_ports(void **state) {
   assert_round_trip(plan);
   struct by_plan *same = parsed(SWITCHED(", \"down\": {\"x\": \"s\", \"y\": \"x\", \"0\": \"y\", \"1\": \"x\"}"));
   assert_int_equal(same->version, without->version);
-  assert_ok(by_plan_check_switches(same)); /* the way down is the way up, though written down */
+  assert_ok(by_plan_check_switches(same)); /* The way down equals the way up, although it is written in the file. */
   by_plan_destroy(same);
   by_plan_destroy(without);
   by_plan_destroy(plan);
 }
 
-/* The order of members in a JSON map means nothing. */
+/* The order of members in a JSON map has no meaning. */
 static void test_order_of_members(void **state) {
   (void)state;
   struct by_plan *one = parsed(HEAD "\"ranks\": 4, \"trees\": [{\"share\": 1, \"root\": \"3\", \"up\": "
@@ -131,7 +132,7 @@ static void test_order_of_members(void **state) {
   by_plan_destroy(two);
 }
 
-/* The trees of the last class may stand by themselves, as they do where there are no classes. */
+/* The trees of the last class may stand outside a class, as in plans without classes. */
 static void test_trees_behind_classes(void **state) {
   (void)state;
 #define ONE_TREE "\"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": {\"1\": \"0\"}}]"
@@ -147,7 +148,7 @@ static void test_trees_behind_classes(void **state) {
   by_plan_destroy(behind);
 }
 
-/* An order that is written down decides in which order children are added, so it is part of the plan. */
+/* An explicit order determines the order in which children are added, so it is part of the plan. */
 static void test_order_of_a_tree(void **state) {
   (void)state;
   struct by_plan *usual = parsed(HEAD "\"ranks\": 3, \"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": "
@@ -177,7 +178,7 @@ static void test_errors(void **state) {
   (void)state;
   struct {
     const char *text, *error;
-    enum banyan_status status; /* 0: BANYAN_ERR_PARSE */
+    enum banyan_status status; /* The value 0 stands for BANYAN_ERR_PARSE. */
   } cases[] = {
       {"", "p.json:1:0: ", 0},
       {"{\n  \"format\": 1,,", "p.json:2:15: ", 0},
@@ -272,11 +273,12 @@ static void test_limits(void **state) {
   memset(text, '[', 300000);
   assert_status(by_plan_parse("p.json", text, 300000, &plan), BANYAN_ERR_PARSE);
   assert_non_null(strstr(banyan_error_text(), "too large"));
-  assert_status(by_plan_parse("p.json", text, 100000, &plan), BANYAN_ERR_PARSE); /* deep, not large */
+  /* The text is deeply nested, not large. */
+  assert_status(by_plan_parse("p.json", text, 100000, &plan), BANYAN_ERR_PARSE);
   test_free(text);
 }
 
-/* 4096 exchanges over 65536 ranks are 120 KiB of text, and would be a GiB of plan. */
+/* In text, 4096 exchanges over 65536 ranks are 120 KiB, but the plan would be a GiB. */
 static void test_trees_that_name_no_vertex(void **state) {
   (void)state;
   struct by_plan *plan;
@@ -303,7 +305,7 @@ static void test_files(void **state) {
 
 /* --- plan check --- */
 
-/* Refused, and the error says so. */
+/* Asserts that the plan is rejected with this error. */
 static void assert_bad(const struct by_plan *plan, const char *error, const char *file, int line) {
   enum banyan_status status = by_plan_validate(plan);
   if (status == BANYAN_ERR_PLAN && strstr(banyan_error_text(), error)) return;
@@ -312,14 +314,14 @@ static void assert_bad(const struct by_plan *plan, const char *error, const char
   _fail(file, line);
 }
 
-/* Sets, looks, sets back, and it is good again. */
+/* Changes the plan, checks it, restores it, and checks that it is valid again. */
 #define BAD(plan, set, reset, error)                                                                                   \
   set;                                                                                                                 \
   assert_bad(plan, error, __FILE__, __LINE__);                                                                         \
   reset;                                                                                                               \
   assert_ok(by_plan_validate(plan))
 
-/* The first test, so that no other has left an error text. */
+/* This test runs first, so that no other test has left an error text. */
 static void test_a_good_plan_leaves_no_error(void **state) {
   (void)state;
   struct by_plan *plan;
@@ -395,7 +397,7 @@ static void test_classes(void **state) {
 static void test_trees(void **state) {
   (void)state;
   struct by_plan *plan;
-  assert_ok(by_plan_builtin("ring", 5, &plan)); /* up: 1 2 3 4 0, down: 4 3 2 1 0 */
+  assert_ok(by_plan_builtin("ring", 5, &plan)); /* The tree is up: 1 2 3 4 0, down: 4 3 2 1 0. */
   struct by_group *g = plan->classes[0].groups;
   BAD(plan, g->up[4] = 2, g->up[4] = 0, "tree 0: way up: vertex \"2\" lies on a cycle");
   BAD(plan, g->down[1] = 3, g->down[1] = 0, "tree 0: way down: vertex \"1\" lies on a cycle");
@@ -423,7 +425,7 @@ static void test_trees(void **state) {
 static void test_twigs(void **state) {
   (void)state;
   struct by_plan *plan;
-  assert_ok(by_plan_builtin("doubling", 7, &plan)); /* twigs 4: 0, 5: 1, 6: 2 */
+  assert_ok(by_plan_builtin("doubling", 7, &plan)); /* The twigs are 4: 0, 5: 1, 6: 2. */
   struct by_group *g = plan->classes[0].groups;
   struct by_twig *t = g->twigs;
   BAD(plan, t[1].parent = 4, t[1].parent = 1, "tree 0: twig \"5\" hangs on vertex \"4\", which is not in the tree");
@@ -440,7 +442,7 @@ static void test_kinds_of_vertices(void **state) {
   const char text[] = "{\"format\": \"banyan-plan 1\", \"ranks\": 2, \"vertices\": {\"h\": {\"kind\": \"helper\"}},"
                       "\"trees\": [{\"kind\": \"exchange\", \"share\": 1}]}";
   struct by_plan *plan;
-  assert_ok(by_plan_parse("p", text, strlen(text), &plan)); /* a helper that no tree uses */
+  assert_ok(by_plan_parse("p", text, strlen(text), &plan)); /* No tree uses this helper. */
   struct by_group *g = plan->classes[0].groups;
   struct by_twig twigs[] = {{.child = 1, .parent = 0}, {.child = 2, .parent = 0}};
   g->n = 1;
@@ -466,7 +468,7 @@ static void test_destroy_nothing(void **state) {
   by_plan_destroy(NULL);
 }
 
-/* Pinned: ranks of different builds agree on versions. */
+/* The hash is pinned because ranks of different builds compare versions. */
 static void test_hash_is_pinned(void **state) {
   (void)state;
   struct by_plan *plan = ring(4);
@@ -475,7 +477,7 @@ static void test_hash_is_pinned(void **state) {
   by_plan_destroy(plan);
 }
 
-/* Whatever changes what is computed changes the hash; what is told for information does not. */
+/* Every change of the computation changes the hash, and informational members do not. */
 static void test_hash_sees_all(void **state) {
   (void)state;
   struct by_plan *plan = ring(4);
@@ -518,7 +520,7 @@ static void test_class_by_size(void **state) {
   assert_ptr_equal(by_plan_class(&plan, UINT64_MAX), &classes[2]);
 }
 
-/* Digit by digit without carry, the slow way. */
+/* Translates digit by digit without carry, in the slow way. */
 static uint32_t translate(const struct by_group *group, uint32_t u, uint32_t t) {
   uint32_t position = 0, weight = 1;
   for (uint32_t i = 0; i < group->n_radix; i++) {
@@ -547,7 +549,7 @@ static void test_translate(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_a_good_plan_leaves_no_error), /* the first: no error before */
+      cmocka_unit_test(test_a_good_plan_leaves_no_error), /* It is the first test, so there was no error before. */
       cmocka_unit_test(test_everything),
       cmocka_unit_test(test_ranks_without_names),
       cmocka_unit_test(test_ports),

@@ -1,4 +1,4 @@
-/* What built-in plans take of small topologies, against what they are known to take. */
+/* Loads of built-in plans on small topologies, compared with known values. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void assert_near(double got, double wanted) {
 
 static void test_rings(void **state) {
   (void)state;
-  begin("star:8,nic=1g", "ring", 8); /* 2 (n - 1) / n out of and into each host */
+  begin("star:8,nic=1g", "ring", 8); /* Each host sends and receives 2 (n - 1) / n. */
   for (uint32_t i = 0; i < 8; i++)
     for (int d = 0; d < 2; d++) assert_near(load.link[i][d], 2 * 7.0 / 8);
   assert_near(load.node[3][0], 2 * 7.0 / 8);
@@ -37,7 +37,7 @@ static void test_rings(void **state) {
   assert_near(load.rate, 8e9 / 14);
   end();
   begin("sites:2x2,lan=1g,wan=200m", "ring", 4);
-  assert_near(load.rate, 200e6 / 1.5); /* the ring crosses the wan once in each direction */
+  assert_near(load.rate, 200e6 / 1.5); /* The ring crosses the WAN once in each direction. */
   assert_int_equal(load.tightest_link, 4);
   assert_int_equal(load.tightest_node, UINT32_MAX);
   end();
@@ -45,19 +45,20 @@ static void test_rings(void **state) {
 
 static void test_trees(void **state) {
   (void)state;
-  begin("star:4,nic=1g/1g/1g/200m", "star", 4); /* host 0 takes in three and gives out three */
+  begin("star:4,nic=1g/1g/1g/200m", "star", 4); /* Host 0 receives three and sends three. */
   assert_near(load.link[0][BY_BA], 3);
   assert_near(load.link[3][BY_AB], 1);
   assert_near(load.rate, 200e6);
   assert_int_equal(load.tightest_link, 3);
   end();
-  begin("mesh:4,nic=3g,link=3g", "star", 4); /* the node is fuller than its links */
+  begin("mesh:4,nic=3g,link=3g", "star", 4); /* The node is more loaded than its links. */
   assert_near(load.rate, 1e9);
   assert_int_equal(load.tightest_node, 0);
   end();
 }
 
-/* Through two switches, of which the lower one only forwards: its link takes both terms, and the result once. */
+/* The tree goes through two switches, of which the lower one only forwards: its link carries both terms, and the
+ * result once. */
 static void test_switches(void **state) {
   (void)state;
   begin("{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", \"c\", {\"name\": \"x\", \"kind\": \"switch\"}, "
@@ -83,7 +84,7 @@ static void test_halving_and_doubling(void **state) {
   begin("star:8", "halving", 8);
   assert_near(load.node[5][0], 2 * 7.0 / 8);
   end();
-  begin("star:8", "doubling", 8); /* three exchanges of the whole */
+  begin("star:8", "doubling", 8); /* There are three exchanges of the whole buffer. */
   assert_near(load.node[5][0], 3);
   end();
 }
@@ -140,7 +141,7 @@ static void test_alone(void **state) {
   end();
 }
 
-/* --- Who sends to whom under built-in plans, against all trees gone through one by one --- */
+/* --- Pairs that communicate under built-in plans, compared with a walk over all trees --- */
 
 enum { MOST = 64 };
 static double sent[MOST][MOST];
@@ -180,7 +181,7 @@ static void test_rotated(void **state) {
     }
 }
 
-/* Ranks of one node send each other nothing that counts. */
+/* Messages between ranks of one node do not count. */
 static void test_shared_nodes(void **state) {
   (void)state;
   struct by_plan *built;
@@ -197,7 +198,7 @@ static void test_shared_nodes(void **state) {
   by_plan_destroy(built);
 }
 
-/* A ring of many is few pairs; everyone with everyone of so many is refused. */
+/* A large ring has few pairs, while an exchange among so many ranks is rejected. */
 static void test_sizes(void **state) {
   (void)state;
   enum { MANY = 4096 };

@@ -1,4 +1,4 @@
-/* Which job goes before which, by numbers alone; and which class jobs get beside each other under a manager. */
+/* The order of jobs from numbers alone, and the classes that concurrent jobs get under a manager. */
 #include <string.h>
 
 #include "../manager_view.h"
@@ -6,7 +6,7 @@
 #include "priority.h"
 #include "rng.h"
 
-/* ---- by numbers alone */
+/* ---- numbers alone */
 
 static void test_first_iterations(void **state) {
   struct by_priority_rules rules = {.iterations = 5, .threshold = 100};
@@ -18,7 +18,7 @@ static void test_first_iterations(void **state) {
   assert_int_equal(by_priority_queue(&rules, 5, 99), 1);
 }
 
-/* 100, 400 */
+/* The thresholds are 100 and 400. */
 static void test_thresholds(void **state) {
   struct by_priority_rules rules = {.iterations = 0, .threshold = 100};
   static const struct {
@@ -29,12 +29,13 @@ static void test_thresholds(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_int_equal(by_priority_queue(&rules, 7, cases[i].bytes), cases[i].queue);
-  rules.threshold = UINT64_MAX / 2; /* four times as much is more than there is */
+  rules.threshold = UINT64_MAX / 2; /* Four times this value exceeds the range. */
   assert_int_equal(by_priority_queue(&rules, 7, UINT64_MAX / 2), 2);
   assert_int_equal(by_priority_queue(&rules, 7, UINT64_MAX - 1), 2);
 }
 
-/* Alone a job falls with its queue; what goes before it is above it, and what follows it below, while there is room. */
+/* A job without others falls with its queue. Jobs with precedence are above it and later ones below it, while there
+ * is room. */
 static void test_classes(void **state) {
   static const struct {
     uint32_t queue, above, behind, class_;
@@ -45,7 +46,7 @@ static void test_classes(void **state) {
     assert_int_equal(by_priority_class(cases[i].queue, cases[i].above, cases[i].behind), cases[i].class_);
 }
 
-/* 100, 400, 1600 */
+/* The thresholds are 100, 400 and 1600. */
 static void test_places(void **state) {
   const struct by_priority_rules rules = {.iterations = 10, .threshold = 100, .equal = true},
                                  in_order = {.equal = false};
@@ -54,18 +55,19 @@ static void test_places(void **state) {
   struct by_priority_place a = by_priority_find(&rules, 1, 20, 1000, &silent),
                            b = by_priority_find(&rules, 1, 20, 1000, &says);
   assert_int_equal(a.queue, 3);
-  assert_int_equal(b.queue, 4); /* 40 of 50 bytes each are left */
+  assert_int_equal(b.queue, 4); /* There are 40 iterations of 50 bytes left. */
   assert_float_equal(b.left, 2000, 1e-6);
   assert_true(by_priority_compare(&a, &b) < 0);
   struct by_priority_place c = by_priority_find(&rules, 1, 20, 1000, &soon),
                            d = by_priority_find(&rules, 1, 20, 60, &silent);
   assert_int_equal(c.queue, 1);
-  assert_true(by_priority_compare(&c, &d) < 0 && by_priority_compare(&d, &c) > 0); /* of one queue, who says it */
+  /* In the same queue, the job that reports its length goes first. */
+  assert_true(by_priority_compare(&c, &d) < 0 && by_priority_compare(&d, &c) > 0);
   assert_int_equal(by_priority_compare(&d, &d), 0);
   assert_true(by_priority_are_equals(&rules, &d, &d));
   assert_false(by_priority_are_equals(&in_order, &d, &d));
   assert_false(by_priority_are_equals(&rules, &c, &d));
-  assert_int_equal(by_priority_find(&rules, 1, 16, 1000, &past).queue, 1); /* any moment now */
+  assert_int_equal(by_priority_find(&rules, 1, 16, 1000, &past).queue, 1); /* The job ends at any moment. */
   assert_float_equal(by_priority_find(&rules, 4, 20, 1000, &says).left, 500, 1e-6);
   assert_int_equal(by_priority_find(&rules, 1, 5, 1000, &soon).queue, 0);
 }
@@ -104,8 +106,9 @@ static void test_left(void **state) {
   assert_true(by_job_length_update(&length, 500, 20));
   assert_int_equal(by_job_length_left(&length, 20), 480);
   assert_int_equal(by_job_length_left(&length, 501), 0);
-  assert_false(by_job_length_update(&length, 500, 21)); /* as reports say it, again and again */
-  assert_false(by_job_length_update(&length, 0, 22));   /* as those do whose rank 0 has said nothing yet */
+  assert_false(by_job_length_update(&length, 500, 21)); /* Reports repeat this value. */
+  /* Reports look like this until rank 0 has reported a length. */
+  assert_false(by_job_length_update(&length, 0, 22));
   assert_int_equal(length.expected, 500);
 }
 
@@ -122,7 +125,7 @@ static void check_doubted(struct by_job_length *length) {
   assert_true(length->doubted);
   assert_int_equal(length->expected, 0);
   assert_int_equal(by_job_length_left(length, 0), 0);
-  assert_false(by_job_length_update(length, 10000, 0)); /* for good */
+  assert_false(by_job_length_update(length, 10000, 0)); /* The doubt is permanent. */
   assert_int_equal(length->expected, 0);
 }
 
@@ -134,7 +137,7 @@ static void test_more(void **state) {
   check_doubted(&length);
 }
 
-/* More iterations than it said; a few may have been found that the program does not know of. */
+/* The job has more iterations than it announced. A few of them may have been detected without the program knowing. */
 static void test_past(void **state) {
   struct by_job_length few = {0}, many = {0}, late = {0};
   (void)state;
@@ -163,7 +166,7 @@ static void test_most(void **state) {
 
 enum { GIGABYTE = 1000000000 };
 
-/* Past its first iterations. */
+/* Runs until the jobs are past their first iterations. */
 static void pass_first_iterations(void) {
   pass_and_plan((int)by_priority_usual().iterations, 1000);
 }
@@ -172,7 +175,7 @@ static void begin_with(const char *topology, bool equal) {
   struct by_priority_rules rules = by_priority_usual();
   rules.equal = equal;
   begin_by(topology, rules);
-  world.no_keys = true; /* no helpers: only their own hosts' links are used */
+  world.no_keys = true; /* There are no helpers: only the links of the jobs' own hosts are used. */
 }
 
 static void expect_classes(uint32_t a, uint32_t b, uint32_t c) {
@@ -181,7 +184,7 @@ static void expect_classes(uint32_t a, uint32_t b, uint32_t c) {
   assert_int_equal(world.jobs[2].class_, c);
 }
 
-/* Hosts 0 to 3, 2 to 5, and 4 to 7: the first and the last do not meet. */
+/* The jobs run on hosts 0 to 3, 2 to 5, and 4 to 7: the first and the last share no host. */
 static void run_three(void) {
   for (uint32_t j = 0; j < 3; j++) world_run(&world, 2 * j, 1, 4);
   world_plan(&world);
@@ -197,7 +200,7 @@ static void test_first_come(void **state) {
   world_send(&world, &world.jobs[1], BY_MESSAGE_LEFT, 0);
   world.jobs[1].runs = false;
   pass_and_plan(1, 1000);
-  expect_classes(1, 2, 1); /* nobody is before the last one any more */
+  expect_classes(1, 2, 1); /* No job goes before the last one any more. */
   world_end(&world);
 }
 
@@ -213,8 +216,8 @@ static void test_share(void **state) {
   world_end(&world);
 }
 
-/* Who has least left goes first, whoever came first; who says nothing is behind those of its queue; and who has made
- * more iterations than it said is one of them. */
+/* The job with the least left goes first, whichever came first. A job without an announced length goes behind the
+ * others of its queue, and a job with more iterations than it announced counts as such a job. */
 static void test_least_left(void **state) {
   (void)state;
   begin_with("star:8,nic=1g", true);
@@ -230,13 +233,13 @@ static void test_least_left(void **state) {
   world_end(&world);
 }
 
-/* Who has sent more goes behind, whoever came first; and far down they are still told apart. */
+/* A job that has sent more goes behind, whichever came first, and jobs in the lowest queues still have an order. */
 static void test_queue_before_coming(void **state) {
   (void)state;
   begin_with("star:8,nic=1g", false);
   run_three();
   pass_first_iterations();
-  world.jobs[0].sent = 20ull * GIGABYTE; /* queue 2 */
+  world.jobs[0].sent = 20ull * GIGABYTE; /* This is queue 2. */
   pass_and_plan(1, 1000);
   expect_classes(2, 1, 2);
   for (uint32_t j = 0; j < 3; j++) world.jobs[j].sent = 1000000ull * GIGABYTE;
@@ -248,7 +251,7 @@ static void test_queue_before_coming(void **state) {
   world_end(&world);
 }
 
-/* Whoever is new goes before all for a while, and then behind those of its queue. */
+/* A new job goes before all others for a while, and then behind those of its queue. */
 static void test_newcomer(void **state) {
   (void)state;
   begin_with("star:4,nic=1g", false);
@@ -264,9 +267,9 @@ static void test_newcomer(void **state) {
   world_end(&world);
 }
 
-/* ---- what it means for plans */
+/* ---- consequences for plans */
 
-/* Who is beside a job in its first iterations is no reason for other trees. */
+/* A job in its first iterations gives its neighbours no reason for other trees. */
 static void test_first_iterations_are_short(void **state) {
   (void)state;
   begin_with("mesh:4,nic=10g,link=1g", false);
@@ -279,7 +282,7 @@ static void test_first_iterations_are_short(void **state) {
   world_end(&world);
 }
 
-/* Two jobs without first iterations that meet; how many plans were made for them. */
+/* Begins two jobs without first iterations that share links. Returns how many plans were made for them. */
 static unsigned begin_two(void) {
   struct by_priority_rules rules = by_priority_usual();
   rules.iterations = 0;
@@ -294,7 +297,7 @@ static unsigned begin_two(void) {
   return (unsigned)by_manager_get_counters(world.manager).planned;
 }
 
-/* What a job takes that has just begun to go before another one is not seen yet, so the other one waits. */
+/* The rate of a job that has just gone before another one is not known yet, so the other job waits. */
 static void test_waits_for_rates(void **state) {
   (void)state;
   unsigned planned = begin_two();
@@ -309,7 +312,7 @@ static void test_waits_for_rates(void **state) {
   world_end(&world);
 }
 
-/* Where the order changes again and again it does not wait for ever. */
+/* If the order changes repeatedly, the job does not wait forever. */
 static void test_waits_no_longer(void **state) {
   (void)state;
   unsigned planned = begin_two();
@@ -326,7 +329,7 @@ static void test_waits_no_longer(void **state) {
   world_end(&world);
 }
 
-/* ---- any jobs */
+/* ---- random jobs */
 
 static bool meet(const struct world_job *a, const struct world_job *b) {
   for (uint32_t i = 0; i < a->n; i++)
@@ -365,7 +368,7 @@ static void check_all(void) {
     for (uint32_t j = 0; j < world.n_jobs; j++) check_pair(&world.jobs[i], &world.jobs[j]);
 }
 
-/* Each link of a star is one host's: jobs meet where they have a host in common. */
+/* Each link of a star belongs to one host: jobs share links where they have a host in common. */
 static void test_any_jobs(void **state) {
   struct by_rng rng;
   (void)state;

@@ -5,12 +5,12 @@
 
 #include "reduce.h"
 
-/* Every test runs at every level the CPU has. */
+/* Every test runs at every level of the CPU. */
 #define FOR_EACH_LEVEL(level)                                                                                          \
   for (enum by_kernel_level level = BY_KERNEL_SCALAR; level < BY_KERNEL_LEVELS; level++)                               \
     if (by_kernel_level_set(level) == BANYAN_OK)
 
-enum { MANY = 100 }; /* more than a few vectors of any type, and a rest */
+enum { MANY = 100 }; /* This is more than a few vectors of any type, and a remainder. */
 
 static void reduce2(enum banyan_dtype dtype, enum banyan_op op, void *dst, const void *a, const void *b, size_t n) {
   by_kernel_reduce(dtype, op)(dst, (const void *[]){a, b}, 2, n);
@@ -20,7 +20,7 @@ static uint32_t f32_of(enum banyan_op op, uint32_t a, uint32_t b) {
   uint32_t x[MANY], y[MANY], out[MANY];
   for (int i = 0; i < MANY; i++) x[i] = a, y[i] = b;
   reduce2(BANYAN_FLOAT32, op, out, x, y, MANY);
-  for (int i = 0; i < MANY; i++) assert_int_equal(out[i], out[0]); /* vectors and the rest agree */
+  for (int i = 0; i < MANY; i++) assert_int_equal(out[i], out[0]); /* Vectors and the remainder agree. */
   return out[0];
 }
 
@@ -43,7 +43,7 @@ static void test_sum_of_floats(void **state) {
   }
 }
 
-/* 2^24 + 1 + 1: each one is lost when added to 2^24, both together are not. */
+/* In 2^24 + 1 + 1, each 1 is lost when it is added to 2^24, but not both together. */
 static void test_order_is_as_given(void **state) {
   FOR_EACH_LEVEL(level) {
     for (size_t n = 3; n <= 9; n++) {
@@ -60,29 +60,31 @@ static void test_order_is_as_given(void **state) {
   }
 }
 
-/* In its own type 1 + 2^-11 would fall back to 1 each time. */
+/* In its own type, 1 + 2^-11 would round to 1 each time. */
 static void test_halves_round_once(void **state) {
   FOR_EACH_LEVEL(level) {
     uint16_t one[MANY], small[MANY], out[MANY];
-    for (int i = 0; i < MANY; i++) one[i] = 0x3c00, small[i] = 0x1000; /* 1 and 2^-11 */
+    for (int i = 0; i < MANY; i++) one[i] = 0x3c00, small[i] = 0x1000; /* The values are 1 and 2^-11. */
     by_kernel_reduce(BANYAN_FLOAT16, BANYAN_SUM)(out, (const void *[]){one, small, small}, 3, MANY);
     for (int i = 0; i < MANY; i++) assert_int_equal(out[i], 0x3c01);
-    for (int i = 0; i < MANY; i++) one[i] = 0x3f80, small[i] = 0x3b80; /* 1 and 2^-8 */
+    for (int i = 0; i < MANY; i++) one[i] = 0x3f80, small[i] = 0x3b80; /* The values are 1 and 2^-8. */
     by_kernel_reduce(BANYAN_BFLOAT16, BANYAN_SUM)(out, (const void *[]){one, small, small, small, small, small}, 6,
                                                   MANY);
-    for (int i = 0; i < MANY; i++) assert_int_equal(out[i], 0x3f82); /* 1 + 5/256: a tie, to the even one */
+    for (int i = 0; i < MANY; i++) assert_int_equal(out[i], 0x3f82); /* 1 + 5/256 is a tie and rounds to even. */
   }
 }
 
 static void test_half_rounding(void **state) {
   FOR_EACH_LEVEL(level) {
-    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x3c00, 0x1000), 0x3c00);     /* tie, down to even */
-    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x3c01, 0x1000), 0x3c02);     /* tie, up to even */
-    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x7bff, 0x7bff), 0x7c00);     /* overflows */
-    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x7bff, 0x4b00), 0x7bff);     /* 65504 + 14 does not, */
-    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x7bff, 0x4c00), 0x7c00);     /* + 16 does */
-    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x0001, 0x0001), 0x0002);     /* subnormals */
-    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_PRODUCT, 0x0001, 0x3800), 0x0000); /* half the least: tie */
+    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x3c00, 0x1000), 0x3c00); /* a tie rounds down to even */
+    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x3c01, 0x1000), 0x3c02); /* a tie rounds up to even */
+    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x7bff, 0x7bff), 0x7c00); /* overflow */
+    /* 65504 + 14 does not overflow */
+    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x7bff, 0x4b00), 0x7bff);
+    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x7bff, 0x4c00), 0x7c00); /* 65504 + 16 overflows */
+    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_SUM, 0x0001, 0x0001), 0x0002); /* subnormal numbers */
+    /* half the least number is a tie */
+    assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_PRODUCT, 0x0001, 0x3800), 0x0000);
     assert_int_equal(half_of(BANYAN_FLOAT16, BANYAN_PRODUCT, 0x8003, 0x3800), 0x8002);
     assert_int_equal(half_of(BANYAN_BFLOAT16, BANYAN_SUM, 0x3f80, 0x3b80), 0x3f80);
     assert_int_equal(half_of(BANYAN_BFLOAT16, BANYAN_SUM, 0x3f81, 0x3b80), 0x3f82);
@@ -108,8 +110,9 @@ static void test_one_nan(void **state) {
       assert_int_equal(half_of(BANYAN_BFLOAT16, ops[o], 0xff81, 0x3f80), 0x7fc0);
       assert_int_equal(half_of(BANYAN_BFLOAT16, ops[o], 0x3f80, 0xffff), 0x7fc0);
     }
-    assert_int_equal(f32_of(BANYAN_SUM, 0x7f800000, 0xff800000), 0x7fc00000);     /* infinity - infinity */
-    assert_int_equal(f32_of(BANYAN_PRODUCT, 0x7f800000, 0x80000000), 0x7fc00000); /* infinity * -0 */
+    /* infinity - infinity is not a number */
+    assert_int_equal(f32_of(BANYAN_SUM, 0x7f800000, 0xff800000), 0x7fc00000);
+    assert_int_equal(f32_of(BANYAN_PRODUCT, 0x7f800000, 0x80000000), 0x7fc00000); /* infinity * -0 is not a number */
     uint64_t a = 0xfff0000000000001, b = 0, out = 1;
     reduce2(BANYAN_FLOAT64, BANYAN_MAX, &out, &a, &b, 1);
     assert_true(out == 0x7ff8000000000000);
@@ -136,8 +139,8 @@ static void test_infinities_and_order(void **state) {
     assert_int_equal(f32_of(BANYAN_MIN, 0x7f800000, 0x3f800000), 0x3f800000);
     assert_int_equal(f32_of(BANYAN_MAX, 0x3f800000, 0x7f800000), 0x7f800000);
     assert_int_equal(f32_of(BANYAN_MIN, 0x3f800000, 0xff800000), 0xff800000);
-    assert_int_equal(f32_of(BANYAN_MAX, 0xbf800000, 0xc0000000), 0xbf800000); /* -1 over -2 */
-    assert_int_equal(f32_of(BANYAN_MIN, 0x00000001, 0x80000001), 0x80000001); /* subnormals count */
+    assert_int_equal(f32_of(BANYAN_MAX, 0xbf800000, 0xc0000000), 0xbf800000); /* -1 is greater than -2 */
+    assert_int_equal(f32_of(BANYAN_MIN, 0x00000001, 0x80000001), 0x80000001); /* subnormal numbers count */
   }
 }
 
@@ -168,7 +171,7 @@ static void test_integers_wrap(void **state) {
   }
 }
 
-/* 0x80 is the least signed byte and a large unsigned one. */
+/* The byte 0x80 is the least signed value and a large unsigned one. */
 static void test_signs_of_bytes(void **state) {
   FOR_EACH_LEVEL(level) {
     uint8_t a[MANY], b[MANY], out[MANY];
@@ -220,7 +223,7 @@ static void test_scale(void **state) {
     for (int i = 0; i < MANY; i++) {
       assert_true(f[i] == (float)i * 0.1f);
       assert_true(d[i] == (double)i * 0.1);
-      assert_int_equal(h[i], 0x2e66); /* the nearest to 0.1 */
+      assert_int_equal(h[i], 0x2e66); /* It is the nearest number to 0.1. */
       assert_int_equal(b[i], 0x3dcd);
     }
   }
@@ -241,11 +244,11 @@ static void test_divide_floats(void **state) {
       }
     }
     uint16_t h[MANY], b[MANY];
-    for (int i = 0; i < MANY; i++) h[i] = 0x4200, b[i] = 0x4040; /* 3 */
+    for (int i = 0; i < MANY; i++) h[i] = 0x4200, b[i] = 0x4040; /* The values are 3. */
     by_kernel_divide(BANYAN_FLOAT16, h, h, 10, MANY);
     by_kernel_divide(BANYAN_BFLOAT16, b, b, 10, MANY);
     for (int i = 0; i < MANY; i++) {
-      assert_int_equal(h[i], 0x34cd); /* the nearest to 0.3 */
+      assert_int_equal(h[i], 0x34cd); /* It is the nearest number to 0.3. */
       assert_int_equal(b[i], 0x3e9a);
     }
     uint32_t nan = 0xff800001;
@@ -285,7 +288,7 @@ static void test_levels(void **state) {
     assert_true(status == BANYAN_OK || status == BANYAN_ERR_UNSUPPORTED);
     assert_int_equal(by_kernel_level_get(), status ? before : level);
   }
-  assert_ok(by_kernel_level_set(BY_KERNEL_SCALAR)); /* every machine has it */
+  assert_ok(by_kernel_level_set(BY_KERNEL_SCALAR)); /* Every machine has this level. */
   assert_status(by_kernel_level_set(BY_KERNEL_LEVELS), BANYAN_ERR_ARGUMENT);
   assert_int_equal(by_kernel_level_get(), BY_KERNEL_SCALAR);
   assert_string_equal(by_kernel_level_name(BY_KERNEL_LEVELS), "?");
@@ -295,7 +298,7 @@ enum { MOST = 1000, MARGIN = 64 };
 
 static unsigned char from[MOST + 2 * MARGIN], to[MOST + 2 * MARGIN];
 
-/* Exactly the bytes asked for arrive, from and to any address. */
+/* Checks that exactly the requested bytes are copied, from and to any address. */
 static void check_streaming(size_t source, size_t target, size_t bytes) {
   memset(to, 0xee, sizeof to);
   by_kernel_copy_streaming(to + target, from + source, bytes);

@@ -1,5 +1,5 @@
-/* Reservations, and the messages between jobs and switches: they are read as they were written, and errors name the
- * mistake. */
+/* Reservations, and the messages between jobs and switches: a message is parsed as it was written, and errors name
+ * the mistake. */
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What jobs have at a switch, over a data plane that only notes what it is told, with a clock that is moved by hand. */
+/* The reservations of jobs at a switch, over a data plane that only records its calls, with a manual clock. */
 #include "reservations.h"
 
 #include <stdlib.h>
@@ -17,9 +17,9 @@ static uint64_t read_hand(void *context) {
 
 static const struct by_clock hand_clock = {read_hand, NULL};
 
-/* The plane: what it has last been told of each job. */
+/* The data plane records the last grant of each job. */
 struct noted {
-  struct by_grant grants[1000]; /* by job; key 0: none */
+  struct by_grant grants[1000]; /* The index is the job; key 0 stands for no grant. */
   uint32_t cleared, members[BY_PLANE_GROUPS];
 };
 
@@ -55,7 +55,7 @@ struct bench {
   struct by_reservations *all;
 };
 
-/* What an owner was told last. */
+/* The last notice to an owner. */
 struct owner {
   unsigned answers;
   struct by_reservation_reply reply;
@@ -109,7 +109,7 @@ static struct by_reservation_request request_of(const char *holder, uint16_t job
   return request;
 }
 
-/* What the owner is answered. */
+/* Returns the reply to the owner. */
 static const struct by_reservation_reply *ask(struct bench *bench, int owner,
                                               const struct by_reservation_request *request) {
   unsigned before = owners[owner].answers;
@@ -134,7 +134,7 @@ static const struct by_reservation_reply *revoke(struct bench *bench, int owner,
   return ask(bench, owner, &request);
 }
 
-/* The cells that a job is granted. */
+/* Returns the cells that a job is granted. */
 static struct by_grant take(struct bench *bench, uint16_t job, uint32_t wanted) {
   assert_true(grant(bench, 0, "a", job, 5, wanted)->well);
   assert_true(bench->noted.grants[job].count <= wanted);
@@ -156,7 +156,7 @@ static long used_cells(const struct bench *bench) {
   return cells;
 }
 
-/* Cells are granted in ranges that never overlap, the smallest gap first, and all come back. */
+/* Cells are granted in ranges that never overlap, the smallest sufficient gap first, and all cells are returned. */
 static void test_gaps(void **state) {
   (void)state;
   struct bench bench;
@@ -170,12 +170,12 @@ static void test_gaps(void **state) {
   assert_int_equal(take(&bench, G, 1).count, 0);
   give(&bench, B);
   give(&bench, D);
-  struct by_grant e = take(&bench, E, 15); /* in b's place, not in the larger d's */
+  struct by_grant e = take(&bench, E, 15); /* It takes the place of b, not the larger one of d. */
   assert_int_equal(e.base, b.base);
   assert_int_equal(e.count, 15);
   give(&bench, G);
   assert_int_equal(take(&bench, G, 0).count, 0);
-  struct by_grant f = take(&bench, F, 90); /* the largest gap, whole */
+  struct by_grant f = take(&bench, F, 90); /* It takes the whole largest gap. */
   assert_int_equal(f.base, d.base);
   assert_int_equal(f.count, 65);
   give(&bench, A);
@@ -205,7 +205,7 @@ static void mark(char *owned, const struct by_grant *range, char from, char to) 
   }
 }
 
-/* The largest gap by looking at each cell. */
+/* Finds the largest gap by examining each cell. */
 static uint32_t largest_gap(const char *owned) {
   uint32_t most = 0, here = 0;
   for (int i = 0; i < MANY_CELLS; i++) {
@@ -254,17 +254,17 @@ static void test_grants(void **state) {
   assert_true(plane->key == 5 && plane->count == 60 && plane->place == 3 && plane->above == 1 && plane->below == 1);
   assert_int_equal(bench.noted.cleared, 60);
   assert_int_equal(bench.noted.members[plane->group], 2);
-  reply = grant(&bench, 0, "a", 8, 5, 60); /* what is left */
+  reply = grant(&bench, 0, "a", 8, 5, 60); /* The rest is granted. */
   assert_true(reply->well && reply->granted.slots == 40);
   assert_int_not_equal(bench.noted.grants[8].group, plane->group);
-  reply = grant(&bench, 0, "a", 9, 5, 60); /* nothing is */
+  reply = grant(&bench, 0, "a", 9, 5, 60); /* Nothing is left. */
   assert_true(reply->well && reply->granted.slots == 0);
-  reply = grant(&bench, 0, "a", 7, 5, 60); /* again */
+  reply = grant(&bench, 0, "a", 7, 5, 60); /* The request is repeated. */
   assert_true(reply->well && reply->granted.slots == 60);
   assert_int_equal(bench.noted.cleared, 100);
-  reply = grant(&bench, 0, "a", 7, 5, 50); /* something else under the same key */
+  reply = grant(&bench, 0, "a", 7, 5, 50); /* The key is the same and the request differs. */
   assert_false(reply->well || reply->taken);
-  reply = grant(&bench, 0, "a", 7, 6, 50); /* under another */
+  reply = grant(&bench, 0, "a", 7, 6, 50); /* The key differs. */
   assert_true(reply->well && reply->granted.slots == 50);
   assert_int_equal(bench.noted.grants[7].key, 6);
   end(&bench);
@@ -292,18 +292,18 @@ static void test_lapse(void **state) {
   begin(&bench);
   assert_true(grant(&bench, 0, "a", 7, 5, 60)->well);
   assert_true(grant(&bench, 0, "a", 8, 5, 10)->well);
-  pass(&bench, 1000); /* while it is there */
+  pass(&bench, 1000); /* The job remains connected meanwhile. */
   by_reservations_leave(bench.all, &owners[0]);
   pass(&bench, BY_RESERVATION_SECONDS - 1);
   assert_true(grant(&bench, 1, "b", 7, 5, 60)->taken);
-  assert_true(grant(&bench, 2, "a", 8, 5, 10)->well); /* it has come back, for one of them */
+  assert_true(grant(&bench, 2, "a", 8, 5, 10)->well); /* Memory for one of them is available again. */
   assert_int_equal(bench.noted.cleared, 70);
   pass(&bench, 2);
   assert_int_equal(bench.noted.grants[7].key, 0);
   assert_int_equal(bench.noted.grants[8].key, 5);
   assert_true(grant(&bench, 1, "b", 7, 9, 90)->well);
-  assert_int_equal(owners[1].reply.granted.slots, 60); /* the other's are in between */
-  by_reservations_leave(bench.all, &owners[0]);        /* no longer anybody's */
+  assert_int_equal(owners[1].reply.granted.slots, 60); /* The other job's cells are in between. */
+  by_reservations_leave(bench.all, &owners[0]);        /* The cells belong to no job any more. */
   pass(&bench, 1000);
   assert_int_equal(bench.noted.grants[7].key, 9);
   assert_int_equal(bench.noted.grants[8].key, 5);
@@ -324,7 +324,7 @@ static void test_no_port(void **state) {
   end(&bench);
 }
 
-/* As many as there are groups, and then no more. */
+/* As many jobs as there are groups are accepted, and no more. */
 static void test_too_many(void **state) {
   (void)state;
   struct bench bench;

@@ -34,7 +34,7 @@ static void expect_messages(const char *name, uint32_t n, enum banyan_collective
   }
 }
 
-/* What goes between two ranks in one round is one message: halving takes log2 n of them each way. */
+/* Everything between two ranks in one round is one message: halving takes log2 n messages each way. */
 static void test_messages(void **state) {
   (void)state;
   for (uint32_t k = 1; k <= 6; k++) {
@@ -55,7 +55,7 @@ static void test_messages(void **state) {
   }
 }
 
-/* Rooted elsewhere the same trees come to a reduce-scatter and a gather, or a scatter and an allgather. */
+/* With another root the same trees form a reduce-scatter and a gather, or a scatter and an allgather. */
 static void test_rooted_messages(void **state) {
   (void)state;
   for (uint32_t k = 2; k <= 6; k++)
@@ -69,7 +69,8 @@ static void test_rooted_messages(void **state) {
     }
 }
 
-/* Not a power of two: ceil(log2 n) rounds; one message may go round the end of the order and be two. */
+/* For sizes that are not powers of two there are ceil(log2 n) rounds. A message that wraps around the end of the
+ * order may become two. */
 static void test_circulant_messages(void **state) {
   (void)state;
   for (uint32_t n = 3; n < 70; n++) {
@@ -123,12 +124,12 @@ static void expect_lines(const char *name, uint32_t n, enum banyan_collective co
 
 static void test_print_others(void **state) {
   (void)state;
-  expect_lines("doubling", 3, BANYAN_ALLREDUCE, 0, 0, /* rank 2 is a twig of rank 0 */
+  expect_lines("doubling", 3, BANYAN_ALLREDUCE, 0, 0, /* Rank 2 is a twig of rank 0. */
                "   0     0  reduce  recv[0] = send[0] + rank 2 #0\n"
                "   1     1  send    recv[0] to rank 1 #0, copied, after 0\n"
                "   2     1  reduce  recv[0] = recv[0] + rank 1 #0, divide, after 0, 1\n"
                "   3     2  send    recv[0] to rank 2 #0, after 2\n");
-  expect_lines("chain", 4, BANYAN_REDUCE, 2, 1, /* 3 -> 2 <- 1 <- 0: the edges above rank 2 are turned round */
+  expect_lines("chain", 4, BANYAN_REDUCE, 2, 1, /* In 3 -> 2 <- 1 <- 0 the edges above rank 2 are reversed. */
                "   0     3  reduce  tmp[0] = send[0] + rank 0 #0\n"
                "   1     4  send    tmp[0] to rank 2 #0, after 0\n");
   expect_lines("star", 4, BANYAN_REDUCE_SCATTER, 0, 0,
@@ -141,7 +142,7 @@ static void test_print_others(void **state) {
                "   6     1  send    tmp[1] to rank 1 #0, after 1\n"
                "   7     1  send    tmp[2] to rank 2 #0, after 3\n"
                "   8     1  send    tmp[3] to rank 3 #0, after 5\n");
-  expect_lines("ring", 3, BANYAN_ALLTOALL, 0, 1, /* begins behind itself */
+  expect_lines("ring", 3, BANYAN_ALLTOALL, 0, 1, /* It begins behind itself. */
                "   0     0  copy    recv[1] = send[1]\n"
                "   1     0  send    send[2] to rank 2 #0\n"
                "   2     0  send    send[0] to rank 0 #0\n"
@@ -152,7 +153,7 @@ static void test_print_others(void **state) {
   expect_lines("ring", 1, BANYAN_REDUCE_SCATTER, 0, 0, "   0     0  copy    recv[0] = send[0]\n");
 }
 
-/* More children than a REDUCE can fold: in parts, one after the other. */
+/* There are more children than a REDUCE can add: they are added in parts, one after the other. */
 static void test_many_children(void **state) {
   (void)state;
   struct by_schedule *schedule = compile("star", 150, BANYAN_ALLREDUCE, 0, 0);
@@ -168,7 +169,7 @@ static void test_many_children(void **state) {
   by_schedule_destroy(schedule);
 }
 
-/* An exchange that is too wide to be folded at once runs as trees. */
+/* An exchange that is too wide to be added at once runs as trees. */
 static void test_wide_exchange(void **state) {
   (void)state;
   struct by_schedule *narrow = compile("exchange", BY_SCHEDULE_MOST_IN + 1, BANYAN_ALLREDUCE, 0, 3);
@@ -188,7 +189,7 @@ static void expect_linear(const char *name, enum banyan_collective collective) {
   by_schedule_destroy(large);
 }
 
-/* A rank's schedule grows with n, also at the centre of a star, where everything meets. */
+/* A rank's schedule grows with n, also at the centre of a star, where all messages meet. */
 static void test_grows_with_n(void **state) {
   (void)state;
   const char *const names[] = {"ring", "star", "sharded", "halving", "chain", "exchange"};
@@ -222,7 +223,8 @@ static void test_refuses(void **state) {
   assert_status(by_schedule_compile(plan, class_, BANYAN_ALLREDUCE, 0, 4, &schedule), BANYAN_ERR_ARGUMENT);
   assert_status(by_schedule_compile(plan, class_, BANYAN_REDUCE, 4, 0, &schedule), BANYAN_ERR_ARGUMENT);
   assert_status(by_schedule_compile(plan, class_, BANYAN_SEND, 0, 0, &schedule), BANYAN_ERR_ARGUMENT);
-  assert_ok(by_schedule_compile(plan, class_, BANYAN_ALLREDUCE, 99, 0, &schedule)); /* no root: not looked at */
+  /* An AllReduce has no root, so the root is ignored. */
+  assert_ok(by_schedule_compile(plan, class_, BANYAN_ALLREDUCE, 99, 0, &schedule));
   by_schedule_destroy(schedule);
   by_plan_destroy(plan);
   schedule = NULL;
@@ -230,7 +232,7 @@ static void test_refuses(void **state) {
   assert_status(by_schedule_compile(plan, &plan->classes[0], BANYAN_REDUCE_SCATTER, 0, 0, &schedule),
                 BANYAN_ERR_UNSUPPORTED);
   assert_non_null(strstr(banyan_error_text(), "\"h0\""));
-  assert_ok(by_schedule_check(plan, &plan->classes[0], BANYAN_ALLTOALL, 0)); /* takes no tree */
+  assert_ok(by_schedule_check(plan, &plan->classes[0], BANYAN_ALLTOALL, 0)); /* It uses no tree. */
   by_plan_destroy(plan);
   assert_null(schedule);
   by_schedule_destroy(NULL);
@@ -252,10 +254,10 @@ static void test_even_pieces(void **state) {
   struct by_schedule *schedule = compile_layout("ring", 3, BANYAN_ALLREDUCE);
   uint64_t bounds[4];
   assert_int_equal(schedule->n_pieces, 3);
-  by_schedule_bounds(schedule, 9, NULL, 4, bounds); /* too small for 64 bytes each */
+  by_schedule_bounds(schedule, 9, NULL, 4, bounds); /* The buffer is too small for 64 bytes each. */
   const uint64_t small[] = {0, 12, 24, 36};
   assert_memory_equal(bounds, small, sizeof bounds);
-  by_schedule_bounds(schedule, 100, NULL, 4, bounds); /* 33.3 and 66.7 elements: 133 and 267 bytes */
+  by_schedule_bounds(schedule, 100, NULL, 4, bounds); /* These are 33.3 and 66.7 elements: 133 and 267 bytes. */
   const uint64_t large[] = {0, 128, 256, 400};
   assert_memory_equal(bounds, large, sizeof bounds);
   by_schedule_bounds(schedule, 1, NULL, 8, bounds);
@@ -273,14 +275,15 @@ static void check_bounds(const struct by_schedule *schedule, uint64_t count, uin
     assert_true(bounds[i] <= bounds[i + 1]);
     assert_int_equal(bounds[i] % element, 0);
     double wanted = schedule->cut[i] * (double)(count * element), off = (double)bounds[i] - wanted;
-    assert_true(off <= 36 && off >= -36); /* half an element and half of 64 bytes */
+    assert_true(off <= 36 && off >= -36); /* The tolerance is half an element and half of 64 bytes. */
     double before = i ? wanted - schedule->cut[i - 1] * (double)(count * element) : 0;
     double after = schedule->cut[i + 1] * (double)(count * element) - wanted;
     if (before >= 80 && after >= 80) assert_int_equal(bounds[i] % 64, 0);
   }
 }
 
-/* Any shares: in order, whole elements, where they should be, on 64 bytes where the pieces are that large. */
+/* Pieces of any shares are in order, have whole elements at the right offsets, and are aligned to 64 bytes where
+ * they are large enough. */
 static void test_unequal_shares(void **state) {
   (void)state;
   struct by_rng rng;
@@ -326,7 +329,8 @@ static void test_blocks(void **state) {
   assert_int_equal(schedule->n_pieces, 6);
   const size_t counts[] = {5, 0, 1000};
   by_schedule_bounds(schedule, 0, counts, 2, bounds);
-  const uint64_t different[] = {0, 4, 10, 10, 10, 10 + 1024, 2010}; /* 2.5 elements: to even; 1000 bytes: to 1024 */
+  /* 2.5 elements round to even, and 1000 bytes round to 1024. */
+  const uint64_t different[] = {0, 4, 10, 10, 10, 10 + 1024, 2010};
   assert_memory_equal(bounds, different, sizeof bounds);
   by_schedule_bounds(schedule, 2, NULL, 8, bounds);
   const uint64_t same[] = {0, 8, 16, 24, 32, 40, 48};
@@ -334,7 +338,7 @@ static void test_blocks(void **state) {
   by_schedule_destroy(schedule);
 }
 
-/* Elements up to the largest buffers: no piece of 2^50 bytes is off by more than its alignment. */
+/* In the largest buffers no piece of 2^50 bytes is off by more than its alignment. */
 static void test_huge(void **state) {
   (void)state;
   struct by_schedule *schedule = compile_layout("ring", 7, BANYAN_ALLREDUCE);
@@ -366,7 +370,7 @@ static bool is_above(const uint32_t *parent, uint32_t root, uint32_t above, uint
   return u == above;
 }
 
-/* Against walking up the parents. */
+/* Intervals are compared with a walk up the parents. */
 static void test_intervals(void **state) {
   (void)state;
   struct by_rng rng;
@@ -408,7 +412,7 @@ static const struct by_group *builtin(const char *name, uint32_t n, struct by_pl
   return &(*plan)->classes[0].groups[0];
 }
 
-/* In halving every edge of one length gets one level, and there are as many lengths as rounds. */
+/* In halving all edges of one length get one level, and there are as many lengths as rounds. */
 static void test_aligns_halving(void **state) {
   (void)state;
   for (uint32_t n = 2; n < 130; n++) {
@@ -430,7 +434,7 @@ static void test_aligns_halving(void **state) {
   }
 }
 
-/* All edges of a ring have one length; they keep their heights. */
+/* All edges of a ring have one length, so they keep their heights. */
 static void test_leaves_a_ring_alone(void **state) {
   (void)state;
   struct by_plan *plan;

@@ -1,4 +1,4 @@
-/* The checker's errors: one schedule damaged in one way, and what it says. */
+/* Errors of the schedule checker: each test damages one schedule in one way and checks the message. */
 #include "check.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static struct by_step *find(uint32_t rank, enum by_step_kind kind, uint32_t whic
   return NULL;
 }
 
-/* Everyone waits for everyone to have used what it is about to overwrite. */
+/* Every rank waits until every rank has used what it is about to overwrite. */
 static void test_deadlock(void **state) {
   (void)state;
   compile("doubling", BANYAN_ALLREDUCE);
@@ -40,13 +40,13 @@ static void test_deadlock(void **state) {
   refused("deadlock");
 }
 
-/* The exchange is the one place where a write must wait for a read. */
+/* The exchange is the only place where a write must wait for a read. */
 static void test_write_after_read(void **state) {
   (void)state;
   compile("doubling", BANYAN_ALLREDUCE);
   struct by_step *reduce = find(2, BY_STEP_REDUCE, 1);
   assert_int_equal(reduce->n_dep, 2);
-  reduce->n_dep = 1; /* the first is the REDUCE before it, the second its own SEND */
+  reduce->n_dep = 1; /* The first is the REDUCE before it, and the second is its own SEND. */
   refused("allreduce, rank 2, step 3: piece 0: may write while step 2 still reads it");
 }
 
@@ -67,15 +67,15 @@ static void test_unwritten(void **state) {
 static void test_terms(void **state) {
   (void)state;
   compile("doubling", BANYAN_ALLREDUCE);
-  struct by_schedule *s = schedules[0]; /* takes the second round's message in the first and the reverse */
+  struct by_schedule *s = schedules[0]; /* It takes the second round's message in the first round and the reverse. */
   s->incoming[0].peer = s->lookup[0] = 1;
   s->incoming[1].peer = s->lookup[1] = 0;
   refused("rank 2, step 3: piece 0: adds the term of rank 2 twice");
   compile("doubling", BANYAN_ALLREDUCE);
-  find(3, BY_STEP_SEND, 1)->from = BY_BUFFER_SEND; /* its own term instead of its partial sum */
+  find(3, BY_STEP_SEND, 1)->from = BY_BUFFER_SEND; /* It sends its own term instead of its partial sum. */
   refused("lacks the term of rank 2");
   compile("chain", BANYAN_ALLREDUCE);
-  find(1, BY_STEP_SEND, 1)->from = BY_BUFFER_SEND; /* the way down carries rank 1's term alone */
+  find(1, BY_STEP_SEND, 1)->from = BY_BUFFER_SEND; /* The way down carries only the term of rank 1. */
   refused("lacks the term of rank 0");
 }
 
@@ -100,7 +100,7 @@ static void test_division(void **state) {
 static void test_two_ends(void **state) {
   (void)state;
   compile("ring", BANYAN_ALLREDUCE);
-  find(1, BY_STEP_SEND, 0)->tag = 4; /* has the same piece, on its way down */
+  find(1, BY_STEP_SEND, 0)->tag = 4; /* The message has the same piece, on its way down. */
   refused("rank 1, step 8: sends message 4 to rank 2 again");
   compile("ring", BANYAN_ALLREDUCE);
   find(1, BY_STEP_SEND, 0)->peer = 0;
@@ -124,7 +124,7 @@ static void test_layouts(void **state) {
   schedules[2]->origin[BY_BUFFER_RECV] = 1;
   refused("rank 2: a buffer's origin");
   compile("ring", BANYAN_REDUCE_SCATTER);
-  find(2, BY_STEP_REDUCE, 0)->to = BY_BUFFER_RECV; /* holds the own block only */
+  find(2, BY_STEP_REDUCE, 0)->to = BY_BUFFER_RECV; /* The buffer holds only the rank's own block. */
   refused("writes outside of the buffer");
   compile("ring", BANYAN_ALLREDUCE);
   schedules[2]->plan_version++;

@@ -8,7 +8,7 @@
 #include "settings.h"
 #include "text.h"
 
-/* Nothing that a job or a launcher may have set around the test. */
+/* Removes everything that a job or a launcher may have set around the test. */
 static int clear_environment(void **state) {
   static const char *const of_launchers[] = {
       "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",   "PMIX_NAMESPACE",
@@ -24,7 +24,7 @@ static int clear_environment(void **state) {
     }
     memcpy(name, *e, length);
     name[length] = 0;
-    unsetenv(name); /* moves the rest down */
+    unsetenv(name); /* The remaining variables move down. */
   }
   for (int i = 0; of_launchers[i]; i++) unsetenv(of_launchers[i]);
   return 0;
@@ -108,7 +108,7 @@ static void test_every_variable(void **state) {
   clear_environment(NULL);
 }
 
-/* A script may write BANYAN_TOS= to mean "not this one". */
+/* A script may write BANYAN_TOS= to leave the variable out. */
 static void test_empty_is_not_set(void **state) {
   (void)state;
   set("BANYAN_TRANSPORT", "");
@@ -150,7 +150,7 @@ static void test_suggestions(void **state) {
     if (by_settings_suggest(none[i])) fail_msg("%s: %s", none[i], by_settings_suggest(none[i]));
 }
 
-/* Each with the value that is wrong; the error names the variable. */
+/* Each variable gets an invalid value, and the error names the variable. */
 static void test_errors_name_the_variable(void **state) {
   (void)state;
   static const char *const bad[][2] = {
@@ -197,7 +197,7 @@ static void test_errors_name_the_variable(void **state) {
   }
 }
 
-/* A bad size is told with the values that there are. */
+/* The error about an invalid size lists the possible values. */
 static void test_transport_error_lists_transports(void **state) {
   (void)state;
   struct by_settings s;
@@ -208,7 +208,7 @@ static void test_transport_error_lists_transports(void **state) {
   clear_environment(NULL);
 }
 
-/* A rank without a size is no reason to look at launchers; the error comes when the job is joined. */
+/* A rank without a size does not make the library look at launchers: the error is returned when the job is joined. */
 static void test_own_variables_shut_out_launchers(void **state) {
   (void)state;
   struct by_settings s;
@@ -277,7 +277,7 @@ static void test_check_reads_everything(void **state) {
     if (by_choose_check(bad[i], short_ones) != BANYAN_ERR_PARSE) fail_msg("\"%s\" is accepted", bad[i]);
 }
 
-/* ---- docs/settings.md has the same table */
+/* ---- the same table is in docs/settings.md */
 
 static char *read_page(void) {
   char path[4096];
@@ -299,7 +299,7 @@ static int rows_of(const char *page) {
   return rows;
 }
 
-/* "NAME   preset meaning", as by_settings_print has it, becomes the page's row. */
+/* Turns "NAME   preset meaning", as by_settings_print prints it, into the page's row. */
 static void check_row(const char *page, const char *line, size_t length) {
   char name[64], preset[64], row[512];
   int meaning = 0;

@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-/* Both ends of a link in this process. wakes[i] is rung to wake end i. */
+/* Makes both ends of a link in this process. wakes[i] wakes end i. */
 static void make_lanes(struct by_lane *lanes[2], int wakes[2]) {
   int sockets[2], segment = by_shm_segment(2, 2);
   assert_true(segment >= 0);
@@ -68,7 +68,7 @@ static void test_wakes_sleeper(void **state) {
   destroy_lanes(lanes, wakes);
 }
 
-/* Who sleeps for want of room is woken by the first frame that is taken. */
+/* A writer that sleeps until there is room is woken when the first frame is taken. */
 static void test_wakes_writer(void **state) {
   (void)state;
   struct by_lane *lanes[2];
@@ -82,8 +82,8 @@ static void test_wakes_writer(void **state) {
   destroy_lanes(lanes, wakes);
 }
 
-/* A reader that frees the last it has just before the writer says that it wants room does not see that; it looks again
- * before it sleeps, or both would sleep. */
+/* A reader that frees its last frame just before the writer announces that it needs room does not see the
+ * announcement. It checks again before it sleeps, or both would sleep. */
 static void test_reader_looks_before_it_sleeps(void **state) {
   (void)state;
   struct by_lane *lanes[2];

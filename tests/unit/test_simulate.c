@@ -1,4 +1,4 @@
-/* Times that are known: bytes over rates, and what pipelines and delays add. */
+/* Simulated times against known values: bytes divided by rates, and the effect of pipelines and delays. */
 #include "simulate.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static void assert_near(double got, double wanted, double tolerance) {
 }
 
 #define EXACT 1e-9
-static const double rate = 1e9 / 8; /* bytes a second of nic=1g */
+static const double rate = 1e9 / 8; /* The rate is the bytes per second of nic=1g. */
 
 static void test_one_chunk_there_and_back(void **state) {
   (void)state;
@@ -56,14 +56,14 @@ static void test_one_chunk_there_and_back(void **state) {
   end();
 }
 
-/* The centre takes three in at a third of its link each, and gives three out. */
+/* The centre receives three messages at a third of its link each, and sends three. */
 static void test_star_shares_its_centre(void **state) {
   (void)state;
   assert_near(run("star:4,nic=1g", "star", 64 * KIB, NULL), 6 * 64 * KIB / rate, EXACT);
   end();
 }
 
-/* Chunks follow each other through a chain: k of them over h hops take k - 1 + h turns. */
+/* Chunks follow each other through a chain: k chunks over h hops take k - 1 + h turns. */
 static void test_chain_is_a_pipeline(void **state) {
   (void)state;
   double turn = 64 * KIB / rate;
@@ -71,7 +71,7 @@ static void test_chain_is_a_pipeline(void **state) {
   end();
   assert_near(run("ring:5,link=1g,delay=1ms", "chain", 4 * MIB, NULL), (64 - 1 + 8) * turn + 8e-3, EXACT);
   end();
-  double got = run("star:5,nic=1g", "chain", 4 * MIB, NULL); /* up and down leave a host by one link */
+  double got = run("star:5,nic=1g", "chain", 4 * MIB, NULL); /* Up and down leave a host by one link. */
   assert_true(got >= 2 * 64 * turn && got <= (2 * 64 + 8) * turn);
   end();
 }
@@ -85,10 +85,10 @@ static void test_ring_is_optimal_on_an_even_star(void **state) {
     assert_near(run(network, "ring", n * MIB, NULL), 2.0 * (n - 1) / n * bytes / rate, 1e-6);
     end();
   }
-  /* pieces of one chunk: nothing overlaps the delays of the rounds */
+  /* The pieces have one chunk, so nothing overlaps the delays of the rounds. */
   assert_near(run("star:4,nic=1g,delay=1ms", "ring", 4 * 64 * KIB, NULL), 6 * (64 * KIB / rate + 2e-3), EXACT);
   end();
-  /* pieces that take longer than the delay: it is hidden but for the last one's */
+  /* The pieces take longer than the delay, so only the delay of the last piece is visible. */
   double last = 64 * KIB / rate + 2e-3, piece = 4 * MIB / rate;
   double got = run("star:4,nic=1g,delay=1ms", "ring", 16 * MIB, NULL);
   assert_true(got >= 6 * piece && got <= 6 * piece + last);
@@ -97,10 +97,10 @@ static void test_ring_is_optimal_on_an_even_star(void **state) {
 
 static void test_shared_links(void **state) {
   (void)state;
-  /* the ring crosses the wan once in each direction */
+  /* The ring crosses the WAN once in each direction. */
   assert_near(run("sites:2x2,lan=1g,wan=200m", "ring", 16 * MIB, NULL), 1.5 * 16 * MIB / 25e6, 1e-3);
   end();
-  /* what others use is not there */
+  /* Capacity that others use is not available. */
   assert_near(
       run("{\"format\": \"banyan-topology 1\", \"nodes\": [\"x\", \"y\"], \"links\": [{\"a\": \"x\", \"b\": \"y\","
           "\"capacity\": 8e6, \"used\": {\"ab\": 4e6}}]}",
@@ -109,7 +109,8 @@ static void test_shared_links(void **state) {
   end();
 }
 
-/* A doubling over 8 ranks is three exchanges of everything, each of which follows the one before chunk by chunk. */
+/* A doubling over 8 ranks is three exchanges of the whole buffer, each of which follows the previous one chunk by
+ * chunk. */
 static void test_exchange(void **state) {
   (void)state;
   double got = run("star:8,nic=1g", "doubling", 4 * MIB, NULL);
@@ -125,7 +126,7 @@ static void test_one_rank_and_no_bytes(void **state) {
   end();
 }
 
-/* One schedule and one rank stand for all where all are alike. */
+/* One schedule and one rank represent all ranks of a symmetric topology. */
 static void test_symmetry(void **state) {
   (void)state;
   run("ring:4096", "ring", 64 * MIB, NULL);
@@ -137,7 +138,7 @@ static void test_symmetry(void **state) {
   end();
 }
 
-/* Less work than all of it comes near. */
+/* A bounded amount of work gives an approximate result. */
 static void test_bounded_work(void **state) {
   (void)state;
   double exact = run("ring:64", "chain", 4 * MIB, NULL);
@@ -146,7 +147,7 @@ static void test_bounded_work(void **state) {
   assert_near(run("ring:64", "chain", 4 * MIB, &few), exact, 1e-6);
   assert_true(simulation.simulated_chunk > simulation.chunk);
   end();
-  const char *unequal = "star:64,nic=200m/1g"; /* no two are as far from the slow one */
+  const char *unequal = "star:64,nic=200m/1g"; /* No two hosts are equally far from the slow one. */
   exact = run(unequal, "ring", 4 * MIB, NULL);
   end();
   assert_near(run(unequal, "ring", 4 * MIB, &few), exact, 0.02);
@@ -154,8 +155,8 @@ static void test_bounded_work(void **state) {
   end();
 }
 
-/* Two trees leave host 0 by one link and part behind it, with what each needs there: a quarter and three quarters. In
- * equal turns the large one would have half, and be late. */
+/* Two trees leave host 0 by one link and separate behind it, where capacity matches their needs: a quarter and
+ * three quarters. With equal turns the large tree would get half and be late. */
 static const char *const unequal_net =
     "{\"format\": \"banyan-topology 1\", \"nodes\": [\"x\", \"y\", \"z\"], \"links\": ["
     "{\"a\": \"x\", \"b\": \"y\", \"capacity\": 1e9},"
@@ -173,7 +174,7 @@ static void test_messages_advance_alike(void **state) {
   end();
 }
 
-/* Two ranks behind slow links for half each, and a helper that adds the other half. */
+/* Two ranks have slow links for half each, and a helper adds the other half. */
 static void test_helpers(void **state) {
   (void)state;
   const char *helped =
@@ -185,8 +186,8 @@ static void test_helpers(void **state) {
   end();
 }
 
-/* A chunk of each rank goes up its own link, and their sum over one more; that comes back the same way. Without a
- * switch that adds, four of them would cross the server's link. */
+/* A chunk of each rank goes up its own link, and their sum over one more link. The result returns the same way.
+ * Without aggregation on the switch, four chunks would cross the server's link. */
 static void test_switches(void **state) {
   (void)state;
   const char *net =
@@ -199,7 +200,7 @@ static void test_switches(void **state) {
                          "\"server/0\": {\"kind\": \"server\"}}, \"trees\": [{\"share\": 1, \"root\": \"server/0\","
                          "\"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": \"s\", \"3\": \"s\", \"s\": \"server/0\"}}]}";
   assert_near(run(net, switched, 64 * KIB, NULL), 4 * 64 * KIB / rate, EXACT);
-  assert_int_equal(plan->vertices[plan->n_ranks].kind, BY_VERTEX_SWITCH); /* it is as it was */
+  assert_int_equal(plan->vertices[plan->n_ranks].kind, BY_VERTEX_SWITCH); /* The plan is unchanged. */
   end();
   struct by_simulate_options how = {.chunk = 4 * KIB};
   assert_near(run(net, switched, 4 * MIB, &how), (4 * MIB + 3 * 4 * KIB) / rate, EXACT);
@@ -216,7 +217,7 @@ static void test_refusals(void **state) {
   by_topology_destroy(topology);
 }
 
-/* --- Fair shares of small nets that can be worked out by hand --- */
+/* --- Fair shares of small networks that can be computed by hand --- */
 
 static struct by_fair fair;
 
@@ -250,7 +251,7 @@ static void test_one_resource(void **state) {
   by_fair_fini(&fair);
 }
 
-/*  flow 0 over both resources, 1 over the first, 2 over the second  */
+/* Flow 0 uses both resources, flow 1 the first, and flow 2 the second. */
 static void test_a_long_flow_and_two_short_ones(void **state) {
   (void)state;
   uint32_t first[] = {0, 2, 3, 4};
@@ -259,9 +260,9 @@ static void test_a_long_flow_and_two_short_ones(void **state) {
   struct by_fair_net net = {.n_flows = 3, .n_resources = 2, .first = first, .uses = uses, .capacity = capacity};
   begin(&net);
   assert_rate(0, 2);
-  assert_rate(1, 8); /* what the long one leaves */
+  assert_rate(1, 8); /* This is what the long flow leaves. */
   assert_rate(2, 2);
-  by_fair_stop(&fair, 2); /* it is held back by the first resource then, and the short one there has less */
+  by_fair_stop(&fair, 2); /* The first resource limits it then, and the short flow there has less. */
   by_fair_share(&fair);
   assert_rate(0, 4);
   assert_rate(1, 6);
@@ -271,7 +272,7 @@ static void test_a_long_flow_and_two_short_ones(void **state) {
   by_fair_fini(&fair);
 }
 
-/* A flow that stands for three, of which each resource carries two. */
+/* One flow represents three flows, of which each resource carries two. */
 static void test_weights(void **state) {
   (void)state;
   uint32_t first[] = {0, 1, 2};
@@ -293,7 +294,7 @@ static void test_nothing_in_the_way(void **state) {
   by_fair_fini(&fair);
 }
 
-/* --- Use over time, read back in slots of another width: what lies across two is divided by time --- */
+/* --- Use over time, read back in slots of another width: a change that spans two slots is divided by time --- */
 
 static void assert_nearly(double got, double wanted) {
   if (!(fabs(got - wanted) <= 1e-2 * (1 + fabs(wanted)))) fail_msg("%.12g is not %.12g", got, wanted);
@@ -305,7 +306,7 @@ static void test_halves(void **state) {
   double slots[4];
   assert_ok(by_use_log_init(&log, 2));
   by_use_log_change(&log, 1, 0, 10);
-  by_use_log_change(&log, 1, 8, -6); /* 10 a second for 8 s, then 4 for 8 s */
+  by_use_log_change(&log, 1, 8, -6); /* The use is 10 per second for 8 s, then 4 for 8 s. */
   by_use_log_change(&log, 1, 16, -4);
   by_use_log_read(&log, 1, 16, 4, slots);
   assert_nearly(slots[0], 40);
@@ -317,7 +318,7 @@ static void test_halves(void **state) {
   by_use_log_fini(&log);
 }
 
-/* However long it takes and however it is cut, nothing is lost. */
+/* Nothing is lost for any length and any division. */
 static void test_nothing_is_lost(void **state) {
   (void)state;
   for (double seconds = 1e-7; seconds < 1e5; seconds *= 7) {

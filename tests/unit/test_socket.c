@@ -108,8 +108,8 @@ static void test_any_address_takes_both_families(void **state) {
   by_address_set_port(&to, by_address_port(&bound));
   int near = connect_to(&to);
   fd = accept_one(listener, &peer);
-  assert_int_equal(by_address_family(&peer), AF_INET); /* not ::ffff:127.0.0.1 */
-  assert_ok(by_socket_set_tos(fd, 0x20));              /* on an IPv6 socket that carries IPv4 */
+  assert_int_equal(by_address_family(&peer), AF_INET); /* The address is not ::ffff:127.0.0.1. */
+  assert_ok(by_socket_set_tos(fd, 0x20));              /* The IPv6 socket carries IPv4. */
   close(near);
   close(fd);
   if (by_address_family(&bound) == AF_INET6) {
@@ -130,7 +130,7 @@ static void test_nobody_listens(void **state) {
   int fd;
   bool done;
   assert_ok(by_socket_listen(&at, any_port, &fd, &bound));
-  close(fd); /* now the port is known to be free */
+  close(fd); /* Now the port is known to be free. */
   enum banyan_status status = by_socket_connect_start(&bound, &fd);
   if (status == BANYAN_OK) {
     wait_for(fd, POLLOUT);
@@ -142,7 +142,7 @@ static void test_nobody_listens(void **state) {
   assert_non_null(strstr(banyan_error_text(), "nobody listens"));
 }
 
-/* A socket bound to a free port and connected to it talks to itself. */
+/* A socket that is bound to a free port and connects to this port is connected to itself. */
 static void test_connected_to_oneself(void **state) {
   (void)state;
   struct by_address at = address_of("127.0.0.1:0"), bound;
@@ -185,13 +185,13 @@ static void test_port_ranges(void **state) {
   assert_status(by_socket_listen(&foreign, any_port, &one_too_many, &bound), BANYAN_ERR_SYSTEM);
   for (int i = 0; i < PORTS; i++) close(fd[i]);
   close(first);
-  /* closed a moment ago, with no wait for old connections to time out */
+  /* The port was closed a moment ago, and does not wait for old connections to time out. */
   assert_ok(by_socket_listen(&at, narrow, &first, &bound));
   assert_int_equal(by_address_port(&bound), taken);
   close(first);
 }
 
-/* Whoever has a choice gets another port; who names it listens there, and is then alone. */
+/* A listener with a choice gets another port. A listener with a fixed port gets it, and is then the only one. */
 static void test_held_ports(void **state) {
   (void)state;
   struct by_address bound;
@@ -243,11 +243,11 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
-/* 0 where the kernel knows of no limit. */
+/* Returns 0 if the kernel has no limit. */
 static int most_retry(int fd) {
   int value = 0;
   socklen_t length = sizeof value;
-  return getsockopt(fd, IPPROTO_TCP, 44, &value, &length) ? 0 : value; /* TCP_RTO_MAX_MS */
+  return getsockopt(fd, IPPROTO_TCP, 44, &value, &length) ? 0 : value; /* The option is TCP_RTO_MAX_MS. */
 }
 
 static void test_options_on_a_live_connection(void **state) {
@@ -278,7 +278,7 @@ static void test_options_on_a_live_connection(void **state) {
   close_all(&pair);
 }
 
-/* Without what the kernel adds for its own use, which is as much again. */
+/* The sizes do not include what the kernel adds for its own use, which is the same amount again. */
 static void get_buffers(int fd, int *send, int *receive) {
   socklen_t length = sizeof *send;
   assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, send, &length), 0);
@@ -308,11 +308,11 @@ static void test_congestion_control(void **state) {
   struct pair pair;
   char name[BY_CONGESTION_TEXT];
   open_pair(&pair, "127.0.0.1:0");
-  assert_ok(by_socket_set_congestion(pair.near, "reno")); /* every kernel has it */
+  assert_ok(by_socket_set_congestion(pair.near, "reno")); /* Every kernel has it. */
   assert_ok(by_socket_get_congestion(pair.near, name));
   assert_string_equal(name, "reno");
   assert_status(by_socket_set_congestion(pair.near, "nosuchcc"), BANYAN_ERR_UNSUPPORTED);
-  assert_non_null(strstr(banyan_error_text(), "reno")); /* what there is */
+  assert_non_null(strstr(banyan_error_text(), "reno")); /* The error lists the available values. */
   close_all(&pair);
 }
 

@@ -1,4 +1,5 @@
-/* The choice: what is predicted for cases in which it is clear what is best, from words that ranks could say. */
+/* The choice of a sparse algorithm: predictions for cases with an obvious best choice, from inputs that ranks could
+ * send. */
 #include "sparse_cost.h"
 
 #include <math.h>
@@ -63,20 +64,20 @@ static enum banyan_sparse_way best(void) {
 static void test_union(void **state) {
   (void)state;
   say(RANKS, 5000, 0, 7);
-  assert_true(fabs(all.rows / 5000 - 1) < 0.5); /* all have the same rows */
+  assert_true(fabs(all.rows / 5000 - 1) < 0.5); /* All ranks have the same rows. */
   assert_int_equal(all.sampled, BY_SPARSE_SAMPLE);
   done();
   say(RANKS, 5000, 5000, 1);
-  assert_true(fabs(all.rows / 40000 - 1) < 0.2); /* no rank has those of another */
+  assert_true(fabs(all.rows / 40000 - 1) < 0.2); /* No two ranks share rows. */
   done();
   say(RANKS, 20, 10, 1);
-  assert_true(all.rows == 90); /* everything was told */
+  assert_true(all.rows == 90); /* All rows were sent. */
   done();
 }
 
 static void test_cuts(void **state) {
   (void)state;
-  say(RANKS, 5000, 5000, 1); /* rows 0 to 39999 of 100000 */
+  say(RANKS, 5000, 5000, 1); /* These are rows 0 to 39999 of 100000. */
   static const double upto[] = {0.25, 0.5, 0.75, 1};
   uint64_t cuts[5];
   by_sparse_union_cut(&all, HEIGHT, upto, 4, cuts);
@@ -88,16 +89,16 @@ static void test_cuts(void **state) {
 
 static void test_choices(void **state) {
   (void)state;
-  say(RANKS, 10, 10, 1); /* few: no steps one behind the other */
+  say(RANKS, 10, 10, 1); /* There are few rows, so consecutive steps cost too much. */
   assert_true(best() == BANYAN_SPARSE_GATHER || best() == BANYAN_SPARSE_PADDED);
   done();
-  say(RANKS, 10000, 0, 3); /* the same rows */
+  say(RANKS, 10000, 0, 3); /* All ranks have the same rows. */
   assert_int_equal(best(), BANYAN_SPARSE_MERGE);
   done();
-  say(RANKS, HEIGHT, 0, 1); /* all of them */
+  say(RANKS, HEIGHT, 0, 1); /* Every rank has all rows. */
   assert_int_equal(best(), BANYAN_SPARSE_DENSE);
   done();
-  say(2, 10000, 1, 2); /* of two ranks that share none: merging saves nothing */
+  say(2, 10000, 1, 2); /* Two ranks share no rows, so merging saves nothing. */
   assert_true(best() == BANYAN_SPARSE_GATHER || best() == BANYAN_SPARSE_PADDED);
   done();
 }

@@ -1,5 +1,5 @@
-/* Row-sparse tensors: what is refused, before any memory is taken; memory that is used again; sorting, against a slow
- * sort; and gradient steps, which touch the rows that are there and no others. */
+/* Row-sparse tensors: inputs that are rejected before memory is allocated, reuse of memory, sorting compared with a
+ * slow sort, and gradient steps, which change only the rows that exist. */
 #include "sparse_merge.h"
 
 #include <math.h>
@@ -96,7 +96,7 @@ static void test_memory_is_used_again(void **state) {
   banyan_sparse_free(NULL);
 }
 
-/* ---- sorted, stable, nothing lost; for rows near and far */
+/* ---- sorting is stable and complete, for rows near and far */
 
 enum { MOST = 5000 };
 
@@ -157,7 +157,7 @@ static void test_sort_against_slow(void **state) {
   sort_both(down, MOST);
 }
 
-/* Rows that the highest bits do not tell apart, nor the next ones. */
+/* The rows agree in their highest bits and in the next ones. */
 static void test_sort_hard(void **state) {
   (void)state;
   struct by_rng rng;

@@ -1,4 +1,4 @@
-/* Streams: frames both ways, connecting and greeting each other first, and peers that do not greet as they should. */
+/* Streams: frames both ways, connections with greetings, and peers with invalid greetings. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void test_a_peer_that_does_not_read(void **state) {
   assert_status(status, BANYAN_ERR_NO_MEMORY);
   assert_true(taken * sizeof data > 3 * MOST);
   settle();
-  assert_int_equal(a.ended, 0); /* full is not broken */
+  assert_int_equal(a.ended, 0); /* A full socket is not a broken one. */
   start(&b, fd[1]);
   run_until(&b.frames, taken);
   for (int i = 0; i < taken && i < FRAMES; i++) assert_int_equal(b.types[i], i);
@@ -116,7 +116,7 @@ static void test_a_peer_that_does_not_read(void **state) {
   by_stream_destroy(b.stream);
 }
 
-/* The last words of a peer that closes are read, though sending to it fails. */
+/* The last frames of a peer that closes are received, although sending to it fails. */
 static void test_last_words(void **state) {
   (void)state;
   struct seen a;
@@ -128,7 +128,7 @@ static void test_last_words(void **state) {
   assert_int_equal(write(fd[1], bytes, n), n);
   close(fd[1]);
   assert_ok(by_stream_send(a.stream, 1, "too late", 8));
-  assert_int_equal(a.ended, 0); /* never from within a call */
+  assert_int_equal(a.ended, 0); /* It never ends from within a call. */
   run_until(&a.ended, 1);
   assert_int_equal(a.frames, 1);
   assert_int_equal(a.status, BANYAN_ERR_PEER_DEAD);
@@ -154,7 +154,7 @@ static void test_finish(void **state) {
   by_stream_destroy(a.stream);
 }
 
-/* What was said last is read; what the peer says is not, however much it is. */
+/* A rejected peer receives the last frame, and its own input is ignored, however much it is. */
 static void test_refused_peers_are_not_read(void **state) {
   (void)state;
   static char much[1 << 16];
@@ -174,12 +174,12 @@ static void test_refused_peers_are_not_read(void **state) {
   assert_int_equal(recv(fd[1], last, sizeof last, 0), 8);
   assert_memory_equal(last + 6, "no", 2);
   assert_int_equal(recv(fd[1], last, sizeof last, 0), 0);
-  hand_time += BY_STREAM_TIMEOUT; /* it does not close */
+  hand_time += BY_STREAM_TIMEOUT; /* This peer does not close. */
   run_until(&a.ended, 1);
   assert_true(send(fd[1], much, 1, MSG_NOSIGNAL) < 0);
   by_stream_destroy(a.stream);
   close(fd[1]);
-  make_pair(fd); /* this one does */
+  make_pair(fd); /* This peer closes. */
   start(&a, fd[0]);
   by_stream_refuse(a.stream);
   settle();
@@ -200,7 +200,7 @@ static void test_destroy_in_callbacks(void **state) {
     b.destroy_in_opened = i == 0;
     b.destroy_in_frame = i == 1;
     b.destroy_in_ended = i == 2;
-    if (i > 0) run_until(&a.opened, 1); /* a server that will not have it does not greet back */
+    if (i > 0) run_until(&a.opened, 1); /* A server that rejects the client does not return the greeting. */
     for (int j = 0; i > 0 && j < 3; j++) assert_ok(by_stream_send(a.stream, 1, "payload", 7));
     if (i == 2) by_stream_finish(a.stream);
     run_until(&a.ended, 1);
@@ -225,7 +225,7 @@ static void test_nothing_stays_open(void **state) {
   close(fd[1]);
 }
 
-/* Streams that connect and greet each other first. */
+/* These streams connect and greet each other first. */
 
 static bool listen_at(const char *text, int *fd, struct by_address *bound) {
   struct by_address at;
@@ -262,10 +262,10 @@ static void check_over_tcp(const char *text) {
   struct by_address bound;
   char name[BY_ADDRESS_TEXT];
   int listener;
-  if (!listen_at(text, &listener, &bound)) return; /* no IPv6 here */
+  if (!listen_at(text, &listener, &bound)) return; /* This machine has no IPv6. */
   start_connecting(&a, &bound, "k");
   assert_string_equal(by_stream_get_name(a.stream), by_address_print(&bound, name));
-  assert_status(by_stream_send(a.stream, 1, "x", 1), BANYAN_ERR_CLOSED); /* not open yet */
+  assert_status(by_stream_send(a.stream, 1, "x", 1), BANYAN_ERR_CLOSED); /* The stream is not open yet. */
   start_with_key(&b, accept_one(listener), BY_ROLE_SERVER, "k", "welcome");
   run_until(&a.opened, 1);
   run_until(&b.opened, 1);
@@ -275,12 +275,12 @@ static void check_over_tcp(const char *text) {
   b.echo = true;
   for (int i = 0; i < 100; i++) assert_ok(by_stream_send(a.stream, (uint16_t)i, "gradient", 8));
   run_until(&a.frames, 100);
-  hand_time += 100 * BY_SECOND; /* the handshake's deadline is over */
+  hand_time += 100 * BY_SECOND; /* The handshake's deadline has passed. */
   settle();
   assert_int_equal(a.ended + b.ended, 0);
   struct linger now = {.l_onoff = 1};
   setsockopt(by_stream_get_fd(b.stream), SOL_SOCKET, SO_LINGER, &now, sizeof now);
-  by_stream_destroy(b.stream); /* a reset */
+  by_stream_destroy(b.stream); /* This resets the connection. */
   run_until(&a.ended, 1);
   assert_int_equal(a.status, BANYAN_ERR_PEER_DEAD);
   assert_non_null(strstr(a.reason, name));
@@ -301,7 +301,7 @@ static void test_frames_behind_the_handshake(void **state) {
   make_pair(fd);
   start_with_key(&a, fd[0], BY_ROLE_SERVER, "k", "s");
   start_with_key(&b, fd[1], BY_ROLE_CLIENT, "k", "c");
-  run_until(&a.opened, 1); /* the server may speak before the client has read its hello */
+  run_until(&a.opened, 1); /* The server may send before the client has read its hello. */
   for (int i = 0; i < 5; i++) assert_ok(by_stream_send(a.stream, (uint16_t)i, "early", 5));
   run_until(&b.frames, 5);
   assert_int_equal(b.opened, 1);
@@ -327,7 +327,7 @@ static void test_nobody_listens(void **state) {
   assert_int_equal(a.opened, 0);
   const char *named = strstr(a.reason, by_stream_get_name(a.stream));
   assert_non_null(named);
-  assert_null(strstr(named + 1, by_stream_get_name(a.stream))); /* once */
+  assert_null(strstr(named + 1, by_stream_get_name(a.stream))); /* The name appears once. */
   by_stream_destroy(a.stream);
 }
 
@@ -340,7 +340,7 @@ static void start_connecting_plainly(struct seen *seen, const struct by_address 
   assert_ok(by_stream_create(&options, &seen->stream));
 }
 
-/* A listener whose queue is full does not answer: its host seems to be gone. */
+/* A listener with a full queue does not answer: its host seems to be unavailable. */
 static void test_no_answer_to_connecting(void **state) {
   (void)state;
   enum { MANY = 8 };
@@ -374,7 +374,7 @@ static void test_another_key(void **state) {
   run_until(&a.ended, 1);
   run_until(&b.ended, 1);
   assert_int_equal(a.status, BANYAN_ERR_AUTH);
-  assert_int_equal(b.status, BANYAN_ERR_AUTH); /* both sides' logs say why */
+  assert_int_equal(b.status, BANYAN_ERR_AUTH); /* Both sides log the reason. */
   assert_non_null(strstr(a.reason, "BANYAN_KEY"));
   assert_int_equal(a.opened + b.opened, 0);
   by_stream_destroy(a.stream);
@@ -382,7 +382,7 @@ static void test_another_key(void **state) {
   close(listener);
 }
 
-/* Peers that do not greet as they should. */
+/* These peers send invalid greetings. */
 
 static void test_unauthenticated_peers(void **state) {
   (void)state;
@@ -422,7 +422,7 @@ static void test_silent_peers_are_given_up(void **state) {
   start_with_key(&silent, a[0], BY_ROLE_SERVER, "k", "");
   start_with_key(&slow, b[0], BY_ROLE_SERVER, "k", "");
   hand_time += 4 * BY_SECOND;
-  assert_int_equal(write(b[1], "BANYAN", 6), 6); /* talking slowly does not help */
+  assert_int_equal(write(b[1], "BANYAN", 6), 6); /* Slow input does not extend the timeout. */
   settle();
   assert_int_equal(silent.ended + slow.ended, 0);
   hand_time += BY_SECOND;
@@ -431,14 +431,14 @@ static void test_silent_peers_are_given_up(void **state) {
   assert_int_equal(slow.ended, 1);
   assert_int_equal(silent.status, BANYAN_ERR_TIMEOUT);
   char byte;
-  assert_int_equal(read(a[1], &byte, 1), 0); /* it was closed */
+  assert_int_equal(read(a[1], &byte, 1), 0); /* The stream was closed. */
   by_stream_destroy(silent.stream);
   by_stream_destroy(slow.stream);
   close(a[1]);
   close(b[1]);
 }
 
-/* A whole session of a real client, as bytes. */
+/* Records a whole session of a real client as bytes. */
 static size_t record_client(uint8_t *out, size_t room) {
   struct by_key key;
   struct by_handshake client;
@@ -488,7 +488,7 @@ static void test_a_replayed_session(void **state) {
   close(fd[1]);
 }
 
-/* A client that ends after any number of bytes: the server ends too, once, and was never open. */
+/* If a client ends after any number of bytes, the server ends too, once, and was never open. */
 static void test_cut_at_every_byte(void **state) {
   (void)state;
   const size_t whole = BY_GREETING_BYTES + 32 + 4 + 1 + 32;
@@ -528,7 +528,7 @@ static void test_cut_at_every_byte(void **state) {
 }
 
 int main(void) {
-  setenv("BANYAN_LOG", "error", 1); /* strangers are logged as warnings */
+  setenv("BANYAN_LOG", "error", 1); /* Unauthenticated peers are logged as warnings. */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_frames_both_ways),
       cmocka_unit_test(test_a_byte_at_a_time),

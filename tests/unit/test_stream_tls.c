@@ -50,7 +50,8 @@ static void open_both(struct seen *client, struct seen *server, int kind) {
   make_pair(fd);
   start_client(client, fd[0], kind);
   start_server(server, fd[1], kind);
-  assert_status(by_stream_send(client->stream, 1, "x", 1), BANYAN_ERR_CLOSED); /* not before the peer is known */
+  /* Sending fails until the peer is authenticated. */
+  assert_status(by_stream_send(client->stream, 1, "x", 1), BANYAN_ERR_CLOSED);
   run_until(&client->opened, 1);
   run_until(&server->opened, 1);
 }
@@ -74,7 +75,7 @@ static void test_opened_tells_who(void **state) {
   close_both(&client, &server);
 }
 
-/* Sizes around those of records, both ways. */
+/* Messages have sizes around those of records, both ways. */
 static void test_both_ways(void **state) {
   (void)state;
   static uint8_t data[MOST];
@@ -97,7 +98,7 @@ static void test_both_ways(void **state) {
   }
 }
 
-/* Everything on its way in pieces of a few bytes. */
+/* Everything travels in parts of a few bytes. */
 static void test_partial_records(void **state) {
   (void)state;
   struct seen client, server;
@@ -126,7 +127,7 @@ static void test_partial_records(void **state) {
   close(left[1]);
 }
 
-/* What a peer that is proved sends, as bytes of TLS: many lines in one record, a line in many. */
+/* Writes the bytes of an authenticated TLS peer: many lines in one record, and one line in many. */
 static void shake_by_hand(struct by_tls *tls, int fd) {
   struct by_tls_options options = {.identity = agent, .peers = BY_TLS_MANAGER};
   uint8_t bytes[4096];
@@ -170,7 +171,7 @@ static void test_lines_and_records(void **state) {
   write_all(&tls, fd[1]);
   assert_int_equal(server.frames, 1002);
   assert_int_equal(server.bytes, 2500);
-  by_tls_finish(&tls); /* close_notify alone, the socket stays open */
+  by_tls_finish(&tls); /* It sends close_notify only, and the socket stays open. */
   write_all(&tls, fd[1]);
   run_until(&server.ended, 1);
   assert_int_equal(server.status, BANYAN_ERR_PEER_DEAD);
@@ -234,7 +235,7 @@ static void test_finish(void **state) {
   by_stream_destroy(client.stream);
 }
 
-/* What is asked before the peer is known is done when it is. */
+/* A request to finish before the peer is authenticated takes effect after the handshake. */
 static void test_finish_while_it_opens(void **state) {
   (void)state;
   struct seen client, server;
@@ -297,7 +298,7 @@ static void test_unauthenticated_peers(void **state) {
   }
 }
 
-/* Talking slowly does not help: all must be over in time. */
+/* Slow input does not extend the timeout: the handshake must complete in time. */
 static void test_silent_and_slow_peers(void **state) {
   (void)state;
   struct seen silent, slow;
@@ -322,7 +323,7 @@ static void test_silent_and_slow_peers(void **state) {
   close(b[1]);
 }
 
-/* Over TCP, where a close with unread bytes resets: the client still hears why. */
+/* Over TCP a close with unread bytes resets the connection. The client still receives the reason. */
 static void test_a_client_that_is_refused(void **state) {
   (void)state;
   struct by_tls_options late = {
@@ -396,7 +397,7 @@ static void test_destroy_in_callbacks(void **state) {
 }
 
 int main(void) {
-  setenv("BANYAN_LOG", "error", 1); /* strangers are logged as warnings */
+  setenv("BANYAN_LOG", "error", 1); /* Unauthenticated peers are logged as warnings. */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_opened_tells_who),
       cmocka_unit_test(test_both_ways),

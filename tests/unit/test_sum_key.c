@@ -34,7 +34,7 @@ static struct packet make_packet(enum by_fragment_type type) {
   return packet;
 }
 
-/* Exponents of all sizes, among them those of which a sum of int32 would carry. */
+/* Exponents have all sizes, including those for which a sum of int32 would carry. */
 static void test_exponents_add_up(void **state) {
   (void)state;
   static const uint8_t some[] = {0, 1, 126, 127, 128, 254, 255};
@@ -65,10 +65,10 @@ static void test_exponents_add_up(void **state) {
   }
 }
 
-/* Numbers, exponents, whose terms are in, of which fragment. */
+/* Changes concern numbers, exponents, the set of added terms, and the fragment. */
 static void test_changes_are_found(void **state) {
   (void)state;
-  static const int covered[] = {8, 10, 12, 32, 40, 44, 45, 46}; /* bytes of the header */
+  static const int covered[] = {8, 10, 12, 32, 40, 44, 45, 46}; /* These are offsets of bytes in the header. */
   struct by_sum_key key = make_key("a secret"), other = make_key("another secret");
   struct packet packet = make_packet(BY_FRAGMENT_UP);
   uint64_t check = by_sum_check(&key, &packet.head, 7);
@@ -102,7 +102,7 @@ static uint64_t siphash(const uint64_t key[2], const void *bytes, size_t n) {
   return out;
 }
 
-/* As docs/wire.md says. */
+/* The header is as described in docs/wire.md. */
 static void test_headers(void **state) {
   (void)state;
   struct by_sum_key key = make_key("a secret");

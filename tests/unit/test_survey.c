@@ -30,11 +30,11 @@ static void test_misuse(void **state) {
   assert_status(by_survey_record(survey, rates), BANYAN_ERR_ARGUMENT);
   rates[1] = INFINITY;
   assert_status(by_survey_record(survey, rates), BANYAN_ERR_ARGUMENT);
-  assert_int_equal(by_survey_next(survey, &flows), 4); /* still the same question */
+  assert_int_equal(by_survey_next(survey, &flows), 4); /* It is still the same question. */
   by_survey_destroy(survey);
 }
 
-/* Answers every question alike and infers. */
+/* Answers every question with the same rate and infers the topology. */
 static enum banyan_status answer(double rate, const char *const *hosts, uint32_t n, struct by_topology **topology) {
   struct by_survey *survey;
   const struct by_flow *flows;
@@ -52,7 +52,7 @@ static enum banyan_status answer(double rate, const char *const *hosts, uint32_t
   return status;
 }
 
-/* A host that is named like a switch would be. */
+/* A host has a name that a switch would get. */
 static void test_names(void **state) {
   (void)state;
   struct by_topology *topology;
@@ -109,7 +109,8 @@ static void test_circle(void **state) {
   }
 }
 
-/* Every pair once, rounds of disjoint pairs, none of which go both inside a group and across. */
+/* Checks that every pair occurs once, and that rounds consist of disjoint pairs, all inside groups or all across
+ * groups. */
 static void check(const struct by_tournament *t, uint32_t n, const uint32_t *group_of) {
   bool met[MOST][MOST] = {{false}};
   uint32_t pairs = 0;
@@ -147,7 +148,7 @@ static void test_groups(void **state) {
   }
 }
 
-/* Two groups of four: three rounds inside both, then four in which all eight meet across. */
+/* Two groups of four need three rounds inside both, then four rounds across. */
 static void test_two_groups(void **state) {
   (void)state;
   static const uint32_t group_of[] = {5, 2, 5, 2, 5, 2, 5, 2}, order[] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -1,5 +1,5 @@
-/* A switch's control over its Unix socket and TCP: whatever is said there is answered, and what is no line of ours does
- * no harm. The data plane is one that does nothing. And the client, whose switch comes, goes and changes its key. */
+/* A switch's control connection over its Unix socket and TCP: every message is answered, and invalid messages do no
+ * harm. The data plane does nothing. The client is tested with a switch that starts, ends and changes its key. */
 #include "switch_control.h"
 
 #include <stdio.h>
@@ -62,7 +62,7 @@ static void run(int rounds) {
   for (int i = 0; i < rounds; i++) assert_ok(by_loop_run_once(loop, BY_MILLISECOND));
 }
 
-/* What comes back for these bytes; "" if the other end closes. */
+/* Sends these bytes and returns the answer, or "" if the other end closes. */
 static void say(int fd, const char *bytes, size_t n, char *answer, size_t room) {
   size_t have = 0;
   answer[0] = 0;
@@ -117,7 +117,8 @@ static void test_lines(void **state) {
   assert_int_equal(access(path, F_OK), -1);
 }
 
-/* One that was killed leaves its socket; one that lives keeps it; a file that is none of ours stays. */
+/* A switch that was killed leaves its socket, which is replaced. A running one keeps it, and another kind of file
+ * remains. */
 static void test_places(void **state) {
   (void)state;
   struct by_switch_control *control = make_control(NULL), *second = make_control(NULL);
@@ -147,12 +148,12 @@ static void test_places(void **state) {
 /* ---- the client */
 
 struct said {
-  bool has; /* it is granted now */
+  bool has; /* A grant is in force. */
   unsigned granted, lost;
   enum by_reservation_lost why;
   struct by_granted what;
   char text[400];
-  struct by_switch_client *destroy; /* when it is told something */
+  struct by_switch_client *destroy; /* The client is destroyed at its next notice. */
 };
 
 static void granted(void *context, uint16_t job, const struct by_granted *what) {
@@ -213,7 +214,7 @@ static struct by_reservation reservation_of(uint16_t job, uint32_t slots) {
                                  .workers = {{2, 1}}};
 }
 
-/* Nobody is there at first; then one; it dies, and another takes its place. */
+/* There is no switch at first. Then one starts, it dies, and another one takes its place. */
 static void test_client(void **state) {
   (void)state;
   struct said said = {0};
@@ -239,7 +240,7 @@ static void test_client(void **state) {
   by_switch_client_destroy(client);
 }
 
-/* What another holds is not asked for again; what it gives up may be had. */
+/* Cells of another client are not requested again, and released cells are available. */
 static void test_two_clients(void **state) {
   (void)state;
   struct said first = {0}, second = {0};
@@ -267,7 +268,7 @@ static void test_two_clients(void **state) {
   by_switch_control_destroy(control);
 }
 
-/* Another key at the other end, or none at one of them. */
+/* The other end has another key, or one of them has none. */
 static void test_keys(void **state) {
   (void)state;
   static const char *const keys[][2] = {{"a", "b"}, {"a", NULL}, {NULL, "b"}};
@@ -288,7 +289,8 @@ static void test_keys(void **state) {
   }
 }
 
-/* Far more than may be known, over both kinds of socket, with a key and without: none keeps others out. */
+/* Far more than the allowed number of peers connect, over both kinds of socket, with a key and without. None of
+ * them keeps others out. */
 static void test_many_silent_peers(void **state) {
   enum { MANY = 600 };
   static const char *const secrets[] = {NULL, "secret"};

@@ -1,4 +1,4 @@
-/* Lanes over TCP, and how they find out the pace of their link. */
+/* Lanes over TCP, and how they estimate the pace of their link. */
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include "lane.h"
 #include "socket.h"
 
-/* Two ends of a connection over loopback. */
+/* Makes two ends of a connection over loopback. */
 static void make_lanes(struct by_lane *lanes[2]) {
   struct by_address at, bound;
   int listener, fds[2] = {-1, -1};
@@ -37,8 +37,8 @@ static const struct by_frame *hear(struct by_lane *lane) {
   return frame;
 }
 
-/* The peer has said its last word and is gone, with something of ours unread, which makes its end a reset. That sending
- * to it fails must not keep us from reading. */
+/* The peer has sent its last message and is gone with unread input, so its end resets the connection. A failed send
+ * must not prevent receiving. */
 static void test_last_words(void **state) {
   (void)state;
   struct by_lane *lanes[2];
@@ -49,7 +49,7 @@ static void test_last_words(void **state) {
   say(lanes[1], "bye");
   for (int i = 0; i < 10000 && !lanes[1]->ops->arrived(lanes[1]); i++) usleep(1000);
   lanes[1]->ops->destroy(lanes[1]);
-  usleep(20000); /* for the reset */
+  usleep(20000); /* This leaves time for the reset. */
   for (int i = 0; i < 3; i++) (void)lanes[0]->ops->send(lanes[0], &frame, NULL);
   const struct by_frame *received = hear(lanes[0]);
   assert_non_null(received);
@@ -69,7 +69,7 @@ static int option(const struct by_lane *lane, int level, int name) {
   return value;
 }
 
-/* On the live connection, each part alone too; and bytes are counted as they go to the network. */
+/* Marks apply to the live connection, also one part at a time, and bytes are counted as they go to the network. */
 static void test_marks(void **state) {
   (void)state;
   struct by_lane *lanes[2];
@@ -90,7 +90,7 @@ static void test_marks(void **state) {
 
 enum { FRAME = 1 << 20, BYTES = 100000 };
 
-/* `n` payloads of `bytes` wait for a link of this rate, bit/s. */
+/* Lets `n` payloads of `bytes` wait for a link of this rate in bit/s. */
 static void carry(struct by_pace *pace, int n, size_t bytes, double rate) {
   for (int i = 0; i < n; i++) {
     by_pace_wait(pace, bytes, BY_SECOND);
@@ -110,7 +110,7 @@ static void test_frames_fit_a_slow_link(void **state) {
   struct by_pace pace = {0};
   carry(&pace, 40, BYTES, 2e8);
   assert_true(by_pace_is_slow(&pace));
-  assert_in_range(by_pace_frame(&pace, FRAME), 110000, 125000); /* 5 ms are 125000 */
+  assert_in_range(by_pace_frame(&pace, FRAME), 110000, 125000); /* 5 ms are 125000 bytes. */
   assert_int_equal(by_pace_frame(&pace, FRAME) % 4096, 0);
   assert_int_equal(by_pace_frame(&pace, 5000), 5000);
   carry(&pace, 40, BYTES, 1e6);
@@ -125,7 +125,7 @@ static void test_a_fast_link_stays_as_it_was(void **state) {
   assert_int_equal(by_pace_frame(&pace, FRAME), FRAME);
 }
 
-/* What goes at once takes no time. */
+/* A payload that is sent at once takes no time. */
 static void test_no_time(void **state) {
   (void)state;
   struct by_pace pace = {0};
@@ -136,8 +136,8 @@ static void test_no_time(void **state) {
   assert_false(by_pace_is_slow(&pace));
 }
 
-/* A peer that does not read for a minute, now and then, does not make a fast link slow; nor is a link that gets slow
- * taken for such a peer. */
+/* A peer that occasionally does not read for a minute does not make a fast link look slow, and a link that becomes
+ * slow is not taken for such a peer. */
 static void test_stalls(void **state) {
   (void)state;
   struct by_pace pace = {0};

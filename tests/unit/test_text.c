@@ -1,4 +1,4 @@
-/* Texts: numbers with units, what can be printed, misspelt words, whole files. */
+/* Texts: numbers with units, printable strings, misspelt words, and whole files. */
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void test_text_grows(void **state) {
 static void test_text_exact_fit(void **state) {
   (void)state;
   char piece[600];
-  for (int n = 250; n < 262; n++) { /* around the first room */
+  for (int n = 250; n < 262; n++) { /* These lengths are around the initial capacity. */
     struct by_text text;
     by_text_init(&text);
     memset(piece, 'a', (size_t)n);
@@ -206,7 +206,7 @@ static void test_keep_printable(void **state) {
   check_kept("tree", 4, "tre");
   check_kept("a\nb\xff", 16, "a?b?");
   check_kept("\xc3\xa9\xc3\xa9", 5, "\xc3\xa9\xc3\xa9");
-  check_kept("\xc3\xa9\xc3\xa9", 4, "\xc3\xa9"); /* not half a character */
+  check_kept("\xc3\xa9\xc3\xa9", 4, "\xc3\xa9"); /* Half a character is not kept. */
 }
 
 static void test_number(void **state) {
@@ -233,10 +233,10 @@ static const char *suggest(const char *word) {
 static void test_near_names(void **state) {
   (void)state;
   assert_string_equal(suggest("rum"), "run");
-  assert_string_equal(suggest("urn"), "run"); /* two letters swapped are one mistake */
+  assert_string_equal(suggest("urn"), "run"); /* Two swapped letters are one mistake. */
   assert_string_equal(suggest("transprot"), "transport");
   assert_string_equal(suggest("tiemuot"), "timeout");
-  assert_string_equal(suggest("vers"), "version"); /* the start of it */
+  assert_string_equal(suggest("vers"), "version"); /* It is a prefix. */
   assert_string_equal(suggest("bnch"), "bench");
   assert_string_equal(suggest("doctorr"), "doctor");
 }
@@ -265,7 +265,7 @@ static void test_files(void **state) {
   assert_int_equal(length, BYTES);
   assert_memory_equal(text, wrote, BYTES);
   free(text);
-  assert_ok(by_read_file("thing", path, 1000, &text, &length)); /* one byte more than allowed says so */
+  assert_ok(by_read_file("thing", path, 1000, &text, &length)); /* One byte more than allowed is reported. */
   assert_int_equal(length, 1001);
   free(text);
   unlink(path);

@@ -1,4 +1,5 @@
-/* The file of a timeline is JSON after every flush, whatever becomes of the process, the disk and the records. */
+/* The file of a timeline is valid JSON after every flush, whatever happens to the process, the disk and the
+ * records. */
 #include "timeline_file.h"
 
 #include <jansson.h>
@@ -52,7 +53,7 @@ static void put(struct by_timeline_file *file, uint32_t process, uint64_t id, co
   by_timeline_file_record(file, process, &one);
 }
 
-/* How many events of this kind and name the file has; it must be JSON, and nothing may follow. */
+/* Counts the events of this kind and name in the file, which must be JSON and nothing else. */
 static int count(const char *file, const char *kind, const char *name) {
   json_error_t error;
   json_t *root = json_load_file(file, 0, &error), *event;
@@ -80,7 +81,7 @@ static void test_valid_after_each_flush(void **state) {
   assert_int_equal(count(path, "b", "sum"), 20);
 }
 
-/* What has not ended is in the file all the same, once, and makes room for its end, of which it is told later. */
+/* An open record is in the file once, and is replaced by its end, which is reported later. */
 static void test_open_records(void **state) {
   (void)state;
   char longest[BY_TRACE_NAME + 1] = "";
@@ -95,7 +96,7 @@ static void test_open_records(void **state) {
   }
   put(file, 1, 8, "short", true);
   put(file, 0, 7, longest, true);
-  by_timeline_file_flush(file); /* the end of the file is shorter than it was */
+  by_timeline_file_flush(file); /* The end of the file is shorter than before. */
   assert_int_equal(count(path, "b", longest), 2);
   assert_int_equal(count(path, "e", longest), 1);
   assert_ok(by_timeline_file_close(file));
@@ -121,7 +122,7 @@ static void test_too_large(void **state) {
   assert_in_range(newest + count(previous, "e", "sum"), newest + 4, RECORDS - 1);
 }
 
-/* A disk that is full in the middle of a write leaves what was there before. */
+/* A disk that fills up during a write leaves the previous content. */
 static void test_disk_full(void **state) {
   (void)state;
   struct by_timeline_file *file = open_file(1 << 20);

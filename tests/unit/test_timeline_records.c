@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-/* Their clock is 1000 s behind; the second measurement took less. */
+/* Their clock is 1000 s behind, and the second measurement took less time. */
 static void test_best_counts(void **state) {
   (void)state;
   uint64_t behind = 1000 * BY_SECOND, base = 2000 * BY_SECOND;
@@ -32,7 +32,7 @@ static void test_same_clock(void **state) {
   }
 }
 
-/* Between two points the difference grows evenly, also downward, and on beyond them. */
+/* Between two points the difference changes evenly, also downward, and continues beyond them. */
 static void test_drift(void **state) {
   (void)state;
   struct by_clock_point points[2] = {{.at = 1000, .offset = 50, .error = 1}, {.at = 2000, .offset = 30, .error = 1}};
@@ -46,7 +46,7 @@ static void test_drift(void **state) {
 
 /* ---- which records are taken each time, and which of them count as missing */
 
-enum { EACH = 4096 }; /* at most, each time */
+enum { EACH = 4096 }; /* This is the maximum for each time. */
 
 struct fixture {
   struct by_tracer tracer;
@@ -66,7 +66,7 @@ static void note_ended(struct fixture *f, int n) {
   for (int i = 0; i < n; i++) by_trace_ended(&f->tracer, begin(f), BANYAN_OK);
 }
 
-/* Those that have ended; all in *all. */
+/* Takes records that have ended, or all of them in *all. */
 static int take(struct fixture *f, struct by_timeline_reel *reel, bool at_end, int *all) {
   struct by_trace_record record;
   int ended = 0;
@@ -81,7 +81,7 @@ static int take(struct fixture *f, struct by_timeline_reel *reel, bool at_end, i
   return ended;
 }
 
-/* More than are taken at a time do not end for long: those behind them are taken all the same. */
+/* More records than are taken at a time stay open for long: those behind them are taken nevertheless. */
 static void test_unfinished_keep_none_back(void **state) {
   (void)state;
   static struct fixture f;
@@ -104,7 +104,7 @@ static void test_unfinished_keep_none_back(void **state) {
   by_tracer_fini(&f.tracer);
 }
 
-/* What cannot be sent has gone if it has ended; the others come again, but not after the end. */
+/* A record that cannot be sent is lost if it has ended. The others are taken again, but not after the end. */
 static void test_unsent_are_missing(void **state) {
   (void)state;
   static struct fixture f;
@@ -193,7 +193,7 @@ static void test_records(void **state) {
   assert_int_equal(out.at[BY_TRACE_WIRE], 11);
   assert_int_equal(out.call, 10);
   assert_false(by_timeline_read_record(&reader, &out));
-  by_reader_init(&reader, bytes, 40); /* which cannot hold two */
+  by_reader_init(&reader, bytes, 40); /* The space does not suffice for two. */
   assert_int_equal(by_timeline_message_read(&reader, &word), BANYAN_ERR_PROTOCOL);
 }
 

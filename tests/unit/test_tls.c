@@ -31,9 +31,9 @@ static int drop_keys(void **state) {
   return 0;
 }
 
-/* Both ends, and what each has heard since it was done. */
+/* Both ends of a connection, and what each has received since the handshake. */
 struct pair {
-  struct by_tls end[2]; /* client, server */
+  struct by_tls end[2]; /* They are the client and the server. */
   enum banyan_status status[2];
   char text[2][512];
   uint8_t received[2][100000];
@@ -69,7 +69,7 @@ static void hear(struct pair *pair, int to) {
   }
 }
 
-/* Carries at most `most` bytes from one end to the other. */
+/* Carries up to `most` bytes from one end to the other. */
 static size_t carry(struct pair *pair, int from, size_t most) {
   uint8_t bytes[4096];
   size_t n = by_tls_take(&pair->end[from], bytes, most < sizeof bytes ? most : sizeof bytes);
@@ -78,7 +78,7 @@ static size_t carry(struct pair *pair, int from, size_t most) {
   return n;
 }
 
-/* Until nobody has anything to say; each time up to `most` bytes. */
+/* Carries bytes in parts of up to `most` until no end has anything to send. */
 static void talk(struct pair *pair, size_t most) {
   size_t n;
   do {
@@ -114,7 +114,7 @@ static void test_both_know_the_other(void **state) {
   }
 }
 
-/* A server that has believed the client says nothing more: no session can be taken up again. */
+/* A server that has authenticated the client sends nothing more: sessions cannot be resumed. */
 static void test_no_tickets(void **state) {
   (void)state;
   static struct pair pair;
@@ -130,7 +130,7 @@ static void test_no_tickets(void **state) {
   finish(&pair);
 }
 
-/* More than a record each way, with ends of records anywhere. */
+/* There is more than a record each way, and records end anywhere. */
 static void test_data_in_random_cuts(void **state) {
   (void)state;
   static struct pair pair;
@@ -161,15 +161,15 @@ static void test_data_in_random_cuts(void **state) {
   assert_ok(by_tls_write(&pair.end[1], "last", 4));
   talk(&pair, 10);
   assert_true((pair.end[1].state == BY_TLS_CLOSED) && !(pair.end[0].state == BY_TLS_CLOSED));
-  assert_memory_equal(pair.received[0] + sizeof said[1], "last", 4); /* the other direction goes on */
+  assert_memory_equal(pair.received[0] + sizeof said[1], "last", 4); /* The other direction continues. */
   finish(&pair);
 }
 
-/* What one end must say of the other, and what the other hears of it. */
+/* What one end must report about the other, and the reason that the other receives. */
 struct refusal {
   const char *what;
   struct by_tls_options client, server;
-  int refuses; /* 0: the client */
+  int refuses; /* The value 0 stands for the client. */
   const char *says, *hears;
 };
 
@@ -224,7 +224,8 @@ static void test_refusals(void **state) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) check_refusal(&refusals[i]);
 }
 
-/* Agent h1 with another certificate, which was revoked; and a manager and an agent who know it, and of h1's no more. */
+/* Agent h1 has another certificate, which was revoked. A manager and an agent have the list, and h1's own
+ * certificate is valid. */
 static void test_revoked_certificates(void **state) {
   (void)state;
   static struct pair pair;
@@ -251,7 +252,7 @@ static void test_revoked_certificates(void **state) {
   assert_ok(by_tls_judge_again(&pair.end[1], informed));
   finish(&pair);
   client.identity = thief;
-  server.identity = manager; /* who does not know yet */
+  server.identity = manager; /* This manager does not have the list yet. */
   begin(&pair, &client, &server);
   talk(&pair, 4096);
   assert_open(&pair);
@@ -269,7 +270,7 @@ static void test_revoked_certificates(void **state) {
   by_text_fini(&list);
 }
 
-/* A peer made with OpenSSL's own functions, for what ours would not do. */
+/* A peer that uses OpenSSL directly, for what the library would not do. */
 struct foreign {
   SSL_CTX *context;
   SSL *ssl;
@@ -334,7 +335,8 @@ static void test_foreign_peers(void **state) {
       {true, TLS1_2_VERSION, "h1", "no TLS 1.3", BANYAN_ERR_PROTOCOL},
       {false, TLS1_3_VERSION, NULL, "shows no certificate", BANYAN_ERR_AUTH},
       {false, TLS1_3_VERSION, "h1", NULL, BANYAN_OK},
-      {true, TLS1_3_VERSION, "h1", NULL, BANYAN_OK}, /* a server that asks for no certificate is still proved */
+      /* A server that requests no certificate is still authenticated. */
+      {true, TLS1_3_VERSION, "h1", NULL, BANYAN_OK},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_tls tls;
@@ -370,10 +372,10 @@ static void test_no_TLS_at_all(void **state) {
   }
 }
 
-/* A record's head and no end of what it announces: heard out, but not for ever. */
+/* A record's header announces more than ever follows: it is read, but not forever. */
 static void test_an_unauthenticated_peer_is_not_read_for_long(void **state) {
   (void)state;
-  uint8_t record[5 + 4000] = {22, 3, 1, 0x0f, 0xa0, 1, 1, 0xff, 0xff}; /* part of a hello of 131071 bytes */
+  uint8_t record[5 + 4000] = {22, 3, 1, 0x0f, 0xa0, 1, 1, 0xff, 0xff}; /* This is a part of a hello of 131071 bytes. */
   struct by_tls tls;
   struct by_tls_options options = {.identity = manager, .server = true, .peers = BY_TLS_AGENT};
   enum banyan_status status = BANYAN_OK;
@@ -388,7 +390,7 @@ static void test_an_unauthenticated_peer_is_not_read_for_long(void **state) {
   by_tls_fini(&tls);
 }
 
-/* Whatever is changed on the way, nothing that was changed is ever heard. */
+/* Whichever byte is changed on the way, changed data is never delivered. */
 static void test_changed_bytes(void **state) {
   (void)state;
   static struct pair pair;

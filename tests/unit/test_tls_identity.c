@@ -1,4 +1,4 @@
-/* Identities from files of keys, and following these files. */
+/* Identities from key files, and following changes of these files. */
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static char folder[64];
 
-/* As cp and the tools of people do it: another file in the place of the old one. */
+/* Replaces the file by a new one, as cp and other tools do. */
 static void write_file(const char *name, const char *text, unsigned mode) {
   char draft[200], path[200];
   snprintf(draft, sizeof draft, "%s/draft", folder);
@@ -70,7 +70,7 @@ static void test_by_name_and_the_only_one(void **state) {
   refused(BY_TLS_AGENT, NULL, BANYAN_ERR_SYSTEM, "`banyan keys make agent NAME` makes it");
   refused(BY_TLS_AGENT, "h1", BANYAN_ERR_SYSTEM, "agent-h1.pem; `banyan keys make agent h1` makes it");
   write_certificate("agent-h1.pem", 0, BY_TLS_AGENT, "h1", 20);
-  write_certificate("job-h1.pem", 0, BY_TLS_JOB, "h1", 5); /* warned of */
+  write_certificate("job-h1.pem", 0, BY_TLS_JOB, "h1", 5); /* A warning is logged for this one. */
   accepted(folder, BY_TLS_AGENT, NULL, "h1");
   accepted(folder, BY_TLS_AGENT, "h1", "h1");
   accepted(folder, BY_TLS_JOB, NULL, "h1");
@@ -117,7 +117,7 @@ static void test_keys_that_others_can_read(void **state) {
   accepted(folder, BY_TLS_MANAGER, "m", "m");
 }
 
-/* A new authority beside the old one: both are believed while certificates are exchanged. */
+/* A new authority is added beside the old one: both are trusted while certificates are exchanged. */
 static void test_two_authorities(void **state) {
   (void)state;
   struct by_text both;
@@ -139,7 +139,7 @@ static void test_roles(void **state) {
   assert_int_equal(by_tls_role_parse("Agent"), 0);
 }
 
-/* A part of a subject; of UTF-8, and it may hold anything. */
+/* A part of a subject, in UTF-8, with any content. */
 struct part {
   const char *kind, *value;
   int length;
@@ -238,7 +238,7 @@ static void test_a_new_certificate_is_taken_when_it_stays(void **state) {
   look();
   assert_int_equal(changes, 0);
   renew(3, &text);
-  look(); /* it may still be written */
+  look(); /* The file may still be in the process of being written. */
   assert_int_equal(changes, 0);
   look();
   assert_int_equal(changes, 1);
@@ -268,7 +268,7 @@ static void test_what_is_bad_is_not_taken(void **state) {
   assert_int_equal(changes, 0);
   assert_int_equal(days_of(), TEST_DAYS);
   write_file("ca.crt", by_text_get(&authorities[0].certificate), 0644);
-  write_file("agent-h1.pem", by_text_get(&text), 0644); /* others may read it */
+  write_file("agent-h1.pem", by_text_get(&text), 0644); /* Others may read the file. */
   look();
   look();
   assert_int_equal(changes, 0);
@@ -291,14 +291,14 @@ static void test_a_list_stays(void **state) {
   look();
   look();
   assert_int_equal(by_tls_watch_get(watch)->revoked, 0);
-  assert_int_equal(unlink(path), 0); /* who was revoked is not let in because of that */
+  assert_int_equal(unlink(path), 0); /* A revoked certificate is not accepted for that reason. */
   look();
   look();
   assert_int_equal(changes, 1);
   renew(3, &text);
   const char *revoked = by_text_get(&text);
   assert_ok(by_revocation_list_make(&authorities[0], by_text_get(&list), &revoked, 1, keys_made, &own));
-  write_file("ca.crl", by_text_get(&own), 0644); /* names the certificate beside it */
+  write_file("ca.crl", by_text_get(&own), 0644); /* The error names the certificate beside it. */
   look();
   look();
   assert_int_equal(changes, 1);
@@ -310,7 +310,7 @@ static void test_a_list_stays(void **state) {
   assert_int_equal(changes, 2);
   assert_int_equal(by_tls_watch_get(watch)->revoked, 1);
   assert_int_equal(days_of(), 4);
-  write_file("ca.crl", by_text_get(&list), 0644); /* the first one, as from a backup */
+  write_file("ca.crl", by_text_get(&list), 0644); /* This is the first list, as from a backup. */
   by_tls_watch_read(watch);
   assert_int_equal(changes, 2);
   assert_int_equal(by_tls_watch_get(watch)->revoked, 1);
@@ -322,7 +322,7 @@ static void test_a_list_stays(void **state) {
   by_text_fini(&own);
 }
 
-/* Another authority's lists are counted anew, also where both are called the same. */
+/* Lists of another authority have numbers of their own, also if both have the same name. */
 static void test_another_authority_needs_no_list(void **state) {
   struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 7};
   struct by_text list, text;
@@ -339,7 +339,7 @@ static void test_another_authority_needs_no_list(void **state) {
   snprintf(both, sizeof both, "%s%s", by_text_get(&authorities[0].certificate),
            by_text_get(&authorities[1].certificate));
   write_file("ca.crt", both, 0644);
-  by_tls_watch_read(watch); /* the first one is still believed */
+  by_tls_watch_read(watch); /* The first one is still trusted. */
   assert_int_equal(changes, 1);
   write_file("ca.crt", by_text_get(&authorities[1].certificate), 0644);
   by_tls_watch_read(watch);
@@ -349,7 +349,7 @@ static void test_another_authority_needs_no_list(void **state) {
   by_text_fini(&list);
 }
 
-/* A host that still has the authority's certificate of before it was renewed. */
+/* One host still has the authority's certificate from before its renewal. */
 static void test_the_authority_may_end_first(void **state) {
   struct by_key_authority renewed;
   struct by_certificate_request request = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 50};
@@ -368,7 +368,7 @@ static void test_the_authority_may_end_first(void **state) {
 }
 
 int main(void) {
-  setenv("BANYAN_LOG", "error", 1); /* what expires soon is warned of */
+  setenv("BANYAN_LOG", "error", 1); /* A warning is logged for certificates that expire soon. */
   const struct CMUnitTest tls_identity_tests[] = {
       cmocka_unit_test(test_by_name_and_the_only_one),
       cmocka_unit_test(test_files_that_are_refused),

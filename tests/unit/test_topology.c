@@ -1,4 +1,4 @@
-/* Topologies: what is valid, how they are made, and the ways that packets take through them. */
+/* Topologies: which of them are valid, how they are made, and the paths of packets through them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 /* --- topology --- */
 
-/* by_topology_validate: each way to be wrong, in a topology that is right without it. */
+/* These cases make by_topology_validate fail, each by one change of a valid topology. */
 
-/* h0 and h1 take part on either side of switch s; spare is a host at s that does neither. */
+/* h0 and h1 take part on either side of switch s. The host spare at s does neither. */
 enum { H0, H1, S, SPARE };
 
 static struct by_topology *made(void) {
@@ -101,7 +101,7 @@ static void test_reach(void **state) {
   CASE(t->nodes[H0].takes_part = t->nodes[H1].takes_part = false, "no host takes part");
   CASE(t->links[1].capacity[BY_AB].used = 1e9, "\"h0\" and \"h1\" take part but cannot reach each other");
   CASE(t->links[1].capacity[BY_BA].used = 1e9, "cannot reach each other");
-  CASE(t->links[1].capacity[BY_BA].used = 1e9 - 0.5, "cannot reach each other"); /* less than the least rate */
+  CASE(t->links[1].capacity[BY_BA].used = 1e9 - 0.5, "cannot reach each other"); /* It is less than the least rate. */
   CASE((t->nodes[S].in = (struct by_capacity){1e9, 1e9}), "cannot reach each other");
   CASE(t->n_links = 1, "cannot reach each other");
 }
@@ -110,7 +110,7 @@ static void test_what_is_right(void **state) {
   (void)state;
   struct by_topology *topology = made();
   assert_ok(by_topology_validate(topology));
-  topology->links[1].b = SPARE; /* over a host that does nothing else */
+  topology->links[1].b = SPARE; /* The path leads over a host without another purpose. */
   assert_ok(by_topology_validate(topology));
   topology->links[1].capacity[BY_AB].used = 0.5e9;
   topology->nodes[S] = (struct by_node){.name = "\xc3\xa9",
@@ -123,7 +123,7 @@ static void test_what_is_right(void **state) {
                                         .x = -5,
                                         .y = 52};
   assert_ok(by_topology_validate(topology));
-  topology->nodes[H1].takes_part = false; /* one may be alone */
+  topology->nodes[H1].takes_part = false; /* A single host may take part. */
   topology->n_links = 0;
   assert_ok(by_topology_validate(topology));
   by_topology_destroy(topology);
@@ -234,7 +234,8 @@ static void test_limits(void **state) {
 
 /* --- topology paths --- */
 
-/* The ways of packets: over switches before hosts, fewest links, least delay, spread where all is equal. */
+/* Paths of packets prefer switches to hosts, the fewest links, and the least delay, and are spread where all are
+ * equal. */
 
 enum { MOST = 16 };
 
@@ -282,7 +283,7 @@ static void towards(struct net *net, uint32_t to) {
   assert_ok(by_paths_to(&net->paths, to, net->hops));
 }
 
-/* a - b - c of hosts, and a way round over three switches: the longer way adds nobody's load to a host. */
+/* There are hosts a - b - c and a detour over three switches: the detour puts no load on another host. */
 static void switches_come_before_hosts(void **state) {
   struct net net;
   begin(&net);
@@ -336,7 +337,7 @@ static void delay_decides_between_ways_of_one_length(void **state) {
   end(&net);
 }
 
-/* Two racks of three hosts under three spines: the three destinations of a rack take the three spines. */
+/* Two racks of three hosts are under three spines: the three destinations of a rack use the three spines. */
 static void equal_ways_are_spread_by_destination(void **state) {
   struct net net;
   begin(&net);
@@ -388,7 +389,7 @@ static void what_cannot_be_reached_has_no_way(void **state) {
   end(&net);
 }
 
-/* Searches that end early find the same ways. */
+/* Searches that end early find the same paths. */
 static void ways_between_are_the_same(void **state) {
   const char *const nets[] = {"torus:4x5", "clos:racks=3,hosts=4,nic=10g,spines=2", "ring:9"};
   for (uint32_t k = 0; k < 3; k++) {
@@ -413,7 +414,7 @@ static void ways_between_are_the_same(void **state) {
   }
 }
 
-/* Up to 12 nodes, many with one link, and some directions that are full. */
+/* Makes up to 12 nodes, many with one link, and some directions that are full. */
 static void any_net(struct net *net, struct by_rng *rng) {
   begin(net);
   uint32_t n = 2 + (uint32_t)by_rng_below(rng, 11), more = (uint32_t)by_rng_below(rng, n), node[12];
@@ -432,7 +433,7 @@ static void any_net(struct net *net, struct by_rng *rng) {
   finish(net);
 }
 
-/* Whether packets may go that way, and what that costs in all. */
+/* Returns whether packets may use this path, and its total cost. */
 static bool way_over(const struct net *net, uint32_t link, int way, const struct by_hop *rest, uint32_t to,
                      struct by_hop *out) {
   const struct by_link *l = &net->topology->links[link];
@@ -449,7 +450,7 @@ static int compare_ways(const struct by_hop *a, const struct by_hop *b) {
   return (a->delay > b->delay + 1e-9) - (a->delay < b->delay - 1e-9);
 }
 
-/* Every link again and again, until nothing is better. */
+/* Relaxes every link repeatedly until nothing improves. */
 static void try_all(const struct net *net, uint32_t to, struct by_hop *best) {
   const struct by_topology *t = net->topology;
   struct by_hop hop = {0};

@@ -1,4 +1,4 @@
-/* What drawings say; tests/e2e/test_topo.sh looks at whole ones, and reads SVG as XML. */
+/* The content of drawings. tests/e2e/test_topo.sh checks whole drawings, and parses SVG as XML. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void test_long_ones(void **state) {
   drawing = drawn(by_topology_draw, "star:200", &all);
   assert_null(strstr(drawing, "..."));
   shows(drawing, "└─ h199  10 Gbit/s\n");
-  drawing = drawn(by_topology_draw, "line:200", &all); /* not as deep as that */
+  drawing = drawn(by_topology_draw, "line:200", &all); /* The depth of a drawing is limited. */
   shows(drawing, "  ... and more below, which is left out\n");
   drawing = drawn(by_topology_draw, "ring:4", &usual);
   shows(drawing, "  and 1 more link between these\n");
@@ -108,12 +108,12 @@ static void test_svg(void **state) {
   assert_null(strstr(drawing, "a<b"));
   shows(drawing, "c to a&#60;b: 10 bit/s, others use 5 bit/s, 50 % full");
   assert_int_equal(count(drawing, "<circle "), 2);
-  assert_int_equal(count(drawing, "<path "), 2); /* two halves of the link */
+  assert_int_equal(count(drawing, "<path "), 2); /* The two halves of the link are separate. */
   drawing = drawn(by_topology_svg, used_one_way, &loaded);
   shows(drawing, "load by plan &#60;x&#62;");
   shows(drawing, "the plan 5.5 bit/s, 105 % full");
-  shows(drawing, "#6a0f1a"); /* more than there is */
-  shows(drawing, "#c62828"); /* full */
+  shows(drawing, "#6a0f1a"); /* The load exceeds the capacity. */
+  shows(drawing, "#c62828"); /* The link is full. */
   drawing = drawn(by_topology_svg, "clos:4x4,helpers=1,adds=spine", &usual);
   assert_int_equal(count(drawing, "<rect class=\"a\""), 4);
   assert_int_equal(count(drawing, "<rect class=\"s\""), 4);
@@ -134,7 +134,7 @@ static struct by_spot *laid_out(const char *network, enum by_layout_kind wanted,
   struct by_spot *spots = calloc((*topology)->n_nodes, sizeof *spots);
   assert_ok(by_topology_layout(*topology, spots, &kind));
   assert_int_equal(kind, wanted);
-  for (uint32_t i = 0; i < (*topology)->n_nodes; i++) /* nobody on anybody else */
+  for (uint32_t i = 0; i < (*topology)->n_nodes; i++) /* No node is drawn on another one. */
     for (uint32_t j = 0; j < i; j++) assert_true(hypot(spots[i].x - spots[j].x, spots[i].y - spots[j].y) > 1e-3);
   return spots;
 }
@@ -143,17 +143,18 @@ static void test_layouts(void **state) {
   (void)state;
   struct by_topology *t;
   struct by_spot *spots = laid_out("torus:3x4", BY_LAYOUT_PLACES, &t);
-  assert_true(spots[4].y > spots[0].y && spots[1].x > spots[0].x); /* the second row is below, y grows downwards */
+  assert_true(spots[4].y > spots[0].y && spots[1].x > spots[0].x); /* The second row is below; y grows downwards. */
   free(spots);
   by_topology_destroy(t);
   spots = laid_out("clos:3x4,spines=2", BY_LAYOUT_LAYERS, &t);
-  for (uint32_t i = 0; i < 12; i++) { /* hosts in a row, in their order, leaves above them, spines above these */
+  /* Hosts are in a row in their order, with leaves above them and spines above these. */
+  for (uint32_t i = 0; i < 12; i++) {
     assert_true(spots[i].y == spots[0].y && spots[12 + i / 4].y < spots[0].y && spots[15].y < spots[12].y);
     assert_true(i == 0 || spots[i].x > spots[i - 1].x);
   }
   free(spots);
   by_topology_destroy(t);
-  spots = laid_out("line:10", BY_LAYOUT_SPRINGS, &t); /* the ends are farthest from each other */
+  spots = laid_out("line:10", BY_LAYOUT_SPRINGS, &t); /* The ends are farthest from each other. */
   double ends = hypot(spots[9].x - spots[0].x, spots[9].y - spots[0].y);
   for (uint32_t i = 1; i < 9; i++) assert_true(hypot(spots[i].x - spots[0].x, spots[i].y - spots[0].y) < ends);
   free(spots);

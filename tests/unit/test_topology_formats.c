@@ -1,4 +1,4 @@
-/* Reading topologies: which format a text is in, edge lists, and our own JSON. */
+/* Reading topologies: the detection of a text's format, edge lists, and Banyan's own JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 /* --- topology formats --- */
 
-/* Which reader a text goes to: each format's beginning, then the file's name. */
+/* The reader of a text is chosen by each format's beginning, then by the file's name. */
 
 static void test_by_content(void **state) {
   (void)state;
@@ -95,7 +95,7 @@ static void test_files(void **state) {
   assert_non_null(strstr(banyan_error_text(), "cannot open topology /tmp/banyan-topology-"));
 }
 
-/* What stands behind "?" goes to the reader, unless the file is named so. */
+/* The part after "?" goes to the reader, unless the file's name contains it. */
 static void test_options(void **state) {
   (void)state;
   char path[] = "/tmp/banyan-topology-XXXXXX", text[64];
@@ -153,7 +153,7 @@ static void test_errors_of_edges(void **state) {
   long_line[sizeof long_line - 1] = '\0';
   struct {
     const char *text, *error;
-    enum banyan_status status; /* 0: BANYAN_ERR_PARSE */
+    enum banyan_status status; /* The value 0 stands for BANYAN_ERR_PARSE. */
   } cases[] = {
       {"", "t.el:0: must be \"n m\"", 0},
       {"\n# nothing\n", "t.el:2: must be \"n m\"", 0},
@@ -222,7 +222,7 @@ static void test_real_ones(void **state) {
   }
 }
 
-/* --- Options of other programs' formats, and the folder of what LLDP gave --- */
+/* --- Options of other programs' formats, and the folder with the output of LLDP --- */
 
 #define GRAPH "<graphml><graph><node id=\"a\"/><node id=\"b\"/><edge source=\"a\" target=\"b\"/></graph></graphml>"
 #define PAIRS "src_region,dst_region,bps_sent\naws:a,gcp:b,1\ngcp:b,gcp:c,1\n"
@@ -309,7 +309,7 @@ static void test_folder(void **state) {
   snprintf(with_options, sizeof with_options, "%s?rate=25g", folder);
   assert_ok(by_topology_read(with_options, &topology));
   assert_int_equal(topology->n_nodes, 3);
-  assert_string_equal(topology->nodes[0].name, "a"); /* in the order of the names */
+  assert_string_equal(topology->nodes[0].name, "a"); /* The order is that of the names. */
   assert_true(topology->links[0].capacity[BY_AB].all == 25e9);
   by_topology_destroy(topology);
   put(folder, "a.json", "{");
@@ -332,7 +332,7 @@ static struct by_topology *parsed_json(const char *text) {
   return topology;
 }
 
-/* Printed and read again, it is the same, and prints the same. */
+/* A topology that is printed and parsed again is the same and prints the same text. */
 static void assert_round_trip(const struct by_topology *topology) {
   struct by_text first, second;
   by_text_init(&first);
@@ -409,7 +409,7 @@ static void test_errors_of_json(void **state) {
   (void)state;
   struct {
     const char *text, *error;
-    enum banyan_status status; /* 0: BANYAN_ERR_PARSE */
+    enum banyan_status status; /* The value 0 stands for BANYAN_ERR_PARSE. */
   } cases[] = {
       {"", "t.json:1:0: ", 0},
       {"{\n  \"format\": 1,,", "t.json:2:15: ", 0},
@@ -481,7 +481,7 @@ static void test_errors_of_json(void **state) {
   }
 }
 
-/* Every beginning of a file is refused, and says where. */
+/* Every prefix of a file is rejected, and the error names the place. */
 static void test_truncated(void **state) {
   (void)state;
   static const char text[] = LINK("\"capacity\": {\"ab\": \"1g\", \"ba\": 5}, \"delay\": \"1ms\"");
@@ -501,7 +501,8 @@ static void test_too_large(void **state) {
   memset(text, '[', BYTES);
   assert_status(by_topology_parse("t.json", text, BYTES, &topology), BANYAN_ERR_PARSE);
   assert_non_null(strstr(banyan_error_text(), "too large"));
-  assert_status(by_topology_parse("t.json", text, 100000, &topology), BANYAN_ERR_PARSE); /* deep, not large */
+  /* The text is deeply nested, not large. */
+  assert_status(by_topology_parse("t.json", text, 100000, &topology), BANYAN_ERR_PARSE);
   size_t length = (size_t)snprintf(text, BYTES, HEAD "\"nodes\": [\"a\"");
   for (int i = 0; i < BY_TOPOLOGY_MOST_NODES; i++)
     length += (size_t)snprintf(text + length, BYTES - length, ",\"%d\"", i);

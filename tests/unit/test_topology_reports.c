@@ -1,4 +1,4 @@
-/* Reading topologies from what others report: neighbours by LLDP, and measured pairs. */
+/* Reading topologies from reports: neighbours by LLDP, and measured pairs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 /* --- topology lldp --- */
 
-/* One neighbor as `lldpcli -f json0 show neighbors details` prints it, without what is not read. */
+/* Makes one neighbour in the format of `lldpcli -f json0 show neighbors details`, without members that are not
+ * read. */
 #define CHASSIS(name, bridge)                                                                                          \
   "\"chassis\": [{\"id\": [{\"type\": \"mac\", \"value\": \"00:11:22:33:44:55\"}], \"name\": [{\"value\": \"" name     \
   "\"}], \"descr\": [{\"value\": \"Linux\"}], \"mgmt-ip\": [{\"value\": \"10.0.0.1\"}], \"capability\": [{\"type\": "  \
@@ -62,7 +63,8 @@ static void test_hosts_and_a_switch(void **state) {
   by_topology_destroy(topology);
 }
 
-/* The switch hears what the hosts hear; one cable's ends agree by name, the other's by nothing but their number. */
+/* The switch receives the same announcements as the hosts. The two ends of one cable agree by name, and those of
+ * the other only by number. */
 static void test_both_ends_tell(void **state) {
   (void)state;
   struct by_lldp_file files[] = {
@@ -72,13 +74,13 @@ static void test_both_ends_tell(void **state) {
   struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 3);
   assert_int_equal(topology->n_links, 2);
-  assert_true(topology->links[0].capacity[BY_AB].all == 1e9); /* the slower of what the ends say */
+  assert_true(topology->links[0].capacity[BY_AB].all == 1e9); /* The slower of the two reported rates counts. */
   assert_true(topology->links[1].capacity[BY_AB].all == 1e10);
   assert_true(node(topology, "a.org")->takes_part);
   by_topology_destroy(topology);
 }
 
-/* Two cables, in any order, are two links; the same port by two protocols is one. */
+/* Two cables in any order are two links, and the same port by two protocols is one. */
 static void test_parallel_cables(void **state) {
   (void)state;
   struct by_lldp_file files[] = {
@@ -230,15 +232,15 @@ static void check_link(const struct by_topology *topology, const char *a, const 
 
 static void test_directions(void **state) {
   (void)state;
-  struct by_topology *topology =
-      parsed_pairs(HEAD "gcp:b,PREMIUM,n2,aws:a,PREMIUM,m5,900,800,20.0\r\n"
-                        "aws:a,PREMIUM,m5,gcp:b,PREMIUM,n2,700,600,21.0\n"
-                        "\naws:a,PREMIUM,m5,gcp:b,PREMIUM,n2,700,650,\n" /* again, and better */
-                        "aws:a,PREMIUM,m5,aws:a,PREMIUM,m5,1,1,1\n",
-                   "");
+  /* This is the same pair again, with a better rate. */
+  struct by_topology *topology = parsed_pairs(HEAD "gcp:b,PREMIUM,n2,aws:a,PREMIUM,m5,900,800,20.0\r\n"
+                                                   "aws:a,PREMIUM,m5,gcp:b,PREMIUM,n2,700,600,21.0\n"
+                                                   "\naws:a,PREMIUM,m5,gcp:b,PREMIUM,n2,700,650,\n"
+                                                   "aws:a,PREMIUM,m5,aws:a,PREMIUM,m5,1,1,1\n",
+                                              "");
   assert_int_equal(topology->n_nodes, 2);
   assert_int_equal(topology->n_links, 1);
-  assert_string_equal(topology->nodes[0].name, "aws:a"); /* by name, not as they come */
+  assert_string_equal(topology->nodes[0].name, "aws:a"); /* The order is by name, not by appearance. */
   assert_string_equal(topology->nodes[0].group, "aws");
   check_link(topology, "aws:a", "gcp:b", 650, 800, 0.010);
   by_topology_destroy(topology);
@@ -251,7 +253,7 @@ static void test_limits(void **state) {
   struct by_topology *topology = parsed_pairs(text, "");
   assert_true(topology->nodes[0].out.all == 5e9 && topology->nodes[1].out.all == 16e9 &&
               topology->nodes[2].out.all == 7e9 && isinf(topology->nodes[3].out.all));
-  assert_true(isinf(topology->nodes[0].in.all)); /* only what is sent is limited */
+  assert_true(isinf(topology->nodes[0].in.all)); /* Only the sending direction is limited. */
   by_topology_destroy(topology);
   topology = parsed_pairs(text, "limits=gcp=100m");
   assert_true(isinf(topology->nodes[0].out.all) && topology->nodes[2].out.all == 1e8);
@@ -295,7 +297,8 @@ static void test_missing_direction(void **state) {
   by_topology_destroy(topology);
 }
 
-/* a - c is not measured: over b it is 10 + 5 ms. Nobody else reaches d, so the usual stands there. */
+/* The pair a - c is not measured: the path over b takes 10 + 5 ms. No other node reaches d, so it gets the usual
+ * value. */
 static void test_missing_round_trips(void **state) {
   (void)state;
   struct by_topology *topology =
@@ -381,7 +384,7 @@ static void test_long_rows(void **state) {
   free(text);
 }
 
-/* Every region, and every provider with every tier, of what Skyplane measured. */
+/* Reads every region, and every provider with every tier, of the measurements of Skyplane. */
 static void test_skyplane(void **state) {
   (void)state;
   static const struct {
@@ -407,7 +410,7 @@ static void test_skyplane(void **state) {
   free(text);
 }
 
-/* The edge list of the same regions, in which the slower direction of a pair counts for both. */
+/* Reads the edge list of the same regions, in which the slower direction of a pair counts for both. */
 static void test_skyplane_as_edges(void **state) {
   (void)state;
   char path[DATA_PATH_BYTES], with[DATA_PATH_BYTES + 32];

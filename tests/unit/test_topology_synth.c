@@ -22,7 +22,7 @@ static uint32_t node(const struct by_topology *t, const char *name) {
   return at;
 }
 
-/* The link between two nodes, which there is one of. */
+/* Returns the only link between two nodes. */
 static const struct by_link *between(const struct by_topology *t, const char *a, const char *b) {
   uint32_t u = node(t, a), v = node(t, b), n = 0;
   const struct by_link *found = NULL;
@@ -62,7 +62,7 @@ static void test_star(void **state) {
   assert_size(t, 5, 1, 5);
   assert_rate(t, "h2", "switch", 1e9);
   assert_rate(t, "h3", "switch", 2e8);
-  assert_rate(t, "helper0", "switch", 2e8); /* the last rate is for all that follow */
+  assert_rate(t, "helper0", "switch", 2e8); /* The last rate applies to all that follow. */
   const struct by_node *helper = &t->nodes[node(t, "helper0")];
   assert_true(helper->may_help && !helper->takes_part && t->nodes[3].takes_part && !t->nodes[3].may_help);
   assert_true(fabs(t->links[0].delay - 5e-5) < 1e-18 && n_adding(t) == 1);
@@ -90,7 +90,7 @@ static void test_clos(void **state) {
   assert_rate(t, "helper2", "leaf0", 10e9);
   assert_true(n_adding(t) == 2 && t->nodes[node(t, "leaf1")].aggregates);
   by_topology_destroy(t);
-  t = made("clos:2x2,oversub=8"); /* one spine at least */
+  t = made("clos:2x2,oversub=8"); /* There is at least one spine. */
   assert_rate(t, "leaf1", "spine0", 2.5e9);
   by_topology_destroy(t);
 }
@@ -113,7 +113,7 @@ static void test_trees(void **state) {
   assert_size(t, 16, 20, 48);
   assert_rate(t, "p3e1h1", "p3e1", 1e9);
   assert_rate(t, "p3e1", "p3a0", 1e9);
-  assert_rate(t, "p3a0", "c1", 1e9); /* upper switch i of each pod has cores i k / 2 .. */
+  assert_rate(t, "p3a0", "c1", 1e9); /* Upper switch i of each pod has the cores from i k / 2 on. */
   assert_rate(t, "p0a1", "c2", 1e9);
   by_topology_destroy(t);
 }
@@ -140,7 +140,7 @@ static void test_grids(void **state) {
   assert_rate(t, "h3-7", "h4-7", 10e9);
   assert_true(t->links[9].delay == 0.001 && t->nodes[node(t, "h3-7")].x == 7 && t->nodes[node(t, "h3-7")].y == -3);
   by_topology_destroy(t);
-  t = made("torus:3x2x4"); /* all round a side of 2 would be the same link again */
+  t = made("torus:3x2x4"); /* In a dimension of 2 a wrap-around link would be the same link again. */
   assert_size(t, 24, 0, 24 + 12 + 24);
   assert_rate(t, "h1-0-3", "h1-0-0", 10e9);
   assert_rate(t, "h1-0-3", "h1-1-3", 10e9);
@@ -174,22 +174,22 @@ static void test_random(void **state) {
   (void)state;
   struct by_topology *one = made("random:40,degree=4,link=1g/10g,seed=7"), *other;
   assert_size(one, 40, 0, 80);
-  for (uint32_t i = 0; i < one->n_links; i++) { /* no two links between the same two hosts */
+  for (uint32_t i = 0; i < one->n_links; i++) { /* No two links join the same two hosts. */
     assert_true(one->links[i].capacity[0].all == 1e9 || one->links[i].capacity[0].all == 10e9);
     for (uint32_t j = 0; j < i; j++)
       assert_false(one->links[i].a == one->links[j].a && one->links[i].b == one->links[j].b);
   }
   assert_ok(by_topology_synthesise("random:40,degree=4,link=1g/10g,seed=7", &other));
-  assert_true(same_topology(one, other)); /* repeatable */
+  assert_true(same_topology(one, other)); /* The topology is repeatable. */
   by_topology_destroy(other);
   other = made("random:40,degree=4,link=1g/10g,seed=8");
   assert_false(same_topology(one, other));
   by_topology_destroy(other);
   by_topology_destroy(one);
-  one = made("random:9,degree=8"); /* all there are */
+  one = made("random:9,degree=8"); /* All possible links exist. */
   assert_size(one, 9, 0, 36);
   by_topology_destroy(one);
-  one = made("random:10,degree=1,helpers=2"); /* as many as join them at least */
+  one = made("random:10,degree=1,helpers=2"); /* The number of links suffices to connect all nodes. */
   assert_size(one, 12, 0, 11);
   assert_true(one->nodes[11].may_help);
   by_topology_destroy(one);

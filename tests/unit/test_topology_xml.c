@@ -1,4 +1,4 @@
-/* Reading topologies from XML: GraphML, and the inside of GPU servers. */
+/* Reading topologies from XML: GraphML, and the interior of GPU servers. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static struct by_topology *parsed(const char *text) {
   return topology;
 }
 
-/* The error begins with the source and holds `part`. */
+/* Asserts that the error begins with the source and contains `part`. */
 static void check_refused(const char *text, const char *part) {
   struct by_topology *topology;
   enum banyan_status status = by_topology_parse_graphml("t.graphml", text, strlen(text), "", &topology);
@@ -53,7 +53,7 @@ static void test_zoo(void **state) {
   assert_true(topology->nodes[0].x == 4.88969 && topology->nodes[0].y == 52.37403);
   assert_int_equal(topology->n_links, 1);
   assert_true(topology->links[0].capacity[BY_AB].all == 1e10 && topology->links[0].capacity[BY_BA].all == 1e10);
-  assert_true(fabs(topology->links[0].delay - 0.8674e-3) < 1e-7); /* 173.5 km */
+  assert_true(fabs(topology->links[0].delay - 0.8674e-3) < 1e-7); /* The distance is 173.5 km. */
   by_topology_destroy(topology);
 }
 
@@ -73,7 +73,7 @@ static void test_missing_speeds(void **state) {
   struct by_topology *topology = parsed(
       GRAPH(NODES AB "<edge source=\"b\" target=\"c\"/><edge source=\"b\" target=\"c\"><data key=\"s\">10</data></edge>"
                      "<edge source=\"a\" target=\"c\"><data key=\"s\">3000</data></edge>"));
-  assert_int_equal(topology->n_links, 4); /* parallel ones are kept */
+  assert_int_equal(topology->n_links, 4); /* Parallel links are kept. */
   assert_true(topology->links[1].capacity[BY_BA].all == 2000);
   by_topology_destroy(topology);
   topology = parsed(GRAPH(NODES "<edge source=\"a\" target=\"b\"/><edge source=\"b\" target=\"c\"/>"));
@@ -90,7 +90,7 @@ static void test_options(void **state) {
   by_topology_destroy(topology);
 }
 
-/* A place in the middle of nowhere: the median of the other links. */
+/* One place has no coordinates: its delay is the median of the other links. */
 static void test_missing_places(void **state) {
   (void)state;
   struct by_topology *topology =
@@ -186,7 +186,7 @@ static void test_refusals(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refused(cases[i][0], cases[i][1]);
 }
 
-/* A type that is only named is neither fetched nor in the way. */
+/* A type that is only named is neither fetched nor a problem. */
 static void test_named_type(void **state) {
   (void)state;
   struct by_topology *topology =
@@ -258,7 +258,7 @@ static void test_zoo_files(void **state) {
   assert_true(n > 0);
 }
 
-/* The same graph as an edge list, which rounds to four digits. */
+/* The same graph as an edge list rounds to four digits. */
 static void test_zoo_as_edges(void **state) {
   (void)state;
   char path[DATA_PATH_BYTES];
@@ -295,7 +295,7 @@ static void check_refused_xml(const char *text, const char *error) {
 
 static void test_library(void **state) {
   (void)state;
-  struct by_xml one, other; /* the second finds the library loaded */
+  struct by_xml one, other; /* The second document finds the library loaded. */
   assert_ok(by_xml_parse(&one, "t.xml", "<root/>", 7, "root", "a test"));
   assert_ok(by_xml_parse(&other, "t.xml", "<root/>", 7, "root", "a test"));
   assert_ptr_not_equal(one.doc, other.doc);
@@ -310,7 +310,7 @@ static void test_attributes(void **state) {
   const char *value;
   assert_string_equal(by_xml_attribute(xml.root, "a"), "1");
   assert_string_equal(by_xml_attribute(xml.root, "b"), "");
-  assert_null(by_xml_attribute(xml.root, "c")); /* another program's */
+  assert_null(by_xml_attribute(xml.root, "c")); /* The attribute belongs to another program. */
   assert_string_equal(by_xml_attribute(xml.root, "d"), "<A&");
   assert_ok(by_xml_need(&xml, xml.root, "a", &value));
   assert_status(by_xml_need(&xml, xml.root, "e", &value), BANYAN_ERR_PARSE);
@@ -334,7 +334,7 @@ static void test_text(void **state) {
 
 static void test_places(void **state) {
   (void)state;
-  enum { LINES = 70000 }; /* more than libxml2 keeps in a node */
+  enum { LINES = 70000 }; /* The text is longer than libxml2 keeps in a node. */
   static char text[LINES + 64];
   size_t used = (size_t)snprintf(text, sizeof text, "<root>");
   memset(text + used, '\n', LINES);
@@ -386,7 +386,7 @@ static uint32_t number(const struct by_topology *topology, const char *name) {
   return node;
 }
 
-/* The first link between two nodes carries so many Gbit/s there and back. */
+/* Checks that the first link between two nodes carries this many Gbit/s each way. */
 static void check_link(const struct by_topology *topology, const char *from, const char *to, double forth,
                        double back) {
   uint32_t a = number(topology, from), b = number(topology, to);
@@ -410,7 +410,7 @@ static void test_server(void **state) {
                                                  NIC("0000:12:00.0", "mlx5_0", "0", "200000")))
                  CPU("1", GPU("0000:21:00.0", "1", "0", NVLINK("0000:11:00.0", "3", "0x030200")))));
   assert_int_equal(topology->n_nodes, 2 + 2 + 1 + 2);
-  assert_string_equal(topology->nodes[0].name, "gpu1"); /* its rank is 0 */
+  assert_string_equal(topology->nodes[0].name, "gpu1"); /* Its rank is 0. */
   assert_string_equal(topology->nodes[1].name, "gpu0");
   assert_true(topology->nodes[0].takes_part && topology->nodes[0].kind == BY_NODE_HOST);
   assert_true(topology->nodes[number(topology, "mlx5_0")].kind == BY_NODE_SWITCH);
@@ -427,7 +427,7 @@ static void test_server(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Six NVSwitches are one; one way only is both. */
+/* Six NVSwitches become one, and a rate for one direction applies to both. */
 static void test_nvswitch(void **state) {
   (void)state;
   struct by_topology *topology =
@@ -437,7 +437,7 @@ static void test_nvswitch(void **state) {
                                           GPU("0000:03:00.0", "2", "2", NVLINK("0000:99:00.0", "1", "0x030200")))));
   check_link(topology, "gpu0", "nvswitch", 4 * 160, 4 * 160);
   check_link(topology, "gpu1", "nvswitch", 4 * 160, 4 * 160);
-  assert_int_equal(topology->n_links, 5); /* what leads out of the file is left out */
+  assert_int_equal(topology->n_links, 5); /* Links that lead out of the file are ignored. */
   by_topology_destroy(topology);
 }
 
@@ -491,7 +491,8 @@ static void test_cpu_speeds(void **state) {
   check_cpus(X86("  Shanghai  ", "7", "91"), 9);
 }
 
-/* Two levels of one Broadcom switch, two ranks on one device, a GPU without a rank, a link of a GPU to its CPU. */
+/* The file has two levels of one Broadcom switch, two ranks on one device, a GPU without a rank, and a link from a
+ * GPU to its CPU. */
 static void test_particulars(void **state) {
   (void)state;
 #define BROADCOM(bus, body)                                                                                            \
@@ -527,7 +528,7 @@ static void test_hosts(void **state) {
   by_topology_destroy(topology);
 }
 
-/* A file for NCCL to read may tell GPUs and NICs by their class only. */
+/* A file for NCCL may identify GPUs and NICs by their class only. */
 static void test_by_class(void **state) {
   (void)state;
   struct by_topology *topology = parsed_nccl(

@@ -27,7 +27,7 @@ static void test_off(void **state) {
   by_tracer_fini(&tracer);
 }
 
-/* Two operations of one call: each has the call's times, and the call is not told for itself. */
+/* A call has two operations: each gets the call's times, and the call itself is not reported. */
 static void test_operations_of_a_call(void **state) {
   (void)state;
   struct by_tracer tracer = {0};
@@ -82,7 +82,8 @@ static void test_marked_twice(void **state) {
   by_tracer_fini(&tracer);
 }
 
-/* The newest stay, and it is known how many went. Starting again forgets them all, and the others' ids. */
+/* The newest records remain, and the number of lost ones is known. A new start discards all records and the ids of
+ * others. */
 static void test_more_than_fit(void **state) {
   (void)state;
   enum { MORE = 100 };
@@ -94,7 +95,7 @@ static void test_more_than_fit(void **state) {
     id = by_trace_begin(&tracer, &(struct by_traced){.call = i}, BY_TRACE_QUEUED);
     if (!oldest) oldest = id;
   }
-  by_trace_ended(&tracer, oldest, BANYAN_OK); /* somebody else's record is there now */
+  by_trace_ended(&tracer, oldest, BANYAN_OK); /* Another record is in this place now. */
   by_tracer_range(&tracer, &first, &next, &dropped);
   assert_int_equal(dropped, MORE);
   assert_int_equal(next - first, BY_TRACE_RECORDS);
@@ -111,7 +112,7 @@ static void test_more_than_fit(void **state) {
   by_tracer_fini(&tracer);
 }
 
-/* The timeline is JSON, and other ranks refuse names that are not printable. */
+/* The timeline is valid JSON, and other ranks reject names that are not printable. */
 static void test_odd_names(void **state) {
   struct by_tracer tracer = {0};
   (void)state;

@@ -88,7 +88,7 @@ static void test_reservations(void **state) {
   by_switched_tree_destroy(tree);
 }
 
-/* Granted as they were asked: ports 10 and 20 up; below it 11, 12 and 21, 22. */
+/* Grants everything as requested: ports 10 and 20 up; below it 11, 12 and 21, 22. */
 static void grant_all(const struct by_switched_tree *tree, struct by_tree_answer *answers, const uint32_t *slots) {
   for (uint32_t s = 0; s < tree->n_switches; s++) {
     answers[s] = (struct by_tree_answer){
@@ -123,7 +123,7 @@ static void test_all_granted(void **state) {
   by_tree_describe(tree, &ends, answers, 3, &message);
   assert_int_equal(message.ways[0].hops, 0);
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
-  assert_int_equal(message.spread, 1); /* one worker behind s1 for all three */
+  assert_int_equal(message.spread, 1); /* One worker behind s1 represents all three. */
   assert_true(message.ways[3].alone);
   assert_false(message.ways[0].alone || message.ways[1].alone || message.ways[2].alone);
   assert_int_equal(message.ways[1].hops, 2);
@@ -134,7 +134,7 @@ static void test_all_granted(void **state) {
   by_switched_tree_destroy(tree);
 }
 
-/* What has not answered is left out; who is behind it gets its own results. */
+/* A switch without an answer is left out, and the workers behind it get their own results. */
 static void test_some_granted(void **state) {
   (void)state;
   struct by_switched_tree *tree = make_tree();
@@ -158,7 +158,7 @@ static void test_some_granted(void **state) {
   by_switched_tree_destroy(tree);
 }
 
-/* Too few cells to be of use: it only forwards, but by its ports. */
+/* With too few cells the switch only forwards, but by its ports. */
 static void test_few_slots(void **state) {
   (void)state;
   struct by_switched_tree *tree = make_tree();
@@ -176,7 +176,7 @@ static void test_few_slots(void **state) {
   by_switched_tree_destroy(tree);
 }
 
-/* What is told arrives. */
+/* Messages arrive as they were sent. */
 static void test_carried(void **state) {
   (void)state;
   struct by_switched_tree *tree = make_tree();

@@ -1,5 +1,5 @@
-/* The UDP end of trees through switches, over the loopback interface: fragments arrive as they were sent, go to whom
- * they are for, and workers and a server come to their sums over it. */
+/* The UDP endpoint of in-network trees, over the loopback interface: fragments arrive unchanged at their
+ * destinations, and workers and a server compute their sums over it. */
 #include <arpa/inet.h>
 #include <math.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ struct packet {
   unsigned char payload[BY_FRAGMENT_LINES * BY_FRAGMENT_LINE];
 };
 
-/* What has come, in order. */
+/* Fragments in the order of arrival. */
 struct seen {
   uint32_t n, bytes, marked;
   uint32_t epochs[4096];
@@ -85,7 +85,7 @@ static void test_order(void **state) {
   seen = (struct seen){0};
   assert_ok(by_udp_peer_create(a, &there, &peer));
   assert_ok(by_udp_listen(b, 9, see, &seen));
-  for (uint32_t i = 0; i < 500; i++) { /* of one size, and of many */
+  for (uint32_t i = 0; i < 500; i++) { /* The sizes are equal first, and then different. */
     uint8_t lines = i < 200 ? 22 : (uint8_t)by_rng_below(&rng, 12);
     bytes += 64 * (1u + lines);
     send_packet(peer, 9, i, lines);
@@ -103,7 +103,7 @@ static void test_order(void **state) {
   by_udp_destroy(b);
 }
 
-/* Runs leave in the order in which they were begun, whoever they are for. */
+/* Runs leave in the order in which they began, whatever their destinations are. */
 static void test_order_of_peers(void **state) {
   (void)state;
   struct by_address here;
@@ -114,7 +114,7 @@ static void test_order_of_peers(void **state) {
   assert_ok(by_udp_listen(udp, 0, see, &seen));
   for (int i = 0; i < 5; i++) assert_ok(by_udp_peer_create(udp, &here, &peers[i]));
   for (uint32_t i = 0; i < 10; i++) send_packet(peers[i % 5], 0, i % 5 * 2 + i / 5, 1);
-  send_packet(peers[1], 0, 10, 2); /* longer: what its run has goes before */
+  send_packet(peers[1], 0, 10, 2); /* The packet is longer: the rest of its run goes first. */
   send_packet(peers[3], 0, 11, 2);
   assert_true(by_udp_flush(udp));
   see_all(udp, &seen, 12);
@@ -124,7 +124,7 @@ static void test_order_of_peers(void **state) {
   by_udp_destroy(udp);
 }
 
-/* Lent packets are sent from where they are, as they are then, beside copied ones and in order. */
+/* Lent packets are sent from their own memory with their content at that time, in order with copied ones. */
 static void test_lent(void **state) {
   (void)state;
   struct by_address here;
@@ -180,7 +180,7 @@ static void test_jobs(void **state) {
   assert_int_equal(second.n, 10);
   by_udp_forget(udp, 1);
   send_packet(peer, 1, 99, 0);
-  by_udp_peer_destroy(peer); /* what was collected still goes */
+  by_udp_peer_destroy(peer); /* Collected packets are still sent. */
   assert_true(by_udp_flush(udp));
   wait_for(udp);
   assert_true(by_udp_progress(udp, 7));
@@ -191,7 +191,7 @@ static void test_jobs(void **state) {
   by_udp_destroy(udp);
 }
 
-/* The ToS byte of one datagram. */
+/* Receives the ToS byte of one datagram. */
 static int receive_tos(int fd) {
   char byte, room[256];
   struct iovec part = {&byte, 1};
@@ -205,7 +205,7 @@ static int receive_tos(int fd) {
   return *CMSG_DATA(first);
 }
 
-/* From one fragment to the next, with the bits in which switches say that queues fill. */
+/* Marks change from one fragment to the next, and keep the bits with which switches report that queues fill. */
 static void test_marks(void **state) {
   (void)state;
   struct by_address here, there;
@@ -232,7 +232,7 @@ static void test_marks(void **state) {
   by_udp_destroy(udp);
 }
 
-/* What is no row of whole lines is dropped; others' fragments come all the same. */
+/* Anything but a row of whole lines is dropped, and fragments of other peers still arrive. */
 static void test_unauthenticated_peers(void **state) {
   (void)state;
   struct by_address here;
@@ -278,7 +278,7 @@ static void test_taken_port(void **state) {
 static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
 
 struct tree {
-  struct by_udp *at_server, *at_workers; /* two workers share a socket with each other */
+  struct by_udp *at_server, *at_workers; /* Two workers share a socket. */
   struct by_server *server;
   struct by_udp_peer *peers[WORKERS];
   struct by_fabric *fabrics[WORKERS];

@@ -1,4 +1,4 @@
-/* What `banyan manager --http` serves, with a state from a string: asked over loopback by a plain socket. */
+/* The HTTP service of `banyan manager --http`, with a state from a string, queried by a plain socket over loopback. */
 #include "check.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const char topology_text[] =
     "{\"format\":\"banyan-topology 1\",\"nodes\":[\"a\",\"b\",{\"name\":\"s\",\"kind\":\"switch\"}],"
     "\"links\":[{\"a\":\"a\",\"b\":\"s\",\"capacity\":1e9},{\"a\":\"b\",\"b\":\"s\",\"capacity\":1e9}]}";
 
-/* Names hold what both JSON and the metrics' format must escape. */
+/* Names contain what JSON and the metrics' format must escape. */
 static const char state_text[] =
     "{\"time\":1,\"version\":\"0.1.0\",\"hosts\":[{\"name\":\"a\\\"\\\\\\n\",\"connected\":true,\"helping\":[\"x\"],"
     "\"interfaces\":[{\"name\":\"eth0\",\"rate\":1e9,\"sent\":5e8,\"received\":1,\"ours_sent\":4e8,\"ours_received\":0}"
@@ -81,7 +81,7 @@ static void send_request(int fd, const char *path, const char *token) {
   assert_int_equal(write(fd, request, (size_t)n), n);
 }
 
-/* The body, or NULL for any status but 200. */
+/* Returns the body, or NULL for any status but 200. */
 static const char *ask(struct world *w, const char *path, const char *token) {
   struct by_address at;
   char text[BY_ADDRESS_TEXT];
@@ -114,7 +114,7 @@ static void serves_the_state_to_who_has_the_token(void **state) {
   struct by_token token;
   check_localhost();
   assert_ok(create(w, "localhost:0", NULL));
-  assert_ok(by_token_read(w->token_file, &token)); /* made by the page */
+  assert_ok(by_token_read(w->token_file, &token)); /* The page creates this file. */
   assert_null(ask(w, "/state", ""));
   assert_null(ask(w, "/layout", ""));
   assert_string_equal(ask(w, "/state", token.text), state_text);
@@ -130,13 +130,13 @@ static void tells_its_health_to_everybody(void **state) {
   assert_string_equal(ask(w, "/healthz", ""), "ok\n");
 }
 
-/* --- metrics, read as Prometheus does --- */
+/* --- metrics, parsed as Prometheus does --- */
 
 static bool is_name(const char *text, size_t length) {
   return length > 7 && !strncmp(text, "banyan_", 7) && strspn(text, "abcdefghijklmnopqrstuvwxyz_") >= length;
 }
 
-/* Behind the labels; NULL if they are malformed. */
+/* Returns the text after the labels, or NULL if they are malformed. */
 static const char *skip_labels(const char *at) {
   if (*at != '{') return at;
   do {
@@ -152,7 +152,7 @@ static const char *skip_labels(const char *at) {
   return *at == '}' ? at + 1 : NULL;
 }
 
-/* Each family: HELP, TYPE, then its samples and those of no other. */
+/* Counts samples and checks that each family has HELP, TYPE, then its own samples and no others. */
 static unsigned count_samples(char *text) {
   char family[64] = "", *rest, *line = strtok_r(text, "\n", &rest);
   unsigned samples = 0;
@@ -205,13 +205,13 @@ static void prints_metrics_that_can_be_read(void **state) {
   assert_non_null(metrics);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (!strstr(metrics, lines[i])) fail_msg("no %s in:\n%s", lines[i] + 1, metrics);
-  assert_null(strstr(metrics, "j2"));                     /* it has left */
-  assert_null(strstr(metrics, "plan_number{job=\"j3\"")); /* it has none */
+  assert_null(strstr(metrics, "j2"));                     /* This job has left. */
+  assert_null(strstr(metrics, "plan_number{job=\"j3\"")); /* This job has no plan. */
   assert_null(strstr(metrics, "left_seconds{job=\"j3\""));
   char copy[65536];
   strcpy(copy, metrics);
-  /* 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2 of a job that
-     says how long it is, 2 of a plan, 2 of certificates. */
+  /* There are 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2
+   * of a job with an announced length, 2 of a plan, and 2 of certificates. */
   assert_int_equal(count_samples(copy), 1 + 6 + 4 + 5 + 3 + 4 + 12 + 2 + 2 + 2);
 }
 

@@ -1,4 +1,4 @@
-/* A server and its clients in one thread, on a loop whose clock is the test's. */
+/* A web server and its clients in one thread, on a loop with the test's clock. */
 #include "check.h"
 
 #include <fcntl.h>
@@ -80,14 +80,14 @@ static void run_loop(struct world *w) {
 static void say(struct world *w, int fd, const char *text, size_t length) {
   while (length) {
     ssize_t sent = send(fd, text, length, MSG_NOSIGNAL);
-    if (sent < 0) return; /* the server had enough */
+    if (sent < 0) return; /* The server has closed the connection. */
     text += sent;
     length -= (size_t)sent;
     run_loop(w);
   }
 }
 
-/* Until the server closes, or with `whole`, until the body that it announced is there. */
+/* Receives until the server closes, or with `whole`, until the announced body is complete. */
 static void listen_to(struct world *w, int fd, bool whole) {
   w->length = 0;
   for (int rounds = 0; rounds < 5000; rounds++) {
@@ -110,7 +110,7 @@ static void check_answer(struct world *w, int status, const char *part) {
   if (part && !strstr(w->answer, part)) fail_msg("no \"%s\" in: %s", part, w->answer);
 }
 
-/* One request on a connection of its own. */
+/* Sends one request on a connection of its own. */
 static void ask(struct world *w, const char *request) {
   int fd = join(w);
   say(w, fd, request, strlen(request));
@@ -230,7 +230,7 @@ static void keeps_a_connection_for_several_requests(void **state) {
     check_answer(w, 200, NULL);
     assert_null(strstr(w->answer, "Connection: close"));
   }
-  now += BY_WEB_MOST_AGE / 2 + 1; /* a browser opens another after this one */
+  now += BY_WEB_MOST_AGE / 2 + 1; /* A browser opens another connection after this one. */
   say(w, fd, request, sizeof request - 1);
   listen_to(w, fd, false);
   check_answer(w, 200, "Connection: close");
@@ -246,7 +246,7 @@ static void closes_slow_clients(void **state) {
     now += BY_SECOND - 1;
   }
   char byte;
-  assert_int_equal(recv(fd, &byte, 1, 0), -1); /* still open */
+  assert_int_equal(recv(fd, &byte, 1, 0), -1); /* The connection is still open. */
   now += BY_SECOND;
   listen_to(w, fd, false);
   assert_int_equal(w->length, 0);
@@ -270,9 +270,9 @@ static void survives_many_silent_peers(void **state) {
     fds[i] = join(w);
     run_loop(w);
   }
-  now += BY_WEB_MOST_AGE; /* their time is over */
+  now += BY_WEB_MOST_AGE; /* The connections have timed out. */
   for (int i = 0; i < 100; i++) run_loop(w);
-  now += BY_WEB_MOST_AGE; /* of those who waited in the kernel meanwhile, too */
+  now += BY_WEB_MOST_AGE; /* Connections that waited in the kernel meanwhile have timed out, too. */
   for (int i = 0; i < 100; i++) run_loop(w);
   now += BY_WEB_MOST_AGE;
   ask(w, "GET /healthz HTTP/1.1" REST "\r\n");
@@ -280,7 +280,7 @@ static void survives_many_silent_peers(void **state) {
   for (int i = 0; i < MANY; i++) close(fds[i]);
 }
 
-/* The clock stands still: room is made for whoever makes a request, however many say nothing. */
+/* While the clock stands still, a client with a request gets a connection even beside many silent peers. */
 static void answers_among_many_silent_peers(void **state) {
   enum { MANY = 300 };
   struct world *w = *state;
@@ -296,7 +296,7 @@ static void answers_among_many_silent_peers(void **state) {
   for (int i = 0; i < MANY; i++) close(fds[i]);
 }
 
-/* A connection on which requests have been made is not closed for such that say nothing. */
+/* A connection that has made requests is not closed in favour of silent ones. */
 static void keeps_a_browser_among_many_silent_peers(void **state) {
   enum { MANY = 300 };
   static const char request[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
