@@ -1,10 +1,10 @@
-"""Chromium, driven by chromedriver over plain HTTP: what the tests of the page need of it and no more."""
+"""Drives Chromium through chromedriver over plain HTTP, as far as the tests of the page need it."""
 import json
 import subprocess
 import time
 import urllib.request
 
-WAIT = 60  # seconds for anything to happen
+WAIT = 60  # seconds to wait for a condition
 
 
 class Browser:
@@ -33,7 +33,7 @@ class Browser:
         self.call("POST", "/url", {"url": url})
 
     def run(self, script, *arguments):
-        """What the script returns, which is the body of a function."""
+        """Returns the result of the script, which is the body of a function."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def text(self, selector):
@@ -43,7 +43,7 @@ class Browser:
         return self.run("return document.querySelectorAll(arguments[0]).length", selector)
 
     def wait(self, what, test):
-        """Until test() is true; `what` is said if that does not come."""
+        """Waits until test() is true. A failure reports `what`."""
         end = time.monotonic() + WAIT
         while not test():
             if time.monotonic() > end:
@@ -63,7 +63,7 @@ class Browser:
         self.call("POST", "/window/rect", {"width": width, "height": height})
 
     def complaints(self):
-        """What the console says beside what is fine, since the last time."""
+        """Returns the console's unexpected messages since the last call."""
         return [row["message"] for row in self.call("POST", "/se/log", {"type": "browser"}) if row["level"] == "SEVERE"]
 
     def close(self):

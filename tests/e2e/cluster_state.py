@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""cluster_state [--racks N] [--hosts N] [--jobs N] [--time S] [--seed N]: prints a state as a manager has it, made up:
-racks of hosts below two spines, jobs with trees, helpers and a past. The same arguments print the same."""
+"""cluster_state [--racks N] [--hosts N] [--jobs N] [--time S] [--seed N]: prints an invented state of a manager:
+racks of hosts below two spines, and jobs with trees, helpers and a history. The same arguments print the same
+state."""
 import argparse
 import json
 import random
@@ -27,7 +28,7 @@ def topology(racks, hosts):
 
 
 def tree(rng, members, helper, share):
-    """A tree of the hosts in random order, each below one of the three before it, or below a helper."""
+    """Makes a tree of the hosts in random order, each below one of the three before it, or below a helper."""
     order = rng.sample(members, len(members))
     up = {}
     for i, name in enumerate(order[1:], 1):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""page_in_browser SERVE-STATE BANYAN FOLDER: opens the page as a person would, and checks what is seen."""
+"""page_in_browser SERVE-STATE BANYAN FOLDER: opens the page as a user would, and checks what is visible."""
 import json
 import os
 import subprocess
@@ -24,7 +24,7 @@ class World:
         self.browser = None
 
     def put(self, racks, hosts, jobs, now=NOW):
-        """The state that is served from now on."""
+        """Makes the state that is served from now on."""
         return self.serve(cluster_state.make(racks, hosts, jobs, now, 1))
 
     def serve(self, state):
@@ -34,7 +34,7 @@ class World:
         return state
 
     def start(self):
-        """The page's address, with the token; the same after the first time."""
+        """Returns the page's address with the token, which is the same after the first time."""
         self.process = subprocess.Popen([self.server, self.folder / "state", self.folder / "token", self.address],
                                         stdout=subprocess.PIPE, text=True)
         url = self.process.stdout.readline().strip()
@@ -77,7 +77,7 @@ def check_jobs(world, state):
 
 
 def check_first(world):
-    """A job is chosen from the start, and it is explained what is shown of it."""
+    """A job is selected from the start, and its details are explained."""
     b = world.browser
     b.wait("the first job of the table is chosen", lambda: b.count("#drawing .tree") > 0)
     first = b.run("return document.querySelector('#job-table tbody th').innerText")
@@ -164,7 +164,8 @@ def check_large(world):
 
 
 def check_rows_of_names(world):
-    """Twenty racks have no room for all their switches' names: every so many has one, up to the last."""
+    """Twenty racks leave no room for the names of all switches: names appear at regular intervals, up to the last
+    switch."""
     b = world.browser
     world.put(20, 10, 50)
     b.wait("200 hosts are drawn", lambda: b.count("#drawing .cell") == 200)
@@ -206,7 +207,7 @@ def main():
         check_terminal(world, url)
         world.browser = Browser(world.folder / "browser")
         check_token(world, url)
-        world.browser.complaints()  # 401 is one
+        world.browser.complaints()  # A 401 counts as a complaint.
         check_jobs(world, state)
         check_first(world)
         check_choice(world, state)

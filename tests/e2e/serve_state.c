@@ -1,5 +1,5 @@
-/* serve_state STATE TOKEN-FILE: serves the page with the state that is in the file, read for each answer, on a port
- * that it prints; until it is killed, or for 120 s. */
+/* serve_state STATE TOKEN-FILE: serves the page with the state of the file, which is read again for each answer, on
+ * a port that it prints. It runs until it is killed, or for 120 s. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An agent as jobs and a manager meet it: ranks over its socket, a manager over TLS. Both are played here, line by line;
-the interface is the loopback's, where nothing needs privileges."""
+"""An agent with its peers: ranks over its socket, and a manager over TLS. Both are simulated here, line by line.
+The interface is the loopback interface, where nothing needs privileges."""
 import json
 import os
 import signal
@@ -20,7 +20,7 @@ started = []  # agents, which end with the test
 
 
 class Lines:
-    """One end of a connection of lines."""
+    """One end of a connection that carries lines."""
 
     def __init__(self, connection):
         connection.settimeout(TIMEOUT)
@@ -31,7 +31,7 @@ class Lines:
         self.connection.sendall((what if isinstance(what, str) else json.dumps(what)).encode() + b"\n")
 
     def receive(self, kind=None):
-        """The next line of that kind; None when the other end has closed."""
+        """Returns the next line of this type, or None when the other end has closed."""
         while line := self.file.readline():
             message = json.loads(line)
             if kind in (None, message.get("type")):
@@ -87,7 +87,7 @@ class Agent:
         return json.loads(out.stdout)
 
     def status_has(self, test):
-        """Sooner or later."""
+        """Waits until the condition holds."""
         until = time.monotonic() + TIMEOUT
         while not test(status := self.status()):
             assert time.monotonic() < until, status
@@ -119,7 +119,7 @@ def test_ranks(folder):
     for i, rank in enumerate(ranks):
         rank.send(report(i, 100, 6 * 10**9))
     for rank in ranks:
-        while rank.receive("classes")["jobs"][0]["class"] != 2:  # 12 GB, once both have reported
+        while rank.receive("classes")["jobs"][0]["class"] != 2:  # The job has sent 12 GB once both have reported.
             pass
     status = agent.status()
     assert status["jobs"][0]["name"] == "train" and status["jobs"][0]["ranks"] == [0, 1], status
@@ -129,7 +129,7 @@ def test_ranks(folder):
     assert f"{JOB} train: class 2 (by the agent), 100 iterations" in shown, shown
     ranks[1].close()
     agent.status_has(lambda status: status["jobs"][0]["ranks"] == [0])
-    # Strangers do no harm.
+    # Unauthenticated peers do no harm.
     for line in ["what?", json.dumps(report(0, 1, 1)), '{"type":"dance"}', '{"say":"hello","version":1,"host":"h1"}', "x" * (1 << 20), "[" * 70000]:
         intruder = agent.connect()
         intruder.send(line)
@@ -147,7 +147,7 @@ def test_ranks(folder):
     flood.close()
     ranks[0].send(report(0, 101, 6 * 10**9))
     agent.status_has(lambda status: status["jobs"][0]["iterations"] == 101)
-    # A second agent; one that was killed.
+    # A second agent on the same socket fails, and a socket of a killed agent is replaced.
     second = subprocess.run([BANYAN, "agent", "--socket", agent.socket, "--name", "h1"], stderr=subprocess.PIPE,
                             text=True, check=False, timeout=TIMEOUT)
     assert second.returncode == 1 and "one runs here already" in second.stderr, second
@@ -167,7 +167,7 @@ def test_ranks(folder):
 
 
 def test_refused_client(folder):
-    """It is not read any more, so that it cannot keep the agent busy."""
+    """The agent stops reading this connection, so that it cannot keep the agent busy."""
     agent = Agent(folder)
     client = agent.connect()
     client.send("what?")
@@ -180,11 +180,11 @@ def test_refused_client(folder):
             sent += client.connection.send(b"x\n" * 32768)
         except BlockingIOError:
             time.sleep(0.01)
-        except OSError:  # closed after a while
+        except OSError:  # The connection is closed after a while.
             break
     assert sent < most and time.monotonic() < until, sent
     client.close()
-    for i in range(300):  # each wrong in another way
+    for i in range(300):  # Each connection is invalid in another way.
         client = agent.connect()
         client.send(f"what? {i}")
         assert client.receive()["type"] == "refused"
@@ -242,7 +242,7 @@ class Manager:
 
 
 def local_name():
-    """A name of this machine; its address where libc knows no name, as in a chroot without /etc/hosts."""
+    """Returns a name of this machine, or its address where libc knows no name, as in a chroot without /etc/hosts."""
     try:
         socket.getaddrinfo("localhost", None)
         return "localhost"
@@ -277,7 +277,7 @@ def test_manager(folder):
     assert link.receive("switched") == {"type": "switched", "job": JOB, "number": 1, "at": 12}
     link.send({"type": "classes", "jobs": [{"job": JOB, "class": 3}]})
     assert rank.receive("classes")["jobs"] == [{"job": JOB, "class": 3}]
-    # It is killed and comes back: everything is sent again.
+    # The manager is killed and restarted: the agent sends everything again.
     port = manager.port
     manager.close()
     link.close()
@@ -288,10 +288,10 @@ def test_manager(folder):
     assert link.receive() == job_line()
     assert link.receive()["type"] == "switched"
     assert link.receive()["jobs"][0]["calls"] == 4
-    # Its ranks leave.
+    # The ranks of the agent leave.
     rank.close()
     assert link.receive("left") == {"type": "left", "job": JOB, "rank": 0}
-    # It is refused, says why, and comes again.
+    # A rejected agent logs the reason, and connects again.
     link.send({"type": "refused", "why": "I do not like it"})
     assert link.receive("nothing") is None
     status = agent.status_has(lambda status: not status["manager"]["connected"])
@@ -304,7 +304,7 @@ def test_manager(folder):
 
 
 def test_helpers(folder):
-    """A root that is nobody's: the helper ends, or is released, and the manager receives both."""
+    """A helper for an unused root ends, or is released, and the manager receives both."""
     keys = make_keys(folder)
     manager = Manager(keys)
     agent = Agent(folder, "--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))
@@ -332,7 +332,7 @@ def test_helpers(folder):
     link.send(ask)
     connection, _ = root.accept()
     children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text(encoding="ascii").split()
-    agent.end(signal.SIGKILL)  # its helper dies with it
+    agent.end(signal.SIGKILL)  # Its helper dies with it.
     connection.settimeout(TIMEOUT)
     while connection.recv(4096):
         pass
@@ -342,7 +342,7 @@ def test_helpers(folder):
 
 
 def test_job(folder):
-    """A real job: it is found, reported, helped while it runs, and goes on when agent and helper are killed."""
+    """A real job is found, reported, and helped while it runs, and it continues when agent and helper are killed."""
     keys = make_keys(folder)
     manager = Manager(keys)
     options = ("--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))
@@ -363,7 +363,7 @@ def test_job(folder):
     assert not helping["joined"] and helping["why"] == "it was released", helping
     link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1"})
     assert link.receive("helping")["joined"]
-    agent.end(signal.SIGKILL)  # and its helper
+    agent.end(signal.SIGKILL)  # The helper dies as well.
     link.close()
     agent = Agent(folder, *options)
     link = manager.welcome()
@@ -382,7 +382,7 @@ def test_job(folder):
 
 
 def test_certificates(folder):
-    """Without a certificate it does not start; one of another cluster is told apart."""
+    """An agent without a certificate does not start, and one of another cluster is recognised as such."""
     keys = make_keys(folder)
     (folder / "other").mkdir()
     others = make_keys(folder / "other")

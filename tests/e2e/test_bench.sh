@@ -1,9 +1,10 @@
 #!/bin/bash
-# `banyan bench`: every collective, type and operation with every element checked, by its own ranks and as a rank.
+# Tests `banyan bench`: every collective, type and operation, with every element checked, with ranks of its own and as
+# a rank.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 quick=(--iterations 3 --warmup 1)
-# rows N: $scratch/out holds N JSON objects with all keys, whose figures fit each other, and nothing was wrong.
+# rows N: $scratch/out has N JSON objects with all keys, their figures are consistent, and nothing was wrong.
 rows() {
   python3 - "$1" "$scratch/out" <<'END' || fail "the JSON is not as promised"
 import json, sys
@@ -48,16 +49,16 @@ shows '"transport": "tcp", "plan": "ring", "registered": true' out
 wants 0 "$BANYAN" bench -n 2 --transport shm --budget 0.01 --sizes 64K --json
 rows 1
 
-# Without warm-up calls it still finds out how many the budget allows: the fewest.
+# Without warm-up calls the bench still finds the number of calls that the budget allows: the minimum.
 wants 0 "$BANYAN" bench -n 2 --sizes 1M --warmup 0 --budget 0.00001 --json
 shows '"calls": 8,' out
 
-# For people.
+# The output is a table for users.
 wants 0 "$BANYAN" bench -n 2 --sizes 8,1K --counters "${quick[@]}"
 shows '^# allreduce, f32, sum; 2 ranks on 1 host' out
 [ "$(grep -cE '^ +(8|1024) +3 ' "$scratch/out")" -eq 2 ] || fail "rows of the table"
 
-# The plan in use: by size, or a file's by the name in it, with what the planner expects of it.
+# The output names the plan in use: by size, or by the name in a file, with the throughput that the planner expects.
 shows '^# plan default \(built-in, by size, see the last column\)$' out
 [ "$(grep -cE '^ +(8|1024) .*  (star|exchange)$' "$scratch/out")" -eq 2 ] || fail "the rows do not name the plan"
 "$BANYAN" plan star:3,nic=1g --json >"$scratch/some.file"
@@ -67,14 +68,14 @@ shows '^# plan star:3,nic=1g \(file\), expected to carry 750 Mbit/s, bound 750 M
 wants 0 "$BANYAN" bench -n 3 --plan "$scratch/some.file" --sizes 8 --json "${quick[@]}"
 shows '"plan_name": "star:3,nic=1g", "plan_source": "file", "plan_part": "", .*"plan_bound": 7.5e\+?0?8' out
 
-# As ranks of a job, on what look like two hosts.
+# The bench runs as ranks of a job, on two apparent hosts.
 wants 0 "$BANYAN" run -H localhost:2,127.0.0.1:1 -- "$BANYAN" bench --sizes 1000 --json "${quick[@]}"
 rows 1
 shows '"ranks": 3' out
 wants 0 "$BANYAN" run -H localhost:1,127.0.0.1:1 -- "$BANYAN" bench --sizes 1000 "${quick[@]}"
 shows '^\[0\] # allreduce, .* 2 ranks on 2 hosts' out
 
-# Misuse is found before anything is started where that is possible.
+# Misuse is reported before anything starts where that is possible.
 wants 2 "$BANYAN" bench alreduce
 shows 'did you mean allreduce' err
 wants 2 "$BANYAN" bench --sizes 0

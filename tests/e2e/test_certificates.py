@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A manager and an agent whose certificates are renewed, damaged and revoked while they run; SIGHUP has them read."""
+"""A manager and an agent whose certificates are renewed, damaged and revoked while they run. SIGHUP makes them read
+the files."""
 import json
 import os
 import re
@@ -18,11 +19,11 @@ BANYAN = os.environ["BANYAN"]
 TIMEOUT = 60
 NET = {"format": "banyan-topology 1", "nodes": [{"name": "h1"}, {"name": "h2"}],
        "links": [{"a": "h1", "b": "h2", "capacity": 1e9}]}
-started = []  # they end with the test
+started = []  # processes, which end with the test
 
 
 def until(what, is_so):
-    """What is_so gives once it is something."""
+    """Waits until is_so returns a value, and returns it."""
     end = time.monotonic() + TIMEOUT
     while not (found := is_so()):
         assert time.monotonic() < end, what()
@@ -53,7 +54,7 @@ class Service:
 
 
 class Cluster:
-    """The folder where certificates are made, and those of two hosts."""
+    """The folder in which certificates are made, and those of two hosts."""
 
     def __init__(self, folder):
         self.folder, self.socket = folder, str(folder / "agent.sock")
@@ -111,7 +112,7 @@ class Cluster:
 
 
 def test_renewed(cluster):
-    """A new certificate is shown on a new connection, and both sides tell until when it holds."""
+    """A new certificate is shown on a new connection, and both sides report how long it is valid."""
     days = 'certificate_days_left{role="agent",name="h1"}'
     until(cluster.manager.output, lambda: 364 < (cluster.metric(days) or 0) < 366)
     assert 364 < cluster.metric('certificate_days_left{role="manager",name="m0"}') < 366
@@ -128,7 +129,7 @@ def test_renewed(cluster):
 
 
 def test_many_silent_peers(cluster):
-    """They keep nobody out who has a certificate, and take a few lines of the log."""
+    """Unauthenticated peers keep no peer with a certificate out, and take a few lines of the log."""
     host, port = cluster.manager.prints("ready at ([0-9.:]+),")[1].split(":")
     silent = [socket.create_connection((host, int(port)), TIMEOUT) for _ in range(400)]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -146,7 +147,7 @@ def test_many_silent_peers(cluster):
 
 
 def test_damaged(cluster):
-    """What cannot be used is said, and what was there before goes on."""
+    """Invalid files are reported, and the previous certificates remain in use."""
     pem = cluster.folder / "manager" / "manager-m0.pem"
     pem.write_bytes(pem.read_bytes()[:300])
     cluster.manager.read_again()
@@ -156,7 +157,7 @@ def test_damaged(cluster):
 
 
 def test_revoked(cluster):
-    """It is told so on the connection that it has, refused on each one after that, and taken in with another one."""
+    """The agent is notified on its connection, refused on later ones, and accepted with another certificate."""
     cluster.keys("revoke", "agent", "h1")
     cluster.give("manager", "ca.crl")
     cluster.manager.read_again()
@@ -171,7 +172,7 @@ def test_revoked(cluster):
 
 
 def test_revoked_manager(cluster):
-    """An agent that hears of it leaves. The page shows the manager's certificate too."""
+    """An agent that receives the list leaves. The page shows the manager's certificate too."""
     cluster.keys("revoke", "m0")
     cluster.give("agent", "ca.crl")
     cluster.agent.read_again()
@@ -185,7 +186,8 @@ def test_revoked_manager(cluster):
 
 
 def test_older_list(cluster):
-    """A manager that begins again takes no list that is older than the last one, nor none, but with another state."""
+    """A restarted manager accepts no list that is older than the last one, and no missing list, except with another
+    state."""
     older = cluster.folder / "older.crl"
     shutil.copy(cluster.folder / "keys" / "ca.crl", older)
     cluster.keys("make", "agent", "h2")

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What a new user gets wrong with managers and agents: each says what is wrong, where, and what to do, and says it once.
+# Tests mistakes of new users with managers and agents: each is reported once, with what is wrong, where, and what to
+# do.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 export BANYAN_KEYS=$scratch/keys
@@ -7,7 +8,7 @@ unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST
 manager=0 agent=0
 at_end() { for process in "$manager" "$agent"; do [ "$process" = 0 ] || kill -9 "$process" 2>/dev/null || true; done; }
 
-# refused CODE TEXT COMMAND...: that is how it ends, saying so
+# refused CODE TEXT COMMAND...: the command ends with this code and reports this text.
 refused() {
   wants "$1" "$BANYAN" "${@:3}"
   shows "$2" err
@@ -18,7 +19,7 @@ refused() {
 "$BANYAN" keys make agent h0 >/dev/null
 state=$scratch/state.db
 
-# a manager that cannot start
+# The manager cannot start.
 refused 1 'cannot open the manager.s state /nowhere/m.db: No such file or directory; --state names another' \
   manager star:2 --state /nowhere/m.db
 refused 1 '\-\-listen: "7650" is not an address: write host:port' manager star:2 --state "$state" --listen 7650
@@ -27,14 +28,14 @@ refused 1 '\-\-http: "8420" is not an address: write host:port' manager star:2 "
 refused 1 'cannot make token file /nowhere/token \(--token-file\): No such file' \
   manager star:2 "${at[@]}" --http 127.0.0.1:0 --token-file /nowhere/token
 
-# an agent that cannot
+# The agent cannot start.
 refused 2 '\-\-rate: "fast" is not a rate in bit/s' agent --rate fast
 refused 2 '\-\-manager: "m0" is not an address: write host:port' agent --manager m0
 refused 2 '\-\-group: there is no group "nosuch" on this machine' agent --group nosuch
 refused 2 '\-\-json is for `banyan agent status`' agent --json
 refused 1 'make agent h7. makes it where the cluster.s ca.key is' agent --manager 127.0.0.1:1 --name h7
 
-# a page that is asked for in the wrong way
+# The page is requested in the wrong way.
 "$BANYAN" manager star:2 "${at[@]}" --http 127.0.0.1:0 --token-file "$scratch/token" 2>"$scratch/manager.log" &
 manager=$!
 comes has 'page at' manager.log || fail 'no manager'
@@ -47,7 +48,8 @@ refused 1 'write http://$' status --manager "$page" "${told[@]}"
 refused 1 'is it the page.s address, as the manager.s --http has it' status --manager "http://$port" "${told[@]}"
 refused 1 'For a cluster: `banyan status --manager URL`' status
 
-# an agent that asks where nobody speaks TLS says it once, whatever it tries; and so does a manager that is asked so
+# An agent that connects to a server without TLS reports it once, however often it tries. So does a manager without
+# TLS.
 BANYAN_AGENT=off "$BANYAN" agent --manager "$page" --name h0 --socket "$scratch/agent.sock" --interfaces lo --queues nosuch \
   --interval 10ms 2>"$scratch/agent.log" &
 agent=$!
@@ -58,7 +60,7 @@ sleep 1
 [ "$(grep -c 'speaks HTTP' "$scratch/manager.log")" -eq 1 ] || fail "the manager repeats itself"
 shows '\-\-queues: there is no interface "nosuch" here now' agent.log
 
-# this machine's name, for a job on it alone
+# A job on this machine alone uses the machine's name.
 wants 0 env BANYAN_HOST=h0 "$BANYAN" run -n 1 -o raw -- sh -c 'echo "$BANYAN_HOST"'
 shows '^h0$' out
 wants 0 "$BANYAN" run -n 1 -o raw -x BANYAN_HOST=h1 -- sh -c 'echo "$BANYAN_HOST"'

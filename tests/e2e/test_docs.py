@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Runs every code block of README.md, docs/ and the READMEs of the folders, in a folder of its own.
 
-A block that is indented by four spaces, or fenced without a language, is for a shell; fenced blocks name their language:
-sh, c, python or json. Shell blocks of a document run one after the other in one folder, so that files which one writes are
-there for the next. C blocks are compiled with -Wall -Wextra -Werror: those without main() as the body of a function
-that has some variables (BODY). Python blocks run in two ranks. JSON is parsed.
+A block that is indented by four spaces, or fenced without a language, is for a shell. Fenced blocks name their
+language: sh, c, python or json. Shell blocks of a document run one after the other in one folder, so that later blocks
+find the files of earlier ones. C blocks are compiled with -Wall -Wextra -Werror; a block without main() is the body of
+a function that has some variables (BODY). Python blocks run in two ranks. JSON is parsed.
 
-What cannot run has a comment in the line before it, or in the one before an empty line:
+A block that cannot run has a comment in the line before it, or in the line before an empty line:
 
     <!-- not run: needs two machines -->
 
-and what Python needs before it, <!-- with: STATEMENTS -->.
+A Python block that needs statements before it has the comment <!-- with: STATEMENTS -->.
 """
 import json
 import os
@@ -26,8 +26,8 @@ from pathlib import Path
 
 SOURCE, BUILD = Path(os.environ["BANYAN_SOURCE"]), Path(os.environ["BANYAN_BUILD"])
 BANYAN = os.environ["BANYAN"]
-# s for a block, of which the first one of PyTorch may compile its extension, and for all: less than Meson gives this test,
-# so that a block that takes too long is named
+# The limits are seconds for a block, of which the first one of PyTorch may compile its extension, and for all blocks.
+# The latter is less than Meson's limit for this test, so that a block that takes too long is named.
 LIMIT, LIMIT_OF_ALL = 600, 840
 SLOWER = 1 if os.environ.get("BANYAN_SANITIZED", "none") == "none" else 4
 UNTIL = time.monotonic() + LIMIT_OF_ALL * SLOWER
@@ -62,11 +62,11 @@ class Block:
     place: str  # docs/guide.md:12
     language: str
     text: str
-    comments: dict  # "not run" or "with": what it says
+    comments: dict  # "not run" or "with", and the text of the comment
 
 
 def fenced(lines, at):
-    """The block that begins here, and where it ends; None: none does."""
+    """Returns the block that begins at this line and the line at which it ends, or None."""
     if not lines[at].startswith("```"):
         return None
     end = at + 1
@@ -111,7 +111,7 @@ def blocks_of(name, text):
 
 
 def why_not(block):
-    """Why a block cannot run on this machine; "" if it can."""
+    """Returns the reason why a block cannot run on this machine, or ""."""
     if block.language == "python":
         for module in re.findall(r"\b(torch|numpy)\b", block.text + block.comments.get("with", "")):
             if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode:
@@ -123,7 +123,7 @@ def why_not(block):
 
 
 class Folder:
-    """Where a document's blocks run: it has the tree's files, and what they write stays in it."""
+    """A folder for a document's blocks: it has the tree's files, and keeps what the blocks write."""
 
     def __init__(self, root):
         self.root = root
@@ -134,7 +134,7 @@ class Folder:
         tools = root / ".tools"
         tools.mkdir()
         (tools / "banyan").symlink_to(BANYAN)
-        (tools / "python3").symlink_to("/usr/bin/python3")  # Debian's, which has the packages
+        (tools / "python3").symlink_to("/usr/bin/python3")  # Debian's Python has the packages.
         if os.geteuid() == 0:
             (tools / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
             (tools / "sudo").chmod(0o755)
@@ -143,7 +143,7 @@ class Folder:
                             "BANYAN_LIBRARY": os.environ["BANYAN_LIBRARY"], "BANYAN_KEYS": str(root / "keys")}
 
     def run(self, command):
-        """Ends all that the command has left."""
+        """Ends all processes that the command has left."""
         with tempfile.TemporaryFile("w+", dir=self.root) as log:
             process = subprocess.Popen(command, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=subprocess.STDOUT, start_new_session=True)
@@ -179,7 +179,7 @@ class Folder:
 
 
 def check_extraction():
-    """That no block is overlooked."""
+    """Checks that no block is overlooked."""
     text = "a\n\n    run me\n\n    more\n\n- item\n\n    of the item\n\nb\n\n```c\nint x;\n```\n<!-- not run: why -->\n\n    no\n"
     found = [(b.language, b.text, b.comments) for b in blocks_of("x", text)]
     wanted = [("sh", "run me\n\nmore", {}), ("c", "int x;", {}), ("sh", "no", {"not run": "why"})]
@@ -194,7 +194,7 @@ def documents():
 
 
 def run_document(name):
-    """How many were run and not, and what failed."""
+    """Returns how many blocks ran and how many did not, and the failures."""
     ran = left = 0
     failures = []
     scratch = Path(tempfile.mkdtemp(prefix="banyan-docs-"))

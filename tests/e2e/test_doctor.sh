@@ -1,5 +1,5 @@
 #!/bin/bash
-# `banyan doctor`: both forms say the same, the exit code follows from them, and what is broken on purpose is found.
+# Tests `banyan doctor`: both output formats agree, the exit code follows from them, and deliberate defects are found.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 # Prints the status of a check in the JSON lines of $scratch/out, after checking all of them.
@@ -60,7 +60,7 @@ if grep -q deadbeef "$scratch/out"; then fail "the key is shown"; fi
 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$BANYAN" doctor --json >"$scratch/out" || true
 shows '"cores".*"1 of ' out
 
-# A network without even loopback.
+# The network lacks even a loopback interface.
 if unshare -rn true 2>/dev/null; then
   code=0
   unshare -rn "$BANYAN" doctor --json >"$scratch/out" || code=$?

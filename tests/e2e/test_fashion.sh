@@ -1,6 +1,6 @@
 #!/bin/bash
-# The training example, and so the library as a user's program meets it: all ranks hold the same bits, a second run
-# gives them again, the loss of four ranks is that of one within rounding, and what goes wrong is said.
+# Tests the training example, and thus the library in a user's program: all ranks hold the same bits, a second run
+# reproduces them, the loss of four ranks equals that of one within rounding, and errors are reported.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 fashion=$BANYAN_BUILD/examples/fashion
@@ -8,8 +8,8 @@ images=/usr/share/datasets/fashion-mnist
 [ -x "$fashion" ] || skip "examples/fashion is not built: it needs libopenblas-dev and zlib1g-dev"
 [ -f $images/train-images-idx3-ubyte.gz ] || skip "no images: apt-get install dataset-fashion-mnist"
 
-# train RANKS NAME OPTION...: a short run; its losses go to NAME.loss, JSON to NAME.json, text to NAME.text.
-# 250 images a step are no multiple of four, and neither is the last step's rest.
+# train RANKS NAME OPTION...: a short run. Its losses go to NAME.loss, JSON to NAME.json, text to NAME.text.
+# The 250 images of a step are not a multiple of four, and neither is the rest in the last step.
 train() {
   local ranks=$1 name=$2
   shift 2
@@ -41,7 +41,7 @@ same_bits four other && fail "the checksum does not depend on the parameters"
 
 train 1 one
 train 3 three
-follows() { # follows NAME: its losses are those of one rank, within rounding
+follows() { # follows NAME: its losses equal those of one rank, within rounding.
   paste "$scratch/one.loss" "$scratch/$1.loss" | awk '
     { d = ($2 - $4) / $2; if (d < 0) d = -d; if (d > most) most = d; wrong += NF != 4 || $1 != NR - 1 || $3 != NR - 1 }
     END { print NR " steps, largest difference " most; exit !(NR == 25 && !wrong && most < 1e-5) }' ||
@@ -50,7 +50,7 @@ follows() { # follows NAME: its losses are those of one rank, within rounding
 follows three
 follows four
 
-# One rank that takes other steps than the rest ends with other parameters, and is named.
+# A rank with other steps than the rest ends with other parameters, and is named.
 cat >"$scratch/odd" <<END
 #!/bin/sh
 exec "$fashion" --epochs 1 --limit 500 --quiet --lr 0.0\$((BANYAN_RANK == 2 ? 4 : 5))
@@ -60,7 +60,7 @@ wants 1 "$BANYAN" run -n 4 -- "$scratch/odd"
 shows 'the parameters of rank 2 on .* differ' err
 grep -E 'parameters of rank [013]' "$scratch/err" && fail "more than rank 2 is named"
 
-# Images that are not there, and images that are broken.
+# Missing images and damaged images are reported.
 wants 1 "$BANYAN" run -n 2 -- "$fashion" --data "$scratch"
 shows 'no .*/train-images-idx3-ubyte.gz; .*apt-get install dataset-fashion-mnist' err
 printf '\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\2abcdefg' | gzip >"$scratch/train-images-idx3-ubyte.gz"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Helpers as a person starts them: a plan through helpers, helpers here and through ssh, and what is said of those that
-# do not come.
+# Tests helpers as a user starts them: a plan through helpers, local helpers and helpers through ssh, and the reports
+# about missing ones.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 cat >"$scratch/ssh" <<'SSH'
 #!/bin/sh
-# ssh HOST COMMAND, but here; the host "refused" cannot be reached.
+# This replaces ssh HOST COMMAND by a local command. The host "refused" cannot be reached.
 host=$1
 shift
 [ "$host" = refused ] && { echo "ssh: connect to host refused: Connection refused" >&2; exit 255; }
@@ -15,27 +15,27 @@ chmod +x "$scratch/ssh"
 
 topology=star:3,nic=1g,helpers=2
 "$BANYAN" plan "$topology" --helpers helper0,helper1 --json >"$scratch/helped.json"
-job() { # the options of a run
+job() { # OPTION...: the options of a run
   "$BANYAN" run --transport tcp --plan "$scratch/helped.json" "$@" -- \
     "$BANYAN" bench allreduce -s 8,1M --iterations 3 --check all
 }
 
-# Here, by number.
+# Two helpers are started on this machine by number.
 wants 0 job -n 3 --helpers 2
 shows '^\[0\] +1048576 ' out
 ! grep -q 'is not there\|is lost' "$scratch/err" || fail "helpers that run were missed: $(cat "$scratch/err")"
 
-# On hosts of the plan's names, through ssh; lines that helpers write have a name.
+# Helpers are started through ssh on the hosts that the plan names, and their output lines carry a name.
 BANYAN_LOG=info wants 0 job --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1 --helpers helper1,helper0
 ! grep -q 'is not there\|is lost' "$scratch/err" || fail "helpers that run were missed: $(cat "$scratch/err")"
 shows '^\[helper [01]\] ' err
 
-# Too few, none, and hosts that cannot be reached: ranks do what helpers would have done.
+# With too few or no helpers, or unreachable hosts, ranks do the helpers' work.
 export BANYAN_HELPER_DEADLINE=0.3
 wants 0 job -n 3
 shows 'helper "helper0" of plan .* is not there: its trees go among ranks alone' err
 shows 'helper "helper1" of plan .* is not there: its trees go among ranks alone' err
-export BANYAN_HELPER_DEADLINE=5 # in which the others come
+export BANYAN_HELPER_DEADLINE=5 # The others come within this time.
 wants 0 job -n 3 --helpers 1
 [ "$(grep -c 'helper "helper[01]" of plan .* is not there' "$scratch/err")" -eq 1 ] || fail "not one is missed"
 wants 0 job --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1 --helpers helper0,refused
@@ -43,8 +43,8 @@ shows '^banyan run: host refused: could not be reached' err
 shows 'helper "helper1" of plan .* is not there' err
 unset BANYAN_HELPER_DEADLINE
 
-# Killed in the middle of calls, the job ends well, with the right sums.
-: >"$scratch/out" # else what stood there may be taken for what the job says, before that has begun
+# If a helper is killed during calls, the job ends well with the right sums.
+: >"$scratch/out" # Otherwise old output may be taken for the job's output before the job has begun.
 "$BANYAN" run -n 3 --helpers 2 --transport tcp --plan "$scratch/helped.json" -x BANYAN_SPIN=0 -- \
   "$BANYAN" bench allreduce -s 4M --iterations 400 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
@@ -56,8 +56,8 @@ wait "$job" || fail "the job has failed"
 shows 'helper [01] .* is lost .*goes among ranks from here on' err
 shows '^\[0\] +4194304 .* 0  .+$' out
 
-# Planned for when the job starts, and one too many.
-planned() { # helpers
+# The plan with helpers is made when the job starts, and one helper too many is started.
+planned() { # HELPERS: their number
   BANYAN_LOG=info wants 0 "$BANYAN" run -n 3 --helpers "$1" --transport tcp --topology "$topology" -- \
     "$BANYAN" bench allreduce -s 8,1M --iterations 3 --check all
   shows '^\[0\] +1048576 .* 0  .+$' out
@@ -68,7 +68,7 @@ shows 'planned from the topology in [0-9.]+ s: 917 Mbit/s of at most 917 Mbit/s'
 planned 3
 shows 'helper 2 .*: the plan goes without it' err
 
-# What cannot be is said.
+# Impossible requests are reported.
 wants 2 "$BANYAN" run -n 3 --helpers 0 -- true
 shows 'helpers' err
 wants 1 env BANYAN_JOIN_DEADLINE=0.3 "$BANYAN" helper --root 127.0.0.1:9

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What `make install` puts down is complete: a program builds against it with pkg-config alone, and runs.
+# Tests that `make install` is complete: a program builds against it with pkg-config alone, and runs.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 needed() { readelf -d "$1" | grep -oE 'NEEDED.*\[.*' || true; }
@@ -23,7 +23,7 @@ for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
   done
 done
 
-# The services' units say nothing that systemd does not know.
+# The services' units contain nothing that systemd does not know.
 if [ -d /lib/systemd/system ]; then
   for unit in banyan-agent banyan-manager; do
     file=$root/lib/systemd/system/$unit.service
@@ -35,7 +35,7 @@ if [ -d /lib/systemd/system ]; then
   done
 fi
 
-# Nothing but the public interface is to be seen from outside.
+# Only the public interface is visible from outside.
 nm -D --defined-only "$library" | awk '{print $3}' | grep -vE '^banyan_' >"$scratch/out" &&
   fail "exported, and not banyan_: $(tr '\n' ' ' <"$scratch/out")"
 
@@ -57,7 +57,7 @@ int main(void) {
 C
 export PKG_CONFIG_PATH=${library%/*}/pkgconfig
 flags=$(pkg-config --define-variable=prefix="$root" --cflags --libs banyan)
-# shellcheck disable=SC2086 # flags are words
+# shellcheck disable=SC2086 # The flags are separate words.
 wants 0 "${CC:-cc}" -Wall -Werror -o "$scratch/sum" "$scratch/sum.c" $flags
 export LD_LIBRARY_PATH=${library%/*}
 wants 0 "$scratch/sum"
@@ -65,7 +65,7 @@ shows '^[0-9.]+ 3 of 1$' out
 wants 0 "$root/bin/banyan" run -n 2 -- "$scratch/sum"
 shows ' 6 of 2$' out
 
-# The package for Python finds the library below the same prefix, and is of the same version.
+# The package for Python finds the library below the same prefix, and has the same version.
 unset LD_LIBRARY_PATH BANYAN_LIBRARY PYTHONPATH
 python=/usr/bin/python3
 "$python" -c 'import setuptools, pip, numpy' 2>/dev/null || { echo "not looked at: the package for Python, for want of pip, NumPy or setuptools"; exit 0; }

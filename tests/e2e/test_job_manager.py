@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A job on a host without an agent: rank 0 speaks with the manager, which is played here, over TLS, and passes its class
-on to the others."""
+"""A job on a host without an agent: rank 0 communicates with a simulated manager over TLS, and forwards its class
+to the other ranks."""
 import json
 import os
 import re
@@ -16,7 +16,7 @@ BANYAN = os.environ["BANYAN"]
 SUM_UNTIL = os.path.join(os.environ["BANYAN_BUILD"], "tests", "net", "sum_until")
 TIMEOUT = 60
 RANKS = 3
-CALLS = 5000 if os.environ.get("BANYAN_SANITIZED", "none") == "none" else 2000  # classes change meanwhile
+CALLS = 5000 if os.environ.get("BANYAN_SANITIZED", "none") == "none" else 2000  # Classes change meanwhile.
 started = []  # jobs, which end with the test
 
 
@@ -55,7 +55,7 @@ class Manager:
         raise AssertionError(f"no {kind}")
 
     def receive_in_any_order(self, *kinds):
-        """The cells of the next wish, and the user's plan of the next job."""
+        """Returns the cells of the next reservation request, and the user's plan of the next job message."""
         heard = {}
         while set(heard) != set(kinds):
             message = json.loads(self.file.readline())
@@ -69,7 +69,7 @@ class Manager:
 
 
 class Switch:
-    """What a switch says on its control connection; packets go past it."""
+    """A switch's end of its control connection. Packets do not go through it."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -77,7 +77,7 @@ class Switch:
         self.port = self.listener.getsockname()[1]
 
     def grant(self, slots):
-        """On a new connection; returns that with what was asked for."""
+        """Accepts a new connection and returns it with the request."""
         connection, _ = self.listener.accept()
         connection.settimeout(TIMEOUT)
         for line in connection.makefile():
@@ -94,7 +94,7 @@ class Switch:
 
 
 def local_name():
-    """A name of this machine; its address where libc knows no name, as in a chroot without /etc/hosts."""
+    """Returns a name of this machine, or its address where libc knows no name, as in a chroot without /etc/hosts."""
     try:
         socket.getaddrinfo("localhost", None)
         return "localhost"
@@ -152,7 +152,7 @@ def test_class_and_end(folder):
     subprocess.run([BANYAN, "keys", "make", "job", "h1", "--force"], check=True, timeout=TIMEOUT,
                    env={**os.environ, "BANYAN_KEYS": str(keys)}, stdout=subprocess.DEVNULL)
     manager.hang_up()
-    assert greet(manager)[0] == name  # again, and all of it, with the certificate that is there now
+    assert greet(manager)[0] == name  # The job sends everything again, with its current certificate.
     assert manager.connection.getpeercert()["serialNumber"] != before
     manager.send({"type": "classes", "jobs": [{"job": name, "class": 1}]})
     wait_for(log, "sends in class 1 from now on", RANKS)
@@ -168,8 +168,8 @@ PLAN = {"format": "banyan-plan 1", "name": "switched", "ranks": RANKS,
 
 
 def test_cells(folder):
-    """The manager is told what the job wishes for at a switch, and goes before it has answered: the job goes on, and says
-    what it has got there. Nobody is there either."""
+    """The manager receives the job's reservation request, and ends before it has answered. The job continues, and
+    reports its cells there. No manager answers either."""
     keys = make_keys(folder)
     manager = Manager(keys)
     (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
@@ -189,7 +189,7 @@ def test_cells(folder):
 
 
 def test_switch_grants_less(folder):
-    """A switch that begins again with fewer cells, of which the job can make no use: the manager hears that it has none."""
+    """A switch restarts with too few cells for the job: the manager is notified that the job has none."""
     keys = make_keys(folder)
     manager, switch = Manager(keys), Switch()
     (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
@@ -224,8 +224,8 @@ def next_of(connection, request):
 
 
 def test_cells_are_given_back(folder):
-    """A job whose user sets another plan gives the switch's cells back, and has them again with the first plan; no plan of
-    the manager's is used while the user's is set."""
+    """A job whose user sets another plan returns the switch's cells, and gets them again with the first plan. No
+    plan of the manager is used while the user's is set."""
     keys = make_keys(folder)
     manager, switch = Manager(keys), Switch()
     switched = folder / "plan.json"
@@ -267,7 +267,7 @@ def test_cells_are_given_back(folder):
 
 
 def test_late_certificate(folder):
-    """The job goes on, says what is missing, once, and takes the certificate that comes."""
+    """The job continues, reports once what is missing, and uses the certificate when it appears."""
     keys = make_keys(folder)
     manager = Manager(keys)
     pem = keys / "job-h1.pem"

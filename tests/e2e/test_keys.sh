@@ -1,29 +1,29 @@
 #!/bin/bash
-# banyan keys: an authority, certificates, what is there and renewing it; and what people get wrong with them.
+# Tests banyan keys: an authority, certificates, their list and renewal, and mistakes of users.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 keys=$scratch/etc/banyan/keys
 export BANYAN_KEYS=$keys
 
 mode() { stat -c %a "$keys/$1"; }
-# refused CODE TEXT ARGUMENTS...: that is how it ends, saying so
+# refused CODE TEXT ARGUMENTS...: the command ends with this code and reports this text.
 refused() {
   wants "$1" "$BANYAN" keys "${@:3}"
   shows "$2" err
 }
 
-# nothing is there yet
+# No authority exists yet.
 refused 1 "there is no $keys/ca.crt; \`banyan keys init\` makes an authority" make agent h1
 refused 1 "cannot open the folder of keys $keys; --keys DIR or BANYAN_KEYS names another: No such file" show
 
-# an authority; a second one does not take its place by mistake
+# An authority is made, and a second one does not replace it by mistake.
 wants 0 "$BANYAN" keys init
 [ "$(mode ca.key) $(mode ca.crt)" = "600 644" ] || fail "modes of the authority: $(mode ca.key) $(mode ca.crt)"
 cp "$keys/ca.crt" "$scratch/first.crt"
 refused 1 "there is a $keys/ca.crt already; --force replaces it" init
 cmp "$scratch/first.crt" "$keys/ca.crt" || fail "init changed the authority without --force"
 
-# certificates for every role, whatever the umask
+# Certificates are made for every role, whatever the umask.
 (umask 000 && wants 0 "$BANYAN" keys make manager m0 --address 10.0.0.1 --address manager.example -a fd00::1)
 shows "^$keys/manager-m0.pem: manager m0, until 20[0-9-]+$" out
 for role in agent job client; do wants 0 "$BANYAN" keys make $role h1; done
@@ -35,7 +35,7 @@ wants 0 "$BANYAN" keys make agent h1 --force
 cmp -s "$scratch/agent.pem" "$keys/agent-h1.pem" && fail "--force made nothing new"
 [ "$(find "$keys" -maxdepth 1 -type f | wc -l)" -eq 6 ] || fail "more files than there should be: $(ls -A "$keys")"
 [ "$(find "$keys/issued" -type f | wc -l)" -eq 5 ] || fail "not what was signed: $(ls -A "$keys/issued")"
-mv "$keys/issued" "$scratch/issued" && touch "$keys/issued" # no key without a record to revoke it by
+mv "$keys/issued" "$scratch/issued" && touch "$keys/issued" # A certificate is made only with a record to revoke it by.
 refused 1 "cannot write $keys/issued/.*: Not a directory" make client h5
 [ ! -e "$keys/client-h5.pem" ] || fail "a certificate without a record"
 rm "$keys/issued" && mv "$scratch/issued" "$keys/issued"
@@ -45,7 +45,7 @@ shows '^ca.crt +the authority +until 20[0-9-]+ +3650 days$' out
 shows '^ca.key +signs certificates; keep it on one machine$' out
 shows '^manager-m0.pem +manager m0 10.0.0.1 manager.example fd00::1 until 20[0-9-]+ +365 days$' out
 
-# others think so too
+# OpenSSL agrees.
 if command -v openssl >/dev/null; then
   for use in sslserver sslclient; do
     wants 0 openssl verify -x509_strict -purpose $use -CAfile "$keys/ca.crt" -verify_hostname manager.example \
@@ -55,7 +55,7 @@ if command -v openssl >/dev/null; then
   wants 2 openssl verify -CAfile "$keys/ca.crt" -verify_hostname other.example "$keys/manager-m0.pem"
 fi
 
-# what expires soon is shown and renewed, with the same names; the rest is left alone
+# Certificates that expire soon are shown and renewed with the same names, and the others remain.
 wants 0 "$BANYAN" keys make manager m0 --force --days 20 -a 10.0.0.1 -a manager.example
 cp "$keys/agent-h1.pem" "$scratch/agent.pem"
 wants 1 "$BANYAN" keys show
@@ -70,7 +70,7 @@ cmp "$scratch/agent.pem" "$keys/agent-h1.pem" || fail "renewed what holds for a 
 wants 0 "$BANYAN" keys show
 shows '^manager-m0.pem +manager m0 10.0.0.1 manager.example until .* 365 days$' out
 
-# an authority that is renewed keeps what it has signed; nothing outlives its authority
+# A renewed authority keeps what it has signed, and no certificate outlives its authority.
 short=$scratch/short
 wants 0 "$BANYAN" keys init "$short" --days 10
 wants 0 "$BANYAN" keys make job h1 --keys "$short"
@@ -84,7 +84,7 @@ wants 1 "$BANYAN" keys show --keys "$short"
 shows '^ca.crt .* 3650 days$' out
 shows '^job-h1.pem .* 10 days$' out
 
-# what would be refused is said
+# Certificates that would be rejected are reported.
 chmod 640 "$keys/agent-h1.pem"
 cp -p "$keys/client-h1.pem" "$keys/client-h2.pem"
 cp "$short/job-h1.pem" "$keys/job-h9.pem"
@@ -102,7 +102,7 @@ cp "$short/ca.key" "$keys/ca.key"
 refused 1 "the authority's certificate and key do not belong together" make agent h2
 [ ! -e "$keys/agent-h2.pem" ] || fail "a certificate of a broken authority"
 
-# what is revoked: all certificates that were ever made for a name, in one role or in all
+# A revocation covers all certificates that were ever made for a name, in one role or in all.
 revoking=$scratch/revoking
 export BANYAN_KEYS=$revoking
 wants 0 "$BANYAN" keys init "$revoking"
@@ -124,11 +124,11 @@ shows '^agent-h1.pem .* 365 days$' out
 cp "$scratch/stolen.pem" "$revoking/agent-h1.pem"
 wants 1 "$BANYAN" keys show
 shows '^agent-h1.pem .* REFUSED: it was revoked, says ca.crl' out
-wants 0 "$BANYAN" keys revoke h1 # the new agent's too
+wants 0 "$BANYAN" keys revoke h1 # This includes the new certificate of the agent.
 shows "^$revoking/ca.crl: names 5 " out
 [ ! -e "$revoking/job-h1.pem" ] || fail "job-h1.pem stays"
 [ -e "$revoking/agent-h2.pem" ] || fail "agent-h2.pem is gone"
-wants 0 "$BANYAN" keys revoke "$scratch/client.pem" # again
+wants 0 "$BANYAN" keys revoke "$scratch/client.pem" # It is revoked again.
 shows "^$revoking/ca.crl: names 5 " out
 if command -v openssl >/dev/null; then
   wants 0 openssl crl -in "$revoking/ca.crl" -CAfile "$revoking/ca.crt" -noout
@@ -145,11 +145,11 @@ wants 1 "$BANYAN" keys show
 shows '^ca.crl +there is no list of revoked certificates in it$' out
 refused 1 "$revoking/ca.crl: there is no list of revoked certificates in it" revoke h2
 cp "$scratch/ca.crl" "$revoking/ca.crl"
-wants 0 "$BANYAN" keys renew --within 36500 # the list too, under the authority's new certificate
+wants 0 "$BANYAN" keys renew --within 36500 # The list is renewed too, under the authority's new certificate.
 wants 0 "$BANYAN" keys show
 shows '^ca.crl +names 5 ' out
 
-# a new authority takes the list over: under another one's nothing would be believed
+# A new authority signs the existing list, because a list of another authority would not be trusted.
 wants 0 "$BANYAN" keys init --force
 shows "^$revoking/ca.crl: signed by the new authority; every host that has one needs it$" out
 rm "$revoking"/*-h?.pem
@@ -160,7 +160,7 @@ head -c 400 "$scratch/ca.crl" >"$revoking/ca.crl"
 refused 1 "the new authority is made, but its list is not; remove that: $revoking/ca.crl: there is no list" init --force
 export BANYAN_KEYS=$keys
 
-# what people type
+# These are typing mistakes of users.
 refused 2 'name an action: init, make, show, renew or revoke'
 refused 2 '"shw" is not one of init, make, show, renew and revoke; did you mean "show"\?' shw
 refused 2 'revoke wants a name, such as' revoke

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The training example in a lab, its gradients added by two levels of switches in XDP (user space where XDP is not to be
-# had): all workers hold the same bits, a second run gives them again, and it learns what a ring learns.
+# Tests the training example in a lab, with gradients aggregated by two levels of switches in XDP (or in user space
+# where XDP is not available): all workers hold the same bits, a second run reproduces them, and it learns what a ring
+# learns.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 fashion=$BANYAN_BUILD/examples/fashion
@@ -11,7 +12,7 @@ way=xdp
 "$BANYAN" lab "$topology" --switches $way -- true 2>"$scratch/err" || way=user
 "$BANYAN" lab "$topology" --switches $way -- true 2>"$scratch/err" || skip "$(grep -v '^\[' "$scratch/err")"
 
-# train NAME LAB-OPTION...: 25 steps of six workers; values to NAME.json, the links' bytes to NAME.lab.
+# train NAME LAB-OPTION...: 25 steps of six workers. Values go to NAME.json, the links' bytes to NAME.lab.
 train() {
   local name=$1
   shift
@@ -36,6 +37,6 @@ assert abs(switches["test_accuracy"] - ring["test_accuracy"]) < 0.005
 into = sum(link["bytes"] for link in lab["links"] if link["to"] == "server")
 sent = sum(link["bytes"] for link in lab["links"] if link["from"].startswith("w"))
 print("of what six workers send, into the server:", into / sent)
-# What is sent again goes past the switches; that is much where a sanitizer makes everything slow.
+# Retransmissions bypass the switches. There are many of them where a sanitizer makes everything slow.
 assert into / sent < 0.3 or os.environ.get("BANYAN_SANITIZED", "none") != "none"
 END

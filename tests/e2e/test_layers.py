@@ -24,7 +24,8 @@ PATHS = {"src/base/text.c": ["src/base"], "src/net/low/socket.c": ["src/base", "
 
 
 def check(files, paths):
-    """What check-layers reports about a tree of these files, compiled with these include paths; "" if nothing."""
+    """Returns the report of check-layers about a tree of these files, compiled with these include paths; "" if
+    there is nothing to report."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for name, text in {"meson.build": TABLE, **files}.items():

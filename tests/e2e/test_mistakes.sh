@@ -1,9 +1,9 @@
 #!/bin/bash
-# What a new user gets wrong with topologies: each command says what is wrong, where, and what to do.
+# Tests mistakes of new users with topologies: each command reports what is wrong, where, and what to do.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 
-# file NAME NODES LINKS: a topology in $scratch/NAME.json
+# file NAME NODES LINKS: writes a topology to $scratch/NAME.json.
 file() { printf '{"format": "banyan-topology 1", "nodes": [%s], "links": [%s]}' "$2" "$3" >"$scratch/$1.json"; }
 file apart '"a", "b", "c"' '{"a": "a", "b": "b", "capacity": 1e9}'
 file twice '"a", "b", "b"' '{"a": "a", "b": "b", "capacity": 1e9}'
@@ -12,13 +12,13 @@ file negative '"a", "b"' '{"a": "a", "b": "b", "capacity": -1e9}'
 file tiny '"a", "b"' '{"a": "a", "b": "b", "capacity": 1e-300}'
 head -c 60 "$scratch/zero.json" >"$scratch/cut.json"
 
-# refused CODE TEXT COMMAND...: that is how it ends, saying so
+# refused CODE TEXT COMMAND...: the command ends with this code and reports this text.
 refused() {
   wants "$1" "$BANYAN" "${@:3}"
   shows "$2" err
 }
 
-# every command that reads a topology names the file and the place
+# Every command that reads a topology names the file and the place.
 for command in topo plan simulate; do
   refused 1 'cannot open topology nosuch.json: No such file' "$command" nosuch.json
   refused 1 'apart.json: "a" and "c" take part but cannot reach each other' "$command" "$scratch/apart.json"
@@ -39,7 +39,7 @@ refused 2 '\-\-scale 1e-12: the link "h0" - "switch" is 0.01 bit/s, must be 1 to
 refused 2 '\-\-change, scaled: "1s h0 switch 9" is 0.9 bit/s' lab star:4 --scale 0.1 --change '1s h0 switch 9' -- true
 refused 2 'grain: is 0 bytes, must be more' plan star:4 --cost grain=0
 
-# one link of a backbone that carries next to nothing: neither planned for nor drawn
+# One link of a backbone carries next to nothing: it is neither planned for nor drawn.
 sed '0,/"capacity": "[0-9a-z]*"/s//"capacity": 1e-300/' "$BANYAN_SOURCE/examples/topologies/backbone-14.json" \
   >"$scratch/backbone.json"
 grep -q 'capacity": 1e-300' "$scratch/backbone.json" || fail "the backbone has no slow link"
@@ -50,7 +50,7 @@ refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan
 refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan lab TOPOLOGY' lab
 refused 2 '\-\-chunk is 0, must be 1 byte or more' simulate star:4 --chunk 0
 
-# names and numbers of plan
+# These are names and numbers of plan.
 refused 2 '\-\-ranks: there is no "h9" in the topology; its first node is h0' plan star:4 --ranks h9
 refused 2 '\-\-ranks: "switch" is a switch; give hosts' plan star:4 --ranks h0,switch
 refused 2 '\-\-helpers: "switch" is a switch that does not add' plan star:4 --helpers switch
@@ -60,13 +60,13 @@ refused 2 '\-\-max-height is "3x"; by delay it is a time' plan star:4 --max-heig
 refused 2 '\-\-min-rate: "fast" is not a rate' plan star:4 --min-rate fast
 refused 2 '\-\-trees is 0, must be 1 to' plan star:4 -k 0
 
-# jobs: also one with all ranks on one host hears of a topology that is not there
+# Jobs report a missing topology, also one with all ranks on one host.
 refused 1 'rank 0 .*could not plan from the topology: there is no topology "nosuch"' run -n 2 --topology nosuch -- "$BANYAN" bench -s 8
 refused 2 '\-\-measure needs a job around it: banyan run -H' topo --measure
 refused 1 'there is no network to measure between them' run -n 2 -- "$BANYAN" topo --measure
 refused 1 'which job to help\? Start the helper with `banyan run --helpers`' helper
 
-# hosts, variables and settings of a job
+# These are hosts, variables and settings of a job.
 refused 2 'no command for the ranks: give one; usage: banyan run' run -n 4
 refused 2 'host "a": slots: "x" is not a whole number' run -H b:2,a:x true
 refused 2 '\-x: "BAD NAME=1" is not NAME=VALUE: names have no blanks' run -n 1 -x 'BAD NAME=1' true
@@ -85,7 +85,7 @@ refused 2 "plan 'ring' is for 4 ranks; this job has 2: start as many" \
 [ ! -e "$scratch/started" ] || fail "ranks were started with a plan for others"
 refused 1 "plan 'ring' is for 4 ranks; this communicator has 2 ranks on 1 host: start as many" \
   run -n 2 -x BANYAN_PLAN="$scratch/ring4.json" -- "$BANYAN" bench -s 8
-# a plan for hosts that only the ranks know is no mistake; where they name none, they say so
+# A plan for hosts that only the ranks know is no mistake. Where the ranks name no hosts, they report it.
 "$BANYAN" plan --builtin ring -n 2 --json >"$scratch/ring2.json"
 wants 0 "$BANYAN" run -n 4 --plan "$scratch/ring2.json" -- \
   sh -c 'BANYAN_HOST=h$((BANYAN_RANK / 2)) exec "$0" bench -s 8 --iterations 2' "$BANYAN"
@@ -93,7 +93,7 @@ refused 1 "plan 'ring' is for 2 ranks; this communicator has 4 ranks on 1 host: 
   run -n 4 --plan "$scratch/ring2.json" -- "$BANYAN" bench -s 8
 refused 2 "plan 'ring' is for 2 ranks; this job has 4: start as many" bench -n 4 --plan "$scratch/ring2.json" -s 8
 
-# a rank that ends before it joins is named, with what the others say
+# A rank that ends before it joins is named, with the reports of the others.
 wants 1 "$BANYAN" run -n 3 -x BANYAN_JOIN_DEADLINE=5 -- \
   sh -c '[ $BANYAN_RANK = 1 ] || exec "$0" bench -s 8' "$BANYAN"
 shows '2 of 3 ranks joined within 5 s; missing: 1; they must reach 127\.0\.0\.1:[0-9]+$' err

@@ -1,8 +1,8 @@
 #!/bin/bash
-# bench/negotiate_bench.c: what goes where, which does not depend on time.
+# Tests bench/negotiate_bench.c: the number of messages of each rank, which does not depend on time.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
-# check CHILDREN: of the first JSON line a tree's, of the second a star's figures.
+# check CHILDREN: checks the figures of a tree in the first JSON line and those of a star in the second.
 check() {
   python3 - "$scratch/out" "$1" <<'END' || fail "the figures are not as promised"
 import json, sys

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The command line: help, unknown names and what is suggested, bad values. Exit code 2 for all misuse.
+# Tests the command line: help, unknown names and suggestions, and bad values. All misuse ends with code 2.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 wants 0 "$BANYAN" help
@@ -12,7 +12,7 @@ wants 0 "$BANYAN" --version
 wants 0 "$BANYAN" version --json
 python3 -c 'import json, sys; print(json.load(sys.stdin)["banyan"])' <"$scratch/out" >/dev/null || fail "version is no JSON"
 
-# Every listed command explains itself, and says the same through help.
+# Every listed command explains itself, and prints the same through help.
 for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
   wants 0 "$BANYAN" "$name" --help
   shows '^usage: banyan' out
@@ -61,20 +61,20 @@ shows 'no command for the ranks' err
 wants 2 "$BANYAN" version surplus
 shows '"surplus" is one argument too many' err
 
-# Values may be attached; options behind the command are the command's; -- ends ours.
+# Values may be attached, options after the command belong to the command, and -- ends Banyan's options.
 wants 0 "$BANYAN" run -n2 --output=raw echo --pin -n
 [ "$(sort -u "$scratch/out")" = "--pin -n" ] || fail "the command's own options were taken"
 wants 0 "$BANYAN" run -n 1 -o raw -- echo a b
 shows '^a b$' out
 
-# The hidden half is not for terminals, and does not believe what is no frame.
+# The hidden part is not for terminals, and rejects input that is not a frame.
 wants 0 bash -c 'echo nonsense-that-is-long-enough | "$1" run-host' - "$BANYAN"
 shows 'no connection to banyan run' out
 
-# What cannot be printed is a failure, of every command; and a closed descriptor is no place for our pipes.
+# Failed output is an error of every command, and a closed descriptor is not used for the command's pipes.
 for command in --help "help variables" version doctor "plan --list" "plan -n 4" "bench -n 2 --sizes 8 --iterations 1" \
   "run -n 2 -- echo"; do
-  # shellcheck disable=SC2086 # words
+  # shellcheck disable=SC2086 # The command consists of separate words.
   wants 1 bash -c '"$@" >/dev/full' - "$BANYAN" $command
   shows 'cannot write to standard output' err
 done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The page of a manager in a real browser, with states that are made up, and the same in a terminal.
+# Tests the page of a manager in a real browser with invented states, and the same states in a terminal.
 . "$BANYAN_SOURCE/tests/shell.sh"
 for program in chromedriver chromium; do
   command -v "$program" >/dev/null || skip "there is no $program (Debian packages chromium, chromium-driver)"

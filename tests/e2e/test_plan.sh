@@ -1,12 +1,12 @@
 #!/bin/bash
-# banyan plan: what it prints, what it refuses, and that the documentation's examples are true.
+# Tests banyan plan: its output, rejected inputs, and the examples of the documentation.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 
 wants 0 "$BANYAN" plan --list
 for name in star sharded ring chain tree double-tree halving doubling exchange ring2d; do shows "^$name" out; done
 
-# drawings
+# Plans are drawn.
 wants 0 "$BANYAN" plan --builtin ring -n 4
 shows '^plan ring: 4 ranks, version [0-9a-f]{8}$' out
 shows 'up:   0 ─── 3 ─── 2 ─── 1$' out
@@ -19,7 +19,7 @@ wants 0 "$BANYAN" plan -n 1
 wants 0 "$BANYAN" plan -b ring -n 3 --schedule 1 --collective reduce --root 2
 shows '^reduce, rank 1 of 3' out
 
-# a schedule as JSON is the one that is drawn
+# A schedule as JSON equals the drawn one.
 wants 0 "$BANYAN" plan -b star -n 80 --schedule 0
 cp "$scratch/out" "$scratch/drawn"
 wants 0 "$BANYAN" plan -b star -n 80 --schedule 0 --json
@@ -45,7 +45,7 @@ for number, (step, line) in enumerate(zip(schedule["steps"], drawn)):
 assert taken == set(range(1, 80))
 EOF
 
-# JSON is one line, and reads back as the same plan
+# JSON is one line, and is parsed as the same plan.
 wants 0 "$BANYAN" plan -b double-tree -n 6 --json
 [ "$(wc -l <"$scratch/out")" -eq 1 ] || fail "--json prints more than a line"
 cp "$scratch/out" "$scratch/plan.json"
@@ -59,7 +59,7 @@ shows ': 12 ranks' out
 wants 1 "$BANYAN" plan --file "$scratch/plan.json" -n 7
 shows 'is for 6 ranks, not for 7$' err
 
-# misuse is 2, a bad file is 1; both say what is wrong on standard error only
+# Misuse ends with 2 and a bad file with 1. Both are reported on standard error only.
 refuses() {
   local status=$1 pattern=$2
   shift 2
@@ -86,7 +86,7 @@ printf '{"format": "banyan-plan 1", "ranks": 3, "trees": [{"share": 1, "root": "
   >"$scratch/bad.json"
 refuses 1 'bad.json: tree 0: way up: vertex "1" lies on a cycle' --file "$scratch/bad.json"
 
-# the documentation: every example is a plan, the first is drawn as it says
+# Every example of the documentation is a plan, and the first is drawn as documented.
 python3 - "$BANYAN_SOURCE/docs/plan-format.md" "$scratch" <<'EOF'
 import re, sys
 text = open(sys.argv[1], encoding="utf-8").read()
@@ -109,7 +109,7 @@ cp "$scratch/out" "$scratch/ring"
 wants 0 "$BANYAN" plan --builtin ring -n 4 --json
 cmp "$scratch/ring" "$scratch/out" || fail "the documentation's ring is not the built-in one"
 
-# plans from topologies
+# Plans are made from topologies.
 wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/star-unequal.json" --explain
 shows '^4 ranks: 1 tree carries 200 Mbit/s, 100.0 % of the 200 Mbit/s' err
 shows 'link h3 - switch: 200 Mbit/s left' err
@@ -170,13 +170,13 @@ wants 1 "$BANYAN" plan ring:8 --max-height 3
 wants 2 "$BANYAN" plan star:6 --ranks h4,nobody
 shows 'there is no "nobody"' err
 wants 2 "$BANYAN" plan star:6 --tolerance 7
-# five parts in a hundred go for lower trees, where many trees are allowed one
+# Five per cent are given up for lower trees, where many trees are allowed one.
 wants 0 "$BANYAN" plan torus:8x8 -k 16 --json
 python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["ratio"] < 0.975)' <"$scratch/out" || fail "-k 16 gave too much away"
 wants 2 "$BANYAN" plan star:6 --builtin ring
 wants 1 "$BANYAN" plan nosuch.json
 
-# the control tree, and a ring if there is one
+# The control tree is printed, and a ring if there is one.
 wants 0 "$BANYAN" plan clos:racks=4,hosts=4 --control
 shows '^control tree: 16 ranks, height 2, at most 4 children, 4 links to a parent at most' out
 shows '^ring: .* round twice$' out
@@ -198,7 +198,7 @@ wants 2 "$BANYAN" plan --control
 shows 'is made for a topology' err
 wants 1 "$BANYAN" plan star:4 --control --control-distance far
 
-# aggregation on switches
+# Switches aggregate.
 wants 0 "$BANYAN" plan star:5,nic=100m,adds=all --in-network --ranks h0,h1,h2,h3 --server h4
 shows '^in-network aggregation: 4 workers, 100 Mbit/s each; 25 Mbit/s with no switch adding, 100 Mbit/s at most$' out
 shows '^  tree to h4: 100 %, 100 Mbit/s, 1 switch adds with cells of' out
@@ -256,7 +256,7 @@ wants 2 "$BANYAN" plan star:6 --in-network --control
 wants 2 "$BANYAN" plan --in-network
 shows 'is made for a topology' err
 
-# racks of different sizes, the last one the smaller
+# The racks have different sizes, and the last one is the smaller.
 printf '{"format": "banyan-topology 1", "nodes": [{"name": "a", "group": "x"}, {"name": "b", "group": "x"}, {"name": "c"},
   {"name": "s", "kind": "switch"}], "links": [{"a": "a", "b": "s", "capacity": "1g"}, {"a": "b", "b": "s", "capacity": "1g"},
   {"a": "c", "b": "s", "capacity": "1g"}]}' >"$scratch/racks.json"

@@ -1,10 +1,11 @@
 #!/bin/bash
-# `banyan run`: what ranks are told, whose output is whose, how a job ends, and that nothing is left over.
+# Tests `banyan run`: the environment of ranks, the attribution of output, the end of a job, and that nothing is left
+# over.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 alive() { left "$1"; }
 
-# --- what ranks are told
+# --- environment of ranks
 wants 0 "$BANYAN" run -n 3 --plan ring --transport tcp --iface lo --port-range 21000-21999 -- \
   sh -c 'echo $BANYAN_SIZE $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE $BANYAN_PLAN $BANYAN_TRANSPORT $BANYAN_IFACE $BANYAN_PORTS $BANYAN_ROOT'
 for r in 0 1 2; do shows "^\[$r\] 3 $r/3 ring tcp lo 21000-21999 127\.0\.0\.1:21[0-9]{3}(,\[::1\]:21[0-9]{3})?$" out; done
@@ -17,7 +18,7 @@ wants 0 "$BANYAN" run -n 1 -o raw -- sh -c 'echo $BANYAN_KEY'
 wants 0 env TOLD=here "$BANYAN" run -n 1 -x MORE=there -o raw -- sh -c 'echo $TOLD $MORE'
 shows '^here there$' out
 
-# Ranks that share a host do not each start a thread for every core, unless that is asked for.
+# Ranks that share a host do not each start a thread for every core, unless the user asks for it.
 omp() { # omp WANTED RUN-OPTIONS...
   wants 0 env BANYAN_LOG=info "$BANYAN" run -o raw "${@:2}" -- sh -c 'echo threads=$OMP_NUM_THREADS'
   [ "$(sort -u "$scratch/out")" = "threads=$1" ] || fail "OMP_NUM_THREADS is not $1 with $*"
@@ -33,7 +34,7 @@ long=$(printf '%05000d' 7)
 wants 0 env LONG="$long" "$BANYAN" run -n 1 -o raw -x LONG -x COPY="$long" -- sh -c 'echo ${#LONG} ${#COPY}'
 shows '^5000 5000$' out
 
-# --- mistakes that are told once, before anything is started
+# --- mistakes that are reported once, before anything is started
 hello=$BANYAN_BUILD/examples/hello
 wants 0 "$BANYAN" run -n 4 -- "$hello"
 tr "\n" " " <"$BANYAN_SOURCE/README.md" | grep -qF "prints \`$(cat "$scratch/out")\`" || fail "the README promises another line"
@@ -46,19 +47,19 @@ shows '^banyan run: cannot open plan' err
 echo '{"format": "banyan-plan 1", "ranks": 2,' >"$scratch/cut.json"
 wants 2 "$BANYAN" run -n 2 --plan "$scratch/cut.json" -- "$hello"
 shows '^banyan run: .*cut.json:2:' err
-# A file that only one rank has in a broken state is told by that rank, and the job ends.
+# A file that is damaged for only one rank is reported by this rank, and the job ends.
 "$BANYAN" plan --builtin ring -n 3 --json >"$scratch/ring.json"
 wants 1 "$BANYAN" run -n 3 --plan "$scratch/ring.json" -- \
   sh -c "[ \$BANYAN_RANK = 1 ] && export BANYAN_PLAN=$scratch/cut.json; exec $hello"
 shows '^\[1\] hello: .*cut.json:2:' err
 shows '^banyan run: rank 1 on host' err
-# A built-in's name means the built-in, whatever lies about.
+# The name of a built-in plan means the built-in plan, even if a file has the same name.
 mkdir "$scratch/folder" "$scratch/folder/ring"
 wants 0 env -C "$scratch/folder" "$BANYAN" run -n 2 --plan ring -- "$hello"
 shows '1 \+ \.\.\. \+ 2 = 3$' out
 wants 1 env BANYAN_RANK=1 BANYAN_KEY=x "$hello"
 shows '^hello: .* but only the rank is given' err
-# A misspelt variable is told, once; one that is nobody's is let be.
+# A misspelt variable is reported once, and an unrelated one is ignored.
 wants 0 env BANYAN_TRANSPROT=tcp BANYAN_MY_OWN=1 "$BANYAN" run -n 2 -- "$hello"
 shows 'BANYAN_TRANSPROT is no variable .*did you mean BANYAN_TRANSPORT\?$' err
 [ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "more than one line on a misspelt variable"
@@ -67,7 +68,7 @@ shows 'more than 65536 slots' err
 wants 2 "$BANYAN" run -n 2 --port-range 21000-21001 -- true
 shows '21000-21001 has 2 ports, but host .* needs 3' err
 
-# --- several hosts that are all this one
+# --- several hosts that are all this machine
 wants 0 "$BANYAN" run -H "localhost:2,127.0.0.1:1,$(hostname):2" -n 4 -- \
   sh -c 'echo $BANYAN_HOST $BANYAN_LOCAL_RANK $BANYAN_LOCAL_SIZE $BANYAN_ROOT'
 shows '^\[0\] localhost 0 2 127\.0\.0\.1:' out
@@ -92,7 +93,7 @@ wants 2 "$BANYAN" run -n 1 --port-range 9-3 -- true
 wants 1 "$BANYAN" run -n 1 --iface nonesuch0 -- true
 shows 'nonesuch0' err
 
-# --- output: whole lines, streams apart, last lines without newline, long and binary output
+# --- output: whole lines, separate streams, last lines without newline, long and binary output
 wants 0 "$BANYAN" run -n 4 -- bash -c 'for i in {1..500}; do printf "%s" "out $BANYAN_RANK "; echo "$i"; echo "err $i" >&2; done; printf end'
 for r in 0 1 2 3; do
   sed -n "s/^\[$r\] //p" "$scratch/out" >"$scratch/rank"
@@ -112,7 +113,7 @@ wants 0 "$BANYAN" run -n 2 -- sh -c 'printf "{\"rank\": %d}" $BANYAN_RANK' - --j
 wants 0 "$BANYAN" run -n 1 -- printf 'one\rtwo\r\nthree'
 [ "$(od -c -An "$scratch/out" | tr -d ' \n')" = '[0]one\r[0]two\r\n[0]three\n' ] || fail "carriage returns"
 
-# --- how a job ends
+# --- the end of a job
 wants 0 "$BANYAN" run -n 100 -- /bin/true
 wants 3 "$BANYAN" run -n 3 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
 shows "^banyan run: rank 1 on host $(hostname): exit code 3$" err
@@ -131,31 +132,31 @@ wants 126 "$BANYAN" run -n 1 -- "$scratch"
 shows "cannot run $scratch: Permission denied$" err
 wants 124 "$BANYAN" run -n 2 --timeout 0.3 -- sleep "$odd"
 shows 'not done after 0.3 s' err
-# Who ignores SIGTERM is killed.
+# A process that ignores SIGTERM is killed.
 wants 1 "$BANYAN" run -n 2 --grace 0.3 -- sh -c "[ \$BANYAN_RANK = 1 ] && sleep 0.2 && exit 1; trap '' TERM; sleep $odd; sleep $odd"
 left 0
 wants 0 "$BANYAN" run -n 1 -- bash -c "ulimit -n | grep -qx $(ulimit -n)"
 wants 0 "$BANYAN" run -n 2 -- sh -c 'read line || echo nothing'
 [ "$(grep -c nothing "$scratch/out")" -eq 2 ] || fail "standard input is not empty"
 
-# A closed reader ends everything, quietly.
+# A closed reader ends everything quietly.
 "$BANYAN" run -n 2 -- sh -c "yes & sleep $odd" 2>"$scratch/err" | head -1 >"$scratch/out" || true
 shows '^\[[01]\] y$' out
 [ ! -s "$scratch/err" ] || fail "a closed reader is reported: $(cat "$scratch/err")"
 left 0
-# A slow reader loses nothing, and keeps neither order nor Ctrl-C waiting.
+# A slow reader loses nothing, and delays neither the order nor Ctrl-C.
 "$BANYAN" run -n 4 -- bash -c 'seq 1 40000' | (sleep 0.5; cat) >"$scratch/out"
 awk '{if ($2 != ++n[$1]) exit 1} END {for (r in n) if (n[r] != 40000) exit 1; if (NR != 160000) exit 1}' "$scratch/out" ||
   fail "a slow reader"
 
 # --- signals
-start() { # starts a job in the background as $job; a job in a script ignores SIGINT, so bash -i's way: through python
+start() { # starts a job in the background as $job, through Python because background jobs of a script ignore SIGINT
   python3 -c 'import os, signal, sys
 for s in (signal.SIGINT, signal.SIGQUIT): signal.signal(s, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
   job=$!
 }
-ends() { # ends STATUS: the job does so
+ends() { # ends STATUS: the job ends with this status.
   local got=0
   wait "$job" || got=$?
   [ "$got" -eq "$1" ] || { cat "$scratch/err" >&2; fail "the job ended with $got, not $1"; }
@@ -177,7 +178,7 @@ comes are_ready || fail "the ranks are not ready"
 kill -USR1 "$job"
 ends 0
 [ "$(grep -c 'got it' "$scratch/out")" -eq 2 ] || fail "SIGUSR1 did not reach both ranks"
-# The second Ctrl-C kills who ignores the first.
+# The second Ctrl-C kills a process that ignores the first.
 start "$BANYAN" run -n 2 -- sh -c "trap '' INT; echo ready; sleep $odd; sleep $odd"
 alive 2
 kill -INT "$job"
@@ -201,7 +202,7 @@ wait "$job" || true
 left 0
 wants 0 "$BANYAN" run -n 2 -- bash -c "setsid sleep $odd & sleep $odd & sleep 0.2"
 left 0
-# The helper of a host killed: its ranks die with it and the launcher says so.
+# If the helper process of a host is killed, its ranks die with it and the launcher reports it.
 start "$BANYAN" run -n 2 -- sleep "$odd"
 alive 2
 kill -KILL "$(pgrep -P "$job")"
@@ -209,7 +210,7 @@ ends 1
 shows 'connection lost \(killed by signal 9' err
 left 0
 
-# --- planned when it starts
+# --- plans that are made at the start
 wants 0 env BANYAN_LOG=info "$BANYAN" run -n 4 --transport tcp --topology star:4,nic=1g -- "$BANYAN" bench -s 8,1M --iterations 2
 shows 'planned from the topology in [0-9.]+ s: 667 Mbit/s of at most 667 Mbit/s' err
 shows ' 1048576 +2 .* 0  .+$' out
@@ -221,7 +222,7 @@ shows 'planned from the topology in ' err
 wants 1 "$BANYAN" run -n 3 --transport tcp --topology star:4 -- "$BANYAN" bench -s 8 --iterations 2
 shows 'rank 0 .* could not plan from the topology: .*4 hosts take part in it, but the job has 3' err
 
-# Which plan is in use, once, from rank 0; and ranks that were given different ones, by rank and plan.
+# Rank 0 reports the plan in use once, and different plans of ranks are reported by rank and plan.
 BANYAN_LOG=plan:info wants 0 "$BANYAN" run -n 3 --plan ring -- "$BANYAN" bench --sizes 8 --iterations 1 --warmup 0
 [ "$(grep -c "plan 'ring' (built-in, supplied by the user)" "$scratch/err")" -eq 1 ] || fail "the log does not name the plan"
 BANYAN_LOG=plan:info wants 0 "$BANYAN" run -n 3 -- "$BANYAN" bench --sizes 8 --iterations 1 --warmup 0

@@ -1,11 +1,11 @@
 #!/bin/bash
-# `banyan run` through ssh, with a script in ssh's place that runs the command here: starting, a key nobody
-# sees, and ends of all kinds.
+# Tests `banyan run` through ssh, with a script in place of ssh that runs the command here: starting, a key that stays
+# secret, and all kinds of ends.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 cat >"$scratch/ssh" <<'END'
 #!/bin/sh
-# ssh -p 22 HOST COMMAND: as sshd does it, with a clean environment and in the home folder.
+# This replaces ssh -p 22 HOST COMMAND, and behaves as sshd does, with a clean environment and in the home folder.
 [ "$1 $2" = "-p 22" ] || { echo "called with $*" >&2; exit 255; }
 shift 2
 host=$1
@@ -26,12 +26,12 @@ shows "^\[1\] 1/4 a a 1/2 $PWD \.\.2\.x  y\.warn a$" out
 shows "^\[2\] 2/4 b user@b 0/1 $PWD \.\.2\.x  y\.warn a$" out
 shows "^\[3\] 3/4 localhost  0/1 $PWD \.1\.2\.x  y\.warn a$" out
 shows '^\[a\] Welcome to a\.$' err
-# "localhost" would mean another machine to the others: they get the machine's addresses, and its name at last.
+# On other hosts "localhost" would mean another machine: they get the machine's addresses, and finally its name.
 wants 0 "$BANYAN" run --ssh "$ssh" -H localhost,a -- sh -c 'echo $BANYAN_ROOT'
 shows "^\[1\] .+:([0-9]+),$(hostname):\1$" out
 ! has '[ ,]localhost:' out || fail "ranks are to meet at localhost"
 
-# The key is in no command line, and all ranks have the same.
+# The key is in no command line, and all ranks have the same key.
 "$BANYAN" run --ssh "$ssh" -H a:1,b:1 -- sh -c "echo \$BANYAN_KEY; exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
 job=$!
 left 2
@@ -55,7 +55,7 @@ kill -TERM "$job"
 wait "$job" || true
 left 0
 
-# When the connection goes, so do the ranks; when a rank goes, so do those on other hosts.
+# Ranks end when their connection does, and ranks on other hosts end when a rank does.
 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- bash -c "setsid sleep $odd & exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
 job=$!
 left 8
@@ -66,7 +66,7 @@ wants 137 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- sh -c "[ \$BANYAN_RANK = 3 ] 
 shows '^banyan run: rank 3 on host b: killed by signal 9 \(Killed\)$' err
 left 0
 
-# Hosts that cannot be used are named, and nothing stays behind.
+# Unusable hosts are named, and nothing is left over.
 wants 1 "$BANYAN" run --ssh "$ssh" -H a:2,refused:2 -- sleep "$odd"
 shows '^\[refused\] ssh: connect to host refused: Connection refused$' err
 shows '^banyan run: host refused: could not be reached.*exit code 255' err
@@ -80,11 +80,11 @@ wants 1 "$BANYAN" run --ssh "$ssh" -H a:1,deaf:1 --start-timeout 3 -- sleep "$od
 shows 'host deaf: no answer \(--start-timeout\)' err
 left 0
 wants 2 "$BANYAN" run --ssh " " -H a:1 -- true
-# A path that a shell would take apart.
+# A shell would split this path.
 mkdir "$scratch/it's a folder"
 ln -s "$BANYAN" "$scratch/it's a folder/banyan"
 wants 0 "$BANYAN" run --ssh "$ssh" -H a:1 --remote "$scratch/it's a folder/banyan" -- echo fine
 shows '^\[0\] fine$' out
-# Much output, through frames.
+# Much output travels through frames.
 wants 0 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- sh -c 'seq 1 50000'
 awk '{if ($2 != ++n[$1]) exit 1} END {if (NR != 200000) exit 1}' "$scratch/out" || fail "lines"

@@ -1,17 +1,17 @@
 #!/bin/bash
-# Servers of trees through switches as a person starts them: a tree that goes through a server beside one among ranks,
-# servers here and through ssh, killed and missing ones. No switch is on the way.
+# Tests servers of in-network trees as a user starts them: a tree through a server beside one among ranks, local
+# servers and servers through ssh, killed and missing ones. There is no switch on the path.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 cat >"$scratch/ssh" <<'SSH'
 #!/bin/sh
-# ssh HOST COMMAND, but here.
+# This replaces ssh HOST COMMAND by a local command.
 shift
 exec env -i PATH="$PATH" sh -c "$*"
 SSH
 chmod +x "$scratch/ssh"
 
-star() { # server share
+star() { # SERVER SHARE
   echo "{\"share\": $2, \"root\": \"$1\", \"up\": {\"0\": \"$1\", \"1\": \"$1\", \"2\": \"$1\", \"3\": \"$1\"}}"
 }
 chain='"root": "0", "up": {"1": "0", "2": "1", "3": "2"}}'
@@ -26,7 +26,7 @@ cat >"$scratch/two.json" <<PLAN
 PLAN
 sed 's|"share": 0.3, "root": "h/0"|"share": 0.45, "root": "h/0"|; s|"share": 0.3, "root": "h/1"|"share": 0.15, "root": "h/1"|' \
   "$scratch/two.json" >"$scratch/unequal.json"
-job() { # plan, the options of a run
+job() { # PLAN OPTION...: the options of a run
   "$BANYAN" run --plan "$scratch/$1.json" "${@:2}" -- "$BANYAN" bench allreduce -s 8,64K,1M --iterations 3 --check all
 }
 well() {
@@ -34,7 +34,7 @@ well() {
   ! grep -q 'is not there\|is lost' "$scratch/err" || fail "servers that run were missed: $(cat "$scratch/err")"
 }
 
-# Here, one and two of them, and on hosts of the plan's names.
+# One and two servers run on this machine, and on the hosts that the plan names.
 BANYAN_LOG=info wants 0 job one -n 4 --servers 1
 well
 shows 'sums over 0 switches with server 0 ' err
@@ -43,42 +43,42 @@ well
 wants 0 job two --transport tcp --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1,d:1 --servers h:2
 well
 
-# Each server has its tree's share of the sums.
+# Each server computes its tree's share of the sums.
 BANYAN_LOG=info wants 0 job unequal -n 4 --servers 2
 well
 read -r less more <<<"$(sed -n 's/.*server of tree [0-9]*: \([0-9]*\) results.*/\1/p' "$scratch/err" | sort -n | xargs)"
 [ "$((10 * more))" -gt "$((25 * less))" ] && [ "$((10 * more))" -lt "$((35 * less))" ] ||
   fail "of three times the share: $more of $less results"
 
-# Other types and operations, averages among them, and what is no AllReduce.
+# The calls use other types and operations, averages among them, and other collectives than AllReduce.
 for what in 'allreduce -d i32' 'allreduce -d f16' 'allreduce -d f64' 'allreduce --op max' 'reduce' 'allgather' 'broadcast'; do
   # shellcheck disable=SC2086
   wants 0 "$BANYAN" run -n 4 --servers 1 --plan "$scratch/one.json" -- "$BANYAN" bench $what -s 8,100K --iterations 2 --check all
 done
 
-# Too few, none: ranks do what servers would have done.
+# With too few or no servers, ranks do the servers' work.
 export BANYAN_HELPER_DEADLINE=0.3
 wants 0 job one -n 4
 shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" err
-export BANYAN_HELPER_DEADLINE=5 # in which the other one comes
+export BANYAN_HELPER_DEADLINE=5 # The other server comes within this time.
 wants 0 job two -n 4 --servers 1
 shows "server \"h/1\" of plan .* is not there: its trees go among ranks alone" err
 unset BANYAN_HELPER_DEADLINE
 
-# Started by hand, by the shell of a rank: rank 0 waits for those that the plan names.
+# Servers are started manually by the shell of a rank: rank 0 waits for those that the plan names.
 by_hand='[ "$BANYAN_RANK" -ne 0 ] || "$0" server --trees 2 & exec "$0" bench allreduce -s 8,64K,1M --iterations 3 --check all'
 BANYAN_HELPER_DEADLINE=60 BANYAN_LOG=info wants 0 "$BANYAN" run -n 4 --plan "$scratch/two.json" -- sh -c "$by_hand" "$BANYAN"
 well
 shows 'sums over 0 switches with server 1 ' err
 
-# Another number than the plan has: one of two servers has nothing to do; nobody is waited for.
+# The number of servers differs from the plan: one of two servers is idle, and rank 0 waits for no missing one.
 wants 0 job one -n 4 --servers 2
 well
 BANYAN_HELPER_DEADLINE=60 wants 0 job two -n 4 -x BANYAN_SERVERS=0
 shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" err
 
-# Killed in the middle of calls, the job ends well, with the right sums.
-: >"$scratch/out" # else what stood there may be taken for what the job says, before that has begun
+# If a server is killed during calls, the job ends well with the right sums.
+: >"$scratch/out" # Otherwise old output may be taken for the job's output before the job has begun.
 "$BANYAN" run -n 4 --servers 1 --plan "$scratch/one.json" -x BANYAN_SPIN=0 -- \
   "$BANYAN" bench allreduce -s 4M --iterations 100 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
@@ -90,7 +90,7 @@ wait "$job" || fail "the job has failed"
 shows 'server 0 .* is lost .*goes among ranks from here on' err
 shows '^\[0\] +4194304 .* 0  .+$' out
 
-# What cannot be is said.
+# Impossible requests are reported.
 wants 2 "$BANYAN" run -n 4 --servers 0 -- true
 shows 'servers' err
 wants 1 env BANYAN_JOIN_DEADLINE=0.3 "$BANYAN" server --root 127.0.0.1:9

@@ -1,23 +1,24 @@
 #!/bin/bash
-# banyan simulate: what it predicts, prints, writes and refuses.
+# Tests banyan simulate: predictions, output, files, and rejected inputs.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 examples=$BANYAN_SOURCE/examples/topologies
 
-# a ring on an even star: 2 (n - 1) / n of the buffer over each link
+# A ring on an even star sends 2 (n - 1) / n of the buffer over each link.
 wants 0 "$BANYAN" simulate star:4,nic=1g --builtin ring --sizes 4M
 shows '^plan ring over 4 ranks; no plan exceeds 667 Mbit/s$' out
 shows '^ +4 MiB +50\.3 ms +667 Mbit/s +1 Gbit/s +100\.0 %$' out
 shows '^  h0 +-> switch +6 MiB +100 %  \|(█)+\|$' out
 
-# what the times hold is said below them
+# A note below the times explains what they include.
 shows '^  Times are of one call on an idle network, in chunks of 32 KiB, with delays' out
 shows 'Without headers \(TCP, Ethernet: x 1\.046\) and the work of hosts,$' out
 wants 0 "$BANYAN" simulate star:4,nic=1g --builtin ring --sizes 4M --chunk 64K --chunk-cost 20us
 shows '^  Times are .*, in chunks of 64 KiB,' out
 shows "and hosts' work beyond 20 us a chunk,$" out
 
-# so where headers and hosts cost nothing, the planner predicts what is simulated: the same plan, within 10 %
+# Where headers and hosts cost nothing, the planner's prediction agrees with the simulation: the same plan, within 10
+# %.
 wants 0 "$BANYAN" plan star:4,nic=1g --explain
 shows 'headers of TCP and$' err
 shows '^Ethernet \(x 1\.046\), and what hosts take: 5 us for a call, 25 us a hop, 5 us a message,$' err
@@ -44,7 +45,7 @@ for k, line in enumerate(open(sys.argv[2]), 2):
 END
 done
 
-# a plan of its own, several sizes, links cut short or all
+# The planner makes a plan, with several sizes, and links are cut short or printed in full.
 wants 0 "$BANYAN" simulate "$examples/two-sites.json"
 [ "$(grep -c '%$' "$scratch/out")" -eq 5 ] || fail 'not five sizes'
 shows '^  router-a +-> router-b +64 MiB +100 %' out
@@ -52,7 +53,7 @@ wants 0 "$BANYAN" simulate star:8 --plan tree --size 64K..256K --all --no-bound
 shows '^plan tree over 8 ranks$' out
 [ "$(grep -c ' -> .*|$' "$scratch/out")" -eq 16 ] || fail '--all does not show all'
 
-# a plan file; what it costs to take chunks, and smaller ones
+# A plan file is simulated, with costs of chunks, and smaller chunks.
 wants 0 "$BANYAN" plan "$examples/star-unequal.json" --json
 cp "$scratch/out" "$scratch/plan.json"
 wants 0 "$BANYAN" simulate "$examples/star-unequal.json" --plan "$scratch/plan.json" -s 16M
@@ -62,7 +63,7 @@ shows '^plan .* over 4 ranks; no plan exceeds 667 Mbit/s$' out
 wants 0 "$BANYAN" simulate star:2,nic=1g -b star -s 64K --chunk 64K --chunk-cost 1ms --no-bound
 shows '^ +64 KiB +3\.05 ms ' out
 
-# a plan through switches that add
+# The plan goes through aggregating switches.
 adding=$BANYAN_SOURCE/examples/topologies/adding-2.json
 wants 0 "$BANYAN" plan "$adding" --method in-network --json
 cp "$scratch/out" "$scratch/adding.json"
@@ -72,7 +73,7 @@ shows '^ +16 MiB +1.34 s +99.9 Mbit/s +[0-9]+ Mbit/s +99.9 %$' out
 shows '^  root +-> server +16 MiB +100 % ' out
 shows '"name": "switch 2 -> server 3"' added
 
-# a plan with a helper
+# The plan has a helper.
 wants 0 "$BANYAN" plan star:4,nic=1g/1g/1g/1g/4g,helpers=1 --helpers helper0 --json
 cp "$scratch/out" "$scratch/helped.json"
 wants 0 "$BANYAN" simulate star:4,nic=1g/1g/1g/1g/4g,helpers=1 --plan "$scratch/helped.json" -s 64M -t "$scratch/helped"
@@ -80,7 +81,7 @@ shows '^plan .* over 4 ranks, 1 helper; no plan exceeds 1 Gbit/s$' out
 shows '^ +64 MiB +53[78] ms ' out
 shows '"name": "rank 0 -> helper 0"' helped
 
-# JSON, a trace and a drawing
+# The output is JSON, a trace and a drawing.
 wants 0 "$BANYAN" simulate star:4 -s 1M,2M --json --trace "$scratch/trace.json" --svg "$scratch/use.svg"
 [ "$(wc -l <"$scratch/out")" -eq 2 ] || fail '--json prints not one line a size'
 shows '"bytes": 2097152, "seconds": 0\.002516' out
@@ -94,12 +95,12 @@ if command -v python3 >/dev/null; then
     "$scratch/out" "$scratch/trace.json" || fail 'no JSON'
 fi
 
-# one rank stands for all, and large rings are quick
+# One rank represents all ranks, and large rings are fast.
 wants 0 "$BANYAN" simulate ring:4096 --builtin ring -s 64M
 shows '^ +64 MiB +107 ms ' out
 shows '^  1 of 4096 ranks simulated' out
 
-# mistakes
+# Mistakes are reported.
 wants 2 "$BANYAN" simulate
 wants 2 "$BANYAN" simulate star:4 --plan ring --builtin ring
 shows 'name one' err

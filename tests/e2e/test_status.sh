@@ -1,5 +1,6 @@
 #!/bin/bash
-# What a manager serves over HTTPS with its own certificate: to a terminal, to Prometheus, and to nobody without the token.
+# Tests the HTTPS service of a manager with its own certificate: for a terminal, for Prometheus, and refused without
+# the token.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 keys=$scratch/keys

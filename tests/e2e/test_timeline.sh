@@ -1,5 +1,5 @@
 #!/bin/bash
-# BANYAN_TIMELINE: a file that others can read, in one time though the ranks' clocks differ.
+# Tests BANYAN_TIMELINE: the file is readable by other programs, in one time base although the ranks' clocks differ.
 . "$BANYAN_SOURCE/tests/shell.sh"
 hello=$BANYAN_BUILD/examples/hello
 
@@ -28,11 +28,11 @@ check 5 0
 wants 1 env BANYAN_TIMELINE=/nonexistent/t.json "$BANYAN" run -n 2 -- "$hello"
 shows 'BANYAN_TIMELINE: cannot open the timeline /nonexistent/t.json' err
 
-# --- jobs that are killed: the file is valid, and has what went before
+# --- killed jobs: the file is valid, and has all events before the end
 sum_until=$BANYAN_BUILD/tests/net/sum_until
 
-# holds RANKS [RANK...]: the file is JSON, each of the first so many ranks has an AllReduce that ended, and those that are
-# named sent all they had.
+# holds RANKS [RANK...]: the file is JSON, each of the first RANKS ranks has a completed AllReduce, and the named ranks
+# sent all their records.
 holds() {
   python3 - "$scratch/timeline.json" "$@" <<'END' 2>"$scratch/holds"
 import json, sys
@@ -43,7 +43,7 @@ assert set(file["otherData"]) >= set(sys.argv[3:]), file["otherData"]
 END
 }
 
-start_sums() { # starts a job of 3 ranks as $job; comes back when the file has something of each
+start_sums() { # starts a job of 3 ranks as $job, and returns when the file has something of each
   rm -f "$scratch"/{timeline.json,pid.*}
   # shellcheck disable=SC2016
   python3 -c 'import os, signal, sys
@@ -55,13 +55,13 @@ os.execvp(sys.argv[1], sys.argv[1:])' \
   job=$!
   comes holds 3 || { cat "$scratch/holds" >&2; fail "the timeline stays empty while the job runs"; }
 }
-ends() { # ends STATUS
+ends() { # STATUS
   local got=0
   wait "$job" || got=$?
   [ "$got" -eq "$1" ] || fail "the job ended with $got, not $1"
 }
 
-# A rank killed: the others have time to say which, and all that they noted is in the file.
+# If a rank is killed, the others have time to report which, and all their records are in the file.
 start_sums
 kill -KILL "$(cat "$scratch/pid.1")"
 ends 137
@@ -69,10 +69,10 @@ shows '^\[0\] rank 1 \(host .*\) is gone' err
 shows '^\[2\] rank 1 \(host .*\) is gone' err
 shows '^banyan run: rank 1 on host .*: killed by signal 9' err
 holds 3 0 2 || { cat "$scratch/holds" >&2; fail "rank 1 killed: the timeline"; }
-# Those that do not end by themselves are ended after a while that may be set.
+# Ranks that do not end by themselves are ended after a configurable time.
 wants 3 "$BANYAN" run -n 2 --report-time 0.2 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
 left 0
-# The rank that writes the file is killed, the launcher is, and Ctrl-C.
+# The rank that writes the file is killed, then the launcher, then Ctrl-C ends the job.
 start_sums
 kill -KILL "$(cat "$scratch/pid.0")"
 ends 137
@@ -87,7 +87,7 @@ kill -INT "$job"
 ends 130
 holds 3 || { cat "$scratch/holds" >&2; fail "Ctrl-C: the timeline"; }
 
-# A rank whose clock is two days ahead: known to the kernel as another machine's would be.
+# The clock of a rank is two days ahead: the kernel knows it as it would know another machine's.
 unshare --time --monotonic 172800 true 2>/dev/null || { echo "no time namespaces here: clocks that differ were not tried"; exit 0; }
 wants 0 env BANYAN_TIMELINE="$scratch/timeline.json" "$BANYAN" run -n 3 --transport tcp -- \
   sh -c "[ \$BANYAN_RANK = 1 ] && exec unshare --time --monotonic 172800 $hello; exec $hello"

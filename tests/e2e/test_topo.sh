@@ -1,5 +1,5 @@
 #!/bin/bash
-# banyan topo: what it prints, draws and refuses; the examples and the documentation are read.
+# Tests banyan topo: its output, drawings and rejected inputs, and the examples and the documentation as inputs.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 examples=$BANYAN_SOURCE/examples/topologies
@@ -7,7 +7,7 @@ examples=$BANYAN_SOURCE/examples/topologies
 wants 0 "$BANYAN" topo --list
 for word in star: clos: sites: json edges graphml pairs lldp nccl; do shows "^  $word" out; done
 
-# tables and the tree
+# Tables and the tree are printed.
 wants 0 "$BANYAN" topo "$examples/two-sites.json"
 shows '^topology two sites of two hosts, a slow line between: 4 hosts take part, 2 switches, 5 links$' out
 shows '^  b1 +rank 3 +b +1  1 Gbit/s +1 Gbit/s$' out
@@ -19,7 +19,7 @@ shows 'and 42 more nodes' out
 wants 0 "$BANYAN" topo clos:8x8 --all
 shows '^  r7h7 ' out
 
-# what a plan takes
+# The load of a plan is printed.
 wants 0 "$BANYAN" topo "$examples/star-unequal.json" --plan ring
 shows 'plan ring: AllReduce at 133 Mbit/s of input at most, limited by the link from "h3" to "switch"$' out
 shows '^  h3     <-> switch  200 Mbit/s +- +200 Mbit/s +100 %' out
@@ -28,7 +28,7 @@ wants 1 "$BANYAN" topo "$examples/two-sites.json" --plan "$examples/two-sites.js
 wants 2 "$BANYAN" topo star:4 --plan rng
 shows 'no built-in plan "rng"' err
 
-# other programs' formats, with options and from a folder
+# Other programs' formats are read, with options and from a folder.
 corpus=$BANYAN_SOURCE/tests/fuzz/corpus
 wants 0 "$BANYAN" topo "$corpus/topology_graphml/zoo.graphml"
 shows '^topology: 4 hosts take part, 5 links$' out
@@ -47,7 +47,7 @@ wants 0 "$BANYAN" topo "$scratch/lldp"
 shows '^topology: 2 hosts take part, 1 switch, 2 links$' out
 shows '^  a +rank 0 ' out
 
-# every example is read, prints as one line of JSON, and reads back as the same
+# Every example is read, prints as one line of JSON, and is parsed as the same topology.
 for file in "$examples"/*.json star:3 /dev/stdin; do
   if [ "$file" = /dev/stdin ]; then
     printf '2 1\n0 1 10 1.5\n' | "$BANYAN" topo /dev/stdin --json >"$scratch/one.json"
@@ -60,7 +60,7 @@ for file in "$examples"/*.json star:3 /dev/stdin; do
   cmp "$scratch/one.json" "$scratch/out" || fail "$file does not read back as it was printed"
 done
 
-# SVG is XML with everything in it
+# SVG is XML with everything in it.
 for topology in "$examples/racks-14.json" "$examples/backbone-14.json" sparse clos:4x4 torus:4x4x2 random:30 star:1; do
   [ "$topology" = sparse ] && topology=$examples/sparse-12.json
   wants 0 "$BANYAN" topo "$topology" --plan ring --svg "$scratch/drawing.svg"
@@ -87,7 +87,7 @@ shows '^</svg>$' out
 wants 1 "$BANYAN" topo ring:5 --svg "$scratch/no/such/folder.svg"
 shows 'cannot open .*folder.svg for writing: No such file' err
 
-# what is printed as JSON goes into a file too, and is what it was
+# JSON output can go to a file, too, and is parsed as the same topology.
 wants 0 "$BANYAN" topo sites:2x2 -o "$scratch/sites.json"
 [ ! -s "$scratch/out" ] || fail "-o prints to standard output"
 wants 0 "$BANYAN" topo sites:2x2 --json
@@ -95,7 +95,7 @@ cmp -s "$scratch/out" "$scratch/sites.json" || fail "-o writes something else th
 wants 1 "$BANYAN" topo star:2 -o "$scratch/no/such/folder.json"
 shows 'cannot open .*folder.json for writing' err
 
-# measured, with every rank a host of its own: what is found can be planned for
+# A topology is measured with every rank as a host of its own, and the result can be planned for.
 wants 0 "$BANYAN" run -n 3 --transport tcp -- "$BANYAN" topo --measure -o "$scratch/measured.json" --json
 shows 'banyan topo: 3 hosts measured, [0-9]+ experiments' err
 cmp -s "$scratch/out" "$scratch/measured.json" || fail "not only rank 0 prints: $(cat "$scratch/out")"
@@ -107,7 +107,7 @@ shows '^\[0\] topology measured: 2 hosts take part, 1 link$' out
 wants 1 "$BANYAN" run -n 2 -- "$BANYAN" topo --measure
 shows 'all 2 ranks are on host .*no network to measure' err
 
-# mistakes: 2 for how it is asked, 1 for what the file says; on standard error only
+# Misuse ends with 2 and a bad file with 1. Both are reported on standard error only.
 refuses() {
   local status=$1 pattern=$2
   shift 2
@@ -134,7 +134,7 @@ refuses 1 'cut.el:2: ends after 1 of 2 links' "$scratch/cut.el"
 head -c 60000 /dev/urandom >"$scratch/noise"
 refuses 1 'noise' "$scratch/noise"
 
-# the documentation's example is a topology, and its short texts are what they say
+# The documentation's example is a topology, and its short texts mean what it documents.
 python3 - "$BANYAN_SOURCE/docs/topology-format.md" "$scratch" <<'EOF'
 import re, sys
 text = open(sys.argv[1], encoding="utf-8").read()

@@ -1,10 +1,10 @@
 #!/bin/bash
-# The example of sparse gradients: it learns which words stand together, by every way of exchanging rows, with the same
-# table on all ranks, which it checks itself; and what goes wrong is said.
+# Tests the example of sparse gradients: it learns which words occur together, by every algorithm of exchanging rows,
+# with the same table on all ranks, which it checks itself. Errors are reported.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 wordvec=$BANYAN_BUILD/examples/wordvec
-# Paragraphs of four hundred words of one of four kinds.
+# The text has paragraphs of four hundred words of one of four kinds.
 awk 'BEGIN {
   srand(1)
   split("cat dog mouse horse cow sheep", k1); split("red green blue yellow white black", k2)
@@ -25,7 +25,7 @@ learns() { # learns RANKS OPTION...
   wants 0 "$BANYAN" run -n "$ranks" -o rank0 -- "$wordvec" --width 16 --batch 200 --tokens 300000 --words cat,piano,nothing "$@" "$scratch/text"
   shows "36090 words, 25 of them different, a table of 50 x 16, $ranks ranks" out
   shows 'nothing +is not in the text' out
-  # the loss falls, and the five nearest of each are of its kind
+  # The loss falls, and the five nearest words of each are of its kind.
   awk '/loss/ { sub(",", "", $4); if (!first) first = $4; last = $4 } END { exit !(last < first - 0.1) }' "$scratch/out" ||
     fail "the loss does not fall: $(cat "$scratch/out")"
   for word in dog mouse horse cow sheep; do shows "^  cat +([a-z]+ ){0,4}$word" out; done

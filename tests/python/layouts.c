@@ -1,6 +1,6 @@
-/* Prints what C's compiler makes of the public headers, as JSON, for test_layouts.py to compare with what Python's
- * ctypes makes of bindings/python: for each struct its size and, for each member, offset and size; and for each enum
- * the values of its enumerators. */
+/* Prints the layout of the public headers according to the C compiler as JSON, for test_layouts.py to compare with
+ * bindings/python and ctypes: for each struct its size and, for each member, offset and size; and for each enum the
+ * values of its enumerators. */
 #include <stdio.h>
 
 #include <banyan/banyan.h>

@@ -13,7 +13,7 @@ LIMIT = 150  # seconds for all ranks
 
 
 def need(*modules):
-    """Skips the test where it cannot run, with a reason."""
+    """Skips the test with a reason where it cannot run."""
     if os.environ.get("BANYAN_SANITIZED", "none") != "none":
         print("skipped: the library has a sanitizer in it, which Python lacks")
         sys.exit(77)
@@ -24,7 +24,8 @@ def need(*modules):
 
 
 def need_torch():
-    """The same for what uses banyan.torch, which a machine without a compiler or PyTorch's headers cannot compile."""
+    """Skips tests of banyan.torch with a reason on a machine without a compiler or PyTorch's headers, which cannot
+    compile it."""
     need("numpy", "torch")
     try:
         importlib.import_module("banyan.torch")
@@ -45,8 +46,8 @@ def _is_free(port):
 
 
 def free_port():
-    """A port below those that kernels give to connections, so that none takes it meanwhile; the next one is free as well,
-    which is where PyTorch's ranks meet under `banyan run`."""
+    """Returns a port below those that kernels assign to connections, so that none takes it meanwhile. The next
+    port, on which PyTorch's ranks meet under `banyan run`, is free as well."""
     draw = secrets.SystemRandom()
     while True:
         port = draw.randrange(18000, 32000)
@@ -66,7 +67,8 @@ def _rank(function, rank, size, root, key, arguments):
 
 
 def run(size, function, *arguments, expected=None):
-    """Runs function(*arguments) on so many ranks and waits. Fails unless all exit with 0, or with what `expected` says."""
+    """Runs function(*arguments) on this many ranks and waits. Fails unless all exit with 0, or as `expected`
+    requires."""
     context = multiprocessing.get_context("fork")
     root, key = f"127.0.0.1:{free_port()}", secrets.token_hex(8)
     ranks = [context.Process(target=_rank, args=(function, r, size, root, key, arguments)) for r in range(size)]

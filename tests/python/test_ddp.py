@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""DistributedDataParallel over Banyan and over Gloo, in one job with the same batches: the same parameters at the end, with
-bucket views, accumulated gradients, sparse ones, parameters that are not used, several types, and communication hooks."""
+"""DistributedDataParallel over Banyan and over Gloo, in one job with the same batches: the final parameters are the
+same, with bucket views, accumulated gradients, sparse ones, unused parameters, several types, and communication
+hooks."""
 import contextlib
 import sys
 import unittest
@@ -28,7 +29,7 @@ class Plain(nn.Sequential):
 
 
 class Words(nn.Module):
-    """Its table's gradients are sparse."""
+    """The gradients of its table are sparse."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +44,7 @@ class Words(nn.Module):
 
 
 class Branches(Plain):
-    """Each rank uses one of two branches, in turns, and nobody the third."""
+    """Each rank uses one of two branches in turns, and no rank uses the third."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +57,7 @@ class Branches(Plain):
 
 
 class Mixed(nn.Module):
-    """Parameters, and so buckets, of four types."""
+    """Parameters, and so buckets, have four types."""
 
     TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -72,7 +73,7 @@ class Mixed(nn.Module):
 
 
 class Casted(Plain):
-    """Computes in bfloat16, by autocast."""
+    """The model computes in bfloat16, by autocast."""
 
     def forward(self, data):
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -80,13 +81,13 @@ class Casted(Plain):
 
 
 def tenth(group, bucket):
-    """A hook of one's own."""
+    """A custom hook."""
     work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
     return work.get_future().then(lambda done: done.value()[0] / 10)
 
 
 def twice(group, bucket):
-    """Two sums, the second from a callback of the first, which waits for it."""
+    """Computes two sums, the second from a callback of the first, which waits for it."""
     def again(done):
         total = done.value()[0]
         dist.all_reduce(total, group=group)
@@ -108,8 +109,8 @@ def hook(function):
     return lambda model, group: model.register_comm_hook(group, function)
 
 
-# name: model, what DDP is told, the hook, whether gradients of some steps are accumulated. Hooks whose callbacks make calls
-# have one bucket, since the order of calls is the same on all ranks only then.
+# Maps each name to the model, the options of DDP, the hook, and whether gradients of some steps are accumulated. Hooks
+# whose callbacks make calls have one bucket, since the order of calls is the same on all ranks only then.
 CASES = {
     "plain": (Plain, {}, None, False),
     "bucket views": (Plain, {"gradient_as_bucket_view": True}, None, False),
@@ -131,12 +132,12 @@ CASES = {
 }
 
 
-# Gloo knows no bfloat16: these are compared with gradients that are averaged as float32.
+# Gloo does not support bfloat16: these are compared with gradients that are averaged as float32.
 BY_HAND = ("types", "types, bucket views", "bf16_compress_hook")
 
 
 class ByHand(nn.Module):
-    """What DDP does, as simply as can be."""
+    """A minimal implementation of DDP."""
 
     def __init__(self, module, group):
         super().__init__()
@@ -153,7 +154,7 @@ class ByHand(nn.Module):
 
 
 def train(case, group, by_hand=False):
-    """The parameters after some steps."""
+    """Returns the parameters after some steps."""
     kind, options, register, accumulated = CASES[case]
     torch.manual_seed(1)
     model = ByHand(kind(), group) if by_hand else DistributedDataParallel(kind(), process_group=group,
@@ -175,7 +176,7 @@ def train(case, group, by_hand=False):
 
 
 def all_cases():
-    banyan.torch.rendezvous.set_environment()  # which import did before this was a rank
+    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
     dist.init_process_group("banyan")
     gloo = dist.new_group(backend="gloo")
     for case in CASES:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How the C++ part of banyan.torch is compiled and kept: what its folder is named after, two processes at once, and what is
-said where it cannot be compiled."""
+"""How the C++ part of banyan.torch is compiled and cached: the name of its folder, two processes at once, and the
+report where it cannot be compiled."""
 import multiprocessing
 import os
 import shutil
@@ -25,7 +25,7 @@ MADE = extension._folder(library.path()) / "banyan_torch.so"
 
 
 def compiles(folder, library_path, made, log):
-    """Stands in for the compiler: slow, and notes that it was called."""
+    """Replaces the compiler by a slow one that records its calls."""
     with open(log, "a", encoding="utf-8") as file:
         file.write("compiled\n")
     time.sleep(0.5)
@@ -38,7 +38,7 @@ def loads(made, log):
 
 
 def fails_at_first(log):
-    """As if the compiler were killed: the next process compiles."""
+    """The compiler seems to be killed: the next process compiles."""
     def compile_(folder, _path):
         Path(folder / "work.left").mkdir()
         os._exit(9)
@@ -71,7 +71,7 @@ class Extension(unittest.TestCase):
         self.assertEqual(log.read_text(encoding="utf-8"), "compiled\n")
 
     def test_key(self):
-        """A change of anything that the module is made of gives another folder."""
+        """A change of any input of the module gives another folder."""
         path = library.path()
         headers = self.folder / "banyan"
         shutil.copytree(Path(extension._headers()[0]) / "banyan", headers)

@@ -16,8 +16,8 @@ ranks.need_torch()
 import torch.multiprocessing as mp  # noqa: E402
 
 BANYAN = os.environ.get("BANYAN", "banyan")
-# Not of those that the kernel gives to connections: one of these could take the port behind rank 0's, where PyTorch's ranks
-# meet, before they do.
+# The range excludes ports that the kernel assigns to connections: one of these could take the port after rank 0's,
+# where PyTorch's ranks meet, before they do.
 PORTS = ("--port-range", "18000-31999")
 PROGRAM = textwrap.dedent("""
     import sys, torch, torch.distributed as dist, banyan.torch
@@ -71,7 +71,7 @@ class Launchers(unittest.TestCase):
             done = self.start(sys.executable, "-m", "torch.distributed.run", "--redirects", "1", "--tee", "1",
                               "--nproc_per_node", "2", "--master_port", str(ranks.free_port()), self.program)
             if "address already in use" not in done.stderr.lower():
-                break  # else somebody took the port just now
+                break  # Otherwise another process took the port just now.
         self.check(done, 2)
 
     def test_stores(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The structs and numbers that Python has of its own are those that C's compiler makes of the public headers, as the
-program `layouts` prints them."""
+"""The structs and numbers that Python defines itself equal the C compiler's view of the public headers, as the
+program `layouts` prints it."""
 import ctypes
 import importlib
 import json
@@ -19,7 +19,7 @@ import banyan  # noqa: E402
 from banyan import buffers, calls, errors, library, sparse  # noqa: E402
 
 LAYOUTS = json.loads(subprocess.run([os.environ["BANYAN_LAYOUTS"]], check=True, capture_output=True, text=True).stdout)
-OF_PYTHON = {buffers._View}  # CPython's Py_buffer
+OF_PYTHON = {buffers._View}  # This is CPython's Py_buffer.
 
 ERRORS = {"ERR_ARGUMENT": errors.RequestError, "ERR_UNSUPPORTED": errors.RequestError,
           "ERR_NO_MEMORY": errors.RequestError, "ERR_SYSTEM": errors.RequestError, "ERR_PARSE": errors.RequestError,
@@ -30,14 +30,14 @@ ERRORS = {"ERR_ARGUMENT": errors.RequestError, "ERR_UNSUPPORTED": errors.Request
 
 
 def modules():
-    """Of the package, but those that need PyTorch."""
+    """Returns the modules of the package, except those that need PyTorch."""
     for module in pkgutil.iter_modules(banyan.__path__, "banyan."):
         if not module.ispkg and not module.name.endswith("__main__"):
             yield importlib.import_module(module.name)
 
 
 def mirrors():
-    """The package's structs that stand for C's, wherever they are defined."""
+    """Returns the package's structs that mirror C structs, wherever they are defined."""
     for module in modules():
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, (ctypes.Structure, ctypes.Union)) \
@@ -46,24 +46,24 @@ def mirrors():
 
 
 def c_name(mirror):
-    """SparseCall is struct banyan_sparse_call."""
+    """Returns the C name: SparseCall is struct banyan_sparse_call."""
     return "banyan" + re.sub("([A-Z])", r"_\1", mirror.__name__).lower()
 
 
 def layout(mirror):
-    """As `layouts` prints it. `in_` is called `in` in C."""
+    """Returns the layout as `layouts` prints it. `in_` is called `in` in C."""
     return {"size": ctypes.sizeof(mirror),
             "members": {name.rstrip("_"): [getattr(mirror, name).offset, getattr(mirror, name).size]
                         for name, _ in mirror._fields_}}
 
 
 def enum(name, prefix="BANYAN_"):
-    """Enumerators without their prefix, with their values."""
+    """Returns the enumerators without their prefix, with their values."""
     return {key.removeprefix(prefix): value for key, value in LAYOUTS["enums"][name].items()}
 
 
 def numbering(name, count, prefix="BANYAN_"):
-    """The same of an enum that numbers from 0 on and ends with how many there are."""
+    """Does the same for an enum that numbers from 0 on and ends with the number of enumerators."""
     values = enum(name, prefix)
     n = values.pop(count)
     assert sorted(values.values()) == list(range(n)), f"layouts.c does not list all of enum {name}"
@@ -76,7 +76,7 @@ def upper(names):
 
 class Layouts(unittest.TestCase):
     def test_structs(self):
-        """Python has the structs that layouts.c lists, no others, and each with the same members at the same places."""
+        """Python has exactly the structs that layouts.c lists, each with the same members at the same offsets."""
         found = {c_name(mirror): layout(mirror) for mirror in mirrors()}
         self.assertEqual(sorted(found), sorted(LAYOUTS["structs"]))
         for name, of_c in LAYOUTS["structs"].items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The package banyan: every collective with its right result, NumPy and other buffers, requests, names, sparse rows, and
-errors that name rank and host."""
+"""The package banyan: every collective with its right result, NumPy and other buffers, requests, names, sparse
+rows, and errors that name rank and host."""
 import array
 import ctypes
 import json
@@ -72,7 +72,7 @@ def requests():
             assert result is arrays[i] and (result == 0.5 * (3 + 3 * i)).all()
             assert request.done() and request.wait() is result
         del request, started
-        comm.start.allreduce(arrays[0])  # nobody waits for it: it ends all the same
+        comm.start.allreduce(arrays[0])  # No code waits for the call, and it still completes.
         if comm.rank == 0:
             comm.send(b"hello", to=2, tag=7)
         if comm.rank == 2:
@@ -86,7 +86,7 @@ def requests():
         shared = comm.empty((10, 10))
         shared[:] = 1
         assert (comm.allreduce(shared) == 3).all()
-        half = numpy.full(4, 0x3F80, numpy.uint16)  # 1 as bfloat16
+        half = numpy.full(4, 0x3F80, numpy.uint16)  # The value is 1 as bfloat16.
         comm.allreduce(half, dtype="bfloat16")
         assert (half == 0x4040).all()
         empty = numpy.empty(0, numpy.float32)
@@ -120,7 +120,7 @@ def sparse():
             assert "10" in str(error)
         else:
             raise AssertionError("a row that is out of range was taken")
-        comm.barrier()  # the job goes on
+        comm.barrier()  # The job continues.
 
 
 def groups():
@@ -138,14 +138,14 @@ def groups():
 
 
 def forgotten():
-    """A rank that closes its communicator and drops a part of it has left: the others go on."""
+    """A rank that closes its communicator and drops a part of it has left, and the others continue."""
     with banyan.Communicator() as comm:
         comm.duplicate()
         part, rest = comm.split(0), comm.subset([1, 2], 1) if comm.rank else None
         pages = part.empty((4,))
         del part
         if comm.rank:
-            time.sleep(0.3)  # rank 0 has left by now
+            time.sleep(0.3)  # Rank 0 has left by now.
             assert rest.allreduce(numpy.ones(1))[0] == 2
         pages[:] = 1
 
@@ -170,7 +170,7 @@ def late():
         if comm.rank == 0:
             comm.allreduce(numpy.ones(10, numpy.float32), deadline=0.2)
         else:
-            time.sleep(4)  # for rank 0 to have given up, however slow it is
+            time.sleep(4)  # By then rank 0 has given up, however slow it is.
             comm.barrier()
     except banyan.Timeout as error:
         assert comm.rank == 1 or error.rank == 1, error
@@ -209,14 +209,14 @@ def refused():
 
 
 def options(timeline):
-    """Plan, topology and timeline, given to one job of three hosts by name."""
+    """Plan, topology and timeline are given to one job of three hosts by name."""
     host = f"h{os.environ['BANYAN_RANK']}"
     with banyan.Communicator(host=host, topology="star:3,nic=1g", timeline=timeline) as comm:
         ones = numpy.ones(1000, numpy.float32)
         assert (comm.allreduce(ones) == 3).all() and comm.hosts == ["h0", "h1", "h2"]
         if comm.rank == 0:
             comm.propose_plan("ring")
-        # All ranks end after the same call: one may have moved before the others come to the call with the new plan.
+        # All ranks end after the same call: one may have switched before the others reach the call with the new plan.
         moved, until = 0, time.monotonic() + 30
         while moved < 3:
             moved = comm.allreduce(numpy.float32([comm.counters()["plan_switches"]]))[0]
@@ -231,7 +231,7 @@ def options(timeline):
 
 
 def plans(path):
-    """The plan in use, from where it comes, and whose it is."""
+    """The job reports the plan in use, its source, and its owner."""
     with banyan.Communicator() as comm:
         assert (comm.plan.name, comm.plan.source, comm.plan.supplied) == ("default", "built-in", False), comm.plan
         small, large = comm.plan_for(8), comm.plan
@@ -264,7 +264,7 @@ def timelines(path):
 
 
 def members(header, name):
-    """The members of a struct as the header has them: name and bytes."""
+    """Returns the members of a struct in the header: name and bytes."""
     text = re.sub(r"/\*.*?\*/", "", (HEADERS / header).read_text(encoding="utf-8"), flags=re.DOTALL)
     body = re.search(rf"struct {name} {{(.*?)}};", text, re.DOTALL).group(1)
     sizes = {"int": 4, "uint32_t": 4, "bool": 1, "double": 8, "size_t": 8, "uint64_t": 8}
@@ -277,7 +277,7 @@ def members(header, name):
 
 class Package(unittest.TestCase):
     def test_structs(self):
-        """Python has the members of C's structs, all of them and in their order."""
+        """Python has all members of C's structs in their order."""
         for header, name, ours in (("comm.h", "banyan_options", library.Options), ("comm.h", "banyan_counters", library.Counters),
                                    ("collectives.h", "banyan_call", library.Call), ("sparse.h", "banyan_sparse", library.Sparse),
                                    ("sparse.h", "banyan_sparse_call", library.SparseCall),
@@ -331,7 +331,7 @@ class Package(unittest.TestCase):
         ranks.run(2, refused)
 
     def test_where_the_library_is_looked_for(self):
-        """Beside the package and where the system looks, not in whatever folder happens to be above it."""
+        """The library is found beside the package and in the system's folders, not in some folder above it."""
         debian = f"lib/{platform.machine()}-linux-gnu"
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ):
             root, name = Path(folder), library.NAME

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's own tests of torch.distributed on 2 and 4 ranks: those that are listed pass. suite/distributed.py runs more."""
+"""PyTorch's own tests of torch.distributed on 2 and 4 ranks: the listed ones pass. suite/distributed.py runs more."""
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ def passes(size):
 
 
 def main():
-    """Both at once: much of a test is waiting for processes."""
+    """Both run at once, since a test mostly waits for processes."""
     with ThreadPoolExecutor() as pool:
         return 0 if all(list(pool.map(passes, (2, 4)))) else 1
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The backend of torch.distributed, beyond what PyTorch's own tests look at: calls that Gloo lacks, tensors of every kind,
+"""The backend of torch.distributed, beyond PyTorch's own tests: calls that Gloo lacks, tensors of every kind,
 groups, overlap, errors, death, and memory."""
 import atexit
 import gc
@@ -25,7 +25,7 @@ import banyan.torch  # noqa: E402
 
 
 def world(**options):
-    banyan.torch.rendezvous.set_environment()  # which import did before this was a rank
+    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
     dist.init_process_group("banyan", **options)
     return dist.get_rank(), dist.get_world_size()
 
@@ -147,7 +147,8 @@ def options(timeline):
 
 
 def buckets(timeline):
-    """DDP's buckets have names in the timeline: the same ones in each iteration, also after DDP has built them anew."""
+    """DDP's buckets have names in the timeline, which are the same in each iteration, also after DDP has rebuilt
+    the buckets."""
     world(pg_options=banyan.torch.Options(timeline=timeline))
     layers = [torch.nn.Linear(600, 600, bias=False) for _ in range(3)]
     model = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=1)
@@ -158,7 +159,7 @@ def buckets(timeline):
 
 
 def overlap():
-    """Calls end while the program computes with the interpreter's lock held, and futures call back."""
+    """Calls complete while the program computes with the interpreter's lock held, and futures call back."""
     rank, n = world()
     tensors = [torch.ones(100000) for _ in range(5)]
     works = [dist.all_reduce(t, async_op=True) for t in tensors]
@@ -174,7 +175,7 @@ def overlap():
         sum(range(1000))
     assert all(work.is_completed() for work in works)
     for tensor in tensors:
-        dist.all_reduce(tensor, async_op=True)  # nobody keeps the work
+        dist.all_reduce(tensor, async_op=True)  # No code keeps the work object.
     leave()
 
 
@@ -194,7 +195,7 @@ def dies():
 
 
 class Numbers(torch.utils.data.Dataset):
-    """Its items are loaded in children of the rank, which try to use the parent's group."""
+    """A data set whose items are loaded in child processes of the rank, which try to use the parent's group."""
 
     def __len__(self):
         return 64
@@ -209,7 +210,7 @@ class Numbers(torch.utils.data.Dataset):
 
 
 def loads():
-    """Loaders' workers come and go while calls are under way."""
+    """Loaders' workers start and end while calls are in progress."""
     _, n = world()
     for _ in range(3):
         pending = dist.all_reduce(torch.ones(100000), async_op=True)
@@ -223,7 +224,7 @@ def loads():
 
 
 def outlived(pids):
-    """Rank 1 dies; what it forked lives on."""
+    """Rank 1 dies, and a process that it forked survives."""
     rank, _ = world(timeout=timedelta(seconds=20))
     dist.all_reduce(torch.ones(10))
     if rank == 1:
@@ -257,12 +258,12 @@ def late():
 
 
 def leaves_without_a_word():
-    """Neither destroys its group, nor waits for the others: that is no death."""
+    """A rank neither destroys its group nor waits for the others: this does not count as a death."""
     rank, _ = world()
     dist.all_reduce(torch.ones(1))
     if rank == 0:
         time.sleep(0.5)
-    atexit._run_exitfuncs()  # as at the end of a program
+    atexit._run_exitfuncs()  # This happens at the end of a program.
     os._exit(0)
 
 
@@ -316,7 +317,8 @@ class Backend(unittest.TestCase):
             n = len({name for name in names if name.startswith("ddp")})
             self.assertGreaterEqual(n, 2)
             for bucket in range(n):
-                self.assertIn(names.count(f"ddp bucket {bucket}"), range(3, 5), names)  # the first pass may have fewer buckets
+                # The first pass may have fewer buckets.
+                self.assertIn(names.count(f"ddp bucket {bucket}"), range(3, 5), names)
             self.assertEqual(names.count("ddp bucket 0"), 4)
 
     def test_overlap(self):
@@ -333,7 +335,7 @@ class Backend(unittest.TestCase):
             pids = os.path.join(folder, "pid")
             ranks.run(3, outlived, pids, expected=[0, -signal.SIGKILL, 0])
             with open(pids, encoding="utf-8") as file:
-                os.kill(int(file.read()), signal.SIGKILL)  # it was there to the end
+                os.kill(int(file.read()), signal.SIGKILL)  # The process existed until the end.
 
     def test_late(self):
         ranks.run(2, late)

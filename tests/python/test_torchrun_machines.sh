@@ -1,6 +1,6 @@
 #!/bin/bash
-# torchrun --nnodes 2 over two "machines" whose host names are equal, and which so seem to be one: over IPv4, under a name
-# that means IPv6, and where the first machine has a further interface, found first, that leads nowhere.
+# Tests torchrun --nnodes 2 over two "machines" with equal host names, which therefore seem to be one: over IPv4, under
+# a name that means IPv6, and where the first machine has a further interface, found first, that leads nowhere.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/machines.sh"
 [ "${BANYAN_SANITIZED:-none}" = none ] || skip "a sanitizer wants to be loaded before Python"
@@ -61,7 +61,7 @@ for m in c d; do
 done
 wire c eth0 10.9.9.1/24 d eth0 10.9.9.2/24
 job c d 10.9.9.1 "several interfaces, IPv4"
-# On a machine that calls itself what the others know it by, its own name means its loopback.
+# On a machine whose own name is the one that others use, this name means its loopback interface.
 printf '127.0.1.1 first\n' >>"$scratch/hosts.c"
 printf '10.9.9.1 first\n' >>"$scratch/hosts.d"
 job c d first "several interfaces, a name that means loopback at the first machine"

@@ -3,10 +3,12 @@
 
     distributed.py [--backend banyan|gloo] [--ranks 2] [--tests PATTERN] [--passes FILE] [--write FILE]
 
-Prints a line for each test. --passes: fails unless every test of that list passes, and only then.
-Most tests are left out unless the backend is called "gloo" or "mpi". Banyan says yes to that question, so that they run for
-it too; its name is its own everywhere else.
-Processes are forked, not spawned: importing PyTorch for each of some 1000 would take longer than all tests.
+Prints a line for each test. With --passes it fails unless every test of this list passes, and only then.
+
+Most tests are skipped unless the backend is called "gloo" or "mpi". Banyan's name compares equal to these names, so
+that the tests run for it too; elsewhere it has its own name.
+
+Processes are forked, not spawned: importing PyTorch for each of about 1000 would take longer than all tests.
 """
 import argparse
 import dataclasses
@@ -25,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parent / "standins"))
 
 
 class Able(str):
-    """A backend's name that the tests take for one that can do what Gloo and MPI can, where they leave out what others
-    lack: `if BACKEND != "gloo"`, `if BACKEND not in {"gloo"}`."""
+    """A backend's name that equals those of Gloo and MPI where tests are skipped for other backends: `if BACKEND !=
+    "gloo"`, `if BACKEND not in {"gloo"}`."""
 
     def __eq__(self, other):
         return str(other).lower() in (str(self), "gloo")
@@ -39,12 +41,12 @@ class Able(str):
 
 
 class Environment(dict):
-    """The environment while the tests are imported: BACKEND is a name of its own kind."""
+    """The environment while the tests are imported, in which BACKEND has a type of its own."""
 
 
 def import_sharding():
-    """Debian's PyTorch 1.13 has a dataclass that Python 3.11 refuses, for a default that it cannot hash; DDP's tests
-    import it."""
+    """Works around a dataclass in Debian's PyTorch 1.13 that Python 3.11 rejects because of an unhashable default;
+    DDP's tests import it."""
     usual = dataclasses.dataclass
 
     def hashable(cls=None, **options):
@@ -73,7 +75,7 @@ def import_tests(backend, ranks):
 
     import_sharding()
     if backend == "banyan":
-        importlib.import_module("banyan.torch")  # registers the backend
+        importlib.import_module("banyan.torch")  # This registers the backend.
 
         real, os.environ = os.environ, Environment(os.environ, BACKEND=Able(backend))
     try:
@@ -88,7 +90,8 @@ def import_tests(backend, ranks):
 
 
 class Impatient:
-    """The module time for what looks again and again whether processes have come or ended: every 5 ms, not every 100."""
+    """A replacement of the module time for loops that check whether processes have started or ended: every 5 ms,
+    not every 100."""
 
     def __getattr__(self, name):
         return getattr(time, name)
@@ -116,7 +119,7 @@ def suite_of(tests):
 
 
 class Lines(unittest.TestResult):
-    """A line for each test."""
+    """Prints a line for each test."""
 
     def __init__(self):
         super().__init__()
@@ -162,7 +165,7 @@ def read_names(path):
 
 def main():
     options = arguments()
-    sys.argv = sys.argv[:1]  # PyTorch's tests read it as well
+    sys.argv = sys.argv[:1]  # PyTorch's tests read it as well.
     case = suite_of(import_tests(options.backend, options.ranks))
     names = sorted(name for name in dir(case) if name.startswith("test_") and fnmatch.fnmatch(name, options.tests))
     if options.passes:
