@@ -1,4 +1,4 @@
-"""One table: a number of ranks and a transport; which variants are timed again, and what comes out per size."""
+"""One table for a number of ranks and a transport: which variants are timed again, and the result for each size."""
 
 import statistics
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import runner
 import variants
 
-FINALISTS = 2  # of a peer, at one size
-CLOSE = 1.2  # a second finalist is not slower than this times the first
-HOPELESS = 5  # a peer slower than this times the fastest peer is not timed again
+FINALISTS = 2  # variants of a peer, at one size
+CLOSE = 1.2  # A second finalist is at most this factor slower than the first.
+HOPELESS = 5  # A peer that is slower than the fastest peer by this factor is not timed again.
 SCREENING = -1  # the number of the round in which everything is tried
 
 
@@ -18,7 +18,7 @@ class Figure:
 
     variant: variants.Variant
     rounds: dict
-    timed: bool  # in the rounds; else only tried
+    timed: bool  # The variant was timed in the rounds, not only tried.
 
     @property
     def median(self):
@@ -26,11 +26,11 @@ class Figure:
 
     @property
     def spread(self):
-        """Half the range over the rounds, as a part of the median."""
+        """Returns half the range over the rounds, as a fraction of the median."""
         return (max(self.rounds.values()) - min(self.rounds.values())) / 2 / self.median
 
     def ratio(self, other):
-        """The median over the rounds that both were in, because the machine changes between rounds."""
+        """Returns the median over the rounds that both were in, because the machine changes between rounds."""
         both = self.rounds.keys() & other.rounds.keys()
         if not both:
             return self.median / other.median
@@ -76,7 +76,8 @@ class Cell:
                 self.run(variant, sizes, 0.1, SCREENING)
 
     def finalists(self, size):
-        """Keys; chosen for near and for far cores separately, where trying met both."""
+        """Returns the keys of the finalists, which are chosen for near and for far cores separately if the trials
+        met both."""
         return {key for near in (True, False) for key in self.fastest(size, near)}
 
     def fastest(self, size, near):
@@ -91,7 +92,7 @@ class Cell:
                 yield from (key for elapsed, key in tried[:FINALISTS] if elapsed <= tried[0][0] * CLOSE)
 
     def entries(self):
-        """(variant, its sizes) for a round; Banyan is there for every size."""
+        """Returns (variant, its sizes) for a round. Banyan is included for every size."""
         chosen = {}
         for size in self.sizes:
             for key in self.finalists(size):
@@ -106,7 +107,7 @@ class Cell:
             self.run(variant, sizes, 0.2 if self.settings["quick"] else 0.5, number)
 
     def figures(self, size, near):
-        """By variant, what was measured while the cores were near each other, or while they were far."""
+        """Returns by variant what was measured while the cores were near each other, or while they were far."""
         found = {}
         for key, samples in self.samples[size].items():
             sliced = self.known[key].sliced
@@ -117,7 +118,7 @@ class Cell:
         return found
 
     def row(self, size):
-        """The figures that are shown, and whether the cores were near: like is compared with like only."""
+        """Returns the figures to show, and whether the cores were near: only like is compared with like."""
         near, far = self.figures(size, True), self.figures(size, False)
 
         def worth(figures):
@@ -128,7 +129,7 @@ class Cell:
 
 
 def best(figures, impl):
-    """The fastest variant of a peer that was timed in the rounds; else of those that were only tried; or None."""
+    """Returns the fastest variant of a peer that was timed in the rounds; otherwise that of the trials; or None."""
     mine = [figure for figure in figures.values() if figure.variant.impl == impl]
     timed = [figure for figure in mine if figure.timed]
     return min(timed or mine, key=lambda figure: figure.median, default=None)

@@ -1,9 +1,9 @@
-"""Three training jobs on two racks that share one uplink each, 4:1 oversubscribed: under `banyan manager`, and the same
-jobs with plain rings and no manager, with ranks in the order of the racks and in a random one.
+"""Three training jobs on two racks that share one uplink each, 4:1 oversubscribed: under `banyan manager`, and the
+same jobs with plain rings and no manager, with ranks in the order of the racks and in a random one.
 
-Started by cluster.sh, which says what the environment means. Every run is a lab of its own, built by `banyan lab`; on
-each of its hosts this file runs once more (`cluster.py host`), starts the host's agent, and each job's rank at the
-job's time. What was measured goes into cluster.jsonl, a table to standard output, notes to standard error.
+Started by cluster.sh, which documents the environment. Every run is a lab of its own, built by `banyan lab`. On
+each of its hosts this file runs once more (`cluster.py host`), starts the host's agent, and each job's rank at
+the job's time. The measurements go into cluster.jsonl, a table to standard output, notes to standard error.
 """
 
 import json
@@ -22,11 +22,11 @@ FASHION = os.path.join(os.path.dirname(BANYAN), "examples", "fashion")
 TOPOLOGY = "clos:racks=2,hosts=4,nic=25m,oversub=4"
 HOSTS = [f"r{rack}h{host}" for rack in range(2) for host in range(4)]
 PORT = 7650
-FIRST = 10  # iterations after which people know whether it works; also of an epoch
+FIRST = 10  # After these iterations users know whether the job works. It is also the length of an epoch.
 TIME_LIMIT = 300  # seconds of one run
 
-# Rates are low and models small, so that links are what limits, not this machine's cores. Ranks lie rack by rack, which
-# is the best order for a ring. Iterations are of `batch` images over all ranks.
+# Rates are low and models small, so that links are the limit, not this machine's cores. Ranks are placed rack by rack,
+# which is the best order for a ring. Iterations are of `batch` images over all ranks.
 CHOSEN = {
     "large": {"at": 0, "hosts": HOSTS, "hidden": "256,256", "iterations": 50},
     "middle": {"at": 10, "hosts": ["r0h0", "r0h1", "r1h0", "r1h1"], "hidden": "192,192", "iterations": 50},
@@ -35,10 +35,10 @@ CHOSEN = {
 
 
 def mix_of(seed):
-    """Three jobs as they may come: whatever the seed says of when, where, how large and how long."""
+    """Returns three random jobs: the seed determines their times, places, sizes and lengths."""
     chance, jobs = random.Random(seed), {}
     for name, at in zip(("first", "second", "third"), (0, *sorted(chance.randint(1, 20) for _ in range(2)))):
-        places = chance.choice(("0123", "01", "23"))  # in each rack
+        places = chance.choice(("0123", "01", "23"))  # places in each rack
         widths = f"{chance.choice((128, 192, 256))},{chance.choice((64, 128, 192, 256))}"
         jobs[name] = {"at": at, "hosts": [host for host in HOSTS if host[-1] in places], "hidden": widths,
                       "iterations": FIRST * chance.randint(3, 5)}
@@ -48,8 +48,8 @@ def mix_of(seed):
 SEED = int(os.environ.get("SEED") or 0)
 JOBS = mix_of(SEED) if SEED else CHOSEN
 BATCH = 64
-MODES = ["rings", "shuffled", "manager"]  # shuffled: rings of ranks that do not lie rack by rack
-# What `banyan manager` is told beside its usual rules, such as --order share.
+MODES = ["rings", "shuffled", "manager"]  # shuffled: rings of ranks that are not placed rack by rack
+# Options of `banyan manager` beside its usual rules, such as --order share.
 RULES = (os.environ.get("RULES") or "").split()
 
 
@@ -70,7 +70,7 @@ def start_service(words, log):
 
 
 def services(run, host):
-    """The manager, on the first host, and this host's agent; none without a manager."""
+    """Starts the manager on the first host, and this host's agent. Starts none without a manager."""
     if run["mode"] != "manager":
         return []
     os.environ["BANYAN_KEYS"] = run["keys"]
@@ -87,7 +87,7 @@ def services(run, host):
 
 
 def order_of_ranks(run, job):
-    """Without rack by rack: an order that some scheduler may have."""
+    """Returns an order that is not rack by rack, as a scheduler may choose."""
     hosts = list(job["hosts"])
     if run["mode"] == "shuffled":
         random.Random(5).shuffle(hosts)
@@ -101,7 +101,7 @@ def start_rank(run, name, job, host):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("BANYAN_LOCAL_")}
     environment.update(BANYAN_RANK=str(rank), BANYAN_SIZE=str(len(job["hosts"])), BANYAN_JOB=name,
                        BANYAN_ROOT=f"{hosts[0]}:{port}", BANYAN_KEY=f"{run['key']}-{name}", BANYAN_TOPOLOGY="")
-    if run["mode"] == "manager":  # which replaces no plan that is given
+    if run["mode"] == "manager":  # The manager replaces no explicit plan.
         environment.update(BANYAN_AGENT=os.path.join(folder, f"{host}.sock"))
     else:
         environment.update(BANYAN_AGENT="off", BANYAN_PLAN="ring")
@@ -112,8 +112,8 @@ def start_rank(run, name, job, host):
 
 
 def watch_job(run, name, job, host, start):
-    """Starts this host's rank and waits for it; the first host writes down what it took. Each epoch has FIRST steps, and
-    rank 0 prints a line at its end."""
+    """Starts this host's rank and waits for it. The first host writes down the time. Each epoch has FIRST steps,
+    and rank 0 prints a line at its end."""
     time.sleep(max(0.0, start + job["at"] - time.time()))
     with start_rank(run, name, job, host) as process:
         epochs = [time.time() - start - job["at"] for line in process.stdout if '"epoch"' in line]
@@ -125,7 +125,7 @@ def watch_job(run, name, job, host, start):
 
 
 def meet(run, name, host, limit):
-    """Waits until all hosts are here; returns when the last one came."""
+    """Waits until all hosts have arrived. Returns when the last one did."""
     folder = os.path.join(run["folder"], name)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, host), "w", encoding="utf-8"):
@@ -156,7 +156,7 @@ def be_host(path):
     sys.exit(1 if failed else 0)
 
 
-# ---- outside
+# ---- outside the lab
 
 
 def note(text):
@@ -164,7 +164,7 @@ def note(text):
 
 
 def certificates(folder):
-    """A small authority, and what its manager and agents prove themselves with."""
+    """Makes a small authority, and certificates of its manager and agents."""
     keys = os.path.join(folder, "keys")
     make = [BANYAN, "keys", "--keys", keys]
     for words in [["init"], ["make", "manager", HOSTS[0]], *(["make", "agent", host] for host in HOSTS)]:
@@ -173,7 +173,7 @@ def certificates(folder):
 
 
 def in_lab(folder, run):
-    """Runs the jobs; what each took, and what the links carried. None: something failed, and was said."""
+    """Runs the jobs. Returns the times of each and the loads of the links, or None after a failure, which is noted."""
     description = os.path.join(folder, "run.json")
     with open(description, "w", encoding="utf-8") as file:
         json.dump(run, file)
@@ -211,7 +211,7 @@ def run_once(mode, jobs):
 
 
 def print_table(records, modes):
-    """Medians over the rounds; how many times as long as under the manager in brackets."""
+    """Prints medians over the rounds, and in brackets the ratio to the time under the manager."""
     everyone = list(JOBS)
     last = everyone[-1]
 

@@ -1,18 +1,18 @@
 #!/bin/bash
-# What a cluster's manager does, in parts; prints a table of each. Needs root.
+# Measures a cluster's manager in parts, and prints a table for each. Needs root.
 #
 #   jobs      three training jobs under `banyan manager`, beside the same jobs with plain rings, in labs
 #   faults    a link that becomes slow, and a helper, the manager and an agent that are killed under a job, in labs
 #   host      two jobs on the same two hosts, scheduled together by the hosts' queues
 #   priority  two streams through an agent's queues that change classes
 #   manager   a manager, a thousand simulated agents and 200 jobs
-#   soak      two jobs, while manager, agents, helpers and a third job's ranks are killed at random; not one of all
+#   soak      two jobs, while manager, agents, helpers and ranks of a third job are killed at random; only on request
 #
-# Environment: PARTS (with commas), BANYAN (the command; default build/banyan; the other programs lie beside it),
-# FAULTS (link,kills: those of part faults; 2 minutes each), MODES (of jobs: rings shuffled manager), ROUNDS (of jobs: 1;
-# each takes 6 minutes), SEED (of jobs: three that this seed picks, in place of the chosen ones; of soak: its kills), RULES
-# (of jobs: options for the manager, such as "--threshold 60M"), SOAK (seconds of it: 600), KEEP=1 (leave the logs), OUT
-# (default bench/out).
+# Environment: PARTS (separated by commas), BANYAN (the command; default build/banyan; the other programs are beside
+# it), FAULTS (link,kills: those of part faults; 2 minutes each), MODES (of jobs: rings shuffled manager), ROUNDS (of
+# jobs: 1; each takes 6 minutes), SEED (of jobs: three that this seed selects, in place of the predefined ones; of
+# soak: its kills), RULES (of jobs: options for the manager, such as "--threshold 60M"), SOAK (seconds of it: 600),
+# KEEP=1 (leave the logs), OUT (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,7 +26,7 @@ for part in $(tr , ' ' <<<"${PARTS:-jobs,faults,host,priority,manager}"); do
   case $part in
     jobs) python3 "$here/cluster.py" ;;
     faults) python3 "$here/cluster_faults.py" ;;
-    host) /usr/bin/python3 "$here/cluster_host.py" ;; # the one with Debian's NumPy
+    host) /usr/bin/python3 "$here/cluster_host.py" ;; # This Python has Debian's NumPy.
     priority) "$(dirname "$BANYAN")/priority_bench" ;;
     soak) python3 "$here/cluster_soak.py" ;;
     manager) "$(dirname "$BANYAN")/cluster_bench" ;;

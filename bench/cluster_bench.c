@@ -1,11 +1,9 @@
-/* A manager in a process of its own, and in this one simulated agents that
- * speak to it over TCP and TLS: what reports it takes, how long it plans, what
- * memory it needs.
+/* Measures a manager in a process of its own, with simulated agents in this process that connect over TCP and TLS:
+ * how many reports it handles, how long it plans, and how much memory it needs.
  *
- *     cluster_bench [AGENTS [JOBS]]        1000 and 200 unless given
+ *     cluster_bench [AGENTS [JOBS]]        default: 1000 and 200
  *
- * The network has racks of 32 hosts for as many agents as there are.
- */
+ * The network has racks of 32 hosts for the given number of agents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +25,7 @@ enum {
   MOST_AGENTS = 8192,
   MOST_JOBS = 1024,
   MOST_HOSTS = 64,
-  PATHS = 4, /* that each host of a job tells of: as many as it has neighbours in some trees */
+  PATHS = 4, /* Each host of a job reports this many paths: as many as it has neighbours in some trees. */
   BURST = 4,
   STATES = 5
 };
@@ -40,7 +38,7 @@ struct job {
   uint64_t number, input;
 };
 
-/* Where a job's host is among its hosts. */
+/* Returns the index of a job's host among its hosts. */
 static uint32_t place_of(const struct job *job, uint32_t host) {
   uint32_t h = 0;
   while (job->hosts[h] != host) h++;
@@ -65,13 +63,13 @@ static double now(void) {
   return (double)by_clock_now(&by_clock_system) / BY_SECOND;
 }
 
-/* ---- the manager's process: a byte in asks for its counters or its state */
+/* ---- the manager's process: a byte in requests its counters or its state */
 
 enum { ASKS_COUNTERS = 'c', ASKS_STATE = 's' };
 
 struct state_head {
   uint64_t length;
-  double took; /* s to print it, on the manager's loop */
+  double took; /* Seconds to print the state, on the manager's loop. */
 };
 
 struct answering {
@@ -124,7 +122,7 @@ static void manage(int fd, const char *state) {
   options.identity = identity_of(0, BY_TLS_MANAGER, "m");
   options.manager.topology = topology;
   options.manager.interval = interval;
-  options.manager.replan = 3600; /* only when this program wants it */
+  options.manager.replan = 3600; /* Replans happen only when this program causes them. */
   must(by_manager_server_create(&options, &answering.server));
   struct by_address at = by_manager_server_get_address(answering.server);
   int port = by_address_port(&at);
@@ -160,7 +158,7 @@ static struct by_manager_counters ask_counters(int fd) {
   return counters;
 }
 
-/* CPU seconds, and resident bytes, of a process. */
+/* These functions return the CPU seconds and the resident bytes of a process. */
 static double cpu_of(pid_t pid) {
   char path[64];
   unsigned long user, system;
@@ -203,7 +201,7 @@ static void send_job(const struct job *job) {
                                                                     .hosts = hosts});
 }
 
-/* To the next hosts of the job, as fast as they should be; no two words are the same. */
+/* Reports paths to the next hosts of the job at the expected rate. No two reports are the same. */
 static uint32_t report_paths(const struct agent *agent, const struct job *job, struct by_cluster_path *out) {
   static double more;
   uint32_t place = place_of(job, (uint32_t)(agent - agents)), n = 0;
@@ -323,7 +321,7 @@ static void report_all(double rate_of_first) {
   for (uint32_t a = 0; a < n_agents; a++) report(&agents[a], a ? nic : rate_of_first);
 }
 
-/* Until every job was planned for so many times; seconds. */
+/* Waits until every job was planned for this many times. Returns the seconds. */
 static double wait_for(int fd, uint64_t planned) {
   double begin = now(), reported = 0;
   while (ask_counters(fd).planned < planned) {
@@ -347,7 +345,7 @@ static void measure_reports(int fd, pid_t pid) {
          took, (double)n / took, cpu / (double)n * 1e6);
 }
 
-/* While it is printed the manager hears nobody. */
+/* The manager handles no input while it prints the state. */
 static void measure_state(int fd) {
   struct state_head head;
   double least = 1e9;
@@ -373,11 +371,11 @@ static void measure(int fd, pid_t pid) {
   double took = wait_for(fd, n_jobs);
   printf("first plans: %u jobs in %.1f s, %.1f ms of the manager's time each\n", n_jobs, took,
          (cpu_of(pid) - cpu) / n_jobs * 1e3);
-  run_for(2 * interval); /* they move, and their use of links is known */
+  run_for(2 * interval); /* The jobs run, and their use of links is known. */
   measure_reports(fd, pid);
   uint64_t planned = ask_counters(fd).planned;
   cpu = cpu_of(pid);
-  report(&agents[0], nic / 4); /* a link has changed: all are planned again */
+  report(&agents[0], nic / 4); /* A link has changed: all jobs are planned again. */
   took = wait_for(fd, planned + n_jobs);
   printf("again: %u jobs in %.1f s, %.1f ms of the manager's time each\n", n_jobs, took,
          (cpu_of(pid) - cpu) / n_jobs * 1e3);

@@ -1,9 +1,10 @@
-"""What a job notices when something under it fails, in labs: a link between switches that loses 80 % of its capacity in
-mid-run; a helper, the manager and an agent that are killed.
+"""Measures how faults affect a job, in labs: a link between switches that loses 80 % of its capacity during the
+run; and a helper, the manager and an agent that are killed.
 
-Started by cluster.sh, which says what the environment means. Every run is a lab of its own, on each of whose hosts this
-file runs once more (`cluster_faults.py host`), with the host's agent and, where the job is, its rank; the first host has
-the manager too, and kills what is to be killed. A table goes to standard output, notes to standard error.
+Started by cluster.sh, which documents the environment. Every run is a lab of its own, on each of whose hosts
+this file runs once more (`cluster_faults.py host`), with the host's agent and, where the job is, its rank. The
+first host has the manager too, and kills what is to be killed. A table goes to standard output, notes to
+standard error.
 """
 
 import array
@@ -27,18 +28,18 @@ from cluster import BANYAN, HOSTS, PORT, certificates, meet, note, start_service
 TOPOLOGY = "clos:racks=2,hosts=4,nic=100m,oversub=4,spines=2"
 LINK, RATE, LOST = ("leaf0", "spine0"), 50e6, 0.8
 INTERVAL = 2.0
-ELEMENTS = 1 << 19  # of float32, summed in each iteration
-SETTLED = 20  # seconds after which a job has the plan that it keeps
+ELEMENTS = 1 << 19  # float32 elements, summed in each iteration
+SETTLED = 20  # seconds after which a job has its final plan
 WATCHED = 30  # seconds after a fault
-TAIL = 10  # seconds of which the median iteration counts
+TAIL = 10  # seconds over which the median iteration is taken
 
 
 # ---- on a host of the lab
 
 
 def train(run, host):
-    """Iterations until the run is over; rank 0 writes down when each ended, and how long it took."""
-    import banyan  # here, as others do without its library
+    """Iterates until the run is over. Rank 0 writes down when each iteration ended, and how long it took."""
+    import banyan  # The import is here because the outside works without the library.
 
     rows, buffer = [], array.array("f", bytes(4 * ELEMENTS))
     with banyan.Communicator() as comm:
@@ -86,7 +87,7 @@ def be_rank(run, host):
 
 
 def state_of(run):
-    """What the manager says, or None."""
+    """Returns the manager's state, or None."""
     try:
         with open(os.path.join(run["folder"], "token"), encoding="utf-8") as file:
             header = {"Authorization": f"Bearer {file.read().strip()}"}
@@ -98,7 +99,7 @@ def state_of(run):
 
 
 def agrees(run, number):
-    """Whether the manager knows all agents, and that the job runs the plan of that number or a later one."""
+    """Returns whether the manager knows all agents, and the job runs the plan of this number or a later one."""
     state = state_of(run)
     jobs = [job for job in state["jobs"] if job["state"] != "left"] if state else []
     if len(jobs) != 1 or not jobs[0]["connected"] or not jobs[0]["plan"]:
@@ -126,7 +127,8 @@ def pid_of_agent(run, host):
 
 
 def kill_all(run, mine):
-    """Kills a helper, the manager and this host's agent in turn; when each was, and how long all took to agree."""
+    """Kills a helper, the manager and this host's agent in turn. Returns the time of each, and how long it took
+    until all agreed."""
     faults = {}
 
     def at(seconds):
@@ -192,11 +194,11 @@ def be_host(path):
     sys.exit(1 if failed else 0)
 
 
-# ---- outside
+# ---- outside the lab
 
 
 def read_lines(stream, changed, said):
-    """When the lab changed a link, and all else that it says."""
+    """Collects the times at which the lab changed a link, and all other output."""
     for line in stream:
         if line.startswith("banyan lab: ") and " carries " in line:
             changed.append(time.time())
@@ -205,7 +207,8 @@ def read_lines(stream, changed, said):
 
 
 def run_lab(built, known, seconds, hosts, change=None, kills=False):
-    """One lab: when iterations ended and how long they took, when the link changed, the plans' history, the faults."""
+    """Runs one lab. Returns when iterations ended and how long they took, when the link changed, the plans'
+    history, and the faults."""
     folder = tempfile.mkdtemp(prefix="banyan-faults-")
     run = {"folder": folder, "keys": certificates(folder), "known": known, "seconds": seconds, "hosts": hosts,
            "kills": kills, "key": os.urandom(16).hex()}
@@ -243,7 +246,7 @@ def median_between(rows, begin, end):
 
 
 def write_topology(path, rate):
-    """The topology with that rate of the link that suffers."""
+    """Writes the topology with this rate of the link that slows down."""
     words = [BANYAN, "topo", TOPOLOGY, "--json"]
     topology = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     for link in topology["links"]:

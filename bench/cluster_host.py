@@ -1,9 +1,10 @@
-"""Two jobs on the same two hosts, which a link of 100 Mbit/s joins: how the hosts' queues schedule their operations
+"""Two jobs on the same two hosts, joined by a link of 100 Mbit/s: how the hosts' queues schedule their operations
 together.
 
-Started by cluster.sh. Each job computes (sleeps) for a while, sums 1 MiB, and so on, as training does. Three ways: no
-classes (an ordinary queue of the link's rate), `banyan agent --order share`, and `--order first`, on both hosts and
-without a manager. Prints what an iteration takes while both jobs run, and how much of the link they use.
+Started by cluster.sh. Each job computes (sleeps) for a while, sums 1 MiB, and so on, as training does. There are
+three ways: no classes (an ordinary queue of the link's rate), `banyan agent --order share`, and `--order first`,
+on both hosts and without a manager. Prints the time of an iteration while both jobs run, and how much of the
+link they use.
 """
 
 import contextlib
@@ -20,14 +21,14 @@ BANYAN = os.environ["BANYAN"]
 HOSTS = {"a": "10.11.0.1", "b": "10.11.0.2"}
 RATE, BYTES, PORT = 100e6, 1 << 20, 7700
 JOBS = ("earlier", "later")
-APART = 1.3  # s
-ITERATIONS, FIRST = 60, 10  # of a job; after FIRST they are in order
-PAUSES = (0.05, 0.1, 0.2)  # s in which a job computes; alone it sums for 0.09 s
+APART = 1.3  # seconds
+ITERATIONS, FIRST = 60, 10  # iterations of a job; after FIRST they are in order
+PAUSES = (0.05, 0.1, 0.2)  # seconds for which a job computes; alone it sums for 0.09 s
 WAYS = ("none", "share", "first")
 
 
 def be_rank():
-    """Says when each iteration ended."""
+    """Prints the time at which each iteration ended."""
     import numpy
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bindings", "python"))
     import banyan
@@ -69,7 +70,7 @@ def build(way):
 
 
 def pull_down():
-    """With all that still runs there, as where the bench is told to end."""
+    """Ends everything that still runs there, as when the bench is interrupted."""
     for host in HOSTS:
         pids = subprocess.run(["ip", "netns", "pids", space(host)], capture_output=True, text=True, check=False).stdout
         for pid in pids.split():
@@ -106,7 +107,7 @@ def start_job(name, way, pause, folder):
 
 
 def run(way, pause, jobs):
-    """When each job's iterations ended."""
+    """Returns the times at which each job's iterations ended."""
     with tempfile.TemporaryDirectory(prefix="banyan-host-") as folder:
         try:
             build(way)

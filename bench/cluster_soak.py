@@ -1,10 +1,11 @@
-"""Two jobs that must not stop, in a lab, while at random times the manager, agents, helpers and ranks of a third job are
-killed (kill -9) and started again: which of it was noticed, and what files and memory the processes had at the end.
+"""Two jobs that must not stop, in a lab, while at random times the manager, agents, helpers and ranks of a third
+job are killed (kill -9) and started again: what the jobs noticed of it, and how many files and how much memory
+the processes had at the end.
 
-Started by cluster.sh, which says what the environment means. On each host of the lab this file runs once more
-(`cluster_soak.py host`), starts the host's agent, the manager on the first host, and the ranks, and starts again what
-was killed; the file outside kills, and looks at all. Ends with 1 if a job stopped, a sum was wrong, ranks of the killed
-job did not end, or a process was left over.
+Started by cluster.sh, which documents the environment. On each host of the lab this file runs once more
+(`cluster_soak.py host`), starts the host's agent, the manager on the first host, and the ranks, and restarts
+what was killed. The process outside kills, and watches everything. Ends with 1 if a job stopped, a sum was
+wrong, ranks of the killed job did not end, or a process was left over.
 """
 
 import json
@@ -27,8 +28,8 @@ STEADY = {"one": ["r0h0", "r0h1", "r1h0", "r1h1"], "two": ["r0h0", "r0h2", "r1h0
 MORTAL = ["r0h1", "r0h2", "r1h2"]
 INTERVAL = 0.5
 STALL = 15.0  # seconds without a sum that count as stopped
-END = 60.0  # seconds in which the ranks beside one that was killed must end
-CALM = 20.0  # seconds at the end in which nobody is killed
+END = 60.0  # seconds within which the ranks beside a killed one must end
+CALM = 20.0  # seconds at the end in which nothing is killed
 
 
 def touch(path):
@@ -40,7 +41,7 @@ def touch(path):
 
 
 class Supervisor:
-    """Starts what belongs on this host, and again what was killed."""
+    """Starts what belongs on this host, and restarts what was killed."""
 
     def __init__(self, run, host):
         self.run, self.host, self.folder = run, host, run["folder"]
@@ -83,7 +84,7 @@ class Supervisor:
         self.mortal = self.start_rank("mortal", MORTAL, port, self.path("mortal.done"))
 
     def next_round(self):
-        """Once the others of the job have ended too."""
+        """Restarts the rank once the others of the job have ended too."""
         rounds = self.path("mortal", "round", str(self.round))
         os.makedirs(rounds, exist_ok=True)
         touch(os.path.join(rounds, self.host))
@@ -93,7 +94,7 @@ class Supervisor:
 
     def look(self):
         for role, process in self.services.items():
-            if process.poll() is not None and random.random() < 0.1:  # half a second later or so
+            if process.poll() is not None and random.random() < 0.1:  # This takes half a second or more.
                 self.start_service(role)
         for job, process in self.steady.items():
             if process.poll() is not None and not self.over():
@@ -138,7 +139,7 @@ def be_host(path):
     sys.exit(Supervisor(run, os.environ["BANYAN_HOST"]).work())
 
 
-# ---- outside
+# ---- outside the lab
 
 
 def read_pid(path):
@@ -158,7 +159,7 @@ def children_of(pid):
 
 
 def uses(pid):
-    """Descriptors, and KiB of memory of its own; None: it has gone."""
+    """Returns the number of descriptors and the private memory in KiB, or None if the process has ended."""
     try:
         files = len(os.listdir(f"/proc/{pid}/fd"))
         with open(f"/proc/{pid}/status", encoding="utf-8") as file:
@@ -178,7 +179,7 @@ class Soak:
         return os.path.join(self.folder, name)
 
     def pids(self):
-        """Of all that runs, by role and host."""
+        """Returns all processes by role and host."""
         found = {}
         for name in os.listdir(self.folder):
             if not name.endswith(".pid"):
@@ -223,7 +224,7 @@ class Soak:
         self.look_at_mortal(now)
 
     def look_at_mortal(self, now):
-        """Whether all of its ranks end once one has."""
+        """Checks that all of its ranks end once one has."""
         alive = [uses(pid) is not None for (role, _), pid in self.pids().items() if role == "mortal"]
         if all(alive) or not any(alive):
             self.mortal_killed = {}
@@ -252,7 +253,7 @@ class Soak:
         return f"hosts away {away}, jobs {jobs}" if away or jobs != ["mortal", "one", "two"] else ""
 
     def print_uses(self):
-        """Of the process of each role that lived longest, at the quarters of its life."""
+        """Prints the use of the longest-lived process of each role, at the quarters of its life."""
         print("\n| | processes | the longest | descriptors | KiB of its own |\n|---|---:|---:|---:|---:|")
         for role in sorted({role for role, _ in self.samples}):
             rows = [samples for (of, _), samples in self.samples.items() if of == role]
@@ -264,7 +265,7 @@ class Soak:
 
 
 def left_over(folder):
-    """Processes that name the folder in their command line or environment."""
+    """Returns processes that name the folder in their command line or environment."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,7 +1,7 @@
-"""Runs the variants and prints the tables. Started by run.sh, which says what the environment means.
+"""Runs the variants and prints the tables. Started by run.sh, which documents the environment.
 
-First every variant runs once, shortly, so that per peer and size the fastest two are known; then these and Banyan run
-in alternation, several rounds, and the median over the rounds counts. Notes go to standard error.
+First every variant runs once, shortly, which gives the fastest two for each peer and size. Then these and Banyan
+run in alternation, several rounds, and the median over the rounds counts. Notes go to standard error.
 """
 
 import json
@@ -55,7 +55,7 @@ def save(cells, about):
 def main():
     settings = parse_settings()
     about = machine.describe() | settings
-    timeout = 30 if settings["quick"] else 200  # seconds, once for trying and once for the rounds
+    timeout = 30 if settings["quick"] else 200  # seconds, once for the trials and once for the rounds
     placement = Placement(timeout)
     cells = [Cell(ranks, transport, settings, placement)
              for ranks in settings["ranks"] for transport in settings["transports"]]

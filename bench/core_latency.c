@@ -1,7 +1,8 @@
-/* Prints the nanoseconds that a cache line takes from one core to another and back, halved: the least of many tries.
+/* Prints the nanoseconds that a cache line takes from one core to another and back, halved: the least of many
+ * tries.
  *
- * On a virtual machine this changes by a factor of four when the host moves a virtual core to another cache, and every
- * figure for shared memory changes with it; compare.py asks for it in every round. */
+ * On a virtual machine this changes by a factor of four when the host moves a virtual core to another cache, and
+ * every figure for shared memory changes with it. compare.py runs this program in every round. */
 #include "peer_common.h"
 
 #include <pthread.h>

@@ -1,10 +1,10 @@
-/* How fast fixed point is, level against level in one run:
+/* Measures fixed-point kernels, level against level in one run:
  *
  *   fixed_bench
  *
- * ns for each KiB of pairs (256 numbers), a fragment at a time, out of the
- * first cache: best of several batches, taken in turns. quantise and
- * dequantise make the check too; "add" is what a server does to two. */
+ * The figures are ns for each KiB of pairs (256 numbers), one fragment at a time, outside the first-level cache:
+ * the best of several batches, taken in turns. quantise and dequantise compute the check too; "add" is what a
+ * server does with two fragments. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,10 +1,11 @@
 #!/bin/bash
-# How much a host that forges fragments slows a job whose sums go through a switch: 99 % of the calls' times while each
-# field of fragments is forged in turn, beside those under as many packets with a wrong magic number; and how many sums are wrong
-# in exact mode when it makes checks with the key that everybody knows. Prints tables. Needs root, and libbpf for XDP.
+# Measures how much a host that forges fragments slows a job with in-network aggregation: the time within which 99 % of
+# the calls complete, while each field of fragments is forged in turn, compared with the same number of packets with a
+# wrong magic number; and how many sums are wrong in exact mode when it makes checks with the publicly known key. Prints
+# tables. Needs root, and libbpf for XDP.
 #
-# Environment: BANYAN_BUILD (default build), FORGED packets of a start (10000), RATE a second (1000), STARTS of a job for each
-# figure (5).
+# Environment: BANYAN_BUILD (default build), FORGED packets of a start (10000), RATE per second (1000), STARTS of a job
+# for each figure (5).
 BANYAN_SOURCE=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 BANYAN_BUILD=$(realpath "${BANYAN_BUILD:-$BANYAN_SOURCE/build}")
 BANYAN=$BANYAN_BUILD/banyan
@@ -13,7 +14,7 @@ export BANYAN_SOURCE BANYAN_BUILD BANYAN
 . "$BANYAN_SOURCE/tests/net/forged_lab.sh"
 scratch=${scratch:?}
 
-# measure OPTION of forge_fragments, OPTION... of banyan run: rank 0's line
+# measure OPTION of forge_fragments, OPTION... of banyan run: prints rank 0's line.
 measure() {
   local how=$1
   shift

@@ -1,12 +1,11 @@
-/* How fast the kernels are, level against level in one run:
+/* Measures the kernels, level against level in one run:
  *
  *   kernel_bench [sources [offset]]     default: 2 0
  *
- * `sources` buffers, each beginning `offset` bytes past a page, are summed into
- * one more (or in place into the first, where "in place" is said). A line gives
- * the best of several batches, taken in turns, as ns a call and as GB/s of
- * memory read and written. The last lines compare the two copies on one core;
- * between cores that share the memory the streaming one may win. */
+ * `sources` buffers, each beginning `offset` bytes after a page boundary, are summed into one more buffer (or into
+ * the first one, where the line contains "in place"). A line gives the best of several batches, taken in turns, as
+ * ns per call and as GB/s of memory read and written. The last lines compare the two copies on one core. Between
+ * cores that share the memory the streaming copy may be faster. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,8 @@ static void *allocate(size_t bytes) {
     fprintf(stderr, "kernel_bench: out of memory\n");
     exit(1);
   }
-  memset(memory, 0x3c, bytes + 4096); /* not zeros: some CPUs write those twice as fast past the cache */
+  /* The memory is not zero, because some CPUs write zeros twice as fast past the cache. */
+  memset(memory, 0x3c, bytes + 4096);
   return memory;
 }
 

@@ -1,8 +1,9 @@
-"""Times AllReduce on networks that `banyan lab` builds: plans of the planner, the best ring, Gloo and Open MPI, in turn.
+"""Times AllReduce on networks that `banyan lab` builds: plans of the planner, the best ring, Gloo and Open MPI, in
+turn.
 
-Started by lab.sh, which says what the environment means. Every start of a program is a lab of its own. Peers are tried
-once with every algorithm; the fastest of each is timed in the rounds. All that was measured goes into lab.jsonl, the
-tables into lab.md. Notes go to standard error.
+Started by lab.sh, which documents the environment. Every start of a program is a lab of its own. Peers are tried
+once with every algorithm, and the fastest of each is timed in the rounds. The measurements go into lab.jsonl,
+the tables into lab.md. Notes go to standard error.
 """
 
 import json
@@ -27,7 +28,7 @@ ROUNDS = int(os.environ.get("ROUNDS") or 4)
 CALLS = int(os.environ.get("CALLS") or 5)
 PEERS = os.environ.get("PEERS") != "0"
 TIME_LIMIT = 120  # seconds of one start
-SLOW = 1.9  # seconds of a call from which on two in each round are enough
+SLOW = 1.9  # seconds of a call from which on two calls in each round suffice
 RECORDS = os.path.join(OUT, "lab.jsonl")
 started = time.monotonic()
 
@@ -37,7 +38,8 @@ def note(text):
 
 
 def in_lab(case, command):
-    """The JSON lines that a command, run on every host of the case's topology, and then the lab itself print."""
+    """Returns the JSON lines of a command that runs on every host of the case's topology, and then those of the lab
+    itself."""
     words = [BANYAN, "lab", case.topology, "--scale", f"1/{case.scale}", "--json", "--output", "rank0", "--timeout",
              str(TIME_LIMIT), "--", *command]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -119,7 +121,7 @@ class Bench:
             self.note_times(case, "round", impl, key, rows)
 
     def count_links(self, case):
-        """What one call sends over every link: the difference between six and two calls."""
+        """Measures what one call sends over every link: the difference between six and two calls."""
         if any(r["case"] == case.name and r["what"] == "links" for r in self.records):
             return
         few, many = (run_banyan(case, case.plan, calls, ("--warmup", "0"))[-1]["links"] for calls in (2, 6))

@@ -1,4 +1,4 @@
-"""The networks of the lab's bench with what they are held to, and the peers' ways to sum."""
+"""The networks of the lab's bench with their goals, and the algorithms of the peers."""
 
 import itertools
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOPOLOGIES = os.path.join(HERE, "..", "examples", "topologies")
-HEADERS = 1514 / 1448  # bytes on the wire for each of TCP's
+HEADERS = 1514 / 1448  # bytes on the wire for each byte of TCP
 RATES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -51,20 +51,20 @@ class Case:
     topology: str  # files
     plan: str
     ring: str
-    rate: float  # bit/s of input: the plan's, and what no set of trees exceeds
+    rate: float  # bit/s of input: the plan's rate, and the limit of any set of trees
     bound: float
     load: dict  # (from, to): bytes on the link for each byte of input
     goal: float = 0  # seconds for 16 MiB; 0: by `share`
-    share: float = 0  # of the bound that is to be reached
+    share: float = 0  # fraction of the bound that is to be reached
     peers: bool = True
-    scale: int = 1  # all rates are divided by it
+    scale: int = 1  # All rates are divided by this.
 
     def least(self, size):
-        """Seconds that no plan of this rate can do without."""
+        """Returns the least number of seconds of any plan of this rate."""
         return 8 * size / self.rate * HEADERS * self.scale
 
     def most(self, size):
-        """Seconds that are good enough; 0: nothing is promised for this size."""
+        """Returns the goal in seconds; 0: there is no goal for this size."""
         if self.share:
             return 8 * size / self.bound * HEADERS / self.share * self.scale
         return self.goal if size == 16 << 20 else 0
@@ -75,7 +75,7 @@ def output(*command):
 
 
 def ring_over(order):
-    """The ring's rotated tree over the ranks in this order."""
+    """Returns the ring's rotated tree over the ranks in this order."""
     n = len(order)
     names = [str(rank) for rank in order]
     return {"format": "banyan-plan 1", "name": "ring", "ranks": n, "trees": [{
@@ -90,7 +90,7 @@ def limit_of(banyan, topology, plan):
 
 
 def best_ring(banyan, topology, n, path):
-    """Writes the best ring: of all orders where they are few, else what exchanges of two stretches lead to."""
+    """Writes the best ring: of all orders if there are few, otherwise by reversing stretches as long as it helps."""
     def rate(order):
         with open(path, "w") as file:
             json.dump(ring_over(order), file)
@@ -113,7 +113,7 @@ def best_ring(banyan, topology, n, path):
 
 
 def loads(banyan, topology, plan):
-    """From the table of `banyan topo --plan`: a link has one row for both directions or one for each."""
+    """Reads the table of `banyan topo --plan`, in which a link has one row for both directions or one for each."""
     rows, found = output(banyan, "topo", topology, "--all", "--plan", plan), {}
     rate = limit_of(banyan, topology, plan)
     for a, arrow, b, carried in re.findall(r"^  (\S+)\s+(<->|->)\s+(\S+)\s.*?(?:- |bit/s)\s+(-|\S+ \S*bit/s)\s+\d+ %",
@@ -136,7 +136,7 @@ def make(banyan, scratch, name, topology, **goals):
 
 
 def reorder(topology, hosts, path):
-    """The same network with its ranks in another order."""
+    """Returns the same network with its ranks in another order."""
     with open(topology) as file:
         value = json.load(file)
     value["nodes"].sort(key=lambda node: hosts.index(node["name"]) if node["name"] in hosts else len(hosts))
@@ -155,6 +155,6 @@ def make_all(banyan, scratch):
         name = "two-sites-" + "-".join(hosts)
         path = reorder(named("two-sites"), hosts, os.path.join(scratch, name + ".json"))
         yield make(banyan, scratch, name, path, goal=0.740)
-    # Twelve hosts whose links carry 4 Gbit/s together are more than two cores can: half the rates are held to the goal.
+    # Twelve hosts whose links carry 4 Gbit/s together exceed two cores, so the goal applies to half the rates.
     yield make(banyan, scratch, "sparse-12-half", named("sparse-12"), share=0.85, peers=False, scale=2)
     yield make(banyan, scratch, "sparse-12", named("sparse-12"), peers=False)

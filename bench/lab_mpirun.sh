@@ -1,13 +1,13 @@
 #!/bin/bash
-# lab_mpirun.sh MEET ARGUMENTS...: Open MPI's mpirun under `banyan lab`, one process on each host. The host of rank 0
-# runs mpirun; what it would start through ssh on another host is written into the directory MEET, where the lab's
-# process on that host waits for it.
+# lab_mpirun.sh MEET ARGUMENTS...: runs Open MPI's mpirun under `banyan lab`, one process on each host. The host of
+# rank 0 runs mpirun. What it would start through ssh on another host is written into the directory MEET, where the
+# lab's process on that host waits for it.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 subnet=10.77.0.0/16
 
-# mpirun calls this like ssh: --agent HOST COMMAND...
+# mpirun calls this in place of ssh: --agent HOST COMMAND...
 start_there() {
   local host=$1
   shift

@@ -1,4 +1,4 @@
-"""Markdown tables of what lab.py measured."""
+"""Markdown tables of the measurements of lab.py."""
 
 import statistics
 
@@ -12,7 +12,7 @@ def milliseconds(seconds):
 
 
 def figure(records):
-    """Median over the rounds, and from the least to the greatest call of all rounds."""
+    """Returns the median over the rounds, and the least and the greatest call of all rounds."""
     if not records:
         return None
     return {"median": statistics.median(r["seconds"] for r in records), "least": min(r["least"] for r in records),

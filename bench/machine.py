@@ -1,4 +1,4 @@
-"""What was in force when the figures were taken: the machine, its settings and the versions of what is compared."""
+"""The conditions of the measurements: the machine, its settings and the versions of the compared programs."""
 
 import os
 import platform

@@ -1,5 +1,5 @@
-/* Measures what it takes the ranks to agree on which operations start, along a tree of controllers and, for comparison,
- * with all of them at one.
+/* Measures what it takes the ranks to agree on which operations start, along a tree of controllers and, for
+ * comparison, with all of them at one controller.
  *
  *   build/negotiate_bench -n 1024 --rounds 50
  *   banyan run -n 64 -- build/negotiate_bench --job */
@@ -95,7 +95,7 @@ static enum banyan_status run_shape(const struct negotiate_options *given, const
   return BANYAN_OK;
 }
 
-/* One line of it, by rank 0. */
+/* Rank 0 prints one line. */
 static enum banyan_status run_in_job(struct negotiate_options *given) {
   struct by_negotiate_case c = {
       .operations = (uint32_t)given->operations, .rounds = (uint32_t)given->rounds, .idle = given->idle};

@@ -10,11 +10,11 @@
 
 #include "submitter.h"
 
-/* What all ranks' figures are made of, at one moment. */
+/* The counters of this rank at one moment, from which the figures of all ranks are computed. */
 struct tally {
-  int64_t messages, frames; /* sent by this rank; frames and wake-ups of any kind */
+  int64_t messages, frames; /* messages that this rank has sent; its frames and wake-ups of any kind */
   double cpu, wall;
-  uint64_t handled; /* letters, by this rank */
+  uint64_t handled; /* messages that this rank has sent and received */
 };
 
 static double seconds_of(clockid_t which) {
@@ -35,7 +35,7 @@ static struct tally look(const struct banyan_comm *world) {
                         .handled = negotiation.messages + negotiation.taken};
 }
 
-/* Sums of one element each, in an order of this rank's own. */
+/* Sums one element for each operation, in an order of this rank's own. */
 static enum banyan_status run_round(struct banyan_comm *world, uint32_t n, uint32_t round, struct by_rng *rng,
                                     float *values, struct banyan_request **requests) {
   char name[BY_OPERATION_NAME + 1];
@@ -55,7 +55,8 @@ static enum banyan_status sum(struct banyan_comm *world, int64_t value, int64_t 
   return banyan_allreduce(world, &value, out, 1, BANYAN_INT64, BANYAN_SUM);
 }
 
-/* Between two pauses, in which the last ones fall asleep, and after which the first ones go on. */
+/* Counts the messages between two pauses: the last ranks fall asleep in the first, and the first ranks continue
+ * after the second. */
 static enum banyan_status stay_idle(struct banyan_comm *world, double seconds, uint64_t *out) {
   useconds_t pause = (useconds_t)fmin(1e9, seconds * 1e6);
   int64_t all;
@@ -92,12 +93,12 @@ static enum banyan_status measure(struct banyan_comm *world, const struct by_neg
   return stay_idle(world, c->idle, &out->idle);
 }
 
-enum banyan_status by_negotiate_in_job(struct by_negotiate_case *c, struct by_negotiate_result *out, bool *says) {
+enum banyan_status by_negotiate_in_job(struct by_negotiate_case *c, struct by_negotiate_result *out, bool *reports) {
   struct banyan_comm *world = NULL;
   *out = (struct by_negotiate_result){0};
   BY_TRY(banyan_comm_create(NULL, &world));
   c->ranks = (uint32_t)banyan_comm_size(world);
-  *says = banyan_comm_rank(world) == 0;
+  *reports = banyan_comm_rank(world) == 0;
   float *values = calloc(c->operations, sizeof *values);
   struct banyan_request **requests = calloc(c->operations, sizeof(struct banyan_request *));
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
@@ -111,7 +112,7 @@ enum banyan_status by_negotiate_in_job(struct by_negotiate_case *c, struct by_ne
   return status;
 }
 
-/* ---- what all kinds share */
+/* ---- shared by all kinds */
 
 enum { NAME_BYTES = 32 };
 
@@ -137,7 +138,7 @@ enum banyan_status by_negotiate_join(const struct by_negotiate_case *c, uint32_t
   return status;
 }
 
-/* Made once: the time that this takes is nobody's. */
+/* The names are made once, so that the time for it does not count. */
 static const char *name_of(uint32_t operation) {
   static char names[BY_NEGOTIATE_OPERATIONS][NAME_BYTES];
   char *name = names[operation];

@@ -19,12 +19,12 @@
 
 enum { MESSAGE_MOST = 1 << 20, LIMIT_S = 150, EVENTS = 64, RETRY_US = 50 };
 
-/* Seen by all processes. */
+/* Memory that all processes share. */
 struct board {
-  _Atomic uint64_t messages;   /* sent so far */
-  pthread_barrier_t ready;     /* to begin */
-  _Atomic uint32_t through;    /* processes that are through with all rounds */
-  _Atomic uint64_t then, idle; /* letters when all were through, and after the pause */
+  _Atomic uint64_t messages;   /* messages sent so far */
+  pthread_barrier_t ready;     /* barrier before the start */
+  _Atomic uint32_t through;    /* processes that have completed all rounds */
+  _Atomic uint64_t then, idle; /* messages when all processes had completed, and after the pause */
   _Atomic bool over;
   struct by_negotiate_result result;
 };
@@ -34,10 +34,10 @@ struct node {
   struct board *board;
   struct by_controller *controller;
   uint32_t rank, first, children;
-  int up, *down, epoll; /* to the parent; to each child */
-  int (*ends)[2];       /* of all: [0] is rank r's, [1] its parent's */
+  int up, *down, epoll; /* the parent's descriptor, and one for each child */
+  int (*ends)[2];       /* ends of all ranks: [0] is that of rank r, [1] that of its parent */
   uint32_t started;
-  double submitting; /* CPU seconds */
+  double submitting; /* CPU seconds of submissions */
   char *message;
 };
 
@@ -73,7 +73,7 @@ static void watch(const struct node *node, int fd, uint32_t rank) {
   if (epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event) != 0) give_up("watching a socket");
 }
 
-/* Keeps this rank's ends and closes the others'. */
+/* Keeps this rank's ends and closes all others. */
 static void sort_ends(struct node *node) {
   node->epoll = epoll_create1(0);
   node->down = calloc((size_t)node->children + 1, sizeof *node->down);
@@ -125,7 +125,7 @@ static void run_round(struct node *node, struct by_rng *rng, uint32_t round) {
   while (node->started < node->c->operations * (round + 1)) take_some(node, -1);
 }
 
-/* The root's figures: `handled` and `letters` of the rounds from the third on. */
+/* Measures the root's figures: `handled` and `messages` of the rounds from the third on. */
 static void run_root(struct node *node, struct by_rng *rng) {
   const struct by_negotiate_case *c = node->c;
   struct by_negotiate_result *result = &node->board->result;
@@ -152,7 +152,7 @@ static void run_root(struct node *node, struct by_rng *rng) {
   result->children = node->children;
 }
 
-/* Letters are looked at once nobody is at a round any more, and again after the pause. */
+/* Reads the number of messages when all ranks have completed all rounds, and again after the pause. */
 static void stay_idle(struct node *node) {
   struct board *board = node->board;
   while (atomic_load(&board->through) < node->c->ranks) take_some(node, 1);
@@ -204,7 +204,7 @@ static enum banyan_status start_all(const struct by_negotiate_case *c, struct bo
   return BANYAN_OK;
 }
 
-/* The first that fails ends all. */
+/* The first process that fails ends all processes. */
 static enum banyan_status wait_for_all(uint32_t ranks, const pid_t *pids, bool failed) {
   enum banyan_status status = BANYAN_OK;
   int how;

@@ -1,6 +1,5 @@
-/* Negotiations for negotiate_bench: controllers in a tree by numbers, and what each
- * rank submits. Rank r hangs on rank (r - 1) / fan-out; with as many children
- * as there are other ranks, that is a star. */
+/* Negotiations for negotiate_bench: the controllers form a tree by rank number, and each rank submits operations.
+ * The parent of rank r is rank (r - 1) / fan-out; with a fan-out of all other ranks, the tree is a star. */
 #ifndef BY_BENCH_NEGOTIATE_RANKS_H
 #define BY_BENCH_NEGOTIATE_RANKS_H
 
@@ -10,43 +9,43 @@
 struct by_negotiate_case {
   uint32_t ranks, operations, rounds, fan_out;
   double idle;  /* seconds after the last round */
-  double delay; /* of a simulated network */
+  double delay; /* delay of a simulated network */
 };
 
-/* Rounds after the first are by bits from the third on. */
-enum { BY_NEGOTIATE_COLD = 2, BY_NEGOTIATE_OPERATIONS = 4096 /* most */ };
+/* Rounds after the first ones use bits, from the third on. */
+enum { BY_NEGOTIATE_COLD = 2, BY_NEGOTIATE_OPERATIONS = 4096 /* maximum */ };
 
 struct by_negotiate_result {
-  uint32_t children; /* of the root */
-  double cold;       /* seconds of the root's CPU for the first round, */
-  double by_bits;    /* and for a later one, the mean, */
-  double submitting; /* without what its own submissions take, which is this much in a later one; 0 where simulated */
-  double round;      /* seconds that a later round takes */
-  double handled;    /* letters that the root sends and takes in a later one, */
-  double messages;   /* and that all send */
-  uint64_t idle;     /* letters while nobody submits anything */
-  double message;    /* seconds that a letter costs its sender and its receiver together; simulated only */
+  uint32_t children; /* number of the root's children */
+  double cold;       /* the root's CPU seconds for the first round */
+  double by_bits;    /* the root's mean CPU seconds for a later round, without its own submissions */
+  double submitting; /* the root's CPU seconds for its own submissions in a later round; 0 if simulated */
+  double round;      /* seconds of a later round */
+  double handled;    /* messages that the root sends and receives in a later round */
+  double messages;   /* messages that all ranks send in a later round */
+  uint64_t idle;     /* messages while no rank submits anything */
+  double message;    /* seconds that a message costs its sender and its receiver together; only if simulated */
 };
 
 uint32_t by_negotiate_children(const struct by_negotiate_case *c, uint32_t rank, uint32_t *first);
-/* A controller of this rank; the callbacks and their context stand in `config`. */
+/* Makes a controller of this rank. The callbacks and their context are in `config`. */
 BANYAN_CHECK enum banyan_status by_negotiate_join(const struct by_negotiate_case *c, uint32_t rank,
                                                   struct by_controller_config *config, struct by_controller **out);
 /* Submits all operations, in an order of this rank's own. */
 BANYAN_CHECK enum banyan_status by_negotiate_submit(const struct by_negotiate_case *c, struct by_controller *controller,
                                                     struct by_rng *rng);
 
-/* A process for each rank, which tell each other over local sockets. */
+/* Runs a process for each rank, which communicate over local sockets. */
 BANYAN_CHECK enum banyan_status by_negotiate_processes(const struct by_negotiate_case *c,
                                                        struct by_negotiate_result *out);
-/* All in this process, in a model of time: what a controller does takes as long as it takes here, and a letter besides
- * as long as sending and taking one over a local socket does here; it travels for `delay`. */
+/* Runs all ranks in this process, in a model of time: the work of a controller takes as long as it takes here, plus
+ * the time of sending and receiving a message over a local socket here. A message travels for `delay`. */
 BANYAN_CHECK enum banyan_status by_negotiate_simulated(const struct by_negotiate_case *c,
                                                        struct by_negotiate_result *out);
-/* This process is a rank of a job, and so are the others: the library's own, with all that it does for them, which make
- * a call of what they submit. Fills in how many ranks there are. *says: this is rank 0, whose figures these are. `idle`
- * counts whatever ranks send each other meanwhile. */
+/* Runs in a job of which this process is a rank: the library's own controllers start the submitted operations as
+ * calls, with everything that belongs to it. Fills in the number of ranks. *reports becomes true on rank 0, whose
+ * figures these are. `idle` counts all messages that ranks send each other meanwhile. */
 BANYAN_CHECK enum banyan_status by_negotiate_in_job(struct by_negotiate_case *c, struct by_negotiate_result *out,
-                                                    bool *says);
+                                                    bool *reports);
 
 #endif

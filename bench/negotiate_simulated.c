@@ -10,14 +10,14 @@
 #include "arena.h"
 
 struct post {
-  double at; /* when it arrives */
+  double at; /* arrival time */
   uint64_t number;
   uint32_t from, to;
   size_t bytes;
   unsigned char data[];
 };
 
-/* What a controller does at a time: its own rank has submitted; a letter has come from below, or from above. */
+/* The kinds of work of a controller: its own rank has submitted, or a message has arrived from below or from above. */
 enum work { OWN, UPWARD, DOWNWARD, WORKS };
 
 struct world {
@@ -25,36 +25,36 @@ struct world {
   struct node {
     struct world *world;
     struct by_controller *controller;
-    double free; /* when it has done what it was at */
+    double free; /* time at which the node has completed its current work */
     uint32_t rank, started;
-    bool through; /* it has all of the round */
+    bool through; /* The node has everything of the round. */
   } * nodes;
-  struct post **heap; /* by time of arrival, then by number */
+  struct post **heap; /* messages by arrival time, then by number */
   uint32_t n, room;
-  struct post **fresh; /* that the node at work sends */
+  struct post **fresh; /* messages that the node at work sends */
   uint32_t n_fresh, room_fresh;
   uint64_t sent, handled;
-  double sending, taking; /* seconds of a letter, in the kernel */
-  double clock;           /* of the node that is at work: when it sends */
-  double root;            /* that the root has worked */
-  uint32_t through;       /* ranks that have all of the round */
-  double last;            /* when the last of them had */
+  double sending, taking; /* seconds of a message in the kernel */
+  double clock;           /* time at which the node at work sends */
+  double root;            /* seconds of work of the root */
+  uint32_t through;       /* ranks that have everything of the round */
+  double last;            /* time at which the last of them had */
   uint32_t round;
-  double spent[WORKS]; /* seconds, in the round that is measured; */
+  double spent[WORKS]; /* seconds in the measured round */
   uint64_t times[WORKS];
   bool failed;
 };
 
-/* --- what a letter costs --- */
+/* --- the cost of a message --- */
 
-/* This thread's, so that what others do meanwhile costs nothing. */
+/* Returns the time of this thread, which excludes the work of other threads. */
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The mean over many, one at a time, over a local socket. */
+/* Measures the mean over many messages, one at a time, over a local socket. */
 static enum banyan_status measure_messages(struct world *world) {
   enum { ROUNDS = 20000, BYTES = 64 };
   char bytes[BYTES] = {0};
@@ -77,7 +77,7 @@ static enum banyan_status measure_messages(struct world *world) {
   return failed ? by_fail(BANYAN_ERR_SYSTEM, "a pair of sockets does not work") : BANYAN_OK;
 }
 
-/* --- letters on their way --- */
+/* --- messages in transit --- */
 
 static bool is_before(const struct post *a, const struct post *b) {
   return a->at < b->at || (a->at == b->at && a->number < b->number);
@@ -136,8 +136,8 @@ static void on_start(void *context, void *const *cookies, uint32_t n) {
   node->started += n;
 }
 
-/* How long it took here; in later rounds than the one that is measured, the mean of that one, since the longest way
- * through so many controllers would else be made of whatever disturbed this machine. */
+/* Returns how long the work took here. In later rounds than the measured one it returns the mean of that round,
+ * since otherwise the longest path through many controllers would consist of whatever disturbed this machine. */
 static double cost_of(struct world *world, enum work kind, double took) {
   if (world->round > BY_NEGOTIATE_COLD) return world->spent[kind] / (double)world->times[kind];
   if (world->round == BY_NEGOTIATE_COLD) {
@@ -147,8 +147,8 @@ static double cost_of(struct world *world, enum work kind, double took) {
   return took;
 }
 
-/* The node works from `at` on, or when it is free: `post`, or what it has submitted, then says what there is to say.
- * What it does comes before its letters. */
+/* Lets the node work from `at` on, or when it is free: it takes `post` or what it has submitted, then sends what is
+ * due. Its work comes before its messages. */
 static void work(struct world *world, struct node *node, double at, const struct post *post) {
   enum work kind = !post ? OWN : post->from > node->rank ? UPWARD : DOWNWARD;
   uint32_t first = world->n_fresh = 0;
@@ -167,7 +167,7 @@ static void work(struct world *world, struct node *node, double at, const struct
   if (node->rank == 0) world->root += node->free - from;
 }
 
-/* All ranks have submitted everything at time 0: that is not what is timed, but from then on. */
+/* Submits everything on all ranks at time 0. The submissions are not timed; what follows is. */
 static enum banyan_status submit_all(struct world *world, struct by_rng *rng) {
   world->through = 0;
   world->last = 0;

@@ -1,9 +1,10 @@
-"""Orders of jobs in a fluid model: which class a manager should give whom, before it is measured in labs.
+"""Orders of jobs in a fluid model: the classes that a manager should give to jobs, before labs measure it.
 
-Jobs come at random to a Clos network whose uplinks are oversubscribed; each sends what its plan puts on each link
-(rings in the order of the racks; under the manager trees, which cross an uplink once), and rates follow from who shares
-which link: fairly in a class, strictly between classes but for a guarantee of the lower ones. Prints, of many mixes,
-the average completion time of rings shared fairly over that of each order: quartiles, and the part of mixes that lose.
+Jobs come at random to a Clos network whose uplinks are oversubscribed. Each sends what its plan puts on each link:
+rings in the order of the racks, or under the manager trees, which cross an uplink once. Rates follow from which jobs
+share which link: fairly in a class, strictly between classes except for a guarantee of the lower ones. Prints, over
+many mixes, the average completion time of rings that share fairly divided by that of each order: quartiles, and the
+fraction of mixes that lose.
 
     python3 bench/order_model.py [mixes [kind...]]
 
@@ -15,14 +16,14 @@ import random
 import statistics
 import sys
 
-GUARANTEE = 0.05  # of a link, for each class that has something to send
+GUARANTEE = 0.05  # fraction of a link, for each class that has something to send
 FIRST = 10  # iterations in the highest class
 GROWTH = 4
 QUEUES = 15
 
 
 class Job:
-    """at: s; hosts: of (rack, place); gradients: bytes of an iteration."""
+    """A job: `at` is in s, `hosts` are pairs of rack and place, and `gradients` are the bytes of an iteration."""
 
     def __init__(self, at, hosts, gradients, iterations):
         self.at, self.hosts, self.gradients, self.iterations = at, hosts, gradients, iterations
@@ -42,7 +43,7 @@ class Job:
 
 
 def mix_of_lab(chance):
-    """As cluster.py's mix_of: bytes of the models are its."""
+    """Makes jobs as mix_of in cluster.py does, with its model sizes."""
     def size(a, b):
         return 4 * (784 * a + a + a * b + b + b * 10 + 10)
     jobs = []
@@ -61,8 +62,8 @@ def capacities(racks, hosts, nic, oversub):
 
 
 def mix_of_cluster(chance, sigma, n=30, racks=8, hosts=4, load=0.7):
-    """Jobs of 2 to 16 hosts in a block of racks; lengths are log-normal; `load` is about the part of the time in which
-    uplinks are busy with rings. Hosts are shared, as by users with GPUs of their own."""
+    """Makes jobs of 2 to 16 hosts in a block of racks, with log-normal lengths. `load` is about the fraction of the
+    time in which uplinks are busy with rings. Hosts are shared, as by users with GPUs of their own."""
     nic, jobs, at = 1e9 / 8, [], 0.0
     for _ in range(n):
         wide = chance.choice((1, 2, 2, 4))
@@ -70,26 +71,27 @@ def mix_of_cluster(chance, sigma, n=30, racks=8, hosts=4, load=0.7):
         first = chance.randrange(racks)
         places = chance.sample(range(hosts), deep)
         where = [((first + rack) % racks, place) for rack in range(wide) for place in places]
-        length = 60 * chance.lognormvariate(0, sigma)  # s alone
+        length = 60 * chance.lognormvariate(0, sigma)  # seconds alone
         iterations = max(20, round(length / 0.3))
         jobs.append(Job(at, where, length * nic / 2 / iterations, iterations))
         at += chance.expovariate(1) * 60 * 2.2 / racks / load
     return jobs, capacities(racks, hosts, nic, 4), 10e9
 
 
-# ---- orders: each says the class of every job that is there
+# ---- orders: each determines the class of every present job
 
 
 class Order:
-    """threshold: times the usual one; inside a queue: "share", "came" (who came first goes first), "narrow" (who has
-    fewest hosts), or "short": no queues, who has least left. first: the first iterations have class 0."""
+    """An order of jobs. `threshold` is a factor of the usual one. `inside` orders the jobs of a queue: "share",
+    "came" (the job that came first goes first), "narrow" (the job with the fewest hosts does), or "short": there
+    are no queues, and the job with the least left goes first. With `first` the first iterations have class 0."""
 
     def __init__(self, inside, threshold=1.0, classes=4, first=True, queues=QUEUES):
         self.kind, self.inside, self.threshold, self.classes, self.first = "trees", inside, threshold, classes, first
         self.queues, self.usual = queues, 0.0
 
     def marks(self, job):
-        """Iterations at which its place may change."""
+        """Returns the iterations at which its place may change."""
         least = self.threshold * self.usual / job.all_sent
         return [least * GROWTH ** queue for queue in range(self.queues - 1)] + [float(FIRST) if self.first else 0.0]
 
@@ -106,8 +108,8 @@ class Order:
                 "short": (job.left * job.gradients,)}[self.inside]
 
     def sort(self, jobs):
-        """Class of each job, as manager_links.c gives it; that a job without others behind it falls with its queue makes
-        no difference here."""
+        """Returns the class of each job, as manager_links.c computes it. It makes no difference here that a job
+        without others behind it falls with its queue."""
         classes = {job: 0 for job in jobs if self.is_early(job)}
         rest = sorted((job for job in jobs if job not in classes), key=self.key_of)
         above = {}
@@ -123,7 +125,8 @@ class Order:
 
 
 class Said(Order):
-    """A part of the jobs say how long they are: in the queue of what they have left, and before the others of it."""
+    """A part of the jobs announce their length: they are in the queue of what they have left, and before the others
+    of it."""
 
     def __init__(self, part):
         super().__init__("share")
@@ -137,7 +140,7 @@ class Said(Order):
 
 
 class Fair(Order):
-    """No classes."""
+    """There are no classes."""
 
     def __init__(self, kind):
         super().__init__("share")
@@ -148,7 +151,8 @@ class Fair(Order):
 
 
 def fill(active, there, kind, rates, left):
-    """Shares what there is of links among jobs of one class, evenly in bits; who gets least has what it has."""
+    """Shares the capacity of links among jobs of one class, evenly in bits. The job with the least rate gets all it
+    can use."""
     active = list(active)
     while active:
         level = {link: room / max(1, sum(link in job.loads[kind] for job in active)) for link, room in there.items()}
@@ -162,8 +166,8 @@ def fill(active, there, kind, rates, left):
 
 
 def rates_of(jobs, classes, links, kind):
-    """Iterations a second of each job: class by class, with the guarantee of the lower ones; and what of that they
-    cannot use, as another link holds them up, goes round again."""
+    """Returns the iterations per second of each job, class by class, with the guarantee of the lower ones. What a
+    class cannot use, because another link limits it, is distributed again."""
     left, on, rates = dict(links), {}, dict.fromkeys(jobs, 0.0)
     for job in jobs:
         for link in job.loads[kind]:
@@ -177,7 +181,7 @@ def rates_of(jobs, classes, links, kind):
 
 
 def next_change(order, job):
-    """Iterations of a job until its place may change, or it ends."""
+    """Returns the iterations of a job until its place may change, or it ends."""
     done = job.done()
     return min(mark - done for mark in [*order.marks(job), float(job.iterations)] if mark > done + 1e-6)
 

@@ -1,5 +1,5 @@
-/* Packing methods on topologies: which part of the certified bound each reaches, with how many trees of which height,
- * and in how long.
+/* Compares packing methods on topologies: the fraction of the certified bound that each reaches, the number and
+ * height of its trees, and its time.
  *
  *   pack_bench FILE...        for instance ../shared/data/edgelists/torus16x16.el
  *
@@ -47,7 +47,7 @@ static enum banyan_status pack(const struct by_graph *graph, size_t run, double 
   return by_pack_few(graph, &options, out);
 }
 
-/* Runs one method; *bound becomes the best that is known. */
+/* Runs one method. *bound becomes the best known bound. */
 static enum banyan_status time_run(const char *file, const struct by_graph *graph, size_t run, double *bound) {
   double least = INFINITY, height;
   struct by_packing *packing = NULL;

@@ -1,8 +1,8 @@
 /* The timing loop that all peers share, header-only so that C and C++ programs build with one compiler call each.
  *
- * A program fills a struct peer with what its library can do and calls peer_main_loop(). README.md says what is
- * measured and why; a change here is a change there and in `banyan bench`. One thread, one rank per process.
- */
+ * A program fills a struct peer with the functions of its library and calls peer_main_loop(). README.md documents
+ * what is measured and why. A change here must be repeated there and in `banyan bench`. Each rank is a process with
+ * one thread. */
 #ifndef BENCH_PEER_COMMON_H
 #define BENCH_PEER_COMMON_H
 
@@ -26,8 +26,8 @@ struct peer_options {
   const char *algorithm;
   const char *transport;
   int ranks;        /* only for programs that start their own ranks */
-  const char *meet; /* the same, started once for each rank: a directory that all of them see; NULL: they are not */
-  long calls;       /* timed ones of a size; 0: as many as the budget allows */
+  const char *meet; /* a directory that all ranks share, for a program that is started once for each rank; or NULL */
+  long calls;       /* timed calls for a size; 0: as many as the budget allows */
 };
 
 struct peer {
@@ -110,7 +110,8 @@ static inline void peer_parse_options(struct peer_options *options, int argc, ch
   }
 }
 
-/* Binds the process to the (rank mod C)-th core of its C cores; before any thread exists, so that all inherit it. */
+/* Binds the process to the (rank mod C)-th core of its C cores, before any thread exists, so that all threads
+ * inherit it. */
 static inline void peer_pin(int rank) {
   cpu_set_t allowed, one;
   if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
@@ -147,12 +148,12 @@ static inline double peer_check(struct peer *peer, float *send, float *recv, siz
   size_t n = (size_t)peer->ranks;
   for (size_t i = 0; i < count; i++) wrong += recv[i] != (float)(n * (i % 1021) + n * (n + 1) / 2);
   peer->sum_to_0(peer, &wrong);
-  if (send == recv) /* sums of sums would grow without end */
+  if (send == recv) /* Repeated sums of sums would grow without limit. */
     memset(recv, 0, count * sizeof *recv);
   return wrong;
 }
 
-/* Makes `calls` calls; returns rank 0's seconds for one. */
+/* Makes `calls` calls. Returns rank 0's seconds for one. */
 static inline double peer_batch(struct peer *peer, long calls, const float *send, float *recv, size_t count) {
   peer->barrier(peer);
   double start = peer_now();
@@ -160,7 +161,7 @@ static inline double peer_batch(struct peer *peer, long calls, const float *send
   return (peer_now() - start) / (double)calls;
 }
 
-/* Warms up and says how many calls to time: the same number on every rank. */
+/* Warms up and returns how many calls to time: the same number on every rank. */
 static inline long peer_warm_up(struct peer *peer, double budget, const float *send, float *recv, size_t count) {
   long cap = peer_clamp(67108864.0 / (double)(count * sizeof *send), PEER_LEAST_CALLS, PEER_MOST_CALLS);
   double each = peer_batch(peer, 2, send, recv, count);
@@ -213,7 +214,7 @@ static inline double peer_one_size(struct peer *peer, const struct peer_options 
   return wrong;
 }
 
-/* Times every size; returns the process's exit status: 1 if rank 0 saw a wrong sum. */
+/* Times every size. Returns the exit status of the process: 1 if rank 0 found a wrong sum. */
 static inline int peer_main_loop(struct peer *peer, const struct peer_options *options) {
   double wrong = 0;
   for (int i = 0; i < options->size_count; i++) wrong += peer_one_size(peer, options, options->sizes[i]);

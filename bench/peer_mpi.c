@@ -1,5 +1,5 @@
-/* Times MPI_Allreduce; built once with each MPI's compiler wrapper. The algorithm and the transport are chosen by
- * mpirun's parameters and the environment, so that here they are only words to print. */
+/* Times MPI_Allreduce, and is built once with each MPI's compiler wrapper. The algorithm and the transport are
+ * chosen by mpirun's parameters and the environment, so that here they are only text to print. */
 #include "peer_common.h"
 
 #include <mpi.h>

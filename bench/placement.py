@@ -1,9 +1,9 @@
 """Waits until the cores are near each other.
 
-The host of a virtual machine moves virtual cores between caches, and with them every figure changes by a factor of up
-to four, for some seconds or minutes. So the time from core to core is asked for before and after every start of a
-program; starts are put off, and repeated, while it is more than twice the least that was seen, until the allowance is
-used up.
+The host of a virtual machine moves virtual cores between caches, which changes every figure by a factor of up to
+four, for some seconds or minutes. So the time from core to core is measured before and after every start of a
+program. Starts are delayed, and repeated, while it is more than twice the least measured time, until the
+allowance is used up.
 """
 
 import os
@@ -25,7 +25,7 @@ class Placement:
             time.sleep(0.5)
 
     def ask(self):
-        """Nanoseconds from core to core; 0 where that cannot be known, or there is but one."""
+        """Returns the nanoseconds from core to core; 0 if they cannot be measured, or there is only one core."""
         if variants.CORES < 2:
             return 0
         try:
@@ -40,14 +40,14 @@ class Placement:
         return not latency or latency <= FAR * self.least
 
     def wait(self):
-        """The latency, near unless there is no time left."""
+        """Returns the latency, which is near unless there is no time left."""
         while not self.is_near(latency := self.ask()) and self.left > 0:
             time.sleep(0.5)
             self.left -= 0.5
         return latency
 
     def run(self, start):
-        """What `start()` returned, and the greater of the latencies before and after."""
+        """Returns the result of `start()`, and the greater of the latencies before and after."""
         while True:
             before, began = self.wait(), time.monotonic()
             found = start()

@@ -1,13 +1,13 @@
-/* How good a manager's plans are: jobs over random hosts of a network begin one after the other, a real manager plans
- * for them, and a fluid model says what each job then gets of the links.
+/* Rates the plans of a manager: jobs over random hosts of a network begin one after the other, a real manager plans
+ * for them, and a fluid model computes the rates of the jobs.
  *
- *     plan_scores [-v] [-j JOBS] [-s SEEDS] TOPOLOGY...      JOBS: 1,4 unless given; each a file or a kind
+ *     plan_scores [-v] [-j JOBS] [-s SEEDS] TOPOLOGY...      JOBS: 1,4 by default; TOPOLOGY: a file or a kind
  *
- * A line for each network and number of jobs, of SEEDS draws (1 unless given): a plan's throughput in parts of what no
- * trees over the same hosts carry on what others leave, on average and at worst; then all jobs together, each in parts
- * of what it could have alone: the job that gets least, with the manager's plans and with rings in the order of hosts,
- * in parts of the best that any trees of all jobs can give it, by a linear program over all of them; and the processor
- * time of a plan. */
+ * Prints a line for each network and number of jobs, over SEEDS draws (1 by default). First comes the throughput of
+ * a plan as a fraction of the most that trees over the same hosts carry on the capacity that others leave, on
+ * average and at worst. Then come all jobs together, each relative to its rate alone: the slowest job, with the
+ * manager's plans and with rings in the order of hosts, as a fraction of the best that any trees of all jobs can
+ * give it, by a linear program over all of them. The processor time of a plan comes last. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ struct job {
 
 static const struct by_topology *topology;
 static struct by_manager *manager;
-static struct by_manager_peer **peers; /* of each node; NULL: no host */
+static struct by_manager_peer **peers; /* the peer of each node, or NULL if it is not a host */
 static struct job jobs[MOST_JOBS];
 static uint32_t n_jobs, n_hosts, *hosts;
 static double now;
@@ -62,10 +62,10 @@ static double processor_time(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* ---- what all trees of all jobs can carry: column generation, as in pack_exact.h, over all jobs at once */
+/* ---- the most that trees of all jobs can carry: column generation, as in pack_exact.h, over all jobs at once */
 
 struct joint {
-  uint32_t n_jobs, n_rows; /* a row for each step, then one for each job */
+  uint32_t n_jobs, n_rows; /* There is a row for each step, then one for each job. */
   struct job **jobs;
   struct by_graph **graphs;
   struct by_span *spans;
@@ -81,7 +81,7 @@ static double capacity_of_step(uint32_t s) {
   return by_residual(s % 2 ? node->in : node->out);
 }
 
-/* The steps of a resource. A node's limit holds for both directions. */
+/* Returns the steps of a resource. A node's limit applies to both directions. */
 static uint32_t steps_of(const struct by_origin *origin, uint32_t out[2]) {
   uint32_t base = origin->kind == BY_ORIGIN_LINK ? 0 : 2 * topology->n_links, n = 0;
   for (uint32_t way = 0; way < 2; way++)
@@ -104,14 +104,15 @@ static void add_tree(struct joint *p, uint32_t j) {
   must(by_lp_add(p->lp, 0, p->values));
 }
 
-/* A tree for each job under part of the best prices and the program's for the rest; false: none is new. */
+/* Adds a tree for each job under prices that mix `part` of the best ones and the linear program's. Returns false if
+ * no tree is new. */
 static bool price_trees(struct joint *p, double part) {
   const double *duals = p->lp->price;
   uint32_t n_steps = p->n_rows - p->n_jobs;
   double all = 0, sum = 0;
   bool news = false;
   for (uint32_t s = 0; s < n_steps; s++) all += duals[s];
-  if (!(all > 0)) part = 1; /* it is 0 as yet */
+  if (!(all > 0)) part = 1; /* The sum is still 0. */
   for (uint32_t s = 0; s < n_steps; s++) p->price[s] = part * p->fair[s] + (part < 1 ? (1 - part) * duals[s] / all : 0);
   for (uint32_t j = 0; j < p->n_jobs; j++) {
     const struct by_graph *graph = p->graphs[j];
@@ -181,11 +182,11 @@ static void fini_joint(struct joint *p) {
   free(p->values);
 }
 
-/* The most that each of the jobs can have at once, in parts of its `alone`: no trees give all of them more. */
+/* Returns the most that every job can have at once, relative to its `alone`: no trees give all of them more. */
 static double bound_of(struct job **of, uint32_t n) {
   struct joint p;
   init_joint(&p, of, n);
-  for (uint32_t j = 0; j < n; j++) { /* any tree to begin with */
+  for (uint32_t j = 0; j < n; j++) { /* Any tree serves as the initial one. */
     double *of_graph = calloc(p.graphs[j]->n_resources, sizeof *of_graph);
     for (uint32_t r = 0; r < p.graphs[j]->n_resources; r++) of_graph[r] = 1 / p.graphs[j]->capacity[r];
     by_span_set_prices(&p.spans[j], of_graph);
@@ -208,7 +209,7 @@ static double bound_of(struct job **of, uint32_t n) {
   return bound;
 }
 
-/* ---- the fluid model: all jobs grow evenly, in parts of what they have alone, until a link is full */
+/* ---- the fluid model: all jobs grow evenly, relative to their rate alone, until a link is full */
 
 static double fill(bool rings, double *mean) {
   uint32_t n_steps = 2 * topology->n_links + 2 * topology->n_nodes, left = 0;
@@ -352,7 +353,7 @@ static void run_cluster(void) {
   struct by_manager_options options = by_manager_defaults();
   options.topology = topology;
   options.send = sent;
-  /* One class for all. */
+  /* All jobs have one class. */
   options.rules = (struct by_priority_rules){.iterations = 1, .threshold = UINT64_MAX, .equal = true};
   now = beginning;
   must(by_manager_create(&options, now, &manager));
@@ -382,7 +383,7 @@ static int compare(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
-/* One job alone is on all hosts, up to 64; of several, each on 4 to 32, half of them neighbours. */
+/* A single job is on all hosts, up to 64. Each of several jobs is on 4 to 32 hosts, half of them neighbours. */
 static void draw_job(struct job *job, uint32_t j, struct by_rng *rng) {
   uint32_t *order = malloc(n_hosts * sizeof *order), most = n_hosts < 64 ? n_hosts : 64;
   memcpy(order, hosts, n_hosts * sizeof *order);

@@ -3,8 +3,9 @@
 
     bench/planner_growth.py build/banyan docs/planner-growth.svg
 
-Each time is the processor time of the whole command, loading and printing included, which has one thread: the best of
-three, of one if that takes more than 2 s. Prints a Markdown table of seconds and of the largest resident memory.
+Each time is the processor time of the whole command, loading and printing included, which has one thread: the
+best of three, or of one if that takes more than 2 s. Prints a Markdown table of seconds and of the largest
+resident memory.
 """
 
 import math
@@ -25,7 +26,7 @@ X_RANGE, Y_RANGE = (4, 8192), (0.005, 10)
 
 
 def run_once(banyan, topology):
-    """Seconds of processor time and MiB of one run."""
+    """Returns the seconds of processor time and the MiB of one run."""
     child = subprocess.Popen([banyan, "plan", topology, "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:

@@ -1,7 +1,7 @@
-/* priority_bench: what two TCP streams get of a link of 100 Mbit/s, one in the highest class and one in the lowest, and
- * how soon they change places when their marks do, on live connections.
+/* priority_bench: measures the rates of two TCP streams on a link of 100 Mbit/s, one in the highest class and one
+ * in the lowest, and how soon the rates swap after the marks of live connections do.
  *
- * In network namespaces of its own; needs root. Prints one JSON object. */
+ * The bench runs in network namespaces of its own and needs root. It prints one JSON object. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -35,7 +35,7 @@ static void run(const char *format, int number) {
   must_hold(system(command) == 0, command);
 }
 
-/* ---- the other host: takes all that comes */
+/* ---- the other host: receives everything */
 
 static void take(int fd) {
   static char bytes[1 << 16];
@@ -111,7 +111,8 @@ static double rate(const struct sample *a, const struct sample *b, uint32_t clas
   return (double)(b->sent.bytes[class_] - a->sent.bytes[class_]) * 8e9 / (double)(b->at - a->at);
 }
 
-/* From this sample on the classes have their shares, within a tenth of the link, over fifths of a second. */
+/* Returns the first sample from which on the classes have their shares, within a tenth of the link, over fifths of
+ * a second. */
 static double settled(const struct sample *samples, uint32_t low) {
   int n = 200 / SAMPLE_MS, i = SAMPLES - n;
   while (i > 0 && rate(&samples[i - 1], &samples[i - 1 + n], low) < 0.15 * queues.rate) i--;
@@ -127,7 +128,7 @@ static void measure(struct by_netlink *netlink, unsigned interface, const int *s
     mark(streams[1 - flip % 2], low);
     for (int i = 0; i <= SAMPLES; i++) sample(netlink, interface, &samples[i]);
     const struct sample *half = &samples[SAMPLES / 2], *end = &samples[SAMPLES];
-    if (!flip) continue; /* the beginning of both */
+    if (!flip) continue; /* This is the beginning of both phases. */
     printf("%s\n  {\"seconds\": %.2f, \"high\": %.1f, \"low\": %.1f, \"all\": %.1f}", flip > 1 ? "," : "",
            settled(samples, low), rate(half, end, high) / 1e6, rate(half, end, low) / 1e6,
            (rate(&samples[0], end, high) + rate(&samples[0], end, low)) / 1e6);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Python adds to a call: calls of a job of one rank, of which the library has nothing to move.
+"""Measures what Python adds to a call: calls of a job of one rank, for which the library has nothing to send.
 
     python3 bench/python_calls.py --torch
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Steps of DDP over Banyan and over Gloo, in turns in one run; and what a call costs.
+"""Times steps of DDP over Banyan and over Gloo, in turns in one run, and single calls.
 
     banyan run -n 2 -- python3 bench/pytorch.py
 
-Each rank has every model twice, once with a group of each backend. Rounds of a few steps alternate between the two and steps
-that exchange nothing; what is printed are the medians over the rounds of the slowest rank, their ratio, the least and greatest
-ratio of a round, and the share of Gloo's step that goes with what is exchanged.
+Each rank has every model twice, once with a group of each backend. Rounds of a few steps alternate between the
+two and steps that exchange nothing. The output has the medians over the rounds of the slowest rank, their ratio,
+the least and greatest ratio of a round, and the fraction of Gloo's step that the exchange takes.
 """
 import argparse
 import contextlib
@@ -37,7 +37,7 @@ class Training:
         self.pixels, self.labels = torch.rand(batch, 1, 28, 28), torch.randint(10, (batch,))
 
     def round(self, steps, exchanging=True):
-        """Seconds for a step."""
+        """Returns the seconds of a step."""
         dist.barrier(group=self.group)
         begun = time.perf_counter()
         with contextlib.nullcontext() if exchanging else self.model.no_sync():
@@ -49,14 +49,14 @@ class Training:
 
 
 def slowest(seconds):
-    """Of all ranks, by the default group."""
+    """Returns the maximum over all ranks, by the default group."""
     value = torch.tensor([seconds], dtype=torch.float64)
     dist.all_reduce(value, op=dist.ReduceOp.MAX)
     return value.item()
 
 
 def compare(name, ways, rounds):
-    """Calls each way in turns; the first results do not count. Prints what came out."""
+    """Calls each way in turns, without counting the first results, and prints the results."""
     times = {way: [] for way in ways}
     order = list(ways)
     for i in range(rounds + 1):

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Times AllReduce with Banyan, Open MPI, MPICH and Gloo in one run and prints tables (README.md has the protocol).
+# Times AllReduce with Banyan, Open MPI, MPICH and Gloo in one run and prints tables. README.md describes the protocol.
 #
-# Environment: BANYAN (the command; default build/banyan, left out if it is not there), QUICK=1 (two minutes), ROUNDS,
+# Environment: BANYAN (the command; default build/banyan, omitted if it does not exist), QUICK=1 (two minutes), ROUNDS,
 # SIZES, RANKS, TRANSPORTS (lists with commas), IN_PLACE=1, TUNED=1 (also peers' settings beyond their algorithms),
-# EVERY=1 (every variant at every size), REALTIME=0, CONGESTION (default reno), OUT (default bench/out). Everything runs
-# in namespaces of its own where that is permitted, so that nothing of it outlives the run: no process, no shared
+# EVERY=1 (every variant at every size), REALTIME=0, CONGESTION (default reno), OUT (default bench/out). Everything
+# runs in namespaces of its own where that is permitted, so that nothing of it outlives the run: no process, no shared
 # memory, no change of a setting.
 set -euo pipefail
 
@@ -17,7 +17,7 @@ export CONGESTION=${CONGESTION:-reno}
 # shellcheck source=bench/peers.sh
 . "$here/peers.sh"
 
-# Inside the namespaces: loopback up, one congestion control for all, a clean /dev/shm and /tmp.
+# The namespaces have loopback up, one congestion control for all, and a clean /dev/shm and /tmp.
 inside() {
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
   mount -t tmpfs -o mode=1777 tmpfs "$BENCH_TMP"
@@ -36,7 +36,7 @@ run() {
 
 if [ "${1:-}" = --inside ]; then inside; fi
 
-# A namespace is ended by force: `unshare` ignores the gentle signals, and the kernel ends all that is in it with it.
+# A namespace is killed: `unshare` ignores gentler signals, and the kernel ends all processes in it together with it.
 finish() {
   if [ -n "${worker:-}" ]; then
     kill "-$signal" "$worker" 2>/dev/null || true

@@ -1,4 +1,4 @@
-"""Starts one variant and reads what it prints. Nothing that was started outlives the call."""
+"""Starts one variant and reads its output. Nothing that was started outlives the call."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import time
 
 TIME_LIMIT = 30  # seconds a variant may take for all sizes
-SLICED_LIMIT = 15  # the same for one whose ranks wait for the kernel's time slices
+SLICED_LIMIT = 15  # the same for a variant whose ranks wait for the kernel's time slices
 started = time.monotonic()
 
 
@@ -17,7 +17,7 @@ def note(text):
 
 
 def stop(process):
-    """mpirun ends its ranks when it is asked to; whoever does not listen is killed with its group."""
+    """Asks mpirun to end its ranks, and kills the group of a process that does not."""
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(timeout=3)
@@ -30,7 +30,7 @@ def stop(process):
 
 
 def run(variant, sizes, budget, in_place):
-    """The records of one start of the program, fewer than sizes if it failed; what went wrong, or ''."""
+    """Returns the records of one start of the program, fewer than sizes if it failed; and the error, or ''."""
     command = variant.command + ["--sizes", ",".join(map(str, sizes)), "--budget", str(budget)]
     if variant.impl != "banyan":
         command += ["--algorithm", variant.algorithm]

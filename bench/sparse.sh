@@ -1,10 +1,10 @@
 #!/bin/bash
-# Times sparse AllReduce on batches of a real text over TCP loopback: every way of ours beside the others, and the way that
-# is chosen beside PyTorch over Gloo, where python3-torch is there.
+# Times sparse AllReduce on batches of a real text over TCP loopback: every algorithm of Banyan beside the others, and
+# the chosen algorithm beside PyTorch over Gloo, if python3-torch is installed.
 #
-# Environment: BUILD (where banyan and sparse_bench are; default build), TEXT (a file; default the text of linux-doc-6.1),
-# RANKS (2 4 8), WIDTHS (64 256), TOKENS of a rank (256), CONGESTION (reno). Runs in a network namespace of its own, so
-# that no setting is changed, where that is permitted.
+# Environment: BUILD (the folder of banyan and sparse_bench; default build), TEXT (a file; default the text of
+# linux-doc-6.1), RANKS (2 4 8), WIDTHS (64 256), TOKENS of a rank (256), CONGESTION (reno). Runs in a network
+# namespace of its own where that is permitted, so that no setting is changed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

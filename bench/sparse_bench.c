@@ -1,16 +1,13 @@
-/* Times every way of exchanging sparse rows, on batches of a real text:
+/* Times every algorithm for exchanging sparse rows, on batches of a real text:
  *
  *   banyan run -n 8 --transport tcp -- sparse_bench TEXT [WIDTH [TOKENS [FOLDER]]]
  *
- * Each rank has the gradient of a batch of word vectors (examples/wordvec), of
- * another part of the text. All ways take turns in every round, in an order
- * that is drawn anew, since each finds the caches as the one before left them.
- * For each the median of the rounds, of the slowest rank, and the bytes that
- * all ranks sent. "float" is what a dense AllReduce takes that knows the table
- * to be there already: the same table, without clearing it and looking for
- * rows. With FOLDER each rank writes its batch to batch-RANK there, for
- * sparse_torch.py: count, height and width (64 bits each), rows as they come
- * (32 bits), values. */
+ * Each rank has the gradient of a batch of word vectors (examples/wordvec), from another part of the text. All
+ * algorithms take turns in every round, in a new random order, since each finds the caches as the one before left
+ * them. The bench prints for each the median over the rounds of the slowest rank's time, and the bytes that all
+ * ranks sent. "float" is the time of a dense AllReduce whose table exists already: the same table, without clearing
+ * it and searching for rows. With FOLDER each rank writes its batch to batch-RANK there, for sparse_torch.py:
+ * count, height and width (64 bits each), rows in their original order (32 bits), values. */
 #include <banyan/banyan.h>
 
 #include <stdio.h>
@@ -75,7 +72,7 @@ static void measure(struct bench *bench, int way, int round) {
   bench->seconds[way][round] = sum_over_ranks(bench->comm, seconds, BANYAN_MAX);
 }
 
-/* The same on all ranks. */
+/* The order is the same on all ranks. */
 static void shuffle(int *ways, uint64_t *random) {
   for (int i = WAYS - 1; i > 0; i--) {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
@@ -151,7 +148,7 @@ int main(int argc, char **argv) {
   uint64_t random = 77 + (uint64_t)rank;
   model_batch(&model, text.n_tokens / (size_t)ranks * (size_t)rank, tokens, &random, &batch);
   check(banyan_sparse_merge(&batch.gradient, &bench.merged));
-  bench.table = model.squares; /* zeros */
+  bench.table = model.squares; /* The table contains zeros. */
   if (argc > 4) write_batch(argv[4], rank, &batch.gradient);
   measure_all(&bench);
   print(&bench);

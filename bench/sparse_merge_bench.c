@@ -1,11 +1,10 @@
-/* How fast rows are merged on one core:
+/* Measures how fast rows are merged on one core:
  *
  *   sparse_merge_bench
  *
- * Millions of row-values (elements of rows that go in) a second, the best of
- * several rounds; rows of 262144 in a table of a million, of one kind each:
- * even (few duplicates), zipf (words of a text), one (all the same row), down
- * (each once, in descending order), far (64-bit rows all over). */
+ * The figures are millions of row-values (elements of input rows) per second, the best of several rounds. There are
+ * 262144 rows in a table of a million, of one kind each: even (few duplicates), zipf (words of a text), one (all
+ * the same row), down (each once, in descending order), far (64-bit rows spread widely). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,10 @@
 
     banyan run -o rank0 -n 8 --transport tcp -- python3 sparse_torch.py LIBRARY FOLDER
 
-LIBRARY is libbanyan.so, FOLDER has the batches that sparse_bench wrote. Both take turns in every round, in an order that
-changes, with the rows as they come, several times the same ones ("as they come"), and with each row once ("merged").
-For each the median of the rounds, of the slowest rank. Results are compared."""
+LIBRARY is libbanyan.so, FOLDER has the batches that sparse_bench wrote. Both take turns in every round, in an
+order that changes, with the rows in their original order, which contains duplicates ("as they come"), and with
+each row once ("merged"). Prints for each the median over the rounds of the slowest rank's time. Results are
+compared."""
 
 import ctypes
 import statistics
@@ -18,7 +19,7 @@ ROUNDS = 31
 
 
 class Sparse(ctypes.Structure):
-    """struct banyan_sparse"""
+    """Mirrors struct banyan_sparse."""
     _fields_ = [("dtype", ctypes.c_int), ("row_dtype", ctypes.c_int), ("height", ctypes.c_size_t),
                 ("width", ctypes.c_size_t), ("count", ctypes.c_size_t), ("rows", ctypes.c_void_p),
                 ("values", ctypes.c_void_p), ("unique", ctypes.c_bool), ("memory", ctypes.c_void_p),
@@ -26,7 +27,7 @@ class Sparse(ctypes.Structure):
 
 
 class Call(ctypes.Structure):
-    """struct banyan_sparse_call"""
+    """Mirrors struct banyan_sparse_call."""
     _fields_ = [("collective", ctypes.c_int), ("op", ctypes.c_int), ("way", ctypes.c_int),
                 ("input", ctypes.POINTER(Sparse)), ("out", ctypes.POINTER(Sparse)), ("counts", ctypes.c_void_p),
                 ("taken", ctypes.POINTER(ctypes.c_int)), ("memory", ctypes.c_size_t), ("deadline", ctypes.c_double)]
@@ -66,7 +67,7 @@ class Banyan:
 
 
 class Batch:
-    """One rank's rows, as both want them."""
+    """One rank's rows, in the formats of both libraries."""
 
     def __init__(self, rows, values, height, merged, banyan):
         self.rows, self.values = rows.contiguous(), values.contiguous()
@@ -89,7 +90,7 @@ def read_batches(folder, banyan):
 
 
 def by_torch(batch, banyan):
-    """Its AllReduce replaces the tensor, so that each call needs one of its own."""
+    """Its AllReduce replaces the tensor, so that each call needs a copy."""
     tensor = batch.tensor.clone()
     banyan.meet()
     start = time.perf_counter()

@@ -1,14 +1,15 @@
-/* Trains a model step by step, as far as the network knows: every rank has its gradients ready one after the other, in
- * the reverse order of the layers but for some that change places, on each rank and in each step others. Three ways:
+/* Trains a model step by step, as far as the network is concerned: every rank has its gradients ready one after the
+ * other, in the reverse order of the layers except for some that change places, differently on each rank and in
+ * each step. There are three ways:
  *
- *   submit  each as soon as it is there, by name
- *   fixed   each in the order of the layers, by a call that waits
- *   one     all at the end, as one buffer
+ *   submit  each gradient as soon as it is ready, by name
+ *   fixed   each gradient in the order of the layers, by a blocking call
+ *   one     all gradients at the end, as one buffer
  *
  *   banyan run -n 4 --transport tcp -- build/step_bench resnet50|bert|single [STEPS [SECONDS [WAY]]]
  *
- * SECONDS is how long a step computes. A line for each way: milliseconds a step, the median over the steps of the
- * slowest rank's time. */
+ * SECONDS is the computing time of a step. Prints a line for each way: milliseconds per step, the median over the
+ * steps of the slowest rank's time. */
 #include <banyan/banyan.h>
 
 #include <stdint.h>
@@ -17,10 +18,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_GRADIENTS = 256, NAME = 24, WARM_UP = 3, NEAR = 8 /* places that a gradient may move */ };
+/* NEAR is how many places a gradient may be displaced. */
+enum { MOST_GRADIENTS = 256, NAME = 24, WARM_UP = 3, NEAR = 8 };
 
 struct model {
-  size_t n, total, count[MOST_GRADIENTS], offset[MOST_GRADIENTS]; /* in the order of the layers */
+  size_t n, total, count[MOST_GRADIENTS], offset[MOST_GRADIENTS]; /* The arrays are in the order of the layers. */
   char name[MOST_GRADIENTS][NAME];
 };
 
@@ -38,7 +40,7 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* What is past costs some 60 us else. */
+/* The last microseconds are spent spinning, since waking up costs some 60 us. */
 static void sleep_until(double when) {
   if (when <= now()) return;
   struct timespec t = {(time_t)when, (long)((when - (double)(time_t)when) * 1e9)};
@@ -107,8 +109,8 @@ static void make_bert(struct model *m) {
 /* --- a step --- */
 
 struct step {
-  size_t order[MOST_GRADIENTS]; /* in which gradients are ready here */
-  double ready[MOST_GRADIENTS]; /* of each, seconds from the step's beginning */
+  size_t order[MOST_GRADIENTS]; /* the order in which gradients are ready here */
+  double ready[MOST_GRADIENTS]; /* the seconds from the step's beginning, for each */
 };
 
 static uint64_t state;
@@ -189,7 +191,8 @@ int main(int argc, char **argv) {
   double seconds = argc > 3 ? atof(argv[3]) : 0.1;
   if (argc > 1 && !strcmp(argv[1], "resnet50")) make_resnet50(&model);
   if (argc > 1 && !strcmp(argv[1], "bert")) make_bert(&model);
-  if (argc > 1 && !strcmp(argv[1], "single")) add(&model, 1); /* all but nothing to add: negotiating is left */
+  /* There is almost nothing to add, so the time is that of the negotiation. */
+  if (argc > 1 && !strcmp(argv[1], "single")) add(&model, 1);
   if (!model.n || steps < 1 || !(seconds >= 0)) {
     fprintf(stderr, "step_bench resnet50|bert|single [STEPS [SECONDS [WAY]]]\n");
     return 2;

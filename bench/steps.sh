@@ -1,6 +1,6 @@
 #!/bin/bash
 # Times steps of models whose gradients become ready one after the other: by name, one by one, and all at once
-# (step_bench.c). Over loopback; as root also over links of 1 Gbit/s, in a lab.
+# (step_bench.c). Runs over loopback, and as root also over links of 1 Gbit/s in a lab.
 #
 # Environment: BUILD (default build), STEPS (default 10).
 set -euo pipefail

@@ -1,6 +1,6 @@
-/* Terms as they come from workers, made in the kernel: each run turns the packet into the next worker's term and hands
- * it to the switch. So what is timed holds that too; by_bench_make does only that, by a count of its own, as cells do
- * not believe epochs that are far from theirs. */
+/* Generates the terms of workers in the kernel: each run turns the packet into the next worker's term and hands it
+ * to the switch. The measured time includes this. by_bench_make only generates terms, with a counter of its own,
+ * because cells reject epochs that are far from theirs. */
 #include "xdp_switch.h"
 
 enum { SLOTS = 64 };

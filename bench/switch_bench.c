@@ -1,15 +1,13 @@
-/* How many fragments a switch adds in a second on one core:
+/* Measures how many fragments per second a switch adds on one core:
  *
- *   switch_bench [WORKERS]     default: 4. Needs root.
+ *   switch_bench [WORKERS]     default: 4; needs root
  *
- * Each line is one size of payload. `xdp` is the program alone, in the kernel's
- * test runs (BPF_PROG_TEST_RUN), less the making of the terms; `live` has
- * frames made, dropped, and sums sent over a veth pair to a program that drops
- * them, all on one core; `user` is the same logic as a function, without
- * sockets. The last rows are the whole switch in user space, from its sockets,
- * where terms wait in datagrams of 44 or one by one, to the server's socket:
- * system calls and the way over a veth pair, without what is done until terms
- * wait there. The best of several batches, taken in turns. */
+ * Each line is one payload size. `xdp` is the program alone, in the kernel's test runs (BPF_PROG_TEST_RUN), without
+ * the time to generate the terms. `live` includes making and dropping frames, and sending sums over a veth pair to
+ * a program that drops them, all on one core. `user` is the same logic as a function, without sockets. The last
+ * rows are the whole user-space switch, from its sockets, where terms wait in datagrams of 44 or one by one, to the
+ * server's socket: system calls and the path over a veth pair, without what happens before terms wait there. Each
+ * figure is the best of several batches, taken in turns. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -68,7 +66,7 @@ static uint32_t make_frame(uint8_t *bytes, uint8_t n, uint32_t workers) {
   return HEADERS + by_fragment_bytes(&fragment);
 }
 
-/* ns a run, by the kernel's clock. */
+/* Returns ns per run, by the kernel's clock. */
 static double run(const struct bench *bench, const char *program, uint8_t n, bool live) {
   uint8_t frame[4096] = {0};
   uint32_t length = make_frame(frame, n, bench->workers);
@@ -79,7 +77,7 @@ static double run(const struct bench *bench, const char *program, uint8_t n, boo
   return options.duration;
 }
 
-/* The same terms through the same logic, without the kernel. */
+/* Runs the same terms through the same logic, without the kernel. */
 static double run_here(struct bench *bench, uint8_t n) {
   static uint64_t memory[512];
   uint8_t frame[4096];
@@ -87,7 +85,7 @@ static double run_here(struct bench *bench, uint8_t n) {
   struct by_cells cells = {bench->cells, bench->sums, SLOTS, NULL};
   uint32_t bytes = make_frame(frame, n, bench->workers) - HEADERS;
   memcpy(packet, frame + HEADERS, sizeof *packet);
-  memset(bench->cells, 0, sizeof bench->cells); /* or all but the first batch is stale */
+  memset(bench->cells, 0, sizeof bench->cells); /* Otherwise all batches but the first would be stale. */
   uint64_t start = by_clock_now(&by_clock_system);
   for (uint32_t turn = 0; turn < REPEAT; turn++) {
     packet->flags = packet->hop = 0;
@@ -105,7 +103,7 @@ static double least(double a, double b) {
   return a == 0 || b < a ? b : a;
 }
 
-/* Every term must have been merged, or it would not be that which was timed. */
+/* Checks that every term was merged. Otherwise something else would have been timed. */
 static void check_all_merged(const struct bench *bench) {
   uint64_t merged = 0, all = 0;
   struct by_plane_counts counts;
@@ -133,7 +131,7 @@ static void time_size(struct bench *bench, uint8_t n) {
   fflush(stdout);
 }
 
-/* What the wire would be: the other end takes frames and drops them. */
+/* Replaces the wire: the other end takes frames and drops them. */
 static void drop_behind(const char *interface) {
   const struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_DROP},
                                   {.code = BPF_JMP | BPF_EXIT}};
@@ -147,9 +145,9 @@ static void add_port(const struct bench *bench, uint32_t number, const char *nam
   char command[100];
   const uint8_t neighbour[6] = {4, 0, 0, 0, 0, 1};
   snprintf(command, sizeof command, "ip link add %s mtu 3506 type veth peer name %s_far mtu 3506", name, name);
-  insist(system(command) == 0, command); /* NOLINT: ours */
+  insist(system(command) == 0, command); /* NOLINT: the command is a constant */
   snprintf(command, sizeof command, "ip link set %s up; ip link set %s_far up", name, name);
-  insist(system(command) == 0, command); /* NOLINT: ours */
+  insist(system(command) == 0, command); /* NOLINT: the command is a constant */
   insist(bench->xdp.ops->add_port(bench->xdp.self, number, name) == BANYAN_OK, "port");
   insist(bench->xdp.ops->set_neighbour(bench->xdp.self, number, 0, neighbour) == BANYAN_OK, "neighbour");
 }

@@ -6,7 +6,7 @@
 #include "clock.h"
 #include "data_plane.h"
 
-/* MANY fill a datagram. About WAITING datagrams wait when the clock starts. */
+/* MANY fragments fill a datagram. About WAITING datagrams wait when the clock starts. */
 enum { LINES = 22, BYTES = BY_FRAGMENT_LINE * (1 + LINES), MANY = 44, WAITING = 16, ROUNDS = 400, BATCHES = 5 };
 
 struct term {
@@ -19,7 +19,7 @@ struct sockets {
   struct by_plane user;
   int worker, server;
   uint32_t workers;
-  uint32_t number; /* of the next datagram */
+  uint32_t number; /* the number of the next datagram */
   struct term terms[MANY];
 };
 
@@ -31,7 +31,7 @@ static void insist(bool well, const char *what) {
   exit(1);
 }
 
-/* Datagrams of all workers in turn. `expected` 0: only forwarded. */
+/* Sends datagrams of all workers in turn. With `expected` 0 they are only forwarded. */
 static void send_datagram(struct sockets *sockets, uint32_t expected, bool together) {
   uint32_t turn = sockets->number / sockets->workers;
   uint16_t rank = (uint16_t)(sockets->number++ % sockets->workers);
@@ -51,7 +51,7 @@ static void send_datagram(struct sockets *sockets, uint32_t expected, bool toget
         "send");
 }
 
-/* As many from each worker. */
+/* Returns the number of datagrams, equally many from each worker. */
 static uint32_t datagrams_of(uint32_t workers) {
   return workers * (workers < WAITING ? WAITING / workers : 1);
 }
@@ -70,10 +70,10 @@ static void drain(int fd) {
   }
 }
 
-/* ns for each fragment. */
+/* Nanoseconds for each fragment. */
 struct cost {
-  double before; /* making, sending, and all that the kernel does until it waits at the switch's socket */
-  double here;   /* from there to the server's socket */
+  double before; /* generating, sending, and the kernel's work until the datagram waits at the switch's socket */
+  double here;   /* the path from there to the server's socket */
 };
 
 static struct cost time_rounds(struct sockets *sockets, uint32_t expected, bool together) {
@@ -93,7 +93,7 @@ static struct cost time_rounds(struct sockets *sockets, uint32_t expected, bool 
   return (struct cost){(double)before / (double)sent, (double)spent / (double)sent};
 }
 
-/* Each fragment must have had done to it what was timed, and left. */
+/* Checks that each fragment was processed as intended, and left. */
 static void check(const struct sockets *sockets, uint64_t forwarded, uint64_t completed) {
   struct by_plane_counts counts;
   sockets->user.ops->count(sockets->user.self, &counts);

@@ -1,10 +1,10 @@
-/* The user-space switch between sockets, timed: a part of switch_bench. */
+/* Times the user-space switch between sockets, as a part of switch_bench. */
 #ifndef BY_BENCH_SWITCH_SOCKETS_H
 #define BY_BENCH_SWITCH_SOCKETS_H
 
 #include <stdint.h>
 
-/* Prints a row for each way of using it. Moves the thread to a network namespace of its own. */
+/* Prints a row for each way of using the switch. Moves the thread to a network namespace of its own. */
 void by_bench_sockets(uint32_t workers);
 
 #endif

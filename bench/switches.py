@@ -1,7 +1,7 @@
-"""Times AllReduce through switches that add, in labs, beside the same without them and beside a ring.
+"""Times AllReduce with in-network aggregation in labs, beside the same without it and beside a ring.
 
-Started by switches.sh, which says what the environment means. Every start is a lab of its own. Each call that was timed
-counts as a run. What was measured goes into switches.jsonl, the tables into switches.md; notes go to standard error.
+Started by switches.sh, which documents the environment. Every start is a lab of its own. Each timed call counts
+as a run. The measurements go into switches.jsonl, the tables into switches.md; notes go to standard error.
 """
 
 import json
@@ -20,8 +20,8 @@ SIZE = int(os.environ.get("MIB") or 8) << 20
 STARTS = int(os.environ.get("STARTS") or 4)
 CALLS = int(os.environ.get("CALLS") or 5)
 PARTS = (os.environ.get("PARTS") or "sums,many,hops1,hops2,hops3,loss,killed,late").split(",")
-# What ranks say to each other at the end of a call is one packet over TCP. If it is lost Linux waits 200 ms, which is no
-# matter of switches.
+# At the end of a call ranks send each other one packet over TCP. If it is lost Linux waits 200 ms, which does not
+# concern switches.
 SHORT_TIMEOUT = ["net.ipv4.tcp_rto_min_us=5000"]
 started = time.monotonic()
 
@@ -39,7 +39,7 @@ class Bench:
         self.records = []
 
     def keep(self, part, network, way, lines, size=SIZE, **more):
-        """`lines`: what one start printed. The lab's report stands last."""
+        """`lines` are the output of one start. The lab's report comes last."""
         row = next((line for line in lines if "time_us" in line), None)
         links = next((line["links"] for line in lines if "links" in line), [])
         record = {"part": part, "network": network.name, "way": way, "bytes": size, "workers": network.workers,
@@ -60,7 +60,7 @@ class Bench:
         return record
 
     def run(self, part, network, way, starts=STARTS, sysctls=()):
-        """`way`: xdp, user, none or ring."""
+        """`way` is xdp, user, none or ring."""
         for _ in range(starts):
             ring = ["--plan", "ring"] if way == "ring" else []
             start = Start(network, None if way == "ring" else way, [*arguments(), *ring], sysctls=sysctls)
@@ -69,22 +69,22 @@ class Bench:
                 note("\n".join(start.said[-12:]))
             self.keep(part, network, way, lines)
 
-    # ---- what is asked of switches
+    # ---- questions to switches
 
     def sums(self):
-        """What switches that add are worth, on the same links, in turns."""
+        """Measures the benefit of aggregating switches on the same links, in turns."""
         for _ in range(STARTS):
             for way in ("xdp", "user", "none", "ring"):
                 self.run("sums", star(4), way, 1)
             self.run("sums", star(4).without_cells(), "xdp", 1)
 
     def many(self):
-        """Workers are added."""
+        """Measures with more workers."""
         for n in (6, 8):
             self.run("many", star(n), "xdp")
 
     def over(self, part, network):
-        """Over so many switches, at both rates, both kinds."""
+        """Measures with different numbers of switches, at both rates, with both kinds."""
         for scale in (1, 3):
             for way in ("xdp", "user"):
                 self.run(part, network(scale), way)
@@ -104,7 +104,7 @@ class Bench:
                 self.run("loss", network.with_loss(1e-9), way, 2)
                 self.run("loss", network.with_loss(0.01), way, sysctls=SHORT_TIMEOUT)
 
-    # ---- what goes wrong
+    # ---- faults
 
     def disturb(self, part, network, way, text, act, size=32 << 20):
         start = Start(network, way, arguments(size, 3, 0))
@@ -126,7 +126,7 @@ class Bench:
                              lambda start, name=name: start.kill_switch(name))
 
     def late(self):
-        """A rank stands still for 2 s in mid-call."""
+        """Suspends a rank for 2 s during a call."""
         def hold(start):
             victim = sorted(start.ranks())[-1]
             os.kill(victim, signal.SIGSTOP)

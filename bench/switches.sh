@@ -1,8 +1,8 @@
 #!/bin/bash
-# Times AllReduce through switches that add, in labs; prints tables. Needs root, and libbpf for XDP.
+# Times AllReduce with in-network aggregation in labs, and prints tables. Needs root, and libbpf for XDP.
 #
-# Environment: BANYAN (the command; default build/banyan), PARTS (of switches.py, with commas; default all), STARTS of a
-# lab for each figure (4), CALLS timed in each (5), MIB summed in each call (8), OUT (default bench/out).
+# Environment: BANYAN (the command; default build/banyan), PARTS (of switches.py, separated by commas; default all),
+# STARTS of a lab for each figure (4), CALLS timed in each (5), MIB summed in each call (8), OUT (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

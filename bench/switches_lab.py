@@ -1,4 +1,4 @@
-"""Networks with switches that add, and one start of `banyan bench` in a lab of one of them."""
+"""Networks with aggregating switches, and one start of `banyan bench` in a lab of one of them."""
 
 import json
 import os
@@ -31,12 +31,13 @@ class Network:
         return 1e8 * self.scale
 
     def with_loss(self, loss):
-        """Loss at each switch: on its links towards the workers, both ways; the server's link has none."""
+        """Returns a network with loss at each switch: on its links towards the workers, both ways. The server's
+        link has none."""
         links = [link if "server" in (link["a"], link["b"]) else {**link, "loss": loss} for link in self.value["links"]]
         return Network(f"{self.name}, {100 * loss:g} % loss at each switch", {**self.value, "links": links}, self.scale)
 
     def without_cells(self):
-        """All switches are there and none can add."""
+        """Returns a network in which all switches exist and none can aggregate."""
         nodes = [{**node, "memory": 1} if node.get("aggregates") else node for node in self.value["nodes"]]
         return Network(f"{self.name}, no cells", {**self.value, "nodes": nodes}, self.scale)
 
@@ -56,7 +57,7 @@ def star(n, scale=1):
 
 
 class Start:
-    """One lab, with a job in it. `switches`: none, user, xdp, or None for a lab without them."""
+    """One lab, with a job in it. `switches` is none, user, xdp, or None for a lab without them."""
 
     def __init__(self, network, switches, arguments, environment=(), sysctls=()):
         self.topology = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False)
@@ -83,7 +84,7 @@ class Start:
                 self.supervisors[found[1]] = int(found[2])
 
     def await_start(self, seconds):
-        """So many seconds after all ranks have met (they have memory then, and the first call runs)."""
+        """Waits this many seconds after all ranks have met: they have memory then, and the first call runs."""
         while not any("switch" in line for line in self.said) and self.process.poll() is None:
             time.sleep(0.05)
         time.sleep(seconds)
@@ -96,7 +97,7 @@ class Start:
         os.kill(self.supervisors[name], signal.SIGHUP)
 
     def ranks(self):
-        """Process ids of the job's ranks."""
+        """Returns the process ids of the job's ranks."""
         found = []
         for pid in descendants(self.process.pid):
             try:
@@ -108,7 +109,7 @@ class Start:
         return [pid for pid in found if pid != self.process.pid]
 
     def finish(self):
-        """The JSON lines that rank 0 and then the lab print."""
+        """Returns the JSON lines of rank 0 and then those of the lab."""
         try:
             out = self.process.stdout.read()
             self.process.wait(TIME_LIMIT + 30)

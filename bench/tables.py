@@ -1,4 +1,4 @@
-"""Markdown tables of what compare.py measured, with the goals that Banyan is held to."""
+"""Markdown tables of the measurements of compare.py, with the goals for Banyan."""
 
 from cell import best
 from placement import FAR
@@ -8,7 +8,7 @@ K, M = 1 << 10, 1 << 20
 
 
 def goal(ranks, transport, size, registered):
-    """The greatest ratio of Banyan's time to the best peer's that is good enough."""
+    """Returns the goal: the greatest acceptable ratio of Banyan's time to the best peer's."""
     if ranks == 4:
         return 0.85 if size >= 64 * K else 1.0
     if transport == "tcp":
@@ -30,7 +30,7 @@ def number(value):
 
 
 def timing(figure):
-    """`12.3 ±4 % (ring)`: the median and, where that is worth knowing, half the range over the rounds."""
+    """Returns `12.3 ±4 % (ring)`: the median and, if it is relevant, half the range over the rounds."""
     if not figure:
         return "-"
     spread = round(100 * figure.spread)

@@ -1,15 +1,15 @@
-/* How fast the ends of trees through switches are over UDP: one worker and one server, a core each, beside the same
+/* Measures the UDP endpoints of in-network trees: one worker and one server, on a core each, compared with the same
  * number of bytes in plain datagrams (UDP_SEGMENT, UDP_GRO), on the loopback interface, in turn, in one run.
  *
- *   plain, one way    one thread sends, the other receives
- *   plain, there and back   the other sends as much back: what a sum costs at least, a term up and a result down
- *   the same, 32 MB    the first thread's bytes come from all of the memory that the worker's do, and go to all of it
- *   worker and server  float32 into fixed point, sent, checked and summed by the server, sent back, checked and stored
+ *   plain, one way          one thread sends, the other receives
+ *   plain, there and back   the other sends as much back: the least cost of a sum, with a term up and a result down
+ *   the same, 32 MB         the first thread's bytes cover as much memory as the worker's, in both directions
+ *   worker and server       float32 into fixed point, sent, checked and summed by the server, sent back and stored
  *
- * Gbit/s of payload one way; the median of all rounds, and the worst and the best. A round is the median of a few
- * transfers of each kind, one kind after the other; ratios are of one round, since a virtual machine's host moves its
- * cores. Elsewhere plain datagrams come from a few megabytes and go to one datagram's room, as other programs that time
- * them have it. */
+ * The figures are Gbit/s of payload one way: the median of all rounds, and the worst and the best. A round is the
+ * median of a few transfers of each kind, one kind after the other. Ratios are those of one round, since a virtual
+ * machine's host moves its cores. Other plain transfers read a few megabytes and write to the space of one
+ * datagram, as in other programs that time them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
@@ -30,9 +30,9 @@ enum {
   PIECE = BY_FRAGMENT_LINE * (1 + LINES),
   PAYLOAD = BY_FRAGMENT_LINE * LINES,
   MANY = 65507 / PIECE,
-  FRAGMENTS = MANY * 512, /* of a round: 32 MB */
-  AHEAD = 8,              /* datagrams that may be on their way */
-  SLOTS = 512,            /* as jobs have */
+  FRAGMENTS = MANY * 512, /* fragments of a round: 32 MB */
+  AHEAD = 8,              /* maximum number of datagrams in transit */
+  SLOTS = 512,            /* the number that jobs use */
   ROUNDS = 30,
   BATCH = 5
 };
@@ -50,7 +50,7 @@ static void pin(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(core, &set);
-  (void)sched_setaffinity(0, sizeof set, &set); /* where it is not permitted, times vary more */
+  (void)sched_setaffinity(0, sizeof set, &set); /* Where this is not permitted, times vary more. */
 }
 
 static int compare(const void *a, const void *b) {
@@ -70,11 +70,11 @@ static double seconds(void) {
 /* --- plain datagrams --- */
 
 struct plain {
-  int fd, other; /* this end's, the other end's */
+  int fd, other; /* this end's and the other end's */
   struct sockaddr_in to;
-  _Atomic uint64_t received; /* bytes, at the other end */
+  _Atomic uint64_t received; /* bytes at the other end */
   bool back;
-  const unsigned char *from; /* this end's memory, used in rounds */
+  const unsigned char *from; /* this end's memory, used cyclically */
   unsigned char *into;
   uint64_t from_bytes, into_bytes;
 };
@@ -105,7 +105,7 @@ static void send_plain(int fd, const void *bytes) {
   insist(sendmsg(fd, &message, 0) == MANY * PIECE, "sendmsg");
 }
 
-/* What has come, up to a datagram. */
+/* Receives up to one datagram. */
 static size_t receive_plain(int fd, void *room) {
   ssize_t n = recv(fd, room, 1 << 16, MSG_DONTWAIT);
   return n > 0 ? (size_t)n : 0;

@@ -1,9 +1,10 @@
-"""Every way of running an AllReduce that is compared: which program, with which algorithm, over which transport.
+"""All compared ways of running an AllReduce: program, algorithm, and transport.
 
 A variant is one command line. `quick` marks those that were best at some size when all were tried; `tuned` those that
 change a setting of the peer other than its algorithm or its own choice of transport. `least` and `most` are the sizes
-in bytes between which a variant was ever within 1.3 of its library's best; `rare` ones never were, or do what another
-does.
+in bytes between which a variant was ever within 1.3 of its library's best; `rare` ones never were, or duplicate
+another.
+
 EVERY=1 tries all at all sizes, except above `limit`, where a variant is known to hang.
 """
 
@@ -30,7 +31,7 @@ class Variant:
     least: int = 0
     most: int = 1 << 40
     limit: int = 1 << 40
-    sliced: bool = False  # its time is that of the kernel's time slices, wherever the cores are
+    sliced: bool = False  # The variant's time is that of the kernel's time slices, wherever the cores are.
 
     @property
     def key(self):
@@ -63,8 +64,8 @@ OPENMPI_RANGES = {
 
 
 def openmpi(ranks, pml, algorithm, name, settings, environment=None, **flags):
-    """`pml` is what carries the messages: Open MPI's own (ob1) or UCX."""
-    number = OPENMPI_ALGORITHMS.index(algorithm)  # as the parameter counts them
+    """`pml` is the layer that carries messages: Open MPI's own (ob1) or UCX."""
+    number = OPENMPI_ALGORITHMS.index(algorithm)  # The parameter has this numbering.
     values = dict(settings, mpi_yield_when_idle=int(ranks > CORES))
     if number:
         values |= {"coll_tuned_use_dynamic_rules": 1, "coll_tuned_allreduce_algorithm": number}
@@ -115,12 +116,14 @@ MPICH_RANGES = {"recursive_doubling": {"most": M}, "reduce_scatter_allgather": {
 
 
 def mpich_algorithms(ranks):
-    """Where ranks share a core MPICH's time is made of time slices, whatever the algorithm; one is enough."""
+    """Where ranks share a core MPICH's time consists of time slices, whatever the algorithm, so one algorithm
+    suffices."""
     return MPICH_ALGORITHMS if ranks <= CORES else MPICH_ALGORITHMS[:1]
 
 
 def mpich(ranks, algorithm, name, environment, **flags):
-    """MPICH spins and never yields: where ranks share a core, real-time slices would make it ten times slower still."""
+    """MPICH spins and never yields: where ranks share a core, real-time slices would make it ten times slower
+    still."""
     priority = REALTIME if ranks <= CORES else []
     environment = dict(environment, MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=algorithm)
     command = priority + ["mpirun.mpich", "-n", str(ranks)] + peer("peer_mpich")
@@ -154,7 +157,7 @@ def gloo_tcp(ranks):
     yield gloo(ranks, "ring", least=M, quick=True)
     yield gloo(ranks, "bcube", least=512 * K)
     yield gloo(ranks, "class_ring", rare=True)
-    # All ends of a ring write before they read, so that blocking writes need room for a message in the sockets.
+    # All ends of a ring write before they read, so blocking writes need space for a message in the sockets.
     yield gloo(ranks, "class_ring+sync", limit=512 * K, quick=ranks > CORES)
     if ranks <= CORES:
         yield gloo(ranks, "class_ring+poll", limit=512 * K, quick=True)
@@ -176,7 +179,7 @@ def banyan(ranks, transport, registered):
 def banyan_variants(ranks, transport):
     if os.access(BANYAN, os.X_OK):
         yield banyan(ranks, transport, False)
-        if transport == "shm":  # pages that all ranks share mean nothing to a socket
+        if transport == "shm":  # A socket has no use for pages that all ranks share.
             yield banyan(ranks, transport, True)
 
 
