@@ -197,13 +197,13 @@ def be_host(path):
 # ---- outside the lab
 
 
-def read_lines(stream, changed, said):
+def read_lines(stream, changed, output):
     """Collects the times at which the lab changed a link, and all other output."""
     for line in stream:
         if line.startswith("banyan lab: ") and " carries " in line:
             changed.append(time.time())
         else:
-            said.append(line)
+            output.append(line)
 
 
 def run_lab(built, known, seconds, hosts, change=None, kills=False):
@@ -217,15 +217,15 @@ def run_lab(built, known, seconds, hosts, change=None, kills=False):
         json.dump(run, file)
     words = [BANYAN, "lab", built, "--tos", "--timeout", str(seconds + 90), *(["--change", change] if change else []),
              "--", sys.executable, os.path.abspath(__file__), "host", description]
-    changed, said = [], []
+    changed, output = [], []
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as lab:
-        reader = threading.Thread(target=read_lines, args=(lab.stderr, changed, said))
+        reader = threading.Thread(target=read_lines, args=(lab.stderr, changed, output))
         reader.start()
         status = lab.wait()
         reader.join()
     try:
         if status:
-            sys.exit(f"cluster_faults.py: the lab ended with {status}: {' '.join(said)[-600:]}; see {folder}")
+            sys.exit(f"cluster_faults.py: the lab ended with {status}: {' '.join(output)[-600:]}; see {folder}")
         with open(os.path.join(folder, "iterations.json"), encoding="utf-8") as file:
             result = {"iterations": json.load(file), "changed": changed, "faults": {}}
         with sqlite3.connect(os.path.join(folder, "manager.db")) as store:

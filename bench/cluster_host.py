@@ -115,13 +115,13 @@ def run(way, pause, jobs):
             for name in jobs:
                 ranks[name] = start_job(name, way, pause, folder)
                 time.sleep(APART)
-            said = {name: [rank.communicate()[0] for rank in of_job][0] for name, of_job in ranks.items()}
+            outputs = {name: [rank.communicate()[0] for rank in of_job][0] for name, of_job in ranks.items()}
             for agent in agents:
                 agent.send_signal(signal.SIGTERM)
                 agent.wait()
         finally:
             pull_down()
-    return {name: json.loads(text) for name, text in said.items()}
+    return {name: json.loads(text) for name, text in outputs.items()}
 
 
 def within(ends, begin, end):

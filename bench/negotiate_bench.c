@@ -100,10 +100,10 @@ static enum banyan_status run_in_job(struct negotiate_options *given) {
   struct by_negotiate_case c = {
       .operations = (uint32_t)given->operations, .rounds = (uint32_t)given->rounds, .idle = given->idle};
   struct by_negotiate_result result;
-  bool says;
-  BY_TRY(by_negotiate_in_job(&c, &result, &says));
+  bool reports;
+  BY_TRY(by_negotiate_in_job(&c, &result, &reports));
   given->ranks = c.ranks;
-  if (!says) return BANYAN_OK;
+  if (!reports) return BANYAN_OK;
   if (given->json) {
     print_json("job", given, &result);
     return BANYAN_OK;

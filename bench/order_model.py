@@ -124,7 +124,7 @@ class Order:
         return classes
 
 
-class Said(Order):
+class Announced(Order):
     """A part of the jobs announce their length: they are in the queue of what they have left, and before the others
     of it."""
 
@@ -224,8 +224,8 @@ ORDERS = {
     "queues, fewest hosts first": Order("narrow"),
     "one queue, who came first": Order("came", NONE),
     "the same, without class 0": Order("came", NONE, first=False),
-    "half of the jobs say their length": Said(0.5),
-    "all say it": Said(1),
+    "half of the jobs say their length": Announced(0.5),
+    "all say it": Announced(1),
     "shortest remaining, no queues": Order("short"),
 }
 KINDS = {

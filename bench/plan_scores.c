@@ -335,7 +335,7 @@ static void plan_all(void) {
   }
 }
 
-static void move_all(void) {
+static void switch_all(void) {
   for (uint32_t j = 0; j < n_jobs; j++) {
     struct job *job = &jobs[j];
     if (job->asked <= job->number) continue;
@@ -363,7 +363,7 @@ static void run_cluster(void) {
     if (i % APART == 0 && i / APART < n_jobs) begin_job(&jobs[i / APART]);
     for (uint32_t h = 0; h < n_hosts; h++) report(hosts[h]);
     plan_all();
-    move_all();
+    switch_all();
     (void)fill(false, NULL);
     now += options.interval;
     for (uint32_t j = 0; j < n_jobs; j++) {

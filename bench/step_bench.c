@@ -200,18 +200,18 @@ int main(int argc, char **argv) {
   check(banyan_comm_create(NULL, &world), "joining");
   float *values = calloc(model.total, sizeof *values);
   if (!values) return 1;
-  bool says = banyan_comm_rank(world) == 0;
-  if (says)
+  bool reports = banyan_comm_rank(world) == 0;
+  if (reports)
     printf("# %s: %zu gradients, %.1f MB, %d ranks, %g ms of computing a step\n", argv[1], model.n,
            (double)model.total * 4e-6, banyan_comm_size(world), seconds * 1e3);
   for (int way = 0; way < 3; way++) {
     if (argc > 4 && strcmp(argv[4], names[way]) != 0) continue;
     double took = time_way(&model, way, steps, seconds, values);
-    if (says) printf("%-8s %10.4f ms\n", names[way], took * 1e3);
+    if (reports) printf("%-8s %10.4f ms\n", names[way], took * 1e3);
   }
   struct banyan_negotiation n;
   banyan_comm_negotiation(world, &n);
-  if (says)
+  if (reports)
     printf("# submitted %llu, calls %llu, messages %llu sent %llu taken at rank 0, copied %.1f MB\n",
            (unsigned long long)n.submitted, (unsigned long long)n.calls, (unsigned long long)n.messages,
            (unsigned long long)n.taken, (double)n.copied * 1e-6);

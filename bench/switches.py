@@ -66,7 +66,7 @@ class Bench:
             start = Start(network, None if way == "ring" else way, [*arguments(), *ring], sysctls=sysctls)
             lines = start.finish()
             if not any("time_us" in line for line in lines):
-                note("\n".join(start.said[-12:]))
+                note("\n".join(start.lines[-12:]))
             self.keep(part, network, way, lines)
 
     # ---- questions to switches
@@ -110,7 +110,7 @@ class Bench:
         start = Start(network, way, arguments(size, 3, 0))
         start.await_start(2)
         act(start)
-        return self.keep(part, network, f"{way}, {text}", start.finish(), size, said=start.said[-20:])
+        return self.keep(part, network, f"{way}, {text}", start.finish(), size, said=start.lines[-20:])
 
     def killed(self):
         for way in ("xdp", "user"):

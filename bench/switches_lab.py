@@ -72,20 +72,20 @@ class Start:
             words += ["--sysctl", setting]
         self.process = subprocess.Popen([*words, "--", "banyan", "bench", "allreduce", "--json", *arguments],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.supervisors, self.said = {}, []
+        self.supervisors, self.lines = {}, []
         self.listener = threading.Thread(target=self.listen, daemon=True)
         self.listener.start()
 
     def listen(self):
         for line in self.process.stderr:
-            self.said.append(line.rstrip())
+            self.lines.append(line.rstrip())
             found = re.match(r"banyan lab: switch (\S+): kill -HUP (\d+)", line)
             if found:
                 self.supervisors[found[1]] = int(found[2])
 
     def await_start(self, seconds):
         """Waits this many seconds after all ranks have met: they have memory then, and the first call runs."""
-        while not any("switch" in line for line in self.said) and self.process.poll() is None:
+        while not any("switch" in line for line in self.lines) and self.process.poll() is None:
             time.sleep(0.05)
         time.sleep(seconds)
 

@@ -216,12 +216,12 @@ static void make_tree(struct tree *tree) {
 }
 
 static double transfer_tree(struct tree *tree, const float *src, float *dst) {
-  const struct by_frame stamp = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
+  const struct by_frame descriptor = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
   const uint64_t bytes = (uint64_t)FRAGMENTS * PAYLOAD;
   const struct by_fabric_ops *ops = tree->fabric->ops;
   uint32_t number;
   double began = seconds();
-  insist(ops->begin(tree->fabric, &stamp, src, dst, bytes, &number), "begin");
+  insist(ops->begin(tree->fabric, &descriptor, src, dst, bytes, &number), "begin");
   ops->advance(tree->fabric, number, bytes);
   do (void)ops->progress(tree->fabric);
   while (tree->fabric->status == BANYAN_OK && ops->done(tree->fabric, number) < bytes);

@@ -47,7 +47,7 @@ class Browser:
         end = time.monotonic() + WAIT
         while not test():
             if time.monotonic() > end:
-                raise SystemExit(f"failed: {what}; the page says: {self.run('return document.body.innerText')[:2000]}")
+                raise SystemExit(f"failed: {what}; the page shows: {self.run('return document.body.innerText')[:2000]}")
             time.sleep(0.05)
 
     def find(self, selector):

@@ -38,7 +38,7 @@ class World:
         self.process = subprocess.Popen([self.server, self.folder / "state", self.folder / "token", self.address],
                                         stdout=subprocess.PIPE, text=True)
         url = self.process.stdout.readline().strip()
-        check(url.startswith("http://"), "the server says where it is")
+        check(url.startswith("http://"), "the server prints its address")
         self.address = url.split("/")[2]
         return url
 
@@ -54,7 +54,7 @@ def check_token(world, url):
     b = world.browser
     plain = url.split("?")[0]
     b.open(plain)
-    check("Token" in b.text("body") and b.count("#jobs") == 0, "who has no token is asked for it")
+    check("Token" in b.text("body") and b.count("#jobs") == 0, "a browser without a token is asked for it")
     b.type("#token", url.split("token=")[1] + "\n")
     b.wait("the token is taken", lambda: b.count("#jobs") == 1)
     check(b.run("return location.href") == plain, "the token is gone from the address")
@@ -73,7 +73,7 @@ def check_jobs(world, state):
     check(b.count("#drawing .links line") == 2 * len(state["topology"]["links"]), "both ways of all links are drawn")
     check(b.count("#drawing .links line:not(.use-0)") > 0, "links in use have another colour")
     title = b.run("return document.querySelector('#drawing .links line title').textContent")
-    check("ours" in title and "others" in title, "a link says what is ours")
+    check("ours" in title and "others" in title, "a link names what is ours")
 
 
 def check_first(world):
@@ -82,8 +82,8 @@ def check_first(world):
     b.wait("the first job of the table is chosen", lambda: b.count("#drawing .tree") > 0)
     first = b.run("return document.querySelector('#job-table tbody th').innerText")
     check(b.text("#job-title") == first, f"not the first job, {first}, but {b.text('#job-title')} is chosen")
-    check("#job" not in b.run("return location.href"), "the address names no job that nobody has chosen")
-    check("kept the plan before" in b.text("#job-body"), "the list of plans says what is kept")
+    check("#job" not in b.run("return location.href"), "the address names no job until one is chosen")
+    check("kept the plan before" in b.text("#job-body"), "the list of plans shows what is kept")
     for name, meaning in ("planned", "looked for a better plan"), ("kept", "kept the plan they had"):
         check(name in b.text("#counts") and meaning in b.text("#counts"), f"the counter {name} is explained")
     b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
@@ -91,7 +91,7 @@ def check_first(world):
     b.wait("Escape chooses none", lambda: b.count("#drawing .tree") == 0)
     world.put(2, 4, 3, NOW + 30)
     b.wait("another state comes", lambda: "210" in b.text("#counts"))
-    check(b.count("#drawing .tree") == 0, "who has chosen none gets none")
+    check(b.count("#drawing .tree") == 0, "without a choice no job is shown")
     world.put(2, 4, 3)
     b.wait("the first state is back", lambda: "210" not in b.text("#counts"))
 
@@ -102,15 +102,15 @@ def check_choice(world, state):
     b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
         {"type": "keyDown", "value": "\ue007"}, {"type": "keyUp", "value": "\ue007"}]}]})
     b.wait("Enter chooses a job", lambda: b.text("#job-title") == job["name"])
-    check("of 250\u202f000, about 3 h 25 min left" in b.text("#job-facts"), "it says how long it goes on")
-    check("of 250\u202f000" in b.text("#job-table"), "the table says how many iterations there will be")
+    check("of 250\u202f000, about 3 h 25 min left" in b.text("#job-facts"), "the remaining time is shown")
+    check("of 250\u202f000" in b.text("#job-table"), "the table shows the total of iterations")
     trees = job["plan"]["plan"]["trees"]
     check(b.count("#drawing .tree") == len(trees), "each tree is drawn")
     check(b.count("#drawing .tree path.arrow") == sum(len(t["up"]) for t in trees), "each tree has all its edges")
     check(b.count("#history tbody tr") == len(job["history"]), "all its plans are listed")
     check(b.run("return document.querySelector('.choose[aria-pressed=true]').textContent") == job["name"],
-          "the row says that it is chosen")
-    check(job["id"] in b.run("return location.hash"), "the address says which job is chosen")
+          "the row is marked as chosen")
+    check(job["id"] in b.run("return location.hash"), "the address names the chosen job")
     b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
         {"type": "keyDown", "value": "\ue00c"}, {"type": "keyUp", "value": "\ue00c"}]}]})
     b.wait("Escape chooses none", lambda: b.count("#drawing .tree") == 0)
@@ -134,13 +134,13 @@ def check_live(world):
     world.put(2, 4, 3, NOW + 50)
     b.wait("new figures come by themselves", lambda: "350" in b.text("#counts"))
     check(b.run("return document.querySelector('#job-table tbody tr').marked === true"), "rows stay the same")
-    check(b.complaints() == [], "the console says nothing")
+    check(b.complaints() == [], "the console is empty")
 
 
 def check_away(world):
     b = world.browser
     world.stop()
-    b.wait("it says that the manager is away", lambda: "does not answer since" in b.text("#trouble"))
+    b.wait("the page reports that the manager does not answer", lambda: "does not answer since" in b.text("#trouble"))
     check(b.run("return document.querySelector('#trouble').getAttribute('role')") == "alert", "as an alert")
     check(b.count("#job-table tbody tr") == 3, "what was there is still shown")
     world.start()
@@ -160,7 +160,7 @@ def check_large(world):
     world.put(1, 1, 0)
     b.wait("one host and no job", lambda: b.text("#job-count") == "No jobs.")
     check(b.count("#drawing circle.host") == 1, "the topology is drawn anew")
-    check(b.complaints() == [], "the console says nothing")
+    check(b.complaints() == [], "the console is empty")
 
 
 def check_rows_of_names(world):
@@ -192,11 +192,11 @@ def check_terminal(world, url):
     command = [world.banyan, "status", "--manager", url, "--token-file", world.folder / "token"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     check("resnet50-0" in shown and "links, the busiest" in shown, "banyan status shows the same")
-    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60).stdout
-    check(json.loads(told)["jobs"][0]["name"] == "resnet50-0", "banyan status --json is the state")
+    printed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60).stdout
+    check(json.loads(printed)["jobs"][0]["name"] == "resnet50-0", "banyan status --json is the state")
     (world.folder / "wrong").write_text("0123456789abcdef0123\n")
     bad = subprocess.run([*command[:-1], world.folder / "wrong"], capture_output=True, text=True, timeout=60)
-    check(bad.returncode == 1 and "wants another token" in bad.stderr, "a wrong token is said to be")
+    check(bad.returncode == 1 and "wants another token" in bad.stderr, "a wrong token is reported")
 
 
 def main():

@@ -161,9 +161,9 @@ def test_ranks(folder):
     agent.status_has(lambda status: status["jobs"] and status["jobs"][0]["iterations"] == 200)
     assert agent.end() == 0
     assert not os.path.exists(agent.socket)
-    nobody = subprocess.run([BANYAN, "agent", "status", "--socket", agent.socket], stderr=subprocess.PIPE, text=True,
+    missing = subprocess.run([BANYAN, "agent", "status", "--socket", agent.socket], stderr=subprocess.PIPE, text=True,
                             check=False, timeout=TIMEOUT)
-    assert nobody.returncode == 1 and "no agent at" in nobody.stderr, nobody
+    assert missing.returncode == 1 and "no agent at" in missing.stderr, missing
 
 
 def test_refused_client(folder):

@@ -198,13 +198,13 @@ def test_older_list(cluster):
     cluster.manager.process.kill()
     cluster.manager.process.wait(TIMEOUT)
     list_in_use = cluster.folder / "manager" / "ca.crl"
-    for bad, said in (older, "ca.crl is number 2, and number 3 was in use"), (None, "there is no ca.crl"):
+    for bad, error in (older, "ca.crl is number 2, and number 3 was in use"), (None, "there is no ca.crl"):
         list_in_use.unlink()
         if bad:
             shutil.copy(bad, list_in_use)
         refused = cluster.start_manager("state.db")
         assert refused.process.wait(TIMEOUT) == 1, refused.output()
-        refused.prints(f"{said}.*another file with --state")
+        refused.prints(f"{error}.*another file with --state")
     cluster.start_manager("other.db").prints("ready at")
     started[-1].kill()
     cluster.give("manager", "ca.crl")

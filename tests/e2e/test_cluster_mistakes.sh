@@ -41,11 +41,11 @@ manager=$!
 comes has 'page at' manager.log || fail 'no manager'
 page=$(sed -n 's,.*page at http://\(.*\)/$,\1,p' "$scratch/manager.log")
 port=$(sed -n 's,.*ready at \([^,]*\)\, .*,\1,p' "$scratch/manager.log")
-told=(--token-file "$scratch/token")
-wants 0 "$BANYAN" status --manager "http://$page" "${told[@]}"
-refused 1 'write http://$' status --manager "https://$page" "${told[@]}"
-refused 1 'write http://$' status --manager "$page" "${told[@]}"
-refused 1 'is it the page.s address, as the manager.s --http has it' status --manager "http://$port" "${told[@]}"
+token=(--token-file "$scratch/token")
+wants 0 "$BANYAN" status --manager "http://$page" "${token[@]}"
+refused 1 'write http://$' status --manager "https://$page" "${token[@]}"
+refused 1 'write http://$' status --manager "$page" "${token[@]}"
+refused 1 'is it the page.s address, as the manager.s --http has it' status --manager "http://$port" "${token[@]}"
 refused 1 'For a cluster: `banyan status --manager URL`' status
 
 # An agent that connects to a server without TLS reports it once, however often it tries. So does a manager without
@@ -53,8 +53,8 @@ refused 1 'For a cluster: `banyan status --manager URL`' status
 BANYAN_AGENT=off "$BANYAN" agent --manager "$page" --name h0 --socket "$scratch/agent.sock" --interfaces lo --queues nosuch \
   --interval 10ms 2>"$scratch/agent.log" &
 agent=$!
-comes has 'does not speak TLS' agent.log || fail 'no word of TLS'
-for _ in 1 2 3; do wants 1 "$BANYAN" status --manager "http://$port" "${told[@]}"; done
+comes has 'does not speak TLS' agent.log || fail 'TLS is not mentioned'
+for _ in 1 2 3; do wants 1 "$BANYAN" status --manager "http://$port" "${token[@]}"; done
 sleep 1
 [ "$(grep -c 'does not speak TLS' "$scratch/agent.log")" -eq 1 ] || fail "the agent repeats itself"
 [ "$(grep -c 'speaks HTTP' "$scratch/manager.log")" -eq 1 ] || fail "the manager repeats itself"

@@ -56,12 +56,12 @@ class Manager:
 
     def receive_in_any_order(self, *kinds):
         """Returns the cells of the next reservation request, and the user's plan of the next job message."""
-        heard = {}
-        while set(heard) != set(kinds):
+        received = {}
+        while set(received) != set(kinds):
             message = json.loads(self.file.readline())
             if message["type"] in kinds:
-                heard[message["type"]] = message
-        return heard["reserve"]["cells"], heard["job"].get("own_plan")
+                received[message["type"]] = message
+        return received["reserve"]["cells"], received["job"].get("own_plan")
 
     def hang_up(self):
         self.file.close()

@@ -10,7 +10,7 @@ wants 0 "$BANYAN" run -n 3 --plan ring --transport tcp --iface lo --port-range 2
   sh -c 'echo $BANYAN_SIZE $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE $BANYAN_PLAN $BANYAN_TRANSPORT $BANYAN_IFACE $BANYAN_PORTS $BANYAN_ROOT'
 for r in 0 1 2; do shows "^\[$r\] 3 $r/3 ring tcp lo 21000-21999 127\.0\.0\.1:21[0-9]{3}(,\[::1\]:21[0-9]{3})?$" out; done
 wants 0 "$BANYAN" run -n 2 -- sh -c 'echo $BANYAN_KEY $BANYAN_ROOT $BANYAN_HOST'
-[ "$(cut -d' ' -f2- "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "ranks were told different things"
+[ "$(cut -d' ' -f2- "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "ranks have different environments"
 shows "^\[1\] [0-9a-f]{64} 127\.0\.0\.1:[0-9]+ $(hostname)$" out
 key=$(awk 'NR == 1 {print $2}' "$scratch/out")
 wants 0 "$BANYAN" run -n 1 -o raw -- sh -c 'echo $BANYAN_KEY'
@@ -126,7 +126,7 @@ shows 'rank 0 .* killed by signal 11 \(Segmentation fault\)' err
 for hosts in localhost:3 localhost:2,127.0.0.1:2; do
   wants 127 "$BANYAN" run -H $hosts -- "$scratch/nonesuch"
   shows "^banyan run: host [a-z0-9.]+: cannot run $scratch/nonesuch: No such file or directory$" err
-  [ "$(cat "$scratch/out" "$scratch/err" | wc -l)" -eq 1 ] || fail "a command that is not there is said more than once"
+  [ "$(cat "$scratch/out" "$scratch/err" | wc -l)" -eq 1 ] || fail "a missing command is reported more than once"
 done
 wants 126 "$BANYAN" run -n 1 -- "$scratch"
 shows "cannot run $scratch: Permission denied$" err

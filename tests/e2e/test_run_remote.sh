@@ -36,7 +36,7 @@ shows "^\[1\] .+:([0-9]+),$(hostname):\1$" out
 job=$!
 left 2
 has_lines() { [ "$(wc -l <"$scratch/out")" -eq "$1" ]; }
-comes has_lines 2 || fail "the ranks say nothing"
+comes has_lines 2 || fail "the ranks print nothing"
 [ "$(cut -d' ' -f2 "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "different keys"
 key=$(awk 'NR == 1 {print $2}' "$scratch/out")
 [ ${#key} -eq 64 ] || fail "no key"

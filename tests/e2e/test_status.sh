@@ -13,7 +13,7 @@ pem=$keys/manager-m0.pem
   --token-file "$scratch/token" --http-certificate "$pem" --http-key "$pem" 2>"$scratch/log" &
 manager=$!
 at_end() { kill "$manager" 2>/dev/null; }
-comes has 'https://[0-9.:]+[^0-9.:]' log || fail "the manager does not say where its page is"
+comes has 'https://[0-9.:]+[^0-9.:]' log || fail "the manager does not report where its page is"
 url=$(grep -oE -m 1 'https://[0-9.:]+' "$scratch/log")
 
 status() { "$BANYAN" status --manager "$url" "$@"; }

@@ -76,8 +76,8 @@ def requests():
         if comm.rank == 0:
             comm.send(b"hello", to=2, tag=7)
         if comm.rank == 2:
-            letters = bytearray(5)
-            assert comm.recv_any(letters, tag=7) == 0 and letters == b"hello"
+            received = bytearray(5)
+            assert comm.recv_any(received, tag=7) == 0 and received == b"hello"
         while not comm.start.barrier().done():
             break
         numbers = array.array("d", [comm.rank] * 3)
@@ -175,7 +175,7 @@ def late():
     except banyan.Timeout as error:
         assert comm.rank == 1 or error.rank == 1, error
     else:
-        raise AssertionError("nobody was late")
+        raise AssertionError("no rank was late")
     comm.close()
 
 
@@ -197,9 +197,9 @@ def refused():
             try:
                 call()
             except banyan.RequestError as error:
-                assert text in str(error), f"{error} does not say {text!r}"
+                assert text in str(error), f"{error} does not contain {text!r}"
             else:
-                raise AssertionError(f"nothing was said of {text!r}")
+                raise AssertionError(f"no error about {text!r}")
         comm.barrier()
         comm.close()
         try:
@@ -217,9 +217,9 @@ def options(timeline):
         if comm.rank == 0:
             comm.propose_plan("ring")
         # All ranks end after the same call: one may have switched before the others reach the call with the new plan.
-        moved, until = 0, time.monotonic() + 30
-        while moved < 3:
-            moved = comm.allreduce(numpy.float32([comm.counters()["plan_switches"]]))[0]
+        switched, until = 0, time.monotonic() + 30
+        while switched < 3:
+            switched = comm.allreduce(numpy.float32([comm.counters()["plan_switches"]]))[0]
             assert time.monotonic() < until
         assert "banyan_" in comm.metrics()
     try:

@@ -106,9 +106,9 @@ def refusals():
         try:
             call()
         except (RuntimeError, ValueError) as error:
-            assert text in str(error), f"{error} does not say {text!r}"
+            assert text in str(error), f"{error} does not contain {text!r}"
         else:
-            raise AssertionError(f"nothing was said of {text!r}")
+            raise AssertionError(f"no error about {text!r}")
     leave()
 
 
@@ -254,10 +254,10 @@ def late():
     except banyan.Timeout as error:
         assert "rank 1" in str(error)
     else:
-        raise AssertionError("nobody was late")
+        raise AssertionError("no rank was late")
 
 
-def leaves_without_a_word():
+def leaves_without_notice():
     """A rank neither destroys its group nor waits for the others: this does not count as a death."""
     rank, _ = world()
     dist.all_reduce(torch.ones(1))
@@ -341,7 +341,7 @@ class Backend(unittest.TestCase):
         ranks.run(2, late)
 
     def test_leaving(self):
-        ranks.run(3, leaves_without_a_word)
+        ranks.run(3, leaves_without_notice)
 
     def test_memory(self):
         ranks.run(2, stays_flat, int(os.environ.get("BANYAN_TEST_STEPS", "1000")))

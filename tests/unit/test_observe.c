@@ -124,13 +124,13 @@ static void test_iteration(void **state) {
 
 /* Iterations are detected from calls. A letter stands for a call: it is the kind, and the number of bytes follows
  * from it. */
-static bool hear(struct by_iteration_detector *period, char letter) {
+static bool add_call(struct by_iteration_detector *period, char letter) {
   return by_iteration_detector_add(period, by_call_key((uint32_t)letter, (uint64_t)letter * 1000));
 }
 
 static uint32_t add_all(struct by_iteration_detector *period, const char *calls) {
   uint32_t turns = 0;
-  for (; *calls; calls++) turns += hear(period, *calls);
+  for (; *calls; calls++) turns += add_call(period, *calls);
   return turns;
 }
 
@@ -246,7 +246,7 @@ static void test_disorder(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 11);
   by_iteration_detector_init(&period);
-  for (int i = 0; i < 20000; i++) hear(&period, (char)('a' + by_rng_below(&rng, 20)));
+  for (int i = 0; i < 20000; i++) add_call(&period, (char)('a' + by_rng_below(&rng, 20)));
   assert_in_range(count(&period), 0, 200);
   for (int i = 0; i < 30000 && period.length != 6; i++) add_all(&period, "uvwxyz");
   assert_int_equal(period.length, 6);
@@ -286,7 +286,7 @@ static void test_never_fewer(void **state) {
     by_iteration_detector_init(&period);
     for (int i = 0; i < 5000; i++) {
       uint32_t kinds = 1 + (uint32_t)(i / 500 % 4);
-      hear(&period, (char)('a' + (by_rng_below(&rng, 20) ? (uint32_t)i % kinds : by_rng_below(&rng, 6))));
+      add_call(&period, (char)('a' + (by_rng_below(&rng, 20) ? (uint32_t)i % kinds : by_rng_below(&rng, 6))));
       assert_true(count(&period) >= before);
       assert_true(count(&period) <= period.now.calls);
       before = count(&period);

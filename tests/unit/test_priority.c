@@ -50,10 +50,11 @@ static void test_classes(void **state) {
 static void test_places(void **state) {
   const struct by_priority_rules rules = {.iterations = 10, .threshold = 100, .equal = true},
                                  in_order = {.equal = false};
-  const struct by_job_length says = {.expected = 60}, silent = {0}, soon = {.expected = 21}, past = {.expected = 15};
+  const struct by_job_length announced = {.expected = 60}, silent = {0}, soon = {.expected = 21},
+                             past = {.expected = 15};
   (void)state;
   struct by_priority_place a = by_priority_find(&rules, 1, 20, 1000, &silent),
-                           b = by_priority_find(&rules, 1, 20, 1000, &says);
+                           b = by_priority_find(&rules, 1, 20, 1000, &announced);
   assert_int_equal(a.queue, 3);
   assert_int_equal(b.queue, 4); /* There are 40 iterations of 50 bytes left. */
   assert_float_equal(b.left, 2000, 1e-6);
@@ -68,7 +69,7 @@ static void test_places(void **state) {
   assert_false(by_priority_are_equals(&in_order, &d, &d));
   assert_false(by_priority_are_equals(&rules, &c, &d));
   assert_int_equal(by_priority_find(&rules, 1, 16, 1000, &past).queue, 1); /* The job ends at any moment. */
-  assert_float_equal(by_priority_find(&rules, 4, 20, 1000, &says).left, 500, 1e-6);
+  assert_float_equal(by_priority_find(&rules, 4, 20, 1000, &announced).left, 500, 1e-6);
   assert_int_equal(by_priority_find(&rules, 1, 5, 1000, &soon).queue, 0);
 }
 

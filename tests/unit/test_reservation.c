@@ -119,7 +119,8 @@ static void test_mistakes(void **state) {
   struct by_reservation_request out;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_int_not_equal(by_reservation_read_request(cases[i].line, strlen(cases[i].line), &out), BANYAN_OK);
-    if (!strstr(banyan_error_text(), cases[i].why)) fail_msg("\"%s\": says \"%s\"", cases[i].line, banyan_error_text());
+    if (!strstr(banyan_error_text(), cases[i].why))
+      fail_msg("\"%s\": reports \"%s\"", cases[i].line, banyan_error_text());
   }
 }
 

@@ -20,7 +20,7 @@ static void compile(const char *name, enum banyan_collective collective) {
 
 static void refused(const char *words) {
   assert_status(by_schedule_check_all(schedules, N), BANYAN_ERR_PLAN);
-  if (!strstr(banyan_error_text(), words)) fail_msg("\"%s\" does not say \"%s\"", banyan_error_text(), words);
+  if (!strstr(banyan_error_text(), words)) fail_msg("\"%s\" does not contain \"%s\"", banyan_error_text(), words);
   for (uint32_t rank = 0; rank < N; rank++) by_schedule_destroy(schedules[rank]);
 }
 

@@ -33,13 +33,13 @@ static bool rung(int wake) {
   return read(wake, &rings, sizeof rings) > 0;
 }
 
-static enum by_lane_sent say(struct by_lane *lane, uint32_t size) {
+static enum by_lane_sent send_frame(struct by_lane *lane, uint32_t size) {
   static const char payload[16 << 10];
   struct by_frame frame = {.type = BY_FRAME_DATA, .size = size};
   return lane->ops->send(lane, &frame, payload);
 }
 
-static bool hear(struct by_lane *lane) {
+static bool receive_frame(struct by_lane *lane) {
   const struct by_frame *frame = lane->ops->peek(lane);
   if (!frame) return false;
   lane->ops->take(lane, frame->size);
@@ -48,8 +48,8 @@ static bool hear(struct by_lane *lane) {
 }
 
 static void fill(struct by_lane *lane) {
-  while (say(lane, 16 << 10) == BY_LANE_SENT) continue;
-  while (say(lane, 0) == BY_LANE_SENT) continue;
+  while (send_frame(lane, 16 << 10) == BY_LANE_SENT) continue;
+  while (send_frame(lane, 0) == BY_LANE_SENT) continue;
 }
 
 static void test_wakes_sleeper(void **state) {
@@ -57,12 +57,12 @@ static void test_wakes_sleeper(void **state) {
   struct by_lane *lanes[2];
   int wakes[2];
   make_lanes(lanes, wakes);
-  assert_int_equal(say(lanes[0], 8), BY_LANE_SENT);
+  assert_int_equal(send_frame(lanes[0], 8), BY_LANE_SENT);
   assert_false(rung(wakes[1]));
-  assert_true(hear(lanes[1]));
+  assert_true(receive_frame(lanes[1]));
   lanes[1]->ops->sleeping(lanes[1], true);
-  assert_int_equal(say(lanes[0], 8), BY_LANE_SENT);
-  assert_int_equal(say(lanes[0], 8), BY_LANE_SENT);
+  assert_int_equal(send_frame(lanes[0], 8), BY_LANE_SENT);
+  assert_int_equal(send_frame(lanes[0], 8), BY_LANE_SENT);
   assert_true(rung(wakes[1]));
   assert_int_equal(lanes[0]->wakes, 1);
   destroy_lanes(lanes, wakes);
@@ -77,7 +77,7 @@ static void test_wakes_writer(void **state) {
   fill(lanes[0]);
   lanes[0]->ops->sleeping(lanes[0], true);
   assert_false(rung(wakes[0]));
-  assert_true(hear(lanes[1]));
+  assert_true(receive_frame(lanes[1]));
   assert_true(rung(wakes[0]));
   destroy_lanes(lanes, wakes);
 }

@@ -124,7 +124,7 @@ static void test_any_address_takes_both_families(void **state) {
   close(listener);
 }
 
-static void test_nobody_listens(void **state) {
+static void test_no_listener(void **state) {
   (void)state;
   struct by_address at = address_of("127.0.0.1:0"), bound;
   int fd;
@@ -334,7 +334,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_connect_and_accept),
       cmocka_unit_test(test_any_address_takes_both_families),
-      cmocka_unit_test(test_nobody_listens),
+      cmocka_unit_test(test_no_listener),
       cmocka_unit_test(test_connected_to_oneself),
       cmocka_unit_test(test_unfinished_is_not_done),
       cmocka_unit_test(test_port_ranges),

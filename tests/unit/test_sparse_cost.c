@@ -20,7 +20,7 @@ static const struct by_sparse_rates rates = {
     .call = 40e-6, .hop = 30e-6, .message = 3e-6, .byte = 0.4e-9, .merge = 0.12e-9, .clear = 0.1e-9};
 
 /* Rank r has `count` rows from r * apart on, `step` apart from each other. */
-static void say(uint32_t n, size_t count, size_t apart, size_t step) {
+static void make_ranks(uint32_t n, size_t count, size_t apart, size_t step) {
   struct by_plan *plan;
   for (uint32_t r = 0; r < n; r++) {
     struct banyan_sparse in = {.dtype = BANYAN_FLOAT32,
@@ -63,21 +63,21 @@ static enum banyan_sparse_way best(void) {
 
 static void test_union(void **state) {
   (void)state;
-  say(RANKS, 5000, 0, 7);
+  make_ranks(RANKS, 5000, 0, 7);
   assert_true(fabs(all.rows / 5000 - 1) < 0.5); /* All ranks have the same rows. */
   assert_int_equal(all.sampled, BY_SPARSE_SAMPLE);
   done();
-  say(RANKS, 5000, 5000, 1);
+  make_ranks(RANKS, 5000, 5000, 1);
   assert_true(fabs(all.rows / 40000 - 1) < 0.2); /* No two ranks share rows. */
   done();
-  say(RANKS, 20, 10, 1);
+  make_ranks(RANKS, 20, 10, 1);
   assert_true(all.rows == 90); /* All rows were sent. */
   done();
 }
 
 static void test_cuts(void **state) {
   (void)state;
-  say(RANKS, 5000, 5000, 1); /* These are rows 0 to 39999 of 100000. */
+  make_ranks(RANKS, 5000, 5000, 1); /* These are rows 0 to 39999 of 100000. */
   static const double upto[] = {0.25, 0.5, 0.75, 1};
   uint64_t cuts[5];
   by_sparse_union_cut(&all, HEIGHT, upto, 4, cuts);
@@ -89,23 +89,23 @@ static void test_cuts(void **state) {
 
 static void test_choices(void **state) {
   (void)state;
-  say(RANKS, 10, 10, 1); /* There are few rows, so consecutive steps cost too much. */
+  make_ranks(RANKS, 10, 10, 1); /* There are few rows, so consecutive steps cost too much. */
   assert_true(best() == BANYAN_SPARSE_GATHER || best() == BANYAN_SPARSE_PADDED);
   done();
-  say(RANKS, 10000, 0, 3); /* All ranks have the same rows. */
+  make_ranks(RANKS, 10000, 0, 3); /* All ranks have the same rows. */
   assert_int_equal(best(), BANYAN_SPARSE_MERGE);
   done();
-  say(RANKS, HEIGHT, 0, 1); /* Every rank has all rows. */
+  make_ranks(RANKS, HEIGHT, 0, 1); /* Every rank has all rows. */
   assert_int_equal(best(), BANYAN_SPARSE_DENSE);
   done();
-  say(2, 10000, 1, 2); /* Two ranks share no rows, so merging saves nothing. */
+  make_ranks(2, 10000, 1, 2); /* Two ranks share no rows, so merging saves nothing. */
   assert_true(best() == BANYAN_SPARSE_GATHER || best() == BANYAN_SPARSE_PADDED);
   done();
 }
 
 static void test_impossible(void **state) {
   (void)state;
-  say(2, 10, 10, 1);
+  make_ranks(2, 10, 10, 1);
   struct by_sparse_case of = {.words = words, .all = &all, .rates = rates};
   assert_true(isinf(by_sparse_cost(&of, BANYAN_SPARSE_MERGE)));
   all.memory = 1000;

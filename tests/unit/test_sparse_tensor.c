@@ -65,7 +65,7 @@ static void test_negative_row(void **state) {
   assert_ok(by_sparse_check("test", &tensor));
 }
 
-static void test_scan_tells_order(void **state) {
+static void test_scan_reports_order(void **state) {
   (void)state;
   struct banyan_sparse tensor = good();
   struct by_sparse_range range = by_sparse_scan(&tensor);
@@ -237,7 +237,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_negative_row),
-      cmocka_unit_test(test_scan_tells_order),
+      cmocka_unit_test(test_scan_reports_order),
       cmocka_unit_test(test_memory_is_used_again),
       cmocka_unit_test(test_sort_against_slow),
       cmocka_unit_test(test_sort_hard),

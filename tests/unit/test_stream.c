@@ -117,7 +117,7 @@ static void test_a_peer_that_does_not_read(void **state) {
 }
 
 /* The last frames of a peer that closes are received, although sending to it fails. */
-static void test_last_words(void **state) {
+static void test_last_frames(void **state) {
   (void)state;
   struct seen a;
   uint8_t bytes[200];
@@ -310,7 +310,7 @@ static void test_frames_behind_the_handshake(void **state) {
   by_stream_destroy(b.stream);
 }
 
-static void test_nobody_listens(void **state) {
+static void test_no_listener(void **state) {
   (void)state;
   struct seen a;
   struct by_address bound;
@@ -387,7 +387,7 @@ static void test_another_key(void **state) {
 static void test_unauthenticated_peers(void **state) {
   (void)state;
   static const struct {
-    const char *said, *reason;
+    const char *input, *reason;
     enum banyan_status status;
   } unauthenticated_peers[] = {{"GET /metrics HTTP/1.1\r\nHost: banyan\r\n\r\n", "HTTP request", BANYAN_ERR_PROTOCOL},
                                {"\x16\x03\x01 this is a TLS hello", "TLS", BANYAN_ERR_PROTOCOL},
@@ -401,8 +401,8 @@ static void test_unauthenticated_peers(void **state) {
       int fd[2];
       make_pair(fd);
       start_with_key(&a, fd[0], (enum by_role)role, "k", "secret");
-      size_t length = strlen(unauthenticated_peers[i].said);
-      assert_int_equal(write(fd[1], unauthenticated_peers[i].said, length), length);
+      size_t length = strlen(unauthenticated_peers[i].input);
+      assert_int_equal(write(fd[1], unauthenticated_peers[i].input, length), length);
       shutdown(fd[1], SHUT_WR);
       run_until(&a.ended, 1);
       assert_int_equal(a.status, unauthenticated_peers[i].status);
@@ -496,7 +496,7 @@ static void test_cut_at_every_byte(void **state) {
     struct by_key key;
     struct by_handshake client;
     struct seen server;
-    size_t said = 0, used, n;
+    size_t written = 0, used, n;
     int fd[2];
     assert_ok(by_key_derive("k", &key));
     struct by_handshake_options options = {
@@ -504,13 +504,13 @@ static void test_cut_at_every_byte(void **state) {
     assert_ok(by_handshake_init(&client, &options));
     make_pair(fd);
     start_with_key(&server, fd[0], BY_ROLE_SERVER, "k", "s");
-    while (said < cut) {
+    while (written < cut) {
       uint8_t back[200];
       const uint8_t *data = by_handshake_output(&client, &n);
-      if (n > cut - said) n = cut - said;
+      if (n > cut - written) n = cut - written;
       assert_int_equal(write(fd[1], data, n), n);
       by_handshake_sent(&client, n);
-      said += n;
+      written += n;
       settle();
       ssize_t got = read(fd[1], back, sizeof back);
       if (got > 0) assert_ok(by_handshake_feed(&client, back, (size_t)got, &used));
@@ -534,14 +534,14 @@ int main(void) {
       cmocka_unit_test(test_a_byte_at_a_time),
       cmocka_unit_test(test_a_frame_that_is_too_long),
       cmocka_unit_test(test_a_peer_that_does_not_read),
-      cmocka_unit_test(test_last_words),
+      cmocka_unit_test(test_last_frames),
       cmocka_unit_test(test_finish),
       cmocka_unit_test(test_refused_peers_are_not_read),
       cmocka_unit_test(test_destroy_in_callbacks),
       cmocka_unit_test(test_nothing_stays_open),
       cmocka_unit_test(test_over_tcp),
       cmocka_unit_test(test_frames_behind_the_handshake),
-      cmocka_unit_test(test_nobody_listens),
+      cmocka_unit_test(test_no_listener),
       cmocka_unit_test(test_no_answer_to_connecting),
       cmocka_unit_test(test_another_key),
       cmocka_unit_test(test_unauthenticated_peers),

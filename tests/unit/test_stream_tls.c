@@ -63,7 +63,7 @@ static void close_both(struct seen *client, struct seen *server) {
   by_stream_destroy(server->stream);
 }
 
-static void test_opened_tells_who(void **state) {
+static void test_opened_reports_the_peer(void **state) {
   (void)state;
   struct seen client, server;
   open_both(&client, &server, LINES);
@@ -109,13 +109,13 @@ static void test_partial_records(void **state) {
   make_pair(right);
   start_client(&client, left[0], LINES);
   start_server(&server, right[0], LINES);
-  for (int said = 0, i = 0; server.frames < 40 && i < 100000; i++) {
+  for (int sent = 0, i = 0; server.frames < 40 && i < 100000; i++) {
     uint8_t bytes[64];
     ssize_t n = read(left[1], bytes, 1 + by_rng_below(&rng, sizeof bytes));
     if (n > 0) assert_int_equal(write(right[1], bytes, (size_t)n), n);
     n = read(right[1], bytes, 1 + by_rng_below(&rng, sizeof bytes));
     if (n > 0) assert_int_equal(write(left[1], bytes, (size_t)n), n);
-    if (client.opened && said < 40 && ++said) assert_ok(by_stream_send(client.stream, 0, "a line of twenty one", 20));
+    if (client.opened && sent < 40 && ++sent) assert_ok(by_stream_send(client.stream, 0, "a line of twenty one", 20));
     assert_ok(by_loop_run_once(loop, 0));
   }
   assert_int_equal(server.frames, 40);
@@ -273,7 +273,7 @@ static void test_the_queue_is_bounded(void **state) {
 static void test_unauthenticated_peers(void **state) {
   (void)state;
   static const struct {
-    const char *said, *reason;
+    const char *input, *reason;
     enum banyan_status status;
   } unauthenticated_peers[] = {{"GET / HTTP/1.1\r\n\r\n", "speaks HTTP", BANYAN_ERR_PROTOCOL},
                                {"something else altogether", "does not speak TLS", BANYAN_ERR_PROTOCOL},
@@ -285,8 +285,8 @@ static void test_unauthenticated_peers(void **state) {
       int fd[2];
       make_pair(fd);
       (role ? start_server : start_client)(&a, fd[0], LINES);
-      size_t length = strlen(unauthenticated_peers[i].said);
-      assert_int_equal(write(fd[1], unauthenticated_peers[i].said, length), length);
+      size_t length = strlen(unauthenticated_peers[i].input);
+      assert_int_equal(write(fd[1], unauthenticated_peers[i].input, length), length);
       shutdown(fd[1], SHUT_WR);
       run_until(&a.ended, 1);
       assert_int_equal(a.status, unauthenticated_peers[i].status);
@@ -399,7 +399,7 @@ static void test_destroy_in_callbacks(void **state) {
 int main(void) {
   setenv("BANYAN_LOG", "error", 1); /* Unauthenticated peers are logged as warnings. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_opened_tells_who),
+      cmocka_unit_test(test_opened_reports_the_peer),
       cmocka_unit_test(test_both_ways),
       cmocka_unit_test(test_partial_records),
       cmocka_unit_test(test_lines_and_records),

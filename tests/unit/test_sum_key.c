@@ -114,14 +114,14 @@ static void test_headers(void **state) {
     uint32_t epoch;
     uint16_t key, job;
     uint64_t workers, call, newest;
-  } words = {17, 5, BY_FRAGMENT_RETX, BY_FRAGMENT_PROBE, 9, 3, 0x1234, 1 << 5, 77, 99};
-  assert_int_equal(sizeof words, 40);
-  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &words, sizeof words));
+  } header = {17, 5, BY_FRAGMENT_RETX, BY_FRAGMENT_PROBE, 9, 3, 0x1234, 1 << 5, 77, 99};
+  assert_int_equal(sizeof header, 40);
+  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &header, sizeof header));
   packet = make_packet(BY_FRAGMENT_NACK);
-  words.flags = 0;
-  words.type = BY_FRAGMENT_NACK;
-  words.newest = 0;
-  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &words, sizeof words));
+  header.flags = 0;
+  header.type = BY_FRAGMENT_NACK;
+  header.newest = 0;
+  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &header, sizeof header));
 }
 
 int main(void) {

@@ -63,7 +63,7 @@ static void run(int rounds) {
 }
 
 /* Sends these bytes and returns the answer, or "" if the other end closes. */
-static void say(int fd, const char *bytes, size_t n, char *answer, size_t room) {
+static void exchange(int fd, const char *bytes, size_t n, char *answer, size_t room) {
   size_t have = 0;
   answer[0] = 0;
   while (n) {
@@ -85,7 +85,7 @@ static void say(int fd, const char *bytes, size_t n, char *answer, size_t room) 
 static void expect(int fd, const char *line, const char *answer) {
   char got[4096], sent[400];
   snprintf(sent, sizeof sent, "%s\n", line);
-  say(fd, sent, strlen(sent), got, sizeof got);
+  exchange(fd, sent, strlen(sent), got, sizeof got);
   if (!strstr(got, answer)) fail_msg("%s: answers %s, without %s", line, got, answer);
 }
 
@@ -107,7 +107,7 @@ static void test_lines(void **state) {
   expect(fd, "{\"do\": \"status\"}", "\"added\": 77");
   expect(fd, "{\"do\": \"revoke\", \"holder\": \"me\", \"job\": 1}", "job 1 has no grant here");
   memset(much, 'x', sizeof much);
-  say(other, much, sizeof much, answer, sizeof answer);
+  exchange(other, much, sizeof much, answer, sizeof answer);
   assert_string_equal(answer, "");
   expect(fd, "{\"do\": \"describe\"}", "\"kind\": \"idle\"");
   close(fd);
@@ -147,7 +147,7 @@ static void test_places(void **state) {
 
 /* ---- the client */
 
-struct said {
+struct events {
   bool has; /* A grant is in force. */
   unsigned granted, lost;
   enum by_reservation_lost why;
@@ -157,20 +157,20 @@ struct said {
 };
 
 static void granted(void *context, uint16_t job, const struct by_granted *what) {
-  struct said *said = context;
-  said->granted++;
-  said->has = true;
-  said->what = *what;
+  struct events *events = context;
+  events->granted++;
+  events->has = true;
+  events->what = *what;
 }
 
 static void lost(void *context, uint16_t job, enum by_reservation_lost why, const char *text) {
-  struct said *said = context;
-  said->lost++;
-  said->has = false;
-  said->why = why;
-  snprintf(said->text, sizeof said->text, "%s", text);
-  by_switch_client_destroy(said->destroy);
-  said->destroy = NULL;
+  struct events *events = context;
+  events->lost++;
+  events->has = false;
+  events->why = why;
+  snprintf(events->text, sizeof events->text, "%s", text);
+  by_switch_client_destroy(events->destroy);
+  events->destroy = NULL;
 }
 
 static void wait_for(const unsigned *counter, unsigned wanted) {
@@ -187,7 +187,7 @@ static struct by_address free_place(void) {
   return bound;
 }
 
-static struct by_switch_client *make_client(const struct by_address *at, const char *secret, struct said *said) {
+static struct by_switch_client *make_client(const struct by_address *at, const char *secret, struct events *events) {
   struct by_key key;
   struct by_switch_client_options options = {.loop = loop,
                                              .name = "tor",
@@ -195,7 +195,7 @@ static struct by_switch_client *make_client(const struct by_address *at, const c
                                              .key = secret ? &key : NULL,
                                              .granted = granted,
                                              .lost = lost,
-                                             .context = said};
+                                             .context = events};
   struct by_switch_client *client;
   if (secret) assert_ok(by_key_derive(secret, &key));
   assert_ok(by_switch_client_create(&options, &client));
@@ -217,25 +217,25 @@ static struct by_reservation reservation_of(uint16_t job, uint32_t slots) {
 /* There is no switch at first. Then one starts, it dies, and another one takes its place. */
 static void test_client(void **state) {
   (void)state;
-  struct said said = {0};
+  struct events events = {0};
   struct by_address at = free_place();
-  struct by_switch_client *client = make_client(&at, "secret", &said);
+  struct by_switch_client *client = make_client(&at, "secret", &events);
   struct by_reservation reservation = reservation_of(3, 7), wrong = reservation_of(4, 1);
   wrong.up[0] = 0;
   assert_status(by_switch_client_want(client, &wrong), BANYAN_ERR_ARGUMENT);
   assert_ok(by_switch_client_want(client, &reservation));
-  wait_for(&said.lost, 1);
-  assert_int_equal(said.why, BY_RESERVATION_SILENT);
+  wait_for(&events.lost, 1);
+  assert_int_equal(events.why, BY_RESERVATION_SILENT);
   for (unsigned i = 1; i < 3; i++) {
     struct by_switch_control *control = make_control("secret");
     assert_ok(by_switch_control_listen(control, &at));
-    wait_for(&said.granted, i);
-    assert_int_equal(said.what.slots, 7);
-    assert_true(said.has);
-    assert_int_equal(said.lost, i);
+    wait_for(&events.granted, i);
+    assert_int_equal(events.what.slots, 7);
+    assert_true(events.has);
+    assert_int_equal(events.lost, i);
     by_switch_control_destroy(control);
-    wait_for(&said.lost, i + 1);
-    assert_false(said.has);
+    wait_for(&events.lost, i + 1);
+    assert_false(events.has);
   }
   by_switch_client_destroy(client);
 }
@@ -243,7 +243,7 @@ static void test_client(void **state) {
 /* Cells of another client are not requested again, and released cells are available. */
 static void test_two_clients(void **state) {
   (void)state;
-  struct said first = {0}, second = {0};
+  struct events first = {0}, second = {0};
   struct by_address at = free_place();
   struct by_switch_control *control = make_control(NULL);
   assert_ok(by_switch_control_listen(control, &at));
@@ -273,18 +273,18 @@ static void test_keys(void **state) {
   (void)state;
   static const char *const keys[][2] = {{"a", "b"}, {"a", NULL}, {NULL, "b"}};
   for (int i = 0; i < 3; i++) {
-    struct said said = {0};
+    struct events events = {0};
     struct by_address at = free_place();
     struct by_switch_control *control = make_control(keys[i][0]);
     assert_ok(by_switch_control_listen(control, &at));
-    struct by_switch_client *client = make_client(&at, keys[i][1], &said);
+    struct by_switch_client *client = make_client(&at, keys[i][1], &events);
     struct by_reservation reservation = reservation_of(3, 7);
     assert_ok(by_switch_client_want(client, &reservation));
-    said.destroy = client;
-    wait_for(&said.lost, 1);
-    assert_int_equal(said.why, BY_RESERVATION_SILENT);
-    assert_non_null(strstr(said.text, "switch tor (127.0.0.1:"));
-    assert_int_equal(said.granted, 0);
+    events.destroy = client;
+    wait_for(&events.lost, 1);
+    assert_int_equal(events.why, BY_RESERVATION_SILENT);
+    assert_non_null(strstr(events.text, "switch tor (127.0.0.1:"));
+    assert_int_equal(events.granted, 0);
     by_switch_control_destroy(control);
   }
 }
@@ -295,7 +295,7 @@ static void test_many_silent_peers(void **state) {
   enum { MANY = 600 };
   static const char *const secrets[] = {NULL, "secret"};
   for (int i = 0; i < 2; i++) {
-    struct said said = {0};
+    struct events events = {0};
     struct by_address at = free_place();
     struct by_switch_control *control = make_control(secrets[i]);
     int fds[MANY], fd;
@@ -310,10 +310,10 @@ static void test_many_silent_peers(void **state) {
     }
     assert_ok(by_path_socket_connect(path, "switch", &fd));
     expect(fd, "{\"do\": \"describe\"}", "\"kind\": \"idle\"");
-    struct by_switch_client *client = make_client(&at, secrets[i], &said);
+    struct by_switch_client *client = make_client(&at, secrets[i], &events);
     struct by_reservation reservation = reservation_of(3, 7);
     assert_ok(by_switch_client_want(client, &reservation));
-    wait_for(&said.granted, 1);
+    wait_for(&events.granted, 1);
     by_switch_client_destroy(client);
     for (int j = 0; j < MANY; j++) close(fds[j]);
     close(fd);

@@ -23,12 +23,12 @@ static void make_lanes(struct by_lane *lanes[2]) {
   for (int i = 0; i < 2; i++) assert_ok(by_tcp_create(fds[i], 0, &lanes[i]));
 }
 
-static void say(struct by_lane *lane, const char *what) {
+static void send_text(struct by_lane *lane, const char *what) {
   struct by_frame frame = {.type = BY_FRAME_DATA, .size = (uint32_t)strlen(what)};
   assert_int_equal(lane->ops->send(lane, &frame, what), BY_LANE_SENT);
 }
 
-static const struct by_frame *hear(struct by_lane *lane) {
+static const struct by_frame *receive_frame(struct by_lane *lane) {
   const struct by_frame *frame = NULL;
   for (int i = 0; i < 10000 && !frame && lane->status == BANYAN_OK; i++) {
     frame = lane->ops->peek(lane);
@@ -39,25 +39,25 @@ static const struct by_frame *hear(struct by_lane *lane) {
 
 /* The peer has sent its last message and is gone with unread input, so its end resets the connection. A failed send
  * must not prevent receiving. */
-static void test_last_words(void **state) {
+static void test_last_frame_before_a_reset(void **state) {
   (void)state;
   struct by_lane *lanes[2];
   struct by_frame frame = {.type = BY_FRAME_CREDIT};
   char text[8] = "";
   make_lanes(lanes);
-  say(lanes[0], "unread");
-  say(lanes[1], "bye");
+  send_text(lanes[0], "unread");
+  send_text(lanes[1], "bye");
   for (int i = 0; i < 10000 && !lanes[1]->ops->arrived(lanes[1]); i++) usleep(1000);
   lanes[1]->ops->destroy(lanes[1]);
   usleep(20000); /* This leaves time for the reset. */
   for (int i = 0; i < 3; i++) (void)lanes[0]->ops->send(lanes[0], &frame, NULL);
-  const struct by_frame *received = hear(lanes[0]);
+  const struct by_frame *received = receive_frame(lanes[0]);
   assert_non_null(received);
   assert_int_equal(received->size, 3);
   assert_int_equal(lanes[0]->ops->read(lanes[0], text, 3), 3);
   assert_string_equal(text, "bye");
   lanes[0]->ops->next(lanes[0]);
-  assert_null(hear(lanes[0]));
+  assert_null(receive_frame(lanes[0]));
   assert_status(lanes[0]->status, BANYAN_ERR_PEER_DEAD);
   lanes[0]->ops->destroy(lanes[0]);
 }
@@ -83,7 +83,7 @@ static void test_marks(void **state) {
   assert_int_equal(option(lanes[0], SOL_SOCKET, SO_PRIORITY), 2);
   assert_int_equal(option(lanes[1], IPPROTO_IP, IP_TOS), 0);
   assert_int_equal(lanes[0]->sent, 0);
-  say(lanes[0], "bye");
+  send_text(lanes[0], "bye");
   assert_int_equal(lanes[0]->sent, sizeof(struct by_frame) + 3);
   for (int i = 0; i < 2; i++) lanes[i]->ops->destroy(lanes[i]);
 }
@@ -155,7 +155,7 @@ static void test_stalls(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_last_words),
+      cmocka_unit_test(test_last_frame_before_a_reset),
       cmocka_unit_test(test_marks),
       cmocka_unit_test(test_unknown_is_fast),
       cmocka_unit_test(test_frames_fit_a_slow_link),

@@ -129,13 +129,13 @@ static void test_unsent_are_missing(void **state) {
 
 /* ---- messages */
 
-static struct by_timeline_message carry(const struct by_timeline_message *word) {
+static struct by_timeline_message carry(const struct by_timeline_message *message) {
   struct by_timeline_message out;
   struct by_writer writer;
   struct by_reader reader;
   uint8_t bytes[512];
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_timeline_message_write(&writer, word);
+  by_timeline_message_write(&writer, message);
   assert_false(writer.failed);
   for (size_t cut = 1; cut <= writer.length; cut++) {
     by_reader_init(&reader, bytes, writer.length - cut);
@@ -146,32 +146,32 @@ static struct by_timeline_message carry(const struct by_timeline_message *word) 
   return out;
 }
 
-static void test_words(void **state) {
+static void test_messages(void **state) {
   (void)state;
-  struct by_timeline_message word = {.kind = BY_TIMELINE_ON, .most = 77};
-  assert_int_equal(carry(&word).most, 77);
-  word = (struct by_timeline_message){.kind = BY_TIMELINE_PONG, .sent = 1, .now = UINT64_MAX};
-  assert_int_equal(carry(&word).now, UINT64_MAX);
-  word = (struct by_timeline_message){.kind = BY_TIMELINE_END, .missing = 3, .error = 4};
-  word.totals[BY_TRACE_DONE].ns = 9;
-  assert_int_equal(carry(&word).totals[BY_TRACE_DONE].ns, 9);
+  struct by_timeline_message message = {.kind = BY_TIMELINE_ON, .most = 77};
+  assert_int_equal(carry(&message).most, 77);
+  message = (struct by_timeline_message){.kind = BY_TIMELINE_PONG, .sent = 1, .now = UINT64_MAX};
+  assert_int_equal(carry(&message).now, UINT64_MAX);
+  message = (struct by_timeline_message){.kind = BY_TIMELINE_END, .missing = 3, .error = 4};
+  message.totals[BY_TRACE_DONE].ns = 9;
+  assert_int_equal(carry(&message).totals[BY_TRACE_DONE].ns, 9);
   assert_int_equal(carry(&(struct by_timeline_message){.kind = BY_TIMELINE_TAKEN}).kind, BY_TIMELINE_TAKEN);
 }
 
 static void test_strange_kind(void **state) {
   (void)state;
-  struct by_timeline_message word;
+  struct by_timeline_message message;
   struct by_reader reader;
   for (int kind = 0; kind < 256; kind += 255) {
     uint8_t byte = (uint8_t)kind;
     by_reader_init(&reader, &byte, 1);
-    assert_int_equal(by_timeline_message_read(&reader, &word), BANYAN_ERR_PROTOCOL);
+    assert_int_equal(by_timeline_message_read(&reader, &message), BANYAN_ERR_PROTOCOL);
   }
 }
 
 static void test_records(void **state) {
   (void)state;
-  struct by_timeline_message word = {.kind = BY_TIMELINE_RECORDS, .n = 2};
+  struct by_timeline_message message = {.kind = BY_TIMELINE_RECORDS, .n = 2};
   struct by_trace_record record = {
       .id = 5, .bytes = 6, .added = 7, .adding = 8, .team = 9, .call = 10, .has_call = true};
   struct by_trace_record out;
@@ -181,20 +181,20 @@ static void test_records(void **state) {
   record.at[BY_TRACE_WIRE] = 11;
   strcpy(record.name, "layer1.weight");
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_timeline_message_write(&writer, &word);
+  by_timeline_message_write(&writer, &message);
   by_timeline_write_record(&writer, &record);
   strcpy(record.name, "a \n in a name");
   by_timeline_write_record(&writer, &record);
   by_reader_init(&reader, bytes, writer.length);
-  assert_ok(by_timeline_message_read(&reader, &word));
-  assert_int_equal(word.n, 2);
+  assert_ok(by_timeline_message_read(&reader, &message));
+  assert_int_equal(message.n, 2);
   assert_true(by_timeline_read_record(&reader, &out));
   assert_string_equal(out.name, "layer1.weight");
   assert_int_equal(out.at[BY_TRACE_WIRE], 11);
   assert_int_equal(out.call, 10);
   assert_false(by_timeline_read_record(&reader, &out));
   by_reader_init(&reader, bytes, 40); /* The space does not suffice for two. */
-  assert_int_equal(by_timeline_message_read(&reader, &word), BANYAN_ERR_PROTOCOL);
+  assert_int_equal(by_timeline_message_read(&reader, &message), BANYAN_ERR_PROTOCOL);
 }
 
 int main(void) {
@@ -204,7 +204,7 @@ int main(void) {
       cmocka_unit_test(test_drift),
       cmocka_unit_test(test_unfinished_keep_none_back),
       cmocka_unit_test(test_unsent_are_missing),
-      cmocka_unit_test(test_words),
+      cmocka_unit_test(test_messages),
       cmocka_unit_test(test_strange_kind),
       cmocka_unit_test(test_records),
   };

@@ -59,7 +59,7 @@ static void keep_failure(struct pair *pair, int to, enum banyan_status status) {
   snprintf(pair->text[to], sizeof pair->text[to], "%s", banyan_error_text());
 }
 
-static void hear(struct pair *pair, int to) {
+static void receive(struct pair *pair, int to) {
   size_t n = 1;
   while (n && pair->status[to] == BANYAN_OK && by_tls_done(&pair->end[to])) {
     size_t room = 1 + by_rng_below(&pair->rng, 3000), left = sizeof pair->received[to] - pair->length[to];
@@ -74,12 +74,12 @@ static size_t carry(struct pair *pair, int from, size_t most) {
   uint8_t bytes[4096];
   size_t n = by_tls_take(&pair->end[from], bytes, most < sizeof bytes ? most : sizeof bytes);
   if (n && pair->status[!from] == BANYAN_OK) keep_failure(pair, !from, by_tls_feed(&pair->end[!from], bytes, n));
-  hear(pair, !from);
+  receive(pair, !from);
   return n;
 }
 
 /* Carries bytes in parts of up to `most` until no end has anything to send. */
-static void talk(struct pair *pair, size_t most) {
+static void exchange(struct pair *pair, size_t most) {
   size_t n;
   do {
     n = carry(pair, 0, 1 + by_rng_below(&pair->rng, most));
@@ -95,7 +95,7 @@ static void assert_open(const struct pair *pair) {
   }
 }
 
-static void test_both_know_the_other(void **state) {
+static void test_mutual_authentication(void **state) {
   (void)state;
   static const size_t cuts[] = {1, 2, 7, 100, 4096};
   static struct pair pair;
@@ -103,7 +103,7 @@ static void test_both_know_the_other(void **state) {
     struct by_tls_options client = {.identity = agent, .peers = BY_TLS_MANAGER};
     struct by_tls_options server = {.identity = manager, .server = true, .peers = BY_TLS_AGENT | BY_TLS_JOB};
     begin(&pair, &client, &server);
-    talk(&pair, cuts[i]);
+    exchange(&pair, cuts[i]);
     assert_open(&pair);
     assert_int_equal(pair.end[0].peer.role, BY_TLS_MANAGER);
     assert_string_equal(pair.end[0].peer.name, "m0");
@@ -134,34 +134,34 @@ static void test_no_tickets(void **state) {
 static void test_data_in_random_cuts(void **state) {
   (void)state;
   static struct pair pair;
-  static uint8_t said[2][80000];
+  static uint8_t data[2][80000];
   struct by_tls_options client = {.identity = job, .peers = BY_TLS_MANAGER};
   struct by_tls_options server = {.identity = manager, .server = true, .peers = BY_TLS_JOB};
   begin(&pair, &client, &server);
-  talk(&pair, 50);
+  exchange(&pair, 50);
   assert_open(&pair);
   for (int i = 0; i < 2; i++) {
-    for (size_t at = 0, n; at < sizeof said[i]; at += n) {
+    for (size_t at = 0, n; at < sizeof data[i]; at += n) {
       n = 1 + by_rng_below(&pair.rng, 30000);
-      if (n > sizeof said[i] - at) n = sizeof said[i] - at;
-      for (size_t j = at; j < at + n; j++) said[i][j] = (uint8_t)by_rng_next(&pair.rng);
-      assert_ok(by_tls_write(&pair.end[i], said[i] + at, n));
+      if (n > sizeof data[i] - at) n = sizeof data[i] - at;
+      for (size_t j = at; j < at + n; j++) data[i][j] = (uint8_t)by_rng_next(&pair.rng);
+      assert_ok(by_tls_write(&pair.end[i], data[i] + at, n));
     }
-    assert_ok(by_tls_write(&pair.end[i], said[i], 0));
+    assert_ok(by_tls_write(&pair.end[i], data[i], 0));
   }
-  talk(&pair, 5000);
+  exchange(&pair, 5000);
   assert_open(&pair);
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(pair.length[!i], sizeof said[i]);
-    assert_memory_equal(pair.received[!i], said[i], sizeof said[i]);
+    assert_int_equal(pair.length[!i], sizeof data[i]);
+    assert_memory_equal(pair.received[!i], data[i], sizeof data[i]);
     assert_false((pair.end[i].state == BY_TLS_CLOSED));
   }
   by_tls_finish(&pair.end[0]);
   by_tls_finish(&pair.end[0]);
   assert_ok(by_tls_write(&pair.end[1], "last", 4));
-  talk(&pair, 10);
+  exchange(&pair, 10);
   assert_true((pair.end[1].state == BY_TLS_CLOSED) && !(pair.end[0].state == BY_TLS_CLOSED));
-  assert_memory_equal(pair.received[0] + sizeof said[1], "last", 4); /* The other direction continues. */
+  assert_memory_equal(pair.received[0] + sizeof data[1], "last", 4); /* The other direction continues. */
   finish(&pair);
 }
 
@@ -170,20 +170,20 @@ struct refusal {
   const char *what;
   struct by_tls_options client, server;
   int refuses; /* The value 0 stands for the client. */
-  const char *says, *hears;
+  const char *reports, *receives;
 };
 
 static void check_refusal(const struct refusal *refusal) {
   static struct pair pair;
   begin(&pair, &refusal->client, &refusal->server);
-  talk(&pair, 300);
+  exchange(&pair, 300);
   int refuses = refusal->refuses;
-  if (!strstr(pair.text[refuses], refusal->says) || !strstr(pair.text[!refuses], refusal->hears))
+  if (!strstr(pair.text[refuses], refusal->reports) || !strstr(pair.text[!refuses], refusal->receives))
     print_error("%s: \"%s\" | \"%s\"\n", refusal->what, pair.text[refuses], pair.text[!refuses]);
   assert_int_equal(pair.status[refuses], BANYAN_ERR_AUTH);
   assert_int_equal(pair.status[!refuses], BANYAN_ERR_AUTH);
-  assert_non_null(strstr(pair.text[refuses], refusal->says));
-  assert_non_null(strstr(pair.text[!refuses], refusal->hears));
+  assert_non_null(strstr(pair.text[refuses], refusal->reports));
+  assert_non_null(strstr(pair.text[!refuses], refusal->receives));
   assert_false(by_tls_done(&pair.end[refuses]));
   assert_status(by_tls_write(&pair.end[refuses], "x", 1), BANYAN_ERR_CLOSED);
   assert_int_equal(pair.length[0] + pair.length[1], 0);
@@ -247,14 +247,14 @@ static void test_revoked_certificates(void **state) {
                                   "our certificate (agent h1) was revoked"});
   client.identity = agent;
   begin(&pair, &client, &server);
-  talk(&pair, 4096);
+  exchange(&pair, 4096);
   assert_open(&pair);
   assert_ok(by_tls_judge_again(&pair.end[1], informed));
   finish(&pair);
   client.identity = thief;
   server.identity = manager; /* This manager does not have the list yet. */
   begin(&pair, &client, &server);
-  talk(&pair, 4096);
+  exchange(&pair, 4096);
   assert_open(&pair);
   assert_ok(by_tls_judge_again(&pair.end[1], manager));
   assert_status(by_tls_judge_again(&pair.end[1], informed), BANYAN_ERR_AUTH);
@@ -355,7 +355,7 @@ static void test_foreign_peers(void **state) {
 static void test_no_TLS_at_all(void **state) {
   (void)state;
   static const struct {
-    const char *said, *reason;
+    const char *input, *reason;
   } cases[] = {{"GET /metrics HTTP/1.1\r\nHost: banyan\r\n\r\n", "speaks HTTP"},
                {"BANYAN\1\0C\3 and so on, as a rank would say it", "does not speak TLS"},
                {"{\"type\":\"hello\",\"version\":2}\n", "does not speak TLS"}};
@@ -364,7 +364,7 @@ static void test_no_TLS_at_all(void **state) {
       struct by_tls tls;
       struct by_tls_options options = {.identity = manager, .server = server, .peers = BY_TLS_AGENT};
       assert_ok(by_tls_init(&tls, &options));
-      assert_status(by_tls_feed(&tls, cases[i].said, strlen(cases[i].said)), BANYAN_ERR_PROTOCOL);
+      assert_status(by_tls_feed(&tls, cases[i].input, strlen(cases[i].input)), BANYAN_ERR_PROTOCOL);
       assert_non_null(strstr(banyan_error_text(), cases[i].reason));
       assert_status(by_tls_feed(&tls, "x", 1), BANYAN_ERR_CLOSED);
       by_tls_fini(&tls);
@@ -410,7 +410,7 @@ static void test_changed_bytes(void **state) {
       if (place >= at && place < at + n) bytes[place - at] ^= (uint8_t)(1 + by_rng_below(&rng, 255));
       at += n;
       if (n && !pair.status[!from]) keep_failure(&pair, !from, by_tls_feed(&pair.end[!from], bytes, n));
-      hear(&pair, !from);
+      receive(&pair, !from);
       idle = n ? 0 : idle + 1;
       from = !from;
     }
@@ -435,11 +435,11 @@ static void test_ended(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_both_know_the_other),  cmocka_unit_test(test_no_tickets),
-      cmocka_unit_test(test_data_in_random_cuts),  cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_revoked_certificates), cmocka_unit_test(test_foreign_peers),
-      cmocka_unit_test(test_no_TLS_at_all),        cmocka_unit_test(test_an_unauthenticated_peer_is_not_read_for_long),
-      cmocka_unit_test(test_changed_bytes),        cmocka_unit_test(test_ended),
+      cmocka_unit_test(test_mutual_authentication), cmocka_unit_test(test_no_tickets),
+      cmocka_unit_test(test_data_in_random_cuts),   cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_revoked_certificates),  cmocka_unit_test(test_foreign_peers),
+      cmocka_unit_test(test_no_TLS_at_all),         cmocka_unit_test(test_an_unauthenticated_peer_is_not_read_for_long),
+      cmocka_unit_test(test_changed_bytes),         cmocka_unit_test(test_ended),
   };
   return cmocka_run_group_tests_name("tls", tests, make_keys, drop_keys);
 }

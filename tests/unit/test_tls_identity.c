@@ -171,11 +171,12 @@ static void test_odd_subjects(void **state) {
       {{"OU", "agent", 5}, {"CN", "h1", 2}, {"CN", "h2", 2}},
       {{"OU", "job", 3}, {"OU", "manager", 7}, {"CN", "h1", 2}},
   };
-  struct by_tls_subject who;
-  assert_ok(read_subject(good, 3, &who));
-  assert_int_equal(who.role, BY_TLS_AGENT);
-  assert_string_equal(who.name, "h\xc3\xa4user");
-  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) assert_status(read_subject(odd[i], 3, &who), BANYAN_ERR_AUTH);
+  struct by_tls_subject subject;
+  assert_ok(read_subject(good, 3, &subject));
+  assert_int_equal(subject.role, BY_TLS_AGENT);
+  assert_string_equal(subject.name, "h\xc3\xa4user");
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+    assert_status(read_subject(odd[i], 3, &subject), BANYAN_ERR_AUTH);
 }
 
 static uint64_t hand_time;

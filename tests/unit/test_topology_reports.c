@@ -65,7 +65,7 @@ static void test_hosts_and_a_switch(void **state) {
 
 /* The switch receives the same announcements as the hosts. The two ends of one cable agree by name, and those of
  * the other only by number. */
-static void test_both_ends_tell(void **state) {
+static void test_both_ends_report(void **state) {
   (void)state;
   struct by_lldp_file files[] = {
       file("h", SELF("a.org") NEIGHBORS(SWITCH_BY("swp1")) SELF("b.org") NEIGHBORS(SWITCH_BY("swp2"))),
@@ -434,7 +434,7 @@ static void test_skyplane_as_edges(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_hosts_and_a_switch),
-      cmocka_unit_test(test_both_ends_tell),
+      cmocka_unit_test(test_both_ends_report),
       cmocka_unit_test(test_parallel_cables),
       cmocka_unit_test(test_short_names_of_files),
       cmocka_unit_test(test_one_object_of_hosts),

@@ -345,13 +345,13 @@ static void test_sums(void **state) {
   struct by_udp *sockets[WORKERS];
   float *values[WORKERS];
   uint32_t numbers[WORKERS], done = 0;
-  struct by_frame stamp = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
+  struct by_frame descriptor = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
   make_tree(&tree, sockets);
   for (unsigned w = 0; w < WORKERS; w++) {
     values[w] = malloc(COUNT * sizeof(float));
     for (size_t i = 0; i < COUNT; i++) values[w][i] = value(w, i);
     const struct by_fabric_ops *ops = tree.fabrics[w]->ops;
-    assert_true(ops->begin(tree.fabrics[w], &stamp, values[w], values[w], COUNT * sizeof(float), &numbers[w]));
+    assert_true(ops->begin(tree.fabrics[w], &descriptor, values[w], values[w], COUNT * sizeof(float), &numbers[w]));
     ops->advance(tree.fabrics[w], numbers[w], COUNT * sizeof(float));
   }
   while (done != (1u << WORKERS) - 1) {

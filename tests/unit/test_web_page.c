@@ -109,7 +109,7 @@ static const char *ask(struct world *w, const char *path, const char *token) {
   return body && strstr(w->answer, "HTTP/1.1 200 ") == w->answer ? body + 4 : NULL;
 }
 
-static void serves_the_state_to_who_has_the_token(void **state) {
+static void serves_the_state_with_the_token(void **state) {
   struct world *w = *state;
   struct by_token token;
   check_localhost();
@@ -124,7 +124,7 @@ static void serves_the_state_to_who_has_the_token(void **state) {
   assert_non_null(strstr(layout, "\"s\":["));
 }
 
-static void tells_its_health_to_everybody(void **state) {
+static void reports_its_health_without_a_token(void **state) {
   struct world *w = *state;
   assert_ok(create(w, "127.0.0.1:0", NULL));
   assert_string_equal(ask(w, "/healthz", ""), "ok\n");
@@ -223,8 +223,8 @@ static void refuses_half_a_certificate(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(serves_the_state_to_who_has_the_token, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(tells_its_health_to_everybody, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(serves_the_state_with_the_token, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(reports_its_health_without_a_token, set_up, tear_down),
       cmocka_unit_test_setup_teardown(prints_metrics_that_can_be_read, set_up, tear_down),
       cmocka_unit_test_setup_teardown(refuses_half_a_certificate, set_up, tear_down),
   };

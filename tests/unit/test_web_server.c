@@ -77,7 +77,7 @@ static void run_loop(struct world *w) {
   assert_ok(by_loop_run_once(w->loop, BY_MILLISECOND));
 }
 
-static void say(struct world *w, int fd, const char *text, size_t length) {
+static void send_text(struct world *w, int fd, const char *text, size_t length) {
   while (length) {
     ssize_t sent = send(fd, text, length, MSG_NOSIGNAL);
     if (sent < 0) return; /* The server has closed the connection. */
@@ -88,7 +88,7 @@ static void say(struct world *w, int fd, const char *text, size_t length) {
 }
 
 /* Receives until the server closes, or with `whole`, until the announced body is complete. */
-static void listen_to(struct world *w, int fd, bool whole) {
+static void receive_answer(struct world *w, int fd, bool whole) {
   w->length = 0;
   for (int rounds = 0; rounds < 5000; rounds++) {
     run_loop(w);
@@ -100,7 +100,7 @@ static void listen_to(struct world *w, int fd, bool whole) {
     if (whole && body && announced && w->length >= (size_t)(body + 4 - w->answer) + strtoul(announced + 16, NULL, 10))
       return;
   }
-  fail_msg("the server neither answers nor closes; it said: %s", w->answer);
+  fail_msg("the server neither answers nor closes; it sent: %s", w->answer);
 }
 
 static void check_answer(struct world *w, int status, const char *part) {
@@ -113,15 +113,15 @@ static void check_answer(struct world *w, int status, const char *part) {
 /* Sends one request on a connection of its own. */
 static void ask(struct world *w, const char *request) {
   int fd = join(w);
-  say(w, fd, request, strlen(request));
-  listen_to(w, fd, false);
+  send_text(w, fd, request, strlen(request));
+  receive_answer(w, fd, false);
   close(fd);
 }
 
 #define REST "\r\nHost: localhost\r\nConnection: close\r\n"
 #define GOOD "0123456789abcdef-TEST"
 
-static void serves_who_has_the_token(void **state) {
+static void serves_with_the_token(void **state) {
   struct world *w = *state;
   ask(w, "GET /state HTTP/1.1" REST "Authorization: Bearer " GOOD "\r\n\r\n");
   check_answer(w, 200, "\r\n\r\n{\"printed\":1}");
@@ -136,7 +136,7 @@ static void serves_who_has_the_token(void **state) {
   check_answer(w, 200, "Content-Type: text/javascript");
 }
 
-static void refuses_who_has_not(void **state) {
+static void refuses_without_the_token(void **state) {
   static const char *const requests[] = {
       "GET /state HTTP/1.1" REST "\r\n",
       "GET /state HTTP/1.1" REST "Authorization: Bearer 0123456789abcdef-TESX\r\n\r\n",
@@ -167,13 +167,13 @@ static void takes_the_token_out_of_the_address(void **state) {
   assert_non_null(strstr(w->answer, "Set-Cookie: banyan_token=" GOOD "; Path=/; HttpOnly; SameSite=Lax"));
 }
 
-static void shows_open_routes_to_everybody(void **state) {
+static void shows_open_routes_without_a_token(void **state) {
   struct world *w = *state;
   ask(w, "GET /healthz HTTP/1.1" REST "\r\n");
   check_answer(w, 503, "the store is full");
 }
 
-static void refuses_what_is_no_question(void **state) {
+static void refuses_malformed_requests(void **state) {
   struct world *w = *state;
   ask(w, "GET /nowhere HTTP/1.1" REST "\r\n");
   check_answer(w, 404, NULL);
@@ -211,7 +211,7 @@ static void refuses_long_heads(void **state) {
     memset(filler, 'a', LONG);
     snprintf(request, sizeof request, i ? starts[1] : starts[0], filler);
     int fd = join(w);
-    say(w, fd, request, strlen(request));
+    send_text(w, fd, request, strlen(request));
     for (int rounds = 0; rounds < 5000 && recv(fd, w->answer, 64, MSG_PEEK) < 0; rounds++) run_loop(w);
     ssize_t got = recv(fd, w->answer, sizeof w->answer - 1, 0);
     w->answer[got > 0 ? got : 0] = '\0';
@@ -225,14 +225,14 @@ static void keeps_a_connection_for_several_requests(void **state) {
   struct world *w = *state;
   int fd = join(w);
   for (int i = 0; i < 3; i++) {
-    say(w, fd, request, sizeof request - 1);
-    listen_to(w, fd, true);
+    send_text(w, fd, request, sizeof request - 1);
+    receive_answer(w, fd, true);
     check_answer(w, 200, NULL);
     assert_null(strstr(w->answer, "Connection: close"));
   }
   now += BY_WEB_MOST_AGE / 2 + 1; /* A browser opens another connection after this one. */
-  say(w, fd, request, sizeof request - 1);
-  listen_to(w, fd, false);
+  send_text(w, fd, request, sizeof request - 1);
+  receive_answer(w, fd, false);
   check_answer(w, 200, "Connection: close");
   close(fd);
 }
@@ -248,12 +248,12 @@ static void closes_slow_clients(void **state) {
   char byte;
   assert_int_equal(recv(fd, &byte, 1, 0), -1); /* The connection is still open. */
   now += BY_SECOND;
-  listen_to(w, fd, false);
+  receive_answer(w, fd, false);
   assert_int_equal(w->length, 0);
   close(fd);
 }
 
-static void prints_once_for_many_who_look(void **state) {
+static void prints_once_for_many_readers(void **state) {
   struct world *w = *state;
   for (int i = 0; i < 10; i++) ask(w, "GET /state HTTP/1.1" REST "Authorization: Bearer " GOOD "\r\n\r\n");
   assert_int_equal(w->printed, 1);
@@ -302,20 +302,20 @@ static void keeps_a_browser_among_many_silent_peers(void **state) {
   static const char request[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
   struct world *w = *state;
   int browser = join(w), fds[MANY];
-  say(w, browser, request, sizeof request - 1);
-  listen_to(w, browser, true);
+  send_text(w, browser, request, sizeof request - 1);
+  receive_answer(w, browser, true);
   for (int i = 0; i < MANY; i++) {
     fds[i] = join(w);
     run_loop(w);
   }
-  say(w, browser, request, sizeof request - 1);
-  listen_to(w, browser, true);
+  send_text(w, browser, request, sizeof request - 1);
+  receive_answer(w, browser, true);
   check_answer(w, 503, NULL);
   close(browser);
   for (int i = 0; i < MANY; i++) close(fds[i]);
 }
 
-static void says_where_it_cannot_listen(void **state) {
+static void reports_a_failed_listener(void **state) {
   struct world *w = *state;
   struct by_web_options options = {.loop = w->loop, .at = *by_web_get_address(w->web), .token = &token};
   struct by_web *second;
@@ -348,20 +348,20 @@ static void reads_and_makes_tokens(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(serves_who_has_the_token, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(refuses_who_has_not, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(serves_with_the_token, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(refuses_without_the_token, set_up, tear_down),
       cmocka_unit_test_setup_teardown(takes_the_token_out_of_the_address, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(shows_open_routes_to_everybody, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(refuses_what_is_no_question, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(shows_open_routes_without_a_token, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(refuses_malformed_requests, set_up, tear_down),
       cmocka_unit_test_setup_teardown(answers_heads_without_a_body, set_up, tear_down),
       cmocka_unit_test_setup_teardown(refuses_long_heads, set_up, tear_down),
       cmocka_unit_test_setup_teardown(keeps_a_connection_for_several_requests, set_up, tear_down),
       cmocka_unit_test_setup_teardown(closes_slow_clients, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(prints_once_for_many_who_look, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(prints_once_for_many_readers, set_up, tear_down),
       cmocka_unit_test_setup_teardown(survives_many_silent_peers, set_up, tear_down),
       cmocka_unit_test_setup_teardown(answers_among_many_silent_peers, set_up, tear_down),
       cmocka_unit_test_setup_teardown(keeps_a_browser_among_many_silent_peers, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(says_where_it_cannot_listen, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(reports_a_failed_listener, set_up, tear_down),
       cmocka_unit_test(reads_and_makes_tokens),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

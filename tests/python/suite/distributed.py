@@ -89,7 +89,7 @@ def import_tests(backend, ranks):
     return tests
 
 
-class Impatient:
+class FastPolling:
     """A replacement of the module time for loops that check whether processes have started or ended: every 5 ms,
     not every 100."""
 
@@ -105,7 +105,7 @@ def suite_of(tests):
     import torch
     from torch.testing._internal import common_distributed
 
-    tests.time = common_distributed.time = Impatient()
+    tests.time = common_distributed.time = FastPolling()
 
     class Distributed(tests.TestDistBackend, tests.DistributedTest._DistTestBase):
         def setUp(self):
