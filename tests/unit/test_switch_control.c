@@ -153,7 +153,7 @@ struct events {
   enum by_reservation_lost why;
   struct by_granted what;
   char text[400];
-  struct by_switch_client *destroy; /* The client is destroyed at its next notice. */
+  struct by_switch_client *destroy; /* This client is destroyed when a grant is lost. */
 };
 
 static void granted(void *context, uint16_t job, const struct by_granted *what) {

@@ -1,4 +1,4 @@
-/* Setting up a tree: what switches are asked for and what ends are told, for
+/* Setting up a tree: the reservation requests to switches and the messages to endpoints, for this tree.
  *
  *          h/0
  *         /   \
