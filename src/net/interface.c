@@ -135,16 +135,21 @@ static int count_bits(const struct sockaddr *mask, int family) {
   return bits;
 }
 
-static bool read_one(const struct ifaddrs *from, struct by_interface *out) {
-  if (!from->ifa_addr || !(from->ifa_flags & IFF_UP) || !(from->ifa_flags & IFF_RUNNING)) return false;
-  int family = from->ifa_addr->sa_family;
+/* False: it has none, or does not carry packets now, which `running` asks for. */
+static bool read_address(const struct ifaddrs *from, bool running, struct by_address *out) {
+  int family = from->ifa_addr ? from->ifa_addr->sa_family : AF_UNSPEC;
+  if (running && (!(from->ifa_flags & IFF_UP) || !(from->ifa_flags & IFF_RUNNING))) return false;
   if (family != AF_INET && family != AF_INET6) return false;
+  by_address_set(out, from->ifa_addr, family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+  return true;
+}
+
+static bool read_one(const struct ifaddrs *from, struct by_interface *out) {
   memset(out, 0, sizeof *out);
+  if (!read_address(from, true, &out->address)) return false;
   snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(from->ifa_name, ":"), from->ifa_name); /* no "eth0:1" */
   out->index = if_nametoindex(out->name);
-  by_address_set(&out->address, from->ifa_addr,
-                 family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
-  out->bits = count_bits(from->ifa_netmask, family);
+  out->bits = count_bits(from->ifa_netmask, from->ifa_addr->sa_family);
   out->speed = read_speed(out->name);
   return true;
 }
@@ -201,13 +206,14 @@ enum banyan_status by_interface_offer(const char *filter, int port, char *out, s
   return BANYAN_OK;
 }
 
-bool by_interface_is_own(const struct by_address *address) {
-  struct by_interface *all;
-  size_t n;
+bool by_interface_is_own(const struct by_address *address, bool running) {
+  struct ifaddrs *list;
+  struct by_address here;
   bool own = false;
-  if (by_interface_list("*", true, &all, &n) != BANYAN_OK) return false;
-  for (size_t i = 0; i < n && !own; i++) own = !by_address_compare_host(&all[i].address, address);
-  free(all);
+  if (getifaddrs(&list) < 0) return false;
+  for (struct ifaddrs *one = list; one && !own; one = one->ifa_next)
+    own = read_address(one, running, &here) && !by_address_compare_host(&here, address);
+  freeifaddrs(list);
   return own;
 }
 

@@ -37,8 +37,8 @@ enum banyan_status by_interface_choose(const char *filter, bool loopback, struct
  * that fit into `room` bytes. Link-local addresses mean nothing elsewhere and are only there for want of others. */
 enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t room) BANYAN_CHECK;
 
-/* Whether this host has the address, on an interface that is up. */
-bool by_interface_is_own(const struct by_address *address);
+/* Whether this host has the address; `running`: on an interface that is up and running. */
+bool by_interface_is_own(const struct by_address *address, bool running);
 
 /* A request of netdevice(7), such as SIOCGIFMTU. 0, or an errno. */
 int by_interface_ask(const char *name, unsigned long what, struct ifreq *request);

@@ -88,3 +88,9 @@ shows '^\[0\] fine$' out
 # Much output travels through frames.
 wants 0 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- sh -c 'seq 1 50000'
 awk '{if ($2 != ++n[$1]) exit 1} END {if (NR != 200000) exit 1}' "$scratch/out" || fail "lines"
+# An address of this machine is here, also where its interface carries nothing just now.
+if unshare -rn ip link add one type veth peer name two 2>/dev/null; then
+  wants 0 unshare -rn sh -c 'ip link set lo up && ip link add one type veth peer name two &&
+    ip addr add 192.0.2.9/24 dev one && exec "$@"' sh "$BANYAN" run --ssh false -H 192.0.2.9 -- echo here
+  shows '^\[0\] here$' out
+fi

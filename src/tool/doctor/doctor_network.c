@@ -185,7 +185,7 @@ static void check_own_name(struct by_findings *findings) {
         "do, elsewhere set BANYAN_ROOT or MASTER_ADDR to one",
         "%s means %s here: ranks on this host that look for rank 0 under this name do not find it elsewhere", name,
         text);
-  else if (!by_interface_is_own(&address))
+  else if (!by_interface_is_own(&address, true))
     by_finding(findings, BY_FINDING_WARN, "host name", "correct DNS or /etc/hosts",
                "%s means %s, which is no address of this machine", name, text);
   else

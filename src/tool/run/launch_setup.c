@@ -36,7 +36,7 @@ static bool is_local(const char *name) {
   char own[NAME_BYTES] = "";
   struct by_address address;
   if (by_address_parse_host(name, 0, &address) == BANYAN_OK)
-    return by_address_is_loopback(&address) || by_interface_is_own(&address);
+    return by_address_is_loopback(&address) || by_interface_is_own(&address, false);
   if (!strcasecmp(name, "localhost")) return true;
   gethostname(own, sizeof own - 1);
   if (!strcasecmp(name, own)) return true;
