@@ -48,7 +48,7 @@ struct worker {
   struct by_manager_server *server;
   pthread_t thread;
   bool has_thread;
-  struct by_plan_request *request; /* NULL: it is idle */
+  struct by_plan_request *request; /* NULL: there is none */
 };
 
 struct by_manager_server {
@@ -261,14 +261,16 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* For each worker that is idle. Where there can be no more threads, the loop waits after all. */
+/* For each worker that is idle. A request for which there can be no thread now waits for the next tick. */
 static void look_for_requests(struct by_manager_server *server) {
   for (unsigned i = 0; i < server->options.threads; i++) {
     struct worker *worker = &server->workers[i];
-    if (worker->request) continue;
-    if (!by_manager_next(server->manager, now_of(server), &worker->request)) return;
-    worker->has_thread = by_thread_start(&worker->thread, work, worker) == 0;
-    if (!worker->has_thread) (void)work(worker);
+    if (worker->has_thread) continue;
+    if (!worker->request && !by_manager_next(server->manager, now_of(server), &worker->request)) return;
+    int error = by_thread_start(&worker->thread, work, worker);
+    worker->has_thread = !error;
+    if (error)
+      by_repeats_warn(&server->rejected, "manager", "a thread for the planner", strerror(error), now_of(server));
   }
 }
 
