@@ -69,8 +69,8 @@ static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
   if (w->least > 0 && wait > 2 * (w->least + BY_WORKER_QUEUED)) wait = 2 * (w->least + BY_WORKER_QUEUED);
   if (!slot->timeouts && is_last(w, slot) && w->srtt > 0) return (uint64_t)(w->srtt + 2 * w->rttvar + reorder);
   /* Nothing more is to be sent, so that queues are short, and whatever is late keeps the call from ending. */
-  bool ends = w->least > 0 && by_worker_first_ready(w) >= w->end;
-  if (slot->timeouts && slot->timeouts <= DOUBLED_FROM && ends) return (uint64_t)(2 * w->least + idle_wait);
+  if (slot->timeouts && slot->timeouts <= DOUBLED_FROM && w->least > 0 && by_worker_first_ready(w) >= w->end)
+    return (uint64_t)(2 * w->least + idle_wait);
   if (!slot->timeouts) wait += wait < least_wait ? least_wait : w->srtt;
   if (slot->timeouts == 1 && slot->asked) wait *= 2;
   unsigned doublings = slot->timeouts < DOUBLED_FROM ? 0 : slot->timeouts - DOUBLED_FROM;
