@@ -75,6 +75,7 @@ static void start_command(struct supervisor *k) {
   int ends[2];
   pid_t parent = getpid();
   k->again = false;
+  k->lines.start = k->lines.end;
   k->child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
   if (k->child < 0) {
     report(k, strerror(errno));
@@ -96,12 +97,12 @@ static void take_output(struct supervisor *k) {
   by_pipe_add(&k->lines, bytes, (size_t)n);
   for (size_t length; (length = by_pipe_waiting(&k->lines)) > 0;) {
     char *line = k->lines.data + k->lines.start, *end = memchr(line, '\n', length);
-    if (!end && length < LINE_BYTES) return;
-    size_t used = end ? (size_t)(end - line) : LINE_BYTES;
+    size_t whole = end ? (size_t)(end - line) : length, used = MIN(whole, LINE_BYTES - 1);
+    if (!end && whole < LINE_BYTES - 1) return;
     snprintf(bytes, sizeof bytes, "%.*s", (int)used, line);
     report(k, bytes);
     if (strstr(bytes, ": ready")) notify(k, '+');
-    k->lines.start += used + (end != NULL);
+    k->lines.start += used + (end && used == whole);
   }
 }
 
