@@ -339,6 +339,7 @@ static enum banyan_status make_relayed(struct by_lab *lab) {
       BY_TRY(make_tap(lab, &ends, space, end, link->loss <= 0, &link->fds[end]));
     }
   }
+  by_netlink_close(&lab->netlink); /* the relay would keep it */
   return by_relay_start(lab->relay_links, lab->n_relayed, lab->relay_lost, &lab->relay);
 }
 
