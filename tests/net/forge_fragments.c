@@ -1,14 +1,14 @@
 /* forge_fragments [OPTION...] NETNS INTERFACE SERVER WORKER...
  *
- * Sends forged fragments against a job whose trees go through a switch, from the host that it runs on, which has no
- * part in the job. The fragments are modelled on the newest term that a worker sends by INTERFACE in the network
- * namespace NETNS: each differs from it in one field, and has a new seal. In turn they go to SERVER along the switches'
- * stack, to SERVER past them, and to the WORKERs as what a server sends. Addresses are IPv4.
+ * Sends forged fragments against a job whose trees go through a switch. It runs on a host that has no part in the
+ * job. The fragments are modelled on the newest term that a worker sends through INTERFACE in the network namespace
+ * NETNS: each differs from this term in one field and has a new seal. They are sent in turn to SERVER along the
+ * switches' stack, to SERVER past the switches, and to each WORKER as if the server had sent them. Addresses are IPv4.
  *
- *   --fragments N   how many are sent (2000)
- *   --rate N        a second (1000)
- *   --magic         all have a wrong magic number instead: the same load, without an effect
- *   --open          all have numbers changed and a check made with the key of exact mode, which everybody knows */
+ *   --fragments N   the number of fragments to send (2000)
+ *   --rate N        fragments per second (1000)
+ *   --magic         all fragments have a wrong magic number instead: the same load without an effect
+ *   --open          all fragments have changed numbers and a check made with the publicly known key of exact mode */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ struct forger {
   struct sockaddr_in server, workers[WORKERS];
   unsigned n_workers;
   struct by_sum_key open;
-  struct packet model; /* what was observed last */
+  struct packet model; /* the last packet that was observed */
   uint64_t observed, sent;
 };
 
@@ -52,7 +52,7 @@ static void stop(const char *text) {
   exit(1);
 }
 
-/* ---- what is observed */
+/* ---- observing a worker */
 
 static void open_capture(struct forger *forger, const char *netns, const char *interface) {
   char path[200];
@@ -71,7 +71,7 @@ static void open_capture(struct forger *forger, const char *netns, const char *i
   close(here);
 }
 
-/* A sender may hand the kernel many fragments as one packet: the first is enough. */
+/* A sender may hand many fragments to the kernel as one packet. The first fragment is enough. */
 static void observe(struct forger *forger) {
   static unsigned char frame[1 << 16];
   for (;;) {
@@ -88,9 +88,10 @@ static void observe(struct forger *forger) {
   }
 }
 
-/* ---- what is forged */
+/* ---- forging fragments */
 
-/* Where fields lie in a fragment, and their bytes; the last are of the payload: numbers, and exponents at its end. */
+/* Offsets and lengths of the fields of a fragment. The last fields belong to the payload: numbers, and the exponents at
+ * its end. */
 static const struct field {
   const char *name;
   int at, bytes;
@@ -111,7 +112,7 @@ static uint64_t dice(void) {
   return x;
 }
 
-/* Terms are mostly sent for the epoch to come, so that they come before any other. */
+/* Starts a forged packet. Most terms are for the coming epoch, so that they arrive before the genuine terms. */
 static void begin(const struct forger *forger, struct packet *packet) {
   *packet = forger->model;
   packet->head.epoch += dice() % 4 > 0;
@@ -129,7 +130,7 @@ static void change(struct packet *packet, const struct field *field) {
   }
 }
 
-/* What a server would send, with all that can be known of it. */
+/* Turns the packet into what a server would send, as far as an observer can know it. */
 static void answer(struct packet *packet) {
   static const uint8_t types[] = {BY_FRAGMENT_RESULT, BY_FRAGMENT_RESULT_MC, BY_FRAGMENT_PROBE_REPLY, BY_FRAGMENT_NACK};
   packet->head.type = types[dice() % 4];
@@ -181,7 +182,7 @@ static void run(struct forger *forger, uint64_t fragments, uint64_t rate) {
   }
 }
 
-/* ---- the command */
+/* ---- command line */
 
 static struct sockaddr_in address(const char *text) {
   struct sockaddr_in out = {.sin_family = AF_INET, .sin_port = htons(BY_FRAGMENT_PORT)};

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Sourced after tests/shell.sh by test_forged_fragments.sh and bench/forged.sh: a job of three workers a, b, c and the
-# server h around a switch s1, and the host x, which has no part in it and shares the port of a. Each is a network namespace.
+# Functions that test_forged_fragments.sh and bench/forged.sh source after tests/shell.sh. They run a job of three
+# workers a, b and c and the server h around a switch s1. The host x has no part in the job and shares the port of a.
+# Each host is a network namespace.
 scratch=${scratch:?}
 
 needs_namespaces
@@ -8,7 +9,7 @@ unshare -n ip tuntap add dev t0 mode tun 2>/dev/null || skip "no TUN device may 
 export BANYAN_SWITCH_KEY=test
 id=bf$$
 hosts=(a b c h)
-others=() # the namespaces of the ports' other ends
+others=() # the namespaces at the other ends of the ports
 passing=()
 switch=
 
@@ -20,7 +21,7 @@ at_end() {
 
 at() { ip netns exec "$id$1" "${@:2}"; }
 
-host() { # NAME INTERFACE ADDRESS ROUTER: the interface is there
+host() { # NAME INTERFACE ADDRESS ROUTER: configures an existing interface
   at "$1" ip link set lo up
   at "$1" ip addr add "$3/24" dev "$2"
   at "$1" ip link set "$2" up
@@ -60,7 +61,7 @@ comes is_up w br0 || fail "the bridge is not connected"
 
 cat >"$scratch/ssh" <<SSH
 #!/bin/sh
-# ssh HOST COMMAND, but in the host's namespace.
+# Runs "ssh HOST COMMAND" in the host's namespace.
 host=\$1
 shift
 exec ip netns exec $id\$host env -i PATH="$PATH" sh -c "\$*"
@@ -73,7 +74,7 @@ cat >"$scratch/plan.json" <<'PLAN'
             "ports": {"s1": {"h/0": "p3", "0": "p0", "1": "p1", "2": "p2"}}}]}
 PLAN
 
-# The other ends of XDP ports need a program, or they drop what is redirected to them.
+# The other ends of XDP ports need a program. Without one they drop what XDP redirects to them.
 let_pass() {
   local i
   [ "${#passing[@]}" = 0 ] || return 0
@@ -101,20 +102,21 @@ stop_switch() {
   wait "$switch" || true
   switch=
 }
-event() { # NAME: how often it happened to a fragment
+event() { # NAME: prints how many fragments this event has happened to
   at s "$BANYAN" status "$scratch/sock" --json >"$scratch/status"
   python3 -c 'import json, sys; print(sum(j["events"].get(sys.argv[2], 0) for j in map(json.loads, open(sys.argv[1])) if "events" in j))' \
     "$scratch/status" "$1"
 }
 
-start_job() { # [OPTION...] of banyan run: makes sums until end_job
+start_job() { # [OPTION...] of banyan run: computes sums until end_job
   rm -f "$scratch/done" "$scratch/sums"
   BANYAN_SWITCHES=s1=10.7.0.1:7613 at a "$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.7.0.0/16 -H a:1,b:1,c:1 \
     --servers h:1 --plan "$scratch/plan.json" -x BANYAN_SPIN=0 "$@" -- "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" \
     "$scratch/sums" 500 ${count:+"$count"} >"$scratch/out" 2>"$scratch/err" &
   job=$!
 }
-# A switch that does not answer for seconds, as on a machine that stops for so long, has no part: then once more.
+# A switch that does not answer for seconds, as on a machine that stalls for so long, takes no part. Then the job is
+# started again.
 begin_job() { # [OPTION...] of banyan run
   for _ in 1 2 3 4 5; do
     start_job "$@"
@@ -125,7 +127,7 @@ begin_job() { # [OPTION...] of banyan run
   done
   fail "the switch never has its part"
 }
-end_job() { # returns its exit code
+end_job() { # returns the job's exit code
   touch "$scratch/done"
   wait "$job"
 }

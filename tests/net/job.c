@@ -41,7 +41,7 @@ void job_doze(struct by_rng *rng, unsigned most) {
   usleep((useconds_t)by_rng_below(rng, most + 1));
 }
 
-/* Whether somebody could listen there now. */
+/* Whether a process could listen on this port now. */
 static bool is_free(int port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
@@ -56,7 +56,7 @@ int job_free_port(void) {
   static bool seeded;
   if (!seeded) by_rng_init(&rng, (uint64_t)getpid() << 32 ^ (uint64_t)(job_now() * 1e9));
   seeded = true;
-  for (;;) { /* below those that the kernel gives to connections */
+  for (;;) { /* Chooses ports below those that the kernel assigns to connections. */
     int port = 18000 + (int)by_rng_below(&rng, 14000);
     if (is_free(port)) return port;
   }
@@ -67,10 +67,10 @@ int job_count_fds(void) {
   int n = 0;
   while (folder && readdir(folder)) n++;
   if (folder) closedir(folder);
-  return n - 3; /* ".", ".." and the folder itself */
+  return n - 3; /* Does not count ".", ".." and the folder itself. */
 }
 
-/* ---- the test's side */
+/* ---- the test's process */
 
 static void make_log(struct job *job) {
   char path[] = "/tmp/banyan-test-XXXXXX";
@@ -97,7 +97,7 @@ static void set_number(const char *name, int number) {
   setenv(name, text, 1);
 }
 
-/* What would come from outside must not change a test. */
+/* Variables of the caller's environment must not change a test. */
 static void clear_environment(void) {
   static const char *const names[] = {"BANYAN_HOST",  "BANYAN_PLAN",  "BANYAN_TRANSPORT", "BANYAN_IFACE",
                                       "BANYAN_PORTS", "BANYAN_SPIN",  "BANYAN_CHUNK",     "BANYAN_EAGER_LIMIT",
@@ -108,7 +108,7 @@ static void clear_environment(void) {
 static _Noreturn void be_rank(struct job *job, int rank, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  for (int s = 1; s < 32; s++) signal(s, SIG_DFL); /* cmocka catches some */
+  for (int s = 1; s < 32; s++) signal(s, SIG_DFL); /* cmocka handles some signals */
   dup2(job->log, STDERR_FILENO);
   clear_environment();
   set_number("BANYAN_RANK", rank);
@@ -251,7 +251,7 @@ void job_run(struct job *job) {
   job_end(job, true);
 }
 
-/* ---- a rank's side */
+/* ---- a rank's process */
 
 void rank_fail(const char *format, ...) {
   char text[1500];

@@ -1,5 +1,5 @@
-/* let_pass INTERFACE: attaches an XDP program that passes every packet, writes a line, and stays until it is killed.
- * Without a program at its other end, a veth pair drops what XDP redirects to it. */
+/* let_pass INTERFACE: attaches an XDP program that passes every packet, writes a line, and stays until it is killed. A
+ * veth pair drops what XDP redirects to it unless its other end has a program. */
 #include <linux/bpf.h>
 #include <linux/if_link.h>
 #include <net/if.h>

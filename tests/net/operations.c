@@ -7,13 +7,13 @@
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5, POISON = 0x5c };
 
-/* ---- elements */
+/* ---- values of elements */
 
 static bool is_floating(enum banyan_dtype dtype) {
   return dtype <= BANYAN_BFLOAT16;
 }
 
-/* The nearest number with so many bits of mantissa, ties to even; small numbers only. */
+/* Rounds to the nearest number with this many mantissa bits, ties to even. Small numbers only. */
 static double rounded(double v, int bits) {
   int exponent;
   double mantissa = frexp(v, &exponent);
@@ -73,7 +73,7 @@ static double get(enum banyan_dtype dtype, const unsigned char *at) {
   }
 }
 
-/* What a rank puts in at a place. Products take 1, 2 and -1 only, so that they stay exact. */
+/* The value that a rank contributes at a position. Products use only 1, 2 and -1, so that they stay exact. */
 static int value(const struct operation *operation, int rank, size_t element) {
   uint64_t x = operation->salt * 1000003ull + (uint64_t)rank * 7919u + element * 31u;
   x ^= x >> 7;
@@ -81,7 +81,7 @@ static int value(const struct operation *operation, int rank, size_t element) {
   return operation->call.dtype == BANYAN_UINT8 ? (int)(x % 11) : (int)(x % 11) - 3;
 }
 
-/* ---- sizes */
+/* ---- sizes of buffers */
 
 static size_t block_of(const struct operation *operation, int rank) {
   return operation->call.counts ? operation->counts[rank] : operation->call.count;
@@ -123,7 +123,7 @@ static size_t recv_count(const struct operation *operation, int rank, int n) {
   }
 }
 
-/* ---- results */
+/* ---- expected results */
 
 static double fold_floating(const struct operation *operation, int n, size_t i) {
   double scale = operation->call.scale == 0 ? 1 : operation->call.scale, all = scale * value(operation, 0, i);
@@ -168,7 +168,7 @@ static double fold(const struct operation *operation, int n, size_t i) {
   return is_floating(operation->call.dtype) ? fold_floating(operation, n, i) : fold_integers(operation, n, i);
 }
 
-/* Of blocks one after the other: whose block element i lies in, and where. */
+/* Returns the rank whose block element i belongs to, and the position in this block. Blocks are contiguous. */
 static int owner(const struct operation *operation, size_t i, size_t *within) {
   int r = 0;
   while (i >= block_of(operation, r)) i -= block_of(operation, r++);
@@ -193,7 +193,7 @@ static double expected(const struct operation *operation, int rank, int n, size_
   }
 }
 
-/* ---- choosing */
+/* ---- choosing operations */
 
 void operation_vary(struct by_rng *rng, int ranks, struct operation *operation) {
   struct banyan_call *call = &operation->call;
@@ -247,7 +247,7 @@ static void fill(const struct operation *operation, int rank, unsigned char *at,
   for (size_t i = 0; i < count; i++) put(operation->call.dtype, at + i * size, value(operation, rank, i));
 }
 
-/* Where the own part lies if there is but one buffer. */
+/* Returns where this rank's part begins if there is only one buffer. */
 static size_t own_offset(const struct operation *operation, int rank) {
   bool gathers = operation->call.collective == BANYAN_ALLGATHER || operation->call.collective == BANYAN_GATHER;
   return gathers ? before(operation, rank) * banyan_dtype_size(operation->call.dtype) : 0;
@@ -258,7 +258,7 @@ void operation_prepare(struct banyan_comm *comm, struct operation *operation, un
   size_t size = banyan_dtype_size(operation->call.dtype);
   size_t sends = send_count(operation, rank, n), receives = recv_count(operation, rank, n);
   operation->comm = comm;
-  if (operation->call.counts) operation->call.counts = operation->counts; /* the operation may have been copied */
+  if (operation->call.counts) operation->call.counts = operation->counts; /* `operation` may be a copy */
   bool in_place = operation->in_place && receives;
   operation->send_bytes = sends * size;
   operation->recv_bytes = in_place && sends > receives ? sends * size : receives * size;

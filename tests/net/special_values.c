@@ -1,6 +1,7 @@
-/* What a rank of test_lab_switches.sh runs: AllReduce of floats among which are NaN, infinities, values near FLT_MAX,
- * denormals, and numbers whose sum depends on the order, in blocks that are longer than fragments. Every element must
- * be what IEEE addition gives. Ends with 1 and says where it is not so; says otherwise what bits came out. */
+/* The program that test_lab_switches.sh runs as each rank. It sums floats with AllReduce. Among them are NaN,
+ * infinities, values near FLT_MAX, denormals, and numbers whose sum depends on the order. They lie in blocks that are
+ * longer than fragments. Every element must equal the result of IEEE addition. The program exits with 1 and prints the
+ * position of a wrong element; otherwise it prints the resulting bits. */
 #include <banyan/banyan.h>
 
 #include <float.h>
@@ -10,15 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BLOCK = 5 * 350 /* none of which shares a fragment with another */, KINDS = 10, COUNT = BLOCK * KINDS };
+enum { BLOCK = 5 * 350 /* no two blocks share a fragment */, KINDS = 10, COUNT = BLOCK * KINDS };
 
-/* Of many sizes. */
+/* Returns values of many magnitudes. */
 static float scattered(int i, int rank) {
   uint32_t bits = ((uint32_t)i * 64 + (uint32_t)rank) * 2654435761u;
   return ldexpf((float)(bits >> 8) - 0x1p23f, (int)(bits % 16) - 23);
 }
 
-/* All in a block but every 97th element are ordinary. */
+/* Only every 97th element of a block has a special value. */
 static float term(int kind, int i, int rank, int ranks) {
   if (kind == 9) return scattered(i, rank);
   if (i % 97) return kind == 6 ? 0 : (float)((i + rank) % 5);
@@ -26,7 +27,7 @@ static float term(int kind, int i, int rank, int ranks) {
   case 0: return rank == 1 ? NAN : 1;
   case 1: return rank == 0 ? INFINITY : -3;
   case 2: return rank == 0 ? INFINITY : rank == ranks - 1 ? -INFINITY : 2;
-  case 3: return FLT_MAX; /* too much for a float together */
+  case 3: return FLT_MAX; /* the sum exceeds the range of float */
   case 4: return rank == 0 ? FLT_MAX : rank == 1 ? -FLT_MAX : 0;
   case 5: return FLT_MAX / 16;
   case 6: return (float)(rank + 1) * 0x1p-149f; /* denormal, among zeros */
@@ -51,7 +52,8 @@ static uint64_t hash(const void *bytes, size_t n, uint64_t so_far) {
   return so_far;
 }
 
-/* Parts of the job add without its switches, while it uses them. How many sums are wrong; -1: an error. */
+/* Parts of the job sum without the job's switches while the whole job uses them. Returns how many sums are wrong; -1:
+ * an error. */
 static int add_in_parts(struct banyan_comm *comm, float *numbers) {
   struct banyan_comm *part;
   int wrong = 0;

@@ -1,9 +1,11 @@
-/* sum_until DONE SUMS [SECONDS [count]]: what a rank of test_lab_cells.sh, test_forged_fragments.sh, bench/forged.sh
- * and bench/cluster_soak.py runs. Makes the file SUMS anew after each sum and goes on until there is the file DONE, by
- * rank 0's word, for SECONDS, or until a number is wrong; with `count` it goes on then, which is no error. Prints how
- * many numbers were wrong, in how many sums, and how long 50 and 99 % of the sums took at most; ends with 1 if one was
- * wrong. Where BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0 reads there, whenever it is another
- * one; "default" sets none. */
+/* sum_until DONE SUMS [SECONDS [count]]: the program that test_lab_cells.sh, test_forged_fragments.sh, bench/forged.sh
+ * and bench/cluster_soak.py run as each rank. It rewrites the file SUMS after each sum. It goes on until rank 0 finds
+ * the file DONE, for SECONDS, or until a number is wrong. With `count`, a wrong number is only counted and is not an
+ * error.
+ *
+ * It prints how many numbers were wrong, in how many sums, and the 50th and 99th percentile of the sums' durations. It
+ * exits with 1 if a number was wrong. Where BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0 reads
+ * from it whenever the plan changes; "default" sets none. */
 #include <banyan/banyan.h>
 
 #include <stdbool.h>
@@ -13,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT = 30000, MOST = 1 << 16, TEXT = 256, LONGEST = 120 /* s: the test has failed before */ };
+enum { COUNT = 30000, MOST = 1 << 16, TEXT = 256, LONGEST = 120 /* s; the test fails before this */ };
 
-static double times[MOST]; /* ms, of each sum */
+static double times[MOST]; /* ms, one for each sum */
 static int n_sums;
 
 static int sum(struct banyan_comm *comm, float *numbers) {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# An agent's queues and what it sees of interfaces, in a network namespace of its own: set, taken over from one that was
-# killed, removed; and what it says where it may not.
+# An agent's queues and its view of interfaces, in a separate network namespace. The agent sets queues, takes them over
+# from an agent that was killed, and removes them. It reports when it lacks the privilege.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 if [ "${1:-}" != inside ]; then
@@ -18,15 +18,15 @@ socket=$scratch/agent.sock
 agent=0
 at_end() { [ "$agent" = 0 ] || kill -9 "$agent" 2>/dev/null; }
 
-status() { "$BANYAN" agent status --json --socket "$socket" >"$scratch/out" 2>"$scratch/said"; }
-# start OPTION...: until its socket is there.
+status() { "$BANYAN" agent status --json --socket "$socket" >"$scratch/out" 2>"$scratch/messages"; }
+# start OPTION...: starts the agent and waits until its socket exists.
 start() {
   "$@" "$BANYAN" agent --socket "$socket" --name h1 --interfaces p --interval 100ms "${options[@]}" 2>"$scratch/err" &
   agent=$!
   comes status || fail "the agent did not start"
 }
 
-# status_has TEXT: sooner or later.
+# status_has TEXT: waits until the status shows TEXT.
 shown() { status && grep -qF -- "$1" "$scratch/out"; }
 status_has() { comes shown "$1" || fail "status does not show $1"; }
 
@@ -36,7 +36,7 @@ ends() {
   agent=0
 }
 
-# has_queues N: so many classes of the agent's, sooner or later.
+# has_queues N: waits until the agent has N classes.
 queues() { tc class show dev p | grep -c 'htb ba11:' || true; }
 are_queues() { [ "$(queues)" -eq "$1" ]; }
 has_queues() { comes are_queues "$1" || fail "there are $(queues) classes, not $1"; }
@@ -53,13 +53,13 @@ has_queues 6
 
 ends KILL
 has_queues 6
-start env # takes queues and socket over
+start env # takes over the queues and the socket
 status_has '"queues":true'
 ip link set p down
 status_has '"interfaces":[]'
 ip link set p up
 status_has '"name":"p"'
-# Removed by somebody, they are set once more; replaced, they are not counted by.
+# Queues that another program removes are set again. Queues that another program replaces are not used for counting.
 tc qdisc del dev p root
 has_queues 6
 tc qdisc replace dev p root tbf rate 40mbit burst 32k latency 10ms
@@ -68,23 +68,23 @@ ends TERM
 tc qdisc del dev p root
 start env
 status_has '"queues":true'
-ip link set p down # as it is when the agent ends
+ip link set p down # the interface stays down when the agent ends
 status_has '"interfaces":[]'
 ends TERM
 has_queues 0
 ip link set p up
 [ ! -e "$socket" ] || fail "the socket is left"
 
-# Somebody else's queue stays, and says what the link's rate is.
+# A queue made by another program stays, and its rate is taken as the link's rate.
 tc qdisc add dev p root tbf rate 50mbit burst 32k latency 10ms
 start env
 status_has '"rate":50000000'
-comes has 'somebody else has made one there' err || fail "it does not say that it leaves others' queues alone"
+comes has 'somebody else has made one there' err || fail "it does not report that it leaves others' queues alone"
 tc qdisc replace dev p root tbf rate 20mbit burst 32k latency 10ms
 status_has '"rate":20000000'
 ends TERM
 tc qdisc show dev p >"$scratch/out"
-has tbf out || fail "it removed somebody else's queue"
+has tbf out || fail "it removed another program's queue"
 tc qdisc del dev p root
 tc qdisc add dev p root handle 1: htb default 3
 tc class add dev p parent 1: classid 1:1 htb rate 30mbit
@@ -94,10 +94,10 @@ status_has '"rate":30000000'
 ends TERM
 tc qdisc del dev p root
 
-# Without the right it says so and goes on.
+# Without the privilege, the agent reports this and continues.
 start setpriv --bounding-set -net_admin --inh-caps -net_admin --
 status_has '"queues":false'
-comes has CAP_NET_ADMIN err || fail "it does not say what right it lacks"
+comes has CAP_NET_ADMIN err || fail "it does not report which privilege it lacks"
 has_queues 0
 ends TERM
 

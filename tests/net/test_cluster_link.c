@@ -1,5 +1,6 @@
-/* Jobs and the agent of their host, which the test plays: what ranks tell it, what they do at its word, and that
- * nothing of the job depends on it, whether it dies, says nonsense, or does nothing at all. */
+/* Jobs and the agent of their host, which the test plays. The tests check what ranks report to the agent and how they
+ * handle its messages. The job must not depend on the agent, whether the agent dies, sends malformed messages, or does
+ * nothing. */
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -17,15 +18,15 @@
 
 enum { RANKS = 3, LINE = 1 << 20, TIMEOUT_MS = 50000, COUNT = 5000, BUCKETS = 3 };
 
-/* What ranks are told through their stages. */
-enum { GO_ON, CHECK_CLASS, CHECK_PLAN_SWITCHES, END, CHECKED /* the answer */, SET_BY_HAND, SET /* the answer */ };
+/* Commands of the test to the ranks, sent through the stages of their reports, and the ranks' answers. */
+enum { GO_ON, CHECK_CLASS, CHECK_PLAN_SWITCHES, END, CHECKED /* an answer */, SET_BY_HAND, SET /* an answer */ };
 
-/* ---- the ranks */
+/* ---- the ranks' processes */
 
 static uint32_t count_sockets(int tos, int priority) {
   uint32_t n = 0;
   for (int fd = 3; fd < 1024; fd++) {
-    int has[3] = {-1, -1, -1}; /* protocol, ToS, priority */
+    int has[3] = {-1, -1, -1}; /* protocol, ToS and priority */
     static const int levels[3] = {SOL_SOCKET, IPPROTO_IP, SOL_SOCKET}, names[3] = {SO_PROTOCOL, IP_TOS, SO_PRIORITY};
     for (int i = 0; i < 3; i++) {
       socklen_t length = sizeof has[i];
@@ -43,7 +44,7 @@ static bool has_class(struct banyan_comm *world, int class_) {
   return strstr(metrics, wanted) != NULL;
 }
 
-/* Sooner or later. All links are marked; the control connections and what listens are not marked. */
+/* Waits until all links are marked with the class. Control connections and listening sockets must not be marked. */
 static void check_class(struct banyan_comm *world, int class_) {
   for (double until = job_now() + 30; !has_class(world, class_) && job_now() < until;) usleep(1000);
   must_hold(has_class(world, class_));
@@ -57,7 +58,7 @@ static void check_class(struct banyan_comm *world, int class_) {
   must_hold(count_sockets(0, 0) >= 1);
 }
 
-/* A few sums, as of a model's gradients. */
+/* Computes a few sums, like those of a model's gradients. */
 static void iterate(struct banyan_comm *world, int rank, float *values) {
   for (int b = 0; b < BUCKETS; b++) {
     size_t count = COUNT + 100 * (size_t)b;
@@ -67,14 +68,14 @@ static void iterate(struct banyan_comm *world, int rank, float *values) {
   }
 }
 
-/* All hear the word of rank 0's stage in the same iteration. */
+/* All ranks receive the command in rank 0's stage in the same iteration. */
 static int listen_to_test(struct job *job, struct banyan_comm *world) {
-  int32_t word = atomic_load(&job->reports[0].stage);
-  must(banyan_broadcast(world, &word, 1, BANYAN_INT32, 0));
-  return word;
+  int32_t command = atomic_load(&job->reports[0].stage);
+  must(banyan_broadcast(world, &command, 1, BANYAN_INT32, 0));
+  return command;
 }
 
-static const char *users_plan; /* of the job that is started next; NULL: none */
+static const char *users_plan; /* the user's plan for the next job to be started; NULL: none */
 
 static void rank_trains(struct job *job, int rank) {
   float *values = calloc(COUNT + 100 * BUCKETS, sizeof *values);
@@ -86,30 +87,30 @@ static void rank_trains(struct job *job, int rank) {
   if (users_plan) setenv("BANYAN_PLAN", users_plan, 1);
   struct banyan_comm *world = job_join();
   must_hold(values != NULL);
-  for (int word = GO_ON; word != END; word = listen_to_test(job, world)) {
+  for (int command = GO_ON; command != END; command = listen_to_test(job, world)) {
     iterate(world, rank, values);
     usleep(2000);
-    must(banyan_comm_expect(world, 60000)); /* goes before the environment's word */
-    if (word == SET_BY_HAND) must(banyan_comm_set_plan(world, "ring"));
-    if (word == SET_BY_HAND) must(banyan_barrier(world)); /* rank 0, which cannot answer, has set it too */
-    if (word == SET_BY_HAND && rank) job_set_stage(job, rank, SET);
+    must(banyan_comm_expect(world, 60000)); /* takes precedence over the environment */
+    if (command == SET_BY_HAND) must(banyan_comm_set_plan(world, "ring"));
+    if (command == SET_BY_HAND) must(banyan_barrier(world)); /* rank 0, which cannot answer, has set the plan too */
+    if (command == SET_BY_HAND && rank) job_set_stage(job, rank, SET);
     banyan_comm_counters(world, &counters);
     job->reports[rank].number = counters.plan_switches;
-    if ((word != CHECK_CLASS && word != CHECK_PLAN_SWITCHES) || checked) continue;
-    if (word == CHECK_PLAN_SWITCHES && counters.plan_switches < 2) continue; /* at a later call */
+    if ((command != CHECK_CLASS && command != CHECK_PLAN_SWITCHES) || checked) continue;
+    if (command == CHECK_PLAN_SWITCHES && counters.plan_switches < 2) continue; /* checked at a later call */
     checked = 1;
-    if (word == CHECK_CLASS) check_class(world, 2);
-    must_hold(counters.plan_switches == (word == CHECK_PLAN_SWITCHES ? 2 : 0));
+    if (command == CHECK_CLASS) check_class(world, 2);
+    must_hold(counters.plan_switches == (command == CHECK_PLAN_SWITCHES ? 2 : 0));
     if (rank) job_set_stage(job, rank, CHECKED);
   }
   banyan_comm_destroy(world);
   free(values);
 }
 
-/* ---- the agent */
+/* ---- the agent that the test plays */
 
 struct peer {
-  int fd; /* -1: gone */
+  int fd; /* -1: closed */
   uint32_t rank;
   size_t length;
   char line[LINE];
@@ -120,10 +121,10 @@ struct agent {
   int listener;
   struct peer *peers[RANKS];
   char job[BY_CLUSTER_JOB_ID + 1];
-  char own_plan[32]; /* that rank 0 named with the job; "": none */
+  char own_plan[32]; /* the plan that rank 0 named with the job; "": none */
 };
 
-/* The second time at the same place. */
+/* Opens the agent's socket. A second agent uses the same path. */
 static void open_agent(struct agent *agent) {
   static int opened;
   struct by_path_socket place = {.path = agent->path, .program = "agent", .option = "", .mode = 0600};
@@ -151,10 +152,10 @@ static void close_agent(struct agent *agent) {
 
 static void wait_for(int fd) {
   struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-  if (poll(&poll_fd, 1, TIMEOUT_MS) != 1) fail_msg("the ranks say nothing");
+  if (poll(&poll_fd, 1, TIMEOUT_MS) != 1) fail_msg("the ranks send nothing");
 }
 
-/* The next message; false: the rank has hung up. */
+/* Receives the next message. Returns false if the rank has closed the connection. */
 static bool receive(struct peer *peer, struct by_cluster_message *message) {
   char *end;
   while (!(end = memchr(peer->line, '\n', peer->length))) {
@@ -171,7 +172,7 @@ static bool receive(struct peer *peer, struct by_cluster_message *message) {
   return true;
 }
 
-/* The next one of this kind; reports before it are thrown away. */
+/* Receives the next message of this type and discards reports that come before it. */
 static void receive_only(struct peer *peer, enum by_cluster_type type, struct by_cluster_message *message) {
   for (;;) {
     assert_true(receive(peer, message));
@@ -211,7 +212,7 @@ static void receive_job(struct agent *agent, struct peer *peer) {
   by_cluster_message_fini(&message);
 }
 
-/* Its hello, and from rank 0 the job. */
+/* Accepts a rank's connection and receives its hello and, from rank 0, the job. */
 static void accept_one(struct agent *agent) {
   struct by_cluster_message message;
   struct peer *peer = calloc(1, sizeof *peer);
@@ -262,7 +263,7 @@ static void end(struct agent *agent, struct job *job) {
   unsetenv("BANYAN_AGENT");
 }
 
-/* ---- what is told */
+/* ---- reports */
 
 static uint64_t count_sizes(const struct by_cluster_job *job) {
   uint64_t calls = 0;
@@ -270,7 +271,7 @@ static uint64_t count_sizes(const struct by_cluster_job *job) {
   return calls;
 }
 
-/* An iteration is the sums and the broadcast. */
+/* An iteration consists of the sums and the broadcast. */
 static void check_reports(struct peer *peer) {
   struct by_cluster_message message;
   uint64_t iterations = 0, calls = 0, expected = 0;
@@ -281,7 +282,7 @@ static void check_reports(struct peer *peer) {
     const struct by_cluster_job *job = &message.jobs[0];
     assert_int_equal(job->n_ranks, 1);
     assert_int_equal(job->ranks[0], peer->rank);
-    assert_true(job->calls >= calls && job->iterations >= iterations); /* more may only have been sent */
+    assert_true(job->calls >= calls && job->iterations >= iterations); /* the report may lag behind the job */
     assert_int_equal(count_sizes(job), job->calls);
     assert_in_range(job->iterations * (BUCKETS + 1), 0, job->calls);
     assert_true(job->input >= job->calls / (BUCKETS + 1) * BUCKETS * COUNT * sizeof(float));
@@ -293,7 +294,7 @@ static void check_reports(struct peer *peer) {
     by_cluster_message_fini(&message);
   }
   assert_true(iterations >= 40 && time > 0.001);
-  assert_int_equal(expected, peer->rank == 0 ? 60000 : 0); /* its word counts */
+  assert_int_equal(expected, peer->rank == 0 ? 60000 : 0); /* rank 0's value counts */
   assert_in_range(calls - iterations * (BUCKETS + 1), 0, 3 * (BUCKETS + 1));
 }
 
@@ -314,7 +315,7 @@ static void test_reports(void **state) {
   end(&agent, &job);
 }
 
-/* What was set by hand stays. */
+/* A class that was set by hand stays in use. */
 static void test_class_by_hand(void **state) {
   (void)state;
   static struct agent agent;
@@ -354,7 +355,7 @@ static uint64_t receive_switched(struct peer *peer, uint64_t number) {
   return at;
 }
 
-/* The first that is type after who this is. */
+/* Returns the type of the first message that only reports types after the hello. */
 static enum by_cluster_type receive_next(struct peer *peer) {
   struct by_cluster_message message;
   assert_true(receive(peer, &message));
@@ -363,18 +364,18 @@ static enum by_cluster_type receive_next(struct peer *peer) {
   return type;
 }
 
-/* Until all ranks have made so many. */
+/* Waits until all ranks have made this many plan switches. */
 static void wait_for_plan_switches(const struct job *job, uint64_t plan_switches) {
   for (double until = job_now() + 50; job_now() < until; usleep(1000)) {
     int have = 0;
     for (int r = 0; r < RANKS; r++) have += job->reports[r].number >= plan_switches;
     if (have == RANKS) return;
   }
-  job_fail(job, "not all ranks have moved");
+  job_fail(job, "not all ranks have switched plans");
 }
 
-/* While calls go on, whose sums stay right, at one place of an iteration each time; and it is told again to an agent
- * that comes later, unless another plan has been set by hand. */
+/* Plans change while calls go on. All sums stay right, and each change happens at one place of an iteration. An agent
+ * that connects later receives the plan again unless another plan has been set by hand. */
 static void test_plan_switches(void **state) {
   (void)state;
   static struct agent agent;
@@ -421,7 +422,7 @@ static void receive_own_plan(struct peer *peer, const char *plan) {
   by_cluster_message_fini(&message);
 }
 
-/* A plan that the user gave the job stays in use, whatever the manager proposes, and the manager hears of it. */
+/* A plan that the user gave the job stays in use, whatever the manager proposes. The manager is notified of it. */
 static void test_users_plan(void **state) {
   (void)state;
   static struct agent agent;
@@ -439,7 +440,7 @@ static void test_users_plan(void **state) {
   end(&agent, &job);
 }
 
-/* The same of one that the user sets after the manager has moved the job. */
+/* The same for a plan that the user sets after the manager has switched the job's plan. */
 static void test_users_plan_later(void **state) {
   (void)state;
   static struct agent agent;
@@ -459,7 +460,7 @@ static void test_users_plan_later(void **state) {
   end(&agent, &job);
 }
 
-/* A plan whose ranks are other hosts is not used, nor is one that is none. */
+/* A plan for other hosts is not used, nor is a malformed plan. */
 static void test_plans(void **state) {
   (void)state;
   static struct agent agent;
@@ -482,7 +483,7 @@ static void test_plans(void **state) {
 
 /* ---- faults */
 
-/* It is told everything again, and one line is logged. */
+/* A restarted agent receives everything again, and one line is logged. */
 static void test_agent_comes_back(void **state) {
   (void)state;
   static struct agent agent;
@@ -502,7 +503,7 @@ static void test_agent_comes_back(void **state) {
   end(&agent, &job);
 }
 
-/* What is nonsense ends the connection, and nothing else. */
+/* A malformed message closes the connection and has no other effect. */
 static void test_nonsense(void **state) {
   (void)state;
   static struct agent agent;
@@ -520,7 +521,7 @@ static void test_nonsense(void **state) {
   end(&agent, &job);
 }
 
-/* It takes connections and does not read, or reads and says nothing, or is not there. */
+/* The agent accepts connections and does not read, or reads and sends nothing, or does not exist. */
 static void test_silence(void **state) {
   (void)state;
   static struct agent agent;
@@ -540,7 +541,7 @@ static void test_silence(void **state) {
   unsetenv("BANYAN_AGENT");
 }
 
-/* ---- idle */
+/* ---- idle jobs */
 
 static long switches(void) {
   struct rusage usage;
@@ -549,12 +550,12 @@ static long switches(void) {
 }
 
 #ifdef __SANITIZE_THREAD__
-enum { MOST_SWITCHES = 1 << 30 }; /* a thread of the sanitizer's wakes all the time */
+enum { MOST_SWITCHES = 1 << 30 }; /* a thread of the sanitizer wakes all the time */
 #else
-enum { MOST_SWITCHES = 3 }; /* this thread wakes too, to say so */
+enum { MOST_SWITCHES = 3 }; /* this thread wakes too, to report its stage */
 #endif
 
-/* Nothing changes: nothing is told, and no thread wakes. The next call is. */
+/* While nothing changes, nothing is sent and no thread wakes. The next call is reported. */
 static void rank_idles(struct job *job, int rank) {
   char host[8];
   int32_t one = 1;
@@ -565,7 +566,7 @@ static void rank_idles(struct job *job, int rank) {
   job_set_stage(job, rank, 1);
   long then, now = 0;
   int tries = 0;
-  do { /* what is told may be on its way still */
+  do { /* a report may still be on its way */
     then = switches();
     usleep(500000);
     now = switches();

@@ -1,5 +1,6 @@
-/* Ranks that die, hang or give up at any moment: all others end soon, with the right name and the right error. And a
- * call past its deadline, which ends the job also while other calls go on all the time and no rank sleeps. */
+/* Ranks that die, hang or abort at any moment. All other ranks must end soon with the right rank's name and the right
+ * error. Another test has a call past its deadline, which ends the job even while other calls continue and no rank
+ * sleeps. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,21 +13,21 @@
 
 #include "net_operations.h"
 
-enum { AFTERWARDS = 40 }; /* seconds for the others to end; they take milliseconds */
+enum { AFTERWARDS = 40 }; /* seconds for the others to end, which takes milliseconds */
 
 static const char *const plans[] = {"", "ring", "star", "halving", "double-tree", "exchange", "tree:3", "sharded"};
 enum { PLANS = sizeof plans / sizeof *plans };
 
 struct death {
-  int who, how; /* a signal, or one of those below */
+  int rank, how; /* how: a signal, or one of the values below */
   const char *plan;
-  bool forks; /* a child of it lives on */
+  bool forks; /* a child of this rank lives on */
 };
 
 enum { CHILD_LIVES_S = 70 /* longer than the ranks' deadline */ };
 enum { EXIT = 1000, ABORT, LEAVE };
 
-/* ---- what ranks do until something happens */
+/* ---- what ranks do until the failure */
 
 static enum banyan_status call_once(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
   struct operation operation;
@@ -39,7 +40,7 @@ static enum banyan_status call_once(struct banyan_comm *world, struct by_rng *rn
   return status;
 }
 
-/* Three calls at once, some of which are not even waited for by name. */
+/* Starts three calls at once. The program never waits for some of them explicitly. */
 static enum banyan_status call_thrice(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
   struct operation operations[3];
   struct banyan_request *requests[3] = {NULL};
@@ -59,11 +60,11 @@ static enum banyan_status call_thrice(struct banyan_comm *world, struct by_rng *
     if (status != BANYAN_OK) snprintf(text, sizeof text, "%s", banyan_error_text());
   }
   for (int i = 0; i < 3; i++) operation_free(&operations[i]);
-  if (text[0]) must_hold(!strcmp(text, banyan_error_text())); /* they all say the same */
+  if (text[0]) must_hold(!strcmp(text, banyan_error_text())); /* all calls end with the same error text */
   return first;
 }
 
-/* Whatever comes later says the same again. */
+/* Every later call fails with the same error. */
 static void check_final(struct banyan_comm *world, enum banyan_status status) {
   char text[JOB_TEXT];
   snprintf(text, sizeof text, "%s", banyan_error_text());
@@ -94,14 +95,14 @@ static void rank_survives(struct job *job, int rank) {
   setenv("BANYAN_HOST", "here", 1);
   struct banyan_comm *world = job_join();
   enum banyan_status status = BANYAN_OK;
-  if (death->forks) status = call_thrice(world, &rng, &own); /* there are links */
-  if (death->forks && rank == death->who) fork_child(job, rank);
+  if (death->forks) status = call_thrice(world, &rng, &own); /* links exist */
+  if (death->forks && rank == death->rank) fork_child(job, rank);
   job_set_stage(job, rank, 1);
   uint64_t last = by_rng_below(&own, 200);
   for (uint64_t i = 0; status == BANYAN_OK; i++) {
-    if (rank == death->who && i == last && death->how == EXIT) _exit(0);
-    if (rank == death->who && i == last && death->how == LEAVE) exit(0);
-    if (rank == death->who && i == last && death->how == ABORT) banyan_comm_abort(world, "the loss is NaN");
+    if (rank == death->rank && i == last && death->how == EXIT) _exit(0);
+    if (rank == death->rank && i == last && death->how == LEAVE) exit(0);
+    if (rank == death->rank && i == last && death->how == ABORT) banyan_comm_abort(world, "the loss is NaN");
     status = by_rng_below(&rng, 3) ? call_once(world, &rng, &own) : call_thrice(world, &rng, &own);
   }
   job_report_status(job, rank, status);
@@ -124,9 +125,9 @@ static void rank_survives_start(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* ---- the test's side */
+/* ---- the test's process */
 
-/* Of the survivors: when each knew. */
+/* When the survivors learned of the death, over all of them. */
 static double worst, total;
 static int notified, deaths, children;
 
@@ -163,10 +164,10 @@ static void check_survivors(struct job *job, int victim, enum banyan_status want
 
 static void make_death(struct by_rng *rng, int n, int how, struct death *death) {
   *death =
-      (struct death){.who = (int)by_rng_below(rng, (uint64_t)n), .how = how, .plan = plans[by_rng_below(rng, PLANS)]};
+      (struct death){.rank = (int)by_rng_below(rng, (uint64_t)n), .how = how, .plan = plans[by_rng_below(rng, PLANS)]};
 }
 
-/* A rank is killed from outside at a random moment of its calls. */
+/* A rank is killed from outside at a random moment during its calls. */
 static void kill_one(int seed, int signal) {
   struct by_rng rng;
   struct death death;
@@ -187,12 +188,12 @@ static void kill_one(int seed, int signal) {
   for (int r = 0; r < n; r++) job_wait_stage(&job, r, 1);
   job_doze(&rng, by_rng_below(&rng, 2) ? 3000 : 60000);
   double since = job_now();
-  job_signal(&job, death.who, signal);
-  check_survivors(&job, death.who, BANYAN_ERR_PEER_DEAD, since);
+  job_signal(&job, death.rank, signal);
+  check_survivors(&job, death.rank, BANYAN_ERR_PEER_DEAD, since);
   job_wait(&job);
-  if (death.forks && kill((pid_t)job.reports[death.who].number, SIGKILL) != 0)
+  if (death.forks && kill((pid_t)job.reports[death.rank].number, SIGKILL) != 0)
     job_fail(&job, "its child was not there");
-  job_check_killed(&job, death.who, signal);
+  job_check_killed(&job, death.rank, signal);
   job_end(&job, false);
 }
 
@@ -203,7 +204,7 @@ static void test_killed(void **state) {
   print_counts();
 }
 
-/* A rank is killed while the job starts: all others end, whatever they were at. */
+/* A rank is killed while the job starts. All others end, whatever their state. */
 static void test_killed_early(void **state) {
   (void)state;
   for (int i = 0; i < job_rounds(12); i++) {
@@ -220,12 +221,12 @@ static void test_killed_early(void **state) {
                       .seed = job_seed(i)};
     job_start(&job);
     job_doze(&rng, i % 3 ? 8000 : 30000);
-    job_signal(&job, death.who, SIGKILL);
+    job_signal(&job, death.rank, SIGKILL);
     job.limit = AFTERWARDS;
     job_wait(&job);
     unsetenv("BANYAN_JOIN_DEADLINE");
     for (int r = 0; r < n; r++)
-      if (r != death.who) job_check_exit(&job, r);
+      if (r != death.rank) job_check_exit(&job, r);
     job_end(&job, false);
   }
 }
@@ -237,7 +238,7 @@ static void test_crashed(void **state) {
   print_counts();
 }
 
-/* A rank ends by itself: at once, with its C library's goodbye but without ours, or by aborting the job. */
+/* A rank ends by itself: it exits at once, exits without destroying its communicator, or aborts the job. */
 static void end_one(int seed, int how, enum banyan_status wanted) {
   struct by_rng rng;
   struct death death;
@@ -247,10 +248,11 @@ static void end_one(int seed, int how, enum banyan_status wanted) {
   struct job job = {
       .n = n, .run = rank_survives, .transport = seed % 2 ? "shm" : "tcp", .argument = &death, .seed = (uint64_t)seed};
   job_start(&job);
-  job_wait_rank(&job, death.who);
-  check_survivors(&job, death.who, wanted, job_now());
+  job_wait_rank(&job, death.rank);
+  check_survivors(&job, death.rank, wanted, job_now());
   for (int r = 0; r < n && wanted == BANYAN_ERR_ABORTED; r++)
-    if (!strstr(job.reports[r].text, "the loss is NaN")) job_fail(&job, "rank %d heard \"%s\"", r, job.reports[r].text);
+    if (!strstr(job.reports[r].text, "the loss is NaN"))
+      job_fail(&job, "rank %d received \"%s\"", r, job.reports[r].text);
   job_end(&job, true);
 }
 
@@ -264,7 +266,7 @@ static void test_aborts(void **state) {
   for (int i = 0; i < job_rounds(6); i++) end_one((int)job_seed(300 + i), ABORT, BANYAN_ERR_ABORTED);
 }
 
-/* ---- stopped, not dead */
+/* ---- stopped ranks */
 
 static void rank_is_patient(struct job *job, int rank) {
   setenv("BANYAN_HOST", "here", 1);
@@ -289,23 +291,23 @@ static void rank_is_patient(struct job *job, int rank) {
 static void test_stopped(void **state) {
   (void)state;
   for (int i = 0; i < job_rounds(2); i++) {
-    struct death death = {.who = i % 3, .plan = plans[i % PLANS]};
+    struct death death = {.rank = i % 3, .plan = plans[i % PLANS]};
     struct job job = {.n = 3, .run = rank_is_patient, .transport = i % 2 ? "shm" : "tcp", .argument = &death};
     job_start(&job);
     for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
     usleep(20000);
-    job_signal(&job, death.who, SIGSTOP);
+    job_signal(&job, death.rank, SIGSTOP);
     double since = job_now();
-    check_survivors(&job, death.who, BANYAN_ERR_TIMEOUT, since);
+    check_survivors(&job, death.rank, BANYAN_ERR_TIMEOUT, since);
     for (int r = 0; r < job.n; r++)
-      if (r != death.who && job.reports[r].number < 3000)
+      if (r != death.rank && job.reports[r].number < 3000)
         job_fail(&job, "rank %d gave up after %d ms already", r, (int)job.reports[r].number);
-    job_signal(&job, death.who, SIGKILL);
+    job_signal(&job, death.rank, SIGKILL);
     job_end(&job, false);
   }
 }
 
-/* A stopped rank that goes on in time was only slow. */
+/* A stopped rank that continues in time was only slow. */
 static void rank_goes_on(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   for (int i = 0; i < 300; i++) {
@@ -341,7 +343,7 @@ static void write_plan(const char *path) {
   must_hold(fclose(file) == 0);
 }
 
-/* Every rank has a plan file of its own; that of rank 1 is gone when it is read again. */
+/* Every rank has its own plan file. The file of rank 1 no longer exists when it is read again. */
 static void rank_splits(struct job *job, int rank) {
   char path[64];
   float in = 1, out = 0;
@@ -369,7 +371,7 @@ static void test_split_fails(void **state) {
   job_wait(&job);
   for (int r = 0; r < job.n; r++)
     if (!strstr(job.reports[r].text, "rank 1 (host here) could not make its part of a split"))
-      job_fail(&job, "rank %d heard \"%s\"", r, job.reports[r].text);
+      job_fail(&job, "rank %d received \"%s\"", r, job.reports[r].text);
   job_end(&job, true);
 }
 
@@ -380,7 +382,7 @@ static void *barriers(void *argument) {
   return NULL;
 }
 
-/* Rank 0 waits for a call that rank 1 does not make, and meanwhile moves those of its other thread. */
+/* Rank 0 waits for a call that rank 1 does not make, and meanwhile advances the calls of its other thread. */
 static void rank_busy(struct job *job, int rank) {
   setenv("BANYAN_SPIN", "60", 1);
   struct banyan_comm *world = job_join(), *other = NULL;
@@ -410,7 +412,7 @@ static void test_busy(void **state) {
     job_wait(&job);
     for (int r = 0; r < job.n; r++)
       if (job.reports[r].status != BANYAN_ERR_TIMEOUT || !strstr(job.reports[r].text, "allreduce"))
-        job_fail(&job, "rank %d heard \"%s\"", r, job.reports[r].text);
+        job_fail(&job, "rank %d received \"%s\"", r, job.reports[r].text);
     job_end(&job, true);
   }
 }

@@ -1,4 +1,5 @@
-/* A rank that runs out of file descriptors says so, and the others hear that and nothing of firewalls. */
+/* A rank that runs out of file descriptors reports this. The others receive this reason, and no error mentions
+ * firewalls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +8,11 @@
 #include "check.h"
 #include "net_operations.h"
 
-/* Of what a rank has beyond those that it starts with: joining takes LEAST, and from MOST on there are enough. */
+/* Descriptors in addition to those that a rank starts with. Joining needs at least LEAST; MOST is always enough. */
 enum { RANKS = 4, LEAST = 7, MOST = 17 };
 
 struct limit {
-  int who, more;
+  int rank, more;
 };
 
 static void rank_lacks(struct job *job, int rank) {
@@ -20,7 +21,7 @@ static void rank_lacks(struct job *job, int rank) {
   float in = 1, out = 0;
   setenv("BANYAN_PLAN", "exchange", 1); /* needs all links */
   setenv("BANYAN_HOST", "here", 1);
-  if (rank == limit->who) {
+  if (rank == limit->rank) {
     rlim_t most = (rlim_t)(job_count_fds() + limit->more);
     must_hold(setrlimit(RLIMIT_NOFILE, &(struct rlimit){most, most}) == 0);
   }
@@ -31,30 +32,30 @@ static void rank_lacks(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* All have the same reason, or all have their sums. */
+/* Checks that all ranks end with the same reason or that all have their sums. */
 static bool judge(struct job *job) {
   const struct limit *limit = job->argument;
-  enum banyan_status first = job->reports[limit->who].status;
+  enum banyan_status first = job->reports[limit->rank].status;
   char name[32];
-  snprintf(name, sizeof name, "rank %d (host here)", limit->who);
+  snprintf(name, sizeof name, "rank %d (host here)", limit->rank);
   for (int r = 0; r < RANKS; r++) {
     const struct job_report *report = &job->reports[r];
     bool notified = strstr(report->text, name) && strstr(report->text, "Too many open files") &&
                     strstr(report->text, "ulimit -n") && !strstr(report->text, "firewall");
-    bool known = first == BANYAN_ERR_SYSTEM /* joining */ || first == BANYAN_ERR_CONNECT;
+    bool known = first == BANYAN_ERR_SYSTEM /* while joining */ || first == BANYAN_ERR_CONNECT;
     if (report->status != first || (first != BANYAN_OK && !(known && notified)))
-      job_fail(job, "rank %d with %d descriptors more, over %s: rank %d ended with \"%s\", %s", limit->who, limit->more,
-               job->transport, r, banyan_status_name(report->status), report->text);
+      job_fail(job, "rank %d with %d descriptors more, over %s: rank %d ended with \"%s\", %s", limit->rank,
+               limit->more, job->transport, r, banyan_status_name(report->status), report->text);
   }
   return first == BANYAN_OK;
 }
 
-static void lack(int who, const char *transport) {
+static void lack(int rank, const char *transport) {
   static struct job jobs[MOST - LEAST + 1];
   static struct limit limits[MOST - LEAST + 1];
   int well = 0;
-  for (int i = 0; i <= MOST - LEAST; i++) { /* at once: they mostly wait */
-    limits[i] = (struct limit){.who = who, .more = LEAST + i};
+  for (int i = 0; i <= MOST - LEAST; i++) { /* all jobs run at once because they mostly wait */
+    limits[i] = (struct limit){.rank = rank, .more = LEAST + i};
     jobs[i] = (struct job){.n = RANKS, .run = rank_lacks, .transport = transport, .argument = &limits[i]};
     job_start(&jobs[i]);
   }
@@ -65,7 +66,7 @@ static void lack(int who, const char *transport) {
     well += enough;
     job_end(&jobs[i], true);
   }
-  print_message("rank %d over %s: %d of %d limits were enough\n", who, transport, well, MOST - LEAST + 1);
+  print_message("rank %d over %s: %d of %d limits were enough\n", rank, transport, well, MOST - LEAST + 1);
 }
 
 static void test_root_lacks(void **state) {

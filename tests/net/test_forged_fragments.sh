@@ -1,13 +1,14 @@
 #!/bin/bash
-# A host that has no part in a job and does not hold its secret, but sees what a worker sends, forges every field of fragments in
-# turn, to the switch, the server and the workers: sums are right, and calls, job and server go on. With the switch in user
-# space, and in XDP where this machine can. BANYAN_FORGED=N: so many packets each, 1,000 a second.
+# A host that has no part in a job sees what a worker sends but does not hold the job's secret. It forges every field of
+# fragments in turn and sends them to the switch, the server and the workers. Sums must be right, and calls, job and
+# server must continue. The test runs with the switch in user space, and in XDP where this machine supports it.
+# BANYAN_FORGED=N sets the number of forged packets, which are sent at 1,000 per second.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/net/forged_lab.sh"
 fragments=${BANYAN_FORGED:-2000}
 
 more() { [ "$(event "$1")" -gt "$2" ]; }
-adds() { # more than before
+adds() { # whether more sums were added than before
   local before
   before=$(event completed)
   comes more completed $((before + 300)) || fail "the switch adds nothing${1:+ $1}"

@@ -1,4 +1,4 @@
-/* Ranks that fork: a child that lives on holds no connection of its parent, can do nothing with its parent's
+/* Ranks that fork. A child that lives on holds no connection of its parent, can do nothing with its parent's
  * communicators, and disturbs nothing when it ends. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,13 +14,15 @@
 #include "check.h"
 #include "net_operations.h"
 
-enum { CHILD_LIVES_S = 60 /* longer than the ranks' deadline, so that only its death would end a wait for them */ };
+enum {
+  CHILD_LIVES_S = 60 /* longer than the ranks' deadline, so that only the child's death would end a wait for it */
+};
 
-/* How a rank makes a child. BARE: by a system call that fork handlers do not see. */
+/* How a rank creates a child. BARE: by a system call that fork handlers do not see. */
 enum way { FORK, FORK_IN_CALLS, SPAWN, BARE, WAYS };
 
 struct parent {
-  int who;
+  int rank;
   enum way way;
 };
 
@@ -32,7 +34,7 @@ static void allreduce(struct banyan_comm *world, uint32_t salt) {
   operation_do(world, &operation, salt % 4);
 }
 
-/* ---- a rank dies, its child lives */
+/* ---- a rank dies and its child lives */
 
 static _Noreturn void linger(void) {
   alarm(CHILD_LIVES_S);
@@ -64,7 +66,7 @@ static void rank_outlived(struct job *job, int rank) {
   struct banyan_request *request = NULL;
   struct banyan_call call = {.collective = BANYAN_ALLREDUCE, .send = in, .recv = out, .count = 4000};
   for (uint32_t i = 0; i < 5; i++) allreduce(world, i);
-  if (rank == parent->who) {
+  if (rank == parent->rank) {
     if (parent->way == FORK_IN_CALLS) must(banyan_start(world, &call, &request));
     job->reports[rank].number = (uint64_t)make_child(parent->way);
   }
@@ -75,19 +77,19 @@ static void rank_outlived(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void outlive(int who, enum way way, const char *transport) {
-  struct parent parent = {.who = who, .way = way};
+static void outlive(int rank, enum way way, const char *transport) {
+  struct parent parent = {.rank = rank, .way = way};
   struct job job = {.n = 3, .run = rank_outlived, .transport = transport, .argument = &parent};
   char name[64];
-  snprintf(name, sizeof name, "rank %d (host here)", who);
+  snprintf(name, sizeof name, "rank %d (host here)", rank);
   job_start(&job);
   for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
-  pid_t child = (pid_t)job.reports[who].number;
-  job_signal(&job, who, SIGKILL);
+  pid_t child = (pid_t)job.reports[rank].number;
+  job_signal(&job, rank, SIGKILL);
   for (int r = 0; r < job.n; r++) {
     const struct job_report *report = &job.reports[r];
     job_wait_rank(&job, r);
-    if (r == who) continue;
+    if (r == rank) continue;
     job_check_exit(&job, r);
     if (report->status != BANYAN_ERR_PEER_DEAD || !strstr(report->text, name))
       job_fail(&job, "way %d over %s: rank %d ended with \"%s\"", way, transport, r, report->text);
@@ -102,7 +104,7 @@ static void test_child_outlives(void **state) {
     for (int i = 0; i < 2; i++) outlive((way + i) % 3, (enum way)way, i ? "shm" : "tcp");
 }
 
-/* With the process that all others ask. */
+/* The same with the rank that all others ask about deaths. */
 static void test_child_outlives_rank_0(void **state) {
   (void)state;
   outlive(0, FORK, "tcp");
@@ -111,7 +113,7 @@ static void test_child_outlives_rank_0(void **state) {
 
 /* ---- what a child may do */
 
-/* Children of a rank end with _exit(1) if this does not hold; the rank checks that. */
+/* Ends a child with _exit(1) if the condition does not hold. The rank checks the exit status. */
 static void child_holds(bool condition, const char *what) {
   if (condition) return;
   fprintf(stderr, "in the child: not so: %s; last error: %s\n", what, banyan_error_text());
@@ -148,13 +150,13 @@ static void try_all(struct banyan_comm *world, struct banyan_request *pending, s
   CHILD_REFUSED(banyan_step(world, 1));
   CHILD_REFUSED(banyan_timeline_start(world, "/dev/null"));
   CHILD_REFUSED(banyan_timeline_stop(world));
-  CHILD_HOLDS(banyan_comm_size(world) == 3); /* what needs nobody */
+  CHILD_HOLDS(banyan_comm_size(world) == 3); /* works without other ranks */
   banyan_comm_counters(world, &counters);
   banyan_comm_abort(world, "the child wants it");
   banyan_comm_destroy(world);
 }
 
-/* A job of its own, in the child. */
+/* Makes a job of one rank in the child. */
 static void be_alone(void) {
   struct banyan_comm *alone = NULL;
   float in = 3, out = 0;
@@ -164,7 +166,7 @@ static void be_alone(void) {
   banyan_comm_destroy(alone);
 }
 
-/* With all that runs at an exit. A child lacks the threads that hold some memory: LeakSanitizer would report that. */
+/* Exits with all exit handlers. A child lacks the threads that own some memory, which LeakSanitizer would report. */
 static _Noreturn void end_child(void) {
 #ifdef __SANITIZE_ADDRESS__
   fflush(NULL);
@@ -190,8 +192,8 @@ static void rank_forks(struct job *job, int rank) {
   must(banyan_alloc(world, 1 << 16, &memory));
   for (uint32_t i = 0; i < 20; i++) {
     allreduce(world, i);
-    for (int k = 0; k < 2; k++) must(banyan_start(world, &call, &requests[k])); /* threads are at work meanwhile */
-    int own = open("/dev/null", O_RDONLY); /* not the library's: a child keeps it */
+    for (int k = 0; k < 2; k++) must(banyan_start(world, &call, &requests[k])); /* threads work meanwhile */
+    int own = open("/dev/null", O_RDONLY); /* not the library's; a child keeps it */
     pid_t child = fork();
     if (child == 0) {
       CHILD_HOLDS(job_count_fds() == before + 1 && fcntl(own, F_GETFD) >= 0);

@@ -1,5 +1,6 @@
-/* Subsets of ranks: only their members make them, at any time, and the same ranks in several with other numbers. And
- * the place that a program joins at, and its place in the job. */
+/* Communicators of subsets of ranks. Only their members make them, at any time. A rank can belong to several of them
+ * with different numbers. The tests also cover the address at which a program joins, and its host and position in the
+ * job. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static void make(struct job *job, int rank) {
   struct banyan_comm *world = job_join(), *odd = NULL, *ends = NULL, *again = NULL;
   const int odds[] = {3, 1}, outer[] = {0, 3};
   if (rank % 2) must(banyan_comm_subset(world, odds, 2, 0, &odd));
-  if (rank == 0) usleep(50000); /* rank 3's call comes before there is anything to take it */
+  if (rank == 0) usleep(50000); /* rank 3's call comes before rank 0 can receive it */
   if (rank % 3 == 0) {
     must(banyan_comm_subset(world, outer, 2, 0, &ends));
     must_hold(sum_over(ends, rank + 1) == 5);
@@ -66,9 +67,9 @@ static void rank_options(struct job *job, int rank) {
   struct banyan_comm *world = NULL;
   struct banyan_options options = {.deadline = -1};
   must_fail(BANYAN_ERR_ARGUMENT, banyan_comm_create(&options, &world));
-  options.size_of_struct = sizeof options + 8; /* of a later version */
+  options.size_of_struct = sizeof options + 8; /* as in a later version */
   must_fail(BANYAN_ERR_UNSUPPORTED, banyan_comm_create(&options, &world));
-  options.size_of_struct = offsetof(struct banyan_options, deadline); /* of an earlier one, without deadlines */
+  options.size_of_struct = offsetof(struct banyan_options, deadline); /* as in an earlier version, without deadlines */
   must(banyan_comm_create(&options, &world));
   banyan_comm_destroy(world);
   options = (struct banyan_options){.transport = "pigeons"};
@@ -81,7 +82,7 @@ static void test_options(void **state) {
   job_run(&job);
 }
 
-/* Ranks 0, 2, 4 say that they are on one host, 1 and 3 on another. */
+/* Ranks 0, 2 and 4 name one host, and ranks 1 and 3 another. */
 static void rank_places(struct job *job, int rank) {
   struct banyan_comm *world = NULL, *upper = NULL;
   struct banyan_options options = {.host = rank % 2 ? "odd" : "even"};

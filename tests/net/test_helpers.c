@@ -1,5 +1,5 @@
-/* Helpers of real jobs: they add and forward; killed at any moment, the ranks go on, with the right sums and the same
- * bits everywhere. */
+/* Helpers of real jobs, which add and forward. When helpers are killed at any moment, the ranks continue with the right
+ * sums and the same bits everywhere. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { RANKS = 3, LAST_CALLS = 4, DEAD = 1 };
 
-/* Behind the ranks stand the helpers. Small buffers need none. */
+/* The helpers have the numbers after the ranks. Small buffers need no helper. */
 static const char one_helper[] =
     "{\"format\": \"banyan-plan 1\", \"name\": \"one\", \"ranks\": 3, \"vertices\": {\"h\": {\"kind\": \"helper\"}},"
     "\"classes\": [{\"up_to\": 64, \"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": {\"1\": \"0\", \"2\": \"0\"}}]},"
@@ -29,7 +29,7 @@ struct plot {
   const char *plan;
   int helpers;
   int calls;
-  int deaths; /* of the first helpers; the last calls come after them */
+  int deaths; /* deaths of the first helpers; the last calls come after the deaths */
 };
 
 static void rank_helps(const struct plot *plot, int number) {
@@ -41,7 +41,7 @@ static void rank_helps(const struct plot *plot, int number) {
   if (by_helper_run(&options, &stop, NULL) != BANYAN_OK) rank_fail("helper %d: %s", number, banyan_error_text());
 }
 
-/* Of sums that no float holds exactly, all ranks must have the same bits. */
+/* All ranks must have the same bits of sums that no float holds exactly. */
 static void check_bits(struct banyan_comm *world, const float *sum, size_t n) {
   uint32_t hash = 2166136261u, least = 0, most = 0;
   for (size_t i = 0; i < n; i++) {
@@ -69,7 +69,7 @@ static void sum_roughly(struct banyan_comm *world, struct by_rng *rng, int rank)
   free(values);
 }
 
-/* However slow the test's process is, ranks are still calling when a helper dies. */
+/* Ranks continue to call until the helpers are dead, however slow the test's process is. */
 static void wait_for_deaths(struct job *job, struct by_rng *rng, int deaths) {
   for (int d = 0; d < deaths; d++)
     while (atomic_load(&job->reports[RANKS + d].stage) != DEAD) job_doze(rng, 1000);
@@ -129,7 +129,7 @@ static void test_help(void **state) {
   }
 }
 
-/* Every call ends well; the loss is told once. */
+/* Every call succeeds, and the loss is reported once. */
 static void kill_helpers(int seed, const struct plot *plot, int signal_number) {
   struct by_rng rng;
   struct job job = make_job(plot, seed);
@@ -157,8 +157,8 @@ static void test_killed(void **state) {
   }
 }
 
-/* While ranks and helpers find each other: each dead one was never there, or is lost, and that is missed once. So it is
- * with those that come too late. */
+/* Helpers are killed while ranks and helpers connect. A dead helper either never took part or is lost, and its absence
+ * is reported once. The same holds for helpers that come too late. */
 static void test_killed_early(void **state) {
   (void)state;
   setenv("BANYAN_HELPER_DEADLINE", "0.3", 1);
@@ -183,7 +183,8 @@ static void test_killed_early(void **state) {
   unsetenv("BANYAN_HELPER_DEADLINE");
 }
 
-/* One that is stopped still has its connections. Nothing ends meanwhile, so rank 0 asks, and gives it up. */
+/* A stopped helper keeps its connections. No connection ends meanwhile, so rank 0 runs its check and gives the helper
+ * up. */
 static void test_stopped(void **state) {
   (void)state;
   for (int i = 0; i < job_rounds(2); i++) {
@@ -203,7 +204,7 @@ static void test_stopped(void **state) {
   }
 }
 
-/* A helper that does not come: the job starts without, and says so. The other one has time. */
+/* A helper does not come. The job starts without it and reports this. The other helper has enough time. */
 static void test_missing(void **state) {
   (void)state;
   for (int helpers = 0; helpers < 2; helpers++) {

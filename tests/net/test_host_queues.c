@@ -1,5 +1,5 @@
-/* Queues of a host's interface, in a network namespace of the test's own: what is marked leaves by its class, what
- * others made is left alone, and nothing stays behind. */
+/* Queues of a host's interface, in a separate network namespace. Marked packets leave by their class, queues of other
+ * programs stay unchanged, and nothing is left behind. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -18,7 +18,7 @@ enum { PAYLOAD = 1000, HEADERS4 = 14 + 20 + 8, HEADERS6 = 14 + 40 + 8 };
 static const struct by_host_queues usual = {.rate = 1e9, .guarantee = 0.05};
 
 static bool run(const char *command) {
-  return system(command) == 0; /* NOLINT: the test's own words */
+  return system(command) == 0; /* NOLINT: the test's own command */
 }
 
 static int make_interfaces(void **state) {
@@ -54,7 +54,7 @@ static void open_both(struct by_netlink *netlink, unsigned *interface) {
   assert_true(*interface > 0);
 }
 
-/* What the kernel itself sends, it does not mark. Packets wait for the class's turn: up to a second. */
+/* Packets that the kernel itself sends are unmarked. A packet may wait up to a second for its class's turn. */
 static void wait_for_class(struct by_netlink *netlink, unsigned interface, uint32_t class_, uint64_t bytes) {
   struct by_host_queues_sent sent;
   for (int i = 0; i < 200; i++) {
@@ -77,14 +77,14 @@ static void test_sorted(void **state) {
   assert_ok(by_host_queues_set(&netlink, interface, &usual));
   for (uint32_t c = 0; c < BY_PRIORITY_CLASSES; c++) {
     send_marked(false, by_priority_tos(c), (int)c + 1);
-    send_marked(true, by_priority_tos(c) | 2, 10 + (int)c); /* the lower two bits are not the mark's */
+    send_marked(true, by_priority_tos(c) | 2, 10 + (int)c); /* the lower two bits are not part of the mark */
   }
   for (uint32_t c = 0; c < BY_PRIORITY_CLASSES; c++)
     wait_for_class(&netlink, interface, c, (c + 1) * (PAYLOAD + HEADERS4) + (10 + c) * (PAYLOAD + HEADERS6));
   assert_ok(by_host_queues_read(&netlink, interface, &sent));
   uint64_t before = sent.bytes[BY_PRIORITY_CLASSES];
   send_marked(false, 0, 3);
-  send_marked(false, 0x48, 3); /* a mark of others */
+  send_marked(false, 0x48, 3); /* a mark of other programs */
   for (int i = 0; i < 200 && sent.bytes[BY_PRIORITY_CLASSES] < before + 6 * (PAYLOAD + HEADERS4); i++) {
     assert_ok(by_host_queues_read(&netlink, interface, &sent));
     usleep(5000);
@@ -94,7 +94,7 @@ static void test_sorted(void **state) {
   by_netlink_close(&netlink);
 }
 
-/* Set again, as by an agent that was killed, and removed, as by one that leaves. */
+/* Queues are set again, as by the successor of an agent that was killed, and removed, as by an agent that ends. */
 static void test_again(void **state) {
   struct by_netlink netlink;
   unsigned interface;

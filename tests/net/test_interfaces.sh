@@ -1,6 +1,6 @@
 #!/bin/bash
-# Two hosts (namespaces) with two networks of 100 Mbit/s between them, whose interfaces are named otherwise on each: a
-# link of two connections uses both networks. Then one of the hosts vanishes.
+# Two hosts (namespaces) with two networks of 100 Mbit/s between them. The interfaces have different names on each host.
+# A link of two connections uses both networks. Then one of the hosts vanishes.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 for tool in ip tc; do command -v "$tool" >/dev/null || skip "no $tool here"; done
@@ -23,7 +23,8 @@ for i in 0 1; do
   shape "$two" "port$i" "10.77.$i.2"
 done
 
-# sent I: bytes that both ends of network I have sent. (Inside, /sys is mounted anew and shows its own devices.)
+# sent I: prints the bytes that both ends of network I have sent. (Inside, /sys is mounted anew and shows the
+# namespace's devices.)
 sent() {
   local at_one at_two
   at_one=$(ip netns exec "$one" cat "/sys/class/net/eth$1/statistics/tx_bytes")
@@ -31,7 +32,7 @@ sent() {
   echo $((at_one + at_two))
 }
 
-# run CONNECTIONS: 8 MiB some times between the two; $a and $b are the bytes that each network carried.
+# run CONNECTIONS: sends 8 MiB several times between the two hosts. $a and $b are the bytes that each network carried.
 run() {
   local at_0 at_1 other
   at_0=$(sent 0) at_1=$(sent 1)
@@ -53,13 +54,14 @@ run 1
 [ $((20 * least)) -lt $((a + b)) ] ||
   fail "one connection carried $a bytes over one network and $b over the other"
 
-# A network that swallows everything is not waited for: both connections go over the other one.
+# A network that loses everything causes no wait: both connections use the other network.
 ip -n "$one" route add blackhole 10.77.1.2/32
 run 2
 [ $((20 * b)) -lt $((a + b)) ] || fail "$b of $((a + b)) bytes went over a network that answers nothing"
 
-# Rank 1's host vanishes in the middle of a call: rank 0 says so, long before the call's deadline. (An address that was
-# taken away answers nothing, like a host without power. An interface that goes down would tell.)
+# Rank 1's host vanishes in the middle of a call. Rank 0 reports this long before the call's deadline. (The test removes
+# the host's address, which then answers nothing, like a host without power. An interface that goes down would be
+# noticed.)
 export BANYAN_CONNECTIONS=1 BANYAN_DEADLINE=100
 start() { # RANK NAMESPACE HOST
   BANYAN_RANK=$1 BANYAN_HOST=$3 timeout 120 ip netns exec "$2" "$BANYAN" bench -s 64M --iterations 1000 --warmup 0 \

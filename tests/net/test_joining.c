@@ -1,5 +1,5 @@
-/* Ranks that come, stop or die at certain moments of a job's start. A stopped process keeps its connections and hears
- * of everything at once when it goes on, which makes rare orders of events common. */
+/* Ranks that come, stop or die at certain moments of a job's start. A stopped process keeps its connections and sees
+ * all pending events at once when it continues, which makes rare orders of events common. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -25,7 +25,7 @@
 
 enum { LISTENS = 0x0a, CONNECTED = 0x01 };
 
-/* Sockets of this machine at the job's meeting point, in this state. */
+/* Counts this machine's sockets at the job's root address that are in this state. */
 static int count_sockets(const struct job *job, int state) {
   static const char *const files[] = {"/proc/net/tcp", "/proc/net/tcp6"};
   unsigned wanted = (unsigned)atoi(strchr(job->root, ':') + 1), port, is;
@@ -59,7 +59,7 @@ static void rank_joins(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* `other` is a second status that will do. */
+/* `other` is a second acceptable status. */
 static void check_report(struct job *job, int rank, enum banyan_status wanted, enum banyan_status other,
                          const char *text) {
   const struct job_report *report = &job->reports[rank];
@@ -70,7 +70,7 @@ static void check_report(struct job *job, int rank, enum banyan_status wanted, e
              report->text, banyan_status_name(wanted), text);
 }
 
-/* Rank 0 listens but is stopped, so that rank 1 waits in the middle of its handshake; then it is killed. */
+/* Rank 0 listens but is stopped, so that rank 1 waits in the middle of its handshake. Then rank 0 is killed. */
 static void kill_root_shaking_hands(struct job *job) {
   job_prepare(job);
   job_start_rank(job, 0);
@@ -78,7 +78,7 @@ static void kill_root_shaking_hands(struct job *job) {
   job_signal(job, 0, SIGSTOP);
   job_start_rank(job, 1);
   wait_for_sockets(job, CONNECTED, 1);
-  usleep(50000); /* until it has seen so itself */
+  usleep(50000); /* until rank 0 has seen it */
   job_signal(job, 0, SIGKILL);
   job_wait_rank(job, 0);
 }
@@ -99,7 +99,7 @@ static void test_root_is_lost(void **state) {
   job_end(&job, false);
 }
 
-/* Rank 2 of 3 never comes. Rank 1 would wait much longer, and hears from rank 0 why that is no use. */
+/* Rank 2 of 3 never comes. Rank 1 has a longer timeout and receives the reason from rank 0. */
 static void rank_waits(struct job *job, int rank) {
   struct job own = *job;
   own.argument = rank ? "50" : "4";
@@ -116,18 +116,18 @@ static void test_rank_is_missing(void **state) {
   job_end(&job, false);
 }
 
-/* A name that nobody knows may be known a little later: the time for joining decides. */
+/* An unknown name may become known a little later. The deadline for joining decides. */
 static void test_root_has_an_unknown_name(void **state) {
   (void)state;
   struct job job = {.n = 2, .run = rank_joins, .argument = "1", .root = "rank..zero:29500"};
   job_prepare(&job);
   job_start_rank(&job, 1);
   check_report(&job, 1, BANYAN_ERR_TIMEOUT, BANYAN_ERR_TIMEOUT, "did not answer within 1 s");
-  if (!strstr(job.reports[1].text, "cannot be looked up")) job_fail(&job, "rank 1 says \"%s\"", job.reports[1].text);
+  if (!strstr(job.reports[1].text, "cannot be looked up")) job_fail(&job, "rank 1 reports \"%s\"", job.reports[1].text);
   job_end(&job, false);
 }
 
-/* All places were tried, and each one's failure is told. */
+/* All addresses are tried, and the failure of each is reported. */
 static void test_root_is_nowhere(void **state) {
   (void)state;
   check_localhost();
@@ -151,11 +151,11 @@ static void rank_joins_twice(struct job *job, int rank) {
   must_hold(again == NULL);
   must_hold(banyan_allreduce(world, &one, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM) == BANYAN_OK && (int)sum == job->n);
   banyan_comm_destroy(world);
-  must_hold(banyan_comm_create(NULL, &again) == BANYAN_OK); /* the first is over */
+  must_hold(banyan_comm_create(NULL, &again) == BANYAN_OK); /* the first job has ended */
   banyan_comm_destroy(again);
 }
 
-/* The second time would wait for ranks that do not come: it says so at once, and what to do. */
+/* A second join would wait for ranks that do not come. It fails at once with advice. */
 static void test_joins_twice(void **state) {
   (void)state;
   static const char *const wanted[] = {"this process is rank 1 of the job", "banyan_comm_duplicate",
@@ -177,8 +177,8 @@ static void test_root_is_malformed(void **state) {
   job_end(&job, false);
 }
 
-/* A port where connections are begun and never answered. */
-static int listen_deaf(int port, int waiting[4]) {
+/* Listens on a port where connections are begun and never answered. */
+static int listen_silently(int port, int waiting[4]) {
   struct sockaddr_in at = {
       .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(0x7f000002)};
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -196,28 +196,28 @@ static void rank_has_another_key(struct job *job, int rank) {
   rank_joins(job, rank);
 }
 
-/* One of rank 0's addresses leads nowhere, so that it might be the right one; at the other one the key is another one.
- * That is said long before the time for joining is over. */
+/* One of rank 0's addresses does not answer and might therefore be the right one. The process at the other address has
+ * another key. This is reported long before the deadline for joining. */
 static void test_key_differs_and_an_address_is_dead(void **state) {
   (void)state;
   struct job right = {.n = 2, .run = rank_joins, .argument = "40"};
-  int waiting[4], port = job_free_port(), deaf_port = job_free_port();
-  int deaf = listen_deaf(deaf_port, waiting);
+  int waiting[4], port = job_free_port(), silent_port = job_free_port();
+  int silent = listen_silently(silent_port, waiting);
   snprintf(right.root, sizeof right.root, "127.0.0.1:%d", port);
   job_prepare(&right);
   job_start_rank(&right, 0);
   wait_for_sockets(&right, LISTENS, 1);
   struct job wrong = {.n = 2, .run = rank_has_another_key, .argument = "50"};
-  snprintf(wrong.root, sizeof wrong.root, "127.0.0.2:%d,127.0.0.1:%d", deaf_port, port);
+  snprintf(wrong.root, sizeof wrong.root, "127.0.0.2:%d,127.0.0.1:%d", silent_port, port);
   job_prepare(&wrong);
   job_start_rank(&wrong, 1);
   check_report(&wrong, 1, BANYAN_ERR_AUTH, BANYAN_ERR_AUTH, "no answer within 5 s; 127.0.0.1:");
-  assert_int_equal(waitpid(right.pids[0], NULL, WNOHANG), 0); /* rank 0 waits still */
+  assert_int_equal(waitpid(right.pids[0], NULL, WNOHANG), 0); /* rank 0 still waits */
   job_end(&wrong, false);
   job_signal(&right, 0, SIGKILL);
   job_end(&right, false);
   for (int i = 0; i < 4; i++) close(waiting[i]);
-  close(deaf);
+  close(silent);
 }
 
 static void rank_has_own_settings(struct job *job, int rank) {
@@ -228,7 +228,7 @@ static void rank_has_own_settings(struct job *job, int rank) {
   rank_joins(&own, rank);
 }
 
-/* What ranks would deadlock over in their first large call. */
+/* Settings that would cause a deadlock in the first large call. */
 static void test_settings_differ(void **state) {
   (void)state;
   static const char *const variables[2][2] = {{"BANYAN_EAGER_LIMIT", "64K"}, {"BANYAN_CREDIT", "8M"}};
@@ -241,9 +241,9 @@ static void test_settings_differ(void **state) {
   }
 }
 
-/* ---- rank 0 hears of two things in one round of its loop */
+/* ---- rank 0 learns of two events in one round of its loop */
 
-/* Rank 2 of 3, played by the test so that it can wait before it says its last word. */
+/* Rank 2 of 3, played by the test so that it can wait before it sends its last message. */
 struct player {
   struct by_handshake handshake;
   uint8_t hello[500];
@@ -297,7 +297,7 @@ static void begin_playing(const struct job *job, struct player *player) {
   receive(player);
 }
 
-/* Rank 1 dies and the last rank joins, in this order or the other. */
+/* Rank 1 dies and the last rank joins, in this order or the opposite order. */
 static void root_learns_of_both(bool death_first) {
   struct player player;
   struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
@@ -306,7 +306,7 @@ static void root_learns_of_both(bool death_first) {
   wait_for_sockets(&job, LISTENS, 1);
   job_start_rank(&job, 1);
   wait_for_sockets(&job, CONNECTED, 1);
-  usleep(200000); /* for its handshake; if that takes longer, less is tested */
+  usleep(200000); /* time for the rank's handshake; if that takes longer, less is tested */
   begin_playing(&job, &player);
   job_signal(&job, 0, SIGSTOP);
   if (!death_first) send_list(&player);
@@ -314,7 +314,7 @@ static void root_learns_of_both(bool death_first) {
   job_wait_rank(&job, 1);
   if (death_first) send_list(&player);
   job_signal(&job, 0, SIGCONT);
-  /* having all joined or not: which of the two it hears of first is the kernel's choice in the end */
+  /* The kernel decides which of the two events rank 0 sees first, so all ranks may have joined or not. */
   check_report(&job, 0, BANYAN_ERR_ARGUMENT, BANYAN_ERR_PEER_DEAD, "rank 1 (host here)");
   by_handshake_fini(&player.handshake);
   close(player.fd);
@@ -331,8 +331,8 @@ static void test_death_when_the_last_has_joined(void **state) {
   root_learns_of_both(false);
 }
 
-/* Rank 2 gives up on a rank 0 that is held up, and joins again: its first visit counts for nothing. */
-static void test_visit_that_is_over(void **state) {
+/* Rank 2 gives up on a rank 0 that is delayed, and joins again. Its first connection has no effect. */
+static void test_abandoned_connection(void **state) {
   (void)state;
   struct player player;
   struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
@@ -360,8 +360,8 @@ static void shake_hands(struct player *player) {
   }
 }
 
-/* Rank 0 has taken it in already. */
-static void test_incoming_connection_that_comes_again(void **state) {
+/* Rank 2 joins again after rank 0 has accepted its first connection. */
+static void test_rank_that_joins_again(void **state) {
   (void)state;
   struct player player;
   struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
@@ -377,7 +377,7 @@ static void test_incoming_connection_that_comes_again(void **state) {
   job_end(&job, true);
 }
 
-/* ---- what rank 2, when it has joined, says to rank 0 */
+/* ---- messages of a joined rank 2 to rank 0 */
 
 enum { FRAME_HEAD = 6, SUSPECT = 4, LEAVING = 5, DESCRIBE = 7 };
 
@@ -422,12 +422,13 @@ static int connect_to_root(const struct job *job) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strchr(job->root, ':') + 1))};
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) job_fail(job, "there is nobody at %s", job->root);
+  if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+    job_fail(job, "no process listens at %s", job->root);
   return fd;
 }
 
-/* Far more connections than rank 0 keeps, silent or in the middle of a greeting: most go at once, the last ones stay.
- */
+/* Opens far more connections than rank 0 keeps, silent or in the middle of a greeting. Most are closed at once; the
+ * last ones stay open. */
 static void flood(const struct job *job) {
   enum { GO = 2400, STAY = 600, CLOSED = STAY / 2 };
   struct timeval wait = {.tv_sec = 30};
@@ -441,7 +442,7 @@ static void flood(const struct job *job) {
     else
       close(fd);
   }
-  for (int i = 0; i < CLOSED; i++) { /* to make room for those behind it */
+  for (int i = 0; i < CLOSED; i++) { /* closed to make room for later connections */
     assert_int_equal(setsockopt(fds[i], SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait), 0);
     ssize_t n = recv(fds[i], &byte, 1, 0);
     if (n > 0 || (n < 0 && errno != ECONNRESET)) job_fail(job, "rank 0 does not close connection %d", i);
@@ -449,7 +450,7 @@ static void flood(const struct job *job) {
   for (int i = 0; i < STAY; i++) close(fds[i]);
 }
 
-/* Each of the two waits for the other one. */
+/* Each of the two ranks waits for the other. */
 static void rank_receives(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   char byte;
@@ -460,7 +461,7 @@ static void rank_receives(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* The first suspect has left; the second one is dead all the same. */
+/* The first suspect has left. The second suspect is dead nevertheless. */
 static void test_two_suspects(void **state) {
   (void)state;
   struct player player;
@@ -474,8 +475,8 @@ static void test_two_suspects(void **state) {
   job_end(&job, false);
 }
 
-/* Rank 2's answer to rank 0's greeting is on its way, which may take long, while a flood of connections comes that
- * never authenticate. They neither displace it nor fill the log. */
+/* Rank 2's answer to rank 0's greeting takes long to arrive. Meanwhile many connections come that never authenticate.
+ * They neither displace rank 2's connection nor fill the log. */
 static void test_slow_rank_among_half_open_connections(void **state) {
   (void)state;
   struct player player;
@@ -488,7 +489,7 @@ static void test_slow_rank_among_half_open_connections(void **state) {
   shake_hands(&player);
   job_start_rank(&job, 1);
   for (int r = 0; r < 2; r++) job_wait_stage(&job, r, 1);
-  shutdown(player.fd, SHUT_RDWR); /* rank 1 was forked with a copy of it */
+  shutdown(player.fd, SHUT_RDWR); /* rank 1 was forked with a copy of this descriptor */
   end_playing(&player);
   for (int r = 0; r < 2; r++) check_report(&job, r, BANYAN_ERR_PEER_DEAD, BANYAN_ERR_PEER_DEAD, "rank 2 (host here)");
   assert_in_range(job_count_log(&job, "\n"), 1, 40);
@@ -499,14 +500,14 @@ static void test_slow_rank_among_half_open_connections(void **state) {
 static void rank_is_late(struct job *job, int rank) {
   float one = 1, sum = 0;
   setenv("BANYAN_HOST", "here", 1);
-  setenv("BANYAN_DEADLINE", "1", 1); /* less than the time after which all are asked what they are at */
+  setenv("BANYAN_DEADLINE", "1", 1); /* shorter than the interval after which all ranks are asked for their state */
   struct banyan_comm *world = job_join();
   job_set_stage(job, rank, 1);
   job_report_status(job, rank, banyan_allreduce(world, &one, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM));
   banyan_comm_destroy(world);
 }
 
-/* Rank 2 leaves instead of saying what it is at. */
+/* Rank 2 leaves instead of reporting its state. */
 static void test_leaves_when_asked(void **state) {
   (void)state;
   struct player player;
@@ -520,7 +521,7 @@ static void test_leaves_when_asked(void **state) {
   job_end(&job, false);
 }
 
-/* ---- options that cannot be */
+/* ---- impossible options */
 
 static void check_refused(const struct banyan_options *options, const char *text) {
   struct banyan_comm *comm = NULL;
@@ -538,7 +539,7 @@ static void test_impossible_options(void **state) {
   check_refused(&(struct banyan_options){.transport = "quic"}, "auto, shm and tcp");
 }
 
-/* ---- a machine without IPv6: its kernel makes no such sockets */
+/* ---- a machine without IPv6, whose kernel creates no such sockets */
 
 static void forbid_ipv6(void) {
   struct sock_filter code[] = {
@@ -581,8 +582,8 @@ int main(void) {
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
-      cmocka_unit_test(test_visit_that_is_over),
-      cmocka_unit_test(test_incoming_connection_that_comes_again),
+      cmocka_unit_test(test_abandoned_connection),
+      cmocka_unit_test(test_rank_that_joins_again),
       cmocka_unit_test(test_two_suspects),
       cmocka_unit_test(test_slow_rank_among_half_open_connections),
       cmocka_unit_test(test_leaves_when_asked),

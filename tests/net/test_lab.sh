@@ -1,6 +1,6 @@
 #!/bin/bash
-# `banyan lab`: hosts in network namespaces with links of their own rates; what they see, what is counted, all ways to
-# end, and that nothing is left.
+# `banyan lab`: hosts in network namespaces with links of different rates. The tests check what the hosts see, what is
+# counted, and all ways in which a lab ends. Nothing may be left behind.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 command -v python3 >/dev/null || skip "no python3 here"
@@ -26,11 +26,11 @@ shows 'none\.json' err
 wants 1 "$BANYAN" lab "$scratch/star.json" --congestion nonesuch -- true
 shows 'nonesuch.*tcp_allowed_congestion_control' err
 
-# What kernels without htb queues say is a reason to skip; anything else is not.
+# The test is skipped for the error of kernels without htb queues, and for no other error.
 "$BANYAN" lab "$scratch/star.json" -- true 2>"$scratch/err" || { grep -q 'CONFIG_NET_SCH_HTB' "$scratch/err" &&
   skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
 
-# Links that change meanwhile.
+# Links change while they are in use.
 wants 2 "$BANYAN" lab "$scratch/star.json" --change '1s a s' -- true
 shows 'is not TIME NODE NODE RATE' err
 wants 2 "$BANYAN" lab "$scratch/star.json" --change '1s a b 20m' -- true
@@ -40,21 +40,21 @@ wants 0 "$BANYAN" lab "$scratch/star.json" --tos --scale 1/2 --change '0.2s s a 
 shows '^\[a\] class htb 1:1 ' out
 shows 'banyan lab: a - s carries 20 Mbit/s' err
 
-# Root is asked for by name. (The command may lie where nobody else can read.)
+# Root privileges are requested by name. (The command may be in a place that no other user can read.)
 if setpriv --reuid 65534 --clear-groups "$BANYAN" version >/dev/null 2>&1; then
   chmod 755 "$scratch"
   wants 1 setpriv --reuid 65534 --clear-groups "$BANYAN" lab "$scratch/star.json" -- true
   shows "root's rights: use sudo" err
 fi
 
-# Each host is a host to the command: name, address, names of the others, one rank.
+# The command treats each host as a host of its own: name, address, names of the others, one rank.
 wants 0 "$BANYAN" lab "$scratch/star.json" -- bash -c \
   'echo "$BANYAN_RANK/$BANYAN_SIZE $BANYAN_HOST $(hostname) $(getent hosts d) $(ls /sys/class/net | tr "\n" " ")"'
 shows '^\[a\] 0/4 a a 10\.77\.0\.4 +d eth0 lo' out
 shows '^\[d\] 3/4 d d 10\.77\.0\.4 +d eth0 lo' out
 [ "$(hostname)" != d ] || fail "the machine's name was changed"
 
-# Ranks that are more than the cores do not spin, unless they are told to.
+# Ranks that outnumber the cores do not spin unless a setting requests it.
 many=$(($(getconf _NPROCESSORS_ONLN) / 4 + 1))
 wants 0 "$BANYAN" lab "$scratch/star.json" -n "$many" -o raw -- sh -c 'echo spin "$BANYAN_SPIN"'
 shows '^spin 0$' out
@@ -64,7 +64,7 @@ shows '^spin 1ms$' out
 wants 0 "$BANYAN" lab "$scratch/star.json" -n 2 -- sh -c 'echo $BANYAN_LOCAL_RANK $BANYAN_RANK'
 shows '^\[c:1\] 1 5$' out
 
-# A job sums over the links; what they carried is what it must be, and no faster than they allow.
+# A job sums over the links. The links carry the expected bytes, no faster than their rates.
 wants 0 "$BANYAN" lab "$scratch/star.json" --json -p ring -- \
   banyan bench allreduce -s 1M --iterations 4 --warmup 0 --check off --json
 python3 - "$scratch/out" <<'END' || fail "$(cat "$scratch/out")"
@@ -96,7 +96,7 @@ END
 wants 1 "$BANYAN" lab "$scratch/star.json" -p "$scratch/helped.json" -- true
 shows 'helper "helper0" of plan .* is not a host of the topology' err
 
-# Switches in a circle, and hosts that reach others only through hosts.
+# Switches form a circle, and some hosts reach others only through hosts.
 topology circle '"a", "b", "c", {"name": "x", "kind": "switch"}, {"name": "y", "kind": "switch"}, {"name": "z", "kind": "switch"}' '
   {"a": "x", "b": "y", "capacity": "1g"}, {"a": "y", "b": "z", "capacity": "1g"}, {"a": "z", "b": "x", "capacity": "1g"},
   {"a": "a", "b": "x", "capacity": "1g"}, {"a": "b", "b": "y", "capacity": "1g"}, {"a": "c", "b": "z", "capacity": "1g"}'
@@ -104,17 +104,17 @@ wants 0 "$BANYAN" lab "$scratch/circle.json" -- banyan bench alltoall -s 64K --i
 topology line '"a", "b", "c", "d"' '
   {"a": "a", "b": "b", "capacity": "1g"}, {"a": "b", "b": "c", "capacity": "1g"}, {"a": "c", "b": "d", "capacity": "1g"}'
 wants 0 "$BANYAN" lab "$scratch/line.json" -- banyan bench alltoall -s 64K --iterations 2
-# When a rank starts, all links are ready: the kernel does that in the background, and a host without is one without an
-# address.
+# All links are ready when a rank starts. The kernel brings them up in the background, and a host whose links are not
+# ready would have no address.
 wants 0 "$BANYAN" lab "mesh:8,link=1g" -- sh -c 'ip -o link | grep DOWN || true'
 [ ! -s "$scratch/out" ] || fail "interfaces are down when ranks start: $(cat "$scratch/out")"
-# A host with a limit of its own below that of its links.
+# A host has a limit of its own below that of its links.
 topology gate '{"name": "a", "capacity": "300m"}, "b", "c"' '
   {"a": "a", "b": "b", "capacity": "1g"}, {"a": "a", "b": "c", "capacity": "1g"}'
 wants 0 "$BANYAN" lab "$scratch/gate.json" -- banyan bench alltoall -s 64K --iterations 2
 shows '^a +-> \(its links\) +300 Mbit/s' err
 
-# Links with delay: an answer takes the way there and back.
+# Links have a delay: an answer takes the way there and back.
 if [ -c /dev/net/tun ]; then
   cat >"$scratch/ask.py" <<'END'
 import os, socket, time
@@ -135,7 +135,7 @@ END
   LISTENS=$scratch/listens wants 0 "$BANYAN" lab "$scratch/far.json" -- python3 "$scratch/ask.py"
 fi
 
-# What a link loses is counted, whether a process loses it or the kernel.
+# Losses of a link are counted, whether a process or the kernel causes them.
 delays='"0"'
 [ ! -c /dev/net/tun ] || delays+=' "1ms"'
 for delay in $delays; do
@@ -148,7 +148,7 @@ assert all(0 < link["drops"] < 0.1 * link["packets"] for link in links), links
 END
 done
 
-# Sorted by ToS: each class has its own queue, at hosts and at switches, and so has what nobody marked.
+# Packets are sorted by ToS. Each class, and unmarked traffic, has its own queue at hosts and at switches.
 cat >"$scratch/mark.py" <<'END'
 import os, socket, subprocess, sys
 if os.environ["BANYAN_RANK"] == "0":
@@ -168,7 +168,7 @@ if os.environ["BANYAN_RANK"] == "0":
 END
 wants 0 "$BANYAN" lab "$scratch/star.json" --tos -- python3 "$scratch/mark.py"
 
-# All ways to end; two labs at a time do not see each other.
+# All ways in which a lab ends are tested; two labs at a time do not see each other.
 wants 3 "$BANYAN" lab "$scratch/star.json" -- sh -c "[ \$BANYAN_RANK = 2 ] && exit 3; exec sleep $odd"
 shows 'rank 2 on host c: exit code 3' err
 left 0
@@ -189,7 +189,7 @@ if wait "$second"; then fail "ended by a signal, but with exit code 0"; fi
 left 4
 grep -q 'ended by signal 15' "$scratch/second" || fail "$(cat "$scratch/second")"
 
-# Its namespaces by their inode numbers, as its ranks show them.
+# Namespaces are identified by their inode numbers, as the lab's ranks print them.
 spaces=$(pgrep -f "^sleep $odd" | while read -r pid; do readlink "/proc/$pid/ns/net"; done | sort -u)
 [ "$(wc -l <<<"$spaces")" -eq 2 ] || fail "the ranks are not in two namespaces: $spaces"
 relay=$(pgrep -P "$first" -x banyan-relay || true)
@@ -207,8 +207,9 @@ for space in $spaces; do comes is_empty "$space" || fail "a process is left in $
 [ "$(ip -o link | cut -d: -f2)" = "$links_before" ] || fail "interfaces are left: $(ip -o link)"
 wants 0 "$BANYAN" lab "$scratch/star.json" -- true
 
-# In a chroot "/" is no mount point. Mounts are shared as they are where systemd runs, so that one that got out would show.
-mountpoint -q / || exit 0 # all of this test was in one
+# In a chroot, "/" is not a mount point. Mounts are shared as they are where systemd runs, so that a leaked mount would
+# show.
+mountpoint -q / || exit 0 # the whole test ran in a chroot
 cat >"$scratch/chroot" <<'END'
 set -e
 mount --make-rshared /
@@ -224,7 +225,7 @@ for entry in /*; do
     mount --rbind "$entry" "$root$entry"
   fi
 done
-# Mounts may disappear meanwhile: who deletes a file in /run/netns removes what is mounted on it here as well.
+# Mounts may disappear meanwhile: a program that deletes a file in /run/netns also removes the mount on it here.
 mounts() { cut -d' ' -f4- /proc/self/mountinfo | sort -u; }
 before=$(mounts)
 shift

@@ -1,7 +1,8 @@
 #!/bin/bash
-# A switch with memory for 200 slots, a manager, and three jobs that wish for 512 each: the first gets three quarters of
-# it, the second the rest, and for the third the switch forwards; the sums of all are right. What a job had is free when
-# it has ended, and while its user sets another plan. The manager leaves the users' plans alone.
+# A switch with memory for 200 slots, a manager, and three jobs that request 512 slots each. The first job gets three
+# quarters of the memory, the second the rest, and for the third the switch only forwards. The sums of all jobs are
+# right. A job's memory is free again when it has ended, and while its user sets another plan. The manager does not
+# change the users' plans.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 command -v python3 >/dev/null || skip "no python3 here"
@@ -37,7 +38,7 @@ for job in a b c; do
 done
 
 cat >"$scratch/watch.py" <<'END'
-"""The manager, on its host, and what it must say, job after job."""
+"""The manager, on its host, and the expected state of one job after the other."""
 import json, os, subprocess, sys, time
 banyan, folder = sys.argv[1:]
 log = open(f"{folder}/manager.log", "w")
@@ -113,7 +114,8 @@ three_jobs() {
   "$BANYAN" lab "$scratch/all.json" --switches user -p ring -x SCRATCH="$scratch" -x BANYAN_COMMAND="$BANYAN" \
     -x SUM="$BANYAN_BUILD/tests/net/sum_until" -- "$scratch/role" >"$scratch/out" 2>"$scratch/err"
 }
-# A switch that does not answer for seconds, as on a machine that stops for so long, has no part: then once more.
+# A switch that does not answer for seconds, as on a machine that stalls for so long, takes no part. Then the step is
+# repeated.
 for try in 1 2 3; do
   three_jobs && break
   has 'has no part in tree' err && [ "$try" != 3 ] || fail "$(cat "$scratch/out" "$scratch/err")"

@@ -1,6 +1,6 @@
-/* A lab with an XDP switch: what its programs send on keeps to the links' rates and is counted, though it passes no
- * queue of the switch; and when the switch has ended, the kernel forwards at the same rates. Skips where no lab can be
- * made or XDP programs cannot be loaded. */
+/* A lab with an XDP switch. What its programs forward keeps to the links' rates and is counted, though it passes no
+ * queue of the switch. When the switch has ended, the kernel forwards at the same rates. The test is skipped where no
+ * lab can be made or XDP programs cannot be loaded. */
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -59,7 +59,7 @@ static void make_topology(struct scene *scene) {
 
 /* ---- processes in the lab */
 
-/* In the child, which is in `space` then and dies with its parent, 0. */
+/* Forks a process that enters `space` and dies with its parent. Returns 0 in the child. */
 static pid_t fork_into(const struct scene *scene, uint32_t space) {
   pid_t parent = getpid(), child = fork();
   assert_true(child >= 0);
@@ -68,7 +68,7 @@ static pid_t fork_into(const struct scene *scene, uint32_t space) {
   return 0;
 }
 
-/* The other end's address is the interface's own. */
+/* Sets the next hop to the address of the interface at the other end. */
 static bool set_next_hop(const struct by_plane *xdp, uint32_t port, const char *interface) {
   char path[64];
   unsigned bytes[6];
@@ -94,7 +94,7 @@ static enum banyan_status start_xdp(struct by_plane *xdp) {
   return xdp->ops->grant(xdp->self, &grant);
 }
 
-/* False: XDP programs cannot be loaded here. */
+/* Returns false if XDP programs cannot be loaded here. */
 static bool start_switch(struct scene *scene) {
   int ready[2];
   uint8_t status = BANYAN_ERR_SYSTEM;
@@ -179,7 +179,7 @@ static void begin(struct scene *scene) {
   assert_true(scene->server >= 0);
 }
 
-/* All send; `n` fragments of so many terms each come here, no sooner than the server's link allows. */
+/* All workers send. Checks that `n` fragments of this many terms arrive here, no sooner than the link allows. */
 static void expect_arrivals(struct scene *scene, uint32_t n, uint32_t terms) {
   struct packet packet;
   uint64_t start = by_clock_now(&by_clock_system);
@@ -194,7 +194,7 @@ static void expect_arrivals(struct scene *scene, uint32_t n, uint32_t terms) {
   assert_true(bits / RATE < seconds + 2 * scene->options.burst);
 }
 
-/* So many packets have left the switch towards the server since the last time, and none was lost. */
+/* Checks that this many packets have left the switch towards the server since the last check and that none was lost. */
 static void expect_counted(struct scene *scene, uint32_t n) {
   const struct by_lab_traffic *link = &scene->traffic[2 * SERVER + 1];
   struct by_lab_traffic before = *link;

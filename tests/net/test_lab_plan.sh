@@ -1,6 +1,6 @@
 #!/bin/bash
-# What ranks of a lab sum by: trees that are planned from the topology the lab was built from, at its rates there, unless
-# a plan or another topology is given.
+# The plans of ranks in a lab: trees that are planned from the topology the lab was built from, at its rates there,
+# unless a plan or another topology is given.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 unequal=$BANYAN_SOURCE/examples/topologies/star-unequal.json # h0, h1, h2: 1000 Mbit/s; h3: 200 Mbit/s
@@ -10,7 +10,8 @@ unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
 "$BANYAN" lab star:2,nic=50m -- true 2>"$scratch/err" || { grep -q 'CONFIG_NET_SCH_HTB' "$scratch/err" &&
   skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
 
-# sums LAB-OPTION... -- BENCH-OPTION...: four sums of 1 MiB; into $scratch/sent how often its buffer h3 sends
+# sums LAB-OPTION... -- BENCH-OPTION...: runs four sums of 1 MiB and writes how often h3 sends its buffer to
+# $scratch/sent.
 sums() {
   local options=()
   while [ "$1" != -- ]; do options+=("$1") && shift; done
@@ -21,7 +22,7 @@ sums() {
 links = json.loads(open(sys.argv[1]).read().splitlines()[-1])["links"]
 print(next(link["bytes"] for link in links if link["from"] == "h3") / (4 << 20))' "$scratch/out" >"$scratch/sent"
 }
-# planned, fixed: it sends everything once, as trees do in which it is a leaf, or half as much again, as a ring does
+# planned, fixed: h3 sends everything once, as in trees in which it is a leaf, or 1.5 times, as in a ring.
 planned() { python3 -c "assert 1 < $(cat "$scratch/sent") < 1.25" || fail "h3 sent its buffer $(cat "$scratch/sent") times"; }
 fixed() { python3 -c "assert 1.4 < $(cat "$scratch/sent") < 1.8" || fail "h3 sent its buffer $(cat "$scratch/sent") times"; }
 
@@ -29,7 +30,7 @@ sums -x BANYAN_LOG=plan:info --
 planned
 shows '\[h0\] .*planned from the topology in .* s: ' err
 
-# what is given counts before that, and "default" before what the environment gives
+# An explicit option takes precedence over "default", which takes precedence over the environment.
 sums --plan ring --
 fixed
 sums -- --plan ring
@@ -46,13 +47,14 @@ shows 'could not plan from the topology: there is no topology "nosuch"' err
 wants 1 "$BANYAN" lab "$unequal" -x BANYAN_TOPOLOGY=star:3 -- banyan bench -s 8
 shows 'the topology has no node "h3", which is a host of the job' err
 
-# ranks find it as it was built: what others leave, scaled, and without delay where that is left out
+# Ranks find the topology as it was built: reduced by the load of others, scaled, and without delay where that is
+# omitted.
 cat >"$scratch/used.json" <<'END'
 {"format": "banyan-topology 1", "nodes": ["a", "b", {"name": "c", "capacity": "40m"}], "links": [
   {"a": "a", "b": "b", "capacity": "100m", "used": {"ba": "60m"}, "delay": "1ms"},
   {"a": "b", "b": "c", "capacity": "100m"}]}
 END
-# built CODE LAB-OPTION...: python that looks at the lab's topology, t
+# built CODE LAB-OPTION...: runs Python code that checks the lab's topology, t.
 built() {
   wants 0 "$BANYAN" lab "$scratch/used.json" "${@:2}" -o rank0 -- sh -c 'cat "$BANYAN_TOPOLOGY"'
   python3 -c "import json, sys; t = json.load(open(sys.argv[1])); $1" "$scratch/out" || fail "$(cat "$scratch/out")"
@@ -61,7 +63,7 @@ built 'l = t["links"]; assert l[0]["capacity"] == {"ab": 1e7, "ba": 4e6} and l[0
 assert l[1]["capacity"] == 1e7 and t["nodes"][2]["capacity"] == 4e6, t' --scale 1/10
 built 'l = t["links"]; assert l[0]["capacity"] == 1e8 and "delay" not in l[0] and "used" not in l[0], l' --whole --plain
 
-# several ranks on a host, also where each counts as a host of its own; all on one host have nothing to plan
+# Several ranks share a host, also where each counts as a host of its own. Ranks on one host have nothing to plan.
 for transport in auto tcp; do
   wants 0 "$BANYAN" lab star:3,nic=200m -n 2 -x BANYAN_LOG=plan:info -x BANYAN_TRANSPORT=$transport -- \
     banyan bench -s 64K --iterations 2 --check all
@@ -69,7 +71,7 @@ for transport in auto tcp; do
   wants 0 "$BANYAN" lab star:1,nic=200m -n 2 -x BANYAN_TRANSPORT=$transport -- banyan bench -s 64K --iterations 2 --check all
 done
 
-# programs that are not root's read the topology, too, and it is gone with the lab
+# Programs of other users than root read the topology, too. It is removed with the lab.
 wants 0 "$BANYAN" lab "$scratch/used.json" -o rank0 -- setpriv --reuid 65534 --clear-groups sh -c \
   'cat "$BANYAN_TOPOLOGY" && echo "$BANYAN_TOPOLOGY"'
 shows '"banyan-topology 1"' out

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Sums through switches in labs: right, and added on the way (which the links' bytes say), through one, two and three
-# switches, in XDP and in user space; without cells, and with switches that end in the middle. Two jobs at one switch.
+# Sums through switches in labs. Sums must be right and be aggregated on the way, which the links' byte counts show. The
+# tests use one, two and three switches, in XDP and in user space, without cells, with switches that end in the middle,
+# and with two jobs at one switch.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 command -v python3 >/dev/null || skip "no python3 here"
@@ -22,15 +23,15 @@ shows '^13 network namespaces, 20 pairs' out
 "$BANYAN" lab "$examples/adding-1.json" --switches none -- true 2>"$scratch/err" || {
   grep -qE 'CONFIG_NET|rights' "$scratch/err" && skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
 
-# What a rank finds: the switch's name, and a plan with its tree.
+# A rank finds the switch's name and a plan with its tree.
 wants 0 "$BANYAN" lab "$examples/adding-1.json" --switches none -- sh -c 'getent ahostsv4 s; grep -c "\"switch\"" "$BANYAN_PLAN"'
 shows '^\[w3\] 10\.77\.0\.6 +STREAM s' out
 shows '^\[w0\] 1$' out
 
-# What comes into the server for each byte that a worker has: one where switches add, as many as there are workers where
-# they do not, and more for what is sent again, which a machine that stops for a moment makes much of. So there are three
-# tries at less than MOST, and none under a sanitizer.
-# into MOST COMMAND...: the command makes the sums, checks them and prints it.
+# into MOST COMMAND...: runs a command that computes, checks and prints sums. The server must receive less than MOST
+# bytes for each byte of a worker: about one byte where switches add, and as many as there are workers where they do
+# not. Packets that are sent again add to this, and a machine that stalls for a moment causes many of them. So there are
+# three attempts, and the limit does not apply under a sanitizer.
 into() {
   local most=$1 got try
   shift
@@ -43,8 +44,8 @@ into() {
   fail "$*: $got bytes come into the server for each of a worker's, not less than $most"
 }
 
-# made WAY TOPOLOGY WORKERS [OPTION...]: three calls of 256 KiB, one of which is checked, are right. (Short calls send a
-# header more for each packet of data.)
+# made WAY TOPOLOGY WORKERS [OPTION...]: three calls of 256 KiB, one of which is checked, are right. (Short calls send
+# one more header for each packet of data.)
 made() {
   local way=$1 topology=$2 workers=$3
   shift 3
@@ -68,8 +69,9 @@ apart() { # as merged
 ways=user
 "$BANYAN" lab "$examples/adding-1.json" --switches xdp -- true 2>"$scratch/err" && ways="user xdp"
 [ "$ways" != user ] || grep -vE '^\[' "$scratch/err" >&2 || true
-# A lab is ready when it has said how to get at the switch, and its ranks run. $supervisor starts the switch.
-prints_how() { supervisor=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*enters its namespaces/\1/p" "$scratch/said") && [ -n "$supervisor" ]; }
+# A lab is ready when it has printed how to enter the switch's namespaces and its ranks run. $supervisor starts the
+# switch.
+prints_how() { supervisor=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*enters its namespaces/\1/p" "$scratch/messages") && [ -n "$supervisor" ]; }
 asks() { nsenter -m -r -n -u -t "$supervisor" "$BANYAN" status "$@" >"$scratch/out" 2>&1; }
 no_answer() { ! asks; }
 child() { pgrep -P "$supervisor" >"$scratch/child" && [ "$(wc -l <"$scratch/child")" = 1 ]; }
@@ -77,10 +79,10 @@ is_gone() { [ ! -e "/proc/$1" ]; }
 
 # Switches start, and start again.
 for way in $ways; do
-  "$BANYAN" lab "$examples/adding-2.json" --switches "$way" -- sleep "$odd" 2>"$scratch/said" &
+  "$BANYAN" lab "$examples/adding-2.json" --switches "$way" -- sleep "$odd" 2>"$scratch/messages" &
   lab=$!
   left 6
-  comes prints_how leaf1 || fail "the lab does not say how to get at its switch"
+  comes prints_how leaf1 || fail "the lab does not print how to enter its switch"
   [ "$(nsenter -u -t "$supervisor" hostname)" = leaf1 ] || fail "the supervisor is not in its switch's place"
   comes asks || fail "the switch does not answer"
   shows "$way" out
@@ -95,17 +97,18 @@ for way in $ways; do
   comes is_gone "$supervisor" || fail "the supervisor is left"
 done
 
-# Through one, two and three switches, also with one in between that only forwards.
+# Sums go through one, two and three switches, also with a switch between them that only forwards.
 for way in $ways; do
   merged "$way" "$examples/adding-1.json" 4
   merged "$way" "$examples/adding-2.json" 6
   merged "$way" "$examples/adding-3.json" 8
 done
 
-# NaN, infinities, values near FLT_MAX and denormals come out as IEEE addition gives them, with the same bits in all runs: of
-# fixed point wherever they are added, of float32 by the tree of the switches that add, whatever gets lost.
-# A switch that does not answer when the job starts adds nothing, and so floats would be added in another order: once more.
-special() { # way, topology, options of the lab; the bits into $bits
+# NaN, infinities, values near FLT_MAX and denormals come out as with IEEE addition, with the same bits in all runs.
+# Fixed-point sums have the same bits wherever they are added; float32 sums depend only on the tree of the switches that
+# add, whatever gets lost. A switch that does not answer when the job starts adds nothing, and floats would be added in
+# another order; the run is then repeated.
+special() { # way, topology, options of the lab; writes the bits to $bits
   for _ in 1 2 3 4 5; do
     wants 0 "$BANYAN" lab "$2" --switches "$1" --scale 3 "${@:3}" -- "$BANYAN_BUILD/tests/net/special_values"
     ! has 'has no part in tree|grants tree .* other slots' err || [ "$1" = none ] || continue
@@ -130,18 +133,18 @@ special user "$lossy" -x BANYAN_SUMS=float32
 [ "$bits" = "$floats" ] || fail "losses change the bits of float32: $floats, $bits"
 [ "$floats" != "$fixed" ] || fail "float32 and fixed point give the same bits: these numbers show nothing"
 
-# A switch that is killed in mid-call and started again, then replaced: sums are right, and made on the way again. Where
-# the job is over sooner, less is tested.
+# A switch is killed in the middle of calls and started again, and then replaced. Sums are right and are aggregated on
+# the way again. If the job ends sooner, less is tested.
 is_over() { ! kill -0 "$lab" 2>/dev/null; }
 adds() { is_over || { asks --json && has '"completed": ?[1-9]' out; }; }
 stopped() { is_over || no_answer; }
 started() { is_over || asks; }
 killed() { # way
-  : >"$scratch/said"
+  : >"$scratch/messages"
   "$BANYAN" lab "$examples/adding-2.json" --switches "$1" --json -o rank0 -- \
-    banyan bench allreduce -s 4M --iterations 8 --warmup 0 --check all --json >"$scratch/rows" 2>"$scratch/said" &
+    banyan bench allreduce -s 4M --iterations 8 --warmup 0 --check all --json >"$scratch/rows" 2>"$scratch/messages" &
   lab=$!
-  comes prints_how root || fail "the lab does not say how to get at its switch"
+  comes prints_how root || fail "the lab does not print how to enter its switch"
   comes adds || fail "the switch adds nothing"
   child && kill -KILL "$(cat "$scratch/child")" 2>/dev/null || is_over || fail "the supervisor has not one child"
   comes stopped || fail "the switch was killed, and answers"
@@ -159,15 +162,15 @@ END
 }
 for way in $ways; do into 4 killed "$way"; done
 
-# Nobody adds, or nobody can: all of it comes to the server.
+# No switch adds, or no switch can. The server receives all terms.
 apart none "$examples/adding-2.json" 6
 sed 's/"aggregates": true/"aggregates": true, "memory": 1/' "$examples/adding-1.json" >"$scratch/poor.json"
 for way in $ways; do apart "$way" "$scratch/poor.json" 4; done
 
-# A job that the switches do not know: they do not add for it.
+# The switches do not know the job, so they do not add for it.
 for way in $ways; do apart "$way" "$examples/adding-1.json" 4 -x BANYAN_SWITCH_KEY=wrong; done
 
-# Two jobs at one switch at the same time: neither gets anything of the other's, and both are added for.
+# Two jobs use one switch at the same time. The switch adds for both, and neither receives data of the other.
 python3 - "$scratch" <<'END'
 import json, sys
 def write(name, ours):

@@ -1,5 +1,5 @@
-/* Ranks that leave, and communicators that are destroyed while calls are under way on them: their memory is the
- * caller's again, and the links, which other communicators use too, go on. */
+/* Ranks that leave, and communicators that are destroyed while calls are under way on them. The memory of such calls
+ * belongs to the caller again. The links, which other communicators use too, go on. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +34,11 @@ static void check_world(struct banyan_comm *world) {
   free(values);
 }
 
-/* Rank 0 sends more than the socket takes while rank 1 does not read, and leaves. A frame that has begun arrives all
- * the same, though the memory is gone. */
+/* Rank 0 sends more than the socket takes while rank 1 does not read, and leaves. A frame that has begun arrives
+ * completely, though its memory has been released. */
 static void rank_leaves(struct job *job, int rank) {
   size_t bytes = *(const size_t *)job->argument;
-  setenv("BANYAN_SOCKET_BUFFER", "256K", 1); /* less, and loopback becomes very slow */
+  setenv("BANYAN_SOCKET_BUFFER", "256K", 1); /* with a smaller buffer, loopback becomes very slow */
   setenv("BANYAN_CHUNK", "4M", 1);
   setenv("BANYAN_EAGER_LIMIT", "4M", 1);
   setenv("BANYAN_CREDIT", "16M", 1);
@@ -69,7 +69,7 @@ static void rank_leaves(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* Messages that are copied into the socket, and one whose pages are put there. */
+/* Tests messages that are copied into the socket, and one whose pages are attached to it. */
 static void test_leaves(void **state) {
   (void)state;
   static const size_t sizes[] = {3 << 20, 4 << 20, 16 << 20};
@@ -82,48 +82,48 @@ static void test_leaves(void **state) {
 /* ---- whole ranks */
 
 struct leaver {
-  int who;
+  int rank;
   const char *plan;
 };
 
-/* One rank leaves before its first call, when there are no links yet. The others hear of it long before their deadline
- * of 50 s. */
+/* One rank leaves before its first call, when there are no links yet. The others are notified long before their
+ * deadline of 50 s. */
 static void rank_leaves_first(struct job *job, int rank) {
   const struct leaver *leaver = job->argument;
   float in = 1, out = 0;
   setenv("BANYAN_HOST", "here", 1);
   setenv("BANYAN_PLAN", leaver->plan, 1);
   struct banyan_comm *world = job_join();
-  if (rank != leaver->who)
+  if (rank != leaver->rank)
     job_report_status(job, rank, banyan_allreduce(world, &in, &out, 1, BANYAN_FLOAT32, BANYAN_SUM));
   banyan_comm_destroy(world);
 }
 
-static void check_received(struct job *job, int who) {
+static void check_received(struct job *job, int rank) {
   char wanted[64];
-  snprintf(wanted, sizeof wanted, "rank %d (host here) left", who);
+  snprintf(wanted, sizeof wanted, "rank %d (host here) left", rank);
   job->limit = 40;
   job_wait(job);
   for (int r = 0; r < job->n; r++)
-    if (r != who && (job->reports[r].status != BANYAN_ERR_PEER_DEAD || !strstr(job->reports[r].text, wanted)))
-      job_fail(job, "rank %d heard \"%s\", not that %s", r, job->reports[r].text, wanted);
+    if (r != rank && (job->reports[r].status != BANYAN_ERR_PEER_DEAD || !strstr(job->reports[r].text, wanted)))
+      job_fail(job, "rank %d received \"%s\", not that %s", r, job->reports[r].text, wanted);
 }
 
 static void test_leaves_first(void **state) {
   (void)state;
   static const char *const plans[] = {"exchange", "chain", "star"};
-  for (int who = 0; who < 4; who++)
+  for (int rank = 0; rank < 4; rank++)
     for (int i = 0; i < 2; i++) {
-      struct leaver leaver = {.who = who, .plan = plans[who ? (who + i) % 3 : 0]};
+      struct leaver leaver = {.rank = rank, .plan = plans[rank ? (rank + i) % 3 : 0]};
       struct job job = {.n = 4, .run = rank_leaves_first, .transport = i ? "shm" : "tcp", .argument = &leaver};
       job_start(&job);
-      check_received(&job, who);
+      check_received(&job, rank);
       job_end(&job, true);
     }
 }
 
-/* One rank has done its part and leaves; the others work on without it, some of whom it never had a link to, though
- * they asked for one: a call of no elements needs none. */
+/* One rank has done its part and leaves. The others work on without it. Some never had a link to it, though they
+ * requested one, because a call of no elements needs none. */
 static void rank_works_on(struct job *job, int rank) {
   const struct leaver *leaver = job->argument;
   struct banyan_comm *world = job_join(), *part = NULL;
@@ -131,10 +131,10 @@ static void rank_works_on(struct job *job, int rank) {
   float nothing = 0;
   by_rng_init(&rng, job->seed);
   must(banyan_comm_set_plan(world, "chain"));
-  must(banyan_comm_split(world, rank == leaver->who, 0, &part));
+  must(banyan_comm_split(world, rank == leaver->rank, 0, &part));
   must(banyan_comm_set_plan(world, leaver->plan));
   must(banyan_allreduce(world, &nothing, &nothing, 0, BANYAN_FLOAT32, BANYAN_SUM));
-  for (int i = 0; i < 200 && rank != leaver->who; i++) {
+  for (int i = 0; i < 200 && rank != leaver->rank; i++) {
     struct operation operation;
     operation_choose(&rng, job->n - 1, BANYAN_ALLREDUCE, 3000, &operation);
     operation_do(part, &operation, 0);
@@ -146,15 +146,15 @@ static void rank_works_on(struct job *job, int rank) {
 
 static void test_works_on(void **state) {
   (void)state;
-  for (int who = 0; who < 4; who++) {
-    struct leaver leaver = {.who = who, .plan = "exchange"};
-    struct job job = {.n = 4, .run = rank_works_on, .transport = who % 2 ? "shm" : "tcp", .argument = &leaver};
+  for (int rank = 0; rank < 4; rank++) {
+    struct leaver leaver = {.rank = rank, .plan = "exchange"};
+    struct job job = {.n = 4, .run = rank_works_on, .transport = rank % 2 ? "shm" : "tcp", .argument = &leaver};
     job_run(&job);
   }
 }
 
-/* The same few calls on all ranks, who come and go at different times: whoever is through has sent all that the others
- * still need. */
+/* All ranks make the same few calls, and come and leave at different times. A rank that has finished has sent
+ * everything that the others still need. */
 static void rank_ends_in_order(struct job *job, int rank) {
   struct by_rng rng, own;
   by_rng_init(&rng, job->seed);
@@ -184,7 +184,7 @@ static void test_ends_in_order(void **state) {
   }
 }
 
-/* What one rank has sent waits at rank 0 for what another one brings late, when who sent it has long left. */
+/* Data of one rank waits at rank 0 for late data of another rank, after the sender has left. */
 static void rank_brings_late(struct job *job, int rank) {
   enum { COUNT = 30000 };
   const struct leaver *leaver = job->argument;
@@ -193,7 +193,7 @@ static void rank_brings_late(struct job *job, int rank) {
   must(banyan_comm_set_plan(world, leaver->plan));
   must(banyan_barrier(world));
   for (int i = 0; i < COUNT; i++) in[i] = i;
-  if (rank && rank != leaver->who) usleep(900000);
+  if (rank && rank != leaver->rank) usleep(900000);
   struct banyan_call call = {
       .collective = BANYAN_REDUCE, .dtype = BANYAN_FLOAT64, .send = in, .recv = out, .count = COUNT};
   must(banyan_run(world, &call));
@@ -205,13 +205,13 @@ static void test_brings_late(void **state) {
   (void)state;
   static const char *const plans[] = {"star", "exchange"};
   for (int i = 0; i < 8; i++) {
-    struct leaver leaver = {.who = 1 + i % 2, .plan = plans[i / 2 % 2]};
+    struct leaver leaver = {.rank = 1 + i % 2, .plan = plans[i / 2 % 2]};
     struct job job = {.n = 3, .run = rank_brings_late, .transport = i / 4 ? "shm" : "tcp", .argument = &leaver};
     job_run(&job);
   }
 }
 
-/* ---- rank 0 leaves, and stays in its goodbye while rank 1 does not read */
+/* ---- rank 0 leaves, and stays in its shutdown while rank 1 does not read */
 
 static void set_small_buffers(void) {
   setenv("BANYAN_HOST", "here", 1);
@@ -221,7 +221,7 @@ static void set_small_buffers(void) {
   setenv("BANYAN_CREDIT", "16M", 1);
 }
 
-/* So that there is a link. */
+/* Makes a link between the two ranks. */
 static void pass_byte(struct banyan_comm *world, int from, int to) {
   char byte = 0;
   int rank = banyan_comm_rank(world);
@@ -237,10 +237,10 @@ static void leave_slowly(struct job *job, struct banyan_comm *world) {
   must(banyan_start(world, &send, &request));
   banyan_comm_destroy(world);
   job_set_stage(job, 0, 1);
-  must_fail(BANYAN_ERR_CLOSED, banyan_wait(request)); /* the last that there is of the job: it ends here */
+  must_fail(BANYAN_ERR_CLOSED, banyan_wait(request)); /* this request is the last object of the job, which ends here */
 }
 
-/* Rank `from` never sends it. */
+/* Waits for a message that rank `from` never sends. */
 static void receive(struct job *job, int rank, struct banyan_comm *world, int from) {
   char byte;
   struct banyan_call call = message(BANYAN_RECV, from, &byte, 1);
@@ -251,7 +251,7 @@ static void wait_for_stage(struct job *job, int rank, int stage) {
   while (atomic_load(&job->reports[rank].stage) < stage) usleep(500);
 }
 
-/* Rank 3 is killed meanwhile, and rank 2, which never had a link to it, waits for it. */
+/* Rank 3 is killed meanwhile. Rank 2, which never had a link to it, waits for it. */
 static void rank_learns_of_death(struct job *job, int rank) {
   set_small_buffers();
   struct banyan_comm *world = job_join();
@@ -272,19 +272,19 @@ static void test_death_while_root_leaves(void **state) {
   struct job job = {.n = 4, .run = rank_learns_of_death, .transport = "tcp"};
   job_start(&job);
   for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
-  usleep(300000); /* until it has said that it leaves; if that takes longer, less is tested */
+  usleep(300000); /* until rank 0 has announced that it leaves; if that takes longer, less is tested */
   job_signal(&job, 3, SIGKILL);
   job.limit = 40;
   job_wait(&job);
   job_check_killed(&job, 3, SIGKILL);
   const struct job_report *received = &job.reports[2];
   if (received->status != BANYAN_ERR_PEER_DEAD || !strstr(received->text, "rank 3 (host here) is gone"))
-    job_fail(&job, "rank 2 heard \"%s\"", received->text);
+    job_fail(&job, "rank 2 received \"%s\"", received->text);
   job_end(&job, false);
 }
 
-/* Rank 2 leaves meanwhile. At that moment rank 1 reads, so that rank 0 ends, and waits for rank 2, to which it never
- * had a link: nobody could tell it any more later on. */
+/* Rank 2 leaves meanwhile. At that moment rank 1 reads, so that rank 0 ends. Rank 1 waits for rank 2, to which it never
+ * had a link. No rank could notify it later. */
 static void rank_learns_of_leaving(struct job *job, int rank) {
   set_small_buffers();
   struct banyan_comm *world = job_join();
@@ -295,7 +295,7 @@ static void rank_learns_of_leaving(struct job *job, int rank) {
   }
   wait_for_stage(job, rank == 1 ? 2 : 0, 1);
   if (rank == 1) receive(job, rank, world, 2);
-  if (rank == 2) usleep(300000); /* as above */
+  if (rank == 2) usleep(300000); /* waits for the same reason as above */
   banyan_comm_destroy(world);
   if (rank == 2) job_set_stage(job, rank, 1);
 }
@@ -307,11 +307,11 @@ static void test_leaves_while_root_leaves(void **state) {
   job_wait(&job);
   const struct job_report *received = &job.reports[1];
   if (received->status != BANYAN_ERR_PEER_DEAD || !strstr(received->text, "rank 2 (host here) left"))
-    job_fail(&job, "rank 1 heard \"%s\"", received->text);
+    job_fail(&job, "rank 1 received \"%s\"", received->text);
   job_end(&job, true);
 }
 
-/* ---- the next job at the same meeting point */
+/* ---- the next job at the same root address */
 
 static void check_sum(struct banyan_comm *comm) {
   float one = 1, sum = 0;
@@ -319,7 +319,7 @@ static void check_sum(struct banyan_comm *comm) {
   must_hold((int)sum == banyan_comm_size(comm));
 }
 
-/* Rank 1 comes back while the others are still at the job that it left. That neither takes it in nor hears of it. */
+/* Rank 1 comes back while the others are still in the job that it left. That job neither accepts it nor notices it. */
 static void rank_comes_back(struct job *job, int rank) {
   struct banyan_comm *world = job_join(), *part = NULL;
   must(banyan_comm_split(world, rank == 1, 0, &part));
@@ -350,7 +350,7 @@ static void test_comes_back(void **state) {
   }
 }
 
-/* Job after job by the same processes, some of which are slower than others to leave and to come again. */
+/* The same processes run job after job. Some of them are slower than others to leave and to join again. */
 static void rank_joins_often(struct job *job, int rank) {
   struct by_rng own;
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);

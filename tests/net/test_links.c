@@ -1,5 +1,5 @@
-/* Links that cannot be made, and unauthenticated peers that get in the way; links of several TCP connections; and what
- * a call leaves in a full link, which arrives although its rank makes no more calls. */
+/* Links that cannot be made, unauthenticated peers that disturb a job, and links of several TCP connections. And data
+ * that a call leaves in a full link arrives although its rank makes no more calls. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -22,9 +22,9 @@ static enum banyan_status add_once(struct banyan_comm *world) {
   return status;
 }
 
-/* ---- what goes wrong behind the handshake */
+/* ---- failures after the handshake */
 
-/* Leaves this process so many descriptors. */
+/* Leaves this many free descriptors to the process. */
 static void take_descriptors(int left) {
   enum { MOST = 128 };
   int fds[MOST], n = 0;
@@ -35,7 +35,7 @@ static void take_descriptors(int left) {
   for (int i = 0; i < left; i++) close(fds[i]);
 }
 
-/* The rank in `argument` has a descriptor for the connection, and none for the memory behind it. */
+/* The rank in `argument` has a descriptor for the connection, and none for the shared memory that follows. */
 static void rank_lacks_descriptors(struct job *job, int rank) {
   setenv("BANYAN_HOST", "here", 1);
   setenv("BANYAN_DEADLINE", "25", 1);
@@ -47,8 +47,8 @@ static void rank_lacks_descriptors(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void lacks_descriptors(int who, const char *text) {
-  struct job job = {.n = 2, .run = rank_lacks_descriptors, .transport = "shm", .argument = &who};
+static void lacks_descriptors(int rank, const char *text) {
+  struct job job = {.n = 2, .run = rank_lacks_descriptors, .transport = "shm", .argument = &rank};
   job_start(&job);
   job_wait(&job);
   for (int r = 0; r < job.n; r++)
@@ -67,7 +67,7 @@ static void test_no_memory_to_take(void **state) {
   lacks_descriptors(0, "rank 0 (host here) has no link to rank 1 (host here): setting up shared memory failed");
 }
 
-/* ---- options that the machine does not take */
+/* ---- options that the machine does not support */
 
 static void rank_untunable(struct job *job, int rank) {
   (void)job, (void)rank;
@@ -78,7 +78,7 @@ static void rank_untunable(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* What cannot be set is said, once for each end, and nothing else fails for it. */
+/* An option that cannot be set is reported once for each end, and nothing else fails. */
 static void test_untunable(void **state) {
   (void)state;
   struct job job = {.n = 2, .run = rank_untunable, .transport = "tcp"};
@@ -89,11 +89,11 @@ static void test_untunable(void **state) {
   job_end(&job, true);
 }
 
-/* ---- strangers */
+/* ---- unauthenticated peers */
 
 enum { UNAUTHENTICATED = 300, MOST_OPEN = 300, FEW = 160 };
 
-static void visit(int port) {
+static void connect_silently(int port) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -107,7 +107,7 @@ static void allow_descriptors(unsigned most) {
   must_hold(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-/* Rank 1 plays them: they connect to both of rank 0's ports and send_handshake nothing. The seed is the number of
+/* Rank 1 plays the peers: they connect to both of rank 0's ports and send nothing. The seed is the number of
  * descriptors that rank 0 may have, unless it is 0. */
 static void rank_among_unauthenticated_peers(struct job *job, int rank) {
   int data_port = *(const int *)job->argument, root_port = atoi(strchr(job->root, ':') + 1);
@@ -117,8 +117,8 @@ static void rank_among_unauthenticated_peers(struct job *job, int rank) {
   if (rank == 0 && job->seed) allow_descriptors((unsigned)job->seed);
   struct banyan_comm *world = job_join();
   for (int i = 0; i < UNAUTHENTICATED && rank == 1; i++) {
-    visit(data_port);
-    visit(root_port);
+    connect_silently(data_port);
+    connect_silently(root_port);
   }
   if (rank == 1) job_set_stage(job, rank, 1);
   for (double until = job_now() + 20; atomic_load(&job->reports[1].stage) < 1 && job_now() < until;) usleep(100);
@@ -143,7 +143,7 @@ static void test_unauthenticated_peers_with_few_descriptors(void **state) {
   job_run(&job);
 }
 
-/* ---- one that is slow */
+/* ---- a slow peer */
 
 static int connect_to(int port) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -169,8 +169,8 @@ static void receive(int fd, struct by_handshake *handshake, size_t length) {
   must(by_handshake_feed(handshake, bytes, length, &used));
 }
 
-/* In the middle of its handshake many others come to the port, who send_handshake nothing. It is still there when it
- * goes on. */
+/* In the middle of this peer's handshake, many others connect to the port and send nothing. The connection must still
+ * be open when the handshake continues. */
 static void greet_slowly(int port) {
   struct by_handshake handshake;
   struct by_key key;
@@ -182,14 +182,14 @@ static void greet_slowly(int port) {
   must(by_handshake_init(&handshake, &options));
   send_handshake(fd, &handshake);
   receive(fd, &handshake, BY_GREETING_BYTES + BY_MAC_BYTES);
-  for (int i = 0; i < UNAUTHENTICATED; i++) visit(port);
+  for (int i = 0; i < UNAUTHENTICATED; i++) connect_silently(port);
   send_handshake(fd, &handshake);
   while (!by_handshake_done(&handshake)) receive(fd, &handshake, 1);
   by_handshake_fini(&handshake);
   close(fd);
 }
 
-/* It is closed, long before the 30 s for which the job would wait for a link. */
+/* A silent connection is closed long before the 30 s for which the job would wait for a link. */
 static void send_nothing(int port) {
   char byte;
   int fd = connect_to(port);
@@ -231,8 +231,8 @@ static struct banyan_call message(enum banyan_collective what, void *memory, siz
                               .count = bytes};
 }
 
-/* Sends until the link takes no more, and gives up the letter that did not go at once. A little later the kernel would
- * take it. */
+/* Sends until the link takes no more, and gives up the message that was not sent at once. A little later the kernel
+ * would take it. */
 static void fill(struct job *job, struct banyan_comm *comm, size_t bytes) {
   char memory[512];
   struct banyan_request *request = NULL;
@@ -263,8 +263,8 @@ static void await(struct job *job, int rank, int stage) {
   for (int i = 0; i < LONG && atomic_load(&job->reports[rank].stage) < stage; i++) usleep(1000);
 }
 
-/* Rank 1 reads nothing before rank 0 has filled the link, and rank 0 does nothing before rank 1 has all. Where the
- * last letter was cut is up to the kernel: often enough somewhere. */
+/* Rank 1 reads nothing before rank 0 has filled the link, and rank 0 does nothing before rank 1 has read everything.
+ * The kernel decides where the last message is cut, which is often enough in its middle. */
 static void rank_fills(struct job *job, int rank) {
   struct by_rng rng;
   by_rng_init(&rng, job->seed);
@@ -290,7 +290,7 @@ static void rank_fills(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void test_last_control_message(void **state) {
+static void test_last_message(void **state) {
   (void)state;
   struct job job = {.n = 2, .run = rank_fills, .transport = "tcp", .seed = job_seed(0)};
   job_run(&job);
@@ -301,7 +301,7 @@ enum { AT_ONCE = 8, MOST_SPREAD = 300000 };
 static const char *const plans[] = {NULL, "star", "ring", "chain", "halving", "exchange"};
 enum { PLANS = sizeof plans / sizeof *plans };
 
-/* Large enough to be spread, mostly; the small ones go between them. */
+/* Most calls are large enough to be spread over the connections. Small calls come between them. */
 static void choose(struct by_rng *rng, int ranks, int collective, struct operation *operation) {
   operation_choose(rng, ranks, collective, MOST_SPREAD, operation);
   if (collective == BANYAN_BARRIER) return;
@@ -334,7 +334,7 @@ static void many_at_once(struct banyan_comm *world, struct by_rng *rng, struct b
 }
 
 static void rank_values(struct job *job, int rank) {
-  struct by_rng rng, own; /* the same on all ranks, and this rank's */
+  struct by_rng rng, own; /* rng is the same on all ranks, own differs */
   by_rng_init(&rng, job->seed);
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   setenv("BANYAN_CONNECTIONS", job->argument, 1);
@@ -348,7 +348,7 @@ static void rank_values(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* Both ends of each of the links' connections are logged. */
+/* Both ends of each connection of the links are logged. */
 static void values(int n, const char *connections, int ends) {
   struct job job = {
       .n = n, .run = rank_values, .transport = "tcp", .seed = (uint64_t)n, .argument = connections, .limit = 120};
@@ -373,7 +373,7 @@ static void test_four_ranks(void **state) {
   values(4, "3", 2 * 6 * 3);
 }
 
-/* Of a pair, the higher rank says how many. */
+/* The higher rank of each pair decides the number of connections. */
 static void rank_differs(struct job *job, int rank) {
   setenv("BANYAN_CONNECTIONS", rank == 2 ? "4" : rank == 1 ? "2" : "7", 1);
   setenv("BANYAN_LOG", "info", 1);
@@ -403,7 +403,7 @@ int main(void) {
       cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_incoming_connections),
       cmocka_unit_test(test_unauthenticated_peers_with_few_descriptors),
-      cmocka_unit_test(test_last_control_message),
+      cmocka_unit_test(test_last_message),
       cmocka_unit_test(test_two_ranks),
       cmocka_unit_test(test_by_address),
       cmocka_unit_test(test_four_ranks),

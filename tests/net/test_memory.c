@@ -1,6 +1,6 @@
-/* Memory of banyan_alloc: what is freed goes, here and in the ranks that have mapped it, but not before the calls that
- * use it have ended. And ordinary memory that is read by cross-memory attach, also where that is not, or no longer,
- * permitted. */
+/* Memory of banyan_alloc. Freed memory is unmapped, here and in the ranks that have mapped it, but not before the calls
+ * that use it have ended. The tests also cover ordinary memory that is read by cross-memory attach, also where that is
+ * not permitted, or no longer. */
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 enum { COUNT = 300000, ROUNDS = 12 };
 
-/* Regions that this process has mapped, its own and those of others. */
+/* Counts the regions that this process has mapped, its own and those of others. */
 static int count_mapped(void) {
   char line[512];
   int n = 0;
@@ -42,7 +42,7 @@ static void check_sum(const float *sum, float wanted) {
     if (sum[i] != wanted) rank_fail("element %d is %g, not %g", i, (double)sum[i], (double)wanted);
 }
 
-/* A barrier's messages come behind the word that memory was freed. Enough of them reach every pair of ranks. */
+/* A barrier's messages arrive after the notice that memory was freed. Enough barriers reach every pair of ranks. */
 static void settle(struct banyan_comm *world) {
   must(banyan_comm_set_plan(world, "exchange"));
   for (int i = 0; i < 3; i++) must(banyan_barrier(world));
@@ -60,13 +60,13 @@ static void rank_frees(struct job *job, int rank) {
     int mapped = count_mapped();
     check_sum(recv, wanted);
     if (mapped > most) most = mapped;
-    must(banyan_barrier(world)); /* all have counted */
+    must(banyan_barrier(world)); /* all ranks have counted */
     banyan_free(world, send);
     banyan_free(world, recv);
     settle(world);
     must_hold(count_mapped() == 0);
   }
-  must_hold(most > 2); /* that of others was mapped at all */
+  must_hold(most > 2); /* memory of other ranks was mapped */
   banyan_comm_destroy(world);
 }
 
@@ -79,7 +79,7 @@ static void test_frees(void **state) {
 }
 
 /* Rank 0 frees its buffers while its call waits for rank 1. */
-static void rank_hasty(struct job *job, int rank) {
+static void rank_frees_early(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   struct banyan_request *request = NULL;
   float *send = take(world, (float)(rank + 1)), *recv = take(world, 0);
@@ -110,15 +110,16 @@ static void rank_hasty(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void test_hasty(void **state) {
+static void test_frees_early(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) {
-    struct job job = {.n = 2, .run = rank_hasty, .transport = i ? "tcp" : "shm"};
+    struct job job = {.n = 2, .run = rank_frees_early, .transport = i ? "tcp" : "shm"};
     job_run(&job);
   }
 }
 
-/* What nobody freed goes with the job, and neither before nor with another communicator of it. */
+/* Memory that the program did not free is released with the job, neither earlier nor with another communicator of the
+ * job. */
 static void rank_forgets(struct job *job, int rank) {
   (void)job;
   (void)rank;
@@ -128,7 +129,7 @@ static void rank_forgets(struct job *job, int rank) {
   banyan_comm_destroy(other);
   must(banyan_allreduce(world, kept, kept, COUNT, BANYAN_FLOAT32, BANYAN_SUM));
   check_sum(kept, 2);
-  banyan_free(world, kept + 1); /* nothing begins there */
+  banyan_free(world, kept + 1); /* no region begins there */
   check_sum(kept, 2);
   banyan_comm_destroy(world);
   must_hold(count_mapped() == 0);
@@ -140,8 +141,8 @@ static void test_forgets(void **state) {
   job_run(&job);
 }
 
-/* Rank 1 sends, aborts the job and uses its memory again while rank 0, which would tell rank 2 of it, is stopped.
- * Rank 2, which receives, finds other bytes in rank 1's memory and must not take them for the message. */
+/* Rank 1 sends, aborts the job and uses its memory again while rank 0, which would notify rank 2, is stopped. Rank 2,
+ * which receives, finds other bytes in rank 1's memory and must not take them for the message. */
 static void rank_withdraws(struct job *job, int rank) {
   enum { BYTES = 1 << 20 }; /* smaller messages are copied where ranks share cores */
   struct banyan_comm *world = job_join();
@@ -150,7 +151,7 @@ static void rank_withdraws(struct job *job, int rank) {
   void *memory = NULL;
   must(banyan_alloc(world, BYTES, &memory));
   memset(memory, 1, BYTES);
-  settle(world); /* all links are there */
+  settle(world); /* makes all links */
   call.send = call.recv = memory;
   call.collective = rank == 0 ? BANYAN_BARRIER : rank == 1 ? BANYAN_SEND : BANYAN_RECV;
   job_set_stage(job, rank, 1);
@@ -163,7 +164,7 @@ static void rank_withdraws(struct job *job, int rank) {
   }
   must_fail(BANYAN_ERR_ABORTED, banyan_wait(request));
   job_set_stage(job, rank, 3);
-  for (double until = job_now() + 5; rank == 1 && job_now() < until; usleep(100)) /* its memory has to be there */
+  for (double until = job_now() + 5; rank == 1 && job_now() < until; usleep(100)) /* waits until the memory is mapped */
     if (atomic_load(&job->reports[2].stage) == 3) break;
   banyan_free(world, memory);
   banyan_comm_destroy(world);
@@ -175,15 +176,15 @@ static void test_withdrawn(void **state) {
   job_start(&job);
   for (int r = 0; r < 3; r++) job_wait_stage(&job, r, 1);
   job_signal(&job, 0, SIGSTOP);
-  usleep(50000); /* for it to stop, or less is tested */
+  usleep(50000); /* time for rank 0 to stop, or less is tested */
   job_set_stage(&job, 0, 2);
   job_wait_stage(&job, 1, 2);
-  usleep(200000); /* for rank 2 to read */
+  usleep(200000); /* time for rank 2 to read */
   job_signal(&job, 0, SIGCONT);
   job_end(&job, true);
 }
 
-/* From now on no process without privileges can read this one, and this one has none. */
+/* Removes all privileges, and then no process without privileges can read this one. */
 static void forbid_attach(void) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct data[2];
@@ -200,8 +201,8 @@ static bool can_read(int pid, const void *address) {
   return process_vm_readv(pid, &here, 1, &there, 1, 0) == 1;
 }
 
-/* Whether ranks can read this word of each other, which lies at the same address in all: they were forked. */
-static bool anybody_can_read(struct banyan_comm *world, int ranks) {
+/* Whether ranks can read this word of each other. It has the same address in all ranks because they were forked. */
+static bool any_rank_can_read(struct banyan_comm *world, int ranks) {
   static int word;
   int pid = getpid(), pids[JOB_RANKS], can = 0;
   must(banyan_allgather(world, &pid, pids, 1, BANYAN_INT32));
@@ -235,7 +236,7 @@ static void rank_attach(struct job *job, int rank) {
     must(banyan_barrier(world));
     forbid_attach();
   }
-  must_hold(!anybody_can_read(world, job->n));
+  must_hold(!any_rank_can_read(world, job->n));
   some_operations(world, &rng);
   banyan_comm_destroy(world);
 }
@@ -250,7 +251,7 @@ static void test_attach(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_frees),     cmocka_unit_test(test_hasty),  cmocka_unit_test(test_forgets),
+      cmocka_unit_test(test_frees),     cmocka_unit_test(test_frees_early), cmocka_unit_test(test_forgets),
       cmocka_unit_test(test_withdrawn), cmocka_unit_test(test_attach),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

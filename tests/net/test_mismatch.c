@@ -1,5 +1,5 @@
-/* Calls that are refused: ranks that make different calls, where every rank's error names two ranks and their calls;
- * and buffers of one call that overlap other than in place. */
+/* Calls that are refused. Ranks make different calls, and every rank's error names two ranks and their calls. Buffers
+ * of one call overlap other than in place. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 
 #include "net_operations.h"
 
-/* What rank `odd` does instead of what the others do. */
+/* What rank `odd` does differently from the others. */
 struct difference {
   const char *name;
   struct banyan_call usual, odd;
   const char *odd_plan;              /* set on rank `odd` only */
-  const char *usual_text, *odd_text; /* what the error must say about the calls */
+  const char *usual_text, *odd_text; /* texts about the calls that the error must contain */
 };
 
-#define CALL(what, n, type, how, whom)                                                                                 \
-  { .collective = BANYAN_##what, .count = (n), .dtype = BANYAN_##type, .op = BANYAN_##how, .root = (whom) }
+#define CALL(what, n, type, how, root_rank)                                                                            \
+  { .collective = BANYAN_##what, .count = (n), .dtype = BANYAN_##type, .op = BANYAN_##how, .root = (root_rank) }
 
 static const struct difference differences[] = {
     {"count", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 1001, FLOAT32, SUM, 0), NULL,
@@ -61,14 +61,14 @@ static void rank_differs(struct job *job, int rank) {
   setenv("BANYAN_DEADLINE", "20", 1);
   struct banyan_comm *world = job_join();
   must(banyan_comm_set_plan(world, setup->plan));
-  enum banyan_status status = banyan_barrier(world); /* others may be through and at odds already */
+  enum banyan_status status = banyan_barrier(world); /* others may have ended already, or have found a mismatch */
   if (rank == setup->odd && setup->difference->odd_plan) must(banyan_comm_set_plan(world, setup->difference->odd_plan));
   char *send = calloc(1, BYTES), *recv = calloc(1, BYTES);
   must_hold(send && recv);
   call.send = send;
   call.recv = recv;
   if (status == BANYAN_OK) status = banyan_run(world, &call);
-  /* a rank that only sends may be through before the others see it; its next call says so */
+  /* A rank that only sends may finish before the others notice. Its next call reports the mismatch. */
   for (int i = 0; i < 3 && status == BANYAN_OK; i++) status = banyan_barrier(world);
   job_report_status(job, rank, status);
   must_fail(status, banyan_comm_state(world));
@@ -77,7 +77,7 @@ static void rank_differs(struct job *job, int rank) {
   free(recv);
 }
 
-/* The same call under different plans: that is what the error must say, with both ranks' plans by name. */
+/* All ranks make the same call under different plans. The error must state this and name both ranks' plans. */
 static void check_plans(struct job *job, int rank, const struct setup *setup) {
   const struct job_report *report = &job->reports[rank];
   char odd[80], usual[80];
@@ -118,18 +118,18 @@ static void test_differences(void **state) {
   int turn = 0;
   for (int d = 0; d < DIFFERENCES; d++)
     for (int p = 0; p < 5; p++, turn++) {
-      if ((turn + d) % 2 && job_rounds(1) == 1) continue; /* half of them in ordinary runs */
+      if ((turn + d) % 2 && job_rounds(1) == 1) continue; /* ordinary runs try half of the combinations */
       struct setup setup = {&differences[d], plans[p], turn % 4};
       differ(&setup, 4, turn % 3 ? "shm" : "tcp");
     }
 }
 
-/* ---- nothing on one rank */
+/* ---- calls without elements on one rank */
 
-/* Rank `odd` has no elements, the others have; or all have none, which is no difference. */
+/* Rank `odd` has no elements while the others have some, or no rank has any, which is no mismatch. */
 struct nothing {
   enum banyan_collective collective;
-  int odd; /* -1: all */
+  int odd; /* -1: all ranks */
 };
 
 static void rank_has_nothing(struct job *job, int rank) {
@@ -147,20 +147,20 @@ static void rank_has_nothing(struct job *job, int rank) {
   struct banyan_comm *world = NULL;
   enum banyan_status status = banyan_comm_create(NULL, &world);
   if (status != BANYAN_OK && nothing->odd >= 0 && rank != nothing->odd) {
-    must_fail(BANYAN_ERR_MISMATCH, status); /* the others are at odds already */
+    must_fail(BANYAN_ERR_MISMATCH, status); /* the others have found a mismatch already */
     return;
   }
   must(status);
   status = banyan_run(world, &call);
   job_report_status(job, rank, status);
   for (int i = 0; i < 3 && nothing->odd < 0; i++) must(banyan_run(world, &call));
-  /* one that only sends may be through before its peers see it */
+  /* A rank that only sends may finish before its peers notice. */
   while (nothing->odd >= 0 && status == BANYAN_OK) status = banyan_barrier(world);
   must_fail(nothing->odd < 0 ? BANYAN_OK : BANYAN_ERR_MISMATCH, status);
   banyan_comm_destroy(world);
 }
 
-/* The rank without elements hears of it in this very call: it may make no other one. */
+/* The rank without elements receives the error in this call, as it may make no other call. */
 static void test_nothing_on_one_rank(void **state) {
   (void)state;
   for (int c = BANYAN_ALLREDUCE; c <= BANYAN_ALLTOALL; c++)
@@ -179,7 +179,7 @@ static void test_nothing_on_one_rank(void **state) {
 
 enum { RANKS = 3, BLOCK = 4, ALL = RANKS * BLOCK, MARGIN = 2 };
 
-/* Positions in elements; those of blocks count from this rank's block on. */
+/* Positions in elements. Positions of blocks are relative to this rank's block. */
 struct layout {
   enum banyan_collective collective;
   int send, recv;
@@ -218,7 +218,7 @@ static bool has_blocks(enum banyan_collective collective) {
   return collective >= BANYAN_REDUCE_SCATTER && collective <= BANYAN_ALLTOALL;
 }
 
-/* Element i of rank q's data, of which all ranks have ALL. */
+/* Element i of rank q's data. Every rank's data has ALL elements. */
 static float value(int q, int i) {
   return (float)(100 * q + i);
 }
@@ -236,7 +236,7 @@ static float expected(enum banyan_collective collective, int rank) {
   }
 }
 
-/* A call that does not fit is one with this rank as the root, where it has both buffers. */
+/* This rank is the root, where it has both buffers. Calls with overlapping buffers must fail. */
 static void try_layout(struct banyan_comm *world, const struct layout *layout, int rank) {
   float memory[MARGIN + 2 * ALL + MARGIN] = {0}, *base = memory + MARGIN;
   float *send = base + layout->send + (layout->send_from_block ? rank * BLOCK : 0);
@@ -259,7 +259,7 @@ static void try_layout(struct banyan_comm *world, const struct layout *layout, i
     rank_fail("%s in place leaves %g", banyan_collective_name(layout->collective), (double)recv[0]);
 }
 
-/* Blocks of different sizes, one of them empty; and calls of nothing, which touch nothing. */
+/* Tries blocks of different sizes, one of them empty, and calls without elements, which touch no memory. */
 static void try_sizes(struct banyan_comm *world, int rank) {
   static const size_t counts[RANKS] = {1, 0, 3};
   static const int starts[RANKS] = {0, 1, 1};

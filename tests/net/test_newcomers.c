@@ -1,5 +1,6 @@
-/* Helpers that come to running jobs, and go: none was known at the start. Plans that name them come into use while
- * calls go on; killed in the middle of calls, or told to leave, the job goes on without them, with the right sums. */
+/* Helpers that join running jobs and leave them. None of them was known at the start. Plans that name them come into
+ * use while calls go on. When helpers are killed in the middle of calls, or asked to leave, the job continues without
+ * them, with the right sums. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +15,7 @@
 #include "net_operations.h"
 #include "serve.h"
 
-enum { RANKS = 3, TEST = 7 /* the report that nobody has, for what rank 0 is to do */, LAST = 99 };
+enum { RANKS = 3, TEST = 7 /* the report that no process uses, for requests to rank 0 */, LAST = 99 };
 
 #define HEAD(name, vertices)                                                                                           \
   "{\"format\": \"banyan-plan 1\", \"name\": \"" name "\", \"ranks\": 3, \"vertices\": {" vertices "}, \"trees\": ["
@@ -28,20 +29,20 @@ static const char two[] = HEAD("two", HELPER("g") ", " HELPER("h")) //
     "{\"share\": 0.5, \"root\": \"h\", \"up\": {\"0\": \"h\", \"g\": \"h\", \"1\": \"g\", \"2\": \"g\"}},"
     "{\"share\": 0.5, \"root\": \"g\", \"up\": {\"0\": \"g\", \"1\": \"0\", \"2\": \"g\"}}]}";
 
-/* Rank 0 proposes it until it is used, or, where it is to be refused, is told why. */
-struct reservation {
+/* Rank 0 proposes the plan until it is in use or, where it is to be refused, until the proposal fails. */
+struct proposal {
   const char *plan;
   bool refused;
 };
 
-static const struct reservation coming[] = {{NULL, false}, {one, false},    {one, true}, {two, false},
-                                            {two, true},   {"ring", false}, {one, false}};
-static const struct reservation apart[] = {{NULL, false}, {two, true}, {one, false}, {"ring", false}};
+static const struct proposal coming[] = {{NULL, false}, {one, false},    {one, true}, {two, false},
+                                         {two, true},   {"ring", false}, {one, false}};
+static const struct proposal apart[] = {{NULL, false}, {two, true}, {one, false}, {"ring", false}};
 
 struct plot {
-  const struct reservation *requests;
-  const char *names[4]; /* of the helpers, in the order of their starts */
-  bool deaf;            /* the first one takes no links */
+  const struct proposal *proposals;
+  const char *names[4]; /* names of the helpers, in the order of their starts */
+  bool unreachable;     /* the first helper accepts no links */
 };
 
 static volatile sig_atomic_t stop;
@@ -51,10 +52,10 @@ static void leave(int signal_number) {
   stop = 1;
 }
 
-static struct job *joins; /* in a helper's process, which is this rank of it */
+static struct job *joins; /* the job that a helper's process joins, as its rank joins_as */
 static int joins_as;
 
-/* As behind a firewall: nobody can connect to this process any more. */
+/* No process can connect to this process any more, as if it were behind a firewall. */
 static void close_listeners(void) {
   int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   for (int fd = 3; fd < 1024; fd++) {
@@ -70,7 +71,7 @@ static void joined(const char *name, uint32_t ranks) {
   const struct plot *plot = joins->argument;
   (void)name;
   (void)ranks;
-  if (plot->deaf && joins_as == RANKS) close_listeners();
+  if (plot->unreachable && joins_as == RANKS) close_listeners();
   job_set_stage(joins, joins_as, 1);
 }
 
@@ -93,13 +94,13 @@ static bool uses(struct banyan_comm *comm, const char *plan) {
   return same;
 }
 
-/* Whether what the test wishes for has come. */
-static bool pursue(struct banyan_comm *comm, const struct reservation *reservation) {
-  if (!reservation->plan || (!reservation->refused && uses(comm, reservation->plan))) return true;
-  enum banyan_status status = banyan_comm_propose_plan(comm, reservation->plan);
+/* Whether the proposal that the test proposals has been settled. */
+static bool pursue(struct banyan_comm *comm, const struct proposal *proposal) {
+  if (!proposal->plan || (!proposal->refused && uses(comm, proposal->plan))) return true;
+  enum banyan_status status = banyan_comm_propose_plan(comm, proposal->plan);
   if (status == BANYAN_OK) return false;
   must_hold(status == BANYAN_ERR_PLAN && strstr(banyan_error_text(), "is not here"));
-  return reservation->refused;
+  return proposal->refused;
 }
 
 static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
@@ -110,18 +111,18 @@ static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_r
   operation_do(comm, &operation, (unsigned)by_rng_below(own, 4));
 }
 
-/* Whether to go on. */
+/* Returns whether to go on. */
 static bool ask_test(struct job *job, struct banyan_comm *world, struct banyan_comm *other) {
   const struct plot *plot = job->argument;
-  const struct reservation *requests = plot->requests;
-  int32_t reservation = 0;
+  const struct proposal *proposals = plot->proposals;
+  int32_t number = 0;
   if (banyan_comm_rank(world) == 0) {
-    reservation = atomic_load(&job->reports[TEST].stage);
-    bool come = reservation < LAST && pursue(world, &requests[reservation]);
-    if (come && pursue(other, &requests[reservation])) job_set_stage(job, 0, reservation);
+    number = atomic_load(&job->reports[TEST].stage);
+    bool come = number < LAST && pursue(world, &proposals[number]);
+    if (come && pursue(other, &proposals[number])) job_set_stage(job, 0, number);
   }
-  must(banyan_broadcast(world, &reservation, 1, BANYAN_INT32, 0));
-  return reservation != LAST;
+  must(banyan_broadcast(world, &number, 1, BANYAN_INT32, 0));
+  return number != LAST;
 }
 
 struct namer {
@@ -129,7 +130,7 @@ struct namer {
   _Atomic bool stop;
 };
 
-/* Names may be asked for in any thread, whoever comes meanwhile. */
+/* Any thread may ask for names while helpers join. */
 static void *ask_names(void *argument) {
   struct namer *namer = argument;
   for (uint32_t i = 0; !atomic_load(&namer->stop); i++) {
@@ -165,13 +166,13 @@ static void rank_runs(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void reservation(struct job *job, int number) {
+static void request(struct job *job, int number) {
   job_set_stage(job, TEST, number);
   if (number != LAST) job_wait_stage(job, 0, number);
 }
 
 static void one_job(int seed) {
-  struct plot plot = {.requests = coming, .names = {"g", "g", "h", "g"}};
+  struct plot plot = {.proposals = coming, .names = {"g", "g", "h", "g"}};
   struct by_rng rng;
   by_rng_init(&rng, (uint64_t)seed);
   struct job job = {.n = RANKS + 4,
@@ -183,20 +184,20 @@ static void one_job(int seed) {
   for (int r = 0; r < RANKS; r++) job_start_rank(&job, r);
   if (seed % 3) job_doze(&rng, 20000);
   job_start_rank(&job, RANKS); /* g, perhaps while the job starts */
-  reservation(&job, 1);
+  request(&job, 1);
   job_doze(&rng, 20000);
   job_signal(&job, RANKS, SIGKILL);
-  reservation(&job, 2);
+  request(&job, 2);
   job_start_rank(&job, RANKS + 1); /* g again; it leaves with the job */
   job_start_rank(&job, RANKS + 2); /* h */
-  reservation(&job, 3);
+  request(&job, 3);
   job_doze(&rng, 20000);
   job_signal(&job, RANKS + 2, by_rng_below(&rng, 2) ? SIGKILL : SIGTERM);
-  reservation(&job, 4);
-  reservation(&job, 5);
-  reservation(&job, 6);
-  job_start_rank(&job, RANKS + 3); /* g, though there is one; perhaps too late */
-  reservation(&job, LAST);
+  request(&job, 4);
+  request(&job, 5);
+  request(&job, 6);
+  job_start_rank(&job, RANKS + 3); /* g, though a helper of this name exists; perhaps too late */
+  request(&job, LAST);
   for (int r = 0; r < RANKS; r++) job_wait_rank(&job, r);
   for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
   job_wait_rank(&job, RANKS + 1);
@@ -214,10 +215,11 @@ static void test_newcomers(void **state) {
   for (int i = 0; i < job_rounds(4); i++) one_job((int)job_seed(i));
 }
 
-/* A newcomer that finds no way to a helper which all others can use goes itself, and that one stays. When it is stopped
- * later, though nobody needs it, the next newcomer waits for it no longer than for a sign of life. */
+/* A newcomer cannot connect to a helper that all others can reach. The newcomer leaves and the helper stays. Later the
+ * helper is stopped while no plan needs it. The next newcomer waits for it no longer than it takes to find that it does
+ * not answer. */
 static void test_apart(void **state) {
-  struct plot plot = {.requests = apart, .names = {"g", "h", "h"}, .deaf = true};
+  struct plot plot = {.proposals = apart, .names = {"g", "h", "h"}, .unreachable = true};
   struct job job = {.n = RANKS + 3, .run = rank_runs, .argument = &plot, .seed = 1};
   (void)state;
   job_prepare(&job);
@@ -226,17 +228,17 @@ static void test_apart(void **state) {
   job_wait_stage(&job, RANKS, 1);
   job_start_rank(&job, RANKS + 1);
   job_wait_stage(&job, RANKS + 1, 1);
-  reservation(&job, 1); /* for its links the second one would need one to the first */
+  request(&job, 1); /* the second helper would need a link to the first */
   job_check_log(&job, "(host h) is lost (helper 1 (host h) has no link to helper 0 (host g)", -1);
-  reservation(&job, 2);
+  request(&job, 2);
   job_check_log(&job, "(host g) is lost", 0);
-  reservation(&job, 3);
+  request(&job, 3);
   job_signal(&job, RANKS, SIGSTOP);
   job_start_rank(&job, RANKS + 2);
   job_wait_stage(&job, RANKS + 2, 1);
   job_check_log(&job, "(host g) is lost (it does not answer", -1);
   job_signal(&job, RANKS, SIGKILL);
-  reservation(&job, LAST);
+  request(&job, LAST);
   for (int r = 0; r < RANKS; r++) job_wait_rank(&job, r);
   for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
   job_end(&job, false);

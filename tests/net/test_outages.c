@@ -1,6 +1,7 @@
-/* Networks that lose everything for a while, or for ever, between hosts in network namespaces: what heals in time does
- * no harm, and what does not ends the job everywhere, with the right name. All jobs here run at once, as they mostly
- * wait. BANYAN_TEST_LONGER=N adds N rounds with outages of 5 to 20 s, and prints what came of them. */
+/* Networks between hosts in network namespaces that lose everything for a while or for ever. An outage that ends in
+ * time does no harm. A longer outage ends the job on all ranks with an error that names the right rank. All jobs here
+ * run at once, as they mostly wait. BANYAN_TEST_LONGER=N adds N rounds with outages of 5 to 20 s and prints their
+ * results. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,35 +14,41 @@
 #include "check.h"
 #include "net_operations.h"
 
-enum { HOSTS = 3, LATEST_S = 75, DEADLINE_S = 45, AT_ONCE = 9, SURVIVED_S = 10 /* outages that no job may mind */ };
+enum {
+  HOSTS = 3,
+  LATEST_S = 75,
+  DEADLINE_S = 45,
+  AT_ONCE = 9,
+  SURVIVED_S = 10 /* outages that every job must survive */
+};
 
-/* What happens to a job in the middle of its calls. */
+/* A failure in the middle of a job's calls, and its expected result. */
 struct trouble {
   const char *what;
-  int host;       /* 0 to 2, of rank 0 to 2: cut off from all others; -1: none is */
+  int host;       /* the host, 0 to 2, of the rank that is cut off from all others; -1: none */
   double seconds; /* 0: for ever */
   bool pair;      /* ranks 1 and 2 cannot reach each other, but both reach rank 0 */
   bool stop;      /* rank 0 is stopped */
   bool submit;    /* the ranks submit operations */
   bool idle;      /* the ranks compute meanwhile */
-  bool early;     /* it happens before the first call */
+  bool early;     /* the failure happens before the first call */
   int deadline;   /* seconds; 0: DEADLINE_S */
-  /* what must come of it. OK: nothing; otherwise for all ranks but `host` */
+  /* The expected status of all ranks except that of `host`. OK: the job continues. */
   enum banyan_status wanted;
-  const char *names[4]; /* stand in the text, together */
-  bool either;          /* or nothing: the outage may be too long */
+  const char *names[4]; /* all of these appear in the error text */
+  bool either;          /* the job may also continue, as the outage may be short enough */
 };
 
 struct run {
   struct trouble trouble;
   struct job job;
-  char prefix[24];   /* of its namespaces */
-  double until, end; /* of the outage; of the job */
+  char prefix[24];   /* prefix of the names of its namespaces */
+  double until, end; /* end of the outage; end of the job */
   double began, healed;
   bool cut;
 };
 
-/* ---- namespaces: a bridge in one, a host in each of the others */
+/* ---- namespaces: a bridge in one, and one host in each of the others */
 
 static bool run_quietly(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static bool run_quietly(const char *format, ...) {
@@ -79,14 +86,14 @@ static void enter(const char *prefix, int host) {
   close(fd);
 }
 
-/* Frames are dropped without a word: nobody sees a link go down. */
+/* Frames are dropped silently: no host sees a link go down. */
 static void cut(struct run *run) {
   const char *id = run->prefix;
   const struct trouble *trouble = &run->trouble;
   bool done = true;
   run->began = job_now();
   if (trouble->host >= 0) done = run_quietly("ip -n %sb link set p%d nomaster", id, trouble->host);
-  for (int h = 1; trouble->pair && h < HOSTS; h++) /* to an address that no interface has */
+  for (int h = 1; trouble->pair && h < HOSTS; h++) /* sends to an address that no interface has */
     done &= run_quietly("ip -n %s%d neigh replace 10.66.0.%d lladdr 02:00:00:00:00:99 nud permanent dev eth0", id, h,
                         4 - h);
   if (trouble->stop) job_signal(&run->job, 0, SIGSTOP);
@@ -103,7 +110,7 @@ static void heal(struct run *run) {
   run->end = run->healed + 6;
 }
 
-/* ---- a rank */
+/* ---- a rank's process */
 
 enum { GOING = 1, CUT, OVER };
 
@@ -147,7 +154,7 @@ static void rank_sums(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* ---- the test's side */
+/* ---- the test's process */
 
 static void print_ranks(struct run *run, uint64_t what) {
   for (int r = 0; r < HOSTS; r++) atomic_store(&run->job.reports[r].number, what);
@@ -175,16 +182,16 @@ static void look_after(struct run *run, double now) {
   }
 }
 
-/* The ranks that must give a reason. */
+/* Whether this rank must report a reason. */
 static bool is_judged(const struct run *run, int rank) {
   return rank != run->trouble.host && !(run->trouble.stop && rank == 0);
 }
 
-/* Whether the job ended as it should; how long after the outage began the last rank knew of it. */
+/* Checks whether the job ended as expected. Returns how long the last rank took to learn of it. */
 static double judge(struct run *run, bool *survived) {
   double latest = 0;
   const struct trouble *trouble = &run->trouble;
-  /* on a machine that is busy otherwise, an outage may last longer than it should */
+  /* On a busy machine, an outage may last longer than requested. */
   bool longer = trouble->seconds > 0 && run->healed - run->began > SURVIVED_S;
   *survived = run->job.reports[HOSTS - 1].status == BANYAN_OK;
   for (int r = 0; r < HOSTS; r++) {
@@ -292,7 +299,7 @@ static void test_outages(void **state) {
   run_all(troubles, sizeof troubles / sizeof *troubles, 0);
 }
 
-/* Longer: outages around the limit. */
+/* In longer runs: outages with durations around the limit. */
 static void test_many_outages(void **state) {
   (void)state;
   static const double lengths[] = {5, 7, 9, 10, 11, 13, 15, 20};

@@ -1,5 +1,5 @@
-/* New plans while calls go on: proposed by rank 0 at any time, from the thread that calls or from another, used by all
- * ranks from the same call on, with nothing lost. */
+/* Plan switches while calls go on. Rank 0 proposes plans at any time, from the thread that calls or from another
+ * thread. All ranks use a new plan from the same call on, and nothing is lost. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@ enum { PLANS = sizeof plans / sizeof *plans, RANKS = 4 };
 
 struct plot {
   int ranks, calls;
-  bool apart; /* a thread of its own proposes */
+  bool apart; /* a separate thread proposes */
 };
 
-/* ---- who proposes */
+/* ---- proposing plans */
 
 struct proposer {
   struct banyan_comm *comms[2];
@@ -61,7 +61,7 @@ static void make_sparse(struct banyan_comm *comm, int rank) {
   banyan_sparse_free(&out);
 }
 
-/* ---- what is submitted, in another order on every rank, and waited for some calls later */
+/* ---- operations that each rank submits in another order and waits for some calls later */
 
 enum { NAMES = 5, MOST = 3000 };
 
@@ -124,10 +124,10 @@ static void make_call(struct banyan_comm *comm, struct by_rng *rng, struct by_rn
   }
 }
 
-/* A communicator made while the one that it is made of may be moving. */
+/* Splits a communicator while a plan switch of it may be under way. */
 static void use_part(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
   struct banyan_comm *part;
-  struct by_rng parts; /* parts of other sizes draw as often from `rng` */
+  struct by_rng parts; /* subcommunicators of other sizes draw as often from `rng` */
   struct operation operation;
   by_rng_init(&parts, by_rng_next(rng));
   must(banyan_comm_split(comm, banyan_comm_rank(comm) % 2, banyan_comm_rank(comm), &part));
@@ -142,7 +142,7 @@ static uint64_t count_plan_switches(const struct banyan_comm *comm) {
   return counters.plan_switches;
 }
 
-/* Once nothing is on the way any more, all have made as many. */
+/* When nothing is under way any more, all ranks have made the same number of plan switches. */
 static uint64_t compare_plan_switches(struct banyan_comm *world) {
   int64_t least, most;
   for (int tries = 0; tries < 20000; tries++) {
@@ -152,7 +152,7 @@ static uint64_t compare_plan_switches(struct banyan_comm *world) {
     if (least == most && tries > 50) return (uint64_t)least;
     usleep(2000);
   }
-  rank_fail("some ranks have made %lld moves, others %lld", (long long)least, (long long)most);
+  rank_fail("some ranks have made %lld plan switches, others %lld", (long long)least, (long long)most);
 }
 
 static void rank_plan_switches(struct job *job, int rank) {
@@ -166,7 +166,7 @@ static void rank_plan_switches(struct job *job, int rank) {
   must(banyan_comm_split(world, 0, -rank, &proposer.comms[1]));
   static struct bundle bundle;
   bool apart = plot->apart && rank == 0;
-  int submits_from = (int)by_rng_below(&rng, (uint64_t)plot->calls); /* not before: ranks may be late with it */
+  int submits_from = (int)by_rng_below(&rng, (uint64_t)plot->calls); /* not earlier, as ranks may be late with it */
   if (apart) must_hold(!pthread_create(&thread, NULL, propose_on, &proposer));
   for (int i = 0; i < plot->calls; i++) {
     if (by_rng_below(&own, 8) == 0) job_doze(&own, 2000);
@@ -257,7 +257,7 @@ static void test_helper(void **state) {
   assert_true(plan_switches > 0);
 }
 
-/* ---- proposed faster than words go to and fro: moves are made all the same, and the last one in the end */
+/* ---- plans proposed faster than control messages travel: plan switches still happen, ending with the last plan */
 
 enum { HASTE = 5 };
 
@@ -271,7 +271,7 @@ static bool uses(struct banyan_comm *comm, const char *name) {
   return same;
 }
 
-/* So many may be on their way to the loop's thread that it takes no more. */
+/* So many proposals may be queued for the loop's thread that it accepts no more. */
 static void propose_in_haste(struct banyan_comm *comm, const char *plan) {
   enum banyan_status status = banyan_comm_propose_plan(comm, plan);
   must_hold(status == BANYAN_OK || status == BANYAN_ERR_NO_MEMORY);
@@ -296,9 +296,9 @@ static void test_haste(void **state) {
   job_run(&job);
 }
 
-/* ---- a rank that submits its first operation only when the communicator has moved already, while the log's root still
- * waits for the end of an iteration before it notes the move: the operations before the note have one plan everywhere
- */
+/* ---- A rank submits its first operation only after the communicator's plan switch, while the log's root still waits
+ *  for the end of an iteration before it notes the plan switch. The operations before the note have the same plan on
+ *  all ranks. */
 
 static void submit_step(struct banyan_comm *comm, uint64_t step, const char *name, int32_t *value,
                         struct banyan_request **request) {
@@ -331,17 +331,17 @@ static void test_late_submitter(void **state) {
   job_run(&job);
 }
 
-/* A question that finds another communicator of the same number is answered too. */
+/* A request that arrives for another communicator of the same number is answered too. */
 static void test_stray_question(void **state) {
   struct banyan_comm *comm = NULL;
-  struct by_plan_switch_message answer, word = {.kind = BY_PLAN_SWITCH_FIX, .number = 3, .at = 1};
+  struct by_plan_switch_message answer, message = {.kind = BY_PLAN_SWITCH_FIX, .number = 3, .at = 1};
   char text[400];
   (void)state;
   setenv("BANYAN_AGENT", "off", 1);
   assert_int_equal(banyan_comm_create(&(struct banyan_options){.size = 1, .rank_plus_1 = 1}, &comm), BANYAN_OK);
-  for (uint32_t id = 0; id < 2; id++) { /* it is there, but has no such move; there is none of this number */
-    word.comm = id;
-    assert_true(by_plan_switches_handle(comm->context, &word, &answer, text, sizeof text));
+  for (uint32_t id = 0; id < 2; id++) { /* communicator 0 has no such plan switch, and communicator 1 does not exist */
+    message.comm = id;
+    assert_true(by_plan_switches_handle(comm->context, &message, &answer, text, sizeof text));
     assert_int_equal(answer.kind, BY_PLAN_SWITCH_NOT_YET);
     assert_int_equal(answer.number, 3);
   }
@@ -386,7 +386,7 @@ static void test_death(void **state) {
   }
 }
 
-/* What cannot be used is refused at once; a communicator that only some still have lets nobody hang. */
+/* A plan that cannot be used is refused at once. A communicator that only some ranks still have blocks no rank. */
 static void rank_refuses(struct job *job, int rank) {
   struct by_rng own;
   struct banyan_comm *world = job_join(), *part;

@@ -1,6 +1,6 @@
-/* Requests: those that are given away are reported once, with their status, whichever thread makes progress, and before
- * their communicator is gone; many are outstanding at once, waited for in any order, beside messages with tags, on
- * ranks that come late, with the smallest buffers. */
+/* Requests. A request whose ownership the program has given up is reported once, with its status, whichever thread
+ * makes progress, and before its communicator is destroyed. Many requests are outstanding at once and waited for in any
+ * order, together with tagged messages, on ranks that come late, with the smallest buffers. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static struct banyan_request *sum(struct banyan_comm *comm, float *values, size_
   return request;
 }
 
-/* Every other one is waited for, so that user threads and the progress thread take turns. */
+/* Waits for every other call, so that user threads and the progress thread take turns. */
 static void mix(struct job *job, int rank) {
   struct banyan_comm *comm = job_join();
   struct notified *notified = calloc(CALLS, sizeof *notified);
@@ -72,7 +72,7 @@ static void test_mixed(void **state) {
   }
 }
 
-/* Called back before destroy returns, though rank 1 never makes the call. */
+/* The callback runs before destroy returns, though rank 1 never makes the call. */
 static void destroy_pending(struct job *job, int rank) {
   (void)job;
   struct banyan_comm *comm = job_join(), *other = NULL;
@@ -122,7 +122,7 @@ static void die(struct job *job, int rank) {
 static void test_death(void **state) {
   struct job job = {.n = 3, .run = die};
   job_start(&job);
-  for (int rank = 0; rank < job.n; rank++) job_wait_stage(&job, rank, 1); /* else the barrier ends as well */
+  for (int rank = 0; rank < job.n; rank++) job_wait_stage(&job, rank, 1); /* otherwise the barrier would end as well */
   job_signal(&job, 1, SIGKILL);
   job_wait(&job);
   job_check_killed(&job, 1, SIGKILL);
@@ -131,7 +131,7 @@ static void test_death(void **state) {
   job_end(&job, false);
 }
 
-/* All ranks but one send to it, some before it receives, some after. */
+/* All other ranks send to this rank, some before it receives, some after. */
 static void receive_any(struct job *job, int rank) {
   struct banyan_comm *comm = job_join();
   int from[JOB_RANKS] = {0}, source = -1, value = 0, last = job->n - 1;
@@ -192,7 +192,7 @@ static void test_deadline(void **state) {
 
 enum { AT_ONCE = 64, MESSAGES = 24, MESSAGE_BYTES = 30000 };
 
-/* ---- calls */
+/* ---- collectives */
 
 static void wait_one_by_one(struct by_rng *own, struct banyan_request **requests, int n) {
   for (int left = n; left;) {
@@ -235,7 +235,7 @@ static void wait_somehow(struct by_rng *own, struct banyan_request **requests, i
   }
 }
 
-/* ---- messages: each between two ranks, with a tag. Those with the same ends and tag keep their order. */
+/* ---- Messages between two ranks with a tag. Messages with the same ends and tag keep their order. */
 
 struct message {
   int from, to;
@@ -256,7 +256,7 @@ static void choose_messages(struct by_rng *rng, int ranks, size_t most, struct m
   }
 }
 
-/* The next one, in an order of this rank's own that keeps those of one pair and tag apart. */
+/* Chooses the next message in this rank's own order, which keeps the order within each pair and tag. */
 static int next_message(struct by_rng *own, const struct message *all, bool *begun) {
   int i = (int)by_rng_below(own, MESSAGES);
   while (begun[i]) i = (i + 1) % MESSAGES;
@@ -300,7 +300,7 @@ static void check_messages(struct message *all, int rank) {
   }
 }
 
-/* ---- rounds */
+/* ---- rounds of random calls */
 
 static void one_round(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own, int calls, unsigned doze,
                       bool tiny) {
@@ -334,7 +334,8 @@ static void rank_storm(struct job *job, int rank) {
   struct by_rng rng, own;
   by_rng_init(&rng, job->seed);
   by_rng_init(&own, job->seed * 1000 + (uint64_t)rank);
-  /* With less than 64K, loopback sends 8 KiB in 200 ms, for its segments are larger: small calls then. */
+  /* With a buffer below 64K, loopback takes 200 ms for 8 KiB because its segments are larger. So the calls are small
+   * then. */
   bool tiny = by_rng_below(&rng, 4) == 0;
   if (by_rng_below(&rng, 2)) {
     setenv("BANYAN_SOCKET_BUFFER", tiny ? "4K" : "64K", 1);

@@ -1,5 +1,5 @@
-/* Sparse calls between real processes: every kind of rows by every way, over shared memory and TCP, waited for or not,
- * and calls that do not fit together. */
+/* Sparse calls between real processes: every kind of rows by every algorithm, over shared memory and TCP, with and
+ * without waiting, and calls that do not match. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void check_out(const struct sparse_case *c, const struct banyan_sparse *o
   if (wrong) rank_fail("%s", wrong);
 }
 
-/* The same on all ranks, bit by bit. */
+/* Checks that the result is the same on all ranks, bit by bit. */
 static void check_bits(struct banyan_comm *comm, const struct banyan_sparse *out) {
   uint64_t hash[2] = {0xcbf29ce484222325ull, out->count}, most[2];
   const unsigned char *bytes = out->values;
@@ -90,7 +90,7 @@ static void test_plans(void **state) {
   for (size_t p = 0; p < sizeof plans / sizeof plans[0]; p++) run_cases(NULL, 4, plans[p], 60);
 }
 
-/* ---- several at once, among other calls */
+/* ---- several calls at once, among other calls */
 
 enum { AT_ONCE = 12 };
 
@@ -149,7 +149,7 @@ static void test_at_once(void **state) {
   }
 }
 
-/* ---- named, and submitted by each rank in an order of its own */
+/* ---- named operations, submitted by each rank in its own order */
 
 static void shuffle(struct by_rng *rng, int *order) {
   for (int i = 0; i < AT_ONCE; i++) order[i] = i;
@@ -160,7 +160,7 @@ static void shuffle(struct by_rng *rng, int *order) {
   }
 }
 
-/* Every third goes with a dense call, as one operation. */
+/* Submits every third sparse call together with a dense call, as one operation. */
 static void submit_case(struct banyan_comm *world, int i, const struct banyan_sparse_call *call, float *sum,
                         struct banyan_request **out) {
   char name[32];
@@ -214,12 +214,12 @@ static void test_named(void **state) {
   }
 }
 
-/* ---- calls that do not fit together */
+/* ---- calls that do not match */
 
 enum { ODD = 1 }; /* the rank that differs */
 
 struct mistake {
-  const char *name, *text; /* what the error must say, on all ranks */
+  const char *name, *text; /* text: what the error must contain on all ranks */
   enum banyan_status status;
   void (*make)(struct banyan_sparse_call *call, struct banyan_sparse *in);
 };
@@ -282,12 +282,13 @@ static const struct mistake mistakes[] = {
      merged_allgather},
 };
 
-/* What is seen only when rows are to be exchanged: in all else the ranks' calls are the same. */
+/* Whether the mistake is found only when rows are exchanged. Otherwise the ranks' calls are the same. */
 static bool is_late(const struct mistake *mistake) {
   return mistake->make == row_out_of_range || mistake->make == negative_row || mistake->make == too_little_memory;
 }
 
-/* The same named: what ranks submit is compared before it starts, and the text of that is not ours. */
+/* The same with named operations. The ranks' submissions are compared before an operation starts, and the error text of
+ * that comparison is not tested here. */
 static void submit_mistake(struct banyan_comm *world, const struct mistake *mistake,
                            const struct banyan_sparse_call *call) {
   struct banyan_submission submission = {.sparse = call, .n_sparse = 1};
@@ -312,7 +313,7 @@ static void rank_mistakes(struct job *job, int rank) {
                                .count = 3,
                                .rows = rows,
                                .values = values};
-    in.unique = mistakes[m].make == too_little_memory; /* so that there are three to be told of */
+    in.unique = mistakes[m].make == too_little_memory; /* so that three ranks receive the error */
     struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out};
     if (rank == ODD) mistakes[m].make(&call, &in);
     must_fail(mistakes[m].status, banyan_sparse_run(world, &call));
@@ -332,8 +333,8 @@ static void test_mistakes(void **state) {
   job_run(&job);
 }
 
-/* A count that no memory holds: refused everywhere, before any is taken. */
-static void rank_boasts(struct job *job, int rank) {
+/* A row count that exceeds addressable memory is refused on all ranks before any memory is allocated. */
+static void rank_claims_too_many_rows(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   struct banyan_sparse out = {0};
   static const size_t counts[] = {(size_t)1 << 40, (size_t)1 << 58, SIZE_MAX / 2};
@@ -356,13 +357,13 @@ static void rank_boasts(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void test_boasting(void **state) {
+static void test_too_many_rows(void **state) {
   (void)state;
-  struct job job = {.n = 4, .run = rank_boasts};
+  struct job job = {.n = 4, .run = rank_claims_too_many_rows};
   job_run(&job);
 }
 
-/* ---- ends that come too early */
+/* ---- ranks that leave and deadlines that pass early */
 
 static struct banyan_sparse one_row(int32_t *row, float *value) {
   return (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
@@ -383,7 +384,7 @@ static void rank_leaves(struct job *job, int rank) {
   struct banyan_sparse in = one_row(&row, &value);
   struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out};
   must(banyan_comm_duplicate(world, &part));
-  if (rank == 0) { /* nobody else makes this call */
+  if (rank == 0) { /* no other rank makes this call */
     must(banyan_sparse_start(part, &call, &request));
     banyan_comm_destroy(part);
     must_fail(BANYAN_ERR_CLOSED, banyan_wait(request));
@@ -424,9 +425,9 @@ static void test_deadline(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values_shm), cmocka_unit_test(test_values_tcp), cmocka_unit_test(test_plans),
-      cmocka_unit_test(test_at_once),    cmocka_unit_test(test_named),      cmocka_unit_test(test_mistakes),
-      cmocka_unit_test(test_boasting),   cmocka_unit_test(test_leaving),    cmocka_unit_test(test_deadline),
+      cmocka_unit_test(test_values_shm),    cmocka_unit_test(test_values_tcp), cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_at_once),       cmocka_unit_test(test_named),      cmocka_unit_test(test_mistakes),
+      cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_leaving),    cmocka_unit_test(test_deadline),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* Random jobs: collectives and messages of all sizes over several communicators, which are split, duplicated and
- * destroyed between them, on every plan and transport with odd settings, by one or several threads, waited for in all
- * ways or left to the progress thread; ranks pause, or one dies. All values are checked. A seed repeats a job. */
+/* Random jobs. They make collectives and messages of all sizes over several communicators, which are split, duplicated
+ * and destroyed between the calls, on every plan and transport, with unusual settings. One or several threads make the
+ * calls, and wait for them in all ways or leave them to the progress thread. Ranks pause, or one rank dies. All values
+ * are checked. A seed repeats a job. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static const char *const plans[] = {NULL,     "star",        "sharded", "ring", 
 enum { PLANS = sizeof plans / sizeof *plans };
 
 struct death {
-  int who, how; /* a signal, ABORT or 0: nobody dies */
+  int rank, how; /* how: a signal, ABORT, or 0 if no rank dies */
 };
 enum { ABORT = 1000 };
 
@@ -28,16 +29,16 @@ struct pending {
   int slot;
 };
 
-/* What one thread of a rank does. The same on all ranks but for `own`. */
+/* What one thread of a rank does. Everything but `own` is the same on all ranks. */
 struct script {
   struct job *job;
   int rank;
   uint64_t seed;
   bool tiny;
   struct by_rng rng, own;
-  struct banyan_comm *comms[SLOTS]; /* the first is there throughout; others as this rank belongs to them */
+  struct banyan_comm *comms[SLOTS]; /* the first exists throughout; the others only on their members */
   struct pending pending[PENDING];
-  enum banyan_status status; /* of the first call that failed */
+  enum banyan_status status; /* status of the first call that failed */
   char text[JOB_TEXT];
   pthread_t thread;
 };
@@ -62,7 +63,7 @@ static void wait_for(struct script *s, struct pending *p) {
   if (p->request) ended(s, p, banyan_wait(p->request));
 }
 
-/* Nobody waits: only the progress thread moves it. */
+/* No thread waits for the call: only the progress thread advances it. */
 static void sleep_for(struct script *s, struct pending *p) {
   bool done = false;
   while (p->request && !done) {
@@ -110,7 +111,7 @@ static void run(struct script *s, int slot, struct operation *operation) {
   operation_free(operation);
 }
 
-/* ---- steps */
+/* ---- steps of a script */
 
 static size_t most_elements(struct script *s) {
   if (s->tiny) return 60;
@@ -195,7 +196,7 @@ static void *play(void *argument) {
   const struct death *death = s->job->argument;
   uint64_t end = death->how ? UINT64_MAX : (uint64_t)STEPS, last = 10 + by_rng_below(&s->own, 100);
   for (uint64_t i = 0; i < end && s->status == BANYAN_OK; i++) {
-    if (death->how == ABORT && death->who == s->rank && i == last) banyan_comm_abort(s->comms[0], "the loss is NaN");
+    if (death->how == ABORT && death->rank == s->rank && i == last) banyan_comm_abort(s->comms[0], "the loss is NaN");
     take_step(s, i);
   }
   wait_for_all(s, -1);
@@ -203,7 +204,7 @@ static void *play(void *argument) {
   return NULL;
 }
 
-/* ---- a rank */
+/* ---- a rank's process */
 
 static void choose_settings(struct by_rng *rng, bool *tiny) {
   static const char *const connections[] = {"1", "1", "2", "4", "8"}, *const chunks[] = {"0", "0", "5000", "64K"};
@@ -237,7 +238,7 @@ static void rank_plays(struct job *job, int rank) {
     must(banyan_comm_duplicate(world, &scripts[t].comms[0]));
   }
   job_set_stage(job, rank, 1);
-  for (int r = 0; r < job->n; r++) /* nobody aborts what another one still begins */
+  for (int r = 0; r < job->n; r++) /* no rank aborts a call that another rank still begins */
     while (atomic_load(&job->reports[r].stage) < 1) usleep(200);
   banyan_comm_destroy(world);
   for (int t = 1; t < threads; t++) must_hold(pthread_create(&scripts[t].thread, NULL, play, &scripts[t]) == 0);
@@ -248,7 +249,7 @@ static void rank_plays(struct job *job, int rank) {
   snprintf(report->text, sizeof report->text, "%s", scripts[0].text);
 }
 
-/* ---- the test's side */
+/* ---- the test's process */
 
 static struct job choose_job(uint64_t seed, const struct death *death, struct by_rng *rng) {
   static const char *const transports[] = {NULL, "shm", "tcp", "tcp"};
@@ -264,7 +265,7 @@ static void check_reports(struct job *job, enum banyan_status wanted, const char
   for (int r = 0; r < job->n; r++) {
     const struct job_report *report = &job->reports[r];
     const struct death *death = job->argument;
-    if (death->how && death->how != ABORT && r == death->who) continue;
+    if (death->how && death->how != ABORT && r == death->rank) continue;
     job_wait_rank(job, r);
     job_check_exit(job, r);
     if (report->status != wanted || !strstr(report->text, text))
@@ -273,7 +274,7 @@ static void check_reports(struct job *job, enum banyan_status wanted, const char
   }
 }
 
-/* Somebody pauses now and then. */
+/* Random ranks pause now and then. */
 static void test_all_live(void **state) {
   (void)state;
   for (int i = 0; i < job_rounds(24); i++) {
@@ -282,11 +283,11 @@ static void test_all_live(void **state) {
     struct job job = choose_job(job_seed(i), &death, &rng);
     job_start(&job);
     for (uint64_t left = by_rng_below(&rng, 4); left; left--) {
-      int who = (int)by_rng_below(&rng, (uint64_t)job.n);
+      int rank = (int)by_rng_below(&rng, (uint64_t)job.n);
       job_doze(&rng, 50000);
-      job_signal(&job, who, SIGSTOP);
+      job_signal(&job, rank, SIGSTOP);
       job_doze(&rng, 50000);
-      job_signal(&job, who, SIGCONT);
+      job_signal(&job, rank, SIGCONT);
     }
     check_reports(&job, BANYAN_OK, "");
     job_end(&job, true);
@@ -298,15 +299,15 @@ static void die(uint64_t seed, int how, enum banyan_status wanted) {
   struct death death = {.how = how};
   struct job job = choose_job(seed, &death, &rng);
   char name[64];
-  death.who = (int)by_rng_below(&rng, (uint64_t)job.n);
-  snprintf(name, sizeof name, "rank %d (host here)", death.who);
+  death.rank = (int)by_rng_below(&rng, (uint64_t)job.n);
+  snprintf(name, sizeof name, "rank %d (host here)", death.rank);
   job_start(&job);
   for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
   job_doze(&rng, 100000);
-  if (how != ABORT) job_signal(&job, death.who, how);
+  if (how != ABORT) job_signal(&job, death.rank, how);
   job.limit = AFTERWARDS;
   check_reports(&job, wanted, name);
-  if (how != ABORT) job_signal(&job, death.who, SIGKILL);
+  if (how != ABORT) job_signal(&job, death.rank, SIGKILL);
   job_end(&job, false);
 }
 

@@ -1,5 +1,5 @@
-/* Named operations between processes, submitted in another order on every rank: they start everywhere, with the right
- * results, and together where they can. And several threads that submit to several communicators at once while another
+/* Named operations between processes, submitted in another order on every rank. They start on all ranks with the right
+ * results, and are fused where possible. Several threads submit to several communicators at once while another thread
  * makes direct calls. */
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void shuffle(struct by_rng *rng, uint32_t *list, uint32_t n) {
   }
 }
 
-/* The same on all ranks, but for pairs. */
+/* Chooses an operation, the same on all ranks except for point-to-point messages. */
 static void choose(struct by_rng *rng, int ranks, struct operation *operation) {
   do {
     operation_choose(rng, ranks, by_rng_below(rng, 2) ? BANYAN_ALLREDUCE : -1, by_rng_below(rng, 8) ? 3000 : 200000,
@@ -44,7 +44,7 @@ static void submit_one(struct banyan_comm *comm, struct order *order, uint32_t k
   must(banyan_submit(comm, name, &what, &order->requests[k]));
 }
 
-/* In any way that there is. */
+/* Ends all operations in random ways. */
 static void end_all(struct by_rng *own, struct order *order, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     bool done = false;
@@ -80,7 +80,7 @@ static void rank_shuffles(struct job *job, int rank) {
   struct by_rng own;
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   for (uint64_t step = 0; step < STEPS; step++) {
-    struct by_rng rng; /* the same operations in each step, so that they have bits from the third on */
+    struct by_rng rng; /* the same operations in each step, so that they have bits from the third step on */
     by_rng_init(&rng, job->seed);
     if (job->seed % 2) must(banyan_step(world, step));
     run_step(world, &rng, &own);
@@ -103,7 +103,7 @@ static void test_orders(void **state) {
   unsetenv("BANYAN_CONTROL");
 }
 
-/* Controllers stand as the topology says. */
+/* Controllers form the tree that the topology suggests. */
 static void test_topology(void **state) {
   (void)state;
   setenv("BANYAN_TOPOLOGY", "clos:racks=2,hosts=3", 1);
@@ -114,7 +114,7 @@ static void test_topology(void **state) {
 
 /* ---- several calls of one name */
 
-/* Calls of all kinds, which start together; the whole ends with the last of them. */
+/* Calls of all kinds start together. The operation ends with the last of them. */
 static void rank_groups(struct job *job, int rank) {
   enum { GROUPS = 6, MEMBERS = 7 };
   struct banyan_comm *world = job_join();
@@ -162,7 +162,7 @@ static void test_groups(void **state) {
   }
 }
 
-/* A group of which one call differs is none that all ranks have submitted. */
+/* A group in which one call differs has not been submitted by all ranks. */
 static void rank_groups_differ(struct job *job, int rank) {
   float values[4][10] = {{0}};
   struct banyan_call calls[4];
@@ -171,7 +171,7 @@ static void rank_groups_differ(struct job *job, int rank) {
   for (int k = 0; k < 4; k++)
     calls[k] = (struct banyan_call){
         .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .send = values[k], .recv = values[k], .count = 5};
-  if (rank == 1) calls[1].count = 6, calls[2].count = 4; /* as many in all */
+  if (rank == 1) calls[1].count = 6, calls[2].count = 4; /* as many elements in total */
   struct banyan_submission what = {.calls = calls, .n_calls = 4};
   enum banyan_status status = banyan_submit(world, "group", &what, &request);
   must_fail(BANYAN_ERR_MISMATCH, status == BANYAN_OK ? banyan_wait(request) : status);
@@ -188,11 +188,11 @@ static void test_groups_differ(void **state) {
   job_run(&job);
 }
 
-/* ---- as one call */
+/* ---- operations that are fused into one call */
 
 enum { PARTS = 30, PART = 100 };
 
-/* All parts are ready at once, as one group that the root may fuse with nothing else: so it is one call. */
+/* All parts are ready at once, as one group that the root may fuse with nothing else. So they become one call. */
 static void sum_parts(struct banyan_comm *world, float *const *send, float *const *recv,
                       struct banyan_negotiation *out) {
   struct banyan_negotiation before;
@@ -223,7 +223,7 @@ static void sum_parts(struct banyan_comm *world, float *const *send, float *cons
   out->copied -= before.copied;
 }
 
-/* Small ones on both sides of one that is better off by itself. */
+/* Small operations come before and after one that is better not fused. */
 static void sum_unlike(struct banyan_comm *world) {
   enum { LARGE = 20000, SMALL = 50 };
   static float values[LARGE + 4 * SMALL];
@@ -257,11 +257,11 @@ static void rank_fuses(struct job *job, int rank) {
   }
   sum_parts(world, together, together, &counts);
   must_hold(counts.calls == 1 && counts.copied == 0);
-  sum_parts(world, apart, apart, &counts); /* there and back */
+  sum_parts(world, apart, apart, &counts); /* data is copied to a fusion buffer and back */
   must_hold(counts.calls == 1 && counts.copied == 2 * PARTS * PART * sizeof *memory);
-  sum_parts(world, apart, other, &counts); /* to where the results belong */
+  sum_parts(world, apart, other, &counts); /* data is copied to where the results belong */
   must_hold(counts.calls == 1 && counts.copied == PARTS * PART * sizeof *memory);
-  sum_parts(world, rank ? together : apart, rank ? apart : other, &counts); /* each as it likes */
+  sum_parts(world, rank ? together : apart, rank ? apart : other, &counts); /* each rank copies differently */
   must_hold(counts.calls == 1);
   sum_unlike(world);
   free(memory);
@@ -279,7 +279,7 @@ static void test_fusion(void **state) {
 
 /* ---- sparse rows */
 
-/* Row r of rank q has value q + r; ranks have every row but those that they divide. */
+/* Row r of rank q has the value q + r. In table t, a rank has every row except the multiples of rank + 2 + t. */
 static void rank_submits_rows(struct job *job, int rank) {
   enum { ROWS = 50, WIDTH = 3, TABLES = 5 };
   struct banyan_comm *world = job_join();
@@ -339,14 +339,14 @@ static void test_sparse(void **state) {
 
 /* ---- names */
 
-/* What is wrong with a name is said where it is submitted; a name in any script works. */
+/* An invalid name is reported where it is submitted. A name in any script works. */
 static void rank_submits_names(struct job *job, int rank) {
   static const struct {
     const char *name, *error;
   } wrong[] = {
       {"caf\xe9", "byte 3 of it, counted from 0, is 0xe9"},      {"\xff", "byte 0 of it, counted from 0, is 0xff"},
-      {"a\xc0\x80z", "byte 1 of it, counted from 0, is 0xc0"},   /* longer than it need be */
-      {"na\xc3", "byte 2 of it, counted from 0, is 0xc3"},       /* cut off */
+      {"a\xc0\x80z", "byte 1 of it, counted from 0, is 0xc0"},   /* an overlong encoding */
+      {"na\xc3", "byte 2 of it, counted from 0, is 0xc3"},       /* a truncated character */
       {"\xed\xa0\x80", "byte 0 of it, counted from 0, is 0xed"}, /* a surrogate */
       {"one\ntwo", "byte 3 of it, counted from 0, is 0x0a"},     {"", "1 to 255 bytes, not 0"}};
   struct banyan_comm *world = job_join();
@@ -381,9 +381,9 @@ static uint64_t allocations(const struct banyan_comm *comm) {
   return counters.allocations + counts.allocations;
 }
 
-/* The same operations in every step, in an order of each rank's own: from some step on nothing is allocated for
- * operations, letters or calls. What is left is memory for frames that come before their call, of sizes that depend on
- * what was fused. */
+/* Each rank submits the same operations in every step, in its own order. From some step on, nothing is allocated for
+ * operations, control messages or calls. The only remaining allocations are for frames that come before their call,
+ * whose sizes depend on what was fused. */
 static void rank_repeats(struct job *job, int rank) {
   enum { N = 60, WARM = 30, ROUNDS = 30 };
   static float values[N][300];

@@ -1,6 +1,6 @@
-/* Named operations that go wrong: ranks submit something else, late or never, die or leave, or send malformed messages.
- * And deaths at chosen moments of a negotiation, just before or after a rank sends a message or starts a group: all
- * other ranks get the dead rank's name from what they have submitted. */
+/* Named operations that fail. Ranks submit something else, late or never, die or leave, or send malformed messages.
+ * Deaths also happen at chosen moments of a negotiation, just before or after a rank sends a message or starts a group:
+ * all other ranks get an error for their submitted operations that names the dead rank. */
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,21 +40,21 @@ static void wait_for_stage(const struct job *job, int rank, int stage) {
     must_hold(job_now() < until);
 }
 
-/* ---- other operations under one name */
+/* ---- different operations under one name */
 
 static void rank_differs(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   bool odd = rank == job->n - 1;
   char name[32];
   for (int i = 0; i < 20; i++) {
-    if (odd == i % 2) usleep(2000); /* sometimes the first one, sometimes the last */
+    if (odd == i % 2) usleep(2000); /* sometimes the odd rank submits first, sometimes last */
     snprintf(name, sizeof name, "gradient %d", i % 3);
     must_fail(BANYAN_ERR_MISMATCH, submit_and_wait(world, name, odd ? 11 : 10));
     must_contain(name);
     must_contain("allreduce of 10 f32, sum");
     must_contain("allreduce of 11 f32, sum");
-    must(submit_and_wait(world, "other", 10)); /* the job goes on, */
-    must(submit_and_wait(world, name, 12));    /* and the name is free again */
+    must(submit_and_wait(world, "other", 10)); /* the job goes on */
+    must(submit_and_wait(world, name, 12));    /* the name is free again */
   }
   struct banyan_negotiation counts;
   banyan_comm_negotiation(world, &counts);
@@ -70,7 +70,7 @@ static void test_differ(void **state) {
   }
 }
 
-/* ---- what makes no sense */
+/* ---- invalid arguments */
 
 static void rank_errs(struct job *job, int rank) {
   (void)job;
@@ -119,9 +119,9 @@ static void test_errors(void **state) {
   job_run(&job);
 }
 
-/* ---- ranks that keep others waiting */
+/* ---- ranks that make others wait */
 
-/* The last one comes when the test says so. */
+/* The last rank submits when the test requests it. */
 static void rank_waits(struct job *job, int rank) {
   setenv("BANYAN_STALL", "0.2", 1);
   setenv("BANYAN_HOST", rank == job->n - 1 ? "slow" : "quick", 1);
@@ -152,7 +152,7 @@ static void test_stall(void **state) {
   }
 }
 
-/* The first or the last rank never comes. */
+/* The first or the last rank never submits. */
 static void rank_never_comes(struct job *job, int rank) {
   const char *setting = job->argument;
   int quiet = job->seed % 2 ? 0 : job->n - 1;
@@ -185,7 +185,7 @@ static void test_never(void **state) {
   }
 }
 
-/* ---- ends */
+/* ---- communicators that end */
 
 static void rank_destroys(struct job *job, int rank) {
   struct banyan_comm *world = job_join(), *other = NULL;
@@ -216,7 +216,7 @@ static void test_destroy(void **state) {
   }
 }
 
-/* A rank leaves the job on purpose; what the others submit cannot start. */
+/* A rank leaves the job on purpose. The operations of the others cannot start. */
 static void rank_leaves(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   must(submit_and_wait(world, "first", 10));
@@ -238,8 +238,8 @@ static void test_leave(void **state) {
 
 /* ---- deaths */
 
-/* Each in an order of its own, over and over; some operations only some ranks submit in a step, the others in the next.
- */
+/* Each rank submits in its own order, over and over. Some operations are submitted by only some ranks in a step, and by
+ * the others in the next step. */
 static enum banyan_status go_on(struct banyan_comm *world, struct by_rng *own, uint64_t step) {
   enum { N = 12 };
   struct banyan_request *requests[N] = {NULL};
@@ -268,7 +268,7 @@ static void rank_survives(struct job *job, int rank) {
   enum banyan_status status = BANYAN_OK;
   if (mode == 1 && rank == (int)(job->seed % (uint64_t)job->n)) pause(); /* dies before it has submitted anything */
   for (uint64_t step = 0; status == BANYAN_OK && step < NEVER; step++) {
-    if (mode == 2 && step == 3) { /* all but the victim wait for something that it lacks */
+    if (mode == 2 && step == 3) { /* all ranks but the victim wait for something that it lacks */
       if (rank == (int)(job->seed % (uint64_t)job->n)) pause();
       status = submit_and_wait(world, "what the victim lacks", 10);
     }
@@ -319,7 +319,7 @@ static void rank_aborts(struct job *job, int rank) {
   must(submit_and_wait(world, "first", 10));
   job_set_stage(job, rank, 1);
   if (rank == job->n - 1) {
-    for (int r = 0; r < rank; r++) /* or their first one may end so */
+    for (int r = 0; r < rank; r++) /* or their first submission may end like this */
       while (atomic_load(&job->reports[r].stage) < 1) usleep(1000);
     banyan_comm_abort(world, "enough");
   } else {
@@ -338,7 +338,7 @@ static void test_abort(void **state) {
   }
 }
 
-/* ---- letters */
+/* ---- control messages */
 
 static void write_message(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
   by_context_lock(comm->context);
@@ -347,8 +347,8 @@ static void write_message(struct banyan_comm *comm, uint32_t to, const void *byt
   by_context_unlock(comm->context);
 }
 
-/* Rank 1 sends nonsense to rank 0, which counts it, and all goes on. */
-static void rank_babbles(struct job *job, int rank) {
+/* Rank 1 sends malformed messages to rank 0, which counts them, and everything goes on. */
+static void rank_sends_malformed_messages(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   struct banyan_negotiation counts;
   unsigned char bytes[300];
@@ -371,17 +371,17 @@ static void rank_babbles(struct job *job, int rank) {
 static void test_control_messages(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) {
-    struct job job = {.n = 3, .run = rank_babbles, .transport = i % 2 ? "tcp" : "shm"};
+    struct job job = {.n = 3, .run = rank_sends_malformed_messages, .transport = i % 2 ? "tcp" : "shm"};
     job_run(&job);
   }
 }
 
-/* ---- silence */
+/* ---- idle jobs */
 
 #ifdef __SANITIZE_THREAD__
-enum { MOST_SWITCHES = INT_MAX }; /* a thread of the sanitizer's wakes all the time */
+enum { MOST_SWITCHES = INT_MAX }; /* a thread of the sanitizer wakes all the time */
 #else
-enum { MOST_SWITCHES = 3 }; /* this thread wakes too, to say so */
+enum { MOST_SWITCHES = 3 }; /* this thread wakes too, to report its stage */
 #endif
 
 static long switches(void) {
@@ -390,7 +390,7 @@ static long switches(void) {
   return usage.ru_nvcsw;
 }
 
-/* For a second. */
+/* Whether nothing happens for a second. */
 static bool all_is_quiet(struct banyan_comm *world) {
   struct banyan_counters before, after;
   banyan_comm_counters(world, &before);
@@ -402,7 +402,7 @@ static bool all_is_quiet(struct banyan_comm *world) {
          after.sleeps == before.sleeps && after.wakes_sent == before.wakes_sent && now - then <= MOST_SWITCHES;
 }
 
-/* Nobody submits anything: sooner or later nothing is sent, and no thread wakes. */
+/* No rank submits anything. After some time nothing is sent and no thread wakes. */
 static void rank_idles(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   for (int i = 0; i < 5; i++) must(submit_and_wait(world, "gradient", 10));
@@ -411,7 +411,7 @@ static void rank_idles(struct job *job, int rank) {
   usleep(200000);
   for (int tries = 0; !all_is_quiet(world); tries++) must_hold(tries < 20);
   job_set_stage(job, rank, 2);
-  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 2); /* nobody wakes those that still listen */
+  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 2); /* no rank wakes those that still wait */
   must(submit_and_wait(world, "gradient", 10));
   job_set_stage(job, rank, 3);
   for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 3);
@@ -427,45 +427,45 @@ static void test_idle(void **state) {
 }
 
 enum { RANKS = 4, OPERATIONS = 12, LARGE = 2000 };
-enum { NAMED = 0, BY_BITS = 4 /* steps */ };
+enum { NAMED = 0, BY_BITS = 4 /* steps in which operations are named, or have bits */ };
 enum moment { NOTIFIES, HAS_NOTIFIED, ANSWERS, HAS_ANSWERED, STARTS, HAS_STARTED };
 
 struct death {
   const char *control;
   int victim;
   enum moment moment;
-  int step;     /* from which on it is to happen */
-  int times;    /* at the first such moment, the second ... */
-  bool fused;   /* of starts, those of several operations */
-  bool stalled; /* another rank lacks something, and the victim answers who does */
+  int step;     /* the first step in which the failure may happen */
+  int times;    /* the number of the moment: the first, the second ... */
+  bool fused;   /* counts only starts of fused operations */
+  bool stalled; /* another rank lacks something, and the victim answers which rank it is */
 };
 
 static const struct death deaths[] = {
-    /* with nothing said, by name and by bits: at the end of a chain, in its middle, among many */
+    /* The victim dies before it sends anything, with names and with bits: at the end of a chain, or in a star. */
     {"tree:1", 3, NOTIFIES, NAMED, 1, false, false},
     {"tree:1", 3, NOTIFIES, BY_BITS, 1, false, false},
     {"star", 2, NOTIFIES, BY_BITS, 1, false, false},
-    /* a child has told it, and it tells nobody; or has just written the letter */
+    /* A child has reported to the victim, which dies before it sends its own message, or just after. */
     {"tree:1", 1, NOTIFIES, NAMED, 1, false, false},
     {"tree:1", 1, HAS_NOTIFIED, NAMED, 1, false, false},
     {"tree:1", 2, HAS_NOTIFIED, BY_BITS, 2, false, false},
     {"ring", 1, HAS_NOTIFIED, BY_BITS, 1, false, false},
-    /* the root, once everything is known to it; when some of its children know what starts; when all do */
+    /* The root dies once it knows all submissions, when some of its children know what starts, or when all do. */
     {"star", 0, ANSWERS, NAMED, 1, false, false},
     {"star", 0, ANSWERS, NAMED, 2, false, false},
     {"star", 0, ANSWERS, BY_BITS, 3, false, false},
     {"star", 0, HAS_ANSWERED, BY_BITS, 3, false, false},
     {"ring", 3, ANSWERS, BY_BITS, 1, false, false},
-    /* on the way down */
+    /* The victim dies while the decision travels down the tree. */
     {"tree:1", 1, ANSWERS, NAMED, 1, false, false},
     {"tree:1", 2, HAS_ANSWERED, BY_BITS, 1, false, false},
     {"ring", 0, ANSWERS, BY_BITS, 1, false, false},
-    /* the call of several operations: not begun here, and under way */
+    /* The victim dies before it begins a call of several operations, or while the call is under way. */
     {"tree:1", 2, STARTS, NAMED, 1, true, false},
     {"auto", 3, STARTS, BY_BITS, 1, true, false},
     {"auto", 1, HAS_STARTED, BY_BITS, 1, true, false},
     {"star", 0, HAS_STARTED, BY_BITS, 1, true, false},
-    /* asked for who lacks something */
+    /* The victim dies while it is asked which rank lacks an operation. */
     {"tree:1", 2, NOTIFIES, BY_BITS, 1, false, true},
     {"star", 0, ANSWERS, BY_BITS, 1, false, true},
 };
@@ -546,7 +546,7 @@ static void rank_runs(struct job *job, int rank) {
   enum banyan_status status = BANYAN_OK;
   for (int step = 0; status == BANYAN_OK && step < (int)NEVER; step++) {
     if (step == death->step && rank == death->victim) {
-      must(banyan_step(world, (uint64_t)step)); /* so that there is a controller */
+      must(banyan_step(world, (uint64_t)step)); /* makes a controller */
       lay_plot(world, death);
     }
     if (step == death->step && death->stalled)

@@ -1,6 +1,6 @@
-/* `banyan switch`, of the kind that the argument says, between hosts with the real ends of trees: three workers, and a
- * server. Sums go through it; it is killed and started again while they do; jobs share its cells, get none, and
- * send what they must not. Skips where namespaces, or switches of this kind, cannot be made. */
+/* `banyan switch`, of the kind that the argument names, between hosts with the real ends of trees: three workers and a
+ * server. Sums go through the switch, which is killed and started again meanwhile. Jobs share its cells, get none, and
+ * send invalid packets. The test is skipped where namespaces or switches of this kind cannot be made. */
 #include <linux/bpf.h>
 #include <linux/if_link.h>
 #include <poll.h>
@@ -20,12 +20,12 @@
 enum { WORKERS = 3, SERVER = 3, HOSTS = 4, LINES = 22, COUNT = 200000, LONG = 40 * COUNT, TIMEOUT = 60 };
 
 static const char *kind;
-static char path[64]; /* of its socket */
+static char path[64]; /* path of the switch's socket */
 static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
 
-/* What the client says of one job. */
+/* What the client reports about one job. */
 struct answer {
-  bool has; /* it is granted now */
+  bool has; /* the job has a grant now */
   unsigned granted, lost;
   enum by_reservation_lost why;
   struct by_granted what;
@@ -42,7 +42,7 @@ struct scene {
   struct answer answer[4]; /* by job */
 };
 
-/* A job's ends. */
+/* The ends of a job's tree. */
 struct tree {
   struct scene *scene;
   uint16_t job;
@@ -56,7 +56,7 @@ struct tree {
 
 /* ---- hosts */
 
-/* Without a program there, a veth drops what XDP sends it. Lives as long as this process. */
+/* Without a program there, a veth drops what XDP sends to it. The program stays attached until this process ends. */
 static bool let_pass(int host, uint32_t i) {
   const struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
                                   {.code = BPF_JMP | BPF_EXIT}};
@@ -89,7 +89,7 @@ static bool open_socket(struct scene *scene, uint32_t i) {
   return status == BANYAN_OK;
 }
 
-/* The XDP switch has to find the server by itself. */
+/* Makes the hosts. The XDP switch has to find the server by itself. */
 static bool set_scene(struct scene *scene) {
   if (!become_switch()) return false;
   for (uint32_t i = 0; i < HOSTS; i++) {
@@ -110,7 +110,7 @@ static void run_switch(int err, const char *cells, const char *control, const ch
   _exit(127);
 }
 
-/* Its first line says that it is ready, or why not. */
+/* Starts the switch and reads its first line, which states that it is ready or why it is not. */
 static pid_t start_switch(const char *cells, const char *control, const char *address, char *line, size_t room) {
   int pipe_fd[2];
   assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
@@ -120,7 +120,7 @@ static pid_t start_switch(const char *cells, const char *control, const char *ad
   FILE *err = fdopen(pipe_fd[0], "r");
   assert_non_null(err);
   if (!fgets(line, (int)room, err)) line[0] = 0;
-  (void)fclose(err); /* it says nothing more */
+  (void)fclose(err); /* the switch prints nothing more */
   return process;
 }
 
@@ -137,12 +137,12 @@ static void switch_on(struct scene *scene, const char *cells) {
   if (!strstr(line, ": ready: ")) fail_msg("no switch: %s", line);
 }
 
-/* A counter of its status. */
+/* Returns a counter of the switch's status. */
 static long long counted(const char *what) {
   static char text[1 << 16], name[64];
   char command[400];
   snprintf(command, sizeof command, "\"$BANYAN\" status --json %s", path);
-  FILE *status = popen(command, "r"); /* NOLINT: ours */
+  FILE *status = popen(command, "r"); /* NOLINT: the test's own command */
   assert_non_null(status);
   size_t n = fread(text, 1, sizeof text - 1, status);
   assert_int_equal(pclose(status), 0);
@@ -153,7 +153,7 @@ static long long counted(const char *what) {
   return strtoll(at + strlen(name), NULL, 10);
 }
 
-/* ---- wishes */
+/* ---- reservation requests */
 
 static void granted(void *context, uint16_t job, const struct by_granted *what) {
   struct answer *answer = &((struct scene *)context)->answer[job];
@@ -207,8 +207,8 @@ static void run_until(struct scene *scene, const unsigned *counter, unsigned wan
   assert_true(*counter >= wanted);
 }
 
-/* The job's cells: as many as these. */
-static void reservation(struct scene *scene, uint16_t job, uint32_t slots, uint32_t got) {
+/* Requests cells for the job, and checks how many it is granted. */
+static void request_cells(struct scene *scene, uint16_t job, uint32_t slots, uint32_t got) {
   struct by_reservation reservation = reservation_of(scene, job, slots);
   assert_ok(by_switch_client_want(scene->client, &reservation));
   run_until(scene, &scene->answer[job].granted, 1);
@@ -287,18 +287,18 @@ static void end_tree(struct tree *tree) {
 }
 
 static void begin_sum(struct tree *tree, size_t n) {
-  struct by_frame stamp = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
+  struct by_frame descriptor = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
   tree->n = n;
   for (unsigned w = 0; w < WORKERS; w++) {
     struct by_fabric *fabric = tree->fabrics[w];
     for (size_t i = 0; i < n; i++) tree->values[w][i] = value(tree, w, i);
-    assert_true(
-        fabric->ops->begin(fabric, &stamp, tree->values[w], tree->values[w], n * sizeof(float), &tree->numbers[w]));
+    assert_true(fabric->ops->begin(fabric, &descriptor, tree->values[w], tree->values[w], n * sizeof(float),
+                                   &tree->numbers[w]));
     fabric->ops->advance(fabric, tree->numbers[w], n * sizeof(float));
   }
 }
 
-/* One round of everything. How many bytes the worker that is last has. */
+/* Makes progress once at all ends. Returns how many bytes the slowest worker has. */
 static uint64_t make_progress(struct tree *tree, bool done[WORKERS]) {
   uint64_t least = UINT64_MAX;
   for (unsigned w = 0; w < WORKERS; w++) {
@@ -324,7 +324,7 @@ static void check_sum(const struct tree *tree) {
     }
 }
 
-/* Of several jobs at once; in the middle of the first one's `meddle`, if there is one. */
+/* Computes sums of several jobs at once. Calls `meddle`, if given, in the middle of the first job's sum. */
 static void sum(struct tree *const *trees, int n, size_t count, void (*meddle)(struct scene *scene)) {
   bool done[4][WORKERS] = {{false}}, all = false;
   uint64_t end = by_clock_now(&by_clock_system) + TIMEOUT * BY_SECOND, bytes = count * sizeof(float);
@@ -344,8 +344,8 @@ static void sum(struct tree *const *trees, int n, size_t count, void (*meddle)(s
   for (int t = 0; t < n; t++) check_sum(trees[t]);
 }
 
-/* Sums go through the switch. What has to be sent again goes past it, which a machine that stops for a moment makes
- * much of: so there are several tries for little to do so. */
+/* Sums go through the switch. Packets that are sent again go past it, and a machine that stalls for a moment causes
+ * many of them. So there are several attempts to keep their number small. */
 static void sum_at_switch(struct tree *tree) {
   const struct by_server_counters *at_server = by_server_counters(tree->server);
   for (int tries = 0; tries < 5; tries++) {
@@ -386,7 +386,7 @@ static void test_one_job(void **state) {
   struct scene scene;
   struct tree tree;
   begin(&scene, "100");
-  reservation(&scene, 1, 64, 64);
+  request_cells(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum_at_switch(&tree);
   assert_int_equal(counted("used"), 64);
@@ -409,7 +409,7 @@ static void test_killed(void **state) {
   struct scene scene;
   struct tree tree;
   begin(&scene, "100");
-  reservation(&scene, 1, 64, 64);
+  request_cells(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum((struct tree *[]){&tree}, 1, LONG, kill_and_start);
   run_until(&scene, &scene.answer[1].granted, 2);
@@ -422,15 +422,15 @@ static void test_killed(void **state) {
   end(&scene);
 }
 
-/* One has what it wants, one what is left, one nothing; all have their sums. */
+/* One job gets all cells that it requests, one the remaining cells, and one none. All jobs get their sums. */
 static void test_shared(void **state) {
   (void)state;
   struct scene scene;
   struct tree trees[3];
   begin(&scene, "100");
-  reservation(&scene, 1, 64, 64);
-  reservation(&scene, 2, 64, 36);
-  reservation(&scene, 3, 64, 0);
+  request_cells(&scene, 1, 64, 64);
+  request_cells(&scene, 2, 64, 36);
+  request_cells(&scene, 3, 64, 0);
   for (uint16_t i = 0; i < 3; i++) make_tree(&scene, (uint16_t)(i + 1), 64, &trees[i]);
   sum((struct tree *[]){&trees[0], &trees[1], &trees[2]}, 3, COUNT, NULL);
   assert_true(by_server_counters(trees[0].server)->merged > 0);
@@ -441,7 +441,7 @@ static void test_shared(void **state) {
   end(&scene);
 }
 
-/* From that host, in this job's name. */
+/* Sends forged packets from that host in this job's name. */
 static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uint16_t rank) {
   struct {
     struct by_fragment head;
@@ -462,9 +462,9 @@ static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uin
 }
 
 static void forge_all(struct scene *scene) {
-  forge(scene, 0, 1, 7, 0);        /* the wrong key */
-  forge(scene, SERVER, 1, 101, 1); /* from a port above */
-  forge(scene, 1, 2, 102, 1);      /* a job without grant */
+  forge(scene, 0, 1, 7, 0);        /* a wrong key */
+  forge(scene, SERVER, 1, 101, 1); /* from the port of the server */
+  forge(scene, 1, 2, 102, 1);      /* for a job without a grant */
 }
 
 static void test_forged(void **state) {
@@ -472,28 +472,29 @@ static void test_forged(void **state) {
   struct scene scene;
   struct tree tree;
   begin(&scene, "100");
-  reservation(&scene, 1, 64, 64);
+  request_cells(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum((struct tree *[]){&tree}, 1, COUNT, forge_all);
-  assert_in_range(counted("wrong_key"), 1, 10); /* some may be lost on the way */
+  assert_in_range(counted("wrong_key"), 1, 10); /* some packets may be lost on the way */
   assert_in_range(counted("wrong_port"), 1, 10);
   assert_true(counted("no_grant") > 0);
   end_tree(&tree);
   end(&scene);
 }
 
-/* Another's job, a port that is not there, an address that nobody has, another's secret. */
+/* Reservations are refused for another client's job, a port that does not exist, an address that no host has, and a
+ * client with another secret. */
 static void test_refused(void **state) {
   (void)state;
   struct scene scene;
   struct by_switch_client *other;
   begin(&scene, "100");
-  reservation(&scene, 1, 64, 64);
+  request_cells(&scene, 1, 64, 64);
   make_client(&scene, "of all jobs", &other);
   struct by_reservation taken = reservation_of(&scene, 1, 64), nowhere = reservation_of(&scene, 2, 64),
-                        nobody = reservation_of(&scene, 3, 64);
+                        unanswered = reservation_of(&scene, 3, 64);
   strcpy(nowhere.up, "p9");
-  nobody.server.address = inet_addr("10.7.3.99");
+  unanswered.server.address = inet_addr("10.7.3.99");
   assert_ok(by_switch_client_want(other, &taken));
   run_until(&scene, &scene.answer[1].lost, 1);
   assert_int_equal(scene.answer[1].why, BY_RESERVATION_TAKEN);
@@ -502,8 +503,8 @@ static void test_refused(void **state) {
   run_until(&scene, &scene.answer[2].lost, 1);
   assert_int_equal(scene.answer[2].why, BY_RESERVATION_REFUSED);
   assert_non_null(strstr(scene.answer[2].text, "no port p9 here, there are p0, p1, p2, p3"));
-  if (!strcmp(kind, "--xdp")) { /* else the kernel will find out */
-    assert_ok(by_switch_client_want(other, &nobody));
+  if (!strcmp(kind, "--xdp")) { /* otherwise the kernel resolves the address */
+    assert_ok(by_switch_client_want(other, &unanswered));
     run_until(&scene, &scene.answer[3].lost, 1);
     assert_non_null(strstr(scene.answer[3].text, "nobody answers for 10.7.3.99:7612 by p3"));
     by_switch_client_drop(other, 3);
@@ -511,7 +512,7 @@ static void test_refused(void **state) {
     assert_int_equal(counted("used"), 64);
   }
   by_switch_client_destroy(other);
-  make_client(&scene, "of nobody", &other);
+  make_client(&scene, "of no job", &other);
   scene.answer[2] = (struct answer){0};
   assert_ok(by_switch_client_want(other, &nowhere));
   run_until(&scene, &scene.answer[2].lost, 1);
@@ -527,10 +528,11 @@ static void expect_no_second(const char *control, const char *address, const cha
   pid_t second = start_switch("10", control, address, line, sizeof line);
   assert_int_equal(waitpid(second, &status, 0), second);
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-  if (!strstr(line, why)) fail_msg("says \"%s\" instead of \"%s\"", line, why);
+  if (!strstr(line, why)) fail_msg("prints \"%s\" instead of \"%s\"", line, why);
 }
 
-/* Neither where the first is asked nor on its interfaces; and the first goes on. */
+/* A second switch cannot start, neither at the first one's control address nor on its interfaces. The first switch goes
+ * on. */
 static void test_second_switch(void **state) {
   (void)state;
   struct scene scene;
@@ -542,14 +544,14 @@ static void test_second_switch(void **state) {
   expect_no_second(other, "127.0.0.1", "cannot listen on 127.0.0.1 port 7613");
   expect_no_second(other, "127.0.0.2",
                    strcmp(kind, "--xdp") ? "another switch of this kind runs here" : "p0 has an XDP program already");
-  reservation(&scene, 1, 64, 64);
+  request_cells(&scene, 1, 64, 64);
   make_tree(&scene, 1, 64, &tree);
   sum((struct tree *[]){&tree}, 1, COUNT, NULL);
   end_tree(&tree);
   end(&scene);
 }
 
-/* The switch removes its socket, but not the folder, unless it was killed. */
+/* The switch removes its socket unless it was killed. It does not remove the folder. */
 static int clear_folder(void **state) {
   (void)state;
   (void)unlink(path);

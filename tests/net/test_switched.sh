@@ -1,7 +1,8 @@
 #!/bin/bash
-# Jobs whose trees go through a switch: five namespaces, hosts a, b, c and the server's h around s1. With the switch in
-# user space, and in XDP where this machine can: sums are right and made at the switch. Killed and started again it gets its
-# part back; with the switch gone for good, or never there, the job goes on without.
+# Jobs whose trees go through a switch: five namespaces, the hosts a, b, c and the server's h around s1. The test runs
+# with the switch in user space, and in XDP where this machine supports it. Sums are right and are made at the switch. A
+# switch that is killed and started again takes part again. With the switch gone for good, or never started, the job
+# goes on without it.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 
@@ -32,7 +33,7 @@ for i in "${!hosts[@]}"; do
   at "$name" ip addr add "10.7.$i.2/24" dev "q$i"
   at "$name" ip link set "q$i" up
   at "$name" ip route add default via "10.7.$i.1"
-  # An end that merges packets can also take what XDP sends to it.
+  # An end that merges packets can also receive what XDP sends to it.
   at "$name" ethtool -K "q$i" gro on 2>/dev/null || true
 done
 for i in "${!hosts[@]}"; do
@@ -41,7 +42,7 @@ done
 
 cat >"$scratch/ssh" <<SSH
 #!/bin/sh
-# ssh HOST COMMAND, but in the host's namespace.
+# Runs "ssh HOST COMMAND" in the host's namespace.
 host=\$1
 shift
 exec ip netns exec $id\$host env -i PATH="$PATH" sh -c "\$*"
@@ -54,7 +55,7 @@ cat >"$scratch/plan.json" <<'PLAN'
             "ports": {"s1": {"h/0": "p3", "0": "p0", "1": "p1", "2": "p2"}}},
            {"share": 0.3, "root": "1", "up": {"0": "1", "2": "1"}}]}
 PLAN
-job() { # the options of a bench
+job() { # the options of a benchmark
   BANYAN_SWITCHES=s1=10.7.0.1:7613 at a "$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.7.0.0/16 -H a:1,b:1,c:1 \
     --servers h:1 --plan "$scratch/plan.json" -x BANYAN_SPIN=0 -- "$BANYAN" bench allreduce --check all "$@"
 }
@@ -66,25 +67,26 @@ start_switch() { # --user or --xdp
     sleep 0.05
   done
 }
-merged() { # how many sums the switch has made
+merged() { # prints how many sums the switch has made
   at s "$BANYAN" status "$scratch/sock" --json >"$scratch/status"
   python3 -c 'import json, sys; print(sum(j["events"].get("completed", 0) for j in map(json.loads, open(sys.argv[1])) if "events" in j))' \
     "$scratch/status"
 }
 has_merged() { [ "$(merged)" -gt "$1" ]; }
-until_merged() { # more than so many more
+until_merged() { # waits until the switch has made more than this many additional sums
   local before
   before=$(merged)
   comes has_merged "$((before + $1))" || fail "the switch adds nothing"
 }
-stop_switch() { # signal
+stop_switch() { # ends the switch with this signal
   kill "-$1" "$switch"
   wait "$switch" || true
   switch=
 }
 
-# A switch that does not answer for seconds, as on a machine that stops for so long, has no part: then once more.
-until_part() { # the options of a bench
+# A switch that does not answer for seconds, as on a machine that stalls for so long, takes no part. Then the job is
+# started again.
+until_part() { # the options of a benchmark
   for _ in 1 2 3 4 5; do
     wants 0 job "$@"
     shows '^\[0\] +2097152 .* 0  .+$' out
@@ -95,7 +97,7 @@ until_part() { # the options of a bench
 }
 
 adds() {
-  # Who asks from another machine without the secret is told how to give it.
+  # A user on another machine who asks without the secret is shown how to supply it.
   wants 1 at a env -u BANYAN_SWITCH_KEY "$BANYAN" status 10.7.0.1
   shows '^banyan status: the switch at 10\.7\.0\.1:7613 .* needs its secret: give --secret-file FILE or set BANYAN_SWITCH_KEY' err
   wants 0 at a "$BANYAN" status 10.7.0.1
@@ -104,7 +106,7 @@ adds() {
   wants 0 job -s 100K -d i32 --iterations 5
 }
 
-killed() { # in mid-call, and started again a moment later
+killed() { # the switch is killed in the middle of calls and started again a moment later
   job -s 2M --iterations 100 >"$scratch/out" 2>"$scratch/err" &
   local job=$!
   until_merged 500
@@ -114,7 +116,7 @@ killed() { # in mid-call, and started again a moment later
   shows '^\[0\] +2097152 .* 0  .+$' out
 }
 
-floats() { # added as float32 by the switch, in the order of ranks
+floats() { # the switch adds float32 in the order of ranks
   export BANYAN_SUMS=float32
   if [ "$1" = --user ]; then
     until_part -s 8,64K,2M --iterations 5
@@ -127,8 +129,8 @@ floats() { # added as float32 by the switch, in the order of ranks
   unset BANYAN_SUMS
 }
 
-gone() { # for good
-  local calls=150 # so many that it is not over sooner
+gone() { # the switch ends for good
+  local calls=150 # enough calls to outlast the switch
   ! sanitized || calls=40
   job -s 2M --iterations "$calls" >"$scratch/out" 2>"$scratch/err" &
   local job=$!
@@ -139,7 +141,7 @@ gone() { # for good
   shows 'switch s1 is lost to tree' err
 }
 
-# Never there.
+# The switch never starts.
 wants 0 job -s 8,1M --iterations 3
 shows '^\[0\] +1048576 .* 0  .+$' out
 shows 'switch s1 has no part in tree' err

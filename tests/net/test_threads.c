@@ -1,4 +1,4 @@
-/* Several threads in each rank, and calls that go on while nobody waits for them. ThreadSanitizer watches over this. */
+/* Several threads in each rank, and calls that go on while no thread waits for them. ThreadSanitizer checks them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static void test_own_communicators(void **state) {
   }
 }
 
-/* ---- one communicator for all: a starter, and threads that wait for what it hands them */
+/* ---- one communicator for all: one thread starts calls, and other threads wait for them */
 
 struct hand_over {
   pthread_mutex_t lock;
@@ -147,7 +147,7 @@ static void test_one_communicator(void **state) {
   }
 }
 
-/* ---- everything else that any thread may call meanwhile */
+/* ---- all other functions that any thread may call meanwhile */
 
 static _Atomic bool enough;
 
@@ -189,7 +189,7 @@ static void test_looks(void **state) {
   }
 }
 
-/* ---- a thread that waits long must not hold up the calls of others */
+/* ---- a thread that waits for long must not delay the calls of others */
 
 static void *wait_long(void *argument) {
   struct worker *w = argument;
@@ -200,8 +200,8 @@ static void *wait_long(void *argument) {
   return NULL;
 }
 
-/* Rank 0's second thread waits for a message that rank 1 sends when the calls are done. Each of the calls would last
- * as long as a sleep of the first thread if that did not send what the second one brings. */
+/* Rank 0's second thread waits for a message that rank 1 sends when the calls have ended. Each call would last as long
+ * as a sleep of the first thread if this thread did not send the data that the second thread receives. */
 static void rank_beside(struct job *job, int rank) {
   enum { CALLS = 200 };
   struct banyan_comm *world = job_join(), *other = NULL;
@@ -211,7 +211,7 @@ static void rank_beside(struct job *job, int rank) {
   usleep(20000);
   double since = job_now();
   for (int i = 0; i < CALLS; i++) {
-    if (rank == 1) usleep(1000); /* so that the waiter sleeps */
+    if (rank == 1) usleep(1000); /* so that the waiting thread sleeps */
     must(banyan_barrier(world));
   }
   job->reports[rank].number = (uint64_t)(1e3 * (job_now() - since));
@@ -230,16 +230,17 @@ static void test_beside(void **state) {
     job_start(&job);
     job_wait(&job);
     print_message("200 barriers beside a waiting thread over %s: %d ms\n", job.transport, (int)job.reports[0].number);
-    assert_in_range(job.reports[0].number, 0, 15000); /* with a sleep each: 20 s */
+    assert_in_range(job.reports[0].number, 0, 15000); /* with one sleep for each call: 20 s */
     job_end(&job, true);
   }
 }
 
-/* ---- calls go on by themselves */
+/* ---- calls that continue without the program */
 
 static const size_t sizes[] = {1, 1000, 300000};
 
-/* Rank 0 starts calls and then computes. The others must come to the end of theirs, and say so, before it calls in. */
+/* Rank 0 starts calls and then computes. The other ranks must finish their calls, and report this, before rank 0 calls
+ * the library again. */
 static void rank_computes(struct job *job, int rank) {
   enum { CALLS = 3 };
   struct banyan_comm *world = job_join();
@@ -254,7 +255,7 @@ static void rank_computes(struct job *job, int rank) {
   for (int r = 1; r < job->n && rank == 0; r++) {
     double until = job_now() + 30;
     while (atomic_load(&job->reports[r].stage) < 1 && job_now() < until) {
-    } /* computes */
+    } /* stands for a computation */
     must_hold(atomic_load(&job->reports[r].stage) == 1);
   }
   must(banyan_wait_all(requests, CALLS));
@@ -274,8 +275,8 @@ static void test_computes(void **state) {
   }
 }
 
-/* Blocking calls whose last bytes may still be on their way when they end: the peer gets them though this rank does
- * not call in again until the peer has said so. */
+/* The last bytes of blocking calls may still be on their way when the calls end. The peer receives them though this
+ * rank does not call the library again before the peer has reported it. */
 static void rank_goes_away(struct job *job, int rank) {
   setenv("BANYAN_SOCKET_BUFFER", "64K", 1);
   setenv("BANYAN_CREDIT", "4K", 1);
@@ -298,7 +299,7 @@ static void rank_goes_away(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-/* Messages so small that a lane takes the last one though the socket has room for half of it only. */
+/* The messages are so small that a lane accepts the last one though the socket has room for only half of it. */
 static void rank_sends(struct job *job, int rank) {
   enum { BURST = 24, MOST = 500 };
   setenv("BANYAN_SOCKET_BUFFER", "4K", 1);

@@ -1,5 +1,5 @@
-/* Timelines of real jobs: that the file is JSON whatever becomes of the ranks, that it has each call of each rank, and
- * that all are in one time: nobody's AllReduce ends before everybody's has begun. */
+/* Timelines of real jobs. The file is JSON whatever happens to the ranks, and has each call of each rank. All ranks use
+ * one time base: no rank's AllReduce ends before those of all ranks have begun. */
 #include <banyan/timeline.h>
 #include <jansson.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static void add(struct banyan_comm *world, int rounds) {
   for (int i = 0; i < rounds; i++) must(banyan_allreduce(world, values, values, COUNT, BANYAN_FLOAT32, BANYAN_SUM));
 }
 
-/* --- what a file says --- */
+/* --- contents of a file --- */
 
 struct span {
   double begin, end;
@@ -53,7 +53,7 @@ static uint32_t id_of(const json_t *event) {
   return (uint32_t)strtoul(text, NULL, 16);
 }
 
-/* Spans of an id are within each other, and in the order of time. */
+/* Spans of an id are nested and in the order of time. */
 static void check_nesting(const json_t *events) {
   static char open[RANKS][4096][4][32];
   static int depth[RANKS][4096];
@@ -70,7 +70,7 @@ static void check_nesting(const json_t *events) {
     uint32_t id = id_of(event);
     double at = json_number_value(json_object_get(event, "ts"));
     assert_true(process < RANKS && id < 4096 && at > 0);
-    bool adds = strcmp(name, "adding") == 0; /* is told within what is on the wire, whenever that was */
+    bool adds = strcmp(name, "adding") == 0; /* recorded within the span on the wire, so its time may be earlier */
     if (!adds) assert_true(at >= last[process][id]);
     if (!adds) last[process][id] = at;
     int *level = &depth[process][id];
@@ -127,7 +127,7 @@ static void read_file(const char *path, struct seen *seen) {
   json_decref(file);
 }
 
-/* Of the calls that all have: the last one begins before the first one ends. */
+/* Checks the calls that all ranks have: the last rank begins before the first rank ends. */
 static int check_order(const struct seen *seen) {
   int n = 0;
   for (int call = 0; call < 2 * CALLS; call++) {
@@ -153,19 +153,19 @@ static void whole_and_part(struct job *job, int rank) {
   setenv("BANYAN_TIMELINE", paths->whole, 1);
   struct banyan_comm *world = job_join();
   add(world, CALLS - PART);
-  must(banyan_barrier(world)); /* so that all have ended everywhere */
+  must(banyan_barrier(world)); /* so that all calls have ended on all ranks */
   if (rank == 0) {
     must_fail(BANYAN_ERR_ARGUMENT, banyan_timeline_start(world, paths->part));
     must(banyan_timeline_stop(world));
     must_fail(BANYAN_ERR_ARGUMENT, banyan_timeline_stop(world));
   }
   must(banyan_barrier(world));
-  add(world, PART); /* which nobody notes */
+  add(world, PART); /* not recorded */
   must(banyan_timeline_start(world, paths->part));
   must(banyan_barrier(world));
   add(world, PART);
   must(banyan_barrier(world));
-  must(banyan_timeline_stop(world)); /* rank 0 asks those that have gone on */
+  must(banyan_timeline_stop(world)); /* rank 0 asks the ranks that have gone on */
   add(world, 1);
   banyan_comm_destroy(world);
 }
@@ -189,7 +189,7 @@ static void test_whole_and_part(void **state) {
   }
 }
 
-/* Begun and ended by signals. That it has ended shows in that another one may begin. */
+/* The timeline is begun and ended by signals. That another one can begin shows that it has ended. */
 static void signalled(struct job *job, int rank) {
   const struct paths *paths = job->argument;
   setenv("BANYAN_TIMELINE", paths->whole, 1);
@@ -230,7 +230,7 @@ static void test_signals(void **state) {
   remove_paths(&paths);
 }
 
-/* One rank, which nobody asks. */
+/* A job of one rank, which receives no requests. */
 static void alone(struct job *job, int rank) {
   (void)rank;
   const struct paths *paths = job->argument;
@@ -260,7 +260,7 @@ static void test_alone(void **state) {
   remove_paths(&paths);
 }
 
-/* Rank 2 leaves early, and what it noted is there all the same. */
+/* Rank 2 leaves early, and its records are in the file nevertheless. */
 static void one_leaves(struct job *job, int rank) {
   const struct paths *paths = job->argument;
   setenv("BANYAN_TIMELINE", paths->whole, 1);
@@ -282,7 +282,7 @@ static void test_one_leaves(void **state) {
   remove_paths(&paths);
 }
 
-/* Of a file that is being written. */
+/* Counts the ended calls in a file that is being written. */
 static int count_ended(const char *path) {
   json_t *file = json_load_file(path, 0, NULL), *event;
   int n = 0;
@@ -303,7 +303,7 @@ static void one_dies(struct job *job, int rank) {
       .collective = BANYAN_ALLREDUCE, .send = values, .recv = values, .count = COUNT, .dtype = BANYAN_FLOAT32};
   struct banyan_request *request = NULL;
   add(world, PART);
-  if (rank == (int)job->seed) { /* what has ended is written before anybody dies */
+  if (rank == (int)job->seed) { /* calls that have ended are written before any rank dies */
     for (double until = job_now() + 30; count_ended(paths->whole) < RANKS * PART; usleep(10000))
       must_hold(job_now() < until);
     for (int r = 0; r < RANKS; r++) /* the others are in their next call */
@@ -329,7 +329,7 @@ static void test_one_dies(void **state) {
     job_end(&job, false);
     read_file(paths.whole, &seen);
     for (int r = 0; r < RANKS; r++) {
-      bool there = victim != 0 && r != victim; /* without rank 0 nobody writes what came after */
+      bool there = victim != 0 && r != victim; /* without rank 0 no rank writes later records */
       assert_true(seen.calls[r] >= PART);
       if (there) assert_true(seen.spans[r][PART].failed);
     }

@@ -1,18 +1,20 @@
 #!/bin/bash
-# Jobs over two "machines" of their own network namespace, host name and /etc/hosts: with equal and different names, IPv4 and
-# IPv6, also where each has a further interface, found first, into a network that swallows everything. They are started
-# by `banyan run -H`, or hold the variables of other launchers. Each starts, or says what is wrong while it still tries.
+# Jobs over two "machines" with separate network namespaces, host names and /etc/hosts files: with equal and different
+# names, IPv4 and IPv6. In some cases each machine has a further interface, found first, into a network that loses
+# everything. The jobs are started by `banyan run -H` or have the variables of other launchers. Each job starts, or
+# reports the problem while it still tries.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/machines.sh"
 unset BANYAN_HOST
 
 hello=$BANYAN_BUILD/examples/hello
-# A machine between them that answers for every address and forwards nothing: what is sent into it is lost.
+# A machine between the two answers for every address and forwards nothing, so that packets into this network are lost.
 machine void void
 on void sh -c 'echo 0 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv6/conf/all/forwarding' 2>"$scratch/err" || true
 
-# pair ONE ONE'S-NAME TWO TWO'S-NAME INTERFACES: 10.9.9.1 and fd00:9::1 at one, .2 and ::2 at the other. Several: each has
-# an interface into the void, with an address there that comes first among its own, and its default route.
+# pair ONE ONE'S-NAME TWO TWO'S-NAME INTERFACES: makes machine ONE with 10.9.9.1 and fd00:9::1, and TWO with .2 and ::2.
+# With several INTERFACES, each has an interface into the network that loses everything. The address there comes first
+# among its own, and the default route leads there.
 pair() {
   local i=0 m
   machine "$1" "$2"
@@ -32,7 +34,7 @@ pair() {
   plug "$3" eth0 fd00:9::2/64
 }
 
-# What stands in for ssh: DESTINATION COMMAND. On which machine of a pair an address is, $pair says.
+# Stands in for "ssh DESTINATION COMMAND". $pair lists the addresses of the machines.
 cat >"$scratch/ssh" <<'END2'
 #!/bin/sh
 case $1 in
@@ -44,7 +46,7 @@ exec nsenter -t "$pid" -m -n -u -- sh -c "$*"
 END2
 chmod +x "$scratch/ssh"
 
-# took WHAT COMMAND...: it succeeds; its time is reported.
+# took WHAT COMMAND...: checks that the command succeeds and prints its duration.
 took() {
   local begin what=$1
   begin=$(date +%s%N)
@@ -53,13 +55,13 @@ took() {
   echo "$what: $((($(date +%s%N) - begin) / 1000000)) ms"
 }
 
-# by_run FROM HOSTS: `banyan run` on this machine, without anything but the hosts.
+# by_run FROM HOSTS: runs `banyan run` on this machine with only the hosts as options.
 by_run() {
   FIRST=${machine_pid[$one]} SECOND=${machine_pid[$two]} wants 0 on "$1" timeout 150 "$BANYAN" run --ssh "$scratch/ssh" -H "$2" -- "$hello"
   shows '1 \+ ... \+ 2 = 3' out
 }
 
-# ranks VARIABLE=VALUE...: two processes, one on each machine; in values, % is the rank.
+# ranks VARIABLE=VALUE...: starts two processes, one on each machine; in values, % is the rank.
 ranks() {
   local m r=0
   for m in "$one" "$two"; do
@@ -100,20 +102,20 @@ for names in equal different; do
   done
 done
 
-# The doctor warns of such a name, and recommends what has just worked.
+# The doctor warns of such a name and recommends the configuration that has just worked.
 one=a1 two=b1
 on "$one" "$BANYAN" doctor >"$scratch/out" || true
 shows 'node means 127\.0\.1\.1 here' out
 shows '-> .* have ranks meet at an address: with `banyan run` they do' out
 one=a$number two=b$number
 
-# A name that no server answers for is not waited for.
+# A name that no server resolves causes no wait.
 for m in "$one" "$two"; do echo 'nameserver 10.8.99.99' >"$scratch/resolv.$m"; done
 took "a name whose server is silent, and an address" ranks_meet "${ompi[@]}" BANYAN_KEY=k \
   BANYAN_ROOT=nobody.invalid:7010,10.9.9.1:7010
 
-# said FILE PATTERN BEFORE: it shows while the ranks still try.
-said() {
+# shows_cause FILE PATTERN CAUSE: checks that the pattern appears while the ranks still try, and prints how soon.
+shows_cause() {
   local begin
   begin=$(date +%s%N)
   comes has "$2" "$1" || fail "$1 does not show: $2"
@@ -125,24 +127,24 @@ give_up() {
   wait "${pids[@]}" || true
 }
 
-# A name that means each machine itself: both sides say so, long before the deadline. Slurm's first host is called what both
-# are.
+# A name that means each machine itself: both sides report this long before the deadline. Slurm's first host has the
+# name that both machines have.
 one=a1 two=b1
 ranks "${slurm[@]}" BANYAN_KEY=k 'SLURM_STEP_NODELIST=node,node'
-said 1.err 'rank 0 is not reached yet: node:[0-9]+ means 127\.0\.1\.1:[0-9]+, which is this machine itself: cannot connect.*Connection refused' "Slurm's host is this machine itself"
+shows_cause 1.err 'rank 0 is not reached yet: node:[0-9]+ means 127\.0\.1\.1:[0-9]+, which is this machine itself: cannot connect.*Connection refused' "Slurm's host is this machine itself"
 comes has '1 of 2 ranks joined so far; missing: 1; they must reach node:[0-9]+; still trying' 0.err || fail "rank 0 is silent"
 give_up
 
-# The network between them swallows everything; another name is not known.
+# The network between the machines loses everything, and another name is unknown.
 ranks "${ompi[@]}" BANYAN_KEY=k BANYAN_ROOT=10.8.1.2:7005,nobody.invalid:7005
-said 1.err 'rank 0 is not reached yet: nobody.invalid:7005: host .* cannot be looked up.*; cannot connect to 10\.8\.1\.2:7005: ' "an address without a route"
+shows_cause 1.err 'rank 0 is not reached yet: nobody.invalid:7005: host .* cannot be looked up.*; cannot connect to 10\.8\.1\.2:7005: ' "an address without a route"
 give_up
 one=a2 two=b2
 ranks "${torch[@]}" MASTER_ADDR=10.8.1.2 MASTER_PORT=7006
-said 1.err 'rank 0 is not reached yet: .*10\.8\.1\.2:7007.* no answer' "torchrun's address is of a network that is lost"
+shows_cause 1.err 'rank 0 is not reached yet: .*10\.8\.1\.2:7007.* no answer' "torchrun's address is of a network that is lost"
 give_up
 
-# Without a key or a place to meet, they say what is missing at once.
+# Without a key or a root address, the ranks report at once what is missing.
 one=a1 two=b1
 ranks "${ompi[@]}" PMIX_NAMESPACE=none
 for r in 0 1; do
@@ -150,13 +152,14 @@ for r in 0 1; do
   shows 'this job has 2 ranks but no key' "$r.err"
 done
 
-# The final error has the last failure of each attempt.
+# The final error contains the last failure of each attempt.
 ranks "${ompi[@]}" BANYAN_KEY=k BANYAN_ROOT=10.8.1.2:7008,127.0.0.1:7008 BANYAN_JOIN_DEADLINE=2
 for r in 0 1; do wait "${pids[r]}" && fail "rank $r has met the other"; done
 shows '1 of 2 ranks joined within 2 s; missing: 1; they must reach 10\.8\.1\.2:7008,127\.0\.0\.1:7008' 0.err
 shows 'did not answer within 2 s.*10\.8\.1\.2:7008.*127\.0\.0\.1:7008: Connection refused' 1.err
 
-# Two process namespaces in one network, with nothing but its loopback: no shared memory, but the loopback.
+# Two process namespaces in one network with only its loopback: there is no shared memory, so the ranks use the
+# loopback.
 machine pod pod
 for r in 0 1; do
   on pod env BANYAN_RANK=$r BANYAN_SIZE=2 BANYAN_KEY=k BANYAN_ROOT=127.0.0.1:7009 BANYAN_LOG=info timeout 150 \

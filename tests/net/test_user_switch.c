@@ -1,6 +1,7 @@
-/* The user-space switch between hosts: workers' terms go in, one sum comes out, one result goes in and a copy for each
- * worker comes out; also where many fragments travel as one, and where they cannot. When it is killed, the kernel
- * forwards. Skips where namespaces, routing rules or TUN devices cannot be made. */
+/* The user-space switch between hosts. Workers send terms, and one sum comes out. The server sends one result, and a
+ * copy for each worker comes out. Some tests send many fragments as one datagram, or use ways where they cannot travel
+ * as one. When the switch is killed, the kernel forwards. The test is skipped where namespaces, routing rules or TUN
+ * devices cannot be made. */
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct scene {
   int workers[WORKERS], server; /* sockets */
   struct by_loop *loop;
   struct by_plane user;
-  uint64_t sent; /* fragments, to this switch */
+  uint64_t sent; /* fragments sent to this switch */
 };
 
 /* All packets of one call, as they lie in a datagram. */
@@ -60,7 +61,7 @@ static void stop_switch(struct scene *scene) {
   scene->loop = NULL;
 }
 
-/* Hosts and sockets. False: not here. */
+/* Makes hosts and sockets. Returns false if this machine does not support them. */
 static bool set_scene(struct scene *scene) {
   if (!become_switch()) return false;
   for (uint32_t i = 0; i < HOSTS; i++)
@@ -112,7 +113,7 @@ static void fill(struct train *train, uint16_t rank, uint16_t slot, uint64_t wor
   memcpy(train, &packet, sizeof *train);
 }
 
-/* `n` slots' terms of this worker, in one datagram if there are several. */
+/* Sends this worker's terms of `n` slots, in one datagram if there are several. */
 static void send_terms(struct scene *scene, uint16_t rank, uint16_t n) {
   struct train trains[SLOTS];
   scene->sent += n;
@@ -123,8 +124,8 @@ static void send_terms(struct scene *scene, uint16_t rank, uint16_t n) {
   }
 }
 
-/* The next datagram there, which is a fragment from `address`, if that is known; meanwhile the switch works, if it is
- * in this process. */
+/* Receives the next datagram at this socket. It must be a fragment from `address`, if that is given. Meanwhile the
+ * switch works, if it runs in this process. */
 static void receive(struct scene *scene, int fd, const char *address, struct packet *packet) {
   struct sockaddr_in from;
   socklen_t length = sizeof from;
@@ -145,14 +146,14 @@ static uint64_t fragments_seen(const struct scene *scene) {
   return counts.expired;
 }
 
-/* The switch has seen all that was sent. */
+/* Waits until the switch has handled everything that was sent. */
 static void work_off(struct scene *scene) {
   for (int i = 0; i < TIMEOUT && fragments_seen(scene) < scene->sent; i++)
     assert_ok(by_loop_run_once(scene->loop, BY_MILLISECOND));
   assert_int_equal(fragments_seen(scene), scene->sent);
 }
 
-/* It has, and nothing waits here. */
+/* Waits until the switch has handled everything, and checks that nothing waits at this socket. */
 static void expect_silence(struct scene *scene, int fd) {
   char byte;
   work_off(scene);
@@ -174,7 +175,7 @@ static void expect_events(const struct scene *scene, enum by_event event, uint64
   assert_int_equal(counts.events[event], n);
 }
 
-/* The server sends results for all, worked out from the sums that have come; each worker gets each once. */
+/* The server sends the results of all sums that have come. Each worker receives each result once. */
 static void spread_results(struct scene *scene, const struct packet *sums, uint16_t n) {
   struct train trains[40];
   struct packet copy;
@@ -215,7 +216,7 @@ static void test_sum_and_copies(void **state) {
   end(&scene);
 }
 
-/* What is sent as one datagram comes as few, and leaves so. */
+/* Fragments that are sent as one datagram arrive as few packets, and leave the same way. */
 static void test_many_as_one(void **state) {
   (void)state;
   struct scene scene;
@@ -238,7 +239,7 @@ static void test_many_as_one(void **state) {
   end(&scene);
 }
 
-/* The way to the server has no room for a whole fragment: they are sent one by one, and cut. */
+/* The way to the server has no room for a whole fragment, so fragments are sent one by one in parts. */
 static void test_narrow_way(void **state) {
   (void)state;
   struct scene scene;
@@ -258,7 +259,7 @@ static void test_narrow_way(void **state) {
   end(&scene);
 }
 
-/* Two terms in one datagram, of which the second is short. */
+/* Sends two terms in one datagram, of which the second is short. */
 static void send_uneven(struct scene *scene, uint16_t rank) {
   struct train trains[2];
   fill(&trains[0], rank, 0, 1ull << rank);
@@ -269,7 +270,7 @@ static void send_uneven(struct scene *scene, uint16_t rank) {
   scene->sent += 2;
 }
 
-/* Datagrams that wait together leave as they came: nothing of one gets into another. */
+/* Datagrams that wait together leave as they came. No data of one gets into another. */
 static void test_uneven(void **state) {
   (void)state;
   struct scene scene;
@@ -288,7 +289,8 @@ static void test_uneven(void **state) {
   end(&scene);
 }
 
-/* A job without a grant: as it is, to where its address leads. And what is no fragment goes nowhere. */
+/* Fragments of a job without a grant are forwarded unchanged to their address. Datagrams that are no fragments are
+ * dropped. */
 static void test_passes(void **state) {
   (void)state;
   struct scene scene;
@@ -310,7 +312,7 @@ static void test_passes(void **state) {
   end(&scene);
 }
 
-/* What IP says of a packet: a congestion mark gets into the sum, and one that has come too far goes nowhere. */
+/* Fields of the IP header: a congestion mark is copied to the sum, and a packet without remaining hops is dropped. */
 static void test_marks(void **state) {
   (void)state;
   struct scene scene;
@@ -335,7 +337,7 @@ static void test_marks(void **state) {
   end(&scene);
 }
 
-/* A result for one worker, along the stack. */
+/* A result for one worker goes along the stack. */
 static void test_one_result(void **state) {
   (void)state;
   struct scene scene;
@@ -383,7 +385,7 @@ static void test_refusals(void **state) {
   end(&scene);
 }
 
-/* Runs until killed. */
+/* Runs the switch until it is killed. */
 static void be_switch(struct scene *scene, int ready) {
   bool well = start_switch(scene) == BANYAN_OK && write(ready, "!", 1) == 1 && by_loop_run(scene->loop) == BANYAN_OK;
   _exit(well ? 0 : 1);
@@ -410,7 +412,7 @@ static void kill_switch(pid_t child) {
   assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-/* Each worker's term arrives as it was sent. */
+/* Checks that each worker's term arrives as it was sent. */
 static void expect_forwarded(struct scene *scene) {
   struct packet packet;
   struct train train;
@@ -441,7 +443,7 @@ static void test_killed(void **state) {
   clear_scene(&scene);
 }
 
-/* Packets that are sent on different cores overtake each other. */
+/* Keeps this thread on one core, as packets that are sent on different cores overtake each other. */
 static int stay_here(void **state) {
   (void)state;
   cpu_set_t here;

@@ -1,6 +1,6 @@
-/* Every collective on every plan with every type, over shared memory and TCP, with real processes. And once a call of a
- * kind was made, others like it allocate nothing. With two ranks that is so whatever the timing: data cannot come
- * before its call while another one goes on over the same link. */
+/* Every collective on every plan with every type, over shared memory and TCP, with real processes. After one call of a
+ * kind, similar calls allocate nothing. With two ranks this holds for any timing: data cannot come before its call
+ * while another call uses the same link. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static const char *const plans[] = {NULL,     "star",    "sharded",  "ring",    
                                     "tree:3", "halving", "doubling", "double-tree", "exchange"};
 enum { PLANS = sizeof plans / sizeof *plans };
 
-/* One call waited for, one that goes on by itself: both must give the same. */
+/* Makes a blocking and a nonblocking call. Both must give the same result. */
 static void do_operation(struct banyan_comm *world, struct by_rng *own, struct operation *operation, bool start) {
   if (!start) {
     operation_do(world, operation, (unsigned)by_rng_below(own, 4));
@@ -27,7 +27,7 @@ static void do_operation(struct banyan_comm *world, struct by_rng *own, struct o
   operation_free(operation);
 }
 
-/* Every type and count on this plan. */
+/* Tries every type and count on this plan. */
 static void all_types(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
   int n = banyan_comm_size(world);
   const size_t counts[] = {0, 1, (size_t)n - 1, 1003};
@@ -53,7 +53,7 @@ static void large_ones(struct banyan_comm *world, struct by_rng *rng, struct by_
 }
 
 static void rank_values(struct job *job, int rank) {
-  struct by_rng rng, own; /* the same on all ranks, and this rank's */
+  struct by_rng rng, own; /* rng is the same on all ranks, own differs */
   by_rng_init(&rng, job->seed);
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   struct banyan_comm *world = job_join();
@@ -82,7 +82,7 @@ static void test_tcp(void **state) {
   values_over("tcp");
 }
 
-/* A rank alone: every call is a copy. */
+/* In a job of one rank, every call is a copy. */
 static void rank_alone(struct job *job, int rank) {
   (void)rank;
   struct by_rng rng;
@@ -99,7 +99,7 @@ static void test_alone(void **state) {
   job_run(&job);
 }
 
-/* Random numbers are no whole numbers: the sum depends on the order of adding, and is the same on all ranks. */
+/* Random numbers are not integers, so the sum depends on the order of addition. It must be the same on all ranks. */
 static void rank_bits(struct job *job, int rank) {
   enum { COUNT = 20011 };
   float *own = malloc(COUNT * sizeof *own), *all = malloc(COUNT * sizeof *all);
@@ -175,7 +175,7 @@ static void rank_repeats(struct job *job, int rank) {
   float *send = take(world, shared), *recv = take(world, shared);
   one_of_each(world, send, recv);
   uint64_t warm = allocations(world);
-  must_hold(warm > 0); /* they are counted at all */
+  must_hold(warm > 0); /* allocations are counted */
   for (int round = 0; round < ROUNDS; round++) one_of_each(world, send, recv);
   if (allocations(world) != warm) rank_fail("%d allocations in warm calls", (int)(allocations(world) - warm));
   banyan_comm_destroy(world);

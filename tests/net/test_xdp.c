@@ -1,5 +1,5 @@
-/* The XDP program and step.c are fed the same random packets and must give the same ones. Skips where XDP programs
- * cannot be loaded. */
+/* The XDP program and step.c receive the same random packets and must emit the same packets. The test is skipped where
+ * XDP programs cannot be loaded. */
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
 #include <sched.h>
@@ -34,7 +34,7 @@ static void grant(struct world *world, uint32_t job) {
     (void)!world->xdp.ops->revoke(world->xdp.self, (uint16_t)job);
 }
 
-/* Port n is p<n>, with the address 2:0:0:0:0:n, and its neighbour is 4:0:0:0:0:n. */
+/* Port n is p<n> with the address 2:0:0:0:0:n. The address of its neighbour is 4:0:0:0:0:n. */
 static void add_port(struct world *world, uint32_t number) {
   char name[8];
   uint8_t neighbour[6] = {4, 0, 0, 0, 0, (uint8_t)number};
@@ -45,7 +45,7 @@ static void add_port(struct world *world, uint32_t number) {
   assert_ok(world->xdp.ops->set_neighbour(world->xdp.self, number, 0, neighbour));
 }
 
-/* As the program counts them. */
+/* The time in the unit that the program uses. */
 static uint32_t milliseconds(void) {
   return (uint32_t)(by_clock_coarse() >> 20);
 }
@@ -96,7 +96,7 @@ static void step(struct world *world) {
   compare(&frame, action, &packet, verdict);
 }
 
-/* What knows no next hop is counted. */
+/* Checks that packets without a known next hop are counted. */
 static void check_unsent(struct world *world) {
   static struct packet packet;
   static struct frame frame;
@@ -176,7 +176,7 @@ static void test_refusals(void **state) {
   assert_ok(xdp.ops->set_group(xdp.self, 0, targets, BY_XDP_MEMBERS));
   assert_status(xdp.ops->set_group(xdp.self, 0, targets, BY_XDP_MEMBERS + 1), BANYAN_ERR_ARGUMENT);
   assert_status(xdp.ops->set_group(xdp.self, BY_XDP_GROUPS, targets, 1), BANYAN_ERR_ARGUMENT);
-  assert_status(by_xdp_attach(xdp.self, 0), BANYAN_ERR_UNSUPPORTED); /* lo does generic XDP only */
+  assert_status(by_xdp_attach(xdp.self, 0), BANYAN_ERR_UNSUPPORTED); /* lo supports only generic XDP */
   by_plane_close(&xdp);
 }
 

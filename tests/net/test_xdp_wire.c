@@ -1,5 +1,5 @@
-/* The XDP switch between interfaces: workers' terms go in, one sum comes out, one result goes in and a copy for each
- * worker comes out. And it ends with its process. Skips where XDP programs cannot be loaded. */
+/* The XDP switch between interfaces. Workers send terms, and one sum comes out. The server sends one result, and a copy
+ * for each worker comes out. The switch ends with its process. The test is skipped where XDP programs do not load. */
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
@@ -19,7 +19,7 @@ enum { PORTS = 3, SERVER = 2, WORKERS = 3, TIMEOUT = 20000 };
 
 struct wire {
   struct by_plane xdp;
-  int sockets[PORTS]; /* at the far ends */
+  int sockets[PORTS]; /* sockets at the far ends */
 };
 
 /* Workers 0 and 1 are behind port 0, worker 2 is behind port 1. */
@@ -40,7 +40,7 @@ static bool make_xdp(struct by_plane *xdp) {
   return true;
 }
 
-/* Without a program there, a veth drops what XDP sends it. */
+/* Without a program there, a veth drops what XDP sends to it. */
 static void let_pass(const char *interface) {
   const struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
                                   {.code = BPF_JMP | BPF_EXIT}};
@@ -79,7 +79,7 @@ static void send_at(const struct wire *wire, uint32_t port, struct packet *packe
   assert_int_equal(send(wire->sockets[port], frame.bytes, frame.length, 0), frame.length);
 }
 
-/* The next frame that comes out there, but for those that went in there. */
+/* Receives the next frame that comes out at this port, except for frames that were sent into it. */
 static bool receive_at(const struct wire *wire, uint32_t port, struct frame *frame, int timeout) {
   struct sockaddr_ll from = {0};
   struct pollfd ready = {.fd = wire->sockets[port], .events = POLLIN};
@@ -110,7 +110,7 @@ static void send_term(const struct wire *wire, uint16_t rank) {
   send_at(wire, targets[rank].port, &packet);
 }
 
-/* One sum of all comes to the server; returned as the result for all. */
+/* Checks that one sum of all terms comes to the server, and turns it into the result for all workers. */
 static void expect_sum(const struct wire *wire, struct packet *result) {
   struct frame frame;
   assert_true(receive_at(wire, SERVER, &frame, TIMEOUT));
@@ -130,7 +130,7 @@ static uint16_t ip_sum(const uint8_t *ip) {
   return (uint16_t)sum;
 }
 
-/* Addressed to this worker, and otherwise what the server sent. */
+/* Checks that a copy is addressed to this worker and otherwise equals what the server sent. */
 static void expect_copy(const struct wire *wire, uint32_t rank, struct packet *result) {
   struct frame frame;
   struct packet copy;
@@ -177,7 +177,7 @@ static void test_sum_and_copies(void **state) {
   for (uint32_t port = 0; port < PORTS; port++) close(wire.sockets[port]);
 }
 
-/* What a switch that was killed had attached is gone, so that the next one can take its place. */
+/* What a killed switch had attached is gone, so that the next switch can take its place. */
 static void test_killed(void **state) {
   (void)state;
   struct by_plane xdp;

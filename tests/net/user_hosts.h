@@ -1,6 +1,6 @@
-/* Hosts around a switch, each a network namespace without a name, which ends with the process; the switch's is the one
- * that the process is in. Port i is the interface p<i> with 10.7.<i>.1; behind it, host i has 10.7.<i>.2, .3 and .4,
- * and 10.9.9.<i> on its loopback, which is reached by way of .2. */
+/* Hosts around a switch. Each host is a network namespace without a name that ends with the process. The switch's
+ * namespace is that of the process. Port i is the interface p<i> with 10.7.<i>.1. Behind it, host i has 10.7.<i>.2, .3
+ * and .4, and 10.9.9.<i> on its loopback, which is reached through .2. */
 #ifndef BY_TESTS_USER_HOSTS_H
 #define BY_TESTS_USER_HOSTS_H
 
@@ -20,10 +20,10 @@
 #include "fragment.h"
 
 static inline bool shell(const char *command) {
-  return system(command) == 0; /* NOLINT: ours */
+  return system(command) == 0; /* NOLINT: the test's own command */
 }
 
-/* The calling thread moves to a namespace of its own, a switch that forwards. */
+/* Moves the calling thread to a new namespace and makes this namespace a switch that forwards. */
 static inline bool become_switch(void) {
   if (unshare(CLONE_NEWNET)) return false;
   return shell("ip link set lo up && echo 1 >/proc/sys/net/ipv4/ip_forward");
@@ -39,7 +39,7 @@ static inline bool furnish_host(uint32_t i) {
   return shell(command);
 }
 
-/* Neighbours are known from the start: of what waits for them to be found, the kernel drops the first. */
+/* Adds the neighbours in advance. The kernel drops the first packets that wait for a neighbour to be found. */
 static inline bool furnish_port(uint32_t i) {
   char command[600];
   snprintf(command, sizeof command,
@@ -50,7 +50,7 @@ static inline bool furnish_port(uint32_t i) {
   return shell(command);
 }
 
-/* Until then the kernel drops what is sent. Looks at the end that is in this namespace. */
+/* Waits until the link is up. Until then the kernel drops what is sent. The end in this namespace is checked. */
 static inline bool wait_until_up(char end, uint32_t i) {
   char command[200];
   snprintf(command, sizeof command,
@@ -59,7 +59,7 @@ static inline bool wait_until_up(char end, uint32_t i) {
   return shell(command);
 }
 
-/* The namespace of host i, or -1. */
+/* Returns the namespace of host i, or -1. */
 static inline int make_host(uint32_t i) {
   char command[200];
   int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), there = -1;
@@ -77,7 +77,7 @@ static inline int make_host(uint32_t i) {
   return well ? there : -1;
 }
 
-/* A UDP socket of that host, or -1. */
+/* Returns a UDP socket of this host, or -1. */
 static inline int open_at(int host, const char *address, uint16_t udp_port) {
   struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(udp_port)};
   int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), fd = -1, room = 64 << 20;
@@ -90,7 +90,7 @@ static inline int open_at(int host, const char *address, uint16_t udp_port) {
   return fd;
 }
 
-/* Many fragments of `size` bytes in one datagram; size 0: one. */
+/* Sends many fragments of `size` bytes in one datagram. size 0: one fragment. */
 static inline bool send_to(int fd, const char *address, const void *bytes, size_t n, uint16_t size) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(BY_FRAGMENT_PORT)};
   int segment = size;

@@ -1,4 +1,4 @@
-/* Fragments in Ethernet frames, and pairs of interfaces in a network namespace of the test's own. */
+/* Fragments in Ethernet frames, and pairs of interfaces in a separate network namespace. */
 #ifndef BY_TESTS_XDP_FRAMES_H
 #define BY_TESTS_XDP_FRAMES_H
 
@@ -19,7 +19,7 @@ struct frame {
   uint32_t length;
 };
 
-/* A fragment of `bytes` in a packet that says it has `claimed`. */
+/* Puts a fragment of `bytes` in a packet whose headers claim `claimed` bytes. */
 static inline void wrap(struct frame *frame, const struct packet *packet, uint32_t bytes, uint32_t claimed) {
   struct ethhdr *eth = (struct ethhdr *)frame->bytes;
   struct iphdr ip = {.version = 4, .ihl = 5, .ttl = 9, .protocol = IPPROTO_UDP, .daddr = 0x0100000a};
@@ -31,7 +31,8 @@ static inline void wrap(struct frame *frame, const struct packet *packet, uint32
   frame->length = HEADERS + bytes;
 }
 
-/* p<number> and q<number>, joined; p has the address 2:0:0:0:0:<number>. False: this machine lets us make none. */
+/* Makes a veth pair p<number> and q<number>. p has the address 2:0:0:0:0:<number>. Returns false if this machine does
+ * not permit it. */
 static inline bool make_pair(uint32_t number) {
   char command[200];
   snprintf(command, sizeof command,
