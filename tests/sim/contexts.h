@@ -1,16 +1,16 @@
-/* A rank's context over an engine of a world: what joining makes of a process, without sockets and threads. The test
- * drives: nothing waits, as there is nobody to wake it. */
+/* A rank's context over an engine of a simulated world: what joining creates in a process, without sockets and threads.
+ * The test makes all progress. Functions do not wait because there is no thread that could wake them. */
 #ifndef BY_TESTS_SIM_CONTEXTS_H
 #define BY_TESTS_SIM_CONTEXTS_H
 
 #include "context.h"
 #include "world.h"
 
-/* Ranks are on so many hosts, in turn. */
+/* Makes a rank's context. Ranks are distributed over the hosts in turn. */
 void context_make(struct by_context *context, const struct world *world, uint32_t rank, uint32_t hosts);
-/* Ends its communicators, before the world goes. */
+/* Destroys the context's communicators. Call this before the world is destroyed. */
 void context_end_comms(struct by_context *context);
-/* After it. */
+/* Destroys the context. Call this after the world is destroyed. */
 void context_fini(struct by_context *context);
 
 #endif

@@ -33,7 +33,7 @@ static void on_start(void *context, void *const *cookies, uint32_t n) {
     uint32_t operation = (uint32_t)(state - member->state);
     assert_int_equal(*state, WAITS);
     *state = STARTED;
-    assert_int_equal(job->submitted[operation], (1ull << job->n) - 1); /* all ranks have it */
+    assert_int_equal(job->submitted[operation], (1ull << job->n) - 1); /* all ranks have submitted it */
     assert_true(member->n_log < MOST_LOG);
     member->log[member->n_log++] = job->step << 32 | (uint64_t)operation << 1 | (i + 1 == n);
   }
@@ -148,9 +148,9 @@ void deliver_one(struct job *job) {
   job->under_way--;
   struct by_controller *controller = job->members[to].controller;
   if (by_controller_take(controller, from, message->data, message->bytes) != BANYAN_OK)
-    fail_msg("letter from %u to %u: %s", from, to, banyan_error_text());
+    fail_msg("message from %u to %u: %s", from, to, banyan_error_text());
   free(message);
-  if (below(job, 3)) flush(job, to); /* sometimes several letters are taken before anything is said */
+  if (below(job, 3)) flush(job, to); /* sometimes takes several messages before it sends any */
 }
 
 void settle(struct job *job) {

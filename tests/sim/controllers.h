@@ -1,5 +1,5 @@
-/* Controllers of many ranks, whole, in memory: letters take their time and come in any order but that of their pair.
- * What starts on each rank is written down. */
+/* Whole controllers of many ranks in memory. Messages are delayed and arrive in any order, except that messages between
+ * the same two ranks keep their order. What starts on each rank is recorded. */
 #ifndef BY_TESTS_SIM_CONTROLLERS_H
 #define BY_TESTS_SIM_CONTROLLERS_H
 
@@ -16,24 +16,24 @@ struct message {
   unsigned char data[];
 };
 
-/* A rank: what it has submitted, and what has become of it. */
+/* A rank: what it has submitted, and the results. */
 struct member {
   struct job *job;
   uint32_t rank;
   struct by_controller *controller;
   uint8_t state[MOST_OPERATIONS];
   uint32_t n_log;
-  uint64_t log[MOST_LOG]; /* what started: step, operation, end of a group; or NOTED and a note */
+  uint64_t log[MOST_LOG]; /* what started: a step, an operation, or the end of a group; or NOTED and a note */
 };
 
 struct job {
   uint32_t n, root;
   struct member members[MOST_RANKS];
-  struct message *queues[MOST_RANKS][MOST_RANKS]; /* from, to; in order */
+  struct message *queues[MOST_RANKS][MOST_RANKS]; /* by sender and receiver; messages are in order */
   uint32_t under_way;
-  uint64_t submitted[MOST_OPERATIONS]; /* ranks that have, in this step */
-  uint64_t handled;                    /* letters that the root has sent or taken */
-  bool holds;                          /* the root says nothing, whatever it hears */
+  uint64_t submitted[MOST_OPERATIONS]; /* the ranks that have submitted each operation in this step */
+  uint64_t handled;                    /* messages that the root has sent or received */
+  bool holds;                          /* the root sends nothing, whatever it receives */
   uint64_t now, step;
   uint32_t stalls;
   struct by_stall stall;
@@ -47,20 +47,20 @@ enum shape { RANDOM_TREE, RING, STAR, SHAPES };
 
 static const struct by_operation usual_operation = {.dtype = BANYAN_FLOAT32, .count = 1000};
 
-/* Less than n. */
+/* Returns a random number less than n. */
 uint32_t below(struct job *job, uint64_t n);
-/* The configuration's ranks and callbacks are filled in, but for `before`. */
+/* Makes a job. It fills in the configuration's ranks and callbacks, except `before`. */
 struct job *make_job(uint64_t seed, uint32_t n, enum shape shape, const struct by_controller_config *usual);
 void free_job(struct job *job);
-/* One letter arrives, from a sender and for a receiver picked at random; mostly that one goes on. */
+/* Delivers one message, from a random sender to a random receiver. Mostly the receiver then makes progress. */
 void deliver_one(struct job *job);
 void flush(struct job *job, uint32_t rank);
-/* Until nobody has anything to say. */
+/* Delivers messages until no rank has anything to send. */
 void settle(struct job *job);
-/* "gradient 5". */
+/* Submits an operation under a name such as "gradient 5". */
 enum banyan_status submit_as(struct job *job, uint32_t rank, uint32_t operation, const struct by_operation *what,
                              int32_t priority);
-/* The usual one of so many elements. */
+/* Submits the usual operation with this many elements. */
 enum banyan_status submit(struct job *job, uint32_t rank, uint32_t operation, uint64_t count);
 void expect_same_logs(const struct job *job);
 

@@ -1,5 +1,6 @@
-/* A cluster in memory: agents and the manager as they are, lines between them, ranks and time played. Whoever is killed
- * and comes back: every line is taken, all agree within an interval, and a job's ranks hear one class and its plans. */
+/* A cluster in memory with real agents and the real manager. The test plays the lines between them, the ranks and the
+ * time. Manager and agents are killed and come back. Every line must be accepted, all must agree within an interval,
+ * and a job's ranks must receive one class and its plans. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,9 @@
 
 #define JOB "0123456789abcdef0123456789abcdef"
 
-enum { HOSTS = 4, RANKS = 2 * HOSTS, LINES = 256, NOBODY = -1 };
+enum { HOSTS = 4, RANKS = 2 * HOSTS, LINES = 256, NO_GRANT = -1 };
 
-static const double interval = 2, begin = 1e9; /* s; begin: since 1970 */
+static const double interval = 2, begin = 1e9; /* in seconds; begin: since 1970 */
 
 struct line {
   bool up;
@@ -27,21 +28,21 @@ struct rank {
   struct by_agent_rank *rank; /* NULL: not connected */
   unsigned number, host;
   uint32_t class_;
-  uint64_t plan, ran, iterations, sent; /* plan: number that rank 0 was asked to run; ran: that it does */
-  int cells;                            /* slots that rank 0 was left last; NOBODY: by nobody */
+  uint64_t plan, ran, iterations, sent; /* plan, ran: numbers of the plan that rank 0 was asked to run, and runs */
+  int cells;                            /* slots that rank 0 was granted last; NO_GRANT: none */
 };
 
 struct host {
   char name[32];
   struct by_agent *agent;
-  struct by_manager_peer *peer; /* NULL: not linked */
+  struct by_manager_peer *peer; /* NULL: not connected */
   bool connecting;
-  struct line lines[LINES]; /* under way on its link */
+  struct line lines[LINES]; /* lines that are under way on the host's connection */
   int n;
 };
 
 static struct {
-  uint64_t now; /* ns */
+  uint64_t now; /* in nanoseconds */
   struct by_topology *topology;
   struct by_manager *manager; /* NULL: dead */
   struct host hosts[HOSTS];
@@ -52,7 +53,7 @@ static double seconds(void) {
   return begin + (double)w.now / 1e9;
 }
 
-/* ---- the wires */
+/* ---- connections */
 
 static void put(struct host *host, bool up, const char *text, size_t length) {
   assert_true(host->n < LINES);
@@ -87,7 +88,7 @@ static void carry(struct host *host) {
   free(line.text);
 }
 
-/* ---- an agent's world */
+/* ---- an agent's callbacks */
 
 static bool send_to_manager(void *context, const char *line, size_t length) {
   put(context, true, line, length);
@@ -113,7 +114,7 @@ static void send_to_rank(void *context, void *connection, const char *text, size
   assert_int_not_equal(message.type, BY_MESSAGE_REFUSED);
   if (message.type == BY_MESSAGE_CLASSES) rank->class_ = message.jobs[0].class_;
   if (message.type == BY_MESSAGE_PLAN) rank->plan = message.number;
-  if (message.type == BY_MESSAGE_CELLS) rank->cells = message.n_cells ? (int)message.cells[0].slots : NOBODY;
+  if (message.type == BY_MESSAGE_CELLS) rank->cells = message.n_cells ? (int)message.cells[0].slots : NO_GRANT;
   by_cluster_message_fini(&message);
 }
 
@@ -130,13 +131,13 @@ static size_t count(void *context, struct by_agent_counter *out) {
 
 static void take_rate(void *context, double rate) {
   (void)context;
-  assert_true(rate > 0); /* of the topology */
+  assert_true(rate > 0); /* the rate comes from the topology */
 }
 
 static enum banyan_status help(void *context, const struct by_cluster_message *message) {
   (void)context;
   (void)message;
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "nobody helps here");
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "no helpers here");
 }
 
 static void rest(void *context, const char *job) {
@@ -166,7 +167,7 @@ static void kill_agent(struct host *host) {
     if (&w.hosts[w.ranks[i].host] == host) w.ranks[i].rank = NULL;
 }
 
-/* ---- the manager's */
+/* ---- the manager's callbacks */
 
 static void send_down(void *context, void *connection, const struct by_cluster_message *message) {
   struct by_text text;
@@ -223,7 +224,7 @@ static void answer_plan(struct rank *rank) {
   send_switched(rank);
 }
 
-/* As it does whenever it has connected. */
+/* Connects a rank and sends what a rank sends whenever it has connected. */
 static void connect_rank(struct rank *rank) {
   char line[400];
   assert_ok(by_agent_rank_came(w.hosts[rank->host].agent, rank, 1000, w.now, &rank->rank));
@@ -253,7 +254,7 @@ static void report(const struct rank *rank) {
   type(rank, line);
 }
 
-/* Each makes so many iterations, and sends so many bytes. */
+/* Each rank makes this many iterations and sends this many bytes. */
 static void train(unsigned iterations, uint64_t bytes) {
   for (int i = 0; i < RANKS; i++) {
     w.ranks[i].iterations += iterations;
@@ -288,7 +289,7 @@ static void pass(double time) {
   }
 }
 
-/* ---- what is so */
+/* ---- expectations */
 
 static json_t *state(void) {
   struct by_text text;
@@ -308,7 +309,7 @@ static bool is_moving(void) {
   return moving;
 }
 
-/* A plan that has just been sent is answered first. */
+/* Checks the state of a job. A plan that has just been sent is answered first. */
 static void expect_job(const char *wanted, uint64_t iterations) {
   for (int i = 0; i < 10 && is_moving(); i++) pass(0.1);
   json_t *all = state(), *job = json_array_get(json_object_get(all, "jobs"), 0);
@@ -382,10 +383,10 @@ static void test_manager_dies(void **state) {
   pass(10 * interval);
   train(5, 0);
   expect_class(2);
-  start_manager(); /* which knows nothing */
+  start_manager(); /* the manager has no state */
   pass(interval);
   expect_job("running", 18);
-  pass(interval); /* it sums up what the hosts have sent as they come back */
+  pass(interval); /* the manager sums up what the hosts have sent when they come back */
   expect_class(2);
 }
 
@@ -404,9 +405,9 @@ static void test_agent_dies(void **state) {
   }
 }
 
-/* ---- switches' memory */
+/* ---- memory of switches */
 
-/* A job of two hosts; only its rank 0 is there. */
+/* Begins a job of two hosts, of which only rank 0 exists. */
 static void begin_job(struct rank *rank, unsigned host, const char *job) {
   char line[400];
   *rank = (struct rank){.host = host};
@@ -422,10 +423,10 @@ static void begin_job(struct rank *rank, unsigned host, const char *job) {
   type(rank, line);
 }
 
-/* given: NOBODY: it has none yet. */
+/* Requests cells. `given` is the former grant; NO_GRANT: none yet. */
 static void request(const struct rank *rank, const char *job, int given) {
   char line[300], last[40] = "";
-  if (given != NOBODY) snprintf(last, sizeof last, ",\"given\":%d", given);
+  if (given != NO_GRANT) snprintf(last, sizeof last, ",\"given\":%d", given);
   snprintf(line, sizeof line,
            "{\"type\":\"reserve\",\"job\":\"%s\",\"cells\":[{\"switch\":\"leaf0\",\"slots\":512,\"bytes\":1000%s}]}",
            job, last);
@@ -446,24 +447,24 @@ static void make_leaf_add(void) {
   w.topology->nodes[v].memory = 400 * 1000;
 }
 
-/* A manager that knows nothing hears from the agents what jobs have. */
+/* A manager without state learns from the agents which cells jobs have. */
 static void test_cells(void **state) {
   static const char second_job[] = "11111111111111111111111111111111", third_job[] = "22222222222222222222222222222222";
   struct rank second, third;
   (void)state;
   make_leaf_add();
-  request(&w.ranks[0], JOB, NOBODY);
+  request(&w.ranks[0], JOB, NO_GRANT);
   assert_int_equal(w.ranks[0].cells, 300);
   request(&w.ranks[0], JOB, 300);
   begin_job(&second, 1, second_job);
-  request(&second, second_job, NOBODY);
+  request(&second, second_job, NO_GRANT);
   assert_int_equal(second.cells, 100);
-  request(&second, second_job, 90); /* the switch had no more */
+  request(&second, second_job, 90); /* the switch had no more cells */
   expect_given(390);
   kill_manager();
   begin_job(&third, 2, third_job);
-  request(&third, third_job, NOBODY);
-  assert_int_equal(third.cells, NOBODY);
+  request(&third, third_job, NO_GRANT);
+  assert_int_equal(third.cells, NO_GRANT);
   request(&third, third_job, 5);
   start_manager();
   pass(interval);

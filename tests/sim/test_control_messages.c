@@ -1,4 +1,5 @@
-/* Letters beside calls, over links of any kind: each comes once, whole, and in the order in which its sender wrote. */
+/* Control messages sent beside calls, over links of any kind. Each message arrives once, complete, and in the order in
+ * which its sender wrote. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +10,10 @@ enum { MESSAGES = 12, MOST_BYTES = 3000 };
 
 struct post {
   struct world world;
-  uint32_t to_write[WORLD_MOST];              /* letters */
-  uint32_t written[WORLD_MOST][WORLD_MOST];   /* from, to */
-  uint32_t delivered[WORLD_MOST][WORLD_MOST]; /* the same */
-  uint32_t left;                              /* letters to be delivered */
+  uint32_t to_write[WORLD_MOST];              /* number of messages */
+  uint32_t written[WORLD_MOST][WORLD_MOST];   /* by sender and receiver */
+  uint32_t delivered[WORLD_MOST][WORLD_MOST]; /* by sender and receiver */
+  uint32_t left;                              /* messages that have not been delivered */
 };
 
 static unsigned char byte_of(uint32_t from, uint32_t to, uint32_t number, size_t at) {
@@ -43,8 +44,8 @@ static void check_message(struct post *post, uint32_t to, const struct by_contro
   post->left--;
 }
 
-static bool visit(void *incoming, struct node *node) {
-  struct post *post = incoming;
+static bool take_turn(void *context, struct node *node) {
+  struct post *post = context;
   struct by_control_message *message;
   bool progressed = false;
   if (post->to_write[node->rank] && by_rng_below(&post->world.rng, 3) == 0) {
@@ -59,17 +60,17 @@ static bool visit(void *incoming, struct node *node) {
   return progressed;
 }
 
-/* Until all letters are there, too. */
+/* Runs until all control messages have arrived and all calls have ended. */
 static void run(struct post *post, uint64_t seed) {
   struct world *world = &post->world;
   if (!world_run(world)) fail_msg("seed %llu: deadlock", (unsigned long long)seed);
   for (int still = 0; post->left; still++) {
     for (uint32_t i = 0; i < world->n; i++) {
       bool progressed = by_engine_progress(world->nodes[i].engine);
-      if (visit(post, &world->nodes[i]) || progressed) still = 0;
+      if (take_turn(post, &world->nodes[i]) || progressed) still = 0;
     }
     if (still > 20 && !by_sim_step(world->sim) && still > 1000)
-      fail_msg("seed %llu: %u letters did not come", (unsigned long long)seed, post->left);
+      fail_msg("seed %llu: %u messages did not arrive", (unsigned long long)seed, post->left);
   }
   for (uint32_t i = 0; i < world->n; i++) assert_ok(by_engine_status(world->nodes[i].engine));
   world_check(world);
@@ -80,8 +81,8 @@ static struct post *make_post(uint32_t n, uint64_t seed, const struct by_sim_opt
   struct post *post = calloc(1, sizeof *post);
   assert_non_null(post);
   world_init(&post->world, n, seed % 2 ? "ring" : "double-tree", net, engine, seed);
-  post->world.visit = visit;
-  post->world.incoming = post;
+  post->world.take_turn = take_turn;
+  post->world.turn_context = post;
   post->left = n * MESSAGES;
   for (uint32_t i = 0; i < n; i++) post->to_write[i] = MESSAGES;
   return post;
@@ -109,7 +110,7 @@ static void test_control_messages(void **state) {
   }
 }
 
-/* Data for a call that the other rank has not made does not hold up letters behind it. */
+/* Data for a call that the other rank has not made does not delay the control messages after it. */
 static void test_control_messages_overtake(void **state) {
   (void)state;
   struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
@@ -123,7 +124,7 @@ static void test_control_messages_overtake(void **state) {
   struct by_control_message *message = NULL;
   by_engine_expect_control_messages(second->engine, 0);
   assert_ok(by_engine_start(first->team, &call, 0, &started));
-  by_engine_progress(first->engine); /* what it has to send is on its way */
+  by_engine_progress(first->engine); /* sends everything that can be sent */
   assert_ok(by_engine_write(first->engine, 1, 5, "after", 6));
   for (int turn = 0; turn < 1000 && !message; turn++) {
     by_engine_progress(first->engine);
@@ -147,7 +148,7 @@ static void test_misuse(void **state) {
   assert_status(by_engine_write(post->world.nodes[0].engine, 1, 0, "x", BY_CONTROL_MESSAGE_BYTES + (size_t)1),
                 BANYAN_ERR_ARGUMENT);
   assert_null(by_engine_read(post->world.nodes[0].engine));
-  assert_ok(by_engine_write(post->world.nodes[0].engine, 1, 0, "never sent", 11)); /* is freed with its engine */
+  assert_ok(by_engine_write(post->world.nodes[0].engine, 1, 0, "never sent", 11)); /* freed with its engine */
   free_post(post);
 }
 
@@ -157,5 +158,5 @@ int main(void) {
       cmocka_unit_test(test_control_messages_overtake),
       cmocka_unit_test(test_misuse),
   };
-  return cmocka_run_group_tests_name("letters", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("control messages", tests, NULL, NULL);
 }

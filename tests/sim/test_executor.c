@@ -1,5 +1,5 @@
-/* Whole collectives in memory: every family, size and network, many calls at
- * once, ranks that come late, tiny buffers, and deaths at every point. */
+/* Whole collectives in memory: every plan family, size and network, many calls at once, ranks that come late, tiny
+ * buffers, and deaths at every point. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void test_many_ranks(void **state) {
   for (uint64_t seed = 100001; seed <= 100000 + world_seeds(1000) / 50; seed++) one_seed(seed, 33, 20000);
 }
 
-/* Every family, every collective, with rank counts around powers of two. */
+/* Tries every plan family and every collective, with rank counts around powers of two. */
 static void test_all_families(void **state) {
   (void)state;
   struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
@@ -101,7 +101,7 @@ static void test_all_families(void **state) {
     }
 }
 
-/* A plan's chunk bounds what a frame carries. */
+/* A plan's chunk size limits the payload of a frame. */
 static void test_chunk(void **state) {
   (void)state;
   struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
@@ -132,7 +132,7 @@ static void test_chunk(void **state) {
   }
 }
 
-/* A rank dies at any moment: all others end with its name, none hangs. */
+/* A rank dies at any moment. All others end with an error that names it, and none hangs. */
 static void test_deaths(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= world_seeds(1000); seed++) {

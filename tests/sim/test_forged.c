@@ -1,6 +1,6 @@
-/* Sums through a switch that somebody without the job's secret wants to spoil: for each term that a worker sends he
- * sends one that differs in some byte and comes first, to the switch, to the server, or to the other workers as what a
- * server sends. Sums stay right, calls end soon, and nobody gives up. */
+/* Sums through a switch under attack by a host without the job's secret. For each term that a worker sends, the
+ * attacker sends a copy with some byte changed, which arrives first, to the switch, to the server, or to the other
+ * workers as if it came from the server. Sums must stay right, calls must end soon, and no process may give up. */
 #include "check.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 enum { WORKERS = 3, SLOTS = 8, LINES = 4, ELEMENTS = 1500, MOST_LINES = 1 + BY_FRAGMENT_LINES };
 
-/* Where the header has what; the payload begins at 64. */
+/* Offsets of fields in the header. The payload begins at offset 64. */
 enum { AT_TYPE = 3, AT_CHECK = 24, AT_SEAL = 36, AT_AHEAD = 47, HEADER = 64 };
 
 enum target { TO_SWITCH, TO_SERVER, TO_WORKERS };
@@ -29,17 +29,17 @@ struct scene {
   struct net net;
   struct by_server *server;
   struct by_worker *workers[WORKERS];
-  unsigned index[WORKERS]; /* for callbacks */
+  unsigned index[WORKERS]; /* addresses are the callbacks' contexts */
   float numbers[WORKERS][ELEMENTS];
-  /* Makes a forged packet of an observed one; false: sends none. */
+  /* Makes a forged packet from an observed one. Returns false to send none. */
   bool (*forge)(struct scene *scene, struct packet *packet);
   enum target target;
   unsigned at, mask; /* the byte that changes */
-  unsigned forged;   /* packets */
-  unsigned answered; /* packets of the server */
+  unsigned forged;   /* forged packets */
+  unsigned answered; /* packets sent by the server */
 };
 
-/* --- the forger --- */
+/* --- the attacker --- */
 
 static void send_forged(struct scene *scene, const struct packet *packet, unsigned worker) {
   scene->forged++;
@@ -65,12 +65,12 @@ static unsigned char *byte_at(struct packet *packet, unsigned at) {
 }
 
 static bool change_byte(struct scene *scene, struct packet *packet) {
-  if (scene->mask == 0x80 && packet->head.rank) return false; /* one worker's only */
+  if (scene->mask == 0x80 && packet->head.rank) return false; /* only one worker's packets may be changed */
   *byte_at(packet, scene->at) ^= (unsigned char)scene->mask;
   return by_fragment_bytes(&packet->head) <= sizeof *packet;
 }
 
-/* --- the ends --- */
+/* --- the endpoints --- */
 
 static void worker_emits(void *context, const struct by_fragment *packet) {
   unsigned *index = context;
@@ -169,16 +169,16 @@ static bool all_done(const struct scene *scene, uint32_t call) {
 
 static void advance(struct scene *scene) {
   uint64_t due = UINT64_MAX;
-  unsigned who = 0;
+  unsigned worker = 0;
   for (unsigned w = 0; w < WORKERS; w++)
-    if (by_worker_deadline(scene->workers[w]) < due) due = by_worker_deadline(scene->workers[w]), who = w;
+    if (by_worker_deadline(scene->workers[w]) < due) due = by_worker_deadline(scene->workers[w]), worker = w;
   if (net_next(&scene->net) <= due) {
     assert_true(net_next(&scene->net) != UINT64_MAX);
     net_step(&scene->net);
     return;
   }
   if (due > scene->net.now) scene->net.now = due;
-  by_worker_progress(scene->workers[who], scene->net.now);
+  by_worker_progress(scene->workers[worker], scene->net.now);
 }
 
 static const char *what(const struct scene *scene) {
@@ -188,7 +188,7 @@ static const char *what(const struct scene *scene) {
   return text;
 }
 
-/* Returns the ms of virtual time that it took. */
+/* Computes a sum and returns the virtual time in milliseconds that it took. */
 static double sum(struct scene *scene, uint64_t limit) {
   uint32_t call;
   uint64_t began = scene->net.now;
@@ -214,7 +214,8 @@ static double sum(struct scene *scene, uint64_t limit) {
 
 /* --- the tests --- */
 
-/* What one worker's term seems to need for a later fragment would scale that one's numbers to nothing. */
+/* A forged term claims a large exponent for a later fragment. If it were believed, it would scale all of this
+ * fragment's numbers to zero. */
 static bool claim_large_exponent(struct scene *scene, struct packet *packet) {
   if (packet->head.rank) return false;
   *byte_at(packet, AT_AHEAD) = 200;
@@ -237,7 +238,8 @@ static void test_large_exponent(void **state) {
   }
 }
 
-/* Each byte of the header but the seal, and some of the payload; with the check as it was, which does not fit. */
+/* Changes each byte of the header except the seal, and some bytes of the payload. The check is unchanged and therefore
+ * wrong. */
 static void test_each_byte(void **state) {
   (void)state;
   static const unsigned masks[] = {1, 0x80, 0x5a};
@@ -255,7 +257,8 @@ static void test_each_byte(void **state) {
   }
 }
 
-/* Also where sums in exact mode have a check that all know how to make: a forger who does not make it does no harm. */
+/* The same in exact mode, whose check has a publicly known key. An attacker that does not recompute the check does no
+ * harm. */
 static void test_each_byte_exact(void **state) {
   (void)state;
   for (unsigned at = AT_TYPE; at < HEADER + 4; at++) {
@@ -270,7 +273,7 @@ static void test_each_byte_exact(void **state) {
   }
 }
 
-/* In exact mode terms of another call, with a check that is right, are no reason to end the job. */
+/* In exact mode, terms of another call with a correct check are no reason to end the job. */
 static bool make_other_call(struct scene *scene, struct packet *packet) {
   static struct by_sum_key open;
   if (packet->head.rank || packet->head.flags & BY_FRAGMENT_RETX) return false;
@@ -290,7 +293,7 @@ static void test_other_call_exact(void **state) {
   destroy_scene(scene);
 }
 
-/* What has no terms, with this worker's or another call, about these workers. */
+/* Turns the packet into one without terms about these workers, with this worker's call or another. */
 static bool turn_into_header(struct scene *scene, struct packet *packet) {
   *byte_at(packet, AT_TYPE) = (unsigned char)(scene->at % 3 + BY_FRAGMENT_PROBE);
   bool probe = packet->head.type != BY_FRAGMENT_NACK;
@@ -316,7 +319,7 @@ static void test_headers(void **state) {
   }
 }
 
-/* Results that fit in all but their numbers. */
+/* Turns the packet into a result that is correct except for its numbers. */
 static bool turn_into_result(struct scene *scene, struct packet *packet) {
   packet->head.type = scene->at ? BY_FRAGMENT_RESULT : BY_FRAGMENT_RESULT_MC;
   packet->head.hops = packet->head.hop = 0;
@@ -337,7 +340,7 @@ static void test_results(void **state) {
   }
 }
 
-/* One cell is made to add something else: its terms are asked for at once, before anybody's time is up. */
+/* Makes one cell add something else. The terms are requested at once, before any timeout. */
 static bool spoil_one(struct scene *scene, struct packet *packet) {
   if (scene->forged) return false;
   packet->payload[0] ^= 1;
@@ -360,7 +363,7 @@ static void test_spoiled_cell(void **state) {
   assert_true(took[1] < took[0] + 1);
 }
 
-/* A thousand forged sums of the same fragment: the server answers few of them. */
+/* Sends a thousand forged sums of the same fragment. The server answers few of them. */
 static bool send_many_sums(struct scene *scene, struct packet *packet) {
   unsigned before = scene->answered;
   packet->head.workers = 7;
@@ -381,7 +384,7 @@ static void test_many_sums(void **state) {
   destroy_scene(scene);
 }
 
-/* All cells get terms of epochs to come: few sums are made past the switch meanwhile, and none a second later. */
+/* All cells get terms of coming epochs. Few sums are made past the switch meanwhile, and none a second later. */
 static bool come_early(struct scene *scene, struct packet *packet) {
   packet->head.epoch += scene->at;
   return true;
@@ -398,14 +401,14 @@ static void test_epochs_to_come(void **state) {
     struct scene *scene = make_scene(false);
     scene->target = TO_SWITCH;
     scene->at = far[i / 2];
-    if (i % 2) sum(scene, BY_SECOND); /* else they come before any other term */
+    if (i % 2) sum(scene, BY_SECOND); /* otherwise forged terms come before any other term */
     scene->forge = come_early;
     uint64_t before = unmerged(scene);
     for (int j = 0; j < 10; j++) sum(scene, BY_SECOND);
     if (i % 2) assert_int_equal(unmerged(scene), before);
     scene->forge = NULL;
     scene->net.now += BY_SECOND;
-    for (int j = 0; j < 2; j++) sum(scene, BY_SECOND); /* in which jobs get to where a cell is a little ahead */
+    for (int j = 0; j < 2; j++) sum(scene, BY_SECOND); /* jobs reach the cells that were slightly ahead */
     before = unmerged(scene);
     for (int j = 0; j < 10; j++) sum(scene, BY_SECOND);
     assert_int_equal(unmerged(scene), before);

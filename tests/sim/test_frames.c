@@ -1,5 +1,5 @@
-/* What a peer sends, which is the test, frame by frame. If it follows no rules, the engine must end with
- * BANYAN_ERR_PROTOCOL, and touch no memory that it has no business with. */
+/* The test plays a peer and sends single frames. If the peer breaks the protocol, the engine must end with
+ * BANYAN_ERR_PROTOCOL and must not touch memory outside its buffers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct rank {
   struct by_sim *sim;
   struct by_engine *engine;
   struct by_team *team;
-  struct by_lane *peer; /* the other end of its link */
+  struct by_lane *peer; /* the other end of the rank's link */
   struct by_call *call;
   char *memory, *theirs;
 };
@@ -69,7 +69,7 @@ static void send_frame(struct rank *rank, struct by_frame frame, const void *pay
   assert_int_equal(rank->peer->ops->send(rank->peer, &frame, payload), BY_LANE_SENT);
 }
 
-/* Frames of the rank's only receive from its peer. */
+/* Makes a frame for the only message that the rank receives from its peer. */
 static struct by_frame of_receive(enum by_frame_type type, uint64_t offset) {
   return (struct by_frame){.type = (uint8_t)type,
                            .flags = BY_FRAME_PAIR,
@@ -101,7 +101,7 @@ static void test_honest_offer(void **state) {
   finish(&rank);
 }
 
-/* Over a transport that reads no memory. */
+/* The transport cannot read the peer's memory. */
 static void test_unreadable_offer(void **state) {
   (void)state;
   for (uint32_t region = 0; region < 2; region++) {
@@ -115,7 +115,7 @@ static void test_unreadable_offer(void **state) {
   }
 }
 
-/* The first offer cannot be read to its end, and the second has less than was read of the first. */
+/* The first offer cannot be read to its end. The second offer is shorter than what was read of the first. */
 static void test_shrunk_offer(void **state) {
   (void)state;
   struct rank rank = {0};
@@ -125,13 +125,14 @@ static void test_shrunk_offer(void **state) {
   run(&rank);
   send_frame(&rank, of_receive(BY_FRAME_MORE, 2000), NULL);
   offer(&rank, 1, 10);
-  by_sim_kill(rank.peer); /* which makes its memory unreadable, but what it sent arrives */
+  by_sim_kill(rank.peer); /* makes the peer's memory unreadable, but what it sent arrives */
   run(&rank);
   assert_status(by_engine_status(rank.engine), BANYAN_ERR_PROTOCOL);
   finish(&rank);
 }
 
-/* Of a sum whose first half has come: the rank offers that half of the result, and hears that its peer has all. */
+/* The first half of a sum has arrived. The rank offers this half of the result, and its peer reports that it has
+ * everything. */
 static void test_early_done(void **state) {
   (void)state;
   struct rank rank = {0};
@@ -165,8 +166,8 @@ static uint64_t received(const struct rank *rank) {
   return counters.bytes_received;
 }
 
-/* A frame of which a part came while another call was under way: once its own call is made, that part is added and
- * passed on before the rest is there. Returns whether it came in parts. */
+/* A part of a frame arrives while another call is under way. When the frame's own call is made, this part is added and
+ * forwarded before the rest arrives. Returns whether the frame arrived in parts. */
 static bool uses_part(uint64_t seed) {
   struct rank rank = {0};
   struct by_call *first;
@@ -210,5 +211,5 @@ int main(void) {
       cmocka_unit_test(test_honest_offer), cmocka_unit_test(test_unreadable_offer), cmocka_unit_test(test_shrunk_offer),
       cmocka_unit_test(test_early_done),   cmocka_unit_test(test_uses_part),
   };
-  return cmocka_run_group_tests_name("what peers send", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("frames from a peer", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Plans with helpers in memory: results, deaths of helpers at any moment, and
- * the same bits on all ranks whoever hears of them when. */
+/* Plans with helpers in memory: results, deaths of helpers at any moment, and the same bits on all ranks, in whatever
+ * order the ranks learn of the deaths. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static void choose_operation(struct world *world, struct operation *operation, s
   operation->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
 }
 
-/* Helpers keep nothing once the ranks are through. */
+/* Helpers keep no data once the ranks have finished. */
 static void check_helpers(struct world *world) {
   for (int i = 0; i < 100; i++) {
     for (uint32_t h = world->n; h < world->n + world->n_helpers; h++)
@@ -66,7 +66,7 @@ static void run_world(struct world *world) {
   world_check(world);
 }
 
-/* `deaths` of helpers at random moments. */
+/* Runs calls with `deaths` deaths of helpers at random moments. */
 static void one_seed(uint64_t seed, uint32_t deaths) {
   struct by_sim_options net;
   struct by_engine_options engine;
@@ -107,8 +107,8 @@ static void test_deaths(void **state) {
   for (uint64_t seed = 1; seed <= world_seeds(300); seed++) one_seed(seed, 1 + (uint32_t)(seed % 3));
 }
 
-/* Warm calls allocate nothing, on ranks and helpers, but memory for frames that come before their call is made: how
- * many do depends on timing. */
+/* Repeated calls allocate nothing on ranks and helpers, except memory for frames that arrive before their call. The
+ * number of such frames depends on timing. */
 static void test_no_allocation(void **state) {
   (void)state;
   struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};

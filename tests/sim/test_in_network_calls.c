@@ -1,5 +1,5 @@
-/* Calls over plans that go through switches, whole, in memory: executors, workers, switches and the server, beside
- * groups that go among ranks. Packets get lost; the server dies at any moment, and the ranks go on without. */
+/* Calls over plans through switches, whole, in memory: executors, workers, switches and the server, together with
+ * groups of trees among ranks. Packets get lost. The server dies at any moment, and the ranks continue without it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 enum { SLOTS = 32, LINES = 4, INBOX = 512 };
 
-/* Packets that have come to a worker and wait until its rank looks. */
+/* Packets that have arrived at a worker and wait until its rank reads them. */
 struct inbox {
   struct rig *rig;
   unsigned worker;
@@ -30,7 +30,7 @@ struct rig {
   struct net net;
   struct by_server *server;
   uint32_t server_process;
-  unsigned worker_of[WORLD_MOST]; /* by rank; NET_WORKERS: a twig */
+  unsigned worker_of[WORLD_MOST]; /* by rank; NET_WORKERS: the rank is a twig */
   struct inbox inboxes[NET_WORKERS];
 };
 
@@ -41,7 +41,7 @@ static uint64_t now(const struct rig *rig) {
   return by_clock_now(&clock);
 }
 
-/* All that happens on the way up to now. */
+/* Handles everything that happens in the network up to the current time. */
 static void catch_up(struct rig *rig) {
   uint64_t until = now(rig);
   while (net_next(&rig->net) <= until) net_step(&rig->net);
@@ -51,7 +51,7 @@ static void catch_up(struct rig *rig) {
 static void to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
   struct rig *rig = context;
   struct inbox *inbox = &rig->inboxes[worker];
-  if (inbox->n == INBOX || bytes > sizeof inbox->packets->data) return; /* a full socket */
+  if (inbox->n == INBOX || bytes > sizeof inbox->packets->data) return; /* a full socket drops the packet */
   inbox->packets[inbox->n].bytes = bytes;
   memcpy(inbox->packets[inbox->n++].data, packet, bytes);
 }
@@ -83,8 +83,8 @@ static bool take(void *context, struct by_worker *worker, uint64_t at) {
   return n > 0;
 }
 
-static uint64_t next(void *through) {
-  const struct rig *rig = through;
+static uint64_t next(void *context) {
+  const struct rig *rig = context;
   uint64_t first = net_next(&rig->net);
   for (uint32_t r = 0; r < rig->world.n; r++) {
     uint64_t at = by_engine_deadline(rig->world.nodes[r].engine);
@@ -93,12 +93,12 @@ static uint64_t next(void *through) {
   return first;
 }
 
-/* --- making one --- */
+/* --- making a rig --- */
 
 static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
 
-static struct by_fabric *make_fabric(void *through, uint32_t rank) {
-  struct rig *rig = through;
+static struct by_fabric *make_fabric(void *context, uint32_t rank) {
+  struct rig *rig = context;
   unsigned worker = rig->worker_of[rank];
   struct inbox *inbox = &rig->inboxes[worker];
   struct by_worker_config config = {.job = 1,
@@ -120,7 +120,7 @@ static struct by_fabric *make_fabric(void *through, uint32_t rank) {
   return fabric;
 }
 
-/* Switches and workers as the plan's first group has them. */
+/* Places switches and workers as the plan's first group of trees does. */
 static void lay_out(struct rig *rig, const struct by_plan *plan) {
   const struct by_group *group = &plan->classes->groups[0];
   struct net *net = &rig->net;
@@ -184,7 +184,7 @@ static struct rig *make_rig(uint64_t seed, double lost) {
   rig->net.to_server = to_server;
   rig->world.fabric = make_fabric;
   rig->world.next = next;
-  rig->world.through = rig;
+  rig->world.fabric_context = rig;
   by_plan_destroy(plan);
   return rig;
 }
@@ -238,7 +238,7 @@ static void test_in_network(void **state) {
     terms += by_server_counters(rig->server)->terms;
     free_rig(rig);
   }
-  assert_true(terms > 1000); /* they did go through */
+  assert_true(terms > 1000); /* terms did go through the switches */
 }
 
 static void test_server_dies(void **state) {
@@ -258,5 +258,5 @@ int main(void) {
       cmocka_unit_test(test_in_network),
       cmocka_unit_test(test_server_dies),
   };
-  return cmocka_run_group_tests_name("through", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("calls in the network", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Sums through trees of switches, whole, in memory: workers, switches and server over links that lose, double, delay,
- * reorder and spoil packets, in virtual time. Every element of every worker is compared with what must come out. */
+/* Sums through trees of switches, whole, in memory: workers, switches and the server over links that lose, duplicate,
+ * delay, reorder and corrupt packets, in virtual time. Every element of every worker is compared with the expected
+ * result. */
 #include "check.h"
 
 #include <math.h>
@@ -25,19 +26,19 @@ struct trial {
   struct net net;
   struct by_server *server;
   struct by_worker *workers[NET_WORKERS];
-  unsigned index[NET_WORKERS]; /* for callbacks */
+  unsigned index[NET_WORKERS]; /* addresses are the callbacks' contexts */
   unsigned slots, lines;
   bool exact, unicast, in_place;
-  bool plain; /* all numbers have fixed point */
+  bool plain; /* all numbers are in fixed point */
   struct sum_call calls[MOST_CALLS];
   unsigned n_calls;
   uint64_t start[NET_WORKERS];         /* when a worker has its elements */
-  uint64_t limit;                      /* of virtual time */
-  void (*meddle)(struct trial *trial); /* before each step */
+  uint64_t limit;                      /* limit of the virtual time */
+  void (*meddle)(struct trial *trial); /* called before each step */
   uint64_t ended;
 };
 
-/* --- the ends --- */
+/* --- the endpoints --- */
 
 static void worker_emits(void *context, const struct by_fragment *packet) {
   unsigned *index = context;
@@ -102,7 +103,7 @@ static void make_ends(struct trial *trial) {
   net->to_server = comes_to_server;
 }
 
-/* --- what is summed --- */
+/* --- data --- */
 
 static uint32_t some_float(struct by_rng *rng, unsigned block) {
   static const float special[] = {INFINITY, -INFINITY, NAN, 0x1.fffffep127F, -0x1.fffffep127F, 0x1p-149F, 0, -0.0F};
@@ -128,7 +129,7 @@ static void fill(struct by_rng *rng, const struct sum_call *call, bool plain, un
 static void add_call(struct trial *trial, enum banyan_dtype dtype, size_t count) {
   struct sum_call *call = &trial->calls[trial->n_calls++];
   struct by_rng rng;
-  by_rng_init(&rng, 1000 + trial->n_calls); /* the same in every trial */
+  by_rng_init(&rng, 1000 + trial->n_calls); /* the same numbers in every trial */
   call->dtype = dtype;
   call->count = count;
   for (unsigned w = 0; w < trial->net.workers; w++) {
@@ -139,8 +140,9 @@ static void add_call(struct trial *trial, enum banyan_dtype dtype, size_t count)
   }
 }
 
-/* A sum of floats is the double one within what is lost to the quanta of the largest nearby, or where a fragment's
- * terms are added as they are, to rounding; or infinite, or NaN, as IEEE says. In exact mode it is the float one. */
+/* A sum of floats equals the sum of doubles within the quantisation error of the largest number nearby or, where a
+ * fragment's terms are added as floats, within rounding. It is infinite or NaN where IEEE arithmetic requires it. In
+ * exact mode it equals the sum of floats. */
 static void check_floats(const struct trial *trial, const struct sum_call *call, const unsigned char *const *src,
                          size_t i) {
   double exact = 0, largest = 0;
@@ -208,14 +210,14 @@ static bool all_done(const struct trial *trial) {
   return true;
 }
 
-/* The first thing that happens: a packet comes, a deadline passes, a worker has its elements. */
+/* Handles the next event: a packet arrives, a deadline passes, or a worker gets its elements. */
 static void advance(struct trial *trial) {
   uint64_t next = net_next(&trial->net), due = UINT64_MAX;
-  unsigned who = 0;
+  unsigned worker = 0;
   for (unsigned w = 0; w < trial->net.workers; w++) {
     uint64_t at = by_worker_deadline(trial->workers[w]);
     if (trial->start[w] && trial->start[w] < at) at = trial->start[w];
-    if (at < due) due = at, who = w;
+    if (at < due) due = at, worker = w;
   }
   if (due == UINT64_MAX && next == UINT64_MAX) fail_msg("nothing is under way, at %g s", (double)trial->net.now / 1e9);
   if (next <= due) {
@@ -223,12 +225,12 @@ static void advance(struct trial *trial) {
     return;
   }
   if (due > trial->net.now) trial->net.now = due;
-  if (trial->start[who] && trial->start[who] <= trial->net.now) {
-    trial->start[who] = 0;
+  if (trial->start[worker] && trial->start[worker] <= trial->net.now) {
+    trial->start[worker] = 0;
     for (unsigned c = 0; c < trial->n_calls; c++)
-      by_worker_advance(trial->workers[who], trial->calls[c].number[who], trial->calls[c].count);
+      by_worker_advance(trial->workers[worker], trial->calls[c].number[worker], trial->calls[c].count);
   }
-  by_worker_progress(trial->workers[who], trial->net.now);
+  by_worker_progress(trial->workers[worker], trial->net.now);
 }
 
 static void run(struct trial *trial) {
@@ -276,7 +278,8 @@ static void destroy(struct trial *trial) {
 
 enum tree { NO_SWITCH, ONE_SWITCH, TWO_LEVELS, THREE_HOPS, TREES };
 
-/* Two levels: two leaves under a root. Three hops: a chain whose middle only forwards, a leaf beside it. */
+/* Makes a tree. Two levels: two leaves under a root. Three hops: a chain whose middle switch only forwards, with a leaf
+ * beside it. */
 static void make_tree(struct net *net, enum tree tree, uint32_t slots) {
   static const int above[TREES][4] = {{0}, {NET_SERVER}, {NET_SERVER, 0, 0}, {NET_SERVER, 0, 1, 0}};
   static const unsigned switches[TREES] = {0, 1, 3, 4};
@@ -328,8 +331,8 @@ static void restart_every_20_ms(struct trial *trial) {
   net_restart(&trial->net, (unsigned)(times % (trial->net.switches + 1)));
 }
 
-/* The same bits, whatever the tree and whatever happens on the way. Where switches add float32, the bits depend on the
- * tree, and on nothing else. */
+/* The result has the same bits in every tree, whatever happens on the way. Where switches add float32, the bits depend
+ * only on the tree. */
 static void test_same_bits_everywhere(void **state) {
   uint64_t wanted[3][TREES] = {{0}};
   for (uint64_t seed = 0; seed < 24; seed++) {
@@ -353,7 +356,7 @@ static void test_same_bits_everywhere(void **state) {
   }
 }
 
-/* A long sum over two levels; returns the seconds it took. */
+/* Computes a long sum over two levels. Returns the seconds it took. */
 static double long_sum(struct net_faults faults, void (*meddle)(struct trial *), uint64_t start_of_last, bool ordinary,
                        struct by_worker_counters *counters, struct by_server_counters *served) {
   struct trial *trial = make_trial(TWO_LEVELS, 4, 256, 99);
@@ -377,7 +380,7 @@ static double goodput(double seconds) {
   return LONG * 4.0 * 8 / seconds / 1e6;
 }
 
-/* 100 Mbit/s links: of them 91.5 could be payload. */
+/* The links have 100 Mbit/s, of which 91.5 Mbit/s can be payload. */
 static void test_goodput(void **state) {
   struct by_worker_counters counters;
   struct by_server_counters served;
@@ -394,7 +397,7 @@ static void test_goodput(void **state) {
   assert_true(lossy > 0.85 * clean);
 }
 
-/* A worker that computes is asked for, not flooded. */
+/* A worker that still computes receives few requests. */
 static void test_straggler(void **state) {
   struct by_worker_counters counters;
   struct by_server_counters served;
@@ -429,7 +432,7 @@ static void hole_at_200_ms(struct trial *trial) {
   trial->net.at[1].hole = trial->net.now >= 200 * BY_MILLISECOND;
 }
 
-/* Which are killed, and started again 100 ms later. */
+/* The switches in this set are killed, and started again 100 ms later. */
 static unsigned away;
 
 static void away_at_200_ms(struct trial *trial) {
@@ -441,7 +444,7 @@ static void away_at_200_ms(struct trial *trial) {
   }
 }
 
-/* Terms that went past them meanwhile are elsewhere than those that come later, which wait for them in cells. */
+/* Terms that passed the switches meanwhile are already at the server. Later terms wait for them in cells. */
 static void test_switches_that_come_back(void **state) {
   struct by_worker_counters c;
   for (away = 1; away < 8; away++) {
@@ -477,7 +480,7 @@ static void test_switches_that_go(void **state) {
   assert_true(hole < 4 * clean + 3);
 }
 
-/* Workers that make different calls hear of it, all of them, and which ones. */
+/* Workers make different calls. All of them receive an error that names the calls. */
 static void test_mismatch(void **state) {
   for (unsigned round = 0; round < 2 * TREES; round++) {
     struct trial *trial = make_trial((enum tree)(round / 2), 4, 16, 5);
@@ -506,7 +509,7 @@ static void test_mismatch(void **state) {
   }
 }
 
-/* A server that says nothing is named. */
+/* The error names a server that does not answer. */
 static void test_silent_server(void **state) {
   struct trial *trial = make_trial(ONE_SWITCH, 2, 8, 5);
   float numbers[2][100] = {{0}};

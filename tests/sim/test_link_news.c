@@ -1,5 +1,5 @@
-/* What a rank says of its connections, by a clock of the test's: a link that has become slow is told at once, also
- * while nothing is sent anew, and told again once more goes over it. */
+/* A rank's reports about its connections, by a clock of the test. A link that has become slow is reported at once, also
+ * while no new data is sent. It is reported again when it carries more. */
 #include <string.h>
 
 #include "agent_client_state.h"
@@ -19,12 +19,12 @@ struct job {
   uint64_t now;
 };
 
-static struct by_lane_ops counted; /* a simulated lane's, with counters of a network */
+static struct by_lane_ops counted; /* operations of a simulated lane, with the counters of a network lane */
 static struct by_meter meter;
 static struct by_lane *lanes[8];
 static unsigned n_lanes;
-static double part;     /* of the time that it is busy, while anything is carried; */
-static uint32_t flying; /* segments then */
+static double part;     /* fraction of the time in which the link is busy while it carries anything */
+static uint32_t flying; /* segments under way during this time */
 
 static bool read_meter(const struct by_lane *lane, struct by_meter *out) {
   (void)lane;
@@ -41,7 +41,7 @@ static void count(void *context, struct by_lane *lane) {
   lanes[n_lanes++] = lane;
 }
 
-/* Makes the link between the two. */
+/* Makes the link between the two ranks. */
 static void call(struct world *world) {
   world->n_operations = 1;
   world->operations[0].call = (struct banyan_call){.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .count = 10};
@@ -87,7 +87,7 @@ static void fini(struct job *job) {
   context_fini(&job->context);
 }
 
-/* The network carries so many bit/s of what there is, and the rank gives it so many. */
+/* The network carries `carried` bit/s, and the rank sends `given` bit/s. */
 static void run(struct job *job, double seconds, double carried, double given) {
   const double step = STEP_MS * 1e-3;
   if (given > 0 && job->context.observed.awake) by_observe_wake(&job->context.observed);
@@ -109,7 +109,7 @@ static void test_slow(void **state) {
   struct job job;
   (void)state;
   init(&job);
-  run(&job, 3.01, 100e6, 100e6); /* to the end of a report */
+  run(&job, 3.01, 100e6, 100e6); /* until the end of a reporting interval */
   assert_true(has_notified(&job, 100e6));
   uint64_t slow_from = job.now;
   run(&job, 0.3, 20e6, 0); /* what waited in buffers */
@@ -118,7 +118,7 @@ static void test_slow(void **state) {
   uint32_t left = job.link.news;
   run(&job, 10, 0, 0);
   assert_int_equal(job.link.news, left);
-  assert_true(left > 0 && !by_timer_is_set(&job.link.report)); /* nothing is looked at while nothing goes on */
+  assert_true(left > 0 && !by_timer_is_set(&job.link.report)); /* the link is not checked while it carries nothing */
   uint64_t again_from = job.now;
   run(&job, 2, 20e6, 20e6);
   assert_true(job.link.reported_at > again_from && has_notified(&job, 20e6));
@@ -126,7 +126,7 @@ static void test_slow(void **state) {
   fini(&job);
 }
 
-/* Busy until an answer comes that is held back: the network is not what it waits for. */
+/* The link is busy until an answer comes that is held back. It does not wait for the network. */
 static void test_waits(void **state) {
   struct job job;
   (void)state;
@@ -138,8 +138,7 @@ static void test_waits(void **state) {
   fini(&job);
 }
 
-/* All is on its way at once, and the kernel goes on to say the rate that it has measured when there was more to send.
- */
+/* All data is on its way at once. The kernel still reports the rate that it measured when there was more to send. */
 static void test_old_rate(void **state) {
   struct job job;
   (void)state;
@@ -152,7 +151,7 @@ static void test_old_rate(void **state) {
   fini(&job);
 }
 
-/* Little of it is on its way at most times, but once more was given to it than it took. */
+/* Little data is on its way at most times, but once the rank sent more than the link could carry. */
 static void test_full_once(void **state) {
   struct job job;
   (void)state;
@@ -162,13 +161,13 @@ static void test_full_once(void **state) {
   meter.rate = (uint64_t)(50e6 / 8);
   meter.full = true;
   run(&job, 1.3, 20e6, 20e6);
-  assert_true(has_notified(&job, 50e6)); /* short bursts, whose last answers are waited for */
+  assert_true(has_notified(&job, 50e6)); /* in short bursts whose last acknowledgements are awaited */
   run(&job, 2.6, 20e6, 20e6);
   assert_true(job.link.n_reported == 1 && job.link.notified[0].bandwidth == 0);
   fini(&job);
 }
 
-/* Now more and now less, as TCP has it, is no news. */
+/* The rate varies, as is normal for TCP. This is not reported. */
 static void test_sways(void **state) {
   struct job job;
   (void)state;
@@ -185,7 +184,7 @@ static void test_sways(void **state) {
   fini(&job);
 }
 
-/* As fast as ever, but less goes there: the job waits for something else. */
+/* The link is as fast as before, but carries less because the job waits for something else. */
 static void test_less(void **state) {
   struct job job;
   (void)state;
@@ -202,5 +201,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow),      cmocka_unit_test(test_waits),
                                      cmocka_unit_test(test_old_rate),  cmocka_unit_test(test_less),
                                      cmocka_unit_test(test_full_once), cmocka_unit_test(test_sways)};
-  return cmocka_run_group_tests_name("news of links", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("link reports", tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* Controllers of many ranks, whole, in memory: each rank submits the same operations in an order of its own, messages
- * take their time, and all ranks must start the same groups in the same order, each operation once all have it. And a
- * tree of controllers starts what one coordinator would start that receives every submission at once, with the same
- * notes between the groups. There the root sends nothing until it knows all that was submitted, so that there is one
- * right answer. */
+/* Whole controllers of many ranks in memory. Each rank submits the same operations in its own order, and messages are
+ * delayed. All ranks must start the same groups in the same order, each operation once all ranks have submitted it.
+ *
+ * A tree of controllers must also start what a single coordinator would start that receives every submission at once,
+ * with the same notes between the groups. In this comparison the root sends nothing until it knows all submissions, so
+ * that there is one right answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static int seeds(int usual) {
   return text ? atoi(text) : usual;
 }
 
-/* All ranks submit operations first .. last - 1, each in its own order, while letters travel. */
+/* All ranks submit operations first .. last - 1, each in its own order, while messages travel. */
 static void run_step(struct job *job, uint32_t first, uint32_t last, uint64_t count) {
   uint32_t n = last - first, left = n * job->n;
   static uint32_t todo[MOST_RANKS][MOST_OPERATIONS];
@@ -57,7 +58,7 @@ static void test_steps(void **state) {
     for (job->step = 0; job->step < STEPS; job->step++) {
       for (uint32_t i = 0; i < n && seed % 5; i++) by_controller_step(job->members[i].controller, job->step);
       run_step(job, 0, operations, 1000);
-      /* in the middle of the training there is something new, and later it has another shape */
+      /* The middle of the training has new operations, and later they have other shapes. */
       if (job->step >= 2) run_step(job, operations, operations + 3, job->step >= 4 ? 77 : 78);
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -66,14 +67,14 @@ static void test_steps(void **state) {
       assert_true(job->members[i].controller->n_table >= operations);
       assert_int_equal(counters->malformed, 0);
       if (config.fuse && !config.fuse_each && n > 1) assert_true(counters->groups < counters->started);
-      if (config.fuse_each) assert_int_equal(counters->groups, counters->started); /* all are larger */
+      if (config.fuse_each) assert_int_equal(counters->groups, counters->started); /* all exceed the limit */
     }
     free_job(job);
   }
 }
 
-/* Ranks submit operation 0, the odd ones another of that name, while letters travel; once it is refused, each at once
- * the right one. */
+/* Ranks submit operation 0 while messages travel; odd ranks submit another operation of the same name. As soon as a
+ * rank's submission is refused, it submits the right operation. */
 static void submit_oddly(struct job *job, uint64_t odd) {
   bool differ = odd && odd != (1ull << job->n) - 1;
   uint64_t again = 0;
@@ -97,8 +98,8 @@ static void submit_oddly(struct job *job, uint64_t odd) {
   }
 }
 
-/* Some ranks submit something else under a name: nobody starts it, everybody hears of it once, and the next time it
- * works. */
+/* Some ranks submit something else under a name. No rank starts it, every rank receives one error, and the next
+ * submission of the name works. */
 static void test_mismatch(void **state) {
   (void)state;
   uint32_t refused = 0;
@@ -122,7 +123,8 @@ static void test_mismatch(void **state) {
   assert_true(refused > 0);
 }
 
-/* Of what is ready at once, what came last in the first iteration starts first; what is urgent, before that. */
+/* Among operations that are ready at once, the one that came last in the first iteration starts first. Urgent
+ * operations start before all others. */
 static void test_order(void **state) {
   (void)state;
   struct by_controller_config config = {0};
@@ -152,7 +154,7 @@ static void test_order(void **state) {
   free_job(job);
 }
 
-/* A rank keeps quiet: the root says which, and what for. */
+/* A rank submits nothing. The root reports which rank it is and what it lacks. */
 static void test_stall(void **state) {
   (void)state;
   for (int seed = 1; seed <= seeds(200); seed++) {
@@ -182,7 +184,7 @@ static void test_stall(void **state) {
       assert_int_equal(job->stall.silent, 0);
       if (quiet == also) assert_int_equal(job->stall.top, quiet);
     }
-    assert_int_equal(submit(job, quiet, 3, 1000), BANYAN_OK); /* better late than never */
+    assert_int_equal(submit(job, quiet, 3, 1000), BANYAN_OK); /* the rank submits late */
     if (also != quiet) assert_int_equal(submit(job, also, 3, 1000), BANYAN_OK);
     settle(job);
     for (uint32_t i = 0; i < n; i++) assert_int_equal(job->members[i].state[3], STARTED);
@@ -190,7 +192,7 @@ static void test_stall(void **state) {
   }
 }
 
-/* Controllers at the far end are gone: the root says how many have not answered. */
+/* Controllers at the far end are dead. The root reports how many have not answered. */
 static void test_silent(void **state) {
   (void)state;
   struct by_controller_config config = {.timeout = 1000};
@@ -220,8 +222,8 @@ static void test_silent(void **state) {
   free_job(job);
 }
 
-/* How much the root has to do, when all are ready at once: a letter from and to each child. And nothing is said when
- * nobody has anything new. */
+/* Counts the root's messages when all ranks are ready at once: one from each child and one to each child. No message is
+ * sent when no rank has anything new. */
 static void test_control_messages(void **state) {
   (void)state;
   struct by_controller_config config = {0};
@@ -233,7 +235,7 @@ static void test_control_messages(void **state) {
     job->handled = 0;
     for (uint32_t i = 0; i < job->n; i++)
       for (uint32_t k = 0; k < 60; k++) assert_int_equal(submit(job, i, (k * 7 + i) % 60, 1000), BANYAN_OK);
-    /* leaves first, as they would wake each other */
+    /* The leaves come first, as the ranks would wake each other. */
     settle(job);
     if (job->step == 0) children = (uint32_t)job->handled;
     for (uint32_t i = 0; i < job->n; i++) flush(job, i);
@@ -295,7 +297,7 @@ static void test_misuse(void **state) {
   free_job(job);
 }
 
-/* Every prefix of a letter, and letters with a byte changed, are refused or make sense; none does harm. */
+/* Every prefix of a message, and every message with a changed byte, is rejected or is valid. None does harm. */
 static void test_control_messages_broken(void **state) {
   (void)state;
   uint64_t refused = 0;
@@ -317,7 +319,7 @@ static void test_control_messages_broken(void **state) {
           refused += by_controller_take(job->members[k].controller, i, message->data, cut) == BANYAN_ERR_PROTOCOL;
         assert_true(by_controller_counters(job->members[k].controller)->malformed >= message->bytes);
       }
-    settle(job); /* what was cut has changed nothing */
+    settle(job); /* the truncated messages have changed nothing */
     for (uint32_t i = 0; i < job->n; i++)
       for (uint32_t k = 0; k < 4; k++) assert_int_equal(job->members[i].state[k], STARTED);
     free_job(job);
@@ -325,18 +327,18 @@ static void test_control_messages_broken(void **state) {
   assert_true(refused > 0);
 }
 
-enum { OPERATIONS = 30, SHAPES_OF_ONE = 2, ITERATIONS = 7, NEW = 100 /* priority of what has no bit yet */ };
+enum { OPERATIONS = 30, SHAPES_OF_ONE = 2, ITERATIONS = 7, NEW = 100 /* priority of operations without a bit */ };
 
-/* An operation, in one of its shapes. */
+/* An operation in one of its shapes. */
 struct item {
   struct by_operation what;
   uint32_t name, id, bit, starts; /* id, bit: plus one */
-  uint64_t have;                  /* ranks */
+  uint64_t have;                  /* ranks that have submitted it */
   int32_t priority;
   bool ready;
 };
 
-/* The reference. */
+/* The reference coordinator. */
 struct coordinator {
   struct by_controller_config config;
   struct item items[OPERATIONS][SHAPES_OF_ONE];
@@ -344,7 +346,7 @@ struct coordinator {
   uint32_t n_ready, n_ids, n_table;
   uint64_t under_way;
   uint32_t n_groups;
-  uint64_t groups[MOST_LOG]; /* bytes of those that have started and not ended */
+  uint64_t groups[MOST_LOG]; /* bytes of the groups that have started and not ended */
   bool stepped, renews;
   uint64_t step;
   uint32_t n_log;
@@ -359,12 +361,12 @@ static bool starts_before(const struct item *a, const struct item *b) {
   return a->priority != b->priority ? a->priority > b->priority : a->bit > b->bit;
 }
 
-/* Neighbours "in memory". */
+/* Returns an address. Neighbouring operations have neighbouring addresses. */
 static uint32_t address_of(uint32_t operation) {
   return operation * 37 % OPERATIONS;
 }
 
-static const uint8_t *at_root; /* what cookies of the root's rank point into */
+static const uint8_t *at_root; /* what the cookies of the root's rank point to */
 
 static bool comes_before(const void *a, const void *b) {
   return address_of((uint32_t)((const uint8_t *)a - at_root)) < address_of((uint32_t)((const uint8_t *)b - at_root));
@@ -449,12 +451,12 @@ static void decide(struct coordinator *c, uint32_t note) {
   if (renews || c->renews) renew(c);
 }
 
-/* ---- both */
+/* ---- the tree of controllers and the coordinator */
 
 struct pair {
   struct job *job;
   struct coordinator c;
-  struct item *now[OPERATIONS]; /* of this iteration; NULL: it has none */
+  struct item *now[OPERATIONS]; /* operations of this iteration; NULL: absent */
   uint32_t note;
 };
 
@@ -462,7 +464,7 @@ static bool is_waiting(const struct pair *pair, uint32_t rank, uint32_t k) {
   return pair->now[k] && !(pair->job->submitted[k] >> rank & 1);
 }
 
-/* Some of what is left, each rank in an order of its own. Returns how much is left. */
+/* Submits some of the remaining operations, on each rank in its own order. Returns how many remain. */
 static uint32_t submit_some(struct pair *pair, uint32_t share) {
   struct job *job = pair->job;
   uint32_t left = 0, first = below(job, OPERATIONS);
@@ -500,7 +502,7 @@ static void compare(const struct pair *pair, uint64_t seed) {
   expect_same_logs(pair->job);
 }
 
-/* All that was submitted becomes known to the root, which then speaks. */
+/* Lets the root learn of all submissions and then send its decision. */
 static void decide_both(struct pair *pair, uint64_t seed) {
   struct job *job = pair->job;
   uint32_t note = below(job, 6) ? 0 : ++pair->note;
@@ -514,7 +516,7 @@ static void decide_both(struct pair *pair, uint64_t seed) {
   compare(pair, seed);
 }
 
-/* What has no bit yet is told apart by priority, as nobody says in which order the root hears of it. */
+/* Operations without a bit get different priorities, as the order in which the root learns of them is open. */
 static void begin_iteration(struct pair *pair, bool steps) {
   struct job *job = pair->job;
   struct coordinator *c = &pair->c;

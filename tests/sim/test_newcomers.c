@@ -1,5 +1,5 @@
-/* Helpers that come and go in memory: random rows of newcomers, deaths at any moment, moves to plans with those that
- * live, and calls, in jobs that began with no helper. All sums are right, and nothing hangs. */
+/* Helpers that come and go in memory: random sequences of newcomers, deaths at any moment, switches to plans with the
+ * living helpers, and calls, in jobs that began without helpers. All sums are right, and nothing hangs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static void set_plan(struct node *node, uint64_t seed, uint32_t n_helpers, const
     by_team_set_plan(node->team, plan);
 }
 
-/* All ranks, and the helpers of the plan, in any order. Often the same plan with others at its vertices. */
+/* Proposes a plan for all ranks and its helpers, in any order. It is often the same plan with other processes at its
+ * vertices. */
 static void switch_plan(struct world *world) {
   uint32_t alive[WORLD_MOST], n = 0;
   uint64_t plan = by_rng_below(&world->rng, 3);
@@ -69,7 +70,7 @@ static void count_one(void *context, struct by_lane *lane) {
   ++*(uint32_t *)context;
 }
 
-/* A job may have many helpers, one after the other: of those that are known to be gone nothing is kept open. */
+/* A job may have many helpers, one after the other. No lane to a helper that is known to be gone stays open. */
 static void check_lanes(const struct world *world, const struct node *node) {
   uint32_t lanes = 0, most = world->n - 1;
   for (uint32_t h = world->n; h < world->n + world->n_helpers; h++) most += !by_engine_has_lost(node->engine, h);

@@ -1,7 +1,9 @@
 /* Plan switches in whole jobs in one thread. Ranks set plans by hand at the same place among their calls, at moments of
- * their own, while others are proposed: all make each call, and what is submitted, under the same plan, and a manager's
- * plan never replaces one that was set by hand. And rank 0's proposals, by the test's clock: their turn does not come,
- * a rank cannot prepare them yet, or does not answer. */
+ * their own, while other plans are proposed. All ranks must make each call, and each submitted operation, under the
+ * same plan. A manager's plan must never replace one that was set by hand.
+ *
+ * The tests of rank 0's proposals use the test's clock: the place of the switch is not reached, a rank cannot prepare
+ * the plan yet, or a rank does not answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 
 enum { RANKS = 3, STEPS = 24, MESSAGES = 256, ID = 1 };
 
-/* What the program does, the same on all ranks. */
+/* Steps of the program, the same on all ranks. */
 enum step { CALL, SET, SUBMIT, WAIT, MARK, STEP_KINDS };
 
 struct queue {
@@ -29,7 +31,7 @@ struct queue {
 struct rank {
   struct by_context context;
   struct banyan_comm *comm;
-  uint32_t step, open; /* requests */
+  uint32_t step, open; /* open: requests */
   struct banyan_request *requests[STEPS];
   int32_t values[STEPS];
   struct queue messages, answers;
@@ -40,7 +42,7 @@ struct job {
   struct rank ranks[RANKS];
   enum step steps[STEPS];
   const char *plans[STEPS];
-  /* the leader */
+  /* The fields below belong to the leader. */
   struct by_agreement agreement;
   bool moving, managers; /* managers: it is a manager's plan */
   uint32_t number, taken;
@@ -58,7 +60,7 @@ static void choose_steps(struct job *job) {
     job->steps[i] = below(job, 3) ? CALL : (enum step)below(job, STEP_KINDS);
     job->plans[i] = below(job, 3) ? plans[below(job, 4)] : NULL; /* NULL: the default again */
   }
-  for (uint32_t i = 0; i < STEPS; i++) /* it is refused while something that was submitted has not ended */
+  for (uint32_t i = 0; i < STEPS; i++) /* a plan switch is refused while a submitted operation has not ended */
     if (job->steps[i] == SET) job->steps[i ? i - 1 : 0] = i ? WAIT : CALL;
 }
 
@@ -90,7 +92,7 @@ static void free_job(struct job *job) {
   free(job);
 }
 
-/* ---- words */
+/* ---- messages */
 
 static void push(struct queue *queue, const struct by_plan_switch_message *message) {
   assert_true(queue->n < MESSAGES);
@@ -154,7 +156,7 @@ static bool receive(struct rank *rank) {
   return true;
 }
 
-/* ---- what a rank does */
+/* ---- actions of a rank */
 
 static void call(struct rank *rank, uint32_t i) {
   rank->values[i] = (int32_t)rank->context.job.rank + 1;
@@ -177,7 +179,7 @@ static void submit(struct rank *rank, uint32_t i) {
   rank->open++;
 }
 
-/* It would wait for a word. */
+/* Whether the step would wait for a message. */
 static bool waits(const struct rank *rank, enum step step) {
   bool counts = step == CALL || step == SET;
   return counts &&
@@ -231,7 +233,7 @@ static struct by_plan_origin origin_of(const struct by_plan *plan) {
   return plan ? plan->origin : (struct by_plan_origin){0};
 }
 
-/* Whether all that was set by hand before stays, where it was not taken back in this step. */
+/* Checks that all plans that were set by hand stay, unless this step has taken them back. */
 static void check_pinned(const struct job *job, const struct rank *rank, struct by_plan_origin before,
                          struct by_plan_origin inner_before, uint32_t step) {
   bool taken_back = rank->step > step && job->steps[step] == SET && !job->plans[step];
@@ -268,7 +270,7 @@ static void run(struct job *job) {
   }
 }
 
-/* ---- what came of it */
+/* ---- results */
 
 static void check(const struct job *job) {
   const struct banyan_comm *first = job->ranks[0].comm;
@@ -301,7 +303,7 @@ static void test_race(void **state) {
   assert_true(taken > 0);
 }
 
-/* ---- one that reads no letters for long, as its program computes, knows the plan of each note when it comes there */
+/* ---- a rank that reads no messages for long, as its program computes, knows the plan of each note */
 
 static void plan_switch(struct job *job, const char *plan) {
   bool more = propose(job, plan);
@@ -332,12 +334,12 @@ static void test_late_reader(void **state) {
   for (uint32_t i = 0; i < 2; i++) {
     assert_ok(banyan_step(root->comm, i));
     submit(root, i);
-    if (i == 0) plan_switch(job, "sharded"); /* which is noted at once, the next ones when this iteration ends */
+    if (i == 0) plan_switch(job, "sharded"); /* the switch is noted at once, the next ones when this iteration ends */
     progress(root);
   }
   for (uint32_t i = 0; i < 3; i++) plan_switch(job, plans[i]);
   assert_int_equal(job->taken, 4);
-  plan_switch(job, "star"); /* would be the fourth that is not noted */
+  plan_switch(job, "star"); /* this would be the fourth switch that is not noted */
   assert_int_equal(job->taken, 4);
   for (uint32_t i = 0; i < 2; i++) submit(late, i);
   run_both(job);
@@ -346,7 +348,7 @@ static void test_late_reader(void **state) {
   free_job(job);
 }
 
-/* Where nothing is submitted no note is waited for; and what is submitted later has the last plan. */
+/* Where nothing is submitted, no note is awaited. Later submissions have the last plan. */
 static void test_no_log(void **state) {
   struct job *job = make_job(2);
   (void)state;
@@ -375,7 +377,7 @@ struct clocked_job {
   struct by_context context;
   struct banyan_comm *comm;
   struct by_control control;
-  struct by_control_peer peer; /* by which rank 1 answers; none receives what it is sent */
+  struct by_control_peer peer; /* the peer through which rank 1 answers; no peer receives what is sent to it */
   struct by_clock clock;
   uint64_t now;
   struct outcome outcomes[MOST];
@@ -444,14 +446,14 @@ static void run_clock(struct clocked_job *clocked_job, double seconds) {
 static void answer(struct clocked_job *clocked_job, enum by_plan_switch_kind kind, uint64_t started, const char *text) {
   uint8_t bytes[300];
   struct by_writer writer;
-  struct by_plan_switch_message word = {.kind = kind,
-                                        .comm = CLOCKED_ID,
-                                        .number = clocked_job->control.plan_switches.n,
-                                        .at = started,
-                                        .text = text,
-                                        .length = strlen(text)};
+  struct by_plan_switch_message message = {.kind = kind,
+                                           .comm = CLOCKED_ID,
+                                           .number = clocked_job->control.plan_switches.n,
+                                           .at = started,
+                                           .text = text,
+                                           .length = strlen(text)};
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_plan_switch_message_write(&writer, &word);
+  by_plan_switch_message_write(&writer, &message);
   assert_false(writer.failed);
   by_plan_switching_handle(&clocked_job->control.plan_switches, &(struct by_received){.peer = &clocked_job->peer,
                                                                                       .type = PLAN_SWITCH,
@@ -464,7 +466,7 @@ static void agree(struct clocked_job *clocked_job, uint64_t started) {
   answer(clocked_job, BY_PLAN_SWITCH_FIXED, started, "");
 }
 
-/* It is asked again, later each time, until it has had its time. */
+/* The rank is asked again, at growing intervals, until its time is up. */
 static void test_not_yet(void **state) {
   struct clocked_job clocked_job;
   (void)state;
@@ -484,7 +486,7 @@ static void test_not_yet(void **state) {
   fini(&clocked_job);
 }
 
-/* The call of the move before does not come; it does. */
+/* The call before the plan switch does not come at first; then it does. */
 static void test_waits_for_call(void **state) {
   struct clocked_job clocked_job;
   (void)state;
@@ -508,7 +510,7 @@ static void test_waits_for_call(void **state) {
   fini(&clocked_job);
 }
 
-/* One that does not answer holds up nobody for ever. */
+/* A rank that does not answer does not block the others for ever. */
 static void test_silent(void **state) {
   struct clocked_job clocked_job;
   (void)state;
@@ -526,7 +528,7 @@ static void test_silent(void **state) {
   fini(&clocked_job);
 }
 
-/* The one in front was put off first, so that it may be silent for longer than the one behind waits. */
+/* The first rank has postponed its answer, so it may stay silent for longer than the second one waits. */
 static void test_behind_silent(void **state) {
   struct clocked_job clocked_job;
   (void)state;

@@ -1,4 +1,4 @@
-/* How the messages of one link share it: the peer is the test, which reads frame by frame what an engine sends. */
+/* How the messages of one link share it. The test plays the peer and reads, frame by frame, what an engine sends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { BYTES = 1 << 16, CHUNK = 512, TREES = 3, CALLS = 2 };
 
-/* The trees' shares of the buffer. All of them are rooted at the peer, so that this rank sends all it has at once. */
+/* The trees' shares of the buffer. All trees have their root at the peer, so this rank sends everything at once. */
 static const double shares[TREES] = {0.125, 0.625, 0.25};
 
 static struct by_plan *make_plan(void) {
@@ -28,7 +28,7 @@ struct rank {
   struct by_lane *peer;
   struct by_call *calls[CALLS];
   char *memory;
-  uint64_t sent[CALLS][TREES]; /* bytes that have come at the peer */
+  uint64_t sent[CALLS][TREES]; /* bytes that have arrived at the peer */
 };
 
 static void make(struct rank *rank) {
@@ -62,7 +62,7 @@ static void finish(struct rank *rank) {
   free(rank->memory);
 }
 
-/* The next frame with data at the peer, counted; false: there is none. */
+/* Reads and counts the next frame with data at the peer. Returns false if there is none. */
 static bool receive(struct rank *rank, struct by_frame *out) {
   struct by_lane *peer = rank->peer;
   for (int turn = 0; turn < 1000; turn++) {
@@ -86,7 +86,7 @@ static bool receive(struct rank *rank, struct by_frame *out) {
   return false;
 }
 
-/* Whether all messages of a call are equally far, but for a frame. */
+/* Checks that all messages of a call have made the same progress, except for one frame. */
 static void check_pace(const struct rank *rank, int call) {
   double least = 1, most = 0, frame = 0;
   for (int t = 0; t < TREES; t++) {
@@ -113,7 +113,7 @@ static void test_trees_keep_pace(void **state) {
   finish(&rank);
 }
 
-/* A call is not held up by one that was made before it, though that one's messages are many. */
+/* A call is not delayed by an earlier call, though the earlier call has many messages. */
 static void test_calls_take_turns(void **state) {
   (void)state;
   struct rank rank;
@@ -122,7 +122,7 @@ static void test_calls_take_turns(void **state) {
   make(&rank);
   start(&rank, 0);
   start(&rank, 1);
-  for (int i = 0; i < BYTES / CHUNK; i++) { /* half of what both send */
+  for (int i = 0; i < BYTES / CHUNK; i++) { /* half of what both calls send */
     assert_true(receive(&rank, &frame));
     in_a_row = frame.call == last ? in_a_row + 1 : 1;
     last = frame.call;

@@ -1,5 +1,5 @@
-/* Sparse calls over simulated lanes, with loss, delay, small frames, and ranks that are late or die: what must come out
- * does, or an error on all that live. */
+/* Sparse calls over simulated lanes with loss, delay and small frames, and with ranks that are late or die. The result
+ * must be right, or all living ranks must receive an error. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -137,14 +137,14 @@ static void test_values(void **state) {
   for (uint64_t seed = 1; seed <= world_seeds(250); seed++) {
     struct party *party = calloc(1, sizeof *party);
     party_init(party, seed);
-    if (!run(party)) fail_msg("seed %llu: nothing moves any more", (unsigned long long)seed);
+    if (!run(party)) fail_msg("seed %llu: no progress", (unsigned long long)seed);
     check_results(party, seed);
     party_fini(party);
     free(party);
   }
 }
 
-/* Those that live end, well or with an error. */
+/* All living ranks end, with success or an error. */
 static void test_deaths(void **state) {
   (void)state;
   uint32_t failed = 0;
@@ -154,7 +154,7 @@ static void test_deaths(void **state) {
     struct world *world = &party->world;
     world->kill_rank = (uint32_t)by_rng_below(&world->rng, world->n);
     world->kill_turn = by_rng_below(&world->rng, 40 * world->n);
-    if (!run(party)) fail_msg("seed %llu: nothing moves any more", (unsigned long long)seed);
+    if (!run(party)) fail_msg("seed %llu: no progress", (unsigned long long)seed);
     for (uint32_t r = 0; r < world->n; r++) failed += by_engine_status(world->nodes[r].engine) != BANYAN_OK;
     party_fini(party);
     free(party);

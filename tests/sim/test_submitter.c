@@ -1,7 +1,8 @@
-/* What programs submit, in whole jobs in one thread: communicators with their controllers, letters and calls over links
- * of any kind. Ranks submit in orders of their own, some late, run ahead of each other by iterations, change what they
- * submit and differ now and then; plans change meanwhile. Each operation ends exactly once on every rank, with the
- * right values, and all ranks make the same calls of the same operations in the same order. */
+/* Submitted operations in whole jobs in one thread: communicators with their controllers, control messages and calls
+ * over links of any kind. Ranks submit in their own orders, some late. They run ahead of each other by iterations,
+ * change what they submit, and sometimes submit different operations. Plans change meanwhile. Each operation ends
+ * exactly once on every rank, with the right values, and all ranks make the same calls of the same operations in the
+ * same order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +16,16 @@
 
 enum { RANKS = 6, COMMS = 3, OPERATIONS = 12, ITERATIONS = 5, CALLS = 3, COUNT = 500, PLAN_SWITCHES = 4, FIRST_ID = 1 };
 
-/* What an operation is in an iteration, the same on all ranks. */
+/* An operation in one iteration, the same on all ranks. */
 struct kind {
   bool present;
   uint32_t n_calls, counts[CALLS];
   enum banyan_collective collectives[CALLS];
   uint32_t root;
   int priority;
-  uint32_t odd;   /* a rank that submits another one; RANKS: none */
+  uint32_t odd;   /* a rank that submits another operation; RANKS: none */
   uint64_t have;  /* ranks that have submitted it */
-  uint32_t ended; /* ranks */
+  uint32_t ended; /* number of ranks on which it has ended */
   struct by_trace_record call;
 };
 
@@ -35,19 +36,19 @@ struct submission {
   int32_t *send, *recv;
 };
 
-/* A rank's part in a communicator. */
+/* A rank's view of a communicator. */
 struct member {
-  struct banyan_comm *comm; /* NULL: not made here yet */
-  uint32_t rank;            /* in it */
+  struct banyan_comm *comm; /* NULL: not made on this rank yet */
+  uint32_t rank;            /* rank in the communicator */
   uint32_t iteration, n_todo, todo[OPERATIONS];
   struct submission operations[OPERATIONS];
-  bool notified; /* that the last move is decided on */
+  bool notified; /* the rank knows that the last plan switch is decided */
 };
 
 struct team {
   uint32_t n, processes[RANKS];
   struct kind kinds[ITERATIONS][OPERATIONS];
-  uint32_t plan_switch; /* the last one that was kept everywhere */
+  uint32_t plan_switch; /* the last plan switch that all ranks kept */
   const char *plan;
 };
 
@@ -59,7 +60,7 @@ struct job {
   struct team teams[COMMS];
   struct rank {
     struct by_context context;
-    uint32_t asleep; /* turns */
+    uint32_t asleep; /* remaining turns of sleep */
     struct member members[COMMS];
     int32_t *memory;
   } ranks[RANKS];
@@ -95,7 +96,7 @@ static void choose_kind(struct job *job, const struct team *team, struct kind *k
   kind->odd = team->n > 1 && below(job, 25) == 0 ? below(job, team->n) : RANKS;
 }
 
-/* All ranks, some of them, one. */
+/* Chooses the members: all ranks, some of them, or one. */
 static void choose_team(struct job *job, struct team *team, bool all) {
   uint32_t n = job->world.n;
   for (uint32_t r = 0; r < n; r++)
@@ -114,7 +115,7 @@ static void make_context(struct job *job, uint32_t rank, const char *control, ui
   context->job.tracer = tracer;
 }
 
-/* Elements that it needs at most. */
+/* Returns how many elements the operation needs at most. */
 static uint32_t room_of(const struct team *team, uint32_t k) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < ITERATIONS; i++) {
@@ -125,7 +126,7 @@ static uint32_t room_of(const struct team *team, uint32_t k) {
   return most;
 }
 
-/* Some ranks' gradients lie one behind the other, those of others do not. */
+/* Places the operations in memory. On some ranks the gradients are contiguous, on others they are not. */
 static void place_operations(struct job *job, struct rank *rank, struct member *member, uint32_t team) {
   bool together = below(job, 2), in_place = below(job, 2);
   size_t room = (size_t)OPERATIONS * COUNT * CALLS;
@@ -177,7 +178,7 @@ static void free_job(struct job *job) {
   free(job);
 }
 
-/* ---- what a rank does */
+/* ---- actions of a rank */
 
 static void begin_iteration(struct job *job, struct member *member, const struct team *team) {
   member->n_todo = 0;
@@ -208,7 +209,7 @@ static void fill(const struct kind *kind, const struct submission *o, uint32_t k
 static void end_operation(struct kind *kind, uint32_t n, bool differs) {
   kind->ended++;
   assert_true(kind->ended <= n);
-  if (!differs) assert_int_equal(kind->have, (1ull << n) - 1); /* nobody ends it before all have it */
+  if (!differs) assert_int_equal(kind->have, (1ull << n) - 1); /* no rank ends it before all have submitted it */
 }
 
 static void submit(struct job *job, struct member *member, struct team *team, uint32_t k) {
@@ -241,7 +242,7 @@ static void submit(struct job *job, struct member *member, struct team *team, ui
   end_operation(kind, team->n, true);
 }
 
-/* One whose last iteration has ended here, if there is one. */
+/* Submits an operation whose last iteration has ended on this rank, if there is one. */
 static bool submit_some(struct job *job, struct member *member, struct team *team) {
   if (!member->n_todo && member->iteration + 1 < ITERATIONS) {
     member->iteration++;
@@ -278,7 +279,7 @@ static void check_values(struct job *job, const struct team *team, const struct 
     }
 }
 
-/* The same place among the calls as on the other ranks. */
+/* Checks that the operation has the same place among the calls as on the other ranks. */
 static void check_place(struct job *job, struct kind *kind, const struct submission *o, uint32_t k) {
   struct by_trace_record record;
   assert_true(by_tracer_take(&tracer, o->trace, &record) && record.has_call);
@@ -309,7 +310,7 @@ static bool collect(struct job *job, struct member *member, struct team *team) {
   return any;
 }
 
-/* ---- other plans */
+/* ---- plan switches */
 
 static bool may_switch(const struct job *job, uint32_t t) {
   const struct team *team = &job->teams[t];
@@ -320,7 +321,7 @@ static bool may_switch(const struct job *job, uint32_t t) {
   return true;
 }
 
-/* All keep the plan, or none does. */
+/* All ranks keep the new plan, or none does. */
 static void prepare_plan_switch(struct job *job, uint32_t t) {
   static const char *const plans[] = {"ring", "sharded", "double-tree"};
   struct team *team = &job->teams[t];
@@ -345,7 +346,7 @@ static void prepare_plan_switch(struct job *job, uint32_t t) {
   team->plan = name;
 }
 
-/* The word that it is decided on. */
+/* Handles the notice that a plan switch is decided. */
 static bool handle_plan_switch_notice(const struct team *team, struct member *member) {
   if (!team->plan_switch || member->notified) return false;
   by_context_lock(member->comm->context);
@@ -354,7 +355,7 @@ static bool handle_plan_switch_notice(const struct team *team, struct member *me
   return member->notified = true;
 }
 
-/* The last move waits for an iteration that does not come any more. */
+/* Whether the last plan switch waits for an iteration that will not come. */
 static bool is_in_vain(const struct job *job, uint32_t t) {
   bool announces = false;
   for (uint32_t i = 0; i < job->teams[t].n; i++)
@@ -373,7 +374,7 @@ static void check_plans(const struct job *job, uint32_t t) {
   }
 }
 
-/* ---- running */
+/* ---- running a job */
 
 static bool act_in(struct job *job, uint32_t r, uint32_t t, bool eager) {
   struct team *team = &job->teams[t];

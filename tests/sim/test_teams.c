@@ -1,5 +1,5 @@
-/* Two ranks with two domains, one of which a rank destroys while its peer still sends for it: the other domain, over
- * the same link, goes on. */
+/* Two ranks with two teams. A rank destroys one team while its peer still sends for it. The other team, over the same
+ * link, continues. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static struct by_call *start(struct by_team *team, enum banyan_collective what, 
   return started;
 }
 
-/* So many turns, or until both calls have ended. */
+/* Runs for this many turns, or until both calls have ended. */
 static void run(struct pair *pair, const struct by_call *a, const struct by_call *b, int turns) {
   for (int i = 0; i < turns; i++) {
     for (int r = 0; r < 2; r++) {
@@ -73,8 +73,8 @@ static void exchange(struct pair *pair, int sender) {
   by_call_release(receive);
 }
 
-/* A part of a large message is granted when its receiver gives it up, and then all of it. What comes is thrown away,
- * and its sender is through some time. */
+/* A part of a large message is granted when its receiver gives the call up. Then all of it is granted and discarded on
+ * arrival, and its sender finishes after some time. */
 static void test_gives_up_granted(void **state) {
   (void)state;
   static const struct by_sim_options nets[] = {{.delay = BY_MICROSECOND},
@@ -99,15 +99,16 @@ static void test_gives_up_granted(void **state) {
   }
 }
 
-/* Calls that the receiver never makes, and which use up the link's credit: what came for them is thrown away, the rest
- * of a frame too, and the credit is given back. */
+/* Calls that the receiver never makes use up the link's credit. The data that came for them is discarded, including the
+ * rest of a frame, and the credit is returned. */
 static void give_up_stored(int turns) {
   enum { CALLS = 20, MORE = 5, BYTES = 400 << 10 };
   struct pair pair = {0};
   struct by_sim_options net = {.seed = (uint64_t)turns, .delay = BY_MICROSECOND, .split = true};
   struct by_call *sends[CALLS + MORE];
   make(&pair, &net);
-  struct by_call *receive = start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL); /* or nothing would be kept */
+  /* Without this call nothing would be kept. */
+  struct by_call *receive = start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL);
   for (int i = 0; i < CALLS; i++) sends[i] = start(pair.others[1], BANYAN_SEND, pair.memory[1], BYTES);
   run(&pair, NULL, NULL, turns);
   assert_false(by_call_ended(sends[CALLS - 1]));
@@ -135,8 +136,8 @@ static void test_gives_up_stored(void **state) {
   give_up_stored(TURNS / 100);
 }
 
-/* A message lies in the sender's memory until it hears that it was taken. That word is still to be sent, behind what
- * fills the wire, when the receiver's domain goes. */
+/* A message stays in the sender's memory until the receiver reports that it was read. This report has not been sent,
+ * behind data that fills the wire, when the receiver's team is destroyed. */
 static void test_owes_an_answer(void **state) {
   (void)state;
   enum { BYTES = 4096 };
@@ -165,14 +166,15 @@ static void test_owes_an_answer(void **state) {
   finish(&pair);
 }
 
-/* A message that lies in the sender's memory until its receiver has read it, or is sent from there, when the receiver
- * gives it up: before anything of it has come, in the midst of it, or once it has begun; and one for which the receiver
- * never makes a call. Nobody waits for it, so the sender gets its memory back. */
+/* A message stays in the sender's memory until its receiver has read it, or is sent from there. The receiver gives it
+ * up before any of it has come, in the middle of it, or once it has begun. In another case the receiver never makes the
+ * call. No call waits for the message, so the sender gets its memory back. */
 static void give_up_borrowed(const struct by_sim_options *net, int turns, bool called) {
   struct pair pair = {0};
   make(&pair, net);
-  struct by_call *receive = called ? start(pair.others[0], BANYAN_RECV, pair.memory[0], LARGE)
-                                   : start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL); /* or nothing is kept */
+  struct by_call *receive =
+      called ? start(pair.others[0], BANYAN_RECV, pair.memory[0], LARGE)
+             : start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL); /* without this call nothing is kept */
   struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], called ? LARGE : FITS);
   run(&pair, NULL, NULL, turns);
   by_team_destroy(pair.others[0]);
@@ -199,7 +201,7 @@ static void test_gives_up_borrowed(void **state) {
     }
 }
 
-/* That it cannot be read is still to be said. */
+/* The receiver has not yet reported that it cannot read the message. */
 static void test_owes_a_refusal(void **state) {
   (void)state;
   struct pair pair = {0};
@@ -273,7 +275,7 @@ static void end_three(struct three *three) {
   free(three);
 }
 
-/* The root has all of one rank's message, and nothing of the other one's, which it would add to it. */
+/* The root has all of one rank's message and nothing of the other rank's message, which it would add. */
 static void test_gives_up_half(void **state) {
   static const struct by_sim_options net = {.delay = BY_MICROSECOND, .offer_from = 4096};
   struct three *three = calloc(1, sizeof *three);
@@ -292,7 +294,8 @@ static void test_gives_up_half(void **state) {
   end_three(three);
 }
 
-/* The root has read one rank's block, which is still to be said behind what fills the wire, and waits for the other. */
+/* The root has read one rank's block and has not reported it, behind data that fills the wire. It waits for the other
+ * rank. */
 static void test_owes_in_a_call(void **state) {
   static const struct by_sim_options net = {.delay = BY_MICROSECOND, .buffer = 300, .offer_from = BLOCK};
   struct three *three = calloc(1, sizeof *three);
@@ -330,8 +333,8 @@ static void end_lane(void *context, struct by_lane *lane) {
   by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
 }
 
-/* The same word, when who waits for it has left: nothing is owed. */
-static void test_owes_nobody(void **state) {
+/* The same report is pending when the rank that waits for it has left. Then nothing is owed. */
+static void test_owes_a_rank_that_left(void **state) {
   (void)state;
   enum { BYTES = 4096 };
   struct pair pair = {0};
@@ -356,7 +359,7 @@ static void test_owes_nobody(void **state) {
   finish(&pair);
 }
 
-/* Its number may be used again. */
+/* The team's number may be used again. */
 static void test_number_again(void **state) {
   (void)state;
   static const uint32_t all[2] = {0, 1};
@@ -374,10 +377,10 @@ static void test_number_again(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gives_up_granted),  cmocka_unit_test(test_gives_up_stored),
-      cmocka_unit_test(test_owes_an_answer),    cmocka_unit_test(test_owes_nobody),
+      cmocka_unit_test(test_owes_an_answer),    cmocka_unit_test(test_owes_a_rank_that_left),
       cmocka_unit_test(test_gives_up_borrowed), cmocka_unit_test(test_gives_up_half),
       cmocka_unit_test(test_owes_in_a_call),    cmocka_unit_test(test_owes_a_refusal),
       cmocka_unit_test(test_number_again),
   };
-  return cmocka_run_group_tests_name("domains that go", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("destroyed teams", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- packets in the order in which they come --- */
+/* --- packets in the order of their arrival --- */
 
 static bool is_before(const struct net_packet *a, const struct net_packet *b) {
   return a->time != b->time ? a->time < b->time : a->order < b->order;
@@ -63,14 +63,14 @@ void net_fini(struct net *net) {
   free(net->spare);
 }
 
-/* --- who is where --- */
+/* --- positions in the tree --- */
 
 static bool is_below(const struct net *net, int which, int above) {
   while (which != NET_SERVER && which != above) which = net->at[which].above;
   return which == above;
 }
 
-/* Port of a switch: NET_UP, or 0 .. switches - 1 to a switch, 16 + w to a worker. */
+/* Returns a port of a switch: NET_UP, 0 .. switches - 1 to a switch, or 16 + w to a worker. */
 static uint32_t port_to(const struct net *net, int which, unsigned worker) {
   int at = net->worker_at[worker];
   if (at == which) return 16 + worker;
@@ -89,7 +89,7 @@ static uint32_t workers_below(const struct net *net, int which) {
   return by_worker_count(those_below(net, which));
 }
 
-/* A worker's switches, from the server on. */
+/* Lists a worker's switches, starting at the server. */
 static unsigned path_of(const struct net *net, unsigned worker, int *path) {
   unsigned n = 0, at = 0;
   for (int s = net->worker_at[worker]; s != NET_SERVER; s = net->at[s].above) n++;
@@ -113,7 +113,7 @@ void net_below(const struct net *net, unsigned worker, uint64_t *below) {
   for (unsigned i = 0; i < n; i++) below[i] = those_below(net, path[i]);
 }
 
-/* Switches between this one and the server. */
+/* Returns the number of switches between this one and the server. */
 static uint8_t place_of(const struct net *net, int which) {
   uint8_t place = 0;
   for (int s = net->at[which].above; s != NET_SERVER; s = net->at[s].above) place++;
@@ -141,7 +141,7 @@ static void put(struct net *net, const struct net_packet *from, uint64_t time, b
   push(net, packet);
 }
 
-/* As a switch's queue does: marks what waits long, drops what would wait longer. */
+/* Acts like a switch's queue: marks packets that wait for long, and drops packets that would wait even longer. */
 static void cross(struct net *net, struct net_link *link, struct net_packet *packet) {
   uint64_t begin = link->busy > net->now ? link->busy : net->now;
   net->sent++;
@@ -151,7 +151,7 @@ static void cross(struct net *net, struct net_link *link, struct net_packet *pac
     head->flags |= BY_FRAGMENT_CE;
     by_fragment_seal(head);
   }
-  link->bytes += packet->bytes + 66; /* Ethernet, IPv4 and UDP with all that a wire adds */
+  link->bytes += packet->bytes + 66; /* Ethernet, IPv4 and UDP with the overhead of the wire */
   link->busy = begin + (uint64_t)((packet->bytes + 66) * 8 / net->rate * 1e9);
   put(net, packet, link->busy + net->delay, happens(net, net->faults.spoiled));
   if (happens(net, net->faults.doubled)) put(net, packet, link->busy + net->delay + 1000, false);
@@ -176,7 +176,7 @@ static void leave_switch(struct net *net, int which, uint32_t port, struct net_p
     go_down(net, which, port, packet);
 }
 
-/* By its address. */
+/* Forwards a packet by its address. */
 static void pass(struct net *net, int which, struct net_packet *packet) {
   uint32_t port = packet->to == NET_SERVER ? NET_UP : port_to(net, which, (unsigned)packet->to);
   leave_switch(net, which, port, packet);
@@ -199,7 +199,7 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
   bool all = head->type == BY_FRAGMENT_RESULT_MC;
   if (happens(net, net->faults.dropped)) return;
   if (at->hole && (head->hops || all)) return;
-  if (at->gone && all) return; /* no router knows such an address */
+  if (at->gone && all) return; /* no router knows the address that stands for all workers */
   if (at->gone || at->hole) {
     pass(net, which, packet);
     return;
@@ -222,7 +222,7 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
   if (verdict.kind == BY_VERDICT_MULTICAST) spread(net, which, packet);
 }
 
-/* --- what must come out of floats --- */
+/* --- expected sums of floats --- */
 
 static uint64_t mask_below(const struct net *net, int which) {
   uint64_t below = 0;
@@ -240,7 +240,7 @@ unsigned net_sets(const struct net *net, uint64_t *sets) {
   return n;
 }
 
-/* The adding switch next to `at` on the way to the worker; NET_SERVER: there is none. */
+/* Returns the adding switch next to `at` on the way to the worker; NET_SERVER: there is none. */
 static int next_adding(const struct net *net, unsigned worker, int at) {
   int next = NET_SERVER;
   for (int s = net->worker_at[worker]; s != at; s = net->at[s].above)
@@ -263,7 +263,7 @@ float net_sum(const struct net *net, const float *terms, int at) {
   return sum;
 }
 
-/* --- ends --- */
+/* --- endpoints --- */
 
 static struct net_packet *made(const struct by_fragment *packet, int to) {
   static struct net_packet out;
@@ -277,7 +277,7 @@ void net_from_worker(struct net *net, unsigned worker, const struct by_fragment 
   go_up(net, NET_SWITCHES + (int)worker, net->worker_at[worker], 16 + worker, made(packet, NET_SERVER));
 }
 
-/* The server's links: to the switches and workers beside it. */
+/* Sends on the server's links to the switches and workers next to it. */
 void net_from_server(struct net *net, const struct by_fragment *packet, int to) {
   if (to >= 0) {
     int at = net->worker_at[to];

@@ -1,6 +1,6 @@
-/* Workers, a tree of switches and a server in memory, on links with a rate, a
- * delay and a queue, and with what goes wrong on them, in virtual time. Switches
- * are those of src/in_network/switch; ends come from outside. Repeats itself from a seed. */
+/* Workers, a tree of switches and a server in memory, in virtual time. The links have a rate, a delay and a queue, and
+ * faults. The switches are those of src/in_network/switch; the test supplies the endpoints. The same seed repeats a
+ * run. */
 #ifndef BY_TESTS_TREE_NET_H
 #define BY_TESTS_TREE_NET_H
 
@@ -15,37 +15,37 @@
 enum { NET_SWITCHES = 8, NET_WORKERS = 16, NET_SERVER = -1, NET_UP = 63, NET_CELLS = 512 };
 
 struct net_faults {
-  double lost, doubled, spoiled; /* of packets, on each link */
-  double dropped;                /* of packets, at each switch */
-  double late;                   /* of packets: by up to 3 ms, so that others overtake them */
+  double lost, doubled, spoiled; /* fractions of packets, on each link */
+  double dropped;                /* fraction of packets, at each switch */
+  double late;                   /* fraction of packets that are delayed by up to 3 ms, so that others overtake them */
 };
 
 struct net_switch {
   int above;       /* the switch above it, or NET_SERVER */
-  bool aggregates; /* otherwise it forwards */
-  bool gone;       /* only its host is there: goes by addresses */
-  bool lapsed;     /* its grant */
-  bool hole;       /* loses all that has a stack, and what is for all */
-  uint32_t slots;  /* granted */
+  bool aggregates; /* otherwise the switch only forwards */
+  bool gone;       /* only its host remains and forwards by addresses */
+  bool lapsed;     /* its grant has expired */
+  bool hole;       /* loses all packets with a stack, and packets for all workers */
+  uint32_t slots;  /* granted slots */
 };
 
 struct net_packet {
   uint64_t time, order;
-  int node; /* where it comes in: a switch, NET_SWITCHES + worker, or NET_SERVER */
+  int node; /* where the packet arrives: a switch, NET_SWITCHES + worker, or NET_SERVER */
   uint32_t port;
-  int to; /* address: a worker, NET_SERVER */
+  int to; /* destination: a worker or NET_SERVER */
   uint32_t bytes;
   _Alignas(64) unsigned char data[64 + BY_FRAGMENT_LINES * 64];
 };
 
 struct net_link {
-  uint64_t busy; /* until then */
+  uint64_t busy; /* the link is busy until then */
   uint64_t bytes;
 };
 
 struct net {
   unsigned workers, switches;
-  int worker_at[NET_WORKERS]; /* switch, or NET_SERVER: beside it */
+  int worker_at[NET_WORKERS]; /* the worker's switch; NET_SERVER: it is next to the server */
   struct net_switch at[NET_SWITCHES];
   struct net_faults faults;
   double rate;                 /* bit/s of each link and direction */
@@ -58,7 +58,7 @@ struct net {
   struct by_cell cells[NET_SWITCHES][NET_CELLS];
   uint64_t sums[NET_SWITCHES][NET_CELLS][BY_CELL_PAIRS];
   struct by_float_sums float_sums[NET_SWITCHES];
-  struct net_link up[NET_SWITCHES + NET_WORKERS], down[NET_SWITCHES + NET_WORKERS]; /* of each but the server */
+  struct net_link up[NET_SWITCHES + NET_WORKERS], down[NET_SWITCHES + NET_WORKERS]; /* of all nodes but the server */
   struct net_packet **heap, **spare;
   size_t length, room, spares;
   uint64_t events[BY_EVENTS];
@@ -67,25 +67,26 @@ struct net {
   void (*to_server)(void *context, const struct by_fragment *packet, size_t bytes);
 };
 
-/* The fields down to `key` are set; the rest is zero. */
+/* Initialises a network. The caller has set the fields down to `key`; the rest is zero. */
 void net_init(struct net *net, uint64_t seed);
 void net_fini(struct net *net);
-/* The stack of a worker's way to the server, or back; returns the hops. */
+/* Writes the stack of a worker's way to the server, or of the way back. Returns the number of hops. */
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack);
-/* The workers below each of its switches. */
+/* Writes the set of workers below each of the worker's switches. */
 void net_below(const struct net *net, unsigned worker, uint64_t *below);
-/* Whose terms switches add, the smaller before the larger; how many sets. */
+/* Writes the sets of workers whose terms switches add, smaller sets before larger ones. Returns the number of sets. */
 unsigned net_sets(const struct net *net, uint64_t *sets);
-/* What switches and server make of the workers' terms: each adds in the order of workers. `at`: NET_SERVER. */
+/* Returns the sum of the workers' terms as switches and server compute it; each adds in the order of workers. `at` may
+ * be NET_SERVER. */
 float net_sum(const struct net *net, const float *terms, int at);
 void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet);
-/* `to`: a worker, or -1: all. */
+/* Sends a packet from the server. `to` is a worker, or -1 for all workers. */
 void net_from_server(struct net *net, const struct by_fragment *packet, int to);
-/* When the next packet comes; UINT64_MAX: none is on its way. */
+/* Returns when the next packet arrives; UINT64_MAX: none is on its way. */
 uint64_t net_next(const struct net *net);
-/* Lets it come. */
+/* Lets the next packet arrive. */
 void net_step(struct net *net);
-/* A switch that forgets its cells. */
+/* Restarts a switch, which loses its cells. */
 void net_restart(struct net *net, unsigned which);
 
 #endif

@@ -12,7 +12,7 @@
     if ((expression) != BANYAN_OK) fail_msg("%s: %s", #expression, banyan_error_text());                               \
   } while (0)
 
-/* ---- what to try */
+/* ---- choosing networks and engines */
 
 void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine) {
   struct by_rng rng;
@@ -41,14 +41,14 @@ uint64_t world_seeds(uint64_t usual) {
   return text ? strtoull(text, NULL, 10) : usual;
 }
 
-/* ---- making */
+/* ---- making a world */
 
 static void connect_nodes(void *context, uint32_t process) {
   struct node *node = context, *other = &node->world->nodes[process];
   if (by_engine_attached(node->engine, process)) return;
   struct world *world = node->world;
   if (world->fabric && process >= world->n) {
-    by_engine_attach_fabric(node->engine, process, world->fabric(world->through, node->rank));
+    by_engine_attach_fabric(node->engine, process, world->fabric(world->fabric_context, node->rank));
     return;
   }
   struct by_lane *here[BY_LANES], *there[BY_LANES];
@@ -65,7 +65,7 @@ static void connect_nodes(void *context, uint32_t process) {
   by_engine_attach(other->engine, node->rank, there, n);
 }
 
-/* What the control connections do: everybody learns of it. */
+/* Stands for the control connections: all ranks learn of the failure. */
 static void notify_all(void *context, enum banyan_status status, uint32_t process, const char *text) {
   struct node *node = context;
   char copy[512];
@@ -74,7 +74,7 @@ static void notify_all(void *context, enum banyan_status status, uint32_t proces
     if (!node->world->nodes[r].dead) by_engine_fail(node->world->nodes[r].engine, status, process, copy);
 }
 
-/* What rank 0's word does: everybody learns of it some time, from outside of the engine. */
+/* Stands for rank 0's notice: all ranks learn of the death some time later, from outside of the engine. */
 static bool suspect(void *context, uint32_t process, const char *text) {
   const struct node *node = context;
   struct world *world = node->world;
@@ -89,7 +89,7 @@ static void make_team(struct node *node, struct by_plan *plan) {
   uint32_t all[WORLD_MOST];
   for (uint32_t r = 0; r < WORLD_MOST; r++) all[r] = r;
   MUST(by_team_create(node->engine, 0, node->rank, world->n, all, &node->team));
-  if (plan->vertices[node->rank].kind == BY_VERTEX_SERVER) /* runs no schedule */
+  if (plan->vertices[node->rank].kind == BY_VERTEX_SERVER) /* the server runs no schedule */
     by_plan_destroy(plan);
   else if (plan->n_vertices > plan->n_ranks)
     MUST(by_team_set_helped_plan(node->team, plan, all + world->n));
@@ -177,7 +177,7 @@ void world_fini(struct world *world) {
   by_sim_destroy(world->sim);
 }
 
-/* ---- values: every (rank, element) has a small number of its own; sums are exact in all types used */
+/* ---- values: every rank and element has a small number of its own; sums are exact in all types */
 
 static int value(uint32_t operation, uint32_t rank, size_t element) {
   uint64_t x = (uint64_t)operation * 1000003u + rank * 7919u + element * 31u;
@@ -203,7 +203,7 @@ static double get(enum banyan_dtype dtype, const char *at, size_t i) {
   return ((const uint8_t *)at)[i];
 }
 
-/* For values that no floating type holds exactly; whole types cut what is behind the point. */
+/* Scales a value so that no floating type holds it exactly. Integer types truncate it. */
 static double roughen(const struct world *world, double v) {
   return world->rough ? v * (1 + 1.0 / 3) : v;
 }
@@ -256,7 +256,7 @@ static double fold(const struct world *world, const struct operation *operation,
   return operation->call.op == BANYAN_AVERAGE ? sum / world->n : sum;
 }
 
-/* What element i of a rank's result must be; false if this rank gets none. */
+/* Computes what element i of a rank's result must be. Returns false if this rank gets no result. */
 static bool expected(const struct world *world, uint32_t index, uint32_t rank, size_t i, double *out) {
   const struct operation *operation = &world->operations[index];
   uint32_t root = (uint32_t)operation->call.root;
@@ -280,7 +280,7 @@ static bool expected(const struct world *world, uint32_t index, uint32_t rank, s
   }
 }
 
-/* ---- running */
+/* ---- running calls */
 
 static void start_operation(struct world *world, struct node *node) {
   uint32_t index = node->started++;
@@ -324,7 +324,7 @@ static bool receive(struct world *world, struct node *node, bool eager) {
   bool received = false;
   for (uint32_t i = world->n; i < world->n + world->n_helpers; i++) {
     if (!node->learns[i]) continue;
-    received = true; /* there is something to be done */
+    received = true; /* the node has something to do */
     if (!eager && by_rng_below(&world->rng, 6)) continue;
     node->learns[i] = false;
     by_engine_lost(node->engine, i);
@@ -354,7 +354,7 @@ static bool one_turn(struct world *world, bool eager) {
       progressed = true;
     }
     progressed |= by_engine_progress(node->engine);
-    if (world->visit) progressed |= world->visit(world->incoming, node);
+    if (world->take_turn) progressed |= world->take_turn(world->turn_context, node);
     if (world->turns++ == world->kill_turn && world->kill_rank != UINT32_MAX) {
       kill_one(world);
       progressed = true;
@@ -371,14 +371,14 @@ bool world_run(struct world *world) {
       continue;
     }
     if (++still < 50) continue;
-    uint64_t next = world->next ? world->next(world->through) : UINT64_MAX;
+    uint64_t next = world->next ? world->next(world->fabric_context) : UINT64_MAX;
     if (by_sim_step_to(world->sim, next)) continue;
-    if (still > (next == UINT64_MAX ? 2000 : 100000)) return false; /* what is due needs its node's turn */
+    if (still > (next == UINT64_MAX ? 2000 : 100000)) return false; /* pending work needs the node's turn */
   }
   return true;
 }
 
-/* Of what all ranks get. */
+/* Compares the bits of results that all ranks get. */
 static void check_bits(struct world *world, uint32_t d) {
   const struct operation *operation = &world->operations[d];
   size_t bytes = operation->call.count * banyan_dtype_size(operation->call.dtype);
