@@ -1,4 +1,4 @@
-/* Lines of the cluster: what can be read is printed on one line, and that line says the same. */
+/* Lines of the cluster protocol. A line that can be read is printed as one line with the same content. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* What ranks tell each other about themselves: members (of hellos and of the welcome), and the answers to an inquiry.
- * The input is cut at its first bytes into the answers of three ranks; each is also read as a member. */
+/* What ranks report about themselves: members (in hellos and in the welcome), and the answers to a deadlock check. The
+ * first bytes of the input divide it into the answers of three ranks. Each part is also read as a member. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3 };
 
-/* What is read says the same when it is written and read again. */
+/* A member that was read has the same content after it is written and read again. */
 static void read_member(const uint8_t *data, size_t size) {
   struct by_arena arena;
   struct by_member member = {0}, again = {0};
@@ -53,7 +53,7 @@ static void inquire(struct by_job *job, const uint8_t *data, size_t size, const 
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     size_t n = rank + 1 < RANKS ? cuts[rank] : size;
     if (n > size) n = size;
-    uint8_t *exact = malloc(n ? n : 1); /* so that a sanitizer sees a read past it, and one of what is gone */
+    uint8_t *exact = malloc(n ? n : 1); /* a sanitizer detects reads past this block and after its release */
     assert(exact);
     if (n) memcpy(exact, data, n);
     read_member(exact, n);

@@ -1,8 +1,9 @@
-/* What comes in on control connections of a job with helpers. The first byte picks: a hello; a text such as LOST's; a
- * PLAN as it stands; one that is put together from numbers and, behind them, the plan's JSON; a TREE; MOVE words; or a
- * TIMELINE.
- * What can be read says the same when it is written and read again, and makes a worker or a server. A plan goes to a
- * helper's engine, which then loses helpers. */
+/* Messages on control connections of a job with helpers. The first byte selects the kind: a hello; a text such as that
+ * of LOST; a PLAN in its wire format; a PLAN that is composed of numbers and the plan's JSON after them; a TREE; plan
+ * switch messages; or a TIMELINE.
+ *
+ * A message that can be read has the same content after it is written and read again. A TREE makes a worker or a
+ * server. A PLAN goes to a helper's engine, which then loses helpers. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,13 +41,13 @@ static void read_hello(const uint8_t *data, size_t size) {
 }
 
 static void read_text(const uint8_t *data, size_t size) {
-  struct by_text_message word;
+  struct by_text_message message;
   struct by_writer writer;
   uint8_t bytes[BY_MESSAGE_TEXT + 64];
-  if (by_text_message_read(data, size, &word) != BANYAN_OK) return;
-  assert(word.status != BANYAN_OK && memchr(word.text, 0, sizeof word.text));
+  if (by_text_message_read(data, size, &message) != BANYAN_OK) return;
+  assert(message.status != BANYAN_OK && memchr(message.text, 0, sizeof message.text));
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_text_message_write(&writer, word.status, word.process, word.text);
+  by_text_message_write(&writer, message.status, message.process, message.text);
   assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
 }
 
@@ -65,28 +66,29 @@ static struct by_engine *make_engine(void) {
   return engine;
 }
 
-static void check_again(const struct by_plan_message *word) {
+static void check_again(const struct by_plan_message *message) {
   struct by_plan_message again;
   uint8_t *bytes;
   size_t length;
-  assert(by_plan_message_write(word->id, word->processes, word->helpers, word->plan, &bytes, &length) == BANYAN_OK);
+  assert(by_plan_message_write(message->id, message->processes, message->helpers, message->plan, &bytes, &length) ==
+         BANYAN_OK);
   assert(by_plan_message_read(bytes, length, (struct by_roster){RANKS, RANKS + HELPERS}, &again) == BANYAN_OK);
-  assert(again.id == word->id && again.plan->version == word->plan->version);
-  assert(!memcmp(again.processes, word->processes, word->n * sizeof *word->processes));
-  assert(!memcmp(again.helpers, word->helpers, word->n_helpers * sizeof *word->helpers));
+  assert(again.id == message->id && again.plan->version == message->plan->version);
+  assert(!memcmp(again.processes, message->processes, message->n * sizeof *message->processes));
+  assert(!memcmp(again.helpers, message->helpers, message->n_helpers * sizeof *message->helpers));
   by_plan_message_fini(&again);
   free(bytes);
 }
 
-/* Twice: the second plan replaces the first. */
+/* Two plans are set: the second one replaces the first. */
 static void set_plan(const uint8_t *data, size_t size) {
   struct by_engine *engine = make_engine();
-  struct by_plan_message word;
+  struct by_plan_message message;
   for (uint32_t lost = RANKS; lost < RANKS + HELPERS; lost++) {
-    if (by_plan_message_read(data, size, (struct by_roster){RANKS, RANKS + HELPERS}, &word) != BANYAN_OK) break;
-    check_again(&word);
-    bool taken = by_plan_message_set(&word, engine, SELF) == BANYAN_OK;
-    by_plan_message_fini(&word);
+    if (by_plan_message_read(data, size, (struct by_roster){RANKS, RANKS + HELPERS}, &message) != BANYAN_OK) break;
+    check_again(&message);
+    bool taken = by_plan_message_set(&message, engine, SELF) == BANYAN_OK;
+    by_plan_message_fini(&message);
     if (!taken) break;
     by_engine_progress(engine);
     if (lost != SELF) by_engine_lost(engine, lost);
@@ -95,7 +97,7 @@ static void set_plan(const uint8_t *data, size_t size) {
   by_engine_destroy(engine);
 }
 
-/* Six bytes say who the members and helpers are, and the seventh how many. */
+/* Six bytes select the members and helpers, and the seventh byte their number. */
 static void make_plan(const uint8_t *data, size_t size) {
   static uint8_t bytes[ROOM];
   struct by_writer writer;
@@ -123,79 +125,81 @@ static void emit_to(void *context, const struct by_fragment *packet, int to) {
   emit(context, packet);
 }
 
-static void make_worker(const struct by_tree_message *word) {
-  struct by_worker_config config = {.rank = word->worker,
-                                    .workers = word->workers,
-                                    .slots = word->slots,
-                                    .lines = word->lines,
-                                    .hops = word->ways[0].hops,
+static void make_worker(const struct by_tree_message *message) {
+  struct by_worker_config config = {.rank = message->worker,
+                                    .workers = message->workers,
+                                    .slots = message->slots,
+                                    .lines = message->lines,
+                                    .hops = message->ways[0].hops,
                                     .emit = emit};
   struct by_worker *worker = NULL;
-  memcpy(config.stack, word->ways[0].stack, sizeof config.stack);
+  memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
   assert(by_worker_create(&config, &worker) == BANYAN_OK);
   by_worker_destroy(worker);
 }
 
-static void make_server(const struct by_tree_message *word) {
+static void make_server(const struct by_tree_message *message) {
   struct by_server_way ways[BY_FRAGMENT_WORKERS] = {{0}};
-  struct by_server_config config = {.workers = word->workers,
-                                    .slots = word->slots,
-                                    .lines = word->lines,
-                                    .secret = word->secret,
-                                    .secret_bytes = sizeof word->secret,
+  struct by_server_config config = {.workers = message->workers,
+                                    .slots = message->slots,
+                                    .lines = message->lines,
+                                    .secret = message->secret,
+                                    .secret_bytes = sizeof message->secret,
                                     .ways = ways,
                                     .parts = 1,
                                     .emit = emit_to};
   struct by_server *server = NULL;
-  for (uint32_t w = 0; w < word->workers; w++) ways[w].hops = word->ways[w].hops;
+  for (uint32_t w = 0; w < message->workers; w++) ways[w].hops = message->ways[w].hops;
   assert(by_server_create(&config, &server) == BANYAN_OK);
   by_server_destroy(server);
 }
 
 static void read_tree(const uint8_t *data, size_t size) {
-  static struct by_tree_message word, again;
+  static struct by_tree_message message, again;
   static uint8_t bytes[ROOM];
   struct by_roster roster = {RANKS, RANKS + HELPERS};
   struct by_writer writer;
-  if (by_tree_message_read(data, size, roster, &word) != BANYAN_OK) return;
+  if (by_tree_message_read(data, size, roster, &message) != BANYAN_OK) return;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_tree_message_write(&writer, &word);
+  by_tree_message_write(&writer, &message);
   assert(!writer.failed && by_tree_message_read(bytes, writer.length, roster, &again) == BANYAN_OK);
-  assert(again.server == word.server && again.job == word.job && again.spread == word.spread);
-  assert(!by_address_compare(&again.ways[0].address, &word.ways[0].address));
-  assert(!memcmp(again.ways[0].stack, word.ways[0].stack, sizeof word.ways[0].stack));
-  if (word.worker == BY_TREE_FOR_SERVER)
-    make_server(&word);
+  assert(again.server == message.server && again.job == message.job && again.spread == message.spread);
+  assert(!by_address_compare(&again.ways[0].address, &message.ways[0].address));
+  assert(!memcmp(again.ways[0].stack, message.ways[0].stack, sizeof message.ways[0].stack));
+  if (message.worker == BY_TREE_FOR_SERVER)
+    make_server(&message);
   else
-    make_worker(&word);
+    make_worker(&message);
 }
 
-/* ---- new plans */
+/* ---- plan switches */
 
-static void handle_plan_switch(struct by_plan_switch *plan_switch, const struct by_plan_switch_message *word) {
-  if (word->kind == BY_PLAN_SWITCH_PROPOSE) (void)by_plan_switch_prepare(plan_switch, word->number);
-  if (word->kind == BY_PLAN_SWITCH_FIX) (void)by_plan_switch_fix(plan_switch, word->number, word->at);
-  if (word->kind == BY_PLAN_SWITCH_TAKE) (void)by_plan_switch_take(plan_switch, word->number);
-  if (word->kind == BY_PLAN_SWITCH_DROP) (void)by_plan_switch_drop(plan_switch, word->number);
-  assert(by_plan_switch_next(plan_switch, word->at + 1) == BY_PLAN_SWITCH_GOES_ON || plan_switch->at == word->at + 1);
+static void handle_plan_switch(struct by_plan_switch *plan_switch, const struct by_plan_switch_message *message) {
+  if (message->kind == BY_PLAN_SWITCH_PROPOSE) (void)by_plan_switch_prepare(plan_switch, message->number);
+  if (message->kind == BY_PLAN_SWITCH_FIX) (void)by_plan_switch_fix(plan_switch, message->number, message->at);
+  if (message->kind == BY_PLAN_SWITCH_TAKE) (void)by_plan_switch_take(plan_switch, message->number);
+  if (message->kind == BY_PLAN_SWITCH_DROP) (void)by_plan_switch_drop(plan_switch, message->number);
+  assert(by_plan_switch_next(plan_switch, message->at + 1) == BY_PLAN_SWITCH_GOES_ON ||
+         plan_switch->at == message->at + 1);
 }
 
-/* As many words as there are, each of the bytes before the next 255. */
+/* Reads messages that are separated by bytes of 255. */
 static void read_plan_switches(const uint8_t *data, size_t size) {
   struct by_agreement agreement;
   struct by_plan_switch plan_switch = {0};
   by_agreement_init(&agreement, 2);
   for (size_t from = 0, to = 0; from < size; from = to + 1) {
-    struct by_plan_switch_message word;
+    struct by_plan_switch_message message;
     struct by_writer writer;
     uint8_t bytes[256];
     for (to = from; to < size && data[to] != 255;) to++;
-    if (by_plan_switch_message_read(data + from, to - from, &word) != BANYAN_OK) continue;
+    if (by_plan_switch_message_read(data + from, to - from, &message) != BANYAN_OK) continue;
     by_writer_init(&writer, bytes, sizeof bytes);
-    by_plan_switch_message_write(&writer, &word);
+    by_plan_switch_message_write(&writer, &message);
     assert(writer.length == to - from && (writer.failed || !memcmp(bytes, data + from, writer.length)));
-    handle_plan_switch(&plan_switch, &word);
-    if (word.kind >= BY_PLAN_SWITCH_PREPARED) (void)by_agreement_handle(&agreement, word.at, &word.iteration, 1);
+    handle_plan_switch(&plan_switch, &message);
+    if (message.kind >= BY_PLAN_SWITCH_PREPARED)
+      (void)by_agreement_handle(&agreement, message.at, &message.iteration, 1);
   }
 }
 
@@ -203,16 +207,16 @@ static void read_plan_switches(const uint8_t *data, size_t size) {
 
 static void read_timeline(const uint8_t *data, size_t size) {
   static uint8_t bytes[ROOM];
-  struct by_timeline_message word;
+  struct by_timeline_message message;
   struct by_trace_record record;
   struct by_reader reader;
   struct by_writer writer;
   by_reader_init(&reader, data, size);
-  if (by_timeline_message_read(&reader, &word) != BANYAN_OK) return;
+  if (by_timeline_message_read(&reader, &message) != BANYAN_OK) return;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_timeline_message_write(&writer, &word);
+  by_timeline_message_write(&writer, &message);
   assert(!writer.failed && !memcmp(bytes, data, writer.length));
-  for (uint32_t i = 0; i < word.n && by_timeline_read_record(&reader, &record); i++)
+  for (uint32_t i = 0; i < message.n && by_timeline_read_record(&reader, &record); i++)
     assert(memchr(record.name, 0, sizeof record.name));
 }
 

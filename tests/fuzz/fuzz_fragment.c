@@ -1,6 +1,6 @@
-/* Arbitrary bytes as the UDP payload of a fragment, once as they are and once under a right seal: what passes keeps
- * within its bounds and passes again. Then a switch gets it, twice, from below and from above, with a grant for its
- * job: what it lets through is sound. */
+/* Arbitrary bytes as the UDP payload of a fragment, once unchanged and once with a correct seal. An accepted fragment
+ * stays within its bounds and is accepted again. Then a switch with a grant for its job receives it twice, from below
+ * and from above. What the switch forwards must be valid. */
 #include <stdlib.h>
 #include <string.h>
 

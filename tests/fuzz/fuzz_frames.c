@@ -1,7 +1,7 @@
-/* What comes in on links: three ranks make real calls over the simulated network, and the frames that reach rank 0 are
- * altered, repeated or robbed of their payload as the input says. The first bytes pick plan, call, sizes and
- * transport; then each edit is four bytes: frames to leave alone, what to alter, and a value. Unaltered, the calls
- * must end well; altered, they may fail, but nothing else. */
+/* Frames on links. Three ranks make real calls over the simulated network. The input determines how the frames that
+ * reach rank 0 are altered, repeated, or deprived of their payload. The first bytes select plan, call, sizes and
+ * transport. Each edit then has four bytes: how many frames to leave unchanged, what to alter, and a value. Without
+ * changes the calls must succeed; with changes they may fail, but nothing else may happen. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,29 +16,29 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, MOST_CALLS = 3, SETUP = 6, EDIT = 4, TURNS = 2000, IDLE = 32, HEADER = sizeof(struct by_frame) };
-/* What to alter: a byte of the header below HEADER, or: */
+/* What to alter: a byte of the header below HEADER, or one of these. */
 enum { REPEAT = HEADER, FORGE, KINDS };
 
 struct input {
   const uint8_t *at, *end;
   uint32_t skipped;
-  bool altered; /* something has been */
+  bool altered; /* a frame has been altered */
 };
 
-/* A lane before a lane, through which rank 0 hears. */
+/* A lane in front of the lane from which rank 0 receives. */
 struct tap {
   struct by_lane lane;
   struct by_lane *inner;
   struct input *input;
   struct by_frame frame;
-  bool in_frame, forged, again; /* forged: the payload is zeros; again: the inner frame is still to come */
+  bool in_frame, forged, again; /* forged: the payload is zeros; again: the inner frame is still to be delivered */
 };
 
 static struct tap *tap_of(const struct by_lane *lane) {
   return (struct tap *)(uintptr_t)lane;
 }
 
-/* The inner lane's end is the tap's. */
+/* Returns the inner lane. When it has ended, the tap's lane ends too. */
 static struct by_lane *inner_of(struct by_lane *lane) {
   struct by_lane *inner = tap_of(lane)->inner;
   if (inner->status != BANYAN_OK && lane->status == BANYAN_OK) by_lane_fail(lane, inner->status, "%s", inner->error);
@@ -129,7 +129,7 @@ static void tap_let_go(struct by_lane *lane) {
   inner->ops->let_go(inner);
 }
 
-/* An offer that was altered is nobody's memory, which transports find out; here nothing is read any more. */
+/* The memory of an altered offer does not exist. Transports detect this; here nothing is read any more. */
 static const char *tap_map(struct by_lane *lane, const struct by_offer *offer, uint64_t length) {
   struct tap *tap = tap_of(lane);
   return tap->input->altered ? NULL : tap->inner->ops->map(tap->inner, offer, length);
@@ -238,8 +238,8 @@ static void start(struct world *world, uint32_t rank, uint32_t number) {
   assert(status == BANYAN_OK || by_engine_status(world->engines[rank]) != BANYAN_OK);
 }
 
-/* Rank 0 may start late, so that frames come for calls that it has not made. Looking at a payload that arrives in parts
- * is what makes more of it arrive, hence IDLE. */
+/* Runs the calls. Rank 0 may start late, so that frames arrive for calls that it has not made. More of a payload that
+ * arrives in parts arrives only when it is read, hence IDLE. */
 static void run(struct world *world, uint32_t late) {
   uint32_t started[RANKS] = {0};
   for (uint32_t turn = 0, idle = 0; turn < TURNS && idle < IDLE; turn++) {

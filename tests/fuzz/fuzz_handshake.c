@@ -1,8 +1,7 @@
-/* The handshake against an arbitrary peer. The first byte's lowest bit picks our
- * role, the next bit what the peer is: one that sends the rest of the input
- * as it stands, or an honest one whose bytes the input alters: pairs of (how
- * many bytes to leave alone, what to exclusive-or the next one with). Bits 2
- * to 4 pick how many bytes we are fed at once. */
+/* The handshake with an arbitrary peer. The lowest bit of the first byte selects our role, and the next bit the kind of
+ * peer: one that sends the rest of the input unchanged, or an honest one whose bytes the input alters. An edit is a
+ * pair of bytes: how many bytes to leave unchanged, and a value to XOR with the next byte. Bits 2 to 4 select how many
+ * bytes we are fed at once. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void begin(struct by_handshake *handshake, enum by_role role) {
   static const struct by_key key = {{1, 2, 3}};
-  uint8_t nonce[BY_NONCE_BYTES]; /* fixed, so that an input always does the same */
+  uint8_t nonce[BY_NONCE_BYTES]; /* fixed, so that the same input always has the same effect */
   memset(nonce, role == BY_ROLE_CLIENT ? 'c' : 's', sizeof nonce);
   struct by_handshake_options options = {
       .role = role, .purpose = 3, .key = &key, .hello = "hello", .hello_length = 5, .nonce = nonce};
@@ -31,12 +30,12 @@ static void check(const struct by_handshake *handshake, enum banyan_status statu
   assert(used == length || status != BANYAN_OK || by_handshake_done(handshake));
   assert((by_handshake_hello(handshake, &n) != NULL) == by_handshake_done(handshake));
   assert(n <= BY_HELLO_MOST);
-  if (handshake->state <= BY_HANDSHAKE_PROOF) /* nobody has proved anything: nothing but the greeting's room */
+  if (handshake->state <= BY_HANDSHAKE_PROOF) /* no peer is authenticated, so memory is limited to that of a greeting */
     assert(!handshake->hello && handshake->out.length <= BY_GREETING_BYTES + BY_MAC_BYTES);
   if (!by_handshake_done(handshake)) assert(by_handshake_ended(handshake, false) != BANYAN_OK);
 }
 
-/* Feeds a block of exactly its size, so that a sanitizer sees a read past it. */
+/* Feeds a block of exactly this size, so that a sanitizer detects reads past it. */
 static enum banyan_status feed(struct by_handshake *handshake, const uint8_t *data, size_t length, size_t chunk) {
   enum banyan_status status = BANYAN_OK;
   for (size_t at = 0; at < length && status == BANYAN_OK && !by_handshake_done(handshake);) {
@@ -54,10 +53,10 @@ static enum banyan_status feed(struct by_handshake *handshake, const uint8_t *da
 
 static void raw_peer(struct by_handshake *we, const uint8_t *data, size_t size, size_t chunk) {
   (void)!feed(we, data, size, chunk);
-  assert(!by_handshake_done(we)); /* it does not know the key */
+  assert(!by_handshake_done(we)); /* the peer does not know the key */
 }
 
-/* Alters `n` honest bytes as the input says; whether any changed. */
+/* Alters `n` honest bytes as the input requests. Returns whether any byte changed. */
 static bool alter(uint8_t *bytes, size_t n, const uint8_t **edits, const uint8_t *end, size_t *wait) {
   bool changed = false;
   for (size_t i = 0; i < n && *edits + 1 < end; i++) {
@@ -91,7 +90,7 @@ static void honest_peer(struct by_handshake *we, struct by_handshake *peer, cons
     changed |= alter(bytes, n, &data, end, &wait);
     status = feed(we, bytes, n, chunk);
   }
-  assert(by_handshake_done(we) == !changed); /* believed exactly if nothing was altered */
+  assert(by_handshake_done(we) == !changed); /* the peer is accepted exactly if nothing was altered */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

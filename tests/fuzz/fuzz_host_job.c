@@ -1,5 +1,5 @@
-/* What `banyan run-host` hears: a stream of frames, and the job inside those
- * that start one. A job that is understood must say the same when sent again. */
+/* What `banyan run-host` receives: a stream of frames, and the job in the frames that start one. A job that is accepted
+ * must have the same content when it is sent again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { HEADER_BYTES = 12 };
 
 static void check_job(const struct by_launch_frame *frame) {
-  char *payload = malloc(frame->length + 1); /* exactly, so that a sanitizer sees a read past it */
+  char *payload = malloc(frame->length + 1); /* exactly this size, so that a sanitizer detects reads past it */
   struct by_host_job job, again;
   struct by_pipe box;
   assert(payload);

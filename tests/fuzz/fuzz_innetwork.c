@@ -1,6 +1,6 @@
-/* Two workers and their server, to which arbitrary bytes say what happens to packets: come, get lost, come twice, come
- * changed under a right seal; invented ones come too, and time passes. Nobody is misled into memory that is not theirs.
- */
+/* Two workers and their server. Arbitrary bytes determine what happens to packets: they arrive, get lost, arrive twice,
+ * or arrive changed with a correct seal. Invented packets arrive too, and time passes. No endpoint may access memory
+ * outside its buffers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,11 +50,11 @@ static void deliver(const struct packet *packet, int to) {
     by_worker_take(workers[to], &packet->head, by_fragment_bytes(&packet->head), now);
 }
 
-/* One thing happens; returns how many bytes said so. */
+/* Lets one event happen. Returns how many bytes of the input describe it. */
 static size_t happen(const uint8_t *data, size_t size) {
   struct packet packet = {.lines = {0}};
   int to = data[0] >> 4 & 3 ? (data[0] >> 4 & 3) - 1 : WORKERS;
-  if (data[0] % 8 == 0 && size > sizeof packet.head) { /* an invented one */
+  if (data[0] % 8 == 0 && size > sizeof packet.head) { /* an invented packet */
     memcpy(&packet, data + 1, sizeof packet.head);
     packet.head.magic = BY_FRAGMENT_MAGIC;
     packet.head.version = BY_FRAGMENT_VERSION;
@@ -68,7 +68,7 @@ static size_t happen(const uint8_t *data, size_t size) {
   packet = queue[first % QUEUE].packet;
   to = queue[first % QUEUE].to;
   if (data[0] % 8 != 2) first++;
-  if (data[0] % 8 == 3) return 1; /* lost; 2: comes, and again later */
+  if (data[0] % 8 == 3) return 1; /* lost; 2: the packet arrives, and again later */
   if (data[0] % 8 > 4 || size < 3) {
     deliver(&packet, to);
     return 1;

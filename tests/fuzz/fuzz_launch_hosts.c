@@ -1,4 +1,4 @@
-/* Hosts of `banyan run`, as -H and as a host file. What is taken must be safe to hand to ssh. */
+/* Hosts of `banyan run`, given with -H and as a host file. Accepted hosts must be safe to pass to ssh. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

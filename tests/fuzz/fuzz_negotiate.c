@@ -1,6 +1,7 @@
-/* Letters of other controllers, in the middle of a tree or at its root. The first byte picks where, and what the root
- * makes of it; then moves: a byte, and for letters two bytes of length and the letter. What starts or is refused was
- * submitted, once; a root notes what it was told to. */
+/* Messages of other controllers to a controller in the middle of a tree or at its root. The first byte selects the
+ * position and the root's configuration. Actions follow: one byte each, and for messages two bytes of length and the
+ * message. An operation that starts or is refused must have been submitted, and happens once. A root notes what it was
+ * asked to note. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +23,8 @@ enum {
   STEP,
   END,
   ANNOUNCE,
-  SUBMIT = 16, /* a name, and one of some shapes */
-  LATE = 224   /* the same */
+  SUBMIT = 16, /* a name, and one of several shapes */
+  LATE = 224   /* likewise */
 };
 enum { AT_ROOT = 1, FUSES = 2, SMALL_ONLY = 4, HAS_WINDOW = 8, HAS_PLACES = 16 };
 
@@ -65,39 +66,39 @@ static bool comes_before(const void *a, const void *b) {
   return a < b;
 }
 
-static void be_late(struct by_controller *controller, uint8_t move) {
-  struct by_operation operation = {.count = 100 + move / NAMES};
+static void be_late(struct by_controller *controller, uint8_t action) {
+  struct by_operation operation = {.count = 100 + action / NAMES};
   char name[16];
-  snprintf(name, sizeof name, "gradient %u", move % NAMES);
+  snprintf(name, sizeof name, "gradient %u", action % NAMES);
   by_controller_late(controller, name, &operation);
 }
 
-static void submit(struct by_controller *controller, uint8_t move, uint64_t now, bool *waits) {
-  struct by_operation operation = {.count = 100 + move / NAMES};
+static void submit(struct by_controller *controller, uint8_t action, uint64_t now, bool *waits) {
+  struct by_operation operation = {.count = 100 + action / NAMES};
   char name[16];
-  snprintf(name, sizeof name, "gradient %u", move % NAMES);
-  bool *mine = &waits[move % NAMES], before = *mine;
+  snprintf(name, sizeof name, "gradient %u", action % NAMES);
+  bool *mine = &waits[action % NAMES], before = *mine;
   *mine = true;
   if (by_controller_submit(controller, name, &operation, 0, mine, now) != BANYAN_OK) *mine = before;
 }
 
-/* How many bytes a move has taken. */
+/* Performs one action. Returns how many bytes it has used. */
 static size_t act_once(struct by_controller *controller, const uint8_t *data, size_t size, uint64_t *now, bool *waits) {
   static const uint32_t from[] = {PARENT, LEFT, RIGHT};
-  uint8_t move = data[0];
-  if (move >= LATE)
-    be_late(controller, move - (LATE - SUBMIT));
-  else if (move >= SUBMIT)
-    submit(controller, move, *now, waits);
-  if (move == FLUSH) assert(by_controller_flush(controller) == BANYAN_OK);
-  if (move == CHECK) by_controller_check(controller, *now += 100000000);
-  if (move == STEP) by_controller_step(controller, ++*now);
-  if (move == END) by_controller_ended(controller, 400);
-  if (move == ANNOUNCE) by_controller_announce(controller, ++announced);
-  if (move > FROM_RIGHT || size < 3) return 1;
+  uint8_t action = data[0];
+  if (action >= LATE)
+    be_late(controller, action - (LATE - SUBMIT));
+  else if (action >= SUBMIT)
+    submit(controller, action, *now, waits);
+  if (action == FLUSH) assert(by_controller_flush(controller) == BANYAN_OK);
+  if (action == CHECK) by_controller_check(controller, *now += 100000000);
+  if (action == STEP) by_controller_step(controller, ++*now);
+  if (action == END) by_controller_ended(controller, 400);
+  if (action == ANNOUNCE) by_controller_announce(controller, ++announced);
+  if (action > FROM_RIGHT || size < 3) return 1;
   size_t length = data[1] | (size_t)data[2] << 8;
   if (length > size - 3) length = size - 3;
-  enum banyan_status status = by_controller_take(controller, from[move], data + 3, length);
+  enum banyan_status status = by_controller_take(controller, from[action], data + 3, length);
   assert(status == BANYAN_OK || status == BANYAN_ERR_PROTOCOL || status == BANYAN_ERR_NO_MEMORY);
   return 3 + length;
 }

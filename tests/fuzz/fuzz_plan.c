@@ -1,5 +1,5 @@
-/* Arbitrary bytes as a plan file: what is read is valid, prints and reads as the same plan, can be drawn, and, if it
- * is small, compiled. */
+/* Arbitrary bytes as a plan file. A plan that can be read is valid, is the same when it is printed and read again, can
+ * be drawn, and can be compiled if it is small. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static void compile(const struct by_plan *plan) {
   }
 }
 
-/* Trees through switches; most are refused. */
+/* Sets up the plan's trees through switches, most of which are refused. */
 static void set_up(const struct by_plan *plan) {
   struct by_switched_tree *tree;
   for (uint32_t c = 0; c < plan->n_classes && plan->n_ranks <= MOST_COMPILED; c++)

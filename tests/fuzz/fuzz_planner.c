@@ -1,6 +1,6 @@
-/* A byte that says how to plan, and a small topology: the planner refuses, or makes a plan that is valid, that prints
- * and reads as the same, that carries something and no more than its bound, and that can be explained, drawn and
- * predicted. The placement of sums in switches and the control tree are planned likewise. */
+/* A byte that selects how to plan, and a small topology. The planner refuses it or makes a valid plan. The plan is the
+ * same when it is printed and read again, has a throughput above 0 and not above its bound, and can be explained, drawn
+ * and predicted. The placement of sums in switches and the control tree are tested likewise. */
 #include <math.h>
 
 #include "control_tree.h"
@@ -13,7 +13,7 @@
 
 enum { MOST_NODES = 16, MOST_LINKS = 32 };
 
-/* Of the first byte. */
+/* Bits of the first byte. */
 enum { METHOD = 3, WEIGHING_SHIFT = 2, LOW = 16, BY_DELAY = 32, HELPED = 64, MANY = 128 };
 
 static void require(bool condition) {

@@ -1,5 +1,5 @@
-/* Control lines of switches, requests (first byte even) and replies: what can be read says the same when it is printed
- * and read again. */
+/* Control lines of switches: requests (even first byte) and replies. A line that can be read has the same content when
+ * it is printed and read again. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The environment of a rank: lines "NAME=value", of our variables and of other launchers'. What is taken must be
- * within its bounds, and the words of its lists must be such as what uses them takes. */
+/* The environment of a rank: lines "NAME=value", of our variables and of other launchers' variables. Accepted values
+ * must be within their bounds, and the entries of lists must be valid for their users. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Only these: with PMIX_... a library would be loaded. */
+/* Only these variables, because PMIX_... would load a library. */
 static const char *const others[] = {"OMPI_COMM_WORLD_RANK",
                                      "OMPI_COMM_WORLD_SIZE",
                                      "PMI_RANK",
@@ -61,7 +61,7 @@ static void check_lists(const struct by_settings *s) {
   assert(!*value || by_parse_int("n", value, 1, BY_LANES, &n) == BANYAN_OK);
 }
 
-/* What the job's start makes of them; each may refuse. */
+/* Uses the settings as the job's start does. Each user may refuse them. */
 static void use(const struct by_settings *s) {
   char host[BY_HOST_TEXT], slurm[BY_HOST_TEXT], text[BY_ADDRESS_TEXT];
   struct by_address address, again;

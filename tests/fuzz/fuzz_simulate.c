@@ -1,5 +1,5 @@
-/* A byte that chooses a plan and a size, and a small topology: the simulator refuses, or every link carries what it can
- * at most, the time is finite, and the result prints as a table and as JSON. */
+/* A byte that selects a plan and a size, and a small topology. The simulator refuses them, or every link carries at
+ * most its capacity, the time is finite, and the result can be printed as a table and as JSON. */
 #include <math.h>
 
 #include "plan.h"

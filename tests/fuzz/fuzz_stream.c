@@ -1,5 +1,5 @@
-/* Framed streams: the input is what a peer sends, cut into parts by its first byte. What the stream delivers must be
- * what a second, simpler reader finds in the same bytes, and nothing beyond a frame that is too long. */
+/* Framed streams. The input is what a peer sends, divided into parts by its first byte. The stream must deliver what a
+ * second, simpler reader finds in the same bytes, and nothing after a frame that is too long. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MOST_FRAME = 700, HEADER = 6, MOST_INPUT = 1 << 16 };
 
 struct reader {
-  const uint8_t *at, *end; /* what is still expected */
+  const uint8_t *at, *end; /* the bytes that are still expected */
   struct by_stream *stream;
   bool ended;
   enum banyan_status status;
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t left = (size_t)(reader.end - reader.at);
   bool too_long = left >= HEADER && length_at(reader.at) > MOST_FRAME;
   assert(reader.ended && reader.status == (too_long ? BANYAN_ERR_PROTOCOL : BANYAN_ERR_PEER_DEAD));
-  assert(too_long || left < HEADER || left - HEADER < length_at(reader.at)); /* every whole frame was delivered */
+  assert(too_long || left < HEADER || left - HEADER < length_at(reader.at)); /* every complete frame was delivered */
   by_stream_destroy(reader.stream);
   by_loop_destroy(loop);
   return 0;

@@ -1,5 +1,5 @@
-/* Times as `banyan bench --json` prints them, over the hosts of a small network. What is read can be predicted. Plans
- * are looked for in files too, so inputs that could name one elsewhere are left alone. */
+/* Times as `banyan bench --json` prints them, over the hosts of a small network. Times that can be read can be used for
+ * predictions. Plans may also be names of files, so inputs that could name a file elsewhere are skipped. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* TLS against an arbitrary peer. The first byte's lowest bit picks our side, the next bit what the peer is: one that
- * sends the rest of the input as it stands, or an honest one whose bytes the input alters: pairs of (how many bytes to
- * leave alone, what to exclusive-or the next one with). Bits 2 to 4 pick how many bytes we are fed at once. Keys are
- * made at the start, so an input does not always meet the same bytes. */
+/* TLS with an arbitrary peer. The lowest bit of the first byte selects our side, and the next bit the kind of peer: one
+ * that sends the rest of the input unchanged, or an honest one whose bytes the input alters. An edit is a pair of
+ * bytes: how many bytes to leave unchanged, and a value to XOR with the next byte. Bits 2 to 4 select how many bytes we
+ * are fed at once. Keys are made at the start, so an input does not always meet the same bytes. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -13,16 +13,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { TURNS = 12, WORDS = 3000 };
+enum { TURNS = 12, TEXT_BYTES = 3000 };
 
 static struct by_tls_identity *manager, *agent;
-static char words[WORDS]; /* what an honest peer says once it is done */
+static char text[TEXT_BYTES]; /* what an honest peer sends after the handshake */
 
-/* One side, and how much it has heard of the other's words. */
+/* One side, and how many bytes of the peer's text it has received. */
 struct side {
   struct by_tls tls;
   enum banyan_status status;
-  size_t received, said;
+  size_t received, sent;
 };
 
 static void make_keys(void) {
@@ -30,7 +30,7 @@ static void make_keys(void) {
   make_authorities();
   manager = identity_of(0, BY_TLS_MANAGER, "m0");
   agent = identity_of(0, BY_TLS_AGENT, "h1");
-  for (int i = 0; i < WORDS; i++) words[i] = (char)('a' + i % 23);
+  for (int i = 0; i < TEXT_BYTES; i++) text[i] = (char)('a' + i % 23);
 }
 
 static void begin(struct side *side, bool server) {
@@ -45,7 +45,7 @@ static void listen_to(struct side *side) {
   size_t n = 1;
   while (n && side->status == BANYAN_OK && by_tls_done(&side->tls)) {
     side->status = by_tls_read(&side->tls, received, sizeof received, &n);
-    assert(side->received + n <= WORDS && !memcmp(received, words + side->received, n)); /* nothing but what was said */
+    assert(side->received + n <= TEXT_BYTES && !memcmp(received, text + side->received, n)); /* exactly what was sent */
     side->received += n;
   }
 }
@@ -61,7 +61,7 @@ static void check(const struct side *side) {
   assert(!strcmp(peer->name, side->tls.server ? "h1" : "m0"));
 }
 
-/* In blocks of exactly their size, so that a sanitizer sees a read past them. */
+/* Feeds blocks of exactly their size, so that a sanitizer detects reads past them. */
 static void feed(struct side *side, const uint8_t *data, size_t length, size_t chunk) {
   for (size_t at = 0; at < length && side->status == BANYAN_OK; at += chunk) {
     size_t n = length - at < chunk ? length - at : chunk;
@@ -76,7 +76,7 @@ static void feed(struct side *side, const uint8_t *data, size_t length, size_t c
   }
 }
 
-/* Alters `n` honest bytes as the input says; whether any changed. */
+/* Alters `n` honest bytes as the input requests. Returns whether any byte changed. */
 static bool alter(uint8_t *bytes, size_t n, const uint8_t **edits, const uint8_t *end, size_t *wait) {
   bool changed = false;
   for (size_t i = 0; i < n && *edits + 1 < end; i++) {
@@ -92,10 +92,10 @@ static bool alter(uint8_t *bytes, size_t n, const uint8_t **edits, const uint8_t
   return changed;
 }
 
-static void say(struct side *side) {
-  if (!by_tls_done(&side->tls) || side->status != BANYAN_OK || side->said) return;
-  must(by_tls_write(&side->tls, words, WORDS));
-  side->said = WORDS;
+static void send_text(struct side *side) {
+  if (!by_tls_done(&side->tls) || side->status != BANYAN_OK || side->sent) return;
+  must(by_tls_write(&side->tls, text, TEXT_BYTES));
+  side->sent = TEXT_BYTES;
   by_tls_finish(&side->tls);
 }
 
@@ -104,15 +104,15 @@ static void honest_peer(struct side *we, struct side *peer, const uint8_t *edits
   bool changed = false;
   size_t wait = 0;
   for (int turn = 0; turn < TURNS; turn++) {
-    say(we);
+    send_text(we);
     feed(peer, bytes, by_tls_take(&we->tls, bytes, sizeof bytes), sizeof bytes);
-    say(peer);
+    send_text(peer);
     size_t n = by_tls_take(&peer->tls, bytes, sizeof bytes);
     changed |= alter(bytes, n, &edits, end, &wait);
     feed(we, bytes, n, chunk);
   }
-  if (changed) return; /* where it changes nothing, as in the version of a record's head, that may be good or not */
-  assert(we->received == WORDS && peer->received == WORDS && (we->tls.state == BY_TLS_CLOSED) &&
+  if (changed) return; /* a change without effect, as in the version in a record's header, may or may not be accepted */
+  assert(we->received == TEXT_BYTES && peer->received == TEXT_BYTES && (we->tls.state == BY_TLS_CLOSED) &&
          (peer->tls.state == BY_TLS_CLOSED));
 }
 
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     honest_peer(&we, &peer, data + 1, data + size, chunk);
   } else {
     feed(&we, data + 1, size - 1, chunk);
-    assert(!by_tls_done(&we.tls)); /* it has no key */
+    assert(!by_tls_done(&we.tls)); /* the peer has no key */
   }
   by_tls_fini(&we.tls);
   by_tls_fini(&peer.tls);

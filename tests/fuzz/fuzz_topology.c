@@ -1,5 +1,5 @@
-/* Arbitrary bytes as a topology file in any format: what is read is valid, prints and reads as the same, and, if it is
- * small, can be drawn. */
+/* Arbitrary bytes as a topology file in any format. A topology that can be read is valid, is the same when it is
+ * printed and read again, and can be drawn if it is small. */
 #include <string.h>
 
 #include "text.h"

@@ -1,4 +1,4 @@
-/* Arbitrary bytes as GraphML: what is read makes sense. */
+/* Arbitrary bytes as GraphML. A topology that can be read is valid. */
 #include "topology_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

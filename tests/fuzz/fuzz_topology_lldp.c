@@ -1,4 +1,5 @@
-/* Arbitrary bytes as what two machines heard, cut in two at the first byte 0: what is read makes sense. */
+/* Arbitrary bytes as the LLDP neighbours of two machines, divided at the first byte 0. A topology that can be read is
+ * valid. */
 #include <string.h>
 
 #include "topology_fuzz.h"

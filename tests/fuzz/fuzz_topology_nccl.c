@@ -1,4 +1,4 @@
-/* Arbitrary bytes as NCCL's topology XML: what is read makes sense. */
+/* Arbitrary bytes as NCCL's topology XML. A topology that can be read is valid. */
 #include "topology_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

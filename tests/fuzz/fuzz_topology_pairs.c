@@ -1,4 +1,4 @@
-/* Arbitrary bytes as a CSV of measured pairs: what is read makes sense. */
+/* Arbitrary bytes as a CSV file of measured pairs. A topology that can be read is valid. */
 #include "topology_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

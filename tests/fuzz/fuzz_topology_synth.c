@@ -1,5 +1,5 @@
-/* Arbitrary bytes as the short text of a topology: what is made is valid. Sizes of more than three digits are left
- * out: they are as good, and slow. */
+/* Arbitrary bytes as the short text of a topology. A topology that is made from it is valid. Sizes of more than three
+ * digits are skipped, as they are slow and test nothing more. */
 #include "topology_fuzz.h"
 
 enum { MOST_DIGITS = 3 };

@@ -1,5 +1,5 @@
-/* Runs every file of the corpus folder named on the command line through the
- * fuzz target it is linked with, and the empty input before them. */
+/* Runs the fuzz target that it is linked with on the empty input and then on every file of the corpus folder named on
+ * the command line. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ static uint8_t *read_all(FILE *file, size_t *size) {
   return NULL;
 }
 
-/* The input is copied to a block of exactly its size, so that a sanitizer sees a read past its end. */
+/* Copies the input to a block of exactly its size, so that a sanitizer detects reads past its end. */
 static int replay(const char *path) {
   FILE *file = fopen(path, "rb");
   size_t size;

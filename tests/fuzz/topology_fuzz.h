@@ -1,4 +1,4 @@
-/* What the fuzz targets of topology readers share. */
+/* Functions that the fuzz targets of topology readers share. */
 #ifndef BY_TESTS_TOPOLOGY_FUZZ_H
 #define BY_TESTS_TOPOLOGY_FUZZ_H
 
@@ -15,18 +15,18 @@ enum { BY_FUZZ_MOST_TEXT = 300 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What was assumed is no news here. */
+/* Ignores messages about assumptions. */
 static inline void quiet(void) {
   setenv("BANYAN_LOG", "error", 1);
 }
 
-/* A reader's result is valid; takes it. */
+/* Checks that a reader's result is valid, and takes ownership of it. */
 static inline void use_topology(struct by_topology *topology) {
   if (by_topology_validate(topology) != BANYAN_OK) abort();
   by_topology_destroy(topology);
 }
 
-/* Whether a short text has a number of more than so many digits: large sizes are as good, and slow. */
+/* Whether a short text has a number of more than this many digits. Large sizes are slow and test nothing more. */
 static inline bool has_large_number(const char *text, size_t most_digits) {
   for (size_t digits = 0; *text; text++) {
     digits = isdigit((unsigned char)*text) ? digits + 1 : 0;
@@ -35,8 +35,8 @@ static inline bool has_large_number(const char *text, size_t most_digits) {
   return false;
 }
 
-/* A topology as a short text or a file in any format, for what takes long where it is large; NULL: there is none, or
- * one that is larger. */
+/* Reads a topology as a short text or as a file in any format, for functions that take long for large topologies.
+ * Returns NULL if there is none or if it is larger than the limit. */
 static inline struct by_topology *small_topology(const uint8_t *data, size_t size, uint32_t most_nodes,
                                                  uint32_t most_links) {
   struct by_topology *topology = NULL;
