@@ -1,5 +1,5 @@
-/* An agent in memory: what it says is kept, its clock is turned by hand. Static
- * functions; include once a program. */
+/* An agent in memory. What it sends is kept, and the test sets its clock. All functions are static; include this file
+ * once in a program. */
 #ifndef BY_TESTS_AGENT_WORLD_H
 #define BY_TESTS_AGENT_WORLD_H
 
@@ -22,7 +22,7 @@
 
 enum { WORLD_LINES = 256, WORLD_INTERVAL = 4 /* seconds */ };
 
-/* What was said to one, oldest first. */
+/* The lines that one receiver was sent, oldest first. */
 struct received {
   char *lines[WORLD_LINES];
   int n;
@@ -51,11 +51,11 @@ static inline void forget(struct received *received) {
   *received = (struct received){.n = 0};
 }
 
-/* The last that holds a text; fails if there is none. */
+/* Returns the last line that contains a text. Fails if there is none. */
 static inline const char *last_with(const struct received *received, const char *text) {
   for (int i = received->n; i-- > 0;)
     if (strstr(received->lines[i], text)) return received->lines[i];
-  fail_msg("nothing said holds %s", text);
+  fail_msg("no line contains %s", text);
   return "";
 }
 
@@ -79,7 +79,7 @@ static inline bool on_send_manager(void *context, const char *line, size_t lengt
 static inline enum banyan_status on_connect(void *context) {
   (void)context;
   world.connects++;
-  return world.no_connection ? by_fail(BANYAN_ERR_CONNECT, "nobody is there") : BANYAN_OK;
+  return world.no_connection ? by_fail(BANYAN_ERR_CONNECT, "no manager is there") : BANYAN_OK;
 }
 
 static inline void on_disconnect(void *context) {
@@ -155,7 +155,7 @@ static inline void drop_all(void) {
   forget(&other);
 }
 
-/* Lets time go by, stopping wherever the agent wants to do something. */
+/* Lets time pass, with stops at all times at which the agent wants to act. */
 static inline void pass(double seconds) {
   uint64_t end = world.now + by_clock_from_seconds(seconds);
   while (by_agent_next(world.agent) <= end) {
@@ -187,7 +187,7 @@ static inline struct by_agent_rank *come(struct received *received, unsigned uid
   return rank;
 }
 
-/* Connects and says hello. */
+/* Connects and sends a hello. */
 static inline struct by_agent_rank *join(struct received *received, const char *job, unsigned number) {
   char line[200];
   struct by_agent_rank *rank = come(received, 1000);

@@ -1,5 +1,5 @@
-/* What every cmocka program includes: cmocka with the headers it needs, and
- * checks of statuses that show the error text when they fail. */
+/* The header that every cmocka program includes: cmocka with the headers it needs, and checks of statuses that show the
+ * error text when they fail. */
 #ifndef BY_TESTS_CHECK_H
 #define BY_TESTS_CHECK_H
 
@@ -41,12 +41,12 @@ static inline uint64_t check_number(const char *variable, uint64_t usual) {
   return text ? strtoull(text, NULL, 10) : usual;
 }
 
-/* The first of the seeds to try: 1, or BANYAN_TEST_SEED, to repeat what failed or to try others; */
+/* Returns the first of the seeds to try: 1, or BANYAN_TEST_SEED to repeat a failure or to try other seeds. */
 static inline uint64_t check_first_seed(void) {
   return check_number("BANYAN_TEST_SEED", 1);
 }
 
-/* and how many: `usual`, or BANYAN_TEST_SEEDS; times BANYAN_TEST_LONGER. */
+/* Returns how many seeds to try: `usual`, or BANYAN_TEST_SEEDS, multiplied by BANYAN_TEST_LONGER. */
 static inline uint64_t check_seeds(uint64_t usual) {
   return check_number("BANYAN_TEST_SEEDS", usual) * check_number("BANYAN_TEST_LONGER", 1);
 }

@@ -1,5 +1,5 @@
-/* Limits of vertices in graphs that tests make by hand: a resource that every edge at the vertex loads. One graph at a
- * time. Included by one file of each program. */
+/* Limits of vertices in graphs that tests make by hand. A limit is a resource that every edge at the vertex loads. One
+ * graph at a time. One file of each program includes this file. */
 #ifndef BY_TESTS_GRAPH_LIMITS_H
 #define BY_TESTS_GRAPH_LIMITS_H
 
@@ -9,16 +9,16 @@
 #include "check.h"
 #include "graph.h"
 
-static uint32_t limit_of[BY_GRAPH_MOST_VERTICES]; /* of each vertex: its resource + 1; 0: none */
+static uint32_t limit_of[BY_GRAPH_MOST_VERTICES]; /* the resource of each vertex plus 1; 0: none */
 
-/* At most one of each vertex. The resource's number. */
+/* Adds a limit to a vertex that has none yet. Returns the resource's number. */
 static inline uint32_t add_limit(struct by_graph_builder *builder, uint32_t vertex, double capacity) {
   uint32_t resource = by_graph_add_resource(builder, capacity);
   limit_of[vertex] = resource + 1;
   return resource;
 }
 
-/* Makes the graph, with limits behind each edge's own uses, and forgets them. */
+/* Makes the graph, with the limits after each edge's own uses, and forgets the limits. */
 static inline enum banyan_status finish_limited(struct by_graph_builder *builder, struct by_graph **out) {
   struct by_graph_builder limited;
   by_graph_builder_init(&limited, builder->n_terminals, builder->n_vertices);

@@ -1,4 +1,4 @@
-/* A manager_world, and what its manager says of jobs. */
+/* A manager_world, and functions that read what its manager reports about jobs. */
 #ifndef BY_TESTS_MANAGER_VIEW_H
 #define BY_TESTS_MANAGER_VIEW_H
 
@@ -13,7 +13,7 @@ static inline void begin(const char *topology) {
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
 
-/* With other rules of priority than the usual ones. */
+/* Begins with other priority rules than the usual ones. */
 static inline void begin_by(const char *topology, struct by_priority_rules rules) {
   world_begin(&world, topology);
   by_manager_destroy(world.manager);
@@ -22,7 +22,7 @@ static inline void begin_by(const char *topology, struct by_priority_rules rules
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
 
-/* ---- what it says of a job */
+/* ---- the manager's report about a job */
 
 static inline json_t *get_state(void) {
   static const struct by_doc_limits limits = {.bytes = 1 << 24, .containers = 1 << 20, .elements = 1 << 20};

@@ -1,5 +1,4 @@
-/* A manager in memory, with agents whose answers the test decides on and a
- * planner that runs at once. */
+/* A manager in memory, with agents whose answers the test decides and a planner that runs at once. */
 #ifndef BY_TESTS_MANAGER_WORLD_H
 #define BY_TESTS_MANAGER_WORLD_H
 
@@ -15,36 +14,36 @@ enum { WORLD_HOSTS = 64, WORLD_JOBS = 16 };
 
 struct world_host {
   char name[32];
-  struct by_manager_peer *peer; /* NULL: away */
+  struct by_manager_peer *peer; /* NULL: not connected */
   bool refused;
 };
 
 struct world_job {
   char id[BY_CLUSTER_JOB_ID + 1];
-  uint32_t n, hosts[WORLD_HOSTS]; /* a rank on each */
-  bool runs, fake;                /* fake: only its first host has a rank of it */
+  uint32_t n, hosts[WORLD_HOSTS]; /* hosts: the host of each rank */
+  bool runs, fake;                /* fake: only the first host has a rank of the job */
   double began;
-  bool silent;     /* does not answer to plans */
-  uint64_t asked;  /* number of the plan it was asked to run last; 0: none */
-  uint64_t number; /* of the plan it runs; 0: none */
-  char *plan;      /* the one it was asked to run */
+  bool silent;     /* the job does not answer plans */
+  uint64_t asked;  /* number of the plan that it was last asked to run; 0: none */
+  uint64_t number; /* number of the plan that it runs; 0: none */
+  char *plan;      /* the plan that it was last asked to run */
   uint64_t iterations, sent, input;
-  uint64_t expected; /* iterations in all, as it says */
+  uint64_t expected; /* expected number of iterations, as the job reports it */
   double iteration_time;
   const char *own_plan; /* NULL: its user set none */
-  uint32_t class_;      /* that host 0 was told */
+  uint32_t class_;      /* the class that host 0 has received */
 };
 
 struct world {
-  double now, age; /* age: of agents that come */
+  double now, age; /* age: of agents that connect */
   struct by_topology *topology;
   struct by_manager_options options;
   struct by_manager *manager;
   uint32_t n_hosts, n_jobs;
   struct world_host hosts[WORLD_HOSTS];
   struct world_job jobs[WORLD_JOBS];
-  unsigned plans, helps, rests, classes, answers; /* messages that were sent; answers: to wishes for cells, */
-  uint32_t n_cells, cells[8];                     /* the last of them */
+  unsigned plans, helps, rests, classes, answers; /* numbers of sent messages; answers: to cell requests */
+  uint32_t n_cells, cells[8];                     /* the cells of the last answer */
   bool helpers_come, no_keys;                     /* no_keys: helpers may not join */
   uint32_t n_asked;                               /* helpers that were asked and have not answered */
   struct {
@@ -98,7 +97,7 @@ static void deliver_message(void *context, void *connection, const struct by_clu
   }
 }
 
-/* The topology's hosts in its order, without agents yet. */
+/* Begins with the topology's hosts in its order, without agents. */
 static inline void world_begin(struct world *w, const char *topology) {
   memset(w, 0, sizeof *w);
   w->now = 1000;
@@ -121,18 +120,18 @@ static inline void world_end(struct world *w) {
   by_topology_destroy(w->topology);
 }
 
-/* Another interface's rate than the topology's; 0: not known. */
+/* Reports for a host whose interface has another rate than the topology states; 0: unknown rate. */
 static inline enum banyan_status world_report(struct world *w, uint32_t h, double rate, double others) {
   struct by_cluster_interface eth0 = {.name = "eth0", .rate = rate, .sent = others, .received = others};
   struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .interfaces = &eth0, .n_interfaces = 1};
-  struct by_cluster_job said[WORLD_JOBS];
+  struct by_cluster_job jobs[WORLD_JOBS];
   uint32_t ranks[WORLD_JOBS];
   for (uint32_t j = 0; j < w->n_jobs; j++) {
     const struct world_job *job = &w->jobs[j];
     for (uint32_t r = 0; r < (job->fake ? 1 : job->n) && job->runs; r++) {
       if (job->hosts[r] != h) continue;
       ranks[j] = r;
-      said[report.n_jobs++] = (struct by_cluster_job){.job = job->id,
+      jobs[report.n_jobs++] = (struct by_cluster_job){.job = job->id,
                                                       .n_ranks = 1,
                                                       .ranks = &ranks[j],
                                                       .iterations = job->iterations,
@@ -143,32 +142,32 @@ static inline enum banyan_status world_report(struct world *w, uint32_t h, doubl
                                                       .calls = job->iterations};
     }
   }
-  report.jobs = said;
+  report.jobs = jobs;
   return by_manager_handle(w->manager, w->hosts[h].peer, &report, w->now);
 }
 
 static inline void world_send_job(struct world *w, const struct world_job *job) {
   const char *hosts[WORLD_HOSTS];
   for (uint32_t r = 0; r < job->n; r++) hosts[r] = w->hosts[job->hosts[r]].name;
-  struct by_cluster_message said = {.type = BY_MESSAGE_JOB,
-                                    .job = job->id,
-                                    .name = "train",
-                                    .root = "10.0.0.1:5000",
-                                    .key = w->no_keys ? NULL : "secret",
-                                    .began = job->began,
-                                    .own_plan = job->own_plan,
-                                    .n_hosts = job->n,
-                                    .hosts = hosts};
-  assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
+  struct by_cluster_message message = {.type = BY_MESSAGE_JOB,
+                                       .job = job->id,
+                                       .name = "train",
+                                       .root = "10.0.0.1:5000",
+                                       .key = w->no_keys ? NULL : "secret",
+                                       .began = job->began,
+                                       .own_plan = job->own_plan,
+                                       .n_hosts = job->n,
+                                       .hosts = hosts};
+  assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &message, w->now));
 }
 
 static inline void world_send(struct world *w, const struct world_job *job, enum by_cluster_type type,
                               uint64_t number) {
-  struct by_cluster_message said = {.type = type, .job = job->id, .number = number, .why = "it would not"};
-  assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
+  struct by_cluster_message message = {.type = type, .job = job->id, .number = number, .why = "it would not"};
+  assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &message, w->now));
 }
 
-/* An agent comes and has said nothing yet but who it is. */
+/* Connects an agent, which has sent only its identity. */
 static inline void world_greet(struct world *w, uint32_t h) {
   struct by_cluster_interface eth0 = {.name = "eth0", .address = "10.0.0.1"};
   struct by_cluster_message hello = {.type = BY_MESSAGE_HELLO,
@@ -182,7 +181,7 @@ static inline void world_greet(struct world *w, uint32_t h) {
   assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &hello, w->now));
 }
 
-/* With what it says at once. */
+/* Connects an agent, which sends its first report at once. */
 static inline void world_join(struct world *w, uint32_t h) {
   world_greet(w, h);
   for (uint32_t j = 0; j < w->n_jobs; j++) {
@@ -198,7 +197,7 @@ static inline void world_part(struct world *w, uint32_t h) {
   w->hosts[h].peer = NULL;
 }
 
-/* n hosts from `first` on, `step` apart, whose agents have not reported it yet. */
+/* Begins a job on n hosts from `first` on, `step` apart. Their agents have not reported it yet. */
 static inline struct world_job *world_send_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
   struct world_job *job = &w->jobs[w->n_jobs];
   *job = (struct world_job){.n = n, .runs = true, .iteration_time = 1};
@@ -220,12 +219,12 @@ static inline struct world_job *world_run(struct world *w, uint32_t first, uint3
 }
 
 static inline void world_send_helping(struct world *w, uint32_t h, const char *job, bool joined) {
-  struct by_cluster_message said = {
-      .type = BY_MESSAGE_HELPING, .job = job, .helper = w->hosts[h].name, .joined = joined, .why = "it was told to"};
-  assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &said, w->now));
+  struct by_cluster_message message = {
+      .type = BY_MESSAGE_HELPING, .job = job, .helper = w->hosts[h].name, .joined = joined, .why = "it was asked to"};
+  assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &message, w->now));
 }
 
-/* Makes every plan that is due, has helpers join and jobs that are asked move. */
+/* Makes every plan that is due, has helpers join, and has the jobs that were asked switch plans. */
 static inline unsigned world_plan(struct world *w) {
   struct by_plan_request *request;
   unsigned n = 0;
@@ -248,8 +247,8 @@ static inline unsigned world_plan(struct world *w) {
   return n;
 }
 
-/* An interval passes in which jobs take so many bytes of input each, and all that are there report, but host `silent`.
- */
+/* Lets an interval pass in which each job consumes this many bytes of input. All connected agents report, except that
+ * of host `silent`. */
 static inline void world_pass_but(struct world *w, uint64_t input, uint32_t silent) {
   w->now += w->options.interval;
   for (uint32_t j = 0; j < w->n_jobs; j++) {

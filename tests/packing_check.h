@@ -1,4 +1,4 @@
-/* What every test of a method that packs trees asks of a packing. */
+/* Checks that the tests of all packing methods share. */
 #ifndef BY_TESTS_PACKING_CHECK_H
 #define BY_TESTS_PACKING_CHECK_H
 
@@ -9,11 +9,11 @@
 #include "packing.h"
 #include "plan_make.h"
 
-static const double check_slack = 1e-9; /* of the check, relative */
+static const double check_slack = 1e-9; /* relative tolerance of the check */
 
 struct packing_check {
   const struct by_graph *graph;
-  uint32_t *above; /* of each vertex: towards the leader of its part */
+  uint32_t *above; /* the next vertex towards the leader of the part, for each vertex */
   bool *touched;
   double *load;
 };
@@ -70,9 +70,9 @@ static inline enum banyan_status check_packing(struct packing_check *check, cons
   return BANYAN_OK;
 }
 
-/* Whether the packing is what it claims: every tree is a tree, spans the terminals and has a rate above 0, no resource
- * is loaded beyond its capacity (1e-9 of it for rounding), the throughput is the sum of the rates and not above the
- * bound. The error names tree or resource. BANYAN_ERR_PLAN. */
+/* Checks that the packing satisfies its claims. Every tree is a tree, spans the terminals and has a rate above 0. No
+ * resource is loaded beyond its capacity (1e-9 of it for rounding). The throughput is the sum of the rates and not
+ * above the bound. The error is BANYAN_ERR_PLAN and names the tree or resource. */
 static inline enum banyan_status packing_check(const struct by_graph *graph, const struct by_packing *packing) {
   struct by_arena arena;
   by_arena_init(&arena);
@@ -85,8 +85,8 @@ static inline enum banyan_status packing_check(const struct by_graph *graph, con
   return status;
 }
 
-/* The largest height of a packing's trees when each hangs from its centre; `hops`: heights count edges, else they are
- * seconds of delay. */
+/* Returns the largest height of a packing's trees when each is rooted at its centre. `hops`: heights count edges;
+ * otherwise they are seconds of delay. */
 static inline enum banyan_status packing_height(const struct by_graph *graph, const struct by_packing *packing,
                                                 bool hops, double *height) {
   struct by_grower grower;

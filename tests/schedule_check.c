@@ -61,9 +61,9 @@ uint32_t by_slot_piece(const struct by_slot *slot, const struct by_step *step) {
 
 /* --- values --- */
 
-/* Values: what stands where after the steps of a piece have run on symbols. A
- * symbol is the hash of an expression and the set of ranks whose terms it has:
- * equal hashes mean added alike, hence equal bits. */
+/* Values: the contents of the buffers after the steps of a piece have run on symbols. A symbol is the hash of an
+ * expression and the set of ranks whose terms it contains. Equal hashes mean the same order of addition and hence equal
+ * bits. */
 
 static uint64_t mix(uint64_t hash, uint64_t with) {
   hash = (hash ^ with) * 0x9e3779b97f4a7c15ull;
@@ -78,7 +78,7 @@ static struct by_value *place_at(struct by_slot *slot, uint32_t rank, enum by_bu
   return &slot->places[by_slot_place(slot, rank, buffer, piece)];
 }
 
-/* What the caller put there. */
+/* Writes what the caller has put into the buffer. */
 static bool put_term(struct by_slot *slot, uint32_t rank, enum by_buffer buffer, uint32_t piece) {
   struct by_value *place = place_at(slot, rank, buffer, piece);
   place->terms = BY_ARENA_ARRAY(&slot->arena, uint64_t, slot->words);
@@ -107,7 +107,7 @@ static bool put_terms(struct by_slot *slot) {
 static enum banyan_status add(struct by_slot *slot, uint32_t node, struct by_value *sum,
                               const struct by_value *operand) {
   uint32_t step = slot->steps[node];
-  if (!operand->terms) return by_check_wrong(slot->check, step, "piece %u: adds what nobody wrote", slot->piece);
+  if (!operand->terms) return by_check_wrong(slot->check, step, "piece %u: adds what no step has written", slot->piece);
   if (operand->divided) return by_check_wrong(slot->check, step, "piece %u: adds what is divided already", slot->piece);
   for (uint32_t w = 0; w < slot->words; w++) {
     uint64_t twice = sum->terms[w] & operand->terms[w];
@@ -181,7 +181,7 @@ static enum banyan_status check_sum(const struct by_slot *slot, uint32_t rank, c
   return BANYAN_OK;
 }
 
-/* Whose block ends in a rank's piece, where nothing is added. */
+/* Returns the rank whose block must end in a rank's piece, for collectives that add nothing. */
 static uint64_t expected_block(const struct by_check *check, uint32_t rank, uint32_t piece) {
   switch (check->collective) {
   case BANYAN_BROADCAST:
@@ -210,7 +210,7 @@ static enum banyan_status check_results(struct by_slot *slot) {
   return BANYAN_OK;
 }
 
-/* Runs the steps on symbols, in the order found. */
+/* Runs the steps on symbols, in the order that was found. */
 static enum banyan_status check_values(struct by_slot *slot) {
   uint32_t n_places = slot->check->n * BY_BUFFERS * slot->width;
   slot->words = (slot->check->n + 63) / 64;

@@ -1,5 +1,5 @@
-/* What can be seen without running anything: every number within its range, all ranks the same layout, every message
- * with two ends that agree; and that there is an order of all steps, without races. */
+/* Checks that need no execution. Every number is within its range, all ranks have the same layout, and both ends of
+ * every message agree. There is an order of all steps, without races. */
 #include <string.h>
 
 #include "schedule_check_parts.h"
@@ -13,7 +13,7 @@ static bool same_cuts(const double *a, const double *b, uint32_t n) {
   return memcmp(a, b, ((size_t)n + 1) * sizeof *a) == 0;
 }
 
-/* Rising from 0 to 1. */
+/* Whether the cuts rise from 0 to 1. */
 static bool good_cuts(const double *cut, uint32_t n) {
   if (!cut) return true;
   for (uint32_t i = 0; i < n; i++)
@@ -126,7 +126,7 @@ static enum banyan_status check_order(const struct by_check *check, uint32_t ste
     uint32_t before = schedule->deps[s->dep + i];
     if (before >= index) return by_check_wrong(check, step, "depends on step %u, which comes later", before);
     if (!has_next(schedule, &schedule->steps[before], index))
-      return by_check_wrong(check, step, "is not told when step %u moves", before);
+      return by_check_wrong(check, step, "is not notified when step %u progresses", before);
   }
   return BANYAN_OK;
 }
@@ -196,7 +196,7 @@ enum banyan_status by_check_links(struct by_check *check) {
   }
   for (uint32_t rank = 0; rank < check->n; rank++)
     for (uint32_t i = check->first_in[rank]; i < check->first_in[rank + 1]; i++)
-      if (check->sent_by[i] == UINT32_MAX) return bad(check, rank, "waits for a message that nobody sends");
+      if (check->sent_by[i] == UINT32_MAX) return bad(check, rank, "waits for a message that no rank sends");
   return BANYAN_OK;
 }
 
@@ -316,7 +316,7 @@ static void list_uses(struct by_slot *slot) {
     const struct by_step *s = by_slot_step(slot, i);
     uint32_t rank = check->rank_of[slot->steps[i]], piece = by_slot_piece(slot, s), end = i;
     uint32_t from = by_slot_place(slot, rank, s->from, piece), to = by_slot_place(slot, rank, s->to, piece);
-    if (s->kind == BY_STEP_COPY && from == to && !s->divide) continue; /* touches nothing */
+    if (s->kind == BY_STEP_COPY && from == to && !s->divide) continue; /* touches no bytes */
     if (s->kind == BY_STEP_SEND && !s->copied) end = slot->node[check->taken_by[slot->steps[i]]];
     bool reads = s->kind != BY_STEP_RECEIVE && (s->kind != BY_STEP_REDUCE || s->own != BY_NO_OWN);
     if (reads) add_use(slot, from, i, end, false);

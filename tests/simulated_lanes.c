@@ -24,19 +24,19 @@ struct sim_lane {
   struct by_sim *sim;
   struct sim_lane *peer;
   LIST_ENTRY(sim_lane) link;
-  STAILQ_HEAD(, packet) packets; /* on the way to this end */
+  STAILQ_HEAD(, packet) packets; /* packets on the way to this end */
   size_t under_way;              /* bytes on the way to this end */
-  uint64_t wire_free, in_order;  /* when the wire to this end is free; the last arrival */
+  uint64_t wire_free, in_order;  /* when the wire to this end is free; time of the last arrival */
   uint64_t delay;
   double bandwidth;
   struct held {
     struct by_frame frame;
     char payload[BY_LANE_SMALL];
-  } held[HELD_MOST]; /* taken and not on the wire; nothing is kept then */
+  } held[HELD_MOST]; /* frames that were accepted and are not on the wire; while there are any, nothing is kept */
   uint32_t n_held;
-  struct by_frame kept; /* with a payload that was not copied yet; size 0: none */
+  struct by_frame kept; /* a frame whose payload has not been copied yet; size 0: none */
   const void *kept_payload;
-  void *own;                          /* a copy of a kept payload that went away */
+  void *own;                          /* a copy of a kept payload whose source is gone */
   bool kept_in_place, in_frame, dead; /* dead: this end died */
   bool no_pull;
 };
@@ -89,7 +89,8 @@ static enum by_lane_sent put(struct sim_lane *end, const struct by_frame *frame,
   return BY_LANE_SENT;
 }
 
-/* Whether a frame waits for others: as over TCP those without payload do, and small ones of which only a part went. */
+/* Whether a frame waits for others. As over TCP, frames without payload wait, and small frames of which only a part was
+ * sent. */
 static bool hold(struct sim_lane *end, const struct by_frame *frame, const void *payload) {
   bool holds = end->sim->options.holds && end->n_held < HELD_MOST && frame->size <= BY_LANE_SMALL;
   if (!holds || (frame->size && by_rng_below(&end->sim->rng, 4))) return false;
@@ -99,7 +100,7 @@ static bool hold(struct sim_lane *end, const struct by_frame *frame, const void 
   return true;
 }
 
-/* Sends what is held back. False: the wire is full, and some of it still is. */
+/* Sends the frames that are held back. Returns false if the wire is full and some frames are still held. */
 static bool put_held(struct sim_lane *end) {
   uint32_t n = 0;
   while (n < end->n_held && put(end, &end->held[n].frame, end->held[n].payload, false) != BY_LANE_FULL) n++;
@@ -113,7 +114,7 @@ static enum by_lane_sent keep_or_put(struct by_lane *lane, const struct by_frame
   struct sim_lane *end = sim_of(lane);
   struct by_sim *sim = end->sim;
   if (lane->status != BANYAN_OK || end->dead || end->kept.size) return BY_LANE_FULL;
-  if (!end->peer) return BY_LANE_SENT; /* into the void: the failure shows when receiving */
+  if (!end->peer) return BY_LANE_SENT; /* the failure shows when receiving */
   if (!in_place && hold(end, frame, payload)) return frame->size ? BY_LANE_REST : BY_LANE_SENT;
   if (!put_held(end)) return BY_LANE_FULL;
   bool keeps = frame->size > BY_LANE_SMALL && sim->options.keeps > 0 && by_rng_unit(&sim->rng) < sim->options.keeps;
@@ -203,7 +204,7 @@ static void sim_next(struct by_lane *lane) {
   free(packet);
 }
 
-/* All simulated ranks share this process: offered memory is simply there. */
+/* All simulated ranks share this process, so offered memory can be read directly. */
 static const char *sim_map(struct by_lane *lane, const struct by_offer *offer, uint64_t length) {
   (void)lane;
   (void)length;

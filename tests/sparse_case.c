@@ -103,7 +103,7 @@ const char *sparse_case_print(const struct sparse_case *of, char *text) {
 
 static char wrong[SPARSE_CASE_TEXT + 200];
 
-static const char *say(const struct sparse_case *of, const char *what, size_t at, double got, double wanted) {
+static const char *report_wrong(const struct sparse_case *of, const char *what, size_t at, double got, double wanted) {
   char text[SPARSE_CASE_TEXT];
   snprintf(wrong, sizeof wrong, "%s: %s at %zu is %g, must be %g", sparse_case_print(of, text), what, at, got, wanted);
   return wrong;
@@ -121,28 +121,28 @@ static const char *check_merged(const struct sparse_case *of, const struct banya
   size_t next = 0;
   for (size_t r = 0; r < of->range; r++) {
     if (!there[r]) continue;
-    if (next >= out->count) return say(of, "the count", 0, (double)out->count, (double)next + 1);
+    if (next >= out->count) return report_wrong(of, "the count", 0, (double)out->count, (double)next + 1);
     if (get_row(out, next) != of->base + (int64_t)r)
-      return say(of, "row", next, (double)get_row(out, next), (double)of->base + (double)r);
+      return report_wrong(of, "row", next, (double)get_row(out, next), (double)of->base + (double)r);
     for (size_t k = 0; k < of->width; k++) {
       double wanted = average(of, sums[r * of->width + k]), got = get_value(of, out->values, next * of->width + k);
-      if (got != wanted) return say(of, "value", next * of->width + k, got, wanted);
+      if (got != wanted) return report_wrong(of, "value", next * of->width + k, got, wanted);
     }
     next++;
   }
-  return next == out->count ? NULL : say(of, "the count", 0, (double)out->count, (double)next);
+  return next == out->count ? NULL : report_wrong(of, "the count", 0, (double)out->count, (double)next);
 }
 
 static const char *check_all(const struct sparse_case *of, const struct banyan_sparse *out, size_t first,
                              const struct banyan_sparse *in) {
   for (size_t i = 0; i < in->count; i++) {
-    if (first + i >= out->count) return say(of, "the count", 0, (double)out->count, (double)(first + i) + 1);
+    if (first + i >= out->count) return report_wrong(of, "the count", 0, (double)out->count, (double)(first + i) + 1);
     if (get_row(out, first + i) != get_row(in, i))
-      return say(of, "row", first + i, (double)get_row(out, first + i), (double)get_row(in, i));
+      return report_wrong(of, "row", first + i, (double)get_row(out, first + i), (double)get_row(in, i));
     for (size_t k = 0; k < of->width; k++) {
       double got = get_value(of, out->values, (first + i) * of->width + k);
       double wanted = get_value(of, in->values, i * of->width + k);
-      if (got != wanted) return say(of, "value", (first + i) * of->width + k, got, wanted);
+      if (got != wanted) return report_wrong(of, "value", (first + i) * of->width + k, got, wanted);
     }
   }
   return NULL;
@@ -167,7 +167,7 @@ const char *sparse_case_check(const struct sparse_case *of, const struct banyan_
   }
   if (!bad && of->collective == BANYAN_ALLREDUCE) bad = check_merged(of, out, sums, there);
   if (!bad && of->collective == BANYAN_ALLGATHER && out->count != total)
-    bad = say(of, "the count", 0, (double)out->count, (double)total);
+    bad = report_wrong(of, "the count", 0, (double)out->count, (double)total);
   free(sums);
   free(there);
   return bad;

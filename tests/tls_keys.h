@@ -1,4 +1,5 @@
-/* Certificates for tests of TLS, made when they are needed. Static functions; include once a program. */
+/* Certificates for tests of TLS, made when they are needed. All functions are static; include this file once in a
+ * program. */
 #ifndef BY_TESTS_TLS_KEYS_H
 #define BY_TESTS_TLS_KEYS_H
 
@@ -12,9 +13,9 @@
 enum { TEST_DAYS = 10, TEST_DAY = 24 * 60 * 60 };
 
 static struct by_key_authority authorities[2]; /* two clusters */
-static int64_t keys_made;                      /* when all were made */
+static int64_t keys_made;                      /* when all certificates were made */
 
-/* For programs without cmocka too. */
+/* Ends the program if a call fails. Programs without cmocka can use it, too. */
 static inline void must(enum banyan_status status) {
   if (status == BANYAN_OK) return;
   fprintf(stderr, "%s\n", banyan_error_text());
@@ -30,7 +31,7 @@ static inline void drop_authorities(void) {
   for (int i = 0; i < 2; i++) by_key_authority_fini(&authorities[i]);
 }
 
-/* Of cluster 0 or 1. */
+/* Returns an identity in cluster 0 or 1. */
 static inline struct by_tls_identity *identity_of(int cluster, enum by_tls_role role, const char *name) {
   static const char *const addresses[] = {"10.0.0.7", "manager.example"};
   struct by_certificate_request request = {.role = role,

@@ -1,6 +1,5 @@
-/* The folder of real topologies that some tests read beside their own samples:
- * BANYAN_DATA, or ../shared/data beside the checkout. Where it is not there,
- * those tests are skipped and say so. */
+/* The folder of real topologies that some tests read in addition to their own samples: BANYAN_DATA, or ../shared/data
+ * beside the checkout. Where it does not exist, those tests are skipped with a message. */
 #ifndef BY_TESTS_TOPOLOGY_DATA_H
 #define BY_TESTS_TOPOLOGY_DATA_H
 
@@ -12,7 +11,7 @@
 
 enum { DATA_PATH_BYTES = 4096 };
 
-/* The path of a file or folder of it; skips the test where it is not there. */
+/* Returns the path of a file or folder in it. Skips the test where the path does not exist. */
 static inline const char *data_path(const char *name, char out[DATA_PATH_BYTES]) {
   const char *folder = getenv("BANYAN_DATA"), *source = getenv("BANYAN_SOURCE");
   if (folder)

@@ -1,5 +1,5 @@
-/* A network for tests of what is measured: what flows of a topology get that go
- * at the same time, max-min fair, as long streams of TCP roughly do. */
+/* A network for tests of measurements. It computes the rates of simultaneous flows in a topology, max-min fair, as long
+ * TCP streams roughly get them. */
 #ifndef BY_TESTS_TOPOLOGY_FLUID_H
 #define BY_TESTS_TOPOLOGY_FLUID_H
 
@@ -37,7 +37,7 @@ static inline double fluid_delay(const struct fluid *f, uint32_t from, uint32_t 
   return f->hops[(size_t)to * f->topology->n_nodes + f->hosts[from]].delay;
 }
 
-/* Adds `by` for each resource that the flow takes: link directions, and what nodes send and receive in all. */
+/* Adds `by` for each resource that the flow uses: link directions, and the totals that nodes send and receive. */
 static inline void fluid_walk(const struct fluid *f, struct by_flow flow, double by, double *use) {
   const struct by_topology *t = f->topology;
   double *out = use + 2 * (size_t)t->n_links, *in = out + t->n_nodes;
@@ -50,7 +50,7 @@ static inline void fluid_walk(const struct fluid *f, struct by_flow flow, double
   }
 }
 
-/* Whether the flow passes something that is marked. */
+/* Whether the flow uses a marked resource. */
 static inline bool fluid_meets(const struct fluid *f, struct by_flow flow, const double *marked, double *scratch) {
   size_t n = 2 * ((size_t)f->topology->n_links + f->topology->n_nodes);
   bool meets = false;
@@ -60,7 +60,7 @@ static inline bool fluid_meets(const struct fluid *f, struct by_flow flow, const
   return meets;
 }
 
-/* Water-filling: what is tightest settles the flows through it, again and again. */
+/* Computes the rates by water-filling: the tightest resource determines the rates of its flows, repeatedly. */
 static inline void fluid_rates(const struct fluid *f, const struct by_flow *flows, uint32_t n, double *rates) {
   const struct by_topology *t = f->topology;
   size_t n_uses = 2 * ((size_t)t->n_links + t->n_nodes);

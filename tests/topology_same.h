@@ -1,4 +1,4 @@
-/* Whether two topologies are the same in everything. */
+/* Whether two topologies are equal in every respect. */
 #ifndef BY_TESTS_TOPOLOGY_SAME_H
 #define BY_TESTS_TOPOLOGY_SAME_H
 
