@@ -163,10 +163,11 @@ static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
       return false;
     }
     if (keep) continue;
+    struct by_frame frame = stored->frame; /* forgetting gives the stored one back */
     if (call)
       by_deliver_stored(link, &call->exchange);
     else
-      by_deliver_forget(link, stored->frame.team, &stored->frame.call, stored->frame.plan);
+      by_deliver_forget(link, frame.team, &frame.call, frame.plan);
     return true; /* the list is another one */
   }
   return false;

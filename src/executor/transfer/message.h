@@ -1,7 +1,8 @@
 /* Messages between two processes: the bytes of one on one link, with grants
  * and credit. What the messages of a call have in common is its exchange. What
  * is above makes both and keeps them until nothing refers to them; the fields
- * below "progress" are changed here, in transfer_link.c and incoming.c, alone. */
+ * below "progress" are changed in transfer_link.c, link_*.c and deliver.c
+ * alone. */
 #ifndef BY_EXECUTOR_MESSAGE_H
 #define BY_EXECUTOR_MESSAGE_H
 

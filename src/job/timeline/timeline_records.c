@@ -95,7 +95,7 @@ static const struct {
   size_t n;
 } forms[] = {[BY_TIMELINE_ON] = {limit, 1},   [BY_TIMELINE_OFF] = {limit, 1},       [BY_TIMELINE_PING] = {times, 1},
              [BY_TIMELINE_PONG] = {times, 2}, [BY_TIMELINE_RECORDS] = {records, 1}, [BY_TIMELINE_END] = {end, 3},
-             [BY_TIMELINE_TAKEN] = {NULL, 0}};
+             [BY_TIMELINE_TAKEN] = {limit, 0}};
 
 static const struct by_field record_fields[] = {
     BY_FIELD(by_trace_record, id, BY_FIELD_U64),      BY_FIELD(by_trace_record, bytes, BY_FIELD_U64),
