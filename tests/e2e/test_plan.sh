@@ -19,6 +19,10 @@ wants 0 "$BANYAN" plan -n 1
 wants 0 "$BANYAN" plan -b ring -n 3 --schedule 1 --collective reduce --root 2
 shows '^reduce, rank 1 of 3' out
 
+# A size class without switches has schedules, whatever switches the trees of another class pass.
+wants 0 "$BANYAN" plan --file "$BANYAN_SOURCE/tests/fuzz/corpus/plan/everything.json" --schedule 0 --bytes 4K
+shows '^allreduce, rank 0 of 3' out
+
 # A schedule as JSON equals the drawn one.
 wants 0 "$BANYAN" plan -b star -n 80 --schedule 0
 cp "$scratch/out" "$scratch/drawn"

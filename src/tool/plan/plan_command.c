@@ -193,18 +193,28 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
 
 /* --- what is printed --- */
 
+static bool goes_through_switches(const struct by_plan *plan) {
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
+      if (by_group_has_server(plan, &plan->classes[c].groups[g])) return true;
+  return false;
+}
+
 /* Of one rank. Ranks send to the server, whatever switches are between. */
 static enum banyan_status add_schedule(const struct plan_options *asked, const struct by_plan *plan,
                                        struct by_text *text) {
   enum banyan_collective collective = BANYAN_ALLREDUCE;
   struct by_schedule *schedule = NULL;
-  struct by_plan *stars;
+  struct by_plan *stars = NULL;
   if (asked->collective) BY_TRY(banyan_collective_parse(asked->collective, &collective));
   if ((uint32_t)asked->schedule >= plan->n_ranks || (uint32_t)asked->root >= plan->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no rank %ld: the plan has %u",
                    asked->schedule >= (long)plan->n_ranks ? asked->schedule : asked->root, plan->n_ranks);
-  BY_TRY(by_plan_without_switches(plan, &stars));
-  enum banyan_status status = by_schedule_compile(stars, by_plan_class(stars, asked->bytes), collective,
+  if (goes_through_switches(plan)) {
+    BY_TRY(by_plan_without_switches(plan, &stars));
+    plan = stars;
+  }
+  enum banyan_status status = by_schedule_compile(plan, by_plan_class(plan, asked->bytes), collective,
                                                   (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
   if (status == BANYAN_OK) (asked->json ? by_schedule_print_json : by_schedule_print)(schedule, text);
   by_schedule_destroy(schedule);
