@@ -137,7 +137,7 @@ static bool holds_nobody(const struct by_survey *survey) {
 }
 
 static enum banyan_status end_fans(struct by_survey *survey) {
-  struct by_level *level = top(survey), *below = level - 1;
+  struct by_level *level = top(survey);
   survey->phase = BY_SURVEY_OVER;
   if (level->n == 2) { /* two units have met once their fans are done */
     level->sum[1] = level->out[0] + level->in[1];
@@ -146,6 +146,7 @@ static enum banyan_status end_fans(struct by_survey *survey) {
     level->n_groups = 1;
   }
   if (survey->n_levels > 1 && holds_nobody(survey)) {
+    struct by_level *below = level - 1;
     free_level(level);
     survey->n_levels--;
     below->n_groups = 1;
