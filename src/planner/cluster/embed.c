@@ -178,6 +178,7 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
   enum banyan_status status = by_embed_master_init(&master, &e->candidates);
   if (status == BANYAN_OK) status = choose(e, &master, o);
   by_embed_master_fini(&master);
+  by_embed_candidates_complete(&e->candidates);
   return status;
 }
 

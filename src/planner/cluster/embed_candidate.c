@@ -285,6 +285,7 @@ const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind) {
 enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, const struct by_embed_net *net,
                                             uint32_t most_height) {
   *list = (struct by_embed_candidates){.net = net, .most_height = most_height};
+  by_arena_init(&list->arena);
   BY_TRY(by_grower_init(&list->grower, net->graph, true));
   struct by_arena *arena = &list->grower.arena;
   uint32_t n = net->graph->n_vertices;
@@ -296,8 +297,13 @@ enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, co
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
+void by_embed_candidates_complete(struct by_embed_candidates *list) {
+  by_grower_fini(&list->grower);
+}
+
 void by_embed_candidates_fini(struct by_embed_candidates *list) {
   by_grower_fini(&list->grower);
+  by_arena_fini(&list->arena);
   free(list->items);
   *list = (struct by_embed_candidates){0};
 }
@@ -386,7 +392,7 @@ static uint32_t find_known(const struct by_embed_candidates *list, const struct 
 static enum banyan_status copy(struct by_embed_candidates *list, struct by_embed_candidate *new) {
   const struct by_draft *draft = &list->draft;
   struct by_group *group = &new->group;
-  struct by_arena *arena = &list->grower.arena;
+  struct by_arena *arena = &list->arena;
   size_t bytes = draft->n * sizeof *group->order, n_resources = list->net->graph->n_resources;
   group->order = BY_ARENA_ARRAY(arena, uint32_t, draft->n);
   group->up = group->down = BY_ARENA_ARRAY(arena, uint32_t, draft->n);

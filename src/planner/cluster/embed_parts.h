@@ -90,8 +90,9 @@ struct by_embed_candidates {
   uint32_t most_height; /* higher ones are left out */
   uint32_t n, room;
   struct by_embed_candidate *items;
+  struct by_arena arena;    /* of what they consist of */
   struct by_draft draft;    /* of the next one */
-  struct by_grower grower;  /* working memory: for trees of edges, */
+  struct by_grower grower;  /* working memory, of megabytes: for trees of edges, */
   uint32_t *count, *height; /* of each vertex */
   double *load;             /* and of each resource */
 };
@@ -99,6 +100,8 @@ struct by_embed_candidates {
 /* The net must outlive it. The caller gives it to by_embed_candidates_fini, also on failure. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list,
                                                          const struct by_embed_net *net, uint32_t most_height);
+/* No more are added: gives the working memory back. */
+void by_embed_candidates_complete(struct by_embed_candidates *list);
 /* Also of one that is all zeros. */
 void by_embed_candidates_fini(struct by_embed_candidates *list);
 /* Copies the draft; not one that is too high, that needs an edge which the graph does not have, or that loads
