@@ -178,18 +178,23 @@ static void test_sort_hard(void **state) {
 
 enum { HEIGHT = 6, WIDTH = 3 };
 
+static struct banyan_sparse gradient_of(enum banyan_dtype dtype, enum banyan_dtype row_dtype, size_t count, void *rows,
+                                        void *values) {
+  return (struct banyan_sparse){.dtype = dtype,
+                                .row_dtype = row_dtype,
+                                .height = HEIGHT,
+                                .width = WIDTH,
+                                .count = count,
+                                .rows = rows,
+                                .values = values};
+}
+
 static void test_sgd(void **state) {
   (void)state;
   int64_t rows[] = {4, 0, 4};
   float values[] = {1, 2, 3, 10, 20, 30, 1, 1, 1}, table[HEIGHT * WIDTH];
   for (int i = 0; i < HEIGHT * WIDTH; i++) table[i] = (float)i;
-  struct banyan_sparse gradient = {.dtype = BANYAN_FLOAT32,
-                                   .row_dtype = BANYAN_INT64,
-                                   .height = HEIGHT,
-                                   .width = WIDTH,
-                                   .count = 3,
-                                   .rows = rows,
-                                   .values = values};
+  struct banyan_sparse gradient = gradient_of(BANYAN_FLOAT32, BANYAN_INT64, 3, rows, values);
   assert_ok(banyan_sparse_apply_sgd(&gradient, table, 0.5));
   static const float taken[HEIGHT * WIDTH] = {[0] = 5, [1] = 10, [2] = 15, [12] = 1, [13] = 1.5f, [14] = 2};
   for (int i = 0; i < HEIGHT * WIDTH; i++) assert_true(table[i] == (float)i - taken[i]);
@@ -199,13 +204,7 @@ static void test_adagrad(void **state) {
   (void)state;
   int32_t rows[] = {2};
   double values[] = {3, -4, 0}, table[HEIGHT * WIDTH] = {0}, sums[HEIGHT * WIDTH] = {0};
-  struct banyan_sparse gradient = {.dtype = BANYAN_FLOAT64,
-                                   .row_dtype = BANYAN_INT32,
-                                   .height = HEIGHT,
-                                   .width = WIDTH,
-                                   .count = 1,
-                                   .rows = rows,
-                                   .values = values};
+  struct banyan_sparse gradient = gradient_of(BANYAN_FLOAT64, BANYAN_INT32, 1, rows, values);
   for (int k = 1; k <= 4; k++) assert_ok(banyan_sparse_apply_adagrad(&gradient, table, sums, 0.1, 1e-9));
   double way = 0.1 * (1 + 1 / sqrt(2) + 1 / sqrt(3) + 1 / sqrt(4));
   for (int i = 0; i < HEIGHT * WIDTH; i++) {
@@ -218,13 +217,7 @@ static void test_apply_refusals(void **state) {
   (void)state;
   int32_t rows[] = {6};
   float values[3] = {0}, table[HEIGHT * WIDTH] = {0};
-  struct banyan_sparse gradient = {.dtype = BANYAN_FLOAT32,
-                                   .row_dtype = BANYAN_INT32,
-                                   .height = HEIGHT,
-                                   .width = WIDTH,
-                                   .count = 1,
-                                   .rows = rows,
-                                   .values = values};
+  struct banyan_sparse gradient = gradient_of(BANYAN_FLOAT32, BANYAN_INT32, 1, rows, values);
   assert_status(banyan_sparse_apply_sgd(&gradient, table, 1), BANYAN_ERR_ARGUMENT);
   rows[0] = 5;
   assert_status(banyan_sparse_apply_sgd(&gradient, NULL, 1), BANYAN_ERR_ARGUMENT);
