@@ -77,7 +77,7 @@ def start_agent(run, host):
 def be_rank(run, host):
     os.environ.update(BANYAN_RANK=str(run["hosts"].index(host)), BANYAN_SIZE=str(len(run["hosts"])),
                       BANYAN_ROOT=f"{run['hosts'][0]}:{PORT + 1}", BANYAN_KEY=run["key"], BANYAN_JOB="train",
-                      BANYAN_SHARE_KEY="1", BANYAN_TOPOLOGY="", BANYAN_AGENT=socket_of(run, host),
+                      BANYAN_TOPOLOGY="", BANYAN_AGENT=socket_of(run, host),
                       BANYAN_LIBRARY=os.path.join(os.path.dirname(BANYAN), "libbanyan.so.0"))
     for name in [name for name in os.environ if name.startswith("BANYAN_LOCAL_")]:
         del os.environ[name]

@@ -76,7 +76,7 @@ class Supervisor:
     def start_rank(self, job, hosts, port, done):
         os.environ.update(BANYAN_RANK=str(hosts.index(self.host)), BANYAN_SIZE=str(len(hosts)), BANYAN_JOB=job,
                           BANYAN_ROOT=f"{hosts[0]}:{port}", BANYAN_KEY=f"{self.run['key']}-{job}-{port}",
-                          BANYAN_SHARE_KEY="1", BANYAN_TOPOLOGY="", BANYAN_AGENT=self.path(self.host + ".sock"))
+                          BANYAN_TOPOLOGY="", BANYAN_AGENT=self.path(self.host + ".sock"))
         return self.start(job, [SUM, done, self.path(job, self.host, "sums"), str(self.run["seconds"] + 120)])
 
     def start_mortal(self):

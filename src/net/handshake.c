@@ -42,6 +42,44 @@ enum banyan_status by_key_random(char *out) {
   return BANYAN_OK;
 }
 
+static const char helper_prefix[] = "helper:";
+
+bool by_key_is_for_helpers(const char *text) {
+  return strncmp(text, helper_prefix, sizeof helper_prefix - 1) == 0;
+}
+
+enum banyan_status by_key_for_helpers(const char *text, char *out) {
+  static const char label[] = "banyan helpers and servers";
+  struct by_key key, derived;
+  if (by_key_is_for_helpers(text)) {
+    if (strlen(text) >= BY_HELPER_KEY_TEXT)
+      return by_fail(BANYAN_ERR_ARGUMENT, "a key for helpers of %zu characters, where there are %d at most",
+                     strlen(text), BY_HELPER_KEY_TEXT - 1);
+    strcpy(out, text);
+    return BANYAN_OK;
+  }
+  BY_TRY(by_key_derive(text, &key));
+  enum banyan_status status = mac(&key, label, strlen(label), derived.bytes);
+  strcpy(out, helper_prefix);
+  for (size_t i = 0; i < sizeof derived.bytes; i++)
+    sprintf(out + strlen(helper_prefix) + 2 * i, "%02x", derived.bytes[i]);
+  OPENSSL_cleanse(&key, sizeof key);
+  OPENSSL_cleanse(&derived, sizeof derived);
+  return status;
+}
+
+enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) {
+  char helper_text[BY_HELPER_KEY_TEXT];
+  if (!helps && by_key_is_for_helpers(text))
+    return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own BANYAN_KEY");
+  BY_TRY(by_key_for_helpers(text, helper_text));
+  enum banyan_status status = by_key_derive(helper_text, &out->helpers);
+  if (status == BANYAN_OK) status = by_key_derive(helps ? helper_text : text, &out->own);
+  out->purpose = helps ? BY_PURPOSE_HELPER : 0;
+  OPENSSL_cleanse(helper_text, sizeof helper_text);
+  return status;
+}
+
 /* MAC under the job's key over the label and all that both sides know of this connection. */
 static enum banyan_status connection_mac(const struct by_handshake *handshake, const char *label, uint8_t *out) {
   uint8_t text[LABEL + 2 * BY_NONCE_BYTES + 3] = {0}, *at = text + LABEL;
@@ -128,8 +166,10 @@ enum banyan_status by_handshake_init(struct by_handshake *handshake, const struc
   *handshake = (struct by_handshake){.role = options->role,
                                      .purpose = options->purpose,
                                      .key = *options->key,
+                                     .takes_helpers = options->helper_key != NULL,
                                      .own_hello = options->hello,
                                      .own_hello_length = options->hello_length};
+  if (options->helper_key) handshake->helper_key = *options->helper_key;
   if (options->nonce)
     memcpy(own_nonce(handshake), options->nonce, BY_NONCE_BYTES);
   else if (RAND_bytes(own_nonce(handshake), BY_NONCE_BYTES) != 1)
@@ -192,12 +232,15 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
                    name, name);
   if (in[AT_ROLE] != role_bytes[other(handshake->role)])
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer's greeting has role %u, which there is not", in[AT_ROLE]);
-  bool any = handshake->role == BY_ROLE_SERVER && handshake->purpose == 0;
-  if (!any && in[AT_PURPOSE] != handshake->purpose)
+  bool server = handshake->role == BY_ROLE_SERVER, helper = server && in[AT_PURPOSE] & BY_PURPOSE_HELPER;
+  if (helper && !handshake->takes_helpers)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a helper or server of a job connects where none is expected");
+  if (!(server && handshake->purpose == 0) && (in[AT_PURPOSE] ^ handshake->purpose) & ~(helper ? BY_PURPOSE_HELPER : 0))
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer wants a connection for purpose %u, this end is for %u",
                    in[AT_PURPOSE], handshake->purpose);
   handshake->purpose = in[AT_PURPOSE];
   handshake->head_seen = true;
+  if (helper) handshake->key = handshake->helper_key;
   return BANYAN_OK;
 }
 

@@ -28,6 +28,10 @@
 #define BY_HELLO_MOST 65536
 /* A key as text: 64 hexadecimal digits and a NUL. */
 #define BY_KEY_TEXT 65
+/* The same of a key for helpers and servers: "helper:" in front. */
+#define BY_HELPER_KEY_TEXT (BY_KEY_TEXT + 7)
+/* In a purpose: the client is a helper or a server of the job, and the handshake uses the key for these. */
+#define BY_PURPOSE_HELPER 0x80
 
 struct by_key {
   uint8_t bytes[32];
@@ -38,15 +42,33 @@ enum banyan_status by_key_derive(const char *text, struct by_key *out) BANYAN_CH
 /* A new random key text of 256 bits. `out` holds BY_KEY_TEXT. */
 enum banyan_status by_key_random(char *out) BANYAN_CHECK;
 
+/* The keys of a process of a job. Helpers and servers hold a key of their own, an HMAC-SHA256 under the job's key:
+ * ranks can derive it, but whoever holds it cannot derive the job's key, nor act as a rank. */
+struct by_job_keys {
+  struct by_key own;     /* with which this process connects */
+  struct by_key helpers; /* of helpers and servers that connect */
+  uint8_t purpose;       /* added to the purpose of its connections: BY_PURPOSE_HELPER, or 0 at ranks */
+};
+
+/* Whether a key text is that of helpers and servers. */
+bool by_key_is_for_helpers(const char *text);
+/* From a job's key text that for helpers and servers; `out` holds BY_HELPER_KEY_TEXT. A text that is for them already
+ * is copied. */
+enum banyan_status by_key_for_helpers(const char *text, char *out) BANYAN_CHECK;
+/* From the text that the process was given: the job's, or at helpers and servers (`helps`) either.
+ * BANYAN_ERR_ARGUMENT: a rank was given a key for helpers. */
+enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) BANYAN_CHECK;
+
 enum by_role { BY_ROLE_CLIENT, BY_ROLE_SERVER };
 
 struct by_handshake_options {
   enum by_role role;
-  uint8_t purpose;          /* what the connection is for; a server that gives 0 takes any */
-  const struct by_key *key; /* copied */
-  const void *hello;        /* borrowed until done or failed */
-  size_t hello_length;      /* up to BY_HELLO_MOST */
-  const uint8_t *nonce;     /* for tests that must repeat; NULL: random */
+  uint8_t purpose;                 /* what the connection is for; a server that gives 0 takes any */
+  const struct by_key *key;        /* copied */
+  const struct by_key *helper_key; /* server: for clients that are helpers; copied. NULL: these are rejected */
+  const void *hello;               /* borrowed until done or failed */
+  size_t hello_length;             /* up to BY_HELLO_MOST */
+  const uint8_t *nonce;            /* for tests that must repeat; NULL: random */
 };
 
 enum by_handshake_state {
@@ -64,8 +86,8 @@ struct by_handshake {
   enum by_handshake_state state;
   enum by_role role;
   uint8_t purpose;
-  bool head_seen;
-  struct by_key key, session;
+  bool head_seen, takes_helpers;
+  struct by_key key, helper_key, session;
   uint8_t client_nonce[BY_NONCE_BYTES], server_nonce[BY_NONCE_BYTES];
   const void *own_hello;
   size_t own_hello_length;

@@ -348,7 +348,7 @@ def test_job(folder):
     options = ("--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))
     agent = Agent(folder, *options)
     link = manager.welcome()
-    env = {**os.environ, "BANYAN_AGENT": agent.socket, "BANYAN_SHARE_KEY": "1", "BANYAN_JOB": "a job"}
+    env = {**os.environ, "BANYAN_AGENT": agent.socket, "BANYAN_JOB": "a job"}
     job = subprocess.Popen([BANYAN, "run", "-n", "2", "--transport", "tcp", "--", BANYAN, "bench", "--sizes", "64K",
                             "--iterations", "1000000", "--warmup", "0", "--check", "off"], env=env,
                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

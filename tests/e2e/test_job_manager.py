@@ -106,7 +106,7 @@ def start_job(folder, manager, keys, iterations, *options, switch_port=1, transp
               **more):
     log = open(folder / "log", "w+", encoding="utf-8")
     env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"{local_name()}:{manager.port}", "BANYAN_KEYS": str(keys),
-           "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_SWITCHES": f"s1=127.0.0.1:{switch_port}",
+           "BANYAN_JOB": "sums", "BANYAN_SWITCHES": f"s1=127.0.0.1:{switch_port}",
            "BANYAN_LOG": "warn,cluster:debug", "BANYAN_ITERATIONS": "123456", **more}
     command = command or [BANYAN, "bench", "-s", "256K", "--iterations", str(iterations), "--check", "off"]
     run = [BANYAN, "run", "-n", str(RANKS), "--transport", transport, *options, "--", *command]

@@ -138,7 +138,7 @@ static void begin(struct job *job, uint32_t rank) {
   struct by_control_events events = by_context_events.control;
   events.context = c;
   struct by_control_options options = {
-      .job = &c->job, .connector = c->connector, .key = &(struct by_key){{0}}, .events = events};
+      .job = &c->job, .connector = c->connector, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
   assert_ok(by_control_object_init(control, &options));
   control->meeting.done = true;
   control->meeting.joined = RANKS;

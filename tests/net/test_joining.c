@@ -280,21 +280,25 @@ static void receive(struct player *player) {
   assert_int_equal(by_handshake_feed(&player->handshake, bytes, sizeof bytes, &used), BANYAN_OK);
 }
 
-static void begin_playing(const struct job *job, struct player *player) {
+static void begin_with_key(const struct job *job, struct player *player, bool helps) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strchr(job->root, ':') + 1))};
-  struct by_key key;
+  struct by_job_keys keys;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   player->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(connect(player->fd, (struct sockaddr *)&to, sizeof to), 0);
-  assert_int_equal(by_key_derive("a secret of this test", &key), BANYAN_OK);
+  assert_ok(by_job_keys_derive("a secret of this test", helps, &keys));
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
-                                         .purpose = 'C',
-                                         .key = &key,
+                                         .purpose = 'C' | keys.purpose,
+                                         .key = &keys.own,
                                          .hello = player->hello,
                                          .hello_length = write_hello(player->hello, sizeof player->hello)};
   assert_int_equal(by_handshake_init(&player->handshake, &options), BANYAN_OK);
   send_list(player);
   receive(player);
+}
+
+static void begin_playing(const struct job *job, struct player *player) {
+  begin_with_key(job, player, false);
 }
 
 /* Rank 1 dies and the last rank joins, in this order or the opposite order. */
@@ -370,6 +374,27 @@ static void test_rank_that_joins_again(void **state) {
   wait_for_sockets(&job, LISTENS, 1);
   begin_playing(&job, &player);
   shake_hands(&player);
+  by_handshake_fini(&player.handshake);
+  close(player.fd);
+  for (int r = 1; r < job.n; r++) job_start_rank(&job, r);
+  for (int r = 0; r < job.n; r++) check_report(&job, r, BANYAN_OK, BANYAN_OK, "");
+  job_end(&job, true);
+}
+
+/* Whoever has the key for helpers cannot take a rank's place, and the rank joins afterwards. */
+static void test_helper_that_joins_as_rank(void **state) {
+  (void)state;
+  struct player player;
+  struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
+  uint8_t bytes[512];
+  ssize_t n;
+  job_prepare(&job);
+  job_start_rank(&job, 0);
+  wait_for_sockets(&job, LISTENS, 1);
+  begin_with_key(&job, &player, true);
+  shake_hands(&player);
+  while ((n = recv(player.fd, bytes, sizeof bytes, 0)) > 0) continue; /* the reason */
+  assert_int_equal(n, 0);
   by_handshake_fini(&player.handshake);
   close(player.fd);
   for (int r = 1; r < job.n; r++) job_start_rank(&job, r);
@@ -584,6 +609,7 @@ int main(void) {
       cmocka_unit_test(test_death_when_the_last_has_joined),
       cmocka_unit_test(test_abandoned_connection),
       cmocka_unit_test(test_rank_that_joins_again),
+      cmocka_unit_test(test_helper_that_joins_as_rank),
       cmocka_unit_test(test_two_suspects),
       cmocka_unit_test(test_slow_rank_among_half_open_connections),
       cmocka_unit_test(test_leaves_when_asked),

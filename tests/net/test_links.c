@@ -189,6 +189,29 @@ static void greet_slowly(int port) {
   close(fd);
 }
 
+/* With the key of helpers nobody is a rank: the connection is closed, and the link to the rank is made as before. */
+static void greet_with_the_helpers_key(int port) {
+  struct by_handshake handshake;
+  struct by_job_keys keys;
+  uint8_t byte, hello[10] = {[3] = 1, [9] = 1};
+  size_t used;
+  int fd = connect_to(port);
+  must(by_job_keys_derive("a secret of this test", true, &keys));
+  struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                         .purpose = 'D' | keys.purpose,
+                                         .key = &keys.own,
+                                         .hello = hello,
+                                         .hello_length = sizeof hello};
+  must(by_handshake_init(&handshake, &options));
+  send_handshake(fd, &handshake);
+  receive(fd, &handshake, BY_GREETING_BYTES + BY_MAC_BYTES);
+  send_handshake(fd, &handshake);
+  while (recv(fd, &byte, 1, 0) == 1) must(by_handshake_feed(&handshake, &byte, 1, &used));
+  must_hold(by_handshake_done(&handshake));
+  by_handshake_fini(&handshake);
+  close(fd);
+}
+
 /* A silent connection is closed long before the 30 s for which the job would wait for a link. */
 static void send_nothing(int port) {
   char byte;
@@ -205,6 +228,7 @@ static void rank_is_visited(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   if (rank == 1) {
     greet_slowly(port);
+    greet_with_the_helpers_key(port);
     send_nothing(port);
     job_set_stage(job, rank, 1);
   }

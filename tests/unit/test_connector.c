@@ -46,7 +46,7 @@ static void make_peer(struct world *world, struct by_address *address) {
 static void make_world(struct world *world) {
   static struct by_address address;
   struct by_job *c = &world->job;
-  struct by_key key = {{0}};
+  struct by_job_keys keys = {.purpose = 0};
   *c = (struct by_job){.rank = MANY - 1, .size = MANY, .processes = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "1", .tos = -1};
   by_arena_init(&c->arena);
@@ -67,7 +67,7 @@ static void make_world(struct world *world) {
   c->members[MANY - 2].n_addresses = 1;
   struct by_member self = {.host = "here", .machine = "this"};
   struct by_connector_events events = events_of(c);
-  assert_ok(by_connector_create(c, &key, &self, &events, &world->connector));
+  assert_ok(by_connector_create(c, &keys, &self, &events, &world->connector));
   assert_ok(by_connector_open(world->connector));
 }
 
@@ -249,7 +249,7 @@ static void shake_hands(struct pair *pair, int fd) {
   uint8_t hello[HELLO], byte;
   by_hello_write(&(struct hello){.from = 0, .to = UINT32_MAX, .lanes = 1}, hello);
   struct by_handshake_options options = {
-      .role = BY_ROLE_SERVER, .key = &pair->connector.key, .hello = hello, .hello_length = sizeof hello};
+      .role = BY_ROLE_SERVER, .key = &pair->connector.keys.own, .hello = hello, .hello_length = sizeof hello};
   assert_ok(by_handshake_init(&server, &options));
   for (int i = 0; i < 20000 && !by_handshake_done(&server); i++) {
     size_t used, length;
@@ -329,7 +329,7 @@ static uint64_t now_of_flooded(void *context) {
 }
 
 static void make_flooded(struct flooded *flooded) {
-  static const struct by_key key;
+  static const struct by_job_keys key;
   struct by_engine_options options = {.processes = 2};
   *flooded = (struct flooded){.names = {"rank 0", "rank 1"}, .now = BY_SECOND};
   struct by_job *c = &flooded->job;
@@ -394,7 +394,7 @@ static void greet(struct flooded *flooded, struct proving *proving, uint8_t lane
   by_hello_write(&(struct hello){.from = 1, .to = 0, .lane = lane, .lanes = LANES}, proving->hello);
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
                                          .purpose = PURPOSE_TCP,
-                                         .key = &flooded->connector->key,
+                                         .key = &flooded->connector->keys.own,
                                          .hello = proving->hello,
                                          .hello_length = sizeof proving->hello};
   assert_ok(by_handshake_init(&proving->handshake, &options));

@@ -404,6 +404,83 @@ static void test_hello_sizes(void **state) {
   finish(&client, &server);
 }
 
+/* A server's end that takes helpers, as ranks do; NULL: it takes none. */
+static void begin_rank(struct end *end, const struct by_job_keys *keys, bool takes_helpers) {
+  struct by_handshake_options options = {.role = BY_ROLE_SERVER,
+                                         .purpose = 3,
+                                         .key = &keys->own,
+                                         .helper_key = takes_helpers ? &keys->helpers : NULL,
+                                         .hello = "rank",
+                                         .hello_length = 4};
+  *end = (struct end){.status = BANYAN_OK};
+  assert_ok(by_handshake_init(&end->handshake, &options));
+}
+
+static void begin_with(struct end *end, const struct by_job_keys *keys, uint8_t purpose) {
+  struct by_handshake_options options = {
+      .role = BY_ROLE_CLIENT, .purpose = purpose, .key = &keys->own, .hello = "helper", .hello_length = 6};
+  *end = (struct end){.status = BANYAN_OK};
+  assert_ok(by_handshake_init(&end->handshake, &options));
+}
+
+static void test_helpers_have_a_key_of_their_own(void **state) {
+  (void)state;
+  struct by_job_keys rank, helper;
+  char text[BY_HELPER_KEY_TEXT], again[BY_HELPER_KEY_TEXT];
+  assert_ok(by_key_for_helpers("the job's secret", text));
+  assert_true(by_key_is_for_helpers(text));
+  assert_int_equal(strlen(text), BY_HELPER_KEY_TEXT - 1);
+  assert_null(strstr(text, "secret"));
+  assert_ok(by_key_for_helpers(text, again));
+  assert_string_equal(text, again);
+  assert_ok(by_job_keys_derive("the job's secret", false, &rank));
+  /* A helper that was given the job's key, and one that was given the key for helpers, are the same. */
+  static const char *const given[] = {"the job's secret", NULL};
+  for (int i = 0; i < 2; i++) {
+    assert_ok(by_job_keys_derive(given[i] ? given[i] : text, true, &helper));
+    assert_memory_equal(&helper.own, &rank.helpers, sizeof helper.own);
+    assert_memory_equal(&helper.helpers, &rank.helpers, sizeof helper.own);
+    begin_with(&client, &helper, 3 | helper.purpose);
+    begin_rank(&server, &rank, true);
+    talk(&client, &server, 1000);
+    assert_true(by_handshake_done(&client.handshake) && by_handshake_done(&server.handshake));
+    assert_int_equal(server.handshake.purpose, 3 | BY_PURPOSE_HELPER);
+    finish(&client, &server);
+  }
+  /* With that key it is no rank, */
+  begin_with(&client, &helper, 3);
+  begin_rank(&server, &rank, true);
+  talk(&client, &server, 1000);
+  assert_status(client.status, BANYAN_ERR_AUTH);
+  assert_false(by_handshake_done(&server.handshake));
+  finish(&client, &server);
+  /* nor a helper of another job, */
+  struct by_job_keys other;
+  assert_ok(by_job_keys_derive("another secret", false, &other));
+  begin_with(&client, &helper, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &other, true);
+  talk(&client, &server, 1000);
+  assert_status(client.status, BANYAN_ERR_AUTH);
+  finish(&client, &server);
+  /* nor anything where no helpers are taken: at the control port of a switch. */
+  begin_with(&client, &helper, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &rank, false);
+  talk(&client, &server, 1000);
+  assert_status(server.status, BANYAN_ERR_PROTOCOL);
+  finish(&client, &server);
+}
+
+static void test_wrong_keys_for_helpers(void **state) {
+  (void)state;
+  struct by_job_keys keys;
+  char text[BY_HELPER_KEY_TEXT], longer[2 * BY_HELPER_KEY_TEXT] = "helper:";
+  assert_ok(by_key_for_helpers("the job's secret", text));
+  assert_status(by_job_keys_derive(text, false, &keys), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "give ranks the job's own BANYAN_KEY"));
+  memset(longer + 7, 'a', BY_HELPER_KEY_TEXT);
+  assert_status(by_key_for_helpers(longer, text), BANYAN_ERR_ARGUMENT);
+}
+
 static void test_keys(void **state) {
   (void)state;
   static const uint8_t abc[] = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40,
@@ -436,6 +513,8 @@ int main(void) {
       cmocka_unit_test(test_another_version),
       cmocka_unit_test(test_purposes),
       cmocka_unit_test(test_hello_sizes),
+      cmocka_unit_test(test_helpers_have_a_key_of_their_own),
+      cmocka_unit_test(test_wrong_keys_for_helpers),
       cmocka_unit_test(test_keys),
   };
   return cmocka_run_group_tests_name("handshake", tests, NULL, NULL);

@@ -283,14 +283,14 @@ static enum banyan_status open_udp(struct by_context *context, struct by_member 
 }
 
 static enum banyan_status join_control(struct by_context *context, const struct by_control_events *events,
-                                       const struct by_key *key, const struct by_member *self) {
+                                       const struct by_job_keys *keys, const struct by_member *self) {
   char plan[BY_PLAN_MOST_NAME + 1];
   struct by_join hello = {0};
   if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
   struct by_control_options options = {.job = &context->job,
                                        .connector = context->connector,
                                        .timeline = context->timeline,
-                                       .key = key,
+                                       .keys = keys,
                                        .self = self,
                                        .plan = hello.plan,
                                        .plan_version = hello.plan_version,
@@ -301,7 +301,7 @@ static enum banyan_status join_control(struct by_context *context, const struct 
 
 static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
   struct by_member self = {0};
-  struct by_key key;
+  struct by_job_keys keys;
   const char *secret = context->job.settings.key;
   BY_TRY(describe_self(context, &self));
   if (context->job.size == 1) {
@@ -325,11 +325,11 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
                    context->job.size);
-  BY_TRY(by_key_derive(secret, &key));
+  BY_TRY(by_job_keys_derive(secret, context->job.role.kind != BY_MEMBER_RANK, &keys));
   if (context->job.servers) BY_TRY(open_udp(context, &self));
-  BY_TRY(by_connector_create(&context->job, &key, &self,
+  BY_TRY(by_connector_create(&context->job, &keys, &self,
                              &(struct by_connector_events){attach_lanes, ask_rank_0, context}, &context->connector));
-  BY_TRY(join_control(context, events, &key, &self));
+  BY_TRY(join_control(context, events, &keys, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
   return by_connector_open(context->connector);

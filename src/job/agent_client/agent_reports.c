@@ -46,7 +46,8 @@ static void send_job(struct by_agent_client *link) {
   const struct by_job *job = link->job;
   const struct by_settings *settings = &job->settings;
   const char **hosts = calloc(job->size, sizeof *hosts);
-  char name[BY_CLUSTER_NAME + 1];
+  char name[BY_CLUSTER_NAME + 1], key[BY_HELPER_KEY_TEXT];
+  bool shares = settings->accept_helpers && by_key_for_helpers(settings->key, key) == BANYAN_OK;
   by_keep_printable(settings->job ? settings->job : program_invocation_short_name, name, sizeof name);
   for (uint32_t r = 0; hosts && r < job->size; r++) hosts[r] = job->members[r].host;
   if (hosts)
@@ -58,7 +59,8 @@ static void send_job(struct by_agent_client *link) {
                                                             .root = settings->root,
                                                             .began = link->began,
                                                             .own_plan = *link->own_plan ? link->own_plan : NULL,
-                                                            .key = settings->share_key ? settings->key : NULL});
+                                                            .key = shares ? key : NULL});
+  explicit_bzero(key, sizeof key);
   free(hosts);
 }
 

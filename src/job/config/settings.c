@@ -86,8 +86,8 @@ static const struct setting table[] = {
     {"BANYAN_JOB", TEXT, AT(job), NULL, "the job's name for people; default: the program's"},
     {"BANYAN_ITERATIONS", COUNT, AT(iterations), "0",
      "number of iterations that the job will make in all, for agent and manager; 0: unknown"},
-    {"BANYAN_SHARE_KEY", NUMBER, AT(share_key), "0",
-     "1: agent and manager get the job's secret, so that helpers may join while the job runs"},
+    {"BANYAN_ACCEPT_HELPERS", NUMBER, AT(accept_helpers), "1",
+     "1: agents may start helpers and servers for the job; 0: only those that its user starts take part"},
     {"BANYAN_CLASS", NUMBER, AT(class_), "-1",
      "priority class of the job, 0 (highest) to 3; -1: as an agent or manager decides, else none"},
     {"BANYAN_ATTACH", BYTES, AT(attach), "0", "messages from this size on are read by cross-memory attach; 0: never"},
@@ -237,8 +237,8 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_list("BANYAN_SOCKET_BUFFER", s->socket_buffer, check_buffer));
   BY_TRY(check_list("BANYAN_CONNECTIONS", s->connections, check_connections));
   BY_TRY(check_negotiation(s));
-  if (s->share_key < 0 || s->share_key > 1)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SHARE_KEY is %ld, must be 0 or 1", s->share_key);
+  if (s->accept_helpers < 0 || s->accept_helpers > 1)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ACCEPT_HELPERS is %ld, must be 0 or 1", s->accept_helpers);
   if (s->class_ >= BY_PRIORITY_CLASSES)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CLASS is %ld, must be 0 to %d, or -1", s->class_,
                    BY_PRIORITY_CLASSES - 1);

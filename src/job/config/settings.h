@@ -50,7 +50,7 @@ struct by_settings {
   const char *keys;          /* folder; NULL: the usual one */
   const char *job;           /* its name for people; NULL: the program's */
   uint64_t iterations;       /* that it will make in all, 0: not known; under the lock, too */
-  long share_key;            /* 1: with agent and manager */
+  long accept_helpers;       /* 1: agents may start some */
   long class_;               /* -1: as an agent or manager decides */
   long tos;                  /* -1: leave; under the lock of the context once the job runs */
 };

@@ -54,7 +54,7 @@ struct target {
 struct by_connector {
   struct by_job *job;
   struct by_connector_events events;
-  struct by_key key;
+  struct by_job_keys keys;
   int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
   struct by_acceptor *tcp, *local;
   struct target **targets; /* by process; more of them under the lock, too */

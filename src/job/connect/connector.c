@@ -122,12 +122,12 @@ static enum banyan_status listen_local(struct by_connector *connector, struct by
   return self->local ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a name");
 }
 
-enum banyan_status by_connector_create(struct by_job *job, const struct by_key *key, struct by_member *self,
+enum banyan_status by_connector_create(struct by_job *job, const struct by_job_keys *keys, struct by_member *self,
                                        const struct by_connector_events *events, struct by_connector **out) {
   struct by_connector *connector = calloc(1, sizeof *connector);
   if (!connector) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
   *connector =
-      (struct by_connector){.job = job, .events = *events, .key = *key, .tcp_listener = -1, .local_listener = -1};
+      (struct by_connector){.job = job, .events = *events, .keys = *keys, .tcp_listener = -1, .local_listener = -1};
   pthread_mutex_init(&connector->lock, NULL);
   enum banyan_status status = listen_tcp(connector, self);
   if (status == BANYAN_OK) status = listen_local(connector, self);

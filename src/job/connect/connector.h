@@ -21,7 +21,7 @@ struct by_connector_events {
 };
 
 /* Listens and fills the own member's `local` and `addresses` (in the job's arena). */
-BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, const struct by_key *key,
+BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, const struct by_job_keys *keys,
                                                     struct by_member *self, const struct by_connector_events *events,
                                                     struct by_connector **out);
 /* Begins to take connections: once the members are known. */

@@ -125,8 +125,10 @@ static void begin_exchange(struct incoming *in) {
 static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose, const struct hello *theirs) {
   const struct by_job *job = in->connector->job;
   char byte;
-  if (purpose != (in->local ? PURPOSE_LOCAL : PURPOSE_TCP))
+  if ((purpose & ~BY_PURPOSE_HELPER) != (in->local ? PURPOSE_LOCAL : PURPOSE_TCP))
     return by_fail(BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
+  if (purpose & BY_PURPOSE_HELPER && theirs->from < job->size)
+    return by_fail(BANYAN_ERR_AUTH, "rank %u connects with the key of helpers and servers", theirs->from);
   if (theirs->from < job->rank || theirs->to != job->rank)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from, theirs->to, job->rank);
   /* it may have timed out while this process was held up; a link must not begin with a dead connection */
@@ -172,15 +174,18 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
   in->local = local;
   strcpy(in->peer, "a process of this host");
   if (!local && by_socket_get_peer(fd, &peer) == BANYAN_OK) by_address_print(&peer, in->peer);
-  struct by_greet_options options = {
-      .loop = connector->job->loop,
-      .fd = fd,
-      .packets = local,
-      .timeout = GREET_S * BY_SECOND,
-      .admission = local ? &connector->local_admission : &connector->tcp_admission,
-      .handshake = {.role = BY_ROLE_SERVER, .key = &connector->key, .hello = hello, .hello_length = sizeof hello},
-      .done = incoming_greeted,
-      .context = in};
+  struct by_greet_options options = {.loop = connector->job->loop,
+                                     .fd = fd,
+                                     .packets = local,
+                                     .timeout = GREET_S * BY_SECOND,
+                                     .admission = local ? &connector->local_admission : &connector->tcp_admission,
+                                     .handshake = {.role = BY_ROLE_SERVER,
+                                                   .key = &connector->keys.own,
+                                                   .helper_key = &connector->keys.helpers,
+                                                   .hello = hello,
+                                                   .hello_length = sizeof hello},
+                                     .done = incoming_greeted,
+                                     .context = in};
   if (by_greet_start(&options, &in->greet) != BANYAN_OK) {
     by_warn("net", "a connection was dropped: %s", banyan_error_text());
     free_incoming(in);

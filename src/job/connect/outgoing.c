@@ -130,7 +130,7 @@ static void attempt_greeted(void *context, enum banyan_status status, int fd, ui
     return;
   }
   attempt->fd = -1;
-  if (purpose == PURPOSE_TCP) {
+  if ((purpose & ~BY_PURPOSE_HELPER) == PURPOSE_TCP) {
     connected_lane(attempt, fd);
     return;
   }
@@ -150,17 +150,18 @@ static void greet_attempt(struct attempt *attempt, bool local) {
                                  .lane = (uint8_t)attempt->lane,
                                  .lanes = (uint8_t)target->lanes},
                  hello);
-  struct by_greet_options options = {.loop = connector->job->loop,
-                                     .fd = attempt->fd,
-                                     .packets = local,
-                                     .timeout = GREET_S * BY_SECOND,
-                                     .handshake = {.role = BY_ROLE_CLIENT,
-                                                   .purpose = local ? PURPOSE_LOCAL : PURPOSE_TCP,
-                                                   .key = &connector->key,
-                                                   .hello = hello,
-                                                   .hello_length = sizeof hello},
-                                     .done = attempt_greeted,
-                                     .context = attempt};
+  struct by_greet_options options = {
+      .loop = connector->job->loop,
+      .fd = attempt->fd,
+      .packets = local,
+      .timeout = GREET_S * BY_SECOND,
+      .handshake = {.role = BY_ROLE_CLIENT,
+                    .purpose = (local ? PURPOSE_LOCAL : PURPOSE_TCP) | connector->keys.purpose,
+                    .key = &connector->keys.own,
+                    .hello = hello,
+                    .hello_length = sizeof hello},
+      .done = attempt_greeted,
+      .context = attempt};
   attempt->fd = -1;
   enum banyan_status status = by_greet_start(&options, &attempt->greet);
   if (status != BANYAN_OK) attempt_failed(attempt, status);

@@ -206,8 +206,8 @@ static void joins(struct by_control_meeting *meeting, struct by_control_peer *pe
 }
 
 /* Once the job has begun, the job's arena is for others, too, and nothing of who comes is kept. */
-static void handle_hello(struct by_control_meeting *meeting, struct by_control_peer *peer, const void *bytes,
-                         size_t length) {
+static void handle_hello(struct by_control_meeting *meeting, struct by_control_peer *peer, bool helps,
+                         const void *bytes, size_t length) {
   struct by_arena scratch;
   struct by_join hello;
   by_arena_init(&scratch);
@@ -215,6 +215,8 @@ static void handle_hello(struct by_control_meeting *meeting, struct by_control_p
     by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
   else if (by_join_read(bytes, length, meeting->done ? &scratch : &meeting->peers->job->arena, &hello) != BANYAN_OK)
     refuse(peer, "a malformed hello");
+  else if (helps && hello.member.kind == BY_MEMBER_RANK)
+    refuse(peer, "a rank with the key of helpers and servers");
   else
     joins(meeting, peer, &hello);
   by_arena_fini(&scratch);
@@ -224,12 +226,12 @@ void by_meeting_opened(struct by_control_meeting *meeting, struct by_control_pee
                        const void *hello, size_t length) {
   if (!by_control_peers_is_root(meeting->peers))
     by_dialer_keep(meeting->dialer);
-  else if (purpose != PURPOSE_CONTROL)
+  else if ((purpose & ~BY_PURPOSE_HELPER) != PURPOSE_CONTROL)
     refuse(peer, "not a rendezvous connection");
   else if (has_closed(peer))
     by_stream_refuse(peer->stream);
   else
-    handle_hello(meeting, peer, hello, length);
+    handle_hello(meeting, peer, purpose & BY_PURPOSE_HELPER, hello, length);
 }
 
 static void accepted(void *context, int fd) {

@@ -101,8 +101,10 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
   }
   *peer = (struct by_control_peer){.next = peers->all, .peers = peers, .rank = role == BY_ROLE_CLIENT ? 0 : -1};
   struct by_handshake_options handshake = {.role = role,
-                                           .purpose = PURPOSE_CONTROL,
-                                           .key = &peers->key,
+                                           .purpose =
+                                               PURPOSE_CONTROL | (role == BY_ROLE_CLIENT ? peers->keys.purpose : 0),
+                                           .key = &peers->keys.own,
+                                           .helper_key = &peers->keys.helpers,
                                            .hello = peers->hello,
                                            .hello_length = peers->hello_length};
   struct by_stream_options options = {.loop = peers->job->loop,
@@ -141,9 +143,10 @@ void by_control_peer_destroy(struct by_control_peer *peer) {
   free(peer);
 }
 
-enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct by_job *job, const struct by_key *key,
-                                         const struct by_control_peer_events *events, uint32_t processes) {
-  *peers = (struct by_control_peers){.job = job, .events = *events, .key = *key};
+enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct by_job *job,
+                                         const struct by_job_keys *keys, const struct by_control_peer_events *events,
+                                         uint32_t processes) {
+  *peers = (struct by_control_peers){.job = job, .events = *events, .keys = *keys};
   by_admission_init(&peers->admission, UNAUTHENTICATED + job->size);
   return by_control_peers_make_room(peers, 0, processes);
 }

@@ -11,6 +11,7 @@
 
 #include "address.h"
 #include "clock.h"
+#include "handshake.h"
 #include "launch_io.h"
 #include "process.h"
 #include "text.h"
@@ -131,10 +132,20 @@ static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank
     l->exit_code = by_wait_exit_code(status);
 }
 
+/* Helpers and servers get no more than the key that is for them. */
+static void copy_variable(struct by_job_environment *environment, const char *text, bool beside) {
+  static const char name[] = "BANYAN_KEY=";
+  char key[BY_HELPER_KEY_TEXT];
+  if (beside && !strncmp(text, name, sizeof name - 1) && by_key_for_helpers(text + sizeof name - 1, key) == BANYAN_OK)
+    by_job_environment_set(environment, "BANYAN_KEY", key);
+  else
+    by_job_environment_copy(environment, text);
+}
+
 static void send_start(struct launcher *l, struct by_launch_link *link) {
   char directory[PATH_BYTES], trees[16];
   struct by_job_environment environment = {0};
-  for (char *const *e = l->job->environment; *e; e++) by_job_environment_copy(&environment, *e);
+  for (char *const *e = l->job->environment; *e; e++) copy_variable(&environment, *e, link->host->beside);
   by_job_environment_set(&environment, "BANYAN_HOST", link->host->name);
   by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&l->root));
   /* Hosts that are this machine share its cores, so they count on. */
