@@ -15,7 +15,7 @@
 #define JOB_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define JOB_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-#define WELCOME "{\"type\":\"welcome\",\"version\":2,\"interval\":4,\"rate\":5e8}"
+#define WELCOME "{\"type\":\"welcome\",\"version\":3,\"interval\":4,\"rate\":5e8}"
 #define JOB_LINE(job)                                                                                                  \
   "{\"type\":\"job\",\"job\":\"" job "\",\"name\":\"train\",\"size\":2,\"hosts\":[\"h1\",\"h1\"],\"root\":\"h1:5\","   \
   "\"key\":\"k\"}"
@@ -191,7 +191,7 @@ static inline struct by_agent_rank *come(struct received *received, unsigned uid
 static inline struct by_agent_rank *join(struct received *received, const char *job, unsigned number) {
   char line[200];
   struct by_agent_rank *rank = come(received, 1000);
-  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}", job,
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":3,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}", job,
            number);
   assert_true(type(rank, line));
   return rank;

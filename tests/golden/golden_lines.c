@@ -43,7 +43,9 @@ static const struct by_cluster_interface interfaces[2] = {
      .sent = 5e8,
      .received = 0.1,
      .ours_sent = 4e8,
-     .ours_received = 3},
+     .ours_received = 3,
+     .neighbour = "s1",
+     .neighbour_port = "p3"},
     {.name = "eth1", .address = ""},
 };
 
@@ -53,11 +55,21 @@ static void test_hellos(void **state) {
                                                            .version = BY_CLUSTER_VERSION,
                                                            .host = "h\"1\\",
                                                            .may_help = true,
+                                                           .may_serve = true,
                                                            .age = 2.5,
                                                            .n_interfaces = 2,
                                                            .interfaces = interfaces});
   cluster("hello of a young agent",
           (struct by_cluster_message){.type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1"});
+  static const struct by_cluster_aggregates aggregates[2] = {
+      {.cells = 4096, .bytes = 2048, .address = "10.0.0.1:7613", .key = "secret", .float32 = true},
+      {.cells = 1, .bytes = 1024, .address = "10.0.0.2:7613"}};
+  cluster("hello of a switch",
+          (struct by_cluster_message){
+              .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = "s1", .aggregates = &aggregates[0]});
+  cluster("hello of a switch without a secret",
+          (struct by_cluster_message){
+              .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = "s2", .aggregates = &aggregates[1]});
   cluster("hello of a rank",
           (struct by_cluster_message){
               .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1", .job = JOB, .rank = 65535});
@@ -79,6 +91,14 @@ static void test_jobs(void **state) {
   job.key = "secret";
   job.began = 1790000000.125;
   cluster("job with a key and its time", job);
+  job.own_plan = "by hand";
+  job.plan = "{\"format\":\"banyan-plan 1\"}";
+  job.replace_plan = true;
+  job.ways = "ring,switches";
+  job.tree_penalty = 0.02;
+  job.steps = 8;
+  job.trees = 4;
+  cluster("job with a plan and wishes", job);
   cluster("left", (struct by_cluster_message){.type = BY_MESSAGE_LEFT, .job = JOB, .rank = 5});
 }
 
@@ -115,6 +135,15 @@ static void test_plans(void **state) {
   struct by_cluster_message plan = {
       .type = BY_MESSAGE_PLAN, .job = JOB, .number = 3, .plan = "{\"format\":[1,2],\"name\":\"p\"}"};
   cluster("plan", plan);
+  static const struct by_cluster_switch switches[2] = {{.at = "s1", .address = "10.0.0.1:7613", .key = "secret"},
+                                                       {.at = "s2", .address = "10.0.0.2:7613"}};
+  static const struct by_cluster_cells cells[2] = {{.at = "s1", .server = "h0/0", .slots = 64},
+                                                   {.at = "s2", .server = "h0/0", .slots = 32}};
+  plan.n_switches = plan.n_cells = 2;
+  plan.switches = switches;
+  plan.cells = cells;
+  cluster("plan with switches", plan);
+  plan.n_switches = plan.n_cells = 0;
   /* The plan is sent as one line, which differs from what reading it gives. */
   plan.plan = "{\"format\": [1,\n 2],\r\n \"name\": \"p\"}\n";
   struct by_text line;
@@ -131,9 +160,19 @@ static void test_helpers(void **state) {
   (void)state;
   cluster("help", (struct by_cluster_message){
                       .type = BY_MESSAGE_HELP, .job = JOB, .root = "h:1", .key = "secret", .helper = "h9"});
+  cluster("help by a server", (struct by_cluster_message){.type = BY_MESSAGE_HELP,
+                                                          .job = JOB,
+                                                          .root = "h:1",
+                                                          .key = "secret",
+                                                          .helper = "h9",
+                                                          .server = true,
+                                                          .trees = 2});
   cluster("release", (struct by_cluster_message){.type = BY_MESSAGE_REST, .job = JOB});
+  cluster("release of a server", (struct by_cluster_message){.type = BY_MESSAGE_REST, .job = JOB, .server = true});
   cluster("helping",
           (struct by_cluster_message){.type = BY_MESSAGE_HELPING, .job = JOB, .helper = "h9", .joined = true});
+  cluster("serving", (struct by_cluster_message){
+                         .type = BY_MESSAGE_HELPING, .job = JOB, .helper = "h9", .server = true, .joined = true});
   cluster("not helping",
           (struct by_cluster_message){.type = BY_MESSAGE_HELPING, .job = JOB, .helper = "h9", .why = "it has ended"});
 }
@@ -148,6 +187,7 @@ static void test_cells(void **state) {
   cluster("cells", message);
   message.n_cells = 0;
   cluster("no cells", message);
+  cluster("released", (struct by_cluster_message){.type = BY_MESSAGE_RELEASED, .job = JOB, .number = 3});
 }
 
 static void test_all_kinds(void **state) {

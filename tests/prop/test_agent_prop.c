@@ -78,7 +78,7 @@ static void let_join(void) {
   struct incoming *incoming = draw_incoming();
   char line[200];
   if (!incoming->rank || incoming->joined) return;
-  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}",
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":3,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}",
            id_of(incoming->job), incoming->number);
   incoming->joined = true;
   let_send(incoming, line);
@@ -93,7 +93,7 @@ static void let_report(void) {
 }
 
 static void let_err(void) {
-  static const char *const lines[] = {"", "{}", "{\"type\":\"welcome\",\"version\":2,\"interval\":1,\"rate\":0}",
+  static const char *const lines[] = {"", "{}", "{\"type\":\"welcome\",\"version\":3,\"interval\":1,\"rate\":0}",
                                       "{\"type\":\"plan\",\"job\":\"x\"}", "{\"type\":\"status\"}"};
   struct incoming *incoming = draw_incoming();
   struct by_text text;
@@ -128,7 +128,7 @@ static void let_manager_answer(void) {
 
 static void let_manager_send(void) {
   static const char *const lines[] = {
-      "{\"type\":\"welcome\",\"version\":2,\"interval\":4,\"rate\":0}",
+      "{\"type\":\"welcome\",\"version\":3,\"interval\":4,\"rate\":0}",
       "{\"type\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":3},{\"job\":\"" JOB_B "\",\"class\":1}]}",
       "{\"type\":\"plan\",\"job\":\"" JOB_B "\",\"number\":2,\"plan\":{}}",
       "{\"type\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h:1\",\"key\":\"k\",\"helper\":\"x\"}",

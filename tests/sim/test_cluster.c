@@ -228,7 +228,7 @@ static void answer_plan(struct rank *rank) {
 static void connect_rank(struct rank *rank) {
   char line[400];
   assert_ok(by_agent_rank_came(w.hosts[rank->host].agent, rank, 1000, w.now, &rank->rank));
-  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"%s\",\"job\":\"" JOB "\",\"rank\":%u}",
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":3,\"host\":\"%s\",\"job\":\"" JOB "\",\"rank\":%u}",
            w.hosts[rank->host].name, rank->number);
   type(rank, line);
   if (rank->number > 0) return;
@@ -412,7 +412,7 @@ static void begin_job(struct rank *rank, unsigned host, const char *job) {
   char line[400];
   *rank = (struct rank){.host = host};
   assert_ok(by_agent_rank_came(w.hosts[host].agent, rank, 1000, w.now, &rank->rank));
-  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"%s\",\"job\":\"%s\",\"rank\":0}",
+  snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":3,\"host\":\"%s\",\"job\":\"%s\",\"rank\":0}",
            w.hosts[host].name, job);
   type(rank, line);
   snprintf(

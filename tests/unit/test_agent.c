@@ -51,22 +51,22 @@ static void test_refusals(void **state) {
   } cases[] = {
       {{"what?"}, "cluster message"},
       {{"{\"type\":\"report\",\"jobs\":[]}"}, "before \\\"hello\\\""},
-      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"}, "version 3"},
+      {{"{\"type\":\"hello\",\"version\":4,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"}, "version 4"},
       {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
-       "is of version 1 of the protocol, this Banyan uses version 2"},
-      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\"}"}, "names no job"},
-      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_A "\",\"rank\":1}"}, "is of user 1000"},
-      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":1}", JOB_LINE(JOB_B)},
+       "is of version 1 of the protocol, this Banyan uses version 3"},
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\"}"}, "names no job"},
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_A "\",\"rank\":1}"}, "is of user 1000"},
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":1}", JOB_LINE(JOB_B)},
        "is for rank 0"},
-      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", JOB_LINE(JOB_A)},
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", JOB_LINE(JOB_A)},
        "of its own job"},
-      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
         "{\"type\":\"report\",\"jobs\":[]}"},
        "more or less than itself"},
-      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", WELCOME},
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", WELCOME},
        "not for a rank to send"},
-      {{"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
-        "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
+      {{"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
+        "{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
        "hello twice"},
   };
   (void)state;
@@ -135,15 +135,17 @@ static void test_reports_all(void **state) {
   assert_true(type(rank, JOB_LINE(JOB_A)));
   assert_true(type(rank, "{\"type\":\"kept\",\"job\":\"" JOB_A "\",\"number\":1,\"why\":\"no\"}"));
   assert_true(type(rank, "{\"type\":\"switched\",\"job\":\"" JOB_A "\",\"number\":2,\"at\":9}"));
+  assert_true(type(rank, "{\"type\":\"released\",\"job\":\"" JOB_A "\",\"number\":1}"));
   connect_manager();
-  assert_int_equal(world.manager.n, 4);
+  assert_int_equal(world.manager.n, 5);
   must_hold(world.manager.lines[0],
-            "\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"interfaces\":[{\"name\":\"eth0\","
+            "\"type\":\"hello\",\"version\":3,\"host\":\"h1\",\"interfaces\":[{\"name\":\"eth0\","
             "\"address\":\"10.0.0.1\",\"rate\":1000000000}],\"may_help\":true");
   must_hold(world.manager.lines[1], "\"type\":\"job\"");
   must_hold(world.manager.lines[1], "\"key\":\"k\"");
   must_hold(world.manager.lines[2], "\"type\":\"switched\"");
-  must_hold(world.manager.lines[3], "\"ranks\":[0]");
+  must_hold(world.manager.lines[3], "\"type\":\"released\"");
+  must_hold(world.manager.lines[4], "\"ranks\":[0]");
   assert_true(world.rate == 5e8);
   must_hold(last_with(&zero, "welcome"), "\"rate\":500000000");
   forget(&world.manager);
@@ -151,8 +153,9 @@ static void test_reports_all(void **state) {
   pass(1);
   assert_int_equal(world.connects, 2);
   by_agent_manager_came(world.agent, world.now);
-  assert_int_equal(world.manager.n, 4);
+  assert_int_equal(world.manager.n, 5);
   must_hold(world.manager.lines[2], "\"number\":2");
+  must_hold(world.manager.lines[3], "\"type\":\"released\",\"job\":\"" JOB_A "\",\"number\":1");
   assert_true(type(rank, "{\"type\":\"kept\",\"job\":\"" JOB_A "\",\"number\":3,\"why\":\"no\"}"));
   by_agent_manager_gone(world.agent, "it has died", world.now);
   forget(&world.manager);
@@ -316,7 +319,7 @@ static void test_connecting(void **state) {
 
 static void test_bad_managers(void **state) {
   static const char *const lines[] = {"{\"type\":\"refused\",\"why\":\"another agent is h1\"}", "hello",
-                                      "{\"type\":\"dance\"}", "{\"type\":\"hello\",\"version\":2,\"host\":\"h\"}"};
+                                      "{\"type\":\"dance\"}", "{\"type\":\"hello\",\"version\":3,\"host\":\"h\"}"};
   struct by_text text;
   (void)state;
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

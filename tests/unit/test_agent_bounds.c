@@ -65,7 +65,7 @@ static void test_bounds(void **state) {
   make_world(NULL, true);
   for (unsigned i = 0; i <= BY_AGENT_JOBS + 1; i++) {
     unsigned uid = i <= BY_AGENT_JOBS / 2 ? 1 : 0;
-    snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
+    snprintf(line, sizeof line, "{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
     assert_int_equal(type(come(&many[i], uid), line), i != BY_AGENT_JOBS / 2 && i <= BY_AGENT_JOBS);
   }
   must_hold(last_with(&many[BY_AGENT_JOBS / 2], "refused"), "user 1 has 256 jobs here already");
@@ -91,7 +91,7 @@ static void test_flood(void **state) {
   }
   assert_int_equal(world.manager.n, 0); /* The 512 lines of this user are used up. */
   struct by_agent_rank *other_one = come(&other, 1001);
-  assert_true(type(other_one, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(type(other_one, "{\"type\":\"hello\",\"version\":3,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
   assert_true(type(other_one, JOB_LINE(JOB_B)));
   assert_int_equal(world.manager.n, 1);
   pass(1);
@@ -133,7 +133,7 @@ static void test_long_lines(void **state) {
     char hello[200], *id = strstr(text.data, "0000000");
     struct by_agent_rank *rank = come(&one, 7);
     id[0] = (char)('0' + i);
-    snprintf(hello, sizeof hello, "{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
+    snprintf(hello, sizeof hello, "{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
     assert_true(type(rank, hello));
     assert_int_equal(type(rank, by_text_get(&text)), i < 2); /* Each line has 0.8 MB. */
     id[0] = '0';
@@ -246,7 +246,7 @@ static void test_reconnecting(void **state) {
   }
   assert_false(heard_out);
   struct by_agent_rank *another = come(&other, 1001);
-  assert_true(type(another, "{\"type\":\"hello\",\"version\":2,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(type(another, "{\"type\":\"hello\",\"version\":3,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
   drop_all();
 }
 

@@ -27,6 +27,88 @@ static struct by_cluster_message again(const struct by_cluster_message *message)
   return out;
 }
 
+static void test_switches(void **state) {
+  static const struct by_cluster_aggregates aggregates = {
+      .cells = 4096, .bytes = 2048, .address = "10.0.0.1:7613", .key = "k", .float32 = true};
+  static const struct by_cluster_interface interfaces[] = {
+      {.name = "p0", .address = "", .neighbour = "h1", .neighbour_port = "eth0"}, {.name = "p1", .address = ""}};
+  static const struct by_cluster_switch switches[] = {{.at = "s1", .address = "10.0.0.1:7613", .key = "k"},
+                                                      {.at = "s2", .address = "10.0.0.2:1"}};
+  static const struct by_cluster_cells cells[] = {{.at = "s1", .server = "h1/0", .slots = 64}};
+  (void)state;
+  struct by_cluster_message out = again(&(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
+                                                                     .version = BY_CLUSTER_VERSION,
+                                                                     .host = "s1",
+                                                                     .may_serve = true,
+                                                                     .aggregates = &aggregates,
+                                                                     .n_interfaces = 2,
+                                                                     .interfaces = interfaces});
+  assert_true(out.may_serve);
+  assert_false(out.may_help);
+  assert_int_equal(out.aggregates->cells, 4096);
+  assert_int_equal(out.aggregates->bytes, 2048);
+  assert_string_equal(out.aggregates->address, "10.0.0.1:7613");
+  assert_string_equal(out.aggregates->key, "k");
+  assert_true(out.aggregates->float32);
+  assert_string_equal(out.interfaces[0].neighbour, "h1");
+  assert_string_equal(out.interfaces[0].neighbour_port, "eth0");
+  assert_null(out.interfaces[1].neighbour);
+  by_cluster_message_fini(&out);
+  out = again(&(struct by_cluster_message){.type = BY_MESSAGE_PLAN,
+                                           .job = JOB,
+                                           .number = 7,
+                                           .plan = "{}",
+                                           .n_switches = 2,
+                                           .switches = switches,
+                                           .n_cells = 1,
+                                           .cells = cells});
+  assert_int_equal(out.n_switches, 2);
+  assert_string_equal(out.switches[0].key, "k");
+  assert_string_equal(out.switches[1].at, "s2");
+  assert_string_equal(out.switches[1].address, "10.0.0.2:1");
+  assert_null(out.switches[1].key);
+  assert_int_equal(out.n_cells, 1);
+  assert_string_equal(out.cells[0].server, "h1/0");
+  assert_int_equal(out.cells[0].slots, 64);
+  by_cluster_message_fini(&out);
+  out = again(&(struct by_cluster_message){.type = BY_MESSAGE_RELEASED, .job = JOB, .number = 1ull << 40});
+  assert_true(out.number == 1ull << 40);
+  by_cluster_message_fini(&out);
+}
+
+static void test_servers_and_wishes(void **state) {
+  static const char *const hosts[] = {"a", "b"};
+  (void)state;
+  struct by_cluster_message out = again(&(struct by_cluster_message){
+      .type = BY_MESSAGE_HELP, .job = JOB, .root = "h:1", .key = "k", .helper = "h9", .server = true, .trees = 3});
+  assert_true(out.server);
+  assert_int_equal(out.trees, 3);
+  by_cluster_message_fini(&out);
+  out = again(&(struct by_cluster_message){.type = BY_MESSAGE_REST, .job = JOB, .server = true});
+  assert_true(out.server);
+  by_cluster_message_fini(&out);
+  out = again(&(struct by_cluster_message){.type = BY_MESSAGE_JOB,
+                                           .job = JOB,
+                                           .name = "j",
+                                           .root = "h:1",
+                                           .n_hosts = 2,
+                                           .hosts = hosts,
+                                           .own_plan = "mine",
+                                           .plan = "{\"a\":1}",
+                                           .replace_plan = true,
+                                           .ways = "ring,helpers",
+                                           .tree_penalty = 0.5,
+                                           .steps = 16,
+                                           .trees = 2});
+  assert_string_equal(out.plan, "{\"a\":1}");
+  assert_true(out.replace_plan);
+  assert_string_equal(out.ways, "ring,helpers");
+  assert_true(out.tree_penalty == 0.5);
+  assert_int_equal(out.steps, 16);
+  assert_int_equal(out.trees, 2);
+  by_cluster_message_fini(&out);
+}
+
 static void test_hello(void **state) {
   static const struct by_cluster_interface interfaces[] = {{.name = "eth0", .address = "10.0.0.1", .rate = 1e9},
                                                            {.name = "eth1", .address = ""}};
@@ -221,19 +303,19 @@ static void test_mistakes(void **state) {
       {"[]", "must be an object"},
       {"{}", "\"type\" is missing"},
       {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\"}",
-       "is of version 1 of the protocol, this Banyan uses version 2"},
+       "is of version 1 of the protocol, this Banyan uses version 3"},
       {"{\"type\":3}", "type: must be a string"},
       {"{\"type\":\"dance\"}", "no kind of message"},
       {"{\"type\":\"release\",\"job\":\"" JOB "\",\"job\":\"" JOB "\"}", "duplicate"},
       {"{\"type\":\"release\",\"job\":\"0123456789ABCDEF0123456789abcdef\"}", "32 hexadecimal digits"},
       {"{\"type\":\"release\",\"job\":\"" JOB "0\"}", "32 hexadecimal digits"},
-      {"{\"type\":\"hello\",\"version\":2,\"host\":\"\"}", "host: must be a text"},
+      {"{\"type\":\"hello\",\"version\":3,\"host\":\"\"}", "host: must be a text"},
       {"{\"type\":\"hello\",\"version\":-1,\"host\":\"h\"}", "version"},
-      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB "\"}", "\"rank\" is missing"},
-      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":-1}]"
+      {"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB "\"}", "\"rank\" is missing"},
+      {"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":-1}]"
        "}",
        "interfaces[0].rate"},
-      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\\n\"}", "control characters"},
+      {"{\"type\":\"hello\",\"version\":3,\"host\":\"h\\n\"}", "control characters"},
       {"{\"type\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":2,\"hosts\":[\"a\"],\"root\":\"r\"}",
        "names the hosts of 1 ranks, the job has 2"},
       {"{\"type\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":0,\"hosts\":[],\"root\":\"r\"}", "hosts"},
@@ -247,15 +329,23 @@ static void test_mistakes(void **state) {
       {REPORT "\"paths\":[{\"to\":\"b\",\"sent\":-1}]}]}", "paths[0].sent"},
       {REPORT "\"paths\":[{\"sent\":1}]}]}", "\"to\" is missing"},
       {"{\"type\":\"left\",\"job\":\"" JOB "\",\"rank\":65536}", "rank"},
-      {"{\"type\":\"hello\",\"version\":2,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":1e-"
+      {"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":1e-"
        "300}]}",
        "interfaces[0].rate: is 1e-300 bit/s"},
-      {"{\"type\":\"welcome\",\"version\":2,\"interval\":0,\"rate\":0}", "interval"},
-      {"{\"type\":\"welcome\",\"version\":2,\"interval\":1e300,\"rate\":0}",
+      {"{\"type\":\"welcome\",\"version\":3,\"interval\":0,\"rate\":0}", "interval"},
+      {"{\"type\":\"welcome\",\"version\":3,\"interval\":1e300,\"rate\":0}",
        "interval: is 1e+300 s, must be more than 0"},
-      {"{\"type\":\"welcome\",\"version\":2,\"interval\":1,\"rate\":1e-300}", "rate: is 1e-300 bit/s"},
+      {"{\"type\":\"welcome\",\"version\":3,\"interval\":1,\"rate\":1e-300}", "rate: is 1e-300 bit/s"},
       {"{\"type\":\"classes\",\"jobs\":[{\"job\":\"" JOB "\",\"class\":4}]}", "class"},
       {"{\"type\":\"plan\",\"job\":\"" JOB "\",\"number\":1,\"plan\":\"ring\"}", "plan: must be an object"},
+      {"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"aggregates\":[]}", "aggregates: must be an object"},
+      {"{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"aggregates\":{\"cells\":1,\"bytes\":1}}",
+       "aggregates: the field \"address\" is missing"},
+      {"{\"type\":\"plan\",\"job\":\"" JOB "\",\"number\":1,\"cells\":[{\"switch\":\"s\",\"slots\":1}],\"plan\":{}}",
+       "\"server\" is missing"},
+      {"{\"type\":\"plan\",\"job\":\"" JOB "\",\"number\":1,\"switches\":[{\"switch\":\"s\"}],\"plan\":{}}",
+       "\"address\" is missing"},
+      {"{\"type\":\"help\",\"job\":\"" JOB "\",\"root\":\"r\",\"key\":\"k\",\"helper\":\"h\",\"trees\":65}", "trees"},
       {"{\"type\":\"help\",\"job\":\"" JOB "\",\"root\":\"r\",\"helper\":\"h\"}", "\"key\" is missing"},
       {"{\"type\":\"reserve\",\"job\":\"" JOB "\"}", "\"cells\" is missing"},
       {"{\"type\":\"reserve\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":1}]}", "\"bytes\" is missing"},
@@ -381,13 +471,22 @@ static void test_budget_of_agent(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_hello),           cmocka_unit_test(test_job),
-      cmocka_unit_test(test_report),          cmocka_unit_test(test_of_a_job),
-      cmocka_unit_test(test_cells),           cmocka_unit_test(test_down),
-      cmocka_unit_test(test_mistakes),        cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_reasons),         cmocka_unit_test(test_join),
-      cmocka_unit_test(test_differs),         cmocka_unit_test(test_late),
-      cmocka_unit_test(test_budget_of_lines), cmocka_unit_test(test_budget_of_bytes),
+      cmocka_unit_test(test_hello),
+      cmocka_unit_test(test_switches),
+      cmocka_unit_test(test_servers_and_wishes),
+      cmocka_unit_test(test_job),
+      cmocka_unit_test(test_report),
+      cmocka_unit_test(test_of_a_job),
+      cmocka_unit_test(test_cells),
+      cmocka_unit_test(test_down),
+      cmocka_unit_test(test_mistakes),
+      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_reasons),
+      cmocka_unit_test(test_join),
+      cmocka_unit_test(test_differs),
+      cmocka_unit_test(test_late),
+      cmocka_unit_test(test_budget_of_lines),
+      cmocka_unit_test(test_budget_of_bytes),
       cmocka_unit_test(test_budget_of_agent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

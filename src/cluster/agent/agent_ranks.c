@@ -404,10 +404,9 @@ static enum banyan_status handle_hello(struct by_agent *agent, struct by_agent_r
 static enum banyan_status handle_of_job(struct by_agent *agent, const struct by_agent_rank *rank,
                                         const struct by_cluster_message *message, uint64_t now) {
   static const enum by_agent_line lines[BY_MESSAGE_KINDS] = {
-      [BY_MESSAGE_JOB] = BY_AGENT_JOB,
-      [BY_MESSAGE_RESERVE] = BY_AGENT_RESERVE,
-      [BY_MESSAGE_SWITCHED] = BY_AGENT_SWITCHED,
-      [BY_MESSAGE_KEPT] = BY_AGENT_KEEPS,
+      [BY_MESSAGE_JOB] = BY_AGENT_JOB,           [BY_MESSAGE_RESERVE] = BY_AGENT_RESERVE,
+      [BY_MESSAGE_SWITCHED] = BY_AGENT_SWITCHED, [BY_MESSAGE_KEPT] = BY_AGENT_KEEPS,
+      [BY_MESSAGE_RELEASED] = BY_AGENT_RELEASED,
   };
   struct by_cluster_message nobody = {.type = BY_MESSAGE_CELLS, .job = message->job};
   if (rank->rank != 0 || strcmp(rank->job->id, message->job) != 0)
@@ -467,7 +466,8 @@ static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *r
   case BY_MESSAGE_JOB:
   case BY_MESSAGE_RESERVE:
   case BY_MESSAGE_SWITCHED:
-  case BY_MESSAGE_KEPT: return handle_of_job(agent, rank, message, now);
+  case BY_MESSAGE_KEPT:
+  case BY_MESSAGE_RELEASED: return handle_of_job(agent, rank, message, now);
   default:
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s sends \"%s\", which is not for a rank to send", rank->rank,
                    rank->job->id, by_cluster_type_name(message->type));

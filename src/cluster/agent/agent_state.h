@@ -81,7 +81,14 @@ struct by_agent_user {
 };
 
 /* What rank 0 sent last, in the order in which it is passed on; KEEPS: after SWITCHED. */
-enum by_agent_line { BY_AGENT_JOB, BY_AGENT_RESERVE, BY_AGENT_SWITCHED, BY_AGENT_KEEPS, BY_AGENT_LINES };
+enum by_agent_line {
+  BY_AGENT_JOB,
+  BY_AGENT_RESERVE,
+  BY_AGENT_SWITCHED,
+  BY_AGENT_KEEPS,
+  BY_AGENT_RELEASED,
+  BY_AGENT_LINES
+};
 
 /* A job that has ranks on this host, with what rank 0 last sent of it: the agent keeps these lines, and sends them in
  * every session with the manager. */

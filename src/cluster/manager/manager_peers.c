@@ -186,7 +186,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
   if (message->type == BY_MESSAGE_RESERVE) return by_cells_reserve(m, job, message);
   if (message->type == BY_MESSAGE_SWITCHED)
     by_plans_switched(m, job, message->number);
-  else
+  else if (message->type == BY_MESSAGE_KEPT)
     by_plans_kept(m, job, message->number, message->why);
   return BANYAN_OK;
 }
@@ -202,6 +202,7 @@ static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *p
   case BY_MESSAGE_LEFT:
   case BY_MESSAGE_SWITCHED:
   case BY_MESSAGE_KEPT:
+  case BY_MESSAGE_RELEASED:
   case BY_MESSAGE_RESERVE:
   case BY_MESSAGE_HELPING: return handle_of_job(m, peer, message);
   default: return refuse("\"%s\" is not for a manager", by_cluster_type_name(message->type));

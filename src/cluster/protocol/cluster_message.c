@@ -24,7 +24,8 @@ enum type {
   PLAN,  /* JSON */
   GIVEN, /* of struct by_cluster_cells: `has` and `given` */
   SIZE,  /* struct by_cluster_size, as an array of two */
-  LIST
+  LIST,
+  OBJECT, /* a pointer to a struct; `list` has its size and fields */
 };
 
 enum presence {
@@ -62,13 +63,16 @@ struct field {
   { .name = NULL }
 
 #define OF struct by_cluster_interface
-static const struct field hello_interface[] = {FIELD(name, NAME), FIELD(address, MAYBE_NAME), FIELD(rate, RATE), END};
+#define NEIGHBOUR FIELD(neighbour, NAME, .presence = IF_SET), FIELD(neighbour_port, NAME, .presence = IF_SET)
+static const struct field hello_interface[] = {FIELD(name, NAME), FIELD(address, MAYBE_NAME), FIELD(rate, RATE),
+                                               NEIGHBOUR, END};
 static const struct field report_interface[] = {FIELD(name, NAME),
                                                 FIELD(rate, RATE),
                                                 FIELD(sent, TRAFFIC),
                                                 FIELD(received, TRAFFIC),
                                                 FIELD(ours_sent, TRAFFIC),
                                                 FIELD(ours_received, TRAFFIC),
+                                                NEIGHBOUR,
                                                 END};
 #undef OF
 
@@ -111,6 +115,22 @@ static const struct field reservation_cells[] = {
     END,
 };
 static const struct field answer_cells[] = {SLOTS, END};
+static const struct field plan_cells[] = {SLOTS, FIELD(server, NAME), END};
+#undef OF
+
+#define SWITCH_KEY FIELD(key, NAME, .most = BY_CLUSTER_KEY, .presence = IF_SET)
+#define OF struct by_cluster_switch
+static const struct field plan_switch[] = {NAMED("switch", at, NAME), FIELD(address, NAME), SWITCH_KEY, END};
+#undef OF
+
+#define OF struct by_cluster_aggregates
+static const struct field aggregates_fields[] = {FIELD(cells, UINT32, .most = BY_CLUSTER_MOST_CELLS),
+                                                 FIELD(bytes, UINT32, .most = BY_CLUSTER_SLOT_BYTES),
+                                                 FIELD(address, NAME),
+                                                 SWITCH_KEY,
+                                                 FIELD(float32, BOOL, .presence = IF_SET),
+                                                 END};
+static const struct list aggregates = {.size = sizeof(OF), .fields = aggregates_fields};
 #undef OF
 
 #define OF struct by_cluster_message
@@ -122,43 +142,56 @@ static const struct list report_jobs = ELEMENTS(jobs, BY_CLUSTER_JOBS, report_jo
 static const struct list classes_jobs = ELEMENTS(jobs, BY_CLUSTER_JOBS, classes_job);
 static const struct list requested_cells = ELEMENTS(cells, BY_CLUSTER_CELLS, reservation_cells);
 static const struct list answered_cells = ELEMENTS(cells, BY_CLUSTER_CELLS, answer_cells);
+static const struct list planned_cells = ELEMENTS(cells, BY_CLUSTER_CELLS, plan_cells);
+static const struct list planned_switches = ELEMENTS(switches, BY_CLUSTER_CELLS, plan_switch);
 
 #define JOB FIELD(job, JOB_ID)
 #define NUMBER FIELD(number, UINT64)
 #define RANK(...) FIELD(rank, UINT32, .most = BY_CLUSTER_RANKS - 1, __VA_ARGS__)
 #define VERSION FIELD(version, UINT32, .most = UINT32_MAX)
 #define HELPER FIELD(helper, NAME)
+#define SERVER FIELD(server, BOOL, .presence = IF_SET)
+#define TREES FIELD(trees, UINT32, .most = BY_CLUSTER_TREES, .presence = IF_SET)
 #define ROOT FIELD(root, NAME, .most = BY_CLUSTER_ROOT)
 #define KEY(...) FIELD(key, NAME, .most = BY_CLUSTER_KEY, __VA_ARGS__)
 static const struct {
   const char *name;
-  struct field fields[9];
+  struct field fields[16];
 } kinds[BY_MESSAGE_KINDS] = {
     [BY_MESSAGE_HELLO] = {"hello",
                           {VERSION, FIELD(host, NAME), FIELD(job, JOB_ID, .presence = OF_RANK),
                            RANK(.presence = OF_RANK),
                            FIELD(interfaces, LIST, .list = &hello_interfaces, .presence = OF_AGENT),
-                           FIELD(may_help, BOOL, .presence = OF_AGENT), FIELD(age, REAL, .presence = IF_SET)}},
+                           FIELD(may_help, BOOL, .presence = OF_AGENT), FIELD(may_serve, BOOL, .presence = OF_AGENT),
+                           FIELD(age, REAL, .presence = IF_SET),
+                           FIELD(aggregates, OBJECT, .list = &aggregates, .presence = IF_SET)}},
     [BY_MESSAGE_JOB] = {"job",
                         {JOB, FIELD(name, NAME), NAMED("size", n_hosts, UINT32, .most = BY_CLUSTER_RANKS),
                          FIELD(hosts, LIST, .list = &hosts), ROOT, KEY(.presence = IF_SET),
-                         FIELD(began, REAL, .presence = IF_SET), FIELD(own_plan, NAME, .presence = IF_SET)}},
+                         FIELD(began, REAL, .presence = IF_SET), FIELD(own_plan, NAME, .presence = IF_SET),
+                         FIELD(plan, PLAN, .presence = IF_SET), FIELD(replace_plan, BOOL, .presence = IF_SET),
+                         FIELD(ways, NAME, .presence = IF_SET), FIELD(tree_penalty, REAL, .presence = IF_SET),
+                         FIELD(steps, UINT32, .most = BY_CLUSTER_STEPS, .presence = IF_SET), TREES}},
     [BY_MESSAGE_REPORT] = {"report",
                            {FIELD(interfaces, LIST, .list = &report_interfaces, .presence = PRINTED),
                             FIELD(jobs, LIST, .list = &report_jobs)}},
     [BY_MESSAGE_LEFT] = {"left", {JOB, RANK()}},
     [BY_MESSAGE_SWITCHED] = {"switched", {JOB, NUMBER, FIELD(at, UINT64)}},
     [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, FIELD(why, REASON)}},
+    [BY_MESSAGE_RELEASED] = {"released", {JOB, NUMBER}},
     [BY_MESSAGE_RESERVE] = {"reserve", {JOB, FIELD(cells, LIST, .list = &requested_cells)}},
-    [BY_MESSAGE_HELPING] = {"helping", {JOB, HELPER, FIELD(joined, BOOL), FIELD(why, REASON, .presence = IF_SET)}},
+    [BY_MESSAGE_HELPING] = {"helping",
+                            {JOB, HELPER, SERVER, FIELD(joined, BOOL), FIELD(why, REASON, .presence = IF_SET)}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",
                             {VERSION, FIELD(host, NAME, .presence = IF_SET), FIELD(interval, REAL), FIELD(rate, RATE)}},
     [BY_MESSAGE_CLASSES] = {"classes", {FIELD(jobs, LIST, .list = &classes_jobs)}},
-    [BY_MESSAGE_PLAN] = {"plan", {JOB, NUMBER, FIELD(plan, PLAN)}},
+    [BY_MESSAGE_PLAN] = {"plan",
+                         {JOB, NUMBER, FIELD(switches, LIST, .list = &planned_switches, .presence = IF_SET),
+                          FIELD(cells, LIST, .list = &planned_cells, .presence = IF_SET), FIELD(plan, PLAN)}},
     [BY_MESSAGE_CELLS] = {"cells", {JOB, FIELD(cells, LIST, .list = &answered_cells)}},
-    [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(), HELPER}},
-    [BY_MESSAGE_REST] = {"release", {JOB}},
+    [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(), HELPER, SERVER, TREES}},
+    [BY_MESSAGE_REST] = {"release", {JOB, SERVER}},
     [BY_MESSAGE_REFUSED] = {"refused", {FIELD(why, REASON)}},
 };
 #undef OF
@@ -241,6 +274,8 @@ static enum banyan_status read_size(const struct by_place *place, const json_t *
 
 static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
                                     struct by_arena *arena, void *around, void *at);
+static enum banyan_status read_inner(const struct by_place *place, const json_t *value, const struct list *of,
+                                     struct by_arena *arena, void *at);
 
 /* `at`: where it goes, in the struct `around`. */
 static enum banyan_status read_value(const struct by_place *place, const json_t *value, const struct field *field,
@@ -262,6 +297,7 @@ static enum banyan_status read_value(const struct by_place *place, const json_t 
     ((struct by_cluster_cells *)around)->has = true;
     return read_uint32(place, value, field->most, &((struct by_cluster_cells *)around)->given);
   case SIZE: return read_size(place, value, at);
+  case OBJECT: return read_inner(place, value, field->list, arena, at);
   case LIST: break;
   }
   return read_list(place, value, field->list, arena, around, at);
@@ -279,6 +315,14 @@ static enum banyan_status read_object(const struct by_place *place, const json_t
     if (value) BY_TRY(read_value(&here, value, field, arena, out, out + field->at));
   }
   return BANYAN_OK;
+}
+
+static enum banyan_status read_inner(const struct by_place *place, const json_t *value, const struct list *of,
+                                     struct by_arena *arena, void *at) {
+  char *inner = by_arena_alloc(arena, 1, of->size);
+  if (!inner) return no_memory();
+  memcpy(at, &inner, sizeof inner);
+  return read_object(place, value, of->fields, arena, inner);
 }
 
 static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
@@ -364,6 +408,7 @@ static void print_plan(const char *plan, struct by_text *text) {
 }
 
 static void print_list(const struct field *field, const char *around, struct by_text *text);
+static void print_object(const struct field *field, const char *around, struct by_text *text);
 
 static void print_value(const struct field *field, const char *around, struct by_text *text) {
   const void *at = around + field->at;
@@ -387,6 +432,7 @@ static void print_value(const struct field *field, const char *around, struct by
     return;
   }
   case LIST: print_list(field, around, text); return;
+  case OBJECT: print_object(field, around, text); return;
   }
 }
 
@@ -421,6 +467,13 @@ static void print_fields(const struct field *fields, const char *before, const c
     print_value(field, around, text);
     before = ",";
   }
+}
+
+static void print_object(const struct field *field, const char *around, struct by_text *text) {
+  const char *inner;
+  memcpy(&inner, around + field->at, sizeof inner);
+  print_fields(field->list->fields, "{", inner, text);
+  by_text_add(text, "}");
 }
 
 static void print_list(const struct field *field, const char *around, struct by_text *text) {

@@ -15,7 +15,7 @@
 #include "text.h"
 
 enum {
-  BY_CLUSTER_VERSION = 2,
+  BY_CLUSTER_VERSION = 3,
   BY_CLUSTER_LINE_UP = 1 << 20, /* most bytes of a line, without its end */
   BY_CLUSTER_LINE_DOWN = 1 << 22,
   BY_CLUSTER_JOB_ID = 32,   /* hexadecimal digits, lower case */
@@ -31,26 +31,31 @@ enum {
   BY_CLUSTER_CELLS = 1024, /* of a reservation request: switches, counted once for each tree over them */
   BY_CLUSTER_SLOTS = 1 << 16,
   BY_CLUSTER_SLOT_BYTES = 1 << 20,
+  BY_CLUSTER_MOST_CELLS = 1 << 24, /* of one switch */
+  BY_CLUSTER_TREES = 64,           /* of a server; of a plan for one size of buffers */
+  BY_CLUSTER_STEPS = 1 << 16,
 };
 
 enum by_cluster_type {
   /* up */
-  BY_MESSAGE_HELLO,    /* host, version, interfaces (name, address, rate), may_help, age; a rank: job, rank */
-  BY_MESSAGE_JOB,      /* job, name, hosts, root, key, began, own_plan */
+  BY_MESSAGE_HELLO,    /* host, version, interfaces (name, address, rate, neighbour), may_help, may_serve, age,
+                        * aggregates; a rank: job, rank */
+  BY_MESSAGE_JOB,      /* job, name, hosts, root, key, began, own_plan, plan, wishes for its plans */
   BY_MESSAGE_REPORT,   /* interfaces, jobs */
   BY_MESSAGE_LEFT,     /* job, rank */
   BY_MESSAGE_SWITCHED, /* job, number, at */
   BY_MESSAGE_KEPT,     /* job, number, why */
+  BY_MESSAGE_RELEASED, /* job, number */
   BY_MESSAGE_RESERVE,  /* job, cells */
-  BY_MESSAGE_HELPING,  /* job, helper, joined, why */
+  BY_MESSAGE_HELPING,  /* job, helper, server, joined, why */
   BY_MESSAGE_STATUS,   /* to an agent, which answers with one line for people and ends the connection */
   /* down */
   BY_MESSAGE_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
   BY_MESSAGE_CLASSES, /* jobs (job, class) */
-  BY_MESSAGE_PLAN,    /* job, number, plan */
+  BY_MESSAGE_PLAN,    /* job, number, plan, switches, cells (slots of each tree at each switch) */
   BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the request; none: switches' memory is not shared out */
-  BY_MESSAGE_HELP,    /* job, root, key, helper */
-  BY_MESSAGE_REST,    /* job */
+  BY_MESSAGE_HELP,    /* job, root, key, helper, server, trees */
+  BY_MESSAGE_REST,    /* job, server */
   BY_MESSAGE_REFUSED, /* why */
   BY_MESSAGE_KINDS
 };
@@ -59,6 +64,19 @@ struct by_cluster_interface {
   const char *name, *address;                      /* address: in hello, "" if it has none */
   double rate;                                     /* bit/s of the link, 0: not known */
   double sent, received, ours_sent, ours_received; /* bit/s, in a report; ours: of jobs */
+  const char *neighbour, *neighbour_port; /* the host or switch at the other end and its interface; NULL: not known */
+};
+
+/* What a switch can do for jobs that send through it. */
+struct by_cluster_aggregates {
+  uint32_t cells, bytes;     /* how many there are; of memory, each */
+  const char *address, *key; /* IP:PORT at which it grants them, and the secret for that; key: NULL without one */
+  bool float32;              /* it can add float32 */
+};
+
+/* How rank 0 reaches a switch of its plan. */
+struct by_cluster_switch {
+  const char *at, *address, *key; /* key: NULL without one */
 };
 
 struct by_cluster_size {
@@ -89,11 +107,11 @@ struct by_cluster_job {
   double iteration_time;
 };
 
-/* What a tree through switches requests at one of them. */
+/* What a tree through switches requests at one of them, or has there by the manager's plan. */
 struct by_cluster_cells {
   const char *at;     /* the switch */
-  const char *server; /* the tree's host; NULL: not known */
-  uint32_t slots;     /* that it requests, or in an answer is granted */
+  const char *server; /* the tree's host, in a plan its root; NULL: not known */
+  uint32_t slots;     /* that it requests, or in an answer or a plan is granted */
   uint32_t bytes;     /* of the switch's memory that a slot takes */
   bool has;           /* it has been at the switch, which gave it */
   uint32_t given;     /* so many */
@@ -104,21 +122,30 @@ struct by_cluster_message {
   enum by_cluster_type type;
   uint32_t version;
   const char *host;
-  bool may_help;
-  double age;      /* s since the agent began */
-  const char *job; /* NULL in an agent's hello */
+  bool may_help, may_serve;
+  double age;                                     /* s since the agent began */
+  const struct by_cluster_aggregates *aggregates; /* of a switch; NULL: it does not */
+  const char *job;                                /* NULL in an agent's hello */
   uint32_t rank;
   const char *name, *root, *key; /* key: NULL where helpers may not join; always there in help */
   double began;         /* of the job, s since 1970; 0: not known. Distinguishes it from an earlier one of its ID */
-  const char *own_plan; /* name of the plan that the job's user set, which a manager does not replace; NULL: none */
-  uint32_t n_hosts;     /* = ranks of the job */
+  const char *own_plan; /* name of the plan that the job's user set; NULL: none. In `plan` it is over the job's ranks */
+  bool replace_plan;    /* a manager may replace that */
+  /* What the job's user wishes of a manager's plans; NULL or 0: what the manager's options say. */
+  const char *ways;    /* those that are allowed, by names with commas */
+  double tree_penalty; /* of each tree, part of the least time */
+  uint32_t steps;      /* weights are multiples of 1 / steps */
+  uint32_t trees;      /* most for one size of buffers; of help: so many a server is to serve */
+  uint32_t n_hosts;    /* = ranks of the job */
   const char *const *hosts;
-  uint32_t n_interfaces, n_jobs, n_cells;
+  uint32_t n_interfaces, n_jobs, n_cells, n_switches;
   const struct by_cluster_interface *interfaces;
   const struct by_cluster_job *jobs;
   const struct by_cluster_cells *cells;
+  const struct by_cluster_switch *switches;
   uint64_t number, at; /* of a plan; the call from which on it is run */
   const char *why, *helper;
+  bool server; /* it is about a server, and `helper` is the host that is to run it; else about a helper */
   bool joined;
   double interval, rate; /* rate: 0 if the manager does not know it */
   const char *plan;      /* as JSON */
