@@ -21,7 +21,7 @@ static inline bool make_term(struct xdp_md *ctx, uint32_t which) {
   uint32_t workers = fragment.stack[0].workers ? fragment.stack[0].workers : 1;
   fragment.flags = 0;
   fragment.hop = 0;
-  fragment.rank = (uint16_t)(*turn % workers);
+  fragment.rank = (uint8_t)(*turn % workers);
   fragment.workers = 1ull << fragment.rank;
   fragment.slot = (uint16_t)(*turn / workers % SLOTS);
   fragment.epoch = *turn / workers / SLOTS;

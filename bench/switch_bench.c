@@ -89,7 +89,7 @@ static double run_here(struct bench *bench, uint8_t n) {
   uint64_t start = by_clock_now(&by_clock_system);
   for (uint32_t turn = 0; turn < REPEAT; turn++) {
     packet->flags = packet->hop = 0;
-    packet->rank = (uint16_t)(turn % bench->workers);
+    packet->rank = (uint8_t)(turn % bench->workers);
     packet->workers = 1ull << packet->rank;
     packet->slot = (uint16_t)(turn / bench->workers % SLOTS);
     packet->epoch = turn / bench->workers / SLOTS;

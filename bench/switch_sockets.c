@@ -34,7 +34,7 @@ static void insist(bool well, const char *what) {
 /* Sends datagrams of all workers in turn. With `expected` 0 they are only forwarded. */
 static void send_datagram(struct sockets *sockets, uint32_t expected, bool together) {
   uint32_t turn = sockets->number / sockets->workers;
-  uint16_t rank = (uint16_t)(sockets->number++ % sockets->workers);
+  uint8_t rank = (uint8_t)(sockets->number++ % sockets->workers);
   for (uint32_t i = 0; i < MANY; i++) {
     struct by_fragment *head = &sockets->terms[i].head;
     by_fragment_begin(head, BY_FRAGMENT_UP, rank);

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 enum {
-  BY_FRAGMENT_MAGIC = 0x5942,
-  BY_FRAGMENT_VERSION = 2,
+  BY_FRAGMENT_MAGIC = 0x59,
+  BY_FRAGMENT_VERSION = 3,
   BY_FRAGMENT_PORT = 7612, /* where servers listen by default */
   BY_FRAGMENT_LINE = 64,
   BY_FRAGMENT_LINES =
@@ -65,25 +65,25 @@ struct by_hop {
 };
 
 struct by_fragment {
-  uint16_t magic;
+  uint8_t magic;
   uint8_t version;
   uint8_t type;
-  uint16_t flags;
-  uint8_t hops; /* entries of the stack */
-  uint8_t hop;  /* switches passed that know the job */
-  uint16_t job; /* a tree of a communicator of a job: what switches grant cells to */
-  uint16_t key; /* key epoch: changes with every new grant */
+  uint8_t flags;
+  uint8_t hops : 4; /* entries of the stack; the low half of the byte */
+  uint8_t hop : 4;  /* switches passed that know the job */
+  uint8_t rank;     /* the worker that sent it, or whose fragment made the switch send the sum: one of `workers` */
+  uint8_t group;    /* 0 */
+  uint8_t exponent; /* of pairs: what all terms of this fragment have been scaled by */
+  uint16_t job;     /* a tree of a communicator of a job: what switches grant cells to */
+  uint16_t key;     /* key epoch: changes with every new grant */
   uint16_t slot;
-  uint16_t rank;    /* the worker that sent it, or whose fragment made the switch send the sum: one of `workers` */
+  uint8_t dtype;
+  uint8_t lines;    /* of the payload */
   uint64_t workers; /* whose terms it holds: a bit for each; in a reply, those that the server has */
   uint64_t check;   /* of the terms, keyed: adds up modulo 2^64 as they do. Without terms, a MAC of the header */
   uint32_t epoch;   /* of the slot; serial numbers. Fragment number = epoch * slots of the job + slot */
-  uint32_t seal;    /* of the header as it is now; made anew with every change */
   uint32_t call;    /* what all workers must agree on, hashed: terms of calls that differ are never merged */
-  uint8_t dtype;
-  uint8_t lines;    /* of the payload */
-  uint8_t exponent; /* of pairs: what all terms of this fragment have been scaled by */
-  uint8_t reserved; /* 0 */
+  uint64_t mac;     /* a seal of the header as it is now, without a key, in 32 bits; made anew with every change */
   struct by_hop stack[BY_FRAGMENT_HOPS];
 };
 
@@ -136,21 +136,21 @@ static inline uint32_t by_worker_count(uint64_t workers) {
   return (uint32_t)__builtin_popcountll(workers);
 }
 
-/* Each 32-bit word but the seal times a constant of its own: multilinear hashing, whose high half is as good as random
+/* Each 32-bit word but the MAC's times a constant of its own: multilinear hashing, whose high half is as good as random
  * for any change. Against faults of memory and wires, not against forgers. */
-static inline uint32_t by_fragment_seal_of(const struct by_fragment *fragment) {
+static inline uint64_t by_fragment_seal_of(const struct by_fragment *fragment) {
   const uint32_t *w = (const uint32_t *)(const void *)fragment;
   uint64_t a = w[0] * 0x9ae16a3b2f90404full + w[1] * 0xc949c7defee3a6a1ull + w[2] * 0xd6e8feb86659fd93ull +
                w[3] * 0xe7037ed1a0b428dbull + w[4] * 0x8ebc6af09c88c6e3ull;
   uint64_t b = w[5] * 0x589965cc75374cc3ull + w[6] * 0x1d8e4e27c47d124full + w[7] * 0xa0761d6478bd642full +
-               w[8] * 0xeb44accab455d165ull + w[10] * 0x2d358dccaa6c78a5ull;
-  uint64_t c = w[11] * 0x8bb84b93962eacc9ull + w[12] * 0x4b33a62ed433d4a3ull + w[13] * 0x4d5a2da51de1aa47ull +
-               w[14] * 0xa3b195354a39b70dull + w[15] * 0x1b03738712fad5c9ull;
-  return (uint32_t)((a + b + c + 0xbf58476d1ce4e5b9ull) >> 32);
+               w[8] * 0xeb44accab455d165ull + w[9] * 0x2d358dccaa6c78a5ull;
+  uint64_t c = w[12] * 0x4b33a62ed433d4a3ull + w[13] * 0x4d5a2da51de1aa47ull + w[14] * 0xa3b195354a39b70dull +
+               w[15] * 0x1b03738712fad5c9ull;
+  return (a + b + c + 0xbf58476d1ce4e5b9ull) >> 32;
 }
 
 static inline void by_fragment_seal(struct by_fragment *fragment) {
-  fragment->seal = by_fragment_seal_of(fragment);
+  fragment->mac = by_fragment_seal_of(fragment);
 }
 
 static inline bool by_fragment_is_probe(const struct by_fragment *fragment) {
@@ -179,7 +179,7 @@ static inline uint32_t by_fragment_exponent_words(uint32_t workers) {
  * Entries of the stack are checked where they are used. */
 static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
   return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_NACK &&
-         !(fragment->flags & ~BY_FRAGMENT_FLAGS) && !fragment->reserved && fragment->hops <= BY_FRAGMENT_HOPS &&
+         !(fragment->flags & ~BY_FRAGMENT_FLAGS) && !fragment->group && fragment->hops <= BY_FRAGMENT_HOPS &&
          fragment->rank < BY_FRAGMENT_WORKERS &&
          (fragment->workers >> fragment->rank & 1 || fragment->type == BY_FRAGMENT_PROBE_REPLY) &&
          fragment->hop <= BY_FRAGMENT_HOPS && (fragment->type != BY_FRAGMENT_RESULT_MC || fragment->hops == 0) &&
@@ -191,7 +191,7 @@ static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
 static inline enum by_fragment_fault by_fragment_check(const struct by_fragment *fragment, uint32_t bytes) {
   if (bytes < sizeof *fragment) return BY_FRAGMENT_SHORT;
   if (fragment->magic != BY_FRAGMENT_MAGIC || fragment->version != BY_FRAGMENT_VERSION) return BY_FRAGMENT_FOREIGN;
-  if (fragment->seal != by_fragment_seal_of(fragment)) return BY_FRAGMENT_BROKEN;
+  if (fragment->mac != by_fragment_seal_of(fragment)) return BY_FRAGMENT_BROKEN;
   if (!by_fragment_is_sensible(fragment)) return BY_FRAGMENT_ABSURD;
   if (bytes < by_fragment_bytes(fragment)) return BY_FRAGMENT_SHORT;
   if (bytes > by_fragment_bytes(fragment)) return BY_FRAGMENT_LONG;
@@ -206,7 +206,7 @@ static inline void by_fragment_mark(struct by_fragment *fragment, uint32_t bytes
 }
 
 /* An empty header of this type for one worker; the caller fills in the rest and seals it last. */
-static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragment_type type, uint16_t rank) {
+static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragment_type type, uint8_t rank) {
   *fragment =
       (struct by_fragment){.magic = BY_FRAGMENT_MAGIC,
                            .version = BY_FRAGMENT_VERSION,

@@ -45,9 +45,9 @@ static struct {
 
 /* ---- packets ---- */
 
-static void print_flags(uint16_t flags, char *out, size_t room) {
+static void print_flags(uint8_t flags, char *out, size_t room) {
   static const struct {
-    uint16_t flag;
+    uint8_t flag;
     const char *name;
   } names[] = {
       {BY_FRAGMENT_AGGREGATED, " aggregated"}, {BY_FRAGMENT_RETX, " retx"}, {BY_FRAGMENT_ESCALATE, " escalate"},
@@ -62,7 +62,7 @@ static void check_sound(const struct by_fragment *packet, size_t bytes) {
   struct by_fragment again = *packet;
   assert_int_equal(by_fragment_check(packet, (uint32_t)bytes), BY_FRAGMENT_SOUND);
   by_fragment_seal(&again);
-  assert_int_equal(again.seal, packet->seal);
+  assert_int_equal(again.mac, packet->mac);
 }
 
 static void keep(const struct packet *packet, const char *where) {

@@ -96,10 +96,9 @@ static const struct field {
   const char *name;
   int at, bytes;
 } fields[] = {
-    {"type", 3, 1},      {"flags", 4, 2},   {"hops", 6, 1},      {"hop", 7, 1},        {"job", 8, 2},
-    {"key", 10, 2},      {"slot", 12, 2},   {"rank", 14, 2},     {"workers", 16, 8},   {"check", 24, 8},
-    {"epoch", 32, 4},    {"call", 40, 4},   {"dtype", 44, 1},    {"lines", 45, 1},     {"exponent", 46, 1},
-    {"reserved", 47, 1}, {"stack", 48, 16}, {"numbers", 64, 64}, {"exponents", -8, 8},
+    {"type", 2, 1},   {"flags", 3, 1},  {"hops", 4, 1},  {"rank", 5, 1},    {"group", 6, 1},     {"exponent", 7, 1},
+    {"job", 8, 2},    {"key", 10, 2},   {"slot", 12, 2}, {"dtype", 14, 1},  {"lines", 15, 1},    {"workers", 16, 8},
+    {"check", 24, 8}, {"epoch", 32, 4}, {"call", 36, 4}, {"stack", 48, 16}, {"numbers", 64, 64}, {"exponents", -8, 8},
 };
 
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -116,7 +115,7 @@ static uint64_t dice(void) {
 static void begin(const struct forger *forger, struct packet *packet) {
   *packet = forger->model;
   packet->head.epoch += dice() % 4 > 0;
-  packet->head.flags &= (uint16_t)~BY_FRAGMENT_UNMERGED;
+  packet->head.flags &= (uint8_t)~BY_FRAGMENT_UNMERGED;
 }
 
 static void change(struct packet *packet, const struct field *field) {
@@ -135,7 +134,7 @@ static void answer(struct packet *packet) {
   static const uint8_t types[] = {BY_FRAGMENT_RESULT, BY_FRAGMENT_RESULT_MC, BY_FRAGMENT_PROBE_REPLY, BY_FRAGMENT_NACK};
   packet->head.type = types[dice() % 4];
   packet->head.hops = packet->head.hop = 0;
-  packet->head.flags = (uint16_t)(dice() % 2 ? dice() % 64 : 0);
+  packet->head.flags = (uint8_t)(dice() % 2 ? dice() % 64 : 0);
   if (packet->head.type <= BY_FRAGMENT_RESULT_MC || dice() % 2) packet->head.workers |= (1ull << (dice() % 8)) - 1;
   if (packet->head.type == BY_FRAGMENT_NACK) packet->head.lines = 0;
   if (packet->head.type == BY_FRAGMENT_PROBE_REPLY) packet->head.lines = BY_PROBE_LINES;

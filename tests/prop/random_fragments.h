@@ -45,9 +45,9 @@ static inline uint64_t some_workers(struct source *source) {
   return rarely(source) ? workers | 1ull << pick(source, 64) : workers;
 }
 
-static inline uint16_t some_flags(struct source *source) {
-  static const uint16_t unmerged[] = {BY_FRAGMENT_ESCALATE, BY_FRAGMENT_STALE, BY_FRAGMENT_BUSY};
-  uint16_t flags = 0;
+static inline uint8_t some_flags(struct source *source) {
+  static const uint8_t unmerged[] = {BY_FRAGMENT_ESCALATE, BY_FRAGMENT_STALE, BY_FRAGMENT_BUSY};
+  uint8_t flags = 0;
   if (pick(source, 8) == 0) flags |= BY_FRAGMENT_RETX;
   if (pick(source, 8) == 0) flags |= BY_FRAGMENT_CE;
   if (rarely(source)) flags |= unmerged[pick(source, 3)];
@@ -69,7 +69,7 @@ static inline uint32_t some_way(struct source *source, struct by_fragment *head,
   if (rarely(source)) from = pick(source, 70);
   if (rarely(source)) to = pick(source, 256);
   if (head->type == BY_FRAGMENT_RESULT_MC) {
-    head->hop = (uint8_t)pick(source, BY_FRAGMENT_HOPS + 1);
+    head->hop = pick(source, BY_FRAGMENT_HOPS + 1) & 15;
     return from;
   }
   uint8_t workers = (uint8_t)(pick(source, 8) ? WORKERS - job : pick(source, 67));
@@ -77,9 +77,9 @@ static inline uint32_t some_way(struct source *source, struct by_fragment *head,
   for (int i = 0; i < BY_FRAGMENT_HOPS; i++)
     head->stack[i] = (struct by_hop){.port = (uint8_t)pick(source, 4), .workers = (uint8_t)pick(source, 6)};
   head->stack[place] = (struct by_hop){.port = (uint8_t)to, .workers = workers};
-  head->hops = (uint8_t)(place + 1 + pick(source, BY_FRAGMENT_HOPS - place));
-  if (rarely(source)) head->hops = (uint8_t)pick(source, place + 1);
-  head->hop = (uint8_t)(rarely(source) ? BY_FRAGMENT_HOPS : pick(source, BY_FRAGMENT_HOPS));
+  head->hops = (place + 1 + pick(source, BY_FRAGMENT_HOPS - place)) & 15;
+  if (rarely(source)) head->hops = pick(source, place + 1) & 15;
+  head->hop = (rarely(source) ? BY_FRAGMENT_HOPS : pick(source, BY_FRAGMENT_HOPS)) & 15;
   return from;
 }
 

@@ -35,7 +35,7 @@ static struct by_verdict verdict_of(enum by_verdict_kind kind, uint32_t port, en
 }
 
 static struct by_verdict leave_alone(struct packet *packet, uint32_t port, uint32_t flag, enum by_event event) {
-  packet->head.flags |= (uint16_t)flag;
+  packet->head.flags |= (uint8_t)flag;
   return verdict_of(BY_VERDICT_FORWARD, port, event);
 }
 
@@ -50,7 +50,7 @@ static struct by_verdict send_sum(struct model_cell *cell, struct packet *packet
   for (int i = 0; i < 64; i++)
     if (cell->has[i]) workers |= 1ull << i;
   fill_terms(packet, workers);
-  packet->head.flags |= (uint16_t)(cell->sticky | BY_FRAGMENT_AGGREGATED);
+  packet->head.flags |= (uint8_t)(cell->sticky | BY_FRAGMENT_AGGREGATED);
   return verdict_of(BY_VERDICT_FORWARD, port, event);
 }
 

@@ -16,7 +16,7 @@
 enum { WORKERS = 3, SLOTS = 8, LINES = 4, ELEMENTS = 1500, MOST_LINES = 1 + BY_FRAGMENT_LINES };
 
 /* Offsets of fields in the header. The payload begins at offset 64. */
-enum { AT_TYPE = 3, AT_CHECK = 24, AT_SEAL = 36, AT_AHEAD = 47, HEADER = 64 };
+enum { AT_TYPE = 2, AT_EXPONENT = 7, AT_CHECK = 24, AT_MAC = 40, HEADER = 64 };
 
 enum target { TO_SWITCH, TO_SERVER, TO_WORKERS };
 
@@ -214,14 +214,13 @@ static double sum(struct scene *scene, uint64_t limit) {
 
 /* --- the tests --- */
 
-/* A forged term claims a large exponent for a later fragment. If it were believed, it would scale all of this
- * fragment's numbers to zero. */
+/* A forged term claims a large exponent, of its own or for a later fragment. If it were believed, it would scale all of
+ * this fragment's numbers to zero. */
 static bool claim_large_exponent(struct scene *scene, struct packet *packet) {
   if (packet->head.rank) return false;
-  *byte_at(packet, AT_AHEAD) = 200;
   *byte_at(packet, AT_CHECK) ^= 1;
   if (scene->mask) *byte_at(packet, by_fragment_bytes(&packet->head) - 8 + packet->head.rank) = 200;
-  if (scene->mask) *byte_at(packet, AT_AHEAD) = 0;
+  if (!scene->mask) *byte_at(packet, AT_EXPONENT) = 200;
   return true;
 }
 
@@ -238,14 +237,14 @@ static void test_large_exponent(void **state) {
   }
 }
 
-/* Changes each byte of the header except the seal, and some bytes of the payload. The check is unchanged and therefore
+/* Changes each byte of the header except the MAC, and some bytes of the payload. The check is unchanged and therefore
  * wrong. */
 static void test_each_byte(void **state) {
   (void)state;
   static const unsigned masks[] = {1, 0x80, 0x5a};
   for (unsigned round = 0; round < 2 * 3 * (HEADER + 40); round++) {
     unsigned at = round / 6;
-    if (at >= AT_SEAL && at < AT_SEAL + 4) continue;
+    if (at >= AT_MAC && at < AT_MAC + 8) continue;
     struct scene *scene = make_scene(false);
     scene->forge = change_byte;
     scene->target = round % 2 ? TO_SWITCH : TO_SERVER;
@@ -262,7 +261,7 @@ static void test_each_byte(void **state) {
 static void test_each_byte_exact(void **state) {
   (void)state;
   for (unsigned at = AT_TYPE; at < HEADER + 4; at++) {
-    if (at >= AT_SEAL && at < AT_SEAL + 4) continue;
+    if (at >= AT_MAC && at < AT_MAC + 8) continue;
     struct scene *scene = make_scene(true);
     scene->forge = change_byte;
     scene->target = at % 2 ? TO_SWITCH : TO_SERVER;
@@ -299,7 +298,7 @@ static bool turn_into_header(struct scene *scene, struct packet *packet) {
   bool probe = packet->head.type != BY_FRAGMENT_NACK;
   memset(packet->payload, 0, sizeof packet->payload);
   packet->head.lines = probe ? BY_PROBE_LINES : 0;
-  packet->head.flags = (uint16_t)(scene->mask & 31);
+  packet->head.flags = (uint8_t)(scene->mask & 31);
   packet->head.hops = scene->target == TO_SWITCH ? packet->head.hops : 0;
   packet->head.workers |= scene->mask & 32 ? 7 : 0;
   if (scene->mask & 64) packet->head.call ^= 1;

@@ -29,12 +29,12 @@ static enum by_fragment_fault sealed(struct by_fragment fragment) {
 /* Checks the layout of docs/wire.md byte by byte. */
 static void test_layout(void **state) {
   (void)state;
-  static const uint8_t wanted[64] = {0x42, 0x59, 2, 1, 0,  0, 2, 0, 0x34, 0x12, 3,    0, 17, 0, 5,  0, 0x20, 0,
-                                     0,    0,    0, 0, 0,  0, 8, 7, 6,    5,    4,    3, 2,  1, 9,  0, 0,    0,
-                                     0,    0,    0, 0, 77, 0, 0, 0, 1,    16,   0x95, 0, 3,  4, 63, 0};
+  static const uint8_t wanted[64] = {0x59, 3, 1, 0, 2, 5, 0, 0x95, 0x34, 0x12, 3, 0, 17, 0, 1,  16, 0x20, 0,
+                                     0,    0, 0, 0, 0, 0, 8, 7,    6,    5,    4, 3, 2,  1, 9,  0,  0,    0,
+                                     77,   0, 0, 0, 0, 0, 0, 0,    0,    0,    0, 0, 3,  4, 63, 0};
   struct by_fragment fragment = term();
-  assert_int_not_equal(fragment.seal, 0);
-  fragment.seal = 0;
+  assert_int_not_equal(fragment.mac, 0);
+  fragment.mac = 0;
   assert_memory_equal(&fragment, wanted, sizeof wanted);
   assert_int_equal(by_fragment_bytes(&fragment), 1088);
   assert_int_equal(by_fragment_number(&fragment, 100), 917);
@@ -100,7 +100,7 @@ static void test_absurd_fields(void **state) {
   absurd(WITH(workers, 0));
   absurd(WITH(lines, BY_FRAGMENT_LINES + 1));
   absurd(WITH(dtype, 0));
-  absurd(WITH(reserved, 1));
+  absurd(WITH(group, 1));
   absurd(WITH(dtype, BY_FRAGMENT_DTYPES));
 }
 

@@ -17,7 +17,7 @@ struct sum {
   uint64_t others;  /* workers that have made another one, `call` */
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
-  uint16_t flags; /* the sticky ones */
+  uint8_t flags;  /* the sticky ones */
   uint64_t order; /* among results, once it is complete */
   bool begun;     /* its call is in its packet, and as soon as a term is in, what else all must have in common */
   bool unmerged;  /* some terms have come past switches, whose cells may then never fill */
@@ -131,8 +131,8 @@ static void send_result(struct by_server *s, const struct by_fragment *result, u
   const struct worker *worker = &s->workers[to];
   struct by_fragment *packet = memcpy(s->single, result, by_fragment_bytes(result));
   packet->type = BY_FRAGMENT_RESULT;
-  packet->rank = (uint16_t)to;
-  packet->hops = (uint8_t)(worker->straight ? 0 : worker->way.hops);
+  packet->rank = (uint8_t)to;
+  packet->hops = (worker->straight ? 0 : worker->way.hops) & 15;
   memcpy(packet->stack, worker->way.stack, sizeof packet->stack);
   by_fragment_seal(packet);
   s->config.emit(s->config.context, packet, (int)to);
@@ -181,7 +181,7 @@ static void judge(struct by_server *s) {
 /* About the fragment in `packet`, to worker `to`. */
 static struct by_fragment answer(const struct by_fragment *packet, enum by_fragment_type type, unsigned to) {
   struct by_fragment head;
-  by_fragment_begin(&head, type, (uint16_t)to);
+  by_fragment_begin(&head, type, (uint8_t)to);
   head.job = packet->job;
   head.key = packet->key;
   head.slot = packet->slot;
@@ -274,7 +274,7 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
   slot->done = true;
   result->workers = s->all;
   sum->resends_past = resend_past(s, sum);
-  result->flags = (uint16_t)(sum->flags | (sum->resends_past ? BY_FRAGMENT_ESCALATE : 0));
+  result->flags = (uint8_t)(sum->flags | (sum->resends_past ? BY_FRAGMENT_ESCALATE : 0));
   s->counters.last[last->rank]++;
   sum->order = ++s->counters.results;
   sum->trial = s->counters.results % JUDGED == 0;
@@ -395,7 +395,7 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
 /* --- probes, and what is asked for again --- */
 
 /* `workers`: whose terms the server has. */
-static void reply(struct by_server *s, const struct by_fragment *packet, uint64_t workers, uint16_t flags) {
+static void reply(struct by_server *s, const struct by_fragment *packet, uint64_t workers, uint8_t flags) {
   struct {
     struct by_fragment head;
     struct by_probe_payload payload;

@@ -138,7 +138,7 @@ static void fill_elements(struct by_worker *w, const struct call *call, uint64_t
 /* Makes the packet of a fragment. */
 static void fill(struct by_worker *w, struct call *call, uint64_t number) {
   struct by_fragment *packet = packet_of(w, number);
-  by_fragment_begin(packet, BY_FRAGMENT_UP, (uint16_t)w->config.rank);
+  by_fragment_begin(packet, BY_FRAGMENT_UP, (uint8_t)w->config.rank);
   packet->job = w->config.job;
   packet->key = w->config.key;
   packet->slot = (uint16_t)(number % w->config.slots);

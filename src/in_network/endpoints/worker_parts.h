@@ -103,7 +103,7 @@ uint64_t by_worker_first_ready(const struct by_worker *w);
 /* --- recovery --- */
 
 /* Sends what is in the slot, with these flags beside. */
-void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now);
+void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t now);
 void by_worker_unlink(struct by_worker *w, struct slot *slot);
 /* Asks for the result, which the server is known to have. */
 void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now);

@@ -99,10 +99,10 @@ static void put_stack(struct by_worker *w, const struct call *call, struct by_fr
   packet->hop = packet->hops = 0;
   if (call->direct) return;
   for (unsigned i = 0; i < w->config.hops; i++) packet->stack[i] = w->config.stack[i];
-  packet->hops = (uint8_t)w->config.hops;
+  packet->hops = w->config.hops & 15;
 }
 
-void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now) {
+void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t now) {
   struct by_fragment *packet = packet_of(w, slot->number);
   const struct call *call = by_worker_call_of(w, slot->number);
   put_stack(w, call, packet);
@@ -144,7 +144,7 @@ void by_worker_answered(struct by_worker *w, struct slot *slot) {
 
 /* With RETX it asks for the result, with STALE one that is known to be there, with ESCALATE for this worker alone; and
  * if `after` is not 0, only if it was sent before that fragment's, minus 1. */
-static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t after, uint64_t now) {
+static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t after, uint64_t now) {
   struct {
     struct by_fragment head;
     struct by_probe_payload payload;
@@ -188,7 +188,7 @@ static void go_straight(struct by_worker *w, struct slot *slot, uint64_t now) {
 }
 
 /* If there is a result, several workers may lack it: the first time the answer is for all. */
-static void ask_for_result(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t after, uint64_t now) {
+static void ask_for_result(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t after, uint64_t now) {
   if (slot->asked) flags |= BY_FRAGMENT_ESCALATE;
   if (slot->asked < UINT8_MAX) slot->asked++;
   send_probe(w, slot, BY_FRAGMENT_RETX | flags, after, now);

@@ -31,7 +31,7 @@ struct by_cell {
   uint16_t key;
   struct by_shape shape;
   uint32_t confirmed; /* ms: when a result showed that the job is at this epoch, or the cell was taken over */
-  uint16_t flags;     /* the sticky ones of its terms */
+  uint8_t flags;      /* the sticky ones of its terms */
   uint8_t expected;   /* workers */
   uint8_t state;
 };
@@ -185,7 +185,7 @@ static inline bool by_cell_may_resync(const struct by_cell *cell, const struct b
 static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *fragment) {
   fragment->workers = cell->workers;
   fragment->check = cell->check;
-  fragment->flags |= (uint16_t)(cell->flags | BY_FRAGMENT_AGGREGATED);
+  fragment->flags |= (uint8_t)(cell->flags | BY_FRAGMENT_AGGREGATED);
 }
 
 /* Some worker's term is in: the packet is dropped, or goes on with the sum if that was the last. */
@@ -220,7 +220,7 @@ static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct
 /* No other switch may merge it either: the server puts it together. */
 static inline enum by_cell_action by_cell_refuse(struct by_fragment *fragment, enum by_fragment_flags flag,
                                                  enum by_event event, struct by_verdict *verdict) {
-  fragment->flags |= (uint16_t)flag;
+  fragment->flags |= (uint8_t)flag;
   verdict->event = (uint8_t)event;
   return BY_CELL_LEAVE;
 }

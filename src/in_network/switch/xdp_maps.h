@@ -61,7 +61,7 @@ struct by_xdp_address {
 
 /* The result that left last by a port, and how many copies of it. */
 struct by_xdp_copy {
-  uint32_t seal;
+  uint64_t mac;
   uint32_t epoch;
   uint32_t count;
 };

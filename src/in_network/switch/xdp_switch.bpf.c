@@ -20,8 +20,8 @@ static inline uint16_t ip_checksum(struct iphdr *ip) {
 static inline uint32_t number_copy(const struct by_fragment *fragment, uint32_t port) {
   struct by_xdp_copy *last = bpf_map_lookup_elem(&copies, &port);
   if (!last) return 0;
-  if (last->seal != fragment->seal || last->epoch != fragment->epoch) last->count = 0;
-  last->seal = fragment->seal;
+  if (last->mac != fragment->mac || last->epoch != fragment->epoch) last->count = 0;
+  last->mac = fragment->mac;
   last->epoch = fragment->epoch;
   return last->count++;
 }
