@@ -33,7 +33,8 @@ static struct world {
   struct by_agent *agent;
   uint64_t now;
   struct received manager;
-  int connects, disconnects, helps, rests;
+  int connects, disconnects, helps, rests, serves, server_rests;
+  uint32_t trees; /* of the server that was last asked for */
   bool no_connection, no_reading, no_helping;
   double rate;
   size_t n_counters;
@@ -111,15 +112,20 @@ static inline void on_rate(void *context, double rate) {
 
 static inline enum banyan_status on_help(void *context, const struct by_cluster_message *help) {
   (void)context;
-  (void)help;
-  world.helps++;
+  if (help->server)
+    world.serves++, world.trees = help->trees;
+  else
+    world.helps++;
   return world.no_helping ? by_fail(BANYAN_ERR_SYSTEM, "no more processes") : BANYAN_OK;
 }
 
-static inline void on_rest(void *context, const char *job) {
+static inline void on_rest(void *context, const char *job, bool server) {
   (void)context;
   (void)job;
-  world.rests++;
+  if (server)
+    world.server_rests++;
+  else
+    world.rests++;
 }
 
 static inline void make_world_by(const char *manager, bool may_help, struct by_priority_rules rules) {
@@ -128,6 +134,7 @@ static inline void make_world_by(const char *manager, bool may_help, struct by_p
   struct by_agent_options options = {.host = "h1",
                                      .manager = manager,
                                      .may_help = may_help,
+                                     .may_serve = may_help,
                                      .interval = WORLD_INTERVAL,
                                      .rules = rules,
                                      .seed = 1,

@@ -77,6 +77,7 @@ struct service {
   struct by_udp *udp;
   struct by_watch *watch;
   struct by_timer again; /* what found no room in the socket */
+  bool reported;         /* that all have joined */
   unsigned n;
   struct role roles[BY_SERVE_TREES];
 };
@@ -234,6 +235,23 @@ static bool all_over(struct service *service) {
   return over == service->n;
 }
 
+static bool have_all_joined(const struct service *service) {
+  unsigned joined = 0;
+  for (unsigned i = 0; i < service->n; i++)
+    joined += atomic_load(&service->roles[i].joined) && service->roles[i].context != NULL;
+  return joined == service->n;
+}
+
+/* Its host's name is the same in all its parts. */
+static void report_joined(struct service *service) {
+  struct by_context *context = service->roles[0].context;
+  service->reported = true;
+  if (!service->options->joined) return;
+  by_context_lock(context);
+  service->options->joined(context->job.members[context->job.rank].host, service->n);
+  by_context_unlock(context);
+}
+
 static enum banyan_status open_service(struct service *service) {
   int port = service->options->udp_port;
   BY_TRY(by_loop_create(&by_clock_system, &service->loop));
@@ -275,8 +293,10 @@ enum banyan_status by_serve(const struct by_serve_options *options, volatile sig
   if (!service) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
   service->options = options;
   enum banyan_status status = open_service(service);
-  while (status == BANYAN_OK && !*stop && !all_over(service))
+  while (status == BANYAN_OK && !*stop && !all_over(service)) {
     status = by_loop_run_once(service->loop, LOOKS_MS * BY_MILLISECOND);
+    if (!service->reported && have_all_joined(service)) report_joined(service);
+  }
   for (unsigned i = 0; i < service->n && status == BANYAN_OK; i++)
     if (service->roles[i].status != BANYAN_OK) status = by_fail(service->roles[i].status, "%s", service->roles[i].text);
   snprintf(text, sizeof text, "%s", banyan_error_text());

@@ -23,6 +23,8 @@ struct by_serve_options {
   struct banyan_options joining; /* where not 0, instead of the environment; rank and size are not looked at */
   unsigned trees;                /* 1 to BY_SERVE_TREES */
   int udp_port;                  /* for fragments; another one if it is taken */
+  /* Called once when all its trees have joined, with its host's name. NULL is allowed. */
+  void (*joined)(const char *name, unsigned trees);
 };
 
 /* Blocks until the job is over or *stop is set. BANYAN_OK: rank 0 has left, or *stop was set. Errors: the job could not

@@ -147,9 +147,9 @@ static void let_manager_go(void) {
 
 static void let_helper_end(void) {
   if (draw(2))
-    by_agent_helper_joined(world.agent, JOB_A, world.now);
+    by_agent_helper_joined(world.agent, JOB_A, false, world.now);
   else
-    by_agent_helper_ended(world.agent, JOB_A, "it has died", world.now);
+    by_agent_helper_ended(world.agent, JOB_A, false, "it has died", world.now);
 }
 
 static void let_interfaces_change(void) {

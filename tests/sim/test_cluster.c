@@ -140,7 +140,8 @@ static enum banyan_status help(void *context, const struct by_cluster_message *m
   return by_fail(BANYAN_ERR_UNSUPPORTED, "no helpers here");
 }
 
-static void rest(void *context, const char *job) {
+static void rest(void *context, const char *job, bool server) {
+  (void)server;
   (void)context;
   (void)job;
 }

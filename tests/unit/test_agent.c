@@ -490,7 +490,7 @@ static void test_helpers(void **state) {
   manager_sends(ask);
   assert_int_equal(world.helps, 1);
   assert_int_equal(count_with(&world.manager, "helping"), 0);
-  by_agent_helper_joined(world.agent, JOB_A, world.now);
+  by_agent_helper_joined(world.agent, JOB_A, false, world.now);
   must_hold(last_with(&world.manager, "helping"), "\"helper\":\"h1\",\"joined\":true");
   manager_sends(ask); /* The manager was started again and sends its request once more. */
   assert_int_equal(world.helps, 1);
@@ -502,21 +502,21 @@ static void test_helpers(void **state) {
   assert_int_equal(count_with(&world.manager, "\"joined\":true"), 1);
   manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   assert_int_equal(world.rests, 1);
-  by_agent_helper_ended(world.agent, JOB_A, "it was released", world.now);
+  by_agent_helper_ended(world.agent, JOB_A, false, "it was released", world.now);
   must_hold(last_with(&world.manager, "helping"), "\"joined\":false,\"why\":\"it was released\"");
   manager_sends(ask);
-  by_agent_helper_joined(world.agent, JOB_A, world.now);
+  by_agent_helper_joined(world.agent, JOB_A, false, world.now);
   manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\"}");
   forget(&world.manager);
   manager_sends(ask); /* The request is not for the helper that is about to end. */
   assert_int_equal(world.manager.n, 0);
   assert_int_equal(world.helps, 2);
-  by_agent_helper_ended(world.agent, JOB_A, "it was released", world.now);
+  by_agent_helper_ended(world.agent, JOB_A, false, "it was released", world.now);
   assert_int_equal(world.helps, 3);
   assert_int_equal(world.manager.n, 0);
-  by_agent_helper_joined(world.agent, JOB_A, world.now);
+  by_agent_helper_joined(world.agent, JOB_A, false, world.now);
   must_hold(last_with(&world.manager, "helping"), "\"joined\":true");
-  by_agent_helper_ended(world.agent, JOB_A, "it has died", world.now);
+  by_agent_helper_ended(world.agent, JOB_A, false, "it has died", world.now);
   world.no_helping = true;
   manager_sends(ask);
   must_hold(last_with(&world.manager, "helping"), "no more processes");
@@ -527,6 +527,56 @@ static void test_helpers(void **state) {
   manager_sends(ask);
   assert_int_equal(world.helps, 0);
   must_hold(last_with(&world.manager, "helping"), "--no-helpers");
+  drop_all();
+}
+
+#define ASK_TO_SERVE(trees)                                                                                            \
+  "{\"type\":\"help\",\"job\":\"" JOB_A                                                                                \
+  "\",\"root\":\"h2:5\",\"key\":\"k\",\"helper\":\"h1\",\"server\":true,\"trees\":" trees "}"
+
+/* A host may help a job and serve its trees at once; a server that is to serve more trees than it does is started
+ * anew. */
+static void test_servers(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  must_hold(last_with(&world.manager, "hello"), "\"may_serve\":true");
+  manager_sends("{\"type\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h2:5\",\"key\":\"k\",\"helper\":\"h1\"}");
+  manager_sends(ASK_TO_SERVE("2"));
+  assert_int_equal(world.helps, 1);
+  assert_int_equal(world.serves, 1);
+  assert_int_equal(world.trees, 2);
+  by_agent_helper_joined(world.agent, JOB_A, true, world.now);
+  must_hold(last_with(&world.manager, "helping"), "\"helper\":\"h1\",\"server\":true,\"joined\":true");
+  assert_int_equal(count_with(&world.manager, "helping"), 1); /* the helper has not joined */
+  manager_sends(ASK_TO_SERVE("1"));                           /* it serves more already */
+  assert_int_equal(world.serves, 1);
+  assert_int_equal(count_with(&world.manager, "\"joined\":true"), 2);
+  manager_sends(ASK_TO_SERVE("3"));
+  assert_int_equal(world.server_rests, 1);
+  assert_int_equal(world.serves, 1);
+  by_agent_helper_ended(world.agent, JOB_A, true, "it was released", world.now);
+  assert_int_equal(world.serves, 2);
+  assert_int_equal(world.trees, 3);
+  by_agent_helper_joined(world.agent, JOB_A, true, world.now);
+  struct by_text text;
+  by_text_init(&text);
+  by_agent_print(world.agent, 0, world.now, &text);
+  must_hold(by_text_get(&text), "\"servers\":[{\"job\":\"" JOB_A "\",\"name\":\"h1\",\"trees\":3,\"joined\":true}]");
+  by_text_fini(&text);
+  manager_sends("{\"type\":\"release\",\"job\":\"" JOB_A "\",\"server\":true}");
+  assert_int_equal(world.server_rests, 2);
+  assert_int_equal(world.rests, 0);
+  by_agent_helper_ended(world.agent, JOB_A, true, "it was released", world.now);
+  must_hold(last_with(&world.manager, "helping"), "\"server\":true,\"joined\":false");
+  by_agent_helper_joined(world.agent, JOB_A, false, world.now); /* the helper is still there */
+  must_hold(last_with(&world.manager, "helping"), "\"helper\":\"h1\",\"joined\":true");
+  drop_all();
+  make_world("m:1", false);
+  connect_manager();
+  manager_sends(ASK_TO_SERVE("1"));
+  assert_int_equal(world.serves, 0);
+  must_hold(last_with(&world.manager, "helping"), "--no-servers");
   drop_all();
 }
 
@@ -550,6 +600,7 @@ int main(void) {
                                      cmocka_unit_test(test_paths),
                                      cmocka_unit_test(test_interfaces_change),
                                      cmocka_unit_test(test_helpers),
+                                     cmocka_unit_test(test_servers),
                                      cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
 #include "clock.h"
 #include "json_doc.h"
 
-/* The helpers of other hosts' jobs that run on this host, as the manager asks for them.
+/* The helpers of other hosts' jobs and the servers of trees through switches that run on this host, as the manager asks
+ * for them. A job has one of each at most, so that "helper" here is either.
  *
  *   state      next states        meaning
  *   STARTING   JOINED, CANCELLED  until its job has admitted it
@@ -26,10 +27,16 @@ enum by_agent_helper_state {
 struct by_agent_helper {
   LIST_ENTRY(by_agent_helper) entry;
   char job[BY_CLUSTER_JOB_ID + 1];
+  bool server;
+  uint32_t trees; /* of a server */
   char *name;
   enum by_agent_helper_state state;
   char *again; /* the manager wants it once more after it has ended: its line; NULL: it does not */
 };
+
+static const char *kind_of(bool server) {
+  return server ? "server" : "helper";
+}
 
 static void set_state(struct by_agent_helper *helper, enum by_agent_helper_state state) {
   static const char *const names[] = {"starting", "joined", "cancelled", "leaving"};
@@ -39,7 +46,7 @@ static void set_state(struct by_agent_helper *helper, enum by_agent_helper_state
       [BY_AGENT_HELPER_CANCELLED] = 0,
       [BY_AGENT_HELPER_LEAVING] = 0,
   };
-  by_debug("agent", "helper of job %s: %s -> %s", helper->job, names[helper->state], names[state]);
+  by_debug("agent", "%s of job %s: %s -> %s", kind_of(helper->server), helper->job, names[helper->state], names[state]);
   assert(next[helper->state] >> state & 1);
   helper->state = state;
 }
@@ -49,10 +56,10 @@ static bool is_leaving(const struct by_agent_helper *helper) {
 }
 
 /* NULL: the job has none. */
-static struct by_agent_helper *find_helper(const struct by_agent *agent, const char *job) {
+static struct by_agent_helper *find_helper(const struct by_agent *agent, const char *job, bool server) {
   struct by_agent_helper *helper;
   LIST_FOREACH(helper, &agent->helpers, entry) {
-    if (!strcmp(helper->job, job)) break;
+    if (helper->server == server && !strcmp(helper->job, job)) break;
   }
   return helper;
 }
@@ -65,22 +72,29 @@ static void drop_helper(struct by_agent *agent, struct by_agent_helper *helper) 
   free(helper);
 }
 
-static void send_helping(struct by_agent *agent, const char *job, const char *name, bool joined, const char *why,
+static void send_helping(struct by_agent *agent, const char *job, const char *name, bool server, const char *why,
                          uint64_t now) {
   struct by_cluster_message message = {
-      .type = BY_MESSAGE_HELPING, .job = job, .helper = name, .joined = joined, .why = why};
+      .type = BY_MESSAGE_HELPING, .job = job, .helper = name, .server = server, .joined = !why, .why = why};
   by_agent_session_send(agent, &message, now);
+}
+
+static void send_joined(struct by_agent *agent, const struct by_agent_helper *helper, uint64_t now) {
+  send_helping(agent, helper->job, helper->name, helper->server, NULL, now);
 }
 
 /* ---- what the manager asks for */
 
 static enum banyan_status add_helper(struct by_agent *agent, const struct by_cluster_message *help) {
-  if (!agent->options.may_help) return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent runs with --no-helpers");
+  if (help->server ? !agent->options.may_serve : !agent->options.may_help)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent runs with --no-%ss", kind_of(help->server));
   if (agent->n_helpers == BY_AGENT_HELPERS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host helps %d jobs already", BY_AGENT_HELPERS);
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host runs %d helpers and servers already", BY_AGENT_HELPERS);
   struct by_agent_helper *helper = calloc(1, sizeof *helper);
   if (!helper) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   strcpy(helper->job, help->job);
+  helper->server = help->server;
+  helper->trees = help->trees;
   LIST_INSERT_HEAD(&agent->helpers, helper, entry);
   agent->n_helpers++;
   helper->name = strdup(help->helper);
@@ -99,29 +113,31 @@ static void start_later(struct by_agent_helper *helper, const struct by_cluster_
   by_text_fini(&line);
 }
 
-/* A manager that was started again asks for what it has already. */
-static void start_helper(struct by_agent *agent, const struct by_cluster_message *help, uint64_t now) {
-  struct by_agent_helper *helper = find_helper(agent, help->job);
-  if (helper && is_leaving(helper)) {
-    start_later(helper, help);
-  } else if (helper && strcmp(helper->name, help->helper) != 0) {
-    send_helping(agent, help->job, help->helper, false, "this host helps the job already, by another name", now);
-  } else if (helper) {
-    if (helper->state == BY_AGENT_HELPER_JOINED) send_helping(agent, help->job, help->helper, true, NULL, now);
-  } else if (add_helper(agent, help) != BANYAN_OK) {
-    by_warn("agent", "job %s is not helped: %s", help->job, banyan_error_text());
-    send_helping(agent, help->job, help->helper, false, banyan_error_text(), now);
-  }
-}
-
-static void stop_helper(struct by_agent *agent, const char *job) {
-  struct by_agent_helper *helper = find_helper(agent, job);
+static void stop_helper(struct by_agent *agent, const char *job, bool server) {
+  struct by_agent_helper *helper = find_helper(agent, job, server);
   if (!helper) return;
   if (!is_leaving(helper))
     set_state(helper, helper->state == BY_AGENT_HELPER_JOINED ? BY_AGENT_HELPER_LEAVING : BY_AGENT_HELPER_CANCELLED);
   free(helper->again);
   helper->again = NULL;
-  agent->options.calls->rest(agent->options.context, job);
+  agent->options.calls->rest(agent->options.context, job, server);
+}
+
+/* A manager that was started again asks for what it has already. A server that is to serve more trees is started
+ * anew. */
+static void start_helper(struct by_agent *agent, const struct by_cluster_message *help, uint64_t now) {
+  struct by_agent_helper *helper = find_helper(agent, help->job, help->server);
+  if (helper && !is_leaving(helper) && helper->trees < help->trees) stop_helper(agent, help->job, help->server);
+  if (helper && is_leaving(helper)) {
+    start_later(helper, help);
+  } else if (helper && strcmp(helper->name, help->helper) != 0) {
+    send_helping(agent, help->job, help->helper, help->server, "it runs on this host already, by another name", now);
+  } else if (helper) {
+    if (helper->state == BY_AGENT_HELPER_JOINED) send_joined(agent, helper, now);
+  } else if (add_helper(agent, help) != BANYAN_OK) {
+    by_warn("agent", "job %s gets no %s: %s", help->job, kind_of(help->server), banyan_error_text());
+    send_helping(agent, help->job, help->helper, help->server, banyan_error_text(), now);
+  }
 }
 
 static void start_again(struct by_agent *agent, const char *line, uint64_t now) {
@@ -184,19 +200,19 @@ void by_agent_tick(struct by_agent *agent, uint64_t now) {
 
 /* ---- what helpers do */
 
-void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now) {
-  struct by_agent_helper *helper = find_helper(agent, job);
+void by_agent_helper_joined(struct by_agent *agent, const char *job, bool server, uint64_t now) {
+  struct by_agent_helper *helper = find_helper(agent, job, server);
   if (!helper || is_leaving(helper)) return;
   if (helper->state != BY_AGENT_HELPER_JOINED) set_state(helper, BY_AGENT_HELPER_JOINED);
-  send_helping(agent, helper->job, helper->name, true, NULL, now);
+  send_joined(agent, helper, now);
 }
 
-void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now) {
-  struct by_agent_helper *helper = find_helper(agent, job);
+void by_agent_helper_ended(struct by_agent *agent, const char *job, bool server, const char *why, uint64_t now) {
+  struct by_agent_helper *helper = find_helper(agent, job, server);
   if (!helper) return;
   char *again = helper->again;
   helper->again = NULL;
-  if (!again) send_helping(agent, helper->job, helper->name, false, why, now);
+  if (!again) send_helping(agent, helper->job, helper->name, server, why, now);
   drop_helper(agent, helper);
   if (again) start_again(agent, again, now);
   free(again);
@@ -211,7 +227,7 @@ void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
   by_agent_reports_send_hello(agent, now);
   by_agent_jobs_send(agent, true, now);
   LIST_FOREACH(helper, &agent->helpers, entry) {
-    if (helper->state == BY_AGENT_HELPER_JOINED) send_helping(agent, helper->job, helper->name, true, NULL, now);
+    if (helper->state == BY_AGENT_HELPER_JOINED) send_joined(agent, helper, now);
   }
   by_agent_reports_send(agent, now);
 }
@@ -246,7 +262,7 @@ static void handle(struct by_agent *agent, const struct by_cluster_message *mess
   case BY_MESSAGE_PLAN: pass_plan_on(agent, message, now); break;
   case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(agent, message); break;
   case BY_MESSAGE_HELP: start_helper(agent, message, now); break;
-  case BY_MESSAGE_REST: stop_helper(agent, message->job); break;
+  case BY_MESSAGE_REST: stop_helper(agent, message->job, message->server); break;
   case BY_MESSAGE_REFUSED: by_agent_session_refused(agent, true, message->why, now); break;
   default: break;
   }
@@ -329,12 +345,14 @@ static void print_jobs(const struct by_agent *agent, unsigned uid, uint64_t now,
   by_arena_fini(&arena);
 }
 
-static void print_helpers(const struct by_agent *agent, bool all, struct by_text *text) {
+static void print_helpers(const struct by_agent *agent, bool server, bool all, struct by_text *text) {
   const struct by_agent_helper *helper;
   LIST_FOREACH(helper, &agent->helpers, entry) {
+    if (helper->server != server) continue;
     by_json_separate(text);
     by_text_add(text, "{\"job\":\"%.*s\"", all ? BY_CLUSTER_JOB_ID : SOME_DIGITS, helper->job);
     by_json_put_string(text, "name", helper->name);
+    if (server) by_json_put_count(text, "trees", helper->trees);
     by_json_put_bool(text, "joined",
                      helper->state == BY_AGENT_HELPER_JOINED || helper->state == BY_AGENT_HELPER_LEAVING);
     by_text_add(text, "}");
@@ -348,13 +366,16 @@ void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, st
   by_json_put_real(text, "seconds", by_clock_to_seconds(now - agent->reports.started));
   by_json_put_real(text, "interval", agent->session.interval);
   by_json_put_bool(text, "may_help", agent->options.may_help);
+  by_json_put_bool(text, "may_serve", agent->options.may_serve);
   print_manager(agent, now, text);
   by_text_add(text, ",\"interfaces\":[");
   print_interfaces(agent, text);
   by_text_add(text, "],\"jobs\":[");
   print_jobs(agent, uid, now, text);
   by_text_add(text, "],\"helpers\":[");
-  print_helpers(agent, uid == 0, text);
+  print_helpers(agent, false, uid == 0, text);
+  by_text_add(text, "],\"servers\":[");
+  print_helpers(agent, true, uid == 0, text);
   by_text_add(text, "],\"counters\":{\"reports\":%llu,\"refused\":%llu}}", (unsigned long long)agent->reports.n_sent,
               (unsigned long long)agent->ranks.n_refused + agent->session.n_refused);
 }

@@ -19,7 +19,7 @@ enum {
   BY_AGENT_INTERFACES = 64,
   BY_AGENT_RANKS = 1024, /* connections of this host's; half of them of one user, but root */
   BY_AGENT_JOBS = 512,   /* as well */
-  BY_AGENT_HELPERS = 64,
+  BY_AGENT_HELPERS = 64, /* and servers */
   BY_AGENT_TEXT = 256
 };
 
@@ -51,10 +51,10 @@ struct by_agent_calls {
   size_t (*count)(void *context, struct by_agent_counter *out);
   /* The manager states the rate of this host's link, bit/s. */
   void (*take_rate)(void *context, double rate);
-  /* A helper is to join, answered by by_agent_helper_joined and _ended, later; or fails. */
+  /* A helper or server is to join, answered by by_agent_helper_joined and _ended, later; or fails. */
   enum banyan_status (*help)(void *context, const struct by_cluster_message *help);
   /* It is to leave, answered by by_agent_helper_ended. */
-  void (*rest)(void *context, const char *job);
+  void (*rest)(void *context, const char *job, bool server);
   /* When this host's certificate ends, s since 1970. NULL: it has none. */
   int64_t (*expires)(void *context);
 };
@@ -62,7 +62,7 @@ struct by_agent_calls {
 struct by_agent_options {
   const char *host;    /* borrowed, like the next */
   const char *manager; /* its address, for people; NULL: there is none */
-  bool may_help;
+  bool may_help, may_serve;
   double interval; /* seconds between reports, until the manager sets another */
   struct by_priority_rules rules;
   uint64_t seed; /* of how long it waits before it connects again */
@@ -95,8 +95,9 @@ void by_agent_handle_manager(struct by_agent *agent, const char *line, size_t le
 /* It could not be reached, or has closed. */
 void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now);
 
-void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now);
-void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now);
+/* The helper or the server of a job. */
+void by_agent_helper_joined(struct by_agent *agent, const char *job, bool server, uint64_t now);
+void by_agent_helper_ended(struct by_agent *agent, const char *job, bool server, const char *why, uint64_t now);
 
 /* Logs what a process of this user does wrong: a few lines a minute, and how many were left out; see by_repeats_warn.
  */

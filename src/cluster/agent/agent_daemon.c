@@ -332,23 +332,23 @@ static void links_changed(void *context, uint32_t events) {
 
 /* ---- helpers */
 
-static void helper_joined(void *context, const char *job) {
+static void helper_joined(void *context, const char *job, bool server) {
   struct by_agent_daemon *daemon = context;
-  by_agent_helper_joined(daemon->agent, job, now_of(daemon));
+  by_agent_helper_joined(daemon->agent, job, server, now_of(daemon));
 }
 
-static void helper_ended(void *context, const char *job, const char *why) {
+static void helper_ended(void *context, const char *job, bool server, const char *why) {
   struct by_agent_daemon *daemon = context;
-  by_info("agent", "job %s is helped no more: %s", job, why);
-  by_agent_helper_ended(daemon->agent, job, why, now_of(daemon)); /* which may have another one started */
+  by_info("agent", "job %s is %s no more: %s", job, server ? "served" : "helped", why);
+  by_agent_helper_ended(daemon->agent, job, server, why, now_of(daemon)); /* which may have another one started */
 }
 
 static enum banyan_status help(void *context, const struct by_cluster_message *help) {
   return by_helper_processes_start(&((struct by_agent_daemon *)context)->helpers, help);
 }
 
-static void rest(void *context, const char *job) {
-  by_helper_processes_rest(&((struct by_agent_daemon *)context)->helpers, job);
+static void rest(void *context, const char *job, bool server) {
+  by_helper_processes_rest(&((struct by_agent_daemon *)context)->helpers, job, server);
 }
 
 /* ---- all */

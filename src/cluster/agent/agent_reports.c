@@ -253,6 +253,7 @@ void by_agent_reports_send_hello(struct by_agent *agent, uint64_t now) {
                                      .version = BY_CLUSTER_VERSION,
                                      .host = agent->options.host,
                                      .may_help = agent->options.may_help,
+                                     .may_serve = agent->options.may_serve,
                                      .age = by_clock_to_seconds(now - reports->started),
                                      .n_interfaces = reports->n,
                                      .interfaces = interfaces};

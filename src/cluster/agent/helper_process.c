@@ -47,6 +47,7 @@ struct by_helper_process {
   LIST_ENTRY(by_helper_process) entry;
   struct by_helper_processes *among;
   char job[BY_CLUSTER_JOB_ID + 1];
+  bool server;
   pid_t pid;
   int pidfd;
   struct by_watch *end;
@@ -55,24 +56,30 @@ struct by_helper_process {
   struct by_timer deadline;
 };
 
+static const char *kind_of(const struct by_helper_process *process) {
+  return process->server ? "server" : "helper";
+}
+
 static void set_state(struct by_helper_process *process, enum state state) {
   static const char *const names[] = {"started", "joined", "leaving"};
-  by_debug("agent", "process of the helper of job %s: %s -> %s", process->job, names[process->state], names[state]);
+  by_debug("agent", "process of the %s of job %s: %s -> %s", kind_of(process), process->job, names[process->state],
+           names[state]);
   assert(state > process->state);
   process->state = state;
 }
 
 /* ---- what it prints */
 
-/* On standard output: "NAME helps N ranks". */
+/* On standard output: "NAME helps N ranks", "NAME serves N trees". */
 static void take_line(struct output *output) {
   struct by_helper_process *process = output->process;
   output->line[output->length] = '\0';
   by_keep_printable(output->line, output->last, sizeof output->last);
   output->length = 0;
-  if (output != &process->out || process->state != STARTED || !strstr(output->last, " helps ")) return;
+  if (output != &process->out || process->state != STARTED) return;
+  if (!strstr(output->last, process->server ? " serves " : " helps ")) return;
   set_state(process, JOINED);
-  process->among->joined(process->among->context, process->job);
+  process->among->joined(process->among->context, process->job, process->server);
 }
 
 static void take_bytes(struct output *output, const char *bytes, size_t n) {
@@ -124,17 +131,19 @@ static void destroy(struct by_helper_process *process) {
 static void describe_end(const struct by_helper_process *process, int status, char why[LINE]) {
   const char *last = process->err.last;
   if (WIFSIGNALED(status))
-    snprintf(why, LINE, "the helper was killed by signal %d", WTERMSIG(status));
+    snprintf(why, LINE, "the %s was killed by signal %d", kind_of(process), WTERMSIG(status));
   else if (WEXITSTATUS(status) == 0)
     snprintf(why, LINE, "%s", process->state == LEAVING ? "it was released" : "the job is over");
   else
-    snprintf(why, LINE, "the helper ended with %d: %.400s", WEXITSTATUS(status), *last ? last : "without a message");
+    snprintf(why, LINE, "the %s ended with %d: %.400s", kind_of(process), WEXITSTATUS(status),
+             *last ? last : "without a message");
 }
 
 static void has_ended(void *context, uint32_t events) {
   struct by_helper_process *process = context;
   struct by_helper_processes *among = process->among;
   char job[BY_CLUSTER_JOB_ID + 1], why[LINE];
+  bool server = process->server;
   int status = 0;
   (void)events;
   if (waitpid(process->pid, &status, WNOHANG) == 0) return;
@@ -144,18 +153,18 @@ static void has_ended(void *context, uint32_t events) {
   describe_end(process, status, why);
   memcpy(job, process->job, sizeof job);
   destroy(process);
-  among->ended(among->context, job, why);
+  among->ended(among->context, job, server, why);
 }
 
 static void too_late(void *context) {
   const struct by_helper_process *process = context;
-  by_warn("agent", "the helper of job %s does not leave; it is killed", process->job);
+  by_warn("agent", "the %s of job %s does not leave; it is killed", kind_of(process), process->job);
   if (process->pid > 0) kill(process->pid, SIGKILL);
 }
 
-void by_helper_processes_rest(struct by_helper_processes *processes, const char *job) {
+void by_helper_processes_rest(struct by_helper_processes *processes, const char *job, bool server) {
   struct by_helper_process *process = LIST_FIRST(&processes->all);
-  while (process && strcmp(process->job, job) != 0) process = LIST_NEXT(process, entry);
+  while (process && (process->server != server || strcmp(process->job, job) != 0)) process = LIST_NEXT(process, entry);
   if (!process || process->state == LEAVING) return;
   set_state(process, LEAVING);
   kill(process->pid, SIGTERM);
@@ -174,8 +183,11 @@ static _Noreturn void become_helper(const char *program, const struct by_cluster
   dup2(ends[0], STDOUT_FILENO);
   dup2(ends[1], STDERR_FILENO);
   putenv(key);
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
-    execl(program, "banyan", "helper", "--root", help->root, "--name", help->helper, (char *)NULL);
+  char trees[16];
+  snprintf(trees, sizeof trees, "%u", help->trees ? help->trees : 1);
+  const char *arguments[] = {"banyan",     help->server ? "server" : "helper", "--root", help->root, "--name",
+                             help->helper, help->server ? "--trees" : NULL,    trees,    NULL};
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent) execv(program, (char *const *)arguments);
   dprintf(STDERR_FILENO, "cannot run %s: %s\n", program, strerror(errno));
   _exit(127);
 }
@@ -193,8 +205,9 @@ static enum banyan_status spawn(struct by_helper_process *process, const struct 
   if (err[1] >= 0) close(err[1]);
   process->out.fd = out[0];
   process->err.fd = err[0];
-  return process->pid > 0 ? BANYAN_OK
-                          : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start a helper for job %s", help->job);
+  return process->pid > 0
+             ? BANYAN_OK
+             : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start a %s for job %s", kind_of(process), help->job);
 }
 
 static enum banyan_status watch_output(struct by_helper_process *process, struct output *output) {
@@ -219,6 +232,7 @@ enum banyan_status by_helper_processes_start(struct by_helper_processes *process
   process->among = processes;
   process->out.fd = process->err.fd = process->pidfd = -1;
   snprintf(process->job, sizeof process->job, "%s", help->job);
+  process->server = help->server;
   by_timer_init(&process->deadline, too_late, process);
   LIST_INSERT_HEAD(&processes->all, process, entry);
   enum banyan_status status = start(process, help);

@@ -1,6 +1,6 @@
-/* Helpers as children of the agent: `banyan helper`, with the job's key in its
- * environment, where only its user can read it. They die with the agent. On the
- * loop's thread. */
+/* Helpers and servers as children of the agent: `banyan helper` and `banyan server`,
+ * with the job's key in their environment, where only their user can read it. They
+ * die with the agent. On the loop's thread. "Helper" is either of them below. */
 #ifndef BY_AGENT_HELPER_PROCESS_H
 #define BY_AGENT_HELPER_PROCESS_H
 
@@ -11,14 +11,15 @@
 #include "loop.h"
 #include "netlink.h"
 
-/* One for each job. Set all but the list; by_helper_processes_fini is right for what never had one. */
+/* One helper and one server for each job. Set all but the list; by_helper_processes_fini is right for what never had
+ * one. */
 struct by_helper_processes {
   struct by_loop *loop;
   const char *program; /* the command `banyan`; borrowed */
   /* Rank 0 has admitted it. */
-  void (*joined)(void *context, const char *job);
+  void (*joined)(void *context, const char *job, bool server);
   /* It has ended and why; last. Another one of the job may be started in here. */
-  void (*ended)(void *context, const char *job, const char *why);
+  void (*ended)(void *context, const char *job, bool server, const char *why);
   void *context;
   LIST_HEAD(, by_helper_process) all;
 };
@@ -29,7 +30,7 @@ BANYAN_CHECK enum banyan_status by_helper_processes_start(struct by_helper_proce
                                                           const struct by_cluster_message *help);
 /* The helper is to leave the job; `ended` comes when it has, or was killed because it did not within 2 s. There need
  * not be one. */
-void by_helper_processes_rest(struct by_helper_processes *processes, const char *job);
+void by_helper_processes_rest(struct by_helper_processes *processes, const char *job, bool server);
 /* by_helper_process_add_traffic for all. */
 void by_helper_processes_add_traffic(const struct by_helper_processes *processes, struct by_netlink *sockets,
                                      struct by_agent_counter *counters, size_t n);

@@ -116,7 +116,7 @@ struct agent_options {
   struct by_agent_daemon *running;
   const char *group, *name, *rate, *order;
   long iterations;
-  bool no_helpers, json;
+  bool no_helpers, no_servers, json;
   char host[BY_CLUSTER_NAME + 1];
 };
 
@@ -146,6 +146,7 @@ static const struct by_option options[] = {
             "without a manager: jobs of one queue that have not announced\ntheir length are served in the order of "
             "arrival, or share the\nlink (default)"),
     BY_FLAG("no-helpers", 0, no_helpers, "run no helpers on this host"),
+    BY_FLAG("no-servers", 0, no_servers, "run no servers of trees through switches on this host"),
     BY_FLAG("json", 0, json, "with status: one JSON value"),
     {.name = NULL},
 };
@@ -161,7 +162,7 @@ static const struct by_command command = {
              "\n"
              "As root (CAP_NET_ADMIN) it configures the host's queues, so that classes take\n"
              "effect, and removes them when it exits. Without this privilege it logs that, and\n"
-             "continues. It starts helpers where the manager requests them.\n"
+             "continues. It starts helpers and servers where the manager requests them.\n"
              "\n"
              "It stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away they\n"
              "continue, and they reconnect when it is back. It reads a changed certificate,\n"
@@ -208,6 +209,7 @@ static enum banyan_status check(struct agent_options *asked) {
   BY_TRY(find_group(asked->group, &asked->daemon.group));
   asked->daemon.socket.mode = asked->group ? 0660 : 0666;
   agent->may_help = !asked->no_helpers;
+  agent->may_serve = !asked->no_servers;
   agent->host = asked->host;
   const char *name = text_or(asked->name, "BANYAN_HOST", NULL);
   if (!name && gethostname(asked->host, BY_CLUSTER_NAME))

@@ -78,7 +78,8 @@ static const struct by_command server_command = {
              "A plan's server vertices are called HOST/0, HOST/1, ...; --trees is the number\n"
              "of those that this process serves. Fragments use UDP port 7612.\n"
              "\n"
-             "It reads the same variables as ranks; BANYAN_KEY must be the job's. It stays\n"
+             "It reads the same variables as ranks; BANYAN_KEY must be the job's. With --root\n"
+             "it reports on standard output when it has joined: \"NAME serves 2 trees\". It stays\n"
              "until the job is over. On SIGTERM or SIGINT it leaves earlier. In this case, as\n"
              "when it is killed, the ranks repeat its part among themselves and continue.\n"
              "\n"
@@ -87,11 +88,18 @@ static const struct by_command server_command = {
     .options = server_options,
 };
 
+static void print_served(const char *name, unsigned trees) {
+  printf("%s serves %u trees\n", name, trees);
+  (void)fflush(stdout);
+}
+
 int by_cli_server(int argc, char **argv) {
   struct join_options asked = {.trees = 1, .port = BY_FRAGMENT_PORT};
   int exit_code = by_options_parse(&server_command, argc, argv, &asked, NULL);
   if (exit_code >= 0) return exit_code;
-  struct by_serve_options given = {
-      .joining = {.root = asked.root, .host = asked.name}, .trees = (unsigned)asked.trees, .udp_port = (int)asked.port};
+  struct by_serve_options given = {.joining = {.root = asked.root, .host = asked.name},
+                                   .trees = (unsigned)asked.trees,
+                                   .udp_port = (int)asked.port,
+                                   .joined = asked.root ? print_served : NULL};
   return by_command_end(&server_command, by_serve(&given, by_stop_on_signals()));
 }
