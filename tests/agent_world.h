@@ -129,8 +129,15 @@ static inline void on_rest(void *context, const char *job, bool server) {
 }
 
 static inline void make_world_by(const char *manager, bool may_help, struct by_priority_rules rules) {
-  static const struct by_agent_calls calls = {on_send_manager, on_connect, on_disconnect, on_send_rank, on_end_rank,
-                                              on_count,        on_rate,    on_help,       on_rest,      NULL};
+  static const struct by_agent_calls calls = {.send_to_manager = on_send_manager,
+                                              .connect = on_connect,
+                                              .disconnect = on_disconnect,
+                                              .send_to_rank = on_send_rank,
+                                              .end_rank = on_end_rank,
+                                              .count = on_count,
+                                              .take_rate = on_rate,
+                                              .help = on_help,
+                                              .rest = on_rest};
   struct by_agent_options options = {.host = "h1",
                                      .manager = manager,
                                      .may_help = may_help,

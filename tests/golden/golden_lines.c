@@ -79,6 +79,7 @@ static void test_hellos(void **state) {
   cluster("welcome of a manager",
           (struct by_cluster_message){.type = BY_MESSAGE_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 5});
   cluster("refused", (struct by_cluster_message){.type = BY_MESSAGE_REFUSED, .why = "there is another \"h1\""});
+  cluster("again", (struct by_cluster_message){.type = BY_MESSAGE_AGAIN});
   cluster("status", (struct by_cluster_message){.type = BY_MESSAGE_STATUS});
 }
 
@@ -126,6 +127,9 @@ static void test_reports(void **state) {
   cluster("report",
           (struct by_cluster_message){
               .type = BY_MESSAGE_REPORT, .n_interfaces = 2, .interfaces = interfaces, .n_jobs = 2, .jobs = jobs});
+  cluster("report of a switch",
+          (struct by_cluster_message){
+              .type = BY_MESSAGE_REPORT, .n_interfaces = 1, .interfaces = interfaces, .used_cells = 96});
   cluster("report of nothing", (struct by_cluster_message){.type = BY_MESSAGE_REPORT});
   cluster("classes", (struct by_cluster_message){.type = BY_MESSAGE_CLASSES, .n_jobs = 2, .jobs = jobs});
 }

@@ -147,8 +147,15 @@ static void rest(void *context, const char *job, bool server) {
 }
 
 static void start_agent(struct host *host) {
-  static const struct by_agent_calls calls = {send_to_manager, let_connect, disconnect, send_to_rank, end_rank,
-                                              count,           take_rate,   help,       rest,         NULL};
+  static const struct by_agent_calls calls = {.send_to_manager = send_to_manager,
+                                              .connect = let_connect,
+                                              .disconnect = disconnect,
+                                              .send_to_rank = send_to_rank,
+                                              .end_rank = end_rank,
+                                              .count = count,
+                                              .take_rate = take_rate,
+                                              .help = help,
+                                              .rest = rest};
   struct by_agent_options options = {.host = host->name,
                                      .manager = "m:1",
                                      .interval = interval,

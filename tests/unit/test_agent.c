@@ -481,6 +481,47 @@ static void test_interfaces_change(void **state) {
 
 /* ---- helpers ---- */
 
+/* What is at the other end of a link is in the hello, and in the report that follows its change. */
+static void test_neighbours(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  strcpy(world.counters[0].neighbour, "s1");
+  strcpy(world.counters[0].neighbour_port, "p3");
+  pass(WORLD_INTERVAL);
+  connect_manager();
+  must_hold(last_with(&world.manager, "\"hello\""), "\"rate\":1000000000");
+  must_hold(last_with(&world.manager, "\"hello\""), "\"neighbour\":\"s1\",\"neighbour_port\":\"p3\"");
+  strcpy(world.counters[0].neighbour, "s2");
+  by_agent_links_changed(world.agent, world.now);
+  pass(1); /* less than a quarter of an interval: its rates are not measured anew */
+  must_hold(last_with(&world.manager, "\"report\""), "\"neighbour\":\"s2\",\"neighbour_port\":\"p3\"");
+  strcpy(world.counters[0].neighbour, "");
+  by_agent_links_changed(world.agent, world.now);
+  pass(1);
+  assert_null(strstr(last_with(&world.manager, "\"report\""), "\"neighbour\""));
+  assert_int_equal(count_with(&world.manager, "\"hello\""), 1);
+  drop_all();
+}
+
+/* A manager that has made itself anew wants to hear everything again. */
+static void test_again(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  assert_true(type(join(&zero, JOB_A, 0), JOB_LINE(JOB_A)));
+  connect_manager();
+  forget(&world.manager);
+  manager_sends("{\"type\":\"again\"}");
+  assert_int_equal(world.disconnects, 1);
+  pass(0);
+  assert_int_equal(world.connects, 2); /* at once */
+  by_agent_manager_came(world.agent, world.now);
+  manager_sends(WELCOME);
+  must_hold(world.manager.lines[0], "\"hello\"");
+  must_hold(world.manager.lines[1], "\"job\":\"" JOB_A "\"");
+  must_hold(world.manager.lines[2], "\"report\"");
+  drop_all();
+}
+
 static void test_helpers(void **state) {
   static const char ask[] =
       "{\"type\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h2:5\",\"key\":\"k\",\"helper\":\"h1\"}";
@@ -599,6 +640,8 @@ int main(void) {
                                      cmocka_unit_test(test_use),
                                      cmocka_unit_test(test_paths),
                                      cmocka_unit_test(test_interfaces_change),
+                                     cmocka_unit_test(test_neighbours),
+                                     cmocka_unit_test(test_again),
                                      cmocka_unit_test(test_helpers),
                                      cmocka_unit_test(test_servers),
                                      cmocka_unit_test(test_refused_again)};

@@ -263,6 +263,7 @@ static void handle(struct by_agent *agent, const struct by_cluster_message *mess
   case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(agent, message); break;
   case BY_MESSAGE_HELP: start_helper(agent, message, now); break;
   case BY_MESSAGE_REST: stop_helper(agent, message->job, message->server); break;
+  case BY_MESSAGE_AGAIN: by_agent_session_renew(agent, now); break;
   case BY_MESSAGE_REFUSED: by_agent_session_refused(agent, true, message->why, now); break;
   default: break;
   }
@@ -312,6 +313,8 @@ static void print_interfaces(const struct by_agent *agent, struct by_text *text)
     by_json_put_real(text, "ours_sent", interface->ours_sent);
     by_json_put_real(text, "ours_received", interface->ours_received);
     by_json_put_bool(text, "queues", agent->reports.interfaces[i].counter.queues);
+    if (interface->neighbour) by_json_put_string(text, "neighbour", interface->neighbour);
+    if (interface->neighbour_port) by_json_put_string(text, "neighbour_port", interface->neighbour_port);
     by_text_add(text, "}");
   }
 }

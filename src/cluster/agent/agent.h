@@ -28,8 +28,9 @@ struct by_agent_rank; /* a connection of this host's, until it is gone or ended 
 
 /* Bytes since some beginning. */
 struct by_agent_counter {
-  char name[32], address[BY_AGENT_TEXT]; /* address: "" without one */
-  double rate;                           /* bit/s, 0: not known */
+  char name[32], address[BY_AGENT_TEXT];                        /* address: "" without one */
+  char neighbour[BY_AGENT_TEXT], neighbour_port[BY_AGENT_TEXT]; /* at the other end of the link; "": not known */
+  double rate;                                                  /* bit/s, 0: not known */
   uint64_t sent, received;
   bool queues;                           /* the agent has set some, and: */
   uint64_t marked;                       /* what left marked as of a job */
@@ -55,6 +56,8 @@ struct by_agent_calls {
   enum banyan_status (*help)(void *context, const struct by_cluster_message *help);
   /* It is to leave, answered by by_agent_helper_ended. */
   void (*rest)(void *context, const char *job, bool server);
+  /* Cells of this switch that are granted. NULL: it is none. */
+  uint32_t (*used_cells)(void *context);
   /* When this host's certificate ends, s since 1970. NULL: it has none. */
   int64_t (*expires)(void *context);
 };
@@ -63,7 +66,8 @@ struct by_agent_options {
   const char *host;    /* borrowed, like the next */
   const char *manager; /* its address, for people; NULL: there is none */
   bool may_help, may_serve;
-  double interval; /* seconds between reports, until the manager sets another */
+  const struct by_cluster_aggregates *aggregates; /* borrowed; NULL: this host is no switch that aggregates */
+  double interval;                                /* seconds between reports, until the manager sets another */
   struct by_priority_rules rules;
   uint64_t seed; /* of how long it waits before it connects again */
   const struct by_agent_calls *calls;

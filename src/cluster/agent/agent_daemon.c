@@ -12,6 +12,7 @@
 #include "acceptor.h"
 #include "address.h"
 #include "helper_process.h"
+#include "link_neighbours.h"
 #include "localsocket.h"
 #include "log.h"
 #include "loop.h"
@@ -56,6 +57,7 @@ struct by_agent_daemon {
   struct by_agent_daemon_options options;
   struct by_agent *agent;
   struct by_host_links *links;
+  struct by_link_neighbours *neighbours;
   struct by_netlink sockets; /* to ask about those of helpers */
   struct manager_link manager;
   struct by_acceptor *acceptor;
@@ -313,6 +315,11 @@ static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
 static size_t count(void *context, struct by_agent_counter *out) {
   struct by_agent_daemon *daemon = context;
   size_t n = by_host_links_count(daemon->links, out);
+  for (size_t i = 0; i < n; i++) {
+    const struct by_lldp *said = by_link_neighbours_get(daemon->neighbours, out[i].name);
+    snprintf(out[i].neighbour, sizeof out[i].neighbour, "%s", said ? by_lldp_name(said) : "");
+    snprintf(out[i].neighbour_port, sizeof out[i].neighbour_port, "%s", said ? said->port : "");
+  }
   by_helper_processes_add_traffic(&daemon->helpers, &daemon->sockets, out, n);
   return n;
 }
@@ -322,12 +329,18 @@ static void take_rate(void *context, double rate) {
   by_host_links_set_rate(daemon->links, rate);
 }
 
+static void neighbours_changed(void *context) {
+  struct by_agent_daemon *daemon = context;
+  by_agent_links_changed(daemon->agent, now_of(daemon));
+  set_tick(daemon);
+}
+
 static void links_changed(void *context, uint32_t events) {
   struct by_agent_daemon *daemon = context;
   (void)events;
   if (!by_host_links_look(daemon->links)) return;
-  by_agent_links_changed(daemon->agent, now_of(daemon));
-  set_tick(daemon);
+  by_link_neighbours_look(daemon->neighbours);
+  neighbours_changed(daemon);
 }
 
 /* ---- helpers */
@@ -356,10 +369,21 @@ static void rest(void *context, const char *job, bool server) {
 static enum banyan_status listen_for_ranks(struct by_agent_daemon *daemon) {
   const struct by_path_socket *place = &daemon->options.socket;
   int fd;
+  if (!place->path) return BANYAN_OK;
   BY_TRY(by_path_socket_listen(place, &fd));
   BY_TRY(by_acceptor_create(daemon->options.loop, fd, accepted, daemon, &daemon->acceptor));
   if (daemon->options.group < 0 || chown(place->path, (uid_t)-1, (gid_t)daemon->options.group) == 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot give %s to group %ld", place->path, daemon->options.group);
+}
+
+/* Neighbours are for a manager. */
+static enum banyan_status watch_neighbours(struct by_agent_daemon *daemon) {
+  const struct by_link_neighbours_options options = {.loop = daemon->options.loop,
+                                                     .filter = daemon->options.links.filter,
+                                                     .host = daemon->options.agent.host,
+                                                     .changed = neighbours_changed,
+                                                     .context = daemon};
+  return daemon->options.agent.manager ? by_link_neighbours_create(&options, &daemon->neighbours) : BANYAN_OK;
 }
 
 static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
@@ -385,6 +409,7 @@ static enum banyan_status start(struct by_agent_daemon *daemon) {
   BY_TRY(by_host_links_create(&daemon->options.links, &daemon->links));
   BY_TRY(by_netlink_open_protocol(&daemon->sockets, NETLINK_SOCK_DIAG, 0));
   if (manager) BY_TRY(watch_keys(daemon));
+  BY_TRY(watch_neighbours(daemon));
   BY_TRY(make_agent(daemon));
   BY_TRY(listen_for_ranks(daemon)); /* another agent is found here, before its queues are touched */
   BY_TRY(by_loop_watch(daemon->options.loop, by_host_links_get_fd(daemon->links), EPOLLIN, links_changed, daemon,
@@ -434,6 +459,7 @@ void by_agent_daemon_destroy(struct by_agent_daemon *daemon) {
   by_tls_watch_destroy(daemon->manager.keys);
   by_loop_cancel_timer(&daemon->tick);
   by_loop_unwatch(daemon->news);
+  by_link_neighbours_destroy(daemon->neighbours);
   by_host_links_destroy(daemon->links);
   by_netlink_close(&daemon->sockets);
   by_agent_destroy(daemon->agent);

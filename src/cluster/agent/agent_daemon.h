@@ -11,7 +11,7 @@ struct by_agent_daemon;
 
 struct by_agent_daemon_options {
   struct by_loop *loop;
-  struct by_path_socket socket;  /* where ranks connect */
+  struct by_path_socket socket;  /* where ranks connect; no path: nowhere */
   long group;                    /* of that file; -1: as it comes */
   struct by_agent_options agent; /* without calls, context and seed */
   struct by_host_links_options links;

@@ -25,6 +25,8 @@ static struct by_agent_interface follow(const struct by_agent_interface *before,
     next.counter.rate = counter->rate;
     next.counter.queues = counter->queues;
     memcpy(next.counter.address, counter->address, sizeof next.counter.address);
+    memcpy(next.counter.neighbour, counter->neighbour, sizeof next.counter.neighbour);
+    memcpy(next.counter.neighbour_port, counter->neighbour_port, sizeof next.counter.neighbour_port);
     return next;
   }
   next.sent = rate_of(then->sent, counter->sent, seconds);
@@ -124,6 +126,10 @@ static enum banyan_status list_paths(const struct by_agent *agent, const struct 
 
 /* ---- whose traffic it is */
 
+static const char *text_or_null(const char *text) {
+  return *text ? text : NULL;
+}
+
 /* Where queues sort by marks, they have counted. Elsewhere what ranks report counts, for what is left of it; over
  * several interfaces as everything is spread over them; and what helpers' sockets have carried. As much comes as goes:
  * on every link of a tree what is summed goes one way, and the sum comes back. */
@@ -147,6 +153,8 @@ void by_agent_reports_list_interfaces(const struct by_agent *agent, struct by_cl
     out[i] = (struct by_cluster_interface){.name = interface->counter.name,
                                            .address = interface->counter.address,
                                            .rate = interface->counter.rate,
+                                           .neighbour = text_or_null(interface->counter.neighbour),
+                                           .neighbour_port = text_or_null(interface->counter.neighbour_port),
                                            .sent = interface->sent,
                                            .received = interface->received,
                                            .ours_sent = fmin(ours, interface->sent),
@@ -235,6 +243,7 @@ void by_agent_reports_send(struct by_agent *agent, uint64_t now) {
                                       .n_jobs = agent->ranks.n_jobs};
   struct by_cluster_job *jobs;
   if (!by_agent_session_is_open(agent)) return;
+  if (agent->options.calls->used_cells) report.used_cells = agent->options.calls->used_cells(agent->options.context);
   by_arena_init(&report.arena);
   by_agent_reports_list_interfaces(agent, interfaces);
   if (by_agent_reports_list_jobs(agent, now, &report.arena, &jobs) == BANYAN_OK) {
@@ -254,13 +263,17 @@ void by_agent_reports_send_hello(struct by_agent *agent, uint64_t now) {
                                      .host = agent->options.host,
                                      .may_help = agent->options.may_help,
                                      .may_serve = agent->options.may_serve,
+                                     .aggregates = agent->options.aggregates,
                                      .age = by_clock_to_seconds(now - reports->started),
                                      .n_interfaces = reports->n,
                                      .interfaces = interfaces};
   for (uint32_t i = 0; i < reports->n; i++) {
     const struct by_agent_counter *counter = &reports->interfaces[i].counter;
-    interfaces[i] =
-        (struct by_cluster_interface){.name = counter->name, .address = counter->address, .rate = counter->rate};
+    interfaces[i] = (struct by_cluster_interface){.name = counter->name,
+                                                  .address = counter->address,
+                                                  .rate = counter->rate,
+                                                  .neighbour = text_or_null(counter->neighbour),
+                                                  .neighbour_port = text_or_null(counter->neighbour_port)};
   }
   reports->renew = false;
   by_agent_session_send(agent, &hello, now);

@@ -174,7 +174,8 @@ static const struct {
                          FIELD(steps, UINT32, .most = BY_CLUSTER_STEPS, .presence = IF_SET), TREES}},
     [BY_MESSAGE_REPORT] = {"report",
                            {FIELD(interfaces, LIST, .list = &report_interfaces, .presence = PRINTED),
-                            FIELD(jobs, LIST, .list = &report_jobs)}},
+                            FIELD(jobs, LIST, .list = &report_jobs),
+                            FIELD(used_cells, UINT32, .most = BY_CLUSTER_MOST_CELLS, .presence = IF_SET)}},
     [BY_MESSAGE_LEFT] = {"left", {JOB, RANK()}},
     [BY_MESSAGE_SWITCHED] = {"switched", {JOB, NUMBER, FIELD(at, UINT64)}},
     [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, FIELD(why, REASON)}},
@@ -192,6 +193,7 @@ static const struct {
     [BY_MESSAGE_CELLS] = {"cells", {JOB, FIELD(cells, LIST, .list = &answered_cells)}},
     [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(), HELPER, SERVER, TREES}},
     [BY_MESSAGE_REST] = {"release", {JOB, SERVER}},
+    [BY_MESSAGE_AGAIN] = {"again", {END}},
     [BY_MESSAGE_REFUSED] = {"refused", {FIELD(why, REASON)}},
 };
 #undef OF

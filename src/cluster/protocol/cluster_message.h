@@ -41,7 +41,7 @@ enum by_cluster_type {
   BY_MESSAGE_HELLO,    /* host, version, interfaces (name, address, rate, neighbour), may_help, may_serve, age,
                         * aggregates; a rank: job, rank */
   BY_MESSAGE_JOB,      /* job, name, hosts, root, key, began, own_plan, plan, wishes for its plans */
-  BY_MESSAGE_REPORT,   /* interfaces, jobs */
+  BY_MESSAGE_REPORT,   /* interfaces, jobs; a switch: used_cells */
   BY_MESSAGE_LEFT,     /* job, rank */
   BY_MESSAGE_SWITCHED, /* job, number, at */
   BY_MESSAGE_KEPT,     /* job, number, why */
@@ -56,6 +56,7 @@ enum by_cluster_type {
   BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the request; none: switches' memory is not shared out */
   BY_MESSAGE_HELP,    /* job, root, key, helper, server, trees */
   BY_MESSAGE_REST,    /* job, server */
+  BY_MESSAGE_AGAIN,   /* the agent is to connect anew, and send everything again */
   BY_MESSAGE_REFUSED, /* why */
   BY_MESSAGE_KINDS
 };
@@ -125,6 +126,7 @@ struct by_cluster_message {
   bool may_help, may_serve;
   double age;                                     /* s since the agent began */
   const struct by_cluster_aggregates *aggregates; /* of a switch; NULL: it does not */
+  uint32_t used_cells;                            /* of a switch's report: cells that it has granted */
   const char *job;                                /* NULL in an agent's hello */
   uint32_t rank;
   const char *name, *root, *key; /* key: NULL where helpers may not join; always there in help */

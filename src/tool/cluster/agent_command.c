@@ -52,10 +52,12 @@ static void show_head(const json_t *status) {
 
 static void show_interface(const json_t *interface) {
   char rate[32], sent[32], received[32], ours[32];
-  printf("  %s %s: link %s, sends %s (jobs %s), receives %s%s\n", by_status_text(interface, "name"),
+  bool linked = json_object_get(interface, "neighbour") != NULL;
+  printf("  %s %s: link %s%s%s%s%s, sends %s (jobs %s), receives %s%s\n", by_status_text(interface, "name"),
          by_status_text(interface, "address"),
          by_json_number(interface, "rate") > 0 ? by_print_rate(by_json_number(interface, "rate"), rate) : "?",
-         by_print_rate(by_json_number(interface, "sent"), sent),
+         linked ? " to " : "", linked ? by_status_text(interface, "neighbour_port") : "", linked ? " of " : "",
+         linked ? by_status_text(interface, "neighbour") : "", by_print_rate(by_json_number(interface, "sent"), sent),
          by_print_rate(by_json_number(interface, "ours_sent"), ours),
          by_print_rate(by_json_number(interface, "received"), received),
          is(interface, "queues") ? ", queues by class" : "");
@@ -162,7 +164,9 @@ static const struct by_command command = {
              "\n"
              "As root (CAP_NET_ADMIN) it configures the host's queues, so that classes take\n"
              "effect, and removes them when it exits. Without this privilege it logs that, and\n"
-             "continues. It starts helpers and servers where the manager requests them.\n"
+             "continues. It starts helpers and servers where the manager requests them. It\n"
+             "sends and receives LLDP (CAP_NET_RAW), so that the manager knows how hosts are\n"
+             "linked.\n"
              "\n"
              "It stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away they\n"
              "continue, and they reconnect when it is back. It reads a changed certificate,\n"
