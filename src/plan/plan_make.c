@@ -246,6 +246,18 @@ static enum banyan_status copy_class(const struct joining *j, const struct by_cl
   return BANYAN_OK;
 }
 
+/* Ranks are the same; the others are found by name. */
+static void find_vertices(struct joining *j) {
+  const struct by_plan *plan = j->plan;
+  for (uint32_t v = 0; v < j->from->n_vertices; v++) {
+    j->vertex[v] = v;
+    if (v < plan->n_ranks) continue;
+    const struct by_vertex *found = bsearch(&j->from->vertices[v], plan->vertices + plan->n_ranks,
+                                            plan->n_vertices - plan->n_ranks, sizeof *found, by_compare_vertices);
+    j->vertex[v] = (uint32_t)(found - plan->vertices);
+  }
+}
+
 static enum banyan_status fill_joined(struct by_plan *plan, const struct by_plan_part *parts, uint32_t n) {
   struct joining j = {.plan = plan, .vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_vertices)};
   if (!j.vertex) return by_plan_no_memory();
@@ -253,13 +265,7 @@ static enum banyan_status fill_joined(struct by_plan *plan, const struct by_plan
   for (uint32_t i = 0; i < n; i++) {
     uint64_t up_to = i + 1 < n ? parts[i].up_to : UINT64_MAX;
     j.from = parts[i].plan;
-    for (uint32_t v = 0; v < j.from->n_vertices; v++) {
-      j.vertex[v] = v;
-      if (v < plan->n_ranks) continue;
-      const struct by_vertex *found = bsearch(&j.from->vertices[v], plan->vertices + plan->n_ranks,
-                                              plan->n_vertices - plan->n_ranks, sizeof *found, by_compare_vertices);
-      j.vertex[v] = (uint32_t)(found - plan->vertices);
-    }
+    find_vertices(&j);
     plan->classes[i].up_to = up_to;
     BY_TRY(copy_class(&j, by_plan_class(j.from, up_to), &plan->classes[i]));
   }
@@ -278,6 +284,40 @@ enum banyan_status by_plan_join(const char *name, const struct by_plan_part *par
   if (status == BANYAN_OK) status = fill_joined(plan, parts, n);
   plan->facts = last->facts;
   plan->chunk = last->chunk;
+  return by_plan_end(plan, status, out);
+}
+
+static enum banyan_status fill_mixed(struct by_plan *plan, const struct by_plan_part *parts, const double *shares,
+                                     uint32_t n) {
+  struct joining j = {.plan = plan, .vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_vertices)};
+  uint32_t groups = 0;
+  if (!j.vertex) return by_plan_no_memory();
+  for (uint32_t i = 0; i < n; i++) groups += parts[i].plan->classes[parts[i].plan->n_classes - 1].n_groups;
+  BY_TRY(by_plan_add_classes(plan, 1));
+  BY_TRY(by_plan_add_groups(plan, plan->classes, groups));
+  struct by_group *group = plan->classes->groups;
+  for (uint32_t i = 0; i < n; i++) {
+    j.from = parts[i].plan;
+    find_vertices(&j);
+    const struct by_class *class_ = &j.from->classes[j.from->n_classes - 1];
+    for (uint32_t g = 0; g < class_->n_groups; g++, group++) {
+      BY_TRY(by_group_copy(plan, group, &class_->groups[g], joined_vertex, &j));
+      group->share *= shares[i];
+    }
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_mix(const char *name, const struct by_plan_part *parts, const double *shares, uint32_t n,
+                               struct by_plan **out) {
+  struct by_plan *plan;
+  struct by_vertex *others = NULL;
+  uint32_t n_others = 0;
+  BY_TRY(by_plan_create(name, &plan));
+  enum banyan_status status = list_others(parts, n, &others, &n_others);
+  if (status == BANYAN_OK) status = add_vertices(plan, parts[0].plan, others, n_others);
+  free(others);
+  if (status == BANYAN_OK) status = fill_mixed(plan, parts, shares, n);
   return by_plan_end(plan, status, out);
 }
 

@@ -46,6 +46,11 @@ struct by_plan_part {
  */
 BANYAN_CHECK enum banyan_status by_plan_join(const char *name, const struct by_plan_part *parts, uint32_t n,
                                              struct by_plan **out);
+/* A plan of one class out of plans over the same ranks: the groups of their classes for the largest buffers, each
+ * plan's with its share of the buffer; where parts end does not matter. Vertices as by_plan_join has them; no facts.
+ * Nothing is borrowed; the caller owns *out. Cost: the classes' size. */
+BANYAN_CHECK enum banyan_status by_plan_mix(const char *name, const struct by_plan_part *parts, const double *shares,
+                                            uint32_t n, struct by_plan **out);
 /* A copy whose ranks stand in another order: where a group has rank r, it gets order[r]; their names come from `names`,
  * a plan over as many ranks. Other vertices stay. */
 BANYAN_CHECK enum banyan_status by_plan_reorder(const struct by_plan *plan, const uint32_t *order,

@@ -256,8 +256,15 @@ static const double enough = 0.99;
 static const struct by_weights_options roughly = {.goal = 0.97, .most_trees = 1000}, closely = {.goal = 0.991};
 
 struct by_planner_options by_planner_defaults(void) {
-  return (struct by_planner_options){
-      .most_trees = 8, .most_height = INFINITY, .tolerance = NAN, .seed = 1, .rates = by_cost_defaults()};
+  const struct by_embed_options cluster = by_embed_defaults();
+  return (struct by_planner_options){.most_trees = 8,
+                                     .most_height = INFINITY,
+                                     .tolerance = NAN,
+                                     .seed = 1,
+                                     .ways = cluster.ways,
+                                     .steps = cluster.steps,
+                                     .penalty = cluster.penalty,
+                                     .rates = by_cost_defaults()};
 }
 
 /* Column generation solves a program with a row for each resource, again and again. */
@@ -398,6 +405,11 @@ static enum banyan_status embed(const struct by_topology *topology, const struct
   options.most_trees = o->most_trees;
   options.most_height = o->most_height;
   options.least_rate = o->least_rate;
+  options.servers = o->servers;
+  options.n_servers = o->n_servers;
+  options.ways = o->ways;
+  options.steps = o->steps;
+  options.penalty = o->penalty;
   return by_embed(topology, &options, out);
 }
 

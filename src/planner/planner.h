@@ -54,6 +54,11 @@ struct by_planner_options {
   double least_rate;             /* of each tree, bit/s, of the same */
   double tolerance;              /* part of the bound that may go for less height; NAN: 0.05, above 8 trees 0.01 */
   uint64_t seed;
+  const uint32_t *servers; /* of BY_PLANNER_CLUSTER, as are those below: hosts for in-network trees (embed.h) */
+  uint32_t n_servers;
+  uint32_t ways;  /* bits of enum by_plan_way */
+  uint32_t steps; /* of weights */
+  double penalty; /* for each tree */
   enum by_planner_weighing weighing;
   struct by_cost_rates rates; /* for predicted times */
 };

@@ -168,7 +168,20 @@ wants 0 "$BANYAN" plan clos:racks=2,hosts=4,nic=10g,oversub=4 --method cluster -
 wants 0 "$BANYAN" plan star:6,nic=1g,helpers=2 --method cluster --helpers helper0,helper1 --explain
 shows '^6 workers and 2 that may help: [0-9]+ of [0-9]+ candidates carry .* that no set of trees exceeds here' err
 shows '^  parameter server +200 Mbit/s +[0-9.]+$' err
-wants 2 "$BANYAN" plan star:6 --method cluster --max-height 1s --height-metric delay
+wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --explain
+shows '^ +100.0 %  in-network tree: 1 Gbit/s, server h0, height 2$' err
+shows '^    h0/0 \(server\) ─┬─ h0$' out
+wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --server h2 --steps 4 --tree-penalty 0.5
+shows '^    h2/0 \(server\) ─┬─ h2$' out
+wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --ways ring,tree --explain
+shows '^4 workers: .* carry 667 Mbit/s' err
+wants 1 "$BANYAN" plan star:4,nic=1g --method cluster --ways switches
+shows 'none of the allowed ways \(switches\) joins the 4 workers' err
+wants 2 "$BANYAN" plan star:4 --method cluster --ways rings
+shows 'ways: "rings" is not one of the ways ring,tree,helpers,switches' err
+wants 2 "$BANYAN" plan star:4 --ways ring
+wants 2 "$BANYAN" plan star:4 --method cluster --tree-penalty 2
+wants 2 "$BANYAN" plan star:4 --method cluster --max-height 1s --height-metric delay
 shows 'in hops only' err
 wants 1 "$BANYAN" plan ring:8 --max-height 3
 wants 2 "$BANYAN" plan star:6 --ranks h4,nobody

@@ -61,6 +61,7 @@ static void check_planned(const struct by_planned *planned, const struct by_topo
   const struct by_plan_facts *facts = &planned->plan->facts;
   struct by_text text;
   require(by_plan_validate(planned->plan) == BANYAN_OK);
+  if (planned->embedding) require(by_plan_check_switches(planned->plan) == BANYAN_OK);
   require(facts->throughput > 0 && isfinite(facts->bound) && facts->throughput <= facts->bound * (1 + 1e-6));
   print_and_parse(planned->plan);
   by_text_init(&text);
@@ -70,24 +71,34 @@ static void check_planned(const struct by_planned *planned, const struct by_topo
   draw(topology, planned->plan);
 }
 
-static uint32_t list_helpers(const struct by_topology *topology, uint32_t *out) {
+static uint32_t list_helpers(const struct by_topology *topology, bool switches, uint32_t *out) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < topology->n_nodes; v++)
-    if (topology->nodes[v].may_help || topology->nodes[v].aggregates) out[n++] = v;
+    if (topology->nodes[v].may_help || (switches && topology->nodes[v].aggregates)) out[n++] = v;
+  return n;
+}
+
+static uint32_t list_hosts(const struct by_topology *topology, uint32_t *out) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (topology->nodes[v].kind == BY_NODE_HOST) out[n++] = v;
   return n;
 }
 
 static void plan_trees(const struct by_topology *topology, uint8_t how) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
-  uint32_t helpers[MOST_NODES];
+  uint32_t helpers[MOST_NODES], servers[MOST_NODES];
   options.method = (enum by_planner_method)(how & METHOD);
   options.weighing = (enum by_planner_weighing)((how >> WEIGHING_SHIFT & 3) % 3);
   options.by_delay = how & BY_DELAY;
   if (how & LOW) options.most_height = options.by_delay ? 0.02 : 3;
   if (how & MANY) options.most_trees = 32;
   options.choice.helpers = helpers;
-  if (how & HELPED) options.choice.n_helpers = list_helpers(topology, helpers);
+  bool cluster = options.method == BY_PLANNER_CLUSTER;
+  if (how & HELPED) options.choice.n_helpers = list_helpers(topology, !cluster, helpers);
+  options.servers = servers;
+  if (cluster) options.n_servers = list_hosts(topology, servers);
   if (by_planner_run("fuzz", topology, &options, &planned) != BANYAN_OK) return;
   check_planned(&planned, topology);
   by_planned_fini(&planned);

@@ -10,7 +10,7 @@
 #include "rng.h"
 #include "topology_synth.h"
 
-enum { ROUNDS = 40, MOST_HELPERS = 8, MOST_ENUMERATED = 3, ENUMERATED = 24 };
+enum { ROUNDS = 40, MOST_HELPERS = 8, MOST_SERVERS = 3, MOST_ENUMERATED = 3, ENUMERATED = 24 };
 
 static const char *const networks[] = {
     "star:4,nic=1g/2g/4g/10g,helpers=2",
@@ -28,7 +28,7 @@ enum { NETWORKS = sizeof networks / sizeof *networks };
 static struct by_topology *topology;
 static struct by_embedding *embedding;
 static struct by_embed_options options;
-static uint32_t helpers[MOST_HELPERS];
+static uint32_t helpers[MOST_HELPERS], servers[MOST_SERVERS];
 
 /* Others use up to three quarters of each direction of some links. */
 static void use_links(struct by_rng *rng) {
@@ -45,7 +45,10 @@ static void begin(const char *text, struct by_rng *rng) {
   options.most_trees = MOST_ENUMERATED;
   options.choice.helpers = helpers;
   for (uint32_t v = 0; v < topology->n_nodes; v++)
-    if (topology->nodes[v].may_help || topology->nodes[v].aggregates) helpers[options.choice.n_helpers++] = v;
+    if (topology->nodes[v].may_help) helpers[options.choice.n_helpers++] = v;
+  options.servers = servers;
+  for (uint32_t v = 0; v < topology->n_nodes && options.n_servers < MOST_SERVERS; v++)
+    if (topology->nodes[v].kind == BY_NODE_HOST) servers[options.n_servers++] = v;
   assert_ok(by_embed(topology, &options, &embedding));
 }
 
@@ -111,7 +114,8 @@ static void test_choices(void **state) {
 
 /* ---- bound and loads */
 
-/* A packing of another method is not above the bound, and is about what the candidates reach together. */
+/* A packing of another method is not above the bound, and is about what the candidates reach together, or less where
+ * there are in-network trees. */
 static void check_bound(const char *text) {
   struct by_exact_options exact = by_exact_defaults();
   struct by_packing *packing;
@@ -120,7 +124,7 @@ static void check_bound(const char *text) {
     fail_msg("%s: %.12g is above the bound %.12g", text, packing->throughput, embedding->bound);
   if (embedding->any_number < 0.99 * packing->throughput)
     fail_msg("%s: %g of %g", text, embedding->any_number, packing->throughput);
-  assert_true(embedding->any_number <= packing->bound * (1 + 1e-6));
+  if (!embedding->net.n_servers) assert_true(embedding->any_number <= packing->bound * (1 + 1e-6));
   by_packing_destroy(packing);
 }
 

@@ -6,10 +6,10 @@
 
 #include "check.h"
 #include "placement.h"
-#include "placement_parts.h"
 #include "rng.h"
 #include "switched_tree.h"
 #include "topology_make.h"
+#include "way_tree.h"
 
 enum { FLOWS = 2000, MOST = 11, NETWORKS = 300 };
 

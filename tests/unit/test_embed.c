@@ -18,13 +18,13 @@ static struct by_embed_options options;
 static struct by_embedding *embedding;
 static uint32_t helpers[MOST_HELPERS];
 
-/* Opens the topology with all hosts that may help, and all switches that add, as helpers. */
+/* Opens the topology with all hosts that may help as helpers. */
 static void open_topology(const char *text) {
   assert_ok(by_topology_named(text, &topology));
   options = by_embed_defaults();
   options.choice.helpers = helpers;
   for (uint32_t v = 0; v < topology->n_nodes; v++)
-    if (topology->nodes[v].may_help || topology->nodes[v].aggregates) helpers[options.choice.n_helpers++] = v;
+    if (topology->nodes[v].may_help) helpers[options.choice.n_helpers++] = v;
 }
 
 static void begin(const char *text) {
@@ -194,23 +194,6 @@ static void test_elastic_trees(void **state) {
   end();
 }
 
-/* ---- switches that add ---- */
-
-static void test_switches(void **state) {
-  (void)state;
-  begin("star:3,nic=10g,adds=all"); /* This needs a Steiner tree: the spanning tree of the closure would give 7.5. */
-  assert_near(by_embedding_facts(embedding).throughput, 10e9, 1e-6);
-  assert_near(by_embedding_facts(embedding).bound, 10e9, 1e-6);
-  check_plan();
-  end();
-  begin("clos:racks=4,hosts=4,nic=10g,oversub=4,adds=leaf");
-  assert_near(alone(BY_EMBED_NETWORK), 10e9 / 2, 1e-6); /* Data goes up and down in a chain. */
-  assert_true(alone(BY_EMBED_RING) > 0);                /* A switch that adds also forwards. */
-  assert_true(by_embedding_facts(embedding).throughput > 0.95 * by_embedding_facts(embedding).bound);
-  check_plan();
-  end();
-}
-
 /* ---- limits ---- */
 
 static void test_limits(void **state) {
@@ -358,21 +341,13 @@ static void test_other_workers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_64_hosts),
-      cmocka_unit_test(test_uplinks_are_spared),
-      cmocka_unit_test(test_hosts_are_spared),
-      cmocka_unit_test(test_helper_formula),
-      cmocka_unit_test(test_helpers_in_racks),
-      cmocka_unit_test(test_elastic_trees),
-      cmocka_unit_test(test_switches),
-      cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_networks_without_racks),
-      cmocka_unit_test(test_parallel_links),
-      cmocka_unit_test(test_explanation),
-      cmocka_unit_test(test_nothing_changed),
-      cmocka_unit_test(test_others_use_a_link),
-      cmocka_unit_test(test_a_helper_is_gone),
-      cmocka_unit_test(test_other_workers),
+      cmocka_unit_test(test_64_hosts),         cmocka_unit_test(test_uplinks_are_spared),
+      cmocka_unit_test(test_hosts_are_spared), cmocka_unit_test(test_helper_formula),
+      cmocka_unit_test(test_helpers_in_racks), cmocka_unit_test(test_elastic_trees),
+      cmocka_unit_test(test_limits),           cmocka_unit_test(test_networks_without_racks),
+      cmocka_unit_test(test_parallel_links),   cmocka_unit_test(test_explanation),
+      cmocka_unit_test(test_nothing_changed),  cmocka_unit_test(test_others_use_a_link),
+      cmocka_unit_test(test_a_helper_is_gone), cmocka_unit_test(test_other_workers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,21 +251,6 @@ static void test_adding_switch(void **state) {
   end(&net);
 }
 
-/* If the switch may forward as well, hosts also have edges over it. */
-static void test_forwarding_switch(void **state) {
-  (void)state;
-  struct net net;
-  const struct by_graph_choice choice = {.helpers = (uint32_t[]){0}, .n_helpers = 1, .switches_forward = true};
-  star(&net, 4);
-  make(&net, &choice);
-  assert_int_equal(net.graph->n_vertices, 5);
-  assert_int_equal(net.graph->n_edges, 4 + 6);
-  assert_int_equal(times(&net, 4, 2, BY_ORIGIN_LINK, 2), 1);
-  assert_int_equal(times(&net, 1, 3, BY_ORIGIN_LINK, 1), 1);
-  assert_int_equal(times(&net, 1, 3, BY_ORIGIN_LINK, 3), 1);
-  end(&net);
-}
-
 static void test_what_is_left(void **state) {
   (void)state;
   struct net net;
@@ -440,23 +425,14 @@ static void test_refused_topologies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_builder),
-      cmocka_unit_test(test_many_edges),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_limits_only),
-      cmocka_unit_test(test_star),
-      cmocka_unit_test(test_participants),
-      cmocka_unit_test(test_adding_switch),
-      cmocka_unit_test(test_forwarding_switch),
-      cmocka_unit_test(test_what_is_left),
-      cmocka_unit_test(test_parallel_links),
-      cmocka_unit_test(test_full_direction),
-      cmocka_unit_test(test_node_limits),
-      cmocka_unit_test(test_vertex_between),
-      cmocka_unit_test(test_idle_host),
-      cmocka_unit_test(test_spines),
-      cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_refused_topologies),
+      cmocka_unit_test(test_builder),        cmocka_unit_test(test_many_edges),
+      cmocka_unit_test(test_refusals),       cmocka_unit_test(test_limits_only),
+      cmocka_unit_test(test_star),           cmocka_unit_test(test_participants),
+      cmocka_unit_test(test_adding_switch),  cmocka_unit_test(test_what_is_left),
+      cmocka_unit_test(test_parallel_links), cmocka_unit_test(test_full_direction),
+      cmocka_unit_test(test_node_limits),    cmocka_unit_test(test_vertex_between),
+      cmocka_unit_test(test_idle_host),      cmocka_unit_test(test_spines),
+      cmocka_unit_test(test_sparse),         cmocka_unit_test(test_refused_topologies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

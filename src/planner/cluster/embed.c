@@ -7,6 +7,7 @@
 #include "embed_parts.h"
 #include "packing.h"
 #include "plan_make.h"
+#include "plan_ways.h"
 #include "text.h"
 
 /* ---- again: what an old embedding found is taken over by the names of its vertices */
@@ -18,7 +19,7 @@ struct taking {
   struct by_embedding *embedding;
   const struct by_embedding *old;
   uint32_t *vertex; /* of each of the old graph's: the new one's; NONE: it is gone */
-  double *load;     /* of each resource under the old weights, over its capacity */
+  double *load;     /* of each row under the old weights, over its capacity */
   bool gone;        /* something that the old embedding uses */
 };
 
@@ -39,9 +40,35 @@ static enum banyan_status match_vertices(const struct taking *t) {
   return BANYAN_OK;
 }
 
+/* The tree to the server of the same name where switches of the same names add. */
+static enum banyan_status take_network(struct taking *t, const struct by_embed_candidate *candidate, uint32_t *found) {
+  const struct by_embed_net *net = &t->embedding->net;
+  const struct by_embed_server *before = &t->old->net.servers[candidate->server];
+  const char *const *names = t->embedding->node_names, *const *old = t->old->node_names;
+  uint32_t s = 0;
+  *found = NONE;
+  while (s < net->n_servers && strcmp(names[net->servers[s].node], old[before->node]) != 0) s++;
+  if (s == net->n_servers) return BANYAN_OK;
+  const struct by_way_tree *tree = &net->servers[s].ways.trees[0], *was = &before->ways.trees[0];
+  bool *adds = calloc(tree->flow.n, sizeof *adds), fits = true;
+  if (!adds) return by_plan_no_memory();
+  for (uint32_t v = 0; v < was->flow.n; v++) {
+    uint32_t w = 0;
+    if (!candidate->adds[v]) continue;
+    while (w < tree->flow.n && strcmp(names[tree->node[w]], old[was->node[v]]) != 0) w++;
+    fits &= w < tree->flow.n && tree->flow.able[w];
+    if (fits) adds[w] = true;
+  }
+  enum banyan_status status =
+      fits ? by_embed_candidates_add_network(&t->embedding->candidates, s, adds, found) : BANYAN_OK;
+  free(adds);
+  return status;
+}
+
 /* The number of the same candidate in the new list; NONE: it does not fit any more. */
 static enum banyan_status take(struct taking *t, const struct by_embed_candidate *candidate, uint32_t *found) {
   struct by_embed_candidates *list = &t->embedding->candidates;
+  if (candidate->kind == BY_EMBED_NETWORK) return take_network(t, candidate, found);
   list->draft.kind = candidate->kind;
   return by_embed_candidates_add_group(list, &candidate->group, t->vertex, found);
 }
@@ -55,7 +82,7 @@ static enum banyan_status take_used(struct taking *t) {
     t->gone |= found == NONE;
     if (found == NONE) continue;
     list->items[found].set = BY_EMBED_OLD;
-    for (uint32_t r = 0; r < t->embedding->graph->n_resources; r++)
+    for (uint32_t r = 0; r < t->embedding->net.n_rows; r++)
       t->load[r] += picks->items[i].rate / picks->throughput * list->items[found].load[r];
   }
   return BANYAN_OK;
@@ -77,7 +104,7 @@ static enum banyan_status take_over(struct taking *t, double *before) {
   BY_TRY(match_vertices(t));
   BY_TRY(take_used(t));
   BY_TRY(take_priced(t));
-  for (uint32_t r = 0; r < t->embedding->graph->n_resources; r++) most = fmax(most, t->load[r]);
+  for (uint32_t r = 0; r < t->embedding->net.n_rows; r++) most = fmax(most, t->load[r]);
   *before = t->gone ? 0 : 1 / most;
   return BANYAN_OK;
 }
@@ -91,7 +118,7 @@ static enum banyan_status embed_take_over(struct by_embedding *embedding, const 
   struct taking t = {.embedding = embedding,
                      .old = old,
                      .vertex = BY_ARENA_ARRAY(&arena, uint32_t, old->graph->n_vertices),
-                     .load = BY_ARENA_ARRAY(&arena, double, embedding->graph->n_resources)};
+                     .load = BY_ARENA_ARRAY(&arena, double, embedding->net.n_rows)};
   enum banyan_status status = arena.failed ? by_plan_no_memory() : take_over(&t, before);
   by_arena_fini(&arena);
   return status;
@@ -102,11 +129,17 @@ static const double near_enough = 0.998; /* of the bound */
 static const double well_chosen = 0.97;  /* of what any number of candidates carries */
 
 struct by_embed_options by_embed_defaults(void) {
-  return (struct by_embed_options){.most_trees = 8, .most_height = INFINITY, .penalty = 0.01};
+  return (struct by_embed_options){.ways = BY_PLAN_ALL_WAYS,
+                                   .most_trees = 8,
+                                   .steps = 16,
+                                   .most_height = INFINITY,
+                                   .penalty = 0.01,
+                                   .turnaround = by_placement_defaults().turnaround};
 }
 
 void by_embedding_destroy(struct by_embedding *embedding) {
   if (!embedding) return;
+  by_plan_destroy(embedding->network);
   free(embedding->picks.items);
   by_embed_candidates_fini(&embedding->candidates);
   by_embed_net_fini(&embedding->net);
@@ -160,26 +193,58 @@ static enum banyan_status choose(struct by_embedding *e, struct by_embed_master 
   return by_embed_choose(master, o, e->any_number, BY_EMBED_FEW, &e->picks);
 }
 
+static enum banyan_status check_hosts(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
+                                      const char *what) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (nodes[i] >= topology->n_nodes)
+      return by_fail(BANYAN_ERR_ARGUMENT, "node number %u is not in the topology", nodes[i]);
+    if (topology->nodes[nodes[i]].kind != BY_NODE_HOST)
+      return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is a switch and cannot be a %s", topology->nodes[nodes[i]].name,
+                     what);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check(const struct by_topology *topology, const struct by_embed_options *o) {
+  if (!(o->ways & BY_PLAN_ALL_WAYS)) return by_fail(BANYAN_ERR_ARGUMENT, "no way is allowed, of " BY_PLAN_WAYS);
+  if (o->steps < 1 || o->steps > BY_EMBED_MOST_STEPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u steps of weights; there are 1 to %d", o->steps, BY_EMBED_MOST_STEPS);
+  BY_TRY(check_hosts(topology, o->choice.helpers, o->choice.n_helpers, "helper"));
+  return check_hosts(topology, o->servers, o->n_servers, "server");
+}
+
+/* Some tree that is allowed. */
+static enum banyan_status add_any(struct by_embedding *e, const struct by_embed_options *o) {
+  char ways[BY_PLAN_WAYS_BYTES];
+  BY_TRY(add_few(&e->candidates, 1, o->most_height));
+  if (e->candidates.n) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PLAN, "none of the allowed ways (%s) joins the %u workers: allow others",
+                 by_plan_ways_print(o->ways, ways), e->graph->n_terminals);
+}
+
 /* `old` and `before` are those of by_embed_again; NULL: for the first time. */
 static enum banyan_status make(struct by_embedding *e, const struct by_topology *topology,
                                const struct by_embed_options *o, const struct by_embedding *old, double *before) {
   struct by_graph_choice choice = o->choice;
   struct by_embed_master master;
-  choice.switches_forward = true;
   choice.most_meshed = MESHED;
+  if (!(o->ways & BY_PLAN_HELPERS)) choice.n_helpers = 0;
+  BY_TRY(check(topology, o));
   BY_TRY(by_graph_of_topology(topology, &choice, &e->graph));
   BY_TRY(by_embed_net_init(&e->net, topology, e->graph));
+  if (o->ways & BY_PLAN_SWITCHES) BY_TRY(by_embed_net_add_servers(&e->net, o));
+  BY_TRY(by_embed_name_nodes(e));
   BY_TRY(by_graph_name_vertices(e->graph, topology, &e->arena, &e->vertices));
   BY_TRY(by_embed_candidates_init(&e->candidates, &e->net,
-                                  o->most_height < UINT32_MAX ? (uint32_t)o->most_height : UINT32_MAX));
+                                  o->most_height < UINT32_MAX ? (uint32_t)o->most_height : UINT32_MAX, o->ways));
   BY_TRY(by_embed_candidates_make(&e->candidates));
   if (old) BY_TRY(embed_take_over(e, old, before));
-  if (!e->candidates.n) BY_TRY(add_few(&e->candidates, 1, o->most_height)); /* no shape fits */
+  if (!e->candidates.n) BY_TRY(add_any(e, o)); /* no shape fits */
   enum banyan_status status = by_embed_master_init(&master, &e->candidates);
   if (status == BANYAN_OK) status = choose(e, &master, o);
   by_embed_master_fini(&master);
   by_embed_candidates_complete(&e->candidates);
-  return status;
+  return status == BANYAN_OK ? by_embed_make_network(e) : status;
 }
 
 static enum banyan_status create(const struct by_topology *topology, const struct by_embed_options *options,
@@ -219,11 +284,12 @@ static void add_used(const struct by_embedding *e, struct by_text *text) {
     const struct by_embed_candidate *c = &e->candidates.items[e->picks.items[i].candidate];
     by_text_add(text, "  %5.1f %%  %s: %s", 100 * e->picks.items[i].rate / e->picks.throughput,
                 by_embed_candidate_kind_name(c->kind), by_print_rate(e->picks.items[i].rate, rate));
-    uint32_t root = c->group.order[c->group.root];
-    if (c->group.kind == BY_GROUP_ROTATED)
+    if (c->kind == BY_EMBED_NETWORK)
+      by_text_add(text, ", server %s", e->node_names[e->net.servers[c->server].node]);
+    else if (c->group.kind == BY_GROUP_ROTATED)
       by_text_add(text, ", a piece for each of %u ranks", c->group.n);
     else
-      by_text_add(text, ", root %s", e->vertices[root].name);
+      by_text_add(text, ", root %s", e->vertices[c->group.order[c->group.root]].name);
     by_text_add(text, ", height %u\n", c->height);
   }
 }
@@ -255,18 +321,44 @@ void by_embedding_explain(const struct by_embedding *embedding, struct by_text *
   add_alone(e, text);
 }
 
-enum banyan_status by_embedding_plan(const struct by_embedding *e, const char *name, struct by_plan **out) {
+/* ---- as a plan */
+
+/* The trees of the graph that are used. */
+static enum banyan_status plan_of_graph(const struct by_embedding *e, const char *name, double rate,
+                                        struct by_plan **out) {
   struct by_plan_facts facts = {.throughput = e->picks.throughput, .bound = e->bound};
   struct by_group *groups = calloc((size_t)e->picks.n + 1, sizeof *groups);
-  double sum = 0; /* of those that are used: the program may have left a trace of rate on others */
+  uint32_t n = 0;
   if (!groups) return by_plan_no_memory();
-  for (uint32_t i = 0; i < e->picks.n; i++) sum += e->picks.items[i].rate;
   for (uint32_t i = 0; i < e->picks.n; i++) {
-    groups[i] = e->candidates.items[e->picks.items[i].candidate].group;
-    groups[i].rate = e->picks.items[i].rate;
-    groups[i].share = groups[i].rate / sum;
+    const struct by_embed_candidate *candidate = &e->candidates.items[e->picks.items[i].candidate];
+    if (candidate->kind == BY_EMBED_NETWORK) continue;
+    groups[n] = candidate->group;
+    groups[n].rate = e->picks.items[i].rate;
+    groups[n].share = groups[n].rate / rate;
+    n++;
   }
-  enum banyan_status status = by_plan_of_groups(name, e->graph, e->vertices, groups, e->picks.n, facts, out);
+  enum banyan_status status = by_plan_of_groups(name, e->graph, e->vertices, groups, n, facts, out);
   free(groups);
+  return status;
+}
+
+enum banyan_status by_embedding_plan(const struct by_embedding *e, const char *name, struct by_plan **out) {
+  double of_graph = 0, of_network = 0; /* of those that are used: the program may have left a trace of rate on others */
+  for (uint32_t i = 0; i < e->picks.n; i++) {
+    const struct by_embed_pick *pick = &e->picks.items[i];
+    *(e->candidates.items[pick->candidate].kind == BY_EMBED_NETWORK ? &of_network : &of_graph) += pick->rate;
+  }
+  if (!e->network) return plan_of_graph(e, name, of_graph, out);
+  struct by_plan_part parts[2] = {{.plan = e->network}};
+  const double all = of_graph + of_network, shares[2] = {of_network / all, of_graph / all};
+  struct by_plan *graph = NULL;
+  if (of_graph > 0) BY_TRY(plan_of_graph(e, name, of_graph, &graph));
+  parts[1].plan = graph;
+  enum banyan_status status = by_plan_mix(name, parts, shares, graph ? 2 : 1, out);
+  by_plan_destroy(graph);
+  if (status == BANYAN_OK)
+    (*out)->facts = (struct by_plan_facts){
+        .throughput = e->picks.throughput, .bound = e->bound, .ratio = e->picks.throughput / e->bound};
   return status;
 }

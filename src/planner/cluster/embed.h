@@ -5,7 +5,7 @@
  *                                            sum p_t = 1,  0 <= p_t <= y_t,  sum y_t <= most_trees
  *
  * over candidates t: parameter servers, rings, chains, trees, elastic
- * aggregation trees, trees over helpers and over switches that add, and trees
+ * aggregation trees, trees over helpers, in-network trees to servers, and trees
  * that the prices of full links ask for (embed_parts.h). 1 / theta is the
  * throughput. Candidates are one group of a plan each, so a ring counts once.
  * Pure: no I/O, no clock. An embedding is immutable and borrows nothing. */
@@ -17,20 +17,30 @@
 #include "topology.h"
 
 struct by_embed_options {
-  struct by_graph_choice choice; /* the workers and the helpers, which may be switches that add */
-  uint32_t most_trees;           /* candidates used, >= 1 */
-  double most_height;            /* of each, hops; INFINITY: any */
-  double least_rate;             /* of each, bit/s */
-  double penalty;                /* for each, part of the least time */
+  struct by_graph_choice choice; /* the workers, and the helpers, which are hosts */
+  const uint32_t *servers; /* hosts that may finish the sums of in-network trees, different; workers may be such */
+  uint32_t n_servers;      /* 0: there are no in-network trees */
+  uint32_t ways;           /* allowed, bits of enum by_plan_way, not 0 */
+  uint32_t most_trees;     /* candidates used, >= 1 */
+  uint32_t steps;          /* the weights that are tried are whole multiples of 1 / 1, 1 / 2, ... 1 / steps */
+  double most_height;      /* of each, hops; INFINITY: any */
+  double least_rate;       /* of each, bit/s */
+  double penalty;          /* for each, part of the least time, >= 0 */
+  double turnaround;       /* seconds that ends and switches add to the round trip of an in-network tree */
 };
+
+enum { BY_EMBED_MOST_STEPS = 64, BY_EMBED_MOST_SERVERS = 128 };
 
 struct by_embedding;
 
-/* 8 of any height and rate, a penalty of 1 %. */
+/* All ways, but no servers; 8 of any height and rate, a penalty of 1 %, steps down to 1/16, 100 us. */
 struct by_embed_options by_embed_defaults(void);
 /* The caller owns *out and gives it to by_embedding_destroy. Errors: those of by_graph_of_topology;
- * BANYAN_ERR_UNSUPPORTED: CLP is not installed, or more than 2048 vertices; BANYAN_ERR_PLAN: nothing keeps the limits.
- * Cost: for 64 hosts in 8 racks some hundred candidates of 90 resources, half a second at most. */
+ * BANYAN_ERR_ARGUMENT: a helper or server is a switch, or a number is out of range; BANYAN_ERR_UNSUPPORTED: CLP is not
+ * installed, or more than 2048 vertices; BANYAN_ERR_PLAN: nothing that is allowed keeps the limits. No in-network
+ * trees: more than BY_PLAN_MOST_WORKERS workers, or none of the switches on their ways can add. Servers beyond the
+ * first BY_EMBED_MOST_SERVERS are left out, and so are those that some worker cannot reach. Cost: for 64 hosts in 8
+ * racks some hundred candidates of 90 resources, half a second at most. */
 BANYAN_CHECK enum banyan_status by_embed(const struct by_topology *topology, const struct by_embed_options *options,
                                          struct by_embedding **out);
 /* NULL is allowed. */
@@ -44,10 +54,21 @@ struct by_embed_facts {
 };
 struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
 
-/* The plan: a group for each candidate that is used. Rank r is the graph's terminal r, under its node's name. The
- * caller owns *out. */
+/* The plan: a group for each candidate that is used. Rank r is the graph's terminal r, under its node's name. It can be
+ * run (by_plan_check_switches): in-network trees have servers "HOST/0", "HOST/1", ... and the interfaces of their
+ * switches. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_embedding_plan(const struct by_embedding *embedding, const char *name,
                                                   struct by_plan **out);
+/* What an in-network tree of the plan needs at a switch that adds. */
+struct by_embed_need {
+  uint32_t server, node; /* of the topology: the host of the tree's server, and the switch */
+  const char *tree;      /* the server's name in the plan, "HOST/N"; lives as long as the embedding */
+  double rate;           /* bit/s of the tree */
+  double round_trip;     /* seconds to the server and back, for the farthest worker */
+  uint64_t bytes;        /* of cells: rate x round trip */
+};
+/* All needs, tree by tree; *n: how many. They live as long as the embedding. */
+const struct by_embed_need *by_embedding_needs(const struct by_embedding *embedding, uint32_t *n);
 struct by_text;
 /* Adds, in words and numbers: what is used, and what each kind of candidate would have carried alone. */
 void by_embedding_explain(const struct by_embedding *embedding, struct by_text *text);

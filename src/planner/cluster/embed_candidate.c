@@ -253,7 +253,7 @@ enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_t
     return by_fail(BANYAN_ERR_UNSUPPORTED,
                    "a job on a shared cluster is planned for %d hosts and helpers at most, not for %u",
                    BY_EMBED_MOST_VERTICES, graph->n_vertices);
-  *net = (struct by_embed_net){.topology = topology, .graph = graph};
+  *net = (struct by_embed_net){.topology = topology, .graph = graph, .n_rows = graph->n_resources};
   by_arena_init(&net->arena);
   struct finding f = {.net = net};
   enum banyan_status status = find(&f);
@@ -263,6 +263,7 @@ enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_t
 }
 
 void by_embed_net_fini(struct by_embed_net *net) {
+  for (uint32_t s = 0; s < net->n_servers; s++) by_placement_ways_fini(&net->servers[s].ways);
   by_arena_fini(&net->arena);
   *net = (struct by_embed_net){0};
 }
@@ -283,15 +284,15 @@ const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind) {
 }
 
 enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, const struct by_embed_net *net,
-                                            uint32_t most_height) {
-  *list = (struct by_embed_candidates){.net = net, .most_height = most_height};
+                                            uint32_t most_height, uint32_t ways) {
+  *list = (struct by_embed_candidates){.net = net, .most_height = most_height, .ways = ways};
   by_arena_init(&list->arena);
   BY_TRY(by_grower_init(&list->grower, net->graph, true));
   struct by_arena *arena = &list->grower.arena;
   uint32_t n = net->graph->n_vertices;
   list->count = BY_ARENA_ARRAY(arena, uint32_t, n);
   list->height = BY_ARENA_ARRAY(arena, uint32_t, n);
-  list->load = BY_ARENA_ARRAY(arena, double, net->graph->n_resources);
+  list->load = BY_ARENA_ARRAY(arena, double, net->n_rows);
   list->draft.order = BY_ARENA_ARRAY(arena, uint32_t, n);
   list->draft.up = BY_ARENA_ARRAY(arena, uint32_t, n);
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
@@ -367,7 +368,7 @@ static bool load_rotated(struct by_embed_candidates *list, const struct by_group
 /* Fills list->load and theta. False: an edge is missing. */
 static bool find_load(struct by_embed_candidates *list, struct by_embed_candidate *out) {
   const struct by_graph *graph = list->net->graph;
-  memset(list->load, 0, graph->n_resources * sizeof *list->load);
+  memset(list->load, 0, list->net->n_rows * sizeof *list->load);
   if (!(list->draft.n_radix ? load_rotated(list, &out->group) : load_tree(list))) return false;
   for (uint32_t r = 0; r < graph->n_resources; r++) {
     list->load[r] /= graph->capacity[r];
@@ -377,7 +378,7 @@ static bool find_load(struct by_embed_candidates *list, struct by_embed_candidat
 }
 
 static uint32_t find_known(const struct by_embed_candidates *list, const struct by_embed_candidate *new) {
-  size_t bytes = list->net->graph->n_resources * sizeof *list->load;
+  size_t bytes = list->net->n_rows * sizeof *list->load;
   for (uint32_t i = 0; i < list->n; i++) {
     const struct by_embed_candidate *old = &list->items[i];
     if (old->theta == new->theta && old->height <= new->height && old->width <= new->width &&
@@ -393,19 +394,37 @@ static enum banyan_status copy(struct by_embed_candidates *list, struct by_embed
   const struct by_draft *draft = &list->draft;
   struct by_group *group = &new->group;
   struct by_arena *arena = &list->arena;
-  size_t bytes = draft->n * sizeof *group->order, n_resources = list->net->graph->n_resources;
+  size_t bytes = draft->n * sizeof *group->order;
   group->order = BY_ARENA_ARRAY(arena, uint32_t, draft->n);
   group->up = group->down = BY_ARENA_ARRAY(arena, uint32_t, draft->n);
   group->radix = BY_ARENA_ARRAY(arena, uint32_t, draft->n_radix);
-  new->load = BY_ARENA_ARRAY(arena, double, n_resources);
-  if (arena->failed || !BY_ARRAY_GROW(&list->items, &list->room, list->n + 1)) return by_plan_no_memory();
+  if (arena->failed) return by_plan_no_memory();
   memcpy(group->order, draft->order, bytes);
   memcpy(group->up, draft->up, bytes);
   memcpy(group->radix, draft->radix, draft->n_radix * sizeof *group->radix);
-  memcpy(new->load, list->load, n_resources * sizeof *new->load);
   group->up[group->root] = group->root;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_embed_candidates_keep(struct by_embed_candidates *list, struct by_embed_candidate *new,
+                                            uint32_t *found) {
+  *found = find_known(list, new);
+  if (*found != NONE) return BANYAN_OK;
+  new->load = BY_ARENA_ARRAY(&list->arena, double, list->net->n_rows);
+  if (!new->load || !BY_ARRAY_GROW(&list->items, &list->room, list->n + 1)) return by_plan_no_memory();
+  memcpy(new->load, list->load, list->net->n_rows * sizeof *new->load);
+  if (new->kind != BY_EMBED_NETWORK) BY_TRY(copy(list, new));
+  *found = list->n;
   list->items[list->n++] = *new;
   return BANYAN_OK;
+}
+
+/* What option or setting allows it. */
+static bool is_allowed(const struct by_embed_candidates *list) {
+  const struct by_draft *draft = &list->draft;
+  bool helped = false;
+  for (uint32_t u = 0; u < draft->n; u++) helped |= draft->order[u] >= list->net->graph->n_terminals;
+  return list->ways & (helped ? BY_PLAN_HELPERS : draft->kind == BY_EMBED_RING ? BY_PLAN_RING : BY_PLAN_TREE);
 }
 
 enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uint32_t *found) {
@@ -420,11 +439,8 @@ enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uin
   if (!found) found = &ignored;
   *found = NONE;
   measure_shape(list, &new);
-  if (new.height > list->most_height || !find_load(list, &new)) return BANYAN_OK;
-  *found = find_known(list, &new);
-  if (*found != NONE) return BANYAN_OK;
-  *found = list->n;
-  return copy(list, &new);
+  if (new.height > list->most_height || !is_allowed(list) || !find_load(list, &new)) return BANYAN_OK;
+  return by_embed_candidates_keep(list, &new, found);
 }
 
 enum banyan_status by_embed_candidates_add_tree(struct by_embed_candidates *list, const uint32_t *edges, uint32_t n,

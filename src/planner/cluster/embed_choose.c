@@ -8,7 +8,7 @@
 #include "rates.h"
 #include "text.h"
 
-enum { SHORT_LIST = 256, FINEST = 16, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
+enum { SHORT_LIST = 256, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
 static const double flat = 0.005;  /* part of the time that the height and width of all ranks are taken for */
 static const double wide = 2;      /* hops that a child is taken for: where many send to one port, queues overflow */
 static const double thrift = 0.05; /* part of the time that what is full is taken for, see use() */
@@ -25,7 +25,7 @@ enum banyan_status by_embed_master_add(struct by_embed_master *m) {
 }
 
 enum banyan_status by_embed_master_init(struct by_embed_master *m, struct by_embed_candidates *list) {
-  uint32_t n = list->net->graph->n_resources;
+  uint32_t n = list->net->n_rows;
   double least = INFINITY;
   *m = (struct by_embed_master){.list = list, .fair = calloc(n, sizeof *m->fair), .load = calloc(n, sizeof *m->load)};
   if (!m->fair || !m->load) return by_plan_no_memory();
@@ -44,7 +44,7 @@ void by_embed_master_fini(struct by_embed_master *master) {
 
 /* The load of the fullest resource at the rates, over its capacity. */
 static double fullest(struct by_embed_master *m) {
-  uint32_t n = m->list->net->graph->n_resources;
+  uint32_t n = m->list->net->n_rows;
   double most = 0;
   memset(m->load, 0, n * sizeof *m->load);
   for (uint32_t c = 0; c < m->list->n; c++)
@@ -68,6 +68,8 @@ enum { IDLE_LIMIT = 40 };
 struct pricing {
   struct by_embed_master *master;
   struct by_pricing trees; /* its bound is only what the prices seem to prove, as if no tree were lighter */
+  double *price;           /* of each row as a whole */
+  bool graph;              /* trees of the graph are allowed */
 };
 
 static enum banyan_status solve_all(void *context, double *throughput) {
@@ -77,12 +79,13 @@ static enum banyan_status solve_all(void *context, double *throughput) {
   return BANYAN_OK;
 }
 
-/* Adds a light tree if at the program's prices it is worth more than it costs. */
-static enum banyan_status price_tree(struct pricing *p, bool near_best) {
+/* Adds a light tree of the graph if at the program's prices it is worth more than it costs. Its weight at the prices at
+ * which it is looked for. */
+static enum banyan_status price_tree(struct pricing *p, double *least) {
   const struct by_lp *lp = p->master->lp;
   const struct by_span *span = &p->trees.span;
-  by_pricing_mix(&p->trees, lp->price, near_best);
-  double least = by_pricing_find(&p->trees), cost = 0;
+  double cost = 0;
+  *least = by_pricing_find(&p->trees);
   for (uint32_t i = 0; i < span->n_tree; i++) {
     const struct by_graph_edge *edge = &span->graph->edges[span->tree[i]];
     for (uint32_t j = 0; j < edge->n; j++) {
@@ -90,39 +93,76 @@ static enum banyan_status price_tree(struct pricing *p, bool near_best) {
       cost += lp->price[r] / span->graph->capacity[r];
     }
   }
-  if (cost * lp->unit < 1 - worth_it)
-    BY_TRY(by_embed_candidates_add_tree(p->master->list, span->tree, span->n_tree, NULL));
+  if (cost * lp->unit >= 1 - worth_it) return BANYAN_OK;
+  return by_embed_candidates_add_tree(p->master->list, span->tree, span->n_tree, NULL);
+}
+
+/* Adds in-network trees likewise. *least becomes their weight if that is less. */
+static enum banyan_status price_network(struct pricing *p, double *least) {
+  const struct by_embed_net *net = p->master->list->net;
+  double ignored = INFINITY;
+  for (uint32_t r = 0; r < net->n_rows; r++)
+    p->price[r] = p->trees.price[r] * (r < net->graph->n_resources ? net->graph->capacity[r] : 1);
+  BY_TRY(by_embed_candidates_price(p->master->list, p->price, 0, least));
+  return by_embed_candidates_price(p->master->list, p->master->lp->price, (1 - worth_it) / p->master->lp->unit,
+                                   &ignored);
+}
+
+static enum banyan_status price(struct pricing *p, bool near_best) {
+  double least = INFINITY;
+  by_pricing_mix(&p->trees, p->master->lp->price, near_best);
+  if (p->graph) BY_TRY(price_tree(p, &least));
+  BY_TRY(price_network(p, &least));
   by_pricing_prove(&p->trees, least);
   return BANYAN_OK;
 }
 
-static enum banyan_status price_trees(void *context, double *bound, bool *added) {
+static enum banyan_status price_all_trees(void *context, double *bound, bool *added) {
   struct pricing *p = context;
   uint32_t known = p->master->list->n;
-  BY_TRY(price_tree(p, true));
-  BY_TRY(price_tree(p, false));
+  BY_TRY(price(p, true));
+  BY_TRY(price(p, false));
   *added = p->master->list->n > known;
   *bound = p->trees.bound;
   return by_embed_master_add(p->master);
 }
 
+/* What the best prices prove. */
+static enum banyan_status certify(struct pricing *p, double *bound) {
+  struct by_embed_master *m = p->master;
+  const struct by_graph *graph = m->list->net->graph;
+  double all = 0, of_graph = 0, least = INFINITY;
+  *bound = 0;
+  for (uint32_t r = 0; r < m->list->net->n_rows; r++) {
+    m->fair[r] = p->trees.best[r];
+    all += m->fair[r];
+    if (r >= graph->n_resources) continue;
+    of_graph += m->fair[r];
+    m->load[r] = m->fair[r] / graph->capacity[r];
+  }
+  if (p->graph) *bound = by_span_certify(&p->trees.span, m->load, true) * (all / of_graph);
+  BY_TRY(by_embed_candidates_price(m->list, m->fair, 0, &least));
+  *bound = fmax(*bound, all / least);
+  return BANYAN_OK;
+}
+
 enum banyan_status by_embed_master_price(struct by_embed_master *master, double ratio, uint32_t rounds, double *bound) {
-  const struct by_graph *graph = master->list->net->graph;
+  const struct by_embed_net *net = master->list->net;
   const struct by_lp_rounds how = {.ratio = ratio,
                                    .most = rounds,
                                    .progress = progress,
                                    .idle_limit = IDLE_LIMIT,
                                    .solve = solve_all,
-                                   .price = price_trees};
-  struct pricing p = {.master = master};
-  enum banyan_status status = by_pricing_init(&p.trees, graph, true, INFINITY);
+                                   .price = price_all_trees};
+  struct pricing p = {.master = master,
+                      .graph = master->list->ways & ~(uint32_t)BY_PLAN_SWITCHES,
+                      .price = calloc(net->n_rows, sizeof *p.price)};
+  enum banyan_status status =
+      p.price ? by_pricing_init(&p.trees, net->graph, net->n_rows, true, INFINITY) : by_plan_no_memory();
   if (status == BANYAN_OK) status = by_lp_generate(&how, &p, &p.trees.bound);
-  if (status == BANYAN_OK) {
-    memcpy(master->fair, p.trees.best, graph->n_resources * sizeof *master->fair);
-    for (uint32_t r = 0; r < graph->n_resources; r++) master->load[r] = master->fair[r] / graph->capacity[r];
-    *bound = by_span_certify(&p.trees.span, master->load, true);
-  }
+  if (status == BANYAN_OK) status = certify(&p, bound);
   by_span_fini(&p.trees.span);
+  free(p.price);
   return status;
 }
 
@@ -155,7 +195,7 @@ static const struct by_embed_candidate *item(const struct choosing *c, uint32_t 
 static double use(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n) {
   const struct by_embed_net *net = list->net;
   double sum = 0, most = 0;
-  for (uint32_t r = 0; r < net->graph->n_resources; r++) {
+  for (uint32_t r = 0; r < net->n_rows; r++) {
     double full = 0;
     for (uint32_t i = 0; i < n; i++) full += picks[i].rate * list->items[picks[i].candidate].load[r];
     if (net->shared[r]) sum += full;
@@ -235,7 +275,7 @@ static enum banyan_status try_single(struct choosing *c, struct by_embed_pick *f
 
 /* A smooth stand-in for the largest load, of `load` and another candidate's step; gives up beyond `most`. */
 static double fullness(const struct choosing *c, const double *step, double part, double most) {
-  uint32_t n = c->master->list->net->graph->n_resources;
+  uint32_t n = c->master->list->net->n_rows;
   double sum = 0;
   for (uint32_t r = 0; r < n && sum < most; r++) {
     double x = c->load[r] + part * step[r];
@@ -249,8 +289,7 @@ static double fullness(const struct choosing *c, const double *step, double part
 
 static void take_step(struct choosing *c, uint32_t i, double part) {
   const double *step = item(c, c->listed[i])->load;
-  for (uint32_t r = 0; r < c->master->list->net->graph->n_resources; r++)
-    c->load[r] = fmax(c->load[r] + part * step[r], 0);
+  for (uint32_t r = 0; r < c->master->list->net->n_rows; r++) c->load[r] = fmax(c->load[r] + part * step[r], 0);
 }
 
 /* Takes the step that fills least. Its place on the short list. */
@@ -272,7 +311,7 @@ static uint32_t take_best_step(struct choosing *c, double part) {
 static void begin_steps(struct choosing *c, uint32_t z, bool from_rates) {
   uint32_t left = z;
   memset(c->steps, 0, c->n * sizeof *c->steps);
-  memset(c->load, 0, c->master->list->net->graph->n_resources * sizeof *c->load);
+  memset(c->load, 0, c->master->list->net->n_rows * sizeof *c->load);
   for (uint32_t i = 0; from_rates && i < c->n; i++) {
     uint32_t whole = (uint32_t)(c->rate[c->listed[i]] / c->best * z);
     c->steps[i] = whole < left ? whole : left;
@@ -297,7 +336,9 @@ static void move_steps(struct choosing *c, uint32_t z) {
 }
 
 static enum banyan_status try_steps(struct choosing *c, bool from_rates) {
-  for (uint32_t z = 1; z <= FINEST; z *= 2) {
+  uint32_t finest = c->options->steps;
+  for (uint32_t z = 1, next; z; z = next) {
+    next = z == finest ? 0 : 2 * z < finest ? 2 * z : finest;
     begin_steps(c, z, from_rates);
     move_steps(c, z);
     c->n_trial = 0;
@@ -314,7 +355,7 @@ static void price_all(struct choosing *c, const double *price) {
   const struct by_embed_master *m = c->master;
   for (uint32_t i = 0; i < m->list->n; i++) {
     c->cost[i] = 0;
-    for (uint32_t r = 0; r < m->list->net->graph->n_resources; r++) c->cost[i] += price[r] * m->list->items[i].load[r];
+    for (uint32_t r = 0; r < m->list->net->n_rows; r++) c->cost[i] += price[r] * m->list->items[i].load[r];
   }
 }
 
@@ -439,7 +480,7 @@ enum banyan_status by_embed_choose(struct by_embed_master *master, const struct 
   c.listed = BY_ARENA_ARRAY(&c.arena, uint32_t, n);
   c.cost = BY_ARENA_ARRAY(&c.arena, double, n);
   c.rate = BY_ARENA_ARRAY(&c.arena, double, n);
-  c.load = BY_ARENA_ARRAY(&c.arena, double, master->list->net->graph->n_resources);
+  c.load = BY_ARENA_ARRAY(&c.arena, double, master->list->net->n_rows);
   c.steps = BY_ARENA_ARRAY(&c.arena, uint32_t, n);
   c.trial = BY_ARENA_ARRAY(&c.arena, struct by_embed_pick, 2 * n + 1);
   if (!set) *picks = (struct by_embed_picks){.score = INFINITY};

@@ -10,28 +10,50 @@
 #include "embed.h"
 #include "grow.h"
 #include "lp.h"
+#include "plan_ways.h"
+#include "way_tree.h"
 
 enum { BY_EMBED_MOST_LAYERS = 4, BY_EMBED_MOST_VERTICES = 2048 };
 
 /* Groups of one layer. The last layer has one group, all vertices. */
 struct by_embed_layer {
   uint32_t n_groups;
-  uint32_t *group;      /* of each vertex; UINT32_MAX: a helper or switch that is not in one group of this layer */
+  uint32_t *group;      /* of each vertex; UINT32_MAX: a helper that is not in one group of this layer */
   bool *oversubscribed; /* of each group: less leads out of it than its terminals could send */
+};
+
+/* What a gradient at 1 bit/s takes of a row. */
+struct by_embed_use {
+  uint32_t row;
+  double part;
+};
+
+/* A host that may serve, and the ways of all workers to it (embed_network.c). */
+struct by_embed_server {
+  uint32_t node;
+  struct by_placement_job job;   /* the workers, and this server */
+  struct by_placement_ways ways; /* one tree */
+  uint32_t *first;               /* uses of the way up from vertex v: uses[first[v] .. first[v + 1]) */
+  struct by_embed_use *uses;
+  uint32_t *memory; /* of each vertex: the row of its memory; UINT32_MAX: not known, or it cannot add */
+  uint32_t height;  /* programmable switches on the longest way, and one more */
 };
 
 struct by_embed_net {
   const struct by_topology *topology;
   const struct by_graph *graph;
+  uint32_t n_rows;  /* of the linear program: the graph's resources, then what only in-network trees load */
   uint32_t *edge;   /* between vertices u and v: edge[u * n_vertices + v]; UINT32_MAX: none */
   double *capacity; /* of each vertex: what it can send and receive at once, bit/s */
-  bool *shared;     /* of each resource: a link between switches, which jobs on other hosts need too */
+  bool *shared;     /* of each row: a link between switches, which jobs on other hosts need too */
   uint32_t n_shared;
-  double *left;      /* of each resource: the part of it that others do not use */
+  double *left;      /* of each row: the part of it that others do not use; of memory 0, since links count alone */
   uint32_t *hops;    /* between vertices, like `edge`, the longer of both ways; UINT32_MAX: no way */
   uint32_t n_layers; /* >= 1 */
   struct by_embed_layer layers[BY_EMBED_MOST_LAYERS]; /* the smallest groups first */
   uint32_t *order;                                    /* the terminals, group by group */
+  uint32_t n_servers;
+  struct by_embed_server *servers;
   struct by_arena arena;
 };
 
@@ -40,14 +62,15 @@ struct by_embed_net {
  * failure. */
 BANYAN_CHECK enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_topology *topology,
                                                   const struct by_graph *graph);
+/* Adds the servers of the options that all workers reach and where some switch can add, and the rows that only their
+ * trees load. Before any candidates are made. Cost: for each server a search of the topology. */
+BANYAN_CHECK enum banyan_status by_embed_net_add_servers(struct by_embed_net *net,
+                                                         const struct by_embed_options *options);
 /* Also of one that is all zeros. */
 void by_embed_net_fini(struct by_embed_net *net);
 
 static inline uint32_t by_embed_edge(const struct by_embed_net *net, uint32_t u, uint32_t v) {
   return net->edge[(size_t)u * net->graph->n_vertices + v];
-}
-static inline bool by_embed_is_switch(const struct by_embed_net *net, uint32_t v) {
-  return net->topology->nodes[net->graph->node[v]].kind == BY_NODE_SWITCH;
 }
 
 enum by_embed_candidate_kind {
@@ -59,17 +82,19 @@ enum by_embed_candidate_kind {
   BY_EMBED_TREE,    /* K children each, or binary in order: two of these have each terminal inside once */
   BY_EMBED_ELASTIC, /* a vertex that adds for each group that is oversubscribed */
   BY_EMBED_HUBS,    /* helpers that add for what is near them */
-  BY_EMBED_NETWORK, /* switches that add, wherever there are such */
+  BY_EMBED_NETWORK, /* the ways to a server, with switches that add */
   BY_EMBED_PACKED,  /* found by the prices of what is full */
   BY_EMBED_N_KINDS
 };
 
 struct by_embed_candidate {
   enum by_embed_candidate_kind kind;
-  struct by_group group; /* order[] holds the graph's vertices; its share and rate are 0; down is up */
+  struct by_group group; /* order[] holds the graph's vertices; its share and rate are 0; down is up. Not of NETWORK */
+  uint32_t server;       /* of BY_EMBED_NETWORK: which of the net's */
+  bool *adds;            /* of BY_EMBED_NETWORK: of each vertex of the server's tree */
   uint32_t height;       /* edges from the root to the furthest leaf */
   uint32_t width;        /* children of the vertex that has most */
-  double *load;          /* of each resource: bit/s it takes at 1 bit/s of the candidate, over its capacity */
+  double *load;          /* of each row: what it takes at 1 bit/s of the candidate, over its capacity */
   double theta;          /* the largest of these: seconds for each bit of the buffer if it carried everything */
   uint32_t set;          /* several that are known to go well together have the same number; 0: nothing is known */
 };
@@ -87,28 +112,33 @@ struct by_draft {
 
 struct by_embed_candidates {
   const struct by_embed_net *net;
-  uint32_t most_height; /* higher ones are left out */
+  uint32_t most_height; /* higher ones are left out, */
+  uint32_t ways;        /* and those that are not among these, bits of enum by_plan_way */
   uint32_t n, room;
   struct by_embed_candidate *items;
   struct by_arena arena;    /* of what they consist of */
   struct by_draft draft;    /* of the next one */
   struct by_grower grower;  /* working memory, of megabytes: for trees of edges, */
   uint32_t *count, *height; /* of each vertex */
-  double *load;             /* and of each resource */
+  double *load;             /* and of each row */
 };
 
 /* The net must outlive it. The caller gives it to by_embed_candidates_fini, also on failure. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list,
-                                                         const struct by_embed_net *net, uint32_t most_height);
+                                                         const struct by_embed_net *net, uint32_t most_height,
+                                                         uint32_t ways);
 /* No more are added: gives the working memory back. */
 void by_embed_candidates_complete(struct by_embed_candidates *list);
 /* Also of one that is all zeros. */
 void by_embed_candidates_fini(struct by_embed_candidates *list);
-/* Copies the draft; not one that is too high, that needs an edge which the graph does not have, or that loads
- * everything as one before it does, which is no higher and no wider. *found: its number, or that of the one before it;
- * UINT32_MAX: it does not fit; NULL: nobody asks. Cost: its edges; of a rotated one, the edges of its template that are
- * not translations of each other, times its vertices. */
+/* Copies the draft; not one that is too high or not allowed, that needs an edge which the graph does not have, or that
+ * loads everything as one before it does, which is no higher and no wider. *found: its number, or that of the one
+ * before it; UINT32_MAX: it does not fit; NULL: nobody asks. Cost: its edges; of a rotated one, the edges of its
+ * template that are not translations of each other, times its vertices. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uint32_t *found);
+/* The same of one whose load is in list->load, and which is complete but for that; *found as above. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_keep(struct by_embed_candidates *list,
+                                                         struct by_embed_candidate *new, uint32_t *found);
 /* The same of the tree of these n edges of the graph, hung up at its centre, as the draft. Cost: vertices. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_add_tree(struct by_embed_candidates *list, const uint32_t *edges,
                                                              uint32_t n, uint32_t *found);
@@ -117,6 +147,15 @@ BANYAN_CHECK enum banyan_status by_embed_candidates_add_tree(struct by_embed_can
 BANYAN_CHECK enum banyan_status by_embed_candidates_add_group(struct by_embed_candidates *list,
                                                               const struct by_group *group, const uint32_t *map,
                                                               uint32_t *found);
+/* The same of the tree of a server where those vertices add. Cost: its vertices. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_add_network(struct by_embed_candidates *list, uint32_t server,
+                                                                const bool *adds, uint32_t *found);
+/* Adds for each server the tree of the least theta (by_flow_least). */
+BANYAN_CHECK enum banyan_status by_embed_candidates_add_servers(struct by_embed_candidates *list);
+/* The lightest tree to each server where rows have these prices, as a whole; adds those that cost less than `worth`.
+ * *least becomes the cost of the lightest of all, exactly, if that is less. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_price(struct by_embed_candidates *list, const double *price,
+                                                          double worth, double *least);
 /* Adds all that are made from their shapes (embed_shapes.c). Cost: some hundred candidates. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_make(struct by_embed_candidates *list);
 /* "parameter server", "ring", ... Static storage. */
@@ -134,7 +173,7 @@ const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind);
  * for a job alone; the trees leave more of the uplinks to others. */
 struct by_embed_master {
   struct by_embed_candidates *list; /* grows by pricing */
-  struct by_lp *lp;  /* a column for each candidate, in bit/s; a row for each resource, whose price is for all of it */
+  struct by_lp *lp;  /* a column for each candidate, in bit/s; rows as the net's, each with the price of all of it */
   double throughput; /* the sum of the rates of the last solve */
   double *fair;      /* prices that proved the bound, 1 together; nothing is cheaper than throughput / bound at it */
   double *load;      /* working memory */
@@ -149,10 +188,10 @@ void by_embed_master_fini(struct by_embed_master *master);
 BANYAN_CHECK enum banyan_status by_embed_master_add(struct by_embed_master *master);
 /* Rates for the candidates that are allowed, never more than the capacities, and prices. Starts from the last basis. */
 BANYAN_CHECK enum banyan_status by_embed_master_solve(struct by_embed_master *master);
-/* Column generation (Gilmore and Gomory 1961): adds lightest trees under the prices, and under prices between them and
- * the best so far (Wentges 1997), until the rates reach `ratio` of the bound, nothing new helps, or so many rounds are
- * over. *bound: no set of trees of the graph carries more, bit/s. Rates and prices are solved. Cost: two trees and a
- * few pivots a round. */
+/* Column generation (Gilmore and Gomory 1961): adds lightest trees under the prices, of the graph and to servers, and
+ * under prices between them and the best so far (Wentges 1997), until the rates reach `ratio` of the bound, nothing new
+ * helps, or so many rounds are over. *bound: no set of trees of the graph and to servers carries more, bit/s. Rates and
+ * prices are solved. Cost: two trees and a few pivots a round. */
 BANYAN_CHECK enum banyan_status by_embed_master_price(struct by_embed_master *master, double ratio, uint32_t rounds,
                                                       double *bound);
 
@@ -171,10 +210,11 @@ struct by_embed_picks {
 };
 
 /* The master must be solved with everything allowed, and is left with what was tried last. Weights in steps of 1/Z, for
- * Z = 1, 2, 4, 8, 16, cannot use more than Z candidates, so that each Z stands for a number of them without a binary
- * variable for each; a local search moves one step at a time, and each result is solved as a linear program over just
- * its candidates. Then single candidates are dropped and exchanged. The caller frees picks->items. BANYAN_ERR_PLAN: no
- * candidate has the least rate. Cost: some hundred small programs, and 16 * 256 * resources a sweep.
+ * Z = 1, 2, 4, ... up to the options' steps, cannot use more than Z candidates, so that each Z stands for a number of
+ * them without a binary variable for each; a local search moves one step at a time, and each result is solved as a
+ * linear program over just its candidates. Then single candidates are dropped and exchanged. The caller frees
+ * picks->items. BANYAN_ERR_PLAN: no candidate has the least rate. Cost: some hundred small programs, and steps * 256 *
+ * rows a sweep.
  *
  * With a set, which is not 0, the same for candidates that have come since, BY_EMBED_MOST_LATER at most, all of that
  * set: alone, with what was picked, and exchanged with it one by one. `best` is what all could carry before. The picks
@@ -191,8 +231,19 @@ struct by_embedding {
   struct by_embed_candidates candidates;
   struct by_embed_picks picks;
   struct by_vertex *vertices; /* of the graph: their names and kinds */
+  const char **node_names;    /* of nodes on ways to servers; NULL: it is not on one */
+  struct by_plan *network;    /* the in-network trees among the picks, in their order; NULL: none */
+  uint32_t n_needs;
+  struct by_embed_need *needs;
   double bound, any_number;
   struct by_arena arena;
 };
+
+/* --- in-network trees of an embedding --- */
+
+/* Keeps the names of nodes on ways to servers, since the topology may be gone when it is planned again. */
+BANYAN_CHECK enum banyan_status by_embed_name_nodes(struct by_embedding *embedding);
+/* Makes `network` and the needs of the picks. */
+BANYAN_CHECK enum banyan_status by_embed_make_network(struct by_embedding *embedding);
 
 #endif

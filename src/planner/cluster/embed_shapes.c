@@ -8,8 +8,8 @@
 
 /* ---- shapes that follow the network's layers */
 
-/* Trees that gain a vertex where a layer needs one: elastic aggregation trees over ranks and helpers, trees over
- * helpers near what they add, and trees over switches that add. Layer by layer, the smallest groups first, those of a
+/* Trees that gain a vertex where a layer needs one: elastic aggregation trees over ranks and helpers, and trees over
+ * helpers near what they add. Layer by layer, the smallest groups first, those of a
  * group that have no parent yet are put below one of it, which alone goes on to the next layer.
  *
  *     rack 0        rack 1          rack 0 is oversubscribed, rack 1 is not: a adds for rack 0, and a, d, e, f are
@@ -25,7 +25,6 @@ enum policy {
   BY_TERMINALS, /* oversubscribed ones, a terminal */
   BY_HELPERS,   /* oversubscribed ones, a helper if one is there */
   BY_HUBS,      /* those with a helper: that one; and oversubscribed ones */
-  BY_SWITCHES,  /* those with a switch that adds: that one; and oversubscribed ones */
 };
 
 struct weave {
@@ -47,14 +46,12 @@ static const struct by_embed_net *net_of(const struct weave *w) {
 
 /* ---- who adds */
 
-/* The strongest vertex of the group of a kind that is in no tree yet; NONE: there is none. */
-static uint32_t strongest_optional(const struct weave *w, const struct by_embed_layer *layer, uint32_t group,
-                                   bool switches) {
+/* The strongest helper of the group that is in no tree yet; NONE: there is none. */
+static uint32_t strongest_helper(const struct weave *w, const struct by_embed_layer *layer, uint32_t group) {
   const struct by_embed_net *net = net_of(w);
   uint32_t best = NONE;
   for (uint32_t v = net->graph->n_terminals; v < net->graph->n_vertices; v++) {
-    bool fits = layer->group[v] == group && by_embed_is_switch(net, v) == switches && !w->waits[v];
-    if (!fits || w->parent[v] != NONE || v == w->root) continue;
+    if (layer->group[v] != group || w->waits[v] || w->parent[v] != NONE || v == w->root) continue;
     if (best == NONE || net->capacity[v] > net->capacity[best]) best = v;
   }
   return best;
@@ -73,13 +70,11 @@ static uint32_t who_adds(const struct weave *w, uint32_t l, uint32_t group, uint
   const struct by_embed_net *net = net_of(w);
   const struct by_embed_layer *layer = &net->layers[l];
   bool top = l + 1 == net->n_layers, needed = top || layer->oversubscribed[group];
-  uint32_t optional = NONE;
-  bool roots = w->root != NONE && (top || (layer->group[w->root] == group && w->policy != BY_SWITCHES));
+  uint32_t helper = NONE;
+  bool roots = w->root != NONE && (top || layer->group[w->root] == group);
   if (roots && (needed || w->policy == BY_HUBS)) return w->root;
-  if (w->policy == BY_SWITCHES) optional = strongest_optional(w, layer, group, true);
-  if (w->policy == BY_HUBS || (w->policy == BY_HELPERS && needed))
-    optional = strongest_optional(w, layer, group, false);
-  if (optional != NONE) return optional;
+  if (w->policy == BY_HUBS || (w->policy == BY_HELPERS && needed)) helper = strongest_helper(w, layer, group);
+  if (helper != NONE) return helper;
   return needed ? strongest_head(w, n) : NONE;
 }
 
@@ -148,8 +143,7 @@ static enum banyan_status add(struct weave *w, enum by_embed_candidate_kind kind
 
 /* Trees in which nothing was added below the root are among the other shapes. */
 static enum banyan_status weave_tree(struct weave *w, enum policy policy, uint32_t root) {
-  static const enum by_embed_candidate_kind kinds[] = {BY_EMBED_ELASTIC, BY_EMBED_ELASTIC, BY_EMBED_HUBS,
-                                                       BY_EMBED_NETWORK};
+  static const enum by_embed_candidate_kind kinds[] = {BY_EMBED_ELASTIC, BY_EMBED_ELASTIC, BY_EMBED_HUBS};
   static const uint32_t arities[][2] = {{NONE, NONE}, {NONE, 2}, {NONE, 1}, {4, 4}, {2, 2}, {2, 1}, {1, 2}, {1, 1}};
   const struct by_embed_net *net = net_of(w);
   w->policy = policy;
@@ -164,7 +158,7 @@ static enum banyan_status weave_tree(struct weave *w, enum policy policy, uint32
     }
     for (uint32_t l = 0; l < net->n_layers; l++)
       for (uint32_t g = 0; g < net->layers[l].n_groups; g++) weave_group(w, l, g);
-    if (w->grouped || policy == BY_SWITCHES) BY_TRY(add(w, kinds[policy]));
+    if (w->grouped) BY_TRY(add(w, kinds[policy]));
   }
   return BANYAN_OK;
 }
@@ -186,19 +180,16 @@ static uint32_t strongest_in_groups(const struct weave *w, uint32_t *roots) {
 
 static enum banyan_status weave_all(struct weave *w) {
   const struct by_embed_net *net = net_of(w);
-  uint32_t roots[MOST_ROOTS], n = strongest_in_groups(w, roots), helpers = 0, switches = 0;
+  uint32_t roots[MOST_ROOTS], n = strongest_in_groups(w, roots);
   for (uint32_t i = 0; i < n; i++) {
     BY_TRY(weave_tree(w, BY_TERMINALS, roots[i]));
     if (net->graph->n_vertices > net->graph->n_terminals) BY_TRY(weave_tree(w, BY_HELPERS, roots[i]));
   }
-  for (uint32_t v = net->graph->n_terminals; v < net->graph->n_vertices; v++) {
-    bool is_switch = by_embed_is_switch(net, v);
-    uint32_t *seen = is_switch ? &switches : &helpers;
-    if ((*seen)++ >= MOST_ROOTS) continue;
-    if (!is_switch) BY_TRY(weave_tree(w, BY_HELPERS, v));
-    BY_TRY(weave_tree(w, is_switch ? BY_SWITCHES : BY_HUBS, v));
+  uint32_t terminals = net->graph->n_terminals, helpers = net->graph->n_vertices - terminals;
+  for (uint32_t i = 0; i < helpers && i < MOST_ROOTS; i++) {
+    BY_TRY(weave_tree(w, BY_HELPERS, terminals + i));
+    BY_TRY(weave_tree(w, BY_HUBS, terminals + i));
   }
-  if (switches) BY_TRY(weave_tree(w, BY_SWITCHES, NONE));
   return helpers ? weave_tree(w, BY_HUBS, NONE) : BANYAN_OK;
 }
 
@@ -284,8 +275,7 @@ static enum banyan_status add_stars(struct by_embed_candidates *list) {
   list->draft.kind = BY_EMBED_STAR;
   list->draft.n_radix = 0;
   for (uint32_t v = 0; v < n; v += step) BY_TRY(add_star(list, v));
-  for (uint32_t v = n; v < list->net->graph->n_vertices; v++)
-    if (!by_embed_is_switch(list->net, v)) BY_TRY(add_star(list, v));
+  for (uint32_t v = n; v < list->net->graph->n_vertices; v++) BY_TRY(add_star(list, v));
   return BANYAN_OK;
 }
 
@@ -314,8 +304,7 @@ static enum banyan_status add_shared(struct by_embed_candidates *list, const uin
 static enum banyan_status add_hubs(struct by_embed_candidates *list) {
   const struct by_graph *graph = list->net->graph;
   uint32_t helpers[MOST_HUBS], n = 0, set = BY_EMBED_BLOCKS;
-  for (uint32_t v = graph->n_terminals; v < graph->n_vertices && n < MOST_HUBS; v++)
-    if (!by_embed_is_switch(list->net, v)) helpers[n++] = v;
+  for (uint32_t v = graph->n_terminals; v < graph->n_vertices && n < MOST_HUBS; v++) helpers[n++] = v;
   list->draft.kind = BY_EMBED_HUBS;
   for (uint32_t size = 2; n >= 2 && size <= graph->n_terminals / 2; size *= 2, set++) {
     uint32_t block = size < n ? size : n;
@@ -339,5 +328,6 @@ enum banyan_status by_embed_candidates_make(struct by_embed_candidates *list) {
   BY_TRY(add_layered(list));
   BY_TRY(add_stars(list));
   BY_TRY(add_hubs(list));
-  return make_elastic(list);
+  BY_TRY(make_elastic(list));
+  return by_embed_candidates_add_servers(list);
 }

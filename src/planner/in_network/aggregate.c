@@ -1,8 +1,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "placement_parts.h"
 #include "plan_make.h"
+#include "way_tree.h"
 
 /* --- what a choice needs --- */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "lp.h"
-#include "placement_parts.h"
 #include "plan_make.h"
+#include "way_tree.h"
 
 #define NONE UINT32_MAX
 

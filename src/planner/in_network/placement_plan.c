@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "placement_parts.h"
 #include "plan_make.h"
 #include "text.h"
 #include "tree_draw.h"
+#include "way_tree.h"
 
 #define NONE UINT32_MAX
 

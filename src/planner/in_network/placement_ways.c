@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "heap.h"
-#include "placement_parts.h"
 #include "plan_make.h"
 #include "topology_paths.h"
+#include "way_tree.h"
 
 #define NONE UINT32_MAX
 

@@ -85,7 +85,7 @@ static enum banyan_status run(struct exact *x, const struct by_exact_options *o,
                                       .good_enough = good_enough,
                                       .solve = solve,
                                       .price = price};
-  BY_TRY(by_pricing_init(&x->pricing, x->graph, false, o->bound));
+  BY_TRY(by_pricing_init(&x->pricing, x->graph, x->graph->n_resources, false, o->bound));
   BY_TRY(by_rates_init(&x->rates, x->graph));
   for (uint32_t t = 0; o->start && t < o->start->n_trees; t++)
     BY_TRY(by_rates_add(&x->rates, o->start->trees[t].edges, o->start->trees[t].n, NULL));

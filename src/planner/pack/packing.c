@@ -190,29 +190,28 @@ static const double smoothing = 0.7; /* how far towards the best prices */
 /* What all resources are worth together. */
 static double worth(const struct by_pricing *pricing, const double *price) {
   double sum = 0;
-  for (uint32_t r = 0; r < pricing->graph->n_resources; r++)
+  for (uint32_t r = 0; r < pricing->n_rows; r++)
     sum += pricing->in_parts ? price[r] : pricing->graph->capacity[r] * price[r];
   return sum;
 }
 
-enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_graph *graph, bool in_parts,
-                                   double bound) {
-  *pricing = (struct by_pricing){.graph = graph, .in_parts = in_parts, .bound = bound};
+enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_graph *graph, uint32_t n_rows,
+                                   bool in_parts, double bound) {
+  *pricing = (struct by_pricing){.graph = graph, .n_rows = n_rows, .in_parts = in_parts, .bound = bound};
   BY_TRY(by_span_init(&pricing->span, graph));
-  pricing->best = BY_ARENA_ARRAY(&pricing->span.arena, double, graph->n_resources);
-  pricing->price = BY_ARENA_ARRAY(&pricing->span.arena, double, graph->n_resources);
+  pricing->best = BY_ARENA_ARRAY(&pricing->span.arena, double, n_rows);
+  pricing->price = BY_ARENA_ARRAY(&pricing->span.arena, double, n_rows);
   if (!pricing->best || !pricing->price) return by_plan_no_memory();
-  for (uint32_t r = 0; r < graph->n_resources; r++)
-    pricing->best[r] = (in_parts ? 1.0 : 1 / graph->capacity[r]) / graph->n_resources;
+  for (uint32_t r = 0; r < n_rows; r++) pricing->best[r] = (in_parts ? 1.0 : 1 / graph->capacity[r]) / n_rows;
   return BANYAN_OK;
 }
 
 void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best) {
   const struct by_graph *graph = pricing->graph;
   double all = worth(pricing, price), part = near_best ? smoothing : 0;
-  for (uint32_t r = 0; r < graph->n_resources; r++) {
+  for (uint32_t r = 0; r < pricing->n_rows; r++) {
     double mixed = part * pricing->best[r] + (1 - part) * price[r] / all;
-    pricing->price[r] = pricing->in_parts ? mixed / graph->capacity[r] : mixed;
+    pricing->price[r] = pricing->in_parts && r < graph->n_resources ? mixed / graph->capacity[r] : mixed;
   }
 }
 
@@ -226,8 +225,10 @@ void by_pricing_prove(struct by_pricing *pricing, double least) {
   double all = pricing->in_parts ? 1 : worth(pricing, pricing->price);
   if (!(least > 0) || all / least >= pricing->bound) return;
   pricing->bound = all / least;
-  for (uint32_t r = 0; r < graph->n_resources; r++)
-    pricing->best[r] = pricing->in_parts ? pricing->price[r] * graph->capacity[r] : pricing->price[r] / all;
+  for (uint32_t r = 0; r < pricing->n_rows; r++)
+    pricing->best[r] = !pricing->in_parts       ? pricing->price[r] / all
+                       : r < graph->n_resources ? pricing->price[r] * graph->capacity[r]
+                                                : pricing->price[r];
 }
 
 /* --- one low tree --- */

@@ -113,16 +113,17 @@ BANYAN_CHECK enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t m
  */
 struct by_pricing {
   const struct by_graph *graph;
+  uint32_t n_rows;     /* of the program: the graph's resources, then what only other columns load */
   struct by_span span; /* has the last tree */
-  bool in_parts;       /* the program's prices are those of whole capacities, else of bits */
+  bool in_parts;       /* the program's prices are those of whole capacities, else of bits; with other rows they are */
   double bound;        /* bit/s that no set of trees exceeds, as far as the best prices prove it */
-  double *best;        /* the program's prices that proved it; all resources are worth 1 together */
-  double *price;       /* of bits of each resource, at which trees are looked for */
+  double *best;        /* the program's prices that proved it; all rows are worth 1 together */
+  double *price;       /* of bits of each resource, at which trees are looked for; of the other rows as a whole */
 };
 
 /* `bound`: what is known already; INFINITY: nothing. by_span_fini of `span` frees it. */
-BANYAN_CHECK enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_graph *graph, bool in_parts,
-                                                double bound);
+BANYAN_CHECK enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_graph *graph,
+                                                uint32_t n_rows, bool in_parts, double bound);
 /* Sets the prices: near the best ones, or the program's. */
 void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best);
 /* Looks for a light tree at the prices; its weight. */

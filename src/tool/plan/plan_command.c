@@ -9,6 +9,7 @@
 #include "output.h"
 #include "plan.h"
 #include "plan_topology.h"
+#include "plan_ways.h"
 #include "process.h"
 #include "schedule.h"
 #include "text.h"
@@ -51,6 +52,11 @@ static const struct by_option options[] = {
               "few: at most K low trees (default); exact: all trees that the\nlargest throughput needs; weights: "
               "nearly that, for large\ntopologies; cluster: a few of many candidates, for a job on a\nshared cluster; "
               "in-network: trees to servers through\naggregating switches"),
+    BY_TEXT("ways", 0, request.ways, "LIST", "for cluster: what may be used, of " BY_PLAN_WAYS ";\ndefault: all"),
+    BY_TEXT("tree-penalty", 0, request.penalty, "PART",
+            "for cluster: another tree must save this part of the time;\ndefault 0.01"),
+    BY_INT("steps", 0, request.steps, "Z", 1, BY_EMBED_MOST_STEPS,
+           "for cluster: weights are tried in steps down to 1/Z; default 16"),
     BY_TEXT("cost", 0, request.cost, "NAME=VALUE,...",
             "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements"),
     BY_TEXT("fit", 0, fit, "FILE",
@@ -70,8 +76,10 @@ static const struct by_option options[] = {
             "for --control: most links, or seconds, between a rank and its\nparent; default: the minimum"),
     BY_FLAG("in-network", 0, in_network,
             "for a TOPOLOGY: print which switches should aggregate\ngradients on their way to a server, and the gain"),
-    BY_TEXT("server", 0, request.placed.servers, "NAME,...",
-            "for in-network: the servers; default: the best helper or rank"),
+    BY_TEXT(
+        "server", 0, request.placed.servers, "NAME,...",
+        "for in-network: the servers; default: the best helper or rank;\nfor cluster: hosts that may serve; default: "
+        "all helpers and ranks"),
     BY_INT("adding", 0, request.placed.most_adding, "K", 0, BY_PLAN_MOST_VERTICES,
            "for in-network: most switches of a tree that aggregate"),
     BY_TEXT("svg", 0, request.svg, "FILE",

@@ -11,6 +11,7 @@
 #include "placement.h"
 #include "plan.h"
 #include "plan_load.h"
+#include "plan_ways.h"
 #include "process.h"
 #include "text.h"
 #include "topology.h"
@@ -153,6 +154,27 @@ static enum banyan_status parse_tolerance(const char *text, double *out) {
   return BANYAN_OK;
 }
 
+static enum banyan_status parse_penalty(const char *text, double *out) {
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || *end || !(value >= 0 && value <= 1))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "--tree-penalty is \"%.32s\"; it is a part of the least time, from 0 to 1, such as 0.01", text);
+  *out = value;
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill_cluster(const struct by_plan_request *request, struct by_planner_options *options) {
+  bool given = request->ways || request->penalty || request->steps;
+  if (given && options->method != BY_PLANNER_CLUSTER)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--ways, --tree-penalty and --steps are for --method cluster");
+  if (request->ways && by_plan_ways_parse(request->ways, &options->ways) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--ways");
+  if (request->penalty) BY_TRY(parse_penalty(request->penalty, &options->penalty));
+  if (request->steps) options->steps = (uint32_t)request->steps;
+  return BANYAN_OK;
+}
+
 static enum banyan_status fill(const struct by_plan_request *request, struct by_planner_options *options) {
   if (request->trees || request->tolerance) options->weighing = BY_PLANNER_WEIGH_SMALL;
   if (request->method >= 0 || request->max_height || request->min_rate) options->weighing = BY_PLANNER_WEIGH_NONE;
@@ -160,6 +182,7 @@ static enum banyan_status fill(const struct by_plan_request *request, struct by_
   if (request->trees) options->most_trees = (uint32_t)request->trees;
   if (request->method >= 0) options->method = (enum by_planner_method)request->method;
   options->seed = (uint64_t)request->seed;
+  BY_TRY(fill_cluster(request, options));
   if (request->min_rate && by_parse_rate(request->min_rate, &options->least_rate) != BANYAN_OK)
     return by_fail(BANYAN_ERR_ARGUMENT, "--min-rate: \"%.32s\" is not a rate in bit/s such as 10g, 200m or 9600",
                    request->min_rate);
@@ -185,13 +208,29 @@ static enum banyan_status find_hosts(const struct by_topology *topology, const c
   return BANYAN_OK;
 }
 
+/* All ranks and helpers, if any switch adds. */
+static enum banyan_status find_servers(const struct by_plan_request *request, const struct by_topology *topology,
+                                       const struct by_graph_choice *choice, uint32_t **out, uint32_t *n) {
+  bool adds = false;
+  if (request->placed.servers) return find_hosts(topology, "server", request->placed.servers, true, out, n);
+  for (uint32_t v = 0; v < topology->n_nodes; v++) adds |= topology->nodes[v].aggregates;
+  if (!adds) return BANYAN_OK;
+  *out = by_cli_zeroed(topology->n_nodes, sizeof **out);
+  for (uint32_t i = 0; choice->helpers && i < choice->n_helpers; i++) (*out)[(*n)++] = choice->helpers[i];
+  for (uint32_t i = 0; choice->participants && i < choice->n_participants; i++)
+    (*out)[(*n)++] = choice->participants[i];
+  for (uint32_t v = 0; v < topology->n_nodes && !choice->participants; v++)
+    if (topology->nodes[v].takes_part) (*out)[(*n)++] = v;
+  return BANYAN_OK;
+}
+
 static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
                                      struct by_plan **out) {
   struct by_planner_options options = by_planner_defaults();
   struct by_graph_choice *choice = &options.choice;
   struct by_planned planned = {0};
   struct by_text text = {0};
-  uint32_t *ranks = NULL, *helpers = NULL;
+  uint32_t *ranks = NULL, *helpers = NULL, *servers = NULL;
   const char *name = topology->name[0] ? topology->name : "trees";
   enum banyan_status status = fill(request, &options);
   if (status == BANYAN_OK)
@@ -200,10 +239,14 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
     status = find_hosts(topology, "helpers", request->helpers, false, &helpers, &choice->n_helpers);
   choice->participants = ranks;
   choice->helpers = helpers;
+  if (status == BANYAN_OK && options.method == BY_PLANNER_CLUSTER)
+    status = find_servers(request, topology, choice, &servers, &options.n_servers);
+  options.servers = servers;
   if (status == BANYAN_OK) status = by_planner_run(name, topology, &options, &planned);
   if (status == BANYAN_OK && request->explain) by_planned_explain(&planned, topology, &text);
   free(ranks);
   free(helpers);
+  free(servers);
   BY_TRY(status);
   *out = planned.plan;
   planned.plan = NULL;
@@ -226,7 +269,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
           ? by_plan_in_network(&placed, "in-network", topology, request->explain ? stderr : NULL, false, &plan)
           : make_trees(request, topology, &plan);
   if (status == BANYAN_OK) plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
-  if (status == BANYAN_OK && request->method == IN_NETWORK) status = by_plan_check_switches(plan);
+  if (status == BANYAN_OK && request->method >= BY_PLANNER_CLUSTER) status = by_plan_check_switches(plan);
   if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
   by_topology_destroy(topology);
   if (status == BANYAN_OK)

@@ -40,9 +40,10 @@ struct by_plan_request {
   const char *ranks, *helpers;                   /* names with commas; NULL: ranks of the topology, no helpers */
   const char *max_height, *min_rate, *tolerance; /* as typed; NULL: not given */
   const char *cost;                              /* as by_cost_parse takes it; NULL: the usual */
-  long trees, seed;
-  int metric; /* place among "hops|delay"; -1: not given */
-  int method; /* place among BY_PLAN_METHODS; -1: not given */
+  const char *ways, *penalty;                    /* of --method cluster, as typed; NULL: not given */
+  long trees, seed, steps;                       /* 0: not given */
+  int metric;                                    /* place among "hops|delay"; -1: not given */
+  int method;                                    /* place among BY_PLAN_METHODS; -1: not given */
   bool explain;
   const char *svg;                     /* a file; NULL: none */
   uint64_t bytes;                      /* which class is drawn */

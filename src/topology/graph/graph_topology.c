@@ -31,7 +31,6 @@ struct overlay {
   uint32_t n_terminals, n_vertices;
   uint32_t *node;   /* of each vertex */
   uint32_t *vertex; /* of each node; UINT32_MAX: it only forwards */
-  bool switches_forward;
   uint32_t most_meshed;
   uint32_t n_bundles;
   struct bundle *bundles;
@@ -42,8 +41,7 @@ struct overlay {
 
 /* Whether packets between others may pass the node. */
 static bool forwards(const struct overlay *overlay, uint32_t node) {
-  return overlay->vertex[node] == UINT32_MAX ||
-         (overlay->switches_forward && overlay->topology->nodes[node].kind == BY_NODE_SWITCH);
+  return overlay->vertex[node] == UINT32_MAX;
 }
 
 /* --- which vertices get an edge --- */
@@ -243,7 +241,6 @@ static enum banyan_status choose(struct overlay *o, const struct by_graph_choice
     if (o->topology->nodes[node].takes_part) BY_TRY(add_vertices(o, &node, 1));
   if (choice->participants) BY_TRY(add_vertices(o, choice->participants, choice->n_participants));
   o->n_terminals = o->n_vertices;
-  o->switches_forward = choice->switches_forward;
   o->most_meshed = choice->most_meshed ? choice->most_meshed : MESHED;
   if (o->n_terminals < 2) return bad("%u of the hosts take part: trees need two or more", o->n_terminals);
   return add_vertices(o, choice->helpers, choice->helpers ? choice->n_helpers : 0);

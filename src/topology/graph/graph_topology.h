@@ -20,8 +20,7 @@ struct by_graph_choice {
   const uint32_t
       *helpers; /* nodes, none of them a participant: hosts and switches that may add; they become optional */
   uint32_t n_helpers;
-  bool switches_forward; /* ways may pass switches among the helpers, so that such a switch adds in some trees only */
-  uint32_t most_meshed;  /* so many vertices round the same forwarding nodes are joined pair by pair; 0: 300 */
+  uint32_t most_meshed; /* so many vertices round the same forwarding nodes are joined pair by pair; 0: 300 */
 };
 
 /* The caller owns *out, whose nodes and origins are those of the topology. NULL chooses nothing.

@@ -1,6 +1,7 @@
-/* What the files of the placement share: the ways to a server as a tree, and who adds there at what cost. */
-#ifndef BY_PLAN_PLACEMENT_PARTS_H
-#define BY_PLAN_PLACEMENT_PARTS_H
+/* The ways of a job's workers to a server as a tree, and which switches on it add best: for the placement on switches,
+ * and for planners that weigh in-network trees against others. */
+#ifndef BY_PLAN_WAY_TREE_H
+#define BY_PLAN_WAY_TREE_H
 
 #include "placement.h"
 

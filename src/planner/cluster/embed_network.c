@@ -1,0 +1,365 @@
+/* In-network trees as candidates: the ways of all workers to each host that may serve, and which switches on them add.
+ * Their loads join those of other candidates in one linear program, which gets rows for what no edge of the graph
+ * loads: links and nodes on the ways to servers, and the memory of switches. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed_parts.h"
+#include "plan_make.h"
+#include "topology_paths.h"
+
+#define NONE UINT32_MAX
+
+/* ---- rows */
+
+/* Of each direction of a link. */
+struct ends {
+  uint32_t way[2];
+};
+
+struct laying {
+  struct by_embed_net *net;
+  struct by_paths paths;
+  struct ends *link; /* of each link: the graph's resources; NONE: there is none */
+  bool *parallel;    /* of each link: its resource stands for others too */
+  uint32_t *own;     /* of each link: a row for it alone; NONE: not made */
+  uint32_t *node;    /* of each node: the row of its limit; NONE: not made */
+  uint32_t *memory;  /* the same of its memory */
+  double *left;      /* of each row, while they are made */
+  bool *shared;
+  struct by_arena arena;
+};
+
+/* The graph's resource stands for all links between the same two nodes. */
+static void note_bundle(struct laying *l, uint32_t resource) {
+  const struct by_topology *topology = l->net->topology;
+  const struct by_origin *origin = &l->net->graph->origin[resource];
+  const struct by_link *first = &topology->links[origin->index];
+  for (uint32_t i = l->paths.first[first->a]; i < l->paths.first[first->a + 1]; i++) {
+    uint32_t number = l->paths.links[i];
+    const struct by_link *link = &topology->links[number];
+    if (by_link_other(link, first->a) != first->b) continue;
+    for (uint32_t way = 0; way < 2; way++)
+      if (origin->way[way]) l->link[number].way[link->a == first->a ? way : 1 - way] = resource;
+    l->parallel[number] = number != origin->index;
+    l->parallel[origin->index] |= number != origin->index;
+  }
+}
+
+static void note_resources(struct laying *l) {
+  const struct by_graph *graph = l->net->graph;
+  for (uint32_t i = 0; i < l->net->topology->n_links; i++) l->link[i].way[0] = l->link[i].way[1] = l->own[i] = NONE;
+  for (uint32_t i = 0; i < l->net->topology->n_nodes; i++) l->node[i] = l->memory[i] = NONE;
+  for (uint32_t r = 0; r < graph->n_resources; r++) {
+    if (graph->origin[r].kind == BY_ORIGIN_NODE) l->node[graph->origin[r].index] = r;
+    if (graph->origin[r].kind == BY_ORIGIN_LINK) note_bundle(l, r);
+  }
+}
+
+static uint32_t make_row(struct laying *l, double left, bool shared) {
+  l->left[l->net->n_rows] = left;
+  l->shared[l->net->n_rows] = shared;
+  l->net->n_shared += shared;
+  return l->net->n_rows++;
+}
+
+static uint32_t row_of_link(struct laying *l, uint32_t number, double capacity) {
+  const struct by_topology *t = l->net->topology;
+  const struct by_link *link = &t->links[number];
+  if (l->own[number] != NONE) return l->own[number];
+  bool shared = t->nodes[link->a].kind == BY_NODE_SWITCH && t->nodes[link->b].kind == BY_NODE_SWITCH;
+  return l->own[number] =
+             make_row(l, fmin(capacity / fmin(link->capacity[BY_AB].all, link->capacity[BY_BA].all), 1), shared);
+}
+
+static uint32_t row_of_node(struct laying *l, uint32_t number, double limit) {
+  const struct by_node *node = &l->net->topology->nodes[number];
+  if (l->node[number] == NONE) l->node[number] = make_row(l, fmin(limit / fmin(node->out.all, node->in.all), 1), false);
+  return l->node[number];
+}
+
+/* ---- what a way tree loads */
+
+static void use_node(struct laying *l, struct by_embed_server *server, uint32_t v, uint32_t *n) {
+  const struct by_way_tree *tree = &server->ways.trees[0];
+  double limit = tree->flow.limit[v];
+  if (isfinite(limit)) server->uses[(*n)++] = (struct by_embed_use){row_of_node(l, tree->node[v], limit), 1 / limit};
+}
+
+/* A gradient takes the link up, and the result comes back. Where the graph knows both directions of a link that has
+ * none beside it, its resources are all; else the link is a row, too. */
+static void use_link(struct laying *l, struct by_embed_server *server, uint32_t v, uint32_t *n) {
+  const struct by_way_tree *tree = &server->ways.trees[0];
+  const double *capacity = l->net->graph->capacity;
+  uint32_t number = tree->link[v], there = l->link[number].way[0], back = l->link[number].way[1];
+  if (there != NONE) server->uses[(*n)++] = (struct by_embed_use){there, 1 / capacity[there]};
+  if (back != NONE && back != there) server->uses[(*n)++] = (struct by_embed_use){back, 1 / capacity[back]};
+  if (there == NONE || back == NONE || l->parallel[number])
+    server->uses[(*n)++] =
+        (struct by_embed_use){row_of_link(l, number, tree->flow.capacity[v]), 1 / tree->flow.capacity[v]};
+}
+
+static enum banyan_status lay_server(struct laying *l, struct by_embed_server *server) {
+  enum { MOST_USES = 5 };
+  const struct by_way_tree *tree = &server->ways.trees[0];
+  struct by_arena *arena = &l->net->arena;
+  uint32_t n = 0;
+  server->first = BY_ARENA_ARRAY(arena, uint32_t, tree->flow.n + 1);
+  server->memory = BY_ARENA_ARRAY(arena, uint32_t, tree->flow.n);
+  server->uses = BY_ARENA_ARRAY(arena, struct by_embed_use, MOST_USES * (size_t)tree->flow.n);
+  if (arena->failed) return by_plan_no_memory();
+  for (uint32_t v = 0; v < tree->flow.n; v++) {
+    uint32_t node = tree->node[v];
+    server->first[v] = n;
+    server->memory[v] = NONE;
+    if (tree->flow.hold[v] > 0) {
+      if (l->memory[node] == NONE) l->memory[node] = make_row(l, 0, false);
+      server->memory[v] = l->memory[node];
+    }
+    if (!v) continue;
+    use_link(l, server, v, &n);
+    use_node(l, server, v, &n);
+    use_node(l, server, tree->flow.parent[v], &n);
+  }
+  server->first[tree->flow.n] = n;
+  return BANYAN_OK;
+}
+
+/* ---- servers */
+
+/* Programmable switches on the longest way; 0: none of them can add. */
+static uint32_t count_switches(const struct by_embed_net *net, const struct by_way_tree *tree, uint32_t n_workers) {
+  uint32_t most = 0;
+  bool able = false;
+  for (uint32_t v = 0; v < tree->flow.n; v++) able |= tree->flow.able[v];
+  for (uint32_t w = 0; able && w < n_workers; w++) {
+    uint32_t n = 0;
+    for (uint32_t v = tree->start[w]; v; v = tree->flow.parent[v]) n += net->topology->nodes[tree->node[v]].aggregates;
+    most = n > most ? n : most;
+  }
+  return most;
+}
+
+/* Keeps the server if its tree can be run. */
+static enum banyan_status take_server(struct by_embed_net *net, uint32_t node, double turnaround) {
+  struct by_embed_server *server = &net->servers[net->n_servers];
+  *server = (struct by_embed_server){.node = node};
+  server->job = (struct by_placement_job){.workers = net->graph->node,
+                                          .n_workers = net->graph->n_terminals,
+                                          .servers = &server->node,
+                                          .n_servers = 1,
+                                          .weight = 1};
+  enum banyan_status status = by_placement_ways_init(&server->ways, net->topology, &server->job, 1, turnaround);
+  if (status == BANYAN_ERR_TOPOLOGY) return BANYAN_OK; /* some worker does not reach it */
+  BY_TRY(status);
+  uint32_t switches = count_switches(net, &server->ways.trees[0], server->job.n_workers);
+  server->height = switches + 1;
+  if (switches && switches <= BY_PLAN_MOST_HOPS)
+    net->n_servers++;
+  else
+    by_placement_ways_fini(&server->ways);
+  return BANYAN_OK;
+}
+
+static enum banyan_status lay_all(struct laying *l) {
+  struct by_embed_net *net = l->net;
+  const struct by_topology *t = net->topology;
+  size_t most = (size_t)net->graph->n_resources + t->n_links + 2 * (size_t)t->n_nodes;
+  BY_TRY(by_paths_init(&l->paths, t));
+  l->link = BY_ARENA_ARRAY(&l->arena, struct ends, t->n_links);
+  l->parallel = BY_ARENA_ARRAY(&l->arena, bool, t->n_links);
+  l->own = BY_ARENA_ARRAY(&l->arena, uint32_t, t->n_links);
+  l->node = BY_ARENA_ARRAY(&l->arena, uint32_t, t->n_nodes);
+  l->memory = BY_ARENA_ARRAY(&l->arena, uint32_t, t->n_nodes);
+  l->left = BY_ARENA_ARRAY(&net->arena, double, most);
+  l->shared = BY_ARENA_ARRAY(&net->arena, bool, most);
+  if (l->arena.failed || net->arena.failed) return by_plan_no_memory();
+  memcpy(l->left, net->left, net->n_rows * sizeof *l->left);
+  memcpy(l->shared, net->shared, net->n_rows * sizeof *l->shared);
+  note_resources(l);
+  for (uint32_t s = 0; s < net->n_servers; s++) BY_TRY(lay_server(l, &net->servers[s]));
+  net->left = l->left;
+  net->shared = l->shared;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_embed_net_add_servers(struct by_embed_net *net, const struct by_embed_options *options) {
+  uint32_t n = options->n_servers < BY_EMBED_MOST_SERVERS ? options->n_servers : BY_EMBED_MOST_SERVERS;
+  struct laying l = {.net = net};
+  if (net->graph->n_terminals > BY_PLAN_MOST_WORKERS) return BANYAN_OK;
+  net->servers = BY_ARENA_ARRAY(&net->arena, struct by_embed_server, n);
+  if (!net->servers) return by_plan_no_memory();
+  for (uint32_t i = 0; i < n; i++) BY_TRY(take_server(net, options->servers[i], options->turnaround));
+  enum banyan_status status = net->n_servers ? lay_all(&l) : BANYAN_OK;
+  by_paths_fini(&l.paths);
+  by_arena_fini(&l.arena);
+  return status;
+}
+
+/* ---- candidates */
+
+/* Fills list->load and theta. */
+static enum banyan_status find_load(struct by_embed_candidates *list, struct by_embed_candidate *new) {
+  const struct by_embed_net *net = list->net;
+  const struct by_embed_server *server = &net->servers[new->server];
+  const struct by_flow *flow = &server->ways.trees[0].flow;
+  uint32_t *out = calloc(flow->n, sizeof *out);
+  if (!out) return by_plan_no_memory();
+  (void)by_flow_theta(flow, new->adds, out);
+  memset(list->load, 0, net->n_rows * sizeof *list->load);
+  for (uint32_t v = 0; v < flow->n; v++) {
+    if (new->adds[v] && server->memory[v] != NONE) list->load[server->memory[v]] += flow->hold[v];
+    for (uint32_t i = server->first[v]; i < server->first[v + 1]; i++)
+      list->load[server->uses[i].row] += out[v] * server->uses[i].part;
+  }
+  for (uint32_t r = 0; r < net->n_rows; r++) new->theta = fmax(new->theta, list->load[r]);
+  free(out);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_embed_candidates_add_network(struct by_embed_candidates *list, uint32_t server, const bool *adds,
+                                                   uint32_t *found) {
+  const struct by_embed_server *to = &list->net->servers[server];
+  uint32_t n = to->ways.trees[0].flow.n, ignored;
+  struct by_embed_candidate new = {.kind = BY_EMBED_NETWORK, .server = server, .height = to->height, .width = 1};
+  if (!found) found = &ignored;
+  *found = NONE;
+  if (to->height > list->most_height || !(list->ways & BY_PLAN_SWITCHES)) return BANYAN_OK;
+  new.adds = BY_ARENA_ARRAY(&list->arena, bool, n);
+  if (!new.adds) return by_plan_no_memory();
+  memcpy(new.adds, adds, n * sizeof *adds);
+  BY_TRY(find_load(list, &new));
+  return by_embed_candidates_keep(list, &new, found);
+}
+
+enum banyan_status by_embed_candidates_add_servers(struct by_embed_candidates *list) {
+  for (uint32_t s = 0; s < list->net->n_servers; s++) {
+    const struct by_flow *flow = &list->net->servers[s].ways.trees[0].flow;
+    bool *adds = calloc(flow->n, sizeof *adds);
+    double theta;
+    enum banyan_status status = adds ? by_flow_least(flow, UINT32_MAX, adds, &theta) : by_plan_no_memory();
+    if (status == BANYAN_OK) status = by_embed_candidates_add_network(list, s, adds, NULL);
+    free(adds);
+    BY_TRY(status);
+  }
+  return BANYAN_OK;
+}
+
+/* The cheapest choice of who adds on the ways to a server. */
+static enum banyan_status price_server(struct by_embed_candidates *list, uint32_t s, const double *price, double worth,
+                                       double *least) {
+  const struct by_embed_server *server = &list->net->servers[s];
+  const struct by_flow *flow = &server->ways.trees[0].flow;
+  double *of = calloc(2 * (size_t)flow->n, sizeof *of), *rent = of + flow->n, cost;
+  bool *adds = calloc(flow->n, sizeof *adds);
+  enum banyan_status status = of && adds ? BANYAN_OK : by_plan_no_memory();
+  for (uint32_t v = 0; status == BANYAN_OK && v < flow->n; v++) {
+    for (uint32_t i = server->first[v]; i < server->first[v + 1]; i++)
+      of[v] += price[server->uses[i].row] * server->uses[i].part;
+    if (server->memory[v] != NONE) rent[v] = price[server->memory[v]] * flow->hold[v];
+  }
+  if (status == BANYAN_OK) status = by_flow_cheapest(flow, of, rent, adds, &cost);
+  if (status == BANYAN_OK) {
+    *least = fmin(*least, cost);
+    if (cost < worth) status = by_embed_candidates_add_network(list, s, adds, NULL);
+  }
+  free(of);
+  free(adds);
+  return status;
+}
+
+enum banyan_status by_embed_candidates_price(struct by_embed_candidates *list, const double *price, double worth,
+                                             double *least) {
+  for (uint32_t s = 0; s < list->net->n_servers; s++) BY_TRY(price_server(list, s, price, worth, least));
+  return BANYAN_OK;
+}
+
+/* ---- as a plan */
+
+static bool is_network(const struct by_embedding *e, uint32_t pick) {
+  return e->candidates.items[e->picks.items[pick].candidate].kind == BY_EMBED_NETWORK;
+}
+
+static enum banyan_status place(struct by_embedding *e, struct by_placement *placement, double rate) {
+  for (uint32_t i = 0; i < e->picks.n; i++) {
+    const struct by_embed_candidate *c = &e->candidates.items[e->picks.items[i].candidate];
+    if (!is_network(e, i)) continue;
+    const struct by_way_tree *way = &e->net.servers[c->server].ways.trees[0];
+    struct by_placed_tree *tree = &placement->trees[placement->n_trees++];
+    *tree = (struct by_placed_tree){.server = c->server,
+                                    .share = e->picks.items[i].rate / rate,
+                                    .rate = e->picks.items[i].rate,
+                                    .round_trip = way->round_trip,
+                                    .n = way->flow.n,
+                                    .node = way->node,
+                                    .parent = way->flow.parent,
+                                    .link = way->link,
+                                    .workers = way->workers,
+                                    .adds = c->adds,
+                                    .out = BY_ARENA_ARRAY(&placement->arena, uint32_t, way->flow.n),
+                                    .start = way->start};
+    if (!tree->out) return by_plan_no_memory();
+    (void)by_flow_theta(&way->flow, c->adds, tree->out);
+  }
+  return BANYAN_OK;
+}
+
+/* A need for each switch that adds in tree t, which is group t of the plan. */
+static enum banyan_status list_needs(struct by_embedding *e, const struct by_placement *placement) {
+  size_t most = 0;
+  for (uint32_t t = 0; t < placement->n_trees; t++) most += placement->trees[t].n;
+  e->needs = BY_ARENA_ARRAY(&e->arena, struct by_embed_need, most);
+  if (!e->needs) return by_plan_no_memory();
+  for (uint32_t t = 0; t < placement->n_trees; t++) {
+    const struct by_placed_tree *tree = &placement->trees[t];
+    const struct by_group *group = &e->network->classes->groups[t];
+    for (uint32_t v = 0; v < tree->n; v++)
+      if (tree->adds[v])
+        e->needs[e->n_needs++] = (struct by_embed_need){.server = tree->node[0],
+                                                        .node = tree->node[v],
+                                                        .tree = e->network->vertices[group->order[group->root]].name,
+                                                        .rate = tree->rate,
+                                                        .round_trip = tree->round_trip,
+                                                        .bytes = (uint64_t)ceil(tree->rate * tree->round_trip / 8)};
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_embed_make_network(struct by_embedding *e) {
+  struct by_placement placement = {0};
+  double rate = 0;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < e->picks.n; i++) {
+    if (!is_network(e, i)) continue;
+    rate += e->picks.items[i].rate;
+    n++;
+  }
+  if (!n) return BANYAN_OK;
+  by_arena_init(&placement.arena);
+  placement.trees = BY_ARENA_ARRAY(&placement.arena, struct by_placed_tree, n);
+  placement.rate = placement.bound = rate;
+  enum banyan_status status = placement.trees ? place(e, &placement, rate) : by_plan_no_memory();
+  const struct by_placement_job *job = &e->net.servers[0].job; /* workers are the same for all */
+  if (status == BANYAN_OK) status = by_plan_of_placement("network", e->net.topology, &placement, 0, job, &e->network);
+  if (status == BANYAN_OK) status = list_needs(e, &placement);
+  by_arena_fini(&placement.arena);
+  return status;
+}
+
+const struct by_embed_need *by_embedding_needs(const struct by_embedding *embedding, uint32_t *n) {
+  *n = embedding->n_needs;
+  return embedding->needs;
+}
+
+enum banyan_status by_embed_name_nodes(struct by_embedding *e) {
+  const struct by_topology *t = e->net.topology;
+  e->node_names = e->net.n_servers ? BY_ARENA_ARRAY(&e->arena, const char *, t->n_nodes) : NULL;
+  for (uint32_t s = 0; s < e->net.n_servers; s++) {
+    const struct by_way_tree *tree = &e->net.servers[s].ways.trees[0];
+    for (uint32_t v = 0; e->node_names && v < tree->flow.n; v++)
+      if (!e->node_names[tree->node[v]])
+        e->node_names[tree->node[v]] = by_arena_string(&e->arena, t->nodes[tree->node[v]].name);
+  }
+  return e->arena.failed ? by_plan_no_memory() : BANYAN_OK;
+}
