@@ -65,6 +65,43 @@ static void test_exponents_add_up(void **state) {
   }
 }
 
+/* An opening's exponents are added and checked as numbers are, for any number of workers. */
+static void test_openings_add_up(void **state) {
+  (void)state;
+  static const uint8_t some[] = {0, 1, 127, 128, 255};
+  static const unsigned trees[] = {1, 3, 4, 6, 7, WORKERS};
+  struct by_rng rng;
+  by_rng_init(&rng, 2);
+  for (int round = 0; round < 3000; round++) {
+    unsigned workers = trees[round % 6];
+    struct by_sum_key key;
+    assert_ok(by_sum_key_init(&key, "a secret", 8, workers));
+    uint32_t room = by_sum_opening_room(&key, LINES);
+    assert_true(room > 0 && (size_t)room * key.opening <= (size_t)BYTES - (size_t)key.words * 8);
+    struct packet sum = make_packet(BY_FRAGMENT_UP);
+    uint8_t largest[BYTES] = {0};
+    uint64_t check = 0;
+    for (unsigned w = 0; w < workers; w++) {
+      struct packet term = make_packet(BY_FRAGMENT_UP);
+      for (uint32_t i = 0; i < room; i++) {
+        uint8_t exponent = some[by_rng_below(&rng, sizeof some)];
+        by_sum_put_opening(&key, &term.head, i, w, exponent);
+        if (exponent > largest[i]) largest[i] = exponent;
+      }
+      check += by_sum_check(&key, &term.head, 1ull << w);
+      for (int i = 0; i < BYTES; i += 8) {
+        uint64_t a, b;
+        memcpy(&a, sum.payload + i, 8);
+        memcpy(&b, term.payload + i, 8);
+        a += b;
+        memcpy(sum.payload + i, &a, 8);
+      }
+    }
+    assert_true(check == by_sum_check(&key, &sum.head, ~0ull >> (64 - workers)));
+    for (uint32_t i = 0; i < room; i++) assert_int_equal(by_sum_largest_of_opening(&key, &sum.head, i), largest[i]);
+  }
+}
+
 /* Changes concern numbers, exponents, the set of added terms, and the fragment. */
 static void test_changes_are_found(void **state) {
   (void)state;
@@ -127,6 +164,7 @@ static void test_headers(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exponents_add_up),
+      cmocka_unit_test(test_openings_add_up),
       cmocka_unit_test(test_changes_are_found),
       cmocka_unit_test(test_headers),
   };

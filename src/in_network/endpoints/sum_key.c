@@ -8,12 +8,17 @@
 
 __extension__ typedef unsigned __int128 wide;
 
+/* Exponents in openings are checked as numbers. Were a lane's fourth byte used, it would be one with a sign, and a sum
+ * of lanes could be larger than a lane. */
+enum { IN_LANE = 3 };
+
 enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, size_t bytes, unsigned workers) {
   EVP_MD_CTX *hash = EVP_MD_CTX_new();
   int made = hash && EVP_DigestInit_ex(hash, EVP_shake256(), NULL) && EVP_DigestUpdate(hash, secret, bytes) &&
              EVP_DigestFinalXOF(hash, (unsigned char *)&key->derived, sizeof key->derived);
   EVP_MD_CTX_free(hash);
   key->words = by_fragment_exponent_words(workers);
+  key->opening = (workers + 2 * IN_LANE - 1) / (2 * IN_LANE) * 8;
   return made ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "libcrypto has no SHAKE256; install a libcrypto that has it");
 }
 
@@ -43,6 +48,25 @@ uint8_t by_sum_largest_exponent(const struct by_sum_key *key, const struct by_fr
   uint8_t largest = 0;
   for (uint32_t i = 0; i < key->words * 8; i++)
     if (exponents[i] > largest) largest = exponents[i];
+  return largest;
+}
+
+uint32_t by_sum_opening_room(const struct by_sum_key *key, uint32_t lines) {
+  uint32_t bytes = lines * BY_FRAGMENT_LINE, taken = key->words * 8;
+  return key->opening && bytes > taken ? (bytes - taken) / key->opening : 0;
+}
+
+void by_sum_put_opening(const struct by_sum_key *key, struct by_fragment *fragment, uint32_t which, unsigned worker,
+                        uint8_t exponent) {
+  unsigned char *at = (unsigned char *)(fragment + 1) + (size_t)which * key->opening;
+  at[worker / IN_LANE * 4 + worker % IN_LANE] = exponent;
+}
+
+uint8_t by_sum_largest_of_opening(const struct by_sum_key *key, const struct by_fragment *fragment, uint32_t which) {
+  const unsigned char *at = (const unsigned char *)(fragment + 1) + (size_t)which * key->opening;
+  uint8_t largest = 0;
+  for (uint32_t i = 0; i < key->opening; i++)
+    if (at[i] > largest) largest = at[i];
   return largest;
 }
 

@@ -26,8 +26,9 @@ struct by_sum_key {
     uint64_t worker[BY_FRAGMENT_WORKERS];
     uint64_t mix[4];
     uint64_t header[2];
-  } derived;      /* from the secret */
-  uint32_t words; /* of exponents, at the end of each payload */
+  } derived;        /* from the secret */
+  uint32_t words;   /* of exponents, at the end of each payload */
+  uint32_t opening; /* bytes in openings for the exponents of one fragment */
 };
 
 /* All ends of a job give the same secret. `workers`: of the tree whose terms hold exponents; 0: they hold none. */
@@ -44,6 +45,13 @@ size_t by_sum_number_bytes(const struct by_sum_key *key, const struct by_fragmen
 void by_sum_put_exponent(const struct by_sum_key *key, struct by_fragment *fragment, unsigned worker, uint8_t exponent);
 /* The largest of all workers'. Of a fragment that has been verified. */
 uint8_t by_sum_largest_exponent(const struct by_sum_key *key, const struct by_fragment *fragment);
+
+/* Openings hold exponents of many fragments, where others have numbers: how many have room in `lines`. */
+uint32_t by_sum_opening_room(const struct by_sum_key *key, uint32_t lines);
+/* Writes what this worker needs for the opening's fragment `which`, over zeros. */
+void by_sum_put_opening(const struct by_sum_key *key, struct by_fragment *fragment, uint32_t which, unsigned worker,
+                        uint8_t exponent);
+uint8_t by_sum_largest_of_opening(const struct by_sum_key *key, const struct by_fragment *fragment, uint32_t which);
 
 /* The check but for the numbers: of exponents, and the tags of `workers` in this fragment, which depend on job, key
  * epoch, slot, epoch, call, dtype, lines and exponent. */

@@ -2,10 +2,10 @@
  *
  *   number   base         base + openings                end of the call
  *            |  openings  |  fragments with elements     |
- *            | e0 e1 e2   | 0:e3 1:e4 2:e5 3:e6 ...      |     e: the exponent that it sends to the others
+ *            | e0..e2     | 0:e3 1:e4 2:e5 3:e6 ...      |     e: the exponent that it sends to the others
  *
- * Openings are as many as the slots, or as the fragments if those are fewer, so
- * that what fragment j needs was sent `openings` fragments before. */
+ * Fragment j sends what fragment j + ahead needs, and openings what the first
+ * `ahead` ones need: as many as there are slots, or all if those are fewer. */
 #include "worker.h"
 
 #include <assert.h>
@@ -22,15 +22,24 @@ struct call *by_worker_call_of(struct by_worker *w, uint64_t number) {
   return &w->calls[id % BY_WORKER_CALLS];
 }
 
-/* Which of the call's fragments with elements it is, or has the exponent of. */
+/* Which of the call's fragments with elements it is. */
 static uint64_t index_of(const struct call *call, uint64_t number) {
-  uint64_t at = number - call->base;
-  return at < call->openings ? at : at - call->openings;
+  return number - call->base - call->openings;
 }
 
 /* Whether it carries no elements and only agrees on exponents. */
 static bool is_opening(const struct call *call, uint64_t number) {
   return number - call->base < call->openings;
+}
+
+/* The first fragment of an opening, and how many it is about. */
+static uint64_t first_of_opening(const struct by_worker *w, const struct call *call, uint64_t number) {
+  return (number - call->base) * w->opening_room;
+}
+
+static uint32_t count_of_opening(const struct by_worker *w, const struct call *call, uint64_t number) {
+  uint64_t left = call->ahead - first_of_opening(w, call, number);
+  return left < w->opening_room ? (uint32_t)left : w->opening_room;
 }
 
 static size_t elements_of(const struct by_worker *w, const struct call *call, uint64_t index) {
@@ -56,7 +65,10 @@ static void make_ready(struct by_worker *w, uint64_t number) {
   bool is_free = slot->state == SLOT_DONE && slot->number + w->config.slots == number;
   if (number >= w->end || number >= w->head + AHEAD * (uint64_t)w->config.slots || !is_free) return;
   const struct call *call = by_worker_call_of(w, number);
-  if (!is_opening(call, number) && call->openings && !is_done(w, number - call->openings)) return;
+  if (call->ahead && !is_opening(call, number)) { /* who sends its exponent? */
+    uint64_t index = index_of(call, number);
+    if (!is_done(w, index < call->ahead ? call->base + index / w->opening_room : number - call->ahead)) return;
+  }
   slot->number = number;
   slot->state = SLOT_READY;
   uint64_t bit = number % (AHEAD * (uint64_t)w->config.slots);
@@ -85,8 +97,11 @@ uint64_t by_worker_first_ready(const struct by_worker *w) {
 
 /* Whether the elements have come that its packet is made of. */
 static bool has_elements(const struct by_worker *w, const struct call *call, uint64_t number) {
-  uint64_t last = index_of(call, number);
-  if (!is_opening(call, number)) last += call->openings; /* whose exponent it has */
+  uint64_t last; /* whose exponent it has */
+  if (is_opening(call, number))
+    last = first_of_opening(w, call, number) + count_of_opening(w, call, number) - 1;
+  else
+    last = index_of(call, number) + call->ahead;
   if (last >= call->fragments) last = call->fragments - 1;
   return call->available >= last * w->elements + elements_of(w, call, last);
 }
@@ -107,21 +122,31 @@ static uint8_t own_exponent(const struct by_worker *w, const struct call *call, 
   return (uint8_t)by_fixed_exponent(call->dtype, source_of(w, call, index), elements_of(w, call, index), w->bits);
 }
 
-/* Zeros behind `bytes` of numbers up to the end of the last line, but for the exponent that this worker sends there. */
-static void close_payload(const struct by_worker *w, struct by_fragment *packet, size_t bytes, uint8_t exponent) {
-  size_t needed = bytes + (size_t)w->key.words * 8;
+/* Zeros behind `bytes` of numbers up to the end of the last line. */
+static void close_payload(const struct by_worker *w, struct by_fragment *packet, size_t bytes, size_t room) {
+  size_t needed = bytes + room + (size_t)w->key.words * 8;
   packet->lines = (uint8_t)((needed + BY_FRAGMENT_LINE - 1) / BY_FRAGMENT_LINE);
   memset((unsigned char *)(packet + 1) + bytes, 0, (size_t)packet->lines * BY_FRAGMENT_LINE - bytes);
-  if (w->key.words) by_sum_put_exponent(&w->key, packet, w->config.rank, exponent);
+}
+
+static void fill_opening(const struct by_worker *w, const struct call *call, uint64_t number,
+                         struct by_fragment *packet) {
+  uint64_t first = first_of_opening(w, call, number);
+  uint32_t count = count_of_opening(w, call, number);
+  close_payload(w, packet, 0, (size_t)count * w->key.opening);
+  for (uint32_t i = 0; i < count; i++)
+    by_sum_put_opening(&w->key, packet, i, w->config.rank, own_exponent(w, call, first + i));
+  packet->check = by_sum_check(&w->key, packet, packet->workers);
 }
 
 static void fill_elements(struct by_worker *w, const struct call *call, uint64_t number, struct by_fragment *packet) {
   uint64_t index = index_of(call, number);
   size_t elements = elements_of(w, call, index);
-  uint8_t ahead = call->openings ? own_exponent(w, call, index + call->openings) : 0;
-  if (call->openings) packet->exponent = w->exponents[number % (2 * AHEAD * (uint64_t)w->config.slots)];
-  if (call->openings && packet->exponent < BY_FIXED_NOT_FINITE) {
-    close_payload(w, packet, by_fixed_bytes(elements), ahead);
+  uint8_t ahead = call->ahead ? own_exponent(w, call, index + call->ahead) : 0;
+  if (call->ahead) packet->exponent = w->exponents[number % (2 * AHEAD * (uint64_t)w->config.slots)];
+  if (call->ahead && packet->exponent < BY_FIXED_NOT_FINITE) {
+    close_payload(w, packet, by_fixed_bytes(elements), 0);
+    by_sum_put_exponent(&w->key, packet, w->config.rank, ahead);
     uint64_t sum = by_fixed_quantise(call->dtype, packet + 1, source_of(w, call, index), elements, packet->exponent,
                                      w->bits, w->key.derived.number);
     packet->check = sum + by_sum_tag(&w->key, packet, packet->workers);
@@ -129,8 +154,9 @@ static void fill_elements(struct by_worker *w, const struct call *call, uint64_t
   }
   size_t bytes = elements * banyan_dtype_size(call->dtype);
   packet->dtype = (uint8_t)raw_dtype(call->dtype);
-  if (call->openings) packet->flags |= BY_FRAGMENT_ESCALATE;
-  close_payload(w, packet, bytes, ahead);
+  if (call->ahead) packet->flags |= BY_FRAGMENT_ESCALATE;
+  close_payload(w, packet, bytes, 0);
+  if (call->ahead) by_sum_put_exponent(&w->key, packet, w->config.rank, ahead);
   memcpy(packet + 1, source_of(w, call, index), bytes);
   packet->check = by_sum_check(w->config.exact ? &w->open : &w->key, packet, packet->workers);
 }
@@ -145,12 +171,10 @@ static void fill(struct by_worker *w, struct call *call, uint64_t number) {
   packet->epoch = (uint32_t)(number / w->config.slots);
   packet->call = call->hash;
   packet->dtype = BY_FRAGMENT_PAIRS;
-  if (is_opening(call, number)) {
-    close_payload(w, packet, 0, own_exponent(w, call, index_of(call, number)));
-    packet->check = by_sum_tag(&w->key, packet, packet->workers);
-    return;
-  }
-  fill_elements(w, call, number, packet);
+  if (is_opening(call, number))
+    fill_opening(w, call, number, packet);
+  else
+    fill_elements(w, call, number, packet);
 }
 
 /* --- results in --- */
@@ -158,8 +182,8 @@ static void fill(struct by_worker *w, struct call *call, uint64_t number) {
 /* False: its check is wrong. */
 static bool store(struct by_worker *w, struct call *call, const struct by_fragment *result) {
   const struct slot *slot = &w->slots[result->slot];
-  uint64_t index = index_of(call, slot->number);
   if (is_opening(call, slot->number)) return result->check == by_sum_check(&w->key, result, w->all);
+  uint64_t index = index_of(call, slot->number);
   size_t elements = elements_of(w, call, index);
   unsigned char *to = call->dst + index * w->elements * banyan_dtype_size(call->dtype);
   if (result->dtype == BY_FRAGMENT_PAIRS) { /* a wrong one is overwritten by the next: the packet has what src had */
@@ -185,13 +209,20 @@ static void advance_head(struct by_worker *w) {
   }
 }
 
+static void set_exponent(struct by_worker *w, uint64_t number, uint8_t exponent) {
+  w->exponents[number % (2 * AHEAD * (uint64_t)w->config.slots)] = exponent;
+  make_ready(w, number);
+}
+
 /* A fragment is done: what waited for it becomes ready. */
-static void finish(struct by_worker *w, struct call *call, uint64_t number, unsigned ahead) {
+static void finish(struct by_worker *w, struct call *call, uint64_t number, const struct by_fragment *result) {
   slot_of(w, number)->state = SLOT_DONE;
-  uint64_t notified = number + call->openings;
-  if (call->openings && notified < call->base + call->openings + call->fragments) {
-    w->exponents[notified % (2 * AHEAD * (uint64_t)w->config.slots)] = (uint8_t)ahead;
-    make_ready(w, notified);
+  if (is_opening(call, number)) {
+    uint64_t first = call->base + call->openings + first_of_opening(w, call, number);
+    for (uint32_t i = 0; i < count_of_opening(w, call, number); i++)
+      set_exponent(w, first + i, by_sum_largest_of_opening(&w->key, result, i));
+  } else if (call->ahead && index_of(call, number) + call->ahead < call->fragments) {
+    set_exponent(w, number + call->ahead, by_sum_largest_exponent(&w->key, result));
   }
   make_ready(w, number + w->config.slots);
   if (number == w->head) advance_head(w);
@@ -219,7 +250,10 @@ enum banyan_status by_worker_begin(struct by_worker *w, enum banyan_dtype dtype,
   struct call *call = &w->calls[w->next % BY_WORKER_CALLS];
   *call = (struct call){.src = src, .dst = dst, .count = count, .dtype = dtype, .op = op, .base = w->end};
   call->fragments = (count + w->elements - 1) / w->elements;
-  if (!w->config.exact) call->openings = call->fragments < w->config.slots ? call->fragments : w->config.slots;
+  if (!w->config.exact) {
+    call->ahead = call->fragments < w->config.slots ? call->fragments : w->config.slots;
+    call->openings = (call->ahead + w->opening_room - 1) / w->opening_room;
+  }
   call->hash = hash_of(w->next, call);
   *number = w->next++;
   w->end += call->openings + call->fragments;
@@ -257,10 +291,6 @@ static enum banyan_status check_config(const struct by_worker_config *c) {
   if (c->slots < 1 || c->slots > BY_WORKER_SLOTS || c->lines < 1 || c->lines > BY_FRAGMENT_LINES)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u slots of %u lines: give 1 to %d slots, 1 to %d lines", c->slots, c->lines,
                    BY_WORKER_SLOTS, BY_FRAGMENT_LINES);
-  if (!c->exact && c->lines * (unsigned)BY_FRAGMENT_LINE <= 8 * by_fragment_exponent_words(c->workers))
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "%u lines have no room for numbers beside the exponents of %u workers: give more", c->lines,
-                   c->workers);
   if (c->hops > BY_FRAGMENT_HOPS)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u switches on the way: fragments have room for %d", c->hops,
                    BY_FRAGMENT_HOPS);
@@ -291,6 +321,10 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   else
     status = by_sum_key_init(&w->key, config->secret, sizeof config->secret, config->exact ? 0 : config->workers);
   if (status == BANYAN_OK && config->exact) status = by_sum_key_init_open(&w->open);
+  w->opening_room = by_sum_opening_room(&w->key, config->lines);
+  if (status == BANYAN_OK && !config->exact && !w->opening_room)
+    status = by_fail(BANYAN_ERR_ARGUMENT, "%u lines have no room for the exponents of %u workers: give more",
+                     config->lines, config->workers);
   if (status) {
     by_worker_destroy(w);
     return status;
@@ -425,7 +459,7 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
   by_worker_answered(w, slot);
   count_result(w, call, slot, result, now);
   slot->past = result->flags & BY_FRAGMENT_ESCALATE;
-  finish(w, call, slot->number, by_sum_largest_exponent(&w->key, result));
+  finish(w, call, slot->number, result);
 }
 
 static void take_answer(struct by_worker *w, const struct by_fragment *answer, uint64_t now) {

@@ -36,13 +36,14 @@ struct slot {
   bool past;          /* to be sent past switches, as the last result in this slot has requested */
 };
 
-/* A call has `openings` fragments that only agree on exponents, then `fragments` with elements. */
+/* A call has `openings` fragments that only agree on the exponents of the first `ahead`, then `fragments` with
+ * elements, which agree on those of later ones. In exact mode both are 0. */
 struct call {
   const unsigned char *src;
   unsigned char *dst;
   size_t count, available;
   uint64_t base; /* its first fragment */
-  uint64_t openings, fragments;
+  uint64_t openings, ahead, fragments;
   uint32_t hash;
   enum banyan_dtype dtype;
   enum banyan_op op;
@@ -55,7 +56,8 @@ struct by_worker {
   struct by_worker_counters counters;
   uint64_t all; /* workers */
   unsigned bits;
-  size_t elements; /* of a full fragment */
+  size_t elements;       /* of a full fragment */
+  uint32_t opening_room; /* fragments that an opening is about */
 
   struct slot *slots;
   unsigned char *packets; /* one for each slot */
