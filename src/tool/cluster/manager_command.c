@@ -48,7 +48,8 @@ static const struct by_option options[] = {
             "jobs of one queue that have not announced their length are\nserved in the order of arrival, or share "
             "links (default)"),
     BY_TEXT("http", 0, page.at, "ADDRESS:PORT",
-            "serve the page, the state and metrics here, such as\n127.0.0.1:8420; default: not at all"),
+            "serve the page, the state and metrics here, such as\n127.0.0.1:8420, or fd:3 for an inherited socket that "
+            "listens;\ndefault: not at all"),
     BY_TEXT("token-file", 0, page.token_file, "FILE",
             "file with the page's token, created if missing; default\n" TOKEN_FILE),
     BY_TEXT("http-certificate", 0, page.certificate, "FILE", "certificate for HTTPS (PEM); with --http-key"),

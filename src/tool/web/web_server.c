@@ -397,6 +397,16 @@ static void stop(struct by_web *web) {
   web->daemon = NULL;
 }
 
+/* Sockets are not blocked by connections that have gone. */
+static enum banyan_status open_listener(struct by_web *web, int *out) {
+  const struct by_web_options *o = &web->options;
+  if (!o->listener) return by_socket_listen(&o->at, (struct by_port_range){0}, out, &web->bound);
+  BY_TRY(by_socket_get_local(o->listener, &web->bound));
+  *out = fcntl(o->listener, F_DUPFD_CLOEXEC, 0);
+  if (*out >= 0 && !fcntl(*out, F_SETFL, fcntl(*out, F_GETFL) | O_NONBLOCK)) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot use descriptor %d as the page's socket", o->listener);
+}
+
 enum banyan_status by_web_create(const struct by_web_options *options, struct by_web **out) {
   static const char *const names[] = {BY_MICROHTTPD(BY_LIBRARY_NAME)};
   struct by_web *web = calloc(1, sizeof *web);
@@ -408,8 +418,7 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   by_timer_init(&web->timer, run, web);
   enum banyan_status status = by_library_load("the page", "libmicrohttpd.so.12", "libmicrohttpd12", names,
                                               sizeof names / sizeof *names, &web->mhd);
-  if (status == BANYAN_OK)
-    status = by_socket_listen(&web->options.at, (struct by_port_range){0}, &listener, &web->bound);
+  if (status == BANYAN_OK) status = open_listener(web, &listener);
   if (status == BANYAN_OK) status = serve_at(web, listener);
   if (status == BANYAN_OK)
     *out = web;

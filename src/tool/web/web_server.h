@@ -44,6 +44,7 @@ struct by_web_route {
 struct by_web_options {
   struct by_loop *loop;
   struct by_address at;         /* port 0: the system's choice */
+  int listener;                 /* in place of `at`, a socket that listens; 0: none. The server copies it */
   const struct by_token *token; /* for the page and all that is not open; copied */
   /* PEM, both or neither (HTTP): the caller keeps them while the server lives. */
   const char *certificate, *key;
@@ -88,8 +89,8 @@ struct by_web_page;
 
 struct by_web_page_options {
   struct by_loop *loop;
-  const char *at;                /* "127.0.0.1:8420"; names are looked up */
-  const char *token_file;        /* made if it is not there */
+  const char *at;         /* "127.0.0.1:8420", names are looked up; or "fd:3", an inherited socket that listens */
+  const char *token_file; /* made if it is not there */
   const char *certificate, *key; /* PEM files for HTTPS, the same one if it holds both; both NULL: HTTP. Borrowed */
   const struct by_topology *topology;
   /* Prints the state as JSON (docs/cluster.md), as a route does. */

@@ -1,11 +1,14 @@
 /* One family of samples after the other, as the format wants it: one table of families, and a walk over what each is
  * about. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "json_doc.h"
 #include "log.h"
+#include "socket.h"
 #include "tls_identity.h"
 #include "topology_draw.h"
 #include "web_server.h"
@@ -255,6 +258,16 @@ static void drop_pair(struct pair *pair) {
   free(pair->key);
 }
 
+/* "fd:3", or an address. */
+static enum banyan_status find_place(const char *text, struct by_web_options *out) {
+  size_t n;
+  long descriptor;
+  if (strncmp(text, "fd:", 3) != 0) return by_address_resolve(text, &out->at, 1, &n);
+  BY_TRY(by_parse_int("fd", text + 3, STDERR_FILENO + 1, INT_MAX, &descriptor));
+  out->listener = (int)descriptor;
+  return by_socket_get_local(out->listener, &out->at);
+}
+
 static enum banyan_status serve(struct by_web_page *page, const struct by_web_page_options *o) {
   const struct by_web_route routes[N_ROUTES] = {
       {"/state", "application/json", false, o->state, o->context},
@@ -265,9 +278,8 @@ static enum banyan_status serve(struct by_web_page *page, const struct by_web_pa
   struct by_token token;
   struct by_web_options of_web = {.loop = o->loop, .token = &token, .routes = page->routes, .n_routes = N_ROUTES};
   char address[BY_ADDRESS_TEXT];
-  size_t n;
   memcpy(page->routes, routes, sizeof routes);
-  enum banyan_status status = by_address_resolve(o->at, &of_web.at, 1, &n);
+  enum banyan_status status = find_place(o->at, &of_web);
   if (status != BANYAN_OK) return by_fail_within(status, "--http");
   BY_TRY(by_web_layout_print(o->topology, &page->layout));
   page->certificate_file = o->certificate;
