@@ -215,7 +215,7 @@ def run_lab(built, known, seconds, hosts, change=None, kills=False):
     description = os.path.join(folder, "run.json")
     with open(description, "w", encoding="utf-8") as file:
         json.dump(run, file)
-    words = [BANYAN, "lab", built, "--tos", "--timeout", str(seconds + 90), *(["--change", change] if change else []),
+    words = [BANYAN, "lab", built, "--tos", "--timeout", str(seconds + 90), *(["--at", change] if change else []),
              "--", sys.executable, os.path.abspath(__file__), "host", description]
     changed, output = [], []
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as lab:
@@ -261,7 +261,7 @@ def measure_link(folder):
     slow = RATE * (1 - LOST)
     as_built = write_topology(os.path.join(folder, "whole.json"), RATE)
     as_left = write_topology(os.path.join(folder, "slow.json"), slow)
-    change = f"{SETTLED + 5}s {LINK[0]} {LINK[1]} {slow / 1e6:g}m"
+    change = f"{SETTLED + 5}s rate {LINK[0]} {LINK[1]} {slow / 1e6:g}m"
     run = run_lab(as_built, as_built, SETTLED + WATCHED, HOSTS, change=change)
     rows, at = run["iterations"], run["changed"][0]
     events = [(when - at, why, before, after) for when, _, why, before, after in run["history"] if when > at]

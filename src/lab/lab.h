@@ -126,25 +126,6 @@ BANYAN_CHECK enum banyan_status by_lab_change(struct by_lab *lab, uint32_t wire,
 /* out[2 i + d] is what has left end d of wire i since the lab was made. */
 BANYAN_CHECK enum banyan_status by_lab_read(struct by_lab *lab, struct by_lab_traffic *out);
 
-/* ---- links that become faster or slower while it is at work: lab_changes.c */
-
-struct by_lab_planned_change {
-  double after; /* s */
-  uint32_t link;
-  double rate; /* bit/s, of both directions */
-};
-
-/* "20s leaf0 spine0 10m": after so long the link between the two carries so much. BANYAN_ERR_ARGUMENT. */
-BANYAN_CHECK enum banyan_status by_lab_changes_parse(const char *text, const struct by_topology *topology,
-                                                     struct by_lab_planned_change *out);
-/* Starts a process that makes them, in any order, and reports them on standard error. It ends with this process, or by
- * by_lab_changes_stop. */
-BANYAN_CHECK enum banyan_status by_lab_changes_start(struct by_lab *lab, const struct by_topology *topology,
-                                                     const struct by_lab_planned_change *changes, uint32_t n,
-                                                     pid_t *out);
-/* 0: there is none. */
-void by_lab_changes_stop(pid_t process);
-
 /* ---- what it is and has carried, for people and as JSON: lab_layout.c. Pure. */
 
 /* Adds what would be built: hosts with addresses, links with rates, how much of the rest. */

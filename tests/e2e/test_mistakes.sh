@@ -36,7 +36,7 @@ refused 1 'zero.json: links\[0\].capacity: is 0, must be more than 0' lab "$scra
 refused 2 'there is no topology "sta"; did you mean star\?' lab sta:4 -- true
 refused 1 'tiny.json: links\[0\].capacity: is 1e-300 bit/s' lab "$scratch/tiny.json" -- true
 refused 2 '\-\-scale 1e-12: the link "h0" - "switch" is 0.01 bit/s, must be 1 to' lab star:4 --scale 1e-12 -- true
-refused 2 '\-\-change, scaled: "1s h0 switch 9" is 0.9 bit/s' lab star:4 --scale 0.1 --change '1s h0 switch 9' -- true
+refused 2 '\-\-at, scaled: "1s rate h0 switch 9" is 0.9 bit/s' lab star:4 --scale 0.1 --at '1s rate h0 switch 9' -- true
 refused 2 'grain: is 0 bytes, must be more' plan star:4 --cost grain=0
 
 # One link of a backbone carries next to nothing: it is neither planned for nor drawn.

@@ -31,11 +31,17 @@ shows 'nonesuch.*tcp_allowed_congestion_control' err
   skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
 
 # Links change while they are in use.
-wants 2 "$BANYAN" lab "$scratch/star.json" --change '1s a s' -- true
-shows 'is not TIME NODE NODE RATE' err
-wants 2 "$BANYAN" lab "$scratch/star.json" --change '1s a b 20m' -- true
+wants 2 "$BANYAN" lab "$scratch/star.json" --at '1s a s' -- true
+shows 'is not TIME and rate, kill or start' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --at '1s rate a s' -- true
+shows 'is not TIME rate NODE NODE RATE' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --at '1s rate a b 20m' -- true
 shows 'no link between "a" and "b"' err
-wants 0 "$BANYAN" lab "$scratch/star.json" --tos --scale 1/2 --change '0.2s s a 40m' -- sh -c \
+wants 2 "$BANYAN" lab "$scratch/star.json" --at '1s kill host a' -- true
+shows 'after "kill" there is "manager", or switch, agent' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --at '1s start agent nosuch' -- true
+shows 'the topology has no "nosuch"' err
+wants 0 "$BANYAN" lab "$scratch/star.json" --tos --scale 1/2 --at '0.2s rate s a 40m' -- sh -c \
   '[ $BANYAN_HOST != a ] || for i in $(seq 600); do tc class show dev eth0 | grep "1:1 .*rate 20Mbit" && exit; sleep 0.1; done'
 shows '^\[a\] class htb 1:1 ' out
 shows 'banyan lab: a - s carries 20 Mbit/s' err
@@ -167,6 +173,28 @@ if os.environ["BANYAN_RANK"] == "0":
     assert (sent["1:4"], sent["1:5"], sent["1:7"], sent["1:3"]) == (10 * 1042, 0, 20 * 1042, 30 * 1042), sent
 END
 wants 0 "$BANYAN" lab "$scratch/star.json" --tos -- python3 "$scratch/mark.py"
+
+# Several jobs on hosts of their own come and go. Each is named, and one that fails does not end the others.
+wants 2 "$BANYAN" lab "$scratch/star.json" --job 'a: true' -- true
+shows 'by --job, or one command after --, not both' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --job 'a true'
+shows 'it has no command; it is "NAME ' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --job 'a size=3: true'
+shows 'unknown setting' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --job 'a hosts=a,s: true'
+shows 'job a: "s" is not a host' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --job 'a: true' --job 'a: true'
+shows 'two jobs are called "a"' err
+wants 4 "$BANYAN" lab "$scratch/star.json" --job 'sums hosts=d,a ranks=2: banyan bench -s 64K --iterations 2 --check all' \
+  --job 'short hosts=b until=0.5s: echo "$BANYAN_JOB $BANYAN_SIZE" && exec sleep 1000' --job 'late from=0.2s hosts=b,c: exit 4' \
+  --job 'last from=0.6s: echo $(hostname) ends'
+shows '^\[sums d:0\] # allreduce, f32, sum; 4 ranks on 2 hosts' out
+shows '^\[short b\] short 1$' out
+shows '^\[last d\] d ends$' out
+shows 'banyan lab: job late: rank [01] on host [bc]: exit code 4' err
+wants 124 "$BANYAN" lab "$scratch/star.json" --timeout 0.5 --job "a: sleep $odd" --job 'b hosts=a from=100s: true'
+shows 'not done after 0.5 s \(--timeout\): ending all jobs' err
+left 0
 
 # All ways in which a lab ends are tested; two labs at a time do not see each other.
 wants 3 "$BANYAN" lab "$scratch/star.json" -- sh -c "[ \$BANYAN_RANK = 2 ] && exit 3; exec sleep $odd"

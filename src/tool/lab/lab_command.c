@@ -1,41 +1,37 @@
-/* `banyan lab`: a topology on this machine, and a job's ranks on its hosts. */
-#include <errno.h>
-#include <fcntl.h>
+/* `banyan lab`: a topology on this machine, and jobs and a cluster on its hosts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "commands.h"
 #include "handshake.h"
 #include "lab.h"
-#include "lab_switches.h"
+#include "lab_cluster.h"
+#include "lab_events.h"
+#include "lab_folder.h"
+#include "lab_jobs.h"
+#include "lab_services.h"
 #include "launch.h"
 #include "output.h"
-#include "plan.h"
-#include "plan_topology.h"
 #include "process.h"
-#include "switched_tree.h"
 #include "text.h"
 #include "topology_synth.h"
 
-enum { MOST_PER_HOST = 1024, FILE_BYTES = 64 };
+enum { MOST_PER_HOST = 1024 };
 
 /* The highest rate of links at which the machine itself is not the limit. */
 static const double most_rate = 4e9;
 
 struct lab_options {
   struct by_lab_options lab;
-  const char *scale, *plan, *servers;
+  struct by_lab_jobs_options jobs;
+  struct by_lab_cluster_options cluster;
+  const char *scale;
   int switches; /* place among "none|user|xdp"; -1: not given */
-  struct by_words environment, sysctls, changes;
-  struct by_job job;
-  long per_host;
-  bool json, dry_run;
-  int output;
+  struct by_words sysctls, events, texts;
+  bool clustered, dry_run;
 };
 
 #define VALUES struct lab_options
@@ -44,14 +40,14 @@ static const struct by_option options[] = {
     BY_TEXT("scale", 0, scale, "F", "multiply all rates by this, \"1/100\", for fast networks on a\nslow machine"),
     BY_FLAG("whole", 0, lab.whole, "give links their entire capacity; default: what others leave\nof it"),
     BY_FLAG("plain", 0, lab.plain, "ignore delay and loss"),
-    BY_INT("per-host", 'n', per_host, "N", 1, MOST_PER_HOST, "ranks on each host that takes part; default 1"),
-    BY_TEXT("plan", 'p', plan, "PLAN",
+    BY_INT("per-host", 'n', jobs.per_host, "N", 1, MOST_PER_HOST, "ranks on each host that takes part; default 1"),
+    BY_TEXT("plan", 'p', jobs.plan, "PLAN",
             "a built-in plan's name or a plan file (BANYAN_PLAN), or\n\"default\": by size and hosts, not from the "
             "topology"),
     BY_CHOICE("switches", 0, switches, "none|user|xdp",
               "how aggregating switches run `banyan switch`: in user space,\nin XDP, or not at all (none); without "
               "--plan, the plan is the\nbest placement of sums on the topology"),
-    BY_TEXT("server", 0, servers, "HOST,...", "with --switches: hosts of servers; default: the best one"),
+    BY_TEXT("server", 0, jobs.servers, "HOST,...", "with --switches: hosts of servers; default: the best one"),
     BY_TEXT(
         "congestion", 0, lab.congestion, "NAME",
         "congestion control of TCP on the hosts; default reno, which\nevery machine has; \"\": this machine's default"),
@@ -63,20 +59,34 @@ static const struct by_option options[] = {
     BY_FLAG("tos", 0, lab.by_tos,
             "links have a queue for each class of ToS, as hosts under\n`banyan agent` do and switches can: higher "
             "classes first, 5 %\nfor each"),
-    BY_WORDS("change", 0, changes, "\"TIME A B RATE\"",
-             "this long after the start, change the link between A and B to\nRATE in both directions; may be repeated"),
-    BY_WORDS("env", 'x', environment, "NAME[=VALUE]", "an environment variable for the ranks; may be repeated"),
-    BY_CHOICE("output", 'o', output, BY_OUTPUT_CHOICES,
+    BY_WORDS(
+        "job", 0, texts, "\"NAME [SETTING...]: COMMAND\"",
+        "a job beside others, in place of the command; may be\nrepeated. Settings: from=TIME and until=TIME after the "
+        "start,\nhosts=HOST,..., ranks=N on each host, plan=PLAN"),
+    BY_FLAG("cluster", 0, clustered,
+            "run a cluster's manager and an agent on every host; jobs\nare planned by the manager"),
+    BY_TEXT("manager", 0, cluster.manager, "HOST",
+            "with --cluster: host of the manager; default: the first that\ntakes no part in jobs, else the first"),
+    BY_TEXT("manager-options", 0, cluster.more, "\"OPTION...\"", "with --cluster: options of `banyan manager`"),
+    BY_TEXT("http", 0, cluster.http, "ADDRESS:PORT",
+            "with --cluster: where this machine reaches the manager's\npage; default 127.0.0.1 and any port"),
+    BY_WORDS(
+        "at", 0, events, "\"TIME EVENT\"",
+        "what happens so long after the start; may be repeated. Events:\nrate A B RATE: the link between A and B "
+        "carries RATE; kill or\nstart, and switch, agent or manager, and its node; kill\nserver or helper, and its "
+        "host"),
+    BY_WORDS("env", 'x', jobs.environment, "NAME[=VALUE]", "an environment variable for the ranks; may be repeated"),
+    BY_CHOICE("output", 'o', jobs.output, BY_OUTPUT_CHOICES,
               "prefix: \"[host] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
               "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
-    BY_FLAG("pin", 0, job.pin, "bind rank r to core r, cyclically"),
-    BY_FLAG("keep-going", 'k', job.keep_going, "do not terminate the other ranks when one fails"),
-    BY_SECONDS("timeout", 0, job.timeout, "TIME", "end the job after this time, with exit code 124"),
-    BY_SECONDS("report-time", 0, job.report, "TIME",
+    BY_FLAG("pin", 0, jobs.usual.pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("keep-going", 'k', jobs.usual.keep_going, "do not terminate the other ranks when one fails"),
+    BY_SECONDS("timeout", 0, jobs.usual.timeout, "TIME", "end the job after this time, with exit code 124"),
+    BY_SECONDS("report-time", 0, jobs.usual.report, "TIME",
                "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; "
                "default 1 s"),
-    BY_SECONDS("grace", 0, job.grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
-    BY_FLAG("json", 0, json,
+    BY_SECONDS("grace", 0, jobs.usual.grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
+    BY_FLAG("json", 0, jobs.json,
             "report the links' traffic as one line of JSON on standard\noutput, after the command's own"),
     BY_FLAG("dry-run", 0, dry_run, "print what would be built, and build nothing"),
     {.name = NULL},
@@ -84,7 +94,7 @@ static const struct by_option options[] = {
 
 static const struct by_command command = {
     .name = "banyan lab",
-    .usage = "TOPOLOGY [options] -- COMMAND [ARGUMENTS]",
+    .usage = "TOPOLOGY [options] -- COMMAND [ARGUMENTS] | TOPOLOGY --job JOB... [options]",
     .about = "Builds a topology on this machine from network namespaces and links with the\n"
              "topology's rates. It runs the command on every host that takes part, each as a\n"
              "rank of one job, and reports what crossed each link. It needs root.\n"
@@ -94,6 +104,9 @@ static const struct by_command command = {
              "plan for the topology as it is built. Hosts of a plan's helpers run `banyan\n"
              "helper`, and hosts of its servers `banyan server`. Nothing of the lab remains\n"
              "when it ends, however it ends.\n"
+             "\n"
+             "With --job there are several jobs, each a shell command, that come and go. With\n"
+             "--cluster, a manager plans for them.\n"
              "\n"
              "Returns the exit code of the rank that failed first, as `banyan run` does.",
     .options = options,
@@ -109,19 +122,13 @@ struct session {
   struct by_operands operands;
   struct by_topology *topology;
   struct by_lab_layout layout;
+  struct by_lab_event events[BY_MOST_WORDS];
+  struct by_lab_folder folder;
+  struct by_lab_cluster cluster;
+  struct by_lab_jobs *jobs;
   struct by_lab *lab;
-  struct by_launch_hosts hosts;
-  struct by_lab_switches *switches;
-  struct by_lab_planned_change changes[BY_MOST_WORDS];
-  pid_t changing;            /* 0: none */
-  struct by_plan *plan;      /* NULL: none was given */
-  bool by_size;              /* no plan and no topology, whatever the environment contains */
-  const char *topology_path; /* what ranks plan from; NULL: nothing */
-  int file;                  /* keeps the file at `path`; -1: there is none */
-  char path[FILE_BYTES];     /* of a plan that was made here, or of that topology */
-  uint32_t *spaces;          /* of each host that has ranks, helps or serves */
-  char **labels;             /* of each rank, helper and server */
-  int ranks, beside;
+  struct by_lab_services *services;
+  pid_t making_events; /* 0: none */
   int exit_code;
 };
 
@@ -146,200 +153,66 @@ static enum banyan_status check_switches(struct session *s) {
   struct lab_options *asked = &s->asked;
   const struct by_topology *t = s->topology;
   bool adds = false;
-  if (asked->servers && (asked->switches < 0 || asked->plan))
-    return by_fail(BANYAN_ERR_ARGUMENT, "--server places the servers of the plan that --switches makes%s",
-                   asked->plan ? "; yours has its own" : "");
   for (uint32_t v = 0; v < t->n_nodes; v++) adds |= t->nodes[v].kind == BY_NODE_SWITCH && t->nodes[v].aggregates;
   if (asked->switches >= 0 && !adds)
     return by_fail(BANYAN_ERR_ARGUMENT, "--switches: no switch of the topology adds; give those that do "
                                         "\"aggregates\": true");
+  if (asked->clustered && asked->switches < 0 && adds) asked->switches = BY_LAB_SWITCHES_USER;
+  asked->jobs.placed = asked->switches >= 0 && !asked->clustered;
+  if (asked->jobs.servers && (!asked->jobs.placed || asked->jobs.plan))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--server places the servers of the plan that --switches makes%s",
+                   asked->jobs.plan   ? "; yours has its own"
+                   : asked->clustered ? "; here the manager plans"
+                                      : "");
   asked->lab.xdp = asked->switches == BY_LAB_SWITCHES_XDP;
   return BANYAN_OK;
 }
 
+static enum banyan_status check_commands(struct session *s) {
+  struct lab_options *asked = &s->asked;
+  bool given = s->operands.count >= 2;
+  if (asked->texts.count && given)
+    return by_fail(BANYAN_ERR_ARGUMENT, "give the jobs by --job, or one command after --, not both");
+  if (!asked->texts.count && !given && !asked->dry_run)
+    return by_fail(BANYAN_ERR_ARGUMENT, "no command for the hosts: give one after --");
+  if (!asked->clustered && (asked->cluster.manager || asked->cluster.more || asked->cluster.http))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--manager, --manager-options and --http are for --cluster");
+  if (!asked->cluster.http) asked->cluster.http = "127.0.0.1:0";
+  asked->jobs.jobs = &asked->texts;
+  asked->jobs.command = s->operands.items + 1;
+  asked->jobs.managed = asked->clustered;
+  asked->lab.by_tos |= asked->clustered;
+  return BANYAN_OK;
+}
+
+/* Interfaces are those of the lab, eth0, eth1, ..., whatever the topology calls them: its names are forgotten. */
+static void forget_interfaces(struct session *s) {
+  for (uint32_t i = 0; (s->asked.jobs.placed || s->asked.clustered) && i < s->topology->n_links; i++)
+    s->topology->links[i].port[0] = s->topology->links[i].port[1] = "";
+}
+
 static enum banyan_status check(struct session *s) {
   struct lab_options *asked = &s->asked;
-  if (s->operands.count < 2 && !asked->dry_run)
-    return by_fail(BANYAN_ERR_ARGUMENT, "no command for the hosts: give one after --");
+  BY_TRY(check_commands(s));
   if (asked->scale) BY_TRY(parse_scale(asked->scale, &asked->lab.scale));
   asked->lab.sysctls = asked->sysctls.items;
   if (asked->sysctls.count == BY_MOST_WORDS)
     return by_fail(BANYAN_ERR_ARGUMENT, "--sysctl: given more than %d times", BY_MOST_WORDS - 1);
   BY_TRY(by_topology_named(s->operands.items[0], &s->topology));
   BY_TRY(check_switches(s));
-  for (int i = 0; i < asked->changes.count; i++) {
-    BY_TRY(by_lab_changes_parse(asked->changes.items[i], s->topology, &s->changes[i]));
-    s->changes[i].rate *= asked->lab.scale;
-    if (by_check_rate(s->changes[i].rate) != BANYAN_OK)
-      return by_fail(BANYAN_ERR_ARGUMENT, "--change, scaled: \"%.64s\" %s", asked->changes.items[i],
-                     banyan_error_text());
+  for (int i = 0; i < asked->events.count; i++) {
+    struct by_lab_event *event = &s->events[i];
+    BY_TRY(by_lab_event_parse(asked->events.items[i], s->topology, event));
+    event->rate *= asked->lab.scale;
+    if (event->kind == BY_LAB_RATE && by_check_rate(event->rate) != BANYAN_OK)
+      return by_fail(BANYAN_ERR_ARGUMENT, "--at, scaled: \"%.64s\" %s", asked->events.items[i], banyan_error_text());
   }
-  return by_lab_layout_make(s->topology, &asked->lab, &s->layout);
-}
-
-/* ---- the ranks */
-
-static enum banyan_status enter(void *context, const struct by_launch_host *host) {
-  const struct session *s = context;
-  return by_lab_enter(s->lab, s->spaces[host - s->hosts.items]);
-}
-
-/* A process of its own, so that the file is removed also if this one is killed. The terminal's signals are not for it.
- */
-static enum banyan_status remove_at_end(const char *path, int *out) {
-  int ends[2];
-  char byte;
-  if (pipe2(ends, O_CLOEXEC)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pipe");
-  pid_t pid = fork();
-  if (pid == 0) {
-    setsid();
-    dup2(ends[0], STDIN_FILENO);
-    close_range(STDOUT_FILENO, ~0U, 0);
-    while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) continue;
-    unlink(path);
-    _exit(0);
-  }
-  int reason = errno;
-  close(ends[0]);
-  *out = ends[1];
-  if (pid > 0) return BANYAN_OK;
-  close(ends[1]);
-  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start the process that removes %s", path);
-}
-
-/* Writes the text to a file, which is removed soon after the session has ended in whatever way. The lab's programs may
- * be another user's than root, and start others without open descriptors: they need a file with a name. */
-static enum banyan_status keep_file(struct session *s, const struct by_text *text, const char *what) {
-  snprintf(s->path, sizeof s->path, "%s/banyan-lab-%s.XXXXXX", P_tmpdir, what);
-  int file = mkostemp(s->path, O_CLOEXEC);
-  bool written =
-      file >= 0 && write(file, by_text_get(text), text->length) == (ssize_t)text->length && !fchmod(file, 0644);
-  int reason = errno;
-  if (file >= 0) close(file);
-  enum banyan_status status = BANYAN_OK;
-  if (text->failed)
-    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the text of the lab's %s", what);
-  else if (!written)
-    status = by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot write the lab's %s to %s", what, s->path);
-  else
-    status = remove_at_end(s->path, &s->file);
-  if (status && file >= 0) unlink(s->path);
-  return status;
-}
-
-/* The plan that was requested, or the placement of sums in switches; otherwise the ranks plan from the topology. */
-static enum banyan_status find_plan(struct session *s) {
-  uint32_t ranks = by_plan_count_ranks(s->topology) * (uint32_t)s->asked.per_host;
-  const struct by_in_network_request request = {.servers = s->asked.servers, .most_adding = -1};
-  struct by_text text = {0};
-  s->by_size = s->asked.plan && strcmp(s->asked.plan, "default") == 0;
-  if (s->by_size) return BANYAN_OK;
-  if (s->asked.plan && *s->asked.plan) return by_plan_named(s->asked.plan, ranks, &s->plan);
-  bool placed = s->asked.switches >= 0;
-  /* Interfaces are those of the lab, eth0, eth1, ..., whatever the topology calls them: its names are forgotten. */
-  for (uint32_t i = 0; placed && i < s->topology->n_links; i++)
-    s->topology->links[i].port[0] = s->topology->links[i].port[1] = "";
-  enum banyan_status status = placed ? by_plan_in_network(&request, "lab", s->topology, NULL, false, &s->plan)
-                                     : by_lab_print_topology(s->topology, &s->asked.lab, &text);
-  if (status == BANYAN_OK && placed) by_plan_print(s->plan, &text);
-  if (status == BANYAN_OK) status = keep_file(s, &text, placed ? "plan" : "topology");
-  *(placed ? &s->asked.plan : &s->topology_path) = s->path;
-  by_text_fini(&text);
-  return status;
-}
-
-static enum banyan_status place_ranks(struct session *s) {
-  const struct by_topology *t = s->topology;
-  uint32_t n = by_plan_count_ranks(t);
-  if ((double)n * (double)s->asked.per_host > BY_MOST_RANKS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "a job has at most %d ranks", BY_MOST_RANKS);
-  BY_TRY(find_plan(s));
-  size_t others = s->plan ? s->plan->n_vertices - s->plan->n_ranks : 0;
-  s->spaces = by_cli_alloc(NULL, (n + others + 1) * sizeof *s->spaces);
-  s->labels = by_cli_alloc(NULL, ((size_t)n * (size_t)s->asked.per_host + others + 1) * sizeof *s->labels);
-  for (uint32_t v = 0; v < t->n_nodes; v++) {
-    if (!t->nodes[v].takes_part) continue;
-    s->spaces[s->hosts.count] = v;
-    BY_TRY(by_hosts_add_place(&s->hosts, t->nodes[v].name, (int)s->asked.per_host, enter, s));
-    for (long i = 0; i < s->asked.per_host; i++)
-      s->labels[s->ranks++] =
-          s->asked.per_host == 1 ? by_cli_print("%s", t->nodes[v].name) : by_cli_print("%s:%ld", t->nodes[v].name, i);
-  }
-  return by_hosts_place(&s->hosts, s->ranks);
-}
-
-/* The plan's vertex of a helper, or of a server, is to run on host `name`. A host serves all its trees as one. */
-static enum banyan_status add_beside(struct session *s, struct by_launch_hosts *list, enum by_beside beside,
-                                     const char *name) {
-  const struct by_topology *t = s->topology;
-  uint32_t node = by_topology_find(t, name);
-  const char *what = by_beside_name(beside);
-  if (node == UINT32_MAX || t->nodes[node].kind != BY_NODE_HOST)
-    return by_fail(BANYAN_ERR_PLAN, "%s \"%s\" of plan '%s' is not a host of the topology", what, name, s->plan->name);
-  for (size_t i = 0; i < list->count; i++) {
-    if (strcmp(list->items[i].name, name) != 0) continue;
-    list->items[i].slots++;
-    return BANYAN_OK;
-  }
-  s->spaces[s->hosts.count + list->count] = node;
-  s->labels[s->ranks + s->beside++] =
-      t->nodes[node].takes_part ? by_cli_print("%s/%s", name, what) : by_cli_print("%s", name);
-  return by_hosts_add_place(list, name, 1, enter, s);
-}
-
-/* One helper on each host that the plan has beside those of the ranks, one server for all trees of a host. */
-static enum banyan_status place_beside(struct session *s, enum by_vertex_kind kind, enum by_beside beside) {
-  struct by_launch_hosts list;
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
-  int first = s->ranks + s->beside;
-  by_hosts_init(&list);
-  enum banyan_status status = BANYAN_OK;
-  for (uint32_t v = s->plan->n_ranks; v < s->plan->n_vertices && status == BANYAN_OK; v++) {
-    const struct by_vertex *vertex = &s->plan->vertices[v];
-    if (vertex->kind != kind) continue;
-    size_t length = kind == BY_VERTEX_SERVER ? by_server_host_bytes(vertex->name) : strlen(vertex->name);
-    snprintf(name, sizeof name, "%.*s", (int)length, vertex->name);
-    status = add_beside(s, &list, beside, name);
-  }
-  if (status == BANYAN_OK) status = by_hosts_add_beside(&s->hosts, &list, beside, first);
-  by_hosts_fini(&list);
-  return status;
-}
-
-static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
-  const char *given = getenv("BANYAN_TOPOLOGY");
-  BY_TRY(by_job_environment_init(environment));
-  /* Before all that the user gives: the last value counts, and a plan counts before a topology. */
-  if (!given || !*given) by_job_environment_set(environment, "BANYAN_TOPOLOGY", s->topology_path);
-  /* Each rank takes the cores for its own, though there are fewer: one that spins keeps others from working. */
-  if (!getenv("BANYAN_SPIN") && s->ranks > sysconf(_SC_NPROCESSORS_ONLN))
-    by_job_environment_set(environment, "BANYAN_SPIN", "0");
-  if (s->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
-    by_job_environment_set(environment, "OMP_NUM_THREADS", "1");
-  for (int i = 0; i < s->asked.environment.count; i++)
-    BY_TRY(by_job_environment_add(environment, s->asked.environment.items[i]));
-  if (s->by_size) by_job_environment_set(environment, "BANYAN_TOPOLOGY", "");
-  by_job_environment_set(environment, "BANYAN_PLAN", s->by_size ? "" : s->asked.plan);
-  return BANYAN_OK;
-}
-
-static enum banyan_status run_ranks(struct session *s) {
-  char self[BY_PROGRAM_PATH], **words = s->operands.items + 1;
-  struct by_job_environment environment;
-  enum banyan_status status = fill_environment(s, &environment);
-  if (!strcmp(words[0], "banyan") && by_program_path(self)) words[0] = self; /* wherever it lies */
-  struct by_job *job = &s->asked.job;
-  job->hosts = &s->hosts;
-  job->ranks = s->ranks;
-  job->beside = s->beside;
-  job->command = words;
-  job->environment = environment.items;
-  job->output = by_output_choose(s->asked.output, words, s->asked.json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX);
-  job->labels = (const char *const *)s->labels;
-  job->interface = BY_LAB_SUBNET;
-  if (!status) s->exit_code = by_launch(job);
-  by_job_environment_fini(&environment);
-  return status;
+  BY_TRY(by_lab_layout_make(s->topology, &asked->lab, &s->layout));
+  forget_interfaces(s);
+  if (asked->dry_run && s->operands.count < 2 && !asked->texts.count) return BANYAN_OK;
+  BY_TRY(by_lab_folder_make(&s->folder));
+  if (asked->clustered) BY_TRY(by_lab_cluster_make(&asked->cluster, s->topology, &s->folder, &s->cluster));
+  return by_lab_jobs_create(&asked->jobs, &asked->lab, s->topology, &s->folder, &s->jobs);
 }
 
 /* ---- the report */
@@ -350,7 +223,7 @@ static enum banyan_status run_and_report(struct session *s) {
   struct by_text text = {0};
   enum banyan_status status = by_lab_read(s->lab, before);
   uint64_t start = by_clock_now(&by_clock_system);
-  if (!status) status = run_ranks(s);
+  if (!status) status = by_lab_jobs_run(s->jobs, s->lab, s->services, &s->exit_code);
   double seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - start);
   if (!status) status = by_lab_read(s->lab, traffic);
   for (size_t i = 0; i < n; i++) {
@@ -358,13 +231,13 @@ static enum banyan_status run_and_report(struct session *s) {
     traffic[i].packets -= before[i].packets;
     traffic[i].drops -= before[i].drops;
   }
-  if (!status && s->asked.json)
+  if (!status && s->asked.jobs.json)
     status = by_lab_print_json(&s->layout, traffic, seconds, &text);
   else if (!status)
     by_lab_print_traffic(&s->layout, traffic, seconds, &text);
-  if (s->asked.json) by_text_add(&text, "\n");
+  if (s->asked.jobs.json) by_text_add(&text, "\n");
   free(traffic);
-  return by_print_text(&text, status, s->asked.json ? stdout : stderr);
+  return by_print_text(&text, status, s->asked.jobs.json ? stdout : stderr);
 }
 
 /* ---- the whole */
@@ -380,51 +253,55 @@ static void warn_of_speed(const struct session *s) {
           command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
 }
 
+static enum banyan_status start_services(struct session *s) {
+  char key[BY_KEY_TEXT];
+  if (s->asked.switches < 0 && !s->asked.clustered) return BANYAN_OK;
+  BY_TRY(by_lab_services_create(s->lab, &s->layout, s->folder.path, &s->services));
+  if (s->asked.switches >= 0) { /* under a key that ranks find, too */
+    BY_TRY(by_key_random(key));
+    if (setenv("BANYAN_SWITCH_KEY", key, 0)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
+    BY_TRY(by_lab_services_start_switches(s->services, (enum by_lab_switch_kind)s->asked.switches));
+  }
+  if (s->asked.clustered) BY_TRY(by_lab_cluster_start(&s->cluster, &s->asked.lab, s->services));
+  BY_TRY(by_lab_services_await(s->services));
+  return s->asked.clustered ? by_lab_cluster_print(&s->cluster) : BANYAN_OK;
+}
+
 static enum banyan_status work(struct session *s) {
   struct by_text text = {0};
-  char key[BY_KEY_TEXT];
   if (s->asked.dry_run) {
     by_lab_print_layout(&s->layout, &s->asked.lab, &text);
     return by_print_text(&text, BANYAN_OK, stdout);
   }
   warn_of_speed(s);
   BY_TRY(by_lab_create(&s->layout, &s->asked.lab, &s->lab));
-  if (s->asked.switches >= 0) { /* under a key that ranks find, too */
-    BY_TRY(by_key_random(key));
-    if (setenv("BANYAN_SWITCH_KEY", key, 0)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
-    BY_TRY(by_lab_switches_start(s->lab, &s->layout, (enum by_lab_switch_kind)s->asked.switches, &s->switches));
-  }
-  if (s->asked.changes.count)
-    BY_TRY(by_lab_changes_start(s->lab, s->topology, s->changes, (uint32_t)s->asked.changes.count, &s->changing));
+  BY_TRY(start_services(s));
+  if (s->asked.events.count)
+    BY_TRY(by_lab_events_start(s->lab, s->topology, s->services, s->events, (uint32_t)s->asked.events.count,
+                               &s->making_events));
   return run_and_report(s);
 }
 
 static void end_session(struct session *s) {
-  by_lab_changes_stop(s->changing);
-  by_lab_switches_stop(s->switches);
+  by_lab_events_stop(s->making_events);
+  by_lab_services_destroy(s->services);
   by_lab_destroy(s->lab);
-  if (s->file >= 0) unlink(s->path);
-  if (s->file >= 0) close(s->file);
-  for (int i = 0; i < s->ranks + s->beside; i++) free(s->labels[i]);
-  free(s->labels);
-  free(s->spaces);
-  by_hosts_fini(&s->hosts);
+  by_lab_jobs_destroy(s->jobs);
+  by_lab_cluster_fini(&s->cluster);
+  by_lab_folder_remove(&s->folder);
   by_lab_layout_fini(&s->layout);
-  by_plan_destroy(s->plan);
   by_topology_destroy(s->topology);
 }
 
 int by_cli_lab(int argc, char **argv) {
-  struct session s = {
-      .asked = {.lab = by_lab_options_default(), .job = by_job_usual(command.name), .per_host = 1, .switches = -1},
-      .file = -1};
+  struct session s = {.asked = {.lab = by_lab_options_default(),
+                                .jobs = {.usual = by_job_usual(command.name), .per_host = 1},
+                                .switches = -1},
+                      .folder = {.keeper = -1},
+                      .cluster = {.listener = -1}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, &s.operands);
   if (exit_code >= 0) return exit_code;
-  by_hosts_init(&s.hosts);
   enum banyan_status status = check(&s);
-  if (!status) status = place_ranks(&s);
-  if (!status && s.plan) status = place_beside(&s, BY_VERTEX_HELPER, BY_HELPERS);
-  if (!status && s.plan) status = place_beside(&s, BY_VERTEX_SERVER, BY_SERVERS);
   bool misuse = status == BANYAN_ERR_ARGUMENT;
   if (!status) status = work(&s);
   if (status) s.exit_code = misuse ? by_command_misused(&command) : by_command_end(&command, status);

@@ -1,0 +1,310 @@
+#include "lab_services.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/param.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "data_plane.h"
+#include "fragment.h"
+#include "lab.h"
+#include "lab_netlink.h"
+#include "launch_io.h"
+#include "process.h"
+#include "reservation.h"
+#include "text.h"
+
+/* When its program ends, a supervisor reports that and stays, so that the space can be entered. SIGHUP restarts the
+ * program. The supervisor ends with the process that has started it, and the program with it. */
+
+struct supervisor {
+  /* For the process that has started it: */
+  pid_t pid;
+  enum by_lab_role role;
+  uint32_t space;
+  bool awaited;
+  int ready; /* '+' when the program has printed that it is ready, '-' when it has ended */
+  /* In the supervisor itself: */
+  char label[BY_TOPOLOGY_MOST_NAME + 16]; /* in front of lines */
+  const char *const *command;
+  int listener, signals, output, report;
+  pid_t child; /* 0: none */
+  bool again;  /* to be started when the one before has ended */
+  struct by_pipe lines;
+};
+
+struct by_lab_services {
+  const struct by_lab *lab;
+  const struct by_lab_layout *layout;
+  const char *folder;
+  struct supervisor *supervisors;
+  size_t n, room;
+};
+
+enum { LINE_BYTES = 1024, READY_MS = 30000, MOST_CELLS = 1 << 20, PATH_BYTES = 4096 };
+
+const char *by_lab_role_name(enum by_lab_role role) {
+  static const char *const names[] = {"switch", "agent", "manager"};
+  return names[role];
+}
+
+static void report(const struct supervisor *k, const char *text) {
+  fprintf(stderr, "[%s] %s\n", k->label, text);
+}
+
+/* The reader may have gone. */
+static void notify(const struct supervisor *k, char what) {
+  if (write(k->report, &what, 1) != 1) return;
+}
+
+/* ---- the program */
+
+static _Noreturn void become(const struct supervisor *k, int output, pid_t parent) {
+  by_restore_signals();
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  if (k->listener == BY_LAB_LISTENER) fcntl(k->listener, F_SETFD, 0);
+  if (k->listener >= 0) dup2(k->listener, BY_LAB_LISTENER);
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent) execv("/proc/self/exe", (char *const *)k->command);
+  _exit(127);
+}
+
+static void start_program(struct supervisor *k) {
+  int ends[2];
+  pid_t parent = getpid();
+  k->again = false;
+  k->lines.start = k->lines.end;
+  k->child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
+  if (k->child < 0) {
+    report(k, strerror(errno));
+    return;
+  }
+  if (k->child == 0) become(k, ends[1], parent);
+  close(ends[1]);
+  by_cli_close(&k->output);
+  k->output = ends[0];
+}
+
+static void take_output(struct supervisor *k) {
+  char bytes[LINE_BYTES];
+  ssize_t n = read(k->output, bytes, sizeof bytes);
+  if (n <= 0) {
+    by_cli_close(&k->output);
+    return;
+  }
+  by_pipe_add(&k->lines, bytes, (size_t)n);
+  for (size_t length; (length = by_pipe_waiting(&k->lines)) > 0;) {
+    char *line = k->lines.data + k->lines.start, *end = memchr(line, '\n', length);
+    size_t whole = end ? (size_t)(end - line) : length, used = MIN(whole, LINE_BYTES - 1);
+    if (!end && whole < LINE_BYTES - 1) return;
+    snprintf(bytes, sizeof bytes, "%.*s", (int)used, line);
+    report(k, bytes);
+    if (strstr(bytes, ": ready")) notify(k, '+');
+    k->lines.start += used + (end && used == whole);
+  }
+}
+
+static void report_end(struct supervisor *k) {
+  int status;
+  char text[96], line[160];
+  if (k->child <= 0 || waitpid(k->child, &status, WNOHANG) != k->child) return;
+  while (k->output >= 0) take_output(k);
+  k->child = 0;
+  notify(k, '-');
+  snprintf(line, sizeof line, "banyan %s: %s; kill -HUP %d starts it again", by_lab_role_name(k->role),
+           by_print_wait_status(status, text, sizeof text), (int)getpid());
+  if (k->again)
+    start_program(k);
+  else
+    report(k, line);
+}
+
+static void take_signal(struct supervisor *k) {
+  struct signalfd_siginfo info;
+  if (read(k->signals, &info, sizeof info) != sizeof info) return;
+  if (info.ssi_signo == SIGCHLD) {
+    report_end(k);
+  } else if (k->child <= 0) {
+    start_program(k);
+  } else {
+    k->again = true;
+    kill(k->child, SIGTERM);
+  }
+}
+
+/* ---- the supervisor */
+
+/* The fragments that come in by any port go to the switch, as docs/in-network.md asks of its host. */
+static enum banyan_status add_rules(uint32_t n_ports) {
+  struct by_netlink netlink;
+  char interface[24];
+  BY_TRY(by_netlink_open(&netlink));
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t k = 0; k < n_ports && status == BANYAN_OK; k++) {
+    snprintf(interface, sizeof interface, "eth%u", k);
+    status = by_netlink_add_rule(&netlink, interface, IPPROTO_UDP, BY_FRAGMENT_PORT, BY_USER_TABLE);
+  }
+  by_netlink_close(&netlink);
+  return status;
+}
+
+static uint32_t count_ports(const struct by_lab_layout *layout, uint32_t space) {
+  return layout->spaces[layout->spaces[space].outside].n_wires;
+}
+
+enum banyan_status by_lab_services_enter(const struct by_lab_services *services, uint32_t space) {
+  char path[PATH_BYTES];
+  snprintf(path, sizeof path, "%s/%u", services->folder, space);
+  BY_TRY(by_lab_enter(services->lab, space));
+  if ((mkdir(path, 0755) && errno != EEXIST) || mount(path, "/run", NULL, MS_BIND, NULL))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot mount a /run of its own");
+  return BANYAN_OK;
+}
+
+/* The terminal's signals are for the lab. */
+static enum banyan_status settle(const struct by_lab_services *services, const struct by_lab_service *service,
+                                 pid_t parent) {
+  setsid();
+  prctl(PR_SET_NAME, "banyan-superv");
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1); /* it ended before prctl took effect */
+  for (const char *const *name = (const char *const[]){"AGENT", "MANAGER", "HOST", "KEYS", NULL}; *name; name++) {
+    char variable[32];
+    snprintf(variable, sizeof variable, "BANYAN_%s", *name);
+    unsetenv(variable); /* what this machine has of them is not the lab's */
+  }
+  BY_TRY(by_lab_services_enter(services, service->space));
+  return service->fragments ? add_rules(count_ports(services->layout, service->space)) : BANYAN_OK;
+}
+
+static _Noreturn void supervise(const struct by_lab_services *services, const struct by_lab_service *service,
+                                struct supervisor *k, pid_t parent) {
+  if (settle(services, service, parent)) {
+    report(k, banyan_error_text());
+    _exit(1);
+  }
+  k->signals = by_signal_descriptor((const int[]){SIGCHLD, SIGHUP, 0});
+  start_program(k);
+  for (;;) {
+    struct pollfd wait[] = {{.fd = k->signals, .events = POLLIN}, {.fd = k->output, .events = POLLIN}};
+    if (poll(wait, 2, -1) < 0) continue;
+    if (wait[1].revents) take_output(k);
+    if (wait[0].revents) take_signal(k);
+  }
+}
+
+/* ---- the services */
+
+enum banyan_status by_lab_services_create(const struct by_lab *lab, const struct by_lab_layout *layout,
+                                          const char *folder, struct by_lab_services **out) {
+  struct by_lab_services *services = calloc(1, sizeof *services);
+  if (!services) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the lab's services");
+  *services = (struct by_lab_services){.lab = lab, .layout = layout, .folder = folder};
+  *out = services;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_lab_services_start(struct by_lab_services *services, const struct by_lab_service *service) {
+  const char *name = services->layout->spaces[service->space].name, *role = by_lab_role_name(service->role);
+  int ends[2];
+  if (!BY_ARRAY_GROW(&services->supervisors, &services->room, services->n + 1))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the lab's services");
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pipe");
+  struct supervisor *k = &services->supervisors[services->n];
+  *k = (struct supervisor){.role = service->role,
+                           .space = service->space,
+                           .ready = ends[0],
+                           .command = service->command,
+                           .listener = service->listener,
+                           .output = -1,
+                           .report = ends[1]};
+  snprintf(k->label, sizeof k->label, service->role == BY_LAB_SWITCH ? "%s" : "%s/%s", name, role);
+  pid_t parent = getpid();
+  k->pid = fork();
+  if (k->pid == 0) supervise(services, service, k, parent);
+  int reason = errno;
+  close(ends[1]);
+  if (k->pid > 0) {
+    services->n++;
+    return BANYAN_OK;
+  }
+  close(ends[0]);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start a process in \"%s\"", name);
+}
+
+static enum banyan_status start_switch(struct by_lab_services *services, uint32_t space, bool xdp) {
+  const struct by_lab_layout *layout = services->layout;
+  const struct by_node *node = &layout->topology->nodes[space];
+  struct by_text ports = {0};
+  char address[16], cells[16];
+  for (uint32_t k = 0; k < count_ports(layout, space); k++) by_text_add(&ports, "%seth%u", k ? "," : "", k);
+  by_lab_print_address(layout->spaces[space].address, address);
+  snprintf(cells, sizeof cells, "%u", (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS));
+  const char *const command[] = {
+      "banyan",    "switch", xdp ? "--xdp" : "--user",        by_text_get(&ports),
+      "--control", address,  node->memory ? "--cells" : NULL, /* else as many as `banyan switch` takes by itself */
+      cells,       NULL};
+  const struct by_lab_service service = {
+      .role = BY_LAB_SWITCH, .space = space, .command = command, .listener = -1, .fragments = !xdp};
+  enum banyan_status status = by_lab_services_start(services, &service);
+  by_text_fini(&ports);
+  return status;
+}
+
+enum banyan_status by_lab_services_start_switches(struct by_lab_services *services, enum by_lab_switch_kind kind) {
+  const struct by_topology *t = services->layout->topology;
+  for (uint32_t v = 0; v < t->n_nodes && kind != BY_LAB_SWITCHES_NONE; v++)
+    if (t->nodes[v].kind == BY_NODE_SWITCH && t->nodes[v].aggregates)
+      BY_TRY(start_switch(services, v, kind == BY_LAB_SWITCHES_XDP));
+  return BANYAN_OK;
+}
+
+static enum banyan_status await(const struct by_lab_services *services, const struct supervisor *k) {
+  const char *name = services->layout->spaces[k->space].name, *role = by_lab_role_name(k->role);
+  struct pollfd wait = {.fd = k->ready, .events = POLLIN};
+  char what = 0;
+  if (poll(&wait, 1, READY_MS) != 1 || read(k->ready, &what, 1) != 1 || what != '+')
+    return by_fail(BANYAN_ERR_SYSTEM, "%s \"%s\" has not started%s", role, name, what ? "; above is why" : "");
+  fprintf(stderr, "banyan lab: %s %s: kill -HUP %d restarts it, \"nsenter -m -r -n -u -t %d\" enters its namespaces\n",
+          role, name, (int)k->pid, (int)k->pid);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_lab_services_await(struct by_lab_services *services) {
+  for (size_t i = 0; i < services->n; i++) {
+    struct supervisor *k = &services->supervisors[i];
+    if (!k->awaited) BY_TRY(await(services, k));
+    k->awaited = true;
+  }
+  return BANYAN_OK;
+}
+
+pid_t by_lab_services_find(const struct by_lab_services *services, enum by_lab_role role, uint32_t space) {
+  for (size_t i = 0; services && i < services->n; i++)
+    if (services->supervisors[i].role == role && (space == UINT32_MAX || services->supervisors[i].space == space))
+      return services->supervisors[i].pid;
+  return 0;
+}
+
+void by_lab_services_destroy(struct by_lab_services *services) {
+  if (!services) return;
+  for (size_t i = services->n; i-- > 0;) { /* agents before their manager, which they would miss */
+    kill(services->supervisors[i].pid, SIGKILL);
+    waitpid(services->supervisors[i].pid, NULL, 0);
+    close(services->supervisors[i].ready);
+  }
+  free(services->supervisors);
+  free(services);
+}

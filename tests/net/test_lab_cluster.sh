@@ -1,0 +1,48 @@
+#!/bin/bash
+# `banyan lab --cluster`: a manager, agents and switches, and two jobs that come and go, from one command. The jobs get
+# plans of the manager, which is asked from this machine, and the sums are right while the manager, an agent and a switch
+# are killed and started. Nothing is left behind.
+. "$BANYAN_SOURCE/tests/shell.sh"
+scratch=${scratch:?}
+
+unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
+wants 2 "$BANYAN" lab star:2 --http 127.0.0.1:0 -- true
+shows 'are for --cluster' err
+wants 2 "$BANYAN" lab star:2 --cluster --manager switch -- true
+shows '"switch" is not a host' err
+wants 1 "$BANYAN" lab star:2 --cluster --http nowhere -- true
+shows '--http' err
+"$BANYAN" lab clos:racks=2,hosts=1,nic=50m,adds=all --cluster -- true 2>"$scratch/err" || {
+  grep -qE 'CONFIG_NET|rights|libmicrohttpd' "$scratch/err" && skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
+
+sum="$BANYAN_BUILD/tests/net/sum_until $scratch/done"
+"$BANYAN" lab clos:racks=2,hosts=2,nic=100m,adds=all --cluster --manager r1h1 --manager-options "--interval 0.2 --replan 1" \
+  --job "one: $sum $scratch/one" --job "two from=0.5s hosts=r0h0,r1h0: $sum $scratch/two" \
+  --job "short from=0.2s until=1s hosts=r0h1,r1h1: $sum $scratch/short" \
+  --at '1s kill switch leaf0' --at '1.5s start switch leaf0' --at '1.2s kill manager' --at '1.7s start manager' \
+  --at '2s kill agent r0h1' --at '2.5s start agent r0h1' --at '2.6s kill server r0h0' >"$scratch/sums" 2>"$scratch/messages" &
+lab=$!
+at_end() { touch "$scratch/done" && kill "$lab" 2>/dev/null; wait; }
+starts() { has 'banyan lab: page at http://127.0.0.1:[0-9]+/\?token=' messages; }
+comes starts || fail "the lab does not start"
+# shellcheck disable=SC2207 # words without blanks
+status=($(sed -n 's/^banyan lab: state by banyan //p' "$scratch/messages"))
+folder=$(dirname "${status[4]}")
+killed() { has 'banyan lab: (server r0h0 does not run|server r0h0 is killed)' messages; }
+comes killed || fail "not all was killed: $(cat "$scratch/messages")"
+for what in 'switch leaf0' manager 'agent r0h1'; do
+  shows "banyan lab: $what is killed" messages
+  shows "banyan lab: $what starts" messages
+done
+# Each job has a plan, and everything that was killed is back.
+agrees() {
+  "$BANYAN" "${status[@]}" >"$scratch/state" 2>&1 && has '4 of 4 hosts connected; 2 jobs run' state &&
+    has '^  one +running +[0-3] +4 .* [1-9][0-9]* +[0-9.]+[MG] ' state && has '^  two +running +[0-3] +2 ' state
+}
+comes agrees || fail "the manager does not know all: $(cat "$scratch/state")"
+touch "$scratch/done"
+wait "$lab" || fail "it ended with $?: $(cat "$scratch/sums" "$scratch/messages")"
+[ "$(grep -cE '^\[(one|two) r[01]h[01]\] 0 wrong, ' "$scratch/sums")" = 6 ] || fail "$(cat "$scratch/sums")"
+[ ! -e "$folder" ] || fail "$folder is left"
+nothing_runs() { ! pgrep -f "$folder" >/dev/null; }
+comes nothing_runs || fail "something runs on: $(pgrep -fa "$folder")"
