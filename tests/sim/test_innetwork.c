@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "clock.h"
+#include "cost.h"
 #include "server.h"
+#include "text.h"
+#include "topology.h"
 #include "tree_net.h"
 #include "worker.h"
 
@@ -397,6 +400,63 @@ static void test_goodput(void **state) {
   assert_true(lossy > 0.85 * clean);
 }
 
+/* The two levels of make_trial. */
+static struct by_topology *two_levels(void) {
+  static const char *const links[][2] = {{"d", "s"}, {"s", "a"}, {"s", "b"}, {"a", "0"},
+                                         {"b", "1"}, {"a", "2"}, {"b", "3"}};
+  struct by_topology *topology;
+  struct by_text text;
+  by_text_init(&text);
+  by_text_add(&text, "{\"format\": \"banyan-topology 1\", \"nodes\": [\"0\", \"1\", \"2\", \"3\", {\"name\": \"d\", "
+                     "\"takes_part\": false}");
+  for (int i = 0; i < 3; i++) by_text_add(&text, ", {\"name\": \"%c\", \"kind\": \"switch\"}", "sab"[i]);
+  by_text_add(&text, "], \"links\": [");
+  for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+    by_text_add(&text, "%s{\"a\": \"%s\", \"b\": \"%s\", \"capacity\": \"100m\", \"delay\": \"50us\"}", i ? ", " : "",
+                links[i][0], links[i][1]);
+  by_text_add(&text, "]}");
+  assert_ok(by_topology_parse("links", by_text_get(&text), text.length, &topology));
+  by_text_fini(&text);
+  return topology;
+}
+
+/* Predicts a call over them, with hosts that take no time. */
+static double predict(double bytes) {
+  static const char tree[] =
+      "{\"format\": \"banyan-plan 1\", \"ranks\": 4, \"vertices\": {\"d/0\": {\"kind\": \"server\"}, \"s\": {\"kind\": "
+      "\"switch\"}, \"a\": {\"kind\": \"switch\"}, \"b\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, "
+      "\"root\": "
+      "\"d/0\", \"up\": {\"s\": \"d/0\", \"a\": \"s\", \"b\": \"s\", \"0\": \"a\", \"1\": \"b\", \"2\": \"a\", \"3\": "
+      "\"b\"}}]}";
+  struct by_cost_rates rates = {.wire = 1538.0 / 1448, .cores = INFINITY, .grain = 32 << 10};
+  struct by_topology *topology = two_levels();
+  struct by_plan *plan;
+  struct by_cost cost;
+  assert_ok(by_plan_parse("tree", tree, sizeof tree - 1, &plan));
+  assert_ok(by_cost_init(&cost, plan, plan->classes, topology, &rates));
+  double seconds = by_cost_time(&cost, bytes);
+  by_cost_fini(&cost);
+  by_plan_destroy(plan);
+  by_topology_destroy(topology);
+  return seconds;
+}
+
+static void test_predicted(void **state) {
+  static const size_t counts[] = {2, 1 << 10, 16 << 10, 256 << 10, LONG};
+  (void)state;
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    struct trial *trial = make_trial(TWO_LEVELS, 4, 512, 99);
+    trial->lines = 22;
+    trial->plain = true;
+    add_call(trial, BANYAN_INT32, counts[i]);
+    run(trial);
+    double seconds = (double)trial->ended / 1e9, predicted = predict(4.0 * (double)counts[i]);
+    print_message("%zu bytes: %.3f ms, predicted %.3f ms\n", 4 * counts[i], 1e3 * seconds, 1e3 * predicted);
+    if (fabs(predicted / seconds - 1) > 0.05) fail_msg("%zu bytes: %g s, not %g", 4 * counts[i], seconds, predicted);
+    destroy(trial);
+  }
+}
+
 /* A worker that still computes receives few requests. */
 static void test_straggler(void **state) {
   struct by_worker_counters counters;
@@ -533,6 +593,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_bits_everywhere),
       cmocka_unit_test(test_goodput),
+      cmocka_unit_test(test_predicted),
       cmocka_unit_test(test_straggler),
       cmocka_unit_test(test_switches_that_go),
       cmocka_unit_test(test_switches_that_come_back),

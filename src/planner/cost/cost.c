@@ -79,6 +79,7 @@ enum banyan_status by_cost_parse(const char *text, struct by_cost_rates *rates) 
 
 static void find_busiest(struct by_cost *cost, const struct by_plan *plan) {
   for (uint32_t v = 0; v < plan->n_vertices; v++) {
+    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) continue; /* it forwards at the speed of its links */
     const double *node = cost->load.node[cost->load.node_of[v]];
     cost->busy = fmax(cost->busy, node[0] + node[1]);
     cost->all_bytes += node[0] + node[1];
@@ -275,6 +276,8 @@ static double wave_over(const struct by_cost *cost, double bytes) {
   double seconds = 0;
   for (size_t p = 0; p < pairs; p++) wave.before[p] = wave.after[p] = INFINITY;
   for (uint32_t i = 0; i < cost->n_trees; i++) seconds = fmax(seconds, run_wave(&wave, &cost->trees[i]));
+  for (uint32_t i = 0; i < cost->n_networks; i++)
+    seconds = fmax(seconds, by_cost_network_time(&cost->networks[i], &cost->rates, bytes) - cost->rates.call);
   seconds = fmax(seconds, longest_occupied(&wave, wave.after + pairs, wave.after + pairs + crossed));
   free(memory);
   return seconds;

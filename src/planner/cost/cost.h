@@ -11,6 +11,9 @@
  * hop + link * links, and the vertex `message` more. A link idles until the first tree that uses it has bytes for it,
  * and after it has carried the last ones, until the tree that is done soonest after it is. So a ring, in which every
  * link has work from the first moment to the last, pays its steps only where they are longer than its bytes.
+ *
+ * An in-network tree takes two trips to its server and back, and its fragments' time on the fullest link of its ways
+ * (cost_network.c). A class takes as long as the slowest of its trees.
  * by_cost_fit finds the costs with which predicted times are nearest to measured ones. */
 #ifndef BY_PLAN_COST_H
 #define BY_PLAN_COST_H
@@ -39,6 +42,7 @@ BANYAN_CHECK enum banyan_status by_cost_parse(const char *text, struct by_cost_r
 /* One tree of the class, over the plan's vertices; or an exchange. */
 struct by_cost_tree;
 struct by_cost_flow;
+struct by_cost_network;
 
 /* Everything but the size. Borrows the topology, not the plan. */
 struct by_cost {
@@ -48,10 +52,12 @@ struct by_cost {
   uint32_t n_trees;
   struct by_cost_tree *trees; /* of a rotated group only some, evenly spaced */
   struct by_cost_flow *flow;  /* of plain trees; NULL: there are others, or too many edges */
-  double messages;            /* that the busiest vertex sends and takes in a call */
-  double all_messages;        /* that all vertices send and take */
-  double busy;                /* bytes that the busiest vertex sends and takes, per byte of input */
-  double all_bytes;           /* the same of all vertices */
+  uint32_t n_networks;
+  struct by_cost_network *networks; /* in-network trees */
+  double messages;                  /* that the busiest vertex sends and takes in a call */
+  double all_messages;              /* that all vertices send and take */
+  double busy;                      /* bytes that the busiest vertex sends and takes, per byte of input */
+  double all_bytes;                 /* the same of all vertices */
   struct by_arena arena;
 };
 

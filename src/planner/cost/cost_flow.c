@@ -44,6 +44,7 @@ struct by_cost_flow {
 /* 0: there is no flow. */
 static uint32_t count_edges(const struct by_cost *cost, const struct by_class *class_) {
   uint64_t n = 0;
+  if (cost->n_networks) return 0;
   for (uint32_t i = 0; i < class_->n_groups; i++)
     if (class_->groups[i].kind != BY_GROUP_TREE) return 0;
   for (uint32_t t = 0; t < cost->n_trees; t++) n += cost->trees[t].n_up + cost->trees[t].n_down;

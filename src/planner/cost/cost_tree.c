@@ -224,10 +224,21 @@ static enum banyan_status add_exchange(struct adding *a) {
   return BANYAN_OK;
 }
 
+/* Ranks send and take fragments; so does the server, which takes one for all if switches add. */
+static void add_network(struct adding *a) {
+  const struct by_group *group = a->group;
+  for (uint32_t u = 0; u < group->n; u++)
+    if (a->plan->vertices[group->order[u]].kind != BY_VERTEX_SWITCH) a->handled[group->order[u]] += 2;
+  a->cost->networks[a->cost->n_networks++] = by_cost_network_of(a->cost, group);
+}
+
 static enum banyan_status add_all(struct adding *a, const struct by_class *class_) {
   for (uint32_t i = 0; i < class_->n_groups; i++) {
     a->group = &class_->groups[i];
-    BY_TRY(a->group->kind == BY_GROUP_EXCHANGE ? add_exchange(a) : add_trees(a));
+    if (by_group_has_server(a->plan, a->group))
+      add_network(a);
+    else
+      BY_TRY(a->group->kind == BY_GROUP_EXCHANGE ? add_exchange(a) : add_trees(a));
   }
   a->cost->n_trees = (uint32_t)(a->next - a->cost->trees);
   for (uint32_t v = 0; v < a->plan->n_vertices; v++) {
@@ -240,8 +251,9 @@ static enum banyan_status add_all(struct adding *a, const struct by_class *class
 enum banyan_status by_cost_add_trees(struct by_cost *cost, const struct by_plan *plan, const struct by_class *class_) {
   struct adding a = {.cost = cost, .plan = plan, .handled = calloc((size_t)plan->n_vertices + 1, sizeof *a.handled)};
   cost->trees = BY_ARENA_ARRAY(&cost->arena, struct by_cost_tree, (size_t)class_->n_groups * SAMPLES);
+  cost->networks = BY_ARENA_ARRAY(&cost->arena, struct by_cost_network, class_->n_groups);
   a.next = cost->trees;
-  enum banyan_status status = a.handled && cost->trees ? add_all(&a, class_) : by_plan_no_memory();
+  enum banyan_status status = a.handled && cost->trees && cost->networks ? add_all(&a, class_) : by_plan_no_memory();
   free(a.handled);
   return status;
 }

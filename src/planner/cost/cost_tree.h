@@ -1,4 +1,5 @@
-/* For cost.c: the trees of a class as the cost model looks at them, and the flow of chunks through plain trees. */
+/* For cost.c: the trees of a class as the cost model looks at them, in-network trees, and the flow of chunks through
+ * plain trees. */
 #ifndef BY_PLAN_COST_TREE_H
 #define BY_PLAN_COST_TREE_H
 
@@ -26,14 +27,35 @@ static inline double by_cost_chunk(const struct by_cost_rates *rates, double mes
   return fmin(message, fmin(rates->grain, fmax(message / 4, rates->grain / 2)));
 }
 
-/* Adds the class's trees and messages to a cost that has its load. */
+/* Adds the class's trees and messages to a cost that has its load; in-network trees without edges. */
 BANYAN_CHECK enum banyan_status by_cost_add_trees(struct by_cost *cost, const struct by_plan *plan,
                                                   const struct by_class *class_);
 
+/* --- in-network trees --- */
+
+/* There and back over all links of a worker's way to the server, without what ends take. */
+struct by_cost_trip {
+  double delay;   /* seconds */
+  uint32_t links; /* passed */
+  double byte;    /* seconds of a byte on all links, one after the other */
+};
+
+struct by_cost_network {
+  double share;             /* of the buffer */
+  struct by_cost_trip trip; /* the longest of a worker */
+  double slowest;           /* seconds for a byte of input on the fullest link of the ways, all of the class included */
+  bool twigs;
+};
+
+/* Of a group whose root is a server, and a cost that has its load. */
+struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group);
+/* Seconds of its part of a call over so many bytes. */
+double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes);
+
 /* --- plain trees --- */
 
-/* Lists the edges of a cost that has its trees. Unless all are plain and their edges are a thousand at most, there
- * will be no flow. */
+/* Lists the edges of a cost that has its trees. Unless all are plain trees among hosts and their edges are a thousand
+ * at most, there will be no flow. */
 BANYAN_CHECK enum banyan_status by_cost_flow_init(struct by_cost *cost, const struct by_class *class_);
 /* For large buffers: their first chunks are followed, the others come at the pace of the second half of these. */
 BANYAN_CHECK enum banyan_status by_cost_flow_find_pace(struct by_cost *cost);

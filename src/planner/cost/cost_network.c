@@ -1,0 +1,84 @@
+/* In-network trees in the cost model. Terms go up to the server and results come back in fragments, each on its own, so
+ * nothing waits for others on inner vertices. Openings agree on the exponents of as many fragments
+ * (docs/in-network.md), which follow when their results are there:
+ *
+ *   openings   |--------> results
+ *   fragments           |------------------->|--------> results
+ *
+ * A trip there and back passes each link of a way twice, and wakes up the server and the worker. */
+#include "cost_tree.h"
+
+#include <math.h>
+
+#include "plan_make.h"
+
+/* Bytes of the payloads of a fragment, of an opening and of a TCP segment; how much longer a fragment's headers, down
+ * to UDP's, are than TCP's; and openings of a call at most: the slots that a job requests. */
+static const double payload = 1408, opening = 128, of_tcp = 1448, longer = 64 + 8 - 32, most_openings = 512;
+
+/* --- ways --- */
+
+/* Adds a way to the trip of a worker. */
+static void pass(const struct by_cost *cost, const struct by_plan_pair *way, struct by_cost_trip *trip) {
+  if (!way) return;
+  trip->delay += way->delay;
+  trip->links += way->n_steps;
+  for (uint32_t i = 0; i < way->n_steps; i++) {
+    uint32_t step = cost->load.steps[way->step + i];
+    trip->byte += 8 / by_residual(cost->topology->links[step / 2].capacity[step % 2]);
+  }
+}
+
+static struct by_cost_trip trip_of(const struct by_cost *cost, const struct by_group *group, uint32_t u) {
+  struct by_cost_trip trip = {0};
+  for (; u != group->root; u = group->up[u]) {
+    uint32_t below = group->order[u], above = group->order[group->up[u]];
+    pass(cost, by_plan_load_pair(&cost->load, below, above), &trip);
+    pass(cost, by_plan_load_pair(&cost->load, above, below), &trip);
+  }
+  return trip;
+}
+
+/* Seconds for a byte of input that the fullest part of a way takes, of all that the class sends there. */
+static double slowest(const struct by_cost *cost, const struct by_plan_pair *way) {
+  const struct by_topology *t = cost->topology;
+  const struct by_plan_load *load = &cost->load;
+  double most = 0;
+  for (uint32_t i = 0; way && i < way->n_steps; i++) {
+    uint32_t step = load->steps[way->step + i];
+    const struct by_link *link = &t->links[step / 2];
+    uint32_t from = step % 2 ? link->b : link->a, to = step % 2 ? link->a : link->b;
+    most = fmax(most, load->link[step / 2][step % 2] / by_residual(link->capacity[step % 2]));
+    most = fmax(most, load->node[from][0] / by_residual(t->nodes[from].out));
+    most = fmax(most, load->node[to][1] / by_residual(t->nodes[to].in));
+  }
+  return 8 * most;
+}
+
+struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group) {
+  struct by_cost_network network = {.share = group->share, .twigs = group->n_twigs > 0};
+  for (uint32_t u = 0; u < group->n; u++) {
+    if (u == group->root) continue;
+    uint32_t below = group->order[u], above = group->order[group->up[u]];
+    struct by_cost_trip trip = trip_of(cost, group, u);
+    if (trip.delay > network.trip.delay || (trip.delay == network.trip.delay && trip.byte > network.trip.byte))
+      network.trip = trip;
+    network.slowest = fmax(network.slowest, slowest(cost, by_plan_load_pair(&cost->load, below, above)));
+    network.slowest = fmax(network.slowest, slowest(cost, by_plan_load_pair(&cost->load, above, below)));
+  }
+  return network;
+}
+
+/* --- one size --- */
+
+double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes) {
+  double share = network->share * bytes, fragments = fmax(ceil(share / payload), 1);
+  double headers = (rates->wire - 1) * of_tcp + longer, first = fmin(share, payload) + headers;
+  double byte = network->slowest / network->share; /* of the tree, on the fullest link */
+  double trip = network->trip.delay + network->trip.links * rates->link + 2 * (rates->hop + rates->message);
+  double openings = fmin(fragments, most_openings) * (opening + headers) * byte;
+  double begin = fmax(trip + (opening + headers) * network->trip.byte, openings);
+  double rest = (share + fragments * headers - first) * byte;
+  double twigs = network->twigs ? 2 * (rates->hop + rates->message) : 0;
+  return rates->call + twigs + begin + rest + trip + first * network->trip.byte;
+}
