@@ -7,6 +7,7 @@
 
 #include "plan_make.h"
 #include "plan_order.h"
+#include "plan_ways.h"
 
 /* Another class has to be worth it: so much faster, or the plan stays as it is for larger buffers. What is nearly as
  * fast is as good, and better if it is simpler. */
@@ -72,18 +73,29 @@ static uint32_t fastest(const struct by_weighed *weighed, uint32_t size) {
   return best;
 }
 
+/* Whether calls of a size are known: of those that are larger than the size before. */
+static bool is_called(const uint64_t *calls, uint32_t size) {
+  uint32_t log2 = SMALLEST_SHIFT + STEP_SHIFT * size;
+  bool called = !calls || calls[log2] || calls[log2 - STEP_SHIFT];
+  for (uint32_t i = 0; size == 0 && !called && i < log2; i++) called = calls[i];
+  for (uint32_t i = log2; size + 1 == BY_WEIGH_SIZES && !called && i < BY_WEIGH_CALLS; i++) called = calls[i];
+  return called;
+}
+
 /* Chooses for every size, from the largest down: what is fastest for the largest, or the first candidate if nothing
  * else is wanted; then another one where it is faster by more than a little, so that classes are few. Of those that are
- * nearly alike the one of the fewest groups is taken, then the first. */
-static void weighed_choose(struct by_weighed *weighed, bool any_for_largest) {
+ * nearly alike the one of the fewest groups is taken, then the first. Sizes that are not called follow the others. */
+static void weighed_choose(struct by_weighed *weighed, bool any_for_largest, const uint64_t *calls) {
   const struct by_candidate *all = weighed->candidates;
-  uint32_t now = any_for_largest ? fastest(weighed, BY_WEIGH_SIZES - 1) : 0;
-  for (uint32_t size = BY_WEIGH_SIZES; size-- > 0;) {
+  uint32_t now = any_for_largest ? fastest(weighed, BY_WEIGH_SIZES - 1) : 0, largest = BY_WEIGH_SIZES;
+  while (largest > 1 && !is_called(calls, largest - 1)) largest--;
+  for (uint32_t size = largest; size-- > 0;) {
     uint32_t best = fastest(weighed, size);
-    bool largest = size + 1 == BY_WEIGH_SIZES;
-    if (!largest && all[now].seconds[size] > (1 + worth) * all[best].seconds[size]) now = best;
+    bool weighs = size + 1 < BY_WEIGH_SIZES && is_called(calls, size);
+    if (weighs && all[now].seconds[size] > (1 + worth) * all[best].seconds[size]) now = best;
     weighed->used[size] = now;
   }
+  for (uint32_t size = largest; size < BY_WEIGH_SIZES; size++) weighed->used[size] = weighed->used[largest - 1];
 }
 
 /* The plan of what was chosen, neighbouring sizes of one choice as one class. */
@@ -225,10 +237,10 @@ static enum banyan_status add_all(struct weighing *w) {
   bool large = (uint64_t)w->n * graph->n_edges > MOST_WORK, delays = false;
   for (uint32_t e = 0; e < graph->n_edges; e++) delays |= graph->edges[e].delay > 0;
   BY_TRY(by_plan_order(w->topology, graph, w->options->seed, w->order));
-  BY_TRY(add_low_tree(w, true, "one tree of few hops"));
-  if (delays) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
-  BY_TRY(add_rings(w));
-  if (large) return BANYAN_OK;
+  if (w->options->ways & BY_PLAN_TREE) BY_TRY(add_low_tree(w, true, "one tree of few hops"));
+  if (delays && w->options->ways & BY_PLAN_TREE) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
+  if (w->options->ways & BY_PLAN_RING) BY_TRY(add_rings(w));
+  if (large || !(w->options->ways & BY_PLAN_TREE)) return BANYAN_OK;
   BY_TRY(add_in_orders(w, "tree:2", "tree of two children"));
   BY_TRY(add_in_orders(w, "tree:4", "tree of four children"));
   BY_TRY(add_in_orders(w, "double-tree", "double binary tree"));
@@ -372,6 +384,29 @@ static void add_facts(struct by_plan *plan, const struct by_candidate *used, dou
     class_->groups[i].rate = class_->groups[i].share * plan->facts.throughput;
 }
 
+static struct by_embed_options embed_options(const struct by_planner_options *o) {
+  struct by_embed_options options = by_embed_defaults();
+  options.choice = o->choice;
+  options.most_trees = o->most_trees;
+  options.most_height = o->most_height;
+  options.least_rate = o->least_rate;
+  options.servers = o->servers;
+  options.n_servers = o->n_servers;
+  options.ways = o->ways;
+  options.steps = o->steps;
+  options.penalty = o->penalty;
+  return options;
+}
+
+static enum banyan_status embed(struct by_planned *p, const struct by_topology *topology,
+                                const struct by_planner_options *o) {
+  const struct by_embed_options options = embed_options(o);
+  if (o->by_delay && !isinf(o->most_height))
+    return by_fail(BANYAN_ERR_ARGUMENT, "for a job on a shared cluster the height is limited in hops only");
+  if (!o->old) return by_embed(topology, &options, &p->embedding);
+  return by_embed_again(topology, &options, o->old, 0, &p->change, &p->embedding);
+}
+
 static enum banyan_status add_embedding(struct by_planned *p, const struct by_topology *topology,
                                         const struct by_planner_options *o) {
   struct by_plan *plan;
@@ -382,6 +417,25 @@ static enum banyan_status add_embedding(struct by_planned *p, const struct by_to
   return weighed_add(&p->weighed, what, plan, topology, &o->rates);
 }
 
+/* Where in-network trees are used, the best without them is weighed, too: between small and large calls it may be
+ * faster. */
+static enum banyan_status add_embedding_of_hosts(struct by_planned *p, const struct by_topology *topology,
+                                                 const struct by_planner_options *o) {
+  struct by_embed_options options = embed_options(o);
+  struct by_embedding *of_hosts;
+  struct by_plan *plan;
+  uint32_t n;
+  (void)by_embedding_needs(p->embedding, &n);
+  options.ways &= ~(uint32_t)BY_PLAN_SWITCHES;
+  if (!n || !options.ways) return BANYAN_OK;
+  enum banyan_status status = by_embed(topology, &options, &of_hosts);
+  if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
+  status = by_embedding_plan(of_hosts, "trees", &plan);
+  by_embedding_destroy(of_hosts);
+  return status == BANYAN_OK ? weighed_add(&p->weighed, "the best of them among hosts", plan, topology, &o->rates)
+                             : status;
+}
+
 static enum banyan_status weigh(const char *name, struct by_planned *p, const struct by_topology *topology,
                                 const struct by_planner_options *o) {
   struct by_weighed *weighed = &p->weighed;
@@ -389,36 +443,20 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) weighed->sizes[i] = 1ull << (SMALLEST_SHIFT + STEP_SHIFT * i);
   BY_TRY(p->embedding ? add_embedding(p, topology, o) : add_trees(p, topology, o, p->packing, ""));
   if (o->weighing == BY_PLANNER_WEIGH_ALL && p->packing) BY_TRY(add_higher_trees(p, topology, o));
+  if (o->weighing != BY_PLANNER_WEIGH_NONE && p->embedding) BY_TRY(add_embedding_of_hosts(p, topology, o));
   if (o->weighing != BY_PLANNER_WEIGH_NONE) BY_TRY(planned_add_candidates(p, topology, o));
-  weighed_choose(weighed, o->weighing == BY_PLANNER_WEIGH_ALL);
+  weighed_choose(weighed, o->weighing == BY_PLANNER_WEIGH_ALL, o->calls);
   BY_TRY(weighed_plan(weighed, name, &p->plan));
   add_facts(p->plan, &weighed->candidates[weighed->used[BY_WEIGH_SIZES - 1]], bound);
   return BANYAN_OK;
-}
-
-static enum banyan_status embed(const struct by_topology *topology, const struct by_planner_options *o,
-                                struct by_embedding **out) {
-  struct by_embed_options options = by_embed_defaults();
-  if (o->by_delay && !isinf(o->most_height))
-    return by_fail(BANYAN_ERR_ARGUMENT, "for a job on a shared cluster the height is limited in hops only");
-  options.choice = o->choice;
-  options.most_trees = o->most_trees;
-  options.most_height = o->most_height;
-  options.least_rate = o->least_rate;
-  options.servers = o->servers;
-  options.n_servers = o->n_servers;
-  options.ways = o->ways;
-  options.steps = o->steps;
-  options.penalty = o->penalty;
-  return by_embed(topology, &options, out);
 }
 
 enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                   const struct by_planner_options *options, struct by_planned *out) {
   *out = (struct by_planned){.rates = options->rates};
   BY_TRY(by_graph_of_topology(topology, &options->choice, &out->graph));
-  enum banyan_status status = options->method == BY_PLANNER_CLUSTER ? embed(topology, options, &out->embedding)
-                                                                    : pack(out->graph, options, &out->packing);
+  enum banyan_status status =
+      options->method == BY_PLANNER_CLUSTER ? embed(out, topology, options) : pack(out->graph, options, &out->packing);
   if (status == BANYAN_OK) status = weigh(name, out, topology, options);
   if (status != BANYAN_OK) by_planned_fini(out);
   return status;

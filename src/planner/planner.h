@@ -13,7 +13,7 @@
 #include "plan.h"
 #include "topology.h"
 
-enum { BY_WEIGH_SIZES = 23, BY_WEIGH_MOST = 24 };
+enum { BY_WEIGH_SIZES = 23, BY_WEIGH_MOST = 24, BY_WEIGH_CALLS = 64 };
 
 /* One way to sum everything, over the ranks that take part. */
 struct by_candidate {
@@ -56,9 +56,12 @@ struct by_planner_options {
   uint64_t seed;
   const uint32_t *servers; /* of BY_PLANNER_CLUSTER, as are those below: hosts for in-network trees (embed.h) */
   uint32_t n_servers;
-  uint32_t ways;  /* bits of enum by_plan_way */
-  uint32_t steps; /* of weights */
-  double penalty; /* for each tree */
+  uint32_t ways;                  /* bits of enum by_plan_way */
+  uint32_t steps;                 /* of weights */
+  double penalty;                 /* for each tree */
+  const struct by_embedding *old; /* planned again (by_embed_again); NULL: for the first time */
+  const uint64_t
+      *calls; /* of BY_WEIGH_CALLS sizes: how many of 2^i bytes up to twice as many; NULL: any size may come */
   enum by_planner_weighing weighing;
   struct by_cost_rates rates; /* for predicted times */
 };
@@ -69,14 +72,18 @@ struct by_planned {
   struct by_graph *graph;
   struct by_packing *packing;     /* the trees that were packed first; NULL: of BY_PLANNER_CLUSTER */
   struct by_embedding *embedding; /* of BY_PLANNER_CLUSTER; else NULL */
+  struct by_embed_change change;  /* where there was an old one; a gain is what is more */
   struct by_weighed weighed;      /* what the plan was chosen from; the trees of either are the first */
   struct by_cost_rates rates;     /* that times were predicted with */
 };
 
 /* few, 8 trees of any height, the usual tolerance, seed 1; everything is weighed at the usual costs. */
 struct by_planner_options by_planner_defaults(void);
-/* Plans. The name is the plan's. BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see by_graph_of_topology; BANYAN_ERR_PLAN:
- * no trees keep the limits. Cost: that of the parts; a second for 1000 vertices. */
+/* Plans. The name is the plan's. With BY_PLANNER_CLUSTER, in-network trees are weighed by time, too: small calls go
+ * along trees among hosts where those are faster. Sizes of which no calls are known have no class of their own, so that
+ * a job whose calls are all small has a plan without servers; by_embedding_needs are those of the trees whose servers
+ * are in the plan. BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see by_graph_of_topology; BANYAN_ERR_PLAN: no trees keep
+ * the limits. Cost: that of the parts; a second for 1000 vertices. */
 BANYAN_CHECK enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                                const struct by_planner_options *options, struct by_planned *out);
 void by_planned_fini(struct by_planned *planned);

@@ -10,6 +10,7 @@
 #include "lp.h"
 #include "plan_load.h"
 #include "plan_ways.h"
+#include "planner.h"
 #include "topology_paths.h"
 #include "topology_synth.h"
 
@@ -481,6 +482,68 @@ static void test_again(void **state) {
   end();
 }
 
+/* ---- size classes ---- */
+
+static struct by_planned planned;
+
+static void plan_for(const uint64_t *calls, uint32_t ways, const struct by_embedding *old) {
+  struct by_planner_options wanted = by_planner_defaults();
+  wanted.method = BY_PLANNER_CLUSTER;
+  wanted.weighing = BY_PLANNER_WEIGH_SMALL;
+  wanted.servers = servers;
+  wanted.n_servers = options.n_servers;
+  wanted.ways = ways;
+  wanted.calls = calls;
+  wanted.old = old;
+  assert_ok(by_planner_run("classes", topology, &wanted, &planned));
+  assert_ok(by_plan_check_switches(planned.plan));
+}
+
+static bool is_in_network(uint64_t bytes) {
+  const struct by_class *class_ = by_plan_class(planned.plan, bytes);
+  for (uint32_t g = 0; g < class_->n_groups; g++)
+    if (by_group_has_server(planned.plan, &class_->groups[g])) return true;
+  return false;
+}
+
+/* Small calls go along trees among hosts, large ones through switches. */
+static void test_size_classes(void **state) {
+  uint64_t calls[BY_WEIGH_CALLS] = {0};
+  (void)state;
+  open_topology("star:6,nic=1g,adds=all");
+  plan_for(NULL, BY_PLAN_ALL_WAYS, NULL);
+  assert_true(planned.plan->n_classes > 1);
+  assert_false(is_in_network(8));
+  assert_true(is_in_network(1 << 20) && is_in_network(1 << 30));
+  assert_near(planned.plan->facts.throughput, 1e9, 1e-6);
+  struct by_planned first = planned;
+  plan_for(NULL, BY_PLAN_ALL_WAYS, first.embedding); /* The second time there is nothing to gain. */
+  assert_near(planned.change.after, planned.change.before, 1e-6);
+  by_planned_fini(&planned);
+  by_planned_fini(&first);
+  calls[3] = 5; /* All calls are small: no server is needed. */
+  plan_for(calls, BY_PLAN_ALL_WAYS, NULL);
+  assert_int_equal(planned.plan->n_classes, 1);
+  assert_false(is_in_network(8));
+  assert_int_equal(planned.plan->n_vertices, planned.plan->n_ranks);
+  by_planned_fini(&planned);
+  calls[3] = 0;
+  calls[22] = 5; /* All calls are large: there are no small classes. */
+  plan_for(calls, BY_PLAN_ALL_WAYS, NULL);
+  assert_int_equal(planned.plan->n_classes, 1);
+  assert_true(is_in_network(8));
+  by_planned_fini(&planned);
+  calls[3] = 1;
+  plan_for(calls, BY_PLAN_ALL_WAYS, NULL);
+  assert_int_equal(planned.plan->n_classes, 2);
+  by_planned_fini(&planned);
+  plan_for(NULL, BY_PLAN_SWITCHES, NULL); /* Nothing else is allowed. */
+  assert_int_equal(planned.plan->n_classes, 1);
+  assert_true(is_in_network(8));
+  by_planned_fini(&planned);
+  end();
+}
+
 /* Two jobs over all hosts of four racks share uplinks: each is planned on what the other one leaves. Trees among hosts
  * cross an uplink 1.5 times each way, a ring in the order of racks 1.75 times, an in-network tree once. */
 static void test_two_jobs(void **state) {
@@ -522,6 +585,7 @@ int main(void) {
       cmocka_unit_test(test_names_of_ways),
       cmocka_unit_test(test_options),
       cmocka_unit_test(test_again),
+      cmocka_unit_test(test_size_classes),
       cmocka_unit_test(test_two_jobs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

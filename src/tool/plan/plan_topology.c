@@ -178,6 +178,8 @@ static enum banyan_status fill_cluster(const struct by_plan_request *request, st
 static enum banyan_status fill(const struct by_plan_request *request, struct by_planner_options *options) {
   if (request->trees || request->tolerance) options->weighing = BY_PLANNER_WEIGH_SMALL;
   if (request->method >= 0 || request->max_height || request->min_rate) options->weighing = BY_PLANNER_WEIGH_NONE;
+  if (request->method == BY_PLANNER_CLUSTER && !request->max_height && !request->min_rate)
+    options->weighing = BY_PLANNER_WEIGH_SMALL; /* as a manager's */
   if (request->cost) BY_TRY(by_cost_parse(request->cost, &options->rates));
   if (request->trees) options->most_trees = (uint32_t)request->trees;
   if (request->method >= 0) options->method = (enum by_planner_method)request->method;
