@@ -1,6 +1,6 @@
 /* In-network trees in the cost model. Terms go up to the server and results come back in fragments, each on its own, so
- * nothing waits for others on inner vertices. Openings agree on the exponents of as many fragments
- * (docs/in-network.md), which follow when their results are there:
+ * nothing waits for others on inner vertices. Openings agree on the exponents of fragments (docs/in-network.md), which
+ * follow when their results are there:
  *
  *   openings   |--------> results
  *   fragments           |------------------->|--------> results
@@ -12,9 +12,12 @@
 
 #include "plan_make.h"
 
-/* Bytes of the payloads of a fragment, of an opening and of a TCP segment; how much longer a fragment's headers, down
- * to UDP's, are than TCP's; and openings of a call at most: the slots that a job requests. */
-static const double payload = 1408, opening = 128, of_tcp = 1448, longer = 64 + 8 - 32, most_openings = 512;
+/* Bytes of the payloads of a fragment and of a TCP segment; how much longer a fragment's headers, down to UDP's, are
+ * than TCP's; and slots that a job requests, for which openings have exponents: a lane of four bytes for each three
+ * workers.
+ */
+static const double payload = 1408, of_tcp = 1448, longer = 64 + 8 - 32, slots = 512, lane = 4, workers_in_lane = 3,
+                    line = 64;
 
 /* --- ways --- */
 
@@ -55,10 +58,11 @@ static double slowest(const struct by_cost *cost, const struct by_plan_pair *way
   return 8 * most;
 }
 
-struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group) {
+struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group, uint32_t n_ranks) {
   struct by_cost_network network = {.share = group->share, .twigs = group->n_twigs > 0};
   for (uint32_t u = 0; u < group->n; u++) {
     if (u == group->root) continue;
+    network.workers += group->order[u] < n_ranks;
     uint32_t below = group->order[u], above = group->order[group->up[u]];
     struct by_cost_trip trip = trip_of(cost, group, u);
     if (trip.delay > network.trip.delay || (trip.delay == network.trip.delay && trip.byte > network.trip.byte))
@@ -71,13 +75,19 @@ struct by_cost_network by_cost_network_of(const struct by_cost *cost, const stru
 
 /* --- one size --- */
 
+/* Payloads are whole lines. */
+static double in_lines(double bytes) {
+  return ceil(bytes / line) * line;
+}
+
 double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes) {
-  double share = network->share * bytes, fragments = fmax(ceil(share / payload), 1);
+  double share = in_lines(fmax(network->share * bytes, 1)), fragments = ceil(share / payload);
   double headers = (rates->wire - 1) * of_tcp + longer, first = fmin(share, payload) + headers;
   double byte = network->slowest / network->share; /* of the tree, on the fullest link */
   double trip = network->trip.delay + network->trip.links * rates->link + 2 * (rates->hop + rates->message);
-  double openings = fmin(fragments, most_openings) * (opening + headers) * byte;
-  double begin = fmax(trip + (opening + headers) * network->trip.byte, openings);
+  double exponents = in_lines(fmin(fragments, slots) * lane * ceil(network->workers / workers_in_lane));
+  double openings = exponents + ceil(exponents / payload) * headers;
+  double begin = fmax(trip + (fmin(exponents, payload) + headers) * network->trip.byte, openings * byte);
   double rest = (share + fragments * headers - first) * byte;
   double twigs = network->twigs ? 2 * (rates->hop + rates->message) : 0;
   return rates->call + twigs + begin + rest + trip + first * network->trip.byte;

@@ -229,7 +229,7 @@ static void add_network(struct adding *a) {
   const struct by_group *group = a->group;
   for (uint32_t u = 0; u < group->n; u++)
     if (a->plan->vertices[group->order[u]].kind != BY_VERTEX_SWITCH) a->handled[group->order[u]] += 2;
-  a->cost->networks[a->cost->n_networks++] = by_cost_network_of(a->cost, group);
+  a->cost->networks[a->cost->n_networks++] = by_cost_network_of(a->cost, group, a->plan->n_ranks);
 }
 
 static enum banyan_status add_all(struct adding *a, const struct by_class *class_) {

@@ -41,14 +41,15 @@ struct by_cost_trip {
 };
 
 struct by_cost_network {
-  double share;             /* of the buffer */
+  double share; /* of the buffer */
+  uint32_t workers;
   struct by_cost_trip trip; /* the longest of a worker */
   double slowest;           /* seconds for a byte of input on the fullest link of the ways, all of the class included */
   bool twigs;
 };
 
-/* Of a group whose root is a server, and a cost that has its load. */
-struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group);
+/* Of a group whose root is a server, of a plan of so many ranks, and a cost that has its load. */
+struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group, uint32_t n_ranks);
 /* Seconds of its part of a call over so many bytes. */
 double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes);
 
