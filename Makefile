@@ -64,10 +64,10 @@ bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo 
 	@ninja -C $(BUILD) sparse_bench >/dev/null
 	@BUILD=$(BUILD) bench/sparse.sh
 
-bench-cluster: ## time jobs under a manager, faults, classes and a thousand agents (as root; PARTS=...; 13 minutes)
+bench-cluster: ## time jobs under a manager, faults, switches, classes and a thousand agents (as root; PARTS=...; 20 minutes)
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)
-	@ninja -C $(BUILD) priority_bench cluster_bench >/dev/null
+	@ninja -C $(BUILD) priority_bench cluster_bench tests/net/sum_calls >/dev/null
 	@BANYAN=$(BUILD)/banyan bench/cluster.sh
 
 bench-steps: ## time steps of models: gradients by name, one by one and all at once (5 minutes; links of a lab as root)

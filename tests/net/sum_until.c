@@ -1,7 +1,7 @@
 /* sum_until DONE SUMS [SECONDS [count]]: the program that test_lab_cells.sh, test_forged_fragments.sh, bench/forged.sh
- * and bench/cluster_soak.py run as each rank. It rewrites the file SUMS after each sum. It goes on until rank 0 finds
- * the file DONE, for SECONDS, or until a number is wrong. With `count`, a wrong number is only counted and is not an
- * error.
+ * and bench/cluster_innetwork.py run as each rank. It rewrites the file SUMS after each sum. It goes on until rank 0
+ * finds the file DONE, for SECONDS, or until a number is wrong. With `count`, a wrong number is only counted and is not
+ * an error.
  *
  * It prints how many numbers were wrong, in how many sums, and the 50th and 99th percentile of the sums' durations. It
  * exits with 1 if a number was wrong. Where BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0 reads
