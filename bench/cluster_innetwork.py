@@ -1,0 +1,221 @@
+"""What a manager makes of switches that aggregate, in labs that `banyan lab --cluster` builds. Every figure is a ratio
+between runs of this program, beside the limit that it should keep.
+
+Started by cluster.sh, which documents the environment. INNETWORK names the parts:
+
+  own     three ranks at 300 Mbit/s with an in-network plan of their own, with a manager and without one
+  racks   two jobs over four racks, 4:1 oversubscribed: in-network trees, host trees only, and rings; then a switch that
+          is killed, and a third job
+  small   calls of 8 bytes of a job with a manager and without one
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import cluster_lab
+from cluster_lab import BANYAN, Lab, goodput, longest, note, sums, trees_through_switches, wait_until
+
+SWITCHES = os.environ.get("SWITCHES") or "user"
+ROUNDS = int(os.environ.get("ROUNDS") or 3)
+failures = []
+
+
+def row(text, value, limit="", kept=True):
+    print(f"| {text} | {value} | {limit}{'' if kept else ' MISSED'} |", flush=True)
+    if not kept:
+        failures.append(text)
+
+
+def run_to_end(lab):
+    status = lab.wait()
+    if status or lab.wrong():
+        raise RuntimeError(f"the lab ended with {status}, {lab.wrong()} wrong elements: "
+                           + "; ".join(line for _, line in lab.lines[-5:]))
+
+
+# ---- a plan of the job's own
+
+
+def star(folder):
+    """Writes a topology of three ranks, a server and a manager's host at one switch, and the in-network plan."""
+    hosts = ["a0", "a1", "a2", "s", "m"]
+    nodes = [{"name": host, "takes_part": host[0] == "a", "helps": host == "s"} for host in hosts]
+    nodes.append({"name": "leaf", "kind": "switch", "aggregates": True, "memory": 512 * 3432})
+    links = [{"a": host, "b": "leaf", "capacity": "300m"} for host in hosts]
+    paths = [os.path.join(folder, name) for name in ("star.json", "plan.json")]
+    with open(paths[0], "w", encoding="utf-8") as file:
+        json.dump({"format": "banyan-topology 1", "nodes": nodes, "links": links}, file)
+    with open(paths[1], "w", encoding="utf-8") as file:
+        subprocess.run([BANYAN, "plan", paths[0], "--method", "in-network", "--json"], check=True, stdout=file)
+    return paths
+
+
+def measure_own():
+    size, seconds = 4 << 20, 6
+    rates = {"": [], "alone": []}
+    freed = []
+    with tempfile.TemporaryDirectory() as folder:
+        topology, plan = star(folder)
+        for _ in range(ROUNDS):
+            for kind in rates:
+                options = ["--switches", SWITCHES, *(["--manager", "m"] if not kind else [])]
+                with Lab(topology, [sums("own", size, seconds, plan=plan)], None if kind else "--interval 1",
+                         options) as lab:
+                    if not kind:
+                        wait_until(lambda: given(lab) > 0, "cells of the job")
+                        wait_until(lambda: len(lab.ended.get("own", ())) == 3 or not lab.job("own"), "end of the job")
+                    run_to_end(lab)
+                calls = lab.calls["own"]
+                rates[kind].append(goodput(calls, size, calls[0][0], calls[-1][0]))
+        freed = free_again(topology, plan)
+    ratio = statistics.median(rates[""]) / statistics.median(rates["alone"])
+    row("own plan, managed : unmanaged", f"{ratio:.3f}", ">= 0.97", ratio >= 0.97)
+    row("its cells are free after the plan was changed", f"{freed:.2f} s", "<= 1 interval (1 s)", freed <= 1.0)
+
+
+def given(lab):
+    state = lab.state()
+    return sum(switch["given"] for switch in state["switches"]) if state else -1
+
+
+def free_again(topology, plan):
+    """Returns how long the manager counts cells of a job after its user has set another plan."""
+    sum_until = os.path.join(cluster_lab.BUILD, "tests", "net", "sum_until")
+    with tempfile.TemporaryDirectory() as folder:
+        done, chosen = os.path.join(folder, "done"), os.path.join(folder, "plan")
+        job = f"own plan={plan}: exec env BANYAN_TEST_PLAN={chosen} {sum_until} {done} {folder}/sums"
+        with Lab(topology, [job], "--interval 1", ["--switches", SWITCHES, "--manager", "m"]) as lab:
+            wait_until(lambda: given(lab) > 0, "cells of the job")
+            with open(chosen + ".draft", "w", encoding="utf-8") as file:
+                file.write("ring")
+            os.rename(chosen + ".draft", chosen)
+            begun = time.monotonic()
+            wait_until(lambda: given(lab) == 0, "free cells")
+            took = time.monotonic() - begun
+            with open(done, "w", encoding="utf-8"):
+                pass
+            lab.wait()
+    return took
+
+
+# ---- two jobs over all racks
+
+RACKS = "clos:racks=4,hosts=2,nic=100m,oversub=4,adds=all"
+SIZE = 4 << 20
+WARM, MEASURED = 12, 20  # seconds before what is measured, and of it
+MANAGER = "--interval 0.5 --replan 5"
+
+
+def rate_of(cluster, plan=None, hosts=None):
+    """Returns the bit/s of two jobs together, each of which sums over all hosts."""
+    jobs = [sums(name, SIZE, WARM + MEASURED + 6, plan=plan, hosts=hosts) for name in ("a", "b")]
+    with Lab(RACKS, jobs, cluster, ["--tos", *(["--switches", SWITCHES] if cluster is not None else [])]) as lab:
+        run_to_end(lab)
+    start = max(calls[0][0] for calls in lab.calls.values())
+    return sum(goodput(calls, SIZE, start + WARM, start + WARM + MEASURED) for calls in lab.calls.values())
+
+
+def when(lab, ready, limit):
+    """Returns how many seconds it takes until it is so, or infinity."""
+    begun = time.monotonic()
+    try:
+        wait_until(ready, "", limit)
+        return time.monotonic() - begun
+    except TimeoutError:
+        return float("inf")
+
+
+def uses_switch(lab, switch):
+    """Whether a job has cells at the switch."""
+    state = lab.state()
+    return bool(state) and any(cells["switch"] == switch and cells["slots"]
+                               for job in state["jobs"] if job["state"] != "left" for cells in job["cells"])
+
+
+def measure_faults(total):
+    """Returns the jobs' rate with all ways. A switch is killed and comes back, and a third job comes meanwhile."""
+    jobs = [sums(name, SIZE, total, hosts=None) for name in ("a", "b")]
+    jobs.append(sums("c", SIZE, 15, **{"from": f"{WARM + MEASURED + 25}s"}))
+    with Lab(RACKS, jobs, MANAGER, ["--switches", SWITCHES]) as lab:
+        wait_until(lambda: len(lab.calls) == 2, "first calls")
+        start = min(calls[0][0] - calls[0][1] for calls in lab.calls.values())
+        in_network = when(lab, lambda: all(trees_through_switches(lab.job(name)) for name in ("a", "b")), 15)
+        in_network = time.time() - start if in_network < float("inf") else in_network
+        row("two jobs: both have in-network trees after", f"{in_network:.1f} s", "<= 3 s", in_network <= 3)
+        time.sleep(max(0.0, start + WARM + MEASURED + 1 - time.time()))
+        rate = sum(goodput(calls, SIZE, start + WARM, start + WARM + MEASURED) for calls in lab.calls.values())
+        killed = next((switch for switch in ("spine0", "spine1", "leaf0", "leaf1") if uses_switch(lab, switch)), None)
+        if killed:
+            begun = time.time()
+            lab.kill("switch", killed)
+            replaced = when(lab, lambda: not uses_switch(lab, killed), 8)
+            row(f"{killed} is killed: the jobs' trees avoid it after", f"{replaced:.1f} s", "<= 2 s", replaced <= 2)
+            time.sleep(3)
+            lab.start("switch", killed)
+            again = when(lab, lambda: uses_switch(lab, killed), 12)
+            row("it is back: used again after", f"{again:.1f} s", "<= 5 s", again <= 5)
+            usual = statistics.median(took for _, took in lab.calls["a"])
+            stall = max(longest(calls, begun, time.time()) for calls in lab.calls.values()) - usual
+            row("longest call meanwhile, above the median", f"{stall:.2f} s")
+        wait_until(lambda: "c" in lab.calls, "third job", 60)
+        third = lab.calls["c"][0][0]
+        usual = statistics.median(took for _, took in lab.calls["a"])
+        time.sleep(12)
+        cells = {job["name"]: sum(c["slots"] for c in job["cells"]) for job in (lab.state() or {"jobs": []})["jobs"]
+                 if job["state"] != "left"}
+        stall = max(longest(lab.calls[name], third, third + 12) for name in ("a", "b")) - 1.5 * usual
+        row("a third job comes: slots of each", str(cells), "all have some", len(cells) == 3 and all(cells.values()))
+        row("the others' longest call, above 1.5 medians", f"{stall:.2f} s", "<= 1 s", stall <= 1)
+        run_to_end(lab)
+    return rate
+
+
+def measure_racks():
+    rates = {"all": measure_faults(WARM + MEASURED + 50), "hosts": rate_of(MANAGER + " --ways ring,tree,helpers"),
+             "rings": rate_of(None, plan="ring")}
+    for kind, rate in rates.items():
+        row(f"two jobs, {kind}", f"{rate / 1e6:.1f} Mbit/s")
+    for kind, limit in (("hosts", 1.35), ("rings", 1.55)):
+        ratio = rates["all"] / rates[kind]
+        row(f"all ways : {kind}", f"{ratio:.2f}", f">= {limit}", ratio >= limit)
+
+
+# ---- small calls
+
+
+def measure_small():
+    medians = {"managed": [], "alone": []}
+    for _ in range(ROUNDS):
+        for kind, all_medians in medians.items():
+            bench = "banyan bench allreduce -s 8 --iterations 2000 --warmup 200 --check off --json"
+            with Lab("clos:racks=2,hosts=2,nic=100m,adds=all", [f"small: exec {bench}"],
+                     None if kind == "alone" else MANAGER, ["--output", "prefix"]) as lab:
+                run_to_end(lab)
+            line = next(line for _, line in lab.lines if '"time_us"' in line)
+            all_medians.append(json.loads(line[line.index("{"):])["time_us"])
+    ratio = statistics.median(medians["managed"]) / statistics.median(medians["alone"])
+    row("8 bytes, managed : unmanaged", f"{ratio:.3f}", "<= 1.1", ratio <= 1.1)
+
+
+PARTS = {"own": measure_own, "racks": measure_racks, "small": measure_small}
+
+
+def main():
+    parts = (os.environ.get("INNETWORK") or ",".join(PARTS)).split(",")
+    if not set(parts) <= set(PARTS):
+        sys.exit(f"cluster_innetwork.py: INNETWORK may be {','.join(PARTS)}")
+    print("| | measured | limit |\n|---|---:|---:|")
+    for part in parts:
+        PARTS[part]()
+    if failures:
+        note(f"missed: {'; '.join(failures)}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
