@@ -56,7 +56,7 @@ struct by_agent_calls {
   enum banyan_status (*help)(void *context, const struct by_cluster_message *help);
   /* It is to leave, answered by by_agent_helper_ended. */
   void (*rest)(void *context, const char *job, bool server);
-  /* Cells of this switch that are granted. NULL: it is none. */
+  /* Cells of this switch that are granted; 0 if it is none. NULL: it is none. */
   uint32_t (*used_cells)(void *context);
   /* When this host's certificate ends, s since 1970. NULL: it has none. */
   int64_t (*expires)(void *context);

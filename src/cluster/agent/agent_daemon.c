@@ -360,6 +360,12 @@ static enum banyan_status help(void *context, const struct by_cluster_message *h
   return by_helper_processes_start(&((struct by_agent_daemon *)context)->helpers, help);
 }
 
+/* Of a switch alone. */
+static uint32_t used_cells(void *context) {
+  const struct by_agent_daemon *daemon = context;
+  return daemon->options.used_cells ? daemon->options.used_cells(daemon->options.context) : 0;
+}
+
 static void rest(void *context, const char *job, bool server) {
   by_helper_processes_rest(&((struct by_agent_daemon *)context)->helpers, job, server);
 }
@@ -396,6 +402,7 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
                                               .take_rate = take_rate,
                                               .help = help,
                                               .rest = rest,
+                                              .used_cells = used_cells,
                                               .expires = expires};
   struct by_agent_options options = daemon->options.agent;
   (void)!getrandom(&options.seed, sizeof options.seed, GRND_NONBLOCK);

@@ -15,6 +15,9 @@ struct by_agent_daemon_options {
   long group;                    /* of that file; -1: as it comes */
   struct by_agent_options agent; /* without calls, context and seed */
   struct by_host_links_options links;
+  /* Of a switch: how many of its cells are granted. NULL: it is none. */
+  uint32_t (*used_cells)(void *context);
+  void *context;
   const char *keys;    /* folder with its certificate; NULL: the usual one */
   const char *program; /* the command `banyan`, for helpers */
 };

@@ -254,6 +254,40 @@ static size_t list_interfaces(struct by_host_links *links, struct by_interface o
   return kept;
 }
 
+/* ---- rates that were configured */
+
+/* The rate of an interface in a list, from *at on, which is then where the next begins; its name goes to `name`. */
+static enum banyan_status next_rate(const char **at, char name[IF_NAMESIZE], double *out) {
+  size_t length = strcspn(*at, ","), n = strcspn(*at, "=,");
+  char text[32];
+  snprintf(name, IF_NAMESIZE, "%.*s", (int)n, *at);
+  snprintf(text, sizeof text, "%.*s", n < length ? (int)(length - n - 1) : 0, *at + n + (n < length));
+  if (!n || n >= IF_NAMESIZE || n == length || length - n > sizeof text - 1)
+    return by_fail(BANYAN_ERR_PARSE, "\"%.*s\" is not INTERFACE=RATE", (int)(length < 64 ? length : 64), *at);
+  BY_TRY(by_parse_rate(text, out));
+  *at += length + ((*at)[length] == ',');
+  return BANYAN_OK;
+}
+
+enum banyan_status by_host_links_parse_rates(const char *text, struct by_host_links_options *out) {
+  char name[IF_NAMESIZE];
+  double rate;
+  if (!text) return BANYAN_OK;
+  if (!strchr(text, '=')) return by_parse_rate(text, &out->rate);
+  out->rates = text;
+  for (const char *at = text; *at;) BY_TRY(next_rate(&at, name, &rate));
+  return BANYAN_OK;
+}
+
+/* bit/s; 0: none was. */
+static double configured_rate(const struct by_host_links *links, const char *interface) {
+  char name[IF_NAMESIZE];
+  double rate;
+  for (const char *at = links->options.rates; at && *at && next_rate(&at, name, &rate) == BANYAN_OK;)
+    if (!strcmp(name, interface)) return rate;
+  return links->options.rate;
+}
+
 /* ---- what they have carried */
 
 struct counting {
@@ -296,10 +330,10 @@ size_t by_host_links_count(struct by_host_links *links, struct by_agent_counter 
   for (size_t i = 0; i < counting.n; i++) {
     char address[BY_ADDRESS_TEXT];
     double shaped = host_queues_find_shape(&links->netlink, interfaces[i].index);
+    double configured = configured_rate(links, interfaces[i].name);
     /* What another program shapes it to, else what was configured, else what the driver claims. */
-    out[i] = (struct by_agent_counter){.rate = shaped > 0                ? shaped
-                                               : links->options.rate > 0 ? links->options.rate
-                                                                         : interfaces[i].speed};
+    double rate = shaped > 0 ? shaped : configured > 0 ? configured : interfaces[i].speed;
+    out[i] = (struct by_agent_counter){.rate = rate};
     memcpy(out[i].name, interfaces[i].name, IF_NAMESIZE);
     snprintf(out[i].address, sizeof out[i].address, "%s", by_address_print_host(&interfaces[i].address, address));
     count_marked(links, interfaces[i].index, &out[i]);
@@ -362,11 +396,13 @@ void by_host_links_set_queues(struct by_host_links *links) {
   bool only_one = !strcmp(links->options.queues, "auto");
   double given = links->options.rate > 0 ? links->options.rate : links->manager_rate;
   links->in_charge = true;
-  if (!strcmp(links->options.queues, "none") || (only_one && !(given > 0))) return;
+  if (!strcmp(links->options.queues, "none") || (only_one && !(given > 0) && !links->options.rates)) return;
   size_t n = list_interfaces(links, interfaces);
   for (size_t i = 0; i < n; i++) {
-    double rate = given > 0 ? given : interfaces[i].speed;
-    if (only_one ? i == 0 : is_in_list(links->options.queues, interfaces[i].name) && rate > 0)
+    double configured = configured_rate(links, interfaces[i].name);
+    double rate = configured > 0 ? configured : given > 0 ? given : interfaces[i].speed;
+    if (only_one ? i == 0 && (given > 0 || configured > 0)
+                 : is_in_list(links->options.queues, interfaces[i].name) && rate > 0)
       want_queues(links, &interfaces[i], rate);
   }
 }

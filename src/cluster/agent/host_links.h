@@ -47,7 +47,11 @@ struct by_host_links_options {
   const char *filter; /* which, as of BANYAN_IFACE; borrowed, like the next */
   const char *queues; /* which get queues: "none"; "IF,IF"; or "auto": the one that `rate` or the manager's is for */
   double rate;        /* bit/s; 0: what the manager states, or the kernel knows */
+  const char *rates;  /* of single interfaces, "IF=RATE,...", which go before it; borrowed. NULL: none */
 };
+
+/* Reads a rate, "10g", or rates of interfaces, "eth0=10g,eth1=1g", into the options. NULL: none. */
+BANYAN_CHECK enum banyan_status by_host_links_parse_rates(const char *text, struct by_host_links_options *out);
 
 struct by_host_links;
 

@@ -407,10 +407,15 @@ static void print_one(const struct reservation *r, struct by_text *text) {
   by_text_add(text, "]}");
 }
 
-void by_reservations_print(const struct by_reservations *all, struct by_text *text) {
-  const char *between = "";
+uint32_t by_reservations_used(const struct by_reservations *all) {
   uint32_t used = 0;
   for (int i = 0; i < BY_PLANE_GROUPS; i++) used += all->table[i] ? all->table[i]->cells.count : 0;
+  return used;
+}
+
+void by_reservations_print(const struct by_reservations *all, struct by_text *text) {
+  const char *between = "";
+  uint32_t used = by_reservations_used(all);
   by_text_add(text, ", \"cells\": {\"all\": %u, \"used\": %u}, \"ports\": [", all->options.cells, used);
   for (uint32_t i = 0; i < all->options.n_ports; i++) {
     if (i) by_text_add(text, ", ");

@@ -37,6 +37,8 @@ void by_reservations_grant(struct by_reservations *all, const struct by_reservat
 void by_reservations_revoke(struct by_reservations *all, const struct by_reservation_request *request, void *owner);
 /* The owner is not answered any more. */
 void by_reservations_leave(struct by_reservations *all, const void *owner);
+/* Cells that are granted. */
+uint32_t by_reservations_used(const struct by_reservations *all);
 /* ", "cells": {...}, "ports": [...], "jobs": [...]": the rest of an object. */
 void by_reservations_print(const struct by_reservations *all, struct by_text *text);
 

@@ -242,6 +242,10 @@ enum banyan_status by_switch_control_listen(struct by_switch_control *control, c
   return add_listener(control, fd, "");
 }
 
+uint32_t by_switch_control_used(const struct by_switch_control *control) {
+  return by_reservations_used(control->reservations);
+}
+
 /* ---- all */
 
 enum banyan_status by_switch_control_create(const struct by_switch_control_options *options,

@@ -27,6 +27,8 @@ BANYAN_CHECK enum banyan_status by_switch_control_create(const struct by_switch_
                                                          struct by_switch_control **out);
 /* NULL is allowed. */
 void by_switch_control_destroy(struct by_switch_control *control);
+/* Cells that are granted to jobs. */
+uint32_t by_switch_control_used(const struct by_switch_control *control);
 /* The folder is made if it is missing, and what a switch that was killed has left there is replaced.
  * BANYAN_ERR_ARGUMENT: a switch listens there. */
 BANYAN_CHECK enum banyan_status by_switch_control_listen_at(struct by_switch_control *control, const char *path);

@@ -133,8 +133,9 @@ static const struct by_option options[] = {
     BY_TEXT("name", 0, name, "NAME", "this host's name; default: the host name (BANYAN_HOST)"),
     BY_TEXT("interfaces", 0, daemon.links.filter, "FILTER",
             "interfaces to watch, as in BANYAN_IFACE; default: those that\nare up, without loopback"),
-    BY_TEXT("rate", 0, rate, "RATE",
-            "rate of this host's link, 10g; default: as the kernel and the\nmanager report it"),
+    BY_TEXT(
+        "rate", 0, rate, "RATE",
+        "rate of this host's link, 10g, or of several, IF=RATE,...;\ndefault: as the kernel and the manager report it"),
     BY_TEXT("queues", 0, daemon.links.queues, "IF,IF,...",
             "interfaces with queues by class: names, none, or auto\n(default): the fastest, once its rate is known"),
     BY_SECONDS("interval", 0, daemon.agent.interval, "TIME",
@@ -186,6 +187,15 @@ static const char *text_or(const char *option, const char *variable, const char 
   return value && *value ? value : preset;
 }
 
+enum banyan_status by_cluster_host_name(const char *option, char out[BY_CLUSTER_NAME + 1]) {
+  const char *name = text_or(option, "BANYAN_HOST", NULL);
+  if (!name && gethostname(out, BY_CLUSTER_NAME)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no host name");
+  if (name) snprintf(out, BY_CLUSTER_NAME + 1, "%s", name);
+  if (*out && by_is_printable(out, BY_CLUSTER_NAME)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "the host's name must have 1 to %d bytes without control characters; use --name",
+                 BY_CLUSTER_NAME);
+}
+
 static enum banyan_status find_group(const char *name, long *out) {
   *out = -1;
   if (!name) return BANYAN_OK;
@@ -204,7 +214,7 @@ static enum banyan_status check(struct agent_options *asked) {
   int port;
   if (agent->manager && by_address_split(agent->manager, host, &port) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--manager");
-  if (asked->rate && by_parse_rate(asked->rate, &asked->daemon.links.rate) != BANYAN_OK)
+  if (by_host_links_parse_rates(asked->rate, &asked->daemon.links) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--rate");
   if (!(agent->interval >= 0.01 && agent->interval <= 3600))
     return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", agent->interval);
@@ -215,13 +225,7 @@ static enum banyan_status check(struct agent_options *asked) {
   agent->may_help = !asked->no_helpers;
   agent->may_serve = !asked->no_servers;
   agent->host = asked->host;
-  const char *name = text_or(asked->name, "BANYAN_HOST", NULL);
-  if (!name && gethostname(asked->host, BY_CLUSTER_NAME))
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no host name");
-  if (name) snprintf(asked->host, sizeof asked->host, "%s", name);
-  if (*asked->host && by_is_printable(asked->host, BY_CLUSTER_NAME)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "the host's name must have 1 to %d bytes without control characters; use --name",
-                 BY_CLUSTER_NAME);
+  return by_cluster_host_name(asked->name, asked->host);
 }
 
 /* ---- doing it */

@@ -235,7 +235,7 @@ static enum banyan_status watch_manager(const struct status_options *asked) {
 
 /* ---- where a switch is asked, and its secret */
 
-enum { MOST_TEXT = 2000, MOST_SECRET = 4096, ANSWER_SECONDS = 5 };
+enum { MOST_TEXT = 2000, ANSWER_SECONDS = 5 };
 
 const char *by_status_text(const json_t *object, const char *field) {
   const char *text = json_string_value(json_object_get(object, field));
@@ -253,27 +253,27 @@ enum banyan_status by_switch_place_parse(const char *text, struct by_status_plac
   return by_address_resolve(with_port, &out->address, 1, &n);
 }
 
-static enum banyan_status read_secret(const char *file, struct by_key *out) {
-  char *text, secret[MOST_SECRET + 1];
+static enum banyan_status read_secret(const char *file, char out[BY_SWITCH_SECRET + 1]) {
+  char *text;
   size_t length;
-  BY_TRY(by_read_file("secret", file, MOST_SECRET, &text, &length));
+  BY_TRY(by_read_file("secret", file, BY_SWITCH_SECRET, &text, &length));
   while (length && strchr(" \r\n", text[length - 1])) length--;
-  snprintf(secret, sizeof secret, "%.*s", (int)length, text);
+  snprintf(out, BY_SWITCH_SECRET + 1, "%.*s", (int)length, text);
   explicit_bzero(text, length);
   free(text);
-  enum banyan_status status =
-      length == 0 || length > MOST_SECRET || strlen(secret) != length
-          ? by_fail(BANYAN_ERR_ARGUMENT, "%s: must hold a secret, a text of 1 to %d bytes", file, MOST_SECRET)
-          : by_key_derive(secret, out);
-  explicit_bzero(secret, sizeof secret);
-  return status;
+  if (length && length <= BY_SWITCH_SECRET && strlen(out) == length) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s: must hold a secret, a text of 1 to %d bytes", file, BY_SWITCH_SECRET);
 }
 
-enum banyan_status by_switch_secret(const char *file, struct by_key *out, bool *has) {
+enum banyan_status by_switch_secret(const char *file, char out[BY_SWITCH_SECRET + 1], bool *has) {
   const char *text = getenv("BANYAN_SWITCH_KEY");
   *has = file || (text && *text);
   if (file) return read_secret(file, out);
-  return *has ? by_key_derive(text, out) : BANYAN_OK;
+  if (!*has) return BANYAN_OK;
+  if (strlen(text) > BY_SWITCH_SECRET)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SWITCH_KEY: a secret has at most %d bytes", BY_SWITCH_SECRET);
+  strcpy(out, text);
+  return BANYAN_OK;
 }
 
 /* ---- asking */
@@ -476,12 +476,15 @@ int by_cli_status(int argc, char **argv) {
   struct by_operands operands;
   struct by_status_place place = {.path = BY_SWITCH_SOCKET};
   char text[BY_ADDRESS_TEXT];
+  char secret[BY_SWITCH_SECRET + 1];
   struct by_key key;
   bool has_key;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;
   if (asked.manager) return by_command_end(&command, watch_manager(&asked));
-  enum banyan_status status = by_switch_secret(asked.secret_file, &key, &has_key);
+  enum banyan_status status = by_switch_secret(asked.secret_file, secret, &has_key);
+  if (!status && has_key) status = by_key_derive(secret, &key);
+  explicit_bzero(secret, sizeof secret);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
   if (!status && !place.path && !has_key && !by_address_is_loopback(&place.address))
     status = by_fail(BANYAN_ERR_ARGUMENT,

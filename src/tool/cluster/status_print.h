@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "address.h"
+#include "cluster_message.h"
 #include "fail.h"
 #include "handshake.h"
 #include "text.h"
@@ -36,8 +37,11 @@ const char *by_status_text(const json_t *object, const char *field);
 
 /* What holds a slash is a path. Names are looked up, which may take a while. */
 BANYAN_CHECK enum banyan_status by_switch_place_parse(const char *text, struct by_status_place *out);
+enum { BY_SWITCH_SECRET = 4096 /* most bytes of a secret */ };
 /* From the file, or else from BANYAN_SWITCH_KEY; *has false: there is none. */
-BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, struct by_key *out, bool *has);
+BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, char out[BY_SWITCH_SECRET + 1], bool *has);
+/* The name of this machine in its cluster: the option's, BANYAN_HOST's, or the host name. */
+BANYAN_CHECK enum banyan_status by_cluster_host_name(const char *option, char out[BY_CLUSTER_NAME + 1]);
 
 /* ---- a manager's state as tables, as the page shows it: manager_status.c */
 

@@ -3,18 +3,24 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "agent_daemon.h"
 #include "commands.h"
 #include "data_plane.h"
 #include "process.h"
+#include "reservation.h"
 #include "status_print.h"
+#include "switch_client.h"
 #include "switch_control.h"
 #include "text.h"
+#include "tls_identity.h"
 
 enum { CELLS = 4096, MOST_CELLS = 1 << 20 };
 
 struct switch_options {
-  const char *xdp, *user, *secret_file;
+  const char *xdp, *user, *secret_file, *manager, *keys, *name, *rate;
   struct by_words controls;
   long cells, udp_port;
 };
@@ -31,12 +37,20 @@ static const struct by_option options[] = {
              "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
              "given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),
     BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the secret that jobs need (BANYAN_SWITCH_KEY)"),
+    BY_TEXT("manager", 'm', manager, "HOST:PORT",
+            "the cluster's manager, which plans trees over this switch;\ndefault: none"),
+    BY_TEXT("keys", 0, keys, "FOLDER",
+            "with --manager: an agent's certificate for this machine, and\nthe authority's (BANYAN_KEYS), "
+            "default\n" BY_TLS_FOLDER),
+    BY_TEXT("name", 0, name, "NAME", "with --manager: this machine's name; default: the host name\n(BANYAN_HOST)"),
+    BY_TEXT("rate", 0, rate, "RATE",
+            "with --manager: rate of all links, 10g, or of each, IF=RATE,...;\ndefault: as the kernel reports it"),
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan switch",
-    .usage = "--xdp IF,IF,... | --user IF,IF,... [--control ADDRESS]",
+    .usage = "--xdp IF,IF,... | --user IF,IF,... [--control ADDRESS] [--manager HOST:PORT]",
     .about = "Turns this machine into an aggregation switch: jobs whose plans use it request\n"
              "cells, and it aggregates what their workers send to their servers. The machine\n"
              "forwards everything else as before, including jobs without cells.\n"
@@ -44,6 +58,12 @@ static const struct by_command command = {
              "With --user, routing rules select the packets, for each interface IF:\n"
              "  ip rule add iif IF ipproto udp dport 7612 lookup 7612\n"
              "With --xdp, the other end of a veth pair needs an XDP program of its own.\n"
+             "\n"
+             "With --manager, it reports its cells, its ports and their neighbours (LLDP) to the\n"
+             "manager of the cluster, which then plans trees over it. It needs a certificate of\n"
+             "`banyan keys make agent`. Jobs get its address and secret from the manager; unless\n"
+             "these are given, the secret is random, and the address that by which the manager\n"
+             "is reached.\n"
              "\n"
              "It reports on standard error when it is ready, and stays until SIGTERM or\n"
              "SIGINT. It leaves no configuration behind, also when it is killed. Jobs continue\n"
@@ -59,11 +79,17 @@ struct session {
   const char *interfaces[BY_FRAGMENT_PORTS];
   char names[BY_FRAGMENT_PORTS * IF_NAMESIZE];
   uint32_t n;
+  char secret[BY_SWITCH_SECRET + 1];
   struct by_key key;
   bool has_key;
   struct by_plane plane;
   struct by_switch_control *control;
-  struct by_text places; /* where it listens, for people */
+  struct by_address address; /* for jobs; of length 0: none is known */
+  char address_text[BY_ADDRESS_TEXT], host[BY_CLUSTER_NAME + 1];
+  struct by_cluster_aggregates aggregates;
+  struct by_agent_daemon_options of_agent;
+  struct by_agent_daemon *agent; /* NULL: there is no manager */
+  struct by_text places;         /* where it listens, for people */
 };
 
 /* ---- what was asked */
@@ -87,6 +113,82 @@ static enum banyan_status split_interfaces(struct session *s) {
   return BANYAN_OK;
 }
 
+static enum banyan_status choose_secret(struct session *s) {
+  BY_TRY(by_switch_secret(s->asked.secret_file, s->secret, &s->has_key));
+  if (s->asked.manager && !s->has_key) {
+    BY_TRY(by_key_random(s->secret));
+    s->has_key = true;
+  }
+  if (s->asked.manager && !by_is_printable(s->secret, BY_CLUSTER_KEY))
+    return by_fail(BANYAN_ERR_ARGUMENT, "with --manager, the secret must be a text of 1 to %d bytes", BY_CLUSTER_KEY);
+  return s->has_key ? by_key_derive(s->secret, &s->key) : BANYAN_OK;
+}
+
+/* Of an agent that has nothing to do but to report. */
+static enum banyan_status check_manager(struct session *s) {
+  struct by_agent_daemon_options *o = &s->of_agent;
+  char host[BY_HOST_TEXT];
+  int port;
+  if (!s->asked.manager && (s->asked.keys || s->asked.name || s->asked.rate))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--keys, --name and --rate are for a switch with --manager");
+  if (!s->asked.manager) return BANYAN_OK;
+  if (by_address_split(s->asked.manager, host, &port) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--manager");
+  BY_TRY(by_cluster_host_name(s->asked.name, s->host));
+  if (by_host_links_parse_rates(s->asked.rate, &o->links) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--rate");
+  o->group = -1;
+  o->keys = s->asked.keys;
+  o->links.filter = s->asked.xdp ? s->asked.xdp : s->asked.user;
+  o->links.queues = "none";
+  o->agent.host = s->host;
+  o->agent.manager = s->asked.manager;
+  o->agent.interval = 5; /* s, until the manager states another */
+  o->agent.rules = by_priority_usual();
+  return BANYAN_OK;
+}
+
+/* ---- under a manager */
+
+/* That of this machine from which packets to the manager leave: where the manager is reached, it can be reached. */
+static enum banyan_status find_address(struct session *s) {
+  struct by_address manager;
+  struct sockaddr_storage own;
+  socklen_t length = sizeof own;
+  size_t n;
+  BY_TRY(by_address_resolve(s->asked.manager, &manager, 1, &n));
+  int fd = socket(manager.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  bool found = fd >= 0 && connect(fd, (const struct sockaddr *)&manager.storage, manager.length) == 0 &&
+               getsockname(fd, (struct sockaddr *)&own, &length) == 0;
+  int reason = errno;
+  if (fd >= 0) close(fd);
+  if (!found)
+    return by_fail_errno(BANYAN_ERR_CONNECT, reason,
+                         "no address of this machine leads to the manager; name where jobs reach it, with --control");
+  by_address_set(&s->address, (const struct sockaddr *)&own, length);
+  by_address_set_port(&s->address, BY_SWITCH_CONTROL_PORT);
+  return BANYAN_OK;
+}
+
+static uint32_t count_used(void *context) {
+  return by_switch_control_used(((const struct session *)context)->control);
+}
+
+/* The last step: what it reports can be used. */
+static enum banyan_status report_to_manager(struct session *s, struct by_loop *loop) {
+  if (!s->asked.manager) return BANYAN_OK;
+  s->aggregates = (struct by_cluster_aggregates){.cells = (uint32_t)s->asked.cells,
+                                                 .bytes = BY_RESERVATION_SLOT_BYTES,
+                                                 .address = by_address_print(&s->address, s->address_text),
+                                                 .key = s->secret,
+                                                 .float32 = s->asked.user};
+  s->of_agent.loop = loop;
+  s->of_agent.agent.aggregates = &s->aggregates;
+  s->of_agent.used_cells = count_used;
+  s->of_agent.context = s;
+  return by_agent_daemon_create(&s->of_agent, &s->agent);
+}
+
 /* ---- doing it */
 
 static enum banyan_status listen_at(struct session *s, const struct by_status_place *place) {
@@ -99,12 +201,23 @@ static enum banyan_status listen_at(struct session *s, const struct by_status_pl
 
 static enum banyan_status listen_everywhere(struct session *s) {
   struct by_status_place usual = {.path = BY_SWITCH_SOCKET};
+  struct by_status_place any = {.path = NULL};
   bool has_path = false;
   for (int i = 0; i < s->asked.controls.count; i++) {
     struct by_status_place place;
     BY_TRY(by_switch_place_parse(s->asked.controls.items[i], &place));
     BY_TRY(listen_at(s, &place));
     has_path |= place.path != NULL;
+    if (!place.path && !s->address.length) s->address = place.address;
+    if (s->asked.manager && by_address_is_any(&s->address)) {
+      BY_TRY(find_address(s));
+      by_address_set_port(&s->address, by_address_port(&place.address));
+    }
+  }
+  if (s->asked.manager && !s->address.length) {
+    BY_TRY(find_address(s));
+    any.address = s->address;
+    BY_TRY(listen_at(s, &any));
   }
   return has_path ? BANYAN_OK : listen_at(s, &usual);
 }
@@ -126,28 +239,39 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
   BY_TRY(listen_everywhere(s));
   for (uint32_t i = 0; i < s->n; i++) BY_TRY(s->plane.ops->add_port(s->plane.self, i, s->interfaces[i]));
   BY_TRY(s->plane.ops->start(s->plane.self, s->n));
+  BY_TRY(report_to_manager(s, loop));
   fprintf(stderr, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
   for (uint32_t i = 0; i < s->n; i++) fprintf(stderr, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
-  fprintf(stderr, "; asked at %s\n", by_text_get(&s->places));
+  fprintf(stderr, "; asked at %s", by_text_get(&s->places));
+  if (s->agent) fprintf(stderr, "; \"%s\" for the manager at %s", s->host, s->asked.manager);
+  fprintf(stderr, "\n");
   return BANYAN_OK;
 }
 
 static void stop(void *context) {
   struct session *s = context;
+  by_agent_daemon_destroy(s->agent);
   by_switch_control_destroy(s->control);
   by_plane_close(&s->plane);
   by_text_fini(&s->places);
 }
 
+static void read_again(void *context) {
+  const struct session *s = context;
+  if (s->agent) by_agent_daemon_renew(s->agent);
+}
+
 int by_cli_switch(int argc, char **argv) {
-  static const struct by_service service = {.start = start, .stop = stop};
+  static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
   struct session s = {.asked = {.cells = CELLS}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);
   if (exit_code >= 0) return exit_code;
   enum banyan_status status = split_interfaces(&s);
-  if (status == BANYAN_OK) status = by_switch_secret(s.asked.secret_file, &s.key, &s.has_key);
+  if (status == BANYAN_OK) status = choose_secret(&s);
+  if (status == BANYAN_OK) status = check_manager(&s);
   exit_code =
       status != BANYAN_OK ? by_command_misused(&command) : by_command_end(&command, by_service_run(&service, &s));
   explicit_bzero(&s.key, sizeof s.key);
+  explicit_bzero(s.secret, sizeof s.secret);
   return exit_code;
 }
