@@ -226,6 +226,21 @@ static void lives_with_anything(void **state) {
   }
 }
 
+static void shows_contradictions(void **state) {
+  json_t *manager =
+      json_loads("{\"discovered\":true,\"contradictions\":[\"x lies\",\"\\u001b[2J\",7,\"y\",\"z\",\"w\"]}", 0, NULL);
+  char *text = print(manager, 80, 0);
+  assert_non_null(strstr(text, "agents contradict each other: x lies\n"));
+  assert_non_null(strstr(text, "agents contradict each other: y\n... and 2 more contradictions\n"));
+  assert_null(strchr(text, '\033'));
+  free(text);
+  json_object_set_new(manager, "discovered", json_false());
+  text = print(manager, 80, 0);
+  assert_non_null(strstr(text, "an agent contradicts the topology: x lies\n"));
+  free(text);
+  json_decref(manager);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(aligns_characters_not_bytes),
@@ -238,6 +253,7 @@ int main(void) {
       cmocka_unit_test(keeps_to_the_screen),
       cmocka_unit_test(keeps_to_narrow_terminals),
       cmocka_unit_test(lives_with_anything),
+      cmocka_unit_test(shows_contradictions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@ struct by_manager_peer; /* an agent, or a rank 0 without one */
 
 struct by_manager_options {
   const struct by_topology *topology; /* must outlive the manager */
+  bool discovers;                     /* it is what agents report: hosts that are not in it will soon be */
   struct by_priority_rules rules;
   double interval;            /* s between reports, sent to agents */
   double replan;              /* s after which a job is planned again */

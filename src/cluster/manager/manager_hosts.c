@@ -34,21 +34,26 @@ static enum banyan_status add(struct by_manager *m, const char *name, uint32_t n
   return BANYAN_OK;
 }
 
+static uint32_t room_for_others(const struct by_manager *m) {
+  return m->options.discovers ? BY_MANAGER_DISCOVERED : BY_MANAGER_UNAUTHENTICATED;
+}
+
 enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out) {
   const struct by_manager_host *host = find(m, name);
   *out = host ? (uint32_t)(host - m->hosts->all) : m->hosts->n;
   if (host) return BANYAN_OK;
-  if (m->hosts->n - m->topology->n_nodes == BY_MANAGER_UNAUTHENTICATED)
+  if (m->hosts->n - m->topology->n_nodes == room_for_others(m))
     return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "%d hosts have come already that are not in the manager's topology: add \"%.64s\" to it",
-                   BY_MANAGER_UNAUTHENTICATED, name);
+                   "%u hosts have come already that are not in the manager's topology: add \"%.64s\" to it",
+                   room_for_others(m), name);
   char *copy = strdup(name);
   if (!copy || add(m, copy, BY_NOWHERE) != BANYAN_OK) {
     free(copy);
     return by_manager_no_memory();
   }
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the table of hosts owns the copy now */
-  by_warn("manager", "host \"%s\" is not in the topology: it is shown, but its jobs get no plans", name);
+  if (!m->options.discovers)
+    by_warn("manager", "host \"%s\" is not in the topology: it is shown, but its jobs get no plans", name);
   return BANYAN_OK;
 }
 
@@ -63,9 +68,9 @@ static enum banyan_status allow(struct by_manager *m, const char *names) {
     char name[BY_CLUSTER_NAME + 1];
     snprintf(name, sizeof name, "%.*s", (int)length, names);
     uint32_t node = by_manager_hosts_find(m, name);
-    if (node == BY_NOWHERE)
+    if (node == BY_NOWHERE && !m->options.discovers)
       return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is to help, but is not in the topology", name);
-    m->hosts->allowed[node] = true;
+    if (node != BY_NOWHERE) m->hosts->allowed[node] = true;
     names += length + (names[length] == ',');
   }
   return BANYAN_OK;
@@ -75,8 +80,8 @@ enum banyan_status by_manager_hosts_init(struct by_manager *m) {
   uint32_t n = m->topology->n_nodes;
   struct by_manager_hosts *hosts = m->hosts = calloc(1, sizeof *hosts);
   if (!hosts) return by_manager_no_memory();
-  hosts->all = calloc((size_t)n + BY_MANAGER_UNAUTHENTICATED, sizeof *hosts->all);
-  hosts->allowed = calloc(n, sizeof *hosts->allowed);
+  hosts->all = calloc((size_t)n + room_for_others(m), sizeof *hosts->all);
+  hosts->allowed = calloc((size_t)n + 1, sizeof *hosts->allowed);
   if (!hosts->all || !hosts->allowed) return by_manager_no_memory();
   for (uint32_t v = 0; v < n; v++) BY_TRY(add(m, m->topology->nodes[v].name, v));
   return allow(m, m->options.helpers);

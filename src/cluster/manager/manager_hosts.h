@@ -9,7 +9,8 @@
 #include "manager_job.h"
 
 enum {
-  BY_MANAGER_UNAUTHENTICATED = 1024, /* hosts that are not in the topology */
+  BY_MANAGER_UNAUTHENTICATED = 1024, /* hosts that are not in the topology, */
+  BY_MANAGER_DISCOVERED = 16384,     /* or not yet */
   BY_MANAGER_UNKNOWN = 64,           /* jobs of a host that are remembered before their rank 0 has come */
 };
 

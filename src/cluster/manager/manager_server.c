@@ -12,6 +12,7 @@
 #include "descriptor.h"
 #include "json_doc.h"
 #include "log.h"
+#include "manager_discovery.h"
 #include "manager_store.h"
 #include "plan_request.h"
 #include "socket.h"
@@ -33,6 +34,7 @@ struct connection {
   struct by_stream *stream;
   struct by_manager_peer *peer; /* NULL: not proven yet, or refused */
   struct holder *holder;        /* of its certificate; NULL: not proven yet */
+  bool agent;                   /* the manager has accepted it as the agent of the certificate's host */
   double closes;                /* when it is closed; 0: not */
 };
 
@@ -55,6 +57,11 @@ struct by_manager_server {
   struct by_manager_server_options options;
   struct by_loop *loop;
   struct by_manager *manager;
+  bool ready; /* it has a topology; until then nothing but what agents report counts */
+  struct by_manager_discovery *discovery;
+  struct by_timer settle;       /* looks at what agents have reported */
+  struct by_topology *topology; /* that was composed, and the manager uses; NULL: none */
+  struct by_topology *next;     /* that it is to use once nobody plans any more; NULL: none */
   struct by_manager_store *store;
   struct worker *workers;
   struct by_acceptor *acceptor;
@@ -73,11 +80,42 @@ static double now_of(const struct by_manager_server *server) {
   return server->began + by_clock_to_seconds(by_loop_now(server->loop));
 }
 
+/* ---- what agents report of the network */
+
+static void set_settle(struct by_manager_server *server) {
+  double wait = by_manager_discovery_next(server->discovery) - now_of(server);
+  if (isfinite(wait))
+    by_loop_set_delay(server->loop, &server->settle, by_clock_from_seconds(fmax(0, wait)));
+  else
+    by_loop_cancel_timer(&server->settle);
+}
+
+static void hear_agent(struct connection *c, const struct by_cluster_message *message) {
+  struct by_manager_server *server = c->server;
+  if (message->type == BY_MESSAGE_HELLO) c->agent = !message->job;
+  if (!c->agent || (message->type != BY_MESSAGE_HELLO && message->type != BY_MESSAGE_REPORT)) return;
+  by_manager_discovery_hear(server->discovery, c->holder->who.name, message, now_of(server));
+  set_settle(server);
+}
+
+static void part_from_agent(struct connection *c) {
+  if (!c->agent) return;
+  c->agent = false;
+  by_manager_discovery_part(c->server->discovery, c->holder->who.name, now_of(c->server));
+  set_settle(c->server);
+}
+
 /* ---- connections */
+
+static void leave(struct connection *c) {
+  if (c->peer) by_manager_gone(c->server->manager, c->peer, now_of(c->server));
+  c->peer = NULL;
+  part_from_agent(c);
+}
 
 static void end_connection(struct connection *c) {
   struct by_manager_server *server = c->server;
-  if (c->peer) by_manager_gone(server->manager, c->peer, now_of(server));
+  leave(c);
   if (c->holder) c->holder->n--;
   server->n_connections--;
   TAILQ_REMOVE(&server->connections, c, entry);
@@ -119,8 +157,7 @@ static void refuse(struct connection *c, const char *why) {
   snprintf(line, sizeof line, "%s is refused: %s", name, message);
   by_repeats_warn(&c->server->rejected, "manager", name, line, now_of(c->server));
   send_line(c, &(struct by_cluster_message){.type = BY_MESSAGE_REFUSED, .why = message});
-  if (c->peer) by_manager_gone(c->server->manager, c->peer, now_of(c->server));
-  c->peer = NULL;
+  leave(c);
   by_stream_refuse(c->stream);
   close_soon(c, goodbye);
 }
@@ -137,7 +174,10 @@ static enum banyan_status handle_line(struct connection *c, const void *line, si
     by_manager_count_refused(c->server->manager);
     return status;
   }
-  status = by_manager_handle(c->server->manager, c->peer, &message, now_of(c->server));
+  /* What is said of jobs before there is a topology is said again when there is one. */
+  if (c->server->ready || message.type == BY_MESSAGE_HELLO || message.type == BY_MESSAGE_REPORT)
+    status = by_manager_handle(c->server->manager, c->peer, &message, now_of(c->server));
+  if (status == BANYAN_OK) hear_agent(c, &message);
   by_cluster_message_fini(&message);
   return status;
 }
@@ -238,6 +278,7 @@ static void accepted(void *context, int fd) {
  * loop */
 
 static void look_for_requests(struct by_manager_server *server);
+static void use_next(struct by_manager_server *server);
 
 static void end_thread(struct worker *worker) {
   if (worker->has_thread) pthread_join(worker->thread, NULL);
@@ -251,6 +292,7 @@ static void take_back(void *context) {
   end_thread(worker);
   worker->request = NULL;
   by_manager_planned(server->manager, request, now_of(server));
+  use_next(server);
   look_for_requests(server);
 }
 
@@ -263,6 +305,7 @@ static void *work(void *argument) {
 
 /* For each worker that is idle. A request for which there can be no thread now waits for the next tick. */
 static void look_for_requests(struct by_manager_server *server) {
+  if (server->next) return;
   for (unsigned i = 0; i < server->options.threads; i++) {
     struct worker *worker = &server->workers[i];
     if (worker->has_thread) continue;
@@ -281,6 +324,78 @@ static void stop_workers(struct by_manager_server *server) {
   by_loop_close(server->loop); /* nothing that was posted is about them any more */
   for (unsigned i = 0; i < server->options.threads; i++) by_plan_request_destroy(server->workers[i].request);
   free(server->workers);
+}
+
+/* ---- another topology: as if the manager was restarted with it, but at once and in the same process */
+
+static bool is_planning(const struct by_manager_server *server) {
+  unsigned i = 0;
+  while (i < server->options.threads && !server->workers[i].has_thread) i++;
+  return i < server->options.threads;
+}
+
+static void restore(void *context, const struct by_manager_row *row) {
+  struct by_manager_server *server = context;
+  by_manager_restore(server->manager, row, now_of(server));
+}
+
+/* Agents connect anew, and send everything again; so do ranks without one. */
+static void renew_connections(struct by_manager_server *server) {
+  static const struct by_cluster_message again = {.type = BY_MESSAGE_AGAIN};
+  struct connection *c;
+  TAILQ_FOREACH(c, &server->connections, entry) {
+    if (!c->peer) continue;
+    c->peer = NULL; /* it was the last manager's */
+    bool agent = c->agent;
+    part_from_agent(c);
+    if (agent) send_line(c, &again);
+    close_soon(c, agent ? goodbye : 0);
+  }
+}
+
+/* What was kept is all that the new one knows. While it cannot be written, the topology stays. */
+static void use_next(struct by_manager_server *server) {
+  struct by_manager_options options = server->options.manager;
+  struct by_manager *fresh, *before = server->manager;
+  if (!server->next || is_planning(server) || by_manager_store_lost(server->store)) return;
+  options.topology = server->next;
+  if (by_manager_create(&options, now_of(server), &fresh) != BANYAN_OK) {
+    by_repeats_warn(&server->rejected, "manager", "another topology", banyan_error_text(), now_of(server));
+    return;
+  }
+  by_manager_store_commit(server->store);
+  for (unsigned i = 0; i < server->options.threads; i++) {
+    by_plan_request_destroy(server->workers[i].request);
+    server->workers[i].request = NULL;
+  }
+  server->manager = fresh;
+  server->options.manager = options;
+  if (by_manager_store_load(server->store, restore, server) != BANYAN_OK)
+    by_error("manager", "%s", banyan_error_text());
+  server->ready = true;
+  renew_connections(server);
+  by_manager_destroy(before);
+  by_topology_destroy(server->topology);
+  server->topology = server->next;
+  server->next = NULL;
+  by_warn("manager", "the topology that agents report has %u nodes and %u links", server->topology->n_nodes,
+          server->topology->n_links);
+  server->options.changed(server->options.context, server->topology);
+}
+
+static void settle(void *context) {
+  struct by_manager_server *server = context;
+  struct by_topology *fresh;
+  switch (by_manager_discovery_look(server->discovery, now_of(server), &fresh)) {
+  case BY_DISCOVERY_SAME: break;
+  case BY_DISCOVERY_CHANGED:
+    by_topology_destroy(server->next);
+    server->next = fresh;
+    use_next(server);
+    break;
+  case BY_DISCOVERY_REJECTED: server->options.rejected(server->options.context, banyan_error_text()); break;
+  }
+  set_settle(server);
 }
 
 /* ---- time */
@@ -313,6 +428,7 @@ static void tick(void *context) {
   }
   forget_holders(server);
   by_manager_tick(server->manager, now);
+  use_next(server);
   look_for_requests(server);
   by_repeats_flush(&server->rejected, "manager", now);
   if (server->store) by_manager_store_commit(server->store);
@@ -329,11 +445,12 @@ static void print_certificate(const char *before, enum by_tls_role role, const c
   by_text_add(text, ",\"expires\":%lld}", (long long)expires);
 }
 
-/* Its own, and those that others have shown. */
-static void print_certificates(void *context, struct by_text *text) {
+/* What agents report, and certificates: its own, and those that others have shown. */
+static void print_more(void *context, struct by_text *text) {
   const struct by_manager_server *server = context;
   const struct by_tls_identity *own = server->options.identity;
   int revoked = own->revoked;
+  by_manager_discovery_print(server->discovery, text);
   print_certificate(",\"certificates\":[", BY_TLS_MANAGER, own->subject.name, own->expires, text);
   for (const struct holder *holder = LIST_FIRST(&server->holders); holder; holder = LIST_NEXT(holder, entry))
     if (holder->n) print_certificate(",", holder->who.role, holder->who.name, holder->who.expires, text);
@@ -341,11 +458,6 @@ static void print_certificates(void *context, struct by_text *text) {
 }
 
 /* ---- beginning and end */
-
-static void restore(void *context, const struct by_manager_row *row) {
-  struct by_manager_server *server = context;
-  by_manager_restore(server->manager, row, now_of(server));
-}
 
 static enum banyan_status check_lists(struct by_manager_server *server) {
   struct by_tls_list known[BY_TLS_LISTS];
@@ -363,7 +475,22 @@ static enum banyan_status open_store(struct by_manager_server *server) {
   BY_TRY(by_manager_store_open(server->options.state, &server->store));
   BY_TRY(check_lists(server));
   keep_lists(server);
-  return by_manager_store_load(server->store, restore, server);
+  return server->ready ? by_manager_store_load(server->store, restore, server) : BANYAN_OK;
+}
+
+/* Of no nodes: until agents have reported. */
+static enum banyan_status begin_discovery(struct by_manager_server *server) {
+  const struct by_manager_discovery_options options = {.written = server->options.manager.topology,
+                                                       .trust = server->options.trust};
+  server->ready = options.written;
+  BY_TRY(by_manager_discovery_create(&options, now_of(server), &server->discovery));
+  if (options.written) return BANYAN_OK;
+  server->options.manager.discovers = true;
+  server->topology = calloc(1, sizeof *server->topology);
+  if (!server->topology) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the manager");
+  server->topology->name = "";
+  server->options.manager.topology = server->topology;
+  return BANYAN_OK;
 }
 
 static enum banyan_status set_up(struct by_manager_server *server) {
@@ -374,10 +501,11 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - by_clock_to_seconds(by_loop_now(server->loop));
   o->manager.send = send_message;
   o->manager.keep = keep_row;
-  o->manager.print_more = print_certificates;
+  o->manager.print_more = print_more;
   o->manager.context = server;
+  BY_TRY(begin_discovery(server));
   BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
-  if (o->state) BY_TRY(open_store(server));
+  BY_TRY(open_store(server));
   server->workers = calloc(o->threads, sizeof *server->workers);
   if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
   for (unsigned i = 0; i < o->threads; i++) server->workers[i].server = server;
@@ -394,6 +522,7 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   TAILQ_INIT(&server->connections);
   by_admission_init(&server->admission, UNAUTHENTICATED);
   by_timer_init(&server->tick, tick, server);
+  by_timer_init(&server->settle, settle, server);
   enum banyan_status status = set_up(server);
   if (status != BANYAN_OK) {
     by_manager_server_destroy(server);
@@ -413,7 +542,11 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!TAILQ_EMPTY(&server->connections)) end_connection(TAILQ_FIRST(&server->connections));
   for (struct holder *holder; (holder = LIST_FIRST(&server->holders)); free(holder)) LIST_REMOVE(holder, entry);
+  by_loop_cancel_timer(&server->settle);
   by_manager_destroy(server->manager);
+  by_manager_discovery_destroy(server->discovery);
+  by_topology_destroy(server->topology);
+  by_topology_destroy(server->next);
   by_manager_store_close(server->store);
   free(server);
 }

@@ -17,9 +17,16 @@ struct by_manager_server_options {
   struct by_loop *loop;
   struct by_address at;                   /* to listen at; port 0: any */
   const struct by_tls_identity *identity; /* must outlive it, or be replaced */
-  struct by_manager_options manager;      /* but what is for the server itself: what it calls, context */
-  const char *state;                      /* a file, manager_store.h; NULL: nothing is kept */
-  unsigned threads;                       /* that plan */
+  /* But what is for the server itself: what it calls, context. Without a topology it uses what agents report. */
+  struct by_manager_options manager;
+  bool trust;        /* the topology is used also if agents contradict it */
+  const char *state; /* a file, manager_store.h */
+  unsigned threads;  /* that plan */
+  /* Agents report another topology, which is used from now on, and the one before ends. */
+  void (*changed)(void *context, const struct by_topology *topology);
+  /* Agents contradict the topology, for this reason: the manager is to end. */
+  void (*rejected)(void *context, const char *why);
+  void *context;
 };
 
 /* The caller owns *out. Errors of by_manager_create, by_manager_store_open, by_socket_listen. */

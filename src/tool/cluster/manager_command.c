@@ -26,6 +26,7 @@ struct manager_options {
 #define VALUES struct manager_options
 
 static const struct by_option options[] = {
+    BY_FLAG("trust-topology", 0, server.trust, "use TOPOLOGY also if it contradicts what agents report"),
     BY_TEXT("listen", 'l', listen, "ADDRESS:PORT",
             "where agents and ranks connect; default: port 7650 of\nall addresses"),
     BY_TEXT("keys", 'k', keys, "FOLDER",
@@ -60,15 +61,17 @@ static const struct by_option options[] = {
 
 static const struct by_command command = {
     .name = "banyan manager",
-    .usage = "TOPOLOGY [--listen ADDRESS:PORT] [--keys FOLDER] [--state FILE]",
+    .usage = "[TOPOLOGY] [--listen ADDRESS:PORT] [--keys FOLDER] [--state FILE]",
     .about = "Manages a cluster. The agents of its hosts (`banyan agent`) report which jobs\n"
              "run and how much of each link is in use. The manager gives each job trees that\n"
              "fit the capacity that others leave, and a priority class that is the same on all\n"
              "its hosts.\n"
              "\n"
-             "TOPOLOGY is a file or a short text, as for `banyan topo`; agents are identified\n"
-             "by the names of its hosts. Peers without a certificate of the cluster are\n"
-             "rejected.\n"
+             "Agents report how hosts and switches are linked (LLDP), and the manager composes\n"
+             "the topology from that. Or TOPOLOGY names it, a file or a short text, as for\n"
+             "`banyan topo`; then it counts, and agents are identified by the names of its\n"
+             "nodes. If agents contradict it at the beginning, the manager lists the differences\n"
+             "and ends. Peers without a certificate of the cluster are rejected.\n"
              "\n"
              "It stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away, also\n"
              "after it was killed, they continue with their plans. When it is back, it agrees\n"
@@ -77,16 +80,17 @@ static const struct by_command command = {
              "It reads changed certificates, keys and ca.crl within 10 s, or at once on\n"
              "SIGHUP. Faults in them are logged, and the previous ones stay in use.\n"
              "\n"
-             "Returns 0 when it was terminated by a signal, 1 when it could not start.",
+             "Returns 0 when it was terminated by a signal, 1 when it could not start, or when\n"
+             "agents contradict TOPOLOGY.",
     .options = options,
-    .least_operands = 1,
     .most_operands = 1,
-    .missing = "which network? name a topology, such as net.json or clos:racks=8,hosts=8",
 };
 
 struct session {
   struct manager_options asked;
-  struct by_topology *topology;
+  struct by_topology *topology; /* NULL: agents report it */
+  struct by_loop *loop;
+  char rejected[1024]; /* why the manager ends */
   struct by_tls_watch *keys;
   struct by_manager_server *server;
   struct by_web_page *page;
@@ -124,11 +128,23 @@ static unsigned print_state(void *context, struct by_text *out) {
   return 200;
 }
 
+static void topology_changed(void *context, const struct by_topology *topology) {
+  const struct session *s = context;
+  if (s->page) by_web_page_draw(s->page, topology);
+}
+
+static void topology_rejected(void *context, const char *why) {
+  struct session *s = context;
+  snprintf(s->rejected, sizeof s->rejected, "%s", why);
+  by_loop_stop(s->loop);
+}
+
 static enum banyan_status serve(struct session *s, struct by_loop *loop) {
+  static const struct by_topology nothing = {.name = ""};
   struct by_manager_server_options *of_server = &s->asked.server;
   struct by_web_page_options *of_page = &s->asked.page;
   size_t n;
-  BY_TRY(by_topology_named(s->asked.topology, &s->topology));
+  if (s->asked.topology) BY_TRY(by_topology_named(s->asked.topology, &s->topology));
   const struct by_tls_watch_options of_keys = {.loop = loop,
                                                .folder = s->asked.keys,
                                                .role = BY_TLS_MANAGER,
@@ -144,7 +160,11 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
     (void)!mkdir(FOLDER, 0750);
   of_server->loop = of_page->loop = loop;
   of_server->identity = by_tls_watch_get(s->keys);
-  of_server->manager.topology = of_page->topology = s->topology;
+  of_server->manager.topology = s->topology;
+  of_server->changed = topology_changed;
+  of_server->rejected = topology_rejected;
+  of_server->context = s;
+  of_page->topology = s->topology ? s->topology : &nothing; /* until there is one */
   BY_TRY(by_manager_server_create(of_server, &s->server));
   of_page->state = print_state;
   of_page->context = s->server;
@@ -154,11 +174,15 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
 static enum banyan_status start(void *context, struct by_loop *loop) {
   struct session *s = context;
   char text[BY_ADDRESS_TEXT];
+  s->loop = loop;
   BY_TRY(serve(s, loop));
   struct by_address at = by_manager_server_get_address(s->server);
-  fprintf(stderr, "%s: ready at %s, %u nodes and %u links%s%s\n", command.name, by_address_print(&at, text),
-          s->topology->n_nodes, s->topology->n_links, s->page ? "; page at " : "",
-          s->page ? by_web_page_get_url(s->page) : "");
+  fprintf(stderr, "%s: ready at %s, ", command.name, by_address_print(&at, text));
+  if (s->topology)
+    fprintf(stderr, "%u nodes and %u links", s->topology->n_nodes, s->topology->n_links);
+  else
+    fprintf(stderr, "agents report the topology");
+  fprintf(stderr, "%s%s\n", s->page ? "; page at " : "", s->page ? by_web_page_get_url(s->page) : "");
   return BANYAN_OK;
 }
 
@@ -182,7 +206,9 @@ int by_cli_manager(int argc, char **argv) {
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, &operands);
   if (exit_code >= 0) return exit_code;
-  s.asked.topology = operands.items[0];
+  s.asked.topology = operands.count ? operands.items[0] : NULL;
   if (check(&s.asked) != BANYAN_OK) return by_command_misused(&command);
-  return by_command_end(&command, by_service_run(&service, &s));
+  enum banyan_status status = by_service_run(&service, &s);
+  if (status == BANYAN_OK && *s.rejected) status = by_fail(BANYAN_ERR_TOPOLOGY, "%s", s.rejected);
+  return by_command_end(&command, status);
 }

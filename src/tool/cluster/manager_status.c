@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "json_doc.h"
 #include "output.h"
@@ -11,6 +12,8 @@
 #include "tls_identity.h"
 
 enum {
+  MOST_CONTRADICTIONS = 4, /* that are shown, */
+  MOST_SENTENCE = 1024,    /* of so many bytes */
   MOST_LINKS = 8,
   HOUR = 60 * 60,
   DAY = 24 * HOUR,
@@ -256,6 +259,19 @@ static void add_table(const struct kind *kind, const json_t *array, size_t most,
 }
 
 /* On a screen the jobs have the most room. */
+/* What agents say that does not fit. */
+static void add_contradictions(const json_t *state, struct by_text *out) {
+  const json_t *all = json_object_get(state, "contradictions");
+  bool discovered = json_is_true(json_object_get(state, "discovered"));
+  for (size_t i = 0; i < json_array_size(all) && i < MOST_CONTRADICTIONS; i++) {
+    const char *text = json_string_value(json_array_get(all, i));
+    by_text_add(out, "%s: %s\n", discovered ? "agents contradict each other" : "an agent contradicts the topology",
+                text && by_is_printable(text, MOST_SENTENCE) ? text : "?");
+  }
+  if (json_array_size(all) > MOST_CONTRADICTIONS)
+    by_text_add(out, "... and %zu more contradictions\n", json_array_size(all) - MOST_CONTRADICTIONS);
+}
+
 void by_manager_status_print(const json_t *state, struct by_screen screen, struct by_text *out) {
   static const struct kind jobs = {"jobs (rates in bit/s)", job_columns, COUNT(job_columns), add_job, compare_jobs};
   static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link, compare_links};
@@ -266,7 +282,8 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
          n_hosts = json_array_size(json_object_get(state, "hosts"));
   size_t n_links = MOST_LINKS, n_switches = json_array_size(json_object_get(state, "switches"));
   if (screen.height) {
-    size_t headings = HEADINGS + 3 + (n_switches ? 4 : 0);
+    size_t n_contradictions = json_array_size(json_object_get(state, "contradictions"));
+    size_t headings = HEADINGS + 3 + (n_switches ? 4 : 0) + MIN(n_contradictions, MOST_CONTRADICTIONS + 1);
     size_t room = screen.height > headings + 6 ? screen.height - headings : 6;
     n_links = room / 4;
     n_hosts = n_hosts < room / 4 ? n_hosts : room / 4;
@@ -275,6 +292,7 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
   }
   add_head(state, out);
   add_certificates(state, out);
+  add_contradictions(state, out);
   add_table(&jobs, json_object_get(state, "jobs"), n_jobs, screen.width, out);
   add_table(&links, json_object_get(state, "links"), n_links, screen.width, out);
   if (n_switches) add_table(&switches, json_object_get(state, "switches"), n_switches, screen.width, out);

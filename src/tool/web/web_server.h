@@ -104,6 +104,8 @@ BANYAN_CHECK enum banyan_status by_web_page_create(const struct by_web_page_opti
 void by_web_page_destroy(struct by_web_page *page);
 /* Reads certificate and key again, if it has some; logs what is wrong with them, and keeps those before. */
 void by_web_page_renew(struct by_web_page *page);
+/* Another topology is drawn from now on; logs if there is no memory for it. */
+void by_web_page_draw(struct by_web_page *page, const struct by_topology *topology);
 /* "http://127.0.0.1:8420/"; the page's. */
 const char *by_web_page_get_url(const struct by_web_page *page);
 

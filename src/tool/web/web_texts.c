@@ -17,7 +17,7 @@ enum banyan_status by_web_layout_print(const struct by_topology *topology, struc
   static const char *const kinds[] = {
       [BY_LAYOUT_PLACES] = "places", [BY_LAYOUT_LAYERS] = "layers", [BY_LAYOUT_SPRINGS] = "springs"};
   enum by_layout_kind kind;
-  struct by_spot *spots = calloc(topology->n_nodes, sizeof *spots);
+  struct by_spot *spots = calloc((size_t)topology->n_nodes + 1, sizeof *spots);
   if (!spots) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a drawing of %u nodes", topology->n_nodes);
   enum banyan_status status = by_topology_layout(topology, spots, &kind);
   if (status == BANYAN_OK) {
@@ -337,6 +337,17 @@ void by_web_page_renew(struct by_web_page *page) {
     next = before;
   }
   drop_pair(&next);
+}
+
+void by_web_page_draw(struct by_web_page *page, const struct by_topology *topology) {
+  struct by_text layout = {0};
+  if (by_web_layout_print(topology, &layout) != BANYAN_OK) {
+    by_warn("web", "%s", banyan_error_text());
+    by_text_fini(&layout);
+    return;
+  }
+  by_text_fini(&page->layout);
+  page->layout = layout;
 }
 
 const char *by_web_page_get_url(const struct by_web_page *page) {

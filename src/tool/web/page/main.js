@@ -266,6 +266,15 @@ function showSummary() {
     ["version", state.version]]);
 }
 
+// What agents report of the network that others, or the topology that was named, contradict.
+function showContradictions() {
+  const items = state.contradictions || [], list = at("contradictions");
+  list.hidden = !items.length;
+  while (list.children.length < items.length) list.append(element("li"));
+  while (list.children.length > items.length) list.lastChild.remove();
+  items.forEach((text, i) => setText(list.children[i], text));
+}
+
 function showLegend() {
   const steps = Array.from({length: 10}, (_, i) => element("span", {class: `step use-${i}`}));
   at("legend").replaceChildren(element("span", {}, "idle"), ...steps, element("span", {}, "full; each direction on its right"));
@@ -283,7 +292,7 @@ async function ask(path) {
 // Positions come with the first state, and again when the topology is another.
 async function drawTopology() {
   const key = JSON.stringify(state.topology);
-  if (key === known) return;
+  if (key === known || !state.topology.nodes.length) return; // no nodes: agents have not reported yet
   network.setTopology(state.topology, await ask("/layout"));
   setText(at("cluster"), state.topology.name || "");
   known = key;
@@ -292,8 +301,9 @@ async function drawTopology() {
 function show() {
   for (const job of state.jobs) if (job.iteration_time > 0) past.note(job.id, job.iteration_time);
   past.keep(new Set(state.jobs.map((job) => job.id)));
-  network.update(state);
+  if (known) network.update(state);
   showSummary();
+  showContradictions();
   showJobs();
   chooseFirst();
   showJob();
