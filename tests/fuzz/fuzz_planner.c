@@ -109,11 +109,11 @@ static void place_sums(const struct by_topology *topology) {
   struct by_placement *placement;
   struct by_text text;
   uint32_t workers[MOST_NODES], server;
-  struct by_placement_job job = {.workers = workers, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement_job job = {.workers = workers, .servers = &server, .n_servers = 1};
   for (uint32_t v = 0; v < topology->n_nodes; v++)
     if (topology->nodes[v].takes_part) workers[job.n_workers++] = v;
   if (by_placement_best_server(topology, workers, job.n_workers, &options, &server) != BANYAN_OK) return;
-  if (by_placement_make(topology, &job, 1, &options, &placement) != BANYAN_OK) return;
+  if (by_placement_make(topology, &job, &options, &placement) != BANYAN_OK) return;
   by_text_init(&text);
   require(by_placement_draw(placement, topology, &job, &text) == BANYAN_OK);
   require(by_placement_print(placement, topology, &job, &text) == BANYAN_OK);

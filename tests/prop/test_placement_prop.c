@@ -209,16 +209,14 @@ static void check_loads(const struct by_placement *placement, const struct by_to
   }
 }
 
-static void check_shares(const struct by_placement *placement, const struct by_placement_job *jobs, uint32_t n_jobs) {
-  double share[2] = {0, 0}, rate[2] = {0, 0};
+static void check_shares(const struct by_placement *placement) {
+  double share = 0, rate = 0;
   for (uint32_t t = 0; t < placement->n_trees; t++) {
-    share[placement->trees[t].job] += placement->trees[t].share;
-    rate[placement->trees[t].job] += placement->trees[t].rate;
+    share += placement->trees[t].share;
+    rate += placement->trees[t].rate;
   }
-  for (uint32_t j = 0; j < n_jobs; j++) {
-    assert_true(fabs(share[j] - 1) < 1e-6);
-    assert_true(rate[j] >= placement->rate * jobs[j].weight * (1 - 1e-6));
-  }
+  assert_true(fabs(share - 1) < 1e-6);
+  assert_true(rate >= placement->rate * (1 - 1e-6));
 }
 
 static const char *interface_below(const struct by_switched_switch *at, uint32_t worker) {
@@ -249,18 +247,17 @@ static void check_way(const struct by_placed_tree *placed, const struct by_topol
 }
 
 static void check_plan(const struct by_placement *placement, const struct by_topology *topology,
-                       const struct by_placement_job *jobs, uint32_t job) {
+                       const struct by_placement_job *job) {
   struct by_plan *plan;
-  assert_ok(by_plan_of_placement("p", topology, placement, job, jobs, &plan));
-  for (uint32_t t = 0, g = 0; t < placement->n_trees; t++) {
+  assert_ok(by_plan_of_placement("p", topology, placement, job, &plan));
+  for (uint32_t t = 0; t < placement->n_trees; t++) {
     const struct by_placed_tree *placed = &placement->trees[t];
     struct by_switched_tree *tree;
-    if (placed->job != job) continue;
-    assert_ok(by_switched_tree_make(plan, 0, g++, &tree));
+    assert_ok(by_switched_tree_make(plan, 0, t, &tree));
     const char *host = topology->nodes[placed->node[0]].name;
     assert_int_equal(by_server_host_bytes(tree->server_name), strlen(host));
     assert_memory_equal(tree->server_name, host, strlen(host));
-    assert_int_equal(tree->n_workers, jobs[job].n_workers);
+    assert_int_equal(tree->n_workers, job->n_workers);
     for (uint32_t w = 0; w < tree->n_workers; w++) check_way(placed, topology, tree, w);
     by_switched_tree_destroy(tree);
   }
@@ -271,21 +268,17 @@ static void check_network(struct by_rng *rng) {
   static const uint32_t workers[2][4] = {{0, 1, 2, 3}, {4, 5, 2, 6}}, servers[2][2] = {{7, 3}, {6, 7}};
   struct by_topology *topology = random_network(rng);
   struct by_placement_options options = by_placement_defaults();
-  struct by_placement_job jobs[2];
   struct by_placement *placement;
-  uint32_t n_jobs = 1 + below(rng, 2);
-  for (uint32_t j = 0; j < 2; j++) {
-    jobs[j] = (struct by_placement_job){.workers = workers[j], .n_workers = 2 + below(rng, 3), .servers = servers[j]};
-    jobs[j].n_servers = 1 + below(rng, 2);
-    jobs[j].weight = 1 + below(rng, 3);
-  }
-  assert_ok(by_placement_make(topology, jobs, n_jobs, &options, &placement));
+  uint32_t which = below(rng, 2);
+  struct by_placement_job job = {.workers = workers[which], .n_workers = 2 + below(rng, 3), .servers = servers[which]};
+  job.n_servers = 1 + below(rng, 2);
+  assert_ok(by_placement_make(topology, &job, &options, &placement));
   check_loads(placement, topology);
-  check_shares(placement, jobs, n_jobs);
+  check_shares(placement);
   assert_true(placement->rate >= placement->without * (1 - 1e-6));
   assert_true(placement->rate <= placement->bound * (1 + 1e-6));
   assert_true(placement->rate >= placement->bound * (1 - 2e-3));
-  for (uint32_t j = 0; j < n_jobs; j++) check_plan(placement, topology, jobs, j);
+  check_plan(placement, topology, &job);
   by_placement_destroy(placement);
   by_topology_destroy(topology);
 }

@@ -30,12 +30,12 @@ static const uint32_t first[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 1
 
 static struct by_placement *place(const struct by_topology *topology, uint32_t n_workers, const uint32_t *servers,
                                   uint32_t n_servers, uint32_t most) {
-  struct by_placement_job job = {.workers = first, .n_workers = n_workers, .servers = servers, .weight = 1};
+  struct by_placement_job job = {.workers = first, .n_workers = n_workers, .servers = servers};
   struct by_placement_options options = by_placement_defaults();
   struct by_placement *placement;
   options.most_adding = most;
   job.n_servers = n_servers;
-  assert_ok(by_placement_make(topology, &job, 1, &options, &placement));
+  assert_ok(by_placement_make(topology, &job, &options, &placement));
   return placement;
 }
 
@@ -145,35 +145,14 @@ static void test_short_memory(void **state) {
   by_topology_destroy(topology);
 }
 
-/* Two jobs share one switch with memory for only one of them: weights decide. */
-static void test_jobs(void **state) {
-  (void)state;
-  struct by_topology *topology = example(SHORT_MEMORY, 12500);
-  const uint32_t workers[] = {0, 1}, server = 2;
-  struct by_placement_job jobs[2] = {{.workers = workers, .n_workers = 2, .servers = &server}};
-  struct by_placement_options options = by_placement_defaults();
-  struct by_placement *placement;
-  double rates[2] = {0, 0};
-  jobs[0].n_servers = 1;
-  jobs[0].weight = 1;
-  jobs[1] = jobs[0];
-  jobs[1].weight = 3;
-  assert_ok(by_placement_make(topology, jobs, 2, &options, &placement));
-  assert_near(placement->rate, 0.25e9);
-  for (uint32_t t = 0; t < placement->n_trees; t++) rates[placement->trees[t].job] += placement->trees[t].rate;
-  assert_near(rates[1], 0.75e9);
-  by_placement_destroy(placement);
-  by_topology_destroy(topology);
-}
-
 static void test_plan(void **state) {
   (void)state;
   struct by_topology *topology = named("clos:racks=2,hosts=3,adds=leaf");
   const uint32_t server = 5;
-  struct by_placement_job job = {.workers = first, .n_workers = 5, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement_job job = {.workers = first, .n_workers = 5, .servers = &server, .n_servers = 1};
   struct by_placement *placement = place(topology, 5, &server, 1, UINT32_MAX);
   struct by_plan *plan;
-  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  assert_ok(by_plan_of_placement("p", topology, placement, &job, &plan));
   assert_int_equal(plan->n_ranks, 5);
   assert_ok(by_plan_check_switches(plan));
   assert_int_equal(plan->n_vertices, 8);
@@ -211,11 +190,11 @@ static void test_hosts_on_the_way(void **state) {
   (void)state;
   struct by_topology *topology = named("line:4");
   const uint32_t server = 0;
-  struct by_placement_job job = {.workers = first, .n_workers = 4, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement_job job = {.workers = first, .n_workers = 4, .servers = &server, .n_servers = 1};
   struct by_placement *placement = place(topology, 4, &server, 1, UINT32_MAX);
   struct by_plan *plan;
   assert_near(placement->rate, 10e9 / 3);
-  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  assert_ok(by_plan_of_placement("p", topology, placement, &job, &plan));
   assert_int_equal(plan->n_vertices, 5);
   assert_string_equal(plan->vertices[4].name, "h0/0");
   for (uint32_t v = 0; v < 5; v++) assert_int_equal(plan->classes[0].groups[0].up[v], 4);
@@ -237,12 +216,12 @@ static void test_everything_on_the_way(void **state) {
       "{\"a\": \"s1\", \"b\": \"s3\", \"capacity\": \"2g\", \"ports\": {\"a\": \"swp7\"}},"
       "{\"a\": \"s2\", \"b\": \"s1\", \"capacity\": \"1g\"}, {\"a\": \"s2\", \"b\": \"c\", \"capacity\": \"1g\"}]}");
   const uint32_t workers[] = {2, 1, 0}, server = 2;
-  struct by_placement_job job = {.workers = workers, .n_workers = 3, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement_job job = {.workers = workers, .n_workers = 3, .servers = &server, .n_servers = 1};
   struct by_placement_options options = by_placement_defaults();
   struct by_placement *placement;
   struct by_plan *plan;
-  assert_ok(by_placement_make(topology, &job, 1, &options, &placement));
-  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  assert_ok(by_placement_make(topology, &job, &options, &placement));
+  assert_ok(by_plan_of_placement("p", topology, placement, &job, &plan));
   const struct by_group *group = &plan->classes[0].groups[0];
   assert_ok(by_plan_check_switches(plan));
   assert_int_equal(plan->n_vertices, 6);
@@ -267,9 +246,9 @@ static void test_servers_of_trees(void **state) {
   const uint32_t server = 2;
   struct by_topology *topology = example(SHORT_MEMORY, 6250);
   struct by_placement *placement = place(topology, 2, &server, 1, UINT32_MAX);
-  struct by_placement_job job = {.workers = first, .n_workers = 2, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement_job job = {.workers = first, .n_workers = 2, .servers = &server, .n_servers = 1};
   struct by_plan *plan;
-  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  assert_ok(by_plan_of_placement("p", topology, placement, &job, &plan));
   assert_ok(by_plan_check_switches(plan));
   assert_int_equal(plan->classes[0].n_groups, 2);
   const struct by_group *adding = &plan->classes[0].groups[0], *forwarding = &plan->classes[0].groups[1];
@@ -301,25 +280,22 @@ static void test_refused(void **state) {
   uint32_t workers[80];
   for (uint32_t i = 0; i < 80; i++) workers[i] = i;
   const uint32_t servers[] = {70, 70}, switch_ = 80;
-  struct by_placement_job job = {.workers = workers, .n_workers = 65, .servers = servers, .n_servers = 1, .weight = 1};
+  struct by_placement_job job = {.workers = workers, .n_workers = 65, .servers = servers, .n_servers = 1};
   struct by_placement_options options = by_placement_defaults();
   struct by_placement *placement;
-  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_UNSUPPORTED);
+  assert_status(by_placement_make(topology, &job, &options, &placement), BANYAN_ERR_UNSUPPORTED);
   job.n_workers = 64;
-  assert_ok(by_placement_make(topology, &job, 1, &options, &placement));
+  assert_ok(by_placement_make(topology, &job, &options, &placement));
   assert_near(placement->rate, 10e9);
   by_placement_destroy(placement);
   job.n_servers = 2;
-  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
+  assert_status(by_placement_make(topology, &job, &options, &placement), BANYAN_ERR_ARGUMENT);
   job.servers = &switch_;
   job.n_servers = 1;
-  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
+  assert_status(by_placement_make(topology, &job, &options, &placement), BANYAN_ERR_ARGUMENT);
   job.servers = workers;
   job.n_workers = 1;
-  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
-  job.n_workers = 4;
-  job.weight = 0;
-  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
+  assert_status(by_placement_make(topology, &job, &options, &placement), BANYAN_ERR_ARGUMENT);
   by_topology_destroy(topology);
 }
 
@@ -330,7 +306,6 @@ int main(void) {
       cmocka_unit_test(test_fewest),
       cmocka_unit_test(test_servers),
       cmocka_unit_test(test_short_memory),
-      cmocka_unit_test(test_jobs),
       cmocka_unit_test(test_plan),
       cmocka_unit_test(test_hosts_on_the_way),
       cmocka_unit_test(test_everything_on_the_way),

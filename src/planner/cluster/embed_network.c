@@ -145,12 +145,9 @@ static uint32_t count_switches(const struct by_embed_net *net, const struct by_w
 static enum banyan_status take_server(struct by_embed_net *net, uint32_t node, double turnaround) {
   struct by_embed_server *server = &net->servers[net->n_servers];
   *server = (struct by_embed_server){.node = node};
-  server->job = (struct by_placement_job){.workers = net->graph->node,
-                                          .n_workers = net->graph->n_terminals,
-                                          .servers = &server->node,
-                                          .n_servers = 1,
-                                          .weight = 1};
-  enum banyan_status status = by_placement_ways_init(&server->ways, net->topology, &server->job, 1, turnaround);
+  server->job = (struct by_placement_job){
+      .workers = net->graph->node, .n_workers = net->graph->n_terminals, .servers = &server->node, .n_servers = 1};
+  enum banyan_status status = by_placement_ways_init(&server->ways, net->topology, &server->job, turnaround);
   if (status == BANYAN_ERR_TOPOLOGY) return BANYAN_OK; /* some worker does not reach it */
   BY_TRY(status);
   uint32_t switches = count_switches(net, &server->ways.trees[0], server->job.n_workers);
@@ -341,7 +338,7 @@ enum banyan_status by_embed_make_network(struct by_embedding *e) {
   placement.rate = placement.bound = rate;
   enum banyan_status status = placement.trees ? place(e, &placement, rate) : by_plan_no_memory();
   const struct by_placement_job *job = &e->net.servers[0].job; /* workers are the same for all */
-  if (status == BANYAN_OK) status = by_plan_of_placement("network", e->net.topology, &placement, 0, job, &e->network);
+  if (status == BANYAN_OK) status = by_plan_of_placement("network", e->net.topology, &placement, job, &e->network);
   if (status == BANYAN_OK) status = list_needs(e, &placement);
   by_arena_fini(&placement.arena);
   return status;

@@ -47,16 +47,15 @@ static enum banyan_status choices_add(struct choices *choices, uint32_t tree, co
 
 /* --- the program --- */
 
-/* Rates for choices by column generation. Rows: a link, a node with a limit, a switch's memory, each of which is 1 in
- * all; and a job, whose trees must carry its weight times the rate that is maximised, column 0. Rates are in units of
- * the widest link. */
+/* Rates of the largest sum for choices by column generation. Rows: a link, a node with a limit, a switch's memory, each
+ * of which is 1 in all. Rates are in units of the widest link. */
 
 struct program {
   struct by_placement_ways *ways;
   struct choices *choices;
   struct by_lp *lp;
   uint32_t *link_row, *node_row, *memory_row; /* of links and nodes; NONE: none */
-  uint32_t n_rows, first_job;
+  uint32_t n_rows;
   double unit;   /* bit/s */
   double *load;  /* of each row, by one choice */
   uint32_t *out; /* of the vertices of a tree */
@@ -85,8 +84,6 @@ static void find_rows(struct program *p) {
       if (tree->flow.hold[v] > 0) take_row(p, &p->memory_row[tree->node[v]]);
     }
   }
-  p->first_job = p->n_rows;
-  p->n_rows += p->ways->n_jobs;
 }
 
 static enum banyan_status init(struct program *p) {
@@ -127,16 +124,12 @@ static enum banyan_status add_column(struct program *p, uint32_t choice) {
   const struct choice *item = &p->choices->items[choice];
   memset(p->load, 0, p->n_rows * sizeof *p->load);
   add_load(p, item, p->unit, p->load);
-  p->load[p->first_job + p->ways->trees[item->tree].job] = -1;
-  return by_lp_add(p->lp, 0, p->load);
+  return by_lp_add(p->lp, 1, p->load);
 }
 
 static enum banyan_status start(struct program *p) {
-  for (uint32_t r = 0; r < p->n_rows; r++) p->load[r] = r < p->first_job;
+  for (uint32_t r = 0; r < p->n_rows; r++) p->load[r] = 1;
   BY_TRY(by_lp_create(p->n_rows, p->load, p->unit, &p->lp));
-  memset(p->load, 0, p->n_rows * sizeof *p->load);
-  for (uint32_t j = 0; j < p->ways->n_jobs; j++) p->load[p->first_job + j] = p->ways->jobs[j].weight;
-  BY_TRY(by_lp_add(p->lp, 1, p->load));
   for (uint32_t i = 0; i < p->choices->n; i++) BY_TRY(add_column(p, i));
   return BANYAN_OK;
 }
@@ -159,21 +152,20 @@ static enum banyan_status find_cheapest(struct program *p, const struct by_way_t
   return by_flow_cheapest(&tree->flow, p->price, p->rent, p->adds, cost);
 }
 
-/* Weak duality: any prices bound the rate by what all rows cost over what the jobs' weights cost at least. */
+/* Weak duality: any prices bound the rate by what all rows cost over what a bit costs at least. */
 static enum banyan_status price(void *context, double *bound, bool *added) {
   struct program *p = context;
-  double rows = 0, jobs = 0, least = INFINITY;
+  double rows = 0, least = INFINITY;
   uint32_t known = p->choices->n;
-  for (uint32_t r = 0; r < p->first_job; r++) rows += p->lp->price[r];
+  for (uint32_t r = 0; r < p->n_rows; r++) rows += p->lp->price[r];
   for (uint32_t t = 0; t < p->ways->n_trees; t++) {
     const struct by_way_tree *tree = &p->ways->trees[t];
-    double cost = 0, pays = p->lp->price[p->first_job + tree->job];
+    double cost = 0;
     BY_TRY(find_cheapest(p, tree, &cost));
-    least = fmin(tree->server ? least : INFINITY, cost);
-    if (tree->server + 1 == p->ways->jobs[tree->job].n_servers) jobs += p->ways->jobs[tree->job].weight * least;
-    if (p->more && cost < pays - gain_wanted) BY_TRY(choices_add(p->choices, t, p->adds));
+    least = fmin(least, cost);
+    if (p->more && cost < 1 - gain_wanted) BY_TRY(choices_add(p->choices, t, p->adds));
   }
-  if (jobs > 0) *bound = fmin(*bound, rows / jobs * p->unit);
+  if (least > 0) *bound = fmin(*bound, rows / least * p->unit);
   *added = p->choices->n > known;
   for (uint32_t i = known; i < p->choices->n; i++) BY_TRY(add_column(p, i));
   return BANYAN_OK;
@@ -194,7 +186,7 @@ static enum banyan_status find_rates(struct program *p, double *rate, double *bo
   BY_TRY(start(p));
   BY_TRY(by_lp_generate(&rounds, p, bound));
   BY_TRY(solve(p, rate));
-  for (uint32_t i = 0; i < p->choices->n; i++) p->choices->items[i].rate = p->lp->rate[i + 1];
+  for (uint32_t i = 0; i < p->choices->n; i++) p->choices->items[i].rate = p->lp->rate[i];
   return BANYAN_OK;
 }
 
@@ -242,9 +234,8 @@ static enum banyan_status prune(struct program *p) {
   return BANYAN_OK;
 }
 
-/* Rates for choices, and new choices by pricing if `more`, so that all jobs get as much as they can, each by its
- * weight: `rate` is what a job of weight 1 gets, `bound` what it cannot exceed, whatever adds. Every tree has a choice.
- */
+/* Rates for choices, and new choices by pricing if `more`: `rate` is their sum, `bound` what it cannot exceed, whatever
+ * adds. Every tree has a choice. */
 static enum banyan_status share(struct choices *choices, bool more, bool pruned, double *rate, double *bound) {
   struct program p = {.ways = choices->ways, .choices = choices, .more = more};
   enum banyan_status status = find_rates(&p, rate, bound);
@@ -278,22 +269,20 @@ static double rate_if(struct by_placement_ways *ways, bool all_add) {
   return none && unheld.hold ? 1 / by_flow_theta(&unheld, all_add ? unheld.able : none, NULL) : 0;
 }
 
-/* One job with one server. Shares between choices pay only where memory is short. */
+/* One server. Shares between choices pay only where memory is short. */
 static enum banyan_status place_one(struct choices *choices, uint32_t most, struct by_placement *out) {
   double theta = 0;
   BY_TRY(add_best(choices, 0, most, &theta));
-  double weight = choices->ways->jobs[0].weight, rate = 1 / theta;
-  choices->items[0].rate = rate;
-  out->bound = rate_if(choices->ways, true) / weight;
-  out->rate = rate / weight;
+  double rate = 1 / theta;
+  choices->items[0].rate = out->rate = rate;
+  out->bound = rate_if(choices->ways, true);
   if (most != UINT32_MAX || out->rate >= out->bound * (1 - least_gain)) return BANYAN_OK;
   enum banyan_status status = share(choices, true, true, &out->rate, &out->bound);
-  bool worth_it = status == BANYAN_OK && out->rate * weight > rate * (1 + least_gain);
+  bool worth_it = status == BANYAN_OK && out->rate > rate * (1 + least_gain);
   if (worth_it || (status != BANYAN_OK && status != BANYAN_ERR_UNSUPPORTED)) return status;
   choices->n = 0; /* pruning has changed them */
   BY_TRY(add_best(choices, 0, most, &theta));
-  choices->items[0].rate = rate;
-  out->rate = rate / weight;
+  choices->items[0].rate = out->rate = rate;
   return BANYAN_OK;
 }
 
@@ -310,7 +299,7 @@ static enum banyan_status place_several(struct choices *choices, uint32_t most, 
 static enum banyan_status place_none(struct by_placement_ways *ways, double *rate) {
   struct choices choices = {.ways = ways};
   double bound;
-  *rate = rate_if(ways, false) / ways->jobs[0].weight;
+  *rate = rate_if(ways, false);
   if (ways->n_trees == 1) return BANYAN_OK;
   enum banyan_status status = BANYAN_OK;
   for (uint32_t t = 0; t < ways->n_trees && status == BANYAN_OK; t++) status = add_none(&choices, t);
@@ -323,17 +312,15 @@ static enum banyan_status place_none(struct by_placement_ways *ways, double *rat
 
 static int compare_trees(const void *a, const void *b) {
   const struct by_placed_tree *x = a, *y = b;
-  if (x->job != y->job) return x->job < y->job ? -1 : 1;
   if (x->rate != y->rate) return x->rate > y->rate ? -1 : 1;
   return (x->server > y->server) - (x->server < y->server);
 }
 
-/* What the kept choices of a job carry together. */
-static double rate_of_job(const struct choices *choices, uint32_t job, double least) {
+/* What the kept choices carry together. */
+static double rate_of_all(const struct choices *choices, double least) {
   double sum = 0;
   for (uint32_t i = 0; i < choices->n; i++)
-    if (choices->ways->trees[choices->items[i].tree].job == job && choices->items[i].rate > least)
-      sum += choices->items[i].rate;
+    if (choices->items[i].rate > least) sum += choices->items[i].rate;
   return sum;
 }
 
@@ -345,12 +332,11 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
   for (uint32_t i = 0; i < choices->n; i++) {
     const struct choice *choice = &choices->items[i];
     const struct by_way_tree *tree = &ways->trees[choice->tree];
-    double least = least_share * rate_of_job(choices, tree->job, 0);
+    double least = least_share * rate_of_all(choices, 0);
     if (choice->rate <= least) continue;
     struct by_placed_tree *placed = &out->trees[out->n_trees++];
-    *placed = (struct by_placed_tree){.job = tree->job,
-                                      .server = tree->server,
-                                      .share = choice->rate / rate_of_job(choices, tree->job, least),
+    *placed = (struct by_placed_tree){.server = tree->server,
+                                      .share = choice->rate / rate_of_all(choices, least),
                                       .rate = choice->rate,
                                       .round_trip = tree->round_trip,
                                       .n = tree->flow.n,
@@ -382,11 +368,10 @@ static enum banyan_status place(struct by_placement_ways *ways, const struct by_
   return status;
 }
 
-enum banyan_status by_placement_make(const struct by_topology *topology, const struct by_placement_job *jobs,
-                                     uint32_t n_jobs, const struct by_placement_options *options,
-                                     struct by_placement **out) {
+enum banyan_status by_placement_make(const struct by_topology *topology, const struct by_placement_job *job,
+                                     const struct by_placement_options *options, struct by_placement **out) {
   struct by_placement_ways ways;
-  BY_TRY(by_placement_ways_init(&ways, topology, jobs, n_jobs, options->turnaround));
+  BY_TRY(by_placement_ways_init(&ways, topology, job, options->turnaround));
   struct by_placement *placement = calloc(1, sizeof *placement);
   enum banyan_status status = placement ? place(&ways, options, placement) : by_plan_no_memory();
   if (status != BANYAN_OK) {
@@ -418,9 +403,9 @@ struct contest {
 
 static enum banyan_status try_server(struct contest *contest, uint32_t candidate) {
   struct by_placement_job job = {
-      .workers = contest->workers, .n_workers = contest->n_workers, .servers = &candidate, .n_servers = 1, .weight = 1};
+      .workers = contest->workers, .n_workers = contest->n_workers, .servers = &candidate, .n_servers = 1};
   struct by_placement *placement;
-  BY_TRY(by_placement_make(contest->topology, &job, 1, contest->options, &placement));
+  BY_TRY(by_placement_make(contest->topology, &job, contest->options, &placement));
   if (placement->rate > contest->rate * (1 + least_share)) {
     contest->rate = placement->rate;
     contest->best = candidate;

@@ -1,5 +1,5 @@
-/* Where switches add: for jobs whose workers send their gradients through programmable switches to servers, which
- * switches add for whom, how much of a job goes to which server, and what every worker has to be told. A value in one
+/* Where switches add: for a job whose workers send their gradients through programmable switches to servers, which
+ * switches add for whom, how much of the job goes to which server, and what every worker has to be told. A value in one
  * arena; the same input gives the same value. Handing out slots, keys and groups is not its part. */
 #ifndef BY_PLAN_PLACEMENT_H
 #define BY_PLAN_PLACEMENT_H
@@ -17,7 +17,6 @@ struct by_placement_job {
   uint32_t n_workers;      /* at most BY_PLAN_MOST_WORKERS */
   const uint32_t *servers; /* hosts, different; some may be workers */
   uint32_t n_servers;      /* >= 1 */
-  double weight;           /* its rate to those of the others, > 0 */
 };
 
 struct by_placement_options {
@@ -25,14 +24,12 @@ struct by_placement_options {
   double turnaround;    /* seconds that ends and switches add to a round trip */
 };
 
-enum { BY_PLACEMENT_MOST_JOBS = 1024 };
-
-/* A tree of ways to a server, with a part of a job. */
+/* A tree of ways to a server, with a part of the job. */
 struct by_placed_tree {
-  uint32_t job, server; /* server: a place among the job's */
-  double share;         /* of the job's bytes */
-  double rate;          /* bit/s */
-  double round_trip;    /* seconds of the longest way there and back, with the turnaround */
+  uint32_t server;   /* a place among the job's */
+  double share;      /* of the job's bytes */
+  double rate;       /* bit/s */
+  double round_trip; /* seconds of the longest way there and back, with the turnaround */
   uint32_t n;
   uint32_t *node;    /* of each vertex; 0 is the server, parents come before children */
   uint32_t *parent;  /* vertex */
@@ -45,8 +42,8 @@ struct by_placed_tree {
 
 struct by_placement {
   uint32_t n_trees;
-  struct by_placed_tree *trees; /* by job, largest share first */
-  double rate;                  /* bit/s of each job per unit of its weight; 1 / theta */
+  struct by_placed_tree *trees; /* largest share first */
+  double rate;                  /* bit/s; 1 / theta */
   double bound;                 /* that no choice on these ways exceeds */
   double without;               /* the rate when no switch adds */
   struct by_arena arena;
@@ -65,15 +62,15 @@ struct by_placement_options by_placement_defaults(void);
 
 /* Ways are those of topology_paths.h; a link counts with what is left of its smaller direction, since the result comes
  * back the same way. A switch that adds needs rate x round trip of memory for each tree; one whose memory is not known
- * has enough. One job with one server: least theta, then fewest switches, exactly (by_flow_least). Else, and where
+ * has enough. One server: least theta, then fewest switches, exactly (by_flow_least). Else, and where
  * memory is what holds the rate back, shares over trees that differ in server or in who adds, exactly, by column
  * generation: a linear program over links, nodes and memories, new columns by by_flow_cheapest; then what is not needed
  * to add is left out, tree by tree. With most_adding, each server has one tree, by_flow_least's, and only shares are
- * optimised. The caller owns *out. BANYAN_ERR_ARGUMENT: jobs make no sense; BANYAN_ERR_TOPOLOGY: no way to a server;
- * BANYAN_ERR_UNSUPPORTED: too many workers, or CLP is needed and not installed. Cost: a search of the topology for each
- * server, and programs of few rows. */
+ * optimised. The caller owns *out. BANYAN_ERR_ARGUMENT: the job makes no sense; BANYAN_ERR_TOPOLOGY: no way to a
+ * server; BANYAN_ERR_UNSUPPORTED: too many workers, or CLP is needed and not installed. Cost: a search of the topology
+ * for each server, and programs of few rows. */
 BANYAN_CHECK enum banyan_status by_placement_make(const struct by_topology *topology,
-                                                  const struct by_placement_job *jobs, uint32_t n_jobs,
+                                                  const struct by_placement_job *job,
                                                   const struct by_placement_options *options,
                                                   struct by_placement **out);
 /* NULL is allowed. */
@@ -88,15 +85,15 @@ BANYAN_CHECK enum banyan_status by_placement_best_server(const struct by_topolog
  * many there are: 0 for a worker that is the server itself. */
 uint32_t by_placed_stack(const struct by_placed_tree *tree, const struct by_topology *topology, uint32_t worker,
                          struct by_placed_hop *hops);
-/* The plan of one job, which can be run (by_plan_check_switches): ranks are the workers, each tree has a server
+/* The plan, which can be run (by_plan_check_switches): ranks are the workers, each tree has a server
  * "HOST/0", "HOST/1", ... at its root and all programmable switches of its ways, with the interfaces by which they
  * reach each other (by_topology_interface). A worker on the server's host hangs on the server. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_plan_of_placement(const char *name, const struct by_topology *topology,
-                                                     const struct by_placement *placement, uint32_t job,
-                                                     const struct by_placement_job *jobs, struct by_plan **out);
+                                                     const struct by_placement *placement,
+                                                     const struct by_placement_job *job, struct by_plan **out);
 
 struct by_text;
-/* Adds a drawing for people; and one line of JSON without a newline, docs/plan-format.md. Of the first job. */
+/* Adds a drawing for people; and one line of JSON without a newline, docs/plan-format.md. */
 BANYAN_CHECK enum banyan_status by_placement_draw(const struct by_placement *placement,
                                                   const struct by_topology *topology,
                                                   const struct by_placement_job *job, struct by_text *text);

@@ -37,7 +37,6 @@ struct build {
   const struct by_topology *topology;
   const struct by_placement *placement;
   const struct by_placement_job *job;
-  uint32_t number;
   struct by_plan *plan;
   struct other *others;
   uint32_t n_others;
@@ -45,10 +44,6 @@ struct build {
   uint32_t *server;   /* of each tree */
   uint32_t *position; /* of each of the plan's vertices, in the group being made */
 };
-
-static bool is_mine(const struct build *b, uint32_t t) {
-  return b->placement->trees[t].job == b->number;
-}
 
 /* Ordinary switches, and hosts that forward for others, know nothing of trees. */
 static bool is_programmable(const struct build *b, const struct by_placed_tree *tree, uint32_t v) {
@@ -73,7 +68,7 @@ static enum banyan_status name_server(struct build *b, uint32_t t) {
   const struct by_placed_tree *trees = b->placement->trees;
   char name[BY_TOPOLOGY_MOST_NAME + 16];
   uint32_t before = 0;
-  for (uint32_t i = 0; i < t; i++) before += is_mine(b, i) && trees[i].server == trees[t].server;
+  for (uint32_t i = 0; i < t; i++) before += trees[i].server == trees[t].server;
   snprintf(name, sizeof name, "%s/%u", b->topology->nodes[trees[t].node[0]].name, before);
   const char *copy = by_arena_string(&b->plan->arena, name);
   if (!copy) return by_plan_no_memory();
@@ -84,7 +79,6 @@ static enum banyan_status name_server(struct build *b, uint32_t t) {
 static enum banyan_status find_others(struct build *b) {
   for (uint32_t i = 0; i < b->topology->n_nodes; i++) b->vertex[i] = NONE;
   for (uint32_t t = 0; t < b->placement->n_trees; t++) {
-    if (!is_mine(b, t)) continue;
     find_switches(b, &b->placement->trees[t]);
     BY_TRY(name_server(b, t));
   }
@@ -163,26 +157,23 @@ static enum banyan_status add_group(struct build *b, uint32_t t, struct by_group
 }
 
 static enum banyan_status fill(struct build *b) {
-  uint32_t n = 0;
+  uint32_t n = b->placement->n_trees;
   BY_TRY(find_others(b));
   BY_TRY(add_vertices(b));
   BY_TRY(by_plan_add_classes(b->plan, 1));
   struct by_class *class_ = b->plan->classes;
-  for (uint32_t t = 0; t < b->placement->n_trees; t++) n += is_mine(b, t);
   BY_TRY(by_plan_add_groups(b->plan, class_, n));
-  n = 0;
-  for (uint32_t t = 0; t < b->placement->n_trees; t++)
-    if (is_mine(b, t)) BY_TRY(add_group(b, t, &class_->groups[n++]));
-  b->plan->facts = (struct by_plan_facts){.throughput = b->placement->rate * b->job->weight,
-                                          .bound = b->placement->bound * b->job->weight,
+  for (uint32_t t = 0; t < n; t++) BY_TRY(add_group(b, t, &class_->groups[t]));
+  b->plan->facts = (struct by_plan_facts){.throughput = b->placement->rate,
+                                          .bound = b->placement->bound,
                                           .ratio = b->placement->rate / b->placement->bound};
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_of_placement(const char *name, const struct by_topology *topology,
-                                        const struct by_placement *placement, uint32_t job,
-                                        const struct by_placement_job *jobs, struct by_plan **out) {
-  struct build b = {.topology = topology, .placement = placement, .job = &jobs[job], .number = job};
+                                        const struct by_placement *placement, const struct by_placement_job *job,
+                                        struct by_plan **out) {
+  struct build b = {.topology = topology, .placement = placement, .job = job};
   size_t nodes = topology->n_nodes, trees = placement->n_trees;
   struct by_arena scratch;
   BY_TRY(by_plan_create(name, &b.plan));
@@ -253,11 +244,9 @@ enum banyan_status by_placement_draw(const struct by_placement *placement, const
   struct subject subject = {.topology = topology, .job = job};
   char shown[3][32];
   by_text_add(text, "in-network aggregation: %u workers, %s each; %s with no switch adding, %s at most\n",
-              job->n_workers, by_print_rate(placement->rate * job->weight, shown[0]),
-              by_print_rate(placement->without * job->weight, shown[1]),
-              by_print_rate(placement->bound * job->weight, shown[2]));
+              job->n_workers, by_print_rate(placement->rate, shown[0]), by_print_rate(placement->without, shown[1]),
+              by_print_rate(placement->bound, shown[2]));
   for (uint32_t t = 0; t < placement->n_trees; t++) {
-    if (placement->trees[t].job) continue;
     uint32_t *scratch = calloc(2 * (size_t)placement->trees[t].n, sizeof *scratch);
     if (!scratch) return by_plan_no_memory();
     subject.tree = &placement->trees[t];
@@ -361,7 +350,6 @@ static void add_tree(const struct subject *s, struct by_placed_hop *hops, struct
 static enum banyan_status add_trees(const struct by_placement *placement, struct subject *s, struct by_text *text) {
   const char *comma = "";
   for (uint32_t t = 0; t < placement->n_trees; t++) {
-    if (placement->trees[t].job) continue;
     s->tree = &placement->trees[t];
     struct by_placed_hop *hops = calloc(s->tree->n, sizeof *hops);
     if (!hops) return by_plan_no_memory();
@@ -377,13 +365,13 @@ enum banyan_status by_placement_print(const struct by_placement *placement, cons
                                       const struct by_placement_job *job, struct by_text *text) {
   struct subject subject = {.topology = topology, .job = job};
   struct by_plan *plan;
-  BY_TRY(by_plan_of_placement("in-network", topology, placement, 0, job, &plan));
+  BY_TRY(by_plan_of_placement("in-network", topology, placement, job, &plan));
   by_text_add(text, "{\"format\": \"banyan-placement 1\"");
-  add_real(text, "rate", placement->rate * job->weight);
-  add_real(text, "bound", placement->bound * job->weight);
-  add_real(text, "without", placement->without * job->weight);
-  add_real(text, "theta", 1 / (placement->rate * job->weight));
-  add_real(text, "theta_without", 1 / (placement->without * job->weight));
+  add_real(text, "rate", placement->rate);
+  add_real(text, "bound", placement->bound);
+  add_real(text, "without", placement->without);
+  add_real(text, "theta", 1 / placement->rate);
+  add_real(text, "theta_without", 1 / placement->without);
   by_text_add(text, ", \"plan\": ");
   by_plan_print(plan, text);
   by_plan_destroy(plan);

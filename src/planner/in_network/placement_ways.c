@@ -44,8 +44,6 @@ static enum banyan_status check_job(const struct by_placement_ways *ways, const 
   if (job->n_workers > BY_PLAN_MOST_WORKERS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers: switches tell at most %d apart in a tree", job->n_workers,
                    BY_PLAN_MOST_WORKERS);
-  if (!(job->weight > 0) || isinf(job->weight))
-    return by_fail(BANYAN_ERR_ARGUMENT, "a job's weight is %g; it must be more than 0", job->weight);
   BY_TRY(check_nodes(ways, job->workers, job->n_workers, "worker"));
   return check_nodes(ways, job->servers, job->n_servers, "server");
 }
@@ -53,7 +51,7 @@ static enum banyan_status check_job(const struct by_placement_ways *ways, const 
 /* --- one tree --- */
 
 static uint32_t server_of(const struct by_placement_ways *ways, const struct by_way_tree *tree) {
-  return ways->jobs[tree->job].servers[tree->server];
+  return ways->job->servers[tree->server];
 }
 
 /* Marks a worker's way, from itself on until it meets another one. */
@@ -88,7 +86,7 @@ static enum banyan_status allocate(struct work *w, struct by_way_tree *tree) {
   tree->node = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->link = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->workers = BY_ARENA_ARRAY(arena, uint32_t, n);
-  tree->start = BY_ARENA_ARRAY(arena, uint32_t, w->ways->jobs[tree->job].n_workers);
+  tree->start = BY_ARENA_ARRAY(arena, uint32_t, w->ways->job->n_workers);
   tree->flow = (struct by_flow){.n = w->n,
                                 .parent = BY_ARENA_ARRAY(arena, uint32_t, n),
                                 .own = BY_ARENA_ARRAY(arena, uint32_t, n),
@@ -115,7 +113,7 @@ static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t
 }
 
 static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
-  const struct by_placement_job *job = &w->ways->jobs[tree->job];
+  const struct by_placement_job *job = w->ways->job;
   BY_TRY(allocate(w, tree));
   for (uint32_t v = 0; v < w->n; v++) {
     fill_vertex(w, tree, v);
@@ -132,7 +130,7 @@ static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
 }
 
 static enum banyan_status make_tree(struct work *w, double turnaround, struct by_way_tree *tree) {
-  const struct by_placement_job *job = &w->ways->jobs[tree->job];
+  const struct by_placement_job *job = w->ways->job;
   uint32_t server = server_of(w->ways, tree);
   double longest = 0;
   BY_TRY(by_paths_between(&w->paths, server, job->workers, job->n_workers, w->hops));
@@ -152,30 +150,24 @@ static enum banyan_status make_tree(struct work *w, double turnaround, struct by
 
 static enum banyan_status make_trees(struct work *w, double turnaround) {
   struct by_placement_ways *ways = w->ways;
-  uint32_t n = 0;
-  for (uint32_t j = 0; j < ways->n_jobs; j++) {
-    BY_TRY(check_job(ways, &ways->jobs[j]));
-    ways->n_trees += ways->jobs[j].n_servers;
-  }
+  BY_TRY(check_job(ways, ways->job));
+  ways->n_trees = ways->job->n_servers;
   ways->trees = BY_ARENA_ARRAY(&ways->arena, struct by_way_tree, ways->n_trees);
   w->hops = BY_ARENA_ARRAY(&ways->arena, struct by_hop, ways->topology->n_nodes);
   w->vertex = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   w->nodes = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   if (ways->arena.failed) return by_plan_no_memory();
-  for (uint32_t j = 0; j < ways->n_jobs; j++)
-    for (uint32_t s = 0; s < ways->jobs[j].n_servers; s++, n++) {
-      ways->trees[n] = (struct by_way_tree){.job = j, .server = s};
-      BY_TRY(make_tree(w, turnaround, &ways->trees[n]));
-    }
+  for (uint32_t s = 0; s < ways->n_trees; s++) {
+    ways->trees[s] = (struct by_way_tree){.server = s};
+    BY_TRY(make_tree(w, turnaround, &ways->trees[s]));
+  }
   return BANYAN_OK;
 }
 
 enum banyan_status by_placement_ways_init(struct by_placement_ways *ways, const struct by_topology *topology,
-                                          const struct by_placement_job *jobs, uint32_t n_jobs, double turnaround) {
+                                          const struct by_placement_job *job, double turnaround) {
   struct work w = {.ways = ways};
-  *ways = (struct by_placement_ways){.topology = topology, .jobs = jobs, .n_jobs = n_jobs};
-  if (n_jobs < 1 || n_jobs > BY_PLACEMENT_MOST_JOBS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%u jobs; 1 to %d can be placed together", n_jobs, BY_PLACEMENT_MOST_JOBS);
+  *ways = (struct by_placement_ways){.topology = topology, .job = job};
   BY_TRY(by_paths_init(&w.paths, topology));
   by_arena_init(&ways->arena);
   enum banyan_status status = make_trees(&w, turnaround);

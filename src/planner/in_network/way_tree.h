@@ -35,9 +35,9 @@ BANYAN_CHECK enum banyan_status by_flow_least(const struct by_flow *flow, uint32
 BANYAN_CHECK enum banyan_status by_flow_cheapest(const struct by_flow *flow, const double *price, const double *rent,
                                                  bool *adds, double *cost);
 
-/* The ways of one job's workers to one of its servers, before it is known who adds. */
+/* The ways of a job's workers to one of its servers, before it is known who adds. */
 struct by_way_tree {
-  uint32_t job, server;
+  uint32_t server; /* a place among the job's */
   double round_trip;
   uint32_t *node, *link, *workers, *start; /* as of by_placed_tree */
   struct by_flow flow;
@@ -45,16 +45,15 @@ struct by_way_tree {
 
 struct by_placement_ways {
   const struct by_topology *topology;
-  const struct by_placement_job *jobs;
-  uint32_t n_jobs, n_trees;
-  struct by_way_tree *trees; /* by job, then server */
+  const struct by_placement_job *job;
+  uint32_t n_trees;
+  struct by_way_tree *trees; /* one for each server */
   struct by_arena arena;
 };
 
 BANYAN_CHECK enum banyan_status by_placement_ways_init(struct by_placement_ways *ways,
                                                        const struct by_topology *topology,
-                                                       const struct by_placement_job *jobs, uint32_t n_jobs,
-                                                       double turnaround);
+                                                       const struct by_placement_job *job, double turnaround);
 void by_placement_ways_fini(struct by_placement_ways *ways);
 
 #endif

@@ -64,7 +64,6 @@ static enum banyan_status place(const struct by_in_network_request *request, con
                                 struct placed *placed) {
   struct by_placement_options options = by_placement_defaults();
   struct by_placement_job *job = &placed->job;
-  job->weight = 1;
   if (request->most_adding >= 0) options.most_adding = (uint32_t)request->most_adding;
   BY_TRY(by_plan_find_nodes(topology, "ranks", request->ranks, &placed->workers, &job->n_workers));
   job->workers = placed->workers;
@@ -76,7 +75,7 @@ static enum banyan_status place(const struct by_in_network_request *request, con
     job->servers = &placed->best;
     job->n_servers = 1;
   }
-  return by_placement_make(topology, job, 1, &options, &placed->placement);
+  return by_placement_make(topology, job, &options, &placed->placement);
 }
 
 enum banyan_status by_plan_in_network(const struct by_in_network_request *request, const char *name,
@@ -90,7 +89,7 @@ enum banyan_status by_plan_in_network(const struct by_in_network_request *reques
     if (json) by_text_add(&text, "\n");
     status = by_print_text(&text, status, to);
   }
-  if (status == BANYAN_OK && out) status = by_plan_of_placement(name, topology, placed.placement, 0, &placed.job, out);
+  if (status == BANYAN_OK && out) status = by_plan_of_placement(name, topology, placed.placement, &placed.job, out);
   by_placement_destroy(placed.placement);
   free(placed.workers);
   free(placed.servers);
