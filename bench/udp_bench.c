@@ -193,8 +193,8 @@ static void *server_main(void *argument) {
 static void make_tree(struct tree *tree) {
   struct by_address server, worker;
   struct by_server_way way = {0};
-  insist(by_udp_create(0, false, &tree->at_server) == BANYAN_OK, "server's socket");
-  insist(by_udp_create(0, false, &tree->at_worker) == BANYAN_OK, "worker's socket");
+  insist(by_udp_create((struct by_port_range){0}, &tree->at_server) == BANYAN_OK, "server's socket");
+  insist(by_udp_create((struct by_port_range){0}, &tree->at_worker) == BANYAN_OK, "worker's socket");
   insist(by_address_parse_host("127.0.0.1", by_udp_port(tree->at_server), &server) == BANYAN_OK, "address");
   insist(by_address_parse_host("127.0.0.1", by_udp_port(tree->at_worker), &worker) == BANYAN_OK, "address");
   insist(by_udp_peer_create(tree->at_server, &worker, &tree->worker) == BANYAN_OK, "peer");

@@ -253,12 +253,8 @@ static void report_joined(struct service *service) {
 }
 
 static enum banyan_status open_service(struct service *service) {
-  int port = service->options->udp_port;
   BY_TRY(by_loop_create(&by_clock_system, &service->loop));
-  BY_TRY(by_udp_create(port, true, &service->udp));
-  if (by_udp_port(service->udp) != port)
-    by_warn("communicator", "UDP port %d is taken; on port %d, switches add for this server only if they know it", port,
-            by_udp_port(service->udp));
+  BY_TRY(by_udp_create((struct by_port_range){service->options->udp_port, UINT16_MAX}, &service->udp));
   by_timer_init(&service->again, transfer, service);
   BY_TRY(by_loop_watch(service->loop, by_udp_fd(service->udp), EPOLLIN, ready, service, &service->watch));
   service->n = service->options->trees;

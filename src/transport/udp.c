@@ -13,7 +13,6 @@
 #include "datagram.h"
 #include "descriptor.h"
 #include "fail.h"
-#include "socket.h"
 
 enum {
   RUNS = 128,        /* datagrams that are being filled, or have found no room in the socket */
@@ -61,25 +60,31 @@ struct by_udp {
 
 /* --- one socket --- */
 
-static bool bind_to(int fd, int port) {
-  struct sockaddr_in local = {
-      .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_ANY)};
-  return bind(fd, (struct sockaddr *)&local, sizeof local) == 0;
+/* To the first port of the range that is free. */
+static bool bind_in(int fd, struct by_port_range ports) {
+  struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+  for (int port = ports.low; port <= ports.high; port++) {
+    local.sin_port = htons((uint16_t)port);
+    if (bind(fd, (struct sockaddr *)&local, sizeof local) == 0) return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
 }
 
-static enum banyan_status open_socket(struct by_udp *udp, int port, bool or_any) {
+static enum banyan_status open_socket(struct by_udp *udp, struct by_port_range ports) {
   struct by_address local;
   udp->fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (udp->fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket for trees through switches");
   BY_TRY(by_datagram_prepare(udp->fd));
-  if (!bind_to(udp->fd, port) && !(or_any && errno == EADDRINUSE && bind_to(udp->fd, 0)))
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "UDP port %d for trees through switches", port);
+  if (!bind_in(udp->fd, ports))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP port of %d to %d for trees through switches", ports.low,
+                         ports.high);
   BY_TRY(by_socket_get_local(udp->fd, &local));
   udp->port = by_address_port(&local);
   return BANYAN_OK;
 }
 
-enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
+enum banyan_status by_udp_create(struct by_port_range ports, struct by_udp **out) {
   /* Most of it is never touched: runs used last are used first. */
   struct by_udp *udp = aligned_alloc(64, (sizeof *udp + 63) / 64 * 64);
   if (!udp) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
@@ -89,7 +94,7 @@ enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
   udp->mailer.keeps = true;
   udp->n_free = RUNS;
   for (uint32_t i = 0; i < RUNS; i++) udp->free[i] = &udp->runs[RUNS - 1 - i];
-  enum banyan_status status = open_socket(udp, port, or_any);
+  enum banyan_status status = open_socket(udp, ports);
   if (status != BANYAN_OK) {
     by_udp_destroy(udp);
     return status;

@@ -10,6 +10,7 @@
 #include "fabric.h"
 #include "fragment.h"
 #include "lane.h"
+#include "socket.h"
 #include "worker.h"
 
 enum { BY_UDP_JOBS = 256 };
@@ -25,8 +26,9 @@ struct by_udp_counters {
   uint64_t strange; /* no fragment, or of a job that nobody takes */
 };
 
-/* On this port of all interfaces, or if it is taken and `or_any` on another one. The caller owns *out. */
-BANYAN_CHECK enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out);
+/* On the first port of the range that is free on all interfaces; 0: one that the kernel chooses. The caller owns *out.
+ */
+BANYAN_CHECK enum banyan_status by_udp_create(struct by_port_range ports, struct by_udp **out);
 /* Peers and receivers are gone by then. NULL is allowed. */
 void by_udp_destroy(struct by_udp *udp);
 int by_udp_port(const struct by_udp *udp);

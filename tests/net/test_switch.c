@@ -83,7 +83,8 @@ static bool open_socket(struct scene *scene, uint32_t i) {
   snprintf(address, sizeof address, "10.7.%u.2", i);
   assert_ok(by_address_parse_host(address, BY_FRAGMENT_PORT, &scene->addresses[i]));
   if (here < 0 || setns(scene->hosts[i], CLONE_NEWNET)) return false;
-  enum banyan_status status = by_udp_create(BY_FRAGMENT_PORT, false, &scene->sockets[i]);
+  enum banyan_status status =
+      by_udp_create((struct by_port_range){BY_FRAGMENT_PORT, BY_FRAGMENT_PORT}, &scene->sockets[i]);
   if (setns(here, CLONE_NEWNET)) abort();
   close(here);
   return status == BANYAN_OK;

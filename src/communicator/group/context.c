@@ -272,10 +272,11 @@ static void *loop_main(void *argument) {
   return NULL;
 }
 
-/* Switches know one port, which a server on this host needs more than a rank does. */
+/* Switches are sent the port with each grant. Where all jobs begin with the same one, switches need few rules. */
 static enum banyan_status open_udp(struct by_context *context, struct by_member *self) {
-  int port = by_plans_count(context, BY_VERTEX_SERVER, self->host) ? 0 : BY_FRAGMENT_PORT;
-  BY_TRY(by_udp_create(port, true, &context->udp));
+  struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
+  if (context->job.settings.ports) BY_TRY(by_port_range_parse(context->job.settings.ports, &ports));
+  BY_TRY(by_udp_create(ports, &context->udp));
   if (!by_progress_watch(&context->progress, by_udp_fd(context->udp), EPOLLIN | EPOLLOUT))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
   self->udp_port = (uint32_t)by_udp_port(context->udp);
