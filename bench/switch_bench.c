@@ -47,6 +47,7 @@ static void insist(bool well, const char *what) {
 }
 
 static const struct by_grant grant = {.below = 1, .above = 2, .count = SLOTS, .dtype = BY_FRAGMENT_PAIRS};
+static const struct by_plane_ends ends = {.server.end.port = __builtin_bswap16(BY_FRAGMENT_PORT)};
 
 static uint32_t make_frame(uint8_t *bytes, uint8_t n, uint32_t workers) {
   struct by_fragment fragment;
@@ -164,7 +165,7 @@ int main(int argc, char **argv) {
   add_port(&bench, 0, "in");
   add_port(&bench, 1, "out");
   drop_behind("out_far");
-  insist(bench.xdp.ops->grant(bench.xdp.self, &grant) == BANYAN_OK, "grant");
+  insist(bench.xdp.ops->grant(bench.xdp.self, &grant, &ends) == BANYAN_OK, "grant");
   bench.in = if_nametoindex("in");
   for (size_t i = 0; i < sizeof lines; i++) time_size(&bench, lines[i]);
   by_plane_close(&bench.xdp);

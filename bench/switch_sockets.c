@@ -46,9 +46,9 @@ static void send_datagram(struct sockets *sockets, uint32_t expected, bool toget
     by_fragment_seal(head);
   }
   for (uint32_t i = 0; i < MANY; i += together ? MANY : 1)
-    insist(
-        send_to(sockets->worker, "10.9.9.1", &sockets->terms[i], together ? MANY * BYTES : BYTES, together ? BYTES : 0),
-        "send");
+    insist(send_to(sockets->worker, "10.9.9.1", BY_FRAGMENT_PORT, &sockets->terms[i], together ? MANY * BYTES : BYTES,
+                   together ? BYTES : 0),
+           "send");
 }
 
 /* Returns the number of datagrams, equally many from each worker. */
@@ -111,6 +111,9 @@ static void print_row(const char *what, struct cost cost) {
 
 static void set_up(struct sockets *sockets) {
   struct by_plane_options options = {.cells = MANY * WAITING};
+  const struct by_plane_ends ends = {.server = {1, {inet_addr("10.9.9.1"), htons(BY_FRAGMENT_PORT)}},
+                                     .n_workers = 1,
+                                     .workers = {{0, {inet_addr("10.7.0.2"), htons(BY_FRAGMENT_PORT)}}}};
   int one = 1, hosts[2];
   insist(become_switch() && (hosts[0] = make_host(0)) >= 0 && (hosts[1] = make_host(1)) >= 0, "namespaces");
   insist((sockets->worker = open_at(hosts[0], "10.7.0.2", BY_FRAGMENT_PORT)) >= 0, "worker");
@@ -120,8 +123,8 @@ static void set_up(struct sockets *sockets) {
   insist(by_user_open(sockets->loop, &options, &sockets->user) == BANYAN_OK, "switch");
   insist(sockets->user.ops->add_port(sockets->user.self, 0, "p0") == BANYAN_OK, "port 0");
   insist(sockets->user.ops->add_port(sockets->user.self, 1, "p1") == BANYAN_OK, "port 1");
-  insist(sockets->user.ops->grant(sockets->user.self, &grant) == BANYAN_OK, "grant");
-  insist(sockets->user.ops->start(sockets->user.self, 0) == BANYAN_OK, "route");
+  insist(sockets->user.ops->start(sockets->user.self, 0) == BANYAN_OK, "TUN device");
+  insist(sockets->user.ops->grant(sockets->user.self, &grant, &ends) == BANYAN_OK, "grant");
 }
 
 void by_bench_sockets(uint32_t workers) {

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
-#include <linux/fib_rules.h>
 #include <linux/gen_stats.h>
 #include <linux/if_addr.h>
 #include <linux/if_ether.h>
@@ -105,20 +104,6 @@ enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned int
   if (source) mnl_attr_put(request.header, RTA_PREFSRC, sizeof source_in_order, &source_in_order);
   mnl_attr_put_u32(request.header, RTA_OIF, interface);
   return by_netlink_command(netlink, &request, "take a route");
-}
-
-enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *interface, uint8_t protocol,
-                                       uint16_t port, uint32_t table) {
-  struct by_netlink_request request;
-  struct fib_rule_hdr *body = by_netlink_begin(&request, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
-  struct fib_rule_port_range ports = {.start = port, .end = port};
-  body->family = AF_INET;
-  body->action = FR_ACT_TO_TBL;
-  mnl_attr_put_strz(request.header, FRA_IIFNAME, interface);
-  mnl_attr_put_u8(request.header, FRA_IP_PROTO, protocol);
-  mnl_attr_put(request.header, FRA_DPORT_RANGE, sizeof ports, &ports);
-  mnl_attr_put_u32(request.header, FRA_TABLE, table);
-  return by_netlink_command(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
 /* ---- what comes in */

@@ -54,9 +54,6 @@ BANYAN_CHECK enum banyan_status by_netlink_add_address(struct by_netlink *netlin
 /* Packets to `to` (0: all others) leave by the interface; `source` (or 0) is the sender's address of own ones. */
 BANYAN_CHECK enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface, uint32_t to,
                                                      uint32_t source);
-/* What comes in by the interface in packets of this protocol, for this port, is looked up in routing table `table`. */
-BANYAN_CHECK enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *interface, uint8_t protocol,
-                                                    uint16_t port, uint32_t table);
 /* What leaves the interface keeps to the shape. */
 BANYAN_CHECK enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
                                                  const struct by_netlink_shape *shape);

@@ -40,14 +40,10 @@ int by_mailbox_receive(struct by_mailbox *mailbox, int fd) {
 }
 
 static void read_control(struct by_datagram *datagram, const struct cmsghdr *control) {
-  struct in_pktinfo info;
   int number;
   if (control->cmsg_level == SOL_UDP && control->cmsg_type == UDP_GRO) {
     memcpy(&number, CMSG_DATA(control), sizeof number);
     datagram->size = (uint32_t)number;
-  } else if (control->cmsg_level == SOL_IP && control->cmsg_type == IP_PKTINFO) {
-    memcpy(&info, CMSG_DATA(control), sizeof info);
-    datagram->way.to = info.ipi_addr.s_addr;
   } else if (control->cmsg_level == SOL_IP && control->cmsg_type == IP_TTL) {
     memcpy(&number, CMSG_DATA(control), sizeof number);
     datagram->way.ttl = (uint8_t)number;
@@ -60,7 +56,10 @@ struct by_datagram by_mailbox_get(struct by_mailbox *mailbox, int i) {
   struct msghdr *head = &mailbox->messages[i].msg_hdr;
   uint32_t n = mailbox->messages[i].msg_len;
   struct by_datagram datagram = {
-      .bytes = mailbox->bytes[i], .n = n, .size = n, .way.from = mailbox->from[i].sin_addr.s_addr};
+      .bytes = mailbox->bytes[i],
+      .n = n,
+      .size = n,
+      .way = {.from = mailbox->from[i].sin_addr.s_addr, .from_port = mailbox->from[i].sin_port}};
   for (struct cmsghdr *at = CMSG_FIRSTHDR(head); at; at = CMSG_NXTHDR(head, at)) read_control(&datagram, at);
   if (datagram.size == 0 || datagram.size > n) datagram.size = n;
   if (head->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) datagram.n = datagram.size = 0;

@@ -23,8 +23,9 @@ enum {
 
 /* What concerns us of the headers of IP and UDP. */
 struct by_datagram_way {
-  uint32_t from; /* its port is the socket's; sending, 0: what the kernel chooses */
-  uint32_t to;
+  uint32_t from;      /* sending, 0: what the kernel chooses */
+  uint32_t to;        /* and its port: received, the caller's to know */
+  uint16_t from_port; /* sending, it is the socket's */
   uint16_t to_port;
   uint8_t ttl;
   uint8_t tos;
@@ -34,7 +35,7 @@ struct by_datagram_way {
 struct by_datagram {
   uint8_t *bytes;
   uint32_t n, size;
-  struct by_datagram_way way; /* to_port is the caller's to know */
+  struct by_datagram_way way;
 };
 
 struct by_mailbox {
@@ -46,7 +47,7 @@ struct by_mailbox {
 };
 
 /* Makes a socket report to by_mailbox whatever it can, take pieces together and have room for many. It does not report
- * `to` and `ttl`, for which IP_PKTINFO and IP_RECVTTL ask. */
+ * `ttl`, for which IP_RECVTTL asks. */
 enum banyan_status by_datagram_prepare(int fd) BANYAN_CHECK;
 void by_mailbox_init(struct by_mailbox *mailbox);
 /* How many datagrams have come; does not wait. They stay until the next call. */

@@ -40,7 +40,6 @@ for i in "${!hosts[@]}"; do
   ip link add "p$i" netns "${id}s" type veth peer name "q$i" netns "$id$other"
   at s ip addr add "10.7.$i.1/24" dev "p$i"
   at s ip link set "p$i" up
-  at s ip rule add iif "p$i" ipproto udp dport 7612 lookup 7612
   others+=("$other")
   [ "$i" = 0 ] || host "$name" "q$i" "10.7.$i.2" "10.7.$i.1"
 done

@@ -91,7 +91,8 @@ static enum banyan_status start_xdp(struct by_plane *xdp) {
     BY_TRY(by_xdp_attach(xdp->self, port));
     if (!set_next_hop(xdp, port, name)) return BANYAN_ERR_SYSTEM;
   }
-  return xdp->ops->grant(xdp->self, &grant);
+  const struct by_plane_ends ends = {.server.end.port = htons(BY_FRAGMENT_PORT)};
+  return xdp->ops->grant(xdp->self, &grant, &ends);
 }
 
 /* Returns false if XDP programs cannot be loaded here. */
@@ -131,7 +132,7 @@ static bool send_terms(int fd, uint16_t rank) {
     if (!by_fragment_push(&packet.head, SERVER, WORKERS)) return false;
     fill_terms(&packet, 1ull << rank);
     by_fragment_seal(&packet.head);
-    if (!send_to(fd, addresses[SERVER], &packet, BYTES, 0)) return false;
+    if (!send_to(fd, addresses[SERVER], BY_FRAGMENT_PORT, &packet, BYTES, 0)) return false;
   }
   return true;
 }

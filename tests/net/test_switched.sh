@@ -28,7 +28,6 @@ for i in "${!hosts[@]}"; do
   ip link add "p$i" netns "${id}s" type veth peer name "q$i" netns "$id$name"
   at s ip addr add "10.7.$i.1/24" dev "p$i"
   at s ip link set "p$i" up
-  at s ip rule add iif "p$i" ipproto udp dport 7612 lookup 7612
   at "$name" ip link set lo up
   at "$name" ip addr add "10.7.$i.2/24" dev "q$i"
   at "$name" ip link set "q$i" up
@@ -104,6 +103,28 @@ adds() {
   until_part -s 8,64K,2M --iterations 5
   [ "$(merged)" -gt 100 ] || fail "the switch has added little"
   wants 0 job -s 100K -d i32 --iterations 5
+  two_jobs
+}
+
+# Jobs on the same hosts, whose ends take different UDP ports. The switch makes the sums of both.
+two_jobs() {
+  local before alone both
+  before=$(merged)
+  until_part -s 2M --iterations 20
+  alone=$(($(merged) - before))
+  for _ in 1 2 3; do
+    before=$(merged)
+    job -s 2M --iterations 20 >"$scratch/out2" 2>"$scratch/err2" &
+    local other=$!
+    wants 0 job -s 2M --iterations 20
+    wait "$other" || fail "the other job has failed"
+    shows '^\[0\] +2097152 .* 0  .+$' out
+    shows '^\[0\] +2097152 .* 0  .+$' out2
+    both=$(($(merged) - before))
+    # One of them may not have its part, as above.
+    [ $((2 * both)) -le $((3 * alone)) ] || return 0
+  done
+  fail "the switch has made $both sums of two jobs, and $alone of one"
 }
 
 killed() { # the switch is killed in the middle of calls and started again a moment later

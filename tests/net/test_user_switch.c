@@ -18,6 +18,7 @@ enum { HOSTS = 3, SERVER = 2, WORKERS = 3, SLOTS = 60, LINES = 22, TIMEOUT = 200
 static const char *server_address = "10.9.9.2";
 static const char *worker_addresses[WORKERS] = {"10.7.0.2", "10.7.0.3", "10.7.1.2"};
 static const uint32_t worker_ports[WORKERS] = {0, 0, 1};
+static const uint16_t worker_udp_ports[WORKERS] = {7612, 40000, 7613}, server_udp_port = 5555;
 static const struct by_grant grant = {
     .below = 3, .above = 4, .count = SLOTS, .job = 7, .key = 1, .group = 9, .dtype = BY_FRAGMENT_PAIRS};
 
@@ -37,21 +38,33 @@ struct train {
 
 _Static_assert(sizeof(struct train) == BYTES, "without holes");
 
+static struct by_udp_end worker_end(int i) {
+  return (struct by_udp_end){inet_addr(worker_addresses[i]), htons(worker_udp_ports[i])};
+}
+
+static enum banyan_status give(const struct scene *scene, const struct by_grant *wanted) {
+  struct by_plane_ends ends = {.server = {SERVER, {inet_addr(server_address), htons(server_udp_port)}},
+                               .n_workers = WORKERS};
+  for (int i = 0; i < WORKERS; i++) ends.workers[i] = (struct by_plane_end){worker_ports[i], worker_end(i)};
+  return scene->user.ops->grant(scene->user.self, wanted, &ends);
+}
+
 static enum banyan_status start_switch(struct scene *scene) {
   struct by_plane_options options = {.cells = SLOTS};
   struct by_switch_target targets[WORKERS];
-  for (int i = 0; i < WORKERS; i++)
-    targets[i] = (struct by_switch_target){
-        .port = worker_ports[i], .address = inet_addr(worker_addresses[i]), .udp_port = htons(BY_FRAGMENT_PORT)};
+  for (int i = 0; i < WORKERS; i++) {
+    struct by_udp_end end = worker_end(i);
+    targets[i] = (struct by_switch_target){.port = worker_ports[i], .address = end.address, .udp_port = end.port};
+  }
   scene->sent = 0;
   BY_TRY(by_loop_create(&by_clock_system, &scene->loop));
   BY_TRY(by_user_open(scene->loop, &options, &scene->user));
   BY_TRY(scene->user.ops->add_port(scene->user.self, 0, "p0"));
   BY_TRY(scene->user.ops->add_port(scene->user.self, 1, "p1"));
   BY_TRY(scene->user.ops->add_port(scene->user.self, SERVER, "p2"));
+  BY_TRY(scene->user.ops->start(scene->user.self, 0));
   BY_TRY(scene->user.ops->set_group(scene->user.self, grant.group, targets, WORKERS));
-  BY_TRY(scene->user.ops->grant(scene->user.self, &grant));
-  return scene->user.ops->start(scene->user.self, 0);
+  return give(scene, &grant);
 }
 
 static void stop_switch(struct scene *scene) {
@@ -67,9 +80,9 @@ static bool set_scene(struct scene *scene) {
   for (uint32_t i = 0; i < HOSTS; i++)
     if ((scene->hosts[i] = make_host(i)) < 0) return false;
   for (int i = 0; i < WORKERS; i++)
-    assert_true((scene->workers[i] = open_at(scene->hosts[worker_ports[i]], worker_addresses[i], BY_FRAGMENT_PORT)) >=
-                0);
-  assert_true((scene->server = open_at(scene->hosts[SERVER], server_address, BY_FRAGMENT_PORT)) >= 0);
+    assert_true(
+        (scene->workers[i] = open_at(scene->hosts[worker_ports[i]], worker_addresses[i], worker_udp_ports[i])) >= 0);
+  assert_true((scene->server = open_at(scene->hosts[SERVER], server_address, server_udp_port)) >= 0);
   return true;
 }
 
@@ -120,7 +133,8 @@ static void send_terms(struct scene *scene, uint16_t rank, uint16_t n) {
   for (uint16_t slot = 0; slot < n; slot++) fill(&trains[slot], rank, slot, 1ull << rank);
   for (uint16_t slot = 0; slot < n; slot += 40) {
     size_t part = n - slot < 40 ? (size_t)(n - slot) : 40;
-    assert_true(send_to(scene->workers[rank], server_address, &trains[slot], part * BYTES, n > 1 ? BYTES : 0));
+    assert_true(
+        send_to(scene->workers[rank], server_address, server_udp_port, &trains[slot], part * BYTES, n > 1 ? BYTES : 0));
   }
 }
 
@@ -136,7 +150,7 @@ static void receive(struct scene *scene, int fd, const char *address, struct pac
   assert_true(n >= 0);
   assert_int_equal(by_fragment_check(&packet->head, (uint32_t)n), BY_FRAGMENT_SOUND);
   if (address) assert_int_equal(from.sin_addr.s_addr, inet_addr(address));
-  assert_int_equal(from.sin_port, htons(BY_FRAGMENT_PORT));
+  assert_int_equal(from.sin_port, htons(fd == scene->server ? worker_udp_ports[packet->head.rank] : server_udp_port));
 }
 
 static uint64_t fragments_seen(const struct scene *scene) {
@@ -186,7 +200,7 @@ static void spread_results(struct scene *scene, const struct packet *sums, uint1
     by_fragment_seal(&trains[i].head);
   }
   scene->sent += n;
-  assert_true(send_to(scene->server, "10.7.0.2", trains, (size_t)n * BYTES, n > 1 ? BYTES : 0));
+  assert_true(send_to(scene->server, "10.7.0.2", worker_udp_ports[0], trains, (size_t)n * BYTES, n > 1 ? BYTES : 0));
   for (uint16_t worker = 0; worker < WORKERS; worker++)
     for (uint16_t i = 0; i < n; i++) {
       receive(scene, scene->workers[worker], server_address, &copy);
@@ -259,6 +273,14 @@ static void test_narrow_way(void **state) {
   end(&scene);
 }
 
+/* The job loses its grant, but another job has one between the same ends. */
+static void leave_to_another(const struct scene *scene) {
+  struct by_grant another = grant;
+  another.job++;
+  assert_ok(give(scene, &another));
+  assert_ok(scene->user.ops->revoke(scene->user.self, grant.job));
+}
+
 /* Sends two terms in one datagram, of which the second is short. */
 static void send_uneven(struct scene *scene, uint16_t rank) {
   struct train trains[2];
@@ -266,7 +288,8 @@ static void send_uneven(struct scene *scene, uint16_t rank) {
   fill(&trains[1], rank, 1, 1ull << rank);
   trains[1].head.lines = 3;
   by_fragment_seal(&trains[1].head);
-  assert_true(send_to(scene->workers[rank], server_address, trains, BYTES + by_fragment_bytes(&trains[1].head), BYTES));
+  assert_true(send_to(scene->workers[rank], server_address, server_udp_port, trains,
+                      BYTES + by_fragment_bytes(&trains[1].head), BYTES));
   scene->sent += 2;
 }
 
@@ -276,7 +299,7 @@ static void test_uneven(void **state) {
   struct scene scene;
   struct packet packet;
   begin(&scene);
-  assert_ok(scene.user.ops->revoke(scene.user.self, grant.job));
+  leave_to_another(&scene);
   for (uint16_t rank = 0; rank < 2; rank++) send_terms(&scene, rank, 1);
   for (int i = 0; i < 2; i++) receive(&scene, scene.server, worker_addresses[i], &packet);
   for (int i = 0; i < 4; i++) send_uneven(&scene, (uint16_t)(i / 3));
@@ -297,15 +320,15 @@ static void test_passes(void **state) {
   struct packet packet;
   struct train train;
   begin(&scene);
-  assert_ok(scene.user.ops->revoke(scene.user.self, grant.job));
+  leave_to_another(&scene);
   send_terms(&scene, 0, 1);
   receive(&scene, scene.server, worker_addresses[0], &packet);
   assert_true(packet.head.flags == 0 && packet.head.hop == 0);
   expect_events(&scene, BY_EVENT_NO_GRANT, 1);
   fill(&train, 0, 0, 1);
-  assert_true(send_to(scene.workers[0], server_address, &train, sizeof train - 1, 0));
-  assert_true(send_to(scene.workers[0], server_address, &train, 999, 333));
-  assert_true(send_to(scene.workers[0], server_address, &train, 0, 0));
+  assert_true(send_to(scene.workers[0], server_address, server_udp_port, &train, sizeof train - 1, 0));
+  assert_true(send_to(scene.workers[0], server_address, server_udp_port, &train, 999, 333));
+  assert_true(send_to(scene.workers[0], server_address, server_udp_port, &train, 0, 0));
   scene.sent += 5;
   expect_silence(&scene, scene.server);
   expect_events(&scene, BY_EVENT_MALFORMED, 5);
@@ -337,6 +360,42 @@ static void test_marks(void **state) {
   end(&scene);
 }
 
+/* How many routing rules of switches there are. */
+static void expect_rules(int n) {
+  char command[100];
+  snprintf(command, sizeof command, "test $(ip rule show | grep -c '^7612:') = %d", n);
+  assert_true(shell(command));
+}
+
+/* What is for another port or another address than a grant's is the kernel's. Rules are there as long as the grant. */
+static void test_left_alone(void **state) {
+  (void)state;
+  struct scene scene;
+  struct train train;
+  char bytes[BYTES];
+  begin(&scene);
+  fill(&train, 0, 0, 1);
+  struct pollfd ends[] = {
+      {.fd = open_at(scene.hosts[SERVER], server_address, server_udp_port + 1), .events = POLLIN},
+      {.fd = open_at(scene.hosts[1], "10.7.1.3", server_udp_port), .events = POLLIN},
+  };
+  assert_true(send_to(scene.workers[0], server_address, server_udp_port + 1, &train, BYTES, 0));
+  assert_true(send_to(scene.workers[0], "10.7.1.3", server_udp_port, &train, BYTES, 0));
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(poll(&ends[i], 1, TIMEOUT), 1);
+    assert_int_equal(recv(ends[i].fd, bytes, sizeof bytes, 0), BYTES);
+    assert_memory_equal(bytes, &train, BYTES);
+    close(ends[i].fd);
+  }
+  assert_int_equal(fragments_seen(&scene), 0);
+  expect_rules(2 * WORKERS);
+  assert_ok(give(&scene, &grant));
+  expect_rules(2 * WORKERS);
+  assert_ok(scene.user.ops->revoke(scene.user.self, grant.job));
+  expect_rules(0);
+  end(&scene);
+}
+
 /* A result for one worker goes along the stack. */
 static void test_one_result(void **state) {
   (void)state;
@@ -349,7 +408,7 @@ static void test_one_result(void **state) {
   result.head.stack[0] = (struct by_hop){.port = 0, .workers = 1};
   by_fragment_seal(&result.head);
   scene.sent++;
-  assert_true(send_to(scene.server, worker_addresses[1], &result, sizeof result, 0));
+  assert_true(send_to(scene.server, worker_addresses[1], worker_udp_ports[1], &result, sizeof result, 0));
   receive(&scene, scene.workers[1], server_address, &copy);
   assert_int_equal(copy.head.hop, 1);
   assert_true(holds_its_terms(&copy));
@@ -373,10 +432,10 @@ static void test_refusals(void **state) {
   assert_status(scene.user.ops->set_group(scene.user.self, 0, &target, 1), BANYAN_ERR_ARGUMENT);
   assert_status(scene.user.ops->set_group(scene.user.self, BY_PLANE_GROUPS, NULL, 0), BANYAN_ERR_ARGUMENT);
   wrong.base = 1;
-  assert_status(scene.user.ops->grant(scene.user.self, &wrong), BANYAN_ERR_ARGUMENT);
+  assert_status(give(&scene, &wrong), BANYAN_ERR_ARGUMENT);
   wrong = grant;
   wrong.dtype = BY_FRAGMENT_INT32;
-  assert_status(scene.user.ops->grant(scene.user.self, &wrong), BANYAN_ERR_UNSUPPORTED);
+  assert_status(give(&scene, &wrong), BANYAN_ERR_UNSUPPORTED);
   assert_status(scene.user.ops->revoke(scene.user.self, 8), BANYAN_ERR_ARGUMENT);
   assert_status(scene.user.ops->start(scene.user.self, 0), BANYAN_ERR_ARGUMENT);
   assert_ok(by_user_open(scene.loop, &(struct by_plane_options){.cells = 0}, &other));
@@ -438,8 +497,12 @@ static void test_killed(void **state) {
     assert_int_equal(sum.head.workers, 7);
     assert_true(holds_its_terms(&sum));
     kill_switch(child);
+    expect_rules(2 * WORKERS);
     expect_forwarded(&scene);
   }
+  assert_ok(start_switch(&scene));
+  stop_switch(&scene);
+  expect_rules(0);
   clear_scene(&scene);
 }
 
@@ -454,9 +517,10 @@ static int stay_here(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one), cmocka_unit_test(test_narrow_way),
-      cmocka_unit_test(test_passes),         cmocka_unit_test(test_uneven),      cmocka_unit_test(test_marks),
-      cmocka_unit_test(test_one_result),     cmocka_unit_test(test_refusals),    cmocka_unit_test(test_killed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one),
+                                     cmocka_unit_test(test_narrow_way),     cmocka_unit_test(test_passes),
+                                     cmocka_unit_test(test_uneven),         cmocka_unit_test(test_marks),
+                                     cmocka_unit_test(test_left_alone),     cmocka_unit_test(test_one_result),
+                                     cmocka_unit_test(test_refusals),       cmocka_unit_test(test_killed)};
   return cmocka_run_group_tests(tests, stay_here, NULL);
 }

@@ -22,14 +22,21 @@ struct world {
   struct by_cell cells[CELLS];
   uint64_t sums[CELLS][BY_CELL_PAIRS];
   uint64_t events[BY_EVENTS];
+  uint64_t left; /* to the kernel: no fragments, or none of the grants' */
 };
 
 static struct by_switch_target target = {.port = 0, .address = 1, .udp_port = 2, .hardware = {2, 9}};
 
+/* Each job has a server's port of its own. */
+static uint16_t port_of(uint32_t job) {
+  return htons((uint16_t)(BY_FRAGMENT_PORT + job));
+}
+
 static void grant(struct world *world, uint32_t job) {
+  const struct by_plane_ends ends = {.server.end.port = port_of(job)};
   renew_grant(&world->source, job);
   if (world->source.granted[job])
-    assert_ok(world->xdp.ops->grant(world->xdp.self, &world->source.grants[job]));
+    assert_ok(world->xdp.ops->grant(world->xdp.self, &world->source.grants[job], &ends));
   else
     (void)!world->xdp.ops->revoke(world->xdp.self, (uint16_t)job);
 }
@@ -79,6 +86,20 @@ static void compare(const struct frame *frame, uint32_t action, const struct pac
   assert_memory_equal(frame->bytes + HEADERS, packet, by_fragment_bytes(&packet->head));
 }
 
+/* Gives the frame the server's port of its job on one side, or rarely something else. True: the latter. */
+static bool choose_ports(struct world *world, struct frame *frame, uint16_t job) {
+  bool wrong = pick(&world->source, 20) == 0, back = pick(&world->source, 2);
+  const uint16_t other = htons(9), port = wrong ? port_of(job + 1) : port_of(job);
+  memcpy(frame->bytes + 34, back ? &port : &other, 2);
+  memcpy(frame->bytes + 36, back ? &other : &port, 2);
+  return wrong;
+}
+
+/* Whether the program looks at the fragment at all. */
+static bool is_foreign(const struct packet *packet, uint32_t bytes) {
+  return bytes < sizeof packet->head || by_fragment_check(&packet->head, UINT16_MAX) == BY_FRAGMENT_FOREIGN;
+}
+
 static void step(struct world *world) {
   static struct packet packet;
   static struct frame frame;
@@ -87,9 +108,18 @@ static void step(struct world *world) {
   if (rarely(&world->source)) bytes = spoil(&world->source, &packet, bytes);
   uint32_t claimed = bytes + (rarely(&world->source) ? pick(&world->source, 2000) : 0);
   wrap(&frame, &packet, bytes, claimed);
+  bool wrong = choose_ports(world, &frame, packet.head.job);
   uint32_t action = run(world, &frame, from);
   struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
   const struct by_grant *grant = grant_of(&world->source, packet.head.job);
+  bool is_left = is_foreign(&packet, bytes) || (grant && wrong) ||
+                 (!grant && by_fragment_check(&packet.head, claimed == bytes ? bytes : 0) != BY_FRAGMENT_SOUND);
+  if (is_left) { /* to the kernel */
+    assert_int_equal(action, XDP_PASS);
+    assert_memory_equal(frame.bytes + HEADERS, &packet, bytes < sizeof packet ? bytes : sizeof packet);
+    world->left++;
+    return;
+  }
   struct by_verdict verdict =
       by_switch_step(grant, &cells, &packet.head, claimed == bytes ? bytes : 0, from, milliseconds());
   world->events[verdict.event]++;
@@ -108,6 +138,7 @@ static void check_unsent(struct world *world) {
     uint32_t from = random_packet(&world->source, &packet, &epoch) % PORTS, bytes = by_fragment_bytes(&packet.head);
     struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
     wrap(&frame, &packet, bytes, bytes);
+    if (choose_ports(world, &frame, packet.head.job)) continue;
     uint32_t action = run(world, &frame, from);
     const struct by_grant *grant = grant_of(&world->source, packet.head.job);
     if (by_switch_step(grant, &cells, &packet.head, bytes, from, milliseconds()).kind != BY_VERDICT_FORWARD) continue;
@@ -144,6 +175,7 @@ static void test_same_packets(void **state) {
     assert_int_equal(counts.events[i], world.events[i]);
     assert_true(counts.events[i] > 20);
   }
+  assert_true(world.left > 1000);
   check_unsent(&world);
   by_plane_close(&world.xdp);
 }
@@ -153,18 +185,19 @@ static void test_refusals(void **state) {
   struct by_plane xdp;
   struct by_plane_options options = {.cells = 10};
   struct by_grant grant = {.base = 5, .count = 6, .dtype = BY_FRAGMENT_PAIRS};
+  const struct by_plane_ends ends = {.server.end.port = 1};
   struct by_switch_target targets[BY_XDP_MEMBERS + 1] = {{0}};
   if (by_xdp_open(&options, by_xdp_object, by_xdp_object_bytes, &xdp) == BANYAN_ERR_UNSUPPORTED) skip();
-  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->grant(xdp.self, &grant, &ends), BANYAN_ERR_ARGUMENT);
   grant.base = UINT32_MAX;
-  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->grant(xdp.self, &grant, &ends), BANYAN_ERR_ARGUMENT);
   grant = (struct by_grant){.count = 10, .dtype = BY_FRAGMENT_FLOAT32};
-  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_UNSUPPORTED);
+  assert_status(xdp.ops->grant(xdp.self, &grant, &ends), BANYAN_ERR_UNSUPPORTED);
   grant.dtype = BY_FRAGMENT_PAIRS;
   grant.place = BY_FRAGMENT_HOPS;
-  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->grant(xdp.self, &grant, &ends), BANYAN_ERR_ARGUMENT);
   grant.place = 0;
-  assert_ok(xdp.ops->grant(xdp.self, &grant));
+  assert_ok(xdp.ops->grant(xdp.self, &grant, &ends));
   assert_ok(xdp.ops->revoke(xdp.self, 0));
   assert_status(xdp.ops->revoke(xdp.self, 0), BANYAN_ERR_ARGUMENT);
   assert_status(xdp.ops->add_port(xdp.self, 0, "no-such-port"), BANYAN_ERR_ARGUMENT);

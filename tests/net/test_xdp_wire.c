@@ -31,6 +31,8 @@ static const struct by_switch_target targets[WORKERS] = {
 static const struct by_grant grant = {
     .below = 3, .above = 4, .count = 4, .job = 7, .key = 1, .group = 9, .dtype = BY_FRAGMENT_PAIRS};
 
+static const struct by_plane_ends ends = {.server.end.port = __builtin_bswap16(BY_FRAGMENT_PORT)};
+
 static bool make_xdp(struct by_plane *xdp) {
   struct by_plane_options options = {.cells = 4};
   enum banyan_status status = by_xdp_open(&options, by_xdp_object, by_xdp_object_bytes, xdp);
@@ -163,7 +165,7 @@ static void test_sum_and_copies(void **state) {
   if (unshare(CLONE_NEWNET) || !make_xdp(&wire.xdp)) skip();
   for (uint32_t port = 0; port < PORTS; port++) open_port(&wire, port);
   assert_ok(wire.xdp.ops->set_group(wire.xdp.self, grant.group, targets, WORKERS));
-  assert_ok(wire.xdp.ops->grant(wire.xdp.self, &grant));
+  assert_ok(wire.xdp.ops->grant(wire.xdp.self, &grant, &ends));
   for (uint16_t rank = 0; rank < WORKERS; rank++) send_term(&wire, rank);
   expect_sum(&wire, &result);
   for (int round = 0; round < 2; round++) {

@@ -17,8 +17,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fragment.h"
-
 static inline bool shell(const char *command) {
   return system(command) == 0; /* NOLINT: the test's own command */
 }
@@ -45,8 +43,8 @@ static inline bool furnish_port(uint32_t i) {
   snprintf(command, sizeof command,
            "ip addr add 10.7.%u.1/24 dev p%u && ip link set p%u up && "
            "for a in 2 3 4; do ip neigh add 10.7.%u.$a lladdr 2:0:0:0:0:2 dev p%u nud permanent || exit 1; done && "
-           "ip route add 10.9.9.%u via 10.7.%u.2 && ip rule add iif p%u ipproto udp dport %d lookup 7612",
-           i, i, i, i, i, i, i, i, BY_FRAGMENT_PORT);
+           "ip route add 10.9.9.%u via 10.7.%u.2",
+           i, i, i, i, i, i, i);
   return shell(command);
 }
 
@@ -91,8 +89,8 @@ static inline int open_at(int host, const char *address, uint16_t udp_port) {
 }
 
 /* Sends many fragments of `size` bytes in one datagram. size 0: one fragment. */
-static inline bool send_to(int fd, const char *address, const void *bytes, size_t n, uint16_t size) {
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(BY_FRAGMENT_PORT)};
+static inline bool send_to(int fd, const char *address, uint16_t udp_port, const void *bytes, size_t n, uint16_t size) {
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(udp_port)};
   int segment = size;
   inet_pton(AF_INET, address, &to.sin_addr);
   if (setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof segment)) return false;

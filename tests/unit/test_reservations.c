@@ -28,7 +28,11 @@ static enum banyan_status note_clear(void *self, uint32_t base, uint32_t count) 
   return BANYAN_OK;
 }
 
-static enum banyan_status note_grant(void *self, const struct by_grant *grant) {
+static enum banyan_status note_grant(void *self, const struct by_grant *grant, const struct by_plane_ends *ends) {
+  const struct by_udp_end server = {1, 1}, last = {4, 1};
+  assert_memory_equal(&ends->server.end, &server, sizeof server);
+  assert_int_equal(ends->n_workers, 3);
+  assert_memory_equal(&ends->workers[2].end, &last, sizeof last);
   ((struct noted *)self)->grants[grant->job] = *grant;
   return BANYAN_OK;
 }

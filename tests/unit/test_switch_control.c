@@ -19,7 +19,7 @@ static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {
   return BANYAN_OK;
 }
 
-static enum banyan_status do_grant(void *self, const struct by_grant *grant) {
+static enum banyan_status do_grant(void *self, const struct by_grant *grant, const struct by_plane_ends *ends) {
   return BANYAN_OK;
 }
 

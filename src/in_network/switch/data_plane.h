@@ -11,6 +11,7 @@
 #include "cell.h"
 #include "fail.h"
 #include "loop.h"
+#include "reservation.h"
 
 enum { BY_PLANE_GROUPS = 256, BY_PLANE_MEMBERS = 64 };
 
@@ -18,8 +19,7 @@ enum by_plane_kind { BY_PLANE_XDP, BY_PLANE_USER };
 
 struct by_plane_options {
   enum by_plane_kind kind;
-  uint32_t cells;    /* 3.4 KiB each */
-  uint16_t udp_port; /* of all ends, in XDP of servers; 0: BY_FRAGMENT_PORT */
+  uint32_t cells; /* 3.4 KiB each */
 };
 
 /* A receiver of a copy of results for all. */
@@ -28,6 +28,20 @@ struct by_switch_target {
   uint32_t address; /* as in packets */
   uint16_t udp_port;
   uint8_t hardware[6]; /* of the next hop; where the kernel finds that, not looked at */
+};
+
+/* An end of a tree, and the port towards it. */
+struct by_plane_end {
+  uint32_t port;
+  struct by_udp_end end;
+};
+
+/* Between whom the fragments of a grant travel: others of its job are left to the kernel, in XDP only those that are
+ * neither from nor for the server's UDP port. */
+struct by_plane_ends {
+  struct by_plane_end server;
+  uint32_t n_workers; /* at most BY_PLANE_MEMBERS */
+  struct by_plane_end workers[BY_PLANE_MEMBERS];
 };
 
 struct by_plane_counts {
@@ -47,12 +61,12 @@ struct by_plane_ops {
   bool needs_neighbours; /* next hops have to be given; else the kernel's routes decide */
   void (*destroy)(void *self);
   enum banyan_status (*add_port)(void *self, uint32_t number, const char *interface);
-  /* Takes packets from here on, at all of the first n ports, once. */
+  /* Takes packets from here on, at all of the first n ports, once; before the first grant. */
   enum banyan_status (*start)(void *self, uint32_t n);
   /* Frees these cells. */
   enum banyan_status (*clear)(void *self, uint32_t base, uint32_t count);
   /* Takes the place of what its job had. Its key must be another one if its cells or its group change. */
-  enum banyan_status (*grant)(void *self, const struct by_grant *grant);
+  enum banyan_status (*grant)(void *self, const struct by_grant *grant, const struct by_plane_ends *ends);
   enum banyan_status (*revoke)(void *self, uint16_t job);
   /* Takes the place of the group's members. */
   enum banyan_status (*set_group)(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n);
@@ -71,8 +85,6 @@ void by_plane_close(struct by_plane *plane);
 const char *by_event_name(enum by_event event);
 
 /* ---- between sockets: user.c */
-
-enum { BY_USER_TABLE = 7612 }; /* of routes */
 
 /* BANYAN_ERR_UNSUPPORTED: this user may not. The loop must outlive it. */
 BANYAN_CHECK enum banyan_status by_user_open(struct by_loop *loop, const struct by_plane_options *options,

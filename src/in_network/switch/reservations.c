@@ -195,10 +195,16 @@ static enum banyan_status activate(struct reservation *r) {
                            .group = r->group,
                            .dtype = r->wanted.float32 ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
                            .place = r->wanted.place};
-  for (unsigned i = 0; i < r->wanted.n_below; i++) grant.below |= 1ull << r->granted.below[i];
+  struct by_plane_ends ends = {.server = {r->granted.up, r->wanted.server}, .n_workers = r->wanted.n_workers};
+  for (unsigned i = 0; i < r->wanted.n_below; i++) {
+    const struct by_reservation_below *below = &r->wanted.below[i];
+    grant.below |= 1ull << r->granted.below[i];
+    for (unsigned w = below->first; w < below->first + below->n; w++)
+      ends.workers[w] = (struct by_plane_end){r->granted.below[i], r->wanted.workers[w]};
+  }
   BY_TRY(plane->ops->clear(plane->self, grant.base, grant.count));
   BY_TRY(set_group(r));
-  BY_TRY(plane->ops->grant(plane->self, &grant));
+  BY_TRY(plane->ops->grant(plane->self, &grant, &ends));
   set_state(r, GRANTED);
   by_loop_cancel_timer(&r->timer);
   by_info("switch", "job %u: %u cells from %u on", grant.job, grant.count, grant.base);

@@ -33,8 +33,6 @@
 
 #define LIBBPF(each)                                                                                                   \
   each(bpf_link_create);                                                                                               \
-  each(bpf_map__name);                                                                                                 \
-  each(bpf_map__set_initial_value);                                                                                    \
   each(bpf_map__set_max_entries);                                                                                      \
   each(bpf_map__value_size);                                                                                           \
   each(bpf_map_create);                                                                                                \
@@ -46,7 +44,6 @@
   each(bpf_object__find_map_fd_by_name);                                                                               \
   each(bpf_object__find_program_by_name);                                                                              \
   each(bpf_object__load);                                                                                              \
-  each(bpf_object__next_map);                                                                                          \
   each(bpf_object__open_mem);                                                                                          \
   each(bpf_program__fd);                                                                                               \
   each(libbpf_num_possible_cpus);                                                                                      \
@@ -118,23 +115,12 @@ static enum banyan_status put(const struct by_xdp *xdp, const char *map, const v
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot write to the XDP program's map \"%s\"", map);
 }
 
-/* The servers' port is the programs' only constant. */
-static enum banyan_status set_constants(struct bpf_object *object, uint16_t udp_port) {
-  struct bpf_map *constants = NULL;
-  for (struct bpf_map *map = bpf.bpf_object__next_map(object, NULL); map; map = bpf.bpf_object__next_map(object, map))
-    if (strstr(bpf.bpf_map__name(map), ".rodata")) constants = map;
-  if (udp_port == 0 || (constants && bpf.bpf_map__set_initial_value(constants, &udp_port, sizeof udp_port) == 0))
-    return BANYAN_OK;
-  return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no place for the port");
-}
-
 static enum banyan_status load(struct by_xdp *xdp, const struct by_plane_options *options, const void *object,
                                size_t bytes) {
   struct bpf_object_open_opts open = {.sz = sizeof open, .object_name = "banyan_switch"};
   bpf.libbpf_set_print(notify);
   if (!(xdp->object = bpf.bpf_object__open_mem(object, bytes, &open)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: libbpf cannot read the XDP object");
-  BY_TRY(set_constants(xdp->object, options->udp_port));
   struct bpf_map *cells = bpf.bpf_object__find_map_by_name(xdp->object, "cells");
   if (!cells || bpf.bpf_map__set_max_entries(cells, options->cells ? options->cells : 1))
     return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no cells");
@@ -266,8 +252,9 @@ static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t 
   return BANYAN_OK;
 }
 
-static enum banyan_status give_grant(void *self, const struct by_grant *grant) {
+static enum banyan_status give_grant(void *self, const struct by_grant *grant, const struct by_plane_ends *ends) {
   struct by_xdp *xdp = self;
+  const struct by_xdp_grant granted = {.grant = *grant, .udp_port = ends->server.end.port};
   BY_TRY(by_grant_check(grant, xdp->cells, BY_XDP_GROUPS));
   if (grant->dtype != BY_FRAGMENT_PAIRS)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
@@ -276,7 +263,7 @@ static enum banyan_status give_grant(void *self, const struct by_grant *grant) {
                    grant->job);
   uint32_t place = take_place(xdp);
   if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
-  BY_TRY(put(xdp, "grants", &place, grant));
+  BY_TRY(put(xdp, "grants", &place, &granted));
   return move_grant(xdp, grant->job, place);
 }
 

@@ -19,6 +19,12 @@ enum {
 /* Counters: events, and behind them fragments that found no way out. */
 enum { BY_XDP_UNSENT = BY_EVENTS, BY_XDP_COUNTERS };
 
+/* A fragment of its job is from or for the server's UDP port; others are not the switch's. */
+struct by_xdp_grant {
+  struct by_grant grant;
+  uint16_t udp_port;
+};
+
 /* By number of the interface. */
 struct by_xdp_port {
   uint32_t ours;

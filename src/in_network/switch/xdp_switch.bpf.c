@@ -28,9 +28,9 @@ static inline uint32_t number_copy(const struct by_fragment *fragment, uint32_t 
 
 static inline const struct by_xdp_address *address_of(const struct by_fragment *fragment, uint32_t interface) {
   const struct by_xdp_port *port = bpf_map_lookup_elem(&ports, &interface);
-  const struct by_grant *grant = grant_of(fragment->job);
-  if (!port || !grant) return NULL;
-  struct by_xdp_member member = {.group = grant->group, .port = port->number};
+  const struct by_xdp_grant *granted = grant_of(fragment->job);
+  if (!port || !granted) return NULL;
+  struct by_xdp_member member = {.group = granted->grant.group, .port = port->number};
   const struct by_xdp_address *first = bpf_map_lookup_elem(&members, &member);
   if (!first || first->members < 2) return first;
   member.number = number_copy(fragment, port->number) % first->members;

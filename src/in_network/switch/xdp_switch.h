@@ -18,8 +18,6 @@
 #include "cell.h"
 #include "xdp_maps.h"
 
-const volatile uint16_t udp_port = BY_FRAGMENT_PORT;
-
 /* Arrays where a packet has to look, since looking there is no call: a hash costs some 20 ns. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -32,7 +30,7 @@ struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, BY_XDP_GRANTS);
   __type(key, uint32_t);
-  __type(value, struct by_grant);
+  __type(value, struct by_xdp_grant);
 } grants SEC(".maps");
 
 struct cell_value {
@@ -126,7 +124,7 @@ static inline int drop_unsent(void) {
   return XDP_DROP;
 }
 
-static inline const struct by_grant *grant_of(uint32_t job) {
+static inline const struct by_xdp_grant *grant_of(uint32_t job) {
   const uint32_t *at = bpf_map_lookup_elem(&jobs, &job);
   return at && *at ? bpf_map_lookup_elem(&grants, at) : NULL;
 }
@@ -139,15 +137,20 @@ static inline void *frame_end(const struct xdp_md *ctx) {
   return (void *)(long)ctx->data_end;
 }
 
-/* A whole IPv4 packet without options that comes from or goes to a server's port. */
-static inline bool is_ours(void *data, const void *end) {
+/* The fragment in a whole IPv4 packet without options, or NULL: it is something else. */
+static inline const struct by_fragment *find_fragment(void *data, const void *end) {
   const struct ethhdr *eth = data;
   const struct iphdr *ip = data + IP_AT;
+  const struct by_fragment *fragment = data + FRAGMENT_AT;
+  if ((const void *)(fragment + 1) > end) return NULL;
+  if (eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP) return NULL;
+  if (ip->version != 4 || ip->ihl != 5 || (ip->frag_off & bpf_htons(0x3fff))) return NULL;
+  return fragment->magic == BY_FRAGMENT_MAGIC && fragment->version == BY_FRAGMENT_VERSION ? fragment : NULL;
+}
+
+static inline bool is_of(const struct by_xdp_grant *granted, const void *data) {
   const struct udphdr *udp = data + UDP_AT;
-  if ((const void *)(udp + 1) > end) return false;
-  if (eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP) return false;
-  if (ip->version != 4 || ip->ihl != 5 || (ip->frag_off & bpf_htons(0x3fff))) return false;
-  return udp->dest == bpf_htons(udp_port) || udp->source == bpf_htons(udp_port);
+  return udp->dest == granted->udp_port || udp->source == granted->udp_port;
 }
 
 /* Bytes of the fragment by the UDP header, or 0 where the frame has less than that. The frame has one. */
@@ -230,7 +233,7 @@ static inline int forward(struct xdp_md *ctx, uint32_t port) {
 }
 
 /* Works on a copy of the header on the stack, so that its hops can be indexed. */
-static inline struct by_verdict decide(struct xdp_md *ctx, uint32_t from, uint32_t *group) {
+static inline struct by_verdict decide(struct xdp_md *ctx, uint32_t from, const struct by_grant *grant) {
   void *data = frame_start(ctx);
   const struct iphdr *ip = data + IP_AT;
   if (data + PAYLOAD_AT > frame_end(ctx)) return by_verdict_drop(BY_EVENT_MALFORMED);
@@ -238,23 +241,27 @@ static inline struct by_verdict decide(struct xdp_md *ctx, uint32_t from, uint32
   struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT);
   if (by_fragment_check(&fragment, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
   if ((ip->tos & 3) == 3) fragment.flags |= BY_FRAGMENT_CE;
-  const struct by_grant *grant = grant_of(fragment.job);
   struct by_verdict verdict = pass_switch(ctx, &fragment, grant, from);
   if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, &fragment)) verdict.kind = BY_VERDICT_DROP;
-  if (grant) *group = grant->group;
   return verdict;
 }
 
 static inline int switch_frame(struct xdp_md *ctx) {
-  uint32_t from = ctx->ingress_ifindex, group = 0;
-  if (!is_ours(frame_start(ctx), frame_end(ctx))) return XDP_PASS;
+  uint32_t from = ctx->ingress_ifindex;
+  void *data = frame_start(ctx);
+  const struct by_fragment *fragment = find_fragment(data, frame_end(ctx));
+  if (!fragment) return XDP_PASS;
   const struct by_xdp_port *port = bpf_map_lookup_elem(&ports, &from);
   if (!port || !port->ours) return XDP_PASS;
-  struct by_verdict verdict = decide(ctx, port->number, &group);
+  const struct by_xdp_grant *granted = grant_of(fragment->job);
+  if (granted && !is_of(granted, data)) return XDP_PASS;
+  struct by_verdict verdict = decide(ctx, port->number, granted ? &granted->grant : NULL);
+  if (!granted && verdict.event == BY_EVENT_MALFORMED) return XDP_PASS; /* other software's, or nobody's */
   count(verdict.event);
   if (verdict.kind == BY_VERDICT_PASS) return XDP_PASS;
   if (verdict.kind == BY_VERDICT_FORWARD) return forward(ctx, verdict.port);
-  if (verdict.kind != BY_VERDICT_MULTICAST) return XDP_DROP;
+  if (verdict.kind != BY_VERDICT_MULTICAST || !granted) return XDP_DROP;
+  uint32_t group = granted->grant.group;
   void *members_of = bpf_map_lookup_elem(&groups, &group);
   return members_of ? (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST) : drop_unsent();
 }

@@ -22,7 +22,7 @@ enum { CELLS = 4096, MOST_CELLS = 1 << 20 };
 struct switch_options {
   const char *xdp, *user, *secret_file, *manager, *keys, *name, *rate;
   struct by_words controls;
-  long cells, udp_port;
+  long cells;
 };
 
 #define VALUES struct switch_options
@@ -32,7 +32,6 @@ static const struct by_option options[] = {
             "aggregate in the kernel, on these interfaces: port 0, 1, ...;\nneeds drivers with native XDP"),
     BY_TEXT("user", 0, user, "IF,IF,...", "aggregate in this process, on these interfaces; works with\nany driver"),
     BY_INT("cells", 0, cells, "N", 1, MOST_CELLS, "number of cells, 3.4 KiB each; default 4096"),
-    BY_INT("udp-port", 0, udp_port, "PORT", 1, 65535, "port of servers, and with --user of workers; default 7612"),
     BY_WORDS("control", 0, controls, "WHERE",
              "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
              "given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),
@@ -55,9 +54,9 @@ static const struct by_command command = {
              "cells, and it aggregates what their workers send to their servers. The machine\n"
              "forwards everything else as before, including jobs without cells.\n"
              "\n"
-             "With --user, routing rules select the packets, for each interface IF:\n"
-             "  ip rule add iif IF ipproto udp dport 7612 lookup 7612\n"
-             "With --xdp, the other end of a veth pair needs an XDP program of its own.\n"
+             "With --user, the machine must forward (net.ipv4.ip_forward=1); the command adds\n"
+             "and removes the routing rules that it needs. With --xdp, the other end of a veth\n"
+             "pair needs an XDP program of its own.\n"
              "\n"
              "With --manager, it reports its cells, its ports and their neighbours (LLDP) to the\n"
              "manager of the cluster, which then plans trees over it. It needs a certificate of\n"
@@ -226,8 +225,7 @@ static enum banyan_status listen_everywhere(struct session *s) {
 static enum banyan_status start(void *context, struct by_loop *loop) {
   struct session *s = context;
   struct by_plane_options of_plane = {.kind = s->asked.xdp ? BY_PLANE_XDP : BY_PLANE_USER,
-                                      .cells = (uint32_t)s->asked.cells,
-                                      .udp_port = (uint16_t)s->asked.udp_port};
+                                      .cells = (uint32_t)s->asked.cells};
   struct by_switch_control_options of_control = {.loop = loop,
                                                  .plane = &s->plane,
                                                  .cells = (uint32_t)s->asked.cells,

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,10 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data_plane.h"
-#include "fragment.h"
 #include "lab.h"
-#include "lab_netlink.h"
 #include "launch_io.h"
 #include "process.h"
 #include "reservation.h"
@@ -146,20 +142,6 @@ static void take_signal(struct supervisor *k) {
 
 /* ---- the supervisor */
 
-/* The fragments that come in by any port go to the switch, as docs/in-network.md asks of its host. */
-static enum banyan_status add_rules(uint32_t n_ports) {
-  struct by_netlink netlink;
-  char interface[24];
-  BY_TRY(by_netlink_open(&netlink));
-  enum banyan_status status = BANYAN_OK;
-  for (uint32_t k = 0; k < n_ports && status == BANYAN_OK; k++) {
-    snprintf(interface, sizeof interface, "eth%u", k);
-    status = by_netlink_add_rule(&netlink, interface, IPPROTO_UDP, BY_FRAGMENT_PORT, BY_USER_TABLE);
-  }
-  by_netlink_close(&netlink);
-  return status;
-}
-
 static uint32_t count_ports(const struct by_lab_layout *layout, uint32_t space) {
   return layout->spaces[layout->spaces[space].outside].n_wires;
 }
@@ -185,8 +167,7 @@ static enum banyan_status settle(const struct by_lab_services *services, const s
     snprintf(variable, sizeof variable, "BANYAN_%s", *name);
     unsetenv(variable); /* what this machine has of them is not the lab's */
   }
-  BY_TRY(by_lab_services_enter(services, service->space));
-  return service->fragments ? add_rules(count_ports(services->layout, service->space)) : BANYAN_OK;
+  return by_lab_services_enter(services, service->space);
 }
 
 static _Noreturn void supervise(const struct by_lab_services *services, const struct by_lab_service *service,
@@ -256,8 +237,7 @@ static enum banyan_status start_switch(struct by_lab_services *services, uint32_
       "banyan",    "switch", xdp ? "--xdp" : "--user",        by_text_get(&ports),
       "--control", address,  node->memory ? "--cells" : NULL, /* else as many as `banyan switch` takes by itself */
       cells,       NULL};
-  const struct by_lab_service service = {
-      .role = BY_LAB_SWITCH, .space = space, .command = command, .listener = -1, .fragments = !xdp};
+  const struct by_lab_service service = {.role = BY_LAB_SWITCH, .space = space, .command = command, .listener = -1};
   enum banyan_status status = by_lab_services_start(services, &service);
   by_text_fini(&ports);
   return status;

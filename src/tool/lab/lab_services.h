@@ -18,7 +18,6 @@ struct by_lab_service {
   uint32_t space;             /* of a node, see by_lab_layout */
   const char *const *command; /* arguments of this program: "banyan", "switch", ...; ends with NULL */
   int listener;               /* a socket that the service gets as BY_LAB_LISTENER; -1: none */
-  bool fragments;             /* routing rules of its space pass fragments to it */
 };
 
 struct by_lab_services;

@@ -1,0 +1,204 @@
+#include "capture.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fib_rules.h>
+#include <linux/if_tun.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "interface.h"
+#include "log.h"
+#include "netlink.h"
+
+struct captured {
+  struct by_flow flow;
+  uint32_t uses;
+};
+
+struct by_capture {
+  int fd; /* of the device */
+  struct by_netlink netlink;
+  struct captured *flows;
+  uint32_t n, room;
+};
+
+/* ---- requests to the kernel; 0, or errno */
+
+/* local default dev DEVICE table TABLE */
+static int add_route(struct by_capture *capture, unsigned device) {
+  struct by_netlink_request request;
+  struct rtmsg *route = by_netlink_begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *route);
+  route->rtm_family = AF_INET;
+  route->rtm_protocol = RTPROT_STATIC;
+  route->rtm_scope = RT_SCOPE_HOST;
+  route->rtm_type = RTN_LOCAL;
+  mnl_attr_put_u32(request.header, RTA_OIF, device);
+  mnl_attr_put_u32(request.header, RTA_TABLE, BY_CAPTURE_TABLE);
+  return by_netlink_ask(&capture->netlink, &request, NULL, NULL);
+}
+
+static void put_port(struct by_netlink_request *request, uint16_t type, uint16_t port) {
+  const struct fib_rule_port_range range = {.start = ntohs(port), .end = ntohs(port)};
+  mnl_attr_put(request->header, type, sizeof range, &range);
+}
+
+/* iif INTERFACE from ADDRESS to ADDRESS ipproto udp sport PORT dport PORT lookup TABLE. With less than that, the kernel
+ * would drop what is not captured: it takes the sender's address for one of its own where a packet back to it would be
+ * captured. */
+static int change_rule(struct by_capture *capture, bool there, const struct by_flow *flow) {
+  struct by_netlink_request request;
+  struct fib_rule_hdr *rule = by_netlink_begin(&request, there ? RTM_NEWRULE : RTM_DELRULE,
+                                               there ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof *rule);
+  rule->family = AF_INET;
+  rule->src_len = rule->dst_len = 32;
+  rule->action = FR_ACT_TO_TBL;
+  mnl_attr_put_u32(request.header, FRA_PRIORITY, BY_CAPTURE_TABLE);
+  mnl_attr_put_strz(request.header, FRA_IIFNAME, flow->interface);
+  mnl_attr_put_u32(request.header, FRA_SRC, flow->from.address);
+  mnl_attr_put_u32(request.header, FRA_DST, flow->to.address);
+  mnl_attr_put_u8(request.header, FRA_IP_PROTO, IPPROTO_UDP);
+  put_port(&request, FRA_SPORT_RANGE, flow->from.port);
+  put_port(&request, FRA_DPORT_RANGE, flow->to.port);
+  mnl_attr_put_u32(request.header, FRA_TABLE, BY_CAPTURE_TABLE);
+  return by_netlink_ask(&capture->netlink, &request, NULL, NULL);
+}
+
+/* Takes the first rule of our priority that looks in the table. */
+static int take_rule(const struct nlmsghdr *header, void *context) {
+  struct by_netlink_request *found = context;
+  uint32_t table, priority;
+  by_netlink_copy(by_netlink_find(header, sizeof(struct fib_rule_hdr), FRA_TABLE), &table, sizeof table);
+  by_netlink_copy(by_netlink_find(header, sizeof(struct fib_rule_hdr), FRA_PRIORITY), &priority, sizeof priority);
+  bool is_ours = table == BY_CAPTURE_TABLE && priority == BY_CAPTURE_TABLE;
+  if (found->header || !is_ours || header->nlmsg_len > sizeof found->bytes) return MNL_CB_OK;
+  memcpy(found->bytes, header, header->nlmsg_len);
+  found->header = (struct nlmsghdr *)(void *)found->bytes;
+  return MNL_CB_OK;
+}
+
+/* Those of a process that was killed. */
+static int remove_rules(struct by_capture *capture) {
+  for (;;) {
+    struct by_netlink_request request, found = {.header = NULL};
+    struct fib_rule_hdr *rule = by_netlink_begin(&request, RTM_GETRULE, NLM_F_DUMP, sizeof *rule);
+    rule->family = AF_INET;
+    int reason = by_netlink_receive(&capture->netlink, &request, take_rule, &found);
+    if (reason || !found.header) return reason;
+    found.header->nlmsg_type = RTM_DELRULE;
+    found.header->nlmsg_flags = NLM_F_REQUEST;
+    reason = by_netlink_ask(&capture->netlink, &found, NULL, NULL);
+    if (reason) return reason;
+  }
+}
+
+/* ---- the device */
+
+static enum banyan_status claim_table(struct by_capture *capture, const char *device) {
+  int reason = add_route(capture, if_nametoindex(device));
+  if (reason == EEXIST)
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "switch: routing table %d has a default route already: another switch of this kind runs here, or other "
+        "software uses the table (ip route show table %d)",
+        BY_CAPTURE_TABLE, BY_CAPTURE_TABLE);
+  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no local route in table %d", BY_CAPTURE_TABLE);
+  reason = remove_rules(capture);
+  if (!reason) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot remove the routing rules of an earlier switch");
+}
+
+static enum banyan_status make_device(struct by_capture *capture) {
+  struct ifreq request = {.ifr_name = "banyan%d", .ifr_flags = IFF_TUN | IFF_NO_PI}, up = {.ifr_flags = IFF_UP};
+  capture->fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+  if (capture->fd < 0)
+    return by_fail_errno(BANYAN_ERR_UNSUPPORTED, errno, "switch: cannot open /dev/net/tun (modprobe tun?)");
+  if (ioctl(capture->fd, TUNSETIFF, &request))
+    return by_fail_errno(errno == EPERM ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_SYSTEM, errno,
+                         "switch: cannot make a TUN device (CAP_NET_ADMIN is needed)");
+  int reason = by_interface_ask(request.ifr_name, SIOCSIFFLAGS, &up);
+  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: %s does not come up", request.ifr_name);
+  return claim_table(capture, request.ifr_name);
+}
+
+enum banyan_status by_capture_open(struct by_capture **out) {
+  struct by_capture *capture = calloc(1, sizeof *capture);
+  *out = NULL;
+  if (!capture) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  capture->fd = -1;
+  enum banyan_status status = by_netlink_open(&capture->netlink);
+  if (status == BANYAN_OK) status = make_device(capture);
+  if (status == BANYAN_OK)
+    *out = capture;
+  else
+    by_capture_close(capture);
+  return status;
+}
+
+/* ---- flows */
+
+static bool same_end(const struct by_udp_end *a, const struct by_udp_end *b) {
+  return a->address == b->address && a->port == b->port;
+}
+
+static struct captured *find(struct by_capture *capture, const struct by_flow *flow) {
+  for (uint32_t i = 0; i < capture->n; i++) {
+    struct captured *one = &capture->flows[i];
+    if (same_end(&one->flow.from, &flow->from) && same_end(&one->flow.to, &flow->to) &&
+        !strcmp(one->flow.interface, flow->interface))
+      return one;
+  }
+  return NULL;
+}
+
+static enum banyan_status make_room(struct by_capture *capture) {
+  uint32_t room = capture->room ? 2 * capture->room : 64;
+  if (capture->n < capture->room) return BANYAN_OK;
+  struct captured *flows = realloc(capture->flows, room * sizeof *flows);
+  if (!flows) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  capture->flows = flows;
+  capture->room = room;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_capture_add(struct by_capture *capture, const struct by_flow *flow) {
+  struct captured *one = find(capture, flow);
+  if (one) {
+    one->uses++;
+    return BANYAN_OK;
+  }
+  BY_TRY(make_room(capture));
+  int reason = change_rule(capture, true, flow);
+  if (reason)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, reason,
+                         "switch: the kernel takes no routing rule for UDP ports (CONFIG_IP_MULTIPLE_TABLES)");
+  capture->flows[capture->n++] = (struct captured){*flow, 1};
+  return BANYAN_OK;
+}
+
+static void end_flow(struct by_capture *capture, struct captured *one) {
+  int reason = change_rule(capture, false, &one->flow);
+  if (reason) by_info("switch", "a routing rule of %s stays: %s", one->flow.interface, strerror(reason));
+  *one = capture->flows[--capture->n];
+}
+
+void by_capture_drop(struct by_capture *capture, const struct by_flow *flow) {
+  struct captured *one = find(capture, flow);
+  if (one && --one->uses == 0) end_flow(capture, one);
+}
+
+void by_capture_close(struct by_capture *capture) {
+  if (!capture) return;
+  while (capture->n) end_flow(capture, &capture->flows[0]);
+  by_netlink_close(&capture->netlink);
+  if (capture->fd >= 0) close(capture->fd);
+  free(capture->flows);
+  free(capture);
+}

@@ -1,0 +1,34 @@
+/* What makes the kernel hand UDP packets to this process that are addressed to
+ * others, and forward them again when the process has ended: a TUN device, which
+ * ends with its descriptor; in a routing table of its own, a local route for
+ * everything over the device; and for each flow of packets a routing rule that
+ * looks there. The rules of a process that was killed select an empty table,
+ * which changes nothing; the next one removes them. Requests block for the
+ * kernel's answer, which comes at once. IPv4. One thread at a time. */
+#ifndef BY_SWITCH_CAPTURE_H
+#define BY_SWITCH_CAPTURE_H
+
+#include "fail.h"
+#include "reservation.h"
+
+enum { BY_CAPTURE_TABLE = 7612 }; /* of routes; and the rules' priority */
+
+struct by_capture;
+
+/* Packets of one sender for one receiver that come in by one interface. */
+struct by_flow {
+  char interface[IF_NAMESIZE];
+  struct by_udp_end from, to;
+};
+
+/* BANYAN_ERR_UNSUPPORTED: this user may not. BANYAN_ERR_ARGUMENT: another process captures here. The caller owns
+ * *out. */
+BANYAN_CHECK enum banyan_status by_capture_open(struct by_capture **out);
+/* Nothing is captured any more. NULL is allowed. */
+void by_capture_close(struct by_capture *capture);
+/* The flow's packets reach a socket that is bound to its receiver's address and port, which needs IP_TRANSPARENT for
+ * that. Ends when it has been dropped as often as it was added. */
+BANYAN_CHECK enum banyan_status by_capture_add(struct by_capture *capture, const struct by_flow *flow);
+void by_capture_drop(struct by_capture *capture, const struct by_flow *flow);
+
+#endif
