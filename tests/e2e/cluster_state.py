@@ -50,6 +50,38 @@ def plan(rng, members, helper):
     return {"format": "banyan-plan 1", "name": "planned", "ranks": len(members), "vertices": vertices, "trees": trees}
 
 
+def put_through(one, index, net):
+    """Replaces the first tree of a job's plan by one over all leaves and a spine to a server on its first host. Gives it
+    cells there."""
+    plan, members = one["plan"]["plan"], list(dict.fromkeys(one["hosts"]))
+    leaf_of = {link["a"]: link["b"] for link in net["links"] if link["b"].startswith("leaf")}
+    leaves, server = sorted({leaf_of[name] for name in members}), f"{members[0]}/0"
+    root = "spine0" if len(leaves) > 1 else leaves[0]
+    up = {name: leaf_of[name] for name in members[1:]}
+    up.update({leaf: root for leaf in leaves if leaf != root})
+    up.update({members[0]: server, root: server})
+    plan["vertices"].update({name: {"kind": "switch"} for name in {*leaves, root}})
+    plan["vertices"][server] = {"kind": "server"}
+    plan["trees"][0] = {"share": plan["trees"][0]["share"], "root": server, "up": up, "rate": 0.6 * RATE}
+    if root not in leaves:
+        plan["trees"][0]["forwards"] = [root]
+    one["cells"] = [{"switch": name, "slots": 512 - 100 * index, "requested": 512, "bytes": (512 - 100 * index) * 3432}
+                    for name in leaves]
+
+
+def switches_of(net, jobs):
+    """All switches aggregate; what they have given is what the jobs' cells say."""
+    rows = []
+    for node in net["nodes"]:
+        if node.get("kind") != "switch":
+            continue
+        owners = [{"job": job["id"], "name": job["name"], **{key: value for key, value in cells.items() if key != "switch"}}
+                  for job in jobs for cells in job["cells"] if cells["switch"] == node["name"]]
+        rows.append({"name": node["name"], "memory": 4096 * 3432, "given": sum(owner["bytes"] for owner in owners),
+                     "jobs": owners})
+    return rows
+
+
 def history(rng, now, since):
     rows, before = [], 0
     for number in range(rng.randint(1, 7)):
@@ -79,7 +111,7 @@ def job(rng, i, hosts, helpers, now):
             "sent": rng.randint(0, 1 << 44), "input_rate": throughput * rng.random(), "since": since,
             "plan": {"number": len(rows), "throughput": throughput, "made": rows[-1]["time"],
                      "plan": plan(rng, members, helper)} if rows else None,
-            "history": rows}, helper
+            "cells": [], "history": rows}, helper
 
 
 def make(racks, hosts, jobs, now, seed):
@@ -88,6 +120,9 @@ def make(racks, hosts, jobs, now, seed):
     names = [n["name"] for n in net["nodes"] if n.get("kind") != "switch"]
     helpers = [n["name"] for n in net["nodes"] if n.get("helps")]
     made = [job(rng, i, names, helpers, now) for i in range(jobs)]
+    for index, (one, _) in enumerate(made[:3:2]):
+        if one["plan"] and racks > 1:
+            put_through(one, index, net)
     helping = {}
     for one, helper in made:
         if helper:
@@ -109,7 +144,7 @@ def make(racks, hosts, jobs, now, seed):
                      "interfaces": [{"name": "eth0", "rate": RATE, "sent": out + other_out,
                                      "received": back + other_back, "ours_sent": out, "ours_received": back}]})
     return {"time": now, "version": "0.1.0", "topology": net, "hosts": rows, "links": links,
-            "jobs": [one for one, _ in made],
+            "jobs": [one for one, _ in made], "switches": switches_of(net, [one for one, _ in made]),
             "counters": {"reports": int(now) % 100000 * 7, "refused": 3, "plans": sum(len(j["history"]) for j, _ in made),
                          "plan_switches": 4 * jobs, "planned": 12, "kept": jobs}}
 

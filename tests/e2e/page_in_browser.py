@@ -116,6 +116,27 @@ def check_choice(world, state):
     b.wait("Escape chooses none", lambda: b.count("#drawing .tree") == 0)
 
 
+def check_switches(world, state):
+    """A tree through switches is drawn over the network, with its server, and switches show whose cells they hold."""
+    b, job = world.browser, state["jobs"][0]
+    tree, adds = job["plan"]["plan"]["trees"][0], [cells["switch"] for cells in job["cells"]]
+    server = tree["root"].split("/")[0]
+    b.run("document.querySelector(arguments[0]).click()", f"#job-table button[title='job {job['id']}']")
+    b.wait("a click chooses the job", lambda: b.text("#job-title") == job["name"])
+    check(b.count("#drawing .tree.through path.arrow") == len(tree["up"]), "all edges over switches are drawn")
+    check(b.count("#drawing .tree.through .root") == 1, "the server is marked as root")
+    check(b.count("#drawing rect.switch.adds") == len(adds), f"switches that add are marked: {adds}")
+    check(b.count("#drawing rect.switch.forwards") == len(tree.get("forwards", [])), "so are those that forward")
+    titles = b.run("return [...document.querySelectorAll('#drawing .nodes title')].map((t) => t.textContent)")
+    check(any(title.startswith(f"{adds[0]}\n") and f"{job['name']}: 512 slots" in title for title in titles),
+          f"{adds[0]} names the owners of its cells")
+    check(any(title.startswith(server) and "serves the chosen job" in title for title in titles), f"{server} serves")
+    check(f"through {adds[0]}" in b.text("#trees") and f"server {tree['root']}" in b.text("#trees"), "the tree is described")
+    check(f"{job['name']}: 512 slots" in b.text("#switch-table"), "the table shows whose cells there are")
+    check("of 512 slots" in b.text("#switch-table"), "the table shows who has fewer than requested")
+    check(b.complaints() == [], "the console is empty")
+
+
 def check_filter(world):
     b = world.browser
     b.type("#job-filter", "whisper")
@@ -211,6 +232,7 @@ def main():
         check_jobs(world, state)
         check_first(world)
         check_choice(world, state)
+        check_switches(world, state)
         check_filter(world)
         check_live(world)
         check_away(world)

@@ -161,16 +161,25 @@ static void warns_of_certificates(void **state) {
 }
 
 static void shows_switches(void **state) {
-  json_t *manager =
-      json_loads("{\"switches\":[{\"name\":\"s1\",\"memory\":400000,\"given\":300000,\"jobs\":[{},{}]},"
-                 "{\"name\":\"s2\",\"memory\":0,\"given\":4096,\"jobs\":[{}]}],"
-                 "\"jobs\":[{\"name\":\"big\",\"cells\":[{\"switch\":\"s1\",\"slots\":300,\"requested\":512},"
-                 "{\"switch\":\"s2\",\"slots\":512,\"requested\":512}]},"
-                 "{\"name\":\"late\",\"cells\":[{\"switch\":\"s1\",\"slots\":0,\"requested\":512}]}]}",
-                 0, NULL);
+  json_t *manager = json_loads(
+      "{\"switches\":[{\"name\":\"s1\",\"memory\":400000,\"given\":300000,\"jobs\":["
+      "{\"name\":\"big\",\"slots\":300,\"requested\":512},{\"name\":\"late\",\"slots\":0,\"requested\":512}]},"
+      "{\"name\":\"s2\",\"memory\":0,\"given\":4096,\"jobs\":[{\"name\":\"big\",\"slots\":512,\"requested\":512}]},"
+      "{\"name\":\"s3\",\"jobs\":[]}],"
+      "\"jobs\":[{\"name\":\"big\",\"plan\":{\"plan\":{\"vertices\":{\"h0/0\":{\"kind\":\"server\"},"
+      "\"s1\":{\"kind\":\"switch\"},\"s2\":{\"kind\":\"switch\"}},\"classes\":[{\"trees\":[]},{\"trees\":["
+      "{\"share\":0.6,\"root\":\"h0/0\",\"up\":{\"s1\":\"h0/0\",\"s2\":\"s1\",\"0\":\"s2\"},\"forwards\":[\"s2\"]},"
+      "{\"share\":0.4,\"root\":\"0\"}]}]}},\"cells\":[{\"switch\":\"s1\",\"slots\":300,\"requested\":512},"
+      "{\"switch\":\"s2\",\"slots\":512,\"requested\":512}]},"
+      "{\"name\":\"late\",\"cells\":[{\"switch\":\"s1\",\"slots\":0,\"requested\":512}]}]}",
+      0, NULL);
   assert_non_null(manager);
   char *text = print(manager, 0, 0);
-  check_shown(text, "\n  s1      391 KiB  293 KiB    75 %      2\n  s2      unknown    4 KiB     0 %      1\n");
+  check_shown(text, "\n  s1      391 KiB  293 KiB    75 %      2  big 300/512, late 0/512\n");
+  check_shown(text, "\n  s2      unknown    4 KiB     0 %      1  big 512\n");
+  check_shown(text, "     0 %      0  -\n");
+  check_shown(text, "\n  big: 60 % through s1, s2 (forwards), server h0/0\n");
+  assert_null(strstr(text, "big: 40 %"));
   check_shown(text, "\n  big requested 512 slots at s1 and has 300: others have the rest");
   check_shown(text, "\n  late requested 512 slots at s1 and has 0: that switch only forwards for it\n");
   assert_null(strstr(text, "at s2"));

@@ -338,6 +338,7 @@ static void add_of_job(const struct by_manager_job *job, const struct by_manager
   by_json_separate(text);
   by_text_add(text, "{");
   by_json_put_string(text, of_switch ? "job" : "switch", of_switch ? job->id : cells->at);
+  if (of_switch) by_json_put_string(text, "name", job->name);
   by_text_add(text, ",\"slots\":%u,\"requested\":%u,\"bytes\":%.0f}", cells->given, cells->requested, given_of(cells));
 }
 

@@ -121,6 +121,50 @@ static void add_cuts(const json_t *jobs, struct by_text *out) {
   }
 }
 
+/* --- trees through switches --- */
+
+static bool is_kind(const json_t *plan, const char *name, const char *kind) {
+  return !strcmp(by_json_text(json_object_get(json_object_get(plan, "vertices"), name), "kind"), kind);
+}
+
+static void add_tree(const char *job, const json_t *plan, const json_t *tree, struct by_text *out) {
+  const json_t *forwards = json_object_get(tree, "forwards"), *one;
+  const char *name, *separator = " through ";
+  json_t *parent;
+  char text[64];
+  size_t i;
+  by_text_add(out, "  %s: %.0f %%", job, 100 * by_json_number(tree, "share"));
+  json_object_foreach(json_object_get(tree, "up"), name, parent) {
+    if (!is_kind(plan, name, "switch")) continue;
+    by_keep_printable(name, text, sizeof text);
+    by_text_add(out, "%s%s", separator, text);
+    json_array_foreach(forwards, i, one) {
+      if (json_is_string(one) && !strcmp(json_string_value(one), name)) by_text_add(out, " (forwards)");
+    }
+    separator = ", ";
+  }
+  by_keep_printable(by_json_text(tree, "root"), text, sizeof text);
+  by_text_add(out, "%sserver %s\n", *separator == ',' ? ", " : " to ", text);
+}
+
+/* Those of each job for the largest buffers. */
+static void add_trees(const json_t *jobs, struct by_text *out) {
+  const json_t *job, *tree;
+  size_t i, k;
+  char name[32];
+  json_array_foreach(jobs, i, job) {
+    const json_t *plan = json_object_get(json_object_get(job, "plan"), "plan");
+    const json_t *classes = json_object_get(plan, "classes"), *trees = json_object_get(plan, "trees");
+    if (json_array_size(classes))
+      trees = json_object_get(json_array_get(classes, json_array_size(classes) - 1), "trees");
+    if (!strcmp(by_json_text(job, "state"), "left")) continue;
+    by_keep_printable(by_json_text(job, "name"), name, sizeof name);
+    json_array_foreach(trees, k, tree) {
+      if (is_kind(plan, by_json_text(tree, "root"), "server")) add_tree(name, plan, tree, out);
+    }
+  }
+}
+
 /* --- tables --- */
 
 static size_t count_helpers(const json_t *plan) {
@@ -176,7 +220,17 @@ static void add_switch(const json_t *at, struct by_columns *table) {
   by_columns_add(table, "%s", memory > 0 ? by_print_bytes((uint64_t)memory, text) : "unknown");
   by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, given), text));
   by_columns_add(table, "%.0f %%", 100 * part(given, memory));
-  by_columns_add(table, "%zu", json_array_size(json_object_get(at, "jobs")));
+  const json_t *owners = json_object_get(at, "jobs"), *owner;
+  struct by_text all = {0};
+  size_t i;
+  by_columns_add(table, "%zu", json_array_size(owners));
+  json_array_foreach(owners, i, owner) {
+    double slots = by_json_number(owner, "slots"), requested = by_json_number(owner, "requested");
+    by_text_add(&all, "%s%.20s %.0f", i ? ", " : "", by_json_text(owner, "name"), slots);
+    if (slots < requested) by_text_add(&all, "/%.0f", requested);
+  }
+  by_columns_add(table, "%s", i ? by_text_get(&all) : "-");
+  by_text_fini(&all);
 }
 
 static void add_host(const json_t *host, struct by_columns *table) {
@@ -203,7 +257,8 @@ static const struct by_column link_columns[] = {
     {"ours", true, 2},  {"others", true, 3}, {"capacity", true, 1},
 };
 static const struct by_column switch_columns[] = {
-    {"switch", false, 0}, {"memory", true, 2}, {"given", true, 3}, {"in use", true, 0}, {"trees", true, 1},
+    {"switch", false, 0}, {"memory", true, 2}, {"given", true, 3},
+    {"in use", true, 0},  {"trees", true, 1},  {"whose slots", false, 4},
 };
 static const struct by_column host_columns[] = {
     {"host", false, 0}, {"agent", false, 0},   {"helps jobs", true, 5}, {"sends", true, 1},
@@ -296,6 +351,7 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
   add_table(&jobs, json_object_get(state, "jobs"), n_jobs, screen.width, out);
   add_table(&links, json_object_get(state, "links"), n_links, screen.width, out);
   if (n_switches) add_table(&switches, json_object_get(state, "switches"), n_switches, screen.width, out);
+  if (!screen.height) add_trees(json_object_get(state, "jobs"), out);
   if (!screen.height) add_cuts(json_object_get(state, "jobs"), out);
   add_table(&hosts, json_object_get(state, "hosts"), n_hosts, screen.width, out);
 }

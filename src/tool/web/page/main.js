@@ -1,6 +1,6 @@
 // Asks the manager each second and shows what it says.
 import {element, setText, setAttribute, rate, bytes, seconds, age, count, percent, clock, plural, part, useClass} from "/units.js";
-import {Network, treesOf, helpersOf, TREE_COLOURS} from "/topology.js";
+import {Network, treesOf, helpersOf, isThrough, switchesOfTree, ownersOf, TREE_COLOURS} from "/topology.js";
 import {Table, Past, makeSpark, drawSpark, makeBar, drawBar} from "/tables.js";
 
 const POLL = 1000; // ms
@@ -136,10 +136,18 @@ function showFacts(list, facts) {
   });
 }
 
-function treeText(tree) {
+function treeText(tree, plan) {
   const kind = tree.kind && tree.kind !== "tree" ? `${tree.kind}, ` : "";
+  if (isThrough(tree, plan)) return throughText(tree, plan);
   const at = tree.root ? `root ${tree.root}` : "everyone with everyone";
   return `${percent(tree.share)} ${kind}${at}${tree.rate ? `, ${rate(tree.rate)}` : ""}`;
+}
+
+// "60 % through leaf0, leaf1, spine0 (forwards), server r0h0/0, 42 Mbit/s".
+function throughText(tree, plan) {
+  const forwards = new Set(tree.forwards || []);
+  const names = switchesOfTree(tree, plan).map((name) => (forwards.has(name) ? `${name} (forwards)` : name));
+  return `${percent(tree.share)} ${names.length ? `through ${names.join(", ")}, ` : ""}server ${tree.root}${tree.rate ? `, ${rate(tree.rate)}` : ""}`;
 }
 
 function showTrees(job) {
@@ -148,7 +156,7 @@ function showTrees(job) {
   if (at("trees").dataset.key === key) return;
   at("trees").dataset.key = key;
   const rows = trees.map((tree, i) => element("li", {},
-    element("span", {class: `swatch tree-${i % TREE_COLOURS}`, "aria-hidden": "true"}), treeText(tree)));
+    element("span", {class: `swatch tree-${i % TREE_COLOURS}`, "aria-hidden": "true"}), treeText(tree, job.plan.plan)));
   const helpers = helpersOf(job.plan?.plan);
   if (helpers.length) {
     rows.push(element("li", {}, element("span", {class: "swatch helper", "aria-hidden": "true"}), `helped by ${helpers.join(", ")}`));
@@ -241,6 +249,27 @@ function showLinks() {
   linkTable.show([...state.links].sort((a, b) => linkUse(b) - linkUse(a)).slice(0, 8), state.links.length);
 }
 
+// --- switches ---
+
+const givenPart = (one) => part(one.given, one.memory);
+const switchName = {name: "Switch", value: (s) => s.name, text: (s) => s.name};
+const switchColumns = [
+  switchName,
+  {name: "In use", title: "of its memory for sums", value: givenPart, make: makeBar,
+    change: (node, s) => drawBar(node, givenPart(s), useClass(givenPart(s)), s.memory ? percent(givenPart(s)) : "–")},
+  {name: "Memory", number: true, value: (s) => s.memory, text: (s) => (s.memory ? bytes(s.memory) : "unknown")},
+  {name: "Trees", number: true, value: (s) => s.jobs.length, text: (s) => String(s.jobs.length)},
+  {name: "Whose cells", title: "and of how many slots, where a job has fewer than it requested", value: (s) => s.jobs.length,
+    text: (s) => ownersOf(s).join("; ") || "–"},
+];
+const switchTable = new Table(at("switch-table"), switchColumns, {key: (s) => s.name, order: {column: switchName, down: false}});
+
+function showSwitches() {
+  const switches = state.switches || [];
+  at("switches").hidden = !switches.length;
+  switchTable.show(switches, switches.length);
+}
+
 const COUNTERS = {
   reports: "reports that came from agents",
   refused: "messages of agents that were rejected",
@@ -308,6 +337,7 @@ function show() {
   chooseFirst();
   showJob();
   showLinks();
+  showSwitches();
   showHosts();
 }
 

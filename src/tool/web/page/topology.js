@@ -93,6 +93,7 @@ export class Network {
     this.svg = shape("svg", {role: "img", "aria-label": "Network"});
     this.ways = new Map(); // from, to -> what is coloured
     this.hosts = new Map(); // name -> what is marked
+    this.switches = new Map(); // the same of switches
     this.plan = null;
     container.replaceChildren(this.svg);
     new ResizeObserver(() => this.fit()).observe(container);
@@ -114,6 +115,7 @@ export class Network {
     this.places = new Places(this.topology, this.layout, this.width);
     this.ways.clear();
     this.hosts.clear();
+    this.switches.clear();
     const links = this.topology.links;
     const racks = gather(this.places, links);
     this.lines = shape("g", {class: "links"});
@@ -214,7 +216,7 @@ export class Network {
         class: "switch"}, title)
       : shape("circle", {cx: x, cy: y, r: radius, class: "host"}, title);
     this.nodes.append(drawn);
-    if (!isSwitch(node)) this.hosts.set(node.name, {node: drawn, title});
+    (isSwitch(node) ? this.switches : this.hosts).set(node.name, {node: drawn, title});
     const apart = this.width / row.count;
     const fits = apart >= 7 * row.longest;
     const above = isSwitch(node) && this.places.layered;
@@ -239,6 +241,7 @@ export class Network {
       for (const way of this.ways.get(wayOf(link.from, link.to)) || []) this.colour(way, link, use);
     }
     for (const host of state.hosts) this.updateHost(host);
+    for (const one of state.switches || []) this.updateSwitch(one);
     const what = busiest ? `; busiest link ${busiest.link.from} to ${busiest.link.to} at ${percent(busiest.use)}` : "";
     setAttribute(this.svg, "aria-label", `Network of ${plural(state.hosts.length, "host")}${what}`);
   }
@@ -256,8 +259,19 @@ export class Network {
     const marks = this.marks?.get(host.name) || "";
     const base = drawn.gathered ? `cell ${useClass(use)}` : "host";
     setAttribute(drawn.node, "class", `${base}${host.connected ? "" : " away"}${marks}`);
-    const role = marks.includes("helper") ? "\nhelps the chosen job" : marks.includes("member") ? "\nin the chosen job" : "";
+    const role = marks.includes("server") ? "\nserves the chosen job" : marks.includes("helper") ? "\nhelps the chosen job"
+      : marks.includes("member") ? "\nin the chosen job" : "";
     const text = `${host.name}${host.connected ? "" : ": no agent"}\n${percent(use)} in use${role}`;
+    if (drawn.title.textContent !== text) drawn.title.textContent = text;
+  }
+
+  // A switch that aggregates: what it does for the chosen job, and whose its cells are.
+  updateSwitch(one) {
+    const drawn = this.switches.get(one.name);
+    if (!drawn) return;
+    setAttribute(drawn.node, "class", `switch aggregates${this.marks?.get(one.name) || ""}`);
+    const owners = ownersOf(one);
+    const text = [one.name, ...(owners.length ? owners : ["no job has cells"])].join("\n");
     if (drawn.title.textContent !== text) drawn.title.textContent = text;
   }
 
@@ -275,25 +289,33 @@ export class Network {
     setAttribute(this.svg, "class", job ? "chosen" : "");
     for (const host of job?.hosts || []) this.marks.set(host, " member");
     for (const name of helpersOf(plan)) this.marks.set(name, " member helper");
+    for (const name of serversOf(plan)) this.marks.set(name, " member server");
+    for (const [name, adds] of switchesOf(plan)) this.marks.set(name, adds ? " adds" : " forwards");
     if (plan) treesOf(plan).forEach((tree, i) => this.addTree(tree, i, job));
     if (this.state) this.state.hosts.forEach((host) => this.updateHost(host));
+    (this.state?.switches || []).forEach((one) => this.updateSwitch(one));
   }
 
+  // A tree through switches is drawn over the network, others among the hosts.
   addTree(tree, index, job) {
-    const group = shape("g", {class: `tree tree-${index % TREE_COLOURS}`});
-    group.append(shape("title", {}, `tree ${index + 1}, ${percent(tree.share)} of the buffer, root ${tree.root}`));
+    const through = isThrough(tree, job.plan.plan);
+    const group = shape("g", {class: `tree tree-${index % TREE_COLOURS}${through ? " through" : ""}`});
+    const what = through ? `server on ${hostOfServer(tree.root)}` : `root ${tree.root}`;
+    group.append(shape("title", {}, `tree ${index + 1}, ${percent(tree.share)} of the buffer, ${what}`));
     for (const [child, parent] of Object.entries(tree.up || {})) {
-      const a = this.spotOf(child, job), b = this.spotOf(parent, job);
+      const a = this.spotOf(child, job, through), b = this.spotOf(parent, job, through);
       if (a && b) group.append(...this.arc(a, b, index));
     }
-    const root = this.spotOf(tree.root, job);
+    const root = this.spotOf(tree.root, job, through);
     if (root) group.append(this.rootMark(root, index));
     this.arcs.append(group);
   }
 
-  spotOf(vertex, job) {
-    const spot = this.places.spots.get(vertex) || this.places.spots.get(job.hosts[Number(vertex)]);
+  spotOf(vertex, job, through) {
+    const spots = this.places.spots;
+    const spot = spots.get(vertex) || spots.get(job.hosts[Number(vertex)]) || spots.get(hostOfServer(vertex));
     if (!spot) return null;
+    if (through) return {...spot, below: false};
     const below = this.places.layered && Math.abs(spot.y - this.places.floor) < this.hostFloor - this.places.floor;
     return below ? {x: spot.x, y: this.hostFloor, below} : {...spot, below};
   }
@@ -336,6 +358,31 @@ export class Network {
 export function treesOf(plan) {
   if (plan?.trees?.length) return plan.trees;
   return plan?.classes?.at(-1)?.trees || [];
+}
+
+// "h0/1" is the second server on host h0.
+const hostOfServer = (vertex) => vertex.slice(0, Math.max(0, vertex.lastIndexOf("/")));
+
+export const isThrough = (tree, plan) => plan?.vertices?.[tree.root]?.kind === "server";
+
+export const serversOf = (plan) => [...new Set(treesOf(plan).filter((tree) => isThrough(tree, plan)).map((tree) => hostOfServer(tree.root)))];
+
+// The switches of a plan's trees, and whether they add for some tree.
+export function switchesOf(plan) {
+  const found = new Map();
+  for (const tree of treesOf(plan)) {
+    for (const name of switchesOfTree(tree, plan)) {
+      found.set(name, found.get(name) || !(tree.forwards || []).includes(name));
+    }
+  }
+  return found;
+}
+
+export const switchesOfTree = (tree, plan) => Object.keys(tree.up || {}).filter((name) => plan?.vertices?.[name]?.kind === "switch");
+
+// "train: 100 of 512 slots", for each job that has or wants cells of a switch.
+export function ownersOf(one) {
+  return one.jobs.map((of) => `${of.name || of.job.slice(0, 8)}: ${of.slots < of.requested ? `${of.slots} of ` : ""}${plural(of.slots < of.requested ? of.requested : of.slots, "slot")}`);
 }
 
 export function helpersOf(plan) {
