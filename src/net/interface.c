@@ -154,6 +154,17 @@ static bool read_one(const struct ifaddrs *from, struct by_interface *out) {
   return true;
 }
 
+/* An entry for the interface itself, which each has that is up and running. */
+static bool read_link(const struct ifaddrs *from, struct by_interface *out) {
+  memset(out, 0, sizeof *out);
+  if (!from->ifa_addr || from->ifa_addr->sa_family != AF_PACKET || from->ifa_flags & IFF_LOOPBACK) return false;
+  if (!(from->ifa_flags & IFF_UP) || !(from->ifa_flags & IFF_RUNNING)) return false;
+  snprintf(out->name, sizeof out->name, "%s", from->ifa_name);
+  out->index = if_nametoindex(out->name);
+  out->speed = read_speed(out->name);
+  return true;
+}
+
 static enum banyan_status choose_some(const char *filter, bool loopback, struct by_interface *all, size_t *n) {
   struct by_text names;
   by_text_init(&names);
@@ -169,13 +180,15 @@ static enum banyan_status choose_some(const char *filter, bool loopback, struct 
   return status;
 }
 
-enum banyan_status by_interface_list(const char *filter, bool loopback, struct by_interface **out, size_t *n) {
+/* `links`: also those without an address. */
+static enum banyan_status list(const char *filter, bool loopback, bool links, struct by_interface **out, size_t *n) {
   struct ifaddrs *list;
   size_t count = 0, room = 0;
   if (getifaddrs(&list) < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot list this host's interfaces");
   for (struct ifaddrs *one = list; one; one = one->ifa_next) room++;
   struct by_interface *all = calloc(room + 1, sizeof *all);
   for (struct ifaddrs *one = list; all && one; one = one->ifa_next) count += read_one(one, &all[count]);
+  for (struct ifaddrs *one = list; links && all && one; one = one->ifa_next) count += read_link(one, &all[count]);
   freeifaddrs(list);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu interfaces", room);
   enum banyan_status status = choose_some(filter, loopback, all, &count);
@@ -185,6 +198,28 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
   }
   *out = all;
   *n = count;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_interface_list(const char *filter, bool loopback, struct by_interface **out, size_t *n) {
+  return list(filter, loopback, false, out, n);
+}
+
+enum banyan_status by_interface_list_links(const char *filter_text, struct by_interface **out, size_t *n) {
+  struct filter filter;
+  size_t kept = 0;
+  BY_TRY(parse_filter(filter_text ? filter_text : "", &filter));
+  BY_TRY(list(filter_text, false, filter.names_some, out, n));
+  for (size_t i = 0; i < *n; i++) {
+    struct by_interface *one = &(*out)[i];
+    size_t k = 0;
+    while (k < kept && (*out)[k].index != one->index) k++;
+    if (k == kept)
+      (*out)[kept++] = *one;
+    else if (!(*out)[k].address.length)
+      (*out)[k] = *one;
+  }
+  *n = kept;
   return BANYAN_OK;
 }
 

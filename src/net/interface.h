@@ -29,6 +29,9 @@ struct by_interface {
  * malformed filter, BANYAN_ERR_ARGUMENT for one that leaves nothing. */
 enum banyan_status by_interface_list(const char *filter, bool loopback, struct by_interface **out,
                                      size_t *n) BANYAN_CHECK;
+/* The same, but each interface once, with its first address. What the filter names, by names or patterns, counts also
+ * without an address (of length 0): ports of a switch need none. */
+enum banyan_status by_interface_list_links(const char *filter, struct by_interface **out, size_t *n) BANYAN_CHECK;
 /* The choice alone: keeps and sorts the right ones of `all`; *n may become 0. */
 enum banyan_status by_interface_choose(const char *filter, bool loopback, struct by_interface *all,
                                        size_t *n) BANYAN_CHECK;

@@ -39,6 +39,9 @@ wire h2 eth0 10.9.2.1/24 s1 p1 10.9.2.254/24
 wire h3 eth0 10.9.3.1/24 s1 p2 10.9.3.254/24
 for m in h1 h2 h3; do on "$m" ip route add default via "10.9.${m#h}.254"; done
 on s1 sysctl -qw net.ipv4.ip_forward=1
+on s1 ip addr flush dev p2 # a port of a switch needs no address
+on s1 ip addr add 10.9.3.254/32 dev lo
+on s1 ip route add 10.9.3.0/24 dev p2
 
 manager() {
   start manager h1 "$BANYAN" manager "$@" --listen 10.9.1.1:7650 --state "$scratch/state" --interval 200ms \

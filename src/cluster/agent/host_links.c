@@ -237,21 +237,18 @@ struct by_host_links {
 
 /* ---- which there are */
 
-/* One entry for each interface, with its first address, the fastest first. */
+/* The fastest first. */
 static size_t list_interfaces(struct by_host_links *links, struct by_interface out[BY_AGENT_INTERFACES]) {
   struct by_interface *all;
-  size_t n, kept = 0;
-  bool lost = by_interface_list(links->options.filter, false, &all, &n) != BANYAN_OK;
+  size_t n;
+  bool lost = by_interface_list_links(links->options.filter, &all, &n) != BANYAN_OK;
   if (lost && !links->lost) by_warn("agent", "%s", banyan_error_text());
   links->lost = lost;
   if (lost) return 0;
-  for (size_t i = 0; i < n && kept < BY_AGENT_INTERFACES; i++) {
-    size_t k = 0;
-    while (k < kept && strcmp(out[k].name, all[i].name) != 0) k++;
-    if (k == kept) out[kept++] = all[i];
-  }
+  if (n > BY_AGENT_INTERFACES) n = BY_AGENT_INTERFACES;
+  memcpy(out, all, n * sizeof *out);
   free(all);
-  return kept;
+  return n;
 }
 
 /* ---- rates that were configured */
@@ -335,7 +332,8 @@ size_t by_host_links_count(struct by_host_links *links, struct by_agent_counter 
     double rate = shaped > 0 ? shaped : configured > 0 ? configured : interfaces[i].speed;
     out[i] = (struct by_agent_counter){.rate = rate};
     memcpy(out[i].name, interfaces[i].name, IF_NAMESIZE);
-    snprintf(out[i].address, sizeof out[i].address, "%s", by_address_print_host(&interfaces[i].address, address));
+    if (interfaces[i].address.length)
+      snprintf(out[i].address, sizeof out[i].address, "%s", by_address_print_host(&interfaces[i].address, address));
     count_marked(links, interfaces[i].index, &out[i]);
   }
   int reason = by_netlink_list(&links->netlink, RTM_GETLINK, sizeof(struct ifinfomsg), take_link, &counting);
@@ -429,7 +427,7 @@ bool by_host_links_look(struct by_host_links *links) {
 static enum banyan_status open_both(struct by_host_links *links) {
   struct by_interface *all;
   size_t n;
-  BY_TRY(by_interface_list(links->options.filter, false, &all, &n)); /* a wrong filter is reported now */
+  BY_TRY(by_interface_list_links(links->options.filter, &all, &n)); /* a wrong filter is reported now */
   free(all);
   BY_TRY(by_netlink_open(&links->netlink));
   return by_netlink_open_protocol(&links->news, NETLINK_ROUTE,

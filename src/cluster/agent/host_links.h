@@ -62,7 +62,7 @@ void by_host_links_destroy(struct by_host_links *links);
 /* Becomes readable when links or addresses change; by_host_links_look then takes that, and returns whether any did. */
 int by_host_links_get_fd(const struct by_host_links *links);
 bool by_host_links_look(struct by_host_links *links);
-/* At most BY_AGENT_INTERFACES, those that are up and have an address. */
+/* At most BY_AGENT_INTERFACES, those that are up, and have an address or are named by the filter. */
 size_t by_host_links_count(struct by_host_links *links, struct by_agent_counter *out);
 /* What the manager states; sets queues, too. */
 void by_host_links_set_rate(struct by_host_links *links, double rate);

@@ -121,7 +121,7 @@ static void add_port(struct by_link_neighbours *all, const struct by_interface *
 static void list_ports(struct by_link_neighbours *all, uint64_t now) {
   struct by_interface *interfaces;
   size_t n;
-  if (by_interface_list(all->options.filter, false, &interfaces, &n) != BANYAN_OK) n = 0, interfaces = NULL;
+  if (by_interface_list_links(all->options.filter, &interfaces, &n) != BANYAN_OK) n = 0, interfaces = NULL;
   for (uint32_t i = 0; i < all->n; i++) all->ports[i].there = false;
   for (size_t i = 0; i < n; i++) add_port(all, &interfaces[i], now);
   free(interfaces);

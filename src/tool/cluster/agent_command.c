@@ -132,7 +132,8 @@ static const struct by_option options[] = {
     BY_TEXT("group", 0, group, "NAME", "only users of this group may connect; default: everybody"),
     BY_TEXT("name", 0, name, "NAME", "this host's name; default: the host name (BANYAN_HOST)"),
     BY_TEXT("interfaces", 0, daemon.links.filter, "FILTER",
-            "interfaces to watch, as in BANYAN_IFACE; default: those that\nare up, without loopback"),
+            "interfaces to watch, as in BANYAN_IFACE, also without an\naddress; default: those that are up and have "
+            "one, without\nloopback"),
     BY_TEXT(
         "rate", 0, rate, "RATE",
         "rate of this host's link, 10g, or of several, IF=RATE,...;\ndefault: as the kernel and the manager report it"),
