@@ -5,6 +5,7 @@
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 
+command -v python3 >/dev/null || skip "no python3 here"
 unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
 wants 2 "$BANYAN" lab star:2 --http 127.0.0.1:0 -- true
 shows 'are for --cluster' err
@@ -36,10 +37,17 @@ for what in 'switch leaf0' manager 'agent r0h1'; do
 done
 # Each job has a plan, and everything that was killed is back.
 agrees() {
-  "$BANYAN" "${status[@]}" >"$scratch/state" 2>&1 && has '4 of 4 hosts connected; 2 jobs run' state &&
+  "$BANYAN" "${status[@]}" >"$scratch/state" 2>&1 && has '8 of 8 hosts connected; 2 jobs run' state &&
     has '^  one +running +[0-3] +4 .* [1-9][0-9]* +[0-9.]+[MG] ' state && has '^  two +running +[0-3] +2 ' state
 }
 comes agrees || fail "the manager does not know all: $(cat "$scratch/state")"
+# The network is found, not told.
+"$BANYAN" "${status[@]}" --json | python3 -c 'import json, sys
+topology = json.load(sys.stdin)["topology"]
+links = {tuple(sorted((link["a"], link["b"]))) for link in topology["links"]}
+assert links == {("leaf0", "r0h0"), ("leaf0", "r0h1"), ("leaf1", "r1h0"), ("leaf1", "r1h1"), ("leaf0", "spine0"),
+                 ("leaf1", "spine0"), ("leaf0", "spine1"), ("leaf1", "spine1")}, links
+assert all(0.9e8 < link["capacity"] < 1.1e8 for link in topology["links"]), topology'
 touch "$scratch/done"
 wait "$lab" || fail "it ended with $?: $(cat "$scratch/sums" "$scratch/messages")"
 [ "$(grep -cE '^\[(one|two) r[01]h[01]\] 0 wrong, ' "$scratch/sums")" = 6 ] || fail "$(cat "$scratch/sums")"

@@ -13,10 +13,11 @@
 #include "process.h"
 #include "socket.h"
 
-enum { DAYS = 365, MANAGER_PORT = 7650, MOST_ARGUMENTS = 64 };
+enum { DAYS = 365, MANAGER_PORT = 7650, MOST_ARGUMENTS = 64, PLACE_BYTES = BY_TOPOLOGY_MOST_NAME + 16 };
 
-static bool has_agent(const struct by_node *node) {
-  return node->kind == BY_NODE_HOST;
+/* Those that a manager knows by certificates: hosts, by their agents, and switches. */
+static bool is_known(const struct by_node *node) {
+  return node->kind == BY_NODE_HOST || node->aggregates;
 }
 
 /* ---- keys */
@@ -40,7 +41,7 @@ static enum banyan_status make_keys_of(const struct by_lab_cluster *cluster, con
   BY_TRY(by_key_folder_write(keys, authority, false));
   BY_TRY(make_key(keys, authority, BY_TLS_MANAGER, t->nodes[cluster->manager].name));
   for (uint32_t v = 0; v < t->n_nodes; v++)
-    if (has_agent(&t->nodes[v])) BY_TRY(make_key(keys, authority, BY_TLS_AGENT, t->nodes[v].name));
+    if (is_known(&t->nodes[v])) BY_TRY(make_key(keys, authority, BY_TLS_AGENT, t->nodes[v].name));
   return BANYAN_OK;
 }
 
@@ -98,26 +99,17 @@ void by_lab_cluster_fini(struct by_lab_cluster *cluster) {
 /* ---- services */
 
 static enum banyan_status start_manager(const struct by_lab_cluster *cluster, struct by_lab_services *services,
-                                        const char *topology) {
-  const char *name = cluster->topology->nodes[cluster->manager].name;
-  char keys[BY_LAB_PATH], state[BY_LAB_PATH], token[BY_LAB_PATH], at[BY_TOPOLOGY_MOST_NAME + 16], page[16], *save;
-  const char *command[MOST_ARGUMENTS] = {"banyan",
-                                         "manager",
-                                         topology,
-                                         "--keys",
-                                         by_lab_folder_path(cluster->folder, "keys", keys),
-                                         "--name",
-                                         name,
-                                         "--state",
-                                         by_lab_folder_path(cluster->folder, "manager.db", state),
-                                         "--token-file",
-                                         by_lab_folder_path(cluster->folder, "token", token),
-                                         "--listen",
-                                         at,
-                                         "--http",
-                                         page};
+                                        const char *topology, const char *at) {
+  char keys[BY_LAB_PATH], state[BY_LAB_PATH], token[BY_LAB_PATH], page[16], *save;
+  const char *command[MOST_ARGUMENTS] = {"banyan",       "manager",
+                                         "--keys",       by_lab_folder_path(cluster->folder, "keys", keys),
+                                         "--name",       cluster->topology->nodes[cluster->manager].name,
+                                         "--state",      by_lab_folder_path(cluster->folder, "manager.db", state),
+                                         "--token-file", by_lab_folder_path(cluster->folder, "token", token),
+                                         "--listen",     at,
+                                         "--http",       page,
+                                         topology};
   int n = 0;
-  snprintf(at, sizeof at, "%s:%d", name, MANAGER_PORT);
   snprintf(page, sizeof page, "fd:%d", BY_LAB_LISTENER);
   while (command[n]) n++;
   char *more = by_cli_print("%s", cluster->options->more ? cluster->options->more : "");
@@ -130,36 +122,49 @@ static enum banyan_status start_manager(const struct by_lab_cluster *cluster, st
   return status;
 }
 
-static enum banyan_status start_agent(const struct by_lab_cluster *cluster, struct by_lab_services *services,
-                                      uint32_t node) {
-  char keys[BY_LAB_PATH], manager[BY_TOPOLOGY_MOST_NAME + 16];
-  const struct by_topology *t = cluster->topology;
+static enum banyan_status start_agent(struct by_lab_services *services, uint32_t node, const char *name,
+                                      const char *manager, const char *keys) {
   /* The lab's links have queues by class themselves. */
-  const char *const command[] = {"banyan",    "agent",
-                                 "--manager", manager,
-                                 "--keys",    by_lab_folder_path(cluster->folder, "keys", keys),
-                                 "--name",    t->nodes[node].name,
-                                 "--queues",  "none",
-                                 NULL};
-  snprintf(manager, sizeof manager, "%s:%d", t->nodes[cluster->manager].name, MANAGER_PORT);
+  const char *const command[] = {"banyan", "agent",        "--manager", manager,    "--keys", keys, "--name",
+                                 name,     "--interfaces", "eth*",      "--queues", "none",   NULL};
   const struct by_lab_service service = {.role = BY_LAB_AGENT, .space = node, .command = command, .listener = -1};
   return by_lab_services_start(services, &service);
 }
 
-enum banyan_status by_lab_cluster_start(const struct by_lab_cluster *cluster, const struct by_lab_options *built,
-                                        struct by_lab_services *services) {
-  const struct by_topology *t = cluster->topology;
+/* Whether all that is between hosts reports its links. */
+static bool can_be_found(const struct by_lab_layout *layout, enum by_lab_switch_kind switches) {
+  for (uint32_t i = 0; i < layout->n_spaces; i++) {
+    const struct by_node *node = &layout->topology->nodes[layout->spaces[i].node];
+    if (layout->spaces[i].gate) return false;
+    if (node->kind == BY_NODE_SWITCH && (!node->aggregates || switches == BY_LAB_SWITCHES_NONE)) return false;
+  }
+  return true;
+}
+
+static enum banyan_status write_topology(const struct by_lab_cluster *cluster, const struct by_lab_options *built) {
   struct by_text text = {0};
-  char path[BY_LAB_PATH];
-  enum banyan_status status = by_lab_print_topology(t, built, &text);
+  enum banyan_status status = by_lab_print_topology(cluster->topology, built, &text);
   if (status == BANYAN_OK) status = by_lab_folder_write(cluster->folder, "cluster", &text);
   by_text_fini(&text);
-  if (status == BANYAN_OK)
-    status = start_manager(cluster, services, by_lab_folder_path(cluster->folder, "cluster", path));
-  if (status == BANYAN_OK) status = by_lab_services_await(services); /* so that agents find it at once */
-  for (uint32_t v = 0; v < t->n_nodes && status == BANYAN_OK; v++)
-    if (has_agent(&t->nodes[v])) status = start_agent(cluster, services, v);
   return status;
+}
+
+enum banyan_status by_lab_cluster_start(const struct by_lab_cluster *cluster, const struct by_lab_layout *layout,
+                                        const struct by_lab_options *built, enum by_lab_switch_kind switches,
+                                        struct by_lab_services *services) {
+  const struct by_topology *t = cluster->topology;
+  char topology[BY_LAB_PATH], keys[BY_LAB_PATH], manager[PLACE_BYTES];
+  bool tells = cluster->options->tells || !can_be_found(layout, switches);
+  by_lab_folder_path(cluster->folder, "cluster", topology);
+  by_lab_folder_path(cluster->folder, "keys", keys);
+  snprintf(manager, sizeof manager, "%s:%d", t->nodes[cluster->manager].name, MANAGER_PORT);
+  if (tells) BY_TRY(write_topology(cluster, built));
+  BY_TRY(start_manager(cluster, services, tells ? topology : NULL, manager));
+  BY_TRY(by_lab_services_await(services)); /* so that agents find it at once */
+  BY_TRY(by_lab_services_start_switches(services, switches, manager, keys));
+  for (uint32_t v = 0; v < t->n_nodes; v++)
+    if (t->nodes[v].kind == BY_NODE_HOST) BY_TRY(start_agent(services, v, t->nodes[v].name, manager, keys));
+  return BANYAN_OK;
 }
 
 enum banyan_status by_lab_cluster_print(const struct by_lab_cluster *cluster) {

@@ -68,6 +68,9 @@ static const struct by_option options[] = {
     BY_TEXT("manager", 0, cluster.manager, "HOST",
             "with --cluster: host of the manager; default: the first that\ntakes no part in jobs, else the first"),
     BY_TEXT("manager-options", 0, cluster.more, "\"OPTION...\"", "with --cluster: options of `banyan manager`"),
+    BY_FLAG("tell-topology", 0, cluster.tells,
+            "with --cluster: give the manager the topology; default: it\ncomposes it from reports if all switches "
+            "report"),
     BY_TEXT("http", 0, cluster.http, "ADDRESS:PORT",
             "with --cluster: where this machine reaches the manager's\npage; default 127.0.0.1 and any port"),
     BY_WORDS(
@@ -175,8 +178,9 @@ static enum banyan_status check_commands(struct session *s) {
     return by_fail(BANYAN_ERR_ARGUMENT, "give the jobs by --job, or one command after --, not both");
   if (!asked->texts.count && !given && !asked->dry_run)
     return by_fail(BANYAN_ERR_ARGUMENT, "no command for the hosts: give one after --");
-  if (!asked->clustered && (asked->cluster.manager || asked->cluster.more || asked->cluster.http))
-    return by_fail(BANYAN_ERR_ARGUMENT, "--manager, --manager-options and --http are for --cluster");
+  if (!asked->clustered &&
+      (asked->cluster.manager || asked->cluster.more || asked->cluster.http || asked->cluster.tells))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--manager, --manager-options, --tell-topology and --http are for --cluster");
   if (!asked->cluster.http) asked->cluster.http = "127.0.0.1:0";
   asked->jobs.jobs = &asked->texts;
   asked->jobs.command = s->operands.items + 1;
@@ -253,16 +257,23 @@ static void warn_of_speed(const struct session *s) {
           command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
 }
 
-static enum banyan_status start_services(struct session *s) {
+/* A secret that switches and ranks find, too. Jobs that are planned by a manager get the switches' own from it. */
+static enum banyan_status share_switch_key(const struct session *s) {
   char key[BY_KEY_TEXT];
+  if (s->asked.switches < 0 || (s->asked.clustered && !by_lab_jobs_have_plans(s->jobs))) return BANYAN_OK;
+  BY_TRY(by_key_random(key));
+  if (!setenv("BANYAN_SWITCH_KEY", key, 0)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
+}
+
+static enum banyan_status start_services(struct session *s) {
+  enum by_lab_switch_kind kind =
+      s->asked.switches < 0 ? BY_LAB_SWITCHES_NONE : (enum by_lab_switch_kind)s->asked.switches;
   if (s->asked.switches < 0 && !s->asked.clustered) return BANYAN_OK;
   BY_TRY(by_lab_services_create(s->lab, &s->layout, s->folder.path, &s->services));
-  if (s->asked.switches >= 0) { /* under a key that ranks find, too */
-    BY_TRY(by_key_random(key));
-    if (setenv("BANYAN_SWITCH_KEY", key, 0)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
-    BY_TRY(by_lab_services_start_switches(s->services, (enum by_lab_switch_kind)s->asked.switches));
-  }
-  if (s->asked.clustered) BY_TRY(by_lab_cluster_start(&s->cluster, &s->asked.lab, s->services));
+  BY_TRY(share_switch_key(s));
+  BY_TRY(s->asked.clustered ? by_lab_cluster_start(&s->cluster, &s->layout, &s->asked.lab, kind, s->services)
+                            : by_lab_services_start_switches(s->services, kind, NULL, NULL));
   BY_TRY(by_lab_services_await(s->services));
   return s->asked.clustered ? by_lab_cluster_print(&s->cluster) : BANYAN_OK;
 }

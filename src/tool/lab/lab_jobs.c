@@ -466,6 +466,12 @@ enum banyan_status by_lab_jobs_create(const struct by_lab_jobs_options *options,
   return fill(jobs);
 }
 
+bool by_lab_jobs_have_plans(const struct by_lab_jobs *jobs) {
+  bool some = false;
+  for (int i = 0; i < jobs->n; i++) some |= jobs->items[i].plan && *jobs->items[i].plan;
+  return some;
+}
+
 void by_lab_jobs_destroy(struct by_lab_jobs *jobs) {
   for (int i = 0; jobs && i < jobs->n; i++) {
     struct job *job = &jobs->items[i];

@@ -32,6 +32,8 @@ BANYAN_CHECK enum banyan_status by_lab_jobs_create(const struct by_lab_jobs_opti
                                                    const struct by_lab_folder *folder, struct by_lab_jobs **out);
 /* NULL is allowed. */
 void by_lab_jobs_destroy(struct by_lab_jobs *jobs);
+/* Whether some job has a plan of its own. */
+bool by_lab_jobs_have_plans(const struct by_lab_jobs *jobs);
 /* Runs the jobs in the spaces of the lab until all have ended. Each is started when its time has come, and ended when
  * its time is over. A signal ends all. *exit_code is that of the job that failed first; a job that was ended because
  * its time was over has not failed. */

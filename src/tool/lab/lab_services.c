@@ -49,7 +49,7 @@ struct by_lab_services {
   size_t n, room;
 };
 
-enum { LINE_BYTES = 1024, READY_MS = 30000, MOST_CELLS = 1 << 20, PATH_BYTES = 4096 };
+enum { LINE_BYTES = 1024, READY_MS = 30000, MOST_CELLS = 1 << 20, PATH_BYTES = 4096, MOST_WORDS = 24 };
 
 const char *by_lab_role_name(enum by_lab_role role) {
   static const char *const names[] = {"switch", "agent", "manager"};
@@ -225,29 +225,54 @@ enum banyan_status by_lab_services_start(struct by_lab_services *services, const
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start a process in \"%s\"", name);
 }
 
-static enum banyan_status start_switch(struct by_lab_services *services, uint32_t space, bool xdp) {
+/* Adds nothing where `value` is NULL. */
+static void add_option(const char **command, int *n, const char *option, const char *value) {
+  if (!value) return;
+  command[(*n)++] = option;
+  command[(*n)++] = value;
+}
+
+/* What leaves an XDP switch is queued in front of it, so its own interfaces do not know their rates. */
+static void add_rates(const struct by_lab_layout *layout, uint32_t space, struct by_text *out) {
+  uint32_t outside = layout->spaces[space].outside;
+  for (uint32_t i = 0; i < layout->n_wires; i++)
+    for (int end = 0; end < 2; end++)
+      if (layout->wires[i].space[end] == outside)
+        by_text_add(out, "%seth%u=%.0f", out->length ? "," : "", layout->wires[i].port[end],
+                    layout->wires[i].rate[end]);
+}
+
+static enum banyan_status start_switch(struct by_lab_services *services, uint32_t space, bool xdp, const char *manager,
+                                       const char *keys) {
   const struct by_lab_layout *layout = services->layout;
   const struct by_node *node = &layout->topology->nodes[space];
-  struct by_text ports = {0};
+  struct by_text ports = {0}, rates = {0};
   char address[16], cells[16];
   for (uint32_t k = 0; k < count_ports(layout, space); k++) by_text_add(&ports, "%seth%u", k ? "," : "", k);
   by_lab_print_address(layout->spaces[space].address, address);
   snprintf(cells, sizeof cells, "%u", (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS));
-  const char *const command[] = {
-      "banyan",    "switch", xdp ? "--xdp" : "--user",        by_text_get(&ports),
-      "--control", address,  node->memory ? "--cells" : NULL, /* else as many as `banyan switch` takes by itself */
-      cells,       NULL};
+  if (xdp) add_rates(layout, space, &rates);
+  const char *command[MOST_WORDS] = {"banyan", "switch", xdp ? "--xdp" : "--user", by_text_get(&ports)};
+  int n = 4;
+  add_option(command, &n, "--control", address);
+  add_option(command, &n, "--cells", node->memory ? cells : NULL); /* else as many as it takes by itself */
+  add_option(command, &n, "--manager", manager);
+  add_option(command, &n, "--keys", keys);
+  add_option(command, &n, "--name", manager ? node->name : NULL);
+  add_option(command, &n, "--rate", manager && xdp ? by_text_get(&rates) : NULL);
   const struct by_lab_service service = {.role = BY_LAB_SWITCH, .space = space, .command = command, .listener = -1};
   enum banyan_status status = by_lab_services_start(services, &service);
   by_text_fini(&ports);
+  by_text_fini(&rates);
   return status;
 }
 
-enum banyan_status by_lab_services_start_switches(struct by_lab_services *services, enum by_lab_switch_kind kind) {
+enum banyan_status by_lab_services_start_switches(struct by_lab_services *services, enum by_lab_switch_kind kind,
+                                                  const char *manager, const char *keys) {
   const struct by_topology *t = services->layout->topology;
   for (uint32_t v = 0; v < t->n_nodes && kind != BY_LAB_SWITCHES_NONE; v++)
     if (t->nodes[v].kind == BY_NODE_SWITCH && t->nodes[v].aggregates)
-      BY_TRY(start_switch(services, v, kind == BY_LAB_SWITCHES_XDP));
+      BY_TRY(start_switch(services, v, kind == BY_LAB_SWITCHES_XDP, manager, keys));
   return BANYAN_OK;
 }
 

@@ -31,9 +31,11 @@ void by_lab_services_destroy(struct by_lab_services *services);
 /* Starts a service. `service` and what it points to may change afterwards. */
 BANYAN_CHECK enum banyan_status by_lab_services_start(struct by_lab_services *services,
                                                       const struct by_lab_service *service);
-/* Starts `banyan switch` on each node that aggregates. */
+/* Starts `banyan switch` on each node that aggregates. `manager` ("HOST:PORT") is the one that switches report to, with
+ * certificates in `keys`; both NULL: there is none. */
 BANYAN_CHECK enum banyan_status by_lab_services_start_switches(struct by_lab_services *services,
-                                                               enum by_lab_switch_kind kind);
+                                                               enum by_lab_switch_kind kind, const char *manager,
+                                                               const char *keys);
 /* Waits until all services that have been started are ready, and prints on standard error how each can be reached.
  * BANYAN_ERR_SYSTEM: one has ended, or is not ready after 30 s. */
 BANYAN_CHECK enum banyan_status by_lab_services_await(struct by_lab_services *services);
