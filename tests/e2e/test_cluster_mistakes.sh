@@ -30,10 +30,20 @@ refused 1 'cannot make token file /nowhere/token \(--token-file\): No such file'
 
 # The agent cannot start.
 refused 2 '\-\-rate: "fast" is not a rate in bit/s' agent --rate fast
+refused 2 '\-\-rate: "eth1" is not INTERFACE=RATE' agent --rate eth0=10g,eth1
+refused 2 '\-\-rate: "fast" is not a rate in bit/s' agent --rate eth0=10g,eth1=fast
 refused 2 '\-\-manager: "m0" is not an address: write host:port' agent --manager m0
 refused 2 '\-\-group: there is no group "nosuch" on this machine' agent --group nosuch
 refused 2 '\-\-json is for `banyan agent status`' agent --json
 refused 1 'make agent h7. makes it where the cluster.s ca.key is' agent --manager 127.0.0.1:1 --name h7
+
+# A switch cannot report to a manager.
+refused 2 '\-\-keys, --name and --rate are for a switch with --manager' switch --user lo --rate 10g
+refused 2 '\-\-manager: "m0" is not an address: write host:port' switch --user lo --manager m0
+refused 2 '\-\-rate: "=1g" is not INTERFACE=RATE' switch --user lo --manager 127.0.0.1:1 --rate =1g
+printf 'a\001b' >"$scratch/secret"
+refused 2 'with --manager, the secret must be a text of 1 to 1024 bytes' \
+  switch --user lo --manager 127.0.0.1:1 --secret-file "$scratch/secret"
 
 # The page is requested in the wrong way.
 "$BANYAN" manager star:2 "${at[@]}" --http 127.0.0.1:0 --token-file "$scratch/token" 2>"$scratch/manager.log" &
