@@ -6,7 +6,7 @@
 #include "check.h"
 
 #include "discovery.h"
-#include "json_doc.h"
+#include "rng.h"
 #include "topology_synth.h"
 
 enum { NODES = 16, PORTS = 8, SENTENCES = 16 };
@@ -228,6 +228,75 @@ static void test_stale(void **state) {
   by_topology_destroy(t);
 }
 
+static bool has_link(const struct by_topology *t, const char *a, const char *port_a, const char *b,
+                     const char *port_b) {
+  for (uint32_t l = 0; l < t->n_links; l++) {
+    const struct by_link *link = &t->links[l];
+    const char *ends[2] = {t->nodes[link->a].name, t->nodes[link->b].name};
+    for (int i = 0; i < 2; i++)
+      if (!strcmp(ends[i], a) && !strcmp(link->port[i], port_a) && !strcmp(ends[!i], b) &&
+          !strcmp(link->port[!i], port_b))
+        return true;
+  }
+  return false;
+}
+
+static void count_sentence(void *context, const char *text) {
+  (void)text;
+  ++*(unsigned *)context;
+}
+
+/* Random wires between agents of which some say random things: links between the honest ones are all there, an honest
+ * one has no other links to agents, and two that lie have some only where both say so. */
+static void test_liars(void **state) {
+  static const char *const names[NODES] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
+  static const char *const ports[PORTS] = {"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"};
+  enum { N = 12, LIARS = 3 /* the last ones */ };
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 1);
+  for (int round = 0; round < 300; round++) {
+    unsigned contradictions = 0;
+    struct by_discovery_rules by = {.contradiction = count_sentence, .context = &contradictions};
+    struct by_topology *t;
+    begin();
+    for (int i = 0; i < N; i++) add(names[i], i % 3 ? 0 : 4096);
+    for (int i = 0; i < 30; i++) {
+      struct by_discovered_node *a = &w.nodes[by_rng_below(&rng, N)], *b = &w.nodes[by_rng_below(&rng, N)];
+      if (a == b || a->n_interfaces == PORTS || b->n_interfaces == PORTS) continue;
+      wire(a, ports[a->n_interfaces], 1e9, b, ports[b->n_interfaces], 1e9);
+    }
+    struct by_discovered_interface truth[NODES][PORTS];
+    memcpy(truth, w.interfaces, sizeof truth);
+    for (int i = N - LIARS; i < N; i++)
+      for (uint32_t p = 0; p < w.nodes[i].n_interfaces; p++) {
+        struct by_discovered_interface *said = &w.interfaces[i][p];
+        if (by_rng_below(&rng, 2)) said->neighbour = by_rng_below(&rng, 4) ? names[by_rng_below(&rng, N)] : "made up";
+        if (by_rng_below(&rng, 2)) said->neighbour_port = ports[by_rng_below(&rng, PORTS)];
+        said->stale = !by_rng_below(&rng, 4);
+      }
+    assert_ok(by_discovery_compose(w.nodes, w.n, &by, &t));
+    for (int i = 0; i < N; i++)
+      for (uint32_t p = 0; p < w.nodes[i].n_interfaces; p++) {
+        const struct by_discovered_interface *true_ = &truth[i][p];
+        bool honest = i < N - LIARS && true_->neighbour[0] < 'a' + N - LIARS;
+        if (honest) assert_true(has_link(t, names[i], ports[p], true_->neighbour, true_->neighbour_port));
+      }
+    for (uint32_t l = 0; l < t->n_links; l++) {
+      const char *a = t->nodes[t->links[l].a].name, *b = t->nodes[t->links[l].b].name;
+      if (strlen(a) > 1 || strlen(b) > 1) continue; /* made up */
+      int i = a[0] - 'a', k = b[0] - 'a';
+      const struct by_discovered_interface *here = &w.interfaces[i][t->links[l].port[0][1] - '0'],
+                                           *there = &w.interfaces[k][t->links[l].port[1][1] - '0'];
+      assert_string_equal(here->neighbour, b);
+      assert_string_equal(there->neighbour, a);
+      assert_string_equal(here->neighbour_port, t->links[l].port[1]);
+      assert_string_equal(there->neighbour_port, t->links[l].port[0]);
+    }
+    by_topology_destroy(t);
+  }
+}
+
 /* ---- hosts that hear nobody */
 
 static void test_silent(void **state) {
@@ -321,8 +390,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rack),    cmocka_unit_test(test_same),      cmocka_unit_test(test_plain_switches),
       cmocka_unit_test(test_crossed), cmocka_unit_test(test_one_sided), cmocka_unit_test(test_same_port),
-      cmocka_unit_test(test_stale),   cmocka_unit_test(test_silent),    cmocka_unit_test(test_parts),
-      cmocka_unit_test(test_no_host), cmocka_unit_test(test_written),
+      cmocka_unit_test(test_stale),   cmocka_unit_test(test_liars),     cmocka_unit_test(test_silent),
+      cmocka_unit_test(test_parts),   cmocka_unit_test(test_no_host),   cmocka_unit_test(test_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
