@@ -10,7 +10,7 @@
 #include "manager.h"
 #include "topology_synth.h"
 
-enum { WORLD_HOSTS = 64, WORLD_JOBS = 16 };
+enum { WORLD_HOSTS = 64, WORLD_JOBS = 16, WORLD_SWITCHES = 16, WORLD_CELLS = 64 };
 
 struct world_host {
   char name[32];
@@ -27,11 +27,21 @@ struct world_job {
   uint64_t asked;  /* number of the plan that it was last asked to run; 0: none */
   uint64_t number; /* number of the plan that it runs; 0: none */
   char *plan;      /* the plan that it was last asked to run */
+  uint32_t n_cells;
+  struct world_cells {
+    char at[32], server[32];
+    uint32_t slots;
+  } cells[WORLD_CELLS]; /* of that plan */
+  uint32_t n_switches;  /* that it names */
+  bool keeps_cells;     /* the job does not report that it has returned the cells of earlier plans */
   uint64_t iterations, sent, input;
   uint64_t expected; /* expected number of iterations, as the job reports it */
   double iteration_time;
   const char *own_plan; /* NULL: its user set none */
-  uint32_t class_;      /* the class that host 0 has received */
+  const char *own_trees;
+  bool replaces;
+  const char *ways;
+  uint32_t class_; /* the class that host 0 has received */
 };
 
 struct world {
@@ -40,7 +50,8 @@ struct world {
   struct by_manager_options options;
   struct by_manager *manager;
   uint32_t n_hosts, n_jobs;
-  struct world_host hosts[WORLD_HOSTS];
+  struct world_host hosts[WORLD_HOSTS], switches[WORLD_SWITCHES];
+  uint32_t n_switches;
   struct world_job jobs[WORLD_JOBS];
   unsigned plans, helps, rests, classes, answers; /* numbers of sent messages; answers: to cell requests */
   uint32_t n_cells, cells[8];                     /* the cells of the last answer */
@@ -48,8 +59,11 @@ struct world {
   uint32_t n_asked;                               /* helpers that were asked and have not answered */
   struct {
     uint32_t host;
+    bool server;
     char job[BY_CLUSTER_JOB_ID + 1];
   } asked[WORLD_HOSTS];
+  unsigned serves, server_rests; /* servers that were asked, and released */
+  uint32_t trees;                /* of the server that was last asked */
 };
 
 static struct world_job *world_find(struct world *w, const char *id) {
@@ -70,6 +84,16 @@ static void deliver_message(void *context, void *connection, const struct by_clu
     job->asked = message->number;
     free(job->plan);
     job->plan = strdup(message->plan);
+    job->n_switches = message->n_switches;
+    for (uint32_t i = 0; i < message->n_switches; i++)
+      assert_string_equal(message->switches[i].address, "10.9.0.1:7613");
+    job->n_cells = message->n_cells;
+    assert_true(message->n_cells <= WORLD_CELLS);
+    for (uint32_t i = 0; i < message->n_cells; i++) {
+      snprintf(job->cells[i].at, sizeof job->cells[i].at, "%s", message->cells[i].at);
+      snprintf(job->cells[i].server, sizeof job->cells[i].server, "%s", message->cells[i].server);
+      job->cells[i].slots = message->cells[i].slots;
+    }
     w->plans++;
     break;
   }
@@ -83,10 +107,19 @@ static void deliver_message(void *context, void *connection, const struct by_clu
   case BY_MESSAGE_HELP:
     assert_string_equal(message->key, "secret");
     w->asked[w->n_asked].host = (uint32_t)(host - w->hosts);
+    w->asked[w->n_asked].server = message->server;
     memcpy(w->asked[w->n_asked++].job, message->job, sizeof w->asked->job);
-    w->helps++;
+    if (message->server)
+      w->serves++, w->trees = message->trees;
+    else
+      w->helps++;
     break;
-  case BY_MESSAGE_REST: w->rests++; break;
+  case BY_MESSAGE_REST:
+    if (message->server)
+      w->server_rests++;
+    else
+      w->rests++;
+    break;
   case BY_MESSAGE_CELLS:
     assert_true(message->n_cells <= 8);
     w->n_cells = message->n_cells;
@@ -156,6 +189,9 @@ static inline void world_send_job(struct world *w, const struct world_job *job) 
                                        .key = w->no_keys ? NULL : "secret",
                                        .began = job->began,
                                        .own_plan = job->own_plan,
+                                       .plan = job->own_plan ? job->own_trees : NULL,
+                                       .replace_plan = job->replaces,
+                                       .ways = job->ways,
                                        .n_hosts = job->n,
                                        .hosts = hosts};
   assert_ok(by_manager_handle(w->manager, w->hosts[job->hosts[0]].peer, &message, w->now));
@@ -174,11 +210,40 @@ static inline void world_greet(struct world *w, uint32_t h) {
                                      .version = BY_CLUSTER_VERSION,
                                      .host = w->hosts[h].name,
                                      .may_help = true,
+                                     .may_serve = true,
                                      .age = w->age,
                                      .interfaces = &eth0,
                                      .n_interfaces = 1};
   assert_ok(by_manager_joined(w->manager, &w->hosts[h], BY_ROLE_ANY, NULL, w->now, &w->hosts[h].peer));
   assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &hello, w->now));
+}
+
+/* Connects the agent of a switch of the topology that adds, or connects it again. */
+static inline void world_join_switch(struct world *w, const char *name, uint32_t cells) {
+  struct by_cluster_aggregates aggregates = {.cells = cells, .bytes = 2048, .address = "10.9.0.1:7613", .key = "k"};
+  struct by_cluster_message hello = {
+      .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = name, .age = w->age, .aggregates = &aggregates};
+  uint32_t s = 0;
+  while (s < w->n_switches && strcmp(w->switches[s].name, name) != 0) s++;
+  if (s == w->n_switches) w->n_switches++;
+  assert_true(w->n_switches <= WORLD_SWITCHES);
+  snprintf(w->switches[s].name, 32, "%s", name);
+  assert_ok(by_manager_joined(w->manager, &w->switches[s], BY_ROLE_ANY, NULL, w->now, &w->switches[s].peer));
+  assert_ok(by_manager_handle(w->manager, w->switches[s].peer, &hello, w->now));
+  struct by_cluster_message report = {.type = BY_MESSAGE_REPORT};
+  assert_ok(by_manager_handle(w->manager, w->switches[s].peer, &report, w->now));
+}
+
+/* All switches of the topology. */
+static inline void world_join_switches(struct world *w, uint32_t cells) {
+  for (uint32_t v = 0; v < w->topology->n_nodes; v++)
+    if (w->topology->nodes[v].kind == BY_NODE_SWITCH) world_join_switch(w, w->topology->nodes[v].name, cells);
+}
+
+static inline void world_part_switch(struct world *w, const char *name) {
+  uint32_t s = 0;
+  while (strcmp(w->switches[s].name, name) != 0) s++;
+  by_manager_gone(w->manager, w->switches[s].peer, w->now);
 }
 
 /* Connects an agent, which sends its first report at once. */
@@ -218,10 +283,18 @@ static inline struct world_job *world_run(struct world *w, uint32_t first, uint3
   return job;
 }
 
-static inline void world_send_helping(struct world *w, uint32_t h, const char *job, bool joined) {
-  struct by_cluster_message message = {
-      .type = BY_MESSAGE_HELPING, .job = job, .helper = w->hosts[h].name, .joined = joined, .why = "it was asked to"};
+static inline void world_send_helping_as(struct world *w, uint32_t h, const char *job, bool server, bool joined) {
+  struct by_cluster_message message = {.type = BY_MESSAGE_HELPING,
+                                       .job = job,
+                                       .helper = w->hosts[h].name,
+                                       .server = server,
+                                       .joined = joined,
+                                       .why = "it was asked to"};
   assert_ok(by_manager_handle(w->manager, w->hosts[h].peer, &message, w->now));
+}
+
+static inline void world_send_helping(struct world *w, uint32_t h, const char *job, bool joined) {
+  world_send_helping_as(w, h, job, false, joined);
 }
 
 /* Makes every plan that is due, has helpers join, and has the jobs that were asked switch plans. */
@@ -237,12 +310,15 @@ static inline unsigned world_plan(struct world *w) {
   uint32_t asked = w->n_asked;
   w->n_asked = 0;
   for (uint32_t i = 0; i < asked && w->helpers_come; i++)
-    if (w->hosts[w->asked[i].host].peer) world_send_helping(w, w->asked[i].host, w->asked[i].job, true);
+    if (w->hosts[w->asked[i].host].peer)
+      world_send_helping_as(w, w->asked[i].host, w->asked[i].job, w->asked[i].server, true);
   for (uint32_t j = 0; j < w->n_jobs; j++) {
     struct world_job *job = &w->jobs[j];
     if (!job->runs || job->silent || job->asked <= job->number || !w->hosts[job->hosts[0]].peer) continue;
+    uint64_t before = job->number;
     job->number = job->asked;
     world_send(w, job, BY_MESSAGE_SWITCHED, job->number);
+    if (before && !job->keeps_cells) world_send(w, job, BY_MESSAGE_RELEASED, before);
   }
   return n;
 }

@@ -72,6 +72,7 @@ const struct by_context_events by_context_events = {.control = {.attach_tree = b
                                                                 .reservation = reservation,
                                                                 .may_answer = may_answer},
                                                     .agent = {.view_plan_switches = by_plan_switches_view,
+                                                              .print_plan = by_plan_switches_print,
                                                               .propose = by_plan_switches_propose,
                                                               .find_given_plan = by_plans_find_given},
                                                     .progress = {.advance = advance,

@@ -87,7 +87,9 @@ struct by_plan_facts {
 /* Where a plan comes from. Not part of the hash. */
 struct by_plan_origin {
   enum banyan_plan_source source;
-  bool supplied; /* the user chose this plan, which nothing but the user replaces */
+  /* The user chose this plan, which nothing but the user replaces; of a manager's plan: the user allows it to replace
+   * such a plan. */
+  bool supplied;
 };
 
 struct by_plan {

@@ -76,7 +76,7 @@ class Agent:
 
     def rank(self, number, job=JOB):
         lines = self.connect()
-        lines.send({"type": "hello", "version": 2, "host": "h1", "job": job, "rank": number})
+        lines.send({"type": "hello", "version": 3, "host": "h1", "job": job, "rank": number})
         assert lines.receive()["type"] == "welcome"
         assert lines.receive() == {"type": "classes", "jobs": [{"job": job, "class": 0}]}
         return lines
@@ -234,7 +234,7 @@ class Manager:
         hello = lines.receive()
         assert hello["type"] == "hello" and hello["host"] == "h1" and hello["may_help"], hello
         assert hello["interfaces"][0]["address"] == "127.0.0.1", hello
-        lines.send({"type": "welcome", "version": 2, "interval": 0.2, "rate": 1e9})
+        lines.send({"type": "welcome", "version": 3, "interval": 0.2, "rate": 1e9})
         return lines
 
     def close(self):

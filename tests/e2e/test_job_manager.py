@@ -134,7 +134,7 @@ def greet(manager, own_plan=None):
     assert job["job"] == hello["job"] and job["name"] == "sums" and job["size"] == len(job["hosts"]) == RANKS, job
     assert job["hosts"] == [hello["host"]] * RANKS and job["key"] and ":" in job["root"], job
     assert job.get("own_plan") == own_plan, job
-    manager.send({"type": "welcome", "version": 2, "interval": 0.05, "rate": 0})
+    manager.send({"type": "welcome", "version": 3, "interval": 0.05, "rate": 0})
     return job["job"], hello["host"]
 
 

@@ -146,7 +146,9 @@ static void test_plans(void **state) {
   plan.n_switches = plan.n_cells = 2;
   plan.switches = switches;
   plan.cells = cells;
+  plan.replace_plan = true;
   cluster("plan with switches", plan);
+  plan.replace_plan = false;
   plan.n_switches = plan.n_cells = 0;
   /* The plan is sent as one line, which differs from what reading it gives. */
   plan.plan = "{\"format\": [1,\n 2],\r\n \"name\": \"p\"}\n";

@@ -323,12 +323,14 @@ static void test_users_plan(void **state) {
 /* Files of older managers are read: from before jobs reported how long they are, before lists of revoked certificates
  * were kept, before jobs had owners, and so on. */
 static void test_older_files(void **state) {
-#define WITHOUT_OWN_PLANS "ALTER TABLE jobs DROP COLUMN own_plan; "
+#define WITHOUT_GRANTS "DROP TABLE servers; DROP TABLE grants; "
+#define WITHOUT_OWN_PLANS WITHOUT_GRANTS "ALTER TABLE jobs DROP COLUMN own_plan; "
 #define WITHOUT_LENGTHS                                                                                                \
   WITHOUT_OWN_PLANS "ALTER TABLE jobs DROP COLUMN doubted; ALTER TABLE jobs DROP COLUMN expected; "
 #define WITHOUT_LISTS WITHOUT_LENGTHS "DROP TABLE lists; "
 #define WITHOUT_OWNERS WITHOUT_LISTS "ALTER TABLE jobs DROP COLUMN owner; "
-  static const char *const older[] = {WITHOUT_OWN_PLANS "PRAGMA user_version = 6",
+  static const char *const older[] = {WITHOUT_GRANTS "PRAGMA user_version = 8",
+                                      WITHOUT_OWN_PLANS "PRAGMA user_version = 6",
                                       WITHOUT_LENGTHS "PRAGMA user_version = 5",
                                       WITHOUT_LISTS "PRAGMA user_version = 4",
                                       WITHOUT_OWNERS "PRAGMA user_version = 3",
@@ -380,7 +382,8 @@ static void test_older_requests(void **state) {
   by_manager_store_commit(store);
   by_manager_store_close(store);
   assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-  assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 7", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(db, "DROP TABLE servers; DROP TABLE grants; PRAGMA user_version = 7", NULL, NULL, NULL),
+                   SQLITE_OK);
   assert_int_equal(sqlite3_close(db), SQLITE_OK);
   assert_ok(by_manager_store_open(path, &store));
   assert_ok(by_manager_store_load(store, check_request, request));

@@ -3,14 +3,18 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "link_seen.h"
 #include "log.h"
 #include "manager_cells.h"
+#include "manager_grants.h"
+#include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_job.h"
 #include "manager_links.h"
 #include "manager_plans.h"
+#include "plan_ways.h"
 
 /* Which jobs are to be planned for, which first, and what is asked of the planner. */
 
@@ -81,7 +85,7 @@ static bool can_be_planned(const struct by_manager_job *job) {
  * late when they have done so for a while. What has happened to a link meanwhile is known at once, also where the order
  * has changed since: as it does when another job moves off the same link. */
 static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
-  if (!job->plans.current || job->notes.due <= BY_DUE_HELPER) return false;
+  if (!job->plans.current || job->notes.due <= BY_DUE_SWITCH) return false;
   bool known = m->links->changed > fmin(job->order.changed, job->plans.planned);
   bool rests = m->now - job->order.changed >= unsettled * m->options.interval ||
                m->now - job->plans.planned >= restless * m->options.interval;
@@ -94,12 +98,18 @@ static bool dwells(const struct by_manager *m, const struct by_manager_job *job)
 static bool is_ripe(const struct by_manager *m, const struct by_manager_job *job) {
   if (job->notes.due == BY_DUE_NONE || !can_be_planned(job) || job->check.n_confirmed < job->n_hosts) return false;
   if (m->now < job->plans.not_before || dwells(m, job)) return false;
-  return job->notes.due <= BY_DUE_HELPER || m->now - job->plans.planned >= m->options.interval;
+  return job->notes.due <= BY_DUE_SWITCH || m->now - job->plans.planned >= m->options.interval;
 }
 
 static bool goes_before(const struct by_manager_job *a, const struct by_manager_job *b) {
   if (a->notes.due != b->notes.due) return a->notes.due < b->notes.due;
   return a->check.worse > b->check.worse;
+}
+
+/* Those that the job's user allows, of those that the manager allows. */
+static uint32_t ways_of(const struct by_manager *m, const struct by_manager_job *job) {
+  uint32_t both = job->wishes.ways & m->options.ways, ways = both ? both : m->options.ways;
+  return m->now < job->plans.switchless_until ? ways & ~(uint32_t)BY_PLAN_SWITCHES : ways;
 }
 
 /* ---- which hosts may help it */
@@ -132,22 +142,15 @@ static bool is_in(const struct by_manager_job *job, uint32_t node) {
   return false;
 }
 
-static bool is_barred(const struct by_manager *m, const struct by_manager_job *job, uint32_t node) {
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++)
-    if (job->plans.helpers[i].host == node)
-      return job->plans.helpers[i].state == BY_HELPER_BARRED && m->now < job->plans.helpers[i].until;
-  return false;
-}
-
-/* Those with most to spare, the first of equals. Helpers take seconds to come, so a job's first plan does without. */
+/* Those with most to spare, the first of equals. */
 static uint32_t find_helpers(const struct by_manager *m, const struct by_manager_job *job,
                              const struct by_topology *left, uint32_t *out) {
   struct candidate best[HELPERS];
   uint32_t n = 0;
-  bool some = job->plans.current && job->key && job->n_hosts >= HELPED;
+  bool some = job->key && job->n_hosts >= HELPED && (ways_of(m, job) & BY_PLAN_HELPERS);
   for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
     const struct by_manager_host *host = &m->hosts->all[v];
-    if (!host->agent || !host->may_help || is_in(job, v) || is_barred(m, job, v)) continue;
+    if (!host->agent || !host->may_help || is_in(job, v) || by_helpers_is_barred(m, job, v, false)) continue;
     double all, rate = spare(by_seen_paths(m), left, v, &all);
     if (rate < to_spare * all) continue;
     uint32_t at = n < HELPERS ? n++ : HELPERS;
@@ -159,25 +162,63 @@ static uint32_t find_helpers(const struct by_manager *m, const struct by_manager
   return n;
 }
 
+/* Hosts that may run servers of its trees, its own among them. How much their links have to spare is the planner's
+ * concern. */
+static uint32_t find_servers(const struct by_manager *m, const struct by_manager_job *job, uint32_t *out) {
+  uint32_t n = 0;
+  bool some = job->key && (ways_of(m, job) & BY_PLAN_SWITCHES);
+  for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
+    const struct by_manager_host *host = &m->hosts->all[v];
+    bool is_host = m->topology->nodes[v].kind == BY_NODE_HOST;
+    if (is_host && host->agent && host->may_serve && !by_helpers_is_barred(m, job, v, true)) out[n++] = v;
+  }
+  return n;
+}
+
+/* Switches add for it that are there and have cells for it. */
+static void set_switches(const struct by_manager *m, const struct by_manager_job *job, struct by_topology *left) {
+  bool strict = m->now < job->plans.strict_until;
+  for (uint32_t v = 0; v < left->n_nodes; v++) {
+    if (left->nodes[v].kind != BY_NODE_SWITCH) continue;
+    left->nodes[v].memory = by_grants_room(m, job, v, strict);
+    left->nodes[v].aggregates = left->nodes[v].memory > 0;
+  }
+}
+
 /* ---- the snapshot */
 
 static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job, struct by_plan_request *request) {
   BY_TRY(by_use_residual(m, job, true, &request->residual));
   if (by_use_may_give_way(m, job)) BY_TRY(by_use_residual(m, job, false, &request->calm));
-  request->sways =
-      m->links->changed <= job->plans.planned && by_use_sways(m, job); /* what has happened to a link is known */
+  set_switches(m, job, &request->residual);
+  if (request->calm.nodes) set_switches(m, job, &request->calm);
+  double changed = fmax(m->links->changed, m->hosts->adds_changed); /* what has happened to a link is known */
+  request->sways = changed <= job->plans.planned && by_use_sways(m, job);
   request->nodes = calloc(job->n_hosts, sizeof *request->nodes);
   request->helpers = calloc(HELPERS, sizeof *request->helpers);
-  if (!request->nodes || !request->helpers) return by_manager_no_memory();
+  request->servers = calloc((size_t)m->topology->n_nodes + 1, sizeof *request->servers);
+  if (!request->nodes || !request->helpers || !request->servers) return by_manager_no_memory();
   for (uint32_t h = 0; h < job->n_hosts; h++) request->nodes[request->n_nodes++] = job->nodes[h];
   request->n_helpers = find_helpers(m, job, &request->residual, request->helpers);
+  request->n_servers = find_servers(m, job, request->servers);
+  request->ways = ways_of(m, job);
+  request->has_calls = job->has_calls;
+  memcpy(request->calls, job->calls, sizeof request->calls);
+  request->penalty = job->wishes.penalty > 0 ? job->wishes.penalty : m->options.penalty;
+  request->steps = job->wishes.steps ? job->wishes.steps : m->options.steps;
+  request->trees = job->wishes.trees ? job->wishes.trees : m->options.trees;
   by_plans_begin(job, request);
   return BANYAN_OK;
 }
 
 struct by_manager_options by_manager_defaults(void) {
-  return (struct by_manager_options){
-      .rules = by_priority_usual(), .interval = 2, .replan = 60, .gain = 0.05, .helpers = "all"};
+  return (struct by_manager_options){.rules = by_priority_usual(),
+                                     .interval = 2,
+                                     .replan = 60,
+                                     .gain = 0.05,
+                                     .helpers = "all",
+                                     .servers = "all",
+                                     .ways = BY_PLAN_ALL_WAYS};
 }
 
 /* ---- beginning and end */
@@ -234,7 +275,8 @@ static enum banyan_status restore(struct by_manager *m, const struct by_manager_
   case BY_ROW_PLAN: return by_plans_restore(m, job, row);
   case BY_ROW_HISTORY: restore_event(m, job, row); return BANYAN_OK;
   case BY_ROW_CELLS: return by_cells_restore(m, job, row->cells.request);
-  default: return by_plans_restore_helper(m, job, row);
+  case BY_ROW_GRANT: return by_grants_restore(m, job, row);
+  default: return by_helpers_restore(m, job, row);
   }
 }
 
@@ -254,9 +296,9 @@ void by_manager_tick(struct by_manager *m, double now) {
   by_seen_tick(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
-    bool needs_ring = job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 &&
-                      !job->plans.running && !job->plans.ring.items;
-    if (needs_ring && are_confirmed(m, job)) by_plans_assume_ring(m, job);
+    bool assumed = job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 && !job->plans.running &&
+                   !job->plans.assumed.items;
+    if (assumed && are_confirmed(m, job)) by_plans_assume(m, job);
   }
 }
 

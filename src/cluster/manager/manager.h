@@ -25,6 +25,11 @@ struct by_manager_options {
   uint64_t replan_iterations; /* and iterations of it; 0: however many */
   double gain;                /* a job moves for so much more */
   const char *helpers;        /* "all", "none", or names of hosts with commas */
+  const char *servers;        /* the same of hosts that may run servers of trees through switches */
+  uint32_t ways;  /* that plans may use, plan_ways.h; jobs may ask for fewer or others, and for other values of: */
+  double penalty; /* for each tree of a plan, part of the least time; 0: the planner's */
+  uint32_t steps, trees; /* weights are multiples of 1 / steps; most trees for one size of buffers; 0: the planner's */
+  bool replaces;         /* plans that users set, too */
   /* To the connection that by_manager_joined was given. May not call the manager. */
   void (*send)(void *context, void *connection, const struct by_cluster_message *message);
   /* A row to keep, borrowed. NULL: nothing is kept. */

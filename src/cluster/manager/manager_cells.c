@@ -8,6 +8,7 @@
 #include "json_doc.h"
 #include "link_seen.h"
 #include "log.h"
+#include "manager_grants.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 
@@ -62,8 +63,15 @@ void by_cells_share(double memory, double given, const struct by_cells_claim *cl
 
 /* ---- what there is */
 
+/* As the switch's agent states it, else as the topology does; 0: not known. */
+static uint64_t memory_of(const struct by_manager *m, uint32_t node) {
+  const struct by_manager_adds *adds = m->hosts->all[node].adds;
+  if (adds) return (uint64_t)adds->cells * adds->bytes;
+  return m->topology->nodes[node].aggregates ? m->topology->nodes[node].memory : 0;
+}
+
 static bool is_kept_account_of(const struct by_manager *m, uint32_t node) {
-  return node != BY_NOWHERE && m->topology->nodes[node].aggregates && m->topology->nodes[node].memory > 0;
+  return node != BY_NOWHERE && memory_of(m, node) > 0;
 }
 
 static double given_of(const struct by_manager_cells *cells) {
@@ -75,6 +83,8 @@ static double all_given(const struct by_manager *m, uint32_t node) {
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
     for (uint32_t i = 0; i < job->cells.n; i++)
       if (job->cells.all[i].node == node) sum += given_of(&job->cells.all[i]);
+  uint64_t guaranteed, held = by_grants_held(m, node, &guaranteed);
+  if (m->hosts->all[node].adds) sum += (double)held * m->hosts->all[node].adds->bytes;
   return sum;
 }
 
@@ -162,7 +172,7 @@ static void log_cut(const struct by_manager *m, const struct by_manager_job *job
           "job %s (%s) is given %u of %u slots at switch %s: %u trees request more than three quarters of its %s, and "
           "the last quarter is for later ones",
           job->id, job->name, cells->given, cells->requested, cells->at, n,
-          by_print_bytes(m->topology->nodes[cells->node].memory, memory));
+          by_print_bytes(memory_of(m, cells->node), memory));
 }
 
 /* To all of its trees over one switch. */
@@ -170,7 +180,7 @@ static enum banyan_status give_at(const struct by_manager *m, struct by_manager_
   struct by_cells_claim *claims;
   uint32_t n, first = 0, own = 0;
   BY_TRY(list_claims(m, job, node, &claims, &n, &first));
-  double *shares = calloc((size_t)n + 1, sizeof *shares), memory = (double)m->topology->nodes[node].memory;
+  double *shares = calloc((size_t)n + 1, sizeof *shares), memory = (double)memory_of(m, node);
   if (shares) by_cells_share(memory, all_given(m, node), claims, n, first, count_at(job, node), shares);
   for (uint32_t i = 0; shares && i < job->cells.n; i++) {
     struct by_manager_cells *cells = &job->cells.all[i];
@@ -254,7 +264,7 @@ static enum banyan_status take_request(const struct by_manager *m, struct by_man
 static void settle(const struct by_manager *m, struct by_manager_cells *cells, uint32_t given) {
   cells->given = given < cells->requested ? given : cells->requested;
   if (is_kept_account_of(m, cells->node) && cells->bytes) {
-    uint64_t most = m->topology->nodes[cells->node].memory / cells->bytes;
+    uint64_t most = memory_of(m, cells->node) / cells->bytes;
     if (cells->given > most) cells->given = (uint32_t)most;
   }
   cells->settled = true;
@@ -342,27 +352,35 @@ static void add_of_job(const struct by_manager_job *job, const struct by_manager
   by_text_add(text, ",\"slots\":%u,\"requested\":%u,\"bytes\":%.0f}", cells->given, cells->requested, given_of(cells));
 }
 
-void by_cells_print(const struct by_manager_job *job, struct by_text *text) {
+void by_cells_print(const struct by_manager *m, const struct by_manager_job *job, struct by_text *text) {
   by_text_add(text, "[");
   for (uint32_t i = 0; i < job->cells.n; i++) add_of_job(job, &job->cells.all[i], false, text);
+  by_grants_print(m, job, BY_NOWHERE, text);
   by_text_add(text, "]");
 }
 
 static void add_switch(const struct by_manager *m, uint32_t node, struct by_text *text) {
   by_json_separate(text);
   by_text_add(text, "{");
+  const struct by_manager_host *host = &m->hosts->all[node];
+  uint64_t guaranteed, held = by_grants_held(m, node, &guaranteed);
   by_json_put_string(text, "name", m->topology->nodes[node].name);
-  by_text_add(text, ",\"memory\":%llu,\"given\":%.0f,\"jobs\":[", (unsigned long long)m->topology->nodes[node].memory,
+  by_json_put_bool(text, "connected", host->agent);
+  by_json_put_count(text, "cells", host->adds ? host->adds->cells : 0);
+  by_json_put_count(text, "cells_held", held);
+  by_json_put_count(text, "cells_guaranteed", guaranteed);
+  by_text_add(text, ",\"memory\":%llu,\"given\":%.0f,\"jobs\":[", (unsigned long long)memory_of(m, node),
               all_given(m, node));
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
     for (uint32_t i = 0; i < job->cells.n; i++)
       if (job->cells.all[i].node == node) add_of_job(job, &job->cells.all[i], true, text);
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) by_grants_print(m, job, node, text);
   by_text_add(text, "]}");
 }
 
 void by_cells_print_switches(const struct by_manager *m, struct by_text *text) {
   by_text_add(text, "[");
   for (uint32_t v = 0; v < m->topology->n_nodes; v++)
-    if (m->topology->nodes[v].aggregates) add_switch(m, v, text);
+    if (m->topology->nodes[v].aggregates || m->hosts->all[v].adds) add_switch(m, v, text);
   by_text_add(text, "]");
 }

@@ -32,7 +32,7 @@ void by_cells_keep(struct by_manager *m, const struct by_manager_job *job);
 void by_cells_end(struct by_manager *m, struct by_manager_job *job);
 void by_cells_free(struct by_manager_job *job);
 /* JSON: the cells of a job; the switches that add, with what jobs have there. */
-void by_cells_print(const struct by_manager_job *job, struct by_text *text);
+void by_cells_print(const struct by_manager *m, const struct by_manager_job *job, struct by_text *text);
 void by_cells_print_switches(const struct by_manager *m, struct by_text *text);
 
 #endif

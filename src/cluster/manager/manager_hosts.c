@@ -57,11 +57,11 @@ enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char
   return BANYAN_OK;
 }
 
-/* ---- which may help */
+/* ---- which may help, and serve */
 
-static enum banyan_status allow(struct by_manager *m, const char *names) {
+static enum banyan_status allow(struct by_manager *m, const char *names, const char *what, bool *allowed) {
   bool all = !strcmp(names, "all");
-  for (uint32_t v = 0; v < m->topology->n_nodes; v++) m->hosts->allowed[v] = all;
+  for (uint32_t v = 0; v < m->topology->n_nodes; v++) allowed[v] = all;
   if (all || !strcmp(names, "none")) return BANYAN_OK;
   while (*names) {
     size_t length = strcspn(names, ",");
@@ -69,8 +69,8 @@ static enum banyan_status allow(struct by_manager *m, const char *names) {
     snprintf(name, sizeof name, "%.*s", (int)length, names);
     uint32_t node = by_manager_hosts_find(m, name);
     if (node == BY_NOWHERE && !m->options.discovers)
-      return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is to help, but is not in the topology", name);
-    if (node != BY_NOWHERE) m->hosts->allowed[node] = true;
+      return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is to %s, but is not in the topology", name, what);
+    if (node != BY_NOWHERE) allowed[node] = true;
     names += length + (names[length] == ',');
   }
   return BANYAN_OK;
@@ -82,9 +82,20 @@ enum banyan_status by_manager_hosts_init(struct by_manager *m) {
   if (!hosts) return by_manager_no_memory();
   hosts->all = calloc((size_t)n + room_for_others(m), sizeof *hosts->all);
   hosts->allowed = calloc((size_t)n + 1, sizeof *hosts->allowed);
-  if (!hosts->all || !hosts->allowed) return by_manager_no_memory();
+  hosts->may_serve = calloc((size_t)n + 1, sizeof *hosts->may_serve);
+  if (!hosts->all || !hosts->allowed || !hosts->may_serve) return by_manager_no_memory();
   for (uint32_t v = 0; v < n; v++) BY_TRY(add(m, m->topology->nodes[v].name, v));
-  return allow(m, m->options.helpers);
+  BY_TRY(allow(m, m->options.helpers, "help", hosts->allowed));
+  return allow(m, m->options.servers, "serve", hosts->may_serve);
+}
+
+static void free_adds(struct by_manager_host *host) {
+  if (host->adds) {
+    free(host->adds->address);
+    free(host->adds->key);
+  }
+  free(host->adds);
+  host->adds = NULL;
 }
 
 static void free_interfaces(struct by_manager_host *host) {
@@ -99,19 +110,48 @@ void by_manager_hosts_fini(struct by_manager *m) {
   if (!hosts) return;
   for (uint32_t h = 0; hosts->all && h < hosts->n; h++) {
     free_interfaces(&hosts->all[h]);
+    free_adds(&hosts->all[h]);
     free(hosts->all[h].unknown);
     if (hosts->all[h].node == BY_NOWHERE) free((char *)hosts->all[h].name);
   }
   HASH_CLEAR(hh, hosts->by_name);
   free(hosts->all);
   free(hosts->allowed);
+  free(hosts->may_serve);
   free(hosts);
 }
 
-void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help) {
+static enum banyan_status take_adds(struct by_manager_host *host, const struct by_cluster_aggregates *message) {
+  struct by_manager_adds *adds = message ? calloc(1, sizeof *adds) : NULL;
+  free_adds(host);
+  if (!message) return BANYAN_OK;
+  if (!adds) return by_manager_no_memory();
+  host->adds = adds;
+  *adds = (struct by_manager_adds){.cells = message->cells,
+                                   .bytes = message->bytes,
+                                   .address = strdup(message->address),
+                                   .key = message->key ? strdup(message->key) : NULL,
+                                   .float32 = message->float32};
+  return adds->address && (adds->key || !message->key) ? BANYAN_OK : by_manager_no_memory();
+}
+
+enum banyan_status by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent,
+                                              const struct by_cluster_message *hello) {
   struct by_manager_host *host = &m->hosts->all[index];
+  bool known = host->node != BY_NOWHERE, added = host->adds != NULL;
   host->agent = agent;
-  host->may_help = may_help && host->node != BY_NOWHERE && m->hosts->allowed[host->node];
+  host->may_help = known && hello->may_help && m->hosts->allowed[host->node];
+  host->may_serve = known && hello->may_serve && m->hosts->may_serve[host->node];
+  BY_TRY(take_adds(host, known ? hello->aggregates : NULL));
+  if (added || host->adds) {
+    m->hosts->adds_changed = m->now;
+    char why[BY_MANAGER_WHY];
+    snprintf(why, sizeof why, "switch \"%.64s\" is there", host->name);
+    by_due_mark_all(m, BY_DUE_SWITCH, why);
+    by_info("manager", "%s: %u cells of %u bytes at %s", why, host->adds ? host->adds->cells : 0,
+            host->adds ? host->adds->bytes : 0, host->adds ? host->adds->address : "no address");
+  }
+  return BANYAN_OK;
 }
 
 /* ---- links */
@@ -169,10 +209,14 @@ static void read_interface(struct by_manager *m, const struct by_manager_host *h
   if (i->link == BY_NOWHERE) return;
   uint32_t out = by_links_step_out(m->topology, i->link, host->node), in = out ^ 1;
   double of_jobs[2] = {i->message.ours_sent, i->message.ours_received};
-  /* What passes a switch is nobody's there: what jobs put on the link is known from their plans. */
+  /* What passes a switch is nobody's there, and what servers send is not counted as their jobs': what jobs put on the
+   * link is known from their plans. */
   if (m->topology->nodes[host->node].kind == BY_NODE_SWITCH) {
     of_jobs[0] += by_use_of_jobs(m, out);
     of_jobs[1] += by_use_of_jobs(m, in);
+  } else if (by_jobs_have_server(m, host->node)) {
+    of_jobs[0] = fmax(of_jobs[0], by_use_of_jobs(m, out));
+    of_jobs[1] = fmax(of_jobs[1], by_use_of_jobs(m, in));
   }
   double sent = of_others(i, 0, i->message.sent, of_jobs[0]),
          received = of_others(i, 1, i->message.received, of_jobs[1]);
@@ -229,6 +273,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   host->agent = NULL;
   host->parted = m->now;
   host->n_unknown = 0;
+  if (host->adds) m->hosts->adds_changed = m->now;
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     by_links_forget(m, host->node, host->interfaces[i].link);

@@ -47,6 +47,13 @@ struct by_manager_interface {
   uint32_t link;                       /* of the topology; BY_NOWHERE: not known */
 };
 
+/* A switch that adds, as its agent describes it. */
+struct by_manager_adds {
+  uint32_t cells, bytes; /* bytes of each */
+  char *address, *key;   /* key: NULL without one */
+  bool float32;
+};
+
 /* A node of the topology, or a machine that is not in it. */
 struct by_manager_host {
   const char *name; /* of a machine that is not in the topology, its own */
@@ -54,6 +61,9 @@ struct by_manager_host {
   struct by_manager_peer *agent;
   double parted; /* when the last one went */
   bool may_help; /* the agent offers it, and the manager allows it */
+  bool may_serve;
+  struct by_manager_adds *adds; /* as the last agent has described it; NULL: it does not add */
+  double born;                  /* when that agent began, as it states */
   uint32_t n_interfaces;
   struct by_manager_interface *interfaces;
   uint32_t n_unknown; /* jobs that its agent has last reported and whose rank 0 has not come yet */
@@ -65,7 +75,8 @@ struct by_manager_hosts {
   uint32_t n;                  /* nodes first, then other machines */
   struct by_manager_host *all; /* room for all */
   struct by_manager_host *by_name;
-  bool *allowed; /* to help, of each node */
+  bool *allowed, *may_serve; /* to help, and to serve, of each node */
+  double adds_changed;       /* when a switch that adds last came or went */
 };
 
 BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);
@@ -74,8 +85,10 @@ void by_manager_hosts_fini(struct by_manager *m);
 uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
 /* A machine that is not in the topology becomes one of the hosts. BANYAN_ERR_UNSUPPORTED: too many. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
-/* The agent of a host has come, and offers help or does not. */
-void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help);
+/* The agent of a host has come, and says in its hello what it offers. */
+BANYAN_CHECK enum banyan_status by_manager_hosts_set_agent(struct by_manager *m, uint32_t index,
+                                                           struct by_manager_peer *agent,
+                                                           const struct by_cluster_message *hello);
 /* What an agent reports of its machine, before the jobs that are not known. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
                                                         const struct by_cluster_interface *message, uint32_t n);

@@ -108,13 +108,20 @@ void by_job_set_trouble(struct by_manager_job *job, const char *format, ...) {
 
 /* ---- plans */
 
+bool by_jobs_have_server(const struct by_manager *m, uint32_t host) {
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next)
+    for (uint32_t i = 0; i < job->plans.n_helpers; i++)
+      if (job->plans.helpers[i].server && job->plans.helpers[i].host == host) return true;
+  return false;
+}
+
 bool by_job_is_moving(const struct by_manager_job *job) {
   return job->plans.proposal == BY_PROPOSAL_JOINING || job->plans.proposal == BY_PROPOSAL_ASKED;
 }
 
 const struct by_link_shares *by_job_shares(const struct by_manager_job *job) {
   if (by_job_is_moving(job)) return &job->plans.proposed->shares; /* so that not all go where there is room now */
-  return job->plans.current ? &job->plans.current->shares : &job->plans.ring;
+  return job->plans.current ? &job->plans.current->shares : &job->plans.assumed;
 }
 
 /* ---- being due */
@@ -136,6 +143,11 @@ static bool share_a_step(const struct by_link_shares *a, const struct by_link_sh
     else
       j++;
   return i < a->n && j < b->n;
+}
+
+void by_due_mark_all(const struct by_manager *m, enum by_job_due due, const char *why) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (!by_job_has_left(job)) by_due_mark(job, due, "%s", why);
 }
 
 void by_due_mark_sharers(const struct by_manager *m, const struct by_link_shares *shares, const char *why) {

@@ -53,15 +53,17 @@ struct by_manager_part {
   LIST_HEAD(, by_seen_path) paths; /* link_seen.c */
 };
 
-/* A host that helps a job, or is to, or did not.
+/* A host that helps a job or runs a server of its, or is to, or did not; manager_helpers.c.
  *
  *   state    next states       meaning
  *   BARRED   ASKED, JOINED     not to be asked again until a while has passed
  *   ASKED    JOINED, BARRED    the agent is to start it until its deadline
- *   JOINED   BARRED            the agent has reported that it joined */
+ *   JOINED   BARRED, ASKED     the agent has reported that it joined; ASKED: a server is to serve more trees */
 enum by_helper_state { BY_HELPER_BARRED, BY_HELPER_ASKED, BY_HELPER_JOINED };
 struct by_manager_helper {
   uint32_t host;
+  bool server;
+  uint32_t trees; /* of a server */
   enum by_helper_state state;
   double until; /* of ASKED and BARRED */
   uint64_t by;  /* the agent's connection on which it reported that it joined; 0: none of this manager's */
@@ -72,9 +74,11 @@ struct by_manager_plan {
   struct by_plan *plan;
   struct by_embedding *embedding; /* NULL: not known any more */
   struct by_link_shares shares;
-  double rate, made; /* bit/s that it was to carry */
-  double carries;    /* beside higher classes, when it was made; 0: not known */
-  double before;     /* what the one before would have; 0: nothing was known */
+  struct by_plan_needs needs; /* of cells */
+  bool fresh;                 /* the same as the one before, for other cells of no more than its guarantees */
+  double rate, made;          /* bit/s that it was to carry */
+  double carries;             /* beside higher classes, when it was made; 0: not known */
+  double before;              /* what the one before would have; 0: nothing was known */
   char why[BY_MANAGER_WHY];
 };
 
@@ -82,28 +86,31 @@ struct by_manager_plan {
  *
  *   state     next states           meaning
  *   NONE      JOINING, LATE         nothing is proposed
- *   JOINING   ASKED, NONE           its helpers are to join
- *   ASKED     LATE, NONE            the job is to answer until its deadline
- *   LATE      NONE                  it has not; or the manager has begun again. An answer may still come */
+ *   JOINING   ASKED, NONE           its helpers and servers are to join, its cells are to become free, until its
+ * deadline ASKED     LATE, NONE            the job is to answer until its deadline LATE      NONE                  it
+ * has not; or the manager has begun again. An answer may still come */
 enum by_proposal_state { BY_PROPOSAL_NONE, BY_PROPOSAL_JOINING, BY_PROPOSAL_ASKED, BY_PROPOSAL_LATE };
 
 /* The plans and helpers of a job; manager_plans.c. */
 struct by_job_plans {
   char *own;        /* the plan that its user set, which stays in use; NULL: none */
+  char *own_trees;  /* the same as JSON; NULL: not known */
   uint64_t numbers; /* the last one that a plan got */
   struct by_manager_plan *current, *proposed;
   struct by_manager_plan *retired; /* what the job had when its planning began, and has no more */
   enum by_proposal_state proposal;
-  double deadline;            /* in ASKED */
-  bool running;               /* a planner's thread makes one */
-  double planned;             /* when it last did; 0: never */
-  uint64_t planned_at;        /* iterations then */
-  double rate_then;           /* what its plan carried then; 0: not known */
-  double not_before;          /* after a refusal, */
-  uint32_t refusals;          /* of which there were so many in a row */
-  uint32_t unknown;           /* times that it has reported a plan that is not known */
-  uint32_t gains;             /* plannings in a row that have found better trees, beside others */
-  struct by_link_shares ring; /* what it is taken to put on links without a plan */
+  double deadline;               /* in JOINING and ASKED */
+  double strict_until;           /* so long it is planned with cells that are free at once, */
+  double switchless_until;       /* or without any */
+  bool running;                  /* a planner's thread makes one */
+  double planned;                /* when it last did; 0: never */
+  uint64_t planned_at;           /* iterations then */
+  double rate_then;              /* what its plan carried then; 0: not known */
+  double not_before;             /* after a refusal, */
+  uint32_t refusals;             /* of which there were so many in a row */
+  uint32_t unknown;              /* times that it has reported a plan that is not known */
+  uint32_t gains;                /* plannings in a row that have found better trees, beside others */
+  struct by_link_shares assumed; /* what it is taken to put on links without a plan of the manager's */
   uint32_t n_helpers;
   uint32_t helpers_room;
   struct by_manager_helper *helpers;
@@ -114,6 +121,27 @@ struct by_job_order {
   uint32_t class_;
   uint32_t above, behind;
   double changed; /* when one of these two last changed */
+};
+
+/* What the manager has given one of a job's trees at a switch. */
+struct by_manager_grant {
+  uint64_t number; /* of the plan */
+  uint32_t node;   /* the switch's */
+  char *server;    /* the tree's root */
+  uint32_t slots, guarantee;
+};
+
+/* manager_grants.c; those of an earlier plan come first. */
+struct by_job_grants {
+  uint32_t n, room;
+  struct by_manager_grant *all;
+};
+
+/* What the job's user wishes of its plans; 0: what the manager's options say. manager_jobs.c. */
+struct by_job_wishes {
+  uint32_t ways; /* plan_ways.h */
+  double penalty;
+  uint32_t steps, trees;
 };
 
 /* What one of a job's trees requests at a switch. */
@@ -140,7 +168,7 @@ struct by_manager_event {
 };
 
 /* What makes a job due to be planned for, the most urgent first. */
-enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
+enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_SWITCH, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
 
 /* manager_job.c. */
 struct by_job_notes {
@@ -194,7 +222,9 @@ struct by_manager_job {
   double gone_at; /* when it left */
 
   uint64_t iterations, sent, input;
-  struct by_job_length length; /* iterations in all, as it states */
+  bool has_calls;
+  uint64_t calls[BY_PLAN_CALLS]; /* of rank 0's host, by log2 of their bytes */
+  struct by_job_length length;   /* iterations in all, as it states */
   double iteration_time;
   double input_rate; /* bit/s; smoothed */
   double rated;      /* when `input` was last looked at */
@@ -207,6 +237,8 @@ struct by_manager_job {
   struct by_job_plans plans;
   struct by_job_check check;
   struct by_job_cells cells;
+  struct by_job_grants grants;
+  struct by_job_wishes wishes;
 };
 
 static inline bool by_job_has_left(const struct by_manager_job *job) {
@@ -226,13 +258,16 @@ void by_job_add_event(const struct by_manager *m, struct by_manager_job *job, co
 /* Why there is no plan, or no better one. */
 void by_job_set_trouble(struct by_manager_job *job, const char *format, ...) BY_PRINTF(2, 3);
 
-/* What it puts on the network: by its plan, or the ring that it is taken to have. */
+/* Whether the host runs a server of any job. */
+bool by_jobs_have_server(const struct by_manager *m, uint32_t host);
+/* What it puts on the network: by its plan, its user's, or the ring that it is taken to have. */
 const struct by_link_shares *by_job_shares(const struct by_manager_job *job);
 /* A plan was proposed, and is waited for. */
 bool by_job_is_moving(const struct by_manager_job *job);
 
 void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) BY_PRINTF(3, 4);
 void by_due_clear(struct by_manager_job *job);
+void by_due_mark_all(const struct by_manager *m, enum by_job_due due, const char *why);
 /* All jobs that share a step with these shares. NULL: all jobs. */
 void by_due_mark_sharers(const struct by_manager *m, const struct by_link_shares *shares, const char *why);
 

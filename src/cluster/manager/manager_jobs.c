@@ -10,9 +10,11 @@
 #include "link_seen.h"
 #include "log.h"
 #include "manager_cells.h"
+#include "manager_grants.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 #include "manager_plans.h"
+#include "plan_ways.h"
 
 enum { MOST_JOBS = 4096, MOST_LEFT = 64 /* jobs that have left and are still shown */ };
 
@@ -34,6 +36,7 @@ static void free_job(struct by_manager_job *job) {
   for (uint32_t h = 0; job->parts && h < job->n_hosts; h++) by_seen_free(&job->parts[h]);
   by_plans_free(job);
   by_cells_free(job);
+  by_grants_free(job);
   by_arena_fini(&job->arena);
   free(job->name);
   free(job->root);
@@ -109,6 +112,19 @@ static enum banyan_status copy_texts(struct by_manager_job *job, const struct by
   return all ? BANYAN_OK : by_manager_no_memory();
 }
 
+/* What it wishes and does not make sense is what it does not wish: planning goes on. */
+static void take_wishes(struct by_manager *m, struct by_manager_job *job, const struct by_cluster_message *message) {
+  struct by_job_wishes wishes = {.penalty = message->tree_penalty, .steps = message->steps, .trees = message->trees};
+  if (message->ways && by_plan_ways_parse(message->ways, &wishes.ways) != BANYAN_OK)
+    by_info("manager", "job %s (%s): its ways are ignored: %s", job->id, job->name, banyan_error_text());
+  bool same = wishes.ways == job->wishes.ways && wishes.penalty == job->wishes.penalty &&
+              wishes.steps == job->wishes.steps && wishes.trees == job->wishes.trees;
+  job->wishes = wishes;
+  if (!same && job->plans.current) by_due_mark(job, BY_DUE_CHANGE, "its user wishes other plans");
+  bool replaced = message->replace_plan || m->options.replaces;
+  by_plans_set_own(m, job, replaced ? NULL : message->own_plan, message->plan);
+}
+
 static enum banyan_status create(struct by_manager *m, const struct by_cluster_message *message,
                                  struct by_manager_job **out) {
   struct by_manager_job *job = calloc(1, sizeof *job);
@@ -129,7 +145,7 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   *at = *out = job;
   by_jobs_index(m, job);
   by_due_mark(job, BY_DUE_NEW, "the job is new");
-  by_plans_set_own(m, job, message->own_plan);
+  take_wishes(m, job, message);
   return BANYAN_OK;
 }
 
@@ -181,7 +197,7 @@ enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_m
     if (message->began > 0) job->began = message->began;
     *out = job;
     BY_TRY(copy_texts(job, message));
-    by_plans_set_own(m, job, message->own_plan);
+    take_wishes(m, job, message);
     return BANYAN_OK;
   }
   if (job) replace(m, job);
@@ -261,6 +277,10 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   by_seen_report(m, job, h, message);
   job->seen = m->now;
   update_length(m, job, h == job->of_rank[0] ? message->expected : 0);
+  for (uint32_t i = 0; i < message->n_sizes && h == job->of_rank[0]; i++) {
+    job->calls[message->sizes[i].log2] = message->sizes[i].calls;
+    job->has_calls |= message->sizes[i].calls > 0;
+  }
 }
 
 /* ---- time */
@@ -311,6 +331,7 @@ void by_jobs_tick(struct by_manager *m) {
     job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
     if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
     by_plans_end_silent(m, job);
+    by_plans_miss_switches(m, job);
     by_plans_advance(m, job);
   }
   uint32_t left; /* the oldest of those are forgotten */

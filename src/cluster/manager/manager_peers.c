@@ -42,7 +42,7 @@ static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_pe
     return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", message->host);
   peer->index = index;
   peer->born = m->now - message->age;
-  by_manager_hosts_set_agent(m, index, peer, message->may_help);
+  BY_TRY(by_manager_hosts_set_agent(m, index, peer, message));
   return by_manager_hosts_report(m, index, message->interfaces, message->n_interfaces);
 }
 
@@ -169,7 +169,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
   if (message->type == BY_MESSAGE_HELPING) {
     uint32_t host = by_manager_hosts_find(m, message->helper);
     if (host != BY_NOWHERE && host == peer->index)
-      by_plans_helping(m, job, host, message->joined ? peer : NULL, message->why);
+      by_plans_helping(m, job, host, message->server, message->joined ? peer : NULL, message->why);
     return BANYAN_OK;
   }
   bool sends_for_root = job->peer == peer;
@@ -188,6 +188,8 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
     by_plans_switched(m, job, message->number);
   else if (message->type == BY_MESSAGE_KEPT)
     by_plans_kept(m, job, message->number, message->why);
+  else
+    by_plans_released(m, job, message->number);
   return BANYAN_OK;
 }
 

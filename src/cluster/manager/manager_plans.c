@@ -8,12 +8,16 @@
 
 #include "arena.h"
 #include "log.h"
+#include "manager_grants.h"
+#include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 
 static const double least_wait = 30, most_wait = 3600, iterations_waited = 20; /* s, and iterations, for an answer */
-static const double join_wait = 10;                                            /* s for a helper */
-static const double barred_for = 300;                                          /* s, a helper that did not come */
+static const double join_wait = 15;         /* s for helpers, and for cells to become free */
+static const double strict_for = 60;        /* s in which no cells are counted on that others are to give back */
+static const double grace = 0.5;            /* s in which a switch's agent may connect again */
+static const double begun_wait = 6;         /* s in which agents find a manager that was started again */
 static const double silence = 10;           /* s, and intervals twice, of an agent that is there */
 static const double swaying = 4;            /* times the gain, beside others */
 enum { ENOUGH = 3 };                        /* times in a row that they must find it */
@@ -25,6 +29,7 @@ static void free_plan(struct by_manager_plan *plan) {
   by_plan_destroy(plan->plan);
   by_embedding_destroy(plan->embedding);
   free(plan->shares.items);
+  free(plan->needs.all);
   free(plan);
 }
 
@@ -62,91 +67,28 @@ static void forget_row(const struct by_manager *m, const struct by_manager_job *
       m, &(struct by_manager_row){.table = BY_ROW_PLAN, .gone = true, .job = job->id, .plan.number = plan->number});
 }
 
-static void keep_helper(const struct by_manager *m, const struct by_manager_job *job,
-                        const struct by_manager_helper *helper, bool gone) {
-  struct by_manager_row row = {
-      .table = BY_ROW_HELPER, .gone = gone, .job = job->id, .name = m->hosts->all[helper->host].name};
-  row.helper.joined = helper->state == BY_HELPER_JOINED;
-  by_manager_keep_row(m, &row);
-}
-
 void by_plans_keep(const struct by_manager *m, const struct by_manager_job *job) {
   if (job->plans.current) keep_plan(m, job, job->plans.current, true);
   if (job->plans.proposed) keep_plan(m, job, job->plans.proposed, false);
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++) keep_helper(m, job, &job->plans.helpers[i], false);
+  by_helpers_keep(m, job);
+  by_grants_keep(m, job);
 }
 
-/* ---- helpers */
-
-static struct by_manager_helper *find_helper(const struct by_manager_job *job, uint32_t host) {
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++)
-    if (job->plans.helpers[i].host == host) return &job->plans.helpers[i];
-  return NULL;
-}
-
-static struct by_manager_helper *add_helper(struct by_manager_job *job, uint32_t host, enum by_helper_state state) {
-  struct by_job_plans *plans = &job->plans;
-  if (!BY_ARRAY_GROW(&plans->helpers, &plans->helpers_room, (size_t)plans->n_helpers + 1)) return NULL;
-  plans->helpers[plans->n_helpers] = (struct by_manager_helper){.host = host, .state = state};
-  return &plans->helpers[plans->n_helpers++];
-}
-
-static void set_helper(const struct by_manager *m, const struct by_manager_job *job, struct by_manager_helper *helper,
-                       enum by_helper_state state) {
-  static const char *const names[] = {"barred", "asked", "joined"};
-  const double lasts[] = {barred_for, join_wait, 0};
-  by_debug("manager", "helper \"%s\" of job %s: %s -> %s", m->hosts->all[helper->host].name, job->id,
-           names[helper->state], names[state]);
-  assert(state != BY_HELPER_ASKED || helper->state == BY_HELPER_BARRED);
-  helper->state = state;
-  helper->until = m->now + lasts[state];
-  keep_helper(m, job, helper, false);
-}
-
-static bool uses_helper(const struct by_manager *m, const struct by_manager_plan *plan, uint32_t host) {
-  for (uint32_t v = plan ? plan->plan->n_ranks : 0; plan && v < plan->plan->n_vertices; v++)
-    if (!strcmp(plan->plan->vertices[v].name, m->hosts->all[host].name)) return true;
-  return false;
-}
-
-/* Ends the help of those that neither plan uses. */
-static void rest(struct by_manager *m, struct by_manager_job *job, bool all) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++) {
-    struct by_manager_helper helper = job->plans.helpers[i];
-    bool used =
-        !all && (uses_helper(m, job->plans.current, helper.host) || uses_helper(m, job->plans.proposed, helper.host));
-    bool barred = helper.state == BY_HELPER_BARRED;
-    if (used || (barred && !all && m->now < helper.until)) {
-      job->plans.helpers[kept++] = helper;
-      continue;
-    }
-    if (!barred)
-      by_manager_send(m, m->hosts->all[helper.host].agent,
-                      &(struct by_cluster_message){.type = BY_MESSAGE_REST, .job = job->id});
-    keep_helper(m, job, &helper, true);
-  }
-  job->plans.n_helpers = kept;
-}
+/* ---- the job leaves */
 
 void by_plans_end(struct by_manager *m, struct by_manager_job *job) {
-  rest(m, job, true);
+  by_helpers_release(m, job, NULL, NULL, true);
+  by_grants_end(m, job);
   if (job->plans.current) forget_row(m, job, job->plans.current);
   if (job->plans.proposed) forget_row(m, job, job->plans.proposed);
 }
 
-static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host) {
-  struct by_manager_helper *helper = find_helper(job, host);
-  if (!helper && !(helper = add_helper(job, host, BY_HELPER_BARRED))) return false;
-  if (helper->state != BY_HELPER_BARRED) return true;
-  set_helper(m, job, helper, BY_HELPER_ASKED);
-  by_manager_send(m, m->hosts->all[host].agent,
-                  &(struct by_cluster_message){.type = BY_MESSAGE_HELP,
-                                               .job = job->id,
-                                               .root = job->root,
-                                               .key = job->key,
-                                               .helper = m->hosts->all[host].name});
-  return true;
+static const struct by_plan *plan_of(const struct by_manager_plan *plan) {
+  return plan ? plan->plan : NULL;
+}
+
+static void release_helpers(struct by_manager *m, struct by_manager_job *job) {
+  by_helpers_release(m, job, plan_of(job->plans.current), plan_of(job->plans.proposed), false);
 }
 
 /* ---- what becomes of a proposal */
@@ -158,14 +100,17 @@ static void add_event(struct by_manager *m, struct by_manager_job *job, const st
   by_job_add_event(m, job, &event);
 }
 
+/* Cells of a plan that rank 0 has not been sent are free; of another one it acquires them, or answers that it does
+ * not. */
 static void drop(struct by_manager *m, struct by_manager_job *job) {
   if (!job->plans.proposed) return;
+  if (job->plans.proposal == BY_PROPOSAL_JOINING) by_grants_return(m, job, job->plans.proposed->number, false);
   forget_row(m, job, job->plans.proposed);
   free_plan(job->plans.proposed);
   job->plans.proposed = NULL;
   set_proposal(job, BY_PROPOSAL_NONE);
   by_use_set_stale(m);
-  rest(m, job, false);
+  release_helpers(m, job);
 }
 
 /* Not taken: it is tried again when it is due, but not at once. */
@@ -178,42 +123,86 @@ static void give_up(struct by_manager *m, struct by_manager_job *job, double wai
   drop(m, job);
 }
 
+/* How rank 0 reaches the switches of the plan's trees. The caller frees it. NULL: no memory. */
+static struct by_cluster_switch *list_switches(const struct by_manager *m, const struct by_plan *plan, uint32_t *n) {
+  struct by_cluster_switch *out = calloc((size_t)plan->n_vertices + 1, sizeof *out);
+  *n = 0;
+  for (uint32_t v = plan->n_ranks; out && v < plan->n_vertices; v++) {
+    uint32_t host =
+        plan->vertices[v].kind == BY_VERTEX_SWITCH ? by_manager_hosts_find(m, plan->vertices[v].name) : BY_NOWHERE;
+    const struct by_manager_adds *adds = host == BY_NOWHERE ? NULL : m->hosts->all[host].adds;
+    if (adds) out[(*n)++] = (struct by_cluster_switch){plan->vertices[v].name, adds->address, adds->key};
+  }
+  return out;
+}
+
+static void send_message(struct by_manager *m, struct by_manager_job *job, const char *plan) {
+  struct by_cluster_message message = {.type = BY_MESSAGE_PLAN,
+                                       .job = job->id,
+                                       .number = job->plans.proposed->number,
+                                       .plan = plan,
+                                       .replace_plan = m->options.replaces};
+  struct by_cluster_switch *switches = list_switches(m, job->plans.proposed->plan, &message.n_switches);
+  struct by_cluster_cells *cells = by_grants_list(m, job, message.number, &message.n_cells);
+  message.switches = switches;
+  message.cells = cells;
+  if (message.n_cells > BY_CLUSTER_CELLS || message.n_switches > BY_CLUSTER_CELLS) {
+    give_up(m, job, m->options.replan, "its plan has trees over more switches than a message may name");
+  } else if (switches && cells) {
+    double iterations = iterations_waited * job->iteration_time;
+    set_proposal(job, BY_PROPOSAL_ASKED);
+    job->plans.deadline = m->now + fmin(fmax(iterations, least_wait), most_wait);
+    by_manager_send(m, job->peer, &message);
+  }
+  free(switches);
+  free(cells);
+}
+
 static void send_plan(struct by_manager *m, struct by_manager_job *job) {
   struct by_text text;
   by_text_init(&text);
   by_plan_print(job->plans.proposed->plan, &text);
-  if (text.length > BY_CLUSTER_LINE_DOWN - beside_plan) {
+  if (text.length > BY_CLUSTER_LINE_DOWN - beside_plan)
     give_up(m, job, m->options.replan, "its plan is longer than a message may be");
-  } else if (!text.failed) {
-    double iterations = iterations_waited * job->iteration_time;
-    set_proposal(job, BY_PROPOSAL_ASKED);
-    job->plans.deadline = m->now + fmin(fmax(iterations, least_wait), most_wait);
-    by_manager_send(m, job->peer,
-                    &(struct by_cluster_message){.type = BY_MESSAGE_PLAN,
-                                                 .job = job->id,
-                                                 .number = job->plans.proposed->number,
-                                                 .plan = by_text_get(&text)});
-  }
+  else if (!text.failed)
+    send_message(m, job, by_text_get(&text));
   by_text_fini(&text);
 }
 
-/* Whether all helpers of the proposal are there; one that does not come ends it. */
+/* ---- what it needs before it is sent */
+
+static void propose_fresh(struct by_manager *m, struct by_manager_job *job, const struct by_manager_job *wants);
+
+/* Whether all helpers and servers of the proposal are there; one that does not come ends it. */
 static bool has_helpers(struct by_manager *m, struct by_manager_job *job) {
-  bool all = true;
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++) {
-    struct by_manager_helper *helper = &job->plans.helpers[i];
-    if (!uses_helper(m, job->plans.proposed, helper->host)) continue;
-    if (helper->state == BY_HELPER_ASKED && m->now >= helper->until) set_helper(m, job, helper, BY_HELPER_BARRED);
-    if (helper->state == BY_HELPER_BARRED) {
-      char why[BY_MANAGER_WHY];
-      snprintf(why, sizeof why, "helper \"%.64s\" has not come", m->hosts->all[helper->host].name);
-      give_up(m, job, 0, why);
-      by_due_mark(job, BY_DUE_HELPER, "%s", why);
-      return false;
-    }
-    all &= helper->state == BY_HELPER_JOINED;
-  }
-  return all;
+  const struct by_manager_helper *lost;
+  char why[BY_MANAGER_WHY], name[96];
+  if (by_helpers_have_joined(m, job, job->plans.proposed->plan, &lost)) return true;
+  if (!lost) return false;
+  snprintf(why, sizeof why, "%s has not come", by_helpers_name(m, lost, name));
+  give_up(m, job, 0, why);
+  by_due_mark(job, BY_DUE_HELPER, "%s", why);
+  return false;
+}
+
+/* Whether the proposal has its cells, all of them. Where others have more than they are guaranteed, they change first;
+ * where they do not in time, it is planned again with what is free. */
+static bool has_cells(struct by_manager *m, struct by_manager_job *job) {
+  struct by_manager_plan *plan = job->plans.proposed;
+  enum by_grants_result result = by_grants_give(m, job, plan->number, &plan->needs, plan->fresh);
+  bool waits = result == BY_GRANTS_WAIT && m->now < job->plans.deadline;
+  struct by_manager_job *victim =
+      plan->fresh || result == BY_GRANTS_NONE ? NULL : by_grants_find_victim(m, job, &plan->needs);
+  if (victim) propose_fresh(m, victim, job);
+  if (result == BY_GRANTS_GIVEN || waits) return !waits;
+  double *until = m->now < job->plans.strict_until ? &job->plans.switchless_until : &job->plans.strict_until;
+  *until = m->now + strict_for;
+  give_up(m, job, 0, result == BY_GRANTS_NONE ? "switches have no room for its trees" : "cells have not become free");
+  if (job->plans.current)
+    by_due_mark(job, BY_DUE_CHANGE, "its plan found no cells");
+  else
+    by_due_mark(job, BY_DUE_NEW, "its plan found no cells");
+  return false;
 }
 
 static void stop_waiting(struct by_manager *m, struct by_manager_job *job) {
@@ -227,12 +216,13 @@ static void stop_waiting(struct by_manager *m, struct by_manager_job *job) {
 }
 
 void by_plans_advance(struct by_manager *m, struct by_manager_job *job) {
-  if (job->plans.proposal == BY_PROPOSAL_JOINING && has_helpers(m, job) && job->peer)
-    send_plan(m, job);
-  else if (job->plans.proposal == BY_PROPOSAL_ASKED && m->now >= job->plans.deadline)
-    stop_waiting(m, job);
+  if (job->plans.proposal == BY_PROPOSAL_JOINING) {
+    bool cells = has_cells(m, job);
+    if (job->plans.proposed && has_helpers(m, job) && cells && job->peer) send_plan(m, job);
+    return;
+  }
+  if (job->plans.proposal == BY_PROPOSAL_ASKED && m->now >= job->plans.deadline) stop_waiting(m, job);
 }
-
 /* ---- judging */
 
 static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_manager_job *job,
@@ -243,6 +233,7 @@ static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_m
                                    .plan = request->plan,
                                    .embedding = request->embedding,
                                    .shares = request->shares,
+                                   .needs = request->needs,
                                    .rate = request->rate,
                                    .carries = request->carries,
                                    .before = job->plans.current ? request->rate_before : 0,
@@ -251,27 +242,45 @@ static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_m
   request->plan = NULL;
   request->embedding = NULL;
   request->shares = (struct by_link_shares){0};
+  request->needs = (struct by_plan_needs){0};
   return plan;
 }
 
-static void propose(struct by_manager *m, struct by_manager_job *job, struct by_plan_request *request) {
+/* Takes over the plan. */
+static void propose(struct by_manager *m, struct by_manager_job *job, struct by_manager_plan *plan) {
   drop(m, job); /* a late one */
-  job->plans.proposed = take_plan(m, job, request);
-  if (!job->plans.proposed) return;
+  job->plans.proposed = plan;
   set_proposal(job, BY_PROPOSAL_JOINING);
+  job->plans.deadline = m->now + join_wait;
   by_use_set_stale(m);
   m->counters.plans++;
   by_job_keep(m, job); /* the number, before it is sent */
-  keep_plan(m, job, job->plans.proposed, false);
-  const struct by_plan *plan = job->plans.proposed->plan;
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
-    uint32_t host = by_manager_hosts_find(m, plan->vertices[v].name);
-    if (host == BY_NOWHERE || !ask(m, job, host)) {
-      drop(m, job);
-      return;
-    }
+  keep_plan(m, job, plan, false);
+  if (by_helpers_ask(m, job, plan->plan))
+    by_plans_advance(m, job);
+  else
+    drop(m, job);
+}
+
+/* The plan that it has, with other cells: no more than it is guaranteed, so that there is room for another job. */
+static void propose_fresh(struct by_manager *m, struct by_manager_job *job, const struct by_manager_job *wants) {
+  const struct by_manager_plan *old = job->plans.current;
+  struct by_manager_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) return;
+  *plan = (struct by_manager_plan){
+      .fresh = true, .rate = old->rate, .made = m->now, .carries = old->carries, .before = old->rate};
+  snprintf(plan->why, sizeof plan->why, "fewer cells, as job %.12s needs some", wants->id);
+  enum banyan_status status = by_plan_copy(old->plan, &plan->plan);
+  if (status == BANYAN_OK) status = by_plan_needs_find(plan->plan, m->topology, &plan->needs);
+  plan->shares.items = status == BANYAN_OK ? calloc((size_t)old->shares.n + 1, sizeof *plan->shares.items) : NULL;
+  if (!plan->shares.items) {
+    free_plan(plan);
+    return;
   }
-  by_plans_advance(m, job);
+  plan->shares.n = old->shares.n;
+  if (old->shares.n) memcpy(plan->shares.items, old->shares.items, old->shares.n * sizeof *plan->shares.items);
+  plan->number = ++job->plans.numbers;
+  propose(m, job, plan);
 }
 
 /* The planner may still be reading it. */
@@ -281,6 +290,11 @@ static void retire(struct by_manager_job *job) {
   else
     free_plan(job->plans.current);
   job->plans.current = NULL;
+}
+
+static void assume(struct by_manager_job *job, struct by_link_shares shares) {
+  free(job->plans.assumed.items);
+  job->plans.assumed = shares;
 }
 
 /* What the job has now is known from the request. False: it has moved meanwhile, and the request is about what it had.
@@ -299,27 +313,25 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
     job->plans.current->embedding = request->old;
     request->old = NULL;
   } else if (request->before.items) {
-    free(job->plans.ring.items);
-    job->plans.ring = request->before;
+    assume(job, request->before);
     request->before = (struct by_link_shares){0};
     by_use_set_stale(m);
   }
   return !by_job_has_left(job) && !job->plans.own;
 }
 
-/* Its plan names a helper that is not there: ranks repeat such trees among themselves, whatever the network carries. */
-static bool misses_helper(const struct by_manager *m, const struct by_manager_job *job) {
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++)
-    if (job->plans.helpers[i].state == BY_HELPER_BARRED &&
-        uses_helper(m, job->plans.current, job->plans.helpers[i].host))
-      return true;
-  return false;
+/* Its plan names a helper, server or switch that is not there: ranks repeat such trees among themselves, or send past
+ * the switch, whatever the network carries. */
+static bool misses_any(const struct by_manager *m, const struct by_manager_job *job) {
+  uint32_t node;
+  return by_helpers_are_missing(m, job, job->plans.current->plan) ||
+         by_grants_miss(m, job, job->plans.current->number, &node);
 }
 
 /* Rates of late are not those to come: so a gain beside others must be large, and be found again and again. */
 static bool is_worth_it(const struct by_manager *m, struct by_manager_job *job, const struct by_plan_request *request) {
   double gain = request->sways ? swaying * m->options.gain : m->options.gain;
-  if (!job->plans.current || misses_helper(m, job)) return true;
+  if (!job->plans.current || misses_any(m, job)) return true;
   job->plans.gains = request->gain > 1 + gain ? job->plans.gains + 1 : 0;
   if (job->plans.gains && request->sways && job->plans.gains < ENOUGH) {
     char why[BY_MANAGER_WHY];
@@ -341,7 +353,8 @@ void by_manager_planned(struct by_manager *m, struct by_plan_request *request, d
     job->plans.not_before = m->now + m->options.replan;
   } else if (counts) {
     by_job_set_trouble(job, "%s", "");
-    if (is_worth_it(m, job, request)) propose(m, job, request);
+    struct by_manager_plan *plan = is_worth_it(m, job, request) ? take_plan(m, job, request) : NULL;
+    if (plan) propose(m, job, plan);
   }
   by_plan_request_destroy(request);
 }
@@ -369,10 +382,7 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
     return;
   }
   add_event(m, job, job->plans.proposed, "", job->plans.proposed->why);
-  if (job->plans.current)
-    forget_row(m, job, job->plans.current);
-  else if (job->key)
-    by_due_mark(job, BY_DUE_HELPER, "helpers may join");
+  if (job->plans.current) forget_row(m, job, job->plans.current);
   retire(job);
   job->plans.current = job->plans.proposed;
   job->plans.proposed = NULL;
@@ -384,15 +394,35 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
   job->plans.refusals = 0;
   m->counters.plan_switches++;
   keep_plan(m, job, job->plans.current, true);
-  rest(m, job, false);
+  release_helpers(m, job);
+}
+
+/* Others may wait for what it had; servers that its calls still used may rest. */
+void by_plans_released(struct by_manager *m, struct by_manager_job *job, uint64_t number) {
+  by_grants_return(m, job, number, true);
+  release_helpers(m, job);
+  for (struct by_manager_job *other = m->jobs; other; other = other->next)
+    if (!by_job_has_left(other) && other->plans.proposal == BY_PROPOSAL_JOINING) by_plans_advance(m, other);
 }
 
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why) {
+  by_grants_return(m, job, number, false); /* it has acquired none of its cells */
   if (!job->plans.proposed || job->plans.proposed->number != number) return;
   give_up(m, job, longer_each_time(m, job->plans.refusals++), why);
 }
 
-void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan) {
+/* What it puts on links is found out once it is known that the job is where it says. */
+static bool keep_trees(struct by_manager_job *job, const char *trees) {
+  bool same = trees ? job->plans.own_trees && !strcmp(job->plans.own_trees, trees) : !job->plans.own_trees;
+  if (same) return false;
+  free(job->plans.own_trees);
+  job->plans.own_trees = trees ? strdup(trees) : NULL;
+  assume(job, (struct by_link_shares){0});
+  return true;
+}
+
+void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan, const char *trees) {
+  if (keep_trees(job, own_plan ? trees : NULL)) by_use_set_stale(m);
   if (own_plan ? job->plans.own && !strcmp(job->plans.own, own_plan) : !job->plans.own) return;
   char *copy = own_plan ? strdup(own_plan) : NULL;
   if (own_plan && !copy) return; /* rank 0 uses no plan of the manager's anyway */
@@ -412,7 +442,7 @@ void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const ch
     drop(m, job);
     if (job->plans.current) forget_row(m, job, job->plans.current);
     retire(job);
-    rest(m, job, false);
+    release_helpers(m, job);
   }
   by_due_clear(job);
   if (!own_plan) by_due_mark(job, BY_DUE_NEW, "%s", event.why);
@@ -421,33 +451,32 @@ void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const ch
   by_job_keep(m, job);
 }
 
-void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,
-                      const char *why) {
-  struct by_manager_helper *helper = find_helper(job, host);
+void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool server,
+                      const struct by_manager_peer *by, const char *why) {
+  struct by_manager_helper *helper = by_helpers_find(job, host, server);
+  char name[96];
   if (!helper) {
-    if (by)
-      by_manager_send(m, m->hosts->all[host].agent,
-                      &(struct by_cluster_message){.type = BY_MESSAGE_REST, .job = job->id});
+    if (by) by_helpers_send_release(m, job, host, server);
     return;
   }
-  set_helper(m, job, helper, by ? BY_HELPER_JOINED : BY_HELPER_BARRED);
-  helper->by = by ? by->number : 0;
+  by_helpers_set_joined(m, job, helper, by);
   if (!by) {
-    by_info("manager", "\"%s\" helps job %s (%s) no longer: %s", m->hosts->all[host].name, job->id, job->name,
-            why ? why : "");
-    if (uses_helper(m, job->plans.current, host))
-      by_due_mark(job, BY_DUE_HELPER, "helper \"%.64s\" is gone", m->hosts->all[host].name);
+    by_helpers_name(m, helper, name);
+    by_info("manager", "%s for job %s (%s) is gone: %s", name, job->id, job->name, why ? why : "");
+    if (by_helpers_are_used(m, plan_of(job->plans.current), helper))
+      by_due_mark(job, BY_DUE_HELPER, "%s is gone", name);
   }
   by_plans_advance(m, job);
 }
 
 /* An agent reports that a helper has joined, and again on each connection before its first report. */
 void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer *agent) {
-  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    const struct by_manager_helper *helper = by_job_has_left(job) ? NULL : find_helper(job, agent->index);
-    if (helper && helper->state == BY_HELPER_JOINED && helper->by != agent->number)
-      by_plans_helping(m, job, agent->index, NULL, "its agent does not know it");
-  }
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    for (int server = 0; server < 2; server++) {
+      const struct by_manager_helper *helper = by_job_has_left(job) ? NULL : by_helpers_find(job, agent->index, server);
+      if (helper && helper->state == BY_HELPER_JOINED && helper->by != agent->number)
+        by_plans_helping(m, job, agent->index, server, NULL, "its agent does not know it");
+    }
 }
 
 /* An agent whose host has lost power is not seen to close its connection. */
@@ -457,8 +486,17 @@ void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
     const struct by_manager_host *host = &m->hosts->all[helper.host];
     double last = host->agent ? host->agent->last_message : host->parted;
     if (helper.state == BY_HELPER_JOINED && m->now - last > fmax(silence, 2 * m->options.interval))
-      by_plans_helping(m, job, helper.host, NULL, "nothing is received from its host any more");
+      by_plans_helping(m, job, helper.host, helper.server, NULL, "nothing is received from its host any more");
   }
+}
+
+/* A plan is made without a switch that is not there, once its agent has had time to connect again. */
+void by_plans_miss_switches(const struct by_manager *m, struct by_manager_job *job) {
+  uint32_t node;
+  if (!job->plans.current || m->now - m->began < begun_wait) return;
+  if (!by_grants_miss(m, job, job->plans.current->number, &node)) return;
+  if (!m->hosts->all[node].agent && m->now - m->hosts->all[node].parted < grace) return;
+  by_due_mark(job, BY_DUE_HELPER, "switch \"%.64s\" is gone", m->hosts->all[node].name);
 }
 
 /* ---- beside proposals */
@@ -476,16 +514,48 @@ void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request)
   job->plans.current->embedding = NULL;
 }
 
-/* A job that runs a plan of its user's counts as a ring. Looked for once: without memory it counts as nothing. */
-void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job) {
-  struct by_plan *ring = NULL;
-  enum banyan_status status = by_plan_ring_over(m->topology, job->nodes, job->n_hosts, &ring);
-  if (status == BANYAN_OK) status = by_link_shares_find(ring, m->topology, &job->plans.ring, NULL);
+/* The user's plan is over ranks; what counts is which hosts they are on. */
+static enum banyan_status load_own(const struct by_manager *m, const struct by_manager_job *job,
+                                   struct by_link_shares *out) {
+  struct by_plan *plan;
+  BY_TRY(by_plan_parse("the user's plan", job->plans.own_trees, strlen(job->plans.own_trees), &plan));
+  bool over_hosts = plan->n_ranks != job->n_ranks;
+  enum banyan_status status = BANYAN_OK;
+  if (plan->n_ranks != (over_hosts ? job->n_hosts : job->n_ranks))
+    status = by_fail(BANYAN_ERR_PLAN, "it is for %u ranks, the job has %u on %u hosts", plan->n_ranks, job->n_ranks,
+                     job->n_hosts);
+  for (uint32_t r = 0; r < plan->n_ranks && status == BANYAN_OK; r++) {
+    plan->vertices[r].name = by_arena_string(&plan->arena, job->hosts[over_hosts ? r : job->of_rank[r]]);
+    if (!plan->vertices[r].name) status = by_manager_no_memory();
+  }
+  if (status == BANYAN_OK) status = by_link_shares_find(plan, m->topology, out, NULL);
+  by_plan_destroy(plan);
+  return status;
+}
+
+static enum banyan_status load_ring(const struct by_manager *m, const struct by_manager_job *job,
+                                    struct by_link_shares *out) {
+  struct by_plan *ring;
+  BY_TRY(by_plan_ring_over(m->topology, job->nodes, job->n_hosts, &ring));
+  enum banyan_status status = by_link_shares_find(ring, m->topology, out, NULL);
+  by_plan_destroy(ring);
+  return status;
+}
+
+void by_plans_assume(struct by_manager *m, struct by_manager_job *job) {
+  struct by_link_shares shares = {0};
+  enum banyan_status status = BANYAN_ERR_PLAN;
+  if (job->plans.own_trees) {
+    status = load_own(m, job, &shares);
+    if (status != BANYAN_OK)
+      by_info("manager", "job %s (%s) counts as a ring: %s", job->id, job->name, banyan_error_text());
+  }
+  if (status != BANYAN_OK) status = load_ring(m, job, &shares);
   if (status != BANYAN_OK) {
     by_warn("manager", "what job %s (%s) puts on links is not known: %s", job->id, job->name, banyan_error_text());
-    job->plans.ring = (struct by_link_shares){.items = calloc(1, sizeof *job->plans.ring.items)};
+    shares = (struct by_link_shares){.items = calloc(1, sizeof *shares.items)};
   }
-  by_plan_destroy(ring);
+  assume(job, shares);
   by_use_set_stale(m);
 }
 
@@ -500,6 +570,7 @@ enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job 
   snprintf(plan->why, sizeof plan->why, "asked for before the manager began again");
   enum banyan_status status = by_plan_parse("plan", row->plan.plan, strlen(row->plan.plan), &plan->plan);
   if (status == BANYAN_OK) status = by_link_shares_find(plan->plan, m->topology, &plan->shares, NULL);
+  if (status == BANYAN_OK) status = by_plan_needs_find(plan->plan, m->topology, &plan->needs);
   if (status != BANYAN_OK) {
     free_plan(plan);
     return status;
@@ -523,13 +594,6 @@ void by_plans_restore_job(struct by_manager_job *job, uint64_t numbers, const ch
   if (job->plans.own) by_due_clear(job);
 }
 
-enum banyan_status by_plans_restore_helper(struct by_manager *m, struct by_manager_job *job,
-                                           const struct by_manager_row *row) {
-  uint32_t host = by_manager_hosts_find(m, row->name);
-  if (host == BY_NOWHERE || !row->helper.joined) return BANYAN_OK;
-  return add_helper(job, host, BY_HELPER_JOINED) ? BANYAN_OK : by_manager_no_memory();
-}
-
 /* ---- end */
 
 void by_plans_free(struct by_manager_job *job) {
@@ -537,6 +601,7 @@ void by_plans_free(struct by_manager_job *job) {
   free_plan(job->plans.proposed);
   free_plan(job->plans.retired);
   free(job->plans.helpers);
-  free(job->plans.ring.items);
+  free(job->plans.assumed.items);
   free(job->plans.own);
+  free(job->plans.own_trees);
 }

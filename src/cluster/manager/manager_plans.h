@@ -1,10 +1,11 @@
-/* A plan's way to its job: judged, its helpers asked, proposed, moved to or
+/* A plan's way to its job: judged, its helpers and servers asked, its cells given, proposed, moved to or
  * not.
  *
- *     request -> planned: for a gain -> helpers asked -> all joined -> plan sent -> moved
- *                 \                      \                              \-> kept, or no answer
+ *     request -> planned: for a gain -> helpers asked -> all joined, cells free -> plan sent -> moved
+ *                 \                      \                                          \-> kept, or no answer
  *                  it stays               one does not come
- */
+ *
+ * A plan also comes by itself: the one that the job has, for fewer cells, where another job needs some. */
 #ifndef BY_MANAGER_MANAGER_PLANS_H
 #define BY_MANAGER_MANAGER_PLANS_H
 
@@ -18,28 +19,33 @@ BANYAN_CHECK enum banyan_status by_plans_restore(struct by_manager *m, struct by
                                                  const struct by_manager_row *row);
 /* The last number that a plan got, and the name of the plan that the job's user set, or NULL. */
 void by_plans_restore_job(struct by_manager_job *job, uint64_t numbers, const char *own_plan);
-BANYAN_CHECK enum banyan_status by_plans_restore_helper(struct by_manager *m, struct by_manager_job *job,
-                                                        const struct by_manager_row *row);
 
 /* The planner begins: the request gets what the job has. */
 void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request);
 /* What its plan carries, when that is first known. */
 void by_plans_note_rate(struct by_manager_job *job, double rate);
-void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job);
+/* What a job without a plan of the manager's puts on links: by its user's plan, or as a ring. Once: without memory it
+ * counts as nothing. */
+void by_plans_assume(struct by_manager *m, struct by_manager_job *job);
 
-/* Sends a proposal whose helpers are there, gives up one that takes too long. */
+/* Sends a proposal whose helpers are there and whose cells are free, gives up one that takes too long. */
 void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
 void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
+/* Rank 0 has returned the cells of this plan and of all before. */
+void by_plans_released(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 /* by: the agent that reports that it has joined; NULL: it has not, or has ended. */
-void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,
-                      const char *why);
+void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool server,
+                      const struct by_manager_peer *by, const char *why);
+/* The job is due to be planned for, if a switch of its plan is not there any more. */
+void by_plans_miss_switches(const struct by_manager *m, struct by_manager_job *job);
 /* An agent has reported all that it knows: helpers that it has not named have ended. */
 void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer *agent);
 /* Ends the helpers on hosts from which nothing has come for long. */
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
-/* The job runs a plan of its user's, or does so no longer: what it has of the manager's is dropped, or planned anew. */
-void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan);
+/* The job runs a plan of its user's, or does so no longer: what it has of the manager's is dropped, or planned anew.
+ * trees: that plan as JSON; NULL: it is not known. */
+void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan, const char *trees);
 /* The job leaves: all of its helpers may rest, its plans need not be kept. */
 void by_plans_end(struct by_manager *m, struct by_manager_job *job);
 

@@ -5,6 +5,7 @@
 
 #include "json_doc.h"
 #include "manager_cells.h"
+#include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 
@@ -31,15 +32,17 @@ static void add_interface(const struct by_manager_interface *interface, struct b
   add(text, "}");
 }
 
-/* Which hosts help which jobs, by host. */
+/* Which hosts help which jobs, and serve them, by host. */
 struct help {
   uint32_t host;
+  bool server;
   const char *job;
 };
 
 static int compare_help(const void *a, const void *b) {
   const struct help *x = a, *y = b;
-  return x->host != y->host ? (x->host > y->host) - (x->host < y->host) : strcmp(x->job, y->job);
+  if (x->host != y->host) return (x->host > y->host) - (x->host < y->host);
+  return x->server != y->server ? (x->server > y->server) - (x->server < y->server) : strcmp(x->job, y->job);
 }
 
 /* The last one is of no host. NULL: no memory. */
@@ -50,16 +53,16 @@ static struct help *list_help(const struct by_manager *m) {
   for (const struct by_manager_job *job = m->jobs; all && job; job = job->next)
     for (uint32_t i = 0; i < job->plans.n_helpers; i++)
       if (job->plans.helpers[i].state == BY_HELPER_JOINED)
-        all[n++] = (struct help){job->plans.helpers[i].host, job->id};
+        all[n++] = (struct help){job->plans.helpers[i].host, job->plans.helpers[i].server, job->id};
   if (!all) return NULL;
   qsort(all, n, sizeof *all, compare_help);
   all[n].host = BY_NOWHERE;
   return all;
 }
 
-static void add_helped(const struct help **next, uint32_t host, struct by_text *text) {
+static void add_helped(const struct help **next, uint32_t host, bool server, struct by_text *text) {
   while ((*next)->host < host) ++*next;
-  for (; (*next)->host == host; ++*next) {
+  for (; (*next)->host == host && (*next)->server == server; ++*next) {
     by_json_separate(text);
     by_json_add_string(text, (*next)->job);
   }
@@ -75,8 +78,11 @@ static void add_hosts(const struct by_manager *m, const struct help *help, struc
     by_json_put_bool(text, "connected", host->agent);
     by_json_put_bool(text, "in_topology", host->node != BY_NOWHERE);
     by_json_put_bool(text, "may_help", host->agent && host->may_help);
+    by_json_put_bool(text, "may_serve", host->agent && host->may_serve);
     add(text, ",\"helping\":[");
-    add_helped(&help, h, text);
+    add_helped(&help, h, false, text);
+    add(text, "],\"serving\":[");
+    add_helped(&help, h, true, text);
     add(text, "],\"interfaces\":[");
     for (uint32_t i = 0; i < host->n_interfaces; i++) add_interface(&host->interfaces[i], text);
     add(text, "]}");
@@ -147,7 +153,7 @@ static void add_length(const struct by_manager_job *job, struct by_text *text) {
     add(text, ",\"seconds_left\":null");
 }
 
-static void add_job(const struct by_manager_job *job, struct by_text *text) {
+static void add_job(const struct by_manager *m, const struct by_manager_job *job, struct by_text *text) {
   by_json_separate(text);
   add(text, "{");
   by_json_put_string(text, "id", job->id);
@@ -171,8 +177,12 @@ static void add_job(const struct by_manager_job *job, struct by_text *text) {
   by_json_put_count(text, "sent", job->sent);
   put_rate(text, "input_rate", by_job_has_left(job) ? 0 : job->input_rate);
   by_json_put_real(text, "since", job->since);
+  add(text, ",\"helpers\":");
+  by_helpers_print(m, job, false, text);
+  add(text, ",\"servers\":");
+  by_helpers_print(m, job, true, text);
   add(text, ",\"cells\":");
-  by_cells_print(job, text);
+  by_cells_print(m, job, text);
   add_plan(job->plans.current, text);
   add(text, ",\"history\":[");
   for (uint32_t i = 0; i < job->notes.n_history; i++) add_event(&job->notes.history[i], text);
@@ -204,7 +214,7 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
   by_cells_print_switches(m, text);
   add(text, ",\"jobs\":[");
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (job->state != BY_JOB_REPLACED) add_job(job, text); /* it began again, and is kept for the planner alone */
+    if (job->state != BY_JOB_REPLACED) add_job(m, job, text); /* it began again, and is kept for the planner alone */
   add(text, "],\"counters\":{");
   by_json_put_count(text, "reports", c->reports);
   by_json_put_count(text, "refused", c->refused);

@@ -7,7 +7,7 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 8 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 9 };
 
 /* Where a row has what a column holds. A text that is not there is "", but for MAYBE. */
 struct column {
@@ -18,7 +18,7 @@ struct column {
   { kind, offsetof(struct by_manager_row, field) }
 
 /* The tables, each behind those that it is about. The first column of each is the job. */
-enum { N_TABLES = BY_ROW_CELLS + 1, MOST_COLUMNS = 15 };
+enum { N_TABLES = BY_ROW_GRANT + 1, MOST_COLUMNS = 15 };
 static const struct table {
   const char *put, *clear; /* clear: forgets all rows of a job */
   const char *drop;        /* forgets the row of a job that the second column names; NULL: a job has one at most */
@@ -61,6 +61,19 @@ static const struct table {
                       .load = "SELECT * FROM cells ORDER BY job",
                       .n = 2,
                       .columns = {COLUMN(TEXT, job), COLUMN(TEXT, cells.request)}},
+    [BY_ROW_SERVER] = {.put = "INSERT OR REPLACE INTO servers VALUES (?, ?, ?, ?)",
+                       .clear = "DELETE FROM servers WHERE job = ?",
+                       .drop = "DELETE FROM servers WHERE job = ? AND name = ?",
+                       .load = "SELECT * FROM servers ORDER BY job, name",
+                       .n = 4,
+                       .columns = {COLUMN(TEXT, job), COLUMN(TEXT, name), COLUMN(FLAG, helper.joined),
+                                   COLUMN(SMALL, helper.trees)}},
+    [BY_ROW_GRANT] = {.put = "INSERT OR REPLACE INTO grants VALUES (?, ?, ?)",
+                      .clear = "DELETE FROM grants WHERE job = ?",
+                      .drop = "DELETE FROM grants WHERE job = ? AND number = ?",
+                      .load = "SELECT * FROM grants ORDER BY job, number",
+                      .n = 3,
+                      .columns = {COLUMN(TEXT, job), COLUMN(COUNT, grant.number), COLUMN(TEXT, grant.cells)}},
 };
 
 /* As many stay as are shown. */
@@ -72,6 +85,10 @@ static const char put_list[] = "INSERT OR REPLACE INTO lists VALUES (?, ?)";
 /* Of revoked certificates, by the key of the authority that made them. */
 #define LISTS_TABLE "CREATE TABLE lists (authority TEXT PRIMARY KEY, number INTEGER);"
 
+#define GRANTS_TABLES                                                                                                  \
+  "CREATE TABLE servers (job TEXT, name TEXT, joined INTEGER, trees INTEGER, PRIMARY KEY (job, name));"                \
+  "CREATE TABLE grants (job TEXT, number INTEGER, cells TEXT, PRIMARY KEY (job, number));"
+
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
     " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER, began REAL DEFAULT 0, owner TEXT DEFAULT '',"
@@ -81,7 +98,8 @@ static const char schema[] =
     "CREATE TABLE history (id INTEGER PRIMARY KEY, job TEXT, number INTEGER, time REAL, before REAL, after REAL,"
     " why TEXT);"
     "CREATE INDEX history_of ON history (job);"
-    "CREATE TABLE helpers (job TEXT, name TEXT, joined INTEGER, PRIMARY KEY (job, name));" CELLS_TABLE LISTS_TABLE;
+    "CREATE TABLE helpers (job TEXT, name TEXT, joined INTEGER, PRIMARY KEY (job, name));" CELLS_TABLE LISTS_TABLE
+        GRANTS_TABLES;
 
 struct by_manager_store {
   sqlite3 *db;
@@ -138,6 +156,7 @@ static const char *const to_next[SCHEMA] = {
     [6] = "BEGIN; ALTER TABLE jobs ADD COLUMN own_plan TEXT; PRAGMA user_version = 7; COMMIT",
     [7] = "BEGIN; UPDATE cells SET wish = replace(wish, '{\"say\":\"wish\",', '{\"type\":\"reserve\",');"
           " PRAGMA user_version = 8; COMMIT",
+    [8] = "BEGIN; " GRANTS_TABLES "PRAGMA user_version = 9; COMMIT",
 };
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {
@@ -335,7 +354,9 @@ bool by_manager_store_lost(const struct by_manager_store *store) {
 void by_manager_store_renew(struct by_manager_store *store) {
   store->lost = false;
   if (begin(store) &&
-      sqlite3_exec(store->db, "DELETE FROM jobs; DELETE FROM plans; DELETE FROM helpers; DELETE FROM cells", NULL, NULL,
-                   NULL) != SQLITE_OK)
+      sqlite3_exec(store->db,
+                   "DELETE FROM jobs; DELETE FROM plans; DELETE FROM helpers; DELETE FROM cells; DELETE FROM servers; "
+                   "DELETE FROM grants",
+                   NULL, NULL, NULL) != SQLITE_OK)
     lose(store);
 }

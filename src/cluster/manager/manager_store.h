@@ -18,6 +18,8 @@ enum by_manager_table {
   BY_ROW_HISTORY, /* no key: added */
   BY_ROW_HELPER,  /* key: job, name */
   BY_ROW_CELLS,   /* key: job */
+  BY_ROW_SERVER,  /* key: job, name */
+  BY_ROW_GRANT,   /* key: job, number */
 };
 
 struct by_manager_row {
@@ -51,10 +53,15 @@ struct by_manager_row {
     } history;
     struct {
       bool joined;
-    } helper;
+      uint32_t trees; /* of a server */
+    } helper;         /* and of a server */
     struct {
       const char *request; /* for cells of switches, and what was given: a line as the job would send it */
     } cells;
+    struct {
+      uint64_t number;
+      const char *cells; /* of that plan, which it is guaranteed and was given: such a line, too */
+    } grant;
   };
 };
 

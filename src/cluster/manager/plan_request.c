@@ -1,11 +1,14 @@
 #include "plan_request.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan_load.h"
+#include "planner.h"
+#include "topology_paths.h"
 
 static const double way_round = 0.5; /* of what a job carries while higher classes are silent */
 
@@ -51,24 +54,142 @@ enum banyan_status by_plan_ring_over(const struct by_topology *topology, const u
   return BANYAN_OK;
 }
 
+/* ---- the cells that a plan needs */
+
+static const double turnaround = 100e-6; /* s that ends and switches add to a round trip, as in placement.h */
+
+struct needing {
+  const struct by_plan *plan;
+  const struct by_topology *topology;
+  const uint32_t *node_of;
+  struct by_paths paths;
+  struct by_hop *hops;
+  struct by_plan_needs *out;
+  uint32_t room;
+};
+
+/* bit/s that the way of a worker leaves. */
+static double left_on_way(const struct needing *n, uint32_t from, uint32_t server) {
+  double rate = INFINITY;
+  for (uint32_t v = from; v != server && n->hops[v].link != UINT32_MAX; v = n->hops[v].next) {
+    const struct by_link *link = &n->topology->links[n->hops[v].link];
+    rate = fmin(rate, by_residual(link->capacity[link->a == v ? BY_AB : BY_BA]));
+  }
+  return rate;
+}
+
+/* Of a tree: what is on its way to the server and back at its rate, or at what its links leave if that is not known. */
+static uint32_t slots_of(const struct needing *n, const struct by_group *group, uint32_t server) {
+  double rate = group->rate > 0 ? group->rate : INFINITY, delay = 0;
+  for (uint32_t i = 0; i < group->n; i++) {
+    uint32_t vertex = group->order[i];
+    if (n->plan->vertices[vertex].kind != BY_VERTEX_RANK) continue;
+    delay = fmax(delay, n->hops[n->node_of[vertex]].delay);
+    if (!(group->rate > 0)) rate = fmin(rate, left_on_way(n, n->node_of[vertex], server));
+  }
+  double slots = isfinite(rate) ? ceil(rate / 8 * (2 * delay + turnaround) / BY_PLAN_NEED_PAYLOAD) : 1;
+  return slots < UINT16_MAX ? (uint32_t)slots : UINT16_MAX;
+}
+
+/* A tree that several classes have needs its cells once. */
+static enum banyan_status add_need(struct needing *n, const char *server, uint32_t node, uint32_t slots) {
+  for (uint32_t i = 0; i < n->out->n; i++) {
+    struct by_plan_need *need = &n->out->all[i];
+    if (need->node != node || strcmp(need->server, server) != 0) continue;
+    if (need->slots < slots) need->slots = slots;
+    return BANYAN_OK;
+  }
+  if (!BY_ARRAY_GROW(&n->out->all, &n->room, (size_t)n->out->n + 1))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cells of a plan");
+  n->out->all[n->out->n++] = (struct by_plan_need){server, node, slots};
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_tree(struct needing *n, const struct by_group *group) {
+  if (group->kind != BY_GROUP_TREE) return BANYAN_OK;
+  uint32_t root = group->order[group->root];
+  if (n->plan->vertices[root].kind != BY_VERTEX_SERVER) return BANYAN_OK;
+  BY_TRY(by_paths_to(&n->paths, n->node_of[root], n->hops));
+  uint32_t slots = slots_of(n, group, n->node_of[root]);
+  for (uint32_t i = 0; i < group->n; i++) {
+    uint32_t vertex = group->order[i];
+    if (n->plan->vertices[vertex].kind == BY_VERTEX_SWITCH && by_group_adds(group, vertex))
+      BY_TRY(add_need(n, n->plan->vertices[root].name, n->node_of[vertex], slots));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_trees(struct needing *n, uint32_t *node_of) {
+  BY_TRY(by_plan_place(n->plan, n->topology, node_of));
+  BY_TRY(by_paths_init(&n->paths, n->topology));
+  for (uint32_t c = 0; c < n->plan->n_classes; c++)
+    for (uint32_t g = 0; g < n->plan->classes[c].n_groups; g++) BY_TRY(add_tree(n, &n->plan->classes[c].groups[g]));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_needs_find(const struct by_plan *plan, const struct by_topology *topology,
+                                      struct by_plan_needs *out) {
+  uint32_t *node_of = calloc((size_t)plan->n_vertices + 1, sizeof *node_of), v = plan->n_ranks;
+  struct needing needing = {.plan = plan, .topology = topology, .node_of = node_of, .out = out};
+  *out = (struct by_plan_needs){0};
+  while (v < plan->n_vertices && plan->vertices[v].kind != BY_VERTEX_SERVER) v++;
+  needing.hops = calloc(topology->n_nodes, sizeof *needing.hops);
+  enum banyan_status status =
+      node_of && needing.hops ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cells of a plan");
+  if (status == BANYAN_OK && v < plan->n_vertices) status = add_trees(&needing, node_of);
+  by_paths_fini(&needing.paths);
+  free(needing.hops);
+  free(node_of);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  free(out->all);
+  *out = (struct by_plan_needs){0};
+  return status;
+}
+
 /* ---- running it */
 
-static enum banyan_status embed(struct by_plan_request *request, const struct by_topology *network) {
-  struct by_embed_options options = by_embed_defaults();
+static_assert((int)BY_PLAN_CALLS == (int)BY_WEIGH_CALLS, "sizes of calls as the planner has them");
+
+static struct by_planner_options options_of(const struct by_plan_request *request) {
+  struct by_planner_options options = by_planner_defaults();
+  options.method = BY_PLANNER_CLUSTER;
+  options.weighing = BY_PLANNER_WEIGH_SMALL;
   options.choice = (struct by_graph_choice){.participants = request->nodes,
                                             .n_participants = request->n_nodes,
                                             .helpers = request->helpers,
                                             .n_helpers = request->n_helpers};
+  options.servers = request->servers;
+  options.n_servers = request->n_servers;
+  options.ways = request->ways;
+  options.old = request->old;
+  options.calls = request->has_calls ? request->calls : NULL;
+  if (request->penalty > 0) options.penalty = request->penalty;
+  if (request->steps) options.steps = request->steps;
+  if (request->trees) options.most_trees = request->trees;
+  return options;
+}
+
+static enum banyan_status make_plan(struct by_plan_request *request, const struct by_topology *network) {
+  const struct by_planner_options options = options_of(request);
+  struct by_planned planned;
   by_embedding_destroy(request->embedding);
+  by_plan_destroy(request->plan);
   request->embedding = NULL;
-  if (!request->old) return by_embed(network, &options, &request->embedding);
-  struct by_embed_change change;
-  return by_embed_again(network, &options, request->old, 0, &change, &request->embedding);
+  request->plan = NULL;
+  BY_TRY(by_planner_run("cluster", network, &options, &planned));
+  request->embedding = planned.embedding;
+  request->plan = planned.plan;
+  planned.embedding = NULL;
+  planned.plan = NULL;
+  by_planned_fini(&planned);
+  return BANYAN_OK;
 }
 
 static enum banyan_status take(struct by_plan_request *request, const struct by_topology *network) {
-  BY_TRY(by_embedding_plan(request->embedding, "cluster", &request->plan));
+  free(request->shares.items);
   BY_TRY(by_link_shares_find(request->plan, network, &request->shares, &request->rate));
+  free(request->needs.all);
+  BY_TRY(by_plan_needs_find(request->plan, network, &request->needs));
   request->gain = request->rate / request->rate_before;
   request->carries = request->rate;
   return BANYAN_OK;
@@ -102,7 +223,7 @@ static enum banyan_status take_beside_higher(struct by_plan_request *request, co
     return BANYAN_OK;
   }
   request->rate_before = calm;
-  BY_TRY(embed(request, &request->calm));
+  BY_TRY(make_plan(request, &request->calm));
   BY_TRY(take(request, &request->calm));
   BY_TRY(by_link_shares_find(request->plan, &request->residual, NULL, &other));
   request->gain = sqrt(request->gain * other / request->rate_now);
@@ -114,7 +235,7 @@ static enum banyan_status take_beside_higher(struct by_plan_request *request, co
 static enum banyan_status run(struct by_plan_request *request, const struct by_plan *current) {
   BY_TRY(by_link_shares_find(current, &request->residual, &request->before, &request->rate_now));
   request->rate_before = request->rate_now;
-  BY_TRY(embed(request, &request->residual));
+  BY_TRY(make_plan(request, &request->residual));
   return gives_way(request) ? take_beside_higher(request, current) : take(request, &request->residual);
 }
 
@@ -138,7 +259,9 @@ void by_plan_request_destroy(struct by_plan_request *request) {
   free(request->calm.links);
   free(request->nodes);
   free(request->helpers);
+  free(request->servers);
   free(request->shares.items);
+  free(request->needs.all);
   free(request->before.items);
   by_embedding_destroy(request->old);
   by_embedding_destroy(request->embedding);

@@ -33,7 +33,7 @@ enum {
   BY_CLUSTER_SLOT_BYTES = 1 << 20,
   BY_CLUSTER_MOST_CELLS = 1 << 24, /* of one switch */
   BY_CLUSTER_TREES = 64,           /* of a server; of a plan for one size of buffers */
-  BY_CLUSTER_STEPS = 1 << 16,
+  BY_CLUSTER_STEPS = 64,
 };
 
 enum by_cluster_type {

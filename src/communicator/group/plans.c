@@ -76,7 +76,12 @@ enum banyan_status by_plans_give(struct by_context *context, const char *text, e
 }
 
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
-  return current->origin.supplied && proposed->origin.source == BANYAN_PLAN_MANAGER;
+  bool managers = proposed->origin.source == BANYAN_PLAN_MANAGER && !proposed->origin.supplied;
+  return managers && by_plans_is_users(current);
+}
+
+bool by_plans_is_users(const struct by_plan *plan) {
+  return plan->origin.supplied && plan->origin.source != BANYAN_PLAN_MANAGER;
 }
 
 /* ---- the log */
@@ -100,7 +105,7 @@ void by_plans_log(const struct by_context *context, const struct by_plan *plan, 
   if (context->job.rank != 0) return;
   by_text_init(&text);
   by_text_add(&text, "%s%s", banyan_plan_source_name(plan->origin.source),
-              plan->origin.supplied ? ", supplied by the user" : "");
+              by_plans_is_users(plan) ? ", supplied by the user" : "");
   if (plan->classes[0].part) add_parts(&text, plan);
   if (plan->facts.throughput > 0)
     by_text_add(&text, "; %s of at most %s", by_print_rate(plan->facts.throughput, rate[0]),

@@ -510,9 +510,18 @@ struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) 
     view = (struct by_plan_switches_view){.started = comm->plans.started,
                                           .last = comm->plans.decided,
                                           .taken = comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN,
-                                          .supplied = plan->origin.supplied};
+                                          .supplied = by_plans_is_users(plan),
+                                          .version = plan->version};
     snprintf(view.plan, sizeof view.plan, "%s", plan->name);
   }
   by_context_unlock(context);
   return view;
+}
+
+void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  const struct banyan_comm *comm = by_comm_find(context, id);
+  if (comm) by_plan_print(by_team_plan(comm->team), text);
+  by_context_unlock(context);
 }

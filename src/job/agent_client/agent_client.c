@@ -119,10 +119,11 @@ bool by_agent_client_runs_plan(const struct by_agent_client *link) {
   return link->number && link->plan_switch && view_plan(link).last == link->plan_switch;
 }
 
-void by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {
+uint32_t by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {
   struct by_plan_switches_view view = view_plan(link);
   if (!*view.plan) view.supplied = link->events.find_given_plan(link->events.context, view.plan, sizeof view.plan);
   by_keep_printable(view.supplied ? view.plan : "", out, BY_CLUSTER_NAME + 1);
+  return view.supplied ? view.version : 0;
 }
 
 /* Its h-th rank must be the h-th host: others would be the ones that its trees go over. */
@@ -152,13 +153,13 @@ static enum banyan_status propose(struct by_cluster_proposal *proposal, struct b
   return status;
 }
 
-static enum banyan_status take(struct by_agent_client *link, uint64_t number, struct by_plan **plan) {
+static enum banyan_status take(struct by_agent_client *link, uint64_t number, bool replaces, struct by_plan **plan) {
   char own_plan[BY_CLUSTER_NAME + 1];
-  by_agent_client_find_own_plan(link, own_plan);
-  if (*own_plan)
+  (void)by_agent_client_find_own_plan(link, own_plan);
+  if (*own_plan && !replaces)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "the user has set plan '%.64s', which a manager does not replace", own_plan);
   BY_TRY(check_hosts(link->job, *plan));
-  (*plan)->origin = (struct by_plan_origin){.source = BANYAN_PLAN_MANAGER};
+  (*plan)->origin = (struct by_plan_origin){.source = BANYAN_PLAN_MANAGER, .supplied = replaces};
   struct by_cluster_proposal *proposal = calloc(1, sizeof *proposal);
   if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   *proposal = (struct by_cluster_proposal){.link = link, .number = number};
@@ -171,7 +172,8 @@ static enum banyan_status take(struct by_agent_client *link, uint64_t number, st
 static void take_plan(struct by_agent_client *link, const struct by_cluster_message *message) {
   struct by_plan *plan = NULL; /* NULL again, once it is proposed */
   enum banyan_status status = by_plan_named(message->plan, link->job->size, &plan);
-  if (status == BANYAN_OK) status = take(link, message->number, &plan);
+  bool replaces = message->replace_plan || link->job->settings.replace_plan;
+  if (status == BANYAN_OK) status = take(link, message->number, replaces, &plan);
   if (status != BANYAN_OK) send_kept(link, message->number, banyan_error_text());
   by_plan_destroy(plan);
 }

@@ -60,6 +60,7 @@ struct by_agent_client {
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent, reported_expected;
   char own_plan[BY_CLUSTER_NAME + 1];                /* rank 0: as last sent, see cluster_message.h; "": none */
+  uint32_t own_version;                              /* of that plan; 0: there was none, or no communicator */
   struct by_path_look first_look, last_look;         /* when it last reported, and looked whether there is news; */
   struct by_path_look glance, spare;                 /* a few times between looks: now, and room for the next one */
   uint32_t glances;                                  /* since the last look */
@@ -90,8 +91,8 @@ bool by_agent_client_look_at_paths(struct by_agent_client *link);
 void by_agent_client_take_paths(struct by_agent_client *link);
 void by_agent_client_forget_paths(struct by_agent_client *link);
 
-/* agent_client.c: the name of the plan that the user set, "": none. */
-void by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]);
+/* agent_client.c: the name of the plan that the user set, "": none; and its version, 0: not known. */
+uint32_t by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]);
 /* Whether the job still runs the manager's plan: another one may have been proposed, or set, by hand. */
 bool by_agent_client_runs_plan(const struct by_agent_client *link);
 

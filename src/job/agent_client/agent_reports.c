@@ -41,10 +41,30 @@ bool by_agent_client_may_answer(const struct by_agent_client *link) {
 
 /* ---- who this is */
 
+enum { MOST_PLAN = 256 << 10 /* bytes of the user's plan; of a longer one only its name is sent */ };
+
+/* The user's plan as JSON, as all ranks use it; empty where there is none, or it is too long. */
+static struct by_text print_own_plan(struct by_agent_client *link) {
+  struct by_text text;
+  by_text_init(&text);
+  link->own_version = by_agent_client_find_own_plan(link, link->own_plan);
+  if (link->own_version) link->events.print_plan(link->events.context, 0, &text);
+  if (!text.failed && text.length <= MOST_PLAN) return text;
+  by_text_fini(&text);
+  by_text_init(&text);
+  return text;
+}
+
+static double penalty_of(const struct by_settings *settings) {
+  double penalty = 0;
+  if (settings->tree_penalty) (void)!by_parse_number(settings->tree_penalty, &penalty);
+  return penalty;
+}
+
 static void send_job(struct by_agent_client *link) {
-  by_agent_client_find_own_plan(link, link->own_plan);
   const struct by_job *job = link->job;
   const struct by_settings *settings = &job->settings;
+  struct by_text own_plan = print_own_plan(link);
   const char **hosts = calloc(job->size, sizeof *hosts);
   char name[BY_CLUSTER_NAME + 1], key[BY_HELPER_KEY_TEXT];
   bool shares = settings->accept_helpers && by_key_for_helpers(settings->key, key) == BANYAN_OK;
@@ -59,8 +79,15 @@ static void send_job(struct by_agent_client *link) {
                                                             .root = settings->root,
                                                             .began = link->began,
                                                             .own_plan = *link->own_plan ? link->own_plan : NULL,
+                                                            .plan = own_plan.length ? by_text_get(&own_plan) : NULL,
+                                                            .replace_plan = settings->replace_plan,
+                                                            .ways = settings->ways,
+                                                            .tree_penalty = penalty_of(settings),
+                                                            .steps = (uint32_t)settings->steps,
+                                                            .trees = (uint32_t)settings->trees,
                                                             .key = shares ? key : NULL});
   explicit_bzero(key, sizeof key);
+  by_text_fini(&own_plan);
   free(hosts);
 }
 
@@ -152,8 +179,8 @@ static void send_report(struct by_agent_client *link, const struct report *repor
 static void send_own_plan(struct by_agent_client *link) {
   char own_plan[BY_CLUSTER_NAME + 1];
   if (link->job->rank != 0) return;
-  by_agent_client_find_own_plan(link, own_plan);
-  if (strcmp(own_plan, link->own_plan) == 0) return;
+  uint32_t version = by_agent_client_find_own_plan(link, own_plan);
+  if (strcmp(own_plan, link->own_plan) == 0 && version == link->own_version) return;
   send_job(link);
   by_agent_client_send_reservation(link);
   if (by_agent_client_runs_plan(link)) by_agent_client_send_switched(link);

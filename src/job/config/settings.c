@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "cluster_message.h"
 #include "engine.h"
 #include "log.h"
+#include "plan_ways.h"
 #include "priority.h"
 #include "socket.h"
 #include "text.h"
@@ -88,6 +90,15 @@ static const struct setting table[] = {
      "number of iterations that the job will make in all, for agent and manager; 0: unknown"},
     {"BANYAN_ACCEPT_HELPERS", NUMBER, AT(accept_helpers), "1",
      "1: agents may start helpers and servers for the job; 0: only those that its user starts take part"},
+    {"BANYAN_WAYS", TEXT, AT(ways), NULL,
+     "what a manager's plans may use, of " BY_PLAN_WAYS "; default: as the manager has it"},
+    {"BANYAN_TREE_PENALTY", TEXT, AT(tree_penalty), NULL,
+     "part of the time that another tree of such a plan must save, 0 to 1; default: as the manager has it"},
+    {"BANYAN_STEPS", NUMBER, AT(steps), "0",
+     "steps of the weights of trees in such a plan, down to 1/N; 0: as the manager has it"},
+    {"BANYAN_TREES", NUMBER, AT(trees), "0",
+     "most trees of such a plan for one size of buffers; 0: as the manager has it"},
+    {"BANYAN_REPLACE_PLAN", NUMBER, AT(replace_plan), "0", "1: a manager may replace the plan that the user set"},
     {"BANYAN_CLASS", NUMBER, AT(class_), "-1",
      "priority class of the job, 0 (highest) to 3; -1: as an agent or manager decides, else none"},
     {"BANYAN_ATTACH", BYTES, AT(attach), "0", "messages from this size on are read by cross-memory attach; 0: never"},
@@ -231,12 +242,31 @@ static enum banyan_status check_negotiation(const struct by_settings *s) {
   return by_control_choice_parse(s->control, &choice);
 }
 
+static enum banyan_status check_wishes(const struct by_settings *s) {
+  uint32_t ways;
+  double penalty = 0;
+  if (s->ways && by_plan_ways_parse(s->ways, &ways) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "BANYAN_WAYS");
+  if (s->tree_penalty && by_parse_number(s->tree_penalty, &penalty) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "BANYAN_TREE_PENALTY");
+  if (!(penalty >= 0 && penalty <= 1))
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TREE_PENALTY is %g, must be 0 to 1", penalty);
+  if (s->steps < 0 || s->steps > BY_CLUSTER_STEPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_STEPS is %ld, must be 0 to %d", s->steps, BY_CLUSTER_STEPS);
+  if (s->trees < 0 || s->trees > BY_CLUSTER_TREES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TREES is %ld, must be 0 to %d", s->trees, BY_CLUSTER_TREES);
+  if (s->replace_plan < 0 || s->replace_plan > 1)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_REPLACE_PLAN is %ld, must be 0 or 1", s->replace_plan);
+  return BANYAN_OK;
+}
+
 enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_bytes(s));
   BY_TRY(check_list("BANYAN_CONGESTION", s->congestion, check_congestion));
   BY_TRY(check_list("BANYAN_SOCKET_BUFFER", s->socket_buffer, check_buffer));
   BY_TRY(check_list("BANYAN_CONNECTIONS", s->connections, check_connections));
   BY_TRY(check_negotiation(s));
+  BY_TRY(check_wishes(s));
   if (s->accept_helpers < 0 || s->accept_helpers > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ACCEPT_HELPERS is %ld, must be 0 or 1", s->accept_helpers);
   if (s->class_ >= BY_PRIORITY_CLASSES)

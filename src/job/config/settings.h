@@ -51,6 +51,10 @@ struct by_settings {
   const char *job;           /* its name for people; NULL: the program's */
   uint64_t iterations;       /* that it will make in all, 0: not known; under the lock, too */
   long accept_helpers;       /* 1: agents may start some */
+  const char *ways;          /* that a manager's plans may use, plan_ways.h; NULL, or 0: as the manager has it */
+  const char *tree_penalty;  /* a number, 0 to 1 */
+  long steps, trees;         /* of weights; most of them */
+  long replace_plan;         /* 1: a manager may replace the plan that the user set */
   long class_;               /* -1: as an agent or manager decides */
   long tos;                  /* -1: leave; under the lock of the context once the job runs */
 };

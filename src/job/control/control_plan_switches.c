@@ -230,8 +230,9 @@ static void put_off(struct by_pending_switch *pending, uint32_t process, const s
   look_later(pending);
 }
 
+/* And one that may not take the place of a plan that the user set. */
 static bool is_managers(const struct by_pending_switch *pending) {
-  return pending->plan->origin.source == BANYAN_PLAN_MANAGER;
+  return pending->plan->origin.source == BANYAN_PLAN_MANAGER && !pending->plan->origin.supplied;
 }
 
 static void start(struct by_pending_switch *pending) {

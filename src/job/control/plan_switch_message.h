@@ -112,6 +112,7 @@ struct by_plan_switches_view {
   bool taken;       /* its call has not come */
   bool supplied;    /* the user supplied the plan in use, */
   char plan[BY_PLAN_MOST_NAME + 1]; /* which has this name; "": there is no such communicator */
+  uint32_t version;                 /* of that plan */
 };
 
 /* Is notified of what came of a plan switch: `why` NULL: all ranks use the plan from call `at` on; else why it stays.

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 
 #include "commands.h"
+#include "embed.h"
 #include "manager_server.h"
+#include "plan_ways.h"
 #include "process.h"
 #include "text.h"
 #include "tls_identity.h"
@@ -19,8 +21,8 @@
 struct manager_options {
   struct by_manager_server_options server;
   struct by_web_page_options page;
-  const char *topology, *listen, *keys, *name, *order;
-  long iterations, gain, first, threads;
+  const char *topology, *listen, *keys, *name, *order, *ways, *penalty;
+  long iterations, gain, first, threads, steps, trees;
 };
 
 #define VALUES struct manager_options
@@ -40,6 +42,20 @@ static const struct by_option options[] = {
     BY_INT("gain", 0, gain, "PERCENT", 0, 1000, "gain in throughput for which a job changes its plan; default\n5"),
     BY_TEXT("helpers", 0, server.manager.helpers, "HOST,HOST,...",
             "hosts that may run helpers for other jobs, among those that\noffer it: names, none, or all (default)"),
+    BY_TEXT("servers", 0, server.manager.servers, "HOST,HOST,...",
+            "hosts that may run servers of trees through switches, among\nthose that offer it: names, none, or all "
+            "(default)"),
+    BY_TEXT(
+        "ways", 0, ways, "WAY,WAY,...",
+        "what plans may use: ring, tree, helpers, switches; default:\nall of them. Jobs may use fewer (BANYAN_WAYS)"),
+    BY_TEXT("tree-penalty", 0, penalty, "PART",
+            "a plan gets a tree more only if it becomes faster by this\npart; default 0.01 (BANYAN_TREE_PENALTY)"),
+    BY_INT("steps", 0, steps, "N", 1, BY_EMBED_MOST_STEPS,
+           "the weights of trees are multiples of 1/N at the finest;\ndefault 16 (BANYAN_STEPS)"),
+    BY_INT("trees", 0, trees, "N", 1, BY_CLUSTER_TREES,
+           "most trees of a plan for one size of buffers; default 8\n(BANYAN_TREES)"),
+    BY_FLAG("replace-plans", 0, server.manager.replaces,
+            "replace plans that users set, too; default: only those of\njobs with BANYAN_REPLACE_PLAN=1"),
     BY_INT("first-iterations", 0, first, "N", 0, 1L << 40,
            "number of a job's first iterations in the highest class;\ndefault 10"),
     BY_BYTES("threshold", 0, server.manager.rules.threshold, "BYTES",
@@ -107,6 +123,14 @@ static enum banyan_status check(struct manager_options *asked) {
                    manager->replan);
   manager->replan_iterations = (uint64_t)asked->iterations;
   manager->gain = (double)asked->gain / 100;
+  if (asked->ways && by_plan_ways_parse(asked->ways, &manager->ways) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--ways");
+  if (asked->penalty && by_parse_number(asked->penalty, &manager->penalty) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--tree-penalty");
+  if (!(manager->penalty >= 0 && manager->penalty <= 1))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--tree-penalty must be 0 to 1, is %g", manager->penalty);
+  manager->steps = (uint32_t)asked->steps;
+  manager->trees = (uint32_t)asked->trees;
   asked->server.threads = (unsigned)asked->threads;
   return BANYAN_OK;
 }
