@@ -62,6 +62,7 @@ static const struct family {
     {COUNTERS, NUMBER, "kept", "kept_total", "counter", "Plans that jobs did not switch to."},
     {HOSTS, IS_TRUE, "connected", "host_connected", "gauge", "Whether the host's agent is connected."},
     {HOSTS, COUNT, "helping", "host_helping_jobs", "gauge", "Jobs that the host helps."},
+    {HOSTS, COUNT, "serving", "host_serving_jobs", "gauge", "Jobs whose trees through switches its servers serve."},
     {INTERFACES, NUMBER, "rate", "interface_rate_bits_per_second", "gauge", "What the interface can carry."},
     {INTERFACES, NUMBER, "sent", "interface_sent_bits_per_second", "gauge", "What it sends."},
     {INTERFACES, NUMBER, "received", "interface_received_bits_per_second", "gauge", "What it receives."},
@@ -76,8 +77,13 @@ static const struct family {
     {LINKS, NUMBER, "ours", "link_ours_bits_per_second", "gauge", "What jobs send over it."},
     {LINKS, NUMBER, "others", "link_others_bits_per_second", "gauge", "What others send over it."},
     {SWITCHES, NUMBER, "memory", "switch_memory_bytes", "gauge",
-     "Memory for cells of a switch that adds, by the topology; 0: not known."},
+     "Memory for cells of a switch that adds, as its agent or the topology states; 0: not known."},
     {SWITCHES, NUMBER, "given", "switch_given_bytes", "gauge", "What jobs have of it."},
+    {SWITCHES, IS_TRUE, "connected", "switch_connected", "gauge", "Whether the switch's agent is connected."},
+    {SWITCHES, NUMBER, "cells", "switch_cells", "gauge", "Cells that its agent states; 0: not known."},
+    {SWITCHES, NUMBER, "cells_held", "switch_cells_held", "gauge",
+     "Cells of plans of the manager's, of which some may be about to be returned."},
+    {SWITCHES, NUMBER, "cells_guaranteed", "switch_cells_guaranteed", "gauge", "How many of these are guaranteed."},
     {JOB_STATES, NUMBER, "state", "jobs", "gauge", "Jobs by state."},
     {JOBS, KNOWN, "size", "job_ranks", "gauge", "Ranks of the job."},
     {JOBS, KNOWN, "class", "job_class", "gauge", "Its class of priority, 0 goes first."},
@@ -91,6 +97,7 @@ static const struct family {
     {PLANS, KNOWN, "throughput", "job_plan_throughput_bits_per_second", "gauge", "What its plan can carry."},
     {JOBS, SUM, "slots", "job_switch_slots", "gauge", "Slots that it has at switches, of all its trees."},
     {JOBS, SUM, "requested", "job_switch_slots_requested", "gauge", "Slots that it requested there."},
+    {JOBS, SUM, "guaranteed", "job_switch_slots_guaranteed", "gauge", "Slots that it is guaranteed there."},
 };
 
 /* The list in the state that holds a subject, and two labels with the fields that they show. */
