@@ -210,9 +210,9 @@ static void prints_metrics_that_can_be_read(void **state) {
   assert_null(strstr(metrics, "left_seconds{job=\"j3\""));
   char copy[65536];
   strcpy(copy, metrics);
-  /* There are 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2
+  /* There are 1 version, 6 counters, 3 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2
    * of a job with an announced length, 2 of a plan, and 2 of certificates. */
-  assert_int_equal(count_samples(copy), 1 + 6 + 4 + 5 + 3 + 4 + 12 + 2 + 2 + 2);
+  assert_int_equal(count_samples(copy), 1 + 6 + 6 + 5 + 3 + 4 + 12 + 2 + 2 + 2);
 }
 
 static void refuses_half_a_certificate(void **state) {
