@@ -7,7 +7,6 @@
 
 #include "discovery.h"
 #include "rng.h"
-#include "topology_synth.h"
 
 enum { NODES = 16, PORTS = 8, SENTENCES = 16 };
 

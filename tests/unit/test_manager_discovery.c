@@ -8,7 +8,6 @@
 #include "check.h"
 
 #include "manager_discovery.h"
-#include "topology_synth.h"
 
 enum { MOST = 8 };
 
