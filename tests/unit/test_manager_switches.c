@@ -86,8 +86,9 @@ static void test_server_does_not_come(void **state) {
   assert_int_equal(world.plans, 0);
   assert_true(world.serves > 0);
   assert_true(held_everywhere() > 0); /* The cells are the plan's while it waits. */
-  for (int i = 0; i < 200 && !job->asked; i++) pass_and_plan(1, 1000000);
-  assert_int_equal(job->n_cells, 0); /* All hosts were asked, one after the other; the plan is without servers. */
+  for (int i = 0; i < 40 && !job->asked; i++) pass_and_plan(1, 1000000);
+  assert_true(job->asked > 0);
+  assert_int_equal(job->n_cells, 0); /* Some hosts were asked, one after the other; the plan is without servers. */
   assert_true(held_everywhere() == 0);
   world_end(&world);
 }

@@ -33,6 +33,13 @@ bool by_helpers_is_barred(const struct by_manager *m, const struct by_manager_jo
   return helper && helper->state == BY_HELPER_BARRED && m->now < helper->until;
 }
 
+uint32_t by_helpers_count_barred_servers(const struct by_manager_job *job) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < job->plans.n_helpers; i++)
+    n += job->plans.helpers[i].server && job->plans.helpers[i].state == BY_HELPER_BARRED;
+  return n;
+}
+
 /* ---- rows */
 
 static void keep(const struct by_manager *m, const struct by_manager_job *job, const struct by_manager_helper *helper,

@@ -25,6 +25,8 @@ void by_helpers_release(struct by_manager *m, struct by_manager_job *job, const 
                         const struct by_plan *proposed, bool all);
 /* Tells an agent that its helper is not needed. */
 void by_helpers_send_release(const struct by_manager *m, const struct by_manager_job *job, uint32_t host, bool server);
+/* Hosts whose server has not come, or has gone. */
+uint32_t by_helpers_count_barred_servers(const struct by_manager_job *job);
 /* Not to be asked again for a while. */
 bool by_helpers_is_barred(const struct by_manager *m, const struct by_manager_job *job, uint32_t host, bool server);
 

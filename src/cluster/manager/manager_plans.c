@@ -21,6 +21,7 @@ static const double begun_wait = 6;         /* s in which agents find a manager 
 static const double silence = 10;           /* s, and intervals twice, of an agent that is there */
 static const double swaying = 4;            /* times the gain, beside others */
 enum { ENOUGH = 3 };                        /* times in a row that they must find it */
+enum { TRIED = 3 };                         /* hosts whose servers do not come: neither will those of others, for now */
 static const size_t beside_plan = 256;      /* bytes of a message that brings one */
 static const uint64_t much_later = 1 << 20; /* plans: no job has had so many meanwhile */
 
@@ -180,6 +181,7 @@ static bool has_helpers(struct by_manager *m, struct by_manager_job *job) {
   if (by_helpers_have_joined(m, job, job->plans.proposed->plan, &lost)) return true;
   if (!lost) return false;
   snprintf(why, sizeof why, "%s has not come", by_helpers_name(m, lost, name));
+  if (lost->server && by_helpers_count_barred_servers(job) >= TRIED) job->plans.switchless_until = m->now + strict_for;
   give_up(m, job, 0, why);
   by_due_mark(job, BY_DUE_HELPER, "%s", why);
   return false;
