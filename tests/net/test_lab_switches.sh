@@ -167,6 +167,36 @@ apart none "$examples/adding-2.json" 6
 sed 's/"aggregates": true/"aggregates": true, "memory": 1/' "$examples/adding-1.json" >"$scratch/poor.json"
 for way in $ways; do apart "$way" "$scratch/poor.json" 4; done
 
+# A plan combines a tree through a switch, which has cells for a part of the rate only, with trees among hosts: large
+# calls use both, small calls do not come to the server.
+python3 - "$examples/adding-1.json" >"$scratch/mixed.json" <<'END'
+import json, sys
+topology = json.load(open(sys.argv[1]))
+topology["nodes"][-1]["memory"] = 900
+print(json.dumps(topology))
+END
+wants 0 "$BANYAN" plan "$scratch/mixed.json" --method cluster --server server --json
+cp "$scratch/out" "$scratch/mixed-plan.json"
+python3 - "$scratch/mixed-plan.json" <<'END' || fail "the plan is not mixed: $(cat "$scratch/mixed-plan.json")"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+assert {tree.get("root") == "server/0" for tree in plan["trees"]} == {True, False}
+assert plan["classes"] and not any("server" in str(part["trees"]) for part in plan["classes"])
+END
+mixed() { # bytes that come to the server for each of a worker's; the tree has three quarters of the buffer
+  wants 0 "$BANYAN" lab "$examples/adding-1.json" --switches user --json -o rank0 --scale 3 --plan "$scratch/mixed-plan.json" -- \
+    banyan bench allreduce -s 256K --iterations 2 --warmup 0 --json
+  python3 - "$scratch/out" <<'END'
+import json, sys
+row, lab = [json.loads(line) for line in open(sys.argv[1])]
+assert row["wrong"] == 0 and row["ranks"] == 4, row
+print(sum(link["bytes"] for link in lab["links"] if link["to"] == "server") / (3 * row["bytes"]))
+END
+}
+into 2 mixed
+got=$(mixed)
+awk -v got="$got" 'BEGIN { exit !(got > 0.5) }' || fail "only $got bytes come into the server for each of a worker's"
+
 # The switches do not know the job, so they do not add for it.
 for way in $ways; do apart "$way" "$examples/adding-1.json" 4 -x BANYAN_SWITCH_KEY=wrong; done
 
