@@ -209,8 +209,7 @@ static uint32_t report_paths(const struct agent *agent, const struct job *job, s
     out[n] = (struct by_cluster_path){.to = agents[job->hosts[(place + n + 1) % job->n]].name,
                                       .sent = 1e9 + ++more,
                                       .busy = 0.02,
-                                      .bandwidth = nic / 2,
-                                      .delay = 1e-4};
+                                      .bandwidth = nic / 2};
   return n;
 }
 

@@ -31,7 +31,6 @@ struct by_meter {
   uint64_t bytes;  /* that the other end has taken, */
   uint64_t busy;   /* in so many microseconds with something on its way or waiting for its turn; in so many of these */
   uint64_t held;   /* it was the peer, or a buffer of this end, that held it up */
-  uint32_t answer; /* microseconds there and back, the least of late; 0: not known */
   uint64_t rate;   /* bytes a second that the network took last, as far as is known */
   bool full;       /* it was given more than that then */
   uint32_t flying; /* segments on their way just now */

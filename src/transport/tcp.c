@@ -390,7 +390,6 @@ static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
   *out = (struct by_meter){.bytes = info.tcpi_bytes_acked,
                            .busy = info.tcpi_busy_time,
                            .held = info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited,
-                           .answer = info.tcpi_min_rtt == UINT32_MAX ? 0 : info.tcpi_min_rtt,
                            .rate = info.tcpi_delivery_rate,
                            .full = info.tcpi_delivery_rate > 0 && !info.tcpi_delivery_rate_app_limited,
                            .flying = info.tcpi_unacked,

@@ -106,8 +106,7 @@ static void test_jobs(void **state) {
 static void test_reports(void **state) {
   static const uint32_t ranks[2] = {0, 3};
   static const struct by_cluster_size sizes[2] = {{20, 8}, {63, 1ull << 62}};
-  static const struct by_cluster_path paths[2] = {
-      {.to = "b", .sent = 1e8, .busy = 0.5, .bandwidth = 2e8, .delay = 1e-4}, {.to = "c"}};
+  static const struct by_cluster_path paths[2] = {{.to = "b", .sent = 1e8, .busy = 0.5, .bandwidth = 2e8}, {.to = "c"}};
   static const struct by_cluster_job jobs[2] = {{.job = JOB,
                                                  .class_ = 2,
                                                  .n_ranks = 2,

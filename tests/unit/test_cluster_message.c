@@ -172,8 +172,7 @@ static void test_report(void **state) {
       {.name = "eth0", .rate = 1e9, .sent = 5e8, .received = 0.1, .ours_sent = 4, .ours_received = 3}};
   static const uint32_t ranks[] = {0, 3};
   static const struct by_cluster_size sizes[] = {{20, 8}, {63, 1ull << 62}};
-  static const struct by_cluster_path paths[] = {{.to = "b", .sent = 1e8, .busy = 0.5, .bandwidth = 2e8, .delay = 1e-4},
-                                                 {.to = "c"}};
+  static const struct by_cluster_path paths[] = {{.to = "b", .sent = 1e8, .busy = 0.5, .bandwidth = 2e8}, {.to = "c"}};
   static const struct by_cluster_job jobs[] = {{.job = JOB,
                                                 .n_ranks = 2,
                                                 .ranks = ranks,
@@ -201,7 +200,7 @@ static void test_report(void **state) {
   assert_int_equal(out.jobs[0].n_paths, 2);
   assert_string_equal(out.jobs[0].paths[1].to, "c");
   const struct by_cluster_path *path = &out.jobs[0].paths[0];
-  assert_true(path->sent == 1e8 && path->busy == 0.5 && path->bandwidth == 2e8 && path->delay == 1e-4);
+  assert_true(path->sent == 1e8 && path->busy == 0.5 && path->bandwidth == 2e8);
   assert_true(out.jobs[0].iteration_time == 0.25);
   assert_int_equal(out.jobs[0].sizes[1].log2, 63);
   assert_int_equal(out.jobs[0].sizes[1].calls, 1ull << 62);
@@ -398,14 +397,14 @@ static void test_reasons(void **state) {
 }
 
 static void test_join(void **state) {
-  struct by_cluster_path all = {"b", 5, 0.5, 0, 0};
+  struct by_cluster_path all = {"b", 5, 0.5, 0};
   (void)state;
-  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 7, 0.25, 30, 0.002});
-  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 1, 0.75, 20, 0.001});
-  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 0, 0, 0, 0});
+  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 7, 0.25, 30});
+  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 1, 0.75, 20});
+  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 0, 0, 0});
   assert_string_equal(all.to, "b");
   assert_true(all.sent == 13 && all.busy == 0.75); /* They send at the same time. */
-  assert_true(all.bandwidth == 30 && all.delay == 0.001);
+  assert_true(all.bandwidth == 30);
 }
 
 static void check(double a, double b, bool differ) {
@@ -418,21 +417,21 @@ static void test_differs(void **state) {
   (void)state;
   check(100, 150, false);
   check(100, 151, true);
-  check(0, 1e9, false); /* The first delay is not known. */
+  check(0, 1e9, false); /* The first rate is not known. */
   check(0, 0, false);
 }
 
-/* Delays between those of recent reports are not news, and after a while no delay is. */
+/* Rates between those of recent reports are not news, and after a while no rate is. */
 static void test_late(void **state) {
   struct by_path_late late = {0};
   (void)state;
-  assert_false(by_path_late_add(&late, 100)); /* This is the first delay. */
+  assert_false(by_path_late_add(&late, 100)); /* This is the first rate. */
   assert_false(by_path_late_add(&late, 140));
   assert_true(by_path_late_add(&late, 60));
   for (int i = 0; i < 20; i++) assert_false(by_path_late_add(&late, i % 2 ? 60 : 140));
   assert_true(by_path_late_add(&late, 220));
   for (int i = 0; i < BY_PATH_LATE; i++) assert_false(by_path_late_add(&late, 60));
-  assert_true(by_path_late_add(&late, 100)); /* The earlier delays are too long ago to count. */
+  assert_true(by_path_late_add(&late, 100)); /* The earlier rates are too long ago to count. */
 }
 
 static const struct by_budget_rules budget_rules = {10, 2, 1000, 100};

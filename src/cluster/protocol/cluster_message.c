@@ -77,8 +77,8 @@ static const struct field report_interface[] = {FIELD(name, NAME),
 #undef OF
 
 #define OF struct by_cluster_path
-static const struct field path[] = {FIELD(to, NAME),           FIELD(sent, TRAFFIC), FIELD(busy, PART),
-                                    FIELD(bandwidth, TRAFFIC), FIELD(delay, REAL),   END};
+static const struct field path[] = {FIELD(to, NAME), FIELD(sent, TRAFFIC), FIELD(busy, PART), FIELD(bandwidth, TRAFFIC),
+                                    END};
 #undef OF
 
 #define OF struct by_cluster_job
@@ -522,7 +522,6 @@ void by_cluster_path_join(struct by_cluster_path *to, const struct by_cluster_pa
   to->sent += other->sent;
   if (other->busy > to->busy) to->busy = other->busy;
   if (other->bandwidth > to->bandwidth) to->bandwidth = other->bandwidth;
-  if (other->delay > 0 && (to->delay <= 0 || other->delay < to->delay)) to->delay = other->delay;
 }
 
 bool by_cluster_path_differs(const struct by_cluster_path *a, const struct by_cluster_path *b) {

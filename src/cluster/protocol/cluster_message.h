@@ -91,7 +91,6 @@ struct by_cluster_path {
   double sent;      /* bit/s */
   double busy;      /* for this part of the time there was something to be sent that the network had not taken yet */
   double bandwidth; /* bit/s while that was so; 0: not known, or as much went as there was to go */
-  double delay;     /* s there and back, the least of late; 0: not known */
 };
 
 /* Of one job: in a report, or which class it is in. Counts since the job began. */

@@ -33,7 +33,6 @@ static int by_process(const void *a, const void *b) {
 static void join(struct by_meter *to, const struct by_meter *other) {
   to->bytes += other->bytes;
   if (other->busy - other->held > to->busy - to->held) to->busy = other->busy, to->held = other->held;
-  if (other->answer && (!to->answer || other->answer < to->answer)) to->answer = other->answer;
   if (other->rate > to->rate) to->rate = other->rate;
   to->full |= other->full;
   to->flying += other->flying;
@@ -108,8 +107,7 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
   double rate = now->full > then->full ? 8 * now->rate : 0;
   return (struct by_cluster_path){.sent = bits / seconds,
                                   .busy = busy < seconds ? busy / seconds : 1,
-                                  .bandwidth = known ? fmax(bits / busy, rate) : 0,
-                                  .delay = after->answer * 1e-6};
+                                  .bandwidth = known ? fmax(bits / busy, rate) : 0};
 }
 
 /* Of too many those that carry least are left out. */
