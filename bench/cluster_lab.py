@@ -15,6 +15,7 @@ import urllib.request
 BANYAN = os.environ["BANYAN"]
 BUILD = os.path.dirname(BANYAN)
 SUM_CALLS = os.path.join(BUILD, "tests", "net", "sum_calls")
+SLOT = 3432  # bytes of a switch's memory
 SERVICE = re.compile(r"banyan lab: (switch|agent|manager) (\S+): kill -HUP (\d+) restarts it")
 PAGE = re.compile(r"banyan lab: page at (\S+)\?token=(\S+)")
 FOLDER = re.compile(r"banyan lab: state by .* (\S+)/token$")
@@ -66,6 +67,18 @@ def hosts_of(topology):
     text = subprocess.run([BANYAN, "topo", topology, "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
     nodes = [node if isinstance(node, dict) else {"name": node} for node in json.loads(text)["nodes"]]
     return [node["name"] for node in nodes if node.get("kind") != "switch" and node.get("takes_part", True)]
+
+
+def with_memory(topology, slots, path):
+    """Writes a topology whose aggregating switches have memory for so many slots, and returns the path."""
+    text = subprocess.run([BANYAN, "topo", topology, "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    value = json.loads(text)
+    for node in value["nodes"]:
+        if isinstance(node, dict) and node.get("aggregates"):
+            node["memory"] = slots * SLOT
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    return path
 
 
 class Lab:
@@ -156,6 +169,12 @@ class Lab:
             if of == role and node in (None, name):
                 send(supervisor, signal.SIGHUP)
 
+    def cells_in_use(self, switch):
+        """Returns how many cells of a switch belong to jobs, by its own word; None if it does not answer."""
+        enter = ["nsenter", "-m", "-n", "-t", str(self.services["switch", switch])]
+        done = subprocess.run([*enter, BANYAN, "status", "--json"], capture_output=True, text=True, check=False)
+        return json.loads(done.stdout)["cells"]["used"] if done.returncode == 0 else None
+
     # ---- the manager's state
 
     def state(self):
@@ -177,12 +196,24 @@ class Lab:
         return None
 
 
+def trees_of(job):
+    """Returns the trees of the job's plan, and the kinds of its vertices by their names."""
+    plan = ((job or {}).get("plan") or {}).get("plan") or {}
+    kinds = {name: vertex.get("kind") for name, vertex in plan.get("vertices", {}).items()}
+    return [tree for one in [plan, *plan.get("classes", [])] for tree in one.get("trees", [])], kinds
+
+
 def trees_through_switches(job):
     """Returns how many trees of the job's plan have servers as roots."""
-    plan = ((job or {}).get("plan") or {}).get("plan") or {}
-    classes = [plan, *plan.get("classes", [])]
-    servers = {name for name, vertex in plan.get("vertices", {}).items() if vertex.get("kind") == "server"}
-    return sum(tree.get("root") in servers for one in classes for tree in one.get("trees", []))
+    trees, kinds = trees_of(job)
+    return sum(kinds.get(tree.get("root")) == "server" for tree in trees)
+
+
+def adding_switches(job):
+    """Returns the switches at which trees of the job's plan add."""
+    trees, kinds = trees_of(job)
+    return {name for tree in trees for name in tree.get("up", {})
+            if kinds.get(name) == "switch" and name not in tree.get("forwards", [])}
 
 
 def goodput(calls, size, begin, end):

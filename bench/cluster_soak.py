@@ -85,8 +85,7 @@ class Soak:
         switches = sorted(node for role, node in self.lab.services if role == "switch")
 
         def leaked():
-            state = self.lab.state()
-            return [s["name"] for s in state["switches"] if s["given"]] if state else switches
+            return [switch for switch in switches if self.lab.cells_in_use(switch) != 0]
 
         try:
             wait_until(lambda: not leaked(), "", 40)
@@ -147,8 +146,8 @@ def main():
             soak.check_cells()
         except TimeoutError as error:
             soak.wrong.append(str(error))
+        soak.wrong += [line for _, line in lab.lines if "banyan lab: job " in line]
     wrong = soak.wrong + left_over(lab.folder)
-    wrong += [line for _, line in lab.lines if "banyan lab: job " in line and "job last" not in line]
     if lab.wrong():
         wrong.append(f"{lab.wrong()} elements were wrong")
     print(f"| {seconds} s, seed {seed} | |\n|---|---:|")
