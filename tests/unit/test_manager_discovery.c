@@ -184,6 +184,37 @@ static void test_contradictions(void **state) {
   end();
 }
 
+static void count(uint32_t used, uint64_t held) {
+  by_manager_discovery_count(w.discovery, "s1", used, held, w.now);
+}
+
+static void test_cells(void **state) {
+  (void)state;
+  begin_rack();
+  count(0, 32); /* a job is about to get them */
+  pass(2);
+  count(32, 32);
+  pass(20);
+  count(32, 0); /* it has gone, and the switch has not reported yet */
+  pass(20);
+  must_show("\"contradictions\":[]");
+  count(16, 32);
+  pass(20);
+  must_show("\"contradictions\":[\"s1 says that it has granted fewer cells than jobs say that they hold there\"]");
+  count(65, 32);
+  pass(20);
+  must_show("\"contradictions\":[\"s1 says that it has granted more cells than it has\"]");
+  count(0, 0);
+  pass(1);
+  must_show("\"contradictions\":[]");
+  by_manager_discovery_count(w.discovery, "h1", 1, 0, w.now); /* no switch */
+  by_manager_discovery_count(w.discovery, "nobody", 1, 0, w.now);
+  pass(20);
+  must_show("\"contradictions\":[]");
+  assert_int_equal(w.changes, 1);
+  end();
+}
+
 /* Who changes its mind all the time does not keep the manager busy. */
 static void test_flapping(void **state) {
   (void)state;
@@ -269,9 +300,11 @@ static void test_many_interfaces(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_settling), cmocka_unit_test(test_restarts),       cmocka_unit_test(test_rates),
-      cmocka_unit_test(test_moved),    cmocka_unit_test(test_contradictions), cmocka_unit_test(test_flapping),
-      cmocka_unit_test(test_written),  cmocka_unit_test(test_silent_hosts),   cmocka_unit_test(test_many_interfaces),
+      cmocka_unit_test(test_settling),       cmocka_unit_test(test_restarts),
+      cmocka_unit_test(test_rates),          cmocka_unit_test(test_moved),
+      cmocka_unit_test(test_contradictions), cmocka_unit_test(test_flapping),
+      cmocka_unit_test(test_written),        cmocka_unit_test(test_cells),
+      cmocka_unit_test(test_silent_hosts),   cmocka_unit_test(test_many_interfaces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

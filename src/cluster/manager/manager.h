@@ -79,6 +79,9 @@ void by_manager_tick(struct by_manager *manager, double now);
 bool by_manager_next(struct by_manager *manager, double now, struct by_plan_request **out);
 void by_manager_planned(struct by_manager *manager, struct by_plan_request *request, double now);
 
+/* Cells of a switch that jobs hold, by the manager's account. */
+uint64_t by_manager_cells_held(const struct by_manager *manager, const char *name);
+
 /* ---- to see it */
 
 /* Adds one line of JSON, see docs/cluster.md. */

@@ -88,6 +88,12 @@ static double all_given(const struct by_manager *m, uint32_t node) {
   return sum;
 }
 
+uint64_t by_manager_cells_held(const struct by_manager *m, const char *name) {
+  uint32_t node = by_manager_hosts_find(m, name);
+  const struct by_manager_adds *adds = node == BY_NOWHERE ? NULL : m->hosts->all[node].adds;
+  return adds && adds->bytes ? (uint64_t)(all_given(m, node) / adds->bytes) : 0;
+}
+
 /* ---- what a job needs */
 
 /* Of its trees over the same switch each has a part of its rate. */

@@ -16,7 +16,8 @@ static const double settling = 0.4; /* s without a change, after which it counts
 static const double most = 2;       /* but so long at most after the first one */
 static const double silence = 1.5;  /* s after the first agent has come, in which all that speaks LLDP was heard */
 static const double doubt = 3;      /* s that a contradiction lasts before it is one: both ends do not learn at once */
-static const double start_up = 30;  /* s in which a written topology can be rejected */
+static const double doubt_of_cells = 10;
+static const double start_up = 30; /* s in which a written topology can be rejected */
 
 enum { AGENTS = 16384, CONTRADICTIONS = 256 };
 
@@ -38,6 +39,8 @@ struct agent {
   char *host;
   bool aggregates;
   uint64_t memory;
+  uint32_t cells;
+  const char *misfit; /* what does not fit of its cells; NULL: nothing */
   uint32_t n, room;
   struct interface *interfaces;
   UT_hash_handle hh;
@@ -45,7 +48,7 @@ struct agent {
 
 struct contradiction {
   char *text;
-  double since;
+  double from;       /* when it is one: */
   bool lasts;        /* it was logged */
   bool again;        /* it was found when they were last looked for */
   bool with_written; /* it is about the written topology */
@@ -61,7 +64,8 @@ struct by_manager_discovery {
   struct by_budget changes;
   uint32_t n;
   struct contradiction all[CONTRADICTIONS];
-  bool with_written; /* while contradictions are collected */
+  bool with_written; /* while contradictions are collected, */
+  double doubt;      /* s that they last before they are some */
   double now;
   struct by_budget lines; /* of the log */
 };
@@ -171,6 +175,7 @@ static bool take_cells(struct agent *agent, const struct by_cluster_aggregates *
   bool had = agent->aggregates;
   uint64_t memory = agent->memory;
   agent->aggregates = aggregates && aggregates->cells;
+  agent->cells = agent->aggregates ? aggregates->cells : 0;
   agent->memory = agent->aggregates ? (uint64_t)aggregates->cells * aggregates->bytes : 0;
   return agent->aggregates != had || agent->memory != memory;
 }
@@ -194,6 +199,18 @@ void by_manager_discovery_part(struct by_manager_discovery *d, const char *host,
   if (agent) note_change(d, now);
 }
 
+void by_manager_discovery_count(struct by_manager_discovery *d, const char *host, uint32_t used, uint64_t held,
+                                double now) {
+  struct agent *agent;
+  HASH_FIND_STR(d->agents, host, agent);
+  if (!agent || !agent->aggregates) return;
+  const char *misfit = used > agent->cells ? "has granted more cells than it has"
+                       : used < held       ? "has granted fewer cells than jobs say that they hold there"
+                                           : NULL;
+  if (misfit != agent->misfit) note_change(d, now);
+  agent->misfit = misfit;
+}
+
 /* ---- contradictions */
 
 static void collect(void *context, const char *text) {
@@ -203,7 +220,7 @@ static void collect(void *context, const char *text) {
   if (at == end) {
     char *copy = d->n < CONTRADICTIONS ? strdup(text) : NULL;
     if (!copy) return;
-    *at = (struct contradiction){.text = copy, .since = d->now, .with_written = d->with_written};
+    *at = (struct contradiction){.text = copy, .from = d->now + d->doubt, .with_written = d->with_written};
     d->n++;
   }
   at->again = true;
@@ -224,7 +241,7 @@ static void end_contradictions(struct by_manager_discovery *d) {
 static void log_lasting(struct by_manager_discovery *d, double now) {
   for (uint32_t i = 0; i < d->n; i++) {
     struct contradiction *one = &d->all[i];
-    if (one->lasts || now < one->since + doubt) continue;
+    if (one->lasts || now < one->from) continue;
     one->lasts = true;
     if (!by_budget_take(&d->lines, 0, now)) continue;
     by_warn("manager", "%s: %s",
@@ -287,8 +304,20 @@ double by_manager_discovery_next(const struct by_manager_discovery *d) {
   double next = fmin(d->changed + settling, d->waiting + most);
   if (!d->assumes) next = fmin(next, d->first + silence);
   for (uint32_t i = 0; i < d->n; i++)
-    if (!d->all[i].lasts) next = fmin(next, d->all[i].since + doubt);
+    if (!d->all[i].lasts) next = fmin(next, d->all[i].from);
   return next;
+}
+
+/* What jobs hold changes before the switch reports it, so this takes longer to be one. */
+static void collect_cells(struct by_manager_discovery *d) {
+  char text[512];
+  for (const struct agent *agent = d->agents; agent; agent = agent->hh.next) {
+    if (!agent->misfit) continue;
+    snprintf(text, sizeof text, "%.255s says that it %s", agent->host, agent->misfit);
+    d->doubt = doubt_of_cells;
+    collect(d, text);
+    d->doubt = doubt;
+  }
 }
 
 static enum by_discovery_verdict look(struct by_manager_discovery *d, struct by_topology **out) {
@@ -310,6 +339,7 @@ static enum by_discovery_verdict look(struct by_manager_discovery *d, struct by_
     d->last = *out = composed;
     verdict = BY_DISCOVERY_CHANGED;
   }
+  collect_cells(d);
   end_contradictions(d);
   return verdict;
 }
@@ -349,6 +379,7 @@ enum banyan_status by_manager_discovery_create(const struct by_manager_discovery
   d->now = now;
   d->changes = by_budget_full(&of_changes, now);
   d->lines = by_budget_full(&of_lines, now);
+  d->doubt = doubt;
   d->first = d->changed = d->waiting = INFINITY;
   return BANYAN_OK;
 }

@@ -32,6 +32,11 @@ void by_manager_discovery_destroy(struct by_manager_discovery *discovery);
 /* A hello or report of the agent of a host, which the manager has accepted. */
 void by_manager_discovery_hear(struct by_manager_discovery *discovery, const char *host,
                                const struct by_cluster_message *message, double now);
+/* Of a switch that adds: how many cells it reports to have granted, and how many jobs hold there by the manager's
+ * account.
+ */
+void by_manager_discovery_count(struct by_manager_discovery *discovery, const char *host, uint32_t used, uint64_t held,
+                                double now);
 /* Its connection has ended. */
 void by_manager_discovery_part(struct by_manager_discovery *discovery, const char *host, double now);
 

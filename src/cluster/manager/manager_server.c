@@ -95,6 +95,9 @@ static void hear_agent(struct connection *c, const struct by_cluster_message *me
   if (message->type == BY_MESSAGE_HELLO) c->agent = !message->job;
   if (!c->agent || (message->type != BY_MESSAGE_HELLO && message->type != BY_MESSAGE_REPORT)) return;
   by_manager_discovery_hear(server->discovery, c->holder->who.name, message, now_of(server));
+  if (message->type == BY_MESSAGE_REPORT)
+    by_manager_discovery_count(server->discovery, c->holder->who.name, message->used_cells,
+                               by_manager_cells_held(server->manager, c->holder->who.name), now_of(server));
   set_settle(server);
 }
 
