@@ -1,6 +1,7 @@
 /* Measures how many fragments per second a switch adds on one core:
  *
- *   switch_bench [WORKERS]     default: 4; needs root
+ *   switch_bench [WORKERS]           default: 4; needs root
+ *   switch_bench WORKERS queues      the user-space switch with one queue and with two, instead
  *
  * Each line is one payload size. `xdp` is the program alone, in the kernel's test runs (BPF_PROG_TEST_RUN), without
  * the time to generate the terms. `live` includes making and dropping frames, and sending sums over a veth pair to
@@ -158,6 +159,10 @@ int main(int argc, char **argv) {
   struct by_plane_options options = {.cells = SLOTS};
   cpu_set_t one;
   bench.workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 4; /* NOLINT: a bench's own argument */
+  if (argc > 2) {
+    by_bench_queues(bench.workers);
+    return 0;
+  }
   CPU_ZERO(&one);
   CPU_SET(0, &one);
   insist(sched_setaffinity(0, sizeof one, &one) == 0 && unshare(CLONE_NEWNET) == 0, "not root");

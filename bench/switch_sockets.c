@@ -1,6 +1,8 @@
 #include "switch_sockets.h"
 
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "../tests/net/user_hosts.h"
 #include "clock.h"
@@ -14,16 +16,31 @@ struct term {
   uint64_t pairs[LINES * 8];
 };
 
+enum { QUEUES = 2 };
+
 struct sockets {
   struct by_loop *loop;
   struct by_plane user;
-  int worker, server;
+  int worker, servers[QUEUES]; /* one UDP port for each queue */
   uint32_t workers;
   uint32_t number; /* the number of the next datagram */
   struct term terms[MANY];
 };
 
-static const struct by_grant grant = {.below = 1, .above = 2, .count = MANY * WAITING, .dtype = BY_FRAGMENT_PAIRS};
+/* The jobs are numbered like the queues. */
+static struct by_grant grant_of(uint32_t job) {
+  return (struct by_grant){.below = 1,
+                           .above = 2,
+                           .base = job * MANY * WAITING,
+                           .count = MANY * WAITING,
+                           .job = (uint16_t)job,
+                           .dtype = BY_FRAGMENT_PAIRS};
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
 
 static void insist(bool well, const char *what) {
   if (well) return;
@@ -31,13 +48,14 @@ static void insist(bool well, const char *what) {
   exit(1);
 }
 
-/* Sends datagrams of all workers in turn. With `expected` 0 they are only forwarded. */
-static void send_datagram(struct sockets *sockets, uint32_t expected, bool together) {
+/* Sends a job's datagrams of all workers in turn. With `expected` 0 they are only forwarded. */
+static void send_datagram(struct sockets *sockets, uint32_t job, uint32_t expected, bool together) {
   uint32_t turn = sockets->number / sockets->workers;
   uint8_t rank = (uint8_t)(sockets->number++ % sockets->workers);
   for (uint32_t i = 0; i < MANY; i++) {
     struct by_fragment *head = &sockets->terms[i].head;
     by_fragment_begin(head, BY_FRAGMENT_UP, rank);
+    head->job = (uint16_t)job;
     head->dtype = BY_FRAGMENT_PAIRS;
     head->lines = LINES;
     head->slot = (uint16_t)(turn % WAITING * MANY + i);
@@ -46,8 +64,8 @@ static void send_datagram(struct sockets *sockets, uint32_t expected, bool toget
     by_fragment_seal(head);
   }
   for (uint32_t i = 0; i < MANY; i += together ? MANY : 1)
-    insist(send_to(sockets->worker, "10.9.9.1", BY_FRAGMENT_PORT, &sockets->terms[i], together ? MANY * BYTES : BYTES,
-                   together ? BYTES : 0),
+    insist(send_to(sockets->worker, "10.9.9.1", (uint16_t)(BY_FRAGMENT_PORT + job), &sockets->terms[i],
+                   together ? MANY * BYTES : BYTES, together ? BYTES : 0),
            "send");
 }
 
@@ -81,14 +99,14 @@ static struct cost time_rounds(struct sockets *sockets, uint32_t expected, bool 
   uint32_t n = datagrams_of(sockets->workers);
   for (int round = 0; round < ROUNDS; round++) {
     uint64_t made = by_clock_now(&by_clock_system);
-    for (uint32_t i = 0; i < n; i++) send_datagram(sockets, expected, together);
+    for (uint32_t i = 0; i < n; i++) send_datagram(sockets, 0, expected, together);
     uint64_t began = by_clock_now(&by_clock_system);
     before += began - made;
     sent += (uint64_t)n * MANY;
     while (fragments_seen(sockets) - start < sent)
       insist(by_loop_run_once(sockets->loop, BY_SECOND) == BANYAN_OK, "loop");
     spent += by_clock_now(&by_clock_system) - began;
-    drain(sockets->server);
+    drain(sockets->servers[0]);
   }
   return (struct cost){(double)before / (double)sent, (double)spent / (double)sent};
 }
@@ -109,22 +127,90 @@ static void print_row(const char *what, struct cost cost) {
   fflush(stdout);
 }
 
-static void set_up(struct sockets *sockets) {
-  struct by_plane_options options = {.cells = MANY * WAITING};
-  const struct by_plane_ends ends = {.server = {1, {inet_addr("10.9.9.1"), htons(BY_FRAGMENT_PORT)}},
-                                     .n_workers = 1,
-                                     .workers = {{0, {inet_addr("10.7.0.2"), htons(BY_FRAGMENT_PORT)}}}};
+static void open_ends(struct sockets *sockets) {
   int one = 1, hosts[2];
   insist(become_switch() && (hosts[0] = make_host(0)) >= 0 && (hosts[1] = make_host(1)) >= 0, "namespaces");
   insist((sockets->worker = open_at(hosts[0], "10.7.0.2", BY_FRAGMENT_PORT)) >= 0, "worker");
-  insist((sockets->server = open_at(hosts[1], "10.9.9.1", BY_FRAGMENT_PORT)) >= 0, "server");
-  insist(setsockopt(sockets->server, SOL_UDP, UDP_GRO, &one, sizeof one) == 0, "UDP_GRO");
+  for (uint16_t i = 0; i < QUEUES; i++) {
+    insist((sockets->servers[i] = open_at(hosts[1], "10.9.9.1", (uint16_t)(BY_FRAGMENT_PORT + i))) >= 0, "server");
+    insist(setsockopt(sockets->servers[i], SOL_UDP, UDP_GRO, &one, sizeof one) == 0, "UDP_GRO");
+  }
+}
+
+/* With 0 queues, it runs on the loop. */
+static void start_switch(struct sockets *sockets, uint32_t queues) {
+  struct by_plane_options options = {.cells = QUEUES * MANY * WAITING, .queues = queues};
   insist(by_loop_create(&by_clock_system, &sockets->loop) == BANYAN_OK, "loop");
   insist(by_user_open(sockets->loop, &options, &sockets->user) == BANYAN_OK, "switch");
   insist(sockets->user.ops->add_port(sockets->user.self, 0, "p0") == BANYAN_OK, "port 0");
   insist(sockets->user.ops->add_port(sockets->user.self, 1, "p1") == BANYAN_OK, "port 1");
   insist(sockets->user.ops->start(sockets->user.self, 0) == BANYAN_OK, "TUN device");
-  insist(sockets->user.ops->grant(sockets->user.self, &grant, &ends) == BANYAN_OK, "grant");
+  for (uint16_t i = 0; i < QUEUES; i++) {
+    const struct by_grant grant = grant_of(i);
+    const struct by_plane_ends ends = {.server = {1, {inet_addr("10.9.9.1"), htons((uint16_t)(BY_FRAGMENT_PORT + i))}},
+                                       .n_workers = 1,
+                                       .workers = {{0, {inet_addr("10.7.0.2"), htons(BY_FRAGMENT_PORT)}}}};
+    insist(sockets->user.ops->grant(sockets->user.self, &grant, &ends) == BANYAN_OK, "grant");
+  }
+}
+
+static void stop_switch(struct sockets *sockets) {
+  by_plane_close(&sockets->user);
+  by_loop_destroy(sockets->loop);
+}
+
+/* ---- queues */
+
+static double clock_ns(clockid_t clock) {
+  struct timespec time;
+  clock_gettime(clock, &time);
+  return 1e9 * (double)time.tv_sec + (double)time.tv_nsec;
+}
+
+/* Nanoseconds of the queues' threads for each fragment: what the process spent, without this thread. */
+static double time_queues(struct sockets *sockets, uint32_t queues) {
+  uint64_t sent = 0, start;
+  start_switch(sockets, queues);
+  start = fragments_seen(sockets);
+  sockets->number = 0;
+  double began = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  for (int round = 0; round < ROUNDS; round++) {
+    uint32_t first = sockets->number;
+    for (uint32_t job = 0; job < QUEUES; job++) {
+      sockets->number = first;
+      for (uint32_t i = 0; i < datagrams_of(sockets->workers); i++) send_datagram(sockets, job, sockets->workers, true);
+    }
+    sent += (uint64_t)QUEUES * datagrams_of(sockets->workers) * MANY;
+    while (fragments_seen(sockets) - start < sent) usleep(100);
+    for (int i = 0; i < QUEUES; i++) drain(sockets->servers[i]);
+  }
+  double spent = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+  struct by_plane_counts counts;
+  insist(sockets->user.ops->count(sockets->user.self, &counts) == BANYAN_OK, "counts");
+  insist(counts.events[BY_EVENT_COMPLETED] == sent / sockets->workers && counts.unsent == 0, "not what was sent");
+  stop_switch(sockets);
+  return spent / (double)sent;
+}
+
+/* Both in turn, medians. */
+void by_bench_queues(uint32_t workers) {
+  static struct sockets sockets;
+  double ns[QUEUES][BATCHES];
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int i = 0; i < CPU_SETSIZE; i++) CPU_SET(i, &all);
+  (void)sched_setaffinity(0, sizeof all, &all);
+  sockets.workers = workers;
+  open_ends(&sockets);
+  for (int batch = 0; batch < BATCHES; batch++)
+    for (uint32_t i = 0; i < QUEUES; i++) ns[i][batch] = time_queues(&sockets, i + 1);
+  for (uint32_t i = 0; i < QUEUES; i++) {
+    qsort(ns[i], BATCHES, sizeof ns[i][0], compare);
+    double middle = ns[i][BATCHES / 2];
+    printf("1408 B  user, with sockets, added, 44 together, %u queue%s %6.1f ns of the threads' time, %5.1f Gbit/s a "
+           "core\n",
+           i + 1, i ? "s" : " ", middle, 8.0 * 64 * LINES / middle);
+  }
 }
 
 void by_bench_sockets(uint32_t workers) {
@@ -134,7 +220,8 @@ void by_bench_sockets(uint32_t workers) {
   struct cost best[4] = {{0}};
   uint64_t forwarded = 0, completed = 0;
   sockets.workers = workers;
-  set_up(&sockets);
+  open_ends(&sockets);
+  start_switch(&sockets, 0);
   for (int i = 0; i < 4 * BATCHES; i++) {
     bool adds = i % 4 < 2;
     struct cost cost = time_rounds(&sockets, adds ? workers : 0, i % 2 == 0);
@@ -143,6 +230,5 @@ void by_bench_sockets(uint32_t workers) {
   }
   check(&sockets, forwarded, completed);
   for (int i = 0; i < 4; i++) print_row(names[i], best[i]);
-  by_plane_close(&sockets.user);
-  by_loop_destroy(sockets.loop);
+  stop_switch(&sockets);
 }

@@ -28,6 +28,7 @@ struct scene {
   struct by_loop *loop;
   struct by_plane user;
   uint64_t sent; /* fragments sent to this switch */
+  uint32_t queues;
 };
 
 /* All packets of one call, as they lie in a datagram. */
@@ -42,15 +43,19 @@ static struct by_udp_end worker_end(int i) {
   return (struct by_udp_end){inet_addr(worker_addresses[i]), htons(worker_udp_ports[i])};
 }
 
-static enum banyan_status give(const struct scene *scene, const struct by_grant *wanted) {
-  struct by_plane_ends ends = {.server = {SERVER, {inet_addr(server_address), htons(server_udp_port)}},
+static enum banyan_status give_to(const struct scene *scene, const struct by_grant *wanted, uint16_t server_port) {
+  struct by_plane_ends ends = {.server = {SERVER, {inet_addr(server_address), htons(server_port)}},
                                .n_workers = WORKERS};
   for (int i = 0; i < WORKERS; i++) ends.workers[i] = (struct by_plane_end){worker_ports[i], worker_end(i)};
   return scene->user.ops->grant(scene->user.self, wanted, &ends);
 }
 
+static enum banyan_status give(const struct scene *scene, const struct by_grant *wanted) {
+  return give_to(scene, wanted, server_udp_port);
+}
+
 static enum banyan_status start_switch(struct scene *scene) {
-  struct by_plane_options options = {.cells = SLOTS};
+  struct by_plane_options options = {.cells = 2 * SLOTS, .queues = scene->queues};
   struct by_switch_target targets[WORKERS];
   for (int i = 0; i < WORKERS; i++) {
     struct by_udp_end end = worker_end(i);
@@ -92,8 +97,8 @@ static void clear_scene(struct scene *scene) {
   close(scene->server);
 }
 
-static void begin(struct scene *scene) {
-  *scene = (struct scene){0};
+static void begin_with(struct scene *scene, uint32_t queues) {
+  *scene = (struct scene){.queues = queues};
   if (!set_scene(scene)) {
     print_message("skipped: no namespaces, veth or routing rules here (run as root, with iproute2)\n");
     skip();
@@ -106,15 +111,19 @@ static void begin(struct scene *scene) {
   assert_ok(status);
 }
 
+static void begin(struct scene *scene) {
+  begin_with(scene, 0);
+}
+
 static void end(struct scene *scene) {
   stop_switch(scene);
   clear_scene(scene);
 }
 
-static void fill(struct train *train, uint16_t rank, uint16_t slot, uint64_t workers) {
+static void fill_for(uint16_t job, struct train *train, uint16_t rank, uint16_t slot, uint64_t workers) {
   struct packet packet;
   by_fragment_begin(&packet.head, BY_FRAGMENT_UP, rank);
-  packet.head.job = grant.job;
+  packet.head.job = job;
   packet.head.key = grant.key;
   packet.head.slot = slot;
   packet.head.epoch = 5;
@@ -124,6 +133,10 @@ static void fill(struct train *train, uint16_t rank, uint16_t slot, uint64_t wor
   fill_terms(&packet, workers);
   by_fragment_seal(&packet.head);
   memcpy(train, &packet, sizeof *train);
+}
+
+static void fill(struct train *train, uint16_t rank, uint16_t slot, uint64_t workers) {
+  fill_for(grant.job, train, rank, slot, workers);
 }
 
 /* Sends this worker's terms of `n` slots, in one datagram if there are several. */
@@ -396,6 +409,42 @@ static void test_left_alone(void **state) {
   end(&scene);
 }
 
+/* One thread of the switch has the trees of one server, another those of another port of its host, from the same
+ * workers. Each makes its sums; when one grant ends, the other stays. */
+static void test_two_queues(void **state) {
+  (void)state;
+  struct scene scene;
+  struct train train;
+  struct packet sum;
+  struct by_grant second = grant;
+  begin_with(&scene, 2);
+  second.job++;
+  second.group++;
+  second.base = SLOTS;
+  assert_ok(give_to(&scene, &second, server_udp_port + 1));
+  int servers[] = {scene.server, open_at(scene.hosts[SERVER], server_address, server_udp_port + 1)};
+  for (uint16_t slot = 0; slot < 2 * SLOTS; slot++) {
+    int which = slot % 2;
+    for (uint16_t rank = 0; rank < WORKERS; rank++) {
+      fill_for((uint16_t)(grant.job + which), &train, rank, slot / 2, 1ull << rank);
+      assert_true(send_to(scene.workers[rank], server_address, (uint16_t)(server_udp_port + which), &train, BYTES, 0));
+      scene.sent++;
+    }
+    struct pollfd ready = {.fd = servers[which], .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, TIMEOUT), 1);
+    assert_int_equal(recv(servers[which], &sum, sizeof sum, 0), BYTES);
+    assert_int_equal(sum.head.job, grant.job + which);
+    assert_int_equal(sum.head.workers, 7);
+    assert_true(holds_its_terms(&sum));
+  }
+  work_off(&scene);
+  expect_events(&scene, BY_EVENT_COMPLETED, 2 * SLOTS);
+  assert_ok(scene.user.ops->revoke(scene.user.self, grant.job));
+  expect_rules(2 * WORKERS);
+  close(servers[1]);
+  end(&scene);
+}
+
 /* A result for one worker goes along the stack. */
 static void test_one_result(void **state) {
   (void)state;
@@ -431,7 +480,7 @@ static void test_refusals(void **state) {
   target = (struct by_switch_target){.port = 1};
   assert_status(scene.user.ops->set_group(scene.user.self, 0, &target, 1), BANYAN_ERR_ARGUMENT);
   assert_status(scene.user.ops->set_group(scene.user.self, BY_PLANE_GROUPS, NULL, 0), BANYAN_ERR_ARGUMENT);
-  wrong.base = 1;
+  wrong.base = SLOTS + 1;
   assert_status(give(&scene, &wrong), BANYAN_ERR_ARGUMENT);
   wrong = grant;
   wrong.dtype = BY_FRAGMENT_INT32;
@@ -517,10 +566,10 @@ static int stay_here(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one),
-                                     cmocka_unit_test(test_narrow_way),     cmocka_unit_test(test_passes),
-                                     cmocka_unit_test(test_uneven),         cmocka_unit_test(test_marks),
-                                     cmocka_unit_test(test_left_alone),     cmocka_unit_test(test_one_result),
-                                     cmocka_unit_test(test_refusals),       cmocka_unit_test(test_killed)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one), cmocka_unit_test(test_narrow_way),
+      cmocka_unit_test(test_passes),         cmocka_unit_test(test_uneven),      cmocka_unit_test(test_marks),
+      cmocka_unit_test(test_left_alone),     cmocka_unit_test(test_two_queues),  cmocka_unit_test(test_one_result),
+      cmocka_unit_test(test_refusals),       cmocka_unit_test(test_killed)};
   return cmocka_run_group_tests(tests, stay_here, NULL);
 }

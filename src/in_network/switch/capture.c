@@ -18,16 +18,9 @@
 #include "log.h"
 #include "netlink.h"
 
-struct captured {
-  struct by_flow flow;
-  uint32_t uses;
-};
-
 struct by_capture {
   int fd; /* of the device */
   struct by_netlink netlink;
-  struct captured *flows;
-  uint32_t n, room;
 };
 
 /* ---- requests to the kernel; 0, or errno */
@@ -144,61 +137,21 @@ enum banyan_status by_capture_open(struct by_capture **out) {
 
 /* ---- flows */
 
-static bool same_end(const struct by_udp_end *a, const struct by_udp_end *b) {
-  return a->address == b->address && a->port == b->port;
-}
-
-static struct captured *find(struct by_capture *capture, const struct by_flow *flow) {
-  for (uint32_t i = 0; i < capture->n; i++) {
-    struct captured *one = &capture->flows[i];
-    if (same_end(&one->flow.from, &flow->from) && same_end(&one->flow.to, &flow->to) &&
-        !strcmp(one->flow.interface, flow->interface))
-      return one;
-  }
-  return NULL;
-}
-
-static enum banyan_status make_room(struct by_capture *capture) {
-  uint32_t room = capture->room ? 2 * capture->room : 64;
-  if (capture->n < capture->room) return BANYAN_OK;
-  struct captured *flows = realloc(capture->flows, room * sizeof *flows);
-  if (!flows) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
-  capture->flows = flows;
-  capture->room = room;
-  return BANYAN_OK;
-}
-
 enum banyan_status by_capture_add(struct by_capture *capture, const struct by_flow *flow) {
-  struct captured *one = find(capture, flow);
-  if (one) {
-    one->uses++;
-    return BANYAN_OK;
-  }
-  BY_TRY(make_room(capture));
   int reason = change_rule(capture, true, flow);
-  if (reason)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, reason,
-                         "switch: the kernel takes no routing rule for UDP ports (CONFIG_IP_MULTIPLE_TABLES)");
-  capture->flows[capture->n++] = (struct captured){*flow, 1};
-  return BANYAN_OK;
-}
-
-static void end_flow(struct by_capture *capture, struct captured *one) {
-  int reason = change_rule(capture, false, &one->flow);
-  if (reason) by_info("switch", "a routing rule of %s stays: %s", one->flow.interface, strerror(reason));
-  *one = capture->flows[--capture->n];
+  if (!reason) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason,
+                       "switch: the kernel takes no routing rule for UDP ports (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
 void by_capture_drop(struct by_capture *capture, const struct by_flow *flow) {
-  struct captured *one = find(capture, flow);
-  if (one && --one->uses == 0) end_flow(capture, one);
+  int reason = change_rule(capture, false, flow);
+  if (reason) by_info("switch", "a routing rule of %s stays: %s", flow->interface, strerror(reason));
 }
 
 void by_capture_close(struct by_capture *capture) {
   if (!capture) return;
-  while (capture->n) end_flow(capture, &capture->flows[0]);
   by_netlink_close(&capture->netlink);
   if (capture->fd >= 0) close(capture->fd);
-  free(capture->flows);
   free(capture);
 }

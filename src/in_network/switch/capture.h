@@ -24,10 +24,10 @@ struct by_flow {
 /* BANYAN_ERR_UNSUPPORTED: this user may not. BANYAN_ERR_ARGUMENT: another process captures here. The caller owns
  * *out. */
 BANYAN_CHECK enum banyan_status by_capture_open(struct by_capture **out);
-/* Nothing is captured any more. NULL is allowed. */
+/* All flows have been dropped. NULL is allowed. */
 void by_capture_close(struct by_capture *capture);
 /* The flow's packets reach a socket that is bound to its receiver's address and port, which needs IP_TRANSPARENT for
- * that. Ends when it has been dropped as often as it was added. */
+ * that, until it is dropped. Each flow once at a time. */
 BANYAN_CHECK enum banyan_status by_capture_add(struct by_capture *capture, const struct by_flow *flow);
 void by_capture_drop(struct by_capture *capture, const struct by_flow *flow);
 

@@ -13,13 +13,14 @@
 #include "loop.h"
 #include "reservation.h"
 
-enum { BY_PLANE_GROUPS = 256, BY_PLANE_MEMBERS = 64 };
+enum { BY_PLANE_GROUPS = 256, BY_PLANE_MEMBERS = 64, BY_PLANE_QUEUES = 64 };
 
 enum by_plane_kind { BY_PLANE_XDP, BY_PLANE_USER };
 
 struct by_plane_options {
   enum by_plane_kind kind;
-  uint32_t cells; /* 3.4 KiB each */
+  uint32_t cells;  /* 3.4 KiB each */
+  uint32_t queues; /* between sockets: threads that share the work, at most BY_PLANE_QUEUES; 0: it runs on the loop */
 };
 
 /* A receiver of a copy of results for all. */

@@ -3,6 +3,7 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ enum { CELLS = 4096, MOST_CELLS = 1 << 20 };
 struct switch_options {
   const char *xdp, *user, *secret_file, *manager, *keys, *name, *rate;
   struct by_words controls;
-  long cells;
+  long cells, queues;
 };
 
 #define VALUES struct switch_options
@@ -31,6 +32,8 @@ static const struct by_option options[] = {
     BY_TEXT("xdp", 0, xdp, "IF,IF,...",
             "aggregate in the kernel, on these interfaces: port 0, 1, ...;\nneeds drivers with native XDP"),
     BY_TEXT("user", 0, user, "IF,IF,...", "aggregate in this process, on these interfaces; works with\nany driver"),
+    BY_INT("queues", 0, queues, "N", 1, BY_PLANE_QUEUES,
+           "with --user, threads that share the work, each with other\nservers' trees; default: as many as cores"),
     BY_INT("cells", 0, cells, "N", 1, MOST_CELLS, "number of cells, 3.4 KiB each; default 4096"),
     BY_WORDS("control", 0, controls, "WHERE",
              "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
@@ -225,7 +228,8 @@ static enum banyan_status listen_everywhere(struct session *s) {
 static enum banyan_status start(void *context, struct by_loop *loop) {
   struct session *s = context;
   struct by_plane_options of_plane = {.kind = s->asked.xdp ? BY_PLANE_XDP : BY_PLANE_USER,
-                                      .cells = (uint32_t)s->asked.cells};
+                                      .cells = (uint32_t)s->asked.cells,
+                                      .queues = (uint32_t)s->asked.queues};
   struct by_switch_control_options of_control = {.loop = loop,
                                                  .plane = &s->plane,
                                                  .cells = (uint32_t)s->asked.cells,
@@ -261,7 +265,8 @@ static void read_again(void *context) {
 
 int by_cli_switch(int argc, char **argv) {
   static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
-  struct session s = {.asked = {.cells = CELLS}};
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  struct session s = {.asked = {.cells = CELLS, .queues = MIN(MAX(cores, 1), BY_PLANE_QUEUES)}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);
   if (exit_code >= 0) return exit_code;
   enum banyan_status status = split_interfaces(&s);

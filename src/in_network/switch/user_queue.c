@@ -1,0 +1,497 @@
+#include "user_queue.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "datagram.h"
+#include "descriptor.h"
+#include "log.h"
+
+/* ---- sockets that take and send packets with others' addresses */
+
+/* How the socket must be. */
+static enum banyan_status set(int fd, int level, int option, int value, const char *what) {
+  if (setsockopt(fd, level, option, &value, sizeof value) == 0) return BANYAN_OK;
+  return by_fail_errno(errno == EPERM ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_SYSTEM, errno, "switch: no socket with %s",
+                       what);
+}
+
+static enum banyan_status set_up(int fd, const char *interface) {
+  BY_TRY(set(fd, SOL_IP, IP_TRANSPARENT, 1, "IP_TRANSPARENT (run as root)"));
+  BY_TRY(set(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
+  BY_TRY(set(fd, SOL_IP, IP_RECVTTL, 1, "IP_RECVTTL"));
+  BY_TRY(by_datagram_prepare(fd));
+  if (!interface || setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0)
+    return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: interface %s", interface);
+}
+
+static struct sockaddr_in address_of(const struct by_udp_end *end) {
+  return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = end->port, .sin_addr.s_addr = end->address};
+}
+
+/* Receives what is from one address and port for another, on this interface; where that is NULL, it only sends. */
+static enum banyan_status open_socket(const char *interface, const struct by_udp_end *from,
+                                      const struct by_udp_end *end, int *out) {
+  struct sockaddr_in local = address_of(end), peer = address_of(from);
+  char text[BY_UDP_END_TEXT];
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  *out = -1;
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no UDP socket");
+  enum banyan_status status = set_up(fd, interface);
+  if (status == BANYAN_OK && bind(fd, (struct sockaddr *)&local, sizeof local))
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no UDP socket for %s on %s", by_udp_end_print(end, text),
+                           interface ? interface : "this host");
+  if (status == BANYAN_OK && interface && connect(fd, (struct sockaddr *)&peer, sizeof peer))
+    status =
+        by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no way to %s by %s", by_udp_end_print(from, text), interface);
+  if (status == BANYAN_OK)
+    *out = fd;
+  else
+    close(fd);
+  return status;
+}
+
+/* ---- the queue */
+
+enum {
+  PASSING = BY_FRAGMENT_PORTS, /* in place of a port: sockets of no interface, which the host's routes lead out */
+  PLACES,
+  RANGES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS
+};
+
+/* Takes what comes in by a port from one end for another, and sends by that port what comes from the latter's UDP port.
+ */
+struct inlet {
+  struct by_queue *queue;
+  uint32_t port;
+  struct by_udp_end from, end;
+  bool captured;
+  uint32_t uses; /* by grants */
+  bool waits;
+  struct by_watch *watch; /* NULL for those that only send */
+  LIST_ENTRY(inlet) link;
+  STAILQ_ENTRY(inlet) next_waiting;
+  struct by_mailer mailer;
+};
+
+LIST_HEAD(inlets, inlet);
+
+struct job {
+  struct by_grant grant;
+  uint32_t n_inlets; /* that it uses */
+  struct inlet *inlets[4 * BY_PLANE_MEMBERS];
+};
+
+struct group {
+  uint32_t n;
+  struct by_switch_target targets[BY_PLANE_MEMBERS];
+};
+
+/* Fragments that follow each other and go the same way. Their ranges are the last that are taken. */
+struct run {
+  struct by_verdict verdict;
+  uint16_t group;
+  struct by_datagram_way way;
+  unsigned n, n_ranges;
+  uint32_t size, bytes; /* of all but the last; of all */
+};
+
+struct by_queue {
+  struct by_loop *loop;
+  bool has_thread; /* and so a loop of its own */
+  pthread_t thread;
+  const struct by_queue_options *options;
+  struct by_cells cells;
+  struct by_float_sums floats; /* from the first grant for them on */
+  struct job *jobs[1 << 16];
+  struct group groups[BY_PLANE_GROUPS];
+  struct inlets inlets[PLACES];
+  struct inlet *last[PLACES];   /* that has sent by it, or NULL */
+  STAILQ_HEAD(, inlet) waiting; /* whose mailers have something */
+  uint64_t events[BY_EVENTS];
+  uint64_t datagrams, sent, unsent, expired; /* sent, unsent: beside what the mailers count */
+  uint32_t now;                              /* ms: when the datagrams came that are being taken */
+  struct run run;
+  unsigned taken; /* ranges */
+  struct iovec ranges[RANGES];
+  struct by_mailbox mailbox;
+};
+
+static void flush(struct by_queue *queue) {
+  struct inlet *inlet;
+  while ((inlet = STAILQ_FIRST(&queue->waiting))) {
+    STAILQ_REMOVE_HEAD(&queue->waiting, next_waiting);
+    inlet->waits = false;
+    (void)by_mailer_flush(&inlet->mailer);
+  }
+}
+
+/* That sends from this UDP port. Another one where the packet is from none of the grants' ends: no end looks at that.
+ */
+static struct inlet *inlet_from(struct by_queue *queue, uint32_t port, uint16_t udp_port) {
+  struct inlet *inlet = queue->last[port];
+  if (inlet && inlet->end.port == udp_port) return inlet;
+  LIST_FOREACH(inlet, &queue->inlets[port], link)
+  if (inlet->end.port == udp_port) return queue->last[port] = inlet;
+  return LIST_FIRST(&queue->inlets[port]);
+}
+
+static void send_run_to(struct by_queue *queue, uint32_t port, const struct by_datagram_way *way) {
+  const struct run *run = &queue->run;
+  struct inlet *inlet = port < PLACES ? inlet_from(queue, port, way->from_port) : NULL;
+  if (!inlet) {
+    queue->unsent += run->n;
+    return;
+  }
+  by_mailer_add(&inlet->mailer, way, &queue->ranges[queue->taken - run->n_ranges], run->n_ranges, run->size);
+  if (inlet->waits) return;
+  inlet->waits = true;
+  STAILQ_INSERT_TAIL(&queue->waiting, inlet, next_waiting);
+}
+
+static void end_run(struct by_queue *queue) {
+  struct run *run = &queue->run;
+  if (run->n == 0) return;
+  const struct group *group = &queue->groups[run->group];
+  bool spreads = run->verdict.kind == BY_VERDICT_MULTICAST;
+  for (uint32_t i = 0; spreads && i < group->n; i++) {
+    struct by_datagram_way way = run->way;
+    way.to = group->targets[i].address;
+    way.to_port = group->targets[i].udp_port;
+    send_run_to(queue, group->targets[i].port, &way);
+  }
+  if (!spreads) send_run_to(queue, run->verdict.kind == BY_VERDICT_PASS ? PASSING : run->verdict.port, &run->way);
+  run->n = 0;
+}
+
+/* In one datagram all fragments but the last are of one size. */
+static bool continues(const struct run *run, const struct run *next, uint32_t bytes) {
+  const struct by_datagram_way *a = &run->way, *b = &next->way;
+  return run->n > 0 && run->n < BY_DATAGRAM_SEGMENTS && run->bytes == run->n * run->size && bytes <= run->size &&
+         run->bytes + bytes <= BY_DATAGRAM_MOST && run->verdict.kind == next->verdict.kind &&
+         run->verdict.port == next->verdict.port && run->group == next->group && a->from == b->from && a->to == b->to &&
+         a->from_port == b->from_port && a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
+}
+
+/* A fragment is to go on. It stays where it was received until that memory is needed again. */
+static void send_on(struct by_queue *queue, const struct run *next, struct by_fragment *packet, uint32_t bytes) {
+  if (queue->taken == RANGES) {
+    end_run(queue);
+    flush(queue);
+    queue->taken = 0;
+  }
+  if (!continues(&queue->run, next, bytes)) {
+    end_run(queue);
+    queue->run = *next;
+    queue->run.size = bytes;
+  }
+  struct run *run = &queue->run;
+  unsigned before = run->n_ranges;
+  run->n_ranges = by_ranges_append(&queue->ranges[queue->taken - before], before, packet, bytes);
+  queue->taken += run->n_ranges - before;
+  run->bytes += bytes;
+  run->n++;
+}
+
+static void take_fragment(struct by_queue *queue, uint32_t from, const struct by_datagram_way *way,
+                          struct by_fragment *packet, uint32_t bytes) {
+  const struct job *job = bytes < sizeof *packet ? NULL : queue->jobs[packet->job];
+  const struct by_grant *grant = job ? &job->grant : NULL;
+  if ((way->tos & 3) == 3) by_fragment_mark(packet, bytes);
+  struct run next = {.verdict = by_switch_step(grant, &queue->cells, packet, bytes, from, queue->now), .way = *way};
+  queue->events[next.verdict.event]++;
+  if (next.verdict.kind == BY_VERDICT_DROP) return;
+  if (grant) next.group = grant->group;
+  send_on(queue, &next, packet, bytes);
+}
+
+/* Fragments are whole lines, and so aligned one behind the other. Of a datagram that is cut otherwise nothing is one.
+ */
+static void take_datagram(struct by_queue *queue, const struct inlet *inlet, struct by_datagram datagram) {
+  uint32_t n = datagram.size ? (datagram.n + datagram.size - 1) / datagram.size : 1;
+  queue->datagrams++;
+  datagram.way.to = inlet->end.address;
+  datagram.way.to_port = inlet->end.port;
+  if (datagram.size == 0 || datagram.size % BY_FRAGMENT_LINE) {
+    queue->events[BY_EVENT_MALFORMED] += n;
+    return;
+  }
+  if (datagram.way.ttl <= 1) {
+    queue->expired += n;
+    return;
+  }
+  datagram.way.ttl--;
+  for (uint32_t at = 0; at < datagram.n; at += datagram.size) {
+    uint32_t bytes = datagram.n - at < datagram.size ? datagram.n - at : datagram.size;
+    take_fragment(queue, inlet->port, &datagram.way, (struct by_fragment *)(void *)(datagram.bytes + at), bytes);
+  }
+}
+
+static void inlet_ready(void *context, uint32_t events) {
+  const struct inlet *inlet = context;
+  struct by_queue *queue = inlet->queue;
+  int n = by_mailbox_receive(&queue->mailbox, inlet->mailer.fd);
+  queue->now = (uint32_t)(by_clock_coarse() / BY_MILLISECOND);
+  for (int i = 0; i < n; i++) take_datagram(queue, inlet, by_mailbox_get(&queue->mailbox, i));
+  end_run(queue);
+  flush(queue);
+  queue->taken = 0;
+}
+
+/* ---- inlets, each for the jobs that use it */
+
+static struct by_flow flow_of(const struct inlet *inlet) {
+  struct by_flow flow = {.from = inlet->from, .to = inlet->end};
+  memcpy(flow.interface, inlet->queue->options->ports[inlet->port], IF_NAMESIZE);
+  return flow;
+}
+
+static void close_inlet(struct inlet *inlet) {
+  struct by_queue *queue = inlet->queue;
+  if (inlet->captured) {
+    struct by_flow flow = flow_of(inlet);
+    by_capture_drop(queue->options->capture, &flow);
+  }
+  if (queue->last[inlet->port] == inlet) queue->last[inlet->port] = NULL;
+  by_loop_unwatch(inlet->watch);
+  if (inlet->mailer.fd >= 0) close(inlet->mailer.fd);
+  queue->sent += inlet->mailer.sent;
+  queue->unsent += inlet->mailer.unsent;
+  LIST_REMOVE(inlet, link);
+  free(inlet);
+}
+
+static void disuse(struct inlet *inlet) {
+  if (--inlet->uses == 0) close_inlet(inlet);
+}
+
+/* The socket is there before the kernel delivers to it. */
+static enum banyan_status open_inlet(struct inlet *inlet) {
+  struct by_queue *queue = inlet->queue;
+  if (inlet->port == PASSING) return open_socket(NULL, &inlet->from, &inlet->end, &inlet->mailer.fd);
+  struct by_flow flow = flow_of(inlet);
+  BY_TRY(open_socket(flow.interface, &inlet->from, &inlet->end, &inlet->mailer.fd));
+  BY_TRY(by_loop_watch(queue->loop, inlet->mailer.fd, EPOLLIN, inlet_ready, inlet, &inlet->watch));
+  BY_TRY(by_capture_add(queue->options->capture, &flow));
+  inlet->captured = true;
+  return BANYAN_OK;
+}
+
+static bool same_end(const struct by_udp_end *a, const struct by_udp_end *b) {
+  return a->address == b->address && a->port == b->port;
+}
+
+/* Of these ends, which may be there already. */
+static enum banyan_status add_inlet(struct by_queue *queue, struct job *job, uint32_t port,
+                                    const struct by_udp_end *from, const struct by_udp_end *end) {
+  struct inlet *inlet;
+  LIST_FOREACH(inlet, &queue->inlets[port], link)
+  if (same_end(&inlet->from, from) && same_end(&inlet->end, end)) {
+    inlet->uses++;
+    job->inlets[job->n_inlets++] = inlet;
+    return BANYAN_OK;
+  }
+  inlet = calloc(1, sizeof *inlet);
+  if (!inlet) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  inlet->queue = queue;
+  inlet->port = port;
+  inlet->from = *from;
+  inlet->end = *end;
+  inlet->uses = 1;
+  inlet->mailer.fd = -1;
+  LIST_INSERT_HEAD(&queue->inlets[port], inlet, link);
+  enum banyan_status status = open_inlet(inlet);
+  if (status == BANYAN_OK)
+    job->inlets[job->n_inlets++] = inlet;
+  else
+    close_inlet(inlet);
+  return status;
+}
+
+/* ---- what a grant brings */
+
+/* What comes from one end for the other. What is forwarded without a grant leaves from where it came from, too. */
+static enum banyan_status add_flow(struct by_queue *queue, struct job *job, const struct by_plane_end *from,
+                                   const struct by_plane_end *to) {
+  const struct by_udp_end nobody = {0}, passing = {htonl(INADDR_LOOPBACK), from->end.port};
+  BY_TRY(add_inlet(queue, job, PASSING, &nobody, &passing));
+  return add_inlet(queue, job, from->port, &from->end, &to->end);
+}
+
+static enum banyan_status add_flows(struct by_queue *queue, struct job *job, const struct by_plane_ends *ends) {
+  for (uint32_t w = 0; w < ends->n_workers; w++) {
+    BY_TRY(add_flow(queue, job, &ends->workers[w], &ends->server));
+    BY_TRY(add_flow(queue, job, &ends->server, &ends->workers[w]));
+  }
+  return BANYAN_OK;
+}
+
+static void free_job(struct job *job) {
+  if (!job) return;
+  for (uint32_t i = 0; i < job->n_inlets; i++) disuse(job->inlets[i]);
+  free(job);
+}
+
+/* ---- calls, which run on the queue's thread while the caller waits */
+
+struct call {
+  struct by_queue *queue;
+  enum banyan_status (*run)(struct by_queue *queue, const struct call *call);
+  const struct by_grant *grant;
+  const struct by_plane_ends *ends;
+  const struct by_switch_target *targets;
+  struct by_plane_counts *counts;
+  uint32_t number, n; /* job, group or cell; targets or cells */
+  sem_t done;
+  enum banyan_status status;
+  char text[400]; /* the error's */
+};
+
+static void run_call(void *context) {
+  struct call *call = context;
+  call->status = call->run(call->queue, call);
+  snprintf(call->text, sizeof call->text, "%s", call->status == BANYAN_OK ? "" : banyan_error_text());
+  (void)sem_post(&call->done);
+}
+
+static enum banyan_status perform(struct by_queue *queue, struct call *call) {
+  if (!queue->has_thread) return call->run(queue, call);
+  call->queue = queue;
+  (void)sem_init(&call->done, 0, 0);
+  enum banyan_status status = by_loop_post(queue->loop, run_call, call);
+  while (status == BANYAN_OK && sem_wait(&call->done) && errno == EINTR) {
+  }
+  (void)sem_destroy(&call->done);
+  if (status != BANYAN_OK || call->status == BANYAN_OK) return status;
+  return by_fail(call->status, "%s", call->text);
+}
+
+static enum banyan_status run_grant(struct by_queue *queue, const struct call *call) {
+  const struct by_grant *grant = call->grant;
+  if (grant->dtype == BY_FRAGMENT_FLOAT32 && !queue->cells.floats) {
+    by_float_sums_fini(&queue->floats); /* of an attempt that failed */
+    BY_TRY(by_float_sums_init(&queue->floats, queue->cells.count));
+    queue->cells.floats = &queue->floats;
+  }
+  struct job *before = queue->jobs[grant->job], *job = calloc(1, sizeof *job);
+  if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  job->grant = *grant;
+  enum banyan_status status = add_flows(queue, job, call->ends);
+  if (status == BANYAN_OK) queue->jobs[grant->job] = job;
+  free_job(status == BANYAN_OK ? before : job);
+  return status;
+}
+
+enum banyan_status by_queue_grant(struct by_queue *queue, const struct by_grant *grant,
+                                  const struct by_plane_ends *ends) {
+  return perform(queue, &(struct call){.run = run_grant, .grant = grant, .ends = ends});
+}
+
+static enum banyan_status run_revoke(struct by_queue *queue, const struct call *call) {
+  free_job(queue->jobs[call->number]);
+  queue->jobs[call->number] = NULL;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_queue_revoke(struct by_queue *queue, uint16_t job) {
+  return perform(queue, &(struct call){.run = run_revoke, .number = job});
+}
+
+static enum banyan_status run_set_group(struct by_queue *queue, const struct call *call) {
+  memcpy(queue->groups[call->number].targets, call->targets, call->n * sizeof *call->targets);
+  queue->groups[call->number].n = call->n;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_queue_set_group(struct by_queue *queue, uint16_t group, const struct by_switch_target *targets,
+                                      uint32_t n) {
+  return perform(queue, &(struct call){.run = run_set_group, .number = group, .targets = targets, .n = n});
+}
+
+static enum banyan_status run_clear(struct by_queue *queue, const struct call *call) {
+  if (queue->cells.floats) by_float_sums_clear(queue->cells.floats, call->number, call->n);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_queue_clear(struct by_queue *queue, uint32_t base, uint32_t count) {
+  return perform(queue, &(struct call){.run = run_clear, .number = base, .n = count});
+}
+
+static enum banyan_status run_count(struct by_queue *queue, const struct call *call) {
+  struct by_plane_counts *out = call->counts;
+  const struct inlet *inlet;
+  for (int i = 0; i < BY_EVENTS; i++) out->events[i] += queue->events[i];
+  out->datagrams += queue->datagrams;
+  out->expired += queue->expired;
+  out->sent += queue->sent;
+  out->unsent += queue->unsent;
+  for (int i = 0; i < PLACES; i++) LIST_FOREACH(inlet, &queue->inlets[i], link) {
+      out->sent += inlet->mailer.sent;
+      out->unsent += inlet->mailer.unsent;
+    }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_queue_count(struct by_queue *queue, struct by_plane_counts *counts) {
+  return perform(queue, &(struct call){.run = run_count, .counts = counts});
+}
+
+/* ---- its beginning and end */
+
+static void *queue_main(void *argument) {
+  const struct by_queue *queue = argument;
+  if (by_loop_run(queue->loop) != BANYAN_OK) by_error("switch", "a queue ended: %s", banyan_error_text());
+  return NULL;
+}
+
+static enum banyan_status start_thread(struct by_queue *queue) {
+  BY_TRY(by_loop_create(&by_clock_system, &queue->loop));
+  int error = by_thread_start(&queue->thread, queue_main, queue);
+  if (!error) {
+    queue->has_thread = true;
+    return BANYAN_OK;
+  }
+  by_loop_destroy(queue->loop);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, error, "switch: no thread for a queue");
+}
+
+enum banyan_status by_queue_create(const struct by_queue_options *options, struct by_queue **out) {
+  size_t bytes = (sizeof(struct by_queue) + 63) / 64 * 64;
+  struct by_queue *queue = aligned_alloc(64, bytes);
+  *out = NULL;
+  if (!queue) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  memset(queue, 0, bytes);
+  queue->options = options;
+  queue->cells = options->cells;
+  queue->loop = options->loop;
+  STAILQ_INIT(&queue->waiting);
+  by_mailbox_init(&queue->mailbox);
+  enum banyan_status status = options->loop ? BANYAN_OK : start_thread(queue);
+  if (status == BANYAN_OK)
+    *out = queue;
+  else
+    free(queue);
+  return status;
+}
+
+void by_queue_destroy(struct by_queue *queue) {
+  if (!queue) return;
+  if (queue->has_thread) {
+    by_loop_stop(queue->loop);
+    pthread_join(queue->thread, NULL);
+  }
+  for (int i = 0; i < 1 << 16; i++) free_job(queue->jobs[i]);
+  if (queue->has_thread) by_loop_destroy(queue->loop);
+  by_float_sums_fini(&queue->floats);
+  free(queue);
+}
