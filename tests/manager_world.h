@@ -34,6 +34,7 @@ struct world_job {
   } cells[WORLD_CELLS]; /* of that plan */
   uint32_t n_switches;  /* that it names */
   bool keeps_cells;     /* the job does not report that it has returned the cells of earlier plans */
+  uint64_t released;    /* the plan whose cells it has last reported as returned; 0: none */
   uint64_t iterations, sent, input;
   uint64_t expected; /* expected number of iterations, as the job reports it */
   double iteration_time;
@@ -225,9 +226,8 @@ static inline void world_join_switch(struct world *w, const char *name, uint32_t
       .type = BY_MESSAGE_HELLO, .version = BY_CLUSTER_VERSION, .host = name, .age = w->age, .aggregates = &aggregates};
   uint32_t s = 0;
   while (s < w->n_switches && strcmp(w->switches[s].name, name) != 0) s++;
-  if (s == w->n_switches) w->n_switches++;
-  assert_true(w->n_switches <= WORLD_SWITCHES);
-  snprintf(w->switches[s].name, 32, "%s", name);
+  assert_true(s < WORLD_SWITCHES);
+  if (s == w->n_switches) snprintf(w->switches[w->n_switches++].name, sizeof w->switches[s].name, "%s", name);
   assert_ok(by_manager_joined(w->manager, &w->switches[s], BY_ROLE_ANY, NULL, w->now, &w->switches[s].peer));
   assert_ok(by_manager_handle(w->manager, w->switches[s].peer, &hello, w->now));
   struct by_cluster_message report = {.type = BY_MESSAGE_REPORT};
@@ -244,6 +244,7 @@ static inline void world_part_switch(struct world *w, const char *name) {
   uint32_t s = 0;
   while (strcmp(w->switches[s].name, name) != 0) s++;
   by_manager_gone(w->manager, w->switches[s].peer, w->now);
+  w->switches[s].peer = NULL;
 }
 
 /* Connects an agent, which sends its first report at once. */
@@ -253,6 +254,7 @@ static inline void world_join(struct world *w, uint32_t h) {
     if (!w->jobs[j].runs || w->jobs[j].hosts[0] != h) continue;
     world_send_job(w, &w->jobs[j]);
     if (w->jobs[j].number) world_send(w, &w->jobs[j], BY_MESSAGE_SWITCHED, w->jobs[j].number);
+    if (w->jobs[j].released) world_send(w, &w->jobs[j], BY_MESSAGE_RELEASED, w->jobs[j].released);
   }
   assert_ok(world_report(w, h, 0, 0));
 }
@@ -297,6 +299,11 @@ static inline void world_send_helping(struct world *w, uint32_t h, const char *j
   world_send_helping_as(w, h, job, false, joined);
 }
 
+static inline void world_release(struct world *w, struct world_job *job, uint64_t number) {
+  job->released = number;
+  world_send(w, job, BY_MESSAGE_RELEASED, number);
+}
+
 /* Makes every plan that is due, has helpers join, and has the jobs that were asked switch plans. */
 static inline unsigned world_plan(struct world *w) {
   struct by_plan_request *request;
@@ -318,7 +325,7 @@ static inline unsigned world_plan(struct world *w) {
     uint64_t before = job->number;
     job->number = job->asked;
     world_send(w, job, BY_MESSAGE_SWITCHED, job->number);
-    if (before && !job->keeps_cells) world_send(w, job, BY_MESSAGE_RELEASED, before);
+    if (before && !job->keeps_cells) world_release(w, job, before);
   }
   return n;
 }

@@ -9,7 +9,7 @@
 #include "manager_store.h"
 #include "rng.h"
 
-enum { DAYS = 6, EVENTS = 40, KILLS = 10 };
+enum { DAYS = 8, EVENTS = 40, KILLS = 10, CELLS = 300 };
 
 static struct world world;
 static struct by_manager_store *store;
@@ -64,6 +64,30 @@ static void kill_manager(void) {
   assert_ok(by_manager_store_load(store, restore, NULL));
   for (uint32_t h = 0; h < world.n_hosts; h++)
     if (was_there[h]) world_join(&world, h);
+  for (uint32_t s = 0; s < world.n_switches; s++)
+    if (world.switches[s].peer) world_join_switch(&world, world.switches[s].name, CELLS);
+}
+
+static void blink_switch(struct by_rng *rng) {
+  if (!world.n_switches) return;
+  struct world_host *one = &world.switches[by_rng_below(rng, world.n_switches)];
+  if (one->peer)
+    world_part_switch(&world, one->name);
+  else
+    world_join_switch(&world, one->name, CELLS);
+}
+
+/* A job returns what earlier plans had late, or what it is asked to run cannot be set up. */
+static void delay_cells(struct by_rng *rng) {
+  if (!world.n_jobs) return;
+  struct world_job *job = &world.jobs[by_rng_below(rng, world.n_jobs)];
+  job->keeps_cells = !job->keeps_cells;
+  bool is_there = job->runs && world.hosts[job->hosts[0]].peer;
+  if (is_there && !job->keeps_cells && job->number > 1) world_release(&world, job, job->number - 1);
+  if (is_there && job->asked > job->number) {
+    world_send(&world, job, BY_MESSAGE_KEPT, job->asked);
+    job->asked = job->number;
+  }
 }
 
 static void use_links(struct by_rng *rng) {
@@ -82,7 +106,7 @@ static void end_job(struct by_rng *rng) {
 
 static void happen(struct by_rng *rng) {
   uint32_t h = (uint32_t)by_rng_below(rng, world.n_hosts);
-  switch (by_rng_below(rng, 8)) {
+  switch (by_rng_below(rng, 10)) {
   case 0:
   case 1:
     if (world.n_jobs < WORLD_JOBS)
@@ -97,6 +121,8 @@ static void happen(struct by_rng *rng) {
     break;
   case 4: use_links(rng); break;
   case 5: kill_manager(); break;
+  case 6: blink_switch(rng); break;
+  case 7: delay_cells(rng); break;
   default: world_pass(&world, by_rng_below(rng, 100000000));
   }
   world_plan(&world);
@@ -106,6 +132,8 @@ static void happen(struct by_rng *rng) {
 /* Once all agents have connected and some intervals have passed, manager and agents agree: every running job has the
  * plan that it reports, no job is left that has ended, and classes are the same everywhere. */
 static void check_agreement(void) {
+  for (uint32_t s = 0; s < world.n_switches; s++)
+    if (!world.switches[s].peer) world_join_switch(&world, world.switches[s].name, CELLS);
   for (uint32_t h = 0; h < world.n_hosts; h++)
     if (!world.hosts[h].peer) world_join(&world, h);
   for (int i = 0; i < 20; i++) {
@@ -133,16 +161,58 @@ static void check_agreement(void) {
   }
 }
 
+/* A member of each switch's state, all together; none is above `most`. */
+static uint64_t sum_at_switches(const char *member, uint64_t most) {
+  struct by_text text;
+  char key[64];
+  uint64_t sum = 0;
+  by_text_init(&text);
+  by_manager_state(world.manager, world.now, &text);
+  snprintf(key, sizeof key, "\"%s\":", member);
+  for (const char *at = by_text_get(&text); (at = strstr(at, key)); at += strlen(key)) {
+    uint64_t one = strtoull(at + strlen(key), NULL, 10);
+    assert_true(one <= most);
+    sum += one;
+  }
+  by_text_fini(&text);
+  return sum;
+}
+
+/* Once all jobs have returned what earlier plans had, what is held is what the jobs' plans were given; once all have
+ * ended, nothing is held, also after another start of the manager. */
+static void check_cells(void) {
+  uint64_t given = 0;
+  for (uint32_t j = 0; j < world.n_jobs; j++) {
+    struct world_job *job = &world.jobs[j];
+    if (!job->runs || job->number < 1) continue;
+    job->keeps_cells = false;
+    if (job->number > 1) world_release(&world, job, job->number - 1);
+    for (uint32_t i = 0; i < job->n_cells; i++) given += job->cells[i].slots;
+  }
+  assert_true(sum_at_switches("cells_held", CELLS) == given);
+  by_manager_store_commit(store);
+  kill_manager();
+  assert_true(sum_at_switches("cells_held", CELLS) == given);
+  for (uint32_t j = 0; j < world.n_jobs; j++) {
+    if (world.jobs[j].runs) world_send(&world, &world.jobs[j], BY_MESSAGE_LEFT, 0);
+    world.jobs[j].runs = false;
+  }
+  assert_true(sum_at_switches("cells_held", CELLS) == 0);
+}
+
 static void test_days(void **state) {
-  static const char *const networks[] = {"star:6,nic=1g", "clos:racks=2,hosts=3,nic=1g,oversub=3", "mesh:5,nic=2g"};
+  static const char *const networks[] = {"star:6,nic=1g", "clos:racks=2,hosts=3,nic=1g,oversub=3", "mesh:5,nic=2g",
+                                         "clos:racks=3,hosts=2,nic=1g,oversub=4,adds=all"};
   struct by_rng rng;
   (void)state;
   by_rng_init(&rng, 3);
   for (int day = 0; day < DAYS; day++) {
-    begin(networks[day % 3]);
+    begin(networks[day % 4]);
     for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+    if (day % 4 == 3) world_join_switches(&world, CELLS);
     for (int i = 0; i < EVENTS; i++) happen(&rng);
     check_agreement();
+    check_cells();
     end();
   }
 }

@@ -365,7 +365,7 @@ void by_grants_print(const struct by_manager *m, const struct by_manager_job *jo
                        node == BY_NOWHERE ? m->hosts->all[grant->node].name : job->id);
     if (node != BY_NOWHERE) by_json_put_string(text, "name", job->name);
     by_json_put_string(text, "server", grant->server);
-    by_json_put_count(text, "plan", grant->number);
+    by_json_put_count(text, "number", grant->number);
     by_text_add(text, ",\"slots\":%u,\"requested\":%u,\"guaranteed\":%u,\"bytes\":%llu}", grant->slots, grant->slots,
                 grant->guarantee, (unsigned long long)grant->slots * (adds ? adds->bytes : 0));
   }

@@ -410,6 +410,7 @@ void by_plans_released(struct by_manager *m, struct by_manager_job *job, uint64_
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why) {
   by_grants_return(m, job, number, false); /* it has acquired none of its cells */
   if (!job->plans.proposed || job->plans.proposed->number != number) return;
+  if (job->plans.proposed->needs.n && job->plans.refusals) job->plans.switchless_until = m->now + strict_for;
   give_up(m, job, longer_each_time(m, job->plans.refusals++), why);
 }
 
