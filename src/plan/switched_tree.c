@@ -83,27 +83,51 @@ bool by_group_has_server(const struct by_plan *plan, const struct by_group *grou
   return group->kind == BY_GROUP_TREE && plan->vertices[group->order[group->root]].kind == BY_VERTEX_SERVER;
 }
 
-/* A server ends one tree: it is a party to the job of that tree alone. `taken`: servers of trees before. */
-static enum banyan_status check_all(const struct by_plan *plan, bool *taken) {
+static uint32_t parent_of(const struct by_group *group, uint32_t vertex) {
+  uint32_t u = 0;
+  while (u < group->n && group->order[u] != vertex) u++;
+  return u < group->n ? group->order[group->up[u]] : UINT32_MAX;
+}
+
+/* Whether both are set up alike: the same edges, by the same interfaces. Cost: the square of their size. */
+static bool is_same_tree(const struct by_group *a, const struct by_group *b) {
+  bool same = a->n == b->n && a->n_forwards == b->n_forwards && a->n_ports == b->n_ports;
+  for (uint32_t u = 0; same && u < a->n; u++) same = parent_of(b, a->order[u]) == a->order[a->up[u]];
+  for (uint32_t i = 0; same && i < a->n_forwards; i++) same = a->forwards[i] == b->forwards[i];
+  for (uint32_t i = 0; same && i < a->n_ports; i++)
+    same = a->ports[i].at == b->ports[i].at && a->ports[i].towards == b->ports[i].towards &&
+           !strcmp(a->ports[i].interface, b->ports[i].interface);
+  return same;
+}
+
+/* Where a server ends a tree. */
+struct ended {
+  uint32_t class_;
+  const struct by_group *group; /* NULL: it ends none yet */
+};
+
+/* A server ends one tree: it is a party to the job of that tree alone. Several classes may have that. */
+static enum banyan_status check_all(const struct by_plan *plan, struct ended *ended) {
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
       const struct by_group *group = &plan->classes[c].groups[g];
       struct through t = {plan, group, c, g};
       BY_TRY(check_group(&t));
       if (!by_group_has_server(plan, group)) continue;
-      if (taken[group->order[group->root]])
+      struct ended *before = &ended[group->order[group->root]];
+      if (before->group && (before->class_ == c || !is_same_tree(before->group, group)))
         return refuse(
             &t, group->root,
             " that is the root of another tree too: give each tree a server of its own, \"HOST/0\", \"HOST/1\"");
-      taken[group->order[group->root]] = true;
+      *before = (struct ended){c, group};
     }
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_check_switches(const struct by_plan *plan) {
-  bool *taken = calloc(plan->n_vertices, sizeof *taken);
-  enum banyan_status status = taken ? check_all(plan, taken) : by_plan_no_memory();
-  free(taken);
+  struct ended *ended = calloc(plan->n_vertices, sizeof *ended);
+  enum banyan_status status = ended ? check_all(plan, ended) : by_plan_no_memory();
+  free(ended);
   return status;
 }
 

@@ -74,6 +74,20 @@ static void test_refused(void **state) {
           "another than its way up");
 }
 
+#define CLASS(up_to, up) "{" up_to "\"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {" up "}}]}"
+#define CLASSES(up, other) HEAD VERTICES "\"classes\": [" CLASS("\"up_to\": 1000, ", up) ", " CLASS("", other) "]}"
+
+/* Several classes may have the same tree, which is set up once. They may not share its server otherwise. */
+static void test_classes(void **state) {
+  (void)state;
+  struct by_plan *plan =
+      parsed(CLASSES("\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"", "\"2\": \"s\", \"1\": \"s\", \"0\": \"s\""));
+  assert_ok(by_plan_check_switches(plan));
+  by_plan_destroy(plan);
+  refused(CLASSES("\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"", "\"x\": \"s\", \"0\": \"x\", \"1\": \"x\", \"2\": \"s\""),
+          "class 1, group 0: vertex \"s\" is a server that is the root of another tree too");
+}
+
 static void test_many_workers(void **state) {
   (void)state;
   struct by_plan *plan, *out;
@@ -219,9 +233,9 @@ static void test_hosts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_star),          cmocka_unit_test(test_plain),         cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_many_workers),  cmocka_unit_test(test_many_switches), cmocka_unit_test(test_tree),
-      cmocka_unit_test(test_refused_trees), cmocka_unit_test(test_hosts),
+      cmocka_unit_test(test_star),    cmocka_unit_test(test_plain),         cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_classes), cmocka_unit_test(test_many_workers),  cmocka_unit_test(test_many_switches),
+      cmocka_unit_test(test_tree),    cmocka_unit_test(test_refused_trees), cmocka_unit_test(test_hosts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
