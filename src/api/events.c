@@ -63,14 +63,21 @@ static bool may_answer(void *argument) {
   return by_agent_client_may_answer(context->cluster);
 }
 
-const struct by_context_events by_context_events = {.control = {.attach_tree = by_context_attach_tree,
+static void released(void *argument, uint64_t number) {
+  const struct by_context *context = argument;
+  if (context->cluster) by_agent_client_released(context->cluster, number);
+}
+
+const struct by_context_events by_context_events = {.control = {.open_udp = by_context_open_udp,
+                                                                .attach_tree = by_context_attach_tree,
                                                                 .left = left,
                                                                 .listen = begin_listening,
                                                                 .handle_plan_switch = by_plan_switches_handle,
                                                                 .view_plan_switches = by_plan_switches_view,
                                                                 .has_manager = has_manager,
                                                                 .reservation = reservation,
-                                                                .may_answer = may_answer},
+                                                                .may_answer = may_answer,
+                                                                .released = released},
                                                     .agent = {.view_plan_switches = by_plan_switches_view,
                                                               .print_plan = by_plan_switches_print,
                                                               .propose = by_plan_switches_propose,

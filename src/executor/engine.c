@@ -207,10 +207,9 @@ bool by_engine_progress(struct by_engine *engine) {
   send_what_is_ready(runner);
   for (uint32_t i = 0; i < transfer->active && transfer->status == BANYAN_OK; i++)
     progress_end(runner, transfer->ends[i]);
-  for (uint32_t i = 0; i < transfer->n_fabrics && transfer->status == BANYAN_OK; i++) {
-    struct by_link *link = transfer->fabrics[i];
-    if (!by_link_progress_fabric(link)) give_up(link, BANYAN_ERR_PEER_DEAD, link->fabric->error);
-  }
+  for (struct by_link_tree *tree = LIST_FIRST(&transfer->trees); tree && transfer->status == BANYAN_OK;
+       tree = LIST_NEXT(tree, in_transfer))
+    if (!by_link_progress_tree(tree)) give_up(tree->link, BANYAN_ERR_PEER_DEAD, tree->fabric->error);
   send_what_is_ready(runner);
   if (!LIST_EMPTY(&recovery->due) || recovery->retry) {
     by_due_run(recovery);
@@ -233,8 +232,23 @@ void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane
   by_link_attach(by_engine_transfer(engine)->links[process], lanes, n);
 }
 
-void by_engine_attach_fabric(struct by_engine *engine, uint32_t process, struct by_fabric *fabric) {
-  by_link_attach_fabric(by_engine_transfer(engine)->links[process], fabric);
+enum banyan_status by_engine_attach_fabric(struct by_engine *engine, uint32_t process, uint32_t version,
+                                           struct by_fabric *fabric) {
+  return by_link_attach_fabric(by_engine_transfer(engine)->links[process], version, fabric);
+}
+
+bool by_engine_uses_fabrics(const struct by_engine *engine, uint32_t version) {
+  for (const struct by_team *team = engine->recovery.runner.teams; team; team = team->next)
+    if (by_helped_uses_trees(team, version)) return true;
+  return false;
+}
+
+void by_engine_detach_fabrics(struct by_engine *engine, uint32_t version) {
+  struct by_link_tree *next;
+  for (struct by_link_tree *tree = LIST_FIRST(&by_engine_transfer(engine)->trees); tree; tree = next) {
+    next = LIST_NEXT(tree, in_transfer);
+    if (tree->version == version) by_link_detach_tree(tree);
+  }
 }
 
 bool by_engine_attached(const struct by_engine *engine, uint32_t process) {
@@ -253,8 +267,9 @@ bool by_engine_has_to_send(const struct by_engine *engine) {
 uint64_t by_engine_deadline(const struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   uint64_t first = UINT64_MAX;
-  for (uint32_t i = 0; i < transfer->n_fabrics; i++) {
-    const struct by_fabric *fabric = transfer->fabrics[i]->fabric;
+  const struct by_link_tree *tree;
+  LIST_FOREACH(tree, &transfer->trees, in_transfer) {
+    const struct by_fabric *fabric = tree->fabric;
     uint64_t at = fabric->status == BANYAN_OK ? fabric->ops->deadline(fabric) : UINT64_MAX;
     if (at < first) first = at;
   }
@@ -312,7 +327,8 @@ uint64_t by_engine_sent(const struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   uint64_t sent = transfer->sent_before;
   for (uint32_t i = 0; i < transfer->active; i++) sent += transfer->ends[i]->lane->sent;
-  for (uint32_t i = 0; i < transfer->n_fabrics; i++) sent += transfer->fabrics[i]->fabric->sent;
+  const struct by_link_tree *tree;
+  LIST_FOREACH(tree, &transfer->trees, in_transfer) sent += tree->fabric->sent;
   return sent;
 }
 

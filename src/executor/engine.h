@@ -64,8 +64,15 @@ BANYAN_CHECK enum banyan_status by_engine_add(struct by_engine *engine);
 /* Gives the lanes to a peer to the engine, which owns them from now on: all 1 .. BY_LANES of them at once and in the
  * same order as at the peer. Large messages are spread over them. */
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n);
-/* Takes over the fabric to this process, a server's; it is destroyed if there is one already. */
-void by_engine_attach_fabric(struct by_engine *engine, uint32_t process, struct by_fabric *fabric);
+/* Takes over the fabric to this process, a server's, for calls over plans whose in-network trees have this version (see
+ * by_team_set_helped_plan). Such calls wait for it. It is destroyed if there is one already, or on failure.
+ * BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_engine_attach_fabric(struct by_engine *engine, uint32_t process, uint32_t version,
+                                                        struct by_fabric *fabric);
+/* Whether a team's plan has in-network trees of this version, or a call that is under way uses such a plan. */
+bool by_engine_uses_fabrics(const struct by_engine *engine, uint32_t version);
+/* Destroys the fabrics of a version that is not used any more. */
+void by_engine_detach_fabrics(struct by_engine *engine, uint32_t version);
 /* When by_engine_progress has to be called at the latest though nothing comes, by the engine's clock; UINT64_MAX: as it
  * likes. */
 uint64_t by_engine_deadline(const struct by_engine *engine);
@@ -113,9 +120,10 @@ void by_team_destroy(struct by_team *team);
 void by_team_set_plan(struct by_team *team, struct by_plan *plan);
 /* The same for a plan with helpers: helpers[i] is the process of its i-th vertex behind the ranks, UINT32_MAX: none.
  * Groups that lack one go among ranks alone, from the start or once by_engine_lost was called. At a helper, older plans
- * stay known, for calls that others still make. Takes the plan over, also on failure. */
+ * stay known, for calls that others still make. `trees`: the version of its in-network trees, where it has some; no two
+ * plans of the job's that are in use have the same. Takes the plan over, also on failure. */
 BANYAN_CHECK enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan,
-                                                        const uint32_t *helpers);
+                                                        const uint32_t *helpers, uint32_t trees);
 const struct by_plan *by_team_plan(const struct by_team *team);
 /* The processes at that plan's vertices behind the ranks; NULL: it has no helpers here. */
 const uint32_t *by_team_helpers(const struct by_team *team);

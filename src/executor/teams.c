@@ -38,8 +38,9 @@ void by_team_set_plan(struct by_team *team, struct by_plan *plan) {
   by_helped_sweep(team);
 }
 
-enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan, const uint32_t *helpers) {
-  return by_helped_use(team, plan, helpers);
+enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
+                                           uint32_t trees) {
+  return by_helped_use(team, plan, helpers, trees);
 }
 
 const struct by_plan *by_team_plan(const struct by_team *team) {

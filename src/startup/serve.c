@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "comms.h"
 #include "control.h"
@@ -56,7 +57,16 @@ enum banyan_status by_helper_run(const struct banyan_options *options, volatile 
 
 struct service;
 
-/* One part in the job, and the tree that it is for. */
+/* A tree that is served. On the thread that transfers fragments. */
+struct tree {
+  LIST_ENTRY(tree) entry;
+  struct role *role;
+  struct by_tree_message message;
+  struct by_server *server;
+  struct by_udp_peer *workers[BY_FRAGMENT_WORKERS];
+};
+
+/* One part in the job, and its trees: those of the plan in use, of the next one, and of plans that have not ended. */
 struct role {
   struct service *service;
   pthread_t thread; /* joins */
@@ -66,9 +76,7 @@ struct role {
   enum banyan_status status;
   char text[1024];
   _Atomic int tos; /* -1: the system's */
-  struct by_tree_message message;
-  struct by_server *server; /* NULL: its tree is not known yet */
-  struct by_udp_peer *workers[BY_FRAGMENT_WORKERS];
+  LIST_HEAD(, tree) trees;
 };
 
 struct service {
@@ -85,19 +93,19 @@ struct service {
 /* ---- fragments */
 
 static void emit(void *context, const struct by_fragment *packet, int to) {
-  const struct role *role = context;
+  const struct tree *tree = context;
   if (to != BY_SERVER_ALL) {
-    by_udp_send(role->workers[to], packet);
+    by_udp_send(tree->workers[to], packet);
     return;
   }
-  for (uint64_t left = role->message.spread; left; left &= left - 1)
-    by_udp_lend(role->workers[__builtin_ctzll(left)], packet);
+  for (uint64_t left = tree->message.spread; left; left &= left - 1)
+    by_udp_lend(tree->workers[__builtin_ctzll(left)], packet);
 }
 
 static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
-  const struct role *role = context;
+  const struct tree *tree = context;
   (void)now;
-  by_server_take(role->server, packet, bytes);
+  by_server_take(tree->server, packet, bytes);
 }
 
 /* As long as something comes, and a little longer, as what comes next is often on its way. */
@@ -121,13 +129,13 @@ static void ready(void *context, uint32_t events) {
 
 /* ---- trees */
 
-static enum banyan_status make_server(struct role *role, struct by_server **out) {
-  const struct by_tree_message *message = &role->message;
+static enum banyan_status make_server(struct tree *tree) {
+  const struct by_tree_message *message = &tree->message;
   struct by_server_way ways[BY_FRAGMENT_WORKERS];
   for (uint32_t w = 0; w < message->workers; w++) {
     ways[w] = (struct by_server_way){.hops = message->ways[w].hops, .alone = message->ways[w].alone};
     memcpy(ways[w].stack, message->ways[w].stack, sizeof ways[w].stack);
-    BY_TRY(by_udp_peer_create(role->service->udp, &message->ways[w].address, &role->workers[w]));
+    BY_TRY(by_udp_peer_create(tree->role->service->udp, &message->ways[w].address, &tree->workers[w]));
   }
   struct by_server_config config = {.job = message->job,
                                     .key = message->key,
@@ -141,27 +149,99 @@ static enum banyan_status make_server(struct role *role, struct by_server **out)
                                     .secret_bytes = sizeof message->secret,
                                     .ways = ways,
                                     .emit = emit,
-                                    .context = role};
+                                    .context = tree};
   memcpy(config.sets, message->sets, sizeof config.sets);
-  return by_server_create(&config, out);
+  BY_TRY(by_server_create(&config, &tree->server));
+  return by_udp_listen(tree->role->service->udp, message->job, take, tree);
 }
 
-/* On the thread that transfers fragments. */
+static void end_tree(struct tree *tree) {
+  if (tree->server) {
+    const struct by_server_counters *c = by_server_counters(tree->server);
+    by_info("innetwork",
+            "server of tree %u: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64 " probes; %" PRIu64
+            " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
+            " overlapping, %" PRIu64 " wrong",
+            tree->message.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
+            c->overlapping, c->failed_checks);
+  }
+  for (uint32_t w = 0; w < BY_FRAGMENT_WORKERS; w++) by_udp_peer_destroy(tree->workers[w]);
+  by_server_destroy(tree->server); /* whose results they were lent */
+  free(tree);
+}
+
+static void report(const struct role *role, enum by_tree_report_kind kind, uint32_t version, uint32_t server) {
+  struct by_tree_report what = {.kind = kind, .version = version, .server = server};
+  if (kind == BY_TREE_REFUSED) snprintf(what.text, sizeof what.text, "%s", banyan_error_text());
+  by_control_report_tree(role->context->control, &what);
+}
+
+/* On the thread that transfers fragments. Rank 0's message may overtake the end of joining. */
 static void begin(void *context) {
-  struct role *role = context;
-  enum banyan_status status = make_server(role, &role->server);
-  if (status == BANYAN_OK) status = by_udp_listen(role->service->udp, role->message.job, take, role);
-  if (status == BANYAN_OK) return;
+  struct tree *tree = context;
+  struct role *role = tree->role;
+  bool joined = atomic_load(&role->joined);
+  if (!joined && by_loop_post(role->service->loop, begin, tree) == BANYAN_OK) return;
+  if (!joined || !role->context) {
+    end_tree(tree);
+    return;
+  }
+  enum banyan_status status = make_server(tree);
+  report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, tree->message.server);
+  if (status == BANYAN_OK) {
+    LIST_INSERT_HEAD(&role->trees, tree, entry);
+    return;
+  }
   by_error("communicator", "a tree cannot be served: %s", banyan_error_text());
-  by_control_failed(role->context->control, status, role->context->job.rank, banyan_error_text());
+  end_tree(tree);
 }
 
 /* On the control thread. */
 static enum banyan_status notified(void *context, const struct by_tree_message *message) {
   struct role *role = context;
-  if (role->message.workers) return by_fail(BANYAN_ERR_PROTOCOL, "this server has a tree already");
-  role->message = *message;
-  return by_loop_post(role->service->loop, begin, role);
+  struct tree *tree = calloc(1, sizeof *tree);
+  if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree");
+  tree->role = role;
+  tree->message = *message;
+  enum banyan_status status = by_loop_post(role->service->loop, begin, tree);
+  if (status != BANYAN_OK) free(tree);
+  return status;
+}
+
+/* Trees that are over. */
+struct ending {
+  struct role *role;
+  uint32_t version;
+};
+
+static void forget_tree(struct tree *tree) {
+  LIST_REMOVE(tree, entry);
+  by_udp_forget(tree->role->service->udp, tree->message.job);
+  end_tree(tree);
+}
+
+/* On the thread that transfers fragments. What still comes of such a tree is of nobody there. */
+static void end_version(void *context) {
+  struct ending *ending = context;
+  if (!atomic_load(&ending->role->joined) &&
+      by_loop_post(ending->role->service->loop, end_version, ending) == BANYAN_OK)
+    return;
+  for (struct tree *tree = LIST_FIRST(&ending->role->trees), *next; tree; tree = next) {
+    next = LIST_NEXT(tree, entry);
+    if (tree->message.version == ending->version) forget_tree(tree);
+  }
+  if (ending->role->context) report(ending->role, BY_TREE_UNUSED, ending->version, ending->role->context->job.rank);
+  free(ending);
+}
+
+/* On the control thread. */
+static void unserve(void *context, uint32_t version) {
+  struct role *role = context;
+  struct ending *ending = malloc(sizeof *ending);
+  if (ending) *ending = (struct ending){role, version};
+  if (ending && by_loop_post(role->service->loop, end_version, ending) == BANYAN_OK) return;
+  by_error("communicator", "out of memory: this server keeps trees that are over");
+  free(ending);
 }
 
 /* On the thread that transfers fragments. */
@@ -179,19 +259,8 @@ static void marked(void *context, const struct by_mark *how) {
 }
 
 static void end_role(struct role *role) {
-  if (role->server) {
-    by_udp_forget(role->service->udp, role->message.job);
-    const struct by_server_counters *c = by_server_counters(role->server);
-    by_info("innetwork",
-            "server of tree %u: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64 " probes; %" PRIu64
-            " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
-            " overlapping, %" PRIu64 " wrong",
-            role->message.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
-            c->overlapping, c->failed_checks);
-  }
+  while (!LIST_EMPTY(&role->trees)) forget_tree(LIST_FIRST(&role->trees));
   by_context_release(role->context);
-  for (uint32_t w = 0; w < BY_FRAGMENT_WORKERS; w++) by_udp_peer_destroy(role->workers[w]);
-  by_server_destroy(role->server); /* whose results they were lent */
 }
 
 /* ---- the job */
@@ -203,6 +272,7 @@ static void *join_main(void *argument) {
   struct by_job_role part = {.kind = BY_MEMBER_SERVER,
                              .udp_port = by_udp_port(service->udp),
                              .serve = notified,
+                             .unserve = unserve,
                              .mark = marked,
                              .context = role};
   role->status = by_context_create(&service->options->joining, &part, &by_context_events, &role->context);
@@ -262,6 +332,7 @@ static enum banyan_status open_service(struct service *service) {
     struct role *role = &service->roles[i];
     role->service = service;
     atomic_init(&role->tos, -1);
+    LIST_INIT(&role->trees);
     int error = pthread_create(&role->thread, NULL, join_main, role);
     if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to join the job");
     role->has_thread = true;

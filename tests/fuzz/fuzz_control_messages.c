@@ -1,6 +1,6 @@
 /* Messages on control connections of a job with helpers. The first byte selects the kind: a hello; a text such as that
  * of LOST; a PLAN in its wire format; a PLAN that is composed of numbers and the plan's JSON after them; a TREE; plan
- * switch messages; or a TIMELINE.
+ * switch messages; a TIMELINE; a TREE_ASK; or a TREE_REPORT.
  *
  * A message that can be read has the same content after it is written and read again. A TREE makes a worker or a
  * server. A PLAN goes to a helper's engine, which then loses helpers. */
@@ -22,7 +22,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
-enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, PLAN_SWITCHES, TIMELINE, KINDS };
+enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, PLAN_SWITCHES, TIMELINE, TREE_ASK, TREE_REPORT, KINDS };
 
 static void read_hello(const uint8_t *data, size_t size) {
   struct by_arena arena;
@@ -172,6 +172,29 @@ static void read_tree(const uint8_t *data, size_t size) {
     make_worker(&message);
 }
 
+static void read_tree_ask(const uint8_t *data, size_t size) {
+  struct by_tree_ask ask;
+  struct by_writer writer;
+  uint8_t bytes[16];
+  if (by_tree_ask_read(data, size, &ask) != BANYAN_OK) return;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_tree_ask_write(&writer, &ask);
+  assert(writer.length == size && !memcmp(bytes, data, size));
+}
+
+/* A text is cut to what a message holds. */
+static void read_tree_report(const uint8_t *data, size_t size) {
+  static struct by_tree_report report, again;
+  static uint8_t bytes[ROOM];
+  struct by_writer writer;
+  if (by_tree_report_read(data, size, &report) != BANYAN_OK) return;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_tree_report_write(&writer, &report);
+  assert(!writer.failed && by_tree_report_read(bytes, writer.length, &again) == BANYAN_OK);
+  assert(again.kind == report.kind && again.version == report.version && again.server == report.server);
+  assert(again.port == report.port && !strcmp(again.text, report.text));
+}
+
 /* ---- plan switches */
 
 static void handle_plan_switch(struct by_plan_switch *plan_switch, const struct by_plan_switch_message *message) {
@@ -222,7 +245,8 @@ static void read_timeline(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {
-      read_hello, read_text, set_plan, make_plan, read_tree, read_plan_switches, read_timeline};
+      read_hello,         read_text,     set_plan,      make_plan,       read_tree,
+      read_plan_switches, read_timeline, read_tree_ask, read_tree_report};
   if (size) kinds[data[0] % KINDS](data + 1, size - 1);
   return 0;
 }

@@ -439,6 +439,8 @@ static void test_numbers(void **state) {
                {"CLASS", CLASS},
                {"JOINED", JOINED},
                {"KNOWN", KNOWN},
+               {"TREE_ASK", TREE_ASK},
+               {"TREE_REPORT", TREE_REPORT},
                {"TIMELINE", TIMELINE},
                {"purpose", (enum message)PURPOSE_CONTROL}};
   struct by_text text;

@@ -90,7 +90,8 @@ static void tree(const char *name, const struct by_tree_message *message) {
 static void test_trees(void **state) {
   static struct by_tree_message message;
   (void)state;
-  message = (struct by_tree_message){.server = 4, .job = 0x0102, .key = 3, .slots = 256, .lines = 53, .workers = 2};
+  message = (struct by_tree_message){
+      .server = 4, .version = 0x40000001, .job = 0x0102, .key = 3, .slots = 256, .lines = 53, .workers = 2};
   for (size_t i = 0; i < sizeof message.secret; i++) message.secret[i] = (unsigned char)(0xa0 + i);
   message.worker = 1;
   message.ways[0] = (struct by_tree_way){
@@ -108,6 +109,35 @@ static void test_trees(void **state) {
   message.sets[0] = 1;
   message.sets[1] = 3;
   tree("TREE for a server in exact mode", &message);
+}
+
+static void tree_ask(const char *name, enum by_tree_ask_kind kind, uint32_t version) {
+  struct by_tree_ask read;
+  begin();
+  by_tree_ask_write(&writer, &(struct by_tree_ask){kind, version});
+  assert_ok(by_tree_ask_read(bytes, writer.length, &read));
+  by_tree_ask_write(&second, &read);
+  check(name);
+}
+
+static void tree_report(const char *name, const struct by_tree_report *report) {
+  struct by_tree_report read;
+  begin();
+  by_tree_report_write(&writer, report);
+  assert_ok(by_tree_report_read(bytes, writer.length, &read));
+  by_tree_report_write(&second, &read);
+  check(name);
+}
+
+static void test_tree_ends(void **state) {
+  (void)state;
+  tree_ask("TREE_ASK, OPEN", BY_TREE_OPEN, 0);
+  tree_ask("TREE_ASK, END", BY_TREE_END, 7);
+  tree_report("TREE_REPORT, AT", &(struct by_tree_report){.kind = BY_TREE_AT, .port = 7612});
+  tree_report("TREE_REPORT, READY", &(struct by_tree_report){.kind = BY_TREE_READY, .version = 7, .server = 4});
+  tree_report("TREE_REPORT, REFUSED",
+              &(struct by_tree_report){.kind = BY_TREE_REFUSED, .version = 7, .server = 4, .text = "no memory"});
+  tree_report("TREE_REPORT, UNUSED", &(struct by_tree_report){.kind = BY_TREE_UNUSED, .version = 7});
 }
 
 /* ---- new plans ---- */
@@ -130,6 +160,7 @@ static void test_plan_switches(void **state) {
   (void)state;
   plan_switch("MOVE, PROPOSE", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_PROPOSE,
                                                                .origin = {.source = BANYAN_PLAN_JSON, .supplied = true},
+                                                               .trees = 3,
                                                                .processes = processes,
                                                                .n_processes = 2,
                                                                .text = plan_text,
@@ -208,9 +239,9 @@ static void test_records(void **state) {
 
 int golden_payloads(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_texts),         cmocka_unit_test(test_plans),     cmocka_unit_test(test_trees),
-      cmocka_unit_test(test_plan_switches), cmocka_unit_test(test_timelines), cmocka_unit_test(test_records),
-      cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_texts),     cmocka_unit_test(test_plans),         cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_tree_ends), cmocka_unit_test(test_plan_switches), cmocka_unit_test(test_timelines),
+      cmocka_unit_test(test_records),   cmocka_unit_test(golden_end),
   };
   golden_begin("payloads", "Payloads of control messages.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static void set_plan(struct node *node, uint64_t seed, uint32_t n_helpers, const
   by_rng_init(&rng, seed);
   struct by_plan *plan = n_helpers ? random_helped_plan(&rng, node->world->n, n_helpers) : make_ring(&node->world->n);
   if (plan->n_vertices > plan->n_ranks)
-    assert_int_equal(by_team_set_helped_plan(node->team, plan, helpers), BANYAN_OK);
+    assert_int_equal(by_team_set_helped_plan(node->team, plan, helpers, 0), BANYAN_OK);
   else
     by_team_set_plan(node->team, plan);
 }

@@ -48,7 +48,7 @@ static void connect_nodes(void *context, uint32_t process) {
   if (by_engine_attached(node->engine, process)) return;
   struct world *world = node->world;
   if (world->fabric && process >= world->n) {
-    by_engine_attach_fabric(node->engine, process, world->fabric(world->fabric_context, node->rank));
+    MUST(by_engine_attach_fabric(node->engine, process, 0, world->fabric(world->fabric_context, node->rank)));
     return;
   }
   struct by_lane *here[BY_LANES], *there[BY_LANES];
@@ -92,7 +92,7 @@ static void make_team(struct node *node, struct by_plan *plan) {
   if (plan->vertices[node->rank].kind == BY_VERTEX_SERVER) /* the server runs no schedule */
     by_plan_destroy(plan);
   else if (plan->n_vertices > plan->n_ranks)
-    MUST(by_team_set_helped_plan(node->team, plan, all + world->n));
+    MUST(by_team_set_helped_plan(node->team, plan, all + world->n, 0));
   else
     by_team_set_plan(node->team, plan);
 }

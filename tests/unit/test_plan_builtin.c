@@ -267,7 +267,7 @@ static bool goes_to_server(struct rank *rank, struct by_team *team) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_plan *plan = NULL;
   assert_ok(by_plans_named(&rank->context, RANKS, all, served, &plan));
-  assert_ok(by_plans_set(&rank->context, team, RANKS, all, plan, NULL));
+  assert_ok(by_plans_set(&rank->context, team, RANKS, all, plan, NULL, 0));
   const uint32_t *helpers = by_team_helpers(team);
   return helpers && helpers[0] == SERVER;
 }

@@ -45,7 +45,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, ui
   enum banyan_status status = by_plans_first(context, n, processes, &plan);
   if (status == BANYAN_OK) status = by_team_create(context->job.engine, team_id, rank, n, processes, &comm->team);
   if (status != BANYAN_OK) by_plan_destroy(plan);
-  if (status == BANYAN_OK) status = by_plans_set(context, comm->team, n, processes, plan, NULL);
+  if (status == BANYAN_OK) status = by_plans_set(context, comm->team, n, processes, plan, NULL, 0);
   if (status != BANYAN_OK) {
     by_team_destroy(comm->team);
     free(copy);
@@ -77,6 +77,7 @@ void by_comm_end(struct banyan_comm *comm) {
   struct banyan_comm **place = &comm->context->comms;
   while (*place != comm) place = &(*place)->next;
   *place = comm->next;
+  by_plans_forget_trees(comm->context, comm->team);
   by_team_destroy(comm->team);
   by_sparse_queue_destroy(comm->sparse);
   comm->context->references--;

@@ -16,6 +16,7 @@ struct by_kept_plan {
   uint32_t number;
   struct by_plan *plan;
   uint32_t *helpers; /* see by_plans_set; in the plan's arena, as everywhere here */
+  uint32_t trees;    /* the same */
 };
 
 /* plan_switch.c: how a communicator changes plans. */

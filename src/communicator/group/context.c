@@ -77,6 +77,28 @@ static void attach_lanes(void *argument, uint32_t process, struct by_lane *const
   by_job_wake(&context->job);
 }
 
+/* Switches are sent the port with each grant. Where all jobs begin with the same one, switches need few rules. */
+static enum banyan_status open_udp(struct by_context *context) {
+  struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
+  if (context->job.settings.ports) BY_TRY(by_port_range_parse(context->job.settings.ports, &ports));
+  BY_TRY(by_udp_create(ports, &context->udp));
+  if (by_progress_watch(&context->progress, by_udp_fd(context->udp), EPOLLIN | EPOLLOUT)) return BANYAN_OK;
+  enum banyan_status status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
+  by_udp_destroy(context->udp);
+  context->udp = NULL;
+  return status;
+}
+
+enum banyan_status by_context_open_udp(void *argument, uint32_t *port) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  enum banyan_status status = BANYAN_OK;
+  if (!context->udp) status = open_udp(context);
+  if (status == BANYAN_OK) *port = (uint32_t)by_udp_port(context->udp);
+  by_context_unlock(context);
+  return status;
+}
+
 static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_message *message,
                                       struct by_fabric **out) {
   struct by_worker_config config = {.job = message->job,
@@ -104,7 +126,7 @@ enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_m
     by_info("communicator", "sums over %u switches with %s, as tree %u, %u fragments of %u bytes at once",
             message->ways[0].hops, by_context_name(context, message->server), message->job, message->slots,
             message->lines * BY_FRAGMENT_LINE);
-    by_engine_attach_fabric(context->job.engine, message->server, fabric);
+    status = by_engine_attach_fabric(context->job.engine, message->server, message->version, fabric);
     by_progress_kick(&context->progress);
   }
   by_context_unlock(context);
@@ -272,17 +294,6 @@ static void *loop_main(void *argument) {
   return NULL;
 }
 
-/* Switches are sent the port with each grant. Where all jobs begin with the same one, switches need few rules. */
-static enum banyan_status open_udp(struct by_context *context, struct by_member *self) {
-  struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
-  if (context->job.settings.ports) BY_TRY(by_port_range_parse(context->job.settings.ports, &ports));
-  BY_TRY(by_udp_create(ports, &context->udp));
-  if (!by_progress_watch(&context->progress, by_udp_fd(context->udp), EPOLLIN | EPOLLOUT))
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
-  self->udp_port = (uint32_t)by_udp_port(context->udp);
-  return BANYAN_OK;
-}
-
 static enum banyan_status join_control(struct by_context *context, const struct by_control_events *events,
                                        const struct by_job_keys *keys, const struct by_member *self) {
   char plan[BY_PLAN_MOST_NAME + 1];
@@ -327,7 +338,8 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
                    "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
                    context->job.size);
   BY_TRY(by_job_keys_derive(secret, context->job.role.kind != BY_MEMBER_RANK, &keys));
-  if (context->job.servers) BY_TRY(open_udp(context, &self));
+  if (context->job.servers) BY_TRY(open_udp(context));
+  if (context->udp) self.udp_port = (uint32_t)by_udp_port(context->udp);
   BY_TRY(by_connector_create(&context->job, &keys, &self,
                              &(struct by_connector_events){attach_lanes, ask_rank_0, context}, &context->connector));
   BY_TRY(join_control(context, events, &keys, &self));

@@ -53,11 +53,11 @@ struct by_memory {
   uint32_t doomed;
 };
 
-/* plans.c: where the plan in the settings was planned when the job started, how, else 0; and the first communicator's
- * plan that has its servers, by version, 0: none. */
+/* plans.c: where the plan in the settings was planned when the job started, how, else 0; and how many plans the job's
+ * own communicator was given whose in-network trees were set up then. */
 struct by_job_plans {
   enum banyan_plan_source planned;
-  uint32_t served;
+  uint32_t set_up;
 };
 
 struct by_context {
@@ -114,7 +114,9 @@ BANYAN_CHECK enum banyan_status by_context_status(const struct by_context *conte
 static inline const char *by_context_name(void *context, uint32_t process) {
   return by_job_name(&((struct by_context *)context)->job, process);
 }
-/* This rank's part in a tree through switches. Takes the lock. */
+/* Opens this rank's UDP port for trees through switches, if it has none; takes the lock. */
+BANYAN_CHECK enum banyan_status by_context_open_udp(void *context, uint32_t *port);
+/* This rank's part in such a tree; takes the lock. */
 BANYAN_CHECK enum banyan_status by_context_attach_tree(void *context, const struct by_tree_message *message);
 
 /* The job's, see there. */

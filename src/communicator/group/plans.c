@@ -188,47 +188,62 @@ static bool has_places(const struct by_plan *plan, const uint32_t *helpers, bool
   return false;
 }
 
-/* Of a plan that was agreed on while the job runs: helpers by name alone, the one that came last. Under lock. */
-static uint32_t find_helper(const struct by_context *context, const char *name) {
+static bool is_taken(const uint32_t *helpers, uint32_t n, uint32_t process) {
+  for (uint32_t i = 0; i < n; i++)
+    if (helpers[i] == process) return true;
+  return false;
+}
+
+/* Of a plan that was agreed on while the job runs: helpers and servers by name alone, the one that came last that does
+ * not stand at one of the n places before. Under lock. */
+static uint32_t find_living(const struct by_context *context, const struct by_vertex *vertex, const uint32_t *helpers,
+                            uint32_t n) {
+  enum by_member_kind kind = vertex->kind == BY_VERTEX_HELPER ? BY_MEMBER_HELPER : BY_MEMBER_SERVER;
   for (uint32_t p = context->job.processes; p-- > context->job.size;)
-    if (context->job.members[p].kind == BY_MEMBER_HELPER && !strcmp(context->job.members[p].host, name) &&
-        !by_engine_has_lost(context->job.engine, p))
+    if (context->job.members[p].kind == kind && is_on(vertex, context->job.members[p].host) &&
+        !by_engine_has_lost(context->job.engine, p) && !is_taken(helpers, n, p))
       return p;
   return UINT32_MAX;
 }
 
-static enum banyan_status fail_absent(const struct by_context *context, const char *plan, const char *helper) {
+static enum banyan_status fail_absent(const struct by_context *context, const char *plan,
+                                      const struct by_vertex *vertex) {
   const char *lost = NULL; /* why the latest of this name that was here was lost */
+  const char *kind = by_vertex_kind_name(vertex->kind);
   for (uint32_t p = context->job.processes; p-- > context->job.size && !lost;)
-    if (!strcmp(context->job.members[p].host, helper)) lost = context->job.lost[p];
+    if (is_on(vertex, context->job.members[p].host)) lost = context->job.lost[p];
   return by_fail(BANYAN_ERR_PLAN,
-                 "helper \"%.64s\" of plan '%.64s' is not here: %s%sstart it with `banyan helper --name`, or propose a "
-                 "plan without it",
-                 helper, plan, lost ? lost : "", lost ? "; " : "");
+                 "%s \"%.64s\" of plan '%.64s' is not here: %s%sstart it with `banyan %s --name`, or propose a plan "
+                 "without it",
+                 kind, vertex->name, plan, lost ? lost : "", lost ? "; " : "", kind);
 }
 
 enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,
                                          uint32_t *helpers) {
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
     const struct by_vertex *vertex = &plan->vertices[v];
-    bool helps = vertex->kind == BY_VERTEX_HELPER;
-    uint32_t process = helpers[v - plan->n_ranks] = helps ? find_helper(context, vertex->name) : UINT32_MAX;
-    if (helps && process == UINT32_MAX) return fail_absent(context, plan->name, vertex->name);
+    uint32_t i = v - plan->n_ranks;
+    helpers[i] = UINT32_MAX;
+    if (vertex->kind == BY_VERTEX_SWITCH) continue;
+    helpers[i] = find_living(context, vertex, helpers, i);
+    if (helpers[i] == UINT32_MAX) return fail_absent(context, plan->name, vertex);
   }
   return BANYAN_OK;
+}
+
+static bool is_here(const struct by_context *context, const struct by_vertex *vertex, uint32_t process) {
+  enum by_member_kind kind = vertex->kind == BY_VERTEX_HELPER ? BY_MEMBER_HELPER : BY_MEMBER_SERVER;
+  if (vertex->kind == BY_VERTEX_SWITCH) return process == UINT32_MAX;
+  return process >= context->job.size && process < context->job.processes && context->job.members[process].kind == kind;
 }
 
 /* Found by rank 0; this process knows them all, as rank 0 has made sure before it admitted them. Under lock. */
 enum banyan_status by_plans_check_helpers(const struct by_context *context, const struct by_plan *plan,
                                           const uint32_t *helpers, size_t n) {
   bool fits = n == plan->n_vertices - plan->n_ranks;
-  for (size_t i = 0; fits && i < n; i++) {
-    bool helps = plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER;
-    fits = helps ? helpers[i] >= context->job.size && helpers[i] < context->job.processes &&
-                       context->job.members[helpers[i]].kind == BY_MEMBER_HELPER
-                 : helpers[i] == UINT32_MAX;
-    for (size_t j = 0; helps && fits && j < i; j++) fits = helpers[j] != helpers[i];
-  }
+  for (uint32_t i = 0; fits && i < n; i++)
+    fits = is_here(context, &plan->vertices[plan->n_ranks + i], helpers[i]) &&
+           (helpers[i] == UINT32_MAX || !is_taken(helpers, i, helpers[i]));
   return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan names helpers that are not known here");
 }
 
@@ -251,35 +266,39 @@ static void notify_helpers(const struct by_context *context, const struct by_tea
   free(bytes);
 }
 
-enum { OWN = 0 /* the job's own communicator's number */ };
+enum { OWN = 0 /* the job's own communicator's number */, BY_HAND = 1 << 30 /* in versions of trees */ };
 
-static void set_up_trees(struct by_context *context, const uint32_t *processes, const struct by_plan *plan,
-                         const uint32_t *helpers) {
-  if (context->plans.served || !has_places(plan, helpers, true)) return;
-  context->plans.served = plan->version;
-  if (context->job.rank != 0) return;
-  by_control_begin_trees(context->control, plan, processes, helpers);
-  by_control_use_trees(context->control, true);
+/* Trees of a plan that all ranks are given at the same call: all count them alike, so that they need not be told the
+ * version. The job's own communicator has such plans at the same call everywhere; of several communicators, and of one
+ * and what is submitted to it, each would have a new plan first on some rank. To others the servers are not there. */
+static uint32_t set_up_trees(struct by_context *context, const uint32_t *processes, const struct by_plan *plan,
+                             const uint32_t *helpers) {
+  uint32_t version = BY_HAND | ++context->plans.set_up;
+  if (context->job.rank == 0) by_control_begin_trees(context->control, plan, processes, helpers, version);
+  return version;
+}
+
+/* Those of the plan before are over with its calls. A job of one rank has no control. */
+static void use_trees(const struct by_context *context, const struct by_team *team, uint32_t trees) {
+  if (context->control) by_control_use_trees(context->control, by_team_id(team), trees);
 }
 
 static enum banyan_status set_helped(struct by_context *context, struct by_team *team, uint32_t n,
-                                     const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
+                                     const uint32_t *processes, const struct by_plan *plan, uint32_t *helpers,
+                                     bool *taken, uint32_t trees) {
   struct by_plan *seen = NULL;
-  if (n == context->job.size) {
-    /* Trees through switches are the job's own communicator's, with the first plan that has some, as their servers add
-     * up one row of calls. All ranks come to that plan at the same call. Of several communicators, and of one and what
-     * is submitted to it, each would have a new plan first on some rank. To others the servers are not there. */
-    bool served = by_team_id(team) == OWN && (!context->plans.served || context->plans.served == plan->version);
-    for (uint32_t p = context->job.size; p < context->job.founders && !served; p++)
+  if (n == context->job.size && !trees) {
+    for (uint32_t p = context->job.size; p < context->job.founders && by_team_id(team) != OWN; p++)
       taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
     place_helpers(context, plan, helpers, taken);
     warn_of_missing(context, plan, helpers);
   }
   bool placed = has_places(plan, helpers, false);
   if (placed && context->job.rank == 0) notify_helpers(context, team, processes, plan, helpers);
-  if (placed) set_up_trees(context, processes, plan, helpers);
+  if (!trees && has_places(plan, helpers, true)) trees = set_up_trees(context, processes, plan, helpers);
+  use_trees(context, team, trees);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
-  if (status == BANYAN_OK && placed) return by_team_set_helped_plan(team, seen, helpers);
+  if (status == BANYAN_OK && placed) return by_team_set_helped_plan(team, seen, helpers, trees);
   if (status == BANYAN_OK) by_team_set_plan(team, seen);
   return status;
 }
@@ -297,23 +316,27 @@ enum banyan_status by_plans_check(const struct by_plan *plan) {
 }
 
 enum banyan_status by_plans_set(struct by_context *context, struct by_team *team, uint32_t n, const uint32_t *processes,
-                                struct by_plan *plan, const uint32_t *named) {
-  /* The switches' memory is others' while the plan in use has no trees there. */
-  if (context->plans.served && context->job.rank == 0 && by_team_id(team) == OWN)
-    by_control_use_trees(context->control, plan->version == context->plans.served);
+                                struct by_plan *plan, const uint32_t *named, uint32_t trees) {
   if (plan->n_vertices == plan->n_ranks) {
+    use_trees(context, team, 0);
     by_team_set_plan(team, plan);
     return BANYAN_OK;
   }
   uint32_t n_places = plan->n_vertices - plan->n_ranks, *helpers = calloc(n_places, sizeof *helpers);
   bool *taken = calloc(context->job.processes, sizeof *taken);
-  for (uint32_t i = 0; helpers && i < n_places; i++) /* of those that are named, the helpers */
-    helpers[i] = named && plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER ? named[i] : UINT32_MAX;
+  for (uint32_t i = 0; helpers && i < n_places; i++) { /* servers only where their trees are set up */
+    bool known = named && (trees || plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER);
+    helpers[i] = known ? named[i] : UINT32_MAX;
+  }
   enum banyan_status status = by_plans_check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  if (status == BANYAN_OK) status = set_helped(context, team, n, processes, plan, helpers, taken);
+  if (status == BANYAN_OK) status = set_helped(context, team, n, processes, plan, helpers, taken, trees);
   by_plan_destroy(plan);
   free(helpers);
   free(taken);
   return status;
+}
+
+void by_plans_forget_trees(const struct by_context *context, const struct by_team *team) {
+  use_trees(context, team, 0);
 }

@@ -20,11 +20,15 @@ void by_plans_log(const struct by_context *context, const struct by_plan *plan, 
 /* Whether all that the plan asks for can be set up. */
 BANYAN_CHECK enum banyan_status by_plans_check(const struct by_plan *plan);
 /* Gives a team its plan, and notifies the helpers and servers in it. `named`: the processes at its vertices behind the
- * ranks, UINT32_MAX: one that was there when the job started and fits, as everywhere if it is NULL. Takes the plan
- * over. Under lock. */
+ * ranks, UINT32_MAX: one that was there when the job started and fits, as everywhere if it is NULL. `trees`: the
+ * version of its in-network trees to servers among them, which rank 0 sets up; 0: none are, and they are set up here
+ * for the job's own communicator. Takes the plan over. Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_team *team, uint32_t n,
-                                             const uint32_t *processes, struct by_plan *plan, const uint32_t *named);
-/* Rank 0: the helpers that a plan names, by vertex behind the ranks; UINT32_MAX for servers and switches. Under lock.
+                                             const uint32_t *processes, struct by_plan *plan, const uint32_t *named,
+                                             uint32_t trees);
+/* Before a team is destroyed. Under lock. */
+void by_plans_forget_trees(const struct by_context *context, const struct by_team *team);
+/* Rank 0: the helpers and servers that a plan names, by vertex behind the ranks; UINT32_MAX for switches. Under lock.
  * BANYAN_ERR_PLAN: one is not here. */
 BANYAN_CHECK enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,
                                                       uint32_t *helpers);

@@ -152,7 +152,7 @@ static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
 
 /* The one way in which a communicator comes to another plan. Takes it over. */
 static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_plan *kept) {
-  return by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers);
+  return by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees);
 }
 
 enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner) {
@@ -187,6 +187,7 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
    */
   if (by_plans_is_pinned(by_team_plan(comm->team), next.plan)) {
     by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_team_plan(comm->team)->name);
+    if (next.trees) by_control_drop_trees(comm->context->control, next.trees);
     by_plan_switches_let_go(comm, next.number);
     if (comm->plans.decided == next.number) comm->plans.decided = 0;
     if (!comm->plans.decided) comm->plans.announces = false;
@@ -305,6 +306,7 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
   enum banyan_status status = make_plan(context, n, processes, message, own);
   if (status == BANYAN_OK) status = copy(own->plan, own->helpers, submitted);
   own->number = submitted->number = message->number;
+  own->trees = message->trees;
   free(processes);
   return status;
 }
@@ -410,9 +412,10 @@ static enum banyan_status make_proposal(struct by_context *context, struct by_pl
 }
 
 enum banyan_status by_plan_switches_propose(void *argument, uint32_t id, uint32_t n, const uint32_t *processes,
-                                            struct by_plan *plan, const struct by_plan_switch_observer *notify) {
+                                            struct by_plan *plan, const struct by_tree_grants *grants,
+                                            const struct by_plan_switch_observer *notify) {
   struct by_context *context = argument;
-  struct by_proposal proposal = {.comm = id, .n = n, .processes = processes};
+  struct by_proposal proposal = {.comm = id, .n = n, .processes = processes, .grants = grants};
   if (notify) proposal.notify = *notify;
   enum banyan_status status = make_proposal(context, plan, &proposal);
   if (status == BANYAN_OK) status = by_control_propose(context->control, &proposal);
@@ -434,7 +437,7 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
     by_context_unlock(context);
     return status;
   }
-  return by_plan_switches_propose(context, by_team_id(comm->team), comm->size, comm->processes, plan, NULL);
+  return by_plan_switches_propose(context, by_team_id(comm->team), comm->size, comm->processes, plan, NULL, NULL);
 }
 
 /* ---- set by the program, on all ranks */

@@ -6,6 +6,8 @@
 
 #include "comm.h"
 
+struct by_tree_grants;
+
 /* What is submitted to a communicator, as far as its plans depend on it; owned by the submitter. */
 struct by_submit_log {
   struct banyan_comm *inner; /* where operations run; NULL: nothing has been submitted here */
@@ -36,9 +38,10 @@ static inline void by_plan_switches_count(struct banyan_comm *comm) {
 /* Rank 0 of the job, any thread, without the lock: as banyan_comm_propose_plan, for the communicator of this id, if it
  * is there once all are asked, of these n members. The plan, over ranks or hosts, is taken over. Notifies once of the
  * result, on the loop's thread, unless the job ends before: `why` NULL: all ranks use it from call `at` on; otherwise
- * why the plan stays. `notify` may be NULL. */
+ * why the plan stays. `notify` may be NULL; `grants`: NULL, except of a manager's plan. */
 BANYAN_CHECK enum banyan_status by_plan_switches_propose(void *context, uint32_t id, uint32_t n,
                                                          const uint32_t *processes, struct by_plan *plan,
+                                                         const struct by_tree_grants *grants,
                                                          const struct by_plan_switch_observer *notify);
 /* An iteration begins on this rank. */
 void by_plan_switches_mark(struct by_context *context);

@@ -242,6 +242,7 @@ static struct by_call *new_call(struct by_program *program) {
   call->exchange.transfer = &program->team->runner->transfer;
   call->exchange.chunk = chunk_of(program);
   call->exchange.family = call;
+  call->exchange.trees = program->vertices->trees;
   call->bounds_count = SIZE_MAX;
   call->sibling = program->all;
   program->all = call;

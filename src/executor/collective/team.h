@@ -50,7 +50,8 @@ static inline struct by_runner *by_runner_of(const struct by_transfer *transfer)
 struct by_vertices {
   uint32_t *processes; /* UINT32_MAX: none */
   uint32_t self;
-  size_t chunk; /* of the plan: most bytes of a frame, 0: as the engine's */
+  size_t chunk;   /* of the plan: most bytes of a frame, 0: as the engine's */
+  uint32_t trees; /* the version of the plan's in-network trees */
 };
 
 /* Numbers send/recv pairs. */

@@ -140,14 +140,14 @@ void by_helped_sweep(struct by_team *team) {
   }
 }
 
-enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers) {
+enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers, uint32_t trees) {
   struct by_recovery *recovery = by_recovery_of(team);
   struct by_helped *helped = calloc(1, sizeof *helped);
   if (!helped) {
     by_plan_destroy(plan);
     return no_memory();
   }
-  *helped = (struct by_helped){.team = team, .plan = plan};
+  *helped = (struct by_helped){.team = team, .plan = plan, .vertices.trees = trees};
   enum banyan_status status = make(team, plan, helpers, helped);
   if (status != BANYAN_OK) {
     free_helped(helped);
@@ -161,6 +161,13 @@ enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, con
   team->recovery.relayed = true;
   recovery->retry = recovery->relays;
   return recovery->relays ? prepare_relay(helped) : BANYAN_OK;
+}
+
+bool by_helped_uses_trees(const struct by_team *team, uint32_t version) {
+  const struct by_helped *helped = team->recovery.helped;
+  while (helped && (helped->vertices.trees != version || (helped->plan != team->plan && !helped->users)))
+    helped = helped->next;
+  return helped;
 }
 
 void by_helped_lost(const struct by_team *team, uint32_t process) {

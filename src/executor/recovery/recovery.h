@@ -50,7 +50,10 @@ static inline struct by_helped *by_helped_current(const struct by_team *team) {
 }
 
 /* Makes a plan with helpers the team's; see by_team_set_helped_plan. */
-BANYAN_CHECK enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers);
+BANYAN_CHECK enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
+                                              uint32_t trees);
+/* Whether the team's plan, or that of a call under way, has in-network trees of this version. */
+bool by_helped_uses_trees(const struct by_team *team, uint32_t version);
 /* The group whose messages travel under this version, through its helpers or among ranks alone; NULL: none. */
 struct by_helped_group *by_helped_find(const struct by_helped *helped, uint32_t version);
 /* Whether a class has groups with helpers. */

@@ -357,19 +357,25 @@ bool by_link_flush(struct by_link *link) {
   return !full;
 }
 
+/* A fabric that adds a message of the exchange ends with it. */
+static void drop_begun(struct by_link_tree *tree, const struct by_exchange *exchange) {
+  bool adding = false;
+  for (struct by_out *out = TAILQ_FIRST(&tree->begun), *next; out; out = next) {
+    next = TAILQ_NEXT(out, in_hand);
+    if (out->exchange != exchange) continue;
+    TAILQ_REMOVE(&tree->begun, out, in_hand);
+    adding = true;
+  }
+  if (adding) tree->fabric->ops->withdraw(tree->fabric);
+}
+
 void by_link_drop(struct by_link *link, struct by_exchange *exchange) {
-  bool adding = false; /* the fabric adds a message of the exchange: this is the end of the fabric */
   for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out; out = next) {
     next = TAILQ_NEXT(out, queue);
     if (out->exchange == exchange) unqueue(link, out);
   }
-  for (struct by_out *out = TAILQ_FIRST(&link->begun), *next; out; out = next) {
-    next = TAILQ_NEXT(out, in_hand);
-    if (out->exchange != exchange) continue;
-    TAILQ_REMOVE(&link->begun, out, in_hand);
-    adding = true;
-  }
-  if (adding) link->fabric->ops->withdraw(link->fabric);
+  struct by_link_tree *tree;
+  LIST_FOREACH(tree, &link->trees, in_link) drop_begun(tree, exchange);
   for (struct by_in *in = TAILQ_FIRST(&link->notes), *next; in; in = next) {
     next = TAILQ_NEXT(in, notes);
     if (in->exchange == exchange) TAILQ_REMOVE(&link->notes, in, notes);

@@ -23,6 +23,7 @@ struct by_exchange {
   uint32_t notes;             /* messages that still have to report something to their sender */
   bool pair;                  /* of a send and a receive: its one message has the descriptor's tag */
   bool wired;                 /* bytes have gone or come, which has been noted */
+  uint32_t trees;             /* the version of its plan's in-network trees */
 };
 
 /* A message being sent. */
@@ -43,9 +44,9 @@ struct by_out {
   TAILQ_ENTRY(by_out) queue; /* of the link */
   bool queued, offered, asked, decided, by_offer, held; /* held: sent in place, ends with the peer's DONE */
   struct by_offer offer;
-  bool begun;                  /* a fabric has it: */
+  struct by_link_tree *tree;   /* whose fabric has it; NULL: none has: */
   uint32_t number;             /* its call there, */
-  TAILQ_ENTRY(by_out) in_hand; /* in the link's list */
+  TAILQ_ENTRY(by_out) in_hand; /* in the tree's list */
 };
 
 enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED, BY_IN_PULLED };
@@ -85,7 +86,8 @@ static inline void by_exchange_end_note(struct by_exchange *exchange) {
 /* Before a message is sent or received again: nothing of it has moved. */
 static inline void by_out_reset(struct by_out *out) {
   out->ready = out->sent = out->settled = out->granted = out->announced = 0;
-  out->queued = out->offered = out->asked = out->decided = out->held = out->begun = false;
+  out->queued = out->offered = out->asked = out->decided = out->held = false;
+  out->tree = NULL;
 }
 
 static inline void by_in_reset(struct by_in *in) {

@@ -14,6 +14,7 @@ enum banyan_status by_transfer_init(struct by_transfer *transfer, const struct b
   *transfer = (struct by_transfer){.options = *options, .ops = ops, .mark = {-1, -1}};
   STAILQ_INIT(&transfer->dirty);
   LIST_INIT(&transfer->closing);
+  LIST_INIT(&transfer->trees);
   for (int i = 0; i < BY_SPARES; i++) TAILQ_INIT(&transfer->spare[i]);
   transfer->messages_end = &transfer->messages;
   return by_transfer_grow(transfer, processes);
@@ -31,7 +32,6 @@ void by_transfer_fini(struct by_transfer *transfer) {
   by_control_messages_free_all(transfer->spare_messages);
   free(transfer->links);
   free(transfer->ends);
-  free(transfer->fabrics);
   free(transfer->stages);
   free(transfer->blocks);
 }
@@ -48,7 +48,6 @@ enum banyan_status by_transfer_grow(struct by_transfer *transfer, uint32_t proce
   bool room = true;
   transfer->links = extend(transfer->links, processes, sizeof *transfer->links, &room);
   transfer->ends = extend(transfer->ends, (size_t)processes * BY_LANES, sizeof *transfer->ends, &room);
-  transfer->fabrics = extend(transfer->fabrics, processes, sizeof *transfer->fabrics, &room);
   while (room && transfer->processes < processes) {
     struct by_link *link = by_link_create(transfer, transfer->processes);
     if (!link) break;
@@ -83,7 +82,7 @@ void by_transfer_flush(struct by_transfer *transfer) {
     STAILQ_REMOVE_HEAD(&dirty, dirty_next);
     link->dirty = false;
     if (link->in_network)
-      by_link_flush_fabric(link); /* what is left waits for what the fabric has in hand, or for the fabric */
+      by_link_flush_trees(link); /* what is left waits for what a fabric has in hand, or for its fabric */
     else if (!by_link_flush(link))
       by_link_touch(link);
   }
@@ -95,9 +94,9 @@ void by_transfer_set_mark(struct by_transfer *transfer, const struct by_mark *ma
     struct by_lane *lane = transfer->ends[i]->lane;
     if (lane->ops->set_mark) lane->ops->set_mark(lane, mark);
   }
-  for (uint32_t i = 0; i < transfer->n_fabrics; i++) {
-    struct by_fabric *fabric = transfer->fabrics[i]->fabric;
-    if (fabric->status == BANYAN_OK) fabric->ops->set_mark(fabric, mark);
+  struct by_link_tree *tree;
+  LIST_FOREACH(tree, &transfer->trees, in_transfer) {
+    if (tree->fabric->status == BANYAN_OK) tree->fabric->ops->set_mark(tree->fabric, mark);
   }
 }
 

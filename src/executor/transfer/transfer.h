@@ -21,6 +21,7 @@ struct by_end;
 struct by_exchange;
 struct by_in;
 struct by_link;
+struct by_link_tree;
 struct by_out;
 struct by_transfer;
 
@@ -85,12 +86,11 @@ struct by_transfer {
   struct by_link **links;
   uint32_t processes; /* links */
   struct by_end **ends;
-  uint32_t active;          /* ends with a lane */
-  struct by_link **fabrics; /* links that have one */
-  uint32_t n_fabrics;
-  STAILQ_HEAD(, by_link) dirty; /* links with something to send */
-  LIST_HEAD(, by_link) closing; /* lost ones, until no call uses them */
-  char **stages;                /* free staging rings, */
+  uint32_t active;                 /* ends with a lane */
+  LIST_HEAD(, by_link_tree) trees; /* in-network trees, of all links */
+  STAILQ_HEAD(, by_link) dirty;    /* links with something to send */
+  LIST_HEAD(, by_link) closing;    /* lost ones, until no call uses them */
+  char **stages;                   /* free staging rings, */
   uint32_t n_stages, stages_room;
   uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
   char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */

@@ -48,18 +48,37 @@ void by_link_expect_fabric(struct by_link *link) {
   link->in_network = true;
 }
 
-void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric) {
+static struct by_link_tree *find_tree(const struct by_link *link, uint32_t version) {
+  struct by_link_tree *tree = LIST_FIRST(&link->trees);
+  while (tree && tree->version != version) tree = LIST_NEXT(tree, in_link);
+  return tree;
+}
+
+enum banyan_status by_link_attach_fabric(struct by_link *link, uint32_t version, struct by_fabric *fabric) {
   struct by_transfer *transfer = link->transfer;
-  if (link->fabric || transfer->status != BANYAN_OK) {
+  bool wanted = !find_tree(link, version) && !by_link_is_lost(link) && transfer->status == BANYAN_OK;
+  struct by_link_tree *tree = wanted ? calloc(1, sizeof *tree) : NULL;
+  if (!tree) {
     fabric->ops->destroy(fabric);
-    return;
+    return wanted ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches") : BANYAN_OK;
   }
-  link->fabric = fabric;
+  *tree = (struct by_link_tree){.link = link, .version = version, .fabric = fabric};
+  TAILQ_INIT(&tree->begun);
+  LIST_INSERT_HEAD(&link->trees, tree, in_link);
+  LIST_INSERT_HEAD(&transfer->trees, tree, in_transfer);
   link->in_network = true;
   if (link->state <= BY_LINK_WANTED) set_state(link, BY_LINK_OPEN);
-  transfer->fabrics[transfer->n_fabrics++] = link;
   if (fabric->status == BANYAN_OK) fabric->ops->set_mark(fabric, &transfer->mark);
   by_link_touch(link);
+  return BANYAN_OK;
+}
+
+void by_link_detach_tree(struct by_link_tree *tree) {
+  LIST_REMOVE(tree, in_link);
+  LIST_REMOVE(tree, in_transfer);
+  tree->link->transfer->sent_before += tree->fabric->sent;
+  tree->fabric->ops->destroy(tree->fabric);
+  free(tree);
 }
 
 struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process) {
@@ -69,7 +88,7 @@ struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process) {
   TAILQ_INIT(&link->outs);
   TAILQ_INIT(&link->notes);
   TAILQ_INIT(&link->stored);
-  TAILQ_INIT(&link->begun);
+  LIST_INIT(&link->trees);
   link->messages_end = &link->messages;
   return link;
 }
@@ -108,7 +127,8 @@ void by_link_destroy(struct by_link *link) {
   free(link->arriving);
   free(link->notices);
   free_lanes(link);
-  if (link->fabric) link->fabric->ops->destroy(link->fabric);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
+  while (!LIST_EMPTY(&link->trees)) by_link_detach_tree(LIST_FIRST(&link->trees));
   free(link);
 }
 
@@ -168,8 +188,8 @@ void by_links_close(struct by_transfer *transfer) {
  * All ranks have to begin the same calls in the same order, so messages are queued when their call begins, though
  * nothing of them may be ready yet. */
 
-static bool give_to_fabric(struct by_out *out) {
-  struct by_fabric *fabric = out->link->fabric;
+static bool give_to_fabric(struct by_out *out, struct by_link_tree *tree) {
+  struct by_fabric *fabric = tree->fabric;
   struct by_in *in = out->answer;
   struct by_frame descriptor = out->exchange->descriptor;
   assert(in && !in->adds);
@@ -177,20 +197,21 @@ static bool give_to_fabric(struct by_out *out) {
   if (!fabric->ops->begin(fabric, &descriptor, out->base, in->to, out->length, &out->number)) return false;
   in->source = BY_IN_DATA;
   in->granted = in->length; /* no sender has to be notified */
-  out->begun = true;
-  TAILQ_INSERT_TAIL(&out->link->begun, out, in_hand);
+  out->tree = tree;
+  TAILQ_INSERT_TAIL(&tree->begun, out, in_hand);
   return true;
 }
 
-void by_link_flush_fabric(struct by_link *link) {
-  struct by_fabric *fabric = link->fabric;
-  bool full = false;
-  if (!fabric || fabric->status != BANYAN_OK) return; /* it is attached later, or given up */
+void by_link_flush_trees(struct by_link *link) {
+  struct by_link_tree *tree;
+  LIST_FOREACH(tree, &link->trees, in_link) tree->full = tree->fabric->status != BANYAN_OK; /* it is given up */
   for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out && link->transfer->status == BANYAN_OK; out = next) {
     next = TAILQ_NEXT(out, queue);
-    if (!out->begun && !full) full = !give_to_fabric(out);
-    if (!out->begun) continue;
-    if (out->ready > out->announced) fabric->ops->advance(fabric, out->number, out->ready);
+    tree = out->tree ? out->tree : find_tree(link, out->exchange->trees); /* NULL: it is attached later */
+    if (!tree || tree->fabric->status != BANYAN_OK) continue;
+    if (!out->tree && !tree->full) tree->full = !give_to_fabric(out, tree);
+    if (!out->tree) continue;
+    if (out->ready > out->announced) tree->fabric->ops->advance(tree->fabric, out->number, out->ready);
     out->announced = out->ready;
     out->queued = false;
     TAILQ_REMOVE(&link->outs, out, queue);
@@ -210,18 +231,19 @@ static void take_sum(struct by_out *out, uint64_t done) {
   transfer->ops->arrived(in, n);
 }
 
-bool by_link_progress_fabric(struct by_link *link) {
-  struct by_fabric *fabric = link->fabric;
+bool by_link_progress_tree(struct by_link_tree *tree) {
+  struct by_link *link = tree->link;
+  struct by_fabric *fabric = tree->fabric;
   struct by_transfer *transfer = link->transfer;
   bool ended = false;
-  if (!fabric || by_link_is_lost(link)) return true;
+  if (by_link_is_lost(link)) return true;
   if (fabric->status == BANYAN_OK && fabric->ops->progress(fabric)) transfer->moved = true;
   if (fabric->status != BANYAN_OK) return false;
-  for (struct by_out *out = TAILQ_FIRST(&link->begun), *next; out && transfer->status == BANYAN_OK; out = next) {
+  for (struct by_out *out = TAILQ_FIRST(&tree->begun), *next; out && transfer->status == BANYAN_OK; out = next) {
     uint64_t done = fabric->ops->done(fabric, out->number);
     next = TAILQ_NEXT(out, in_hand);
     if (done == out->length) {
-      TAILQ_REMOVE(&link->begun, out, in_hand);
+      TAILQ_REMOVE(&tree->begun, out, in_hand);
       ended = true;
     }
     if (done > out->sent) take_sum(out, done);

@@ -1,4 +1,4 @@
-/* A link: all lanes to one process, or the fabric that stands for them, and
+/* A link: all lanes to one process, or the fabrics that stand for them, and
  * what is to be sent there. The first lane carries all frames but those of
  * large messages, in order. Lives as long as the transfer, since exchanges
  * point to it. */
@@ -18,7 +18,7 @@
 enum by_link_state {
   BY_LINK_IDLE,   /* no lane was asked for */
   BY_LINK_WANTED, /* a lane was asked for */
-  BY_LINK_OPEN,   /* it has lanes or a fabric */
+  BY_LINK_OPEN,   /* it has lanes or fabrics */
   BY_LINK_LOST,   /* it is not missed any more */
   BY_LINK_CLOSED, /* nor has it lanes */
 };
@@ -53,6 +53,17 @@ struct by_end {
   struct by_stored *filling;
 };
 
+/* An in-network tree over the link to its server. Successive plans have one each, of a version of its own, and calls go
+ * over that of their plan. */
+struct by_link_tree {
+  LIST_ENTRY(by_link_tree) in_link, in_transfer;
+  struct by_link *link;
+  uint32_t version;
+  struct by_fabric *fabric;
+  TAILQ_HEAD(, by_out) begun; /* what the fabric has in hand */
+  bool full;                  /* it takes no more now */
+};
+
 struct by_link {
   struct by_transfer *transfer;
   uint32_t process;
@@ -64,16 +75,15 @@ struct by_link {
   bool dirty;
   bool suspected;              /* its end has been reported */
   LIST_ENTRY(by_link) closing; /* in the transfer's list of those whose lanes are still there */
-  bool in_network;             /* to a server, through switches: a fabric does it, and there is no lane */
+  bool in_network;             /* to a server, through switches: fabrics do it, and there is no lane */
   bool holds;                  /* lanes may have small frames, or a part of one, until they are flushed */
   bool left, never;            /* its process left on purpose; so that there never will be a lane if there is none */
   uint32_t turn;               /* end that takes the next part of a large message */
   uint32_t kept;               /* ends that hold a payload */
   TAILQ_HEAD(, by_out) outs;
   TAILQ_HEAD(, by_in) notes;
-  struct by_fabric *fabric;
-  TAILQ_HEAD(, by_out) begun; /* what the fabric has in hand */
-  uint32_t running;           /* calls under way that use this link, and receives from any rank */
+  LIST_HEAD(, by_link_tree) trees;
+  uint32_t running; /* calls under way that use this link, and receives from any rank */
   struct by_control_message *messages, **messages_end; /* to be sent */
   struct by_control_message *arriving;                 /* whose parts are coming in; NULL: none */
   bool expects_messages;                               /* control messages are to be expected here */
@@ -93,14 +103,17 @@ static inline void by_link_touch(struct by_link *link) {
   STAILQ_INSERT_TAIL(&link->transfer->dirty, link, dirty_next);
 }
 
-/* ---- transfer_link.c: its life, and its fabric */
+/* ---- transfer_link.c: its life, and its in-network trees */
 
 struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process); /* NULL: no memory */
 void by_link_destroy(struct by_link *link);
 void by_control_messages_free_all(struct by_control_message *messages);
 /* Takes lanes over, which are destroyed where they are not needed: see by_engine_attach. */
 void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t n);
-void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric);
+/* Takes the fabric over, which is destroyed where there is no memory for it, or where it is not needed. */
+BANYAN_CHECK enum banyan_status by_link_attach_fabric(struct by_link *link, uint32_t version, struct by_fabric *fabric);
+/* Destroys a tree and its fabric, which has nothing in hand. */
+void by_link_detach_tree(struct by_link_tree *tree);
 /* It goes through switches: a fabric will be attached. */
 void by_link_expect_fabric(struct by_link *link);
 /* Asks for a lane, once. */
@@ -112,10 +125,10 @@ void by_link_left(struct by_link *link, bool never);
 void by_link_lose(struct by_link *link);
 void by_links_close(struct by_transfer *transfer);
 
-/* Gives the fabric what is new. */
-void by_link_flush_fabric(struct by_link *link);
-/* Takes from it what is new. False: the fabric has failed. */
-bool by_link_progress_fabric(struct by_link *link);
+/* Gives the fabrics what is new. */
+void by_link_flush_trees(struct by_link *link);
+/* Takes from a fabric what is new. False: it has failed. */
+bool by_link_progress_tree(struct by_link_tree *tree);
 
 /* ---- link_send.c: what goes out */
 
@@ -125,7 +138,7 @@ void by_link_note(struct by_in *in);
 /* Whether the receiver reads the message in this process's memory; the link has a lane. */
 bool by_link_offers(struct by_out *out);
 /* Sends what the lanes of the link take; false: something is left that they do not take now. by_transfer_flush does
- * this, and gives a link's fabric what it has for it. */
+ * this, and gives a link's fabrics what it has for them. */
 bool by_link_flush(struct by_link *link);
 /* One frame without regard to flow; the payload is small and copied by the lane. False: not now. */
 bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload);

@@ -140,20 +140,27 @@ static enum banyan_status check_hosts(const struct by_job *job, const struct by_
   return BANYAN_OK;
 }
 
-static enum banyan_status propose(struct by_cluster_proposal *proposal, struct by_plan **plan) {
+static enum banyan_status propose(struct by_cluster_proposal *proposal, struct by_plan **plan,
+                                  const struct by_tree_grants *grants) {
   struct by_job *job = proposal->link->job;
   struct by_plan_switch_observer notify = {notified, proposal};
   uint32_t *all = calloc(job->size, sizeof *all);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (uint32_t r = 0; r < job->size; r++) all[r] = r;
   const struct by_agent_events *events = &proposal->link->events;
-  enum banyan_status status = events->propose(events->context, WORLD, job->size, all, *plan, &notify);
+  enum banyan_status status = events->propose(events->context, WORLD, job->size, all, *plan, grants, &notify);
   *plan = NULL;
   free(all);
   return status;
 }
 
-static enum banyan_status take(struct by_agent_client *link, uint64_t number, bool replaces, struct by_plan **plan) {
+static enum banyan_status take(struct by_agent_client *link, const struct by_cluster_message *message, bool replaces,
+                               struct by_plan **plan) {
+  struct by_tree_grants grants = {.number = message->number,
+                                  .n_switches = message->n_switches,
+                                  .n_cells = message->n_cells,
+                                  .switches = message->switches,
+                                  .cells = message->cells};
   char own_plan[BY_CLUSTER_NAME + 1];
   (void)by_agent_client_find_own_plan(link, own_plan);
   if (*own_plan && !replaces)
@@ -162,9 +169,9 @@ static enum banyan_status take(struct by_agent_client *link, uint64_t number, bo
   (*plan)->origin = (struct by_plan_origin){.source = BANYAN_PLAN_MANAGER, .supplied = replaces};
   struct by_cluster_proposal *proposal = calloc(1, sizeof *proposal);
   if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  *proposal = (struct by_cluster_proposal){.link = link, .number = number};
+  *proposal = (struct by_cluster_proposal){.link = link, .number = message->number};
   LIST_INSERT_HEAD(&link->proposals, proposal, entry);
-  enum banyan_status status = propose(proposal, plan);
+  enum banyan_status status = propose(proposal, plan, &grants);
   if (status != BANYAN_OK) remove_proposal(proposal);
   return status;
 }
@@ -173,7 +180,7 @@ static void take_plan(struct by_agent_client *link, const struct by_cluster_mess
   struct by_plan *plan = NULL; /* NULL again, once it is proposed */
   enum banyan_status status = by_plan_named(message->plan, link->job->size, &plan);
   bool replaces = message->replace_plan || link->job->settings.replace_plan;
-  if (status == BANYAN_OK) status = take(link, message->number, replaces, &plan);
+  if (status == BANYAN_OK) status = take(link, message, replaces, &plan);
   if (status != BANYAN_OK) send_kept(link, message->number, banyan_error_text());
   by_plan_destroy(plan);
 }

@@ -23,7 +23,8 @@ struct by_agent_events {
   void (*print_plan)(void *context, uint32_t comm, struct by_text *text);
   /* Proposes a plan to all ranks of the job; see by_plan_switches_propose. */
   enum banyan_status (*propose)(void *context, uint32_t comm, uint32_t n, const uint32_t *processes,
-                                struct by_plan *plan, const struct by_plan_switch_observer *notify);
+                                struct by_plan *plan, const struct by_tree_grants *grants,
+                                const struct by_plan_switch_observer *notify);
   /* Before there is a communicator: the name of the plan that the job was given. False: it was given none. */
   bool (*find_given_plan)(void *context, char *name, size_t room);
   void *context;
@@ -45,6 +46,9 @@ void by_agent_client_destroy(struct by_agent_client *link);
 /* Rank 0, on the loop's thread: what its trees request at switches, or have; sent now and on each new connection, in
  * place of what was sent before. */
 void by_agent_client_reserve(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n);
+/* Rank 0, on the loop's thread: the cells of the manager's plan of this number, and of all before it, have been given
+ * back; sent now and on each new connection. */
+void by_agent_client_released(struct by_agent_client *link, uint64_t number);
 /* Whether an answer may come: nothing is known of the other end being away. */
 bool by_agent_client_may_answer(const struct by_agent_client *link);
 

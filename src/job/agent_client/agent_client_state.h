@@ -71,6 +71,7 @@ struct by_agent_client {
   uint32_t news;        /* a path had changed much: so many more reports follow soon */
   uint64_t number, at;  /* of the manager's plan that the job switched to last; 0: it did to none; */
   uint32_t plan_switch; /* that plan switch */
+  uint64_t released;    /* the manager's plan whose cells have been given back last; 0: none */
   LIST_HEAD(, by_cluster_proposal) proposals; /* that are not decided on */
   char *reservation;                          /* for cells of switches, as it is sent; NULL: none */
 };
@@ -80,6 +81,7 @@ void by_agent_client_introduce(struct by_agent_client *link);
 void by_agent_client_send_reservation(struct by_agent_client *link);
 void by_agent_client_report(void *argument);
 void by_agent_client_send_switched(struct by_agent_client *link);
+void by_agent_client_send_released(struct by_agent_client *link);
 void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message);
 
 /* agent_paths.c: counts what passes; a few times for each look at what has become of it. */

@@ -96,6 +96,17 @@ void by_agent_client_send_switched(struct by_agent_client *link) {
                                  .type = BY_MESSAGE_SWITCHED, .job = link->id, .number = link->number, .at = link->at});
 }
 
+void by_agent_client_send_released(struct by_agent_client *link) {
+  if (link->released)
+    by_agent_client_send(
+        link, &(struct by_cluster_message){.type = BY_MESSAGE_RELEASED, .job = link->id, .number = link->released});
+}
+
+void by_agent_client_released(struct by_agent_client *link, uint64_t number) {
+  link->released = number;
+  if (link->welcome) by_agent_client_send_released(link);
+}
+
 void by_agent_client_introduce(struct by_agent_client *link) {
   const struct by_job *job = link->job;
   by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
@@ -106,6 +117,7 @@ void by_agent_client_introduce(struct by_agent_client *link) {
   if (job->rank != 0) return;
   send_job(link);
   if (by_agent_client_runs_plan(link)) by_agent_client_send_switched(link);
+  by_agent_client_send_released(link);
 }
 
 /* ---- reports */
@@ -184,6 +196,7 @@ static void send_own_plan(struct by_agent_client *link) {
   send_job(link);
   by_agent_client_send_reservation(link);
   if (by_agent_client_runs_plan(link)) by_agent_client_send_switched(link);
+  by_agent_client_send_released(link);
 }
 
 /* False: there is nothing to report, before a call is made. */

@@ -18,6 +18,7 @@ static void handle_leaving(void *context, const struct by_received *message) {
     by_deaths_lose(&control->deaths, (uint32_t)peer->rank, "it left");
   else if (peer->rank >= 0)
     by_notices_handle_leaving(&control->notices, (uint32_t)peer->rank);
+  if (by_control_peers_is_root(peers) && peer->rank > 0) by_trees_lost(&control->trees, (uint32_t)peer->rank);
   by_timeline_lost(control->timeline);
 }
 
@@ -57,6 +58,8 @@ static const struct rule {
     [PLAN] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
     [LOST] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
     [TREE] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
+    [TREE_ASK] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
+    [TREE_REPORT] = {by_trees_handle, PART(trees), TO_ROOT, ONCE_STARTED},
     [PLAN_SWITCH] = {by_plan_switching_handle, PART(plan_switches), FROM_ALL, ALWAYS},
     [LISTEN] = {by_notices_handle_listen, PART(notices), FROM_ALL, ONCE_STARTED},
     [CLASS] = {by_notices_handle_class, PART(notices), FROM_ROOT, ONCE_STARTED},
@@ -111,8 +114,24 @@ static void helper_lost(void *context, uint32_t process, const char *reason) {
   struct by_control *control = context;
   by_helpers_handle_lost(&control->helpers, process, reason);
   by_plan_switching_drop(&control->plan_switches, process, reason);
+  by_trees_lost(&control->trees, process);
   struct by_control_peer *peer = control->peers.of_process[process];
   if (peer) by_helpers_knows(&control->helpers, peer);
+}
+
+static void failed(void *context) {
+  struct by_control *control = context;
+  by_trees_fail(&control->trees);
+}
+
+static void reported(void *context, uint32_t process, const struct by_tree_report *report) {
+  struct by_control *control = context;
+  by_trees_take_report(&control->trees, process, report);
+}
+
+static void to_self(void *context, const struct by_received *message) {
+  struct by_control *control = context;
+  by_helpers_handle(&control->helpers, message);
 }
 
 static void newcomer(void *context, struct by_control_peer *peer, const struct by_member *member) {
@@ -155,14 +174,16 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   struct by_control_peers *peers = &control->peers;
   struct by_control_peer_events peer_events = {opened, frame_came, ended, control};
   enum banyan_status status = by_control_peers_init(peers, options->job, options->keys, &peer_events, places);
-  by_deaths_init(&control->deaths, peers, options->timeline, &(struct by_death_events){helper_lost, control});
+  by_deaths_init(&control->deaths, peers, options->timeline, &(struct by_death_events){helper_lost, failed, control});
   by_deadlock_check_init(&control->check, &control->deaths, options->connector);
   by_notices_init(&control->notices, &control->check, options->connector, &control->events);
-  by_plan_switching_init(&control->plan_switches, peers, options->connector, &control->events);
+  by_plan_switching_init(&control->plan_switches, peers, options->connector, &control->events,
+                         &(struct by_plan_switch_trees){by_trees_prepare, by_trees_withdraw, &control->trees});
   by_meeting_init(&control->meeting, &control->deaths, options->connector, options->plan, options->plan_version,
                   &(struct by_meeting_events){newcomer, make_room, control});
-  by_helpers_init(&control->helpers, &control->meeting, &control->notices);
-  by_trees_init(&control->trees, &control->helpers, &control->events);
+  by_own_trees_init(&control->own_trees, peers, &control->events, reported, control);
+  by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->own_trees);
+  by_trees_init(&control->trees, &control->deaths, &control->plan_switches, &control->events, to_self, control);
   return status == BANYAN_OK ? by_notices_make_room(&control->notices, places) : status;
 }
 
@@ -171,6 +192,7 @@ void by_control_object_fini(struct by_control *control) {
   by_control_peers_close(&control->peers);
   by_trees_fini(&control->trees);
   by_helpers_fini(&control->helpers);
+  by_own_trees_fini(&control->own_trees);
   by_meeting_fini(&control->meeting);
   by_plan_switching_fini(&control->plan_switches);
   by_notices_fini(&control->notices);
@@ -258,12 +280,20 @@ void by_control_send_plan(struct by_control *control, const void *bytes, size_t 
 }
 
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
-                            const uint32_t *helpers) {
-  by_trees_begin(&control->trees, plan, processes, helpers);
+                            const uint32_t *helpers, uint32_t version) {
+  by_trees_begin(&control->trees, plan, processes, helpers, version);
 }
 
-void by_control_use_trees(struct by_control *control, bool used) {
-  by_trees_use(&control->trees, used);
+void by_control_use_trees(struct by_control *control, uint32_t team, uint32_t version) {
+  by_own_trees_use(&control->own_trees, team, version);
+}
+
+void by_control_drop_trees(struct by_control *control, uint32_t version) {
+  by_own_trees_drop(&control->own_trees, version);
+}
+
+void by_control_report_tree(struct by_control *control, const struct by_tree_report *report) {
+  by_own_trees_report(&control->own_trees, report);
 }
 
 void by_control_handle_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n) {

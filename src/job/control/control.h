@@ -16,10 +16,14 @@
 
 struct by_control;
 struct by_cluster_cells;
+struct by_cluster_switch;
 struct by_tree_message;
+struct by_tree_report;
 
 /* What the communicators of this process do about messages. On the loop's thread. */
 struct by_control_events {
+  /* Opens a UDP port for trees through switches, or names the one that is open. Under no lock. */
+  enum banyan_status (*open_udp)(void *context, uint32_t *port);
   /* This rank's part in a tree through switches. */
   enum banyan_status (*attach_tree)(void *context, const struct by_tree_message *message);
   /* This process has left the job on purpose. Under lock. */
@@ -35,6 +39,8 @@ struct by_control_events {
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
   /* Whether an answer may come: nothing is known of the manager being away. */
   bool (*may_answer)(void *context);
+  /* The switches' cells of the manager's plan of this number, and of all before it, have been given back. */
+  void (*released)(void *context, uint64_t number);
   void *context;
 };
 
@@ -67,24 +73,44 @@ bool by_control_ask(struct by_control *control, const char *late, const char *aw
 void by_control_have_listen(struct by_control *control);
 /* Any thread, rank 0: sends a plan to all helpers; the bytes are copied. */
 void by_control_send_plan(struct by_control *control, const void *bytes, size_t length);
-/* Any thread, rank 0, under the job's lock: sets up the trees of a plan that go through switches, and notifies their
- * workers and servers; in the background. The processes at the plan's vertices behind the ranks; UINT32_MAX: none. */
+/* Any thread, rank 0, under the job's lock: sets up the trees of a plan that go through switches, under this version,
+ * and notifies their workers and servers; in the background. The processes at the plan's vertices behind the ranks;
+ * UINT32_MAX: none. */
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
-                            const uint32_t *helpers);
-/* Any thread, rank 0, under the job's lock: whether the plan that is set has these trees. Where it has not, their
- * cells are given back to switches, once the calls under way have ended; they are asked for again when it has. */
-void by_control_use_trees(struct by_control *control, bool used);
+                            const uint32_t *helpers, uint32_t version);
+/* Any thread, under the job's lock: from now on calls of this team go over the in-network trees of this version, 0:
+ * over none. Those of the plan before are ended once all workers have reported that no call is over them. */
+void by_control_use_trees(struct by_control *control, uint32_t team, uint32_t version);
+/* The same: the trees of this version are set up, and will not be used. */
+void by_control_drop_trees(struct by_control *control, uint32_t version);
+/* Any thread: an end of in-network trees reports to rank 0. */
+void by_control_report_tree(struct by_control *control, const struct by_tree_report *report);
 /* Rank 0, on the loop's thread: what the manager grants of what was requested. */
 void by_control_handle_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
 /* Rank 0, on the loop's thread: sends the job's class to helpers and servers. `ranks`: and ranks, which have it from no
  * agents. */
 void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks);
+/* The switches of a manager's plan, and the cells that its trees have there. Borrowed. */
+struct by_tree_grants {
+  uint64_t number; /* of the plan; not 0 */
+  uint32_t n_switches, n_cells;
+  const struct by_cluster_switch *switches; /* how they are reached; others are known by name */
+  const struct by_cluster_cells *cells;     /* those without are passed by */
+};
+/* Trees through switches that a plan needs, under this version. Borrowed. */
+struct by_tree_wanted {
+  uint32_t version;
+  const struct by_plan *plan;
+  const uint32_t *processes, *helpers;
+  const struct by_tree_grants *grants; /* NULL: it is not the manager's */
+};
 /* A plan for a communicator, and who is at its vertices behind the ranks. */
 struct by_proposal {
   uint32_t comm, n;
   const uint32_t *processes; /* by rank */
   struct by_plan *plan;
-  uint32_t *helpers; /* see by_plans_find_helpers; in the plan's arena */
+  uint32_t *helpers;                   /* see by_plans_find_helpers; in the plan's arena */
+  const struct by_tree_grants *grants; /* NULL: the plan is not the manager's */
   struct by_plan_switch_observer notify;
 };
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest

@@ -37,6 +37,7 @@ void by_deaths_spread(struct by_deaths *deaths, enum banyan_status status, uint3
   if (deaths->spread) return;
   deaths->spread = true;
   by_control_peers_send_text(deaths->peers, FAILED, status, process, text);
+  deaths->events.failed(deaths->events.context);
 }
 
 void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {

@@ -12,6 +12,8 @@
 struct by_death_events {
   /* Rank 0: this helper or server is lost, which all others have been sent. */
   void (*lost)(void *context, uint32_t process, const char *reason);
+  /* The job has failed. */
+  void (*failed)(void *context);
   void *context;
 };
 

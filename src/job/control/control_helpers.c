@@ -34,7 +34,7 @@ static enum banyan_status read_newcomer(struct by_job *job, const void *bytes, s
   uint32_t process = by_read_u32(&reader);
   BY_TRY(by_member_read(&reader, &job->arena, member));
   BY_TRY(by_reader_check(&reader, "a helper that comes"));
-  if (process == job->processes && member->kind == BY_MEMBER_HELPER) return BANYAN_OK;
+  if (process == job->processes && member->kind != BY_MEMBER_RANK) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 announces process %u; the next one is %u", process, job->processes);
 }
 
@@ -99,34 +99,6 @@ static void handle_plan(struct by_helpers *helpers, const struct by_received *re
   by_job_wake(job);
 }
 
-static enum banyan_status take_tree(const struct by_helpers *helpers, const struct by_received *received) {
-  const struct by_job *job = helpers->peers->job;
-  struct by_tree_message message;
-  struct by_roster roster = {job->size, job->processes};
-  BY_TRY(by_tree_message_read(received->payload, received->length, roster, &message));
-  if ((message.worker == BY_TREE_FOR_SERVER) != (job->role.kind == BY_MEMBER_SERVER))
-    return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");
-  if (message.worker != BY_TREE_FOR_SERVER)
-    return helpers->notices->events->attach_tree(helpers->notices->events->context, &message);
-  return job->role.serve(job->role.context, &message);
-}
-
-/* A server fails; a rank for which the tree fails does without its server. */
-static void handle_tree(struct by_helpers *helpers, const struct by_received *received) {
-  struct by_job *job = helpers->peers->job;
-  struct by_reader reader;
-  char text[TEXT_MOST];
-  if (take_tree(helpers, received) == BANYAN_OK) return;
-  snprintf(text, sizeof text, "%s", banyan_error_text());
-  by_reader_init(&reader, received->payload, received->length);
-  uint32_t server = by_read_u32(&reader);
-  by_error("control", "a tree through switches cannot be used: %s", text);
-  if (job->role.kind == BY_MEMBER_SERVER)
-    by_deaths_fail(helpers->deaths, BANYAN_ERR_PEER_DEAD, job->rank, text);
-  else if (server >= job->size && server < job->processes)
-    by_deaths_suspect(helpers->deaths, server, text);
-}
-
 static void handle_joined(const struct by_helpers *helpers, const struct by_received *received) {
   const struct by_control_peers *peers = helpers->peers;
   enum banyan_status status = add_member(helpers, received->payload, received->length);
@@ -141,8 +113,8 @@ static void handle(struct by_helpers *helpers, const struct by_received *receive
     handle_lost(helpers, received);
   else if (received->type == JOINED)
     handle_joined(helpers, received);
-  else if (received->type == TREE && kind != BY_MEMBER_HELPER)
-    handle_tree(helpers, received);
+  else if (received->type == TREE || received->type == TREE_ASK)
+    by_own_trees_handle(helpers->trees, received);
   else if (received->type == PLAN && kind == BY_MEMBER_HELPER)
     handle_plan(helpers, received);
 }
@@ -311,9 +283,10 @@ void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer)
   by_helpers_knows(helpers, peer);
 }
 
-void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices) {
-  *helpers =
-      (struct by_helpers){.peers = meeting->peers, .deaths = meeting->deaths, .meeting = meeting, .notices = notices};
+void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
+                     struct by_own_trees *trees) {
+  *helpers = (struct by_helpers){
+      .peers = meeting->peers, .deaths = meeting->deaths, .meeting = meeting, .notices = notices, .trees = trees};
   STAILQ_INIT(&helpers->delayed);
   STAILQ_INIT(&helpers->newcomers);
   by_timer_init(&helpers->delayed_due, delayed_due, helpers);

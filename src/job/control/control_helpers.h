@@ -1,4 +1,4 @@
-/* Helpers and servers once the job has begun: what rank 0 sends about them and to them, and helpers that come while the
+/* Helpers and servers once the job has begun: what rank 0 sends about them and to them, and those that come while the
  * job runs. Rank 0 admits one after the other: it gives it the next number, notifies all others, and welcomes it when
  * all have answered that they know it. So whatever names that number later, a plan or a connection, comes to a process
  * that knows it. A rank that is stopped holds newcomers up; a helper is given up. On the loop's thread. */
@@ -9,29 +9,32 @@
 
 #include "control_meeting.h"
 #include "control_notices.h"
+#include "control_own_trees.h"
 
 struct by_helpers {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
   const struct by_control_meeting *meeting;
   const struct by_notices *notices;
+  struct by_own_trees *trees;
   STAILQ_HEAD(, by_delayed_message) delayed; /* came before there was an engine, the oldest first */
   struct by_timer delayed_due;
-  STAILQ_HEAD(, by_newcomer) newcomers; /* rank 0: helpers that come; the first one is being made known, */
+  STAILQ_HEAD(, by_newcomer) newcomers; /* rank 0: those that come; the first one is being made known, */
   struct by_timer known_late;           /* which takes long */
 };
 
-void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices);
+void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
+                     struct by_own_trees *trees);
 void by_helpers_fini(struct by_helpers *helpers);
 
-/* PLAN, LOST, TREE and JOINED; rank 0 receives its own. */
+/* PLAN, LOST, TREE, TREE_ASK and JOINED; rank 0 receives its own. */
 void by_helpers_handle(void *argument, const struct by_received *received);
 /* Rank 0: its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
 /* Rank 0: see by_control_send_plan; the report has the bytes, and this as its context. */
 void by_helpers_send_plan(const struct by_report *report);
 
-/* Rank 0: a helper comes. */
+/* Rank 0: a helper or server comes. */
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member);
 /* Rank 0: this process knows the helper that comes, as with KNOWN, or will not answer any more. */
 void by_helpers_knows(struct by_helpers *helpers, struct by_control_peer *peer);

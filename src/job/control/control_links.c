@@ -63,7 +63,7 @@ enum banyan_status by_helper_links_find(struct by_helper_links *links, const str
   links->helpers = calloc((size_t)plan->n_vertices - plan->n_ranks + 1, sizeof *links->helpers);
   if (!links->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (proposal->helpers[v - plan->n_ranks] != UINT32_MAX) BY_TRY(list_near(proposal, v, &links->helpers[links->n++]));
+    if (plan->vertices[v].kind == BY_VERTEX_HELPER) BY_TRY(list_near(proposal, v, &links->helpers[links->n++]));
   return BANYAN_OK;
 }
 

@@ -168,16 +168,10 @@ static void helper_joins(struct by_control_meeting *meeting, struct by_control_p
                          const struct by_member *member) {
   struct by_job *job = meeting->peers->job;
   uint32_t place = job->size + meeting->helpers;
-  bool server = member->kind == BY_MEMBER_SERVER;
-  if (meeting->done && !server) {
+  if (meeting->done) {
     meeting->events.newcomer(meeting->events.context, peer, member);
-  } else if (meeting->done) {
-    refuse(peer, "the job has begun: servers must come while it starts");
   } else if (has_enough(meeting, member->kind)) {
-    if (server)
-      refuse(peer, "this job has all the servers it waits for: see BANYAN_SERVERS");
-    else
-      by_stream_refuse(peer->stream); /* it comes again, and joins when the job has begun */
+    by_stream_refuse(peer->stream); /* it comes again, and joins when the job has begun */
   } else {
     by_control_peer_join(peer, place);
     job->members[place] = *member;

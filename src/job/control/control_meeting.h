@@ -9,7 +9,7 @@
 #include "dialer.h"
 
 struct by_meeting_events {
-  /* Rank 0: a helper comes while the job runs. */
+  /* Rank 0: a helper or server comes while the job runs. */
   void (*newcomer)(void *context, struct by_control_peer *peer, const struct by_member *member);
   /* Others: the number of members is known. */
   enum banyan_status (*make_room)(void *context);

@@ -148,7 +148,7 @@ enum banyan_status by_plan_message_set(struct by_plan_message *message, struct b
   struct by_plan *seen;
   enum banyan_status status = by_plan_without_switches(plan, &seen);
   by_plan_destroy(plan);
-  return status == BANYAN_OK ? by_team_set_helped_plan(team, seen, message->helpers) : status;
+  return status == BANYAN_OK ? by_team_set_helped_plan(team, seen, message->helpers, 0) : status;
 }
 
 /* ---- in-network trees */
@@ -175,6 +175,7 @@ static void write_way(struct by_writer *writer, const struct by_tree_way *way, b
 
 static const struct by_field tree_fields[] = {
     BY_FIELD(by_tree_message, server, BY_FIELD_U32),
+    BY_FIELD(by_tree_message, version, BY_FIELD_U32),
     BY_FIELD(by_tree_message, job, BY_FIELD_U32, .most = UINT16_MAX),
     BY_FIELD(by_tree_message, key, BY_FIELD_U32, .most = UINT16_MAX),
     BY_FIELD(by_tree_message, slots, BY_FIELD_U32, .least = 1, .most = BY_TREE_SLOTS),
@@ -224,4 +225,41 @@ enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct
   for (uint32_t i = 0; i < out->n_sets; i++) out->sets[i] = by_read_u64(&reader);
   for (uint32_t i = 0; i < count_ways(out); i++) BY_TRY(read_way(&reader, &out->ways[i], !for_server(out)));
   return by_reader_check(&reader, "an in-network tree");
+}
+
+static const struct by_field ask_fields[] = {
+    BY_FIELD(by_tree_ask, kind, BY_FIELD_U8, .least = BY_TREE_OPEN, .most = BY_TREE_END),
+    BY_FIELD(by_tree_ask, version, BY_FIELD_U32),
+};
+
+void by_tree_ask_write(struct by_writer *writer, const struct by_tree_ask *ask) {
+  by_fields_write(writer, BY_FIELDS(ask_fields), ask);
+}
+
+enum banyan_status by_tree_ask_read(const void *bytes, size_t length, struct by_tree_ask *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  *out = (struct by_tree_ask){0};
+  BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(ask_fields), "a question about in-network trees", out));
+  return by_reader_check(&reader, "a question about in-network trees");
+}
+
+static const struct by_field report_fields[] = {
+    BY_FIELD(by_tree_report, kind, BY_FIELD_U8, .least = BY_TREE_AT, .most = BY_TREE_UNUSED),
+    BY_FIELD(by_tree_report, version, BY_FIELD_U32),
+    BY_FIELD(by_tree_report, server, BY_FIELD_U32),
+    BY_FIELD(by_tree_report, port, BY_FIELD_U32, .most = UINT16_MAX),
+    BY_FIELD(by_tree_report, text, BY_FIELD_STRING),
+};
+
+void by_tree_report_write(struct by_writer *writer, const struct by_tree_report *report) {
+  by_fields_write(writer, BY_FIELDS(report_fields), report);
+}
+
+enum banyan_status by_tree_report_read(const void *bytes, size_t length, struct by_tree_report *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  *out = (struct by_tree_report){0};
+  BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(report_fields), "a report about in-network trees", out));
+  return by_reader_check(&reader, "a report about in-network trees");
 }

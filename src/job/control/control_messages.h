@@ -72,7 +72,8 @@ struct by_tree_way {
 };
 
 struct by_tree_message {
-  uint32_t server; /* the process */
+  uint32_t server;  /* the process */
+  uint32_t version; /* of the plan's trees: see by_team_set_helped_plan */
   uint16_t job, key;
   uint32_t slots, lines;
   unsigned char secret[BY_TREE_SECRET];
@@ -90,5 +91,37 @@ struct by_tree_message {
 void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message);
 BANYAN_CHECK enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct by_roster roster,
                                                      struct by_tree_message *out);
+
+/* TREE_ASK: what rank 0 asks of an end of in-network trees. */
+enum by_tree_ask_kind {
+  BY_TREE_OPEN = 1, /* to take fragments at a UDP port, which it reports; of a rank */
+  BY_TREE_END       /* to report when all calls over trees of this version have ended, and to forget them then */
+};
+
+struct by_tree_ask {
+  enum by_tree_ask_kind kind;
+  uint32_t version; /* of BY_TREE_END */
+};
+
+void by_tree_ask_write(struct by_writer *writer, const struct by_tree_ask *ask);
+BANYAN_CHECK enum banyan_status by_tree_ask_read(const void *bytes, size_t length, struct by_tree_ask *out);
+
+/* TREE_REPORT: what an end reports to rank 0. */
+enum by_tree_report_kind {
+  BY_TREE_AT = 1,  /* it takes fragments at this port */
+  BY_TREE_READY,   /* it has its part in the tree of this version to this server */
+  BY_TREE_REFUSED, /* it cannot have that, or cannot open a port (version 0); text: why */
+  BY_TREE_UNUSED   /* no call over trees of this version is under way, and none will be: it has forgotten them */
+};
+
+struct by_tree_report {
+  enum by_tree_report_kind kind;
+  uint32_t version, server; /* server: the process, of BY_TREE_READY and BY_TREE_REFUSED */
+  uint32_t port;            /* of BY_TREE_AT */
+  char text[BY_MESSAGE_TEXT];
+};
+
+void by_tree_report_write(struct by_writer *writer, const struct by_tree_report *report);
+BANYAN_CHECK enum banyan_status by_tree_report_read(const void *bytes, size_t length, struct by_tree_report *out);
 
 #endif

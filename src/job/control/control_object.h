@@ -3,7 +3,7 @@
 #ifndef BY_JOB_CONTROL_CONTROL_OBJECT_H
 #define BY_JOB_CONTROL_CONTROL_OBJECT_H
 
-#include "control_plan_switches.h"
+#include "control_helpers.h"
 #include "control_trees.h"
 
 struct by_control {
@@ -15,6 +15,7 @@ struct by_control {
   struct by_notices notices;
   struct by_plan_switching plan_switches;
   struct by_control_meeting meeting;
+  struct by_own_trees own_trees;
   struct by_helpers helpers;
   struct by_trees trees;
 };

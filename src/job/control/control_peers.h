@@ -35,6 +35,8 @@ enum message {
   CLASS = 15,       /* Rank 0's: the class in which this process is to send. */
   JOINED = 16,      /* Rank 0's: a helper comes. */
   KNOWN = 17,       /* The answer: this process knows it. */
+  TREE_ASK = 18,    /* Rank 0's to an end of in-network trees: what it is to do. */
+  TREE_REPORT = 19, /* An end's, to rank 0: how far it is. */
   TIMELINE = 20     /* See timeline_records.h. */
 };
 

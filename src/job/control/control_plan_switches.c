@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "cluster_message.h"
 #include "log.h"
 
 enum {
@@ -14,6 +15,7 @@ enum {
   LONGEST_MS = 1000,
   AGAIN_S = 10,                           /* so long one is proposed that a member cannot prepare yet */
   MOST_WAITING = MOST_QUEUED - (1 << 20), /* for plans: other messages are short, and none may be missed */
+  TREES_S = 30,                           /* for trees through switches: longer than these are asked */
   LINKS_S = 45,                           /* for links: longer than a helper tries to make one, */
   LINKS_ALONE_S = 5,                      /* or so long where another proposal waits */
   TURN_S = 60,                            /* until its turn comes, */
@@ -22,14 +24,17 @@ enum {
 
 /* Where a plan switch stands. set_state alone changes it, from one to the next:
  *
- *   QUEUED   -> LINKING   its turn has come, and its plan names helpers, which make their links
+ *   QUEUED   -> GROWING   its turn has come, and its plan has in-network trees, which are set up
+ *   QUEUED   -> LINKING   it has none, or they are set up, and its plan names helpers, which make their links
+ *   GROWING  -> LINKING
  *   QUEUED   -> ASKED     it names none: the members are asked
+ *   GROWING  -> ASKED
  *   LINKING  -> ASKED     all helpers have made them
  *   ASKED    -> PUT_OFF   a member could not prepare it yet
  *   PUT_OFF  -> ASKED     it is proposed again
  *
  * Any may be the last. */
-enum state { QUEUED, LINKING, ASKED, PUT_OFF, STATES };
+enum state { QUEUED, GROWING, LINKING, ASKED, PUT_OFF, STATES };
 
 /* Rank 0: a plan switch that is not decided on. */
 struct by_pending_switch {
@@ -49,6 +54,9 @@ struct by_pending_switch {
     uint32_t process;
     bool answered;
   } * members;
+  uint32_t trees;               /* the version of its in-network trees; 0: it has none */
+  struct by_tree_grants grants; /* number 0: it is not the manager's. In the plan's arena */
+  uint32_t *processes;          /* members by rank, and those at the vertices behind them; in the plan's arena */
   size_t n_places;
   uint8_t *places;      /* the processes at the plan's vertices behind the ranks */
   struct by_plan *plan; /* as `text` describes it */
@@ -73,11 +81,12 @@ static void free_pending(struct by_pending_switch *pending) {
 }
 
 static void set_state(struct by_pending_switch *pending, enum state state) {
-  static const unsigned next[STATES] = {[QUEUED] = 1u << LINKING | 1u << ASKED,
+  static const unsigned next[STATES] = {[QUEUED] = 1u << GROWING | 1u << LINKING | 1u << ASKED,
+                                        [GROWING] = 1u << LINKING | 1u << ASKED,
                                         [LINKING] = 1u << ASKED,
                                         [ASKED] = 1u << PUT_OFF,
                                         [PUT_OFF] = 1u << ASKED};
-  static const char *const names[] = {"queued", "linking", "asked", "put off"};
+  static const char *const names[] = {"queued", "growing", "linking", "asked", "put off"};
   assert(next[pending->state] >> state & 1);
   by_debug("plan", "plan switch %u of communicator %u: %s -> %s", pending->number, pending->comm, names[pending->state],
            names[state]);
@@ -157,7 +166,7 @@ static void drop(const struct by_pending_switch *pending, const char *why) {
   struct by_plan_switch_message message = message_of(pending, BY_PLAN_SWITCH_DROP);
   message.text = why;
   message.length = strlen(why);
-  if (pending->state != LINKING) notify_all(pending, &message);
+  if (pending->state >= ASKED) notify_all(pending, &message);
   for (uint32_t i = 0; pending->state == LINKING && i < pending->links.n; i++)
     notify(pending, pending->links.helpers[i].helper, &message);
 }
@@ -178,6 +187,7 @@ __attribute__((format(printf, 2, 3))) static void give_up(struct by_pending_swit
   by_warn("plan", "the new plan is not used: %s", why);
   LIST_REMOVE(pending, entry);
   if (pending->state != QUEUED) drop(pending, why);
+  if (pending->trees) pending->switching->trees.withdraw(pending->switching->trees.context, pending->trees);
   end(pending, why);
 }
 
@@ -209,6 +219,7 @@ static void propose(struct by_pending_switch *pending) {
   message.text = pending->text;
   message.length = pending->length;
   message.origin = pending->plan->origin;
+  message.trees = pending->trees;
   message.processes = pending->places;
   message.n_processes = pending->n_places;
   ask(pending, &message);
@@ -235,6 +246,42 @@ static bool is_managers(const struct by_pending_switch *pending) {
   return pending->plan->origin.source == BANYAN_PLAN_MANAGER && !pending->plan->origin.supplied;
 }
 
+/* Helpers first, if there are any. */
+static void link_or_propose(struct by_pending_switch *pending) {
+  if (!pending->links.n) {
+    propose(pending);
+    return;
+  }
+  set_state(pending, LINKING); /* the helpers that are asked are notified if nothing comes of it */
+  pending->begun = now(pending->switching);
+  if (by_helper_links_ask(&pending->links, pending->switching->peers, pending->comm, pending->number))
+    set_late(pending, LINKS_S);
+  else
+    give_up(pending, "a helper that it names is not here any more, or not yet");
+}
+
+static bool has_servers(const struct by_pending_switch *pending) {
+  const struct by_plan *plan = pending->plan;
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
+    if (plan->vertices[v].kind == BY_VERTEX_SERVER && pending->processes[v] != UINT32_MAX) return true;
+  return false;
+}
+
+static void grow(struct by_pending_switch *pending) {
+  struct by_plan_switching *switching = pending->switching;
+  set_state(pending, GROWING);
+  set_late(pending, TREES_S);
+  struct by_tree_wanted wanted = {.version = ++switching->n_trees,
+                                  .plan = pending->plan,
+                                  .processes = pending->processes,
+                                  .helpers = pending->processes + pending->plan->n_ranks,
+                                  .grants = pending->grants.number ? &pending->grants : NULL};
+  if (switching->trees.prepare(switching->trees.context, &wanted) == BANYAN_OK)
+    pending->trees = wanted.version;
+  else
+    give_up(pending, "%s", banyan_error_text());
+}
+
 static void start(struct by_pending_switch *pending) {
   struct by_plan_switching *switching = pending->switching;
   pending->number = ++switching->n;
@@ -244,15 +291,22 @@ static void start(struct by_pending_switch *pending) {
     give_up(pending, users);
     return;
   }
-  if (!pending->links.n) {
-    propose(pending);
-    return;
-  }
-  set_state(pending, LINKING); /* the helpers that are asked are notified if nothing comes of it */
-  if (by_helper_links_ask(&pending->links, switching->peers, pending->comm, pending->number))
-    set_late(pending, LINKS_S);
+  if (has_servers(pending))
+    grow(pending);
   else
-    give_up(pending, "a helper that it names is not here any more, or not yet");
+    link_or_propose(pending);
+}
+
+void by_plan_switching_have_trees(struct by_plan_switching *switching, uint32_t version, const char *why) {
+  struct by_pending_switch *pending;
+  LIST_FOREACH(pending, &switching->pending, entry)
+  if (pending->trees == version && pending->state == GROWING) break;
+  if (!pending) return;
+  pending->begun = now(switching);
+  if (why)
+    give_up(pending, "%s", why);
+  else
+    link_or_propose(pending);
 }
 
 /* The one of a communicator that is queued, or the one that is under way. */
@@ -265,7 +319,7 @@ static struct by_pending_switch *find_of(const struct by_plan_switching *switchi
 }
 
 static bool holds_up_another(const struct by_pending_switch *pending) {
-  return pending->state == LINKING && under_way(pending) > LINKS_ALONE_S * BY_SECOND &&
+  return (pending->state == LINKING || pending->state == GROWING) && under_way(pending) > LINKS_ALONE_S * BY_SECOND &&
          find_of(pending->switching, pending->comm, true);
 }
 
@@ -378,6 +432,8 @@ void by_plan_switching_handle(void *argument, const struct by_received *received
 static bool has_member(const struct by_pending_switch *pending, uint32_t process) {
   for (uint32_t i = 0; i < pending->n; i++)
     if (pending->members[i].process == process) return true;
+  for (uint32_t v = pending->plan->n_ranks; pending->trees && v < pending->plan->n_vertices; v++)
+    if (pending->processes[v] == process) return true; /* a server */
   return by_helper_links_has(&pending->links, process);
 }
 
@@ -399,6 +455,9 @@ static void too_late(void *argument) {
   const struct by_pending_switch *before = find_of(pending->switching, pending->comm, false);
   if (pending->state == LINKING)
     give_up(pending, "its helpers have not made their links: are they stopped, or kept apart by a firewall?");
+  else if (pending->state == GROWING)
+    give_up(pending, "its trees through switches have not been set up for %d s: is one of their ends stopped?",
+            TREES_S);
   else if (pending->state != QUEUED)
     give_up(pending, "rank %u has not answered for %d s: is it stopped?", find_silent(pending), ANSWERS_S);
   else if (before)
@@ -429,8 +488,45 @@ static void begin(void *argument) {
   look_later(pending);
 }
 
+static enum banyan_status no_memory(void) {
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+}
+
+/* To the plan's arena. */
+static enum banyan_status copy_grants(struct by_pending_switch *pending, const struct by_proposal *proposal) {
+  struct by_arena *arena = &proposal->plan->arena;
+  const struct by_tree_grants *grants = proposal->grants;
+  if (!grants) return BANYAN_OK;
+  struct by_cluster_switch *switches = BY_ARENA_ARRAY(arena, struct by_cluster_switch, grants->n_switches + 1);
+  struct by_cluster_cells *cells = BY_ARENA_ARRAY(arena, struct by_cluster_cells, grants->n_cells + 1);
+  if (!switches || !cells) return no_memory();
+  for (uint32_t i = 0; i < grants->n_switches; i++) {
+    const struct by_cluster_switch *from = &grants->switches[i];
+    switches[i] = (struct by_cluster_switch){.at = by_arena_string(arena, from->at),
+                                             .address = by_arena_string(arena, from->address),
+                                             .key = from->key ? by_arena_string(arena, from->key) : NULL};
+  }
+  for (uint32_t i = 0; i < grants->n_cells; i++)
+    cells[i] = (struct by_cluster_cells){.at = by_arena_string(arena, grants->cells[i].at),
+                                         .server = by_arena_string(arena, grants->cells[i].server),
+                                         .slots = grants->cells[i].slots};
+  pending->grants = (struct by_tree_grants){grants->number, grants->n_switches, grants->n_cells, switches, cells};
+  return arena->failed ? no_memory() : BANYAN_OK;
+}
+
+static enum banyan_status copy_processes(struct by_pending_switch *pending, const struct by_proposal *proposal) {
+  uint32_t n = proposal->plan->n_ranks, more = proposal->plan->n_vertices - n;
+  pending->processes = BY_ARENA_ARRAY(&proposal->plan->arena, uint32_t, n + more);
+  if (!pending->processes) return no_memory();
+  memcpy(pending->processes, proposal->processes, n * sizeof *pending->processes);
+  memcpy(pending->processes + n, proposal->helpers, more * sizeof *pending->processes);
+  return BANYAN_OK;
+}
+
 static enum banyan_status copy(struct by_pending_switch *pending, const struct by_proposal *proposal) {
   const struct by_plan *plan = proposal->plan;
+  BY_TRY(copy_grants(pending, proposal));
+  BY_TRY(copy_processes(pending, proposal));
   struct by_text text;
   struct by_writer writer;
   pending->n_places = plan->n_vertices - plan->n_ranks;
@@ -440,8 +536,7 @@ static enum banyan_status copy(struct by_pending_switch *pending, const struct b
   by_plan_print(plan, &text);
   pending->text = text.data;
   pending->length = text.length;
-  if (!pending->places || !pending->members || text.failed)
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  if (!pending->places || !pending->members || text.failed) return no_memory();
   by_writer_init(&writer, pending->places, 4 * pending->n_places);
   for (size_t i = 0; i < pending->n_places; i++) by_write_u32(&writer, proposal->helpers[i]);
   for (uint32_t i = 0; i < pending->n; i++) pending->members[i].process = proposal->processes[i];
@@ -452,7 +547,7 @@ static enum banyan_status copy(struct by_pending_switch *pending, const struct b
 
 enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching, const struct by_proposal *proposal) {
   struct by_pending_switch *pending = calloc(1, sizeof *pending);
-  if (!pending) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  if (!pending) return no_memory();
   *pending = (struct by_pending_switch){.switching = switching,
                                         .state = QUEUED,
                                         .comm = proposal->comm,
@@ -470,8 +565,9 @@ enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching
 }
 
 void by_plan_switching_init(struct by_plan_switching *switching, struct by_control_peers *peers,
-                            struct by_connector *connector, const struct by_control_events *events) {
-  *switching = (struct by_plan_switching){.peers = peers, .events = events};
+                            struct by_connector *connector, const struct by_control_events *events,
+                            const struct by_plan_switch_trees *trees) {
+  *switching = (struct by_plan_switching){.peers = peers, .events = events, .trees = *trees};
   by_timer_init(&switching->due, pending_due, switching);
   by_wanted_links_init(&switching->links, peers, connector);
 }

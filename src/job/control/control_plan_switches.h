@@ -9,9 +9,20 @@
 
 #include "control_links.h"
 
+/* In-network trees of a plan are set up before it is proposed to the ranks. */
+struct by_plan_switch_trees {
+  /* by_plan_switching_have_trees is called later. */
+  enum banyan_status (*prepare)(void *context, const struct by_tree_wanted *wanted);
+  /* The plan is not used. */
+  void (*withdraw)(void *context, uint32_t version);
+  void *context;
+};
+
 struct by_plan_switching {
   struct by_control_peers *peers;
   const struct by_control_events *events;
+  struct by_plan_switch_trees trees;
+  uint32_t n_trees;                       /* versions of in-network trees */
   LIST_HEAD(, by_pending_switch) pending; /* rank 0: not yet decided on */
   uint32_t n;                             /* that there have been */
   struct by_timer due;
@@ -19,11 +30,14 @@ struct by_plan_switching {
 };
 
 void by_plan_switching_init(struct by_plan_switching *switching, struct by_control_peers *peers,
-                            struct by_connector *connector, const struct by_control_events *events);
+                            struct by_connector *connector, const struct by_control_events *events,
+                            const struct by_plan_switch_trees *trees);
 void by_plan_switching_fini(struct by_plan_switching *switching);
 /* Any thread: see by_control_propose. */
 BANYAN_CHECK enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching,
                                                           const struct by_proposal *proposal);
+/* The trees of this version are set up; or why they cannot be. */
+void by_plan_switching_have_trees(struct by_plan_switching *switching, uint32_t version, const char *why);
 /* PLAN_SWITCH. */
 void by_plan_switching_handle(void *argument, const struct by_received *received);
 /* Rank 0: this process takes part in nothing more; why. */

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "address.h"
+#include "cluster_message.h"
 #include "log.h"
 #include "switch_client.h"
 
@@ -17,8 +18,9 @@ struct by_control_switch {
   struct by_switches *switches;
   struct by_resolving *resolving; /* NULL: its address is known, or never will be */
   struct by_switch_client *client;
-  char why[300]; /* it has no part */
-  char name[];
+  char why[300];                  /* it has no part */
+  const char *name, *place, *key; /* NULL: it has no key, and listens on loopback */
+  char texts[];
 };
 
 /* ---- where it is */
@@ -41,19 +43,52 @@ static void lose_all(struct by_control_switch *at, const char *why) {
     for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->parts[s].refused |= tree->parts[s].asked == at;
 }
 
-static enum banyan_status get_switch(struct by_switches *switches, const char *name, struct by_control_switch **out) {
-  char place[BY_HOST_TEXT + 16];
+static bool is_same(const char *a, const char *b) {
+  return a && b ? !strcmp(a, b) : a == b;
+}
+
+static const char *store(char **to, const char *text) {
+  if (!text) return NULL;
+  const char *stored = *to;
+  *to = stpcpy(*to, text) + 1;
+  return stored;
+}
+
+static size_t room_of(const char *text) {
+  return text ? strlen(text) + 1 : 0;
+}
+
+static enum banyan_status get_switch(struct by_switches *switches, const struct by_cluster_switch *which,
+                                     struct by_control_switch **out) {
   for (*out = switches->first; *out; *out = (*out)->next)
-    if (!strcmp((*out)->name, name)) return BANYAN_OK;
-  struct by_control_switch *at = calloc(1, sizeof *at + strlen(name) + 1);
-  if (!at) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for switch %s", name);
+    if (is_same((*out)->name, which->at) && is_same((*out)->place, which->address) && is_same((*out)->key, which->key))
+      return BANYAN_OK;
+  struct by_control_switch *at =
+      calloc(1, sizeof *at + room_of(which->at) + room_of(which->address) + room_of(which->key));
+  if (!at) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for switch %s", which->at);
+  char *to = at->texts;
   at->switches = switches;
-  strcpy(at->name, name);
+  at->name = store(&to, which->at);
+  at->place = store(&to, which->address);
+  at->key = store(&to, which->key);
   at->next = switches->first;
   switches->first = at;
-  find_place(switches->job->settings.switches, name, place, sizeof place);
   *out = at;
-  return by_resolving_start(place, 0, &at->resolving);
+  return by_resolving_start(at->place, 0, &at->resolving);
+}
+
+enum banyan_status by_switches_find(struct by_switches *switches, struct by_control_tree *tree,
+                                    const struct by_cluster_switch *places, uint32_t n) {
+  char place[BY_HOST_TEXT + 16];
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    const char *name = tree->tree->switches[s].name;
+    uint32_t i = 0;
+    while (i < n && strcmp(places[i].at, name) != 0) i++;
+    find_place(switches->job->settings.switches, name, place, sizeof place);
+    struct by_cluster_switch known = {name, place, switches->job->settings.switch_key};
+    BY_TRY(get_switch(switches, i < n ? &places[i] : &known, &tree->parts[s].asked));
+  }
+  return BANYAN_OK;
 }
 
 /* ---- what it answers */
@@ -83,7 +118,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
   uint32_t which;
   struct by_control_tree *tree = find_tree(at, job, &which);
   if (!tree || tree->parts[which].refused) return;
-  if (!tree->notified) {
+  if (tree->stage < BY_TREE_GIVEN) {
     tree->answers[which] = (struct by_tree_answer){.granted = true, .what = *what};
     by_debug("control", "switch %s grants tree %u %u slots", at->name, job, what->slots);
     return;
@@ -139,7 +174,7 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
   struct by_control_tree *tree = find_tree(at, job, &which);
   if (!tree) return;
   snprintf(at->why, sizeof at->why, "%s", text);
-  if (tree->notified) {
+  if (tree->stage >= BY_TREE_GIVEN) {
     by_warn("control", "switch %s is lost to tree %u, whose sums go past it (%s)", at->name, job, text);
     if (why == BY_RESERVATION_TAKEN) do_without(at->switches, tree, which); /* it is not asked for again */
     return;
@@ -155,12 +190,12 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
 
 static void want_all(struct by_control_switch *at) {
   for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
-    for (uint32_t s = 0; s < tree->tree->n_switches && !tree->notified; s++)
+    for (uint32_t s = 0; s < tree->tree->n_switches && tree->stage == BY_TREE_ASKED; s++)
       if (tree->parts[s].asked == at) want(tree, s);
 }
 
 static enum banyan_status open_client(struct by_control_switch *at, const struct by_address *address) {
-  const char *secret = at->switches->job->settings.switch_key;
+  const char *secret = at->key;
   struct by_key key = {{0}};
   struct by_switch_client_options options = {.loop = at->switches->job->loop,
                                              .name = at->name,
@@ -198,15 +233,27 @@ static bool may_answer(const struct by_control_tree *tree, uint32_t which, uint6
 
 /* Time is up, or all have answered: a switch that has not granted anything has no part. */
 static void settle(const struct by_switches *switches, struct by_control_tree *tree) {
+  tree->stage = BY_TREE_SETTLED;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     struct by_control_switch *at = tree->parts[s].asked;
     if (tree->answers[s].granted) continue;
     tree->parts[s].refused = true;
     if (at->client) by_switch_client_drop(at->client, tree->ends.job);
-    by_warn("control", "switch %s has no part in tree %u, whose sums go past it (%s)", at->name, tree->ends.job,
-            *at->why ? at->why : "it has not answered");
+    if (!tree->together)
+      by_warn("control", "switch %s has no part in tree %u, whose sums go past it (%s)", at->name, tree->ends.job,
+              *at->why ? at->why : "it has not answered");
   }
   switches->events.settled(switches->events.context, tree);
+}
+
+/* One switch that refuses is enough where all have to grant. */
+static bool is_awaited(const struct by_control_tree *tree, uint64_t now) {
+  bool awaited = false, refused = false;
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    awaited |= may_answer(tree, s, now);
+    refused |= tree->parts[s].refused;
+  }
+  return awaited && !(refused && tree->together);
 }
 
 bool by_switches_look(struct by_switches *switches) {
@@ -214,11 +261,12 @@ bool by_switches_look(struct by_switches *switches) {
   bool waiting = false, settled = false;
   for (struct by_control_switch *at = switches->first; at; at = at->next)
     if (at->resolving) look_for(at);
-  for (struct by_control_tree *tree = switches->trees; tree; tree = tree->next) {
-    bool awaited = false;
-    for (uint32_t s = 0; !tree->notified && s < tree->tree->n_switches; s++) awaited |= may_answer(tree, s, now);
+  for (struct by_control_tree *tree = switches->trees, *next; tree; tree = next) {
+    next = tree->next;
+    if (tree->stage != BY_TREE_ASKED) continue;
+    bool awaited = is_awaited(tree, now);
     waiting |= awaited;
-    if (awaited || tree->notified) continue;
+    if (awaited) continue;
     settle(switches, tree);
     settled = true;
   }
@@ -226,28 +274,36 @@ bool by_switches_look(struct by_switches *switches) {
   return waiting;
 }
 
-enum banyan_status by_switches_ask(struct by_switches *switches, struct by_control_tree *tree) {
+void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree) {
+  tree->stage = BY_TREE_ASKED;
   tree->since = by_loop_now(switches->job->loop);
-  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
-    BY_TRY(get_switch(switches, tree->tree->switches[s].name, &tree->parts[s].asked));
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
     if (tree->parts[s].asked->client)
       want(tree, s);
     else
       tree->parts[s].refused = !tree->parts[s].asked->resolving;
+}
+
+bool by_switches_lack(const struct by_control_tree *tree, char *text, size_t room) {
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    const struct by_tree_part *part = &tree->parts[s];
+    const struct by_tree_answer *answer = &tree->answers[s];
+    if (!answer->granted)
+      snprintf(text, room, "switch %s grants nothing: %s", part->asked->name,
+               *part->asked->why ? part->asked->why : "it has not answered");
+    else if (tree->tree->switches[s].adds && answer->what.slots < part->least)
+      snprintf(text, room, "switch %s grants %u of %u slots", part->asked->name, answer->what.slots, part->allowed);
+    else
+      continue;
+    return true;
   }
-  return BANYAN_OK;
+  return false;
 }
 
-void by_switches_ask_again(const struct by_control_tree *tree) {
+void by_switches_drop(const struct by_control_tree *tree) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    if (tree->parts[s].asked && tree->parts[s].asked->client && !tree->parts[s].refused) want(tree, s);
-}
-
-void by_switches_drop_cells(const struct by_switches *switches) {
-  for (const struct by_control_tree *tree = switches->trees; tree; tree = tree->next)
-    for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-      if (tree->parts[s].asked && tree->parts[s].asked->client)
-        by_switch_client_drop(tree->parts[s].asked->client, tree->ends.job);
+    if (tree->parts[s].asked && tree->parts[s].asked->client)
+      by_switch_client_drop(tree->parts[s].asked->client, tree->ends.job);
 }
 
 void by_switches_fini(struct by_switches *switches) {

@@ -1,20 +1,34 @@
-/* Trees through switches at rank 0: what their ends have sent when they joined, and what switches grant, becomes what
- * each end must know. Calls wait for that; switches that do not answer in time have no part.
+/* In-network trees at rank 0. Each plan's trees are a set of their own, with a version: their own numbers, keys and
+ * cells, so that nothing of one plan is taken for something of another. What the ends have sent when they joined, and
+ * what switches grant, becomes what each end must know.
  *
- * The manager is sent what they request there, answers how much of the switches' memory they may take, and is sent
- * what they have got. A job whose manager is away, or silent, takes what it gets. On the loop's thread unless said
- * otherwise. */
+ * A plan that all ranks are given at the same call (the first one, or one that is set by hand) has its trees set up in
+ * the background, and its calls wait for that; switches that do not answer in time have no part. A plan that is
+ * proposed while calls go on has them set up before it is agreed on: all grants or none, and calls go on under the plan
+ * before.
+ *
+ * A set ends when all its workers have reported that no call is over it any more, nor will be. Then its servers forget
+ * it, its cells are given back, and the manager is notified.
+ *
+ * For plans that are not the manager's, the manager is sent what trees request, answers how much of the switches'
+ * memory they may take, and is sent what they have got. A job whose manager is away, or silent, takes what it gets. On
+ * the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_TREES_H
 #define BY_JOB_CONTROL_CONTROL_TREES_H
 
-#include "control_helpers.h"
+#include "control_deaths.h"
+#include "control_plan_switches.h"
 #include "control_switches.h"
 
 struct by_trees {
   struct by_control_peers *peers;
-  struct by_helpers *helpers;
+  struct by_deaths *deaths;
+  struct by_plan_switching *switching;
   const struct by_control_events *events;
+  void (*to_self)(void *context, const struct by_received *message); /* what rank 0 sends to itself */
+  void *context;
   struct by_switches switches;
+  LIST_HEAD(, by_tree_set) sets;
   struct by_timer due;  /* while a tree waits for switches, */
   uint64_t cells_until; /* or for the manager's answer about their memory; 0: it does not */
   struct by_cell_request {
@@ -22,18 +36,29 @@ struct by_trees {
     uint32_t which; /* of its switches */
   } * requested;    /* what that is about, in its order */
   uint32_t n_requests;
-  bool used, released; /* by the plan that is set, under the job's lock; no cells are requested */
-  uint32_t until;      /* calls from this one on do not use them; under the job's lock */
-  struct by_timer release;
+  uint64_t released; /* the last of the manager's plans whose cells have been given back; 0: none */
 };
 
-void by_trees_init(struct by_trees *trees, struct by_helpers *helpers, const struct by_control_events *events);
+void by_trees_init(struct by_trees *trees, struct by_deaths *deaths, struct by_plan_switching *switching,
+                   const struct by_control_events *events,
+                   void (*to_self)(void *context, const struct by_received *message), void *context);
 void by_trees_fini(struct by_trees *trees);
-/* Any thread, under the job's lock: see by_control_begin_trees and by_control_use_trees. */
+/* Any thread, under the job's lock: see by_control_begin_trees. */
 void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const uint32_t *processes,
-                    const uint32_t *helpers);
-void by_trees_use(struct by_trees *trees, bool used);
+                    const uint32_t *helpers, uint32_t version);
+/* Sets up the trees of a plan that is to be proposed; by_plan_switching_have_trees is called once later, unless they
+ * are withdrawn before. */
+BANYAN_CHECK enum banyan_status by_trees_prepare(void *argument, const struct by_tree_wanted *wanted);
+/* That plan is not proposed, or not agreed on. */
+void by_trees_withdraw(void *argument, uint32_t version);
 /* See by_control_handle_cells. */
 void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n);
+/* TREE_REPORT. */
+void by_trees_handle(void *argument, const struct by_received *received);
+void by_trees_take_report(void *argument, uint32_t process, const struct by_tree_report *report);
+/* A server is lost, or a rank leaves: nothing more comes from it. */
+void by_trees_lost(struct by_trees *trees, uint32_t process);
+/* The job has failed: all cells are given back. */
+void by_trees_fail(struct by_trees *trees);
 
 #endif

@@ -11,6 +11,7 @@ static const struct by_field fields[] = {
     BY_FIELD(by_plan_switch_message, at, BY_FIELD_U64),
     BY_FIELD(by_plan_switch_message, origin.source, BY_FIELD_U8, .most = BANYAN_PLAN_SOURCES - 1),
     BY_FIELD(by_plan_switch_message, origin.supplied, BY_FIELD_U8, .flag = true, .most = 1),
+    BY_FIELD(by_plan_switch_message, trees, BY_FIELD_U32),
     BY_FIELD(by_plan_switch_message, iteration.began, BY_FIELD_U64),
     BY_FIELD(by_plan_switch_message, iteration.period, BY_FIELD_U64),
 };

@@ -15,7 +15,7 @@
 
 enum by_plan_switch_kind {
   BY_PLAN_SWITCH_PROPOSE = 1, /* text: the plan, as JSON; processes: those at its vertices behind the ranks,
-                             UINT32_MAX: none; servers are found by each rank */
+                             UINT32_MAX: none; trees */
   BY_PLAN_SWITCH_FIX,         /* at */
   BY_PLAN_SWITCH_TAKE,
   BY_PLAN_SWITCH_DROP, /* text: why */
@@ -40,6 +40,7 @@ struct by_plan_switch_message {
   uint32_t number; /* of the plan switch; counts up */
   uint64_t at;
   struct by_plan_origin origin; /* of the plan in `text` */
+  uint32_t trees;               /* the version of its in-network trees, which are set up; 0: it has none here */
   struct by_iteration iteration;
   const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_plan_switch_message_process */
   size_t n_processes;

@@ -118,6 +118,7 @@ static void find_sets(const struct by_switched_tree *tree, const struct by_tree_
 void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
                       const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out) {
   *out = (struct by_tree_message){.server = ends->server,
+                                  .version = ends->version,
                                   .job = ends->job,
                                   .key = ends->key,
                                   .slots = least_slots(tree, answers),

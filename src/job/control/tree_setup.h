@@ -19,6 +19,7 @@ enum {
 
 /* What the ends have sent, and what rank 0 has chosen. */
 struct by_tree_ends {
+  uint32_t version; /* of the plan's trees */
   uint16_t job, key;
   uint32_t lines;
   bool exact; /* numbers travel as they are, and switches that can add float32 */

@@ -20,10 +20,12 @@ struct by_tree_message;
 /* What this process is in its job. */
 struct by_job_role {
   enum by_member_kind kind;
-  /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, on the loop's thread.
-   * A failure ends its part in the job. */
+  /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, and when all trees of
+   * a version are over, on the loop's thread. It reports what came of it, see by_control_report_tree; a failure of
+   * `serve` is reported by its caller. */
   int udp_port;
   enum banyan_status (*serve)(void *context, const struct by_tree_message *message);
+  void (*unserve)(void *context, uint32_t version);
   /* And with how it is to mark what it sends. */
   void (*mark)(void *context, const struct by_mark *mark);
   void *context;
