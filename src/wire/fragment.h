@@ -102,9 +102,14 @@ struct by_probe {
 /* The payload of a probe and of its reply. */
 struct by_probe_payload {
   struct by_probe records[BY_FRAGMENT_HOPS];
-  uint64_t newest; /* of a probe: 1 and the number of a fragment whose result its sender has; 0: unknown */
+  uint64_t newest; /* of a probe: 1 and the number of the fragment whose result its sender has got last; 0: of none */
   uint64_t reserved[7];
 };
+
+/* In `newest`: nothing has come since for so long that what was sent after that result must be lost. */
+#define BY_PROBE_QUIET (1ull << 63)
+/* In `newest`: results for all do not come, only the sender's own. */
+#define BY_PROBE_DEAF (1ull << 62)
 
 enum { BY_PROBE_LINES = 3 };
 _Static_assert(sizeof(struct by_probe_payload) == BY_PROBE_LINES * BY_FRAGMENT_LINE, "lines without holes");

@@ -10,101 +10,11 @@
 
 #include "clock.h"
 #include "cost.h"
-#include "server.h"
 #include "text.h"
 #include "topology.h"
-#include "tree_net.h"
-#include "worker.h"
+#include "tree_trial.h"
 
-enum { MOST_CALLS = 12, LONG = 3 << 20 };
-
-struct sum_call {
-  enum banyan_dtype dtype;
-  size_t count;
-  unsigned char *src[NET_WORKERS], *dst[NET_WORKERS];
-  uint32_t number[NET_WORKERS];
-};
-
-struct trial {
-  struct net net;
-  struct by_server *server;
-  struct by_worker *workers[NET_WORKERS];
-  unsigned index[NET_WORKERS]; /* addresses are the callbacks' contexts */
-  unsigned slots, lines;
-  bool exact, unicast, in_place;
-  bool plain; /* all numbers are in fixed point */
-  struct sum_call calls[MOST_CALLS];
-  unsigned n_calls;
-  uint64_t start[NET_WORKERS];         /* when a worker has its elements */
-  uint64_t limit;                      /* limit of the virtual time */
-  void (*meddle)(struct trial *trial); /* called before each step */
-  uint64_t ended;
-};
-
-/* --- the endpoints --- */
-
-static void worker_emits(void *context, const struct by_fragment *packet) {
-  unsigned *index = context;
-  struct trial *trial = (struct trial *)(void *)((char *)(index - *index) - offsetof(struct trial, index));
-  net_from_worker(&trial->net, *index, packet);
-}
-
-static void server_emits(void *context, const struct by_fragment *packet, int to) {
-  struct trial *trial = context;
-  net_from_server(&trial->net, packet, to);
-}
-
-static void comes_to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
-  struct trial *trial = context;
-  by_worker_take(trial->workers[worker], packet, bytes, trial->net.now);
-  by_worker_progress(trial->workers[worker], trial->net.now);
-}
-
-static void comes_to_server(void *context, const struct by_fragment *packet, size_t bytes) {
-  struct trial *trial = context;
-  by_server_take(trial->server, packet, bytes);
-}
-
-static void make_ends(struct trial *trial) {
-  static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
-  struct by_server_way ways[NET_WORKERS] = {{0}};
-  struct net *net = &trial->net;
-  for (unsigned w = 0; w < net->workers; w++) {
-    struct by_worker_config config = {.job = net->job,
-                                      .key = net->key,
-                                      .rank = w,
-                                      .workers = net->workers,
-                                      .slots = trial->slots,
-                                      .lines = trial->lines,
-                                      .exact = trial->exact,
-                                      .timeout = 3 * BY_SECOND,
-                                      .emit = worker_emits,
-                                      .context = &trial->index[w]};
-    trial->index[w] = w;
-    config.hops = net_way(net, w, false, config.stack);
-    net_below(net, w, config.below);
-    ways[w].hops = net_way(net, w, true, ways[w].stack);
-    memcpy(config.secret, secret, sizeof secret);
-    assert_ok(by_worker_create(&config, &trial->workers[w]));
-  }
-  struct by_server_config config = {.job = net->job,
-                                    .key = net->key,
-                                    .workers = net->workers,
-                                    .slots = trial->slots,
-                                    .lines = trial->lines,
-                                    .multicast = !trial->unicast,
-                                    .exact = trial->exact,
-                                    .secret = secret,
-                                    .secret_bytes = sizeof secret,
-                                    .ways = ways,
-                                    .emit = server_emits,
-                                    .context = trial};
-  if (net->floats) config.n_sets = net_sets(net, config.sets);
-  assert_ok(by_server_create(&config, &trial->server));
-  net->context = trial;
-  net->to_worker = comes_to_worker;
-  net->to_server = comes_to_server;
-}
+enum { LONG = 3 << 20 };
 
 /* --- data --- */
 
@@ -237,8 +147,8 @@ static void advance(struct trial *trial) {
 }
 
 static void run(struct trial *trial) {
-  unsigned char *src[MOST_CALLS][NET_WORKERS];
-  make_ends(trial);
+  unsigned char *src[TRIAL_CALLS][NET_WORKERS];
+  trial_make_ends(trial);
   for (unsigned c = 0; c < trial->n_calls; c++) {
     struct sum_call *call = &trial->calls[c];
     for (unsigned w = 0; w < trial->net.workers; w++) {
@@ -264,57 +174,7 @@ static void run(struct trial *trial) {
   for (unsigned w = 0; w < trial->net.workers; w++) assert_ok(by_worker_state(trial->workers[w]));
 }
 
-static void destroy(struct trial *trial) {
-  for (unsigned w = 0; w < trial->net.workers; w++) by_worker_destroy(trial->workers[w]);
-  by_server_destroy(trial->server);
-  for (unsigned c = 0; c < trial->n_calls; c++) {
-    for (unsigned w = 0; w < trial->net.workers; w++) {
-      if (!trial->in_place) free(trial->calls[c].dst[w]);
-      free(trial->calls[c].src[w]);
-    }
-  }
-  net_fini(&trial->net);
-  free(trial);
-}
-
-/* --- trees --- */
-
-enum tree { NO_SWITCH, ONE_SWITCH, TWO_LEVELS, THREE_HOPS, TREES };
-
-/* Makes a tree. Two levels: two leaves under a root. Three hops: a chain whose middle switch only forwards, with a leaf
- * beside it. */
-static void make_tree(struct net *net, enum tree tree, uint32_t slots) {
-  static const int above[TREES][4] = {{0}, {NET_SERVER}, {NET_SERVER, 0, 0}, {NET_SERVER, 0, 1, 0}};
-  static const unsigned switches[TREES] = {0, 1, 3, 4};
-  net->switches = switches[tree];
-  for (unsigned s = 0; s < net->switches; s++)
-    net->at[s] =
-        (struct net_switch){.above = above[tree][s], .aggregates = tree != THREE_HOPS || s != 1, .slots = slots};
-  for (unsigned w = 0; w < net->workers; w++) {
-    if (tree == NO_SWITCH) net->worker_at[w] = NET_SERVER;
-    if (tree == ONE_SWITCH) net->worker_at[w] = 0;
-    if (tree == TWO_LEVELS) net->worker_at[w] = 1 + (int)(w % 2);
-    if (tree == THREE_HOPS) net->worker_at[w] = 2 + (int)(w % 2);
-  }
-}
-
-static struct trial *make_trial(enum tree tree, unsigned workers, unsigned slots, uint64_t seed) {
-  struct trial *trial = calloc(1, sizeof *trial);
-  assert_non_null(trial);
-  trial->slots = slots;
-  trial->lines = 4;
-  trial->limit = 60 * BY_SECOND;
-  trial->net.workers = workers;
-  trial->net.rate = 1e8;
-  trial->net.delay = 50000;
-  trial->net.queue = 20000000;
-  trial->net.mark = 5000000;
-  trial->net.job = 7;
-  trial->net.key = 3;
-  net_init(&trial->net, seed);
-  make_tree(&trial->net, tree, slots);
-  return trial;
-}
+/* --- the tests --- */
 
 static void add_mixed_calls(struct trial *trial) {
   static const enum banyan_dtype dtypes[] = {BANYAN_FLOAT32, BANYAN_INT32, BANYAN_BFLOAT16, BANYAN_FLOAT16};
@@ -323,8 +183,6 @@ static void add_mixed_calls(struct trial *trial) {
 }
 
 static const struct net_faults every_fault = {.lost = 0.02, .doubled = 0.02, .spoiled = 0.01, .late = 0.02};
-
-/* --- the tests --- */
 
 static void restart_every_20_ms(struct trial *trial) {
   uint64_t times = trial->net.now / (20 * BY_MILLISECOND);
@@ -340,7 +198,7 @@ static void test_same_bits_everywhere(void **state) {
   uint64_t wanted[3][TREES] = {{0}};
   for (uint64_t seed = 0; seed < 24; seed++) {
     for (enum tree tree = NO_SWITCH; tree < TREES; tree++) {
-      struct trial *trial = make_trial(tree, 5, seed % 4 > 1 ? 32 : 7, seed);
+      struct trial *trial = trial_create(tree, 5, seed % 4 > 1 ? 32 : 7, seed);
       trial->exact = seed % 3 > 0;
       trial->net.floats = seed % 3 == 2;
       trial->unicast = seed % 5 == 2;
@@ -354,7 +212,7 @@ static void test_same_bits_everywhere(void **state) {
       if (!*hash) *hash = hash_results(trial);
       if (hash_results(trial) != *hash) fail_msg("other bits: seed %d tree %d", (int)seed, (int)tree);
       if (seed == 2 && tree != NO_SWITCH) assert_true(by_server_counters(trial->server)->merged > 0);
-      destroy(trial);
+      trial_destroy(trial);
     }
   }
 }
@@ -362,7 +220,7 @@ static void test_same_bits_everywhere(void **state) {
 /* Computes a long sum over two levels. Returns the seconds it took. */
 static double long_sum(struct net_faults faults, void (*meddle)(struct trial *), uint64_t start_of_last, bool ordinary,
                        struct by_worker_counters *counters, struct by_server_counters *served) {
-  struct trial *trial = make_trial(TWO_LEVELS, 4, 256, 99);
+  struct trial *trial = trial_create(TWO_LEVELS, 4, 256, 99);
   trial->lines = 22;
   trial->plain = true;
   trial->net.faults = faults;
@@ -375,7 +233,7 @@ static double long_sum(struct net_faults faults, void (*meddle)(struct trial *),
   double seconds = (double)trial->ended / 1e9;
   if (counters) *counters = *by_worker_counters(trial->workers[0]);
   if (served) *served = *by_server_counters(trial->server);
-  destroy(trial);
+  trial_destroy(trial);
   return seconds;
 }
 
@@ -445,7 +303,7 @@ static void test_predicted(void **state) {
   static const size_t counts[] = {2, 1 << 10, 16 << 10, 256 << 10, LONG};
   (void)state;
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-    struct trial *trial = make_trial(TWO_LEVELS, 4, 512, 99);
+    struct trial *trial = trial_create(TWO_LEVELS, 4, 512, 99);
     trial->lines = 22;
     trial->plain = true;
     add_call(trial, BANYAN_INT32, counts[i]);
@@ -453,7 +311,7 @@ static void test_predicted(void **state) {
     double seconds = (double)trial->ended / 1e9, predicted = predict(4.0 * (double)counts[i]);
     print_message("%zu bytes: %.3f ms, predicted %.3f ms\n", 4 * counts[i], 1e3 * seconds, 1e3 * predicted);
     if (fabs(predicted / seconds - 1) > 0.05) fail_msg("%zu bytes: %g s, not %g", 4 * counts[i], seconds, predicted);
-    destroy(trial);
+    trial_destroy(trial);
   }
 }
 
@@ -543,11 +401,11 @@ static void test_switches_that_go(void **state) {
 /* Workers make different calls. All of them receive an error that names the calls. */
 static void test_mismatch(void **state) {
   for (unsigned round = 0; round < 2 * TREES; round++) {
-    struct trial *trial = make_trial((enum tree)(round / 2), 4, 16, 5);
+    struct trial *trial = trial_create((enum tree)(round / 2), 4, 16, 5);
     trial->exact = round % 2;
     float numbers[4][3000] = {{0}};
     uint32_t call;
-    make_ends(trial);
+    trial_make_ends(trial);
     for (unsigned w = 0; w < 4; w++) {
       size_t count = w == 2 ? 2999 : 3000;
       assert_ok(by_worker_begin(trial->workers[w], BANYAN_FLOAT32, BANYAN_SUM, numbers[w], numbers[w], count, &call));
@@ -565,16 +423,16 @@ static void test_mismatch(void **state) {
     assert_status(by_worker_state(trial->workers[0]), BANYAN_ERR_MISMATCH);
     assert_string_equal(banyan_error_text(),
                         "worker 0 sums 3000 elements of f32 (sum) over tree 7 while 2 made another call");
-    destroy(trial);
+    trial_destroy(trial);
   }
 }
 
 /* The error names a server that does not answer. */
 static void test_silent_server(void **state) {
-  struct trial *trial = make_trial(ONE_SWITCH, 2, 8, 5);
+  struct trial *trial = trial_create(ONE_SWITCH, 2, 8, 5);
   float numbers[2][100] = {{0}};
   uint32_t call;
-  make_ends(trial);
+  trial_make_ends(trial);
   trial->net.faults.lost = 1;
   for (unsigned w = 0; w < 2; w++) {
     assert_ok(by_worker_begin(trial->workers[w], BANYAN_FLOAT32, BANYAN_SUM, numbers[w], numbers[w], 100, &call));
@@ -586,7 +444,7 @@ static void test_silent_server(void **state) {
     }
     assert_status(by_worker_state(trial->workers[w]), BANYAN_ERR_PEER_DEAD);
   }
-  destroy(trial);
+  trial_destroy(trial);
 }
 
 int main(void) {

@@ -12,13 +12,14 @@
 /* The sum of one epoch of a slot. */
 struct sum {
   uint64_t workers; /* whose terms are in */
-  uint64_t asked;   /* workers that have asked for the result more than once */
+  uint64_t asked;   /* workers that have asked for the result */
+  uint64_t replied; /* workers whose terms are in sums that one of them knows to be lost */
   uint64_t callers; /* workers that have made its call, as is known by the job's secret */
   uint64_t others;  /* workers that have made another one, `call` */
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
   uint8_t flags;  /* the sticky ones */
-  uint64_t order; /* among results, once it is complete */
+  uint64_t order; /* among all that was sent to all, once it is complete */
   bool begun;     /* its call is in its packet, and as soon as a term is in, what else all must have in common */
   bool unmerged;  /* some terms have come past switches, whose cells may then never fill */
   bool again;     /* it was multicast a second time */
@@ -37,22 +38,27 @@ struct slot {
   struct sum sum[2];
 };
 
-/* A worker to which NEARLY_ALL of JUDGED results did not come by multicast, nor by a second one, gets its own, for DEAF
- * times as many. One of JUDGED is a trial, which is multicast only: so it shows whether multicasts arrive again. */
-enum { JUDGED = 32, NEARLY_ALL = 20, DEAF = 8 };
+/* A worker whose probes tell that multicasts do not arrive gets its own results, DEAF times JUDGED. One of JUDGED is a
+ * trial, which is multicast only: so it shows whether multicasts arrive again. */
+enum { JUDGED = 32, DEAF = 8 };
 
 /* When there have been more results than slots whose terms had to be asked for past switches, three for each other one,
  * switches are no help: the next PAST results request workers not to wait for that, but to send what follows in these
  * slots past them at once. Twice as many the next time, up to PAST_MOST, if that is not much later. */
 enum { PAST = 512, PAST_MOST = 1 << 15, UNTROUBLED = 3 };
 
+enum { COMPLETE = 2 }; /* cells in a probe's records */
+
+/* A worker asks for a result for the first time, not knowing whether there is one. */
+enum { FIRST_ASK = BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED | BY_FRAGMENT_AGGREGATED };
+
 /* How often terms of one epoch of a slot are asked for because a sum of them was wrong. */
 enum { NACKS = 3 };
 
 struct worker {
   struct by_server_way way;
-  unsigned asked;  /* twice, for how many of the results since the last judgement */
-  unsigned deaf;   /* for so many judgements more; 0: it is not */
+  unsigned asked; /* for how many results after a second multicast, since the last judgement and the last one in time */
+  unsigned deaf;  /* for so many judgements more; 0: it is not */
   unsigned missed; /* trials, since it is deaf */
   bool straight;   /* its terms come without a stack, so that is how results reach it */
 };
@@ -67,6 +73,7 @@ struct by_server {
   unsigned past;       /* results more that request workers to send past them */
   unsigned past_next;  /* so many the next time */
   uint64_t past_ended; /* with that result */
+  uint64_t order;      /* of what was sent to all last */
   struct slot *slots;
   unsigned char *single;  /* room for a packet */
   unsigned char *packets; /* of results: one a slot for even epochs, then as many for odd ones */
@@ -170,11 +177,9 @@ static void send_to_all(struct by_server *s, struct by_fragment *result, bool tr
 static void judge(struct by_server *s) {
   for (unsigned w = 0; w < s->config.workers; w++) {
     struct worker *worker = &s->workers[w];
-    if (worker->deaf && --worker->deaf) continue;
-    if (worker->missed < DEAF / 2 && worker->asked >= NEARLY_ALL)
-      by_info("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", w, s->config.job);
-    if (worker->missed >= DEAF / 2 || worker->asked >= NEARLY_ALL) worker->deaf = DEAF;
-    worker->asked = worker->missed = 0;
+    if (!worker->deaf || --worker->deaf) continue;
+    if (worker->missed >= DEAF / 2) worker->deaf = DEAF;
+    worker->missed = 0;
   }
 }
 
@@ -276,7 +281,8 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
   sum->resends_past = resend_past(s, sum);
   result->flags = (uint8_t)(sum->flags | (sum->resends_past ? BY_FRAGMENT_ESCALATE : 0));
   s->counters.last[last->rank]++;
-  sum->order = ++s->counters.results;
+  sum->order = ++s->order;
+  s->counters.results++;
   sum->trial = s->counters.results % JUDGED == 0;
   if (sum->trial) judge(s);
   send_to_all(s, result, sum->trial);
@@ -413,34 +419,46 @@ static bool asks(const struct by_fragment *packet) {
   return packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
 }
 
+/* Of a probe that passed a cell with the whole sum of its workers: these workers, whose sum was lost further up. If one
+ * of them sends its term again, the cell sends the sum again. */
+static uint64_t in_complete_cells(const struct by_server *s, const struct by_fragment *probe) {
+  const struct by_probe *r = (const struct by_probe *)(const void *)(probe + 1);
+  uint64_t workers = 0;
+  for (unsigned i = 0; i < BY_FRAGMENT_HOPS; i++)
+    if (r[i].granted && r[i].epoch == probe->epoch && r[i].state == COMPLETE && r[i].workers >> probe->rank & 1)
+      workers |= r[i].workers & s->all;
+  return workers;
+}
+
 /* A worker that only asks for the result, and whose term is here, need not be notified that others are late. */
 static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
-  bool begun = slot->epoch == packet->epoch && sum->begun;
-  if (begun && is_mismatch(s, sum, packet_of(s, packet->slot, packet->epoch), packet, true)) return;
-  if (begun && asks(packet) && sum->workers >> packet->rank & 1) return;
-  bool past = (begun && sum->unmerged) || (slot->nacks && slot->invalid_epoch == packet->epoch);
-  reply(s, packet, begun ? sum->workers : 0, past ? BY_FRAGMENT_ESCALATE : 0);
+  struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
+  if (slot->epoch != packet->epoch) begin(slot, result, packet);
+  if (is_mismatch(s, sum, result, packet, true)) return;
+  if (asks(packet) && sum->workers >> packet->rank & 1) return;
+  if ((packet->flags & FIRST_ASK) == BY_FRAGMENT_RETX) {
+    if (sum->replied >> packet->rank & 1) return;
+    sum->replied |= in_complete_cells(s, packet);
+  }
+  bool past = sum->unmerged || (slot->nacks && slot->invalid_epoch == packet->epoch);
+  reply(s, packet, sum->workers, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
 /* A worker lacks the result. The first request is fulfilled for all, since others may lack it too; after that each
- * worker has to ask twice, and gets its own. A worker's second request shows that a multicast has not arrived, and so
- * does the first of one whose other results are its own. */
+ * worker gets its own. */
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
                        const struct by_fragment *probe) {
-  bool insists = probe->flags & BY_FRAGMENT_ESCALATE;
   struct worker *worker = &s->workers[probe->rank];
-  if (!(sum->asked >> probe->rank & 1) && (insists || worker->deaf)) {
-    sum->asked |= 1ull << probe->rank;
-    worker->asked += !worker->deaf;
-    worker->missed += worker->deaf && sum->trial;
-  }
-  if (insists || !receives_multicasts(s, probe->rank)) {
-    s->counters.repeated++;
+  uint64_t bit = 1ull << probe->rank;
+  worker->missed += worker->deaf && sum->trial && !(sum->asked & bit);
+  sum->asked |= bit;
+  s->counters.repeated++;
+  if (sum->again || !receives_multicasts(s, probe->rank)) {
     send_result(s, result, probe->rank);
-  } else if (!sum->again) {
-    s->counters.repeated++;
+  } else {
     sum->again = true;
+    sum->order = ++s->order;
     send_multicast(s, result);
   }
 }
@@ -463,10 +481,20 @@ static void repeat(struct by_server *s, const struct by_fragment *packet, struct
     return;
   }
   uint64_t newest = ((const struct by_probe_payload *)(const void *)(packet + 1))->newest;
-  if (asks(packet) && !(newest && is_coming(s, sum, newest - 1)))
+  bool quiet = newest & BY_PROBE_QUIET;
+  newest &= ~(BY_PROBE_QUIET | BY_PROBE_DEAF);
+  if (asks(packet) && (quiet || !newest || !is_coming(s, sum, newest - 1)))
     send_again(s, sum, result, packet);
   else if (!asks(packet))
     reply(s, packet, s->all, 0);
+}
+
+static void note_deaf(struct by_server *s, unsigned rank) {
+  struct worker *worker = &s->workers[rank];
+  if (worker->deaf || !may_receive(s, rank)) return;
+  by_info("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", rank, s->config.job);
+  worker->deaf = DEAF;
+  worker->missed = 0;
 }
 
 /* --- packets in --- */
@@ -487,6 +515,8 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
     take_invalid(s, slot, packet);
     return;
   }
+  if (probe && ((const struct by_probe_payload *)(const void *)(packet + 1))->newest & BY_PROBE_DEAF)
+    note_deaf(s, packet->rank);
   if ((!over || probe) && is_single(packet)) s->workers[packet->rank].straight = !packet->hops;
   if (over)
     repeat(s, packet, result);

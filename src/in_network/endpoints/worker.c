@@ -279,6 +279,8 @@ size_t by_worker_done(const struct by_worker *w, uint32_t number) {
 /* Losses alone leave a window of LOSSY_WINDOW, so that those that are found late do not find each other in turn. */
 enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, LOSSY_WINDOW = 16, JUDGED = 64 };
 
+/* How long what is under way may wait in queues that do not mark, ns; the least where much is lost. */
+static const double most_queued = 10e6, least_queued = 1e6;
 static const double measured_every = 10e6; /* ns: what comes through */
 /* The least round trip grows by this with each result, should the way have become longer. Were it a thousandth, it
  * would be the usual one within a second, and queues would grow by 10 ms again and again. */
@@ -312,7 +314,9 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   w->packets = aligned_alloc(BY_FRAGMENT_LINE, slots * w->stride);
   w->ready = calloc(AHEAD * slots / 64 + 1, sizeof *w->ready);
   w->exponents = calloc(2 * AHEAD * slots, 1);
-  TAILQ_INIT(&w->deadlines);
+  TAILQ_INIT(&w->order);
+  w->timer = UINT64_MAX;
+  w->queued = most_queued;
   w->questions = QUESTIONS;
   w->window = slots < FIRST_WINDOW ? (double)slots : FIRST_WINDOW;
   enum banyan_status status = BANYAN_OK;
@@ -351,7 +355,11 @@ static void send_first(struct by_worker *w, struct call *call, uint64_t number, 
   struct slot *slot = slot_of(w, number);
   *slot = (struct slot){.number = number, .state = SLOT_SENT, .past = slot->past, .sent = now};
   fill(w, call, number);
-  if (TAILQ_EMPTY(&w->deadlines) && w->received < now) w->received = now; /* nothing was expected until now */
+  if (TAILQ_EMPTY(&w->order)) { /* nothing was expected until now */
+    if (w->received < now) w->received = now;
+    w->flowing = now;
+    w->silent = 0;
+  }
   w->flying++;
   by_worker_send(w, slot, 0, now);
 }
@@ -377,17 +385,23 @@ void by_worker_progress(struct by_worker *w, uint64_t now) {
  * which are adjusted more often, would vanish beside larger ones, and the workers with these would wait for those. A
  * few losses are the wires'; many are a queue's that does not mark. */
 static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
+  double least = 1.5 * w->pace * w->least; /* with less, the way would not be filled */
+  if (least < LEAST_WINDOW) least = LEAST_WINDOW;
   if (marked) {
-    w->window -= 0.5;
+    if (w->window > least + 0.5) w->window -= 0.5;
     w->congested = true;
   } else {
     w->window += w->congested ? 2 / w->window : 1;
   }
   if (++w->came == JUDGED) {
     if (w->lost * 8 > JUDGED) {
-      if (w->window > LOSSY_WINDOW) w->window = w->window > 2 * LOSSY_WINDOW ? w->window / 2 : LOSSY_WINDOW;
+      if (least < LOSSY_WINDOW) least = LOSSY_WINDOW;
+      if (w->window > least) w->window = w->window > 2 * least ? w->window / 2 : least;
       w->congested = true;
       w->halved = now;
+      w->queued = w->queued > 2 * least_queued ? w->queued / 2 : least_queued;
+    } else if (w->queued < most_queued) {
+      w->queued *= 1.05;
     }
     w->came = w->lost = 0;
   }
@@ -400,7 +414,7 @@ static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
  * computes, shows nothing of what the network can carry, so the most that was measured fades slowly. */
 static double limit_window(struct by_worker *w, const struct slot *slot, uint64_t now) {
   double rtt = (double)(now - slot->sent), lasted = (double)(now - w->since);
-  if (!slot->resent && !slot->timeouts) w->least = w->least > 0 && w->least * creep < rtt ? w->least * creep : rtt;
+  if (!slot->resent && !slot->late) w->least = w->least > 0 && w->least * creep < rtt ? w->least * creep : rtt;
   w->counted++;
   if (lasted >= measured_every) {
     double pace = (double)w->counted / lasted;
@@ -409,7 +423,7 @@ static double limit_window(struct by_worker *w, const struct slot *slot, uint64_
     w->since = now;
   }
   if (!(w->pace > 0) || !(w->least > 0)) return (double)w->config.slots;
-  double most = w->pace * (w->least + BY_WORKER_QUEUED);
+  double most = w->pace * (w->least + w->queued);
   return most > FIRST_WINDOW ? most : FIRST_WINDOW;
 }
 
@@ -419,9 +433,10 @@ static void count_result(struct by_worker *w, const struct call *call, const str
   w->counters.results++;
   w->counters.marked += marked;
   if (now - slot->sent > w->counters.longest) w->counters.longest = now - slot->sent;
-  if (!slot->timeouts && slot->sent > w->answered) w->answered = slot->sent;
-  if (!slot->timeouts) w->newest = slot->number + 1;
-  if (!slot->resent && !slot->timeouts) by_worker_sample(w, now - slot->sent);
+  by_worker_repaired(w, slot, now);
+  if (!slot->late && slot->due > w->answered) w->answered = slot->due;
+  if (!slot->late) w->newest = slot->number + 1;
+  if (!slot->resent && !slot->late) by_worker_sample(w, now - slot->sent);
   if (is_opening(call, slot->number)) return; /* which shows nothing of what the network can carry */
   adjust_window(w, marked, now);
   double most = limit_window(w, slot, now);
@@ -454,9 +469,11 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
     return;
   }
   if (now > w->received) w->received = now; /* it is of the server, beyond doubt */
+  w->flowing = now;
+  w->silent = 0;
+  w->alone = result->type == BY_FRAGMENT_RESULT ? w->alone + 1 : 0;
   by_worker_unlink(w, slot);
-  if (!slot->timeouts) w->flying--;
-  by_worker_answered(w, slot);
+  if (!slot->late) w->flying--;
   count_result(w, call, slot, result, now);
   slot->past = result->flags & BY_FRAGMENT_ESCALATE;
   finish(w, call, slot->number, result);
@@ -495,7 +512,7 @@ void by_worker_take(struct by_worker *w, const struct by_fragment *packet, size_
 }
 
 uint64_t by_worker_deadline(const struct by_worker *w) {
-  return TAILQ_EMPTY(&w->deadlines) || w->status ? UINT64_MAX : TAILQ_FIRST(&w->deadlines)->deadline;
+  return TAILQ_EMPTY(&w->order) || w->status ? UINT64_MAX : w->timer;
 }
 
 enum banyan_status by_worker_state(const struct by_worker *w) {

@@ -10,29 +10,28 @@
 /* A slot that is lucky may be this many epochs ahead of the head. */
 enum { AHEAD = 4 };
 
-/* How long what is under way may wait in queues that do not mark, ns. */
-#define BY_WORKER_QUEUED 10e6
-
-/* As many slots at least may be asked about at once. */
-enum { QUESTIONS = 4 };
+/* As many slots at least may be asked about in a round trip. */
+enum { QUESTIONS = 8 };
 
 enum slot_state { SLOT_DONE = 0, SLOT_READY, SLOT_SENT };
 
 /* One fragment on its way. Its packet is kept, so that dst may be src. */
 struct slot {
   uint64_t number; /* of the fragment; for SLOT_DONE of the last one */
-  uint64_t sent, probed, deadline;
-  TAILQ_ENTRY(slot) link; /* by deadlines */
+  uint64_t sent, probed;
+  uint64_t touched;       /* when something was last sent about it */
+  uint64_t due;           /* what was sent later and has been answered overtakes that */
+  TAILQ_ENTRY(slot) link; /* by `due` */
   uint8_t state;
-  uint8_t timeouts;   /* in a row */
   uint8_t unanswered; /* probes */
   uint8_t resent;     /* times */
   uint8_t asked;      /* times, for the result */
   bool finished;      /* the server has the sum */
-  bool questioned;    /* a probe is under way that is to be answered */
+  bool late;          /* its result is; it has no place in the window any more */
   bool straight;      /* was sent without a stack */
+  bool deferred;      /* others were let ask first */
   bool nacked;        /* was asked for unmerged: once is enough */
-  bool linked;        /* in the list of deadlines */
+  bool linked;        /* in the list */
   bool past;          /* to be sent past switches, as the last result in this slot has requested */
 };
 
@@ -75,17 +74,26 @@ struct by_worker {
   uint32_t came, lost; /* results since losses were last judged, and what was lost, of what was sent after `halved` */
   uint64_t halved;     /* when the window was */
   bool congested;      /* once: no doubling any more */
-  uint32_t questioned; /* slots */
-  double questions;    /* how many may be */
+  uint64_t round;      /* when the last round of questions began */
+  uint32_t asked;      /* in it */
+  uint32_t silent;     /* rounds in a row without a result */
+  double questions;    /* how many may be asked in a round */
   double srtt, rttvar;
   double least;     /* round trip, ns; 0: none has been seen */
+  double queued;    /* how long what is under way may wait in queues that do not mark, ns */
+  double repair;    /* from a question to its answer, of late, ns */
   double pace;      /* most results a nanosecond that have come lately; 0: not known */
   uint64_t counted; /* results since `since` */
   uint64_t since;
-  TAILQ_HEAD(deadlines, slot) deadlines; /* sorted */
-  uint64_t received;                     /* of the server */
-  uint64_t answered;                     /* when the latest term was sent that has a result */
-  uint64_t newest;                       /* the fragment whose result came last in time, plus 1 */
+  TAILQ_HEAD(order, slot) order; /* slots sent, sorted */
+  uint64_t timer;                /* when to look for those that are late; UINT64_MAX: never */
+  uint64_t received;             /* of the server */
+  uint64_t flowing;              /* when the last result came */
+  uint64_t replied;              /* when the last reply came */
+  uint32_t alone;                /* own results since the last one for all */
+  uint64_t answered;             /* when the latest term left that has a result */
+  uint64_t leaves;               /* when what is sent next will leave this host */
+  uint64_t newest;               /* the fragment whose result came last in time, plus 1 */
   enum banyan_status status;
   char text[200];
 };
@@ -109,10 +117,10 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint6
 void by_worker_unlink(struct by_worker *w, struct slot *slot);
 /* Asks for the result, which the server is known to have. */
 void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now);
-/* An answer to a question has come, or is not needed any more. */
-void by_worker_answered(struct by_worker *w, struct slot *slot);
 /* A result or a reply has come after `rtt`. */
 void by_worker_sample(struct by_worker *w, uint64_t rtt);
+/* What was asked about the slot is answered. */
+void by_worker_repaired(struct by_worker *w, const struct slot *slot, uint64_t now);
 void by_worker_expire(struct by_worker *w, uint64_t now);
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now);
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now);

@@ -1,24 +1,21 @@
 /* What a worker does about results that do not come:
  *
- *   overtaken by later ones, or the last: PROBE with RETX, which asks for the
- *          result if there is one; a cell in which the term waits for others
- *          swallows it, otherwise there is a reply
- *   time is up -> PROBE -> reply: my term is at the server, or in a cell that
- *                                still fills: others are late, wait
- *                         the sum is finished: if its result does not come
- *                                after all, ask for it
- *                         my term is nowhere, or in a full cell whose sum got
- *                                lost: send it again
- *                         terms have come past the switches, so cells may
- *                                never fill: send it past them too; so if what
- *                                my cell waits for is further up
- *                         no reply, four times: send past the switches, and
- *                                without their stack, for the rest of the call
+ *   overtaken by results of later terms, or silence -> PROBE with RETX, which
+ *          asks for the result if there is one. A cell in which the term waits
+ *          for others swallows it, and so does the server. Otherwise:
+ *          the result
+ *          reply: my term is nowhere, or in a full cell whose sum got lost:
+ *                 send it again
+ *   long silence, and every fourth time -> PROBE, which the server always answers:
+ *          my term is at the server, or in a cell that still fills: others are
+ *                 late, wait
+ *          the sum is finished: ask for it
+ *          terms have come past the switches, so cells may never fill: send it
+ *                 past them too; so if what my cell waits for is further up
+ *          no reply, eight times: send past the switches, and without their
+ *                 stack, for the rest of the call
  *
- * Who sees that others overtake something names the newest result that it has: what was sent later is on its way.
- *
- * While most answers are "wait", few are asked about at once. From the third time on
- * without success, the next wait doubles. */
+ * Who sees that others overtake something names the newest result that it has: what was sent later is on its way. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -27,56 +24,85 @@
 #include "log.h"
 #include "worker_parts.h"
 
-enum { UNANSWERED = 4, RESENT = 3, DOUBLED_FROM = 3, OVERTAKEN = 8 };
+enum {
+  UNANSWERED = 8, /* questions, before a way counts as dead */
+  RESENT = 3,     /* times along the switches, then past them */
+  OVERTAKEN = 8,  /* slots that are looked at in a step */
+  ANSWERED = 4,   /* one of so many questions is always answered */
+  LONG = 2,       /* rounds of silence, after which each is */
+  DOUBLINGS = 7,
+  BACKED_OFF = 8,
+  ALONE = 20 /* own results in a row: those for all do not arrive */
+};
 enum { FILLING = 1, RELEASED = 3 }; /* cells in a probe's records */
 
-static const double first_wait = 20e6, least_wait = 10e6, most_wait = 200e6, reorder = 1e6; /* ns */
-static const double idle_wait = 3e6;                                                        /* beside round trips */
-static const uint64_t moment = BY_MILLISECOND;        /* in which a result comes that was sent beside a reply */
-static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
+static const double first_wait = 20e6, most_wait = 200e6, reorder = 250e3; /* ns */
+static const uint64_t silence = 150 * BY_MILLISECOND;                      /* before a way counts as dead */
 /* Terms may wait for each other in cells on different ways: a slot that has waited so long does not rely on cells. */
 static const uint64_t torn_after = 3 * BY_SECOND;
 
-/* --- the list of deadlines: waits are alike, so the place of a new one is near its end --- */
+/* --- waits --- */
+
+/* By how much what overtakes must have been sent later, as RFC 8985 has it. */
+static uint64_t margin_of(const struct by_worker *w) {
+  double margin = w->least / 4;
+  return (uint64_t)(margin > reorder ? margin : reorder);
+}
+
+/* A round trip where queues are short. */
+static double round_of(const struct by_worker *w) {
+  return w->least > 0 ? 1.5 * w->least + 2 * reorder : first_wait;
+}
+
+static uint64_t doubled(const struct by_worker *w, double wait) {
+  wait *= (double)(1u << w->silent);
+  return (uint64_t)(wait < most_wait ? wait : most_wait);
+}
+
+/* Each question about a slot is given a tenth longer than the one before it: those that are answered late must not fill
+ * the queues in which the answers wait. */
+static double backed_off(const struct slot *slot, double wait) {
+  for (unsigned i = 1; i < slot->asked && i < BACKED_OFF; i++) wait *= 1.1;
+  return wait;
+}
+
+/* Round trips that were long because others waited for something that was lost must not make this worker wait as long
+ * for what it has lost itself. When nothing more is to be sent, queues are short, and whatever is late keeps the call
+ * from ending. */
+static uint64_t wait_of(const struct by_worker *w, const struct slot *slot, bool more) {
+  double wait = round_of(w) > 1.25 * w->repair + reorder ? round_of(w) : 1.25 * w->repair + reorder;
+  double usual = w->srtt + w->rttvar + (double)margin_of(w);
+  if (!slot->late || more) wait = w->srtt > 0 ? usual : first_wait;
+  if (w->least > 0 && wait > 2 * (w->least + w->queued)) wait = 2 * (w->least + w->queued);
+  return doubled(w, backed_off(slot, wait));
+}
+
+/* --- the list by `due`: most are due as soon as they are sent, so the place of a new one is near its end --- */
 
 void by_worker_unlink(struct by_worker *w, struct slot *slot) {
-  if (slot->linked) TAILQ_REMOVE(&w->deadlines, slot, link);
+  if (slot->linked) TAILQ_REMOVE(&w->order, slot, link);
   slot->linked = false;
 }
 
-static void link_at(struct by_worker *w, struct slot *slot, uint64_t deadline) {
+static void link_at(struct by_worker *w, struct slot *slot, uint64_t due) {
   by_worker_unlink(w, slot);
-  struct slot *before = TAILQ_LAST(&w->deadlines, deadlines);
-  while (before && before->deadline > deadline) before = TAILQ_PREV(before, deadlines, link);
+  struct slot *before = TAILQ_LAST(&w->order, order);
+  while (before && before->due > due) before = TAILQ_PREV(before, order, link);
   if (before)
-    TAILQ_INSERT_AFTER(&w->deadlines, before, slot, link);
+    TAILQ_INSERT_AFTER(&w->order, before, slot, link);
   else
-    TAILQ_INSERT_HEAD(&w->deadlines, slot, link);
-  slot->deadline = deadline;
+    TAILQ_INSERT_HEAD(&w->order, slot, link);
+  slot->due = due;
   slot->linked = true;
 }
 
-/* Too few will be sent after it to overtake it. */
-static bool is_last(const struct by_worker *w, const struct slot *slot) {
-  return slot->number + (uint64_t)(w->window / 2) + 1 >= w->end;
-}
-
-/* The first wait is longer: while the window doubles, so do queues. Round trips that were long because others waited
- * for something that was lost must not make this worker wait as long for what it has lost itself. Who has looked for a
- * result waits for two round trips, as another worker may have to find out that its term was lost, and to send it. */
-static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
-  double wait = w->srtt > 0 ? w->srtt + 4 * w->rttvar : first_wait;
-  if (w->least > 0 && wait > 2 * (w->least + BY_WORKER_QUEUED)) wait = 2 * (w->least + BY_WORKER_QUEUED);
-  if (!slot->timeouts && is_last(w, slot) && w->srtt > 0) return (uint64_t)(w->srtt + 2 * w->rttvar + reorder);
-  /* Nothing more is to be sent, so that queues are short, and whatever is late keeps the call from ending. */
-  if (slot->timeouts && slot->timeouts <= DOUBLED_FROM && w->least > 0 && by_worker_first_ready(w) >= w->end)
-    return (uint64_t)(2 * w->least + idle_wait);
-  if (!slot->timeouts) wait += wait < least_wait ? least_wait : w->srtt;
-  if (slot->timeouts == 1 && slot->asked) wait *= 2;
-  unsigned doublings = slot->timeouts < DOUBLED_FROM ? 0 : slot->timeouts - DOUBLED_FROM;
-  wait *= (double)(1u << (doublings < 8 ? doublings : 8));
-  if (wait < least_wait) wait = least_wait;
-  return (uint64_t)(wait < most_wait ? wait : most_wait);
+/* Something is sent about the slot; `later`, ns: how much later sent terms have to be that overtake it. Terms that are
+ * sent at once leave one after the other. */
+static void touch(struct by_worker *w, struct slot *slot, double later, uint64_t now) {
+  if (w->leaves < now) w->leaves = now;
+  slot->touched = now;
+  link_at(w, slot, w->leaves + (uint64_t)later);
+  if (w->timer > now + (uint64_t)round_of(w)) w->timer = now + (uint64_t)round_of(w);
 }
 
 /* Smoothed as TCP does (RFC 6298). A result that has let others wait shows nothing of the network, but the reply to a
@@ -91,6 +117,10 @@ void by_worker_sample(struct by_worker *w, uint64_t rtt) {
     w->srtt = sample;
     w->rttvar = sample / 2;
   }
+}
+
+void by_worker_repaired(struct by_worker *w, const struct slot *slot, uint64_t now) {
+  if (slot->asked <= 1 && slot->probed) w->repair = (w->repair + (double)(now - slot->probed)) / 2;
 }
 
 /* --- sending --- */
@@ -109,12 +139,12 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint6
   slot->straight = call->direct;
   packet->flags |= flags | (call->direct || slot->past ? BY_FRAGMENT_ESCALATE : 0);
   by_fragment_seal(packet);
-  by_worker_answered(w, slot);
   if (flags & BY_FRAGMENT_RETX)
     w->counters.retransmitted++;
   else
     w->counters.sent++;
-  link_at(w, slot, now + wait_of(w, slot));
+  touch(w, slot, 0, now);
+  if (w->pace > 0 && w->leaves < now + (uint64_t)first_wait) w->leaves += (uint64_t)(1 / w->pace);
   w->config.emit(w->config.context, packet);
 }
 
@@ -137,18 +167,13 @@ static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
 
 /* --- questions --- */
 
-void by_worker_answered(struct by_worker *w, struct slot *slot) {
-  if (slot->questioned) w->questioned--;
-  slot->questioned = false;
-}
-
-/* With RETX it asks for the result, with STALE one that is known to be there, with ESCALATE for this worker alone; and
- * if `after` is not 0, only if it was sent before that fragment's, minus 1. */
-static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t after, uint64_t now) {
+/* With RETX it asks for the result, with STALE one that is known to be there; unless `quiet`, only if it was sent
+ * before the newest that has come. */
+static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bool quiet, uint64_t now) {
   struct {
     struct by_fragment head;
     struct by_probe_payload payload;
-  } probe = {.payload = {.newest = after}};
+  } probe = {.payload = {.newest = w->newest | (quiet ? BY_PROBE_QUIET : 0) | (w->alone >= ALONE ? BY_PROBE_DEAF : 0)}};
   const struct by_fragment *packet = packet_of(w, slot->number);
   by_fragment_begin(&probe.head, BY_FRAGMENT_PROBE, packet->rank);
   probe.head.job = packet->job;
@@ -162,11 +187,14 @@ static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, ui
   by_fragment_seal(&probe.head);
   w->counters.probes++;
   slot->probed = now;
-  link_at(w, slot, now + wait_of(w, slot));
+  /* A cell may swallow it, and another worker may need two round trips to find out that its term was lost and send it.
+   */
+  bool answered = flags & BY_FRAGMENT_STALE || !(flags & BY_FRAGMENT_RETX);
+  touch(w, slot, (backed_off(slot, answered ? 1 : 2.5) - 1) * w->srtt, now);
   w->config.emit(w->config.context, &probe.head);
 }
 
-/* --- time is up --- */
+/* --- failures --- */
 
 static void BY_PRINTF(3, 4) fail(struct by_worker *w, enum banyan_status status, const char *format, ...) {
   va_list values;
@@ -187,65 +215,117 @@ static void go_straight(struct by_worker *w, struct slot *slot, uint64_t now) {
   escalate(w, slot, now);
 }
 
-/* If there is a result, several workers may lack it: the first time the answer is for all. */
-static void ask_for_result(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t after, uint64_t now) {
-  if (slot->asked) flags |= BY_FRAGMENT_ESCALATE;
-  if (slot->asked < UINT8_MAX) slot->asked++;
-  send_probe(w, slot, BY_FRAGMENT_RETX | flags, after, now);
+static void increment(uint8_t *count) {
+  if (*count < UINT8_MAX) (*count)++;
 }
 
+/* It is known that there is a result. */
 void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now) {
-  ask_for_result(w, slot, BY_FRAGMENT_STALE, 0, now);
+  increment(&slot->asked);
+  send_probe(w, slot, BY_FRAGMENT_RETX | BY_FRAGMENT_STALE, true, now);
 }
 
-/* A slot that has to wait for others' answers comes before these again: otherwise the same few ask for ever, for what
- * waits for the others. */
-static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t now) {
-  if (!slot->questioned && w->questioned >= (uint32_t)w->questions) {
-    if (slot->timeouts > 1) slot->timeouts--;
-    link_at(w, slot, now + (uint64_t)least_wait);
-    return;
+static void ask(struct by_worker *w, struct slot *slot, bool quiet, uint64_t now) {
+  if (slot->unanswered >= UNANSWERED && now - w->received >= silence) {
+    go_straight(w, slot, now);
+  } else if (slot->finished) {
+    increment(&slot->unanswered);
+    by_worker_ask_again(w, slot, now);
+  } else if (w->silent >= LONG || slot->asked % ANSWERED == ANSWERED - 1) {
+    increment(&slot->unanswered);
+    increment(&slot->asked);
+    send_probe(w, slot, 0, quiet, now);
+  } else {
+    uint8_t again = slot->asked ? BY_FRAGMENT_AGGREGATED : 0;
+    increment(&slot->asked);
+    send_probe(w, slot, BY_FRAGMENT_RETX | again, quiet, now);
   }
-  w->questioned += !slot->questioned;
-  slot->questioned = true;
-  if (slot->unanswered < UINT8_MAX) slot->unanswered++;
-  send_probe(w, slot, 0, 0, now);
 }
 
-static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t after, uint64_t now) {
-  if (now - w->received > w->config.timeout && now > w->received) {
+/* --- time is up --- */
+
+/* Lost or waiting somewhere: it leaves room for others. */
+static void count_late(struct by_worker *w, struct slot *slot) {
+  if (!slot->late) w->flying--;
+  slot->late = true;
+}
+
+/* Silence usually means that one worker is late, which all others see for their entire windows: few questions are asked
+ * in a round trip, and as long as no result comes each round takes twice as long as the last; but not if even questions
+ * that are to be answered are not. */
+static bool may_ask(struct by_worker *w, uint64_t now) {
+  if (now >= w->round + doubled(w, round_of(w))) {
+    bool may_wait = w->silent < LONG || (w->silent < DOUBLINGS && w->replied >= w->round);
+    if (w->flowing < w->round && may_wait) w->silent++;
+    w->round = now;
+    w->asked = 0;
+  }
+  return w->asked++ < (uint32_t)w->questions;
+}
+
+/* Asks about those that are due by time, the first ones first: every worker waits for the first that is not done
+ * everywhere, so one of them finds out what that one lacks. While results come, others will be overtaken, or are next.
+ * Returns when to look again. */
+static uint64_t look(struct by_worker *w, uint64_t now) {
+  uint64_t quiet = w->flowing + (uint64_t)(round_of(w) / 2), next = UINT64_MAX;
+  bool flows = now < quiet, more = by_worker_first_ready(w) < w->end;
+  if (flows && more) return quiet;
+  uint64_t most = w->head + AHEAD * (uint64_t)w->config.slots;
+  for (uint64_t n = w->head; n < w->end && n < most && !w->status; n++) {
+    struct slot *slot = slot_of(w, n);
+    if (slot->number != n || slot->state != SLOT_SENT) continue;
+    uint64_t at = slot->touched + wait_of(w, slot, more);
+    if (!slot->late && at < quiet) at = quiet;
+    if (at <= now && by_worker_call_of(w, n)->direct && !slot->straight) {
+      count_late(w, slot);
+      go_straight(w, slot, now);
+    } else if (at <= now && may_ask(w, now)) {
+      count_late(w, slot);
+      ask(w, slot, true, now);
+    } else if (at <= now) {
+      return w->round + doubled(w, round_of(w));
+    } else if (at < next) {
+      next = at;
+    }
+  }
+  return next;
+}
+
+static void time_is_up(struct by_worker *w, uint64_t now) {
+  w->timer = UINT64_MAX;
+  if (TAILQ_EMPTY(&w->order)) return;
+  if (now > w->received && now - w->received > w->config.timeout) {
     fail(w, BANYAN_ERR_PEER_DEAD,
          "the aggregation server of tree %u has been silent for %.1f s; see whether it runs and can be reached",
          w->config.job, by_clock_to_seconds(now - w->received));
     return;
   }
-  if (!slot->timeouts) w->flying--; /* lost or waiting somewhere: it leaves room for others */
-  if (slot->timeouts < UINT8_MAX) slot->timeouts++;
-  if ((slot->unanswered >= UNANSWERED && now - w->received >= silence) ||
-      (by_worker_call_of(w, slot->number)->direct && !slot->straight)) {
-    go_straight(w, slot, now);
-  } else if (slot->finished) {
-    if (slot->unanswered < UINT8_MAX) slot->unanswered++;
-    if (!slot->asked && slot->sent > w->halved) w->lost++;
-    ask_for_result(w, slot, BY_FRAGMENT_STALE, 0, now);
-  } else if (last) {
-    ask_for_result(w, slot, 0, after, now);
+  uint64_t next = look(w, now), least = now + (uint64_t)reorder;
+  if (next < least) next = least;
+  if (next < w->timer) w->timer = next;
+}
+
+/* What was sent after the slot's last packet is answered: that one, or the answer to it, is lost, or its term waits for
+ * a worker that has lost something. All workers see that, so one of them asks first, which may help the others, too. */
+static void overtaken(struct by_worker *w, struct slot *slot, uint64_t now) {
+  count_late(w, slot);
+  bool first = slot->number % w->config.workers == w->config.rank;
+  if (!slot->deferred && !first && by_worker_first_ready(w) < w->end) {
+    slot->deferred = true;
+    link_at(w, slot, slot->due + (uint64_t)(1.25 * w->srtt));
   } else {
-    ask_what_happened(w, slot, now);
+    slot->deferred = true;
+    ask(w, slot, false, now);
   }
 }
 
-/* Results come in the order of terms, or nearly so: one whose successors are answered, so that it is overtaken, has
- * lost something, or waits for a worker that has. */
 void by_worker_expire(struct by_worker *w, uint64_t now) {
-  struct slot *slot, *next;
-  while (!w->status && (slot = TAILQ_FIRST(&w->deadlines)) && slot->deadline <= now)
-    expire(w, slot, !slot->timeouts && is_last(w, slot), 0, now);
-  slot = TAILQ_FIRST(&w->deadlines);
-  for (int i = 0; i < OVERTAKEN && slot && !w->status; i++, slot = next) {
-    uint64_t margin = (uint64_t)(w->srtt / 4 > reorder ? w->srtt / 4 : reorder);
-    next = TAILQ_NEXT(slot, link);
-    if (!slot->timeouts && slot->sent + margin < w->answered) expire(w, slot, true, w->newest, now);
+  struct slot *slot;
+  uint64_t margin = margin_of(w);
+  if (w->timer <= now) time_is_up(w, now);
+  for (int i = 0; i < OVERTAKEN && !w->status && (slot = TAILQ_FIRST(&w->order)); i++) {
+    if (slot->due + margin >= w->answered) break;
+    overtaken(w, slot, now);
   }
 }
 
@@ -273,29 +353,36 @@ static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment 
 
 /* The more terms and results turn out to be lost, the more questions are asked. */
 static void learn(struct by_worker *w, bool lost) {
+  double most = w->pace * round_of(w); /* results */
   w->questions = lost ? 2 * w->questions : w->questions * 3 / 4;
+  if (w->questions > most) w->questions = most;
   if (w->questions < QUESTIONS) w->questions = QUESTIONS;
-  if (w->questions > w->config.slots) w->questions = w->config.slots;
 }
 
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
   struct slot *slot = &w->slots[reply->slot];
   slot->unanswered = 0;
-  by_worker_answered(w, slot);
-  if (slot->probed) by_worker_sample(w, now - slot->probed);
+  w->replied = now;
+  if (slot->probed) {
+    by_worker_sample(w, now - slot->probed);
+    by_worker_repaired(w, slot, now);
+  }
   slot->probed = 0;
   if (reply->workers == w->all) {
     learn(w, true);
+    if (!slot->asked && slot->sent > w->halved) w->lost++;
     slot->finished = true;
-    link_at(w, slot, now + moment);
+    by_worker_ask_again(w, slot, now);
     return;
   }
   if (reply->workers >> w->config.rank & 1) {
     learn(w, false);
+    link_at(w, slot, now + (uint64_t)(2 * w->srtt));
     return;
   }
   bool torn, waits = waits_in_a_cell(w, reply, slot, &torn), past = reply->flags & BY_FRAGMENT_ESCALATE || torn;
   learn(w, !waits || past);
+  if (!waits || past) w->silent = 0;
   if (past)
     escalate(w, slot, now);
   else if (now > slot->sent + torn_after)
@@ -316,7 +403,6 @@ static void print_workers(char *out, size_t room, uint64_t workers) {
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now) {
   struct slot *slot = &w->slots[nack->slot];
   if (nack->flags & BY_FRAGMENT_ESCALATE) {
-    by_worker_answered(w, slot);
     if (!slot->nacked) escalate(w, slot, now);
     slot->nacked = true;
     return;

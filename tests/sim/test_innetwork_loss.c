@@ -1,0 +1,148 @@
+/* Streams of calls through two levels of switches whose links all lose packets, in virtual time: how fast they are, and
+ * that no call is much slower than the others. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "tree_trial.h"
+
+enum { WORKERS = 4, CALLS = 12, COUNT = 1 << 20, SEEDS = 3 };
+
+struct stream {
+  struct trial *trial;
+  size_t count;
+  int32_t *src[WORKERS], *dst[WORKERS], *sum;
+  unsigned done[WORKERS];
+  bool active[WORKERS];
+  uint32_t number[WORKERS];
+  uint64_t begun[WORKERS], longest[CALLS]; /* of all workers, ns */
+};
+
+struct speed {
+  double goodput, slowest; /* Mbit/s of a worker; the slowest call divided by the median */
+};
+
+static void fill(struct stream *stream) {
+  stream->sum = calloc(stream->count, 4);
+  for (unsigned w = 0; w < WORKERS; w++) {
+    stream->src[w] = malloc(stream->count * 4);
+    stream->dst[w] = malloc(stream->count * 4);
+    for (size_t i = 0; i < stream->count; i++) {
+      stream->src[w][i] = (int32_t)((uint32_t)i * 2654435761u * (w + 1)) >> 8;
+      stream->sum[i] += stream->src[w][i];
+    }
+  }
+}
+
+/* Ends the worker's call if it is over, and begins the next one. */
+static void turn(struct stream *stream, unsigned w) {
+  struct by_worker *worker = stream->trial->workers[w];
+  uint64_t now = stream->trial->net.now;
+  if (stream->active[w]) {
+    if (by_worker_done(worker, stream->number[w]) < stream->count) return;
+    assert_memory_equal(stream->dst[w], stream->sum, stream->count * 4);
+    uint64_t *longest = &stream->longest[stream->done[w]++];
+    if (now - stream->begun[w] > *longest) *longest = now - stream->begun[w];
+    stream->active[w] = false;
+  }
+  if (stream->done[w] == CALLS) return;
+  memset(stream->dst[w], 0, stream->count * 4);
+  assert_ok(by_worker_begin(worker, BANYAN_INT32, BANYAN_SUM, stream->src[w], stream->dst[w], stream->count,
+                            &stream->number[w]));
+  by_worker_advance(worker, stream->number[w], stream->count);
+  stream->begun[w] = now;
+  stream->active[w] = true;
+  by_worker_progress(worker, now);
+}
+
+static void step(struct trial *trial) {
+  uint64_t next = net_next(&trial->net), due = UINT64_MAX;
+  unsigned first = 0;
+  for (unsigned w = 0; w < WORKERS; w++) {
+    uint64_t at = by_worker_deadline(trial->workers[w]);
+    if (at < due) due = at, first = w;
+  }
+  if (due == UINT64_MAX && next == UINT64_MAX) fail_msg("nothing is under way, at %g s", (double)trial->net.now / 1e9);
+  if (next <= due) {
+    net_step(&trial->net);
+    return;
+  }
+  if (due > trial->net.now) trial->net.now = due;
+  by_worker_progress(trial->workers[first], trial->net.now);
+}
+
+static int compare(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static struct speed run(struct trial *trial, size_t count) {
+  struct stream stream = {.trial = trial, .count = count};
+  fill(&stream);
+  trial_make_ends(trial);
+  for (unsigned over = 0; over < WORKERS;) {
+    over = 0;
+    for (unsigned w = 0; w < WORKERS; w++) {
+      turn(&stream, w);
+      over += stream.done[w] == CALLS;
+    }
+    if (over < WORKERS) step(trial);
+    if (trial->net.now > trial->limit) fail_msg("not done at %g s", (double)trial->net.now / 1e9);
+  }
+  double seconds = (double)trial->net.now / 1e9;
+  qsort(stream.longest, CALLS, sizeof *stream.longest, compare);
+  struct speed speed = {.goodput = (double)count * 32 * CALLS / seconds / 1e6,
+                        .slowest = (double)stream.longest[CALLS - 1] / (double)stream.longest[CALLS / 2]};
+  for (unsigned w = 0; w < WORKERS; w++) {
+    free(stream.src[w]);
+    free(stream.dst[w]);
+  }
+  free(stream.sum);
+  trial_destroy(trial);
+  return speed;
+}
+
+/* The mean goodput of some seeds, and the slowest of all calls. */
+static struct speed measure(double lost, size_t count) {
+  struct speed all = {0};
+  for (uint64_t seed = 0; seed < SEEDS; seed++) {
+    struct trial *trial = trial_create(TWO_LEVELS, WORKERS, 512, 1000 + seed);
+    trial->lines = 22;
+    trial->net.queue = 50000000;
+    trial->net.faults.lost = lost;
+    struct speed one = run(trial, count);
+    all.goodput += one.goodput / SEEDS;
+    if (one.slowest > all.slowest) all.slowest = one.slowest;
+  }
+  print_message("%g %% lost on each link: %.1f Mbit/s, slowest call %.2f times the median\n", 100 * lost, all.goodput,
+                all.slowest);
+  return all;
+}
+
+static void test_losses_on_all_links(void **state) {
+  (void)state;
+  struct speed none = measure(0, COUNT), few = measure(0.01, COUNT), many = measure(0.05, COUNT);
+  assert_true(few.goodput > 0.9 * none.goodput && few.slowest < 2);
+  assert_true(many.goodput > 0.6 * none.goodput && many.slowest < 2);
+}
+
+/* Nothing is asked about that is not lost, although calls are short: the last results of a burst take long. */
+static void test_short_calls(void **state) {
+  (void)state;
+  struct trial *trial = trial_create(ONE_SWITCH, WORKERS, 512, 7);
+  trial->lines = 22;
+  struct speed speed = run(trial, 16384);
+  print_message("64 KiB at one switch: %.1f Mbit/s\n", speed.goodput);
+  assert_true(speed.goodput > 75);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_losses_on_all_links),
+      cmocka_unit_test(test_short_calls),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+#include "tree_trial.h"
+
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+/* --- the endpoints --- */
+
+static void worker_emits(void *context, const struct by_fragment *packet) {
+  unsigned *index = context;
+  struct trial *trial = (struct trial *)(void *)((char *)(index - *index) - offsetof(struct trial, index));
+  net_from_worker(&trial->net, *index, packet);
+}
+
+static void server_emits(void *context, const struct by_fragment *packet, int to) {
+  struct trial *trial = context;
+  net_from_server(&trial->net, packet, to);
+}
+
+static void comes_to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
+  struct trial *trial = context;
+  by_worker_take(trial->workers[worker], packet, bytes, trial->net.now);
+  by_worker_progress(trial->workers[worker], trial->net.now);
+}
+
+static void comes_to_server(void *context, const struct by_fragment *packet, size_t bytes) {
+  struct trial *trial = context;
+  by_server_take(trial->server, packet, bytes);
+}
+
+void trial_make_ends(struct trial *trial) {
+  static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+  struct by_server_way ways[NET_WORKERS] = {{0}};
+  struct net *net = &trial->net;
+  for (unsigned w = 0; w < net->workers; w++) {
+    struct by_worker_config config = {.job = net->job,
+                                      .key = net->key,
+                                      .rank = w,
+                                      .workers = net->workers,
+                                      .slots = trial->slots,
+                                      .lines = trial->lines,
+                                      .exact = trial->exact,
+                                      .timeout = 3 * BY_SECOND,
+                                      .emit = worker_emits,
+                                      .context = &trial->index[w]};
+    trial->index[w] = w;
+    config.hops = net_way(net, w, false, config.stack);
+    net_below(net, w, config.below);
+    ways[w].hops = net_way(net, w, true, ways[w].stack);
+    memcpy(config.secret, secret, sizeof secret);
+    assert_ok(by_worker_create(&config, &trial->workers[w]));
+  }
+  struct by_server_config config = {.job = net->job,
+                                    .key = net->key,
+                                    .workers = net->workers,
+                                    .slots = trial->slots,
+                                    .lines = trial->lines,
+                                    .multicast = !trial->unicast,
+                                    .exact = trial->exact,
+                                    .secret = secret,
+                                    .secret_bytes = sizeof secret,
+                                    .ways = ways,
+                                    .emit = server_emits,
+                                    .context = trial};
+  if (net->floats) config.n_sets = net_sets(net, config.sets);
+  assert_ok(by_server_create(&config, &trial->server));
+  net->context = trial;
+  net->to_worker = comes_to_worker;
+  net->to_server = comes_to_server;
+}
+
+/* --- trees --- */
+
+static void make_tree(struct net *net, enum tree tree, uint32_t slots) {
+  static const int above[TREES][4] = {{0}, {NET_SERVER}, {NET_SERVER, 0, 0}, {NET_SERVER, 0, 1, 0}};
+  static const unsigned switches[TREES] = {0, 1, 3, 4};
+  net->switches = switches[tree];
+  for (unsigned s = 0; s < net->switches; s++)
+    net->at[s] =
+        (struct net_switch){.above = above[tree][s], .aggregates = tree != THREE_HOPS || s != 1, .slots = slots};
+  for (unsigned w = 0; w < net->workers; w++) {
+    if (tree == NO_SWITCH) net->worker_at[w] = NET_SERVER;
+    if (tree == ONE_SWITCH) net->worker_at[w] = 0;
+    if (tree == TWO_LEVELS) net->worker_at[w] = 1 + (int)(w % 2);
+    if (tree == THREE_HOPS) net->worker_at[w] = 2 + (int)(w % 2);
+  }
+}
+
+struct trial *trial_create(enum tree tree, unsigned workers, unsigned slots, uint64_t seed) {
+  struct trial *trial = calloc(1, sizeof *trial);
+  assert_non_null(trial);
+  trial->slots = slots;
+  trial->lines = 4;
+  trial->limit = 60 * BY_SECOND;
+  trial->net.workers = workers;
+  trial->net.rate = 1e8;
+  trial->net.delay = 50000;
+  trial->net.queue = 20000000;
+  trial->net.mark = 5000000;
+  trial->net.job = 7;
+  trial->net.key = 3;
+  net_init(&trial->net, seed);
+  make_tree(&trial->net, tree, slots);
+  return trial;
+}
+
+void trial_destroy(struct trial *trial) {
+  for (unsigned w = 0; w < trial->net.workers; w++) by_worker_destroy(trial->workers[w]);
+  by_server_destroy(trial->server);
+  for (unsigned c = 0; c < trial->n_calls; c++) {
+    for (unsigned w = 0; w < trial->net.workers; w++) {
+      if (!trial->in_place) free(trial->calls[c].dst[w]);
+      free(trial->calls[c].src[w]);
+    }
+  }
+  net_fini(&trial->net);
+  free(trial);
+}
