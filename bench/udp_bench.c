@@ -6,6 +6,8 @@
  *   the same, 32 MB         the first thread's bytes cover as much memory as the worker's, in both directions
  *   worker and server       float32 into fixed point, sent, checked and summed by the server, sent back and stored
  *
+ * `udp_bench N` runs N rounds of worker and server only, for profiles of the two threads.
+ *
  * The figures are Gbit/s of payload one way: the median of all rounds, and the worst and the best. A round is the
  * median of a few transfers of each kind, one kind after the other. Ratios are those of one round, since a virtual
  * machine's host moves its cores. Other plain transfers read a few megabytes and write to the space of one
@@ -238,6 +240,7 @@ static double time_tree(const float *src, float *dst) {
   make_tree(&tree);
   atomic_store(&stop, false);
   insist(pthread_create(&thread, NULL, server_main, &tree) == 0, "a thread");
+  (void)pthread_setname_np(thread, "server");
   (void)transfer_tree(&tree, src, dst);
   for (int i = 0; i < BATCH; i++) rates[i] = transfer_tree(&tree, src, dst);
   atomic_store(&stop, true);
@@ -252,12 +255,12 @@ static double time_tree(const float *src, float *dst) {
 
 /* --- */
 
-static void print_row(const char *what, const char *unit, double *numbers) {
-  double middle = median(numbers, ROUNDS);
-  printf("%-52s %6.2f%s (%.2f to %.2f)\n", what, middle, unit, numbers[0], numbers[ROUNDS - 1]);
+static void print_row(const char *what, const char *unit, double *numbers, int rounds) {
+  double middle = median(numbers, rounds);
+  printf("%-52s %6.2f%s (%.2f to %.2f)\n", what, middle, unit, numbers[0], numbers[rounds - 1]);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   static double one_way[ROUNDS], back[ROUNDS], whole[ROUNDS], tree[ROUNDS];
   static double of_one_way[ROUNDS], of_back[ROUNDS], of_whole[ROUNDS];
   const size_t bytes = (size_t)FRAGMENTS * PIECE, datagram = (size_t)MANY * PIECE;
@@ -267,8 +270,11 @@ int main(void) {
   struct plain small = {
       .from = (unsigned char *)src, .from_bytes = 64 * datagram, .into = (unsigned char *)dst, .into_bytes = datagram};
   struct plain large = {.from = small.from, .from_bytes = bytes, .into = small.into, .into_bytes = bytes, .back = true};
+  int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS; /* NOLINT: a bench's own argument */
+  insist(rounds >= 1 && rounds <= ROUNDS, "there may be 1 to 30 rounds");
   pin(0);
-  for (int i = 0; i < ROUNDS; i++) {
+  for (int i = 0; argc > 1 && i < rounds; i++) tree[i] = time_tree(src, dst);
+  for (int i = 0; argc == 1 && i < ROUNDS; i++) {
     small.back = false;
     one_way[i] = time_plain(small);
     small.back = true;
@@ -279,13 +285,14 @@ int main(void) {
     of_back[i] = tree[i] / back[i];
     of_whole[i] = tree[i] / whole[i];
   }
-  print_row("plain, one way", " Gbit/s", one_way);
-  print_row("plain, there and back", " Gbit/s", back);
-  print_row("plain, there and back, 32 MB", " Gbit/s", whole);
-  print_row("worker and server", " Gbit/s", tree);
-  print_row("worker and server / plain one way", "", of_one_way);
-  print_row("worker and server / plain there and back", "", of_back);
-  print_row("worker and server / plain there and back, 32 MB", "", of_whole);
+  print_row("worker and server", " Gbit/s", tree, rounds);
+  if (argc > 1) return 0;
+  print_row("plain, one way", " Gbit/s", one_way, rounds);
+  print_row("plain, there and back", " Gbit/s", back, rounds);
+  print_row("plain, there and back, 32 MB", " Gbit/s", whole, rounds);
+  print_row("worker and server / plain one way", "", of_one_way, rounds);
+  print_row("worker and server / plain there and back", "", of_back, rounds);
+  print_row("worker and server / plain there and back, 32 MB", "", of_whole, rounds);
   free(src);
   free(dst);
   return 0;
