@@ -7,7 +7,9 @@
 #include "embed_parts.h"
 #include "packing.h"
 #include "plan_load.h"
+#include "planner.h"
 #include "rng.h"
+#include "text.h"
 #include "topology_synth.h"
 
 enum { ROUNDS = 40, MOST_HELPERS = 8, MOST_SERVERS = 3, MOST_ENUMERATED = 3, ENUMERATED = 24 };
@@ -194,8 +196,92 @@ static void test_uneven_hosts(void **state) {
   }
 }
 
+/* ---- random networks with switches that add */
+
+enum { RANDOM_NETWORKS = 60 };
+
+static void add_hosts(struct by_text *text, struct by_rng *rng, uint32_t hosts) {
+  for (uint32_t h = 0; h < hosts; h++) {
+    by_text_add(text, "%s{\"name\": \"h%u\"", h ? ", " : "", h);
+    if (h > 2 && by_rng_below(rng, 5) == 0) by_text_add(text, ", \"takes_part\": false, \"helps\": true");
+    if (by_rng_below(rng, 6) == 0)
+      by_text_add(text, ", \"capacity\": \"%um\"", (unsigned)(50 + by_rng_below(rng, 100)));
+    by_text_add(text, "}");
+  }
+}
+
+static void add_switches(struct by_text *text, struct by_rng *rng, uint32_t switches) {
+  for (uint32_t s = 0; s < switches; s++) {
+    by_text_add(text, ", {\"name\": \"s%u\", \"kind\": \"switch\"", s);
+    if (by_rng_below(rng, 3))
+      by_text_add(text, ", \"aggregates\": true, \"memory\": %u", (unsigned)(500 + by_rng_below(rng, 3000)));
+    by_text_add(text, "}");
+  }
+}
+
+/* A tree of switches with hosts at them; others use parts of the links between switches. */
+static void open_random(struct by_rng *rng) {
+  uint32_t hosts = 3 + (uint32_t)by_rng_below(rng, 8), switches = 1 + (uint32_t)by_rng_below(rng, 5);
+  struct by_text text;
+  by_text_init(&text);
+  by_text_add(&text, "{\"format\": \"banyan-topology 1\", \"nodes\": [");
+  add_hosts(&text, rng, hosts);
+  add_switches(&text, rng, switches);
+  by_text_add(&text, "], \"links\": [");
+  for (uint32_t s = 1; s < switches; s++)
+    by_text_add(
+        &text,
+        "{\"a\": \"s%u\", \"b\": \"s%u\", \"capacity\": \"%um\", \"used\": {\"ab\": \"%um\", \"ba\": \"%um\"}}, ", s,
+        (unsigned)by_rng_below(rng, s), 100 * (unsigned)(1 + by_rng_below(rng, 4)), (unsigned)by_rng_below(rng, 90),
+        (unsigned)by_rng_below(rng, 90));
+  for (uint32_t h = 0; h < hosts; h++)
+    by_text_add(&text, "%s{\"a\": \"h%u\", \"b\": \"s%u\", \"capacity\": \"%um\"}", h ? ", " : "", h,
+                (unsigned)by_rng_below(rng, switches), 50 * (unsigned)(1 + by_rng_below(rng, 4)));
+  by_text_add(&text, "]}");
+  assert_ok(by_topology_parse("random", by_text_get(&text), text.length, &topology));
+  by_text_fini(&text);
+}
+
+/* Plans with size classes can be run, and the class for large buffers carries what is promised. */
+static void test_random_switches(void **state) {
+  struct by_rng rng;
+  uint32_t in_network = 0;
+  (void)state;
+  by_rng_init(&rng, 8);
+  for (int round = 0; round < RANDOM_NETWORKS; round++) {
+    struct by_planner_options wanted = by_planner_defaults();
+    struct by_planned planned;
+    struct by_plan_load load;
+    uint32_t all[32], may_help[32], n;
+    open_random(&rng);
+    wanted.method = BY_PLANNER_CLUSTER;
+    wanted.weighing = BY_PLANNER_WEIGH_SMALL;
+    wanted.servers = all;
+    wanted.choice.helpers = may_help;
+    for (uint32_t v = 0; v < topology->n_nodes; v++) {
+      if (topology->nodes[v].kind == BY_NODE_HOST) all[wanted.n_servers++] = v;
+      if (topology->nodes[v].may_help) may_help[wanted.choice.n_helpers++] = v;
+    }
+    assert_ok(by_planner_run("random", topology, &wanted, &planned));
+    assert_ok(by_plan_check_switches(planned.plan));
+    struct by_embed_facts facts = by_embedding_facts(planned.embedding);
+    const struct by_class *large = &planned.plan->classes[planned.plan->n_classes - 1];
+    assert_ok(by_plan_load_init(&load, planned.plan, large, topology));
+    if (load.rate < facts.throughput * (1 - 1e-6)) fail_msg("%d: %g of %g", round, load.rate, facts.throughput);
+    assert_true(facts.throughput <= facts.any_number * (1 + 1e-6));
+    assert_true(facts.any_number <= facts.bound * (1 + 1e-6));
+    (void)by_embedding_needs(planned.embedding, &n);
+    in_network += n > 0;
+    by_plan_load_fini(&load);
+    by_planned_fini(&planned);
+    by_topology_destroy(topology);
+  }
+  assert_true(in_network > RANDOM_NETWORKS / 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_bounds_and_loads),
-                                     cmocka_unit_test(test_again), cmocka_unit_test(test_uneven_hosts)};
+                                     cmocka_unit_test(test_again), cmocka_unit_test(test_uneven_hosts),
+                                     cmocka_unit_test(test_random_switches)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,9 @@ static enum banyan_status choose(struct by_embedding *e, struct by_embed_master 
   if (e->picks.throughput >= well_chosen * e->any_number) return BANYAN_OK;
   enum banyan_status status = add_few(&e->candidates, o->most_trees, o->most_height);
   if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
-  return by_embed_choose(master, o, e->any_number, BY_EMBED_FEW, &e->picks);
+  status = by_embed_choose(master, o, e->any_number, BY_EMBED_FEW, &e->picks);
+  e->any_number = fmax(e->any_number, e->picks.throughput);
+  return status;
 }
 
 static enum banyan_status check_hosts(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
