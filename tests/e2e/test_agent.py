@@ -361,8 +361,16 @@ def test_job(folder):
     link.send({"type": "release", "job": message["job"]})
     helping = link.receive("helping")
     assert not helping["joined"] and helping["why"] == "it was released", helping
+    link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1",
+               "server": True, "trees": 2})
+    helping = link.receive("helping")
+    assert helping == {"type": "helping", "job": message["job"], "helper": "h1", "server": True, "joined": True}, helping
     link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1"})
-    assert link.receive("helping")["joined"]
+    helping = link.receive("helping")
+    assert helping["joined"] and not helping.get("server"), helping
+    link.send({"type": "release", "job": message["job"], "server": True})
+    helping = link.receive("helping")
+    assert helping["server"] and helping["why"] == "it was released", helping
     agent.end(signal.SIGKILL)  # The helper dies as well.
     link.close()
     agent = Agent(folder, *options)

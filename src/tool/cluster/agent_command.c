@@ -83,6 +83,11 @@ static void show_helper(const json_t *helper) {
          is(helper, "joined") ? "joined" : "is joining");
 }
 
+static void show_server(const json_t *server) {
+  printf("  %s as %s: %.0f trees, %s\n", by_status_text(server, "job"), by_status_text(server, "name"),
+         by_json_number(server, "trees"), is(server, "joined") ? "joined" : "joining");
+}
+
 static void show_list(const json_t *status, const char *field, const char *title, void (*show)(const json_t *)) {
   const json_t *list = json_object_get(status, field);
   if (!json_array_size(list)) return;
@@ -106,6 +111,7 @@ static enum banyan_status show_status(const char *path, bool json) {
     show_list(status, "interfaces", "interfaces", show_interface);
     show_list(status, "jobs", "jobs", show_job);
     show_list(status, "helpers", "helps", show_helper);
+    show_list(status, "servers", "serves", show_server);
   }
   json_decref(status);
   return BANYAN_OK;
