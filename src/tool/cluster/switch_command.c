@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 #include <sys/socket.h>
@@ -18,7 +19,7 @@
 #include "text.h"
 #include "tls_identity.h"
 
-enum { CELLS = 4096, MOST_CELLS = 1 << 20 };
+enum { CELLS = 4096, MOST_CELLS = 1 << 20, PATH_BYTES = 4096 };
 
 struct switch_options {
   const char *xdp, *user, *secret_file, *manager, *keys, *name, *rate;
@@ -64,8 +65,8 @@ static const struct by_command command = {
              "With --manager, it reports its cells, its ports and their neighbours (LLDP) to the\n"
              "manager of the cluster, which then plans trees over it. It needs a certificate of\n"
              "`banyan keys make agent`. Jobs get its address and secret from the manager; unless\n"
-             "these are given, the secret is random, and the address that by which the manager\n"
-             "is reached.\n"
+             "these are given, the secret is made from its private key, and the address is that\n"
+             "by which the manager is reached.\n"
              "\n"
              "It reports on standard error when it is ready, and stays until SIGTERM or\n"
              "SIGINT. It leaves no configuration behind, also when it is killed. Jobs continue\n"
@@ -117,13 +118,29 @@ static enum banyan_status split_interfaces(struct session *s) {
 
 static enum banyan_status choose_secret(struct session *s) {
   BY_TRY(by_switch_secret(s->asked.secret_file, s->secret, &s->has_key));
-  if (s->asked.manager && !s->has_key) {
-    BY_TRY(by_key_random(s->secret));
-    s->has_key = true;
-  }
-  if (s->asked.manager && !by_is_printable(s->secret, BY_CLUSTER_KEY))
+  if (s->asked.manager && s->has_key && !by_is_printable(s->secret, BY_CLUSTER_KEY))
     return by_fail(BANYAN_ERR_ARGUMENT, "with --manager, the secret must be a text of 1 to %d bytes", BY_CLUSTER_KEY);
   return s->has_key ? by_key_derive(s->secret, &s->key) : BANYAN_OK;
+}
+
+/* A secret that is the same when the switch is started again, so that jobs which hold cells can request them again: it
+ * is made from the private key. */
+static enum banyan_status make_secret(struct session *s) {
+  struct by_text text = {0};
+  char path[PATH_BYTES], *pem;
+  const char *folder = s->asked.keys ? s->asked.keys : by_tls_folder();
+  snprintf(path, sizeof path, "%s/%s-%s.pem", folder, by_tls_role_name(BY_TLS_AGENT), s->host);
+  BY_TRY(by_tls_file_read(path, true, &pem));
+  by_text_add(&text, "banyan switch\n%s", pem);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switch's secret")
+                                          : by_key_derive(by_text_get(&text), &s->key);
+  for (size_t i = 0; i < sizeof s->key.bytes; i++) snprintf(s->secret + 2 * i, 3, "%02x", s->key.bytes[i]);
+  if (status == BANYAN_OK) status = by_key_derive(s->secret, &s->key);
+  explicit_bzero(pem, strlen(pem));
+  free(pem);
+  if (text.data) explicit_bzero(text.data, text.length);
+  by_text_fini(&text);
+  return status;
 }
 
 /* Of an agent that has nothing to do but to report. */
@@ -235,7 +252,8 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
                                                  .cells = (uint32_t)s->asked.cells,
                                                  .n_ports = s->n,
                                                  .ports = s->interfaces,
-                                                 .key = s->has_key ? &s->key : NULL};
+                                                 .key = s->has_key || s->asked.manager ? &s->key : NULL};
+  if (s->asked.manager && !s->has_key) BY_TRY(make_secret(s));
   BY_TRY(by_plane_open(loop, &of_plane, &s->plane));
   BY_TRY(by_switch_control_create(&of_control, &s->control));
   BY_TRY(listen_everywhere(s));
