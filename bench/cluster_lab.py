@@ -15,6 +15,7 @@ import urllib.request
 BANYAN = os.environ["BANYAN"]
 BUILD = os.path.dirname(BANYAN)
 SUM_CALLS = os.path.join(BUILD, "tests", "net", "sum_calls")
+LONG = 1.0  # seconds of a call from which on it is kept among the lines
 SLOT = 3432  # bytes of a switch's memory
 SERVICE = re.compile(r"banyan lab: (switch|agent|manager) (\S+): kill -HUP (\d+) restarts it")
 PAGE = re.compile(r"banyan lab: page at (\S+)\?token=(\S+)")
@@ -120,7 +121,8 @@ class Lab:
             call, ended, service, page, folder = (p.match(line) for p in (CALL, ENDED, SERVICE, PAGE, FOLDER))
             if call:
                 self.calls.setdefault(call[1], []).append((float(call[2]), float(call[3])))
-                continue
+                if float(call[3]) < LONG:
+                    continue
             if ended:
                 self.ended.setdefault(ended[1], {})[ended[2]] = (int(ended[3]), int(ended[4]))
             elif service:
