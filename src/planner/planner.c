@@ -27,7 +27,7 @@ static enum banyan_status weighed_add(struct by_weighed *weighed, const char *wh
     by_plan_destroy(plan);
     return status == BANYAN_ERR_UNSUPPORTED ? BANYAN_OK : status;
   }
-  *next = (struct by_candidate){.plan = plan, .rate = cost.load.rate, .once = cost.n_networks > 0};
+  *next = (struct by_candidate){.plan = plan, .rate = cost.load.rate};
   snprintf(next->what, sizeof next->what, "%s", what);
   bool known = true;
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
@@ -59,16 +59,14 @@ static void weighed_drop_slower(struct by_weighed *weighed) {
   weighed->n--;
 }
 
-/* Of those that are nearly the fastest and not done the first of the fewest groups: a ring is one. */
-static uint32_t fastest(const struct by_weighed *weighed, uint32_t size, const bool *done) {
+/* Of those that are nearly the fastest the first of the fewest groups: a ring is one. */
+static uint32_t fastest(const struct by_weighed *weighed, uint32_t size) {
   double least = INFINITY;
   uint32_t best = UINT32_MAX, groups = UINT32_MAX;
-  for (uint32_t i = 0; i < weighed->n; i++)
-    if (!done[i]) least = fmin(least, weighed->candidates[i].seconds[size]);
+  for (uint32_t i = 0; i < weighed->n; i++) least = fmin(least, weighed->candidates[i].seconds[size]);
   for (uint32_t i = 0; i < weighed->n; i++) {
     const struct by_candidate *candidate = &weighed->candidates[i];
-    if (done[i] || candidate->seconds[size] > (1 + nearly) * least || candidate->plan->classes->n_groups >= groups)
-      continue;
+    if (candidate->seconds[size] > (1 + nearly) * least || candidate->plan->classes->n_groups >= groups) continue;
     groups = candidate->plan->classes->n_groups;
     best = i;
   }
@@ -89,16 +87,12 @@ static bool is_called(const uint64_t *calls, uint32_t size) {
  * nearly alike the one of the fewest groups is taken, then the first. Sizes that are not called follow the others. */
 static void weighed_choose(struct by_weighed *weighed, bool any_for_largest, const uint64_t *calls) {
   const struct by_candidate *all = weighed->candidates;
-  bool done[BY_WEIGH_MOST] = {false};
-  uint32_t now = any_for_largest ? fastest(weighed, BY_WEIGH_SIZES - 1, done) : 0, largest = BY_WEIGH_SIZES;
+  uint32_t now = any_for_largest ? fastest(weighed, BY_WEIGH_SIZES - 1) : 0, largest = BY_WEIGH_SIZES;
   while (largest > 1 && !is_called(calls, largest - 1)) largest--;
   for (uint32_t size = largest; size-- > 0;) {
-    uint32_t best = fastest(weighed, size, done);
+    uint32_t best = fastest(weighed, size);
     bool weighs = size + 1 < BY_WEIGH_SIZES && is_called(calls, size);
-    if (weighs && all[now].seconds[size] > (1 + worth) * all[best].seconds[size]) {
-      done[now] = all[now].once;
-      now = best;
-    }
+    if (weighs && all[now].seconds[size] > (1 + worth) * all[best].seconds[size]) now = best;
     weighed->used[size] = now;
   }
   for (uint32_t size = largest; size < BY_WEIGH_SIZES; size++) weighed->used[size] = weighed->used[largest - 1];

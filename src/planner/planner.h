@@ -20,7 +20,6 @@ struct by_candidate {
   struct by_plan *plan; /* of one class; owned */
   char what[48];        /* for people: "ring in a good order" */
   double rate;          /* bit/s of input for large buffers */
-  bool once;            /* it has servers, each of which roots one tree of a plan: no two classes are made of it */
   double seconds[BY_WEIGH_SIZES];
 };
 
