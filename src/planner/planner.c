@@ -424,10 +424,8 @@ static enum banyan_status add_embedding_of_hosts(struct by_planned *p, const str
   struct by_embed_options options = embed_options(o);
   struct by_embedding *of_hosts;
   struct by_plan *plan;
-  uint32_t n;
-  (void)by_embedding_needs(p->embedding, &n);
   options.ways &= ~(uint32_t)BY_PLAN_SWITCHES;
-  if (!n || !options.ways) return BANYAN_OK;
+  if (!by_embedding_facts(p->embedding).n_in_network || !options.ways) return BANYAN_OK;
   enum banyan_status status = by_embed(topology, &options, &of_hosts);
   if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
   status = by_embedding_plan(of_hosts, "trees", &plan);

@@ -81,9 +81,9 @@ struct by_planned {
 struct by_planner_options by_planner_defaults(void);
 /* Plans. The name is the plan's. With BY_PLANNER_CLUSTER, in-network trees are weighed by time, too: small calls go
  * along trees among hosts where those are faster. Sizes of which no calls are known have no class of their own, so that
- * a job whose calls are all small has a plan without servers; by_embedding_needs are those of the trees whose servers
- * are in the plan. BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see by_graph_of_topology; BANYAN_ERR_PLAN: no trees keep
- * the limits. Cost: that of the parts; a second for 1000 vertices. */
+ * a job whose calls are all small has a plan without servers. BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see
+ * by_graph_of_topology; BANYAN_ERR_PLAN: no trees keep the limits. Cost: that of the parts; a second for 1000 vertices.
+ */
 BANYAN_CHECK enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                                const struct by_planner_options *options, struct by_planned *out);
 void by_planned_fini(struct by_planned *planned);

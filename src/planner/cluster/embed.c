@@ -155,7 +155,8 @@ struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding) {
                                  .bound = embedding->bound,
                                  .any_number = embedding->any_number,
                                  .n_candidates = embedding->candidates.n,
-                                 .n_used = embedding->picks.n};
+                                 .n_used = embedding->picks.n,
+                                 .n_in_network = embedding->network ? embedding->network->classes->n_groups : 0};
 }
 
 /* ---- making it */

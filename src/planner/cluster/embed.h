@@ -51,6 +51,7 @@ struct by_embed_facts {
   double bound;      /* no set of trees over these vertices carries more */
   double any_number; /* what the candidates carry if any number of them may be used */
   uint32_t n_candidates, n_used;
+  uint32_t n_in_network; /* of those that are used */
 };
 struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
 
@@ -59,16 +60,6 @@ struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
  * switches. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_embedding_plan(const struct by_embedding *embedding, const char *name,
                                                   struct by_plan **out);
-/* What an in-network tree of the plan needs at a switch that adds. */
-struct by_embed_need {
-  uint32_t server, node; /* of the topology: the host of the tree's server, and the switch */
-  const char *tree;      /* the server's name in the plan, "HOST/N"; lives as long as the embedding */
-  double rate;           /* bit/s of the tree */
-  double round_trip;     /* seconds to the server and back, for the farthest worker */
-  uint64_t bytes;        /* of cells: rate x round trip */
-};
-/* All needs, tree by tree; *n: how many. They live as long as the embedding. */
-const struct by_embed_need *by_embedding_needs(const struct by_embedding *embedding, uint32_t *n);
 struct by_text;
 /* Adds, in words and numbers: what is used, and what each kind of candidate would have carried alone. */
 void by_embedding_explain(const struct by_embedding *embedding, struct by_text *text);

@@ -302,27 +302,6 @@ static enum banyan_status place(struct by_embedding *e, struct by_placement *pla
   return BANYAN_OK;
 }
 
-/* A need for each switch that adds in tree t, which is group t of the plan. */
-static enum banyan_status list_needs(struct by_embedding *e, const struct by_placement *placement) {
-  size_t most = 0;
-  for (uint32_t t = 0; t < placement->n_trees; t++) most += placement->trees[t].n;
-  e->needs = BY_ARENA_ARRAY(&e->arena, struct by_embed_need, most);
-  if (!e->needs) return by_plan_no_memory();
-  for (uint32_t t = 0; t < placement->n_trees; t++) {
-    const struct by_placed_tree *tree = &placement->trees[t];
-    const struct by_group *group = &e->network->classes->groups[t];
-    for (uint32_t v = 0; v < tree->n; v++)
-      if (tree->adds[v])
-        e->needs[e->n_needs++] = (struct by_embed_need){.server = tree->node[0],
-                                                        .node = tree->node[v],
-                                                        .tree = e->network->vertices[group->order[group->root]].name,
-                                                        .rate = tree->rate,
-                                                        .round_trip = tree->round_trip,
-                                                        .bytes = (uint64_t)ceil(tree->rate * tree->round_trip / 8)};
-  }
-  return BANYAN_OK;
-}
-
 enum banyan_status by_embed_make_network(struct by_embedding *e) {
   struct by_placement placement = {0};
   double rate = 0;
@@ -339,14 +318,8 @@ enum banyan_status by_embed_make_network(struct by_embedding *e) {
   enum banyan_status status = placement.trees ? place(e, &placement, rate) : by_plan_no_memory();
   const struct by_placement_job *job = &e->net.servers[0].job; /* workers are the same for all */
   if (status == BANYAN_OK) status = by_plan_of_placement("network", e->net.topology, &placement, job, &e->network);
-  if (status == BANYAN_OK) status = list_needs(e, &placement);
   by_arena_fini(&placement.arena);
   return status;
-}
-
-const struct by_embed_need *by_embedding_needs(const struct by_embedding *embedding, uint32_t *n) {
-  *n = embedding->n_needs;
-  return embedding->needs;
 }
 
 enum banyan_status by_embed_name_nodes(struct by_embedding *e) {
