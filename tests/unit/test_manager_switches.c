@@ -76,6 +76,28 @@ static void test_first_plan(void **state) {
   world_end(&world);
 }
 
+/* Long ways need more cells: what is in flight at the tree's rate until the sum is back is guaranteed. */
+static void test_guarantee(void **state) {
+  (void)state;
+  begin("clos:racks=4,hosts=2,nic=100m,oversub=4,adds=all,delay=5ms");
+  world.helpers_come = true;
+  world_join_switches(&world, 4096);
+  world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  json_t *all = get_state(), *cells = json_object_get(job_of(all, 0), "cells"), *one;
+  size_t i;
+  assert_true(json_array_size(cells) > 0);
+  json_array_foreach(cells, i, one) {
+    double guaranteed = json_number_value(json_object_get(one, "guaranteed"));
+    double slots = json_number_value(json_object_get(one, "slots"));
+    /* 50 Mbit/s over four links of 5 ms each way are 250 KB, in fragments of 1 KiB. */
+    assert_float_equal(guaranteed, 50e6 / 8 * (2 * 4 * 5e-3 + 100e-6) / 1024, 25);
+    assert_true(slots > 2 * guaranteed);
+  }
+  json_decref(all);
+  world_end(&world);
+}
+
 /* A server that does not come is not waited for for long, and its host is not asked again for a while. */
 static void test_server_does_not_come(void **state) {
   (void)state;
@@ -385,11 +407,17 @@ static void test_started_again(void **state) {
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_first_plan),    cmocka_unit_test(test_server_does_not_come),
-      cmocka_unit_test(test_switch_dies),   cmocka_unit_test(test_switch_blinks),
-      cmocka_unit_test(test_released),      cmocka_unit_test(test_kept_and_ended),
-      cmocka_unit_test(test_rebalance),     cmocka_unit_test(test_full),
-      cmocka_unit_test(test_ways),          cmocka_unit_test(test_users_plan),
+      cmocka_unit_test(test_first_plan),
+      cmocka_unit_test(test_guarantee),
+      cmocka_unit_test(test_server_does_not_come),
+      cmocka_unit_test(test_switch_dies),
+      cmocka_unit_test(test_switch_blinks),
+      cmocka_unit_test(test_released),
+      cmocka_unit_test(test_kept_and_ended),
+      cmocka_unit_test(test_rebalance),
+      cmocka_unit_test(test_full),
+      cmocka_unit_test(test_ways),
+      cmocka_unit_test(test_users_plan),
       cmocka_unit_test(test_started_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

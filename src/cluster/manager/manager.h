@@ -39,7 +39,7 @@ struct by_manager_options {
   void *context;
 };
 
-/* Every 2 s, again after 60 s, for 5 %, all hosts that offer it may help; the usual priorities. */
+/* Every 2 s, again after 60 s, for 5 %, all hosts that offer it may help and serve, all ways; the usual priorities. */
 struct by_manager_options by_manager_defaults(void);
 /* The caller owns *out. BANYAN_ERR_ARGUMENT: a helper is not in the topology. */
 BANYAN_CHECK enum banyan_status by_manager_create(const struct by_manager_options *options, double now,
