@@ -75,16 +75,16 @@ struct role {
   struct by_context *context; /* NULL: could not join */
   enum banyan_status status;
   char text[1024];
-  _Atomic int tos; /* -1: the system's */
+  _Atomic int tos;    /* -1: the system's */
+  struct by_udp *udp; /* of its own, as switches divide their work by the servers' ports */
+  struct by_watch *watch;
   LIST_HEAD(, tree) trees;
 };
 
 struct service {
   const struct by_serve_options *options;
-  struct by_loop *loop; /* transfers fragments, on the thread that called by_serve */
-  struct by_udp *udp;
-  struct by_watch *watch;
-  struct by_timer again; /* what found no room in the socket */
+  struct by_loop *loop;  /* transfers fragments, on the thread that called by_serve */
+  struct by_timer again; /* what found no room in a socket */
   bool reported;         /* that all have joined */
   unsigned n;
   struct role roles[BY_SERVE_TREES];
@@ -113,13 +113,17 @@ static void transfer(void *context) {
   struct service *service = context;
   uint64_t last = by_clock_now(&by_clock_system), now = last;
   while (now - last < KEEN_US * BY_MICROSECOND) {
-    if (by_udp_progress(service->udp, now))
+    bool any = false;
+    for (unsigned i = 0; i < service->n; i++) any |= by_udp_progress(service->roles[i].udp, now);
+    if (any)
       last = now;
     else
       sched_yield();
     now = by_clock_now(&by_clock_system);
   }
-  if (!by_udp_flush(service->udp)) by_loop_set_delay(service->loop, &service->again, BY_MILLISECOND);
+  bool all = true;
+  for (unsigned i = 0; i < service->n; i++) all &= by_udp_flush(service->roles[i].udp);
+  if (!all) by_loop_set_delay(service->loop, &service->again, BY_MILLISECOND);
 }
 
 static void ready(void *context, uint32_t events) {
@@ -135,7 +139,7 @@ static enum banyan_status make_server(struct tree *tree) {
   for (uint32_t w = 0; w < message->workers; w++) {
     ways[w] = (struct by_server_way){.hops = message->ways[w].hops, .alone = message->ways[w].alone};
     memcpy(ways[w].stack, message->ways[w].stack, sizeof ways[w].stack);
-    BY_TRY(by_udp_peer_create(tree->role->service->udp, &message->ways[w].address, &tree->workers[w]));
+    BY_TRY(by_udp_peer_create(tree->role->udp, &message->ways[w].address, &tree->workers[w]));
   }
   struct by_server_config config = {.job = message->job,
                                     .key = message->key,
@@ -152,18 +156,18 @@ static enum banyan_status make_server(struct tree *tree) {
                                     .context = tree};
   memcpy(config.sets, message->sets, sizeof config.sets);
   BY_TRY(by_server_create(&config, &tree->server));
-  return by_udp_listen(tree->role->service->udp, message->job, take, tree);
+  return by_udp_listen(tree->role->udp, message->job, take, tree);
 }
 
 static void end_tree(struct tree *tree) {
   if (tree->server) {
     const struct by_server_counters *c = by_server_counters(tree->server);
     by_info("innetwork",
-            "server of tree %u: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64 " probes; %" PRIu64
-            " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
+            "server of tree %u at UDP port %d: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64
+            " probes; %" PRIu64 " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
             " overlapping, %" PRIu64 " wrong",
-            tree->message.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
-            c->overlapping, c->failed_checks);
+            tree->message.job, by_udp_port(tree->role->udp), c->results, c->repeated, c->probes, c->terms, c->merged,
+            c->unmerged, c->duplicates, c->overlapping, c->failed_checks);
   }
   for (uint32_t w = 0; w < BY_FRAGMENT_WORKERS; w++) by_udp_peer_destroy(tree->workers[w]);
   by_server_destroy(tree->server); /* whose results they were lent */
@@ -216,7 +220,7 @@ struct ending {
 
 static void forget_tree(struct tree *tree) {
   LIST_REMOVE(tree, entry);
-  by_udp_forget(tree->role->service->udp, tree->message.job);
+  by_udp_forget(tree->role->udp, tree->message.job);
   end_tree(tree);
 }
 
@@ -247,7 +251,7 @@ static void unserve(void *context, uint32_t version) {
 /* On the thread that transfers fragments. */
 static void mark(void *context) {
   struct role *role = context;
-  by_udp_set_mark(role->service->udp, &(struct by_mark){atomic_load(&role->tos), -1});
+  by_udp_set_mark(role->udp, &(struct by_mark){atomic_load(&role->tos), -1});
 }
 
 /* While it joins, or on the control thread. */
@@ -261,6 +265,8 @@ static void marked(void *context, const struct by_mark *how) {
 static void end_role(struct role *role) {
   while (!LIST_EMPTY(&role->trees)) forget_tree(LIST_FIRST(&role->trees));
   by_context_release(role->context);
+  by_loop_unwatch(role->watch);
+  by_udp_destroy(role->udp);
 }
 
 /* ---- the job */
@@ -270,7 +276,7 @@ static void *join_main(void *argument) {
   struct role *role = argument;
   struct service *service = role->service;
   struct by_job_role part = {.kind = BY_MEMBER_SERVER,
-                             .udp_port = by_udp_port(service->udp),
+                             .udp_port = by_udp_port(role->udp),
                              .serve = notified,
                              .unserve = unserve,
                              .mark = marked,
@@ -322,17 +328,20 @@ static void report_joined(struct service *service) {
   by_context_unlock(context);
 }
 
+static enum banyan_status open_role(struct service *service, struct role *role) {
+  role->service = service;
+  atomic_init(&role->tos, -1);
+  LIST_INIT(&role->trees);
+  BY_TRY(by_udp_create((struct by_port_range){service->options->udp_port, UINT16_MAX}, &role->udp));
+  return by_loop_watch(service->loop, by_udp_fd(role->udp), EPOLLIN, ready, service, &role->watch);
+}
+
 static enum banyan_status open_service(struct service *service) {
   BY_TRY(by_loop_create(&by_clock_system, &service->loop));
-  BY_TRY(by_udp_create((struct by_port_range){service->options->udp_port, UINT16_MAX}, &service->udp));
   by_timer_init(&service->again, transfer, service);
-  BY_TRY(by_loop_watch(service->loop, by_udp_fd(service->udp), EPOLLIN, ready, service, &service->watch));
-  service->n = service->options->trees;
+  for (; service->n < service->options->trees; service->n++) BY_TRY(open_role(service, &service->roles[service->n]));
   for (unsigned i = 0; i < service->n; i++) {
     struct role *role = &service->roles[i];
-    role->service = service;
-    atomic_init(&role->tos, -1);
-    LIST_INIT(&role->trees);
     int error = pthread_create(&role->thread, NULL, join_main, role);
     if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to join the job");
     role->has_thread = true;
@@ -344,11 +353,9 @@ static void close_service(struct service *service) {
   for (unsigned i = 0; i < service->n; i++)
     if (service->roles[i].has_thread) pthread_join(service->roles[i].thread, NULL);
   if (service->loop) by_loop_close(service->loop); /* its tasks are about the roles */
-  for (unsigned i = 0; i < service->n; i++) end_role(&service->roles[i]);
-  by_loop_unwatch(service->watch);
+  for (unsigned i = 0; i < BY_SERVE_TREES; i++) end_role(&service->roles[i]);
   by_loop_cancel_timer(&service->again);
   by_loop_destroy(service->loop);
-  by_udp_destroy(service->udp);
   free(service);
 }
 

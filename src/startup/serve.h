@@ -22,7 +22,7 @@ enum { BY_SERVE_TREES = 64 };
 struct by_serve_options {
   struct banyan_options joining; /* where not 0, instead of the environment; rank and size are not looked at */
   unsigned trees;                /* 1 to BY_SERVE_TREES */
-  int udp_port;                  /* for fragments: the first free one from here on */
+  int udp_port;                  /* for fragments: each tree takes the first free one from here on */
   /* Called once when all its trees have joined, with its host's name. NULL is allowed. */
   void (*joined)(const char *name, unsigned trees);
 };

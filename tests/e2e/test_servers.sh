@@ -34,19 +34,21 @@ well() {
   ! grep -q 'is not there\|is lost' "$scratch/err" || fail "servers that run were missed: $(cat "$scratch/err")"
 }
 
-# One and two servers run on this machine, and on the hosts that the plan names.
+# One and two servers run on this machine, and on the hosts that the plan names. A process has a UDP port for each tree.
 BANYAN_LOG=info wants 0 job one -n 4 --servers 1
 well
 shows 'sums over 0 switches with server 0 ' err
 wants 0 job two -n 4 --servers 2
 well
-wants 0 job two --transport tcp --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1,d:1 --servers h:2
+wants 0 job two --transport tcp --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1,d:1 --servers h:2 -x BANYAN_LOG=info
 well
+ports=$(sed -n 's/.*server of tree [0-9]* at UDP port \([0-9]*\): .*/\1/p' "$scratch/err" | sort -u | wc -l)
+[ "$ports" = 2 ] || fail "a process that serves two trees uses $ports UDP ports"
 
 # Each server computes its tree's share of the sums.
 BANYAN_LOG=info wants 0 job unequal -n 4 --servers 2
 well
-read -r less more <<<"$(sed -n 's/.*server of tree [0-9]*: \([0-9]*\) results.*/\1/p' "$scratch/err" | sort -n | xargs)"
+read -r less more <<<"$(sed -n 's/.*server of tree [0-9]* at UDP port [0-9]*: \([0-9]*\) results.*/\1/p' "$scratch/err" | sort -n | xargs)"
 [ "$((10 * more))" -gt "$((25 * less))" ] && [ "$((10 * more))" -lt "$((35 * less))" ] ||
   fail "of three times the share: $more of $less results"
 

@@ -34,7 +34,7 @@ static const struct by_option options[] = {
             "aggregate in the kernel, on these interfaces: port 0, 1, ...;\nneeds drivers with native XDP"),
     BY_TEXT("user", 0, user, "IF,IF,...", "aggregate in this process, on these interfaces; works with\nany driver"),
     BY_INT("queues", 0, queues, "N", 1, BY_PLANE_QUEUES,
-           "with --user, threads that share the work, each with other\nservers' trees; default: as many as cores"),
+           "with --user, threads that share the work, a tree each;\ndefault: as many as cores"),
     BY_INT("cells", 0, cells, "N", 1, MOST_CELLS, "number of cells, 3.4 KiB each; default 4096"),
     BY_WORDS("control", 0, controls, "WHERE",
              "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "

@@ -61,7 +61,7 @@ static const struct by_option server_options[] = {
     BY_TEXT("root", 'r', root, "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)"),
     BY_TEXT("name", 0, name, "NAME", "this host's name in the plan; default: the host name\n(BANYAN_HOST)"),
     BY_INT("trees", 0, trees, "N", 1, BY_SERVE_TREES, "number of trees to serve; default 1"),
-    BY_INT("udp-port", 0, port, "PORT", 1, 65535, "port for fragments, or the next free one; default 7612"),
+    BY_INT("udp-port", 0, port, "PORT", 1, 65535, "first port for fragments, one for each tree; default 7612"),
     {.name = NULL},
 };
 
@@ -78,7 +78,7 @@ static const struct by_command server_command = {
              "together with the ranks.\n"
              "\n"
              "A plan's server vertices are called HOST/0, HOST/1, ...; --trees is the number\n"
-             "of those that this process serves. Fragments use one UDP port.\n"
+             "of those that this process serves. Each has a UDP port.\n"
              "\n"
              "It reads the same variables as ranks; BANYAN_KEY must be the job's. With --root\n"
              "it reports on standard output when it has joined: \"NAME serves 2 trees\". It stays\n"
