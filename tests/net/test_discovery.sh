@@ -82,10 +82,14 @@ state_has '"name": ?"h2"[^}]*"connected": ?false'
 agent h2 100m
 state_has '"name": ?"h2"[^}]*"connected": ?true'
 [ "$(topology)" = "$before" ] || fail "the topology has changed because an agent is back"
-ends KILL manager
+for name in manager s1 h2; do ends KILL "$name"; done
 manager
 state_has '"a": ?"h2", ?"b": ?"s1"'
-state_has '"a": ?"h1", ?"b": ?"s1"'
+[ "$(topology)" = "$before" ] || fail "the manager has begun with another topology than it had"
+switch --cells 512
+agent h2 100m
+state_has '"name": ?"h2"[^}]*"connected": ?true'
+[ "$(topology)" = "$before" ] || fail "the topology has changed because all have come back"
 
 # A host that comes, and a switch that offers other cells.
 agent h3

@@ -393,13 +393,15 @@ static void test_users_plan(void **state) {
 /* Files of older managers are read: from before jobs reported how long they are, before lists of revoked certificates
  * were kept, before jobs had owners, and so on. */
 static void test_older_files(void **state) {
-#define WITHOUT_GRANTS "DROP TABLE servers; DROP TABLE grants; "
+#define WITHOUT_NETWORK "DROP TABLE network; "
+#define WITHOUT_GRANTS WITHOUT_NETWORK "DROP TABLE servers; DROP TABLE grants; "
 #define WITHOUT_OWN_PLANS WITHOUT_GRANTS "ALTER TABLE jobs DROP COLUMN own_plan; "
 #define WITHOUT_LENGTHS                                                                                                \
   WITHOUT_OWN_PLANS "ALTER TABLE jobs DROP COLUMN doubted; ALTER TABLE jobs DROP COLUMN expected; "
 #define WITHOUT_LISTS WITHOUT_LENGTHS "DROP TABLE lists; "
 #define WITHOUT_OWNERS WITHOUT_LISTS "ALTER TABLE jobs DROP COLUMN owner; "
-  static const char *const older[] = {WITHOUT_GRANTS "PRAGMA user_version = 8",
+  static const char *const older[] = {WITHOUT_NETWORK "PRAGMA user_version = 9",
+                                      WITHOUT_GRANTS "PRAGMA user_version = 8",
                                       WITHOUT_OWN_PLANS "PRAGMA user_version = 6",
                                       WITHOUT_LENGTHS "PRAGMA user_version = 5",
                                       WITHOUT_LISTS "PRAGMA user_version = 4",
@@ -452,12 +454,34 @@ static void test_older_requests(void **state) {
   by_manager_store_commit(store);
   by_manager_store_close(store);
   assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-  assert_int_equal(sqlite3_exec(db, "DROP TABLE servers; DROP TABLE grants; PRAGMA user_version = 7", NULL, NULL, NULL),
+  assert_int_equal(sqlite3_exec(db,
+                                "DROP TABLE network; DROP TABLE servers; DROP TABLE grants; PRAGMA user_version = 7",
+                                NULL, NULL, NULL),
                    SQLITE_OK);
   assert_int_equal(sqlite3_close(db), SQLITE_OK);
   assert_ok(by_manager_store_open(path, &store));
   assert_ok(by_manager_store_load(store, check_request, request));
   by_manager_store_close(store);
+  remove_file();
+}
+
+/* The topology that agents have reported outlives the manager. */
+static void test_topology(void **state) {
+  struct by_text text = {0};
+  (void)state;
+  remove_file();
+  assert_ok(by_manager_store_open(path, &store));
+  assert_ok(by_manager_store_get_topology(store, &text));
+  assert_int_equal(text.length, 0);
+  by_manager_store_keep_topology(store, "one");
+  by_manager_store_keep_topology(store, "{\"name\":\"two\"}");
+  by_manager_store_close(store);
+  assert_ok(by_manager_store_open(path, &store));
+  by_manager_store_renew(store);
+  assert_ok(by_manager_store_get_topology(store, &text));
+  assert_string_equal(by_text_get(&text), "{\"name\":\"two\"}");
+  by_manager_store_close(store);
+  by_text_fini(&text);
   remove_file();
 }
 
@@ -553,10 +577,10 @@ static void test_other_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_days),   cmocka_unit_test(test_killed),      cmocka_unit_test(test_history),
-      cmocka_unit_test(test_cells),  cmocka_unit_test(test_older_files), cmocka_unit_test(test_older_requests),
-      cmocka_unit_test(test_owner),  cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files),
-      cmocka_unit_test(test_length), cmocka_unit_test(test_users_plan)};
+      cmocka_unit_test(test_days),     cmocka_unit_test(test_killed),      cmocka_unit_test(test_history),
+      cmocka_unit_test(test_cells),    cmocka_unit_test(test_older_files), cmocka_unit_test(test_older_requests),
+      cmocka_unit_test(test_owner),    cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files),
+      cmocka_unit_test(test_topology), cmocka_unit_test(test_length),      cmocka_unit_test(test_users_plan)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

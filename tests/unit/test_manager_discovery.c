@@ -7,6 +7,7 @@
 
 #include "check.h"
 
+#include "discovery.h"
 #include "manager_discovery.h"
 
 enum { MOST = 8 };
@@ -137,6 +138,35 @@ static void test_restarts(void **state) {
   assert_int_equal(w.changes, 2);
   assert_int_equal(w.topology->nodes[2].memory, 32000);
   must_show("\"contradictions\":[]");
+  end();
+}
+
+/* A manager that begins again has its network at once, although nobody has come yet. */
+static void test_restored(void **state) {
+  (void)state;
+  begin_rack();
+  REPORT("h2", "s1:p1", "leaf:7");
+  HELLO("h3", "");
+  HELLO("h4", "");
+  pass(5);
+  struct by_topology *kept = w.topology;
+  by_manager_discovery_destroy(w.discovery);
+  begin(NULL, false);
+  by_manager_discovery_restore(w.discovery, kept, w.now);
+  pass(0);
+  assert_int_equal(w.changes, 1);
+  assert_true(by_discovery_is_same(w.topology, kept));
+  by_topology_destroy(kept);
+  SWITCH(64, "", "h2:eth0");
+  HELLO("h2", "", "leaf:7");
+  HELLO("h3", "");
+  pass(100);
+  assert_int_equal(w.changes, 1);
+  assert_int_equal(w.topology->n_links, 5);
+  pass(600); /* h1 and h4 do not come back */
+  assert_int_equal(w.changes, 2);
+  assert_int_equal(w.topology->n_links, 2);
+  must_show("\"contradictions\":[");
   end();
 }
 
@@ -300,11 +330,10 @@ static void test_many_interfaces(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_settling),       cmocka_unit_test(test_restarts),
-      cmocka_unit_test(test_rates),          cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_contradictions), cmocka_unit_test(test_flapping),
-      cmocka_unit_test(test_written),        cmocka_unit_test(test_cells),
-      cmocka_unit_test(test_silent_hosts),   cmocka_unit_test(test_many_interfaces),
+      cmocka_unit_test(test_settling),     cmocka_unit_test(test_restarts),        cmocka_unit_test(test_rates),
+      cmocka_unit_test(test_moved),        cmocka_unit_test(test_contradictions),  cmocka_unit_test(test_flapping),
+      cmocka_unit_test(test_written),      cmocka_unit_test(test_cells),           cmocka_unit_test(test_restored),
+      cmocka_unit_test(test_silent_hosts), cmocka_unit_test(test_many_interfaces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

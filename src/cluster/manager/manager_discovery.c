@@ -17,7 +17,8 @@ static const double most = 2;       /* but so long at most after the first one *
 static const double silence = 1.5;  /* s after the first agent has come, in which all that speaks LLDP was heard */
 static const double doubt = 3;      /* s that a contradiction lasts before it is one: both ends do not learn at once */
 static const double doubt_of_cells = 10;
-static const double start_up = 30; /* s in which a written topology can be rejected */
+static const double forgotten = 600; /* s after which a machine whose agent is away is none any more */
+static const double start_up = 30;   /* s in which a written topology can be rejected */
 
 enum { AGENTS = 16384, CONTRADICTIONS = 256 };
 
@@ -37,6 +38,7 @@ struct interface {
 
 struct agent {
   char *host;
+  double parted; /* since when it is away; INFINITY: it is there */
   bool aggregates;
   uint64_t memory;
   uint32_t cells;
@@ -95,6 +97,7 @@ static struct agent *find_or_add(struct by_manager_discovery *d, const char *hos
   HASH_FIND_STR(d->agents, host, agent);
   if (agent || HASH_COUNT(d->agents) >= AGENTS || !(agent = calloc(1, sizeof *agent))) return agent;
   agent->host = strdup(host);
+  agent->parted = INFINITY;
   if (agent->host) HASH_ADD_KEYPTR(hh, d->agents, agent->host, strlen(agent->host), agent);
   if (agent->host && agent->hh.tbl) return agent;
   free_agent(agent);
@@ -187,6 +190,7 @@ void by_manager_discovery_hear(struct by_manager_discovery *d, const char *host,
   if (!agent) return;
   bool changed = HASH_COUNT(d->agents) != before;
   if (isinf(d->first)) d->first = now;
+  agent->parted = INFINITY;
   if (message->type == BY_MESSAGE_HELLO) changed |= take_cells(agent, message->aggregates);
   changed |= take_interfaces(agent, message);
   if (changed) note_change(d, now);
@@ -196,7 +200,63 @@ void by_manager_discovery_part(struct by_manager_discovery *d, const char *host,
   struct agent *agent;
   HASH_FIND_STR(d->agents, host, agent);
   for (uint32_t i = 0; agent && i < agent->n; i++) agent->interfaces[i].stale = *agent->interfaces[i].neighbour;
-  if (agent) note_change(d, now);
+  if (!agent) return;
+  agent->parted = now;
+  note_change(d, now);
+}
+
+/* Who was last heard there is not there any more. */
+static void forget_neighbour(struct by_manager_discovery *d, const char *name) {
+  for (struct agent *agent = d->agents; agent; agent = agent->hh.next)
+    for (uint32_t i = 0; i < agent->n; i++) {
+      struct interface *interface = &agent->interfaces[i];
+      if (!interface->stale || strcmp(interface->neighbour, name) != 0) continue;
+      *interface->neighbour = *interface->port = '\0';
+      interface->stale = false;
+    }
+}
+
+static void forget_parted(struct by_manager_discovery *d, double now) {
+  for (struct agent *agent = d->agents, *next; agent; agent = next) {
+    next = agent->hh.next;
+    if (now < agent->parted + forgotten) continue;
+    HASH_DELETE(hh, d->agents, agent);
+    forget_neighbour(d, agent->host);
+    free_agent(agent);
+    note_change(d, now - settling); /* at once */
+  }
+}
+
+/* One end of a link, as its agent has reported it. */
+static void restore_end(struct by_manager_discovery *d, const struct by_topology *t, const struct by_link *link,
+                        int end, double now) {
+  const struct by_node *here = &t->nodes[end ? link->b : link->a], *there = &t->nodes[end ? link->a : link->b];
+  struct agent *agent;
+  HASH_FIND_STR(d->agents, here->name, agent);
+  if (!agent || !*link->port[end]) return;
+  struct interface *interface = find_interface(agent, link->port[end]);
+  if (!interface && !(interface = add_interface(agent, link->port[end]))) return;
+  interface->rate = link->capacity[end].all;
+  if (strcmp(there->name, BY_DISCOVERY_NETWORK) != 0 || *link->port[!end])
+    (void)take_neighbour(interface, there->name, link->port[!end]);
+  else
+    d->assumes = true;
+  interface->stale = *interface->neighbour;
+  note_change(d, now - settling);
+}
+
+void by_manager_discovery_restore(struct by_manager_discovery *d, const struct by_topology *t, double now) {
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    const struct by_node *node = &t->nodes[v];
+    struct agent *agent = node->kind == BY_NODE_HOST || node->aggregates ? find_or_add(d, node->name) : NULL;
+    if (!agent) continue;
+    agent->aggregates = node->aggregates;
+    agent->memory = node->memory;
+    agent->parted = now;
+    note_change(d, now - settling);
+  }
+  for (uint32_t l = 0; l < t->n_links; l++)
+    for (int end = 0; end < 2; end++) restore_end(d, t, &t->links[l], end, now);
 }
 
 void by_manager_discovery_count(struct by_manager_discovery *d, const char *host, uint32_t used, uint64_t held,
@@ -303,6 +363,8 @@ static bool is_rejected(struct by_manager_discovery *d, const struct by_topology
 double by_manager_discovery_next(const struct by_manager_discovery *d) {
   double next = fmin(d->changed + settling, d->waiting + most);
   if (!d->assumes) next = fmin(next, d->first + silence);
+  for (const struct agent *agent = d->agents; agent; agent = agent->hh.next)
+    next = fmin(next, agent->parted + forgotten);
   for (uint32_t i = 0; i < d->n; i++)
     if (!d->all[i].lasts) next = fmin(next, d->all[i].from);
   return next;
@@ -346,6 +408,7 @@ static enum by_discovery_verdict look(struct by_manager_discovery *d, struct by_
 
 enum by_discovery_verdict by_manager_discovery_look(struct by_manager_discovery *d, double now,
                                                     struct by_topology **out) {
+  forget_parted(d, now);
   bool silent = !d->assumes && now >= d->first + silence;
   bool settled = now >= fmin(d->changed + settling, d->waiting + most);
   *out = NULL;

@@ -1,7 +1,8 @@
 /* The network as agents report it: remembers what each one says of its interfaces, neighbours and cells, composes a
  * topology from it (discovery.h), and names contradictions. Without I/O and clock: seconds are handed in and never go
  * back. What an agent does not report any more, because it is away or its neighbour is, holds until somebody
- * contradicts it, so that a restart changes nothing. One thread.
+ * contradicts it, so that a restart changes nothing; a machine whose agent is away for ten minutes is forgotten. One
+ * thread.
  *
  * A change counts once nothing else has changed for a moment, since many come together; and where changes do not end,
  * twice a minute. */
@@ -29,6 +30,9 @@ BANYAN_CHECK enum banyan_status by_manager_discovery_create(const struct by_mana
 /* NULL is allowed. */
 void by_manager_discovery_destroy(struct by_manager_discovery *discovery);
 
+/* What was composed before a restart: as if all its agents had reported it, and were away. It is looked at at once. */
+void by_manager_discovery_restore(struct by_manager_discovery *discovery, const struct by_topology *topology,
+                                  double now);
 /* A hello or report of the agent of a host, which the manager has accepted. */
 void by_manager_discovery_hear(struct by_manager_discovery *discovery, const char *host,
                                const struct by_cluster_message *message, double now);

@@ -357,6 +357,7 @@ static void renew_connections(struct by_manager_server *server) {
 }
 
 /* What was kept is all that the new one knows. While it cannot be written, the topology stays. */
+static void keep_topology(struct by_manager_server *server);
 static void use_next(struct by_manager_server *server) {
   struct by_manager_options options = server->options.manager;
   struct by_manager *fresh, *before = server->manager;
@@ -381,9 +382,19 @@ static void use_next(struct by_manager_server *server) {
   by_topology_destroy(server->topology);
   server->topology = server->next;
   server->next = NULL;
+  keep_topology(server);
   by_warn("manager", "the topology that agents report has %u nodes and %u links", server->topology->n_nodes,
           server->topology->n_links);
   server->options.changed(server->options.context, server->topology);
+}
+
+/* So that it is there at once when the manager begins again, whoever else begins again then. */
+static void keep_topology(struct by_manager_server *server) {
+  struct by_text text = {0};
+  by_topology_print(server->topology, &text);
+  if (!text.failed) by_manager_store_keep_topology(server->store, by_text_get(&text));
+  by_manager_store_commit(server->store);
+  by_text_fini(&text);
 }
 
 static void settle(void *context) {
@@ -496,6 +507,20 @@ static enum banyan_status begin_discovery(struct by_manager_server *server) {
   return BANYAN_OK;
 }
 
+/* One that does not fit is none. */
+static void restore_topology(struct by_manager_server *server) {
+  struct by_topology *kept = NULL;
+  struct by_text text = {0};
+  enum banyan_status status = by_manager_store_get_topology(server->store, &text);
+  if (status == BANYAN_OK && text.length)
+    status = by_topology_parse("the topology that was kept", by_text_get(&text), text.length, &kept);
+  if (status != BANYAN_OK) by_warn("manager", "%s", banyan_error_text());
+  if (kept) by_manager_discovery_restore(server->discovery, kept, now_of(server));
+  by_topology_destroy(kept);
+  by_text_fini(&text);
+  settle(server);
+}
+
 static enum banyan_status set_up(struct by_manager_server *server) {
   struct by_manager_server_options *o = &server->options;
   struct timespec wall;
@@ -512,6 +537,7 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   server->workers = calloc(o->threads, sizeof *server->workers);
   if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
   for (unsigned i = 0; i < o->threads; i++) server->workers[i].server = server;
+  if (!server->ready) restore_topology(server);
   BY_TRY(by_socket_listen(&o->at, (struct by_port_range){0, 0}, &listener, &server->bound));
   return by_acceptor_create(server->loop, listener, accepted, server, &server->acceptor);
 }

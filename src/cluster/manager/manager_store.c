@@ -7,7 +7,7 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 9 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 10 };
 
 /* Where a row has what a column holds. A text that is not there is "", but for MAYBE. */
 struct column {
@@ -80,6 +80,7 @@ static const struct table {
 static const char trim_events[] = "DELETE FROM history WHERE job = ?1 AND id NOT IN"
                                   " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)";
 static const char put_list[] = "INSERT OR REPLACE INTO lists VALUES (?, ?)";
+static const char put_network[] = "INSERT OR REPLACE INTO network VALUES (1, ?)";
 
 #define CELLS_TABLE "CREATE TABLE cells (job TEXT PRIMARY KEY, wish TEXT);"
 /* Of revoked certificates, by the key of the authority that made them. */
@@ -88,6 +89,9 @@ static const char put_list[] = "INSERT OR REPLACE INTO lists VALUES (?, ?)";
 #define GRANTS_TABLES                                                                                                  \
   "CREATE TABLE servers (job TEXT, name TEXT, joined INTEGER, trees INTEGER, PRIMARY KEY (job, name));"                \
   "CREATE TABLE grants (job TEXT, number INTEGER, cells TEXT, PRIMARY KEY (job, number));"
+
+/* The topology that agents have reported, as JSON: one row. */
+#define NETWORK_TABLE "CREATE TABLE network (id INTEGER PRIMARY KEY, topology TEXT);"
 
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
@@ -99,12 +103,12 @@ static const char schema[] =
     " why TEXT);"
     "CREATE INDEX history_of ON history (job);"
     "CREATE TABLE helpers (job TEXT, name TEXT, joined INTEGER, PRIMARY KEY (job, name));" CELLS_TABLE LISTS_TABLE
-        GRANTS_TABLES;
+        GRANTS_TABLES NETWORK_TABLE;
 
 struct by_manager_store {
   sqlite3 *db;
   char *path;
-  sqlite3_stmt *put[N_TABLES], *clear[N_TABLES], *drop[N_TABLES], *trim_events, *put_list;
+  sqlite3_stmt *put[N_TABLES], *clear[N_TABLES], *drop[N_TABLES], *trim_events, *put_list, *put_network;
   bool open; /* a transaction */
   bool lost;
   bool notified; /* that it is lost; each attempt while a disk is full is no news */
@@ -157,6 +161,7 @@ static const char *const to_next[SCHEMA] = {
     [7] = "BEGIN; UPDATE cells SET wish = replace(wish, '{\"say\":\"wish\",', '{\"type\":\"reserve\",');"
           " PRAGMA user_version = 8; COMMIT",
     [8] = "BEGIN; " GRANTS_TABLES "PRAGMA user_version = 9; COMMIT",
+    [9] = "BEGIN; " NETWORK_TABLE "PRAGMA user_version = 10; COMMIT",
 };
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {
@@ -193,6 +198,7 @@ static enum banyan_status prepare(struct by_manager_store *store) {
   }
   BY_TRY(make_statement(store, trim_events, &store->trim_events));
   BY_TRY(make_statement(store, put_list, &store->put_list));
+  BY_TRY(make_statement(store, put_network, &store->put_network));
   return run(store, "BEGIN IMMEDIATE; COMMIT"); /* takes the file */
 }
 
@@ -278,6 +284,17 @@ enum banyan_status by_manager_store_get_list(struct by_manager_store *store, con
   return status;
 }
 
+enum banyan_status by_manager_store_get_topology(struct by_manager_store *store, struct by_text *out) {
+  sqlite3_stmt *s;
+  BY_TRY(make_statement(store, "SELECT topology FROM network", &s));
+  int code = sqlite3_step(s);
+  const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+  if (text) by_text_add_bytes(out, text, strlen(text));
+  enum banyan_status status = code == SQLITE_ROW || code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
+  sqlite3_finalize(s);
+  return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the topology that was kept") : status;
+}
+
 /* ---- writing */
 
 static void lose(struct by_manager_store *store) {
@@ -336,6 +353,14 @@ void by_manager_store_keep_list(struct by_manager_store *store, const char *auth
   if (sqlite3_step(store->put_list) != SQLITE_DONE) lose(store);
   sqlite3_reset(store->put_list);
   sqlite3_clear_bindings(store->put_list);
+}
+
+void by_manager_store_keep_topology(struct by_manager_store *store, const char *topology) {
+  if (store->lost || !begin(store)) return;
+  sqlite3_bind_text(store->put_network, 1, topology, -1, SQLITE_STATIC);
+  if (sqlite3_step(store->put_network) != SQLITE_DONE) lose(store);
+  sqlite3_reset(store->put_network);
+  sqlite3_clear_bindings(store->put_network);
 }
 
 void by_manager_store_commit(struct by_manager_store *store) {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "fail.h"
+#include "text.h"
 
 /* A row replaces the one of the same key. Rows are plain values that borrow their texts. */
 enum by_manager_table {
@@ -82,9 +83,13 @@ void by_manager_store_commit(struct by_manager_store *store);
 BANYAN_CHECK enum banyan_status by_manager_store_get_list(struct by_manager_store *store, const char *authority,
                                                           int64_t *number);
 void by_manager_store_keep_list(struct by_manager_store *store, const char *authority, int64_t number);
+/* The topology that agents have reported, as JSON; `out` stays empty if none was kept. */
+BANYAN_CHECK enum banyan_status by_manager_store_get_topology(struct by_manager_store *store, struct by_text *out);
+void by_manager_store_keep_topology(struct by_manager_store *store, const char *topology);
 /* Something could not be written. */
 bool by_manager_store_lost(const struct by_manager_store *store);
-/* Forgets all rows but history and lists, so that all can be kept anew; ends being lost if it succeeds. */
+/* Forgets all rows but history, lists and the topology, so that all can be kept anew; ends being lost if it succeeds.
+ */
 void by_manager_store_renew(struct by_manager_store *store);
 
 #endif

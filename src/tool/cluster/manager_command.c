@@ -104,7 +104,8 @@ static const struct by_command command = {
 
 struct session {
   struct manager_options asked;
-  struct by_topology *topology; /* NULL: agents report it */
+  struct by_topology *topology;         /* NULL: agents report it, */
+  const struct by_topology *discovered; /* as this; NULL: not yet */
   struct by_loop *loop;
   char rejected[1024]; /* why the manager ends */
   struct by_tls_watch *keys;
@@ -153,7 +154,8 @@ static unsigned print_state(void *context, struct by_text *out) {
 }
 
 static void topology_changed(void *context, const struct by_topology *topology) {
-  const struct session *s = context;
+  struct session *s = context;
+  s->discovered = topology;
   if (s->page) by_web_page_draw(s->page, topology);
 }
 
@@ -188,8 +190,8 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
   of_server->changed = topology_changed;
   of_server->rejected = topology_rejected;
   of_server->context = s;
-  of_page->topology = s->topology ? s->topology : &nothing; /* until there is one */
   BY_TRY(by_manager_server_create(of_server, &s->server));
+  of_page->topology = s->topology ? s->topology : s->discovered ? s->discovered : &nothing;
   of_page->state = print_state;
   of_page->context = s->server;
   return of_page->at ? by_web_page_create(of_page, &s->page) : BANYAN_OK;
