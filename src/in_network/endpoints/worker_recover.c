@@ -6,7 +6,7 @@
  *          the result
  *          reply: my term is nowhere, or in a full cell whose sum got lost:
  *                 send it again
- *   long silence, and every fourth time -> PROBE, which the server always answers:
+ *   silence before the end of the call, long silence, and every fourth time -> PROBE, which the server always answers:
  *          my term is at the server, or in a cell that still fills: others are
  *                 late, wait
  *          the sum is finished: ask for it
@@ -37,7 +37,8 @@ enum {
 enum { FILLING = 1, RELEASED = 3 }; /* cells in a probe's records */
 
 static const double first_wait = 20e6, most_wait = 200e6, reorder = 250e3; /* ns */
-static const uint64_t silence = 150 * BY_MILLISECOND;                      /* before a way counts as dead */
+static const double least_silence = 10e6;             /* while more is to be sent: processes may pause for so long */
+static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
 /* Terms may wait for each other in cells on different ways: a slot that has waited so long does not rely on cells. */
 static const uint64_t torn_after = 3 * BY_SECOND;
 
@@ -51,7 +52,8 @@ static uint64_t margin_of(const struct by_worker *w) {
 
 /* A round trip where queues are short. */
 static double round_of(const struct by_worker *w) {
-  return w->least > 0 ? 1.5 * w->least + 2 * reorder : first_wait;
+  double jitter = w->rttvar < w->queued / 8 ? w->rttvar : w->queued / 8;
+  return w->least > 0 ? 1.5 * w->least + 2 * jitter + 2 * reorder : first_wait;
 }
 
 static uint64_t doubled(const struct by_worker *w, double wait) {
@@ -71,7 +73,7 @@ static double backed_off(const struct slot *slot, double wait) {
  * from ending. */
 static uint64_t wait_of(const struct by_worker *w, const struct slot *slot, bool more) {
   double wait = round_of(w) > 1.25 * w->repair + reorder ? round_of(w) : 1.25 * w->repair + reorder;
-  double usual = w->srtt + w->rttvar + (double)margin_of(w);
+  double usual = w->srtt + 4 * w->rttvar + (double)margin_of(w);
   if (!slot->late || more) wait = w->srtt > 0 ? usual : first_wait;
   if (w->least > 0 && wait > 2 * (w->least + w->queued)) wait = 2 * (w->least + w->queued);
   return doubled(w, backed_off(slot, wait));
@@ -231,7 +233,8 @@ static void ask(struct by_worker *w, struct slot *slot, bool quiet, uint64_t now
   } else if (slot->finished) {
     increment(&slot->unanswered);
     by_worker_ask_again(w, slot, now);
-  } else if (w->silent >= LONG || slot->asked % ANSWERED == ANSWERED - 1) {
+  } else if (w->silent >= LONG || slot->asked % ANSWERED == ANSWERED - 1 ||
+             (quiet && by_worker_first_ready(w) < w->end)) {
     increment(&slot->unanswered);
     increment(&slot->asked);
     send_probe(w, slot, 0, quiet, now);
@@ -267,8 +270,10 @@ static bool may_ask(struct by_worker *w, uint64_t now) {
  * everywhere, so one of them finds out what that one lacks. While results come, others will be overtaken, or are next.
  * Returns when to look again. */
 static uint64_t look(struct by_worker *w, uint64_t now) {
-  uint64_t quiet = w->flowing + (uint64_t)(round_of(w) / 2), next = UINT64_MAX;
-  bool flows = now < quiet, more = by_worker_first_ready(w) < w->end;
+  bool more = by_worker_first_ready(w) < w->end;
+  double usual = more && round_of(w) < least_silence ? least_silence : round_of(w);
+  uint64_t quiet = w->flowing + (uint64_t)usual, next = UINT64_MAX;
+  bool flows = now < quiet;
   if (flows && more) return quiet;
   uint64_t most = w->head + AHEAD * (uint64_t)w->config.slots;
   for (uint64_t n = w->head; n < w->end && n < most && !w->status; n++) {
