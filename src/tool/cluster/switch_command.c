@@ -69,9 +69,9 @@ static const struct by_command command = {
              "by which the manager is reached.\n"
              "\n"
              "It reports on standard error when it is ready, and stays until SIGTERM or\n"
-             "SIGINT. It leaves no configuration behind, also when it is killed. Jobs continue\n"
-             "without it: their servers aggregate. When a switch is restarted, jobs request\n"
-             "their cells again.\n"
+             "SIGINT. It leaves no configuration behind; when it is killed, with --user, routing\n"
+             "rules without effect, which the next one removes. Jobs continue without it: their\n"
+             "servers aggregate. When a switch is restarted, jobs request their cells again.\n"
              "\n"
              "Needs root (CAP_NET_ADMIN, with --xdp CAP_BPF). `banyan status` shows its state.",
     .options = options,
