@@ -145,6 +145,24 @@ static void test_switch_dies(void **state) {
   world_end(&world);
 }
 
+/* The same holds for a switch that only forwards for a tree. */
+static void test_forwarding_switch_dies(void **state) {
+  (void)state;
+  begin_racks(4096);
+  struct world_job *job = world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  pass_and_plan(4, 1000000);
+  assert_false(uses(job, "leaf0"));                /* It has no cells there, */
+  assert_non_null(strstr(job->plan, "\"leaf0\"")); /* but passes it. */
+  uint64_t number = job->number;
+  world_part_switch(&world, "leaf0");
+  world.now += 0.75;
+  world_plan(&world);
+  assert_true(job->number > number);
+  assert_null(strstr(job->plan, "\"leaf0\""));
+  world_end(&world);
+}
+
 /* An agent that connects again at once has kept its switch's cells. */
 static void test_switch_blinks(void **state) {
   (void)state;
@@ -412,6 +430,7 @@ int main(void) {
       cmocka_unit_test(test_server_does_not_come),
       cmocka_unit_test(test_switch_dies),
       cmocka_unit_test(test_switch_blinks),
+      cmocka_unit_test(test_forwarding_switch_dies),
       cmocka_unit_test(test_released),
       cmocka_unit_test(test_kept_and_ended),
       cmocka_unit_test(test_rebalance),

@@ -265,10 +265,11 @@ bool by_grants_has(const struct by_manager_job *job, uint64_t number) {
   return i < job->grants.n;
 }
 
-bool by_grants_miss(const struct by_manager *m, const struct by_manager_job *job, uint64_t number, uint32_t *node) {
-  for (uint32_t i = 0; i < job->grants.n; i++) {
-    *node = job->grants.all[i].node;
-    if (job->grants.all[i].number == number && !by_grants_switch_is_there(m, *node)) return true;
+bool by_grants_miss_switch(const struct by_manager *m, const struct by_plan *plan, uint32_t *node) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
+    if (plan->vertices[v].kind != BY_VERTEX_SWITCH) continue;
+    *node = by_manager_hosts_find(m, plan->vertices[v].name);
+    if (*node != BY_NOWHERE && !by_grants_switch_is_there(m, *node)) return true;
   }
   return false;
 }

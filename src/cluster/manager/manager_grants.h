@@ -30,8 +30,9 @@ enum by_grants_result by_grants_give(struct by_manager *m, struct by_manager_job
 struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const struct by_manager_job *of,
                                              const struct by_plan_needs *needs);
 bool by_grants_has(const struct by_manager_job *job, uint64_t number);
-/* Whether a plan's trees have cells at a switch that is not there any more; *node: one of these. */
-bool by_grants_miss(const struct by_manager *m, const struct by_manager_job *job, uint64_t number, uint32_t *node);
+/* Whether a plan's trees pass a switch that is not there any more, also one that only forwards for them: it removes its
+ * entry from the stacks of fragments. *node: one of these. */
+bool by_grants_miss_switch(const struct by_manager *m, const struct by_plan *plan, uint32_t *node);
 /* Whether the job holds cells for trees of the server on this host. */
 bool by_grants_use_server(const struct by_manager_job *job, const char *host);
 /* What the plan was given is free; through: and what all earlier ones were. */

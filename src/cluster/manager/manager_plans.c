@@ -327,7 +327,7 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
 static bool misses_any(const struct by_manager *m, const struct by_manager_job *job) {
   uint32_t node;
   return by_helpers_are_missing(m, job, job->plans.current->plan) ||
-         by_grants_miss(m, job, job->plans.current->number, &node);
+         by_grants_miss_switch(m, job->plans.current->plan, &node);
 }
 
 /* Rates of late are not those to come: so a gain beside others must be large, and be found again and again. */
@@ -497,7 +497,7 @@ void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
 void by_plans_miss_switches(const struct by_manager *m, struct by_manager_job *job) {
   uint32_t node;
   if (!job->plans.current || m->now - m->began < begun_wait) return;
-  if (!by_grants_miss(m, job, job->plans.current->number, &node)) return;
+  if (!by_grants_miss_switch(m, job->plans.current->plan, &node)) return;
   if (!m->hosts->all[node].agent && m->now - m->hosts->all[node].parted < grace) return;
   by_due_mark(job, BY_DUE_HELPER, "switch \"%.64s\" is gone", m->hosts->all[node].name);
 }
