@@ -13,7 +13,7 @@
  * fast is as good, and better if it is simpler. */
 static const double worth = 0.05, nearly = 0.01;
 
-enum { SMALLEST_SHIFT = 8, STEP_SHIFT = 1 };
+enum { SMALLEST_SHIFT = 3, STEP_SHIFT = 1 };
 
 /* Predicts the plan's times and keeps it; takes it over, also on failure. A plan whose load cannot be worked out
  * (BANYAN_ERR_UNSUPPORTED: too many pairs) is no candidate. */

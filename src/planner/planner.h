@@ -13,7 +13,7 @@
 #include "plan.h"
 #include "topology.h"
 
-enum { BY_WEIGH_SIZES = 23, BY_WEIGH_MOST = 24, BY_WEIGH_CALLS = 64 };
+enum { BY_WEIGH_SIZES = 28, BY_WEIGH_MOST = 24, BY_WEIGH_CALLS = 64 };
 
 /* One way to sum everything, over the ranks that take part. */
 struct by_candidate {
