@@ -1,5 +1,5 @@
-/* Streams of calls through two levels of switches whose links all lose packets, in virtual time: how fast they are, and
- * that no call is much slower than the others. */
+/* Streams of calls through switches in virtual time, how fast they are: over two levels whose links all lose packets,
+ * where no call is to be much slower than the others, short ones, and over fast links. */
 #include "check.h"
 
 #include <stdio.h>
@@ -139,10 +139,27 @@ static void test_short_calls(void **state) {
   assert_true(speed.goodput > 75);
 }
 
+/* 25 Gbit/s at a round trip of 100 us, with the slots that jobs request. */
+static void test_fast_links(void **state) {
+  (void)state;
+  static const unsigned lines[] = {22, BY_FRAGMENT_LINES};
+  for (int i = 0; i < 2; i++) {
+    struct trial *trial = trial_create(TWO_LEVELS, WORKERS, 512, 7);
+    trial->lines = lines[i];
+    trial->net.rate = 25e9;
+    trial->net.delay = 16600; /* six links there and back */
+    struct speed speed = run(trial, 2 << 20);
+    print_message("25 Gbit/s and 100 us, %u lines: %.1f Gbit/s\n", lines[i], speed.goodput / 1e3);
+    double room = lines[i] * 64.0 / (lines[i] * 64.0 + 130);
+    assert_true(speed.goodput > 0.9 * 25e3 * room);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_losses_on_all_links),
       cmocka_unit_test(test_short_calls),
+      cmocka_unit_test(test_fast_links),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
