@@ -6,6 +6,7 @@ Started by cluster.sh, which documents the environment. INNETWORK names the part
   own     three ranks at 300 Mbit/s with an in-network plan of their own, with a manager and without one
   racks   two jobs over four racks, 4:1 oversubscribed: in-network trees, host trees only, and rings
   faults  the same two jobs: when they get in-network trees, a switch that is killed and comes back, and a third job
+  wide    one job of 24 workers: in-network trees, and host trees only
   small   calls of 8 bytes of a job with a manager and without one
 """
 
@@ -214,6 +215,25 @@ def watch_faults(topology):
         run_to_end(lab)
 
 
+# ---- many workers
+
+WIDE = "clos:racks=6,hosts=4,nic=20m,oversub=4,adds=all"
+
+
+def measure_wide():
+    size, rates = 512 << 10, {}
+    for kind, ways in (("all", ""), ("hosts", " --ways ring,tree,helpers")):
+        with Lab(WIDE, [sums("a", size, 20)], MANAGER + ways, ["--switches", SWITCHES]) as lab:
+            wait_until(lambda: lab.job("a") and lab.job("a")["plan"], "plan")
+            trees = trees_through_switches(lab.job("a"))
+            run_to_end(lab)
+        calls = lab.calls["a"]
+        rates[kind] = goodput(calls, size, calls[0][0] + 5, calls[-1][0])
+        if kind == "all":
+            row("24 workers: trees through switches", str(trees), ">= 1", trees >= 1)
+    row("24 workers, all ways : hosts", f"{rates['all'] / rates['hosts']:.2f}")
+
+
 # ---- small calls
 
 
@@ -231,7 +251,7 @@ def measure_small():
     row("8 bytes, managed : unmanaged", f"{ratio:.3f}", "<= 1.1", ratio <= 1.1)
 
 
-PARTS = {"own": measure_own, "racks": measure_racks, "faults": measure_faults, "small": measure_small}
+PARTS = {"own": measure_own, "racks": measure_racks, "faults": measure_faults, "wide": measure_wide, "small": measure_small}
 
 
 def main():
