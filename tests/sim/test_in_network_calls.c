@@ -1,5 +1,7 @@
 /* Calls over plans through switches, whole, in memory: executors, workers, switches and the server, together with
- * groups of trees among ranks. Packets get lost. The server dies at any moment, and the ranks continue without it. */
+ * groups of trees among ranks. Packets get lost. The server dies at any moment, and the ranks continue without it.
+ * Ranks change to another version of the tree while calls of both are under way, and neither takes anything of the
+ * other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +13,11 @@
 #include "worker.h"
 #include "world.h"
 
-enum { SLOTS = 32, LINES = 4, INBOX = 512 };
+enum { SLOTS = 32, LINES = 4, INBOX = 512, VERSIONS = 2 };
 
 /* Packets that have arrived at a worker and wait until its rank reads them. */
 struct inbox {
-  struct rig *rig;
+  struct version *version;
   unsigned worker;
   size_t n;
   struct {
@@ -24,14 +26,23 @@ struct inbox {
   } packets[INBOX];
 };
 
-/* One tree through switches. */
-struct rig {
-  struct world world;
+/* One tree through switches, as a version of the plan's trees has it. */
+struct version {
+  struct rig *rig;
   struct net net;
   struct by_server *server;
+  struct inbox inboxes[NET_WORKERS];
+};
+
+struct rig {
+  struct world world;
+  struct version versions[VERSIONS];
+  uint32_t n_versions; /* that are in use */
   uint32_t server_process;
   unsigned worker_of[WORLD_MOST]; /* by rank; NET_WORKERS: the rank is a twig */
-  struct inbox inboxes[NET_WORKERS];
+  struct by_plan *plan;
+  uint32_t change_at;       /* a rank that has started so many calls changes to the second version */
+  bool changed[WORLD_MOST]; /* by rank */
 };
 
 /* --- packets --- */
@@ -42,39 +53,44 @@ static uint64_t now(const struct rig *rig) {
 }
 
 /* Handles everything that happens in the network up to the current time. */
-static void catch_up(struct rig *rig) {
-  uint64_t until = now(rig);
-  while (net_next(&rig->net) <= until) net_step(&rig->net);
-  rig->net.now = until;
+static void catch_up(struct version *version) {
+  uint64_t until = now(version->rig);
+  while (net_next(&version->net) <= until) net_step(&version->net);
+  version->net.now = until;
 }
 
-static void to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
-  struct rig *rig = context;
-  struct inbox *inbox = &rig->inboxes[worker];
+static void put(struct inbox *inbox, const struct by_fragment *packet, size_t bytes) {
   if (inbox->n == INBOX || bytes > sizeof inbox->packets->data) return; /* a full socket drops the packet */
   inbox->packets[inbox->n].bytes = bytes;
   memcpy(inbox->packets[inbox->n++].data, packet, bytes);
 }
 
+/* Whatever comes, comes to the ends of both versions. */
+static void to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
+  struct rig *rig = ((struct version *)context)->rig;
+  for (uint32_t v = 0; v < rig->n_versions; v++) put(&rig->versions[v].inboxes[worker], packet, bytes);
+}
+
 static void to_server(void *context, const struct by_fragment *packet, size_t bytes) {
-  struct rig *rig = context;
-  if (!rig->world.nodes[rig->server_process].dead) by_server_take(rig->server, packet, bytes);
+  struct rig *rig = ((struct version *)context)->rig;
+  if (rig->world.nodes[rig->server_process].dead) return;
+  for (uint32_t v = 0; v < rig->n_versions; v++) by_server_take(rig->versions[v].server, packet, bytes);
 }
 
 static void worker_emits(void *context, const struct by_fragment *packet) {
   const struct inbox *inbox = context;
-  catch_up(inbox->rig);
-  net_from_worker(&inbox->rig->net, inbox->worker, packet);
+  catch_up(inbox->version);
+  net_from_worker(&inbox->version->net, inbox->worker, packet);
 }
 
 static void server_emits(void *context, const struct by_fragment *packet, int to) {
-  struct rig *rig = context;
-  net_from_server(&rig->net, packet, to);
+  struct version *version = context;
+  net_from_server(&version->net, packet, to);
 }
 
 static bool take(void *context, struct by_worker *worker, uint64_t at) {
   struct inbox *inbox = context;
-  catch_up(inbox->rig);
+  catch_up(inbox->version);
   size_t n = inbox->n;
   for (size_t i = 0; i < n; i++)
     by_worker_take(worker, (const struct by_fragment *)(const void *)inbox->packets[i].data, inbox->packets[i].bytes,
@@ -85,7 +101,11 @@ static bool take(void *context, struct by_worker *worker, uint64_t at) {
 
 static uint64_t next(void *context) {
   const struct rig *rig = context;
-  uint64_t first = net_next(&rig->net);
+  uint64_t first = UINT64_MAX;
+  for (uint32_t v = 0; v < rig->n_versions; v++) {
+    uint64_t at = net_next(&rig->versions[v].net);
+    if (at < first) first = at;
+  }
   for (uint32_t r = 0; r < rig->world.n; r++) {
     uint64_t at = by_engine_deadline(rig->world.nodes[r].engine);
     if (at < first) first = at;
@@ -97,14 +117,18 @@ static uint64_t next(void *context) {
 
 static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
 
-static struct by_fabric *make_fabric(void *context, uint32_t rank) {
-  struct rig *rig = context;
+static uint16_t job_of(const struct version *version) {
+  return (uint16_t)(1 + (version - version->rig->versions));
+}
+
+static struct by_fabric *make_version_fabric(struct version *version, uint32_t rank) {
+  struct rig *rig = version->rig;
   unsigned worker = rig->worker_of[rank];
-  struct inbox *inbox = &rig->inboxes[worker];
-  struct by_worker_config config = {.job = 1,
+  struct inbox *inbox = &version->inboxes[worker];
+  struct by_worker_config config = {.job = job_of(version),
                                     .key = 1,
                                     .rank = worker,
-                                    .workers = rig->net.workers,
+                                    .workers = version->net.workers,
                                     .slots = SLOTS,
                                     .lines = LINES,
                                     .timeout = 200 * BY_MILLISECOND,
@@ -114,16 +138,22 @@ static struct by_fabric *make_fabric(void *context, uint32_t rank) {
   struct by_clock clock = by_sim_clock(rig->world.sim);
   struct by_fabric *fabric = NULL;
   memcpy(config.secret, secret, sizeof secret);
-  config.hops = net_way(&rig->net, worker, false, config.stack);
-  net_below(&rig->net, worker, config.below);
+  config.hops = net_way(&version->net, worker, false, config.stack);
+  net_below(&version->net, worker, config.below);
   assert_ok(by_tree_fabric_create(&config, &io, &clock, &fabric));
   return fabric;
 }
 
+static struct by_fabric *make_fabric(void *context, uint32_t rank) {
+  struct rig *rig = context;
+  return make_version_fabric(&rig->versions[0], rank);
+}
+
 /* Places switches and workers as the plan's first group of trees does. */
-static void lay_out(struct rig *rig, const struct by_plan *plan) {
+static void lay_out(struct version *version, const struct by_plan *plan) {
   const struct by_group *group = &plan->classes->groups[0];
-  struct net *net = &rig->net;
+  struct rig *rig = version->rig;
+  struct net *net = &version->net;
   for (uint32_t r = 0; r < WORLD_MOST; r++) rig->worker_of[r] = NET_WORKERS;
   for (uint32_t u = 0; u < group->n; u++) {
     uint32_t vertex = group->order[u], above = group->order[group->up[u]];
@@ -138,12 +168,12 @@ static void lay_out(struct rig *rig, const struct by_plan *plan) {
   rig->server_process = plan->n_vertices - 1;
 }
 
-static void make_server(struct rig *rig) {
+static void make_server(struct version *version) {
   struct by_server_way ways[NET_WORKERS] = {{0}};
-  for (unsigned w = 0; w < rig->net.workers; w++) ways[w].hops = net_way(&rig->net, w, true, ways[w].stack);
-  struct by_server_config config = {.job = 1,
+  for (unsigned w = 0; w < version->net.workers; w++) ways[w].hops = net_way(&version->net, w, true, ways[w].stack);
+  struct by_server_config config = {.job = job_of(version),
                                     .key = 1,
-                                    .workers = rig->net.workers,
+                                    .workers = version->net.workers,
                                     .slots = SLOTS,
                                     .lines = LINES,
                                     .multicast = true,
@@ -151,8 +181,8 @@ static void make_server(struct rig *rig) {
                                     .secret_bytes = sizeof secret,
                                     .ways = ways,
                                     .emit = server_emits,
-                                    .context = rig};
-  assert_ok(by_server_create(&config, &rig->server));
+                                    .context = version};
+  assert_ok(by_server_create(&config, &version->server));
 }
 
 static struct by_plan *copy_plan(void *context) {
@@ -160,6 +190,21 @@ static struct by_plan *copy_plan(void *context) {
   struct by_plan *stars;
   assert_ok(by_plan_without_switches(plan, &stars));
   return stars;
+}
+
+static void make_version(struct rig *rig, uint32_t number, const struct by_plan *plan, double lost, uint64_t seed) {
+  struct version *version = &rig->versions[number];
+  version->rig = rig;
+  version->net = (struct net){
+      .rate = 1e8, .delay = 20 * BY_MICROSECOND, .queue = 5 * BY_MILLISECOND, .job = job_of(version), .key = 1};
+  version->net.faults.lost = lost;
+  lay_out(version, plan);
+  net_init(&version->net, seed + number);
+  make_server(version);
+  for (unsigned w = 0; w < NET_WORKERS; w++) version->inboxes[w] = (struct inbox){.version = version, .worker = w};
+  version->net.context = version;
+  version->net.to_worker = to_worker;
+  version->net.to_server = to_server;
 }
 
 static struct rig *make_rig(uint64_t seed, double lost) {
@@ -172,27 +217,23 @@ static struct rig *make_rig(uint64_t seed, double lost) {
   world_options(seed, &links, &engine);
   uint32_t n = 2 + below(&rng, 7), switches = below(&rng, 5);
   struct by_plan *plan = random_through_plan(&rng, n, switches, true);
-  rig->net = (struct net){.rate = 1e8, .delay = 20 * BY_MICROSECOND, .queue = 5 * BY_MILLISECOND, .job = 1, .key = 1};
-  rig->net.faults.lost = lost;
-  lay_out(rig, plan);
-  net_init(&rig->net, seed);
+  rig->n_versions = 1;
+  for (uint32_t v = 0; v < VERSIONS; v++) make_version(rig, v, plan, lost, seed);
   world_init_helped(&rig->world, n, switches + 1, copy_plan, plan, &links, &engine, seed);
-  make_server(rig);
-  for (unsigned w = 0; w < NET_WORKERS; w++) rig->inboxes[w] = (struct inbox){.rig = rig, .worker = w};
-  rig->net.context = rig;
-  rig->net.to_worker = to_worker;
-  rig->net.to_server = to_server;
   rig->world.fabric = make_fabric;
   rig->world.next = next;
   rig->world.fabric_context = rig;
-  by_plan_destroy(plan);
+  rig->plan = plan;
   return rig;
 }
 
 static void free_rig(struct rig *rig) {
   world_fini(&rig->world);
-  by_server_destroy(rig->server);
-  net_fini(&rig->net);
+  for (uint32_t v = 0; v < VERSIONS; v++) {
+    by_server_destroy(rig->versions[v].server);
+    net_fini(&rig->versions[v].net);
+  }
+  by_plan_destroy(rig->plan);
   free(rig);
 }
 
@@ -235,7 +276,7 @@ static void test_in_network(void **state) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     rig->world.rough = seed % 2;
     run_rig(rig, seed);
-    terms += by_server_counters(rig->server)->terms;
+    terms += by_server_counters(rig->versions[0].server)->terms;
     free_rig(rig);
   }
   assert_true(terms > 1000); /* terms did go through the switches */
@@ -253,10 +294,67 @@ static void test_server_dies(void **state) {
   }
 }
 
+/* All ranks change at the same call, and each while calls of its own and of others are under way. */
+static bool change(void *context, struct node *node) {
+  struct rig *rig = context;
+  uint32_t helpers[WORLD_MOST];
+  if (node->rank >= rig->world.n || rig->changed[node->rank] || node->started < rig->change_at) return false;
+  for (uint32_t h = 0; h < rig->world.n_helpers; h++) helpers[h] = rig->world.n + h;
+  assert_ok(by_team_set_helped_plan(node->team, copy_plan(rig->plan), helpers, 1));
+  rig->changed[node->rank] = true;
+  return true;
+}
+
+static void attach_both(struct rig *rig) {
+  rig->n_versions = VERSIONS;
+  rig->change_at = 1 + (uint32_t)below(&rig->world.rng, 3);
+  rig->world.take_turn = change;
+  rig->world.turn_context = rig;
+  for (uint32_t i = 0; i < VERSIONS * rig->world.n; i++)
+    if (rig->worker_of[i / VERSIONS] < NET_WORKERS)
+      assert_ok(by_engine_attach_fabric(rig->world.nodes[i / VERSIONS].engine, rig->server_process, i % VERSIONS,
+                                        make_version_fabric(&rig->versions[i % VERSIONS], i / VERSIONS)));
+}
+
+/* The first version is of no more use, and later calls do without it. */
+static void detach_first(struct rig *rig) {
+  for (uint32_t r = 0; r < rig->world.n; r++) {
+    struct by_engine *engine = rig->world.nodes[r].engine;
+    assert_false(by_engine_uses_fabrics(engine, 0));
+    assert_true(by_engine_uses_fabrics(engine, 1));
+    by_engine_detach_fabrics(engine, 0);
+  }
+}
+
+static void test_versions(void **state) {
+  (void)state;
+  uint64_t results[VERSIONS] = {0}, foreign[VERSIONS] = {0};
+  for (uint64_t seed = 2001; seed <= 2000 + world_seeds(100); seed++) {
+    struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
+    attach_both(rig);
+    run_rig(rig, seed);
+    for (uint32_t v = 0; v < VERSIONS; v++) {
+      const struct by_server_counters *counters = by_server_counters(rig->versions[v].server);
+      results[v] += counters->results;
+      foreign[v] += counters->foreign;
+      assert_int_equal(counters->failed_checks, 0);
+    }
+    bool all = true;
+    for (uint32_t r = 0; r < rig->world.n; r++) all &= rig->changed[r];
+    if (all) {
+      detach_first(rig);
+      run_rig(rig, seed);
+    }
+    free_rig(rig);
+  }
+  for (uint32_t v = 0; v < VERSIONS; v++) assert_true(results[v] > 100 && foreign[v] > 100);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_in_network),
       cmocka_unit_test(test_server_dies),
+      cmocka_unit_test(test_versions),
   };
   return cmocka_run_group_tests_name("calls in the network", tests, NULL, NULL);
 }
