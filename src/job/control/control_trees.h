@@ -18,7 +18,7 @@
 
 #include "control_deaths.h"
 #include "control_plan_switches.h"
-#include "control_switches.h"
+#include "control_tree_set.h"
 
 struct by_trees {
   struct by_control_peers *peers;

@@ -1,0 +1,239 @@
+#include "control_tree_set.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "cluster_message.h"
+#include "log.h"
+
+enum { IPV4_MTU = 1500 };
+
+void by_tree_set_go(struct by_tree_set *set, enum by_set_state state) {
+  static const unsigned next[BY_SET_STATES] = {
+      [BY_SET_OPENING] = 1u << BY_SET_WAITING | 1u << BY_SET_ACQUIRING | 1u << BY_SET_HOPELESS,
+      [BY_SET_WAITING] = 1u << BY_SET_ACQUIRING | 1u << BY_SET_HOPELESS,
+      [BY_SET_ACQUIRING] = 1u << BY_SET_GIVEN | 1u << BY_SET_ENDING | 1u << BY_SET_HOPELESS,
+      [BY_SET_GIVEN] = 1u << BY_SET_READY | 1u << BY_SET_ENDING | 1u << BY_SET_HOPELESS,
+      [BY_SET_READY] = 1u << BY_SET_ENDING};
+  static const char *const names[] = {"opening", "waiting", "acquiring", "given",
+                                      "ready",   "ending",  "hopeless",  "over"};
+  assert(state == BY_SET_OVER || next[set->state] >> state & 1);
+  by_debug("control", "in-network trees of version %u: %s -> %s", set->version, names[set->state], names[state]);
+  set->state = state;
+}
+
+static struct by_control_tree *find_of(const struct by_tree_set *set, struct by_control_tree *from) {
+  while (from && from->set != set) from = from->next;
+  return from;
+}
+
+struct by_control_tree *by_tree_set_first(const struct by_tree_set *set) {
+  return find_of(set, set->switches->trees);
+}
+
+struct by_control_tree *by_tree_set_next(const struct by_control_tree *tree) {
+  return find_of(tree->set, tree->next);
+}
+
+struct by_set_end *by_tree_set_find_end(const struct by_tree_set *set, uint32_t process) {
+  for (uint32_t i = 0; i < set->n_ends; i++)
+    if (set->ends[i].process == process) return &set->ends[i];
+  return NULL;
+}
+
+static void free_tree(struct by_control_tree *tree) {
+  by_switched_tree_destroy(tree->tree);
+  free(tree->answers);
+  free(tree->parts);
+  free(tree);
+}
+
+void by_tree_set_free_list(struct by_control_tree *trees) {
+  for (struct by_control_tree *next; trees; trees = next) {
+    next = trees->next;
+    free_tree(trees);
+  }
+}
+
+void by_tree_set_destroy(struct by_tree_set *set) {
+  for (struct by_control_tree **place = &set->switches->trees; set->trees && *place;) { /* others have seen it */
+    struct by_control_tree *tree = *place;
+    if (tree->set != set) {
+      place = &tree->next;
+      continue;
+    }
+    *place = tree->next;
+    free_tree(tree);
+  }
+  free(set->ends);
+  free(set->why);
+  free(set);
+}
+
+/* ---- where the ends are */
+
+static const struct by_member *member_of(const struct by_control_tree *tree, uint32_t process) {
+  return &tree->set->switches->job->members[process];
+}
+
+/* The server's number among the ends is 0, behind it come the workers. */
+static uint32_t process_of(const struct by_control_tree *tree, uint32_t end) {
+  return end ? tree->processes[end - 1] : tree->ends.server;
+}
+
+/* All ends on one machine: by its loopback interface. */
+static bool is_inside(const struct by_control_tree *tree) {
+  for (uint32_t e = 1; e <= tree->tree->n_workers; e++)
+    if (strcmp(member_of(tree, process_of(tree, e))->machine, member_of(tree, process_of(tree, 0))->machine) != 0)
+      return false;
+  return true;
+}
+
+static enum banyan_status find_address(const struct by_member *member, bool inside, struct by_address *out) {
+  if (inside) return by_address_parse_host("127.0.0.1", (int)member->udp_port, out);
+  for (uint32_t i = 0; i < member->n_addresses; i++) {
+    *out = member->addresses[i];
+    if (by_address_family(out) != AF_INET || by_address_is_loopback(out)) continue;
+    by_address_set_port(out, (int)member->udp_port);
+    return BANYAN_OK;
+  }
+  return by_fail(BANYAN_ERR_CONNECT, "host %s has no IPv4 address, which trees through switches need", member->host);
+}
+
+static enum banyan_status find_ends(struct by_control_tree *tree) {
+  bool inside = is_inside(tree);
+  uint32_t mtu = UINT16_MAX;
+  for (uint32_t e = 0; e <= tree->tree->n_workers; e++) {
+    const struct by_member *member = member_of(tree, process_of(tree, e));
+    BY_TRY(find_address(member, inside, e ? &tree->ends.workers[e - 1] : &tree->ends.at));
+    if (!inside) mtu = MIN(mtu, member->mtu ? member->mtu : IPV4_MTU);
+  }
+  tree->ends.lines = by_tree_lines(mtu);
+  tree->ends.exact = strcmp(tree->set->switches->job->settings.sums, "float32") == 0;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_tree_set_find_addresses(const struct by_tree_set *set) {
+  for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
+    BY_TRY(find_ends(tree));
+  return BANYAN_OK;
+}
+
+bool by_tree_set_lacks_ports(const struct by_tree_set *set) {
+  for (uint32_t i = 0; i < set->n_ends; i++)
+    if (!set->switches->job->members[set->ends[i].process].udp_port) return true;
+  return false;
+}
+
+/* ---- slots */
+
+void by_tree_set_level(struct by_control_tree *tree) {
+  uint32_t least = BY_TREE_WANTED;
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+    if (tree->parts[s].allowed >= BY_TREE_WORTHWHILE) least = MIN(least, tree->parts[s].allowed);
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    struct by_tree_part *part = &tree->parts[s];
+    part->allowed = part->allowed >= BY_TREE_WORTHWHILE ? least : 0;
+    part->least = tree->set->number ? part->allowed : MIN(part->allowed, BY_TREE_WORTHWHILE);
+  }
+}
+
+/* ---- making one */
+
+static uint32_t granted_slots(const struct by_tree_grants *grants, const char *server, const char *at) {
+  for (uint32_t i = 0; i < grants->n_cells; i++)
+    if (!strcmp(grants->cells[i].at, at) && grants->cells[i].server && !strcmp(grants->cells[i].server, server))
+      return grants->cells[i].slots;
+  return 0;
+}
+
+static enum banyan_status make(struct by_tree_set *set, const struct by_tree_wanted *wanted, uint32_t class_,
+                               uint32_t group, struct by_control_tree *tree) {
+  const struct by_plan *plan = wanted->plan;
+  tree->set = set;
+  tree->together = set->together;
+  BY_TRY(by_switched_tree_make(plan, class_, group, &tree->tree));
+  BY_TRY(by_switches_choose_numbers(tree));
+  size_t n = tree->tree->n_switches + 1;
+  tree->answers = calloc(n, sizeof *tree->answers);
+  tree->parts = calloc(n, sizeof *tree->parts);
+  if (!tree->answers || !tree->parts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
+  tree->ends.version = set->version;
+  tree->ends.server = wanted->helpers[tree->tree->server - plan->n_ranks];
+  for (uint32_t w = 0; w < tree->tree->n_workers; w++) tree->processes[w] = wanted->processes[tree->tree->workers[w]];
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+    tree->parts[s].allowed = wanted->grants
+                                 ? granted_slots(wanted->grants, tree->tree->server_name, tree->tree->switches[s].name)
+                                 : BY_TREE_WANTED;
+  by_tree_set_level(tree);
+  return BANYAN_OK;
+}
+
+/* Classes may have the same tree, which is set up once. */
+static bool is_listed(const struct by_control_tree *list, uint32_t server) {
+  while (list && list->tree->server != server) list = list->next;
+  return list;
+}
+
+static enum banyan_status add_end(struct by_tree_set *set, uint32_t process) {
+  if (by_tree_set_find_end(set, process)) return BANYAN_OK;
+  struct by_set_end *longer = realloc(set->ends, (set->n_ends + 1) * sizeof *longer);
+  if (!longer) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
+  set->ends = longer;
+  set->ends[set->n_ends++] = (struct by_set_end){.process = process};
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_tree(struct by_tree_set *set, const struct by_tree_wanted *wanted, uint32_t class_,
+                                   uint32_t group, struct by_control_tree **list) {
+  struct by_control_tree *tree = calloc(1, sizeof *tree);
+  if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
+  enum banyan_status status = make(set, wanted, class_, group, tree);
+  if (status == BANYAN_OK) status = add_end(set, tree->ends.server);
+  for (uint32_t w = 0; status == BANYAN_OK && w < tree->tree->n_workers; w++) status = add_end(set, tree->processes[w]);
+  if (status != BANYAN_OK) {
+    free_tree(tree);
+    return status;
+  }
+  tree->next = *list;
+  *list = tree;
+  return BANYAN_OK;
+}
+
+static bool has_server(const struct by_tree_wanted *wanted, const struct by_group *group) {
+  return by_group_has_server(wanted->plan, group) &&
+         wanted->helpers[group->order[group->root] - wanted->plan->n_ranks] != UINT32_MAX;
+}
+
+static enum banyan_status add_trees(struct by_tree_set *set, const struct by_tree_wanted *wanted,
+                                    struct by_control_tree **list) {
+  const struct by_plan *plan = wanted->plan;
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      const struct by_group *group = &plan->classes[c].groups[g];
+      if (has_server(wanted, group) && !is_listed(*list, group->order[group->root]))
+        BY_TRY(add_tree(set, wanted, c, g, list));
+    }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_tree_set_make(struct by_switches *switches, const struct by_tree_wanted *wanted, bool together,
+                                    struct by_control_tree **list, struct by_tree_set **out) {
+  struct by_tree_set *set = calloc(1, sizeof *set);
+  if (!set) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for trees through switches");
+  *set = (struct by_tree_set){.switches = switches,
+                              .version = wanted->version,
+                              .number = wanted->grants ? wanted->grants->number : 0,
+                              .together = together};
+  enum banyan_status status = add_trees(set, wanted, list);
+  if (status == BANYAN_OK) {
+    *out = set;
+    return BANYAN_OK;
+  }
+  by_tree_set_free_list(*list);
+  free(set->ends);
+  free(set);
+  return status;
+}
