@@ -247,7 +247,7 @@ def test_cells_are_given_back(folder):
     assert manager.receive_in_any_order("reserve", "job") == (reserved, "switched")
     manager.send({"type": "cells", "job": name, "cells": reserved})
     again = next_of(orders, "grant")
-    assert again["job"] == asked["job"] and again["slots"] == 512, again
+    assert again["job"] != asked["job"] and again["slots"] == 512, again  # Trees of another plan have their own number.
     switch.reply(connection, again, 300)
     while "given" not in (got := manager.receive("reserve")["cells"][0]):
         pass
