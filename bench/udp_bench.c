@@ -200,7 +200,7 @@ static void make_tree(struct tree *tree) {
   insist(by_address_parse_host("127.0.0.1", by_udp_port(tree->at_server), &server) == BANYAN_OK, "address");
   insist(by_address_parse_host("127.0.0.1", by_udp_port(tree->at_worker), &worker) == BANYAN_OK, "address");
   insist(by_udp_peer_create(tree->at_server, &worker, &tree->worker) == BANYAN_OK, "peer");
-  struct by_server_config at_server = {.workers = 1,
+  struct by_server_config at_server = {.groups = by_one_group(1),
                                        .slots = SLOTS,
                                        .lines = LINES,
                                        .multicast = true,
@@ -211,7 +211,8 @@ static void make_tree(struct tree *tree) {
                                        .context = tree};
   insist(by_server_create(&at_server, &tree->server) == BANYAN_OK, "server");
   insist(by_udp_listen(tree->at_server, 0, take, tree) == BANYAN_OK, "listen");
-  struct by_worker_config at_worker = {.workers = 1, .slots = SLOTS, .lines = LINES, .timeout = 5 * BY_SECOND};
+  struct by_worker_config at_worker = {
+      .groups = by_one_group(1), .slots = SLOTS, .lines = LINES, .timeout = 5 * BY_SECOND};
   memcpy(at_worker.secret, secret, sizeof secret);
   insist(by_udp_fabric_create(tree->at_worker, &server, &at_worker, &by_clock_system, &tree->fabric) == BANYAN_OK,
          "worker");

@@ -15,7 +15,7 @@
 #include "fail.h"
 
 /* Of an in-network tree: ranks at its leaves, and switches on a rank's way. */
-enum { BY_PLAN_MOST_WORKERS = 64, BY_PLAN_MOST_HOPS = 8 };
+enum { BY_PLAN_MOST_WORKERS = 1024, BY_PLAN_MOST_HOPS = 8 };
 
 enum by_vertex_kind { BY_VERTEX_RANK, BY_VERTEX_HELPER, BY_VERTEX_SWITCH, BY_VERTEX_SERVER };
 

@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fragment.h"
 #include "plan_make.h"
 
 /* --- whether they can be run --- */
 
 _Static_assert(BY_PLAN_MOST_HOPS == 8, "an error below states it");
+_Static_assert((int)BY_PLAN_MOST_WORKERS == (int)BY_TREE_WORKERS, "two names of one limit");
 
 /* A group that has switches or a server, and where it stands, for errors. */
 struct through {
@@ -34,8 +36,9 @@ static uint32_t switches_above(const struct through *t, uint32_t u) {
 }
 
 static enum banyan_status check_position(const struct through *t, uint32_t u) {
-  bool root = u == t->group->root, inner = root;
-  for (uint32_t c = 0; c < t->group->n && !inner; c++) inner = c != u && t->group->up[c] == u;
+  uint32_t below = 0;
+  for (uint32_t c = 0; c < t->group->n; c++) below += c != u && t->group->up[c] == u;
+  bool root = u == t->group->root, inner = root || below > 0;
   switch (kind_at(t, u)) {
   case BY_VERTEX_RANK:
     if (inner) return refuse(t, u, " with others below it, in a tree through switches, where ranks are leaves");
@@ -49,6 +52,8 @@ static enum banyan_status check_position(const struct through *t, uint32_t u) {
     if (root)
       return refuse(t, u, " at the root of its tree: sums are finished by a server, which may be a rank's host");
     if (!inner) return refuse(t, u, " with nothing below it");
+    if (below > BY_FRAGMENT_PORTS)
+      return refuse(t, u, " with more vertices right below it than a switch copies results to: most are 64");
     return BANYAN_OK;
   default: return refuse(t, u, " in a tree through switches, where only switches add");
   }
@@ -174,21 +179,58 @@ enum banyan_status by_plan_without_switches(const struct by_plan *plan, struct b
 struct build {
   struct through of;
   struct by_switched_tree *tree;
-  uint32_t *switch_at; /* of each position, in `switches`; NONE: no switch */
-  uint64_t *below;     /* of each position: the workers below it, or it itself */
+  uint32_t *switch_at;              /* of each position, in `switches`; NONE: no switch */
+  uint32_t *worker_at;              /* of each position: the worker's number; NONE: no worker */
+  struct by_switched_place *places; /* of `switches` */
 };
 
-static void place_workers(struct build *b) {
-  for (uint32_t u = 0; u < b->of.group->n; u++) {
+/* The lowest places first, and among equals in the group's order. */
+static void number_switches(struct build *b) {
+  uint32_t n = b->of.group->n;
+  for (uint32_t u = 0; u < n; u++) b->switch_at[u] = b->worker_at[u] = NONE;
+  for (uint32_t place = 0; place < BY_PLAN_MOST_HOPS; place++)
+    for (uint32_t u = 0; u < n; u++)
+      if (kind_at(&b->of, u) == BY_VERTEX_SWITCH && switches_above(&b->of, u) == place)
+        b->switch_at[u] = b->tree->n_switches++;
+  for (uint32_t u = 0; u < n; u++) {
+    if (b->switch_at[u] == NONE) continue;
+    b->places[b->switch_at[u]] = (struct by_switched_place){.parent = b->switch_at[b->of.group->up[u]],
+                                                            .adds = by_group_adds(b->of.group, b->of.group->order[u])};
+  }
+}
+
+/* Numbers follow the ranks, and in larger trees their groups first. */
+static enum banyan_status number_workers(struct build *b) {
+  const struct by_group *group = b->of.group;
+  struct by_switched_tree *tree = b->tree;
+  uint32_t n = 0, ranks[BY_TREE_WORKERS] = {0}, first[BY_TREE_WORKERS] = {0}, number[BY_TREE_WORKERS] = {0};
+  for (uint32_t u = 0; u < group->n; u++)
+    if (kind_at(&b->of, u) == BY_VERTEX_RANK) ranks[n++] = group->order[u];
+  qsort(ranks, n, sizeof *ranks, by_compare_numbers);
+  tree->n_workers = n;
+  tree->workers = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
+  tree->first = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
+  if (tree->arena.failed) return by_plan_no_memory();
+  for (uint32_t u = 0; u < group->n; u++) {
     if (kind_at(&b->of, u) != BY_VERTEX_RANK) continue;
     uint32_t worker = 0; /* rank r is vertex r */
-    while (b->tree->workers[worker] != b->of.group->order[u]) worker++;
-    b->tree->first[worker] = b->switch_at[b->of.group->up[u]];
-    for (uint32_t v = u;; v = b->of.group->up[v]) {
-      b->below[v] |= 1ull << worker;
-      if (v == b->of.group->root) break;
-    }
+    while (ranks[worker] != group->order[u]) worker++;
+    first[worker] = b->switch_at[group->up[u]];
+    b->worker_at[u] = worker;
   }
+  if (!by_switched_groups(b->places, tree->n_switches, first, n, number, &tree->groups))
+    return by_fail(
+        BANYAN_ERR_UNSUPPORTED,
+        "plan '%s', class %u, group %u: %u ranks hang on a tree through switches below which they would form "
+        "more than %d groups: make it several trees, or let fewer switches add",
+        b->of.plan->name, b->of.class_, b->of.number, n, BY_FRAGMENT_GROUPS);
+  for (uint32_t w = 0; w < n; w++) {
+    tree->workers[number[w]] = ranks[w];
+    tree->first[number[w]] = first[w];
+  }
+  for (uint32_t u = 0; u < group->n; u++)
+    if (b->worker_at[u] != NONE) b->worker_at[u] = number[b->worker_at[u]];
+  return BANYAN_OK;
 }
 
 static enum banyan_status find_interface(const struct build *b, uint32_t at, uint32_t towards, const char **out) {
@@ -204,6 +246,21 @@ static enum banyan_status find_interface(const struct build *b, uint32_t at, uin
   return *out ? BANYAN_OK : by_plan_no_memory();
 }
 
+/* The workers behind a position, by number. */
+static enum banyan_status list_workers(struct build *b, uint32_t at, struct by_switched_below *to) {
+  const struct by_group *group = b->of.group;
+  to->workers = BY_ARENA_ARRAY(&b->tree->arena, uint32_t, b->tree->n_workers);
+  if (!to->workers) return by_plan_no_memory();
+  for (uint32_t u = 0; u < group->n; u++) {
+    if (b->worker_at[u] == NONE) continue;
+    uint32_t v = u;
+    while (v != at && v != group->root) v = group->up[v];
+    if (v == at) to->workers[to->n_workers++] = b->worker_at[u];
+  }
+  qsort(to->workers, to->n_workers, sizeof *to->workers, by_compare_numbers);
+  return BANYAN_OK;
+}
+
 static enum banyan_status fill_below(struct build *b, uint32_t u, struct by_switched_switch *to) {
   const struct by_group *group = b->of.group;
   uint32_t n = 0;
@@ -214,21 +271,23 @@ static enum banyan_status fill_below(struct build *b, uint32_t u, struct by_swit
     if (c == u || group->up[c] != u) continue;
     struct by_switched_below *below = &to->below[to->n_below++];
     below->is_switch = kind_at(&b->of, c) == BY_VERTEX_SWITCH;
-    below->workers = b->below[c];
+    BY_TRY(list_workers(b, c, below));
     BY_TRY(find_interface(b, u, c, &below->interface));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status fill_switch(struct build *b, uint32_t u, struct by_switched_switch *to) {
+static enum banyan_status fill_switch(struct build *b, uint32_t u) {
   uint32_t vertex = b->of.group->order[u], above = b->of.group->up[u];
+  const struct by_switched_place *place = &b->places[b->switch_at[u]];
+  struct by_switched_switch *to = &b->tree->switches[b->switch_at[u]];
   *to = (struct by_switched_switch){.vertex = vertex,
                                     .name = by_arena_string(&b->tree->arena, b->of.plan->vertices[vertex].name),
-                                    .adds = by_group_adds(b->of.group, vertex),
+                                    .adds = place->adds,
                                     .place = switches_above(&b->of, u),
-                                    .expected = (uint32_t)__builtin_popcountll(b->below[u]),
-                                    .workers = b->below[u],
-                                    .parent = b->switch_at[above]};
+                                    .parent = place->parent,
+                                    .set = place->set,
+                                    .whole = place->whole};
   if (!to->name) return by_plan_no_memory();
   BY_TRY(find_interface(b, u, above, &to->up));
   return fill_below(b, u, to);
@@ -238,23 +297,16 @@ static enum banyan_status fill(struct build *b) {
   struct by_switched_tree *tree = b->tree;
   uint32_t n = b->of.group->n;
   b->switch_at = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
-  b->below = BY_ARENA_ARRAY(&tree->arena, uint64_t, n);
+  b->worker_at = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
+  b->places = BY_ARENA_ARRAY(&tree->arena, struct by_switched_place, n);
   tree->switches = BY_ARENA_ARRAY(&tree->arena, struct by_switched_switch, n);
   tree->server = b->of.group->order[b->of.group->root];
   tree->server_name = by_arena_string(&tree->arena, b->of.plan->vertices[tree->server].name);
   if (tree->arena.failed) return by_plan_no_memory();
+  number_switches(b);
+  BY_TRY(number_workers(b));
   for (uint32_t u = 0; u < n; u++)
-    if (kind_at(&b->of, u) == BY_VERTEX_RANK) tree->workers[tree->n_workers++] = b->of.group->order[u];
-  qsort(tree->workers, tree->n_workers, sizeof *tree->workers, by_compare_numbers); /* bits follow the ranks */
-  /* The lowest places first, and among equals in the group's order. */
-  for (uint32_t u = 0; u < b->of.group->n; u++) b->switch_at[u] = NONE;
-  for (uint32_t place = 0; place < BY_PLAN_MOST_HOPS; place++)
-    for (uint32_t u = 0; u < b->of.group->n; u++)
-      if (kind_at(&b->of, u) == BY_VERTEX_SWITCH && switches_above(&b->of, u) == place)
-        b->switch_at[u] = tree->n_switches++;
-  place_workers(b);
-  for (uint32_t u = 0; u < n; u++)
-    if (b->switch_at[u] != NONE) BY_TRY(fill_switch(b, u, &tree->switches[b->switch_at[u]]));
+    if (b->switch_at[u] != NONE) BY_TRY(fill_switch(b, u));
   return BANYAN_OK;
 }
 

@@ -1,5 +1,5 @@
 /* An in-network tree as it is set up: which worker has
- * which bit, which switches stand on the ways, in what order, and by which
+ * which number and group, which switches stand on the ways, in what order, and by which
  * interfaces they reach each other. Made from a group of a plan, whose root is a
  * server; a value in one arena, freed by one call, independent of the plan. Who
  * the workers' twigs are is for ranks to know and does not stand here.
@@ -15,26 +15,26 @@
 #define BY_PLAN_SWITCHED_TREE_H
 
 #include "plan.h"
-
-#define BY_SWITCHED_NONE UINT32_MAX
+#include "switched_groups.h"
 
 /* What a switch reaches by one interface towards the workers: a worker, or the next switch. Several of them may stand
  * behind one interface, where a switch between is none of the plan's. */
 struct by_switched_below {
   const char *interface;
   bool is_switch;
-  uint64_t workers; /* behind it, a bit each; the lowest is one whose address leads there */
+  uint32_t n_workers; /* behind it, by number; the address of each leads there */
+  uint32_t *workers;
 };
 
 struct by_switched_switch {
   uint32_t vertex; /* of the plan */
   const char *name;
-  bool adds;         /* else it only forwards, and needs no cells */
-  uint32_t place;    /* switches between it and the server: its entry in the stack of each worker below it */
-  uint32_t expected; /* workers below it */
-  uint64_t workers;  /* these, a bit each */
-  uint32_t parent;   /* of `switches`; BY_SWITCHED_NONE: the server */
-  const char *up;    /* the interface towards that */
+  bool adds;                /* else it only forwards, and needs no cells */
+  uint32_t place;           /* switches between it and the server: its entry in the stack of each worker below it */
+  uint32_t parent;          /* of `switches`; BY_SWITCHED_NONE: the server */
+  struct by_worker_set set; /* workers below it, or their groups; empty where it does not add */
+  bool whole;               /* they are a group, whose sum goes on as that of a group */
+  const char *up;           /* the interface towards that */
   uint32_t n_below;
   struct by_switched_below *below;
 };
@@ -43,8 +43,9 @@ struct by_switched_tree {
   uint32_t server; /* vertex of the plan */
   const char *server_name;
   uint32_t n_workers;
-  uint32_t workers[BY_PLAN_MOST_WORKERS]; /* ranks, ascending; worker w has bit w */
-  uint32_t first[BY_PLAN_MOST_WORKERS];   /* of `switches`: the one right above worker w; BY_SWITCHED_NONE: none */
+  struct by_worker_groups groups;
+  uint32_t *workers; /* ranks, ascending in each group; worker w is the w-th */
+  uint32_t *first;   /* of `switches`: the one right above worker w; BY_SWITCHED_NONE: none */
   uint32_t n_switches;
   struct by_switched_switch *switches; /* parents before those below them */
   struct by_arena arena;

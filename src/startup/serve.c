@@ -63,7 +63,7 @@ struct tree {
   struct role *role;
   struct by_tree_message message;
   struct by_server *server;
-  struct by_udp_peer *workers[BY_FRAGMENT_WORKERS];
+  struct by_udp_peer *workers[BY_TREE_WORKERS];
 };
 
 /* One part in the job, and its trees: those of the plan in use, of the next one, and of plans that have not ended. */
@@ -98,8 +98,7 @@ static void emit(void *context, const struct by_fragment *packet, int to) {
     by_udp_send(tree->workers[to], packet);
     return;
   }
-  for (uint64_t left = tree->message.spread; left; left &= left - 1)
-    by_udp_lend(tree->workers[__builtin_ctzll(left)], packet);
+  for (uint32_t i = 0; i < tree->message.n_spread; i++) by_udp_lend(tree->workers[tree->message.spread[i]], packet);
 }
 
 static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
@@ -135,26 +134,26 @@ static void ready(void *context, uint32_t events) {
 
 static enum banyan_status make_server(struct tree *tree) {
   const struct by_tree_message *message = &tree->message;
-  struct by_server_way ways[BY_FRAGMENT_WORKERS];
-  for (uint32_t w = 0; w < message->workers; w++) {
+  struct by_server_way ways[BY_TREE_WORKERS];
+  for (uint32_t w = 0; w < by_workers_of(&message->groups); w++) {
     ways[w] = (struct by_server_way){.hops = message->ways[w].hops, .alone = message->ways[w].alone};
     memcpy(ways[w].stack, message->ways[w].stack, sizeof ways[w].stack);
     BY_TRY(by_udp_peer_create(tree->role->udp, &message->ways[w].address, &tree->workers[w]));
   }
   struct by_server_config config = {.job = message->job,
                                     .key = message->key,
-                                    .workers = message->workers,
+                                    .groups = message->groups,
                                     .slots = message->slots,
                                     .lines = message->lines,
-                                    .multicast = message->spread != 0,
+                                    .multicast = message->n_spread > 0,
                                     .exact = message->exact,
                                     .n_sets = message->n_sets,
+                                    .sets = message->sets,
                                     .secret = message->secret,
                                     .secret_bytes = sizeof message->secret,
                                     .ways = ways,
                                     .emit = emit,
                                     .context = tree};
-  memcpy(config.sets, message->sets, sizeof config.sets);
   BY_TRY(by_server_create(&config, &tree->server));
   return by_udp_listen(tree->role->udp, message->job, take, tree);
 }
@@ -169,7 +168,7 @@ static void end_tree(struct tree *tree) {
             tree->message.job, by_udp_port(tree->role->udp), c->results, c->repeated, c->probes, c->terms, c->merged,
             c->unmerged, c->duplicates, c->overlapping, c->failed_checks);
   }
-  for (uint32_t w = 0; w < BY_FRAGMENT_WORKERS; w++) by_udp_peer_destroy(tree->workers[w]);
+  for (uint32_t w = 0; w < BY_TREE_WORKERS; w++) by_udp_peer_destroy(tree->workers[w]);
   by_server_destroy(tree->server); /* whose results they were lent */
   free(tree);
 }

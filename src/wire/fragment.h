@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "worker_groups.h"
+
 enum {
   BY_FRAGMENT_MAGIC = 0x59,
   BY_FRAGMENT_VERSION = 3,
@@ -18,8 +20,7 @@ enum {
   BY_FRAGMENT_LINES =
       53, /* most of a fragment: an Ethernet MTU of 3506, veth's with native XDP, has room for no more */
   BY_FRAGMENT_HOPS = 8,
-  BY_FRAGMENT_WORKERS = 64, /* of a tree through switches */
-  BY_FRAGMENT_PORTS = 64,   /* of a switch */
+  BY_FRAGMENT_PORTS = 64, /* of a switch */
 };
 
 enum by_fragment_type {
@@ -61,8 +62,30 @@ enum by_fragment_dtype {
  * switch knows its place, so one that is missing disturbs no other. */
 struct by_hop {
   uint8_t port;    /* to leave by */
-  uint8_t workers; /* up: 0: forward; else add, until so many workers are in. Down: whether the switch has added */
+  uint8_t workers; /* up: 0: forward; else add, see by_hop_add. Down: whether the switch has added */
 };
+
+/* What a switch adds, and how the sum goes on. */
+enum by_hop_kind {
+  BY_HOP_WORKERS = 0, /* terms of one group's workers */
+  BY_HOP_WHOLE = 1,   /* the same, and these are the whole group: the sum is one of a group */
+  BY_HOP_GROUPS = 2,  /* sums of whole groups */
+};
+
+/* What `workers` of an entry is for a switch that adds until 1 to 64 workers, or groups, are in. */
+static inline uint8_t by_hop_add(enum by_hop_kind kind, uint32_t count) {
+  return (uint8_t)((uint32_t)kind * 64 + count);
+}
+
+enum { BY_HOP_MOST = 3 * 64 };
+
+static inline uint32_t by_hop_count(uint32_t workers) {
+  return ((workers - 1) & 63) + 1;
+}
+
+static inline enum by_hop_kind by_hop_kind_of(uint32_t workers) {
+  return (enum by_hop_kind)((workers - 1) >> 6);
+}
 
 struct by_fragment {
   uint8_t magic;
@@ -72,14 +95,14 @@ struct by_fragment {
   uint8_t hops : 4; /* entries of the stack; the low half of the byte */
   uint8_t hop : 4;  /* switches passed that know the job */
   uint8_t rank;     /* the worker that sent it, or whose fragment made the switch send the sum: one of `workers` */
-  uint8_t group;    /* 0 */
+  uint8_t group;    /* of the workers, see worker_groups.h; BY_FRAGMENT_UNITED: `rank` and `workers` are groups */
   uint8_t exponent; /* of pairs: what all terms of this fragment have been scaled by */
   uint16_t job;     /* a tree of a communicator of a job: what switches grant cells to */
   uint16_t key;     /* key epoch: changes with every new grant */
   uint16_t slot;
   uint8_t dtype;
   uint8_t lines;    /* of the payload */
-  uint64_t workers; /* whose terms it holds: a bit for each; in a reply, those that the server has */
+  uint64_t workers; /* whose terms it holds: a bit for each; in a reply, those of the group that the server has */
   uint64_t check;   /* of the terms, keyed: adds up modulo 2^64 as they do. Without terms, a MAC of the header */
   uint32_t epoch;   /* of the slot; serial numbers. Fragment number = epoch * slots of the job + slot */
   uint32_t call;    /* what all workers must agree on, hashed: terms of calls that differ are never merged */
@@ -94,7 +117,7 @@ struct by_probe {
   uint8_t seen;  /* a switch has written here */
   uint8_t state; /* of the cell, enum by_cell_state; meaningless without `granted` */
   uint8_t granted;
-  uint8_t reserved;
+  uint8_t group; /* of the cell */
   uint32_t epoch;
   uint64_t workers;
 };
@@ -102,7 +125,10 @@ struct by_probe {
 /* The payload of a probe and of its reply. */
 struct by_probe_payload {
   struct by_probe records[BY_FRAGMENT_HOPS];
-  uint64_t newest; /* of a probe: 1 and the number of the fragment whose result its sender has got last; 0: of none */
+  union {
+    uint64_t newest; /* of a probe: 1 and the number of the fragment whose result its sender has got last; 0: of none */
+    uint64_t groups; /* of a reply: those of which the server has terms, where the tree has several; else 0 */
+  };
   uint64_t reserved[7];
 };
 
@@ -128,6 +154,10 @@ static inline uint32_t by_fragment_bytes(const struct by_fragment *fragment) {
   return (1u + fragment->lines) * BY_FRAGMENT_LINE;
 }
 
+static inline struct by_worker_set by_set_of_packet(const struct by_fragment *packet) {
+  return (struct by_worker_set){.workers = packet->workers, .group = packet->group};
+}
+
 static inline uint64_t by_fragment_number(const struct by_fragment *fragment, uint32_t slots) {
   return (uint64_t)fragment->epoch * slots + fragment->slot;
 }
@@ -135,10 +165,6 @@ static inline uint64_t by_fragment_number(const struct by_fragment *fragment, ui
 /* a - b of epochs, which wrap. */
 static inline int32_t by_epoch_distance(uint32_t a, uint32_t b) {
   return (int32_t)(a - b);
-}
-
-static inline uint32_t by_worker_count(uint64_t workers) {
-  return (uint32_t)__builtin_popcountll(workers);
 }
 
 /* Each 32-bit word but the MAC's times a constant of its own: multilinear hashing, whose high half is as good as random
@@ -174,18 +200,20 @@ static inline bool by_fragment_lines_fit(const struct by_fragment *fragment) {
          fragment->dtype < BY_FRAGMENT_DTYPES;
 }
 
-/* The last words of a term that takes part in agreeing on exponents are one byte for each worker of the tree, all 0 but
- * the sender's own: so switches add them as they add everything, and no sum of different workers' terms carries. */
+/* The last words of a term that takes part in agreeing on exponents: of trees with one group one byte for each worker,
+ * all 0 but the sender's own; of larger ones a line of 32 counters. So switches add them as they add everything, and no
+ * sum of different workers' terms carries. */
 static inline uint32_t by_fragment_exponent_words(uint32_t workers) {
-  return (workers + 7) / 8;
+  return workers > BY_FRAGMENT_WORKERS ? BY_FRAGMENT_LINE / 8 : (workers + 7) / 8;
 }
 
 /* What a fragment is about includes its own worker; a reply contains what the server holds, which may be nothing.
  * Entries of the stack are checked where they are used. */
 static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
   return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_NACK &&
-         !(fragment->flags & ~BY_FRAGMENT_FLAGS) && !fragment->group && fragment->hops <= BY_FRAGMENT_HOPS &&
+         !(fragment->flags & ~BY_FRAGMENT_FLAGS) && fragment->hops <= BY_FRAGMENT_HOPS &&
          fragment->rank < BY_FRAGMENT_WORKERS &&
+         (fragment->group < BY_FRAGMENT_GROUPS || fragment->group == BY_FRAGMENT_UNITED) &&
          (fragment->workers >> fragment->rank & 1 || fragment->type == BY_FRAGMENT_PROBE_REPLY) &&
          fragment->hop <= BY_FRAGMENT_HOPS && (fragment->type != BY_FRAGMENT_RESULT_MC || fragment->hops == 0) &&
          by_fragment_lines_fit(fragment);
@@ -223,7 +251,7 @@ static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragm
 
 /* Adds the next switch, from the server on; false: the stack is full or the numbers are none. */
 static inline bool by_fragment_push(struct by_fragment *fragment, uint32_t port, uint32_t workers) {
-  if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_FRAGMENT_WORKERS) return false;
+  if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_HOP_MOST) return false;
   fragment->stack[fragment->hops++] = (struct by_hop){.port = (uint8_t)port, .workers = (uint8_t)workers};
   return true;
 }

@@ -127,20 +127,20 @@ static void emit_to(void *context, const struct by_fragment *packet, int to) {
 
 static void make_worker(const struct by_tree_message *message) {
   struct by_worker_config config = {.rank = message->worker,
-                                    .workers = message->workers,
+                                    .groups = message->groups,
                                     .slots = message->slots,
                                     .lines = message->lines,
                                     .hops = message->ways[0].hops,
                                     .emit = emit};
   struct by_worker *worker = NULL;
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
-  assert(by_worker_create(&config, &worker) == BANYAN_OK);
+  if (by_worker_create(&config, &worker) != BANYAN_OK) return; /* no room for the exponents of so many */
   by_worker_destroy(worker);
 }
 
 static void make_server(const struct by_tree_message *message) {
-  struct by_server_way ways[BY_FRAGMENT_WORKERS] = {{0}};
-  struct by_server_config config = {.workers = message->workers,
+  static struct by_server_way ways[BY_TREE_WORKERS];
+  struct by_server_config config = {.groups = message->groups,
                                     .slots = message->slots,
                                     .lines = message->lines,
                                     .secret = message->secret,
@@ -149,7 +149,7 @@ static void make_server(const struct by_tree_message *message) {
                                     .parts = 1,
                                     .emit = emit_to};
   struct by_server *server = NULL;
-  for (uint32_t w = 0; w < message->workers; w++) ways[w].hops = message->ways[w].hops;
+  for (uint32_t w = 0; w < by_workers_of(&message->groups); w++) ways[w].hops = message->ways[w].hops;
   assert(by_server_create(&config, &server) == BANYAN_OK);
   by_server_destroy(server);
 }
@@ -163,7 +163,7 @@ static void read_tree(const uint8_t *data, size_t size) {
   by_writer_init(&writer, bytes, sizeof bytes);
   by_tree_message_write(&writer, &message);
   assert(!writer.failed && by_tree_message_read(bytes, writer.length, roster, &again) == BANYAN_OK);
-  assert(again.server == message.server && again.job == message.job && again.spread == message.spread);
+  assert(again.server == message.server && again.job == message.job && again.n_spread == message.n_spread);
   assert(!by_address_compare(&again.ways[0].address, &message.ways[0].address));
   assert(!memcmp(again.ways[0].stack, message.ways[0].stack, sizeof message.ways[0].stack));
   if (message.worker == BY_TREE_FOR_SERVER)

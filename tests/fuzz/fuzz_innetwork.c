@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   now = 1;
   for (unsigned w = 0; w < WORKERS; w++) {
     struct by_worker_config config = {.rank = w,
-                                      .workers = WORKERS,
+                                      .groups = by_one_group(WORKERS),
                                       .slots = 3,
                                       .lines = 1,
                                       .exact = exact,
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   static const unsigned char secret[BY_WORKER_SECRET];
   struct by_server_way ways[WORKERS] = {{0}};
-  struct by_server_config config = {.workers = WORKERS,
+  struct by_server_config config = {.groups = by_one_group(WORKERS),
                                     .slots = 3,
                                     .lines = 1,
                                     .multicast = size % 2,

@@ -90,24 +90,32 @@ static void tree(const char *name, const struct by_tree_message *message) {
 static void test_trees(void **state) {
   static struct by_tree_message message;
   (void)state;
-  message = (struct by_tree_message){
-      .server = 4, .version = 0x40000001, .job = 0x0102, .key = 3, .slots = 256, .lines = 53, .workers = 2};
+  message = (struct by_tree_message){.server = 4,
+                                     .version = 0x40000001,
+                                     .job = 0x0102,
+                                     .key = 3,
+                                     .slots = 256,
+                                     .lines = 53,
+                                     .groups = by_one_group(2)};
   for (size_t i = 0; i < sizeof message.secret; i++) message.secret[i] = (unsigned char)(0xa0 + i);
   message.worker = 1;
-  message.ways[0] = (struct by_tree_way){
-      .alone = true, .hops = 2, .stack = {{.port = 1, .workers = 2}, {.port = 63, .workers = 0}}, .below = {3, 2}};
+  message.ways[0] =
+      (struct by_tree_way){.alone = true, .hops = 2, .stack = {{.port = 1, .workers = 2}, {.port = 63, .workers = 0}}};
+  message.below[0].workers = 3;
+  message.below[1].workers = 2;
   assert_ok(by_address_parse("10.0.0.9:7612", &message.ways[0].address));
   tree("TREE for a worker", &message);
   message.worker = BY_TREE_FOR_SERVER;
-  message.spread = 2;
+  message.n_spread = 1;
+  message.spread[0] = 1;
   message.ways[0].alone = false;
   message.ways[1] = (struct by_tree_way){.hops = 0};
   assert_ok(by_address_parse("[fd00::2]:7613", &message.ways[1].address));
   tree("TREE for a server", &message);
   message.exact = true;
   message.n_sets = 2;
-  message.sets[0] = 1;
-  message.sets[1] = 3;
+  message.sets[0].workers = 1;
+  message.sets[1].workers = 3;
   tree("TREE for a server in exact mode", &message);
 }
 

@@ -234,7 +234,7 @@ static void make_server(struct tree *tree, const struct by_granted *cells, unsig
   struct by_server_way ways[WORKERS] = {{0}};
   struct by_server_config config = {.job = tree->job,
                                     .key = (uint16_t)(tree->job + 100),
-                                    .workers = WORKERS,
+                                    .groups = by_one_group(WORKERS),
                                     .slots = slots,
                                     .lines = LINES,
                                     .multicast = true,
@@ -264,7 +264,7 @@ static void make_tree(struct scene *scene, uint16_t job, unsigned slots, struct 
     struct by_worker_config worker = {.job = job,
                                       .key = (uint16_t)(job + 100),
                                       .rank = w,
-                                      .workers = WORKERS,
+                                      .groups = by_one_group(WORKERS),
                                       .slots = slots,
                                       .lines = LINES,
                                       .hops = 1,

@@ -60,6 +60,16 @@ static inline uint8_t some_type(struct source *source) {
   return pick(source, 4) ? BY_FRAGMENT_UP : types[pick(source, 5)];
 }
 
+/* What is added in a slot. */
+static inline enum by_hop_kind kind_of(uint32_t slot) {
+  return (enum by_hop_kind)(slot % 3);
+}
+
+static inline uint8_t some_group(struct source *source, uint32_t slot) {
+  if (rarely(source)) return pick(source, 2) ? (uint8_t)pick(source, BY_FRAGMENT_GROUPS) : BY_FRAGMENT_UNITED;
+  return kind_of(slot) == BY_HOP_GROUPS ? BY_FRAGMENT_UNITED : (uint8_t)(3 * slot);
+}
+
 /* Chooses the ports and the stack: the switch stands at a random place among others. */
 static inline uint32_t some_way(struct source *source, struct by_fragment *head, uint32_t job) {
   uint32_t below = job ? 2 : pick(source, 2), above = 3, from = below, to = above;
@@ -72,7 +82,7 @@ static inline uint32_t some_way(struct source *source, struct by_fragment *head,
     head->hop = pick(source, BY_FRAGMENT_HOPS + 1) & 15;
     return from;
   }
-  uint8_t workers = (uint8_t)(pick(source, 8) ? WORKERS - job : pick(source, 67));
+  uint8_t workers = pick(source, 8) ? by_hop_add(kind_of(head->slot), WORKERS - job) : (uint8_t)pick(source, 200);
   uint32_t place = source->grants[job].place;
   for (int i = 0; i < BY_FRAGMENT_HOPS; i++)
     head->stack[i] = (struct by_hop){.port = (uint8_t)pick(source, 4), .workers = (uint8_t)pick(source, 6)};
@@ -99,6 +109,7 @@ static inline uint32_t random_packet(struct source *source, struct packet *packe
   head->job = (uint16_t)(rarely(source) ? JOBS : job);
   head->key = (uint16_t)(source->grants[job].key - rarely(source));
   head->slot = (uint16_t)slot;
+  head->group = some_group(source, slot);
   head->epoch = (uint32_t)*epoch;
   head->call = rarely(source);
   head->dtype = rarely(source) ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS;

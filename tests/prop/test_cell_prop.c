@@ -50,12 +50,18 @@ static struct by_verdict send_sum(struct model_cell *cell, struct packet *packet
   for (int i = 0; i < 64; i++)
     if (cell->has[i]) workers |= 1ull << i;
   fill_terms(packet, workers);
+  if (cell->expected > 64 && cell->expected <= 128) { /* a whole group */
+    packet->head.rank = packet->head.group;
+    packet->head.workers = 1ull << packet->head.group;
+    packet->head.group = BY_FRAGMENT_UNITED;
+  }
   packet->head.flags |= (uint8_t)(cell->sticky | BY_FRAGMENT_AGGREGATED);
   return verdict_of(BY_VERDICT_FORWARD, port, event);
 }
 
 static bool alike(const struct by_fragment *a, const struct by_fragment *b) {
-  return a->call == b->call && a->dtype == b->dtype && a->lines == b->lines && a->exponent == b->exponent;
+  return a->call == b->call && a->dtype == b->dtype && a->lines == b->lines && a->exponent == b->exponent &&
+         a->group == b->group;
 }
 
 static bool is_far(const struct model_cell *cell, uint64_t epoch) {
@@ -65,6 +71,7 @@ static bool is_far(const struct model_cell *cell, uint64_t epoch) {
 static struct by_verdict model_up(struct model_cell *cell, struct packet *packet, uint64_t epoch, struct by_hop hop,
                                   uint32_t now) {
   uint64_t workers = packet->head.workers;
+  uint32_t most = hop.workers % 64 ? hop.workers % 64u : 64;
   uint32_t shared = 0, total = 0, n = 0;
   bool known = cell->used && !(is_far(cell, epoch) && now > cell->confirmed + 250);
   if (known && (epoch < cell->epoch || (epoch == cell->epoch && cell->released)))
@@ -79,7 +86,7 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
   }
   bool odd = !first && (!alike(&cell->like.head, &packet->head) || cell->expected != hop.workers);
   bool inside = shared == n;
-  if (odd || total > hop.workers || (shared && !inside))
+  if (odd || total > most || (shared && !inside))
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT);
   if (inside && !cell->complete) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
   if (inside) return send_sum(cell, packet, hop.port, BY_EVENT_REPEATED);
@@ -88,7 +95,7 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
         (struct model_cell){.used = true, .like = *packet, .epoch = epoch, .expected = hop.workers, .confirmed = now};
   for (int i = 0; i < 64; i++) cell->has[i] |= workers >> i & 1;
   cell->sticky |= packet->head.flags & BY_FRAGMENT_CE;
-  cell->complete = contributors(cell->has) == cell->expected;
+  cell->complete = contributors(cell->has) == most;
   if (cell->complete) return send_sum(cell, packet, hop.port, BY_EVENT_COMPLETED);
   return verdict_of(BY_VERDICT_DROP, 0, first ? BY_EVENT_STORED : BY_EVENT_ADDED);
 }
@@ -111,6 +118,7 @@ static void model_probe(const struct model_cell *cell, struct packet *packet, ui
   if (!cell || !cell->used) return;
   record->state = cell->released ? BY_CELL_RELEASED : cell->complete ? BY_CELL_COMPLETE : BY_CELL_FILLING;
   record->epoch = (uint32_t)cell->epoch;
+  record->group = cell->like.head.group;
   for (int i = 0; i < 64; i++) record->workers |= (uint64_t)cell->has[i] << i;
 }
 
@@ -119,6 +127,8 @@ static void model_probe(const struct model_cell *cell, struct packet *packet, ui
 static bool model_keeps(const struct model_cell *cell, const struct by_fragment *probe, uint64_t epoch) {
   if (!cell || !cell->used || cell->released || cell->complete || cell->epoch != epoch) return false;
   if (!(probe->flags & BY_FRAGMENT_RETX) || probe->flags & BY_FRAGMENT_UNMERGED) return false;
+  uint8_t group = cell->like.head.group;
+  if (group != probe->group) return group == BY_FRAGMENT_UNITED && cell->has[probe->group];
   for (int i = 0; i < 64; i++)
     if (probe->workers >> i & 1 && !cell->has[i]) return false;
   return true;
@@ -136,7 +146,7 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
   }
   if (grant->place >= head->hops) return verdict_of(BY_VERDICT_PASS, 0, BY_EVENT_NO_ENTRY);
   struct by_hop hop = head->stack[grant->place];
-  if (hop.workers > 64) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
+  if (hop.workers > 192) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   bool from_below = from == 2 ? grant->job == 1 : from < 2 && grant->job == 0;
   bool to_below = hop.port == 2 ? grant->job == 1 : hop.port < 2 && grant->job == 0;
   bool up = from_below && hop.port == 3 && head->type != BY_FRAGMENT_RESULT && head->type != BY_FRAGMENT_PROBE_REPLY;
@@ -152,6 +162,8 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
   if (head->type != BY_FRAGMENT_UP) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
   if (head->flags & BY_FRAGMENT_UNMERGED) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_UNMERGED);
   if (!hop.workers) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
+  if ((hop.workers > 128) != (head->group == BY_FRAGMENT_UNITED))
+    return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT);
   if (!cell || head->dtype != BY_FRAGMENT_PAIRS)
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_NO_CELL);
   return model_up(cell, packet, epoch, hop, world->source.now);

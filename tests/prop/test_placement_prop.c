@@ -221,7 +221,8 @@ static void check_shares(const struct by_placement *placement) {
 
 static const char *interface_below(const struct by_switched_switch *at, uint32_t worker) {
   for (uint32_t i = 0; i < at->n_below; i++)
-    if (at->below[i].workers >> worker & 1) return at->below[i].interface;
+    for (uint32_t w = 0; w < at->below[i].n_workers; w++)
+      if (at->below[i].workers[w] == worker) return at->below[i].interface;
   return "";
 }
 
@@ -235,8 +236,9 @@ static void check_way(const struct by_placed_tree *placed, const struct by_topol
     assert_true(at < tree->n_switches);
     const struct by_switched_switch *here = &tree->switches[at];
     assert_string_equal(here->name, topology->nodes[hops[i].node].name);
-    assert_true(here->adds == hops[i].adds && here->expected == hops[i].expected && here->place == n - 1 - i);
-    assert_true(here->workers >> worker & 1);
+    assert_true(here->adds == hops[i].adds && here->place == n - 1 - i);
+    if (here->adds) assert_int_equal(by_worker_count(here->set.workers), hops[i].expected);
+    if (here->adds) assert_true(here->set.workers >> worker & 1);
     by_topology_interface(topology, hops[i].up, hops[i].node, name, sizeof name);
     assert_string_equal(here->up, name);
     by_topology_interface(topology, hops[i].down, hops[i].node, name, sizeof name);

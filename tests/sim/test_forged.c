@@ -119,7 +119,7 @@ static struct scene *make_scene(bool exact) {
     struct by_worker_config config = {.job = scene->net.job,
                                       .key = scene->net.key,
                                       .rank = w,
-                                      .workers = WORKERS,
+                                      .groups = by_one_group(WORKERS),
                                       .slots = SLOTS,
                                       .lines = LINES,
                                       .exact = exact,
@@ -135,7 +135,7 @@ static struct scene *make_scene(bool exact) {
   }
   struct by_server_config config = {.job = scene->net.job,
                                     .key = scene->net.key,
-                                    .workers = WORKERS,
+                                    .groups = by_one_group(WORKERS),
                                     .slots = SLOTS,
                                     .lines = LINES,
                                     .multicast = true,

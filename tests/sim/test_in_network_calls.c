@@ -31,7 +31,7 @@ struct version {
   struct rig *rig;
   struct net net;
   struct by_server *server;
-  struct inbox inboxes[NET_WORKERS];
+  struct inbox inboxes[WORLD_MOST];
 };
 
 struct rig {
@@ -128,7 +128,7 @@ static struct by_fabric *make_version_fabric(struct version *version, uint32_t r
   struct by_worker_config config = {.job = job_of(version),
                                     .key = 1,
                                     .rank = worker,
-                                    .workers = version->net.workers,
+                                    .groups = by_one_group(version->net.workers),
                                     .slots = SLOTS,
                                     .lines = LINES,
                                     .timeout = 200 * BY_MILLISECOND,
@@ -173,7 +173,7 @@ static void make_server(struct version *version) {
   for (unsigned w = 0; w < version->net.workers; w++) ways[w].hops = net_way(&version->net, w, true, ways[w].stack);
   struct by_server_config config = {.job = job_of(version),
                                     .key = 1,
-                                    .workers = version->net.workers,
+                                    .groups = by_one_group(version->net.workers),
                                     .slots = SLOTS,
                                     .lines = LINES,
                                     .multicast = true,
@@ -201,7 +201,7 @@ static void make_version(struct rig *rig, uint32_t number, const struct by_plan 
   lay_out(version, plan);
   net_init(&version->net, seed + number);
   make_server(version);
-  for (unsigned w = 0; w < NET_WORKERS; w++) version->inboxes[w] = (struct inbox){.version = version, .worker = w};
+  for (unsigned w = 0; w < WORLD_MOST; w++) version->inboxes[w] = (struct inbox){.version = version, .worker = w};
   version->net.context = version;
   version->net.to_worker = to_worker;
   version->net.to_server = to_server;

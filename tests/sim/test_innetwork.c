@@ -53,48 +53,73 @@ static void add_call(struct trial *trial, enum banyan_dtype dtype, size_t count)
   }
 }
 
+/* What the elements near one have in common. */
+struct nearby {
+  double largest;
+  bool folded; /* some are not finite: a fragment's terms are added as floats */
+};
+
+/* Of elements from - to, as far as the call has them. */
+static struct nearby look_around(const struct trial *trial, const struct sum_call *call,
+                                 const unsigned char *const *src, size_t from, size_t to) {
+  struct nearby near = {0};
+  for (unsigned w = 0; w < trial->net.workers; w++)
+    for (size_t k = from; k < to && k < call->count; k++) {
+      float value;
+      memcpy(&value, src[w] + k * 4, 4);
+      if (!isfinite(value)) near.folded = true;
+      if (isfinite(value)) near.largest = fmax(near.largest, (double)fabsf(value));
+    }
+  return near;
+}
+
 /* A sum of floats equals the sum of doubles within the quantisation error of the largest number nearby or, where a
  * fragment's terms are added as floats, within rounding. It is infinite or NaN where IEEE arithmetic requires it. In
  * exact mode it equals the sum of floats. */
-static void check_floats(const struct trial *trial, const struct sum_call *call, const unsigned char *const *src,
-                         size_t i) {
-  double exact = 0, largest = 0;
-  size_t near = (size_t)trial->lines * 16, block = i / near * near;
-  bool folded = false;
-  for (unsigned w = 0; w < trial->net.workers; w++) {
-    float value;
-    memcpy(&value, src[w] + i * 4, 4);
-    exact += (double)value;
-    for (size_t k = block; k < block + near && k < call->count; k++) {
-      memcpy(&value, src[w] + k * 4, 4);
-      if (!isfinite(value)) folded = true;
-      if (isfinite(value)) largest = fmax(largest, (double)fabsf(value));
-    }
-  }
+static void check_float(const struct trial *trial, const struct sum_call *call, const unsigned char *const *src,
+                        size_t i, struct nearby near) {
+  double exact = 0;
   float got, terms[NET_WORKERS];
+  for (unsigned w = 0; w < trial->net.workers; w++) {
+    memcpy(&terms[w], src[w] + i * 4, 4);
+    exact += (double)terms[w];
+  }
   memcpy(&got, call->dst[0] + i * 4, 4);
   if (trial->exact) {
-    for (unsigned w = 0; w < trial->net.workers; w++) memcpy(&terms[w], src[w] + i * 4, 4);
     float sum = net_sum(&trial->net, terms, NET_SERVER);
     if (!isnan(sum) && memcmp(&got, &sum, 4)) fail_msg("%a in place of %a", (double)got, (double)sum);
     assert_int_equal(isnan(got) != 0, isnan(sum) != 0);
     return;
   }
-  double allowed = largest * (folded ? 0x1p-22 : 0x1.4p-24) * trial->net.workers + 0x1p-149;
+  double allowed = near.largest * (near.folded ? 0x1p-22 : 0x1.4p-24) * trial->net.workers + 0x1p-149;
   if (isnan(exact))
     assert_true(isnan(got));
+  else if (isnan(got)) /* large terms have become an infinity, beside one of the other sign */
+    assert_true(isinf(exact) && near.largest * trial->net.workers >= 0x1.fffffep127);
   else if (isinf(got))
     assert_true(fabs(exact) + allowed >= 0x1.fffffep127 && (got > 0) == (exact > 0));
   else
     assert_true(fabs((double)got - exact) <= allowed);
 }
 
+/* In trees of several groups scales may be 2^7 coarser, and not finer than 2^-44 of a fragment's before. */
+static void check_floats(const struct trial *trial, const struct sum_call *call, const unsigned char *const *src) {
+  bool groups = trial->net.workers > BY_FRAGMENT_WORKERS;
+  size_t block = (size_t)trial->lines * 16;
+  double floor = groups ? look_around(trial, call, src, 0, call->count).largest * 0x1p-43 : 0;
+  for (size_t from = 0; from < call->count; from += block) {
+    size_t margin = groups ? block : 0;
+    struct nearby near = look_around(trial, call, src, from > margin ? from - margin : 0, from + block + margin);
+    near.largest = fmax(groups ? near.largest * 0x1p8 : near.largest, floor);
+    for (size_t i = from; i < from + block && i < call->count; i++) check_float(trial, call, src, i, near);
+  }
+}
+
 static void check_call(const struct trial *trial, const struct sum_call *call, const unsigned char *const *src) {
   size_t size = banyan_dtype_size(call->dtype);
   for (unsigned w = 1; w < trial->net.workers; w++) assert_memory_equal(call->dst[w], call->dst[0], call->count * size);
-  for (size_t i = 0; i < call->count; i++) {
-    if (call->dtype == BANYAN_FLOAT32) check_floats(trial, call, src, i);
-    if (call->dtype != BANYAN_INT32) continue;
+  if (call->dtype == BANYAN_FLOAT32) check_floats(trial, call, src);
+  for (size_t i = 0; i < call->count && call->dtype == BANYAN_INT32; i++) {
     uint32_t sum = 0, term;
     for (unsigned w = 0; w < trial->net.workers; w++) {
       memcpy(&term, src[w] + i * 4, 4);
@@ -213,6 +238,71 @@ static void test_same_bits_everywhere(void **state) {
       if (hash_results(trial) != *hash) fail_msg("other bits: seed %d tree %d", (int)seed, (int)tree);
       if (seed == 2 && tree != NO_SWITCH) assert_true(by_server_counters(trial->server)->merged > 0);
       trial_destroy(trial);
+    }
+  }
+}
+
+/* --- more than 64 workers --- */
+
+enum large { LARGE_NO_SWITCH, LARGE_TWO_LEVELS, LARGE_THREE_LEVELS, LARGE, DEEP = LARGE };
+
+/* 128 workers next to the server; below four leaves of 32 each; or below eight leaves of 16, four of them below each of
+ * two switches. Deep: two switches with 94 workers each, below three leaves or next to them, and one worker at the
+ * root.
+ */
+static void make_large_tree(struct net *net, enum large tree) {
+  static const unsigned middles[] = {0, 0, 2, 2}, leaves[] = {0, 4, 8, 6}, each[] = {0, 32, 16, 31};
+  net->workers = 0;
+  net->switches = tree == LARGE_NO_SWITCH ? 0 : 1 + middles[tree] + leaves[tree];
+  for (unsigned s = 0; s < net->switches; s++) {
+    unsigned leaf = s - 1 - middles[tree];
+    int above = s == 0                                 ? NET_SERVER
+                : s <= middles[tree] || !middles[tree] ? 0
+                                                       : 1 + (int)(leaf * middles[tree] / leaves[tree]);
+    net->at[s] = (struct net_switch){.above = above, .aggregates = true, .slots = NET_CELLS};
+  }
+  while (tree == LARGE_NO_SWITCH && net->workers < 128) net->worker_at[net->workers++] = NET_SERVER;
+  for (unsigned leaf = 0; leaf < leaves[tree]; leaf++) {
+    for (unsigned w = 0; w < each[tree]; w++) net->worker_at[net->workers++] = (int)(1 + middles[tree] + leaf);
+    if (tree == DEEP && leaf % 3 == 2) net->worker_at[net->workers++] = 1 + (int)leaf / 3;
+  }
+  if (tree == DEEP) net->worker_at[net->workers++] = 0;
+}
+
+static uint64_t sum_of_large(enum large tree, unsigned mode, bool faults, struct by_server_counters *served) {
+  struct trial *trial = trial_create(NO_SWITCH, 1, 24, 5 + faults);
+  make_large_tree(&trial->net, tree);
+  trial->lines = 10;
+  trial->exact = mode > 0;
+  trial->net.floats = mode == 2;
+  trial->net.rate = 1e9;
+  if (faults) trial->net.faults = (struct net_faults){.lost = 0.01, .doubled = 0.01, .spoiled = 0.002, .late = 0.01};
+  add_call(trial, BANYAN_FLOAT32, 9000);
+  add_call(trial, BANYAN_INT32, 2000);
+  add_call(trial, BANYAN_BFLOAT16, 3000);
+  add_call(trial, BANYAN_FLOAT32, 1);
+  run(trial);
+  uint64_t hash = hash_results(trial);
+  if (served) *served = *by_server_counters(trial->server);
+  trial_destroy(trial);
+  return hash;
+}
+
+/* 128 and 189 workers: the same bits with losses and without, and in fixed point and exact mode in all trees. */
+static void test_groups(void **state) {
+  struct by_server_counters served;
+  (void)state;
+  for (unsigned mode = 0; mode < 3; mode++) {
+    uint64_t wanted = 0;
+    for (enum large tree = LARGE_NO_SWITCH; tree <= DEEP; tree++) {
+      uint64_t clean = sum_of_large(tree, mode, false, &served), lossy = sum_of_large(tree, mode, true, NULL);
+      bool same = mode < 2 && tree < LARGE;
+      assert_true(clean == lossy);
+      if (same && wanted) assert_true(clean == wanted);
+      if (same) wanted = clean;
+      /* One packet for all, but for numbers without fixed point. */
+      if (mode != 1 && tree != LARGE_NO_SWITCH)
+        assert_true(served.merged > 0 && served.terms - served.unmerged == served.merged);
     }
   }
 }
@@ -450,6 +540,7 @@ static void test_silent_server(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_bits_everywhere),
+      cmocka_unit_test(test_groups),
       cmocka_unit_test(test_goodput),
       cmocka_unit_test(test_predicted),
       cmocka_unit_test(test_straggler),

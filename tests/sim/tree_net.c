@@ -2,6 +2,7 @@
 
 #include "check.h"
 #include "clock.h"
+#include "switched_groups.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,10 @@ void net_init(struct net *net, uint64_t seed) {
 void net_fini(struct net *net) {
   while (net->length) free(pop(net));
   while (net->spares) free(net->spare[--net->spares]);
-  for (int s = 0; s < NET_SWITCHES; s++) by_float_sums_fini(&net->float_sums[s]);
+  for (int s = 0; s < NET_SWITCHES; s++) {
+    by_float_sums_fini(&net->float_sums[s]);
+    free(net->sums[s]);
+  }
   free(net->heap);
   free(net->spare);
 }
@@ -70,23 +74,54 @@ static bool is_below(const struct net *net, int which, int above) {
   return which == above;
 }
 
-/* Returns a port of a switch: NET_UP, 0 .. switches - 1 to a switch, or 16 + w to a worker. */
+/* Ports of a switch: NET_UP, 0 .. NET_SWITCHES - 1 to a switch, and from NET_SWITCHES on to its own workers. */
+static uint32_t port_of(const struct net *net, unsigned worker) {
+  if (net->worker_at[worker] == NET_SERVER) return 0;
+  uint32_t port = NET_SWITCHES;
+  for (unsigned w = 0; w < worker; w++) port += net->worker_at[w] == net->worker_at[worker];
+  assert_true(port < NET_UP);
+  return port;
+}
+
+static int node_by(const struct net *net, int which, uint32_t port) {
+  if (port < NET_SWITCHES) return (int)port;
+  unsigned w = 0;
+  for (uint32_t at = NET_SWITCHES; w < net->workers; w++)
+    if (net->worker_at[w] == which && at++ == port) break;
+  return NET_SWITCHES + (int)w;
+}
+
 static uint32_t port_to(const struct net *net, int which, unsigned worker) {
   int at = net->worker_at[worker];
-  if (at == which) return 16 + worker;
+  if (at == which) return port_of(net, worker);
   while (net->at[at].above != which) at = net->at[at].above;
   return (uint32_t)at;
 }
 
-static uint64_t those_below(const struct net *net, int which) {
-  uint64_t below = 0;
+static bool has_workers(const struct net *net, int which) {
   for (unsigned w = 0; w < net->workers; w++)
-    if (net->worker_at[w] != NET_SERVER && is_below(net, net->worker_at[w], which)) below |= 1ull << w;
-  return below;
+    if (net->worker_at[w] != NET_SERVER && is_below(net, net->worker_at[w], which)) return true;
+  return false;
 }
 
-static uint32_t workers_below(const struct net *net, int which) {
-  return by_worker_count(those_below(net, which));
+/* Groups, and what each switch adds of them. */
+static struct by_worker_groups find_groups(const struct net *net, struct by_switched_place *places) {
+  struct by_worker_groups groups;
+  uint32_t first[NET_WORKERS], number[NET_WORKERS];
+  for (unsigned s = 0; s < net->switches; s++)
+    places[s] = (struct by_switched_place){.parent = net->at[s].above == NET_SERVER ? BY_SWITCHED_NONE
+                                                                                    : (uint32_t)net->at[s].above,
+                                           .adds = net->at[s].aggregates};
+  for (unsigned w = 0; w < net->workers; w++)
+    first[w] = net->worker_at[w] == NET_SERVER ? BY_SWITCHED_NONE : (uint32_t)net->worker_at[w];
+  assert_true(by_switched_groups(places, net->switches, first, net->workers, number, &groups));
+  for (unsigned w = 0; w < net->workers; w++) assert_int_equal(number[w], w);
+  return groups;
+}
+
+struct by_worker_groups net_groups(const struct net *net) {
+  struct by_switched_place places[NET_SWITCHES];
+  return find_groups(net, places);
 }
 
 /* Lists a worker's switches, starting at the server. */
@@ -99,18 +134,26 @@ static unsigned path_of(const struct net *net, unsigned worker, int *path) {
 
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack) {
   int path[NET_SWITCHES];
+  struct by_switched_place places[NET_SWITCHES];
   unsigned n = path_of(net, worker, path);
+  (void)find_groups(net, places);
   for (unsigned i = 0; i < n; i++) {
-    uint8_t workers = net->at[path[i]].aggregates ? (uint8_t)workers_below(net, path[i]) : 0;
-    stack[i] = (struct by_hop){.port = (uint8_t)(down ? port_to(net, path[i], worker) : NET_UP), .workers = workers};
+    const struct by_switched_place *at = &places[path[i]];
+    bool groups = at->set.group == BY_FRAGMENT_UNITED;
+    enum by_hop_kind kind = groups ? BY_HOP_GROUPS : at->whole ? BY_HOP_WHOLE : BY_HOP_WORKERS;
+    uint32_t count = by_worker_count(at->set.workers);
+    stack[i] = (struct by_hop){.port = (uint8_t)(down ? port_to(net, path[i], worker) : NET_UP),
+                               .workers = count ? by_hop_add(kind, count) : 0};
   }
   return n;
 }
 
-void net_below(const struct net *net, unsigned worker, uint64_t *below) {
+void net_below(const struct net *net, unsigned worker, struct by_worker_set *below) {
   int path[NET_SWITCHES];
+  struct by_switched_place places[NET_SWITCHES];
   unsigned n = path_of(net, worker, path);
-  for (unsigned i = 0; i < n; i++) below[i] = those_below(net, path[i]);
+  (void)find_groups(net, places);
+  for (unsigned i = 0; i < n; i++) below[i] = places[path[i]].set;
 }
 
 /* Returns the number of switches between this one and the server. */
@@ -163,8 +206,8 @@ static void go_up(struct net *net, int from, int above, uint32_t port, struct ne
   cross(net, &net->up[from], packet);
 }
 
-static void go_down(struct net *net, int which, uint32_t port, struct net_packet *packet) {
-  packet->node = port >= 16 ? NET_SWITCHES + (int)port - 16 : (int)port;
+static void go_down(struct net *net, int node, struct net_packet *packet) {
+  packet->node = node;
   packet->port = NET_UP;
   cross(net, &net->down[packet->node], packet);
 }
@@ -173,7 +216,7 @@ static void leave_switch(struct net *net, int which, uint32_t port, struct net_p
   if (port == NET_UP)
     go_up(net, which, net->at[which].above, (uint32_t)which, packet);
   else
-    go_down(net, which, port, packet);
+    go_down(net, node_by(net, which, port), packet);
 }
 
 /* Forwards a packet by its address. */
@@ -182,15 +225,17 @@ static void pass(struct net *net, int which, struct net_packet *packet) {
   leave_switch(net, which, port, packet);
 }
 
-static void spread(struct net *net, int which, const struct net_packet *packet) {
+static void send_copy(struct net *net, int node, const struct net_packet *packet) {
   static struct net_packet copy;
-  for (uint32_t port = 0; port < 16 + net->workers; port++) {
-    bool member = port < 16 ? port < net->switches && net->at[port].above == which && workers_below(net, (int)port)
-                            : net->worker_at[port - 16] == which;
-    if (!member) continue;
-    memcpy(&copy, packet, offsetof(struct net_packet, data) + packet->bytes);
-    go_down(net, which, port, &copy);
-  }
+  memcpy(&copy, packet, offsetof(struct net_packet, data) + packet->bytes);
+  go_down(net, node, &copy);
+}
+
+static void spread(struct net *net, int which, const struct net_packet *packet) {
+  for (unsigned s = 0; s < net->switches; s++)
+    if (net->at[s].above == which && has_workers(net, (int)s)) send_copy(net, (int)s, packet);
+  for (unsigned w = 0; w < net->workers; w++)
+    if (net->worker_at[w] == which) send_copy(net, NET_SWITCHES + (int)w, packet);
 }
 
 static void come_to_switch(struct net *net, int which, struct net_packet *packet) {
@@ -213,6 +258,8 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
                            .place = place_of(net, which)};
   struct by_float_sums *floats = &net->float_sums[which];
   if (net->floats && !floats->first) assert_ok(by_float_sums_init(floats, NET_CELLS));
+  if (!net->sums[which]) net->sums[which] = calloc(NET_CELLS, sizeof *net->sums[which]);
+  assert_non_null(net->sums[which]);
   struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS, net->floats ? floats : NULL};
   struct by_verdict verdict = by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, &cells, head,
                                              packet->bytes, packet->port, (uint32_t)(net->now / BY_MILLISECOND));
@@ -224,19 +271,13 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
 
 /* --- expected sums of floats --- */
 
-static uint64_t mask_below(const struct net *net, int which) {
-  uint64_t below = 0;
-  for (unsigned w = 0; w < net->workers; w++)
-    if (is_below(net, net->worker_at[w], which)) below |= 1ull << w;
-  return below;
-}
-
-unsigned net_sets(const struct net *net, uint64_t *sets) {
+unsigned net_sets(const struct net *net, struct by_worker_set *sets) {
+  struct by_switched_place places[NET_SWITCHES];
+  struct by_worker_groups groups = find_groups(net, places);
   unsigned n = 0;
   for (unsigned size = 2; size <= net->workers; size++)
     for (unsigned s = 0; s < net->switches; s++)
-      if (net->at[s].aggregates && by_worker_count(mask_below(net, (int)s)) == size)
-        sets[n++] = mask_below(net, (int)s);
+      if (by_set_count(&groups, places[s].set) == size) sets[n++] = places[s].set;
   return n;
 }
 
@@ -274,7 +315,7 @@ static struct net_packet *made(const struct by_fragment *packet, int to) {
 }
 
 void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet) {
-  go_up(net, NET_SWITCHES + (int)worker, net->worker_at[worker], 16 + worker, made(packet, NET_SERVER));
+  go_up(net, NET_SWITCHES + (int)worker, net->worker_at[worker], port_of(net, worker), made(packet, NET_SERVER));
 }
 
 /* Sends on the server's links to the switches and workers next to it. */
@@ -282,13 +323,13 @@ void net_from_server(struct net *net, const struct by_fragment *packet, int to) 
   if (to >= 0) {
     int at = net->worker_at[to];
     while (at != NET_SERVER && net->at[at].above != NET_SERVER) at = net->at[at].above;
-    go_down(net, NET_SERVER, at == NET_SERVER ? 16 + (uint32_t)to : (uint32_t)at, made(packet, to));
+    go_down(net, at == NET_SERVER ? NET_SWITCHES + to : at, made(packet, to));
     return;
   }
   for (unsigned s = 0; s < net->switches; s++)
-    if (net->at[s].above == NET_SERVER) go_down(net, NET_SERVER, s, made(packet, NET_SERVER));
+    if (net->at[s].above == NET_SERVER) go_down(net, (int)s, made(packet, NET_SERVER));
   for (unsigned w = 0; w < net->workers; w++)
-    if (net->worker_at[w] == NET_SERVER) go_down(net, NET_SERVER, 16 + w, made(packet, (int)w));
+    if (net->worker_at[w] == NET_SERVER) go_down(net, NET_SWITCHES + (int)w, made(packet, (int)w));
 }
 
 uint64_t net_next(const struct net *net) {

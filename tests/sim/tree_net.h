@@ -12,7 +12,7 @@
 #include "rng.h"
 #include "step.h"
 
-enum { NET_SWITCHES = 8, NET_WORKERS = 16, NET_SERVER = -1, NET_UP = 63, NET_CELLS = 512 };
+enum { NET_SWITCHES = 24, NET_WORKERS = 192, NET_SERVER = -1, NET_UP = 63, NET_CELLS = 512 };
 
 struct net_faults {
   double lost, doubled, spoiled; /* fractions of packets, on each link */
@@ -56,7 +56,7 @@ struct net {
   uint64_t now, sent, order;
   struct by_rng rng;
   struct by_cell cells[NET_SWITCHES][NET_CELLS];
-  uint64_t sums[NET_SWITCHES][NET_CELLS][BY_CELL_PAIRS];
+  uint64_t (*sums[NET_SWITCHES])[BY_CELL_PAIRS]; /* NET_CELLS each, once the switch has got a packet */
   struct by_float_sums float_sums[NET_SWITCHES];
   struct net_link up[NET_SWITCHES + NET_WORKERS], down[NET_SWITCHES + NET_WORKERS]; /* of all nodes but the server */
   struct net_packet **heap, **spare;
@@ -72,10 +72,12 @@ void net_init(struct net *net, uint64_t seed);
 void net_fini(struct net *net);
 /* Writes the stack of a worker's way to the server, or of the way back. Returns the number of hops. */
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack);
-/* Writes the set of workers below each of the worker's switches. */
-void net_below(const struct net *net, unsigned worker, uint64_t *below);
+/* The groups of its workers, who must be listed in the order of groups where there are several. */
+struct by_worker_groups net_groups(const struct net *net);
+/* Writes what each of the worker's switches waits for. */
+void net_below(const struct net *net, unsigned worker, struct by_worker_set *below);
 /* Writes the sets of workers whose terms switches add, smaller sets before larger ones. Returns the number of sets. */
-unsigned net_sets(const struct net *net, uint64_t *sets);
+unsigned net_sets(const struct net *net, struct by_worker_set *sets);
 /* Returns the sum of the workers' terms as switches and server compute it; each adds in the order of workers. `at` may
  * be NET_SERVER. */
 float net_sum(const struct net *net, const float *terms, int at);

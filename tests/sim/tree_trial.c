@@ -39,7 +39,7 @@ void trial_make_ends(struct trial *trial) {
     struct by_worker_config config = {.job = net->job,
                                       .key = net->key,
                                       .rank = w,
-                                      .workers = net->workers,
+                                      .groups = net_groups(net),
                                       .slots = trial->slots,
                                       .lines = trial->lines,
                                       .exact = trial->exact,
@@ -55,7 +55,7 @@ void trial_make_ends(struct trial *trial) {
   }
   struct by_server_config config = {.job = net->job,
                                     .key = net->key,
-                                    .workers = net->workers,
+                                    .groups = net_groups(net),
                                     .slots = trial->slots,
                                     .lines = trial->lines,
                                     .multicast = !trial->unicast,
@@ -65,7 +65,9 @@ void trial_make_ends(struct trial *trial) {
                                     .ways = ways,
                                     .emit = server_emits,
                                     .context = trial};
-  if (net->floats) config.n_sets = net_sets(net, config.sets);
+  struct by_worker_set sets[NET_SWITCHES];
+  if (net->floats) config.n_sets = net_sets(net, sets);
+  config.sets = sets;
   assert_ok(by_server_create(&config, &trial->server));
   net->context = trial;
   net->to_worker = comes_to_worker;

@@ -437,7 +437,7 @@ static void test_options(void **state) {
   servers[0] = by_topology_find(topology, "leaf0");
   assert_refused(by_embed(topology, &options, &embedding), BANYAN_ERR_ARGUMENT, "\"leaf0\" is a switch");
   end();
-  open_topology("star:65,nic=10g,adds=all"); /* A tree through switches has 64 workers at most. */
+  open_topology("star:66,nic=10g,adds=all"); /* A switch copies results to 64 neighbours at most. */
   embed();
   assert_int_equal(used(BY_EMBED_NETWORK), 0);
   check_plan();

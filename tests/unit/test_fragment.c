@@ -100,7 +100,10 @@ static void test_absurd_fields(void **state) {
   absurd(WITH(workers, 0));
   absurd(WITH(lines, BY_FRAGMENT_LINES + 1));
   absurd(WITH(dtype, 0));
-  absurd(WITH(group, 1));
+  assert_int_equal(sealed(WITH(group, BY_FRAGMENT_GROUPS - 1)), BY_FRAGMENT_SOUND);
+  assert_int_equal(sealed(WITH(group, BY_FRAGMENT_UNITED)), BY_FRAGMENT_SOUND);
+  absurd(WITH(group, BY_FRAGMENT_GROUPS));
+  absurd(WITH(group, BY_FRAGMENT_UNITED - 1));
   absurd(WITH(dtype, BY_FRAGMENT_DTYPES));
 }
 
@@ -137,12 +140,24 @@ static void test_stack(void **state) {
   struct by_fragment fragment;
   by_fragment_begin(&fragment, BY_FRAGMENT_NACK, 0);
   assert_false(by_fragment_push(&fragment, BY_FRAGMENT_PORTS, 1));
-  assert_false(by_fragment_push(&fragment, 0, BY_FRAGMENT_WORKERS + 1));
+  assert_false(by_fragment_push(&fragment, 0, BY_HOP_MOST + 1));
   for (uint32_t i = 0; i < BY_FRAGMENT_HOPS; i++) assert_true(by_fragment_push(&fragment, 63 - i, 64 - i));
   assert_false(by_fragment_push(&fragment, 0, 0));
   assert_int_equal(fragment.hops, BY_FRAGMENT_HOPS);
   assert_int_equal(fragment.stack[7].port, 56);
   assert_int_equal(fragment.stack[7].workers, 57);
+}
+
+static void test_entries(void **state) {
+  (void)state;
+  static const uint8_t first[] = {1, 65, 129};
+  for (enum by_hop_kind kind = BY_HOP_WORKERS; kind <= BY_HOP_GROUPS; kind++)
+    for (uint32_t count = 1; count <= 64; count++) {
+      uint8_t workers = by_hop_add(kind, count);
+      assert_int_equal(workers, first[kind] + count - 1);
+      assert_int_equal(by_hop_count(workers), count);
+      assert_int_equal(by_hop_kind_of(workers), kind);
+    }
 }
 
 static void test_epochs_wrap(void **state) {
@@ -156,7 +171,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_layout),  cmocka_unit_test(test_lengths),       cmocka_unit_test(test_changed_bits),
       cmocka_unit_test(test_foreign), cmocka_unit_test(test_absurd_fields), cmocka_unit_test(test_kinds),
-      cmocka_unit_test(test_stack),   cmocka_unit_test(test_epochs_wrap),
+      cmocka_unit_test(test_stack),   cmocka_unit_test(test_entries),       cmocka_unit_test(test_epochs_wrap),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,19 +88,38 @@ static void test_classes(void **state) {
           "class 1, group 0: vertex \"s\" is a server that is the root of another tree too");
 }
 
+/* Ranks below one switch or several: `text` has room for all. */
+static void write_star(char *text, int ranks, const char *switches, const char *ways, const char *above) {
+  char *at =
+      text + sprintf(text,
+                     "{\"format\": \"banyan-plan 1\", \"ranks\": %d, \"vertices\": {\"s\": {\"kind\": \"server\"}%s}, "
+                     "\"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {%s",
+                     ranks, switches, ways);
+  for (int r = 0; r < ranks; r++) at += sprintf(at, "%s\"%d\": \"%s\"", r ? ", " : "", r, above);
+  strcpy(at, "}}]}");
+}
+
 static void test_many_workers(void **state) {
   (void)state;
   struct by_plan *plan, *out;
-  char text[8192], *at = text;
-  at +=
-      sprintf(at, "{\"format\": \"banyan-plan 1\", \"name\": \"many\", \"ranks\": 65, \"vertices\": {\"s\": {\"kind\": "
-                  "\"server\"}}, \"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {");
-  for (int r = 0; r < 65; r++) at += sprintf(at, "%s\"%d\": \"s\"", r ? ", " : "", r);
-  strcpy(at, "}}]}");
+  static char text[32768];
+  write_star(text, 1025, "", "", "s");
   plan = parsed(text);
   assert_status(by_plan_without_switches(plan, &out), BANYAN_ERR_UNSUPPORTED);
-  assert_non_null(strstr(banyan_error_text(), "65 ranks hang on a tree through switches, which has at most 64"));
+  assert_non_null(strstr(banyan_error_text(), "1025 ranks hang on a tree through switches, which has at most 1024"));
   by_plan_destroy(plan);
+}
+
+static void test_wide_switch(void **state) {
+  (void)state;
+  static char text[4096];
+  struct by_plan *plan;
+  write_star(text, 64, ", \"x\": {\"kind\": \"switch\"}", "\"x\": \"s\", ", "x");
+  plan = parsed(text);
+  assert_ok(by_plan_check_switches(plan));
+  by_plan_destroy(plan);
+  write_star(text, 65, ", \"x\": {\"kind\": \"switch\"}", "\"x\": \"s\", ", "x");
+  refused(text, "\"x\" is a switch with more vertices right below it than a switch copies results to");
 }
 
 /* There is a chain of nine switches above the ranks; a chain of eight can run. */
@@ -157,9 +176,13 @@ static const struct by_switched_switch *switch_named(const struct by_switched_tr
   return NULL;
 }
 
+/* Where these workers, a bit each, are behind an interface. */
 static const struct by_switched_below *below_of(const struct by_switched_switch *of, uint64_t workers) {
-  for (uint32_t i = 0; i < of->n_below; i++)
-    if (of->below[i].workers == workers) return &of->below[i];
+  for (uint32_t i = 0; i < of->n_below; i++) {
+    uint64_t there = 0;
+    for (uint32_t w = 0; w < of->below[i].n_workers; w++) there |= 1ull << of->below[i].workers[w];
+    if (there == workers) return &of->below[i];
+  }
   fail_msg("nothing below %s", of->name);
   return NULL;
 }
@@ -179,8 +202,9 @@ static void test_tree(void **state) {
   assert_ptr_equal(&tree->switches[2], y); /* The switch follows its parent. */
   assert_true(x->place == 0 && y->place == 1 && z->place == 0);
   assert_true(x->adds && y->adds && !z->adds);
-  assert_true(x->workers == 13 && y->workers == 9 && z->workers == 2);
-  assert_true(x->expected == 3 && y->expected == 2 && z->expected == 1);
+  assert_int_equal(tree->groups.n, 1);
+  assert_true(x->set.workers == 13 && y->set.workers == 9 && z->set.workers == 0);
+  assert_false(x->whole || y->whole || z->whole);
   assert_ptr_equal(&tree->switches[y->parent], x);
   assert_int_equal(x->parent, BY_SWITCHED_NONE);
   assert_string_equal(x->up, "up0");
@@ -223,6 +247,108 @@ static void test_refused_trees(void **state) {
   refused_tree(SWITCHED "\"root\": \"s\", \"up\": {\"x\": \"s\", \"0\": \"x\", \"1\": \"0\"}}]}", "others below it");
 }
 
+/* --- groups --- */
+
+enum { NONE = -1 };
+
+/* Makes groups; above[s] is the switch above switch s, and below[s] the number of workers right below it. The last
+ * entry of `below` is for the server. Workers are numbered in this order. */
+static bool make_groups(struct by_switched_place *places, const int *above, const unsigned *below, uint32_t n,
+                        struct by_worker_groups *groups) {
+  uint32_t first[BY_TREE_WORKERS], number[BY_TREE_WORKERS], workers = 0;
+  bool seen[BY_TREE_WORKERS] = {false};
+  for (uint32_t s = 0; s < n; s++)
+    places[s] = (struct by_switched_place){.parent = above[s] == NONE ? BY_SWITCHED_NONE : (uint32_t)above[s],
+                                           .adds = places[s].adds};
+  for (uint32_t s = 0; s <= n; s++)
+    for (unsigned i = 0; i < below[s]; i++) first[workers++] = s < n ? s : BY_SWITCHED_NONE;
+  if (!by_switched_groups(places, n, first, workers, number, groups)) return false;
+  assert_true(by_groups_are_valid(groups));
+  assert_int_equal(by_workers_of(groups), workers);
+  for (uint32_t w = 0; w < workers; w++) {
+    assert_false(seen[number[w]]);
+    seen[number[w]] = true;
+  }
+  return true;
+}
+
+static void check_set(const struct by_switched_place *place, unsigned group, uint64_t workers, bool whole) {
+  assert_int_equal(place->set.group, group);
+  assert_true(place->set.workers == workers);
+  assert_int_equal(place->whole, whole);
+}
+
+/* The tree in switched_groups.h. */
+static void test_groups(void **state) {
+  (void)state;
+  static const int above[] = {NONE, 0, 0, 0, 3};
+  static const unsigned below[] = {1, 50, 40, 20, 20, 0};
+  struct by_switched_place places[5] = {{.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}};
+  struct by_worker_groups groups;
+  assert_true(make_groups(places, above, below, 5, &groups));
+  assert_int_equal(groups.n, 4);
+  check_set(&places[0], BY_FRAGMENT_UNITED, 0xf, false);
+  check_set(&places[1], 1, by_low_bits(50), true);
+  check_set(&places[2], 2, by_low_bits(40), true);
+  check_set(&places[3], 3, by_low_bits(40), true);
+  check_set(&places[4], 3, by_low_bits(40) & ~by_low_bits(20), false);
+  assert_int_equal(by_set_of_worker(&groups, 0).group, BY_FRAGMENT_UNITED);
+  assert_int_equal(by_set_of_worker(&groups, 1).group, 1);
+}
+
+/* Where no switch adds more than 64, groups are what fits: the server adds them. A switch that only forwards counts
+ * for nothing, and one with a single worker makes no sum of it. */
+static void test_pooled_groups(void **state) {
+  (void)state;
+  static const int above[] = {NONE, 0, 0, 0};
+  static const unsigned below[] = {0, 40, 20, 30, 10};
+  struct by_switched_place places[4] = {{.adds = false}, {.adds = true}, {.adds = true}, {.adds = true}};
+  struct by_worker_groups groups;
+  assert_true(make_groups(places, above, below, 4, &groups));
+  assert_int_equal(groups.n, 2);
+  check_set(&places[0], 0, 0, false);
+  check_set(&places[1], 0, by_low_bits(40), false);
+  check_set(&places[2], 0, by_low_bits(60) & ~by_low_bits(40), false);
+  check_set(&places[3], 1, by_low_bits(30), false);
+  static const unsigned single[] = {0, 60, 1, 30, 0};
+  struct by_switched_place others[4] = {{.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}};
+  assert_true(make_groups(others, above, single, 4, &groups));
+  assert_int_equal(groups.n, 3);
+  check_set(&others[0], BY_FRAGMENT_UNITED, 7, false);
+  check_set(&others[2], 0, 0, false);
+}
+
+static void test_small_tree_has_one_group(void **state) {
+  (void)state;
+  static const int above[] = {NONE, 0, 0};
+  static const unsigned below[] = {0, 40, 23, 1};
+  struct by_switched_place places[3] = {{.adds = true}, {.adds = true}, {.adds = true}};
+  struct by_worker_groups groups;
+  assert_true(make_groups(places, above, below, 3, &groups));
+  assert_int_equal(groups.n, 1);
+  check_set(&places[0], 0, by_low_bits(63), false);
+  check_set(&places[1], 0, by_low_bits(40), false);
+}
+
+/* 65 workers right below one switch, and 65 leaves of two, would be 65 groups. */
+static void test_too_many_groups(void **state) {
+  (void)state;
+  int above[66] = {NONE};
+  unsigned below[67] = {65};
+  struct by_switched_place places[66] = {{.adds = true}};
+  struct by_worker_groups groups;
+  assert_false(make_groups(places, above, below, 1, &groups));
+  below[0] = 0;
+  for (int s = 1; s <= 65; s++) {
+    below[s] = 2;
+    places[s].adds = true;
+  }
+  assert_false(make_groups(places, above, below, 66, &groups));
+  below[65] = 0;
+  assert_true(make_groups(places, above, below, 66, &groups));
+  assert_int_equal(groups.n, 64);
+}
+
 static void test_hosts(void **state) {
   (void)state;
   assert_int_equal(by_server_host_bytes("node-3/12"), 6);
@@ -233,9 +359,20 @@ static void test_hosts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_star),    cmocka_unit_test(test_plain),         cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_classes), cmocka_unit_test(test_many_workers),  cmocka_unit_test(test_many_switches),
-      cmocka_unit_test(test_tree),    cmocka_unit_test(test_refused_trees), cmocka_unit_test(test_hosts),
+      cmocka_unit_test(test_star),
+      cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_classes),
+      cmocka_unit_test(test_many_workers),
+      cmocka_unit_test(test_wide_switch),
+      cmocka_unit_test(test_many_switches),
+      cmocka_unit_test(test_tree),
+      cmocka_unit_test(test_refused_trees),
+      cmocka_unit_test(test_hosts),
+      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_pooled_groups),
+      cmocka_unit_test(test_small_tree_has_one_group),
+      cmocka_unit_test(test_too_many_groups),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,13 +9,20 @@
 static struct by_reservation_request full_request(void) {
   struct by_reservation_request request = {.operation = BY_RESERVATION_GRANT, .holder = "me \"and\" you"};
   struct by_reservation *reservation = &request.reservation;
-  *reservation = (struct by_reservation){
-      .job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth\\0", .n_below = 64, .n_workers = 64};
+  *reservation = (struct by_reservation){.job = 65535,
+                                         .key = 1,
+                                         .place = 7,
+                                         .slots = 65536,
+                                         .up = "eth\\0",
+                                         .n_below = 64,
+                                         .n_workers = BY_RESERVATION_WORKERS};
   reservation->server = (struct by_udp_end){inet_addr("255.1.2.3"), htons(65535)};
-  for (unsigned i = 0; i < 64; i++) {
+  for (unsigned i = 0; i < 64; i++)
     reservation->below[i] = (struct by_reservation_below){.interface = "abcdefghijklmno", .first = i, .n = 1};
-    reservation->workers[i] = (struct by_udp_end){htonl(0x0a000001 + i), htons((uint16_t)(7612 + i))};
-  }
+  reservation->below[63].is_switch = true;
+  reservation->below[63].n = BY_RESERVATION_WORKERS - 63;
+  for (unsigned i = 0; i < BY_RESERVATION_WORKERS; i++)
+    reservation->workers[i] = (struct by_udp_end){htonl(0xffffff01 - i), htons((uint16_t)(61234 + i))};
   return request;
 }
 
@@ -41,10 +48,11 @@ static void test_requests(void **state) {
   request.reservation.float32 = true;
   assert_false(by_reservation_same(&again.reservation, &request.reservation));
   request.reservation.n_below = 1;
-  request.reservation.below[0] = (struct by_reservation_below){.interface = "a", .is_switch = true, .n = 64};
+  request.reservation.below[0] =
+      (struct by_reservation_below){.interface = "a", .is_switch = true, .n = BY_RESERVATION_WORKERS};
   assert_ok(read_again(&request, &again));
   assert_true(by_reservation_same(&again.reservation, &request.reservation));
-  request.reservation.workers[63].port++;
+  request.reservation.workers[BY_RESERVATION_WORKERS - 1].port++;
   assert_false(by_reservation_same(&again.reservation, &request.reservation));
   for (int operation = 0; operation < BY_RESERVATION_OPERATIONS; operation++) {
     request.operation = (enum by_reservation_operation)operation;
@@ -149,7 +157,7 @@ static void test_reservations(void **state) {
   reservation.place = 8;
   assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
   reservation = request.reservation;
-  reservation.below[3].first = 64;
+  reservation.below[3].first = BY_RESERVATION_WORKERS;
   assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
   reservation = request.reservation;
   reservation.below[3].first = 1;
@@ -159,7 +167,7 @@ static void test_reservations(void **state) {
   memset(reservation.up, 'x', sizeof reservation.up);
   assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
   reservation = request.reservation;
-  reservation.n_workers = 65;
+  reservation.n_workers = BY_RESERVATION_WORKERS + 1;
   assert_status(by_reservation_check(&reservation), BANYAN_ERR_ARGUMENT);
 }
 

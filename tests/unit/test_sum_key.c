@@ -16,7 +16,8 @@ struct packet {
 
 static struct by_sum_key make_key(const char *secret) {
   struct by_sum_key key;
-  assert_ok(by_sum_key_init(&key, secret, strlen(secret), WORKERS));
+  struct by_worker_groups groups = by_one_group(WORKERS);
+  assert_ok(by_sum_key_init(&key, secret, strlen(secret), &groups, true));
   return key;
 }
 
@@ -74,8 +75,9 @@ static void test_openings_add_up(void **state) {
   by_rng_init(&rng, 2);
   for (int round = 0; round < 3000; round++) {
     unsigned workers = trees[round % 6];
+    struct by_worker_groups groups = by_one_group(workers);
     struct by_sum_key key;
-    assert_ok(by_sum_key_init(&key, "a secret", 8, workers));
+    assert_ok(by_sum_key_init(&key, "a secret", 8, &groups, true));
     uint32_t room = by_sum_opening_room(&key, LINES);
     assert_true(room > 0 && (size_t)room * key.opening <= (size_t)BYTES - (size_t)key.words * 8);
     struct packet sum = make_packet(BY_FRAGMENT_UP);
@@ -123,6 +125,67 @@ static void test_changes_are_found(void **state) {
   }
 }
 
+/* In a tree of several groups, checks of terms add up to that of sums of whole groups, and of all; which terms are in
+ * matters. */
+static void test_groups(void **state) {
+  (void)state;
+  struct by_worker_groups groups = {.n = 3, .first = {0, 64, 65, 130 - 1}};
+  struct by_sum_key key;
+  assert_ok(by_sum_key_init(&key, "s", 1, &groups, true));
+  assert_int_equal(key.words, 8);
+  struct packet term = make_packet(BY_FRAGMENT_UP), sum = term;
+  uint64_t check = 0;
+  for (uint32_t w = 0; w < by_workers_of(&groups); w++) {
+    struct by_worker_set own = by_set_of_worker(&groups, w);
+    term.head.group = own.group;
+    check += by_sum_check(&key, &term.head, own.workers);
+  }
+  sum.head.group = BY_FRAGMENT_UNITED;
+  assert_true(check == by_sum_check(&key, &sum.head, 7));
+  uint64_t parts = 0;
+  for (uint32_t g = 0; g < 3; g++) parts += by_sum_check(&key, &sum.head, 1ull << g);
+  assert_true(parts == check);
+  term.head.group = 0;
+  uint64_t first = by_sum_check(&key, &term.head, 1);
+  term.head.group = 2;
+  assert_true(by_sum_check(&key, &term.head, 1) != first);
+  assert_true(by_sum_check(&key, &term.head, by_low_bits(63)) != by_sum_check(&key, &sum.head, 4));
+}
+
+/* Their exponents are counted. What all get is what the largest of them needs, exactly in an
+ * opening and near the fragment's own; never less. */
+static void test_counted_exponents(void **state) {
+  (void)state;
+  struct by_worker_groups groups = {.n = 2, .first = {0, 64, 128}};
+  struct by_sum_key key;
+  assert_ok(by_sum_key_init(&key, "s", 1, &groups, true));
+  assert_int_equal(by_sum_opening_room(&key, 17), 2);
+  for (unsigned own = 0; own < 255; own += 6)
+    for (unsigned needed = 0; needed <= 255; needed++) {
+      struct {
+        _Alignas(64) struct by_fragment head;
+        unsigned char payload[17 * BY_FRAGMENT_LINE];
+      } opening = {.payload = {0}};
+      struct packet pairs = make_packet(BY_FRAGMENT_UP), raw = pairs;
+      pairs.head.exponent = (uint8_t)own;
+      raw.head.dtype = BY_FRAGMENT_FLOAT32;
+      raw.head.exponent = 255;
+      by_sum_put_opening(&key, &opening.head, 1, 3, (uint8_t)needed);
+      assert_int_equal(by_sum_largest_of_opening(&key, &opening.head, 1), needed);
+      assert_int_equal(by_sum_largest_of_opening(&key, &opening.head, 0), 0);
+      by_sum_put_exponent(&key, &pairs.head, 3, (uint8_t)needed);
+      by_sum_put_exponent(&key, &raw.head, 3, (uint8_t)needed);
+      unsigned from_pairs = by_sum_largest_exponent(&key, &pairs.head),
+               from_raw = by_sum_largest_exponent(&key, &raw.head);
+      assert_true(from_pairs >= needed && from_raw >= needed);
+      if (needed + 12 >= own && needed <= own + 7) assert_int_equal(from_pairs, needed);
+      if (needed + 44 >= own && needed <= own + 63) assert_true(from_pairs <= needed + 7 || from_pairs == 255);
+      if (needed <= 240) assert_true(from_raw <= needed + 7);
+      by_sum_put_exponent(&key, &pairs.head, 4, (uint8_t)(needed / 2));
+      assert_int_equal(by_sum_largest_exponent(&key, &pairs.head), from_pairs);
+    }
+}
+
 static uint64_t siphash(const uint64_t key[2], const void *bytes, size_t n) {
   unsigned int size = 8;
   uint64_t out = 0;
@@ -163,10 +226,9 @@ static void test_headers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exponents_add_up),
-      cmocka_unit_test(test_openings_add_up),
-      cmocka_unit_test(test_changes_are_found),
-      cmocka_unit_test(test_headers),
+      cmocka_unit_test(test_exponents_add_up),  cmocka_unit_test(test_openings_add_up),
+      cmocka_unit_test(test_changes_are_found), cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_counted_exponents), cmocka_unit_test(test_headers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

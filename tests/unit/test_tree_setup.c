@@ -10,6 +10,7 @@
 #include "tree_setup.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
@@ -94,7 +95,7 @@ static void grant_all(const struct by_switched_tree *tree, struct by_tree_answer
     answers[s] = (struct by_tree_answer){
         .granted = true,
         .what = {.slots = slots[s], .up = (uint8_t)(10 * s + 10), .n_below = tree->switches[s].n_below}};
-    for (uint32_t b = 0; b < tree->switches[s].n_below; b++) answers[s].what.below[b] = (uint8_t)(10 * s + 11 + b);
+    for (uint32_t b = 0; b < tree->switches[s].n_below; b++) answers[s].what.below[b] = (10 * s + 11 + b) & 63;
   }
 }
 
@@ -108,11 +109,11 @@ static void test_all_granted(void **state) {
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
   struct by_tree_answer answers[2];
-  struct by_tree_message message;
+  static struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){300, 200});
   by_tree_describe(tree, &ends, answers, 1, &message);
   assert_int_equal(message.server, 5);
-  assert_int_equal(message.workers, 4);
+  assert_int_equal(by_workers_of(&message.groups), 4);
   assert_int_equal(message.worker, 1);
   assert_int_equal(message.slots, 200);
   assert_int_equal(message.lines, 22);
@@ -123,7 +124,8 @@ static void test_all_granted(void **state) {
   by_tree_describe(tree, &ends, answers, 3, &message);
   assert_int_equal(message.ways[0].hops, 0);
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
-  assert_int_equal(message.spread, 1); /* One worker behind s1 represents all three. */
+  assert_int_equal(message.n_spread, 1);
+  assert_int_equal(message.spread[0], 0); /* One worker behind s1 represents all three. */
   assert_true(message.ways[3].alone);
   assert_false(message.ways[0].alone || message.ways[1].alone || message.ways[2].alone);
   assert_int_equal(message.ways[1].hops, 2);
@@ -140,7 +142,7 @@ static void test_some_granted(void **state) {
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
   struct by_tree_answer answers[2];
-  struct by_tree_message message;
+  static struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){300, 200});
   answers[S2].granted = false;
   by_tree_describe(tree, &ends, answers, 0, &message);
@@ -150,11 +152,12 @@ static void test_some_granted(void **state) {
   check_hop(message.ways[0].stack[1], 0, 0);
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
   assert_true(message.ways[0].alone && message.ways[1].alone && !message.ways[2].alone);
-  assert_int_equal(message.spread, 4);
+  assert_int_equal(message.n_spread, 1);
+  assert_int_equal(message.spread[0], 2);
   answers[S1].granted = false;
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
   assert_int_equal(message.slots, BY_TREE_WANTED);
-  assert_int_equal(message.spread, 0);
+  assert_int_equal(message.n_spread, 0);
   by_switched_tree_destroy(tree);
 }
 
@@ -164,14 +167,15 @@ static void test_few_slots(void **state) {
   struct by_switched_tree *tree = make_tree();
   struct by_tree_ends ends = make_ends();
   struct by_tree_answer answers[2];
-  struct by_tree_message message;
+  static struct by_tree_message message;
   grant_all(tree, answers, (uint32_t[]){BY_TREE_WORTHWHILE - 1, 100});
   by_tree_describe(tree, &ends, answers, 0, &message);
   assert_int_equal(message.slots, 100);
   check_hop(message.ways[0].stack[0], 10, 0);
   check_hop(message.ways[0].stack[1], 20, 2);
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
-  assert_int_equal(message.spread, 1);
+  assert_int_equal(message.n_spread, 1);
+  assert_int_equal(message.spread[0], 0);
   assert_int_equal(message.ways[0].stack[0].workers, 0);
   by_switched_tree_destroy(tree);
 }
@@ -193,7 +197,8 @@ static void test_carried(void **state) {
     assert_false(writer.failed);
     assert_ok(by_tree_message_read(bytes, writer.length, (struct by_roster){4, 6}, &again));
     assert_int_equal(again.worker, message.worker);
-    assert_int_equal(again.spread, message.spread);
+    assert_int_equal(again.n_spread, message.n_spread);
+    assert_memory_equal(again.spread, message.spread, sizeof message.spread);
     assert_memory_equal(again.secret, message.secret, sizeof message.secret);
     assert_int_equal(again.ways[w < 4 ? 0 : 3].hops, message.ways[w < 4 ? 0 : 3].hops);
     assert_status(by_tree_message_read(bytes, writer.length - 1, (struct by_roster){4, 6}, &again),
@@ -203,10 +208,107 @@ static void test_carried(void **state) {
   by_switched_tree_destroy(tree);
 }
 
+/* --- more than 64 workers --- */
+
+enum { MANY = 84, TOP = 0 };
+
+/* Ranks 0 to 83: those up to 79 by turns below two switches, y and z, the others right below x above them. */
+static struct by_switched_tree *make_large_tree(void) {
+  static char plan_text[16384];
+  struct by_plan *plan;
+  struct by_switched_tree *tree;
+  char *at = plan_text + sprintf(plan_text,
+                                 "{\"format\": \"banyan-plan 1\", \"ranks\": %d, \"vertices\": {\"h/0\": "
+                                 "{\"kind\": \"server\"}, \"x\": {\"kind\": \"switch\"}, \"y\": {\"kind\": "
+                                 "\"switch\"}, \"z\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, "
+                                 "\"root\": \"h/0\", \"up\": {\"x\": \"h/0\", \"y\": \"x\", \"z\": \"x\"",
+                                 MANY);
+  for (int r = 0; r < MANY; r++) at += sprintf(at, ", \"%d\": \"%s\"", r, r >= 80 ? "x" : r % 2 ? "z" : "y");
+  at += sprintf(at, "}, \"ports\": {\"x\": {\"h/0\": \"x0\", \"y\": \"x1\", \"z\": \"x2\"");
+  for (int r = 80; r < MANY; r++) at += sprintf(at, ", \"%d\": \"x3\"", r);
+  for (int s = 0; s < 2; s++) {
+    at += sprintf(at, "}, \"%s\": {\"x\": \"e0\"", s ? "z" : "y");
+    for (int r = s; r < 80; r += 2) at += sprintf(at, ", \"%d\": \"e1\"", r);
+  }
+  sprintf(at, "}}}]}");
+  assert_ok(by_plan_parse("it", plan_text, strlen(plan_text), &plan));
+  assert_ok(by_switched_tree_make(plan, 0, 0, &tree));
+  by_plan_destroy(plan);
+  return tree;
+}
+
+static struct by_tree_ends *make_many_ends(void) {
+  static struct by_tree_ends ends;
+  ends = make_ends();
+  for (int w = 0; w < MANY; w++) assert_ok(by_address_parse_host("10.0.1.1", 1000 + w, &ends.workers[w]));
+  return &ends;
+}
+
+/* Sums of the two leaves and four single workers: six groups. */
+static void test_groups(void **state) {
+  (void)state;
+  struct by_switched_tree *tree = make_large_tree();
+  const struct by_tree_ends *ends = make_many_ends();
+  struct by_tree_answer answers[3] = {0};
+  static struct by_tree_message message, again;
+  static struct by_reservation reservation;
+  static uint8_t bytes[BY_TREE_MESSAGE_MOST];
+  struct by_writer writer;
+  assert_int_equal(tree->workers[1], 2); /* by groups, and in them by ranks */
+  assert_int_equal(tree->workers[41], 3);
+  grant_all(tree, answers, (uint32_t[]){300, 200, 200});
+  by_tree_describe(tree, ends, answers, 1, &message);
+  assert_int_equal(message.groups.n, 6);
+  check_hop(message.ways[0].stack[0], 10, by_hop_add(BY_HOP_GROUPS, 6));
+  check_hop(message.ways[0].stack[1], 20, by_hop_add(BY_HOP_WHOLE, 40));
+  assert_true(message.below[0].group == BY_FRAGMENT_UNITED && message.below[0].workers == 0x3f);
+  assert_true(message.below[1].group == 0 && message.below[1].workers == by_low_bits(40));
+  by_tree_describe(tree, ends, answers, 80, &message);
+  assert_int_equal(message.ways[0].hops, 1);
+  check_hop(message.ways[0].stack[0], 10, by_hop_add(BY_HOP_GROUPS, 6));
+  by_tree_reservation(tree, ends, TOP, &reservation);
+  assert_ok(by_reservation_check(&reservation));
+  assert_int_equal(reservation.n_below, 6);
+  assert_int_equal(reservation.n_workers, MANY);
+  by_tree_describe(tree, ends, answers, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.n_spread, 1);
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_tree_message_write(&writer, &message);
+  assert_false(writer.failed);
+  assert_ok(by_tree_message_read(bytes, writer.length, (struct by_roster){4, 6}, &again));
+  assert_memory_equal(&again.groups, &message.groups, sizeof message.groups);
+  assert_int_equal(by_address_compare(&again.ways[MANY - 1].address, &ends->workers[MANY - 1]), 0);
+  by_switched_tree_destroy(tree);
+}
+
+/* A leaf without cells makes no sum of its group: the switch above does not wait for it, nor add its terms. */
+static void test_group_without_cells(void **state) {
+  (void)state;
+  struct by_switched_tree *tree = make_large_tree();
+  struct by_tree_ends *ends = make_many_ends();
+  struct by_tree_answer answers[3];
+  static struct by_tree_message message;
+  ends->exact = true;
+  grant_all(tree, answers, (uint32_t[]){300, 200, 0});
+  by_tree_describe(tree, ends, answers, 1, &message);
+  check_hop(message.ways[0].stack[0], 10, by_hop_add(BY_HOP_GROUPS, 5));
+  assert_true(message.below[0].workers == 0x3d);
+  by_tree_describe(tree, ends, answers, 41, &message);
+  check_hop(message.ways[0].stack[0], 10, 0);
+  check_hop(message.ways[0].stack[1], 30, 0);
+  by_tree_describe(tree, ends, answers, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.n_sets, 2);
+  assert_true(message.sets[0].group == 0 && message.sets[0].workers == by_low_bits(40));
+  assert_true(message.sets[1].group == BY_FRAGMENT_UNITED && message.sets[1].workers == 0x3d);
+  by_switched_tree_destroy(tree);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lines),        cmocka_unit_test(test_reservations), cmocka_unit_test(test_all_granted),
-      cmocka_unit_test(test_some_granted), cmocka_unit_test(test_few_slots),    cmocka_unit_test(test_carried),
+      cmocka_unit_test(test_lines),       cmocka_unit_test(test_reservations),
+      cmocka_unit_test(test_all_granted), cmocka_unit_test(test_some_granted),
+      cmocka_unit_test(test_few_slots),   cmocka_unit_test(test_carried),
+      cmocka_unit_test(test_groups),      cmocka_unit_test(test_group_without_cells),
   };
   return cmocka_run_group_tests_name("tree_setup", tests, NULL, NULL);
 }

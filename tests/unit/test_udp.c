@@ -302,7 +302,7 @@ static void make_tree(struct tree *tree, struct by_udp **sockets) {
   tree->at_server = open_udp(&server);
   struct by_server_config config = {.job = 4,
                                     .key = 1,
-                                    .workers = WORKERS,
+                                    .groups = by_one_group(WORKERS),
                                     .slots = SLOTS,
                                     .lines = LINES,
                                     .secret = secret,
@@ -313,8 +313,13 @@ static void make_tree(struct tree *tree, struct by_udp **sockets) {
   assert_ok(by_server_create(&config, &tree->server));
   assert_ok(by_udp_listen(tree->at_server, 4, to_server, tree));
   for (unsigned w = 0; w < WORKERS; w++) {
-    struct by_worker_config worker = {
-        .job = 4, .key = 1, .rank = w, .workers = WORKERS, .slots = SLOTS, .lines = LINES, .timeout = 20 * BY_SECOND};
+    struct by_worker_config worker = {.job = 4,
+                                      .key = 1,
+                                      .rank = w,
+                                      .groups = by_one_group(WORKERS),
+                                      .slots = SLOTS,
+                                      .lines = LINES,
+                                      .timeout = 20 * BY_SECOND};
     memcpy(worker.secret, secret, sizeof secret);
     sockets[w] = open_udp(&at);
     assert_ok(by_udp_peer_create(tree->at_server, &at, &tree->peers[w]));

@@ -104,7 +104,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
   struct by_worker_config config = {.job = message->job,
                                     .key = message->key,
                                     .rank = message->worker,
-                                    .workers = message->workers,
+                                    .groups = message->groups,
                                     .slots = message->slots,
                                     .lines = message->lines,
                                     .exact = message->exact,
@@ -113,7 +113,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
   if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
   memcpy(config.secret, message->secret, sizeof config.secret);
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
-  memcpy(config.below, message->ways[0].below, sizeof config.below);
+  memcpy(config.below, message->below, sizeof config.below);
   return by_udp_fabric_create(context->udp, &message->ways[0].address, &config, &by_clock_system, out);
 }
 

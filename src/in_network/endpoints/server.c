@@ -11,11 +11,12 @@
 
 /* The sum of one epoch of a slot. */
 struct sum {
-  uint64_t workers; /* whose terms are in */
-  uint64_t asked;   /* workers that have asked for the result */
-  uint64_t replied; /* workers whose terms are in sums that one of them knows to be lost */
-  uint64_t callers; /* workers that have made its call, as is known by the job's secret */
-  uint64_t others;  /* workers that have made another one, `call` */
+  /* One word for each group, with a bit for each worker: */
+  uint64_t *workers; /* whose terms are in */
+  uint64_t *asked;   /* workers that have asked for the result */
+  uint64_t *replied; /* workers whose terms are in sums that one of them knows to be lost */
+  uint64_t *callers; /* workers that have made its call, as is known by the job's secret */
+  uint64_t *others;  /* workers that have made another one, `call` */
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
   uint8_t flags;  /* the sticky ones */
@@ -67,13 +68,15 @@ struct by_server {
   struct by_server_config config;
   struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
   struct by_server_counters counters;
-  uint64_t all;
-  struct worker workers[BY_FRAGMENT_WORKERS];
-  unsigned trouble;    /* with switches */
-  unsigned past;       /* results more that request workers to send past them */
-  unsigned past_next;  /* so many the next time */
-  uint64_t past_ended; /* with that result */
-  uint64_t order;      /* of what was sent to all last */
+  struct by_worker_set all;
+  struct worker *workers;
+  struct by_worker_set *sets; /* the configuration's */
+  uint64_t *bits;             /* of all sums */
+  unsigned trouble;           /* with switches */
+  unsigned past;              /* results more that request workers to send past them */
+  unsigned past_next;         /* so many the next time */
+  uint64_t past_ended;        /* with that result */
+  uint64_t order;             /* of what was sent to all last */
   struct slot *slots;
   unsigned char *single;  /* room for a packet */
   unsigned char *packets; /* of results: one a slot for even epochs, then as many for odd ones */
@@ -85,39 +88,99 @@ static struct sum *sum_of(struct slot *slot, uint32_t epoch) {
   return &slot->sum[epoch & 1];
 }
 
+/* --- sets of workers, one word for each group --- */
+
+enum { SETS = 5 }; /* of a sum */
+
+static bool is_empty(const struct by_server *s, const uint64_t *set) {
+  for (uint32_t g = 0; g < s->config.groups.n; g++)
+    if (set[g]) return false;
+  return true;
+}
+
+static bool has_all(const struct by_server *s, const uint64_t *set) {
+  for (uint32_t g = 0; g < s->config.groups.n; g++)
+    if (set[g] != by_set_part(&s->config.groups, s->all, g)) return false;
+  return true;
+}
+
+static void unite(const struct by_server *s, uint64_t *set, struct by_worker_set with) {
+  for (uint32_t g = 0; g < s->config.groups.n; g++) set[g] |= by_set_part(&s->config.groups, with, g);
+}
+
+static bool has(const struct by_server *s, const uint64_t *set, uint32_t worker) {
+  uint32_t g = by_group_of(&s->config.groups, worker);
+  return set[g] >> (worker - s->config.groups.first[g]) & 1;
+}
+
+/* Groups of which the set has any worker, in trees of several. */
+static uint64_t groups_of(const struct by_server *s, const uint64_t *set) {
+  uint64_t groups = 0;
+  for (uint32_t g = 0; g < s->config.groups.n && s->config.groups.n > 1; g++) groups |= (uint64_t)(set[g] != 0) << g;
+  return groups;
+}
+
+static bool is_of_all(const struct by_server *s, const struct by_fragment *packet) {
+  return packet->workers == s->all.workers && packet->group == s->all.group;
+}
+
+static uint32_t worker_of(const struct by_server *s, const struct by_fragment *packet) {
+  return by_worker_number(&s->config.groups, by_set_of_packet(packet), packet->rank);
+}
+
 static struct by_fragment *packet_of(const struct by_server *s, uint32_t slot, uint32_t epoch) {
   return (struct by_fragment *)(void *)(s->packets + ((epoch & 1) * (size_t)s->config.slots + slot) * s->stride);
 }
 
+static struct sum empty_sum(const struct by_server *s, uint64_t *bits) {
+  size_t words = s->config.groups.n;
+  memset(bits, 0, SETS * words * sizeof *bits);
+  return (struct sum){.workers = bits,
+                      .asked = bits + words,
+                      .callers = bits + 2 * words,
+                      .others = bits + 3 * words,
+                      .replied = bits + 4 * words,
+                      .parts = BY_NO_PART};
+}
+
 enum banyan_status by_server_create(const struct by_server_config *config, struct by_server **out) {
   const struct by_server_config *c = config;
-  if (c->workers < 1 || c->workers > BY_FRAGMENT_WORKERS || c->slots < 1 || c->slots > UINT16_MAX || c->lines < 1 ||
+  if (!by_groups_are_valid(&c->groups) || c->slots < 1 || c->slots > UINT16_MAX || c->lines < 1 ||
       c->lines > BY_FRAGMENT_LINES)
-    return by_fail(BANYAN_ERR_ARGUMENT, "a server of %u workers, %u slots of %u lines: give 1 to %d, %d and %d",
-                   c->workers, c->slots, c->lines, BY_FRAGMENT_WORKERS, UINT16_MAX, BY_FRAGMENT_LINES);
+    return by_fail(
+        BANYAN_ERR_ARGUMENT, "a server of %u groups, %u slots of %u lines: give 1 to %d of up to %d workers, %d and %d",
+        c->groups.n, c->slots, c->lines, BY_FRAGMENT_GROUPS, BY_FRAGMENT_WORKERS, UINT16_MAX, BY_FRAGMENT_LINES);
+  uint32_t workers = by_workers_of(&c->groups);
+  size_t words = c->groups.n, sets = c->n_sets * sizeof *c->sets;
   struct by_server *s = calloc(1, sizeof *s);
   if (!s) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
   s->config = *c;
-  s->all = ~0ull >> (64 - c->workers);
+  s->all = by_set_of_all(&c->groups);
   s->stride = (1 + (size_t)c->lines) * BY_FRAGMENT_LINE;
+  s->workers = calloc(workers, sizeof *s->workers);
+  s->sets = malloc(sets + 1);
   s->slots = calloc(c->slots, sizeof *s->slots);
+  s->bits = calloc(2 * SETS * c->slots * words, sizeof *s->bits);
   s->single = aligned_alloc(BY_FRAGMENT_LINE, s->stride);
   s->packets = aligned_alloc(BY_FRAGMENT_LINE, 2 * c->slots * s->stride);
-  bool parts = by_parts_init(&s->parts, c->parts ? c->parts : c->slots * c->workers, s->stride - BY_FRAGMENT_LINE);
+  bool parts = by_parts_init(&s->parts, &s->config.groups, c->parts ? c->parts : c->slots * workers,
+                             s->stride - BY_FRAGMENT_LINE);
   enum banyan_status status = BANYAN_OK;
-  if (!s->slots || !s->single || !s->packets || !parts)
+  if (!s->workers || !s->bits || !s->sets || !s->slots || !s->single || !s->packets || !parts)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server of %u slots", c->slots);
   else
-    status = by_sum_key_init(&s->key, c->secret, c->secret_bytes, c->exact ? 0 : c->workers);
+    status = by_sum_key_init(&s->key, c->secret, c->secret_bytes, &c->groups, !c->exact);
   if (status == BANYAN_OK && c->exact) status = by_sum_key_init_open(&s->open);
   if (status) {
     by_server_destroy(s);
     return status;
   }
-  for (unsigned w = 0; w < c->workers; w++) s->workers[w] = (struct worker){.way = c->ways[w]};
-  for (unsigned i = 0; i < c->slots; i++)
-    s->slots[i] =
-        (struct slot){.epoch = UINT32_MAX, .done = true, .sum = {{.parts = BY_NO_PART}, {.parts = BY_NO_PART}}};
+  for (uint32_t w = 0; w < workers; w++) s->workers[w] = (struct worker){.way = c->ways[w]};
+  for (unsigned i = 0; i < c->slots; i++) {
+    s->slots[i] = (struct slot){.epoch = UINT32_MAX, .done = true};
+    for (unsigned k = 0; k < 2; k++) s->slots[i].sum[k] = empty_sum(s, s->bits + (2 * i + k) * SETS * words);
+  }
+  if (sets) memcpy(s->sets, c->sets, sets);
   *out = s;
   return BANYAN_OK;
 }
@@ -125,6 +188,9 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
 void by_server_destroy(struct by_server *s) {
   if (!s) return;
   by_parts_fini(&s->parts);
+  free(s->workers);
+  free(s->bits);
+  free(s->sets);
   free(s->slots);
   free(s->single);
   free(s->packets);
@@ -138,7 +204,7 @@ static void send_result(struct by_server *s, const struct by_fragment *result, u
   const struct worker *worker = &s->workers[to];
   struct by_fragment *packet = memcpy(s->single, result, by_fragment_bytes(result));
   packet->type = BY_FRAGMENT_RESULT;
-  packet->rank = (uint8_t)to;
+  packet->rank = (uint8_t)(result->group == BY_FRAGMENT_UNITED ? by_group_of(&s->config.groups, to) : to);
   packet->hops = (worker->straight ? 0 : worker->way.hops) & 15;
   memcpy(packet->stack, worker->way.stack, sizeof packet->stack);
   by_fragment_seal(packet);
@@ -165,7 +231,7 @@ static bool receives_multicasts(const struct by_server *s, unsigned worker) {
  * them alone. */
 static void send_to_all(struct by_server *s, struct by_fragment *result, bool trial) {
   bool multicast = false;
-  for (unsigned w = 0; w < s->config.workers; w++) {
+  for (unsigned w = 0; w < by_workers_of(&s->config.groups); w++) {
     if (receives_multicasts(s, w) || (trial && may_receive(s, w)))
       multicast = true;
     else
@@ -175,7 +241,7 @@ static void send_to_all(struct by_server *s, struct by_fragment *result, bool tr
 }
 
 static void judge(struct by_server *s) {
-  for (unsigned w = 0; w < s->config.workers; w++) {
+  for (unsigned w = 0; w < by_workers_of(&s->config.groups); w++) {
     struct worker *worker = &s->workers[w];
     if (!worker->deaf || --worker->deaf) continue;
     if (worker->missed >= DEAF / 2) worker->deaf = DEAF;
@@ -184,9 +250,12 @@ static void judge(struct by_server *s) {
 }
 
 /* About the fragment in `packet`, to worker `to`. */
-static struct by_fragment answer(const struct by_fragment *packet, enum by_fragment_type type, unsigned to) {
+static struct by_fragment answer(const struct by_server *s, const struct by_fragment *packet,
+                                 enum by_fragment_type type, unsigned to) {
+  struct by_worker_set set = by_set_of_worker(&s->config.groups, to);
   struct by_fragment head;
-  by_fragment_begin(&head, type, (uint8_t)to);
+  by_fragment_begin(&head, type, (uint8_t)__builtin_ctzll(set.workers));
+  head.group = set.group;
   head.job = packet->job;
   head.key = packet->key;
   head.slot = packet->slot;
@@ -195,20 +264,32 @@ static struct by_fragment answer(const struct by_fragment *packet, enum by_fragm
   return head;
 }
 
-/* Notifies workers that `others` have made call `call`; without others, requests their terms, past switches. */
-static void send_nacks(struct by_server *s, const struct by_fragment *about, uint64_t to, uint32_t call,
-                       uint64_t others) {
-  for (; to; to &= to - 1) {
-    struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, (unsigned)__builtin_ctzll(others ? others : to));
-    nack.call = call;
-    if (others)
-      nack.workers = others;
-    else
-      nack.flags = BY_FRAGMENT_ESCALATE;
-    nack.check = by_sum_header_check(&s->key, &nack);
-    by_fragment_seal(&nack);
-    s->config.emit(s->config.context, &nack, __builtin_ctzll(to));
+static void send_nack(struct by_server *s, const struct by_fragment *about, unsigned to, uint32_t call,
+                      struct by_worker_set others) {
+  struct by_fragment nack = answer(s, about, BY_FRAGMENT_NACK, to);
+  nack.call = call;
+  if (others.workers) {
+    nack.rank = (uint8_t)__builtin_ctzll(others.workers);
+    nack.group = others.group;
+    nack.workers = others.workers;
+  } else {
+    nack.flags = BY_FRAGMENT_ESCALATE;
   }
+  nack.check = by_sum_header_check(&s->key, &nack);
+  by_fragment_seal(&nack);
+  s->config.emit(s->config.context, &nack, (int)to);
+}
+
+/* Notifies workers that `others` have made call `call`, of which those of one group are named; without others, requests
+ * their terms, past switches. */
+static void send_nacks(struct by_server *s, const struct by_fragment *about, const uint64_t *to, uint32_t call,
+                       const uint64_t *others) {
+  struct by_worker_set named = {0};
+  for (uint32_t g = 0; others && g < s->config.groups.n && !named.workers; g++)
+    named = (struct by_worker_set){others[g], (uint8_t)g};
+  for (uint32_t g = 0; g < s->config.groups.n; g++)
+    for (uint64_t left = to[g]; left; left &= left - 1)
+      send_nack(s, about, s->config.groups.first[g] + (uint32_t)__builtin_ctzll(left), call, named);
 }
 
 /* --- a sum is complete --- */
@@ -243,12 +324,12 @@ static bool resend_past(struct by_server *s, const struct sum *sum) {
 
 /* In exact mode what switches would have added, had it come to them, is added first, as they do. */
 static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *result) {
-  const void *sources[BY_FRAGMENT_WORKERS], *exponents[BY_FRAGMENT_WORKERS];
+  const void *sources[BY_TREE_WORKERS], *exponents[BY_TREE_WORKERS];
   size_t n = 0, count, bytes = by_sum_number_bytes(&s->key, result);
   enum banyan_dtype dtype = dtype_of(result, bytes, &count);
   result->check = 0;
   for (unsigned i = 0; s->config.exact && i < s->config.n_sets; i++)
-    by_parts_fold(&s->parts, &sum->parts, s->config.sets[i], dtype, count);
+    by_parts_fold(&s->parts, &sum->parts, s->sets[i], dtype, count);
   for (uint32_t i = sum->parts; i != BY_NO_PART; i = s->parts.parts[i].next) {
     sources[n] = by_parts_payload(&s->parts, i);
     exponents[n] = (const unsigned char *)sources[n] + bytes;
@@ -263,13 +344,13 @@ static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *res
 /* `last` has made the sum complete; where switches have added everything, it is the sum. Of pairs the check is the sum
  * of the parts'; of others it is made anew. */
 static void fold(struct by_server *s, struct sum *sum, struct by_fragment *result, const struct by_fragment *last) {
-  if (last->workers == s->all) {
+  if (is_of_all(s, last)) {
     memcpy(result + 1, last + 1, (size_t)last->lines * BY_FRAGMENT_LINE);
     result->check = last->check;
   } else {
     add_up(s, sum, result);
   }
-  if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all);
+  if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all.workers);
 }
 
 static void finish(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
@@ -277,10 +358,10 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
   fold(s, sum, result, last);
   by_parts_clear(&s->parts, &sum->parts);
   slot->done = true;
-  result->workers = s->all;
+  result->workers = s->all.workers;
   sum->resends_past = resend_past(s, sum);
   result->flags = (uint8_t)(sum->flags | (sum->resends_past ? BY_FRAGMENT_ESCALATE : 0));
-  s->counters.last[last->rank]++;
+  s->counters.last[worker_of(s, last)]++;
   sum->order = ++s->order;
   s->counters.results++;
   sum->trial = s->counters.results % JUDGED == 0;
@@ -290,51 +371,58 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
 
 /* --- terms --- */
 
-static void begin(struct slot *slot, struct by_fragment *result, const struct by_fragment *packet) {
+static void begin(const struct by_server *s, struct slot *slot, struct by_fragment *result,
+                  const struct by_fragment *packet) {
   slot->epoch = packet->epoch;
   slot->done = false;
-  *sum_of(slot, packet->epoch) =
-      (struct sum){.parts = BY_NO_PART, .begun = true, .past = sum_of(slot, packet->epoch - 1)->resends_past};
-  *result = answer(packet, BY_FRAGMENT_RESULT, 0);
+  struct sum *sum = sum_of(slot, packet->epoch);
+  *sum = empty_sum(s, sum->workers);
+  sum->begun = true;
+  sum->past = sum_of(slot, packet->epoch - 1)->resends_past;
+  *result = answer(s, packet, BY_FRAGMENT_RESULT, 0);
+  result->group = s->all.group;
 }
 
 /* Workers make different calls: all of them are notified which ones do. True: it is so, or the packet says so without
  * proof. `authenticated`: it was made with the job's secret. */
 static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment *result,
                         const struct by_fragment *packet, bool authenticated) {
+  uint64_t senders[BY_FRAGMENT_GROUPS] = {0};
+  unite(s, senders, by_set_of_packet(packet));
   if (packet->call == result->call) {
-    if (authenticated) sum->callers |= packet->workers;
-    if (sum->others) send_nacks(s, packet, packet->workers, sum->call, sum->others);
-    return sum->others;
+    if (authenticated) unite(s, sum->callers, by_set_of_packet(packet));
+    if (is_empty(s, sum->others)) return false;
+    send_nacks(s, packet, senders, sum->call, sum->others);
+    return true;
   }
   if (!authenticated) {
     s->counters.failed_checks++;
     return true;
   }
-  if (!sum->callers) { /* nobody has vouched for the call that this sum was begun for */
+  if (is_empty(s, sum->callers)) { /* nobody has vouched for the call that this sum was begun for */
     by_parts_clear(&s->parts, &sum->parts);
-    sum->workers = 0;
-    sum->callers = packet->workers;
+    memset(sum->workers, 0, s->config.groups.n * sizeof *sum->workers);
+    unite(s, sum->callers, by_set_of_packet(packet));
     result->call = packet->call;
     return false;
   }
   s->counters.mismatches++;
   sum->call = packet->call;
-  sum->others |= packet->workers;
-  send_nacks(s, packet, packet->workers, result->call, sum->callers);
-  send_nacks(s, packet, sum->callers, packet->call, packet->workers);
+  unite(s, sum->others, by_set_of_packet(packet));
+  send_nacks(s, packet, senders, result->call, sum->callers);
+  send_nacks(s, packet, sum->callers, packet->call, senders);
   return true;
 }
 
-static bool is_single(const struct by_fragment *packet) {
-  return !(packet->workers & (packet->workers - 1));
+static bool is_single(const struct by_server *s, const struct by_fragment *packet) {
+  return by_set_count(&s->config.groups, by_set_of_packet(packet)) == 1;
 }
 
 /* Whether the packet is what it claims. Nothing is taken from one that is not. */
 static bool is_valid(const struct by_server *s, const struct by_fragment *packet) {
-  if (packet->workers & ~s->all) return false;
+  if (!by_set_is_within(&s->config.groups, by_set_of_packet(packet))) return false;
   if (packet->type == BY_FRAGMENT_PROBE) return packet->check == by_sum_header_check(&s->key, packet);
-  if (packet->dtype != BY_FRAGMENT_PAIRS && !s->config.exact && !is_single(packet)) return false;
+  if (packet->dtype != BY_FRAGMENT_PAIRS && !s->config.exact && !is_single(s, packet)) return false;
   return packet->check == by_sum_check(s->config.exact ? &s->open : &s->key, packet, packet->workers);
 }
 
@@ -343,27 +431,31 @@ static bool is_valid(const struct by_server *s, const struct by_fragment *packet
  * so that forged sums cause little traffic; beyond that workers' time-outs recover them. */
 static void take_invalid(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   const struct sum *sum = sum_of(slot, packet->epoch);
-  uint64_t there = slot->epoch == packet->epoch && sum->begun ? sum->workers : 0;
-  uint64_t lacking = packet->workers & s->all & ~there;
+  struct by_worker_set set = by_set_of_packet(packet);
+  bool begun = slot->epoch == packet->epoch && sum->begun;
+  uint64_t lacking[BY_FRAGMENT_GROUPS] = {0};
   s->counters.failed_checks++;
-  if (packet->type != BY_FRAGMENT_UP || is_single(packet) || !lacking) return;
+  if (packet->type != BY_FRAGMENT_UP || !by_set_is_within(&s->config.groups, set) || is_single(s, packet)) return;
+  for (uint32_t g = 0; g < s->config.groups.n; g++)
+    lacking[g] = by_set_part(&s->config.groups, set, g) & ~(begun ? sum->workers[g] : 0);
+  if (is_empty(s, lacking)) return;
   if (slot->invalid_epoch != packet->epoch) slot->nacks = 0;
   slot->invalid_epoch = packet->epoch;
   if (slot->nacks == NACKS) return;
   slot->nacks++;
   by_debug("innetwork", "tree %u: a sum in slot %u epoch %u has a wrong check; asking for its terms unmerged",
            packet->job, packet->slot, packet->epoch);
-  send_nacks(s, packet, lacking, packet->call, 0);
+  send_nacks(s, packet, lacking, packet->call, NULL);
 }
 
 static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
                 const struct by_fragment *packet) {
   if (packet->flags & BY_FRAGMENT_UNMERGED) sum->unmerged = true;
   enum by_parts_added added = BY_PARTS_NEW;
-  if (packet->workers == s->all) /* it takes the place of all parts, and is added up before anything else comes */
+  if (is_of_all(s, packet)) /* it takes the place of all parts, and is added up before anything else comes */
     by_parts_clear(&s->parts, &sum->parts);
   else
-    added = by_parts_add(&s->parts, &sum->parts, packet);
+    added = by_parts_add(&s->parts, &sum->parts, by_set_of_packet(packet), packet);
   switch (added) {
   case BY_PARTS_NEW: break;
   case BY_PARTS_DUPLICATE: s->counters.duplicates++; return;
@@ -374,20 +466,20 @@ static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct 
   default: s->counters.no_room++; return;
   }
   s->counters.terms++;
-  if (!is_single(packet)) s->counters.merged++;
+  if (!is_single(s, packet)) s->counters.merged++;
   if (packet->flags & BY_FRAGMENT_UNMERGED) s->counters.unmerged++;
   if (packet->flags & BY_FRAGMENT_ESCALATE && packet->dtype == BY_FRAGMENT_PAIRS) sum->troubled = true;
-  sum->workers |= packet->workers;
+  unite(s, sum->workers, by_set_of_packet(packet));
   sum->flags |= packet->flags & BY_FRAGMENT_STICKY;
-  if (sum->workers == s->all) finish(s, slot, sum, result, packet);
+  if (has_all(s, sum->workers)) finish(s, slot, sum, result, packet);
 }
 
 static void take_term(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
-  if (slot->epoch != packet->epoch) begin(slot, result, packet);
+  if (slot->epoch != packet->epoch) begin(s, slot, result, packet);
   if (is_mismatch(s, sum, result, packet, !s->config.exact)) return;
-  if (!sum->workers) { /* the first term that is kept determines what all must have in common */
+  if (is_empty(s, sum->workers)) { /* the first term that is kept determines what all must have in common */
     result->dtype = packet->dtype;
     result->lines = packet->lines;
     result->exponent = packet->exponent;
@@ -400,46 +492,57 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
 
 /* --- probes, and what is asked for again --- */
 
-/* `workers`: whose terms the server has. */
-static void reply(struct by_server *s, const struct by_fragment *packet, uint64_t workers, uint8_t flags) {
+/* `workers`: whose terms the server has, NULL: nobody's. The worker is notified of those of its group; if they are all,
+ * of that. */
+static void reply(struct by_server *s, const struct by_fragment *packet, const uint64_t *workers, uint8_t flags) {
+  unsigned to = worker_of(s, packet);
   struct {
     struct by_fragment head;
     struct by_probe_payload payload;
-  } probe = {.head = answer(packet, BY_FRAGMENT_PROBE_REPLY, packet->rank)};
+  } probe = {.head = answer(s, packet, BY_FRAGMENT_PROBE_REPLY, to)};
   s->counters.probes++;
   memcpy(&probe.payload, packet + 1, sizeof probe.payload);
-  probe.head.workers = workers;
+  probe.payload.groups = workers ? groups_of(s, workers) : 0;
+  probe.head.workers = workers ? workers[by_group_of(&s->config.groups, to)] : 0;
+  if (packet->group == BY_FRAGMENT_UNITED) probe.head.workers = probe.head.workers ? packet->workers : 0;
+  if (workers && has_all(s, workers)) {
+    probe.head.group = s->all.group;
+    probe.head.workers = s->all.workers;
+  }
   probe.head.flags = flags;
   probe.head.check = by_sum_header_check(&s->key, &probe.head);
   by_fragment_seal(&probe.head);
-  s->config.emit(s->config.context, &probe.head, packet->rank);
+  s->config.emit(s->config.context, &probe.head, (int)to);
 }
 
 static bool asks(const struct by_fragment *packet) {
   return packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
 }
 
-/* Of a probe that passed a cell with the whole sum of its workers: these workers, whose sum was lost further up. If one
- * of them sends its term again, the cell sends the sum again. */
-static uint64_t in_complete_cells(const struct by_server *s, const struct by_fragment *probe) {
+/* A probe passed a cell with the whole sum of its workers: these workers, whose sum was lost further up. If one of them
+ * sends its term again, the cell sends the sum again. */
+static void note_replied(const struct by_server *s, uint64_t *replied, const struct by_fragment *probe) {
   const struct by_probe *r = (const struct by_probe *)(const void *)(probe + 1);
-  uint64_t workers = 0;
-  for (unsigned i = 0; i < BY_FRAGMENT_HOPS; i++)
-    if (r[i].granted && r[i].epoch == probe->epoch && r[i].state == COMPLETE && r[i].workers >> probe->rank & 1)
-      workers |= r[i].workers & s->all;
-  return workers;
+  for (unsigned i = 0; i < BY_FRAGMENT_HOPS; i++) {
+    struct by_worker_set in = {r[i].workers, r[i].group};
+    if (!r[i].granted || r[i].epoch != probe->epoch || r[i].state != COMPLETE) continue;
+    if (!by_set_is_within(&s->config.groups, in)) continue;
+    uint32_t mine = in.group == probe->group ? probe->rank : probe->group;
+    bool fits = in.group == probe->group || in.group == BY_FRAGMENT_UNITED;
+    if (fits && in.workers >> (mine & 63) & 1) unite(s, replied, in);
+  }
 }
 
 /* A worker that only asks for the result, and whose term is here, need not be notified that others are late. */
 static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
-  if (slot->epoch != packet->epoch) begin(slot, result, packet);
+  if (slot->epoch != packet->epoch) begin(s, slot, result, packet);
   if (is_mismatch(s, sum, result, packet, true)) return;
-  if (asks(packet) && sum->workers >> packet->rank & 1) return;
+  if (asks(packet) && has(s, sum->workers, worker_of(s, packet))) return;
   if ((packet->flags & FIRST_ASK) == BY_FRAGMENT_RETX) {
-    if (sum->replied >> packet->rank & 1) return;
-    sum->replied |= in_complete_cells(s, packet);
+    if (has(s, sum->replied, worker_of(s, packet))) return;
+    note_replied(s, sum->replied, packet);
   }
   bool past = sum->unmerged || (slot->nacks && slot->invalid_epoch == packet->epoch);
   reply(s, packet, sum->workers, past ? BY_FRAGMENT_ESCALATE : 0);
@@ -449,13 +552,13 @@ static void take_probe(struct by_server *s, struct slot *slot, const struct by_f
  * worker gets its own. */
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
                        const struct by_fragment *probe) {
-  struct worker *worker = &s->workers[probe->rank];
-  uint64_t bit = 1ull << probe->rank;
-  worker->missed += worker->deaf && sum->trial && !(sum->asked & bit);
-  sum->asked |= bit;
+  unsigned to = worker_of(s, probe);
+  struct worker *worker = &s->workers[to];
+  worker->missed += worker->deaf && sum->trial && !has(s, sum->asked, to);
+  unite(s, sum->asked, by_set_of_packet(probe));
   s->counters.repeated++;
-  if (sum->again || !receives_multicasts(s, probe->rank)) {
-    send_result(s, result, probe->rank);
+  if (sum->again || !receives_multicasts(s, to)) {
+    send_result(s, result, to);
   } else {
     sum->again = true;
     sum->order = ++s->order;
@@ -486,7 +589,7 @@ static void repeat(struct by_server *s, const struct by_fragment *packet, struct
   if (asks(packet) && (quiet || !newest || !is_coming(s, sum, newest - 1)))
     send_again(s, sum, result, packet);
   else if (!asks(packet))
-    reply(s, packet, s->all, 0);
+    reply(s, packet, sum->workers, 0);
 }
 
 static void note_deaf(struct by_server *s, unsigned rank) {
@@ -516,8 +619,8 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
     return;
   }
   if (probe && ((const struct by_probe_payload *)(const void *)(packet + 1))->newest & BY_PROBE_DEAF)
-    note_deaf(s, packet->rank);
-  if ((!over || probe) && is_single(packet)) s->workers[packet->rank].straight = !packet->hops;
+    note_deaf(s, worker_of(s, packet));
+  if ((!over || probe) && is_single(s, packet)) s->workers[worker_of(s, packet)].straight = !packet->hops;
   if (over)
     repeat(s, packet, result);
   else if (probe)

@@ -28,7 +28,7 @@ struct by_server_way {
 
 struct by_server_config {
   uint16_t job, key;
-  unsigned workers; /* 1 to 64 */
+  struct by_worker_groups groups;
   unsigned slots, lines;
   bool multicast;     /* switches spread results; otherwise each worker gets its own */
   const void *secret; /* as the workers', see by_worker_config */
@@ -38,8 +38,8 @@ struct by_server_config {
    * larger that they are in. */
   bool exact;
   unsigned n_sets;
-  uint64_t sets[BY_FRAGMENT_WORKERS];
-  unsigned parts; /* packets kept of unfinished sums; 0: as many as there can be */
+  const struct by_worker_set *sets; /* copied */
+  unsigned parts;                   /* packets kept of unfinished sums; 0: as many as there can be */
   /* A packet for worker `to`, or for BY_SERVER_ALL. It is the server's, and unchanged until the next call into it; one
    * for all stays where it is until all workers have had it. Must not call back. */
   void (*emit)(void *context, const struct by_fragment *packet, int to);
@@ -55,7 +55,7 @@ struct by_server_counters {
   uint64_t results, repeated, probes;
   uint64_t malformed, foreign, no_room;
   uint64_t failed_checks, mismatches;
-  uint64_t last[BY_FRAGMENT_WORKERS]; /* how often a worker's term was the last: stragglers have most */
+  uint64_t last[BY_TREE_WORKERS]; /* how often a worker's term was the last: stragglers have most */
 };
 
 BANYAN_CHECK enum banyan_status by_server_create(const struct by_server_config *config, struct by_server **out);

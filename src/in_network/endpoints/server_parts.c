@@ -5,8 +5,8 @@
 
 #include "reduce.h"
 
-bool by_parts_init(struct by_parts *p, uint32_t count, size_t stride) {
-  *p = (struct by_parts){.stride = stride, .free = BY_NO_PART};
+bool by_parts_init(struct by_parts *p, const struct by_worker_groups *groups, uint32_t count, size_t stride) {
+  *p = (struct by_parts){.stride = stride, .free = BY_NO_PART, .groups = groups};
   p->parts = malloc(count * sizeof *p->parts);
   p->payloads = malloc(count * stride);
   if (!p->parts || !p->payloads) return false;
@@ -34,19 +34,48 @@ void by_parts_clear(struct by_parts *p, uint32_t *first) {
   while (*first != BY_NO_PART) release(p, first);
 }
 
-enum by_parts_added by_parts_add(struct by_parts *p, uint32_t *first, const struct by_fragment *packet) {
-  uint64_t there = 0; /* of the packet's workers */
+/* --- whose terms parts are --- */
+
+/* What both have, as far as either names it: of one group or, where one of them is of groups, of these. */
+static uint64_t common(struct by_worker_set a, struct by_worker_set b) {
+  if (a.group == b.group) return a.workers & b.workers;
+  if (a.group == BY_FRAGMENT_UNITED) return a.workers >> b.group & 1 ? b.workers : 0;
+  if (b.group == BY_FRAGMENT_UNITED) return b.workers >> a.group & 1 ? a.workers : 0;
+  return 0;
+}
+
+/* How many terms that is. */
+static uint32_t count_common(const struct by_parts *p, struct by_worker_set a, struct by_worker_set b) {
+  struct by_worker_set both = {common(a, b), a.group == BY_FRAGMENT_UNITED ? b.group : a.group};
+  return p->groups ? by_set_count(p->groups, both) : by_worker_count(both.workers);
+}
+
+static bool is_inside(struct by_worker_set a, struct by_worker_set b) {
+  if (a.group == BY_FRAGMENT_UNITED && b.group != BY_FRAGMENT_UNITED) return false;
+  return common(a, b) == a.workers;
+}
+
+/* By which lists are sorted. */
+static uint32_t lowest(struct by_worker_set set) {
+  uint32_t bit = (uint32_t)__builtin_ctzll(set.workers);
+  return set.group == BY_FRAGMENT_UNITED ? bit * BY_FRAGMENT_WORKERS : set.group * (uint32_t)BY_FRAGMENT_WORKERS + bit;
+}
+
+/* --- lists --- */
+
+enum by_parts_added by_parts_add(struct by_parts *p, uint32_t *first, struct by_worker_set set,
+                                 const struct by_fragment *packet) {
+  uint32_t there = 0; /* of the set's terms */
   bool whole = true;  /* each part is wholly in or out of them */
   for (uint32_t i = *first; i != BY_NO_PART; i = p->parts[i].next) {
-    uint64_t common = p->parts[i].workers & packet->workers;
-    there |= common;
-    if (common && common != p->parts[i].workers) whole = false;
+    there += count_common(p, p->parts[i].set, set);
+    if (common(p->parts[i].set, set) && !is_inside(p->parts[i].set, set)) whole = false;
   }
-  if (there == packet->workers) return BY_PARTS_DUPLICATE;
+  if (there == count_common(p, set, set)) return BY_PARTS_DUPLICATE;
   if (!whole) return BY_PARTS_OVERLAPPING;
   uint32_t *link = first;
   while (*link != BY_NO_PART) {
-    if (p->parts[*link].workers & packet->workers)
+    if (common(p->parts[*link].set, set))
       release(p, link);
     else
       link = &p->parts[*link].next;
@@ -55,20 +84,21 @@ enum by_parts_added by_parts_add(struct by_parts *p, uint32_t *first, const stru
   if (part == BY_NO_PART) return BY_PARTS_FULL;
   p->free = p->parts[part].next;
   for (link = first; *link != BY_NO_PART; link = &p->parts[*link].next)
-    if (__builtin_ctzll(p->parts[*link].workers) > __builtin_ctzll(packet->workers)) break;
-  p->parts[part] = (struct by_part){.workers = packet->workers, .check = packet->check, .next = *link};
+    if (lowest(p->parts[*link].set) > lowest(set)) break;
+  p->parts[part] = (struct by_part){.set = set, .check = packet->check, .next = *link};
   *link = part;
   memcpy(p->payloads + part * p->stride, packet + 1, (size_t)packet->lines * BY_FRAGMENT_LINE);
   return BY_PARTS_NEW;
 }
 
-void by_parts_fold(struct by_parts *p, uint32_t *first, uint64_t workers, enum banyan_dtype dtype, size_t count) {
-  const void *sources[BY_FRAGMENT_WORKERS];
+void by_parts_fold(struct by_parts *p, uint32_t *first, struct by_worker_set set, enum banyan_dtype dtype,
+                   size_t count) {
+  const void *sources[BY_TREE_WORKERS];
   uint32_t sum = BY_NO_PART;
   size_t n = 0;
   for (uint32_t *link = first; *link != BY_NO_PART;) {
     struct by_part *part = &p->parts[*link];
-    if (part->workers & ~workers) {
+    if (!is_inside(part->set, set)) {
       link = &part->next;
       continue;
     }
@@ -76,10 +106,11 @@ void by_parts_fold(struct by_parts *p, uint32_t *first, uint64_t workers, enum b
     if (sum == BY_NO_PART) {
       sum = *link;
       link = &part->next;
-    } else {
-      p->parts[sum].workers |= part->workers;
-      release(p, link); /* nothing takes its place before it is read */
+      continue;
     }
+    release(p, link); /* nothing takes its place before it is read */
   }
-  if (n > 1) by_kernel_reduce(dtype, BANYAN_SUM)(p->payloads + sum * p->stride, sources, n, count);
+  if (n < 2) return;
+  by_kernel_reduce(dtype, BANYAN_SUM)(p->payloads + sum * p->stride, sources, n, count);
+  p->parts[sum].set = set;
 }

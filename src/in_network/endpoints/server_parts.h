@@ -19,16 +19,17 @@ struct by_parts {
   unsigned char *payloads;
   size_t stride;
   uint32_t free;
+  const struct by_worker_groups *groups; /* borrowed; NULL: parts of a list are all of one group, or of groups */
 };
 
 struct by_part {
-  uint64_t workers;
+  struct by_worker_set set;
   uint64_t check;
   uint32_t next;
 };
 
 /* False: no memory. */
-bool by_parts_init(struct by_parts *parts, uint32_t count, size_t stride);
+bool by_parts_init(struct by_parts *parts, const struct by_worker_groups *groups, uint32_t count, size_t stride);
 void by_parts_fini(struct by_parts *parts);
 const void *by_parts_payload(const struct by_parts *parts, uint32_t part);
 
@@ -39,11 +40,14 @@ enum by_parts_added {
   BY_PARTS_FULL
 };
 
-/* Adds a copy of the packet's payload to the list at *first, in the place of those that it covers. Lists are in the
- * order of their lowest workers. */
-enum by_parts_added by_parts_add(struct by_parts *parts, uint32_t *first, const struct by_fragment *packet);
-/* Adds up what the list has of `workers` alone, `count` numbers each, in the order of workers: one part remains. */
-void by_parts_fold(struct by_parts *parts, uint32_t *first, uint64_t workers, enum banyan_dtype dtype, size_t count);
+/* Adds a copy of the packet's payload, the terms of `set`, to the list at *first, in the place of those that it covers.
+ * Lists are in the order of their lowest workers. */
+enum by_parts_added by_parts_add(struct by_parts *parts, uint32_t *first, struct by_worker_set set,
+                                 const struct by_fragment *packet);
+/* Adds up what the list has of workers of `set` alone, `count` numbers each, in the order of workers: one part remains.
+ * Where larger sets follow, this one must be there whole. */
+void by_parts_fold(struct by_parts *parts, uint32_t *first, struct by_worker_set set, enum banyan_dtype dtype,
+                   size_t count);
 /* Frees a list. */
 void by_parts_clear(struct by_parts *parts, uint32_t *first);
 

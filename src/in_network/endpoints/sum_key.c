@@ -12,22 +12,59 @@ __extension__ typedef unsigned __int128 wide;
  * of lanes could be larger than a lane. */
 enum { IN_LANE = 3 };
 
-enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, size_t bytes, unsigned workers) {
+/* Trees of one group have room for a byte of each worker. In larger ones each worker increments one of some counters
+ * of 16 bits, and the highest that is not zero says what all need:
+ *
+ *   an opening, for each fragment         256 counters, of the exponents 0 to 255
+ *   pairs                                 32, of exponents beside the fragment's own, by so much:
+ *                                         -44 -36 -28 -20, -12 -11 ... 7, 15 23 ... 63, BY_FIXED_NOT_FINITE
+ *   numbers as they are                   32, of 0 8 16 ... 240, BY_FIXED_NOT_FINITE
+ *
+ * A worker takes the next that is not smaller than what it needs. So what is very different from what it follows has up
+ * to 7 bits less for one window. */
+enum { COUNTERS = BY_FRAGMENT_LINE / 2, ALL_COUNTERS = 256, STEP = 8 };
+
+/* Odd, so that no tag vanishes. */
+static uint64_t factor_of(const struct by_sum_key *key, uint32_t group) {
+  return group ? key->derived.group[group & (BY_FRAGMENT_GROUPS - 1)] | 1 : 1;
+}
+
+static uint64_t add_tags(const struct by_sum_key *key, uint64_t workers) {
+  uint64_t sum = 0;
+  for (; workers; workers &= workers - 1) sum += key->derived.worker[__builtin_ctzll(workers)];
+  return sum;
+}
+
+enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, size_t bytes,
+                                   const struct by_worker_groups *groups, bool exponents) {
   EVP_MD_CTX *hash = EVP_MD_CTX_new();
   int made = hash && EVP_DigestInit_ex(hash, EVP_shake256(), NULL) && EVP_DigestUpdate(hash, secret, bytes) &&
              EVP_DigestFinalXOF(hash, (unsigned char *)&key->derived, sizeof key->derived);
   EVP_MD_CTX_free(hash);
-  key->words = by_fragment_exponent_words(workers);
-  key->opening = (workers + 2 * IN_LANE - 1) / (2 * IN_LANE) * 8;
+  key->groups = *groups;
+  key->words = exponents ? by_fragment_exponent_words(by_workers_of(groups)) : 0;
+  key->opening = groups->n > 1 ? ALL_COUNTERS * 2 : (by_workers_of(groups) + 2 * IN_LANE - 1) / (2 * IN_LANE) * 8;
+  key->all = 0;
+  for (uint32_t g = 0; g < groups->n; g++) {
+    key->whole[g] = factor_of(key, g) * add_tags(key, by_low_bits(by_group_size(groups, g)));
+    key->all += key->whole[g];
+  }
   return made ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "libcrypto has no SHAKE256; install a libcrypto that has it");
 }
 
+/* Switches know no groups' sizes: a group's tag is one worker's. */
 enum banyan_status by_sum_key_init_open(struct by_sum_key *key) {
   static const char text[] = "banyan: checks of one hop";
-  return by_sum_key_init(key, text, sizeof text - 1, 0);
+  struct by_worker_groups groups = {.n = BY_FRAGMENT_GROUPS};
+  for (uint32_t g = 0; g <= groups.n; g++) groups.first[g] = (uint16_t)g;
+  return by_sum_key_init(key, text, sizeof text - 1, &groups, false);
 }
 
 /* --- exponents --- */
+
+static bool has_counters(const struct by_sum_key *key) {
+  return key->words && key->groups.n > 1;
+}
 
 size_t by_sum_number_bytes(const struct by_sum_key *key, const struct by_fragment *fragment) {
   size_t bytes = (size_t)fragment->lines * BY_FRAGMENT_LINE, taken = (size_t)key->words * 8;
@@ -38,17 +75,47 @@ static unsigned char *exponents_of(const struct by_sum_key *key, const struct by
   return (unsigned char *)(uintptr_t)(fragment + 1) + by_sum_number_bytes(key, fragment);
 }
 
+/* The exponent that a counter stands for. */
+static uint32_t exponent_of(const struct by_fragment *fragment, uint32_t counter) {
+  int n = (int)counter, by = n < 4 ? STEP * n - 44 : n < 24 ? n - 16 : 7 + STEP * (n - 23);
+  if (counter == COUNTERS - 1) return BY_FIXED_NOT_FINITE;
+  if (fragment->dtype != BY_FRAGMENT_PAIRS) return counter * STEP;
+  int exponent = fragment->exponent + by;
+  return exponent < 0 ? 0 : exponent < BY_FIXED_NOT_FINITE ? (uint32_t)exponent : BY_FIXED_NOT_FINITE;
+}
+
+/* The lowest whose exponent is not below this one. */
+static uint32_t counter_for(const struct by_fragment *fragment, uint32_t exponent) {
+  uint32_t counter = 0;
+  while (exponent_of(fragment, counter) < exponent) counter++;
+  return counter;
+}
+
 void by_sum_put_exponent(const struct by_sum_key *key, struct by_fragment *fragment, unsigned worker,
                          uint8_t exponent) {
-  exponents_of(key, fragment)[worker] = exponent;
+  unsigned char *at = exponents_of(key, fragment);
+  if (has_counters(key))
+    at[counter_for(fragment, exponent) * 2] = 1;
+  else
+    at[worker] = exponent;
+}
+
+static uint8_t largest_of(const unsigned char *bytes, uint32_t n) {
+  uint8_t largest = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (bytes[i] > largest) largest = bytes[i];
+  return largest;
+}
+
+static uint32_t highest_counter(const unsigned char *counters, uint32_t n) {
+  while (n > 1 && !counters[2 * n - 2] && !counters[2 * n - 1]) n--;
+  return n - 1;
 }
 
 uint8_t by_sum_largest_exponent(const struct by_sum_key *key, const struct by_fragment *fragment) {
-  const unsigned char *exponents = exponents_of(key, fragment);
-  uint8_t largest = 0;
-  for (uint32_t i = 0; i < key->words * 8; i++)
-    if (exponents[i] > largest) largest = exponents[i];
-  return largest;
+  const unsigned char *at = exponents_of(key, fragment);
+  if (has_counters(key)) return (uint8_t)exponent_of(fragment, highest_counter(at, COUNTERS));
+  return largest_of(at, key->words * 8);
 }
 
 uint32_t by_sum_opening_room(const struct by_sum_key *key, uint32_t lines) {
@@ -59,15 +126,15 @@ uint32_t by_sum_opening_room(const struct by_sum_key *key, uint32_t lines) {
 void by_sum_put_opening(const struct by_sum_key *key, struct by_fragment *fragment, uint32_t which, unsigned worker,
                         uint8_t exponent) {
   unsigned char *at = (unsigned char *)(fragment + 1) + (size_t)which * key->opening;
-  at[worker / IN_LANE * 4 + worker % IN_LANE] = exponent;
+  if (has_counters(key))
+    at[exponent * 2] = 1;
+  else
+    at[worker / IN_LANE * 4 + worker % IN_LANE] = exponent;
 }
 
 uint8_t by_sum_largest_of_opening(const struct by_sum_key *key, const struct by_fragment *fragment, uint32_t which) {
   const unsigned char *at = (const unsigned char *)(fragment + 1) + (size_t)which * key->opening;
-  uint8_t largest = 0;
-  for (uint32_t i = 0; i < key->opening; i++)
-    if (at[i] > largest) largest = at[i];
-  return largest;
+  return has_counters(key) ? (uint8_t)highest_counter(at, ALL_COUNTERS) : largest_of(at, key->opening);
 }
 
 /* By halves of words, without sign: where each byte is one worker's, those add up without a carry. */
@@ -100,10 +167,17 @@ static uint64_t mixed(const struct by_sum_key *key, const struct by_fragment *f)
   return folded(by[2] ^ mix, by[3] ^ shape) | 1;
 }
 
-uint64_t by_sum_tag(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers) {
+/* Whole groups count as all of their workers. */
+static uint64_t tags_of(const struct by_sum_key *key, uint32_t group, uint64_t workers) {
+  if (group != BY_FRAGMENT_UNITED) return factor_of(key, group) * add_tags(key, workers);
+  if (workers == by_low_bits(key->groups.n)) return key->all;
   uint64_t sum = 0;
-  for (; workers; workers &= workers - 1) sum += key->derived.worker[__builtin_ctzll(workers)];
-  return sum * mixed(key, fragment) + check_exponents(key, fragment);
+  for (; workers; workers &= workers - 1) sum += key->whole[__builtin_ctzll(workers)];
+  return sum;
+}
+
+uint64_t by_sum_tag(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers) {
+  return tags_of(key, fragment->group, workers) * mixed(key, fragment) + check_exponents(key, fragment);
 }
 
 uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers) {
@@ -144,7 +218,8 @@ static uint64_t sip(const uint64_t key[2], const uint64_t *words, size_t n) {
 uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *f) {
   uint64_t flags = f->flags & ~(uint32_t)BY_FRAGMENT_CE, newest = 0;
   if (by_fragment_is_probe(f)) newest = ((const struct by_probe_payload *)(const void *)(f + 1))->newest;
-  const uint64_t words[] = {(uint64_t)f->type << 48 | flags << 32 | (uint64_t)f->rank << 16 | f->slot,
+  const uint64_t words[] = {(uint64_t)f->type << 48 | flags << 32 | (uint64_t)f->group << 24 | (uint64_t)f->rank << 16 |
+                                f->slot,
                             (uint64_t)f->job << 48 | (uint64_t)f->key << 32 | f->epoch, f->workers, f->call, newest};
   return sip(key->derived.header, words, sizeof words / sizeof *words);
 }

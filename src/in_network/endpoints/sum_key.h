@@ -26,14 +26,18 @@ struct by_sum_key {
     uint64_t worker[BY_FRAGMENT_WORKERS];
     uint64_t mix[4];
     uint64_t header[2];
-  } derived;        /* from the secret */
+    uint64_t group[BY_FRAGMENT_GROUPS]; /* factors of their workers' tags, where a tree has several groups */
+  } derived;                            /* from the secret */
+  uint64_t whole[BY_FRAGMENT_GROUPS];   /* the tags of a group's workers before they are mixed */
+  uint64_t all;                         /* of all groups */
+  struct by_worker_groups groups;
   uint32_t words;   /* of exponents, at the end of each payload */
   uint32_t opening; /* bytes in openings for the exponents of one fragment */
 };
 
-/* All ends of a job give the same secret. `workers`: of the tree whose terms hold exponents; 0: they hold none. */
+/* All ends of a job give the same secret. `exponents`: terms hold them. */
 BANYAN_CHECK enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, size_t bytes,
-                                                unsigned workers);
+                                                const struct by_worker_groups *groups, bool exponents);
 
 /* The key of checks that switches verify and make anew, where sums cannot be checked from end to end; known to all. */
 BANYAN_CHECK enum banyan_status by_sum_key_init_open(struct by_sum_key *key);
@@ -43,7 +47,8 @@ size_t by_sum_number_bytes(const struct by_sum_key *key, const struct by_fragmen
 
 /* Writes what this worker needs for a later fragment; the exponents were all 0. */
 void by_sum_put_exponent(const struct by_sum_key *key, struct by_fragment *fragment, unsigned worker, uint8_t exponent);
-/* The largest of all workers'. Of a fragment that has been verified. */
+/* The largest of all workers'; in trees of several groups one that may be larger by 7, or by more where all are far
+ * below the fragment's own, see sum_key.c. Of a fragment that has been verified. */
 uint8_t by_sum_largest_exponent(const struct by_sum_key *key, const struct by_fragment *fragment);
 
 /* Openings hold exponents of many fragments, where others have numbers: how many have room in `lines`. */
@@ -53,11 +58,11 @@ void by_sum_put_opening(const struct by_sum_key *key, struct by_fragment *fragme
                         uint8_t exponent);
 uint8_t by_sum_largest_of_opening(const struct by_sum_key *key, const struct by_fragment *fragment, uint32_t which);
 
-/* The check but for the numbers: of exponents, and the tags of `workers` in this fragment, which depend on job, key
- * epoch, slot, epoch, call, dtype, lines and exponent. */
+/* The check but for the numbers: of exponents, and the tags of `workers` of the fragment's group in this fragment,
+ * which depend on job, key epoch, slot, epoch, call, dtype, lines and exponent. */
 uint64_t by_sum_tag(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers);
 
-/* The check of terms of `workers` that lie behind the header. */
+/* The check of terms of `workers` of the fragment's group that lie behind the header. */
 uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers);
 
 /* The check of a PROBE, PROBE_REPLY or NACK: over what their receiver acts on. Records of switches, the stack and CE

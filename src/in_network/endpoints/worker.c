@@ -164,7 +164,8 @@ static void fill_elements(struct by_worker *w, const struct call *call, uint64_t
 /* Makes the packet of a fragment. */
 static void fill(struct by_worker *w, struct call *call, uint64_t number) {
   struct by_fragment *packet = packet_of(w, number);
-  by_fragment_begin(packet, BY_FRAGMENT_UP, (uint8_t)w->config.rank);
+  by_fragment_begin(packet, BY_FRAGMENT_UP, (uint8_t)__builtin_ctzll(w->own.workers));
+  packet->group = w->own.group;
   packet->job = w->config.job;
   packet->key = w->config.key;
   packet->slot = (uint16_t)(number % w->config.slots);
@@ -182,16 +183,16 @@ static void fill(struct by_worker *w, struct call *call, uint64_t number) {
 /* False: its check is wrong. */
 static bool store(struct by_worker *w, struct call *call, const struct by_fragment *result) {
   const struct slot *slot = &w->slots[result->slot];
-  if (is_opening(call, slot->number)) return result->check == by_sum_check(&w->key, result, w->all);
+  if (is_opening(call, slot->number)) return result->check == by_sum_check(&w->key, result, w->all.workers);
   uint64_t index = index_of(call, slot->number);
   size_t elements = elements_of(w, call, index);
   unsigned char *to = call->dst + index * w->elements * banyan_dtype_size(call->dtype);
   if (result->dtype == BY_FRAGMENT_PAIRS) { /* a wrong one is overwritten by the next: the packet has what src had */
     uint64_t sum =
         by_fixed_dequantise(call->dtype, to, result + 1, elements, result->exponent, w->bits, w->key.derived.number);
-    return sum + by_sum_tag(&w->key, result, w->all) == result->check;
+    return sum + by_sum_tag(&w->key, result, w->all.workers) == result->check;
   }
-  if (by_sum_check(&w->key, result, w->all) != result->check) return false;
+  if (by_sum_check(&w->key, result, w->all.workers) != result->check) return false;
   memcpy(to, result + 1, elements * banyan_dtype_size(call->dtype));
   return true;
 }
@@ -287,9 +288,11 @@ static const double measured_every = 10e6; /* ns: what comes through */
 static const double creep = 1.0001;
 
 static enum banyan_status check_config(const struct by_worker_config *c) {
-  if (c->workers < 1 || c->workers > BY_FRAGMENT_WORKERS || c->rank >= c->workers)
-    return by_fail(BANYAN_ERR_ARGUMENT, "worker %u of %u: trees through switches have 1 to %d workers", c->rank,
-                   c->workers, BY_FRAGMENT_WORKERS);
+  uint32_t workers = by_groups_are_valid(&c->groups) ? by_workers_of(&c->groups) : 0;
+  if (c->rank >= workers)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "worker %u of %u: trees through switches have 1 to %d groups of up to %d workers", c->rank, workers,
+                   BY_FRAGMENT_GROUPS, BY_FRAGMENT_WORKERS);
   if (c->slots < 1 || c->slots > BY_WORKER_SLOTS || c->lines < 1 || c->lines > BY_FRAGMENT_LINES)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u slots of %u lines: give 1 to %d slots, 1 to %d lines", c->slots, c->lines,
                    BY_WORKER_SLOTS, BY_FRAGMENT_LINES);
@@ -305,10 +308,13 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   if (!w) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a worker of %u slots", config->slots);
   size_t slots = config->slots;
   w->config = *config;
-  w->all = ~0ull >> (64 - config->workers);
-  w->bits = by_fixed_bits(config->workers);
+  uint32_t workers = by_workers_of(&config->groups);
+  w->own = by_set_of_worker(&config->groups, config->rank);
+  w->group = by_group_of(&config->groups, config->rank);
+  w->all = by_set_of_all(&config->groups);
+  w->bits = by_fixed_bits(workers);
   w->elements = (size_t)config->lines * BY_FRAGMENT_LINE / 4;
-  if (!config->exact) w->elements -= (size_t)by_fragment_exponent_words(config->workers) * 2;
+  if (!config->exact) w->elements -= (size_t)by_fragment_exponent_words(workers) * 2;
   w->stride = (1 + (size_t)config->lines) * BY_FRAGMENT_LINE;
   w->slots = calloc(slots, sizeof *w->slots);
   w->packets = aligned_alloc(BY_FRAGMENT_LINE, slots * w->stride);
@@ -323,12 +329,12 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   if (!w->slots || !w->packets || !w->ready || !w->exponents)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a worker of %zu slots", slots);
   else
-    status = by_sum_key_init(&w->key, config->secret, sizeof config->secret, config->exact ? 0 : config->workers);
+    status = by_sum_key_init(&w->key, config->secret, sizeof config->secret, &config->groups, !config->exact);
   if (status == BANYAN_OK && config->exact) status = by_sum_key_init_open(&w->open);
   w->opening_room = by_sum_opening_room(&w->key, config->lines);
   if (status == BANYAN_OK && !config->exact && !w->opening_room)
     status = by_fail(BANYAN_ERR_ARGUMENT, "%u lines have no room for the exponents of %u workers: give more",
-                     config->lines, config->workers);
+                     config->lines, workers);
   if (status) {
     by_worker_destroy(w);
     return status;
@@ -456,8 +462,9 @@ static struct slot *slot_waiting(struct by_worker *w, const struct by_fragment *
 static void take_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {
   struct slot *slot = slot_waiting(w, result);
   const struct by_fragment *term = slot ? packet_of(w, slot->number) : NULL;
-  bool of_term = term && result->workers == w->all && result->call == term->call && result->dtype == term->dtype &&
-                 result->lines == term->lines && result->exponent == term->exponent;
+  bool of_term = term && result->workers == w->all.workers && result->group == w->all.group &&
+                 result->call == term->call && result->dtype == term->dtype && result->lines == term->lines &&
+                 result->exponent == term->exponent;
   if (!of_term) {
     w->counters.late++;
     return;
@@ -489,7 +496,7 @@ static void take_answer(struct by_worker *w, const struct by_fragment *answer, u
   if (now > w->received) w->received = now;
   if (answer->type == BY_FRAGMENT_NACK)
     by_worker_take_nack(w, answer, now);
-  else if (answer->rank == w->config.rank)
+  else if (answer->rank == (unsigned)__builtin_ctzll(w->own.workers))
     by_worker_take_reply(w, answer, now);
 }
 

@@ -27,14 +27,14 @@ struct by_worker;
 
 struct by_worker_config {
   uint16_t job, key; /* of the grant */
-  unsigned rank;     /* of `workers`, 1 to 64 */
-  unsigned workers;
+  unsigned rank;     /* number among the workers */
+  struct by_worker_groups groups;
   unsigned slots;
   unsigned lines; /* of a fragment, 1 to BY_FRAGMENT_LINES */
   bool exact;     /* send numbers as they are, added in rank order or as switches do, instead of fixed point */
   unsigned hops;  /* the switches on the way, from the server on */
   struct by_hop stack[BY_FRAGMENT_HOPS];
-  uint64_t below[BY_FRAGMENT_HOPS]; /* the workers whose way leads over each of them */
+  struct by_worker_set below[BY_FRAGMENT_HOPS]; /* what each of them that adds waits for */
   unsigned char secret[BY_WORKER_SECRET];
   uint64_t timeout; /* ns without a sign of the server before it counts as gone */
   /* A packet for the server. It is the worker's, and unchanged until the next call into it; one of type UP stays where

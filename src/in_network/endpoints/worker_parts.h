@@ -53,7 +53,8 @@ struct by_worker {
   struct by_worker_config config;
   struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
   struct by_worker_counters counters;
-  uint64_t all; /* workers */
+  struct by_worker_set own, all;
+  uint32_t group; /* its own */
   unsigned bits;
   size_t elements;       /* of a full fragment */
   uint32_t opening_room; /* fragments that an opening is about */

@@ -178,6 +178,7 @@ static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bo
   } probe = {.payload = {.newest = w->newest | (quiet ? BY_PROBE_QUIET : 0) | (w->alone >= ALONE ? BY_PROBE_DEAF : 0)}};
   const struct by_fragment *packet = packet_of(w, slot->number);
   by_fragment_begin(&probe.head, BY_FRAGMENT_PROBE, packet->rank);
+  probe.head.group = packet->group;
   probe.head.job = packet->job;
   probe.head.key = packet->key;
   probe.head.slot = packet->slot;
@@ -314,7 +315,7 @@ static void time_is_up(struct by_worker *w, uint64_t now) {
  * a worker that has lost something. All workers see that, so one of them asks first, which may help the others, too. */
 static void overtaken(struct by_worker *w, struct slot *slot, uint64_t now) {
   count_late(w, slot);
-  bool first = slot->number % w->config.workers == w->config.rank;
+  bool first = slot->number % by_workers_of(&w->config.groups) == w->config.rank;
   if (!slot->deferred && !first && by_worker_first_ready(w) < w->end) {
     slot->deferred = true;
     link_at(w, slot, slot->due + (uint64_t)(1.25 * w->srtt));
@@ -337,21 +338,28 @@ void by_worker_expire(struct by_worker *w, uint64_t now) {
 /* --- what the server replies --- */
 
 /* The switch nearest to the server that knows anything of this worker's term decides. *torn: a cell on the way waits
- * for terms that are further up already: they went past it, while a switch was away. */
+ * for terms that are further up already: they went past it, while a switch was away. Cells nearer to the server may
+ * hold sums of groups. */
 static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot,
                             bool *torn) {
-  const struct by_probe *r = (const struct by_probe *)(const void *)(reply + 1);
-  uint64_t above = reply->workers;
+  const struct by_probe_payload *payload = (const struct by_probe_payload *)(const void *)(reply + 1);
+  uint64_t groups_above = payload->groups, above = reply->workers;
   bool known = false, waits = false;
   *torn = false;
-  for (unsigned i = 0; i < w->config.hops; i++, r++) {
+  for (unsigned i = 0; i < w->config.hops; i++) {
+    const struct by_probe *r = &payload->records[i];
+    struct by_worker_set below = w->config.below[i], in = {r->workers, r->group};
     if (!r->seen || !r->granted || r->epoch != (uint32_t)(slot->number / w->config.slots)) continue;
-    bool has_mine = r->workers >> w->config.rank & 1;
+    if (in.group != below.group) continue; /* it has been misled */
+    bool of_groups = in.group == BY_FRAGMENT_UNITED;
+    uint64_t *over = of_groups ? &groups_above : &above;
+    bool has_mine = in.workers & (of_groups ? 1ull << w->group : w->own.workers);
     if (has_mine && !known) waits = r->state == FILLING;
     known |= has_mine;
     if (r->state == RELEASED) continue;
-    if (r->state == FILLING && (w->config.below[i] & ~r->workers & above)) *torn = true;
-    above |= r->workers;
+    if (r->state == FILLING && (below.workers & ~in.workers & *over)) *torn = true;
+    *over |= in.workers;
+    if (of_groups && has_mine) above = ~0ull;
   }
   return waits;
 }
@@ -373,14 +381,14 @@ void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, 
     by_worker_repaired(w, slot, now);
   }
   slot->probed = 0;
-  if (reply->workers == w->all) {
+  if (reply->workers == w->all.workers && reply->group == w->all.group) {
     learn(w, true);
     if (!slot->asked && slot->sent > w->halved) w->lost++;
     slot->finished = true;
     by_worker_ask_again(w, slot, now);
     return;
   }
-  if (reply->workers >> w->config.rank & 1) {
+  if (reply->workers & w->own.workers) {
     learn(w, false);
     link_at(w, slot, now + (uint64_t)(2 * w->srtt));
     return;
@@ -396,12 +404,12 @@ void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, 
     send_again(w, slot, now);
 }
 
-/* "1, 3 and 7"; as many as fit. */
-static void print_workers(char *out, size_t room, uint64_t workers) {
+/* "1, 3 and 7"; as many as fit. `first`: the number of the lowest bit. */
+static void print_workers(char *out, size_t room, uint32_t first, uint64_t workers) {
   size_t at = 0;
   for (out[0] = 0; workers && at < room; workers &= workers - 1) {
     const char *gap = !at ? "" : workers & (workers - 1) ? ", " : " and ";
-    at += (size_t)snprintf(out + at, room - at, "%s%d", gap, __builtin_ctzll(workers));
+    at += (size_t)snprintf(out + at, room - at, "%s%u", gap, first + (uint32_t)__builtin_ctzll(workers));
   }
 }
 
@@ -415,7 +423,8 @@ void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, ui
   if (nack->call == packet_of(w, slot->number)->call) return; /* it was for those that have made the other call */
   char others[100];
   const struct call *call = by_worker_call_of(w, slot->number);
-  print_workers(others, sizeof others, nack->workers);
+  if (!by_set_is_within(&w->config.groups, by_set_of_packet(nack)) || nack->group == BY_FRAGMENT_UNITED) return;
+  print_workers(others, sizeof others, w->config.groups.first[nack->group], nack->workers);
   fail(w, BANYAN_ERR_MISMATCH, "worker %u sums %zu elements of %s (%s) over tree %u while %s made another call",
        w->config.rank, call->count, banyan_dtype_name(call->dtype), banyan_op_name(call->op), w->config.job, others);
 }

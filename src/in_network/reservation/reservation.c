@@ -54,9 +54,9 @@ enum banyan_status by_reservation_check(const struct by_reservation *r) {
     return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u cells, more than the %d that it can name", r->job, r->slots,
                    BY_RESERVATION_SLOTS);
   if (!is_interface(r->up)) return by_fail(BANYAN_ERR_ARGUMENT, "job %u names no interface towards its server", r->job);
-  if (r->n_below < 1 || r->n_below > BY_RESERVATION_WORKERS || r->n_workers > BY_RESERVATION_WORKERS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u workers in %u places below; it can have 1 to %d", r->job,
-                   r->n_workers, r->n_below, BY_RESERVATION_WORKERS);
+  if (r->n_below < 1 || r->n_below > BY_RESERVATION_BELOW || r->n_workers > BY_RESERVATION_WORKERS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u workers in %u places below; it can have 1 to %d in %d", r->job,
+                   r->n_workers, r->n_below, BY_RESERVATION_WORKERS, BY_RESERVATION_BELOW);
   BY_TRY(check_end(r->job, &r->server, "its server"));
   for (unsigned i = 0; i < r->n_workers; i++) BY_TRY(check_end(r->job, &r->workers[i], "a worker"));
   for (unsigned i = 0; i < r->n_below; i++) BY_TRY(check_below(r, &r->below[i]));
@@ -153,7 +153,7 @@ static enum banyan_status read_reservation(const json_t *object, struct by_reser
   BY_TRY(by_doc_need(&root, object, "server", &value));
   BY_TRY(read_end(&of_server, value, &reservation->server));
   BY_TRY(by_doc_need(&root, object, "below", &value));
-  BY_TRY(by_doc_array(&of_below, value, 1, BY_RESERVATION_WORKERS));
+  BY_TRY(by_doc_array(&of_below, value, 1, BY_RESERVATION_BELOW));
   for (size_t i = 0; i < json_array_size(value); i++) {
     struct by_place here = {.above = &of_below, .index = i};
     BY_TRY(read_below(&here, json_array_get(value, i), reservation));
@@ -186,7 +186,7 @@ static enum banyan_status take_request(const json_t *object, struct by_reservati
 }
 
 enum banyan_status by_reservation_read_request(const char *line, size_t length, struct by_reservation_request *out) {
-  static const struct by_doc_limits limits = {.bytes = BY_RESERVATION_LINE, .containers = 256, .elements = 1024};
+  static const struct by_doc_limits limits = {.bytes = BY_RESERVATION_LINE, .containers = 256, .elements = 4096};
   json_t *object;
   memset(out, 0, sizeof *out);
   BY_TRY(by_doc_load(root.field, line, length, &limits, &object));
@@ -236,7 +236,7 @@ static enum banyan_status read_granted(const json_t *object, struct by_granted *
   BY_TRY(by_doc_need_int(&root, object, "slots", BY_RESERVATION_SLOTS, &slots));
   BY_TRY(by_doc_need_int(&root, object, "up", BY_RESERVATION_PORTS - 1, &up));
   BY_TRY(by_doc_need(&root, object, "below", &below));
-  BY_TRY(by_doc_array(&place, below, 1, BY_RESERVATION_WORKERS));
+  BY_TRY(by_doc_array(&place, below, 1, BY_RESERVATION_BELOW));
   granted->slots = (uint32_t)slots;
   granted->up = (uint8_t)up;
   granted->n_below = (unsigned)json_array_size(below);

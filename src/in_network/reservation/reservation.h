@@ -12,13 +12,14 @@
 #include "text.h"
 
 enum {
-  BY_RESERVATION_SECONDS = 30, /* for which a grant is kept after its holder's connection has ended */
-  BY_RESERVATION_WORKERS = 64, /* of a tree, and so most that are below */
-  BY_RESERVATION_HOPS = 8,     /* switches on the way of a tree */
-  BY_RESERVATION_PORTS = 64,   /* of a switch */
+  BY_RESERVATION_SECONDS = 30,   /* for which a grant is kept after its holder's connection has ended */
+  BY_RESERVATION_WORKERS = 1024, /* of a tree */
+  BY_RESERVATION_BELOW = 64,     /* neighbours of a switch among them and the tree's switches */
+  BY_RESERVATION_HOPS = 8,       /* switches on the way of a tree */
+  BY_RESERVATION_PORTS = 64,     /* of a switch */
   BY_RESERVATION_SLOTS = 1 << 16,
   BY_RESERVATION_SLOT_BYTES = 3432, /* of a switch's memory, for the cell of a slot */
-  BY_RESERVATION_LINE = 16384,      /* most bytes of a request */
+  BY_RESERVATION_LINE = 32768,      /* most bytes of a request */
   BY_RESERVATION_REPLY = 1 << 20,   /* and of a reply: that of status describes every grant */
   BY_RESERVATION_HOLDER = 32,       /* characters */
   BY_RESERVATION_PURPOSE = 'S',     /* in the handshake */
@@ -51,7 +52,7 @@ struct by_reservation {
   char up[IF_NAMESIZE];
   struct by_udp_end server;
   unsigned n_below, n_workers;
-  struct by_reservation_below below[BY_RESERVATION_WORKERS];
+  struct by_reservation_below below[BY_RESERVATION_BELOW];
   struct by_udp_end workers[BY_RESERVATION_WORKERS];
 };
 
@@ -59,7 +60,7 @@ struct by_granted {
   uint32_t slots; /* at most as many as wanted; 0: what comes is sent on unmerged */
   uint8_t up;     /* port */
   unsigned n_below;
-  uint8_t below[BY_RESERVATION_WORKERS]; /* ports, in the order of the request */
+  uint8_t below[BY_RESERVATION_BELOW]; /* ports, in the order of the request */
 };
 
 /* Whether both request the same. */

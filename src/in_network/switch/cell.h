@@ -19,7 +19,7 @@ enum by_cell_state {
 /* What all terms in a cell have in common. */
 struct by_shape {
   uint32_t call;
-  uint8_t dtype, lines, exponent;
+  uint8_t dtype, lines, exponent, group;
 };
 
 /* The sum itself lies beside it: BY_CELL_PAIRS numbers. All zeros: free. */
@@ -32,7 +32,7 @@ struct by_cell {
   struct by_shape shape;
   uint32_t confirmed; /* ms: when a result showed that the job is at this epoch, or the cell was taken over */
   uint8_t flags;      /* the sticky ones of its terms */
-  uint8_t expected;   /* workers */
+  uint8_t expected;   /* as its terms' entries say */
   uint8_t state;
 };
 
@@ -64,7 +64,7 @@ enum by_event {
   BY_EVENT_NO_GRANT = 3,   /* passed as it is; a result for all is dropped */
   BY_EVENT_NO_ENTRY = 4,   /* its stack has nothing for this switch; passed as it is */
   BY_EVENT_NO_CELL = 5,    /* slot outside the grant, or a type that its cells do not hold; unmerged */
-  BY_EVENT_CONFLICT = 6,   /* the cell has some of its terms, or is of another call; unmerged */
+  BY_EVENT_CONFLICT = 6,   /* the cell has some of its terms, or is of another call or group; unmerged */
   BY_EVENT_STALE = 7,      /* of an epoch that is over; unmerged */
   BY_EVENT_UNMERGED = 8,   /* was so when it came */
   BY_EVENT_FORWARDED = 9,  /* nothing was to be done */
@@ -91,7 +91,7 @@ struct by_verdict {
   uint8_t kind;
   uint8_t port;
   uint8_t event;
-  uint8_t workers; /* of its entry: how many this switch waits for */
+  uint8_t workers; /* of its entry: what this switch waits for */
 };
 
 static inline struct by_verdict by_verdict_drop(enum by_event event) {
@@ -123,6 +123,12 @@ static inline struct by_verdict by_switch_route(const struct by_grant *grant, st
     return verdict;
   }
   if (!entry.workers) return verdict;
+  if (fragment->type == BY_FRAGMENT_UP &&
+      (fragment->group == BY_FRAGMENT_UNITED) != (by_hop_kind_of(entry.workers) == BY_HOP_GROUPS)) {
+    fragment->flags |= BY_FRAGMENT_BUSY; /* the switch below that makes a sum of its group is missing */
+    verdict.event = BY_EVENT_CONFLICT;
+    return verdict;
+  }
   if (fragment->slot < grant->count && (fragment->type != BY_FRAGMENT_UP || fragment->dtype == grant->dtype)) {
     verdict.kind = BY_VERDICT_CELL;
   } else if (fragment->type == BY_FRAGMENT_UP) {
@@ -152,7 +158,7 @@ static inline struct by_verdict by_switch_enter(const struct by_grant *grant, st
   if (at >= fragment->hops || at >= BY_FRAGMENT_HOPS)
     return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_ENTRY};
   struct by_hop entry = fragment->stack[at];
-  if (entry.workers > BY_FRAGMENT_WORKERS) return by_verdict_drop(BY_EVENT_MALFORMED);
+  if (entry.workers > BY_HOP_MOST) return by_verdict_drop(BY_EVENT_MALFORMED);
   if (!by_grant_allows(grant, fragment->type, from, entry.port)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
   return by_switch_route(grant, fragment, entry);
 }
@@ -181,9 +187,14 @@ static inline bool by_cell_may_resync(const struct by_cell *cell, const struct b
   return by_cell_is_outside(cell, fragment) && (int32_t)(now - cell->confirmed) > BY_CELL_RESYNC_MS;
 }
 
-/* The header that goes on with the sum: whose packet it was stays. */
+/* The header that goes on with the sum: whose packet it was stays, but for a whole group, which goes on as one. */
 static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *fragment) {
   fragment->workers = cell->workers;
+  if (by_hop_kind_of(cell->expected) == BY_HOP_WHOLE) {
+    fragment->rank = fragment->group & (BY_FRAGMENT_GROUPS - 1);
+    fragment->workers = 1ull << fragment->rank;
+    fragment->group = BY_FRAGMENT_UNITED;
+  }
   fragment->check = cell->check;
   fragment->flags |= (uint8_t)(cell->flags | BY_FRAGMENT_AGGREGATED);
 }
@@ -191,7 +202,7 @@ static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *
 /* Some worker's term is in: the packet is dropped, or goes on with the sum if that was the last. */
 static inline enum by_cell_action by_cell_fill(struct by_cell *cell, struct by_fragment *fragment, bool first,
                                                struct by_verdict *verdict) {
-  if (by_worker_count(cell->workers) < cell->expected) {
+  if (by_worker_count(cell->workers) < by_hop_count(cell->expected)) {
     verdict->kind = BY_VERDICT_DROP;
     verdict->event = first ? BY_EVENT_STORED : BY_EVENT_ADDED;
     return first ? BY_CELL_STORE : BY_CELL_ADD;
@@ -204,16 +215,17 @@ static inline enum by_cell_action by_cell_fill(struct by_cell *cell, struct by_f
 
 static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                     struct by_verdict *verdict) {
-  *cell = (struct by_cell){.workers = fragment->workers,
-                           .check = fragment->check,
-                           .epoch = fragment->epoch,
-                           .job = fragment->job,
-                           .key = fragment->key,
-                           .shape = {fragment->call, fragment->dtype, fragment->lines, fragment->exponent},
-                           .confirmed = now,
-                           .flags = fragment->flags & BY_FRAGMENT_STICKY,
-                           .expected = verdict->workers,
-                           .state = BY_CELL_FILLING};
+  *cell =
+      (struct by_cell){.workers = fragment->workers,
+                       .check = fragment->check,
+                       .epoch = fragment->epoch,
+                       .job = fragment->job,
+                       .key = fragment->key,
+                       .shape = {fragment->call, fragment->dtype, fragment->lines, fragment->exponent, fragment->group},
+                       .confirmed = now,
+                       .flags = fragment->flags & BY_FRAGMENT_STICKY,
+                       .expected = verdict->workers,
+                       .state = BY_CELL_FILLING};
   return by_cell_fill(cell, fragment, true, verdict);
 }
 
@@ -246,16 +258,16 @@ static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_
     return by_cell_refuse(fragment, BY_FRAGMENT_STALE, BY_EVENT_STALE, verdict);
   if (mine && after > BY_CELL_WINDOW) return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
   if (!mine || after > 0) {
-    if (by_worker_count(fragment->workers) > verdict->workers)
+    if (by_worker_count(fragment->workers) > by_hop_count(verdict->workers))
       return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
     return by_cell_take_over(cell, fragment, now, verdict);
   }
   uint64_t united = cell->workers | fragment->workers;
   bool fits = cell->shape.call == fragment->call && cell->shape.dtype == fragment->dtype &&
               cell->shape.lines == fragment->lines && cell->shape.exponent == fragment->exponent &&
-              cell->expected == verdict->workers;
+              cell->shape.group == fragment->group && cell->expected == verdict->workers;
   if (fits && united == cell->workers) return by_cell_repeat(cell, fragment, verdict);
-  if (!fits || (cell->workers & fragment->workers) || by_worker_count(united) > cell->expected)
+  if (!fits || (cell->workers & fragment->workers) || by_worker_count(united) > by_hop_count(cell->expected))
     return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
   cell->workers = united;
   cell->check += fragment->check;
@@ -282,8 +294,13 @@ static inline void by_cell_release(struct by_cell *cell, const struct by_fragmen
 /* A worker looks for a result, not knowing whether there is one yet: as long as its term is here and others are not,
  * nobody above needs to be notified. */
 static inline bool by_cell_answers(const struct by_cell *cell, const struct by_fragment *probe) {
+  uint64_t workers = probe->workers;
+  if (cell->shape.group != probe->group) { /* in sums of groups, its own stands for it */
+    if (cell->shape.group != BY_FRAGMENT_UNITED) return false;
+    workers = 1ull << (probe->group & (BY_FRAGMENT_GROUPS - 1));
+  }
   return (probe->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED)) == BY_FRAGMENT_RETX && by_cell_is_of(cell, probe) &&
-         cell->epoch == probe->epoch && cell->state == BY_CELL_FILLING && !(probe->workers & ~cell->workers);
+         cell->epoch == probe->epoch && cell->state == BY_CELL_FILLING && !(workers & ~cell->workers);
 }
 
 /* A fragment for which by_switch_enter has asked for its cell, at `now`, in ms that wrap: completes the verdict and
@@ -310,6 +327,7 @@ static inline void by_probe_write(struct by_probe *records, const void *end, con
   record->granted = 1;
   if (!by_cell_is_of(cell, fragment)) return;
   record->state = cell->state;
+  record->group = cell->shape.group;
   record->epoch = cell->epoch;
   record->workers = cell->workers;
 }

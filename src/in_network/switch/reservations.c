@@ -176,7 +176,7 @@ static const struct by_udp_end *find_unknown(const struct reservation *r, const 
 /* Behind a switch any worker's address will do: the switch there takes the packet and addresses copies itself. */
 static enum banyan_status set_group(const struct reservation *r) {
   const struct by_plane *plane = r->all->options.plane;
-  struct by_switch_target targets[BY_RESERVATION_WORKERS];
+  struct by_switch_target targets[BY_RESERVATION_BELOW];
   for (unsigned i = 0; i < r->wanted.n_below; i++) {
     const struct by_udp_end *end = &r->wanted.workers[r->wanted.below[i].first];
     targets[i] = (struct by_switch_target){.port = r->granted.below[i], .address = end->address, .udp_port = end->port};

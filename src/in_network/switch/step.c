@@ -10,7 +10,7 @@ enum { PARTS = 8 }; /* for each cell, on average; touched only where terms come 
 
 enum banyan_status by_float_sums_init(struct by_float_sums *sums, uint32_t cells) {
   *sums = (struct by_float_sums){.first = malloc(cells * sizeof *sums->first)};
-  if (!by_parts_init(&sums->parts, cells * PARTS, (size_t)BY_FRAGMENT_LINES * BY_FRAGMENT_LINE) || !sums->first)
+  if (!by_parts_init(&sums->parts, NULL, cells * PARTS, (size_t)BY_FRAGMENT_LINES * BY_FRAGMENT_LINE) || !sums->first)
     return by_fail(BANYAN_ERR_NO_MEMORY, "switch: no memory for float32 in %u cells", cells);
   for (uint32_t i = 0; i < cells; i++) sums->first[i] = BY_NO_PART;
   return by_sum_key_init_open(&sums->key);
@@ -29,11 +29,13 @@ static size_t payload_bytes(const struct by_fragment *packet) {
   return (size_t)packet->lines * BY_FRAGMENT_LINE;
 }
 
-/* A term of one worker, or all that the next adding switch below waits for. */
+/* A term of one worker, or all that the next adding switch below waits for, which may be one group now. */
 static bool is_whole(const struct by_fragment *packet, uint32_t place) {
   uint32_t expected = 1;
-  for (uint32_t at = BY_FRAGMENT_HOPS - 1; at > place; at--)
-    if (at < packet->hops && packet->stack[at].workers) expected = packet->stack[at].workers;
+  for (uint32_t at = BY_FRAGMENT_HOPS - 1; at > place; at--) {
+    uint32_t workers = at < packet->hops ? packet->stack[at].workers : 0;
+    if (workers) expected = by_hop_kind_of(workers) == BY_HOP_WHOLE ? 1 : by_hop_count(workers);
+  }
   return by_worker_count(packet->workers) == expected;
 }
 
@@ -50,20 +52,20 @@ static void add_float(struct by_float_sums *sums, const struct by_grant *grant, 
     (void)by_cell_refuse(packet, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
     return;
   }
-  uint64_t came = packet->workers;
+  struct by_worker_set came = by_set_of_packet(packet);
   uint32_t *list = &sums->first[at];
   enum by_cell_action action = by_cell_decide(cell, packet, now, verdict);
   if (action == BY_CELL_LEAVE) return;
   if (action != BY_CELL_EMIT) {
-    uint64_t workers = packet->workers; /* maybe those of the sum already, while the payload is still what came */
     if (action == BY_CELL_STORE) by_parts_clear(&sums->parts, list);
-    packet->workers = came;
-    (void)by_parts_add(&sums->parts, list, packet); /* there is room, and nothing of it is there yet */
-    packet->workers = workers;
+    /* The header may be the sum's already, while the payload is still what came. There is room, and nothing of it is
+     * there yet. */
+    (void)by_parts_add(&sums->parts, list, came, packet);
   }
   if (verdict->kind == BY_VERDICT_DROP) return;
   if (action != BY_CELL_EMIT) {
-    by_parts_fold(&sums->parts, list, ~0ull, BANYAN_FLOAT32, payload_bytes(packet) / 4);
+    by_parts_fold(&sums->parts, list, (struct by_worker_set){~0ull, came.group}, BANYAN_FLOAT32,
+                  payload_bytes(packet) / 4);
     memcpy(sum, by_parts_payload(&sums->parts, *list), payload_bytes(packet));
     by_parts_clear(&sums->parts, list);
   }

@@ -158,10 +158,15 @@ static bool for_server(const struct by_tree_message *message) {
 }
 
 static uint32_t count_ways(const struct by_tree_message *message) {
-  return for_server(message) ? message->workers : 1;
+  return for_server(message) ? by_workers_of(&message->groups) : 1;
 }
 
-static void write_way(struct by_writer *writer, const struct by_tree_way *way, bool below) {
+static void write_set(struct by_writer *writer, struct by_worker_set set) {
+  by_write_u8(writer, set.group);
+  by_write_u64(writer, set.workers);
+}
+
+static void write_way(struct by_writer *writer, const struct by_tree_way *way, const struct by_worker_set *below) {
   char text[BY_ADDRESS_TEXT];
   by_write_string(writer, by_address_print(&way->address, text));
   by_write_u8(writer, way->alone);
@@ -169,7 +174,7 @@ static void write_way(struct by_writer *writer, const struct by_tree_way *way, b
   for (unsigned i = 0; i < way->hops; i++) {
     by_write_u8(writer, way->stack[i].port);
     by_write_u8(writer, way->stack[i].workers);
-    if (below) by_write_u64(writer, way->below[i]);
+    if (below) write_set(writer, below[i]);
   }
 }
 
@@ -182,19 +187,45 @@ static const struct by_field tree_fields[] = {
     BY_FIELD(by_tree_message, lines, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_LINES),
     BY_FIELD(by_tree_message, secret, BY_FIELD_BYTES),
     BY_FIELD(by_tree_message, exact, BY_FIELD_U8, .flag = true),
-    BY_FIELD(by_tree_message, workers, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_WORKERS),
+    BY_FIELD(by_tree_message, groups.n, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_GROUPS),
     BY_FIELD(by_tree_message, worker, BY_FIELD_U32),
-    BY_FIELD(by_tree_message, spread, BY_FIELD_U64),
-    BY_FIELD(by_tree_message, n_sets, BY_FIELD_U32, .most = BY_FRAGMENT_WORKERS),
+    BY_FIELD(by_tree_message, n_spread, BY_FIELD_U32, .most = BY_FRAGMENT_PORTS),
+    BY_FIELD(by_tree_message, n_sets, BY_FIELD_U32, .most = BY_TREE_SETS),
 };
 
 void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message) {
   by_fields_write(writer, BY_FIELDS(tree_fields), message);
-  for (uint32_t i = 0; i < message->n_sets; i++) by_write_u64(writer, message->sets[i]);
-  for (uint32_t i = 0; i < count_ways(message); i++) write_way(writer, &message->ways[i], !for_server(message));
+  for (uint32_t g = 0; g < message->groups.n; g++) by_write_u8(writer, (uint8_t)by_group_size(&message->groups, g));
+  for (uint32_t i = 0; i < message->n_spread; i++) by_write_u32(writer, message->spread[i]);
+  for (uint32_t i = 0; i < message->n_sets; i++) write_set(writer, message->sets[i]);
+  for (uint32_t i = 0; i < count_ways(message); i++)
+    write_way(writer, &message->ways[i], for_server(message) ? NULL : message->below);
 }
 
-static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way *way, bool below) {
+static struct by_worker_set read_set(struct by_reader *reader) {
+  struct by_worker_set set = {.group = by_read_u8(reader)};
+  set.workers = by_read_u64(reader);
+  return set;
+}
+
+static enum banyan_status read_groups(struct by_reader *reader, struct by_tree_message *message) {
+  struct by_worker_groups *groups = &message->groups;
+  for (uint32_t g = 0; g < groups->n; g++)
+    groups->first[g + 1] = (uint16_t)(groups->first[g] + (unsigned)by_read_u8(reader));
+  if (!by_groups_are_valid(groups))
+    return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree of %u workers in %u groups", groups->first[groups->n],
+                   groups->n);
+  if (!for_server(message) && message->worker >= by_workers_of(groups))
+    return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree names more than its %u workers", by_workers_of(groups));
+  for (uint32_t i = 0; i < message->n_spread; i++) {
+    message->spread[i] = by_read_u32(reader);
+    if (message->spread[i] >= by_workers_of(groups))
+      return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree names more than its %u workers", by_workers_of(groups));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way *way, struct by_worker_set *below) {
   char text[BY_ADDRESS_TEXT];
   by_read_string(reader, text, sizeof text);
   way->alone = by_read_u8(reader) != 0;
@@ -203,8 +234,8 @@ static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way 
   for (unsigned i = 0; i < way->hops; i++) {
     way->stack[i].port = by_read_u8(reader);
     way->stack[i].workers = by_read_u8(reader);
-    if (below) way->below[i] = by_read_u64(reader);
-    if (way->stack[i].port >= BY_FRAGMENT_PORTS || way->stack[i].workers > BY_FRAGMENT_WORKERS)
+    if (below) below[i] = read_set(reader);
+    if (way->stack[i].port >= BY_FRAGMENT_PORTS || way->stack[i].workers > BY_HOP_MOST)
       return by_fail(BANYAN_ERR_PROTOCOL, "a way by port %u", way->stack[i].port);
   }
   if (by_address_parse(text, &way->address) != BANYAN_OK)
@@ -220,10 +251,10 @@ enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct
   BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(tree_fields), "an in-network tree", out));
   if (out->server < roster.ranks || out->server >= roster.processes)
     return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree: process %u is no server", out->server);
-  if ((!for_server(out) && out->worker >= out->workers) || out->spread & ~(~0ull >> (64 - out->workers)))
-    return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree names more than its %u workers", out->workers);
-  for (uint32_t i = 0; i < out->n_sets; i++) out->sets[i] = by_read_u64(&reader);
-  for (uint32_t i = 0; i < count_ways(out); i++) BY_TRY(read_way(&reader, &out->ways[i], !for_server(out)));
+  BY_TRY(read_groups(&reader, out));
+  for (uint32_t i = 0; i < out->n_sets; i++) out->sets[i] = read_set(&reader);
+  for (uint32_t i = 0; i < count_ways(out); i++)
+    BY_TRY(read_way(&reader, &out->ways[i], for_server(out) ? NULL : out->below));
   return by_reader_check(&reader, "an in-network tree");
 }
 

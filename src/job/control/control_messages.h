@@ -60,7 +60,7 @@ BANYAN_CHECK enum banyan_status by_plan_message_set(struct by_plan_message *mess
                                                     uint32_t self);
 void by_plan_message_fini(struct by_plan_message *message);
 
-enum { BY_TREE_SECRET = 32, BY_TREE_SLOTS = 16384 };
+enum { BY_TREE_SECRET = 32, BY_TREE_SLOTS = 16384, BY_TREE_SETS = 128, BY_TREE_MESSAGE_MOST = 96 * BY_TREE_WORKERS };
 
 /* TREE: what rank 0 sends to a worker or the server of one in-network tree. This: the way between the two. */
 struct by_tree_way {
@@ -68,7 +68,6 @@ struct by_tree_way {
   bool alone;                /* results that are for all do not get there */
   unsigned hops;
   struct by_hop stack[BY_FRAGMENT_HOPS];
-  uint64_t below[BY_FRAGMENT_HOPS]; /* for a worker: those whose way leads over each of the switches */
 };
 
 struct by_tree_message {
@@ -78,16 +77,20 @@ struct by_tree_message {
   uint32_t slots, lines;
   unsigned char secret[BY_TREE_SECRET];
   bool exact; /* numbers travel as they are */
-  uint32_t workers;
-  uint32_t worker; /* which of them it is for, BY_TREE_FOR_SERVER: the server */
-  uint64_t spread; /* for the server: workers whose addresses lead results for all to where they are copied */
+  struct by_worker_groups groups;
+  uint32_t worker; /* which worker it is for, BY_TREE_FOR_SERVER: the server */
+  /* For the server: workers whose addresses lead results for all to where they are copied. */
+  uint32_t n_spread;
+  uint32_t spread[BY_FRAGMENT_PORTS];
   uint32_t n_sets; /* for the server, in exact mode: whose terms switches add, see by_server_config */
-  uint64_t sets[BY_FRAGMENT_WORKERS];
-  struct by_tree_way ways[BY_FRAGMENT_WORKERS]; /* for the server: by worker; for a worker: the first is its own */
+  struct by_worker_set sets[BY_TREE_SETS];
+  struct by_worker_set below[BY_FRAGMENT_HOPS]; /* for a worker: what each switch on its way waits for */
+  struct by_tree_way ways[BY_TREE_WORKERS];     /* for the server: by worker; for a worker: the first is its own */
 };
 
 #define BY_TREE_FOR_SERVER UINT32_MAX
 
+/* At most BY_TREE_MESSAGE_MOST bytes. */
 void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message);
 BANYAN_CHECK enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct by_roster roster,
                                                      struct by_tree_message *out);

@@ -21,7 +21,7 @@ struct by_control_tree {
   struct by_tree_set *set;
   struct by_switched_tree *tree;
   struct by_tree_ends ends;
-  uint32_t processes[BY_FRAGMENT_WORKERS];
+  uint32_t processes[BY_TREE_WORKERS];
   /* From here on, control_switches.c's too. */
   enum by_tree_stage stage;
   bool together;    /* it is of no use unless all its switches grant what is asked for */

@@ -9,7 +9,7 @@
 #include "cluster_message.h"
 #include "log.h"
 
-enum { MESSAGE_MOST = 16 << 10, LOOKS_MS = 10, MANAGER_MS = 5000 };
+enum { LOOKS_MS = 10, MANAGER_MS = 5000 };
 
 /* ---- sets and trees */
 
@@ -54,23 +54,32 @@ static void ask_end(const struct by_trees *trees, uint32_t process, enum by_tree
     by_debug("control", "process %u is asked nothing about trees: %s", process, banyan_error_text());
 }
 
-static enum banyan_status send_part(struct by_control_tree *tree, uint32_t worker, uint32_t process) {
+/* A message, and its bytes. */
+struct part {
   struct by_tree_message message;
+  uint8_t bytes[BY_TREE_MESSAGE_MOST];
+};
+
+static enum banyan_status send_part(struct by_control_tree *tree, struct part *part, uint32_t worker,
+                                    uint32_t process) {
   struct by_writer writer;
-  uint8_t bytes[MESSAGE_MOST];
-  by_tree_describe(tree->tree, &tree->ends, tree->answers, worker, &message);
-  by_writer_init(&writer, bytes, sizeof bytes);
-  by_tree_message_write(&writer, &message);
+  by_tree_describe(tree->tree, &tree->ends, tree->answers, worker, &part->message);
+  by_writer_init(&writer, part->bytes, sizeof part->bytes);
+  by_tree_message_write(&writer, &part->message);
   struct by_set_end *end = by_tree_set_find_end(tree->set, process);
   if (end) end->parts++;
-  return send_to(tree->set->trees, process, TREE, bytes, writer.length);
+  return send_to(tree->set->trees, process, TREE, part->bytes, writer.length);
 }
 
 static enum banyan_status give(struct by_control_tree *tree) {
+  struct part *part = malloc(sizeof *part);
+  if (!part) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   tree->stage = BY_TREE_GIVEN;
-  BY_TRY(send_part(tree, BY_TREE_FOR_SERVER, tree->ends.server));
-  for (uint32_t w = 0; w < tree->tree->n_workers; w++) BY_TRY(send_part(tree, w, tree->processes[w]));
-  return BANYAN_OK;
+  enum banyan_status status = send_part(tree, part, BY_TREE_FOR_SERVER, tree->ends.server);
+  for (uint32_t w = 0; w < tree->tree->n_workers && status == BANYAN_OK; w++)
+    status = send_part(tree, part, w, tree->processes[w]);
+  free(part);
+  return status;
 }
 
 /* ---- what the manager is sent */

@@ -35,8 +35,8 @@ void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tr
     snprintf(below->interface, sizeof below->interface, "%s", at->below[b].interface);
     below->is_switch = at->below[b].is_switch;
     below->first = out->n_workers;
-    for (uint64_t left = at->below[b].workers; left; left &= left - 1)
-      out->workers[out->n_workers++] = end_of(&ends->workers[__builtin_ctzll(left)]);
+    for (uint32_t w = 0; w < at->below[b].n_workers; w++)
+      out->workers[out->n_workers++] = end_of(&ends->workers[at->below[b].workers[w]]);
     below->n = out->n_workers - below->first;
   }
 }
@@ -54,65 +54,96 @@ static uint32_t least_slots(const struct by_switched_tree *tree, const struct by
   return slots;
 }
 
+static bool has(const struct by_switched_below *below, uint32_t worker) {
+  uint32_t w = 0;
+  while (w < below->n_workers && below->workers[w] < worker) w++;
+  return w < below->n_workers && below->workers[w] == worker;
+}
+
 static uint8_t port_to(const struct by_switched_switch *at, const struct by_granted *granted, uint32_t worker) {
   for (uint32_t b = 0; b < at->n_below; b++)
-    if (at->below[b].workers >> worker & 1) return granted->below[b];
+    if (has(&at->below[b], worker)) return granted->below[b];
   return 0;
 }
 
-/* Entries stand at the switch's place, on the way up and on the way down. */
-static struct by_hop entry(const struct by_switched_switch *at, const struct by_tree_answer *answer, uint32_t worker,
-                           bool down) {
-  bool adds = merges(at, answer);
-  if (!answer->granted) return (struct by_hop){0};
-  if (down) return (struct by_hop){.port = port_to(at, &answer->what, worker), .workers = adds};
-  return (struct by_hop){.port = answer->what.up, .workers = (uint8_t)(adds ? at->expected : 0)};
+/* A tree, and what its switches have granted. */
+struct setup {
+  const struct by_switched_tree *tree;
+  const struct by_tree_answer *answers;
+  uint64_t united; /* groups whose sums go on as those of a group */
+};
+
+/* Where the switch that has a whole group does not add, its terms go past all switches further up. */
+static struct setup set_up(const struct by_switched_tree *tree, const struct by_tree_answer *answers) {
+  struct setup up = {tree, answers, 0};
+  for (uint32_t g = 0; g < tree->groups.n; g++)
+    if (by_group_size(&tree->groups, g) == 1) up.united |= 1ull << g;
+  for (uint32_t s = 0; s < tree->n_switches; s++)
+    if (tree->switches[s].whole && merges(&tree->switches[s], &answers[s]))
+      up.united |= 1ull << tree->switches[s].set.group;
+  return up;
 }
 
-static void lay_way(const struct by_switched_tree *tree, const struct by_tree_answer *answers, uint32_t worker,
-                    bool down, struct by_tree_way *way) {
+/* What a switch waits for; empty where it does not add. */
+static struct by_worker_set set_of(const struct setup *up, uint32_t s) {
+  struct by_worker_set set = up->tree->switches[s].set;
+  if (!merges(&up->tree->switches[s], &up->answers[s])) return (struct by_worker_set){0};
+  if (set.group == BY_FRAGMENT_UNITED) set.workers &= up->united;
+  return set;
+}
+
+/* Entries stand at the switch's place, on the way up and on the way down. */
+static struct by_hop entry(const struct setup *up, uint32_t s, uint32_t worker, bool down) {
+  const struct by_switched_switch *at = &up->tree->switches[s];
+  const struct by_granted *granted = &up->answers[s].what;
+  struct by_worker_set set = set_of(up, s);
+  bool groups = set.group == BY_FRAGMENT_UNITED;
+  uint32_t count = by_worker_count(set.workers);
+  if (!up->answers[s].granted) return (struct by_hop){0};
+  if (down) return (struct by_hop){.port = port_to(at, granted, worker), .workers = count > 0};
+  if (groups && !(set.workers >> by_group_of(&up->tree->groups, worker) & 1)) count = 0;
+  enum by_hop_kind kind = groups ? BY_HOP_GROUPS : at->whole ? BY_HOP_WHOLE : BY_HOP_WORKERS;
+  return (struct by_hop){.port = granted->up, .workers = count ? by_hop_add(kind, count) : 0};
+}
+
+static void lay_way(const struct setup *up, uint32_t worker, bool down, struct by_tree_way *way) {
+  const struct by_switched_tree *tree = up->tree;
   uint32_t s = tree->first[worker];
   way->hops = s == BY_SWITCHED_NONE ? 0 : tree->switches[s].place + 1;
   way->alone = s == BY_SWITCHED_NONE;
   for (; s != BY_SWITCHED_NONE; s = tree->switches[s].parent) {
-    if (!answers[s].granted) way->alone = true;
-    way->stack[tree->switches[s].place] = entry(&tree->switches[s], &answers[s], worker, down);
-    way->below[tree->switches[s].place] = tree->switches[s].workers;
+    if (!up->answers[s].granted) way->alone = true;
+    way->stack[tree->switches[s].place] = entry(up, s, worker, down);
   }
 }
 
 /* One worker behind each of the switches next to the server that can copy results for anybody. */
-static uint64_t find_spread(const struct by_switched_tree *tree, const struct by_tree_message *message) {
-  uint64_t spread = 0;
-  for (uint32_t s = 0; s < tree->n_switches; s++) {
-    const struct by_switched_switch *at = &tree->switches[s];
-    if (at->parent != BY_SWITCHED_NONE) continue;
-    for (uint64_t left = at->workers; left; left &= left - 1) {
-      uint32_t worker = (uint32_t)__builtin_ctzll(left);
-      if (message->ways[worker].alone) continue;
-      spread |= 1ull << worker;
-      break;
-    }
+static void find_spread(const struct by_switched_tree *tree, struct by_tree_message *message) {
+  bool found[BY_PLAN_MOST_VERTICES] = {0};
+  for (uint32_t w = 0; w < tree->n_workers; w++) {
+    uint32_t s = tree->first[w];
+    if (message->ways[w].alone) continue;
+    while (tree->switches[s].parent != BY_SWITCHED_NONE) s = tree->switches[s].parent;
+    if (!found[s] && message->n_spread < BY_FRAGMENT_PORTS) message->spread[message->n_spread++] = w;
+    found[s] = true;
   }
-  return spread;
 }
 
-/* By size, each once. */
-static void add_set(struct by_tree_message *message, uint64_t set) {
+/* The smaller before the larger that they are in: groups last. */
+static bool is_before(struct by_worker_set a, struct by_worker_set b) {
+  bool groups = a.group == BY_FRAGMENT_UNITED, others = b.group == BY_FRAGMENT_UNITED;
+  return groups != others ? others : by_worker_count(a.workers) <= by_worker_count(b.workers);
+}
+
+/* Each once. */
+static void add_set(struct by_tree_message *message, struct by_worker_set set) {
   uint32_t at = 0;
-  while (at < message->n_sets && message->sets[at] != set && by_worker_count(message->sets[at]) <= by_worker_count(set))
-    at++;
-  if (at < message->n_sets && message->sets[at] == set) return;
+  for (uint32_t i = 0; i < message->n_sets; i++)
+    if (message->sets[i].group == set.group && message->sets[i].workers == set.workers) return;
+  if (message->n_sets == BY_TREE_SETS) return;
+  while (at < message->n_sets && is_before(message->sets[at], set)) at++;
   memmove(&message->sets[at + 1], &message->sets[at], (message->n_sets++ - at) * sizeof *message->sets);
   message->sets[at] = set;
-}
-
-static void find_sets(const struct by_switched_tree *tree, const struct by_tree_answer *answers,
-                      struct by_tree_message *message) {
-  for (uint32_t s = 0; s < tree->n_switches; s++) {
-    uint64_t set = tree->switches[s].workers;
-    if (merges(&tree->switches[s], &answers[s]) && by_worker_count(set) > 1) add_set(message, set);
-  }
 }
 
 void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
@@ -124,18 +155,22 @@ void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_
                                   .slots = least_slots(tree, answers),
                                   .lines = ends->lines,
                                   .exact = ends->exact,
-                                  .workers = tree->n_workers,
+                                  .groups = tree->groups,
                                   .worker = worker};
+  struct setup up = set_up(tree, answers);
   memcpy(out->secret, ends->secret, sizeof out->secret);
   if (worker != BY_TREE_FOR_SERVER) {
-    lay_way(tree, answers, worker, false, &out->ways[0]);
+    lay_way(&up, worker, false, &out->ways[0]);
     out->ways[0].address = ends->at;
+    for (uint32_t s = tree->first[worker]; s != BY_SWITCHED_NONE; s = tree->switches[s].parent)
+      out->below[tree->switches[s].place] = set_of(&up, s);
     return;
   }
   for (uint32_t w = 0; w < tree->n_workers; w++) {
-    lay_way(tree, answers, w, true, &out->ways[w]);
+    lay_way(&up, w, true, &out->ways[w]);
     out->ways[w].address = ends->workers[w];
   }
-  out->spread = find_spread(tree, out);
-  if (ends->exact) find_sets(tree, answers, out);
+  find_spread(tree, out);
+  for (uint32_t s = 0; ends->exact && s < tree->n_switches; s++)
+    if (by_worker_count(set_of(&up, s).workers) > 1) add_set(out, set_of(&up, s));
 }

@@ -26,7 +26,7 @@ struct by_tree_ends {
   unsigned char secret[BY_TREE_SECRET];
   uint32_t server;      /* the process */
   struct by_address at; /* its address; all of them IPv4 */
-  struct by_address workers[BY_FRAGMENT_WORKERS];
+  struct by_address workers[BY_TREE_WORKERS];
 };
 
 /* Of one switch. */

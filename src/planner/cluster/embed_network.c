@@ -148,7 +148,8 @@ static enum banyan_status take_server(struct by_embed_net *net, uint32_t node, d
   server->job = (struct by_placement_job){
       .workers = net->graph->node, .n_workers = net->graph->n_terminals, .servers = &server->node, .n_servers = 1};
   enum banyan_status status = by_placement_ways_init(&server->ways, net->topology, &server->job, turnaround);
-  if (status == BANYAN_ERR_TOPOLOGY) return BANYAN_OK; /* some worker does not reach it */
+  if (status == BANYAN_ERR_TOPOLOGY || status == BANYAN_ERR_UNSUPPORTED)
+    return BANYAN_OK; /* some worker does not reach it, or no tree of so many can be run */
   BY_TRY(status);
   uint32_t switches = count_switches(net, &server->ways.trees[0], server->job.n_workers);
   server->height = switches + 1;

@@ -5,6 +5,7 @@
 
 #include "heap.h"
 #include "plan_make.h"
+#include "switched_groups.h"
 #include "topology_paths.h"
 #include "way_tree.h"
 
@@ -42,7 +43,7 @@ static enum banyan_status check_nodes(const struct by_placement_ways *ways, cons
 static enum banyan_status check_job(const struct by_placement_ways *ways, const struct by_placement_job *job) {
   if (job->n_workers < 1 || job->n_servers < 1) return by_fail(BANYAN_ERR_ARGUMENT, "a job needs workers and a server");
   if (job->n_workers > BY_PLAN_MOST_WORKERS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers: switches tell at most %d apart in a tree", job->n_workers,
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers: a tree through switches has at most %d", job->n_workers,
                    BY_PLAN_MOST_WORKERS);
   BY_TRY(check_nodes(ways, job->workers, job->n_workers, "worker"));
   return check_nodes(ways, job->servers, job->n_servers, "server");
@@ -112,6 +113,36 @@ static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t
   tree->flow.capacity[v] = fmin(by_residual(link->capacity[BY_AB]), by_residual(link->capacity[BY_BA]));
 }
 
+/* The nearest vertex towards the server that may add; NONE: the server. */
+static uint32_t able_above(const struct by_way_tree *tree, uint32_t v) {
+  for (v = tree->flow.parent[v]; v && !tree->flow.able[v];) v = tree->flow.parent[v];
+  return v ? v : NONE;
+}
+
+/* Whether a tree of more than 64 workers can be run where all that may add do. */
+static enum banyan_status check_shape(const struct work *w, const struct by_way_tree *tree) {
+  uint32_t n = w->ways->job->n_workers, first[BY_TREE_WORKERS], number[BY_TREE_WORKERS];
+  struct by_worker_groups groups;
+  if (n <= BY_FRAGMENT_WORKERS) return BANYAN_OK;
+  struct by_switched_place *places = BY_ARENA_ARRAY(&w->ways->arena, struct by_switched_place, w->n);
+  uint32_t *below = BY_ARENA_ARRAY(&w->ways->arena, uint32_t, w->n);
+  if (!places || !below) return by_plan_no_memory();
+  for (uint32_t i = 0; i < n; i++) first[i] = able_above(tree, tree->start[i]);
+  for (uint32_t v = 1; v < w->n; v++) {
+    uint32_t above = able_above(tree, v);
+    places[v] = (struct by_switched_place){.parent = above, .adds = tree->flow.able[v]};
+    if (above != NONE && (tree->flow.able[v] || tree->flow.own[v])) below[above]++;
+    if (above != NONE && below[above] > BY_FRAGMENT_WORKERS)
+      return by_fail(BANYAN_ERR_UNSUPPORTED,
+                     "switch \"%.64s\" would copy results to more than %d hosts and switches; it can to at most %d",
+                     name_of(w->ways, tree->node[above]), BY_FRAGMENT_WORKERS, BY_FRAGMENT_WORKERS);
+  }
+  if (by_switched_groups(places, w->n, first, n, number, &groups)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED,
+                 "%u workers below these switches are more than %d groups: let fewer switches add", n,
+                 BY_FRAGMENT_GROUPS);
+}
+
 static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
   const struct by_placement_job *job = w->ways->job;
   BY_TRY(allocate(w, tree));
@@ -126,7 +157,7 @@ static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
     tree->flow.own[tree->start[i]] = tree->workers[tree->start[i]] = 1;
   }
   for (uint32_t v = w->n; v-- > 1;) tree->workers[tree->flow.parent[v]] += tree->workers[v];
-  return BANYAN_OK;
+  return check_shape(w, tree);
 }
 
 static enum banyan_status make_tree(struct work *w, double turnaround, struct by_way_tree *tree) {
