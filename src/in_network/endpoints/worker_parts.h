@@ -92,8 +92,7 @@ struct by_worker {
   uint64_t flowing;              /* when the last result came */
   uint64_t replied;              /* when the last reply came */
   uint32_t alone;                /* own results since the last one for all */
-  uint64_t answered;             /* when the latest term left that has a result */
-  uint64_t leaves;               /* when what is sent next will leave this host */
+  uint64_t answered;             /* when the latest term was sent that has a result */
   uint64_t newest;               /* the fragment whose result came last in time, plus 1 */
   enum banyan_status status;
   char text[200];

@@ -98,12 +98,10 @@ static void link_at(struct by_worker *w, struct slot *slot, uint64_t due) {
   slot->linked = true;
 }
 
-/* Something is sent about the slot; `later`, ns: how much later sent terms have to be that overtake it. Terms that are
- * sent at once leave one after the other. */
+/* Something is sent about the slot; `later`, ns: how much later sent terms have to be that overtake it. */
 static void touch(struct by_worker *w, struct slot *slot, double later, uint64_t now) {
-  if (w->leaves < now) w->leaves = now;
   slot->touched = now;
-  link_at(w, slot, w->leaves + (uint64_t)later);
+  link_at(w, slot, now + (uint64_t)later);
   if (w->timer > now + (uint64_t)round_of(w)) w->timer = now + (uint64_t)round_of(w);
 }
 
@@ -146,7 +144,6 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint6
   else
     w->counters.sent++;
   touch(w, slot, 0, now);
-  if (w->pace > 0 && w->leaves < now + (uint64_t)first_wait) w->leaves += (uint64_t)(1 / w->pace);
   w->config.emit(w->config.context, packet);
 }
 
