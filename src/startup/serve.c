@@ -348,11 +348,19 @@ static enum banyan_status open_service(struct service *service) {
   return BANYAN_OK;
 }
 
+/* Roles that have joined leave first, since ranks wait for their answers; joining may take as long as its deadline. */
 static void close_service(struct service *service) {
-  for (unsigned i = 0; i < service->n; i++)
-    if (service->roles[i].has_thread) pthread_join(service->roles[i].thread, NULL);
   if (service->loop) by_loop_close(service->loop); /* its tasks are about the roles */
-  for (unsigned i = 0; i < BY_SERVE_TREES; i++) end_role(&service->roles[i]);
+  bool left[BY_SERVE_TREES] = {false};
+  for (unsigned i = 0; i < service->n; i++) {
+    if (!atomic_load(&service->roles[i].joined)) continue;
+    end_role(&service->roles[i]);
+    left[i] = true;
+  }
+  for (unsigned i = 0; i < BY_SERVE_TREES; i++) {
+    if (service->roles[i].has_thread) pthread_join(service->roles[i].thread, NULL);
+    if (!left[i]) end_role(&service->roles[i]);
+  }
   by_loop_cancel_timer(&service->again);
   by_loop_destroy(service->loop);
   free(service);

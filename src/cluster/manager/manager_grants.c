@@ -230,10 +230,6 @@ static bool is_until(const struct by_manager_grant *grant, uint64_t number) {
   return grant->number <= number;
 }
 
-static bool is_at(const struct by_manager_grant *grant, uint64_t node) {
-  return grant->node == node;
-}
-
 enum by_grants_result by_grants_give(struct by_manager *m, struct by_manager_job *job, uint64_t number,
                                      const struct by_plan_needs *needs, bool least) {
   if (by_grants_has(job, number)) return BY_GRANTS_GIVEN;
@@ -290,14 +286,6 @@ void by_grants_return(struct by_manager *m, struct by_manager_job *job, uint64_t
 
 void by_grants_end(struct by_manager *m, struct by_manager_job *job) {
   by_grants_return(m, job, UINT64_MAX, true);
-}
-
-void by_grants_forget_switch(struct by_manager *m, uint32_t node) {
-  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    uint32_t before = job->grants.n;
-    remove_all(job, is_at, node);
-    if (job->grants.n != before) by_grants_keep(m, job);
-  }
 }
 
 void by_grants_free(struct by_manager_job *job) {

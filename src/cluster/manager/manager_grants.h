@@ -39,8 +39,6 @@ bool by_grants_use_server(const struct by_manager_job *job, const char *host);
 void by_grants_return(struct by_manager *m, struct by_manager_job *job, uint64_t number, bool through);
 /* The job leaves. */
 void by_grants_end(struct by_manager *m, struct by_manager_job *job);
-/* A switch has lost all cells that it had given. */
-void by_grants_forget_switch(struct by_manager *m, uint32_t node);
 
 /* The cells of a plan, to be sent. *n of them; free *out, which borrows the rest. NULL: no memory. */
 struct by_cluster_cells *by_grants_list(const struct by_manager *m, const struct by_manager_job *job, uint64_t number,
