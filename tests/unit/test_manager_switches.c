@@ -372,9 +372,8 @@ static void keep_row(void *context, const struct by_manager_row *row) {
   }
 }
 
-/* It knows servers and cells, so that nothing is given twice and the job keeps its plan. */
-static void test_started_again(void **state) {
-  (void)state;
+/* A manager whose rows are kept. */
+static void begin_kept(void) {
   n_rows = 0;
   begin_racks(4096);
   by_manager_destroy(world.manager);
@@ -382,18 +381,29 @@ static void test_started_again(void **state) {
   assert_ok(by_manager_create(&world.options, world.now, &world.manager));
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
   world_join_switches(&world, 4096);
-  struct world_job *job = world_run(&world, 0, 2, 4);
-  world_plan(&world);
-  pass_and_plan(3, 1000000);
-  uint64_t held = held_everywhere(), number = job->number;
-  unsigned serves = world.serves;
-  assert_true(held > 0);
+}
+
+/* Another one begins with them, and nobody is connected yet. */
+static void begin_again(void) {
   by_manager_destroy(world.manager);
   assert_ok(by_manager_create(&world.options, world.now, &world.manager));
   for (int table = 0; table <= BY_ROW_GRANT; table++)
     for (uint32_t i = 0; i < n_rows; i++)
       if (rows[i].row.table == (enum by_manager_table)table && !rows[i].row.gone)
         by_manager_restore(world.manager, &rows[i].row, world.now);
+}
+
+/* It knows servers and cells, so that nothing is given twice and the job keeps its plan. */
+static void test_started_again(void **state) {
+  (void)state;
+  begin_kept();
+  struct world_job *job = world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  pass_and_plan(3, 1000000);
+  uint64_t held = held_everywhere(), number = job->number;
+  unsigned serves = world.serves;
+  assert_true(held > 0);
+  begin_again();
   json_t *all = get_state();
   uint32_t servers = (uint32_t)json_array_size(json_object_get(job_of(all, 0), "servers"));
   assert_true(servers > 0);
@@ -422,6 +432,76 @@ static void test_started_again(void **state) {
   world_end(&world);
 }
 
+/* A plan that waited for its servers when the manager ended is never sent: its cells are free once the job has moved on
+ * to a later one. */
+static void test_started_again_while_waiting(void **state) {
+  (void)state;
+  begin_kept();
+  world.helpers_come = false;
+  struct world_job *job = world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  assert_int_equal(job->asked, 0);
+  assert_true(held_everywhere() > 0);
+  begin_again();
+  world.n_asked = 0;
+  world.helpers_come = true;
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+  world_join_switches(&world, 4096);
+  pass_and_plan(5, 1000000);
+  assert_true(job->number > 1);
+  assert_true(job->n_cells > 0);
+  assert_true(held_everywhere() == cells_of(job));
+  world_end(&world);
+}
+
+/* The same holds where the plan is lost on its way to rank 0, which never answers. */
+static void test_lost_plan(void **state) {
+  (void)state;
+  begin_racks(4096);
+  struct world_job *job = world_run(&world, 0, 2, 4);
+  job->silent = true;
+  world_plan(&world);
+  uint64_t lost = job->asked;
+  assert_true(lost > 0);
+  pass_and_plan(20, 1000000); /* until it is late */
+  job->silent = false;
+  job->number = lost; /* so that it is not answered, nor reported as released */
+  job->keeps_cells = true;
+  pass_and_plan(40, 1000000);
+  assert_true(job->number > lost);
+  assert_true(job->n_cells > 0);
+  assert_true(held_everywhere() == cells_of(job));
+  world_end(&world);
+}
+
+/* And where rank 0 keeps the plan that it has, once it is connected again and still has not answered. */
+static void test_lost_with_its_agent(void **state) {
+  (void)state;
+  begin_racks(4096);
+  struct world_job *job = world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  pass_and_plan(30, 1000000);
+  uint64_t number = job->number, held = held_everywhere();
+  job->silent = true;
+  world_part_switch(&world, "leaf0"); /* which only forwards for it */
+  world.now += 0.75;
+  world_plan(&world);
+  assert_true(job->asked > number);
+  assert_true(held_everywhere() > held);
+  world_join_switch(&world, "leaf0", 4096);
+  world_part(&world, job->hosts[0]);
+  world_greet(&world, job->hosts[0]); /* It has kept the job's server. */
+  world_send_helping_as(&world, job->hosts[0], job->id, true, true);
+  world_send_job(&world, job);
+  world_send(&world, job, BY_MESSAGE_SWITCHED, number);
+  assert_ok(world_report(&world, job->hosts[0], 0, 0));
+  job->asked = number;
+  pass_and_plan(60, 1000000);
+  assert_int_equal(job->asked, number); /* The plan that it has is good again. */
+  assert_true(held_everywhere() == held);
+  world_end(&world);
+}
+
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {
@@ -438,6 +518,9 @@ int main(void) {
       cmocka_unit_test(test_ways),
       cmocka_unit_test(test_users_plan),
       cmocka_unit_test(test_started_again),
+      cmocka_unit_test(test_started_again_while_waiting),
+      cmocka_unit_test(test_lost_plan),
+      cmocka_unit_test(test_lost_with_its_agent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -284,6 +284,16 @@ void by_grants_return(struct by_manager *m, struct by_manager_job *job, uint64_t
   remove_all(job, through ? is_until : is_of, number);
 }
 
+void by_grants_return_between(struct by_manager *m, struct by_manager_job *job, uint64_t after, uint64_t before) {
+  for (uint32_t i = 0; i < job->grants.n;) {
+    uint64_t number = job->grants.all[i].number;
+    if (number > after && number < before)
+      by_grants_return(m, job, number, false);
+    else
+      i++;
+  }
+}
+
 void by_grants_end(struct by_manager *m, struct by_manager_job *job) {
   by_grants_return(m, job, UINT64_MAX, true);
 }

@@ -37,6 +37,8 @@ bool by_grants_miss_switch(const struct by_manager *m, const struct by_plan *pla
 bool by_grants_use_server(const struct by_manager_job *job, const char *host);
 /* What the plan was given is free; through: and what all earlier ones were. */
 void by_grants_return(struct by_manager *m, struct by_manager_job *job, uint64_t number, bool through);
+/* What plans with numbers between these two were given is free: the job has never run them. */
+void by_grants_return_between(struct by_manager *m, struct by_manager_job *job, uint64_t after, uint64_t before);
 /* The job leaves. */
 void by_grants_end(struct by_manager *m, struct by_manager_job *job);
 

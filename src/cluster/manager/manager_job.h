@@ -86,9 +86,10 @@ struct by_manager_plan {
  *
  *   state     next states           meaning
  *   NONE      JOINING, LATE         nothing is proposed
- *   JOINING   ASKED, NONE           its helpers and servers are to join, its cells are to become free, until its
- * deadline ASKED     LATE, NONE            the job is to answer until its deadline LATE      NONE                  it
- * has not; or the manager has begun again. An answer may still come */
+ *   JOINING   ASKED, NONE           helpers and servers are to join and cells to become free until its deadline
+ *   ASKED     LATE, NONE            the job is to answer until its deadline
+ *   LATE      NONE                  it has not; or the manager has begun again. An answer may still come, until its
+ *                                   deadline if the connection on which it was sent has ended */
 enum by_proposal_state { BY_PROPOSAL_NONE, BY_PROPOSAL_JOINING, BY_PROPOSAL_ASKED, BY_PROPOSAL_LATE };
 
 /* The plans and helpers of a job; manager_plans.c. */
@@ -97,9 +98,11 @@ struct by_job_plans {
   char *own_trees;  /* the same as JSON; NULL: not known */
   uint64_t numbers; /* the last one that a plan got */
   struct by_manager_plan *current, *proposed;
+  uint64_t ran;                    /* number of the last plan that it ran before `current`; 0: none is known */
   struct by_manager_plan *retired; /* what the job had when its planning began, and has no more */
   enum by_proposal_state proposal;
-  double deadline;               /* in JOINING and ASKED */
+  double deadline;               /* in all states but NONE */
+  uint64_t asked_by;             /* the connection on which it was sent; 0: none of this manager's */
   double strict_until;           /* so long it is planned with cells that are free at once, */
   double switchless_until;       /* or without any */
   bool running;                  /* a planner's thread makes one */

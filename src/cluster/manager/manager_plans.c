@@ -152,6 +152,7 @@ static void send_message(struct by_manager *m, struct by_manager_job *job, const
   } else if (switches && cells) {
     double iterations = iterations_waited * job->iteration_time;
     set_proposal(job, BY_PROPOSAL_ASKED);
+    job->plans.asked_by = job->peer->number;
     job->plans.deadline = m->now + fmin(fmax(iterations, least_wait), most_wait);
     by_manager_send(m, job->peer, &message);
   }
@@ -214,7 +215,16 @@ static void stop_waiting(struct by_manager *m, struct by_manager_job *job) {
   by_job_set_trouble(job, "rank 0 has not answered to a plan");
   set_proposal(job, BY_PROPOSAL_LATE);
   by_use_set_stale(m);
-  job->plans.not_before = m->now + m->options.replan;
+  job->plans.not_before = job->plans.deadline = m->now + m->options.replan;
+}
+
+/* No answer has come for long since the connection on which it was sent has ended: rank 0 has none of its cells. */
+static void lose_late(struct by_manager *m, struct by_manager_job *job) {
+  by_warn("manager", "job %s (%s) has not got plan %llu", job->id, job->name,
+          (unsigned long long)job->plans.proposed->number);
+  add_event(m, job, job->plans.proposed, "", "lost on its way to rank 0");
+  by_grants_return(m, job, job->plans.proposed->number, false);
+  drop(m, job);
 }
 
 void by_plans_advance(struct by_manager *m, struct by_manager_job *job) {
@@ -223,8 +233,13 @@ void by_plans_advance(struct by_manager *m, struct by_manager_job *job) {
     if (job->plans.proposed && has_helpers(m, job) && cells && job->peer) send_plan(m, job);
     return;
   }
-  if (job->plans.proposal == BY_PROPOSAL_ASKED && m->now >= job->plans.deadline) stop_waiting(m, job);
+  bool passed = m->now >= job->plans.deadline;
+  if (job->plans.proposal == BY_PROPOSAL_ASKED && passed)
+    stop_waiting(m, job);
+  else if (job->plans.proposal == BY_PROPOSAL_LATE && passed && job->peer && job->peer->number != job->plans.asked_by)
+    lose_late(m, job);
 }
+
 /* ---- judging */
 
 static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_manager_job *job,
@@ -287,6 +302,7 @@ static void propose_fresh(struct by_manager *m, struct by_manager_job *job, cons
 
 /* The planner may still be reading it. */
 static void retire(struct by_manager_job *job) {
+  if (job->plans.current) job->plans.ran = job->plans.current->number;
   if (job->plans.running && !job->plans.retired)
     job->plans.retired = job->plans.current;
   else
@@ -376,6 +392,7 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
     if (number > job->plans.numbers && number - job->plans.numbers < much_later) job->plans.numbers = number;
     if (job->plans.current) forget_row(m, job, job->plans.current);
     retire(job);
+    job->plans.ran = number;
     by_use_set_stale(m);
     /* Once it may be, as after a manager has lost what it kept. */
     bool waits = m->now < job->plans.not_before;
@@ -386,6 +403,8 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
   add_event(m, job, job->plans.proposed, "", job->plans.proposed->why);
   if (job->plans.current) forget_row(m, job, job->plans.current);
   retire(job);
+  /* Rank 0 takes plans in their order, so those between have been lost on their way: it has none of their cells. */
+  by_grants_return_between(m, job, job->plans.ran, number);
   job->plans.current = job->plans.proposed;
   job->plans.proposed = NULL;
   job->plans.gains = 0;
@@ -585,7 +604,10 @@ enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job 
   by_due_clear(job);
   if (!job->plans.current) by_due_mark(job, BY_DUE_NEW, "the job is new");
   /* Whether the job was asked and whether it has moved is not known: its agent reports it when it is back. */
-  if (job->plans.proposed) set_proposal(job, BY_PROPOSAL_LATE);
+  if (job->plans.proposed) {
+    set_proposal(job, BY_PROPOSAL_LATE);
+    job->plans.deadline = m->now + m->options.replan;
+  }
   job->plans.not_before = m->now + m->options.interval;
   by_use_set_stale(m);
   return BANYAN_OK;
