@@ -502,6 +502,37 @@ static void test_lost_with_its_agent(void **state) {
   world_end(&world);
 }
 
+/* A job for which a plan is being made is not asked to change to other cells meanwhile. */
+static void test_no_victim_while_planned(void **state) {
+  (void)state;
+  begin_racks(400);
+  struct world_job *a = world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  pass_and_plan(30, 1000000);
+  uint64_t number = a->number;
+  assert_true(a->n_cells > 0);
+  struct by_plan_request *of_a, *of_b;
+  a->ways = "ring,tree,switches";
+  world_send_job(&world, a);
+  world_pass(&world, 1000000);
+  by_manager_tick(world.manager, world.now);
+  assert_true(by_manager_next(world.manager, world.now, &of_a));
+  for (int i = 0; i < 6; i++) {
+    world_run(&world, (uint32_t)(1 - i % 2), 2, 4);
+    by_manager_tick(world.manager, world.now);
+    assert_true(by_manager_next(world.manager, world.now, &of_b));
+    by_plan_request_run(of_b);
+    by_manager_planned(world.manager, of_b, world.now);
+    by_manager_tick(world.manager, world.now);
+  }
+  assert_int_equal(a->asked, number);
+  by_plan_request_run(of_a);
+  by_manager_planned(world.manager, of_a, world.now);
+  pass_and_plan(10, 1000000);
+  for (uint32_t s = 0; s < world.n_switches; s++) assert_true(held_at(world.switches[s].name) <= 400);
+  world_end(&world);
+}
+
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {
@@ -521,6 +552,7 @@ int main(void) {
       cmocka_unit_test(test_started_again_while_waiting),
       cmocka_unit_test(test_lost_plan),
       cmocka_unit_test(test_lost_with_its_agent),
+      cmocka_unit_test(test_no_victim_while_planned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

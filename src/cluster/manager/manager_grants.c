@@ -341,8 +341,8 @@ struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const s
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (job == of || by_job_has_left(job) || !job->plans.current || !job->peer) continue;
     uint64_t beyond = excess(m, job, needs);
-    /* What it has not returned yet comes by itself. */
-    bool changes = by_job_is_moving(job) || !by_grants_has(job, job->plans.current->number) ||
+    /* What it has not returned yet comes by itself, and the plan that is being made for it may have other cells. */
+    bool changes = job->plans.running || by_job_is_moving(job) || !by_grants_has(job, job->plans.current->number) ||
                    job->grants.all[0].number != job->plans.current->number;
     if (beyond && changes) return NULL;
     if (beyond > most && can_change(m, job)) most = beyond, best = job;
