@@ -242,6 +242,14 @@ static void test_cells(void **state) {
   pass(20);
   must_show("\"contradictions\":[]");
   assert_int_equal(w.changes, 1);
+  count(65, 32);
+  pass(20);
+  must_show("than it has");
+  HELLO("s1", "h1:eth0", "h2:eth0"); /* it is no switch any more */
+  REPORT("h1", "s1:eth0");
+  REPORT("h2", "s1:eth1");
+  pass(20);
+  must_show("\"contradictions\":[]");
   end();
 }
 

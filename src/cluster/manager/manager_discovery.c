@@ -180,6 +180,7 @@ static bool take_cells(struct agent *agent, const struct by_cluster_aggregates *
   agent->aggregates = aggregates && aggregates->cells;
   agent->cells = agent->aggregates ? aggregates->cells : 0;
   agent->memory = agent->aggregates ? (uint64_t)aggregates->cells * aggregates->bytes : 0;
+  if (!agent->aggregates) agent->misfit = NULL;
   return agent->aggregates != had || agent->memory != memory;
 }
 
