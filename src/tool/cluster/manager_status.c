@@ -313,7 +313,6 @@ static void add_table(const struct kind *kind, const json_t *array, size_t most,
   free(rows);
 }
 
-/* On a screen the jobs have the most room. */
 /* What agents say that does not fit. */
 static void add_contradictions(const json_t *state, struct by_text *out) {
   const json_t *all = json_object_get(state, "contradictions");
@@ -327,6 +326,7 @@ static void add_contradictions(const json_t *state, struct by_text *out) {
     by_text_add(out, "... and %zu more contradictions\n", json_array_size(all) - MOST_CONTRADICTIONS);
 }
 
+/* On a screen the jobs have the most room. */
 void by_manager_status_print(const json_t *state, struct by_screen screen, struct by_text *out) {
   static const struct kind jobs = {"jobs (rates in bit/s)", job_columns, COUNT(job_columns), add_job, compare_jobs};
   static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link, compare_links};
