@@ -1,6 +1,8 @@
 /* Random days of a cluster: jobs start and end, agents vanish and return, others use links, and the manager is killed
  * at any moment and started again with its file. After each day, the invariants are checked. */
+#include <signal.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -287,6 +289,37 @@ static void count_events(void *context, const struct by_manager_row *row) {
   if (row->table != BY_ROW_HISTORY) return;
   last[0]++;
   last[1] = row->history.number;
+}
+
+/* While a disk is full nothing is kept, and what was kept before stays, also for a manager that has not read it yet. */
+static void test_full_disk(void **state) {
+  struct by_manager_row row = {.table = BY_ROW_HISTORY, .job = "j", .history = {.number = 7, .why = ""}};
+  struct rlimit before, none;
+  uint64_t found[2] = {0};
+  (void)state;
+  remove_file();
+  assert_ok(by_manager_store_open(path, &store));
+  by_manager_store_keep(store, &row);
+  by_manager_store_commit(store);
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  none = (struct rlimit){.rlim_cur = 1, .rlim_max = before.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+  row.history.number = 8;
+  by_manager_store_keep(store, &row);
+  by_manager_store_commit(store);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  assert_true(by_manager_store_lost(store));
+  by_manager_store_retry(store);
+  row.history.number = 9;
+  by_manager_store_keep(store, &row);
+  by_manager_store_commit(store);
+  assert_false(by_manager_store_lost(store));
+  assert_ok(by_manager_store_load(store, count_events, found));
+  assert_int_equal(found[0], 2);
+  assert_int_equal(found[1], 9);
+  by_manager_store_close(store);
+  remove_file();
 }
 
 /* A job that switches plans for a year leaves no year of rows. */
@@ -577,10 +610,11 @@ static void test_other_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_days),     cmocka_unit_test(test_killed),      cmocka_unit_test(test_history),
-      cmocka_unit_test(test_cells),    cmocka_unit_test(test_older_files), cmocka_unit_test(test_older_requests),
-      cmocka_unit_test(test_owner),    cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files),
-      cmocka_unit_test(test_topology), cmocka_unit_test(test_length),      cmocka_unit_test(test_users_plan)};
+      cmocka_unit_test(test_days),           cmocka_unit_test(test_killed),   cmocka_unit_test(test_history),
+      cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_cells),    cmocka_unit_test(test_older_files),
+      cmocka_unit_test(test_older_requests), cmocka_unit_test(test_owner),    cmocka_unit_test(test_forgotten),
+      cmocka_unit_test(test_other_files),    cmocka_unit_test(test_topology), cmocka_unit_test(test_length),
+      cmocka_unit_test(test_users_plan)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

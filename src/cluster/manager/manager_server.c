@@ -426,8 +426,13 @@ static void keep_lists(struct by_manager_server *server) {
 static void renew_store(struct by_manager_server *server, double now) {
   if (!server->store || !by_manager_store_lost(server->store) || now - server->renewed < tried_again) return;
   server->renewed = now;
-  by_manager_store_renew(server->store);
-  by_manager_keep_all(server->manager);
+  if (server->ready) {
+    by_manager_store_renew(server->store);
+    by_manager_keep_all(server->manager);
+    if (server->topology) keep_topology(server);
+  } else {
+    by_manager_store_retry(server->store); /* what it has is loaded once there is a topology */
+  }
   keep_lists(server);
   by_manager_store_commit(server->store);
   if (!by_manager_store_lost(server->store)) by_info("manager", "the state is kept again");

@@ -376,8 +376,12 @@ bool by_manager_store_lost(const struct by_manager_store *store) {
   return store->lost;
 }
 
-void by_manager_store_renew(struct by_manager_store *store) {
+void by_manager_store_retry(struct by_manager_store *store) {
   store->lost = false;
+}
+
+void by_manager_store_renew(struct by_manager_store *store) {
+  by_manager_store_retry(store);
   if (begin(store) &&
       sqlite3_exec(store->db,
                    "DELETE FROM jobs; DELETE FROM plans; DELETE FROM helpers; DELETE FROM cells; DELETE FROM servers; "

@@ -91,5 +91,7 @@ bool by_manager_store_lost(const struct by_manager_store *store);
 /* Forgets all rows but history, lists and the topology, so that all can be kept anew; ends being lost if it succeeds.
  */
 void by_manager_store_renew(struct by_manager_store *store);
+/* The same, but forgets nothing: for rows that were not loaded yet. */
+void by_manager_store_retry(struct by_manager_store *store);
 
 #endif
