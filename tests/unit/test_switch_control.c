@@ -2,6 +2,7 @@
  * harm. The data plane does nothing. The client is tested with a switch that starts, ends and changes its key. */
 #include "switch_control.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,10 @@ static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {
   return BANYAN_OK;
 }
 
+static struct by_plane_ends granted_ends; /* of the last grant */
+
 static enum banyan_status do_grant(void *self, const struct by_grant *grant, const struct by_plane_ends *ends) {
+  granted_ends = *ends;
   return BANYAN_OK;
 }
 
@@ -240,6 +244,32 @@ static void test_client(void **state) {
   by_switch_client_destroy(client);
 }
 
+/* As many workers as a request can name, all but one of them behind another switch. */
+static void test_many_workers(void **state) {
+  (void)state;
+  struct events events = {0};
+  struct by_address at = free_place();
+  struct by_switch_control *control = make_control(NULL);
+  assert_ok(by_switch_control_listen(control, &at));
+  struct by_switch_client *client = make_client(&at, NULL, &events);
+  struct by_reservation reservation = reservation_of(3, 7);
+  reservation.n_workers = BY_RESERVATION_WORKERS;
+  reservation.n_below = 2;
+  reservation.below[0] = (struct by_reservation_below){"lo", true, 0, BY_RESERVATION_WORKERS - 1};
+  reservation.below[1] = (struct by_reservation_below){"lo", false, BY_RESERVATION_WORKERS - 1, 1};
+  for (uint32_t w = 0; w < BY_RESERVATION_WORKERS; w++)
+    reservation.workers[w] = (struct by_udp_end){htonl(0x0a000000 + w), htons((uint16_t)(7612 + w))};
+  assert_ok(by_switch_client_want(client, &reservation));
+  wait_for(&events.granted, 1);
+  assert_int_equal(granted_ends.n_workers, BY_RESERVATION_WORKERS);
+  for (uint32_t w = 0; w < BY_RESERVATION_WORKERS; w++) {
+    assert_int_equal(granted_ends.workers[w].end.address, reservation.workers[w].address);
+    assert_int_equal(granted_ends.workers[w].end.port, reservation.workers[w].port);
+  }
+  by_switch_client_destroy(client);
+  by_switch_control_destroy(control);
+}
+
 /* Cells of another client are not requested again, and released cells are available. */
 static void test_two_clients(void **state) {
   (void)state;
@@ -336,8 +366,12 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines),  cmocka_unit_test(test_places),
-                                     cmocka_unit_test(test_client), cmocka_unit_test(test_two_clients),
-                                     cmocka_unit_test(test_keys),   cmocka_unit_test(test_many_silent_peers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines),
+                                     cmocka_unit_test(test_places),
+                                     cmocka_unit_test(test_client),
+                                     cmocka_unit_test(test_two_clients),
+                                     cmocka_unit_test(test_many_workers),
+                                     cmocka_unit_test(test_keys),
+                                     cmocka_unit_test(test_many_silent_peers)};
   return cmocka_run_group_tests_name("switch_control", tests, set_up, tear_down);
 }

@@ -13,7 +13,12 @@
 #include "loop.h"
 #include "reservation.h"
 
-enum { BY_PLANE_GROUPS = 256, BY_PLANE_MEMBERS = 64, BY_PLANE_QUEUES = 64 };
+enum {
+  BY_PLANE_GROUPS = 256,
+  BY_PLANE_MEMBERS = 64, /* of a group */
+  BY_PLANE_WORKERS = BY_RESERVATION_WORKERS,
+  BY_PLANE_QUEUES = 64
+};
 
 enum by_plane_kind { BY_PLANE_XDP, BY_PLANE_USER };
 
@@ -41,8 +46,8 @@ struct by_plane_end {
  * neither from nor for the server's UDP port. */
 struct by_plane_ends {
   struct by_plane_end server;
-  uint32_t n_workers; /* at most BY_PLANE_MEMBERS */
-  struct by_plane_end workers[BY_PLANE_MEMBERS];
+  uint32_t n_workers; /* at most BY_PLANE_WORKERS */
+  struct by_plane_end workers[BY_PLANE_WORKERS];
 };
 
 struct by_plane_counts {

@@ -88,9 +88,11 @@ LIST_HEAD(inlets, inlet);
 
 struct job {
   struct by_grant grant;
-  uint32_t n_inlets; /* that it uses */
-  struct inlet *inlets[4 * BY_PLANE_MEMBERS];
+  uint32_t n_inlets; /* that it uses, INLETS for each worker */
+  struct inlet *inlets[];
 };
+
+enum { INLETS = 4 };
 
 struct group {
   uint32_t n;
@@ -383,7 +385,8 @@ static enum banyan_status run_grant(struct by_queue *queue, const struct call *c
     BY_TRY(by_float_sums_init(&queue->floats, queue->cells.count));
     queue->cells.floats = &queue->floats;
   }
-  struct job *before = queue->jobs[grant->job], *job = calloc(1, sizeof *job);
+  struct job *before = queue->jobs[grant->job];
+  struct job *job = calloc(1, sizeof *job + (size_t)INLETS * call->ends->n_workers * sizeof *job->inlets);
   if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   job->grant = *grant;
   enum banyan_status status = add_flows(queue, job, call->ends);
