@@ -173,6 +173,9 @@ shows '^ +100.0 %  in-network tree: 1 Gbit/s, server h0, height 2$' err
 shows '^    h0/0 \(server\) ─┬─ h0$' out
 wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --server h2 --steps 4 --tree-penalty 0.5
 shows '^    h2/0 \(server\) ─┬─ h2$' out
+names=h0,h1,h2,h3
+wants 2 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --ranks $names --helpers $names,$names,$names,$names
+shows 'node "h0" is chosen twice' err
 wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --ways ring,tree --explain
 shows '^4 workers: .* carry 667 Mbit/s' err
 wants 1 "$BANYAN" plan star:4,nic=1g --method cluster --ways switches

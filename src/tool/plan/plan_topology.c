@@ -216,7 +216,7 @@ static enum banyan_status find_servers(const struct by_plan_request *request, co
   if (request->placed.servers) return find_hosts(topology, "server", request->placed.servers, true, out, n);
   for (uint32_t v = 0; v < topology->n_nodes; v++) adds |= topology->nodes[v].aggregates;
   if (!adds) return BANYAN_OK;
-  *out = by_cli_zeroed(topology->n_nodes, sizeof **out);
+  *out = by_cli_zeroed((size_t)choice->n_helpers + choice->n_participants + topology->n_nodes, sizeof **out);
   for (uint32_t i = 0; choice->helpers && i < choice->n_helpers; i++) (*out)[(*n)++] = choice->helpers[i];
   for (uint32_t i = 0; choice->participants && i < choice->n_participants; i++)
     (*out)[(*n)++] = choice->participants[i];
