@@ -15,7 +15,7 @@
 #include "server.h"
 #include "udp.h"
 
-enum { LOOKS_MS = 50, KEEN_US = 200, LAST_MS = 2000 /* for what is under way when rank 0 has left */ };
+enum { LOOKS_MS = 50, KEEN_US = 200, TURN_MS = 10, LAST_MS = 2000 /* for what is under way when rank 0 has left */ };
 
 /* ---- helpers */
 
@@ -107,11 +107,12 @@ static void take(void *context, const struct by_fragment *packet, size_t bytes, 
   by_server_take(tree->server, packet, bytes);
 }
 
-/* As long as something comes, and a little longer, as what comes next is often on its way. */
+/* As long as something comes, and a little longer, as what comes next is often on its way; but trees come and go while
+ * calls are made, so these get their turn. */
 static void transfer(void *context) {
   struct service *service = context;
-  uint64_t last = by_clock_now(&by_clock_system), now = last;
-  while (now - last < KEEN_US * BY_MICROSECOND) {
+  uint64_t begun = by_clock_now(&by_clock_system), last = begun, now = begun;
+  while (now - last < KEEN_US * BY_MICROSECOND && now - begun < TURN_MS * BY_MILLISECOND) {
     bool any = false;
     for (unsigned i = 0; i < service->n; i++) any |= by_udp_progress(service->roles[i].udp, now);
     if (any)
