@@ -387,11 +387,12 @@ static void begin(const struct by_server *s, struct slot *slot, struct by_fragme
  * proof. `authenticated`: it was made with the job's secret. */
 static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment *result,
                         const struct by_fragment *packet, bool authenticated) {
+  bool same = packet->call == result->call;
+  if (same && authenticated) unite(s, sum->callers, by_set_of_packet(packet));
+  if (same && is_empty(s, sum->others)) return false;
   uint64_t senders[BY_FRAGMENT_GROUPS] = {0};
   unite(s, senders, by_set_of_packet(packet));
-  if (packet->call == result->call) {
-    if (authenticated) unite(s, sum->callers, by_set_of_packet(packet));
-    if (is_empty(s, sum->others)) return false;
+  if (same) {
     send_nacks(s, packet, senders, sum->call, sum->others);
     return true;
   }
