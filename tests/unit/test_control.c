@@ -2,10 +2,12 @@
  * helpers are alive. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "cluster_message.h"
 #include "comms.h"
 #include "context.h"
 #include "context_events.h"
@@ -66,7 +68,7 @@ static void run(struct by_loop *loop, uint64_t milliseconds) {
 struct meeting {
   struct by_context context;
   struct by_control control;
-  struct by_member members[2];
+  struct by_member members[3];
   struct by_control_peer *first, *again;
   int first_peer;
 };
@@ -268,9 +270,67 @@ static void test_gone_since(void **state) {
   fini(&job);
 }
 
+/* ---- in-network trees at rank 0 ---- */
+
+static const char tree_plan[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"one\", \"ranks\": 2, \"vertices\": {\"h/0\": {\"kind\": \"server\"}, "
+    "\"s1\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, \"root\": \"h/0\", \"up\": {\"0\": \"s1\", \"1\": "
+    "\"s1\", "
+    "\"s1\": \"h/0\"}, \"ports\": {\"s1\": {\"0\": \"lo\", \"1\": \"lo\", \"h/0\": \"lo\"}}}]}";
+
+static bool is_there(void *context) {
+  (void)context;
+  return true;
+}
+
+static void reserve(void *context, const struct by_cluster_cells *cells, uint32_t n) {
+  (void)context;
+  assert_true(!n || !strcmp(cells[0].at, "s1"));
+}
+
+/* Sets up the trees of tree_plan under this version; the manager is asked for cells. */
+static void prepare_trees(struct meeting *meeting, uint32_t version) {
+  static const uint32_t processes[] = {0, 1};
+  struct by_plan *plan;
+  uint32_t helpers[2];
+  assert_ok(by_plan_named(tree_plan, 2, &plan));
+  for (uint32_t v = 2; v < plan->n_vertices; v++)
+    helpers[v - 2] = plan->vertices[v].kind == BY_VERTEX_SERVER ? 2 : UINT32_MAX;
+  struct by_tree_wanted wanted = {.version = version, .plan = plan, .processes = processes, .helpers = helpers};
+  assert_ok(by_trees_prepare(&meeting->control.trees, &wanted));
+  by_plan_destroy(plan);
+}
+
+/* A plan is withdrawn while the manager is asked for its cells, and it answers after its trees are gone: those of the
+ * other plan that it was asked for get their cells. */
+static void test_answer_for_trees_that_are_gone(void **state) {
+  struct meeting meeting;
+  struct by_cluster_cells cells[] = {{.at = "s1", .slots = 300}, {.at = "s1", .slots = 300}};
+  (void)state;
+  begin_meeting(&meeting, true);
+  struct by_trees *trees = &meeting.control.trees;
+  meeting.control.events.has_manager = meeting.control.events.may_answer = is_there;
+  meeting.control.events.reservation = reserve;
+  meeting.context.job.settings.sums = "fixed";
+  meeting.context.job.settings.switches = "s1=127.0.0.1:1";
+  for (int m = 0; m < 3; m++) meeting.members[m] = (struct by_member){.host = "a", .machine = "b", .udp_port = 7612};
+  prepare_trees(&meeting, 1);
+  prepare_trees(&meeting, 2);
+  by_trees_withdraw(trees, 1);
+  run(meeting.context.job.loop, 20);
+  assert_non_null(LIST_FIRST(&trees->sets));
+  assert_null(LIST_NEXT(LIST_FIRST(&trees->sets), entry));
+  assert_int_equal(trees->switches.trees->stage, BY_TREE_PLANNED);
+  by_trees_handle_cells(trees, cells, 2);
+  assert_int_equal(trees->switches.trees->stage, BY_TREE_ASKED);
+  assert_int_equal(trees->switches.trees->parts[0].allowed, 300);
+  end_meeting(&meeting);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_of_a_rank), cmocka_unit_test(test_message_comes_late),
-                                     cmocka_unit_test(test_answers), cmocka_unit_test(test_silent),
-                                     cmocka_unit_test(test_gone_since)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_two_of_a_rank), cmocka_unit_test(test_message_comes_late),
+      cmocka_unit_test(test_answers),       cmocka_unit_test(test_silent),
+      cmocka_unit_test(test_gone_since),    cmocka_unit_test(test_answer_for_trees_that_are_gone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,11 @@ static struct by_tree_set *find_set(const struct by_trees *trees, uint32_t versi
   return set;
 }
 
-/* One that is over. */
+/* One that is over. What the manager has been asked for it may still be answered. */
 static void remove_set(struct by_tree_set *set) {
+  struct by_trees *trees = set->trees;
+  for (uint32_t i = 0; i < trees->n_requests; i++)
+    if (trees->requested[i].tree && trees->requested[i].tree->set == set) trees->requested[i].tree = NULL;
   by_loop_cancel_timer(&set->late);
   LIST_REMOVE(set, entry);
   by_tree_set_destroy(set);
@@ -345,7 +348,7 @@ static void trees_due(void *argument) {
 static bool fits(const struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n) {
   if (n != trees->n_requests) return false;
   for (uint32_t i = 0; i < n; i++)
-    if (strcmp(cells[i].at, name_of(&trees->requested[i])) != 0) return false;
+    if (trees->requested[i].tree && strcmp(cells[i].at, name_of(&trees->requested[i])) != 0) return false;
   return true;
 }
 
@@ -368,7 +371,7 @@ void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells
   }
   for (uint32_t i = 0; i < n; i++) {
     const struct by_cell_request *one = &trees->requested[i];
-    if (one->tree->set->state != BY_SET_WAITING) continue;
+    if (!one->tree || one->tree->set->state != BY_SET_WAITING) continue;
     explain(one, cells[i].slots);
     one->tree->parts[one->which].allowed = cells[i].slots;
   }
@@ -572,7 +575,7 @@ void by_trees_init(struct by_trees *trees, struct by_deaths *deaths, struct by_p
 void by_trees_fini(struct by_trees *trees) {
   by_loop_cancel_timer(&trees->due);
   by_switches_fini(&trees->switches);
-  free(trees->requested);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&trees->sets)) remove_set(LIST_FIRST(&trees->sets));
+  free(trees->requested);
 }
