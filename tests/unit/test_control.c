@@ -327,10 +327,38 @@ static void test_answer_for_trees_that_are_gone(void **state) {
   end_meeting(&meeting);
 }
 
+/* No two trees get the same number: where many are there, one in 64 would be taken. */
+static void test_numbers_of_trees(void **state) {
+  enum { TREES = 1024, TRIES = 4000 };
+  struct by_switches switches = {0};
+  static bool taken[1 << 16];
+  (void)state;
+  for (int i = 0; i < TREES; i++) {
+    struct by_control_tree *tree = calloc(1, sizeof *tree);
+    assert_non_null(tree);
+    tree->ends.job = (uint16_t)(64 * i + 1);
+    tree->next = switches.trees;
+    taken[tree->ends.job] = true;
+    switches.trees = tree;
+  }
+  struct by_control_tree *first = switches.trees;
+  taken[first->ends.job] = false;
+  for (int i = 0; i < TRIES; i++) {
+    assert_ok(by_switches_choose_numbers(&switches, first));
+    assert_false(taken[first->ends.job]);
+  }
+  while (switches.trees) {
+    first = switches.trees->next;
+    free(switches.trees);
+    switches.trees = first;
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_two_of_a_rank), cmocka_unit_test(test_message_comes_late),
-      cmocka_unit_test(test_answers),       cmocka_unit_test(test_silent),
-      cmocka_unit_test(test_gone_since),    cmocka_unit_test(test_answer_for_trees_that_are_gone)};
+      cmocka_unit_test(test_two_of_a_rank),   cmocka_unit_test(test_message_comes_late),
+      cmocka_unit_test(test_answers),         cmocka_unit_test(test_silent),
+      cmocka_unit_test(test_gone_since),      cmocka_unit_test(test_answer_for_trees_that_are_gone),
+      cmocka_unit_test(test_numbers_of_trees)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

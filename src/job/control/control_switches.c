@@ -143,22 +143,31 @@ static void want(const struct by_control_tree *tree, uint32_t which) {
   tree->parts[which].refused = true;
 }
 
-enum banyan_status by_switches_choose_numbers(struct by_control_tree *tree) {
+/* Switches, and ends with several trees, tell them apart by this. */
+static bool is_taken(const struct by_switches *switches, const struct by_control_tree *tree, uint16_t job) {
+  const struct by_control_tree *other = switches->trees;
+  while (other && (other == tree || other->ends.job != job)) other = other->next;
+  return other;
+}
+
+enum banyan_status by_switches_choose_numbers(const struct by_switches *switches, struct by_control_tree *tree) {
   struct {
     uint16_t job, key;
     unsigned char secret[BY_TREE_SECRET];
   } random;
-  if (getrandom(&random, sizeof random, 0) != sizeof random)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for a tree through switches");
+  do {
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+      return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for a tree through switches");
+  } while (is_taken(switches, tree, random.job));
   tree->ends.job = random.job;
   tree->ends.key = random.key;
   memcpy(tree->ends.secret, random.secret, sizeof tree->ends.secret);
   return BANYAN_OK;
 }
 
-static void rename_tree(struct by_control_tree *tree) {
+static void rename_tree(const struct by_switches *switches, struct by_control_tree *tree) {
   uint16_t before = tree->ends.job;
-  bool fresh = ++tree->renamed <= MOST_RENAMED && by_switches_choose_numbers(tree) == BANYAN_OK;
+  bool fresh = ++tree->renamed <= MOST_RENAMED && by_switches_choose_numbers(switches, tree) == BANYAN_OK;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     tree->answers[s].granted = false;
     tree->parts[s].refused |= !fresh;
@@ -181,7 +190,7 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
   }
   tree->answers[which].granted = false;
   if (why == BY_RESERVATION_TAKEN)
-    rename_tree(tree);
+    rename_tree(at->switches, tree);
   else if (why == BY_RESERVATION_REFUSED)
     tree->parts[which].refused = true;
 }

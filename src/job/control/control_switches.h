@@ -53,8 +53,9 @@ struct by_switches {
 };
 
 void by_switches_fini(struct by_switches *switches);
-/* Random numbers for a tree; others, where these are taken. */
-BANYAN_CHECK enum banyan_status by_switches_choose_numbers(struct by_control_tree *tree);
+/* Random numbers for a tree that none of the listed trees has; others, where a switch says that these are taken. */
+BANYAN_CHECK enum banyan_status by_switches_choose_numbers(const struct by_switches *switches,
+                                                           struct by_control_tree *tree);
 /* Which of `places` a tree's switches are; those that are not among them are known by name. */
 BANYAN_CHECK enum banyan_status by_switches_find(struct by_switches *switches, struct by_control_tree *tree,
                                                  const struct by_cluster_switch *places, uint32_t n);

@@ -155,7 +155,6 @@ static enum banyan_status make(struct by_tree_set *set, const struct by_tree_wan
   tree->set = set;
   tree->together = set->together;
   BY_TRY(by_switched_tree_make(plan, class_, group, &tree->tree));
-  BY_TRY(by_switches_choose_numbers(tree));
   size_t n = tree->tree->n_switches + 1;
   tree->answers = calloc(n, sizeof *tree->answers);
   tree->parts = calloc(n, sizeof *tree->parts);

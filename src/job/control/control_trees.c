@@ -484,6 +484,7 @@ static enum banyan_status add_set(struct by_trees *trees, struct by_tree_set *se
     next = tree->next;
     tree->next = trees->switches.trees;
     trees->switches.trees = tree;
+    if (status == BANYAN_OK) status = by_switches_choose_numbers(&trees->switches, tree);
     if (status == BANYAN_OK)
       status =
           by_switches_find(&trees->switches, tree, grants ? grants->switches : NULL, grants ? grants->n_switches : 0);
