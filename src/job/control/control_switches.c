@@ -287,10 +287,12 @@ void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree)
   tree->stage = BY_TREE_ASKED;
   tree->since = by_loop_now(switches->job->loop);
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    if (tree->parts[s].asked->client)
+    if (tree->parts[s].asked->client) {
+      tree->parts[s].asked->why[0] = 0; /* what has become of others there says nothing of this one */
       want(tree, s);
-    else
+    } else {
       tree->parts[s].refused = !tree->parts[s].asked->resolving;
+    }
 }
 
 bool by_switches_lack(const struct by_control_tree *tree, char *text, size_t room) {
