@@ -30,7 +30,7 @@ enum {
   FORGET = 98 /* the other communicator is destroyed */,
   LAST = 99,
   CELLS = 2000,
-  APART = 8 /* proposals from here on are for another communicator */,
+  APART = 9 /* proposals from here on are for another communicator */,
   NOT_USED = 100,
   FAILED = 1000
 };
@@ -57,8 +57,10 @@ static const char two[] = HEAD("two") "{\"up_to\": 4000, \"trees\": [" OVER("1",
     "0.5", "h/0", "s2") ", " STAR("0.5", "g/0") "]}]}";
 static const char other[] = HEAD("other") "{\"trees\": [" OVER("0.5", "g/0", "s1") ", " OVER("0.5", "h/0", "s2") "]}]}";
 static const char vain[] = HEAD("vain") "{\"trees\": [" OVER("0.5", "h/0", "s1") ", " OVER("0.5", "g/0", "s3") "]}]}";
+/* No tree goes to its servers. */
+static const char idle[] = HEAD("idle") "{\"trees\": [" CHAIN("1") "]}]}";
 
-static const char *const plans[] = {NULL, one, two, "ring", other, one, vain, other, one, "ring"};
+static const char *const plans[] = {NULL, one, two, "ring", other, one, vain, other, idle, one, "ring"};
 
 /* ---- switches ---- */
 
@@ -329,10 +331,11 @@ static void test_plans(void **state) {
     use(&job, 3, 0, 0);
     use(&job, 4, 1, 1);
     use(&job, 5, 1, 0);
+    use(&job, 8, 0, 0);
     use(&job, 7, 1, 1);
-    use(&job, 8, 2, 1);
-    use(&job, 9, 1, 1);
-    use(&job, 8, 2, 1);
+    use(&job, 9, 2, 1);
+    use(&job, 10, 1, 1);
+    use(&job, 9, 2, 1);
     request(&job, FORGET);
     expect_cells(&job, 1, 1);
     request(&job, LAST);

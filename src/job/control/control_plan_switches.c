@@ -260,10 +260,14 @@ static void link_or_propose(struct by_pending_switch *pending) {
     give_up(pending, "a helper that it names is not here any more, or not yet");
 }
 
-static bool has_servers(const struct by_pending_switch *pending) {
+/* A server to which no tree goes needs nothing to be set up. */
+static bool has_trees(const struct by_pending_switch *pending) {
   const struct by_plan *plan = pending->plan;
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (plan->vertices[v].kind == BY_VERTEX_SERVER && pending->processes[v] != UINT32_MAX) return true;
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      const struct by_group *group = &plan->classes[c].groups[g];
+      if (by_group_has_server(plan, group) && pending->processes[group->order[group->root]] != UINT32_MAX) return true;
+    }
   return false;
 }
 
@@ -291,7 +295,7 @@ static void start(struct by_pending_switch *pending) {
     give_up(pending, users);
     return;
   }
-  if (has_servers(pending))
+  if (has_trees(pending))
     grow(pending);
   else
     link_or_propose(pending);
