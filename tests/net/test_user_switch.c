@@ -565,11 +565,33 @@ static int stay_here(void **state) {
   return sched_setaffinity(0, sizeof here, &here);
 }
 
+/* A grant has more workers than a result has copies, of which three send something. */
+static void test_many_workers(void **state) {
+  enum { MANY = 100 };
+  (void)state;
+  struct scene scene;
+  struct packet sum;
+  struct by_plane_ends ends = {.server = {SERVER, {inet_addr(server_address), htons(server_udp_port)}},
+                               .n_workers = MANY};
+  for (int i = 0; i < MANY; i++) ends.workers[i] = (struct by_plane_end){1, {inet_addr("10.7.1.2"), htons(20000 + i)}};
+  for (int i = 0; i < WORKERS; i++) ends.workers[MANY - 1 - i] = (struct by_plane_end){worker_ports[i], worker_end(i)};
+  begin(&scene);
+  assert_ok(scene.user.ops->grant(scene.user.self, &grant, &ends));
+  for (uint16_t rank = 0; rank < WORKERS; rank++) {
+    send_terms(&scene, rank, 1);
+    work_off(&scene);
+  }
+  expect_sum(&scene, 0, worker_addresses[WORKERS - 1], &sum);
+  spread_results(&scene, &sum, 1);
+  assert_ok(scene.user.ops->revoke(scene.user.self, grant.job));
+  end(&scene);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one), cmocka_unit_test(test_narrow_way),
-      cmocka_unit_test(test_passes),         cmocka_unit_test(test_uneven),      cmocka_unit_test(test_marks),
-      cmocka_unit_test(test_left_alone),     cmocka_unit_test(test_two_queues),  cmocka_unit_test(test_one_result),
-      cmocka_unit_test(test_refusals),       cmocka_unit_test(test_killed)};
+      cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one),  cmocka_unit_test(test_narrow_way),
+      cmocka_unit_test(test_passes),         cmocka_unit_test(test_uneven),       cmocka_unit_test(test_marks),
+      cmocka_unit_test(test_left_alone),     cmocka_unit_test(test_two_queues),   cmocka_unit_test(test_one_result),
+      cmocka_unit_test(test_refusals),       cmocka_unit_test(test_many_workers), cmocka_unit_test(test_killed)};
   return cmocka_run_group_tests(tests, stay_here, NULL);
 }
