@@ -303,12 +303,48 @@ static void test_group_without_cells(void **state) {
   by_switched_tree_destroy(tree);
 }
 
+/* Each of many switches next to the server adds two workers, six of which are a group. The server is sent all sets, so
+ * that it adds what has come past a switch as that one does. */
+static void test_many_sets(void **state) {
+  enum { PAIRS = 3 * BY_FRAGMENT_GROUPS };
+  (void)state;
+  struct by_tree_ends *ends = make_many_ends();
+  static struct by_tree_answer answers[PAIRS];
+  static struct by_switched_switch switches[PAIRS];
+  static uint32_t first[2 * PAIRS];
+  static struct by_tree_message message, again;
+  static uint8_t bytes[BY_TREE_MESSAGE_MOST];
+  struct by_switched_tree tree = {.n_workers = 2 * PAIRS,
+                                  .groups.n = BY_FRAGMENT_GROUPS,
+                                  .first = first,
+                                  .n_switches = PAIRS,
+                                  .switches = switches};
+  struct by_writer writer;
+  for (uint32_t g = 0; g <= BY_FRAGMENT_GROUPS; g++) tree.groups.first[g] = (uint16_t)(6 * g);
+  for (uint32_t s = 0; s < PAIRS; s++) {
+    switches[s] = (struct by_switched_switch){
+        .adds = true, .parent = BY_SWITCHED_NONE, .set = {3ull << 2 * (s % 3), (uint8_t)(s / 3)}};
+    answers[s] = (struct by_tree_answer){.granted = true, .what.slots = BY_TREE_WANTED};
+    first[2 * s] = first[2 * s + 1] = s;
+  }
+  for (uint32_t w = 0; w < tree.n_workers; w++) ends->workers[w] = ends->at;
+  ends->exact = true;
+  by_tree_describe(&tree, ends, answers, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.n_sets, PAIRS);
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_tree_message_write(&writer, &message);
+  assert_false(writer.failed);
+  assert_ok(by_tree_message_read(bytes, writer.length, (struct by_roster){4, 6}, &again));
+  assert_memory_equal(again.sets, message.sets, PAIRS * sizeof *message.sets);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_lines),       cmocka_unit_test(test_reservations),
       cmocka_unit_test(test_all_granted), cmocka_unit_test(test_some_granted),
       cmocka_unit_test(test_few_slots),   cmocka_unit_test(test_carried),
       cmocka_unit_test(test_groups),      cmocka_unit_test(test_group_without_cells),
+      cmocka_unit_test(test_many_sets),
   };
   return cmocka_run_group_tests_name("tree_setup", tests, NULL, NULL);
 }

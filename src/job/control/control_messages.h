@@ -60,7 +60,12 @@ BANYAN_CHECK enum banyan_status by_plan_message_set(struct by_plan_message *mess
                                                     uint32_t self);
 void by_plan_message_fini(struct by_plan_message *message);
 
-enum { BY_TREE_SECRET = 32, BY_TREE_SLOTS = 16384, BY_TREE_SETS = 128, BY_TREE_MESSAGE_MOST = 96 * BY_TREE_WORKERS };
+enum {
+  BY_TREE_SECRET = 32,
+  BY_TREE_SLOTS = 16384,
+  BY_TREE_SETS = BY_TREE_WORKERS,
+  BY_TREE_MESSAGE_MOST = 96 * BY_TREE_WORKERS
+};
 
 /* TREE: what rank 0 sends to a worker or the server of one in-network tree. This: the way between the two. */
 struct by_tree_way {

@@ -135,12 +135,11 @@ static bool is_before(struct by_worker_set a, struct by_worker_set b) {
   return groups != others ? others : by_worker_count(a.workers) <= by_worker_count(b.workers);
 }
 
-/* Each once. */
+/* Each once. Sets of two workers or more of which each two are disjoint or one in the other are fewer than workers. */
 static void add_set(struct by_tree_message *message, struct by_worker_set set) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < message->n_sets; i++)
     if (message->sets[i].group == set.group && message->sets[i].workers == set.workers) return;
-  if (message->n_sets == BY_TREE_SETS) return;
   while (at < message->n_sets && is_before(message->sets[at], set)) at++;
   memmove(&message->sets[at + 1], &message->sets[at], (message->n_sets++ - at) * sizeof *message->sets);
   message->sets[at] = set;
