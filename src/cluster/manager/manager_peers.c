@@ -242,10 +242,12 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
                                    .born = now,
                                    .last_message = now};
   TAILQ_INSERT_TAIL(&m->peers, peer, entry);
+  if (name && !peer->name) {
+    free_peer(m, peer);
+    return by_manager_no_memory();
+  }
   *out = peer;
-  if (!name || peer->name) return BANYAN_OK;
-  free_peer(m, peer);
-  return by_manager_no_memory();
+  return BANYAN_OK;
 }
 
 void by_manager_gone(struct by_manager *m, struct by_manager_peer *peer, double now) {
