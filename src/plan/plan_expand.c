@@ -7,70 +7,6 @@
 #include "plan.h"
 #include "plan_make.h"
 
-/* --- vertices that are no hosts --- */
-
-/* Vertices of a plan over hosts that are no hosts, where it becomes one over ranks. A tree becomes one tree for each
- * leader, and each of these needs a server of its own, on the same host; helpers and switches serve them all. */
-
-/* One vertex of the new plan. */
-struct copy {
-  const char *name;
-  enum by_vertex_kind kind;
-  uint32_t from, leader;
-};
-
-static bool is_split(const struct by_vertex *vertex, uint32_t leaders) {
-  return leaders > 1 && vertex->kind == BY_VERTEX_SERVER;
-}
-
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const struct copy *)a)->name, ((const struct copy *)b)->name);
-}
-
-/* A server "a/0" of leader 1 is "a/0.1", "a" is "a/1": what is before the last "/" stays the host. */
-static enum banyan_status fill_copies(struct by_plan *plan, const struct by_plan *from, uint32_t leaders,
-                                      struct copy *copies) {
-  uint32_t n = 0;
-  for (uint32_t v = from->n_ranks; v < from->n_vertices; v++) {
-    const struct by_vertex *vertex = &from->vertices[v];
-    bool split = is_split(vertex, leaders);
-    const char *between = strchr(vertex->name, '/') ? "." : "/";
-    for (uint32_t leader = 0; leader < (split ? leaders : 1); leader++) {
-      char name[BY_PLAN_MOST_NAME + 16];
-      snprintf(name, sizeof name, "%.*s%s%u", BY_PLAN_MOST_NAME, vertex->name, between, leader);
-      const char *kept = by_arena_string(&plan->arena, split ? name : vertex->name);
-      if (!kept) return by_plan_no_memory();
-      copies[n++] = (struct copy){.name = kept, .kind = vertex->kind, .from = v - from->n_ranks, .leader = leader};
-    }
-  }
-  if (n) qsort(copies, n, sizeof *copies, by_name);
-  return BANYAN_OK;
-}
-
-/* n_ranks ranks, and behind them what stands for those of `over_hosts` that are no hosts; where there are several
- * leaders a server for each. out[i * leaders + j], in the plan's arena: the vertex of the i-th of them for leader j. */
-static enum banyan_status plan_add_others(struct by_plan *plan, const struct by_plan *over_hosts, uint32_t n_ranks,
-                                          uint32_t leaders, const uint32_t **out) {
-  uint32_t others = over_hosts->n_vertices - over_hosts->n_ranks, n = 0;
-  for (uint32_t v = over_hosts->n_ranks; v < over_hosts->n_vertices; v++)
-    n += is_split(&over_hosts->vertices[v], leaders) ? leaders : 1;
-  BY_TRY(by_plan_add_vertices(plan, n_ranks, n));
-  struct copy *copies = BY_ARENA_ARRAY(&plan->arena, struct copy, n);
-  uint32_t *vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, (size_t)others * leaders);
-  if (!copies || !vertex) return by_plan_no_memory();
-  BY_TRY(fill_copies(plan, over_hosts, leaders, copies));
-  for (uint32_t i = 0; i < n; i++) {
-    const struct copy *copy = &copies[i];
-    bool split = is_split(&over_hosts->vertices[over_hosts->n_ranks + copy->from], leaders);
-    plan->vertices[n_ranks + i].name = copy->name;
-    plan->vertices[n_ranks + i].kind = copy->kind;
-    for (uint32_t leader = 0; leader < leaders; leader++)
-      if (!split || leader == copy->leader) vertex[(size_t)copy->from * leaders + leader] = n_ranks + i;
-  }
-  *out = vertex;
-  return BANYAN_OK;
-}
-
 /* Which ranks run where: those of host h are rank[start[h]] .. rank[start[h + 1] - 1], ascending. */
 struct hosts {
   uint32_t n_hosts, n_ranks;
@@ -104,7 +40,6 @@ struct expansion {
   struct by_plan *plan;
   const struct hosts *hosts;
   const struct by_plan *over_hosts;
-  const uint32_t *others; /* plan_add_others */
   const struct by_group *from;
   uint32_t leaders; /* of each host */
   uint32_t leader;  /* the leader-th rank of each host leads */
@@ -114,16 +49,22 @@ struct expansion {
 static uint32_t map_vertex(const void *expansion, uint32_t vertex) {
   const struct expansion *e = expansion;
   uint32_t n_hosts = e->over_hosts->n_ranks;
-  if (vertex >= n_hosts) return e->others[(size_t)(vertex - n_hosts) * e->leaders + e->leader];
+  if (vertex >= n_hosts) return e->hosts->n_ranks + vertex - n_hosts;
   return e->hosts->rank[e->hosts->start[vertex] + e->leader];
+}
+
+/* A server has one tree, and one rank of each host sends to it. */
+static uint32_t count_leaders(const struct expansion *e, const struct by_group *from) {
+  return by_group_has_server(e->over_hosts, from) ? 1 : e->leaders;
 }
 
 /* The group over leaders, and all other ranks as twigs of the leader of their host. */
 static enum banyan_status add_group(const struct expansion *e, struct by_group *to) {
   const struct by_group *from = e->from;
   BY_TRY(by_group_copy(e->plan, to, from, map_vertex, e));
-  to->share = from->share / e->leaders;
-  to->rate = from->rate / e->leaders;
+  uint32_t leaders = count_leaders(e, from);
+  to->share = from->share / leaders;
+  to->rate = from->rate / leaders;
   to->twigs = BY_ARENA_ARRAY(&e->plan->arena, struct by_twig, e->hosts->n_ranks);
   to->n_twigs = 0;
   if (!to->twigs) return by_plan_no_memory();
@@ -139,14 +80,28 @@ static enum banyan_status add_group(const struct expansion *e, struct by_group *
 
 /* Fills a class of the plan with what `from` becomes. */
 static enum banyan_status expand_class(struct expansion *e, const struct by_class *from, struct by_class *to) {
-  uint32_t leaders = e->leaders;
-  if ((uint64_t)from->n_groups * leaders > BY_PLAN_MOST_GROUPS)
+  uint64_t n = 0;
+  for (uint32_t g = 0; g < from->n_groups; g++) n += count_leaders(e, &from->groups[g]);
+  if (n > BY_PLAN_MOST_GROUPS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u trees for each of %u ranks of a host: most are %d", from->n_groups,
-                   leaders, BY_PLAN_MOST_GROUPS);
-  BY_TRY(by_plan_add_groups(e->plan, to, from->n_groups * leaders));
-  for (uint32_t g = 0; g < from->n_groups; g++) {
+                   e->leaders, BY_PLAN_MOST_GROUPS);
+  BY_TRY(by_plan_add_groups(e->plan, to, (uint32_t)n));
+  for (uint32_t g = 0, at = 0; g < from->n_groups; g++) {
     e->from = &from->groups[g];
-    for (e->leader = 0; e->leader < leaders; e->leader++) BY_TRY(add_group(e, &to->groups[g * leaders + e->leader]));
+    uint32_t leaders = count_leaders(e, e->from), first = leaders == e->leaders ? 0 : g % e->leaders;
+    for (e->leader = first; e->leader < first + leaders; e->leader++) BY_TRY(add_group(e, &to->groups[at++]));
+  }
+  return BANYAN_OK;
+}
+
+/* Those that are no hosts stay behind the ranks. */
+static enum banyan_status add_vertices(struct by_plan *plan, const struct by_plan *over_hosts, uint32_t n_ranks) {
+  BY_TRY(by_plan_add_vertices(plan, n_ranks, over_hosts->n_vertices - over_hosts->n_ranks));
+  for (uint32_t v = n_ranks; v < plan->n_vertices; v++) {
+    const struct by_vertex *from = &over_hosts->vertices[v - n_ranks + over_hosts->n_ranks];
+    plan->vertices[v].kind = from->kind;
+    plan->vertices[v].name = by_arena_string(&plan->arena, from->name);
+    if (!plan->vertices[v].name) return by_plan_no_memory();
   }
   return BANYAN_OK;
 }
@@ -156,7 +111,7 @@ static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts
   plan->chunk = over_hosts->chunk;
   plan->facts = over_hosts->facts;
   plan->origin = over_hosts->origin;
-  BY_TRY(plan_add_others(plan, over_hosts, hosts->n_ranks, hosts->fewest, &e.others));
+  BY_TRY(add_vertices(plan, over_hosts, hosts->n_ranks));
   BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes));
   for (uint32_t i = 0; i < plan->n_classes; i++) {
     plan->classes[i].up_to = over_hosts->classes[i].up_to;

@@ -262,8 +262,9 @@ wants 0 "$BANYAN" plan clos:racks=3,hosts=3,adds=leaf,oversub=2 --method in-netw
 shows '^in-network aggregation: 9 workers, 7.5 Gbit/s each' err
 wants 0 "$BANYAN" plan star:6,nic=1g --method in-network --ranks h0,h1,h2,h3 --server h4,h5
 shows 'h5/0 \(server\)' out
-wants 0 "$BANYAN" plan star:5,adds=all --method in-network --hosts 5x2 --schedule 3
-shows 'send\[1\] to rank 2|recv\[1\] to vertex 11' out
+wants 0 "$BANYAN" plan star:5,adds=all --method in-network --hosts 5x2 --schedule 2
+shows 'recv\[0\] = send\[0\] [+] rank 3' out
+shows 'recv\[0\] to vertex 10' out
 wants 0 "$BANYAN" plan clos:racks=3,hosts=3,adds=leaf,oversub=2 --in-network --adding 0
 shows '1.25 Gbit/s each' out
 wants 0 "$BANYAN" plan star:6,nic=1g --in-network --ranks h0,h1,h2,h3 --server h4,h5

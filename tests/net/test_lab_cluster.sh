@@ -1,7 +1,7 @@
 #!/bin/bash
-# `banyan lab --cluster`: a manager, agents and switches, and two jobs that come and go, from one command. The jobs get
-# plans of the manager, which is asked from this machine, and the sums are right while the manager, an agent and a switch
-# are killed and started. Nothing is left behind.
+# `banyan lab --cluster`: a manager, agents and switches, and two jobs that come and go, from one command. The jobs, one
+# of them with two ranks on each host, get plans of the manager, which is asked from this machine, and the sums are
+# right while the manager, an agent and a switch are killed and started. Nothing is left behind.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 
@@ -18,7 +18,7 @@ shows '--http' err
 
 sum="$BANYAN_BUILD/tests/net/sum_until $scratch/done"
 "$BANYAN" lab clos:racks=2,hosts=2,nic=100m,adds=all --cluster --manager r1h1 --manager-options "--interval 0.2 --replan 1" \
-  --job "one: $sum $scratch/one" --job "two from=0.5s hosts=r0h0,r1h0: $sum $scratch/two" \
+  --job "one: $sum $scratch/one" --job "two from=0.5s hosts=r0h0,r1h0 ranks=2: $sum $scratch/two" \
   --job "short from=0.2s until=1s hosts=r0h1,r1h1: $sum $scratch/short" \
   --at '1s kill switch leaf0' --at '1.5s start switch leaf0' --at '1.2s kill manager' --at '1.7s start manager' \
   --at '2s kill agent r0h1' --at '2.5s start agent r0h1' --at '2.6s kill server r0h0' >"$scratch/sums" 2>"$scratch/messages" &
@@ -38,7 +38,7 @@ done
 # Each job has a plan, and everything that was killed is back.
 agrees() {
   "$BANYAN" "${status[@]}" >"$scratch/state" 2>&1 && has '8 of 8 hosts connected; 2 jobs run' state &&
-    has '^  one +running +[0-3] +4 .* [1-9][0-9]* +[0-9.]+[MG] ' state && has '^  two +running +[0-3] +2 ' state
+    has '^  one +running +[0-3] +4 .* [1-9][0-9]* +[0-9.]+[MG] ' state && has '^  two +running +[0-3] +4 ' state
 }
 comes agrees || fail "the manager does not know all: $(cat "$scratch/state")"
 # The network is found, not told.
@@ -50,7 +50,7 @@ assert links == {("leaf0", "r0h0"), ("leaf0", "r0h1"), ("leaf1", "r1h0"), ("leaf
 assert all(0.9e8 < link["capacity"] < 1.1e8 for link in topology["links"]), topology'
 touch "$scratch/done"
 wait "$lab" || fail "it ended with $?: $(cat "$scratch/sums" "$scratch/messages")"
-[ "$(grep -cE '^\[(one|two) r[01]h[01]\] 0 wrong, ' "$scratch/sums")" = 6 ] || fail "$(cat "$scratch/sums")"
+[ "$(grep -cE '^\[(one|two) r[01]h[01](:[01])?\] 0 wrong, ' "$scratch/sums")" = 8 ] || fail "$(cat "$scratch/sums")"
 [ ! -e "$folder" ] || fail "$folder is left"
 nothing_runs() { ! pgrep -f "$folder" >/dev/null; }
 comes nothing_runs || fail "something runs on: $(pgrep -fa "$folder")"

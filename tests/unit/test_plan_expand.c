@@ -86,30 +86,37 @@ static const char with_servers[] =
     "{\"share\": 0.25, \"root\": \"h/10\", \"up\": {\"0\": \"h/10\", \"1\": \"h/10\", \"2\": \"h/10\"}},"
     "{\"share\": 0.25, \"root\": \"k\", \"up\": {\"0\": \"k\", \"1\": \"k\", \"2\": \"k\"}}]}";
 
-/* Each tree of each leader has a server of its own. Switches serve all trees by the same interfaces. */
+/* One rank of each host sends to a server, another one to the next; the others combine with it first. */
 static void test_expand_servers(void **state) {
   (void)state;
   const uint32_t host_of[] = {0, 0, 1, 1, 2, 2, 2};
-  const char *servers[] = {"h/0.0", "h/0.1", "h/10.0", "h/10.1", "k/0", "k/1"};
+  const char *servers[] = {"h/0", "h/10", "k"};
   struct by_plan *hosts, *plan;
   assert_ok(by_plan_parse("p", with_servers, strlen(with_servers), &hosts));
   assert_ok(by_plan_check_switches(hosts));
   assert_ok(by_plan_expand(hosts, host_of, 7, &plan));
-  by_plan_destroy(hosts);
   assert_ok(by_plan_check_switches(plan));
-  assert_int_equal(plan->n_vertices, 7 + 6 + 1);
-  for (uint32_t g = 0; g < 6; g++) {
+  assert_int_equal(plan->n_vertices, 7 + 3 + 1);
+  assert_int_equal(plan->classes[0].n_groups, 3);
+  for (uint32_t g = 0; g < 3; g++) {
     const struct by_group *group = &plan->classes[0].groups[g];
     assert_string_equal(plan->vertices[group->order[group->root]].name, servers[g]);
-    if (g >= 2) assert_true(group->n_forwards == 0 && group->n_ports == 0);
+    assert_true(group->share == hosts->classes[0].groups[g].share);
+    assert_int_equal(group->n_twigs, 4);
+    if (g >= 1) assert_true(group->n_forwards == 0 && group->n_ports == 0);
   }
-  const struct by_group *second = &plan->classes[0].groups[1]; /* The group is led by ranks 1, 3 and 5. */
-  uint32_t x = second->forwards[0];
+  by_plan_destroy(hosts);
+  const struct by_group *first = &plan->classes[0].groups[0]; /* It is led by ranks 0, 2 and 4, */
+  uint32_t x = first->forwards[0];
   assert_string_equal(plan->vertices[x].name, "x");
-  assert_string_equal(by_group_interface(second, x, 1), "e1");
-  assert_string_equal(by_group_interface(second, x, 3), "e2");
-  assert_string_equal(by_group_interface(second, x, second->order[second->root]), "e0");
-  assert_null(by_group_interface(second, x, 0));
+  assert_string_equal(by_group_interface(first, x, 0), "e1");
+  assert_string_equal(by_group_interface(first, x, 2), "e2");
+  assert_string_equal(by_group_interface(first, x, first->order[first->root]), "e0");
+  assert_null(by_group_interface(first, x, 1));
+  assert_int_equal(find_twig(first, 1)->parent, 0);
+  const struct by_group *second = &plan->classes[0].groups[1]; /* and the second by 1, 3 and 5. */
+  assert_int_equal(find_twig(second, 0)->parent, 1);
+  assert_int_equal(find_twig(second, 6)->parent, 5);
   by_plan_destroy(plan);
 }
 
