@@ -28,11 +28,16 @@ static enum banyan_status note_clear(void *self, uint32_t base, uint32_t count) 
   return BANYAN_OK;
 }
 
+/* Not by their bytes, which hold padding. */
+static void assert_end(const struct by_udp_end *end, uint32_t address, uint16_t port) {
+  assert_int_equal(end->address, address);
+  assert_int_equal(end->port, port);
+}
+
 static enum banyan_status note_grant(void *self, const struct by_grant *grant, const struct by_plane_ends *ends) {
-  const struct by_udp_end server = {1, 1}, last = {4, 1};
-  assert_memory_equal(&ends->server.end, &server, sizeof server);
+  assert_end(&ends->server.end, 1, 1);
   assert_int_equal(ends->n_workers, 3);
-  assert_memory_equal(&ends->workers[2].end, &last, sizeof last);
+  assert_end(&ends->workers[2].end, 4, 1);
   ((struct noted *)self)->grants[grant->job] = *grant;
   return BANYAN_OK;
 }
