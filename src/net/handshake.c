@@ -50,7 +50,7 @@ bool by_key_is_for_helpers(const char *text) {
 
 enum banyan_status by_key_for_helpers(const char *text, char *out) {
   static const char label[] = "banyan helpers and servers";
-  struct by_key key, derived;
+  struct by_key key, derived = {{0}};
   if (by_key_is_for_helpers(text)) {
     if (strlen(text) >= BY_HELPER_KEY_TEXT)
       return by_fail(BANYAN_ERR_ARGUMENT, "a key for helpers of %zu characters, where there are %d at most",

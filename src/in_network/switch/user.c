@@ -197,7 +197,8 @@ enum banyan_status by_user_open(struct by_loop *loop, const struct by_plane_opti
                                 .cells = {calloc(cells, sizeof *user->of_queues.cells.cells),
                                           calloc(cells, sizeof *user->of_queues.cells.sums), options->cells, NULL}};
   if (user->of_queues.cells.cells && user->of_queues.cells.sums && user->wanted <= BY_PLANE_QUEUES) {
-    *out = (struct by_plane){&ops, user};
+    out->ops = &ops;
+    out->self = user;
     return BANYAN_OK;
   }
   destroy(user);
