@@ -127,25 +127,25 @@ static void test_malformed(void **state) {
 
 /* ---- what was heard */
 
-static struct by_lldp_heard heard;
+static struct by_lldp_neighbours heard;
 static uint64_t now;
 
 static bool hear(const char *name, const char *port, bool agent, uint16_t ttl) {
   struct by_lldp said = {.agent = agent, .ttl = ttl};
   snprintf(said.chassis, sizeof said.chassis, "%s", name);
   snprintf(said.port, sizeof said.port, "%s", port);
-  return by_lldp_heard_add(&heard, &said, now);
+  return by_lldp_neighbours_add(&heard, &said, now);
 }
 
 static const char *neighbour(bool *several) {
-  const struct by_lldp *said = by_lldp_heard_get(&heard, now, several);
+  const struct by_lldp *said = by_lldp_neighbours_get(&heard, now, several);
   return said ? by_lldp_name(said) : "";
 }
 
 static void test_heard(void **state) {
   bool several;
   (void)state;
-  heard = (struct by_lldp_heard){0};
+  heard = (struct by_lldp_neighbours){0};
   now = BY_SECOND;
   assert_string_equal(neighbour(&several), "");
   assert_true(hear("leaf", "1", false, 12));
@@ -154,16 +154,16 @@ static void test_heard(void **state) {
   assert_true(hear("h1", "eth0", true, 12)); /* an agent goes before what else the same machine sends */
   assert_string_equal(neighbour(&several), "h1");
   assert_false(several);
-  assert_int_equal(by_lldp_heard_expire(&heard, now), 13 * BY_SECOND);
+  assert_int_equal(by_lldp_neighbours_expire(&heard, now), 13 * BY_SECOND);
   now = 13 * BY_SECOND;
-  assert_int_equal(by_lldp_heard_expire(&heard, now), UINT64_MAX);
+  assert_int_equal(by_lldp_neighbours_expire(&heard, now), UINT64_MAX);
   assert_string_equal(neighbour(&several), "");
 }
 
 static void test_withdrawn(void **state) {
   bool several;
   (void)state;
-  heard = (struct by_lldp_heard){0};
+  heard = (struct by_lldp_neighbours){0};
   now = BY_SECOND;
   assert_true(hear("leaf", "1", false, 12));
   assert_false(hear("leaf", "1", false, 0));
@@ -175,7 +175,7 @@ static void test_withdrawn(void **state) {
 static void test_several(void **state) {
   bool several;
   (void)state;
-  heard = (struct by_lldp_heard){0};
+  heard = (struct by_lldp_neighbours){0};
   now = BY_SECOND;
   (void)hear("h1", "eth0", true, 12);
   (void)hear("h2", "eth0", true, 12);

@@ -67,7 +67,7 @@ static void agent_sends(enum by_cluster_type type, const char *host, const struc
     interfaces[i].neighbour = texts[i];
     interfaces[i].neighbour_port = port;
   }
-  by_manager_discovery_hear(w.discovery, host, &message, w.now);
+  by_manager_discovery_handle(w.discovery, host, &message, w.now);
 }
 
 #define HELLO(host, ...) agent_sends(BY_MESSAGE_HELLO, host, NULL, (const char *const[]){__VA_ARGS__, NULL})
@@ -175,7 +175,7 @@ static void test_rates(void **state) {
   const struct by_cluster_message report = {.type = BY_MESSAGE_REPORT, .n_interfaces = 1, .interfaces = &slower};
   (void)state;
   begin_rack();
-  by_manager_discovery_hear(w.discovery, "h1", &report, w.now);
+  by_manager_discovery_handle(w.discovery, "h1", &report, w.now);
   pass(20);
   assert_int_equal(w.changes, 1);
   end();
@@ -328,7 +328,7 @@ static void test_many_interfaces(void **state) {
       snprintf(names[i], sizeof names[i], "e%d", round * BY_CLUSTER_INTERFACES + i);
       interfaces[i] = (struct by_cluster_interface){.name = names[i], .neighbour = "leaf", .neighbour_port = names[i]};
     }
-    by_manager_discovery_hear(w.discovery, "h1", &report, w.now);
+    by_manager_discovery_handle(w.discovery, "h1", &report, w.now);
     pass(1);
   }
   pass(60);

@@ -29,7 +29,7 @@ struct port {
   bool there;                     /* while interfaces are listed */
   bool several;                   /* that was logged */
   char reported[2][BY_LLDP_TEXT]; /* name and port of the neighbour, as `changed` was last called for */
-  struct by_lldp_heard heard;
+  struct by_lldp_neighbours heard;
 };
 
 struct by_link_neighbours {
@@ -73,7 +73,7 @@ static void send_soon(struct port *port, uint64_t now) {
 /* Whether it is another neighbour than was reported last. */
 static bool judge(struct port *port, uint64_t now) {
   bool several;
-  const struct by_lldp *said = by_lldp_heard_get(&port->heard, now, &several);
+  const struct by_lldp *said = by_lldp_neighbours_get(&port->heard, now, &several);
   const char *name = said ? by_lldp_name(said) : "", *at = said ? said->port : "";
   if (several && !port->several)
     by_warn("agent",
@@ -140,7 +140,7 @@ static void tick(void *context) {
   bool changed = false;
   for (uint32_t i = 0; i < all->n; i++) {
     struct port *port = &all->ports[i];
-    uint64_t expires = by_lldp_heard_expire(&port->heard, now);
+    uint64_t expires = by_lldp_neighbours_expire(&port->heard, now);
     if (port->due <= now) send_at(all, port, now);
     changed |= judge(port, now);
     next = MIN(next, MIN(port->due, expires));
@@ -166,7 +166,8 @@ static void take(struct by_link_neighbours *all, const struct sockaddr_ll *from,
     by_debug("agent", "%s: %s", port->name, banyan_error_text());
     return;
   }
-  if (by_lldp_heard_add(&port->heard, &said, now)) send_soon(port, now); /* it has just come: it may not know us yet */
+  if (by_lldp_neighbours_add(&port->heard, &said, now))
+    send_soon(port, now); /* it has just come: it may not know us yet */
 }
 
 static void ready(void *context, uint32_t events) {
@@ -189,7 +190,7 @@ const struct by_lldp *by_link_neighbours_get(const struct by_link_neighbours *al
   bool several;
   for (uint32_t i = 0; all && i < all->n; i++)
     if (!strcmp(all->ports[i].name, interface))
-      return by_lldp_heard_get(&all->ports[i].heard, by_loop_now(all->options.loop), &several);
+      return by_lldp_neighbours_get(&all->ports[i].heard, by_loop_now(all->options.loop), &several);
   return NULL;
 }
 

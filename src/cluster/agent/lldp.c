@@ -143,11 +143,11 @@ const char *by_lldp_name(const struct by_lldp *said) {
   return *said->system ? said->system : said->chassis;
 }
 
-static void drop(struct by_lldp_heard *heard, uint32_t i) {
+static void drop(struct by_lldp_neighbours *heard, uint32_t i) {
   heard->all[i] = heard->all[--heard->n];
 }
 
-bool by_lldp_heard_add(struct by_lldp_heard *heard, const struct by_lldp *said, uint64_t now) {
+bool by_lldp_neighbours_add(struct by_lldp_neighbours *heard, const struct by_lldp *said, uint64_t now) {
   uint32_t i = 0, oldest = 0;
   for (; i < heard->n; i++) {
     if (!strcmp(heard->all[i].said.chassis, said->chassis) && !strcmp(heard->all[i].said.port, said->port)) break;
@@ -163,7 +163,7 @@ bool by_lldp_heard_add(struct by_lldp_heard *heard, const struct by_lldp *said, 
   return !known;
 }
 
-uint64_t by_lldp_heard_expire(struct by_lldp_heard *heard, uint64_t now) {
+uint64_t by_lldp_neighbours_expire(struct by_lldp_neighbours *heard, uint64_t now) {
   uint64_t next = UINT64_MAX;
   for (uint32_t i = 0; i < heard->n;) {
     if (heard->all[i].expires <= now)
@@ -185,7 +185,7 @@ static bool goes_before(const struct by_lldp_neighbour *a, const struct by_lldp_
   return a->heard > b->heard;
 }
 
-const struct by_lldp *by_lldp_heard_get(const struct by_lldp_heard *heard, uint64_t now, bool *several) {
+const struct by_lldp *by_lldp_neighbours_get(const struct by_lldp_neighbours *heard, uint64_t now, bool *several) {
   const struct by_lldp_neighbour *best = NULL;
   uint32_t fresh = 0;
   for (uint32_t i = 0; i < heard->n; i++)

@@ -41,18 +41,18 @@ struct by_lldp_neighbour {
 };
 
 /* All zero at first. */
-struct by_lldp_heard {
+struct by_lldp_neighbours {
   uint32_t n;
   struct by_lldp_neighbour all[BY_LLDP_HEARD];
 };
 
 /* Adds what a frame says. Returns whether its sender was not known. */
-bool by_lldp_heard_add(struct by_lldp_heard *heard, const struct by_lldp *said, uint64_t now);
+bool by_lldp_neighbours_add(struct by_lldp_neighbours *heard, const struct by_lldp *said, uint64_t now);
 /* Forgets what does not hold any more; returns when to look again (UINT64_MAX: nothing expires). */
-uint64_t by_lldp_heard_expire(struct by_lldp_heard *heard, uint64_t now);
+uint64_t by_lldp_neighbours_expire(struct by_lldp_neighbours *heard, uint64_t now);
 /* The one neighbour: an agent if there is any. NULL: none, or *several: it is not a link between two. A neighbour that
  * has been replaced counts until half of its time has passed. */
-const struct by_lldp *by_lldp_heard_get(const struct by_lldp_heard *heard, uint64_t now, bool *several);
+const struct by_lldp *by_lldp_neighbours_get(const struct by_lldp_neighbours *heard, uint64_t now, bool *several);
 /* The neighbour's name: its system's, or the chassis where that is not known. */
 const char *by_lldp_name(const struct by_lldp *said);
 

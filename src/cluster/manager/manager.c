@@ -110,7 +110,7 @@ static bool goes_before(const struct by_manager_job *a, const struct by_manager_
 
 /* Those that the job's user allows, of those that the manager allows. */
 static uint32_t ways_of(const struct by_manager *m, const struct by_manager_job *job) {
-  uint32_t both = job->wishes.ways & m->options.ways, ways = both ? both : m->options.ways;
+  uint32_t both = job->preferences.ways & m->options.ways, ways = both ? both : m->options.ways;
   return m->now < job->plans.switchless_until ? ways & ~(uint32_t)BY_PLAN_SWITCHES : ways;
 }
 
@@ -206,9 +206,9 @@ static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job,
   request->ways = ways_of(m, job);
   request->has_calls = job->has_calls;
   memcpy(request->calls, job->calls, sizeof request->calls);
-  request->penalty = job->wishes.penalty > 0 ? job->wishes.penalty : m->options.penalty;
-  request->steps = job->wishes.steps ? job->wishes.steps : m->options.steps;
-  request->trees = job->wishes.trees ? job->wishes.trees : m->options.trees;
+  request->penalty = job->preferences.penalty > 0 ? job->preferences.penalty : m->options.penalty;
+  request->steps = job->preferences.steps ? job->preferences.steps : m->options.steps;
+  request->trees = job->preferences.trees ? job->preferences.trees : m->options.trees;
   by_plans_begin(job, request);
   return BANYAN_OK;
 }

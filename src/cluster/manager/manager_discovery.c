@@ -184,8 +184,8 @@ static bool take_cells(struct agent *agent, const struct by_cluster_aggregates *
   return agent->aggregates != had || agent->memory != memory;
 }
 
-void by_manager_discovery_hear(struct by_manager_discovery *d, const char *host,
-                               const struct by_cluster_message *message, double now) {
+void by_manager_discovery_handle(struct by_manager_discovery *d, const char *host,
+                                 const struct by_cluster_message *message, double now) {
   uint32_t before = HASH_COUNT(d->agents);
   struct agent *agent = find_or_add(d, host);
   if (!agent) return;

@@ -34,8 +34,8 @@ void by_manager_discovery_destroy(struct by_manager_discovery *discovery);
 void by_manager_discovery_restore(struct by_manager_discovery *discovery, const struct by_topology *topology,
                                   double now);
 /* A hello or report of the agent of a host, which the manager has accepted. */
-void by_manager_discovery_hear(struct by_manager_discovery *discovery, const char *host,
-                               const struct by_cluster_message *message, double now);
+void by_manager_discovery_handle(struct by_manager_discovery *discovery, const char *host,
+                                 const struct by_cluster_message *message, double now);
 /* Of a switch that adds: how many cells it reports to have granted, and how many jobs hold there by the manager's
  * account.
  */

@@ -140,8 +140,8 @@ struct by_job_grants {
   struct by_manager_grant *all;
 };
 
-/* What the job's user wishes of its plans; 0: what the manager's options say. manager_jobs.c. */
-struct by_job_wishes {
+/* What the job's user prefers for its plans; 0: what the manager's options say. manager_jobs.c. */
+struct by_job_preferences {
   uint32_t ways; /* plan_ways.h */
   double penalty;
   uint32_t steps, trees;
@@ -241,7 +241,7 @@ struct by_manager_job {
   struct by_job_check check;
   struct by_job_cells cells;
   struct by_job_grants grants;
-  struct by_job_wishes wishes;
+  struct by_job_preferences preferences;
 };
 
 static inline bool by_job_has_left(const struct by_manager_job *job) {

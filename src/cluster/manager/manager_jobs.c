@@ -112,15 +112,16 @@ static enum banyan_status copy_texts(struct by_manager_job *job, const struct by
   return all ? BANYAN_OK : by_manager_no_memory();
 }
 
-/* What it wishes and does not make sense is what it does not wish: planning goes on. */
+/* A preference that makes no sense is ignored: planning goes on. */
 static void take_wishes(struct by_manager *m, struct by_manager_job *job, const struct by_cluster_message *message) {
-  struct by_job_wishes wishes = {.penalty = message->tree_penalty, .steps = message->steps, .trees = message->trees};
-  if (message->ways && by_plan_ways_parse(message->ways, &wishes.ways) != BANYAN_OK)
+  struct by_job_preferences preferences = {
+      .penalty = message->tree_penalty, .steps = message->steps, .trees = message->trees};
+  if (message->ways && by_plan_ways_parse(message->ways, &preferences.ways) != BANYAN_OK)
     by_info("manager", "job %s (%s): its ways are ignored: %s", job->id, job->name, banyan_error_text());
-  bool same = wishes.ways == job->wishes.ways && wishes.penalty == job->wishes.penalty &&
-              wishes.steps == job->wishes.steps && wishes.trees == job->wishes.trees;
-  job->wishes = wishes;
-  if (!same && job->plans.current) by_due_mark(job, BY_DUE_CHANGE, "its user wishes other plans");
+  bool same = preferences.ways == job->preferences.ways && preferences.penalty == job->preferences.penalty &&
+              preferences.steps == job->preferences.steps && preferences.trees == job->preferences.trees;
+  job->preferences = preferences;
+  if (!same && job->plans.current) by_due_mark(job, BY_DUE_CHANGE, "its user prefers other plans");
   bool replaced = message->replace_plan || m->options.replaces;
   by_plans_set_own(m, job, replaced ? NULL : message->own_plan, message->plan);
 }

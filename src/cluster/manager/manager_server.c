@@ -90,11 +90,11 @@ static void set_settle(struct by_manager_server *server) {
     by_loop_cancel_timer(&server->settle);
 }
 
-static void hear_agent(struct connection *c, const struct by_cluster_message *message) {
+static void handle_agent(struct connection *c, const struct by_cluster_message *message) {
   struct by_manager_server *server = c->server;
   if (message->type == BY_MESSAGE_HELLO) c->agent = !message->job;
   if (!c->agent || (message->type != BY_MESSAGE_HELLO && message->type != BY_MESSAGE_REPORT)) return;
-  by_manager_discovery_hear(server->discovery, c->holder->who.name, message, now_of(server));
+  by_manager_discovery_handle(server->discovery, c->holder->who.name, message, now_of(server));
   if (message->type == BY_MESSAGE_REPORT)
     by_manager_discovery_count(server->discovery, c->holder->who.name, message->used_cells,
                                by_manager_cells_held(server->manager, c->holder->who.name), now_of(server));
@@ -180,7 +180,7 @@ static enum banyan_status handle_line(struct connection *c, const void *line, si
   /* What is said of jobs before there is a topology is said again when there is one. */
   if (c->server->ready || message.type == BY_MESSAGE_HELLO || message.type == BY_MESSAGE_REPORT)
     status = by_manager_handle(c->server->manager, c->peer, &message, now_of(c->server));
-  if (status == BANYAN_OK) hear_agent(c, &message);
+  if (status == BANYAN_OK) handle_agent(c, &message);
   by_cluster_message_fini(&message);
   return status;
 }

@@ -40,7 +40,7 @@ enum by_cluster_type {
   /* up */
   BY_MESSAGE_HELLO,    /* host, version, interfaces (name, address, rate, neighbour), may_help, may_serve, age,
                         * aggregates; a rank: job, rank */
-  BY_MESSAGE_JOB,      /* job, name, hosts, root, key, began, own_plan, plan, wishes for its plans */
+  BY_MESSAGE_JOB,      /* job, name, hosts, root, key, began, own_plan, plan, preferences for its plans */
   BY_MESSAGE_REPORT,   /* interfaces, jobs; a switch: used_cells */
   BY_MESSAGE_LEFT,     /* job, rank */
   BY_MESSAGE_SWITCHED, /* job, number, at */
@@ -132,7 +132,7 @@ struct by_cluster_message {
   double began;         /* of the job, s since 1970; 0: not known. Distinguishes it from an earlier one of its ID */
   const char *own_plan; /* name of the plan that the job's user set; NULL: none. In `plan` it is over the job's ranks */
   bool replace_plan;    /* a manager may replace that */
-  /* What the job's user wishes of a manager's plans; NULL or 0: what the manager's options say. */
+  /* What the job's user prefers for a manager's plans; NULL or 0: what the manager's options say. */
   const char *ways;    /* those that are allowed, by names with commas */
   double tree_penalty; /* of each tree, part of the least time */
   uint32_t steps;      /* weights are multiples of 1 / steps */
