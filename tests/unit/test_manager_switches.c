@@ -222,6 +222,71 @@ static void test_kept_and_ended(void **state) {
   world_end(&world);
 }
 
+/* Slots of the one tree that each job has at the spine. */
+static uint64_t window_of(const struct world_job *job) {
+  assert_int_equal(job->n_cells, 1);
+  return job->cells[0].slots;
+}
+
+/* A third job gets its guarantee at once. One of the others changes to what the switch has left, and the third one to
+ * as much, once that has been returned: what nobody needs is used, with one plan switch of each. */
+static void test_third_job(void **state) {
+  (void)state;
+  begin_racks(640);
+  struct world_job *jobs[3];
+  uint64_t windows[3], held = 0;
+  for (uint32_t i = 0; i < 2; i++) {
+    jobs[i] = world_run(&world, i, 2, 4);
+    pass_and_plan(8, 1000000);
+    windows[i] = window_of(jobs[i]);
+  }
+  uint64_t first = jobs[0]->number, second = jobs[1]->number;
+  assert_true(windows[0] + windows[1] == 480); /* a quarter stays free for later jobs and for changes */
+  jobs[0]->keeps_cells = jobs[1]->keeps_cells = true;
+  jobs[2] = world_run(&world, 0, 2, 4);
+  pass_and_plan(1, 1000000);
+  assert_int_equal(window_of(jobs[2]), 32);
+  struct world_job *changed = jobs[0]->number != first ? jobs[0] : jobs[1];
+  assert_true(jobs[0]->number + jobs[1]->number == first + second + 1);
+  assert_int_equal(window_of(changed), 128);
+  pass_and_plan(8, 1000000); /* The third job may not grow before the cells are returned. */
+  assert_int_equal(window_of(jobs[2]), 32);
+  jobs[0]->keeps_cells = jobs[1]->keeps_cells = false;
+  world_send(&world, changed, BY_MESSAGE_RELEASED, changed->number - 1);
+  pass_and_plan(8, 1000000);
+  assert_int_equal(window_of(jobs[2]), 128);
+  for (uint32_t i = 0; i < 3; i++) held += window_of(jobs[i]);
+  assert_true(held == 480 && held_at("spine0") == 480);
+  uint64_t numbers = jobs[0]->number + jobs[1]->number + jobs[2]->number;
+  pass_and_plan(40, 1000000); /* Nothing changes any more. */
+  assert_true(jobs[0]->number + jobs[1]->number + jobs[2]->number == numbers);
+  world_end(&world);
+}
+
+/* A job that has only its guarantee grows when another one has left; not by less than a plan switch is worth. */
+static void test_grows(void **state) {
+  (void)state;
+  begin_racks(400);
+  struct world_job *jobs[8];
+  for (uint32_t i = 0; i < 8; i++) {
+    jobs[i] = world_run(&world, i % 2, 2, 4);
+    pass_and_plan(8, 1000000);
+  }
+  pass_and_plan(30, 1000000);
+  assert_true(window_of(jobs[7]) < 64);
+  for (uint32_t i = 0; i < 7; i++) {
+    jobs[i]->runs = false;
+    world_send(&world, jobs[i], BY_MESSAGE_LEFT, 0);
+  }
+  uint64_t number = jobs[7]->number;
+  pass_and_plan(30, 1000000);
+  /* It needs old and new cells at once, and a quarter of all stays free. */
+  assert_int_equal(window_of(jobs[7]), 256);
+  assert_true(held_everywhere() == 256);
+  assert_int_equal(jobs[7]->number, number + 1);
+  world_end(&world);
+}
+
 /* A job that comes to full switches gets its guarantees: those that have more change to fresh, fewer cells, and it
  * waits until they have returned what they had. */
 static void test_rebalance(void **state) {
@@ -241,6 +306,7 @@ static void test_rebalance(void **state) {
   }
   assert_true(a->number > number);
   assert_true(cells_of(a) < before);
+  a->keeps_cells = false;
   world_send(&world, a, BY_MESSAGE_RELEASED, number);
   pass_and_plan(4, 1000000);
   uint32_t with = 0;
@@ -544,6 +610,8 @@ int main(void) {
       cmocka_unit_test(test_forwarding_switch_dies),
       cmocka_unit_test(test_released),
       cmocka_unit_test(test_kept_and_ended),
+      cmocka_unit_test(test_third_job),
+      cmocka_unit_test(test_grows),
       cmocka_unit_test(test_rebalance),
       cmocka_unit_test(test_full),
       cmocka_unit_test(test_ways),

@@ -13,7 +13,8 @@ enum {
   LEAST = 32,     /* slots: queues are longer than the delays of links; with half of them switches only forward */
   PLEASANT = 256, /* slots that a tree gets where there is room, */
   AMPLE = 4,      /* or so many times its guarantee: late workers and lost packets keep cells busy */
-  FOR_LATER = 4,  /* one of so many parts of the cells is for guarantees only */
+  FOR_LATER = 4,  /* one of so many parts of the cells is for guarantees and changes only */
+  GROWTH = 2,     /* times as many slots as it has are worth a plan switch */
 };
 
 /* ---- what there is */
@@ -115,14 +116,40 @@ static enum by_grants_result find_room(const struct by_manager *m, const struct 
   return result;
 }
 
+static uint64_t for_later(const struct by_manager *m, uint32_t node) {
+  return m->hosts->all[node].adds->cells / FOR_LATER;
+}
+
+/* What each job would have if all that use the switch, and this one, had the same of what is not for guarantees only.
+ */
+static uint64_t fair_at(const struct by_manager *m, const struct by_manager_job *of, uint32_t node) {
+  uint64_t taken = reserved(m, node) + for_later(m, node), all = m->hosts->all[node].adds->cells, users = 1;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) users += job != of && held_by(job, node) > 0;
+  return all > taken ? (all - taken) / users : 0;
+}
+
+/* Slots for all trees of a plan there, beside the part that is for later. A job that changes to other cells may use
+ * that part until it has returned the old ones. */
+static uint64_t budget_at(const struct by_manager *m, const struct by_manager_job *job, uint32_t node,
+                          enum by_grants_share share) {
+  uint64_t left = free_at(m, node), later = for_later(m, node), after = left + held_by(job, node);
+  switch (share) {
+  case BY_GRANTS_AMPLE: return left > later ? left - later : 0;
+  case BY_GRANTS_FAIR: return MIN(MIN(left, after > later ? after - later : 0), fair_at(m, job, node));
+  case BY_GRANTS_LEAST: break;
+  }
+  return 0;
+}
+
 /* Beyond the guarantee each tree gets the same part of what it wants. */
-static uint32_t slots_at(const struct by_manager *m, const struct by_plan_needs *needs, const struct by_plan_need *need,
-                         bool least) {
-  uint64_t guarantee, wanted, left = free_at(m, need->node), later = m->hosts->all[need->node].adds->cells / FOR_LATER;
+static uint32_t slots_at(const struct by_manager *m, const struct by_manager_job *job,
+                         const struct by_plan_needs *needs, const struct by_plan_need *need,
+                         enum by_grants_share share) {
+  uint64_t guarantee, wanted, budget = budget_at(m, job, need->node, share);
   uint32_t own = guarantee_of(need);
   sum_at(needs, need->node, &guarantee, &wanted);
-  if (least || left <= guarantee + later || wanted == guarantee) return own;
-  uint64_t spare = MIN(left - guarantee - later, wanted - guarantee);
+  if (budget <= guarantee || wanted == guarantee) return own;
+  uint64_t spare = MIN(budget, wanted) - guarantee;
   return own + (uint32_t)((wanted_of(need) - own) * spare / (wanted - guarantee));
 }
 
@@ -231,13 +258,13 @@ static bool is_until(const struct by_manager_grant *grant, uint64_t number) {
 }
 
 enum by_grants_result by_grants_give(struct by_manager *m, struct by_manager_job *job, uint64_t number,
-                                     const struct by_plan_needs *needs, bool least) {
+                                     const struct by_plan_needs *needs, enum by_grants_share share) {
   if (by_grants_has(job, number)) return BY_GRANTS_GIVEN;
   enum by_grants_result result = find_room(m, job, needs);
   if (result != BY_GRANTS_GIVEN) return result;
   uint32_t *slots = calloc((size_t)needs->n + 1, sizeof *slots); /* before any is in the account */
   if (!slots) return BY_GRANTS_NONE;
-  for (uint32_t i = 0; i < needs->n; i++) slots[i] = slots_at(m, needs, &needs->all[i], least);
+  for (uint32_t i = 0; i < needs->n; i++) slots[i] = slots_at(m, job, needs, &needs->all[i], share);
   for (uint32_t i = 0; i < needs->n && result == BY_GRANTS_GIVEN; i++) {
     struct by_manager_grant *grant = add(job, needs->all[i].server);
     if (!grant) {
@@ -313,14 +340,15 @@ static bool is_crowded(const struct by_manager *m, const struct by_plan_needs *n
   return guarantee > left || left < m->hosts->all[node].adds->cells / FOR_LATER;
 }
 
-/* How much it has beyond its guarantees where these needs make it crowded. */
-static uint64_t excess(const struct by_manager *m, const struct by_manager_job *job,
-                       const struct by_plan_needs *needs) {
+/* How much it would return where these needs make it crowded. */
+static uint64_t excess(const struct by_manager *m, const struct by_manager_job *job, const struct by_plan_needs *needs,
+                       enum by_grants_share share) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < needs->n; i++) {
     uint32_t node = needs->all[i].node;
     if (!by_grants_switch_is_there(m, node) || !is_crowded(m, needs, node)) continue;
-    sum += held_by(job, node) - MIN(held_by(job, node), guaranteed_to(job, node));
+    uint64_t keeps = MAX(guaranteed_to(job, node), budget_at(m, job, node, share));
+    sum += held_by(job, node) - MIN(held_by(job, node), keeps);
   }
   return sum;
 }
@@ -335,12 +363,12 @@ static bool can_change(const struct by_manager *m, const struct by_manager_job *
 }
 
 struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const struct by_manager_job *of,
-                                             const struct by_plan_needs *needs) {
+                                             const struct by_plan_needs *needs, enum by_grants_share share) {
   struct by_manager_job *best = NULL;
   uint64_t most = 0;
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (job == of || by_job_has_left(job) || !job->plans.current || !job->peer) continue;
-    uint64_t beyond = excess(m, job, needs);
+    uint64_t beyond = excess(m, job, needs, share);
     /* What it has not returned yet comes by itself, and the plan that is being made for it may have other cells. */
     bool changes = job->plans.running || by_job_is_moving(job) || !by_grants_has(job, job->plans.current->number) ||
                    job->grants.all[0].number != job->plans.current->number;
@@ -348,6 +376,52 @@ struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const s
     if (beyond > most && can_change(m, job)) most = beyond, best = job;
   }
   return best;
+}
+
+/* ---- room that nobody uses */
+
+/* What a tree has under way at most: the fewest slots that it has at any switch. */
+static uint64_t window_of(const struct by_manager_job *job, const char *server) {
+  uint64_t least = UINT64_MAX;
+  for (uint32_t i = 0; i < job->grants.n; i++)
+    if (!strcmp(job->grants.all[i].server, server)) least = MIN(least, job->grants.all[i].slots);
+  return least;
+}
+
+/* The same of the cells that it wants, or would get now. */
+static uint64_t next_window(const struct by_manager *m, const struct by_manager_job *job,
+                            const struct by_plan_needs *needs, const char *server, bool wanted) {
+  uint64_t least = UINT64_MAX;
+  for (uint32_t i = 0; i < needs->n; i++) {
+    const struct by_plan_need *need = &needs->all[i];
+    if (strcmp(need->server, server) != 0) continue;
+    least = MIN(least, wanted ? wanted_of(need) : slots_at(m, job, needs, need, BY_GRANTS_FAIR));
+  }
+  return least;
+}
+
+static bool lacks_cells(const struct by_manager *m, const struct by_manager_job *job,
+                        const struct by_plan_needs *needs) {
+  for (uint32_t i = 0; i < needs->n; i++) {
+    const char *server = needs->all[i].server;
+    if (next_window(m, job, needs, server, true) >= GROWTH * window_of(job, server)) return true;
+  }
+  return false;
+}
+
+bool by_grants_may_grow(const struct by_manager *m, const struct by_manager_job *job, uint64_t number,
+                        const struct by_plan_needs *needs) {
+  bool grows = false;
+  for (uint32_t i = 0; i < job->grants.n; i++)
+    if (job->grants.all[i].number != number) return false; /* what it has not returned yet */
+  if (!job->grants.n || !lacks_cells(m, job, needs) || !can_change(m, job)) return false;
+  for (uint32_t i = 0; i < needs->n; i++) {
+    const char *server = needs->all[i].server;
+    uint64_t has = window_of(job, server), gets = next_window(m, job, needs, server, false);
+    if (gets < has) return false;
+    grows |= gets >= GROWTH * has;
+  }
+  return grows;
 }
 
 /* ---- to see it */

@@ -2,10 +2,10 @@
  * tree's way full, and as many more as nobody else is guaranteed. All cells of a plan are given together or none of
  * them, and each plan gets fresh ones: what it had stays in the account until rank 0 reports that it has been returned
  * (released). So where a plan finds no room that others have beyond their guarantees, these are to change to fresh,
- * smaller cells first.
+ * smaller cells first. A job that has few and could have twice as many changes, too.
  *
  *     total  =  held (given, and not yet returned; of all jobs and plans)  +  free
- *     free   =  a quarter, into which only guarantees go, so that plans can change  +  the rest, for anybody */
+ *     free   =  a quarter, for guarantees, and while plans change  +  the rest, for anybody */
 #ifndef BY_MANAGER_MANAGER_GRANTS_H
 #define BY_MANAGER_MANAGER_GRANTS_H
 
@@ -22,13 +22,17 @@ bool by_grants_switch_is_there(const struct by_manager *m, uint32_t node);
 /* Bytes in flight that a switch has cells for in a new plan of the job: what others are not guaranteed, and the job
  * does not hold; 0: not enough for a tree. strict: only what is free now. */
 uint64_t by_grants_room(const struct by_manager *m, const struct by_manager_job *job, uint32_t node, bool strict);
-/* Gives the cells that a plan's trees need; least: only what is guaranteed. */
+/* Gives the cells that a plan's trees need. */
 enum by_grants_result by_grants_give(struct by_manager *m, struct by_manager_job *job, uint64_t number,
-                                     const struct by_plan_needs *needs, bool least);
-/* A job that is to change to fresh cells, so that there is room for these needs of `of`, and for later changes:
- * the one that has most beyond its guarantees where it is crowded. NULL: it is not, none can, or one is changing. */
+                                     const struct by_plan_needs *needs, enum by_grants_share share);
+/* A job that is to change to this share on fresh cells, so that there is room for these needs of `of`, and for later
+ * changes: the one that would return most where it is crowded. NULL: it is not, none can, or one is changing. */
 struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const struct by_manager_job *of,
-                                             const struct by_plan_needs *needs);
+                                             const struct by_plan_needs *needs, enum by_grants_share share);
+/* Whether a fair share is at least twice what one of the trees of the plan that the job has can have under way, and no
+ * less than what any of them can: cells have become free that nobody needs. */
+bool by_grants_may_grow(const struct by_manager *m, const struct by_manager_job *job, uint64_t number,
+                        const struct by_plan_needs *needs);
 bool by_grants_has(const struct by_manager_job *job, uint64_t number);
 /* Whether a plan's trees pass a switch that is not there any more, also one that only forwards for them: it removes its
  * entry from the stacks of fragments. *node: one of these. */

@@ -69,16 +69,23 @@ struct by_manager_helper {
   uint64_t by;  /* the agent's connection on which it reported that it joined; 0: none of this manager's */
 };
 
+/* How many cells a plan gets.
+ *
+ *   AMPLE   a plan of its own: all that it wants, where there is room
+ *   FAIR    the plan that the job has, on other cells: no more than others that use the switch could have
+ *   LEAST   the same, with its guarantees only */
+enum by_grants_share { BY_GRANTS_AMPLE, BY_GRANTS_FAIR, BY_GRANTS_LEAST };
+
 struct by_manager_plan {
   uint64_t number;
   struct by_plan *plan;
   struct by_embedding *embedding; /* NULL: not known any more */
   struct by_link_shares shares;
   struct by_plan_needs needs; /* of cells */
-  bool fresh;                 /* the same as the one before, for other cells of no more than its guarantees */
-  double rate, made;          /* bit/s that it was to carry */
-  double carries;             /* beside higher classes, when it was made; 0: not known */
-  double before;              /* what the one before would have; 0: nothing was known */
+  enum by_grants_share share;
+  double rate, made; /* bit/s that it was to carry */
+  double carries;    /* beside higher classes, when it was made; 0: not known */
+  double before;     /* what the one before would have; 0: nothing was known */
   char why[BY_MANAGER_WHY];
 };
 

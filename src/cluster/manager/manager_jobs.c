@@ -334,6 +334,7 @@ void by_jobs_tick(struct by_manager *m) {
     by_plans_end_silent(m, job);
     by_plans_miss_switches(m, job);
     by_plans_advance(m, job);
+    by_plans_grow(m, job);
   }
   uint32_t left; /* the oldest of those are forgotten */
   for (struct by_manager_job *oldest; (oldest = find_oldest(m, &left)) && left > MOST_LEFT;) forget(m, oldest);

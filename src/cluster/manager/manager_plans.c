@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static const double least_wait = 30, most_wait = 3600, iterations_waited = 20; /
 static const double join_wait = 15;         /* s for helpers, and for cells to become free */
 static const double strict_for = 60;        /* s in which no cells are counted on that others are to give back */
 static const double grace = 0.5;            /* s in which a switch's agent may connect again */
+static const double settled = 2;            /* intervals with a plan, before it gets other cells that are free */
 static const double begun_wait = 6;         /* s in which agents find a manager that was started again */
 static const double silence = 10;           /* s, and intervals twice, of an agent that is there */
 static const double swaying = 4;            /* times the gain, beside others */
@@ -173,7 +175,8 @@ static void send_plan(struct by_manager *m, struct by_manager_job *job) {
 
 /* ---- what it needs before it is sent */
 
-static void propose_fresh(struct by_manager *m, struct by_manager_job *job, const struct by_manager_job *wants);
+static void BY_PRINTF(4, 5)
+    propose_fresh(struct by_manager *m, struct by_manager_job *job, enum by_grants_share share, const char *why, ...);
 
 /* Whether all helpers and servers of the proposal are there; one that does not come ends it. */
 static bool has_helpers(struct by_manager *m, struct by_manager_job *job) {
@@ -188,15 +191,20 @@ static bool has_helpers(struct by_manager *m, struct by_manager_job *job) {
   return false;
 }
 
+/* Others change one after the other: to their guarantees while the job waits. */
+static void make_room(struct by_manager *m, const struct by_manager_job *job, bool waits) {
+  enum by_grants_share share = waits ? BY_GRANTS_LEAST : BY_GRANTS_FAIR;
+  struct by_manager_job *victim = by_grants_find_victim(m, job, &job->plans.proposed->needs, share);
+  if (victim) propose_fresh(m, victim, share, "fewer cells, as job %.12s needs some", job->id);
+}
+
 /* Whether the proposal has its cells, all of them. Where others have more than they are guaranteed, they change first;
  * where they do not in time, it is planned again with what is free. */
 static bool has_cells(struct by_manager *m, struct by_manager_job *job) {
   struct by_manager_plan *plan = job->plans.proposed;
-  enum by_grants_result result = by_grants_give(m, job, plan->number, &plan->needs, plan->fresh);
+  enum by_grants_result result = by_grants_give(m, job, plan->number, &plan->needs, plan->share);
   bool waits = result == BY_GRANTS_WAIT && m->now < job->plans.deadline;
-  struct by_manager_job *victim =
-      plan->fresh || result == BY_GRANTS_NONE ? NULL : by_grants_find_victim(m, job, &plan->needs);
-  if (victim) propose_fresh(m, victim, job);
+  if (plan->share == BY_GRANTS_AMPLE && result != BY_GRANTS_NONE) make_room(m, job, result == BY_GRANTS_WAIT);
   if (result == BY_GRANTS_GIVEN || waits) return !waits;
   double *until = m->now < job->plans.strict_until ? &job->plans.switchless_until : &job->plans.strict_until;
   *until = m->now + strict_for;
@@ -279,14 +287,18 @@ static void propose(struct by_manager *m, struct by_manager_job *job, struct by_
     drop(m, job);
 }
 
-/* The plan that it has, with other cells: no more than it is guaranteed, so that there is room for another job. */
-static void propose_fresh(struct by_manager *m, struct by_manager_job *job, const struct by_manager_job *wants) {
+/* The plan that it has, with other cells. */
+static void propose_fresh(struct by_manager *m, struct by_manager_job *job, enum by_grants_share share, const char *why,
+                          ...) {
   const struct by_manager_plan *old = job->plans.current;
   struct by_manager_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return;
   *plan = (struct by_manager_plan){
-      .fresh = true, .rate = old->rate, .made = m->now, .carries = old->carries, .before = old->rate};
-  snprintf(plan->why, sizeof plan->why, "fewer cells, as job %.12s needs some", wants->id);
+      .share = share, .rate = old->rate, .made = m->now, .carries = old->carries, .before = old->rate};
+  va_list values;
+  va_start(values, why);
+  vsnprintf(plan->why, sizeof plan->why, why, values);
+  va_end(values);
   enum banyan_status status = by_plan_copy(old->plan, &plan->plan);
   if (status == BANYAN_OK) status = by_plan_needs_find(plan->plan, m->topology, &plan->needs);
   plan->shares.items = status == BANYAN_OK ? calloc((size_t)old->shares.n + 1, sizeof *plan->shares.items) : NULL;
@@ -298,6 +310,21 @@ static void propose_fresh(struct by_manager *m, struct by_manager_job *job, cons
   if (old->shares.n) memcpy(plan->shares.items, old->shares.items, old->shares.n * sizeof *plan->shares.items);
   plan->number = ++job->plans.numbers;
   propose(m, job, plan);
+}
+
+static bool waits_for_cells(const struct by_manager_job *job) {
+  return !by_job_has_left(job) && job->plans.proposal == BY_PROPOSAL_JOINING && job->plans.proposed->needs.n &&
+         !by_grants_has(job, job->plans.proposed->number);
+}
+
+void by_plans_grow(struct by_manager *m, struct by_manager_job *job) {
+  const struct by_manager_plan *plan = job->plans.current;
+  if (!plan || !job->peer || job->plans.running || by_job_is_moving(job) || m->now < job->plans.not_before) return;
+  if (m->now - plan->made < settled * m->options.interval) return;
+  if (!by_grants_may_grow(m, job, plan->number, &plan->needs)) return;
+  for (const struct by_manager_job *other = m->jobs; other; other = other->next)
+    if (waits_for_cells(other)) return;
+  propose_fresh(m, job, BY_GRANTS_FAIR, "more cells, which nobody else uses");
 }
 
 /* The planner may still be reading it. */

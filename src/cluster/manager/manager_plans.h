@@ -5,7 +5,8 @@
  *                 \                      \                                          \-> kept, or no answer
  *                  it stays               one does not come
  *
- * A plan also comes by itself: the one that the job has, for fewer cells, where another job needs some. */
+ * A plan also comes by itself: the one that the job has, for fewer cells, where another job needs some, or for more
+ * that nobody uses. */
 #ifndef BY_MANAGER_MANAGER_PLANS_H
 #define BY_MANAGER_MANAGER_PLANS_H
 
@@ -30,6 +31,8 @@ void by_plans_assume(struct by_manager *m, struct by_manager_job *job);
 
 /* Sends a proposal whose helpers are there and whose cells are free, gives up one that takes too long. */
 void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
+/* Proposes the plan that the job has with more cells, where enough of them are free. */
+void by_plans_grow(struct by_manager *m, struct by_manager_job *job);
 void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
 /* Rank 0 has returned the cells of this plan and of all before. */
