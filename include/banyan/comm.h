@@ -149,6 +149,9 @@ struct banyan_counters {
   uint64_t allocations;   /* made for calls; a repeated call makes none, see docs/architecture.md */
   uint64_t links;         /* peers connected */
   uint64_t plan_switches; /* switches to plans that were proposed while calls continued */
+  /* Calls that began over trees through switches; and calls that went among ranks though the plan has such trees for
+   * their size, because switches do not add their type or operation, or take no part in their collective. */
+  uint64_t in_network, in_network_fallbacks;
 };
 BANYAN_API void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out);
 

@@ -21,7 +21,9 @@ static void add_counters(struct by_text *text, const struct banyan_comm *comm) {
               {"sleeps", c.sleeps},
               {"wakes_sent", c.wakes_sent},
               {"allocations", c.allocations},
-              {"links", c.links}};
+              {"links", c.links},
+              {"in_network", c.in_network},
+              {"in_network_fallbacks", c.in_network_fallbacks}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     by_text_add(text, "# TYPE banyan_%s_total counter\nbanyan_%s_total{rank=\"%u\"} %llu\n", rows[i].name, rows[i].name,
                 comm->context->job.rank, (unsigned long long)rows[i].value);

@@ -11,6 +11,10 @@ struct by_engine {
   uint32_t never;                         /* links without a lane that never will have one */
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
   uint64_t verdict_at;                    /* a call is late, and its cause is searched until then; 0: none is */
+  struct by_fallbacks {                   /* start.c: reasons not to use a plan's in-network trees that were logged */
+    uint32_t collectives;                 /* bits by number */
+    uint64_t types;                       /* bits by BANYAN_OPS * dtype + op */
+  } fallbacks;
 };
 
 static inline struct by_engine *by_engine_of(const struct by_transfer *transfer) {

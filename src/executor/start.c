@@ -1,7 +1,8 @@
 /* Starting calls: checks, the plan's class and its program, and what the caller knows of a call. */
 #include "collective.h"
-#include "engine.h"
-#include "recovery.h"
+#include "engine_parts.h"
+#include "fabric.h"
+#include "log.h"
 #include "reduce.h"
 
 /* ---- checks of what callers give */
@@ -94,15 +95,52 @@ static bool has_servers(const struct by_plan *plan, const struct by_class *class
   return false;
 }
 
+/* Once for each collective, or type and operation, of a job: at the team's first rank. A user can do something about
+ * types and operations, and about collectives next to nothing. */
+static void log_fallback(struct by_team *team, const struct by_plan *plan, const struct banyan_call *call) {
+  struct by_fallbacks *logged = &by_engine_of(&team->runner->transfer)->fallbacks;
+  const char *name = banyan_collective_name(call->collective);
+  uint64_t type = 1ull << (BANYAN_OPS * (unsigned)call->dtype + (unsigned)call->op);
+  if (team->vertices.self) return;
+  if (call->collective == BANYAN_ALLREDUCE && !(logged->types & type)) {
+    logged->types |= type;
+    by_warn("innetwork",
+            "%s(%s, %s) goes among ranks and not over the switches of plan '%s', which would be faster: they add f32, "
+            "f16, bf16 and i32, by sum or avg; reduce one of these to use them",
+            name, banyan_dtype_name(call->dtype), banyan_op_name(call->op), plan->name);
+  } else if (call->collective != BANYAN_ALLREDUCE && !(logged->collectives >> call->collective & 1)) {
+    logged->collectives |= 1u << call->collective;
+    by_info("innetwork", "%s goes among ranks and not over the switches of plan '%s', which are for allreduce alone",
+            name, plan->name);
+  }
+}
+
+/* Whether switches add it, where the plan has trees through them. */
+static bool is_in_network(const struct banyan_call *call) {
+  return call->collective == BANYAN_ALLREDUCE && by_fabric_adds(call->dtype, call->op);
+}
+
+/* A barrier, and what goes from the owner of a block to its user, have no use for trees through switches. */
+static bool falls_back(const struct banyan_call *call, bool empty) {
+  return !empty && !is_in_network(call) && call->collective != BANYAN_BARRIER &&
+         !by_collective(call->collective)->direct;
+}
+
 /* Over a plan with helpers: its groups of ranks alone, with the other groups as parts; or all of it, among ranks. */
-static enum banyan_status get_helped(const struct by_helped *helped, uint64_t bytes, enum banyan_collective collective,
-                                     uint32_t root, bool helpers, bool in_network, struct by_program **out) {
+static enum banyan_status get_helped(const struct by_helped *helped, const struct banyan_call *user, uint64_t bytes,
+                                     enum banyan_collective collective, uint32_t root, bool empty,
+                                     struct by_program **out) {
   const struct by_plan *plan = helped->plan;
   const struct by_class *class_ = by_plan_class(plan, bytes);
   uint32_t index = (uint32_t)(class_ - plan->classes);
-  if (!helpers || (!in_network && has_servers(plan, class_)) || plan->n_ranks == 1 || !by_helped_has(helped, index))
-    return by_helped_get(helped, true, index, BY_PART_ALL, helped->among->version, collective, root, out);
-  return by_helped_get(helped, false, index, BY_PART_PLAIN, plan->version, collective, root, out);
+  bool servers = has_servers(plan, class_), helpers = !empty && by_collective(collective)->helpers;
+  if (helpers && (is_in_network(user) || !servers) && plan->n_ranks > 1 && by_helped_has(helped, index))
+    return by_helped_get(helped, false, index, BY_PART_PLAIN, plan->version, collective, root, out);
+  BY_TRY(by_helped_get(helped, true, index, BY_PART_ALL, helped->among->version, collective, root, out));
+  if (!servers || !falls_back(user, empty)) return BANYAN_OK;
+  (*out)->fallback = true;
+  log_fallback(helped->team, plan, user);
+  return BANYAN_OK;
 }
 
 static enum banyan_status get_program(struct by_team *team, const struct banyan_call *user, size_t total,
@@ -115,9 +153,7 @@ static enum banyan_status get_program(struct by_team *team, const struct banyan_
   if (empty) collective = BANYAN_BARRIER;
   uint64_t bytes = collective == BANYAN_BARRIER ? 1 : total * banyan_dtype_size(user->dtype);
   uint32_t root = kind->rooted && !empty ? (uint32_t)user->root : 0;
-  bool in_network = collective == BANYAN_ALLREDUCE && by_fabric_adds(user->dtype, user->op);
-  bool helpers = !empty && by_collective(collective)->helpers;
-  if (helped) return get_helped(helped, bytes, collective, root, helpers, in_network, out);
+  if (helped) return get_helped(helped, user, bytes, collective, root, empty, out);
   const struct by_plan *plan = team->plan;
   return by_program_get(team, &team->vertices, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version, collective,
                         root, out);

@@ -126,6 +126,8 @@ static void print_counters(void) {
   MEMBER(banyan_counters, allocations);
   MEMBER(banyan_counters, links);
   MEMBER(banyan_counters, plan_switches);
+  MEMBER(banyan_counters, in_network);
+  MEMBER(banyan_counters, in_network_fallbacks);
   end_struct();
 }
 

@@ -1,12 +1,13 @@
 /* Calls over plans through switches, whole, in memory: executors, workers, switches and the server, together with
  * groups of trees among ranks. Packets get lost. The server dies at any moment, and the ranks continue without it.
  * Ranks change to another version of the tree while calls of both are under way, and neither takes anything of the
- * other. */
+ * other. What switches do not add goes among ranks and is counted, also between calls that they add. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../prop/schedule_plans.h"
 #include "check.h"
+#include "collective.h"
 #include "fabric.h"
 #include "server.h"
 #include "tree_net.h"
@@ -294,6 +295,88 @@ static void test_server_dies(void **state) {
   }
 }
 
+/* --- what goes which way --- */
+
+static bool adds(const struct banyan_call *call) {
+  return call->collective == BANYAN_ALLREDUCE && (call->op == BANYAN_SUM || call->op == BANYAN_AVERAGE) &&
+         (call->dtype == BANYAN_FLOAT32 || call->dtype == BANYAN_INT32);
+}
+
+/* Whether the call's size class has trees to servers. */
+static bool has_servers(const struct rig *rig, const struct operation *operation) {
+  const struct banyan_call *call = &operation->call;
+  size_t count = call->count;
+  if (call->counts) count = 0;
+  for (uint32_t r = 0; r < rig->world.n && call->counts; r++) count += call->counts[r];
+  if (!call->counts && by_collective(call->collective)->blocks) count *= rig->world.n;
+  const struct by_class *class_ = by_plan_class(rig->plan, count * banyan_dtype_size(call->dtype));
+  for (uint32_t g = 0; g < class_->n_groups; g++)
+    if (by_group_has_server(rig->plan, &class_->groups[g])) return true;
+  return false;
+}
+
+/* Barriers, and collectives between a block's owner and its user, have no trees. */
+static bool falls_back(const struct banyan_call *call) {
+  return !adds(call) && call->collective <= BANYAN_ALLGATHER;
+}
+
+/* Every collective, type and operation in turn; their order differs from seed to seed. */
+static void choose_every(struct rig *rig, uint32_t number, struct operation *operation) {
+  static const enum banyan_dtype dtypes[] = {BANYAN_FLOAT32, BANYAN_FLOAT64, BANYAN_INT32, BANYAN_INT64, BANYAN_UINT8};
+  static const enum banyan_op ops[] = {BANYAN_SUM, BANYAN_AVERAGE, BANYAN_MIN, BANYAN_MAX};
+  struct by_rng *rng = &rig->world.rng;
+  struct banyan_call *call = &operation->call;
+  *operation = (struct operation){.call = {.count = 1 + below(rng, 900), .root = (int)below(rng, rig->world.n)}};
+  call->collective = number % 2 ? (enum banyan_collective)(number / 2 % (BANYAN_BARRIER + 1)) : BANYAN_ALLREDUCE;
+  call->dtype = dtypes[below(rng, 5)];
+  call->op = ops[below(rng, 4)];
+  bool integers = call->dtype > BANYAN_FLOAT64;
+  if (call->dtype == BANYAN_UINT8 || (integers && call->op == BANYAN_AVERAGE)) call->op = BANYAN_SUM;
+  bool unequal = call->collective == BANYAN_REDUCE_SCATTER || call->collective == BANYAN_ALLGATHER;
+  if (unequal && below(rng, 2)) {
+    for (uint32_t r = 0; r < rig->world.n; r++) operation->counts[r] = 1 + below(rng, 500);
+    call->counts = operation->counts;
+    call->count = 0;
+  }
+  operation->in_place = call->collective <= BANYAN_REDUCE && below(rng, 2);
+}
+
+static void test_ways(void **state) {
+  (void)state;
+  uint64_t all_in_network = 0, all_fallbacks = 0;
+  for (uint64_t seed = 3001; seed <= 3000 + world_seeds(20); seed++) {
+    struct rig *rig = make_rig(seed, 0);
+    struct world *world = &rig->world;
+    uint64_t in_network = 0, fallbacks = 0;
+    for (uint32_t number = 0; number < 64;) {
+      world->n_operations = OPERATIONS_MOST;
+      for (uint32_t d = 0; d < OPERATIONS_MOST; d++, number++) {
+        choose_every(rig, number, &world->operations[d]);
+        bool servers = has_servers(rig, &world->operations[d]);
+        in_network += servers && adds(&world->operations[d].call);
+        fallbacks += servers && falls_back(&world->operations[d].call);
+      }
+      assert_true(world_run(world));
+      world_check(world);
+      world_clear(world);
+    }
+    all_in_network += in_network;
+    all_fallbacks += fallbacks;
+    for (uint32_t r = 0; r < world->n; r++) {
+      struct banyan_counters counters;
+      by_engine_counters(world->nodes[r].engine, &counters);
+      bool lost = by_engine_has_lost(world->nodes[r].engine, rig->server_process); /* it was silent for too long */
+      if (counters.in_network_fallbacks != fallbacks ||
+          (lost ? counters.in_network > in_network : counters.in_network != in_network))
+        fail_msg("seed %llu, rank %u: %llu and %llu calls, not %llu and %llu", (unsigned long long)seed, r,
+                 (unsigned long long)counters.in_network, (unsigned long long)counters.in_network_fallbacks,
+                 (unsigned long long)in_network, (unsigned long long)fallbacks);
+    }
+    free_rig(rig);
+  }
+  assert_true(all_in_network > 100 && all_fallbacks > 500);
+}
+
 /* All ranks change at the same call, and each while calls of its own and of others are under way. */
 static bool change(void *context, struct node *node) {
   struct rig *rig = context;
@@ -354,6 +437,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_in_network),
       cmocka_unit_test(test_server_dies),
+      cmocka_unit_test(test_ways),
       cmocka_unit_test(test_versions),
   };
   return cmocka_run_group_tests_name("calls in the network", tests, NULL, NULL);

@@ -45,7 +45,7 @@ class Submission(ctypes.Structure):
 class Counters(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("calls", "bytes_sent", "bytes_received", "frames_sent",
                                               "frames_received", "sleeps", "wakes_sent", "allocations", "links",
-                                              "plan_switches")]
+                                              "plan_switches", "in_network", "in_network_fallbacks")]
 
 
 class PlanInfo(ctypes.Structure):

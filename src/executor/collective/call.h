@@ -32,7 +32,7 @@ struct by_state {
   bool queued, done;
 };
 
-/* What a call that recovery takes care of has in place of an end by itself. */
+/* What a call has in place of an end by itself: one that recovery takes care of, or that is counted. */
 struct by_call_ops {
   void (*done)(struct by_call *call);  /* all its steps are done */
   void (*ended)(struct by_call *call); /* it has ended; may be NULL */

@@ -221,7 +221,13 @@ static size_t chunk_of(const struct by_program *program) {
   return planned && planned < most ? planned : most;
 }
 
+static void fallback_done(struct by_call *call) {
+  call->exchange.transfer->counters.in_network_fallbacks++;
+  by_call_end(call, BANYAN_OK);
+}
+
 static struct by_call *new_call(struct by_program *program) {
+  static const struct by_call_ops fallback_ops = {.done = fallback_done};
   const struct by_schedule *s = program->schedule;
   struct by_call *call = calloc(1, sizeof *call);
   if (!call) return NULL;
@@ -239,6 +245,7 @@ static struct by_call *new_call(struct by_program *program) {
     return NULL;
   }
   call->team = program->team;
+  if (program->fallback) call->ops = &fallback_ops;
   call->exchange.transfer = &program->team->runner->transfer;
   call->exchange.chunk = chunk_of(program);
   call->exchange.family = call;

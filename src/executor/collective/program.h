@@ -20,6 +20,7 @@ struct by_program {
   uint32_t *first_out;       /* of each peer: a call's outs are ordered by peer and tag */
   uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
   bool in_network;           /* some link goes through switches */
+  bool fallback;             /* goes among ranks though its plan's class has in-network trees */
   bool retired;              /* its plan was replaced: freed with its last call */
   struct by_arena arena;     /* of the lists above */
 };

@@ -76,8 +76,12 @@ static enum banyan_status name_groups(struct by_helped *helped, const uint32_t *
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
       if (by_group_has_helpers(plan, &plan->classes[c].groups[g]))
-        helped->groups[helped->n_groups++] = (struct by_helped_group){
-            .class_ = c, .group = g, .version = mix(version, c, 2 * g), .again = mix(version, c, 2 * g + 1)};
+        helped->groups[helped->n_groups++] =
+            (struct by_helped_group){.class_ = c,
+                                     .group = g,
+                                     .version = mix(version, c, 2 * g),
+                                     .again = mix(version, c, 2 * g + 1),
+                                     .in_network = by_group_has_server(plan, &plan->classes[c].groups[g])};
   helped->confirm_version = mix(version, UINT32_MAX >> 8, 0);
   return BANYAN_OK;
 }

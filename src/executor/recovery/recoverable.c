@@ -196,6 +196,10 @@ enum banyan_status by_recoverable_prepare(struct by_call *whole, const struct ba
 
 void by_recoverable_begin(struct by_call *whole) {
   struct by_recoverable *recoverable = whole->recoverable;
+  bool in_network = false;
+  for (uint32_t p = 0; p < recoverable->n; p++)
+    in_network |= recoverable->parts[p].group->in_network && !recoverable->parts[p].direct;
+  by_call_runner(whole)->transfer.counters.in_network += in_network;
   for (uint32_t p = 0; p < recoverable->n && whole->state == BY_CALL_RUNNING; p++)
     begin(whole, recoverable->parts[p].direct ? recoverable->parts[p].again : recoverable->parts[p].call);
 }

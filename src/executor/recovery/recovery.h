@@ -29,6 +29,7 @@ struct by_helped_group {
   uint32_t class_, group;  /* of the plan */
   uint32_t version, again; /* through its helpers; among ranks alone */
   bool lost;               /* one of its helpers: it goes among ranks alone */
+  bool in_network;         /* it is a tree to a server */
 };
 
 /* A plan with helpers, and what makes up for one that is lost. */
