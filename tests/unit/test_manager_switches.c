@@ -175,10 +175,59 @@ static void test_switch_blinks(void **state) {
   uint64_t number = job->number, held = held_at(name);
   world_part_switch(&world, name);
   world.now += 0.25;
+  world.age = 100;
   world_join_switch(&world, name, 4096);
   pass_and_plan(3, 1000000);
   assert_int_equal(job->number, number);
   assert_true(held_at(name) == held);
+  world_end(&world);
+}
+
+/* A switch that has begun again has no cells of the plan any more, so the job gets the same trees with fresh ones. */
+static void test_switch_begins_again(void **state) {
+  (void)state;
+  begin_racks(4096);
+  struct world_job *job = world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  char name[32];
+  snprintf(name, sizeof name, "%s", job->cells[0].at);
+  pass_and_plan(4, 1000000);
+  uint64_t number = job->number, held = held_at(name);
+  world_part_switch(&world, name);
+  world.now += 0.25;
+  world.age = 0.05;
+  world_join_switch(&world, name, 4096);
+  for (int i = 0; i < 4; i++) {
+    world.now += 0.25;
+    world_plan(&world);
+  }
+  assert_int_equal(job->number, number + 1);
+  assert_true(uses(job, name));
+  assert_true(held_at(name) == held);
+  pass_and_plan(10, 1000000);
+  assert_int_equal(job->number, number + 1);
+  world_end(&world);
+}
+
+/* A switch whose agent connects again and again does not keep jobs from being planned with another one. */
+static void test_switch_flaps(void **state) {
+  (void)state;
+  begin("clos:racks=4,hosts=2,nic=100m,oversub=4,adds=all");
+  world.helpers_come = true;
+  world_join_switch(&world, "leaf1", 4096);
+  struct world_job *job = world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  pass_and_plan(30, 1000000);
+  assert_false(uses(job, "spine0"));
+  world_join_switch(&world, "spine0", 4096);
+  for (int i = 0; i < 20; i++) {
+    assert_int_equal(uses(job, "spine0"), i >= 12); /* after 3 s */
+    world_part_switch(&world, "leaf1");
+    world.now += 0.05;
+    world_join_switch(&world, "leaf1", 4096);
+    world.now += 0.2;
+    world_plan(&world);
+  }
   world_end(&world);
 }
 
@@ -490,6 +539,7 @@ static void test_started_again(void **state) {
   json_decref(all);
   for (uint32_t h = 0; h < world.n_hosts; h++)
     if (!world.hosts[h].refused) world_join(&world, h);
+  world.age = 100;
   world_join_switches(&world, 4096);
   pass_and_plan(3, 1000000);
   assert_true(held_everywhere() == held);
@@ -607,6 +657,8 @@ int main(void) {
       cmocka_unit_test(test_server_does_not_come),
       cmocka_unit_test(test_switch_dies),
       cmocka_unit_test(test_switch_blinks),
+      cmocka_unit_test(test_switch_begins_again),
+      cmocka_unit_test(test_switch_flaps),
       cmocka_unit_test(test_forwarding_switch_dies),
       cmocka_unit_test(test_released),
       cmocka_unit_test(test_kept_and_ended),

@@ -24,9 +24,8 @@ static const double unsettled = 8; /* intervals after others began or ceased to 
 static const double restless =
     24;                        /* but so many at most since it was planned: in a large cluster somebody always does */
 static const double awful = 2; /* but not where the old one carried so many times as much, */
-static const double together = 0.5; /* s after which no more switches come at once, each of which all jobs may use */
-static const double failing = 1.2;  /* or so many, and a link has changed since */
-static const double alone = 3;      /* intervals in which the agent of a job's host may come yet */
+static const double failing = 1.2; /* or so many, and a link has changed since */
+static const double alone = 3;     /* intervals in which the agent of a job's host may come yet */
 
 /* ---- looking */
 
@@ -99,7 +98,7 @@ static bool dwells(const struct by_manager *m, const struct by_manager_job *job)
 static bool is_ripe(const struct by_manager *m, const struct by_manager_job *job) {
   if (job->notes.due == BY_DUE_NONE || !can_be_planned(job) || job->check.n_confirmed < job->n_hosts) return false;
   if (m->now < job->plans.not_before || dwells(m, job)) return false;
-  if (job->notes.due == BY_DUE_SWITCH && m->now - m->hosts->adds_changed < together) return false;
+  if (job->notes.due == BY_DUE_SWITCH && by_manager_hosts_settle(m, job->plans.planned)) return false;
   return job->notes.due <= BY_DUE_SWITCH || m->now - job->plans.planned >= m->options.interval;
 }
 

@@ -17,6 +17,8 @@ enum {
   GROWTH = 2,     /* times as many slots as it has are worth a plan switch */
 };
 
+static const double late = 0.25; /* s: no hello takes so much longer than another */
+
 /* ---- what there is */
 
 bool by_grants_switch_is_there(const struct by_manager *m, uint32_t node) {
@@ -293,6 +295,15 @@ bool by_grants_miss_switch(const struct by_manager *m, const struct by_plan *pla
     if (plan->vertices[v].kind != BY_VERTEX_SWITCH) continue;
     *node = by_manager_hosts_find(m, plan->vertices[v].name);
     if (*node != BY_NOWHERE && !by_grants_switch_is_there(m, *node)) return true;
+  }
+  return false;
+}
+
+bool by_grants_are_lost(const struct by_manager *m, const struct by_manager_plan *plan, uint32_t *node) {
+  for (uint32_t i = 0; i < plan->needs.n; i++) {
+    *node = plan->needs.all[i].node;
+    const struct by_manager_peer *agent = m->hosts->all[*node].agent;
+    if (agent && agent->born > plan->made + late) return true;
   }
   return false;
 }

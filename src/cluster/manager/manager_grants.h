@@ -37,6 +37,9 @@ bool by_grants_has(const struct by_manager_job *job, uint64_t number);
 /* Whether a plan's trees pass a switch that is not there any more, also one that only forwards for them: it removes its
  * entry from the stacks of fragments. *node: one of these. */
 bool by_grants_miss_switch(const struct by_manager *m, const struct by_plan *plan, uint32_t *node);
+/* Whether a switch where a plan has cells has begun again since the plan was made: they are gone, and what its trees
+ * send passes the switch unmerged. *node: one of these. */
+bool by_grants_are_lost(const struct by_manager *m, const struct by_manager_plan *plan, uint32_t *node);
 /* Whether the job holds cells for trees of the server on this host. */
 bool by_grants_use_server(const struct by_manager_job *job, const char *host);
 /* What the plan was given is free; through: and what all earlier ones were. */

@@ -10,6 +10,8 @@
 
 static const double overhead = 0.2;    /* headers, answers and what was counted early or late, of what jobs send */
 static const double fresh_part = 0.25; /* of a mean of late is what was just reported */
+static const double together = 0.5;    /* s after which no more switches come at once; */
+static const double most_together = 3; /* and so many at most */
 
 /* ---- by name */
 
@@ -135,6 +137,16 @@ static enum banyan_status take_adds(struct by_manager_host *host, const struct b
   return adds->address && (adds->key || !message->key) ? BANYAN_OK : by_manager_no_memory();
 }
 
+static void note_adds(const struct by_manager *m) {
+  if (m->now - m->hosts->adds_changed >= together) m->hosts->adds_unsettled = m->now;
+  m->hosts->adds_changed = m->now;
+}
+
+bool by_manager_hosts_settle(const struct by_manager *m, double planned) {
+  if (m->now - m->hosts->adds_changed >= together) return false;
+  return m->now - fmax(m->hosts->adds_unsettled, planned) < most_together;
+}
+
 enum banyan_status by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent,
                                               const struct by_cluster_message *hello) {
   struct by_manager_host *host = &m->hosts->all[index];
@@ -144,7 +156,7 @@ enum banyan_status by_manager_hosts_set_agent(struct by_manager *m, uint32_t ind
   host->may_serve = known && hello->may_serve && m->hosts->may_serve[host->node];
   BY_TRY(take_adds(host, known ? hello->aggregates : NULL));
   if (added || host->adds) {
-    m->hosts->adds_changed = m->now;
+    note_adds(m);
     char why[BY_MANAGER_WHY];
     snprintf(why, sizeof why, "switch \"%.64s\" is there", host->name);
     by_due_mark_all(m, BY_DUE_SWITCH, why);
@@ -273,7 +285,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   host->agent = NULL;
   host->parted = m->now;
   host->n_unknown = 0;
-  if (host->adds) m->hosts->adds_changed = m->now;
+  if (host->adds) note_adds(m);
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     by_links_forget(m, host->node, host->interfaces[i].link);

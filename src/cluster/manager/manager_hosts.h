@@ -63,7 +63,6 @@ struct by_manager_host {
   bool may_help; /* the agent offers it, and the manager allows it */
   bool may_serve;
   struct by_manager_adds *adds; /* as the last agent has described it; NULL: it does not add */
-  double born;                  /* when that agent began, as it states */
   uint32_t n_interfaces;
   struct by_manager_interface *interfaces;
   uint32_t n_unknown; /* jobs that its agent has last reported and whose rank 0 has not come yet */
@@ -76,7 +75,8 @@ struct by_manager_hosts {
   struct by_manager_host *all; /* room for all */
   struct by_manager_host *by_name;
   bool *allowed, *may_serve; /* to help, and to serve, of each node */
-  double adds_changed;       /* when a switch that adds last came or went */
+  double adds_changed;       /* when a switch that adds last came or went, */
+  double adds_unsettled;     /* and when that began, after half a second without it */
 };
 
 BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);
@@ -94,6 +94,9 @@ BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, ui
                                                         const struct by_cluster_interface *message, uint32_t n);
 /* The agent has gone: its use of links is not known any more. */
 void by_manager_hosts_forget(struct by_manager *m, uint32_t index);
+/* Whether switches come and go just now, so that a job which may use all of them had better wait: the last one did less
+ * than half a second ago, and it is not for 3 s that they do, nor that the job was planned. */
+bool by_manager_hosts_settle(const struct by_manager *m, double planned);
 /* Jobs that an agent reports before their rank 0 has come. */
 void by_manager_hosts_note_unknown(struct by_manager *m, uint32_t index, const char *job);
 bool by_manager_hosts_has_unknown(const struct by_manager *m, uint32_t index, const char *job);

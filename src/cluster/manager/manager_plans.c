@@ -365,12 +365,12 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
   return !by_job_has_left(job) && !job->plans.own;
 }
 
-/* Its plan names a helper, server or switch that is not there: ranks repeat such trees among themselves, or send past
- * the switch, whatever the network carries. */
+/* Its plan names a helper, server or switch that is not there, or has lost its cells: ranks repeat such trees among
+ * themselves, or send past the switch, whatever the network carries. */
 static bool misses_any(const struct by_manager *m, const struct by_manager_job *job) {
   uint32_t node;
   return by_helpers_are_missing(m, job, job->plans.current->plan) ||
-         by_grants_miss_switch(m, job->plans.current->plan, &node);
+         by_grants_miss_switch(m, job->plans.current->plan, &node) || by_grants_are_lost(m, job->plans.current, &node);
 }
 
 /* Rates of late are not those to come: so a gain beside others must be large, and be found again and again. */
@@ -539,10 +539,13 @@ void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
   }
 }
 
-/* A plan is made without a switch that is not there, once its agent has had time to connect again. */
+/* A plan is made without a switch that is not there, once its agent has had time to connect again, and with fresh cells
+ * at one that has begun again. */
 void by_plans_miss_switches(const struct by_manager *m, struct by_manager_job *job) {
   uint32_t node;
-  if (!job->plans.current || m->now - m->began < begun_wait) return;
+  if (!job->plans.current || job->plans.running || by_job_is_moving(job) || m->now - m->began < begun_wait) return;
+  if (by_grants_are_lost(m, job->plans.current, &node))
+    by_due_mark(job, BY_DUE_HELPER, "switch \"%.64s\" has begun again, without its cells", m->hosts->all[node].name);
   if (!by_grants_miss_switch(m, job->plans.current->plan, &node)) return;
   if (!m->hosts->all[node].agent && m->now - m->hosts->all[node].parted < grace) return;
   by_due_mark(job, BY_DUE_HELPER, "switch \"%.64s\" is gone", m->hosts->all[node].name);

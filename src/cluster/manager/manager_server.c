@@ -266,7 +266,7 @@ static void accepted(void *context, int fd) {
     by_close(fd);
     return;
   }
-  (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes sends nothing */
+  (void)!by_socket_set_keepalive(fd, 1, 1, 3); /* a host that vanishes sends nothing: 4 s */
   c->server = server;
   if (by_stream_create(&of_stream, &c->stream) != BANYAN_OK) {
     by_warn("manager", "a connection is refused: %s", banyan_error_text());
