@@ -14,6 +14,7 @@
 #include "manager_job.h"
 #include "manager_links.h"
 #include "manager_plans.h"
+#include "manager_user_plan.h"
 #include "plan_ways.h"
 
 /* Which jobs are to be planned for, which first, and what is asked of the planner. */
@@ -299,7 +300,7 @@ void by_manager_tick(struct by_manager *m, double now) {
     if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
     bool assumed = job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 && !job->plans.running &&
                    !job->plans.assumed.items;
-    if (assumed && are_confirmed(m, job)) by_plans_assume(m, job);
+    if (assumed && are_confirmed(m, job)) by_user_plan_assume(m, job);
   }
 }
 

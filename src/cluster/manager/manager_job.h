@@ -99,7 +99,7 @@ struct by_manager_plan {
  *                                   deadline if the connection on which it was sent has ended */
 enum by_proposal_state { BY_PROPOSAL_NONE, BY_PROPOSAL_JOINING, BY_PROPOSAL_ASKED, BY_PROPOSAL_LATE };
 
-/* The plans and helpers of a job; manager_plans.c. */
+/* The plans and helpers of a job; manager_plans.c, manager_proposal.c, manager_user_plan.c, manager_helpers.c. */
 struct by_job_plans {
   char *own;        /* the plan that its user set, which stays in use; NULL: none */
   char *own_trees;  /* the same as JSON; NULL: not known */

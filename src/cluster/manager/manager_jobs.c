@@ -14,6 +14,8 @@
 #include "manager_hosts.h"
 #include "manager_links.h"
 #include "manager_plans.h"
+#include "manager_proposal.h"
+#include "manager_user_plan.h"
 #include "plan_ways.h"
 
 enum { MOST_JOBS = 4096, MOST_LEFT = 64 /* jobs that have left and are still shown */ };
@@ -123,7 +125,7 @@ static void take_wishes(struct by_manager *m, struct by_manager_job *job, const 
   job->preferences = preferences;
   if (!same && job->plans.current) by_due_mark(job, BY_DUE_CHANGE, "its user prefers other plans");
   bool replaced = message->replace_plan || m->options.replaces;
-  by_plans_set_own(m, job, replaced ? NULL : message->own_plan, message->plan);
+  by_user_plan_set(m, job, replaced ? NULL : message->own_plan, message->plan);
 }
 
 static enum banyan_status create(struct by_manager *m, const struct by_cluster_message *message,
@@ -333,8 +335,8 @@ void by_jobs_tick(struct by_manager *m) {
     if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
     by_plans_end_silent(m, job);
     by_plans_miss_switches(m, job);
-    by_plans_advance(m, job);
-    by_plans_grow(m, job);
+    by_proposal_advance(m, job);
+    by_proposal_grow(m, job);
   }
   uint32_t left; /* the oldest of those are forgotten */
   for (struct by_manager_job *oldest; (oldest = find_oldest(m, &left)) && left > MOST_LEFT;) forget(m, oldest);

@@ -1,12 +1,9 @@
-/* A plan's way to its job: judged, its helpers and servers asked, its cells given, proposed, moved to or
- * not.
+/* The plans of a job: judged when they come from the planner, then proposed (manager_proposal.h), switched to or not.
  *
- *     request -> planned: for a gain -> helpers asked -> all joined, cells free -> plan sent -> moved
+ *     request -> planned: for a gain -> helpers asked -> all joined, cells free -> plan sent -> switched
  *                 \                      \                                          \-> kept, or no answer
  *                  it stays               one does not come
- *
- * A plan also comes by itself: the one that the job has, for fewer cells, where another job needs some, or for more
- * that nobody uses. */
+ */
 #ifndef BY_MANAGER_MANAGER_PLANS_H
 #define BY_MANAGER_MANAGER_PLANS_H
 
@@ -25,14 +22,7 @@ void by_plans_restore_job(struct by_manager_job *job, uint64_t numbers, const ch
 void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request);
 /* What its plan carries, when that is first known. */
 void by_plans_note_rate(struct by_manager_job *job, double rate);
-/* What a job without a plan of the manager's puts on links: by its user's plan, or as a ring. Once: without memory it
- * counts as nothing. */
-void by_plans_assume(struct by_manager *m, struct by_manager_job *job);
 
-/* Sends a proposal whose helpers are there and whose cells are free, gives up one that takes too long. */
-void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
-/* Proposes the plan that the job has with more cells, where enough of them are free. */
-void by_plans_grow(struct by_manager *m, struct by_manager_job *job);
 void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
 /* Rank 0 has returned the cells of this plan and of all before. */
@@ -46,9 +36,6 @@ void by_plans_miss_switches(const struct by_manager *m, struct by_manager_job *j
 void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer *agent);
 /* Ends the helpers on hosts from which nothing has come for long. */
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
-/* The job runs a plan of its user's, or does so no longer: what it has of the manager's is dropped, or planned anew.
- * trees: that plan as JSON; NULL: it is not known. */
-void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan, const char *trees);
 /* The job leaves: all of its helpers may rest, its plans need not be kept. */
 void by_plans_end(struct by_manager *m, struct by_manager_job *job);
 
