@@ -57,10 +57,11 @@ def send(pid, number):
         pass
 
 
-def sums(name, size, seconds, pause=0, **settings):
-    """Returns the text of a job that sums `size` bytes for so many seconds, as --job takes it."""
+def sums(name, size, seconds, pause=0, ways="", **settings):
+    """Returns the text of a job that sums `size` bytes for so many seconds, as --job takes it; ways: as BANYAN_WAYS."""
     words = " ".join(f"{key}={value}" for key, value in settings.items() if value)
-    return f"{name} {words}: exec {SUM_CALLS} {int(size)} {seconds} {pause}"
+    only = f"env BANYAN_WAYS={ways} " if ways else ""
+    return f"{name} {words}: exec {only}{SUM_CALLS} {int(size)} {seconds} {pause}"
 
 
 def hosts_of(topology):

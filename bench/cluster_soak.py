@@ -3,8 +3,10 @@ random every two seconds and started again: what the jobs noticed of it, and how
 processes had at the end.
 
 Started by cluster.sh, which documents the environment. Two jobs run all the time over all racks, and jobs of a few seconds
-come and go beside them. Ends with 1 if an element was wrong, a job ended, a call took longer than STALL, a switch's cells
-still belonged to somebody when all jobs had ended, or a process was left over.
+come and go beside them. The first has trees through switches, the second, which may not use switches, trees with helpers:
+so that there are servers and helpers to kill. Ends with 1 if an element was wrong, a job ended, a call took longer than
+STALL, a switch's cells still belonged to somebody when all jobs had ended, a process was left over, or nothing of a kind
+was killed.
 """
 
 import os
@@ -15,7 +17,7 @@ import time
 
 from cluster_lab import Lab, children_of, hosts_of, note, sums, wait_until
 
-TOPOLOGY = os.environ.get("SOAK_TOPOLOGY") or "clos:racks=4,hosts=2,nic=100m,oversub=4,adds=all"
+TOPOLOGY = os.environ.get("SOAK_TOPOLOGY") or "clos:racks=4,hosts=2,nic=100m,oversub=2,adds=all,helpers=4"
 SWITCHES = os.environ.get("SWITCHES") or "user"
 MANAGER = "--interval 0.5 --replan 5"
 SIZE = 256 << 10
@@ -23,6 +25,7 @@ PERIOD = 2.0  # seconds between kills
 STALL = float(os.environ.get("STALL") or 3.0)  # seconds that a call may take
 CALM = 8.0  # seconds at the end in which nothing is killed, so that everything comes back
 ROLES = ("switch", "server", "helper", "agent", "manager")
+ENOUGH = 60  # seconds in which something of each role is killed
 AWAY = (0.1, 3.0)  # seconds until a service is started again, at least and at most
 
 
@@ -104,8 +107,8 @@ class Soak:
 
 
 def jobs_of(seconds):
-    """Two jobs for the whole time, and one after the other for a few seconds each."""
-    jobs = [sums("one", SIZE, seconds, 0.01), sums("two", SIZE, seconds, 0.01)]
+    """Two jobs for the whole time, the second without switches, and others for a few seconds each."""
+    jobs = [sums("one", SIZE, seconds, 0.01), sums("two", SIZE, seconds, 0.01, ways="ring,tree,helpers")]
     begin = 5
     for number in range(40):
         if begin + 12 > seconds:
@@ -151,8 +154,11 @@ def main():
     if lab.wrong():
         wrong.append(f"{lab.wrong()} elements were wrong")
     print(f"| {seconds} s, seed {seed} | |\n|---|---:|")
-    for role, n in sorted(soak.kills.items()):
-        print(f"| killed: {role} | {n} |")
+    for role in ROLES:
+        print(f"| killed: {role} | {soak.kills.get(role, 0)} |")
+    missing = [role for role in ROLES if not soak.kills.get(role)]
+    if missing and seconds >= ENOUGH:
+        wrong.append(f"nothing was killed of: {', '.join(missing)}")
     for job, calls in sorted(lab.calls.items()):
         if job in ("one", "two"):
             slowest = max(took for _, took in calls)
