@@ -12,9 +12,8 @@
 #include "descriptor.h"
 #include "json_doc.h"
 #include "log.h"
-#include "manager_discovery.h"
-#include "manager_store.h"
-#include "plan_request.h"
+#include "manager_topology.h"
+#include "plan_threads.h"
 #include "socket.h"
 #include "stream.h"
 
@@ -46,24 +45,14 @@ struct holder {
   struct by_budget budget;
 };
 
-struct worker {
-  struct by_manager_server *server;
-  pthread_t thread;
-  bool has_thread;
-  struct by_plan_request *request; /* NULL: there is none */
-};
-
 struct by_manager_server {
   struct by_manager_server_options options;
   struct by_loop *loop;
   struct by_manager *manager;
   bool ready; /* it has a topology; until then nothing but what agents report counts */
-  struct by_manager_discovery *discovery;
-  struct by_timer settle;       /* looks at what agents have reported */
-  struct by_topology *topology; /* that was composed, and the manager uses; NULL: none */
-  struct by_topology *next;     /* that it is to use once nobody plans any more; NULL: none */
+  struct by_manager_topology *topology;
   struct by_manager_store *store;
-  struct worker *workers;
+  struct by_plan_threads *threads;
   struct by_acceptor *acceptor;
   struct by_address bound;
   struct by_timer tick;
@@ -82,30 +71,18 @@ static double now_of(const struct by_manager_server *server) {
 
 /* ---- what agents report of the network */
 
-static void set_settle(struct by_manager_server *server) {
-  double wait = by_manager_discovery_next(server->discovery) - now_of(server);
-  if (isfinite(wait))
-    by_loop_set_delay(server->loop, &server->settle, by_clock_from_seconds(fmax(0, wait)));
-  else
-    by_loop_cancel_timer(&server->settle);
-}
-
 static void handle_agent(struct connection *c, const struct by_cluster_message *message) {
   struct by_manager_server *server = c->server;
   if (message->type == BY_MESSAGE_HELLO) c->agent = !message->job;
   if (!c->agent || (message->type != BY_MESSAGE_HELLO && message->type != BY_MESSAGE_REPORT)) return;
-  by_manager_discovery_handle(server->discovery, c->holder->who.name, message, now_of(server));
-  if (message->type == BY_MESSAGE_REPORT)
-    by_manager_discovery_count(server->discovery, c->holder->who.name, message->used_cells,
-                               by_manager_cells_held(server->manager, c->holder->who.name), now_of(server));
-  set_settle(server);
+  by_manager_topology_handle(server->topology, c->holder->who.name, message,
+                             by_manager_cells_held(server->manager, c->holder->who.name));
 }
 
 static void part_from_agent(struct connection *c) {
   if (!c->agent) return;
   c->agent = false;
-  by_manager_discovery_part(c->server->discovery, c->holder->who.name, now_of(c->server));
-  set_settle(c->server);
+  by_manager_topology_part(c->server->topology, c->holder->who.name);
 }
 
 /* ---- connections */
@@ -277,65 +254,23 @@ static void accepted(void *context, int fd) {
   server->n_connections++;
 }
 
-/* ---- threads that make plans, so that the loop does not wait for them: each runs one request, which comes back on the
- * loop */
+/* ---- plans */
 
-static void look_for_requests(struct by_manager_server *server);
-static void use_next(struct by_manager_server *server);
-
-static void end_thread(struct worker *worker) {
-  if (worker->has_thread) pthread_join(worker->thread, NULL);
-  worker->has_thread = false;
-}
-
-static void take_back(void *context) {
-  struct worker *worker = context;
-  struct by_manager_server *server = worker->server;
-  struct by_plan_request *request = worker->request;
-  end_thread(worker);
-  worker->request = NULL;
-  by_manager_planned(server->manager, request, now_of(server));
-  use_next(server);
-  look_for_requests(server);
-}
-
-static void *work(void *argument) {
-  struct worker *worker = argument;
-  by_plan_request_run(worker->request);
-  (void)!by_loop_post(worker->server->loop, take_back, worker); /* else the loop ends */
-  return NULL;
-}
-
-/* For each worker that is idle. A request for which there can be no thread now waits for the next tick. */
 static void look_for_requests(struct by_manager_server *server) {
-  if (server->next) return;
-  for (unsigned i = 0; i < server->options.threads; i++) {
-    struct worker *worker = &server->workers[i];
-    if (worker->has_thread) continue;
-    if (!worker->request && !by_manager_next(server->manager, now_of(server), &worker->request)) return;
-    int error = by_thread_start(&worker->thread, work, worker);
-    worker->has_thread = !error;
-    if (error)
-      by_repeats_warn(&server->rejected, "manager", "a thread for the planner", strerror(error), now_of(server));
-  }
+  if (!by_manager_topology_next(server->topology)) by_plan_threads_look(server->threads);
 }
 
-/* Waits for the plans that are being made, which are thrown away, and closes the loop. */
-static void stop_workers(struct by_manager_server *server) {
-  if (!server->workers) return;
-  for (unsigned i = 0; i < server->options.threads; i++) end_thread(&server->workers[i]);
-  by_loop_close(server->loop); /* nothing that was posted is about them any more */
-  for (unsigned i = 0; i < server->options.threads; i++) by_plan_request_destroy(server->workers[i].request);
-  free(server->workers);
+static bool next_request(void *context, struct by_plan_request **out) {
+  struct by_manager_server *server = context;
+  return by_manager_next(server->manager, now_of(server), out);
+}
+
+static void no_thread(void *context, const char *why) {
+  struct by_manager_server *server = context;
+  by_repeats_warn(&server->rejected, "manager", "a thread for the planner", why, now_of(server));
 }
 
 /* ---- another topology: as if the manager was restarted with it, but at once and in the same process */
-
-static bool is_planning(const struct by_manager_server *server) {
-  unsigned i = 0;
-  while (i < server->options.threads && !server->workers[i].has_thread) i++;
-  return i < server->options.threads;
-}
 
 static void restore(void *context, const struct by_manager_row *row) {
   struct by_manager_server *server = context;
@@ -357,21 +292,17 @@ static void renew_connections(struct by_manager_server *server) {
 }
 
 /* What was kept is all that the new one knows. While it cannot be written, the topology stays. */
-static void keep_topology(struct by_manager_server *server);
 static void use_next(struct by_manager_server *server) {
   struct by_manager_options options = server->options.manager;
   struct by_manager *fresh, *before = server->manager;
-  if (!server->next || is_planning(server) || by_manager_store_lost(server->store)) return;
-  options.topology = server->next;
+  options.topology = by_manager_topology_next(server->topology);
+  if (!options.topology || by_plan_threads_are_busy(server->threads) || by_manager_store_lost(server->store)) return;
   if (by_manager_create(&options, now_of(server), &fresh) != BANYAN_OK) {
     by_repeats_warn(&server->rejected, "manager", "another topology", banyan_error_text(), now_of(server));
     return;
   }
   by_manager_store_commit(server->store);
-  for (unsigned i = 0; i < server->options.threads; i++) {
-    by_plan_request_destroy(server->workers[i].request);
-    server->workers[i].request = NULL;
-  }
+  by_plan_threads_discard(server->threads);
   server->manager = fresh;
   server->options.manager = options;
   if (by_manager_store_load(server->store, restore, server) != BANYAN_OK)
@@ -379,37 +310,24 @@ static void use_next(struct by_manager_server *server) {
   server->ready = true;
   renew_connections(server);
   by_manager_destroy(before);
-  by_topology_destroy(server->topology);
-  server->topology = server->next;
-  server->next = NULL;
-  keep_topology(server);
-  by_warn("manager", "the topology that agents report has %u nodes and %u links", server->topology->n_nodes,
-          server->topology->n_links);
-  server->options.changed(server->options.context, server->topology);
+  by_manager_topology_advance(server->topology, server->store);
+  server->options.changed(server->options.context, options.topology);
 }
 
-/* So that it is there at once when the manager begins again, whoever else begins again then. */
-static void keep_topology(struct by_manager_server *server) {
-  struct by_text text = {0};
-  by_topology_print(server->topology, &text);
-  if (!text.failed) by_manager_store_keep_topology(server->store, by_text_get(&text));
-  by_manager_store_commit(server->store);
-  by_text_fini(&text);
-}
-
-static void settle(void *context) {
+static void planned(void *context, struct by_plan_request *request) {
   struct by_manager_server *server = context;
-  struct by_topology *fresh;
-  switch (by_manager_discovery_look(server->discovery, now_of(server), &fresh)) {
-  case BY_DISCOVERY_SAME: break;
-  case BY_DISCOVERY_CHANGED:
-    by_topology_destroy(server->next);
-    server->next = fresh;
-    use_next(server);
-    break;
-  case BY_DISCOVERY_REJECTED: server->options.rejected(server->options.context, banyan_error_text()); break;
-  }
-  set_settle(server);
+  by_manager_planned(server->manager, request, now_of(server));
+  use_next(server);
+  look_for_requests(server);
+}
+
+static void topology_composed(void *context) {
+  use_next(context);
+}
+
+static void topology_rejected(void *context, const char *why) {
+  const struct by_manager_server *server = context;
+  server->options.rejected(server->options.context, why);
 }
 
 /* ---- time */
@@ -429,7 +347,7 @@ static void renew_store(struct by_manager_server *server, double now) {
   if (server->ready) {
     by_manager_store_renew(server->store);
     by_manager_keep_all(server->manager);
-    if (server->topology) keep_topology(server);
+    by_manager_topology_keep(server->topology, server->store);
   } else {
     by_manager_store_retry(server->store); /* what it has is loaded once there is a topology */
   }
@@ -469,7 +387,7 @@ static void print_more(void *context, struct by_text *text) {
   const struct by_manager_server *server = context;
   const struct by_tls_identity *own = server->options.identity;
   int revoked = own->revoked;
-  by_manager_discovery_print(server->discovery, text);
+  by_manager_topology_print(server->topology, text);
   print_certificate(",\"certificates\":[", BY_TLS_MANAGER, own->subject.name, own->expires, text);
   for (const struct holder *holder = LIST_FIRST(&server->holders); holder; holder = LIST_NEXT(holder, entry))
     if (holder->n) print_certificate(",", holder->who.role, holder->who.name, holder->who.expires, text);
@@ -497,33 +415,24 @@ static enum banyan_status open_store(struct by_manager_server *server) {
   return server->ready ? by_manager_store_load(server->store, restore, server) : BANYAN_OK;
 }
 
-/* Of no nodes: until agents have reported. */
-static enum banyan_status begin_discovery(struct by_manager_server *server) {
-  const struct by_manager_discovery_options options = {.written = server->options.manager.topology,
-                                                       .trust = server->options.trust};
-  server->ready = options.written;
-  BY_TRY(by_manager_discovery_create(&options, now_of(server), &server->discovery));
-  if (options.written) return BANYAN_OK;
-  server->options.manager.discovers = true;
-  server->topology = calloc(1, sizeof *server->topology);
-  if (!server->topology) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the manager");
-  server->topology->name = "";
-  server->options.manager.topology = server->topology;
-  return BANYAN_OK;
+static double now_of_server(const void *context) {
+  return now_of(context);
 }
 
-/* One that does not fit is none. */
-static void restore_topology(struct by_manager_server *server) {
-  struct by_topology *kept = NULL;
-  struct by_text text = {0};
-  enum banyan_status status = by_manager_store_get_topology(server->store, &text);
-  if (status == BANYAN_OK && text.length)
-    status = by_topology_parse("the topology that was kept", by_text_get(&text), text.length, &kept);
-  if (status != BANYAN_OK) by_warn("manager", "%s", banyan_error_text());
-  if (kept) by_manager_discovery_restore(server->discovery, kept, now_of(server));
-  by_topology_destroy(kept);
-  by_text_fini(&text);
-  settle(server);
+static enum banyan_status begin_topology(struct by_manager_server *server) {
+  struct by_manager_server_options *o = &server->options;
+  const struct by_manager_topology_options options = {.loop = server->loop,
+                                                      .written = o->manager.topology,
+                                                      .trust = o->trust,
+                                                      .now = now_of_server,
+                                                      .composed = topology_composed,
+                                                      .rejected = topology_rejected,
+                                                      .context = server};
+  server->ready = options.written;
+  o->manager.discovers = !options.written;
+  BY_TRY(by_manager_topology_create(&options, &server->topology));
+  o->manager.topology = by_manager_topology_get(server->topology);
+  return BANYAN_OK;
 }
 
 static enum banyan_status set_up(struct by_manager_server *server) {
@@ -536,13 +445,17 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   o->manager.keep = keep_row;
   o->manager.print_more = print_more;
   o->manager.context = server;
-  BY_TRY(begin_discovery(server));
+  BY_TRY(begin_topology(server));
   BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
   BY_TRY(open_store(server));
-  server->workers = calloc(o->threads, sizeof *server->workers);
-  if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
-  for (unsigned i = 0; i < o->threads; i++) server->workers[i].server = server;
-  if (!server->ready) restore_topology(server);
+  const struct by_plan_threads_options of_threads = {.loop = server->loop,
+                                                     .n = o->threads,
+                                                     .next = next_request,
+                                                     .done = planned,
+                                                     .failed = no_thread,
+                                                     .context = server};
+  BY_TRY(by_plan_threads_create(&of_threads, &server->threads));
+  if (!server->ready) by_manager_topology_restore(server->topology, server->store);
   BY_TRY(by_socket_listen(&o->at, (struct by_port_range){0, 0}, &listener, &server->bound));
   return by_acceptor_create(server->loop, listener, accepted, server, &server->acceptor);
 }
@@ -556,7 +469,6 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   TAILQ_INIT(&server->connections);
   by_admission_init(&server->admission, UNAUTHENTICATED);
   by_timer_init(&server->tick, tick, server);
-  by_timer_init(&server->settle, settle, server);
   enum banyan_status status = set_up(server);
   if (status != BANYAN_OK) {
     by_manager_server_destroy(server);
@@ -572,15 +484,12 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   by_loop_cancel_timer(&server->tick);
   by_acceptor_destroy(server->acceptor);
   by_repeats_flush(&server->rejected, "manager", INFINITY);
-  stop_workers(server);
+  by_plan_threads_destroy(server->threads);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!TAILQ_EMPTY(&server->connections)) end_connection(TAILQ_FIRST(&server->connections));
   for (struct holder *holder; (holder = LIST_FIRST(&server->holders)); free(holder)) LIST_REMOVE(holder, entry);
-  by_loop_cancel_timer(&server->settle);
   by_manager_destroy(server->manager);
-  by_manager_discovery_destroy(server->discovery);
-  by_topology_destroy(server->topology);
-  by_topology_destroy(server->next);
+  by_manager_topology_destroy(server->topology);
   by_manager_store_close(server->store);
   free(server);
 }
