@@ -23,10 +23,10 @@ MANAGER = "--interval 0.5 --replan 5"
 SIZE = 256 << 10
 PERIOD = 2.0  # seconds between kills
 STALL = float(os.environ.get("STALL") or 3.0)  # seconds that a call may take
-CALM = 8.0  # seconds at the end in which nothing is killed, so that everything comes back
+CALM = 15.0  # seconds at the end in which nothing is killed, so that everything comes back
 ROLES = ("switch", "server", "helper", "agent", "manager")
 ENOUGH = 60  # seconds in which something of each role is killed
-AWAY = (0.1, 3.0)  # seconds until a service is started again, at least and at most
+AWAY = 0.1, {"switch": 3.0, "agent": 3.0, "manager": 10.0}  # seconds until it is started again, at least and at most
 
 
 def uses(pid):
@@ -59,7 +59,8 @@ class Soak:
                     continue
                 self.kills[role] = self.kills.get(role, 0) + 1
                 if not of_agents:
-                    threading.Timer(self.chance.uniform(*AWAY), self.lab.start, (role, node)).start()
+                    away = self.chance.uniform(AWAY[0], AWAY[1][role])
+                    threading.Timer(away, self.lab.start, (role, node)).start()
                 return
 
     def look(self):
