@@ -129,7 +129,8 @@ struct by_probe_payload {
     uint64_t newest; /* of a probe: 1 and the number of the fragment whose result its sender has got last; 0: of none */
     uint64_t groups; /* of a reply: those of which the server has terms, where the tree has several; else 0 */
   };
-  uint64_t reserved[7];
+  uint64_t asked; /* of a probe: for its sender alone; a reply repeats it */
+  uint64_t reserved[6];
 };
 
 /* In `newest`: nothing has come since for so long that what was sent after that result must be lost. */

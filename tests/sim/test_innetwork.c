@@ -463,6 +463,20 @@ static void test_switches_that_come_back(void **state) {
   }
 }
 
+static void hole_for_half_a_second(struct trial *trial) {
+  trial->net.at[1].hole = trial->net.now >= 200 * BY_MILLISECOND && trial->net.now < 700 * BY_MILLISECOND;
+}
+
+/* Workers go past a switch that swallows everything, until it answers. */
+static void test_hole_that_ends(void **state) {
+  (void)state;
+  struct by_worker_counters c;
+  double seconds = long_sum((struct net_faults){0}, hole_for_half_a_second, 0, false, &c, NULL);
+  print_message("a hole for 0.5 s: %.2f s; %d probes %d again %d escalated\n", seconds, (int)c.probes,
+                (int)c.retransmitted, (int)c.escalated);
+  assert_true(c.escalated > 0 && seconds < 2.5);
+}
+
 static void test_switches_that_go(void **state) {
   struct by_worker_counters c;
   struct by_server_counters s;
@@ -546,6 +560,7 @@ int main(void) {
       cmocka_unit_test(test_straggler),
       cmocka_unit_test(test_switches_that_go),
       cmocka_unit_test(test_switches_that_come_back),
+      cmocka_unit_test(test_hole_that_ends),
       cmocka_unit_test(test_mismatch),
       cmocka_unit_test(test_silent_server),
   };

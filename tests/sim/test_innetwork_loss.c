@@ -10,24 +10,27 @@
 #include "tree_trial.h"
 
 enum { WORKERS = 4, CALLS = 12, COUNT = 1 << 20, SEEDS = 3 };
+enum { MANY = 24, RACKS = 3 };
 
 struct stream {
   struct trial *trial;
   size_t count;
-  int32_t *src[WORKERS], *dst[WORKERS], *sum;
-  unsigned done[WORKERS];
-  bool active[WORKERS];
-  uint32_t number[WORKERS];
-  uint64_t begun[WORKERS], longest[CALLS]; /* of all workers, ns */
+  int32_t *src[MANY], *dst[MANY], *sum;
+  unsigned done[MANY];
+  bool active[MANY];
+  uint32_t number[MANY];
+  uint64_t begun[MANY], longest[CALLS]; /* of all workers, ns */
 };
 
 struct speed {
   double goodput, slowest; /* Mbit/s of a worker; the slowest call divided by the median */
+  double questions;        /* of a worker, for each result */
+  uint64_t escalated;      /* terms sent past switches */
 };
 
 static void fill(struct stream *stream) {
   stream->sum = calloc(stream->count, 4);
-  for (unsigned w = 0; w < WORKERS; w++) {
+  for (unsigned w = 0; w < stream->trial->net.workers; w++) {
     stream->src[w] = malloc(stream->count * 4);
     stream->dst[w] = malloc(stream->count * 4);
     for (size_t i = 0; i < stream->count; i++) {
@@ -61,8 +64,9 @@ static void turn(struct stream *stream, unsigned w) {
 static void step(struct trial *trial) {
   uint64_t next = net_next(&trial->net), due = UINT64_MAX;
   unsigned first = 0;
-  for (unsigned w = 0; w < WORKERS; w++) {
-    uint64_t at = by_worker_deadline(trial->workers[w]);
+  for (unsigned w = 0; w < trial->net.workers; w++) {
+    uint64_t at = by_worker_deadline(trial->workers[w]), resumes = net_resumes(&trial->net, NET_SWITCHES + (int)w);
+    if (at < resumes) at = resumes;
     if (at < due) due = at, first = w;
   }
   if (due == UINT64_MAX && next == UINT64_MAX) fail_msg("nothing is under way, at %g s", (double)trial->net.now / 1e9);
@@ -71,7 +75,8 @@ static void step(struct trial *trial) {
     return;
   }
   if (due > trial->net.now) trial->net.now = due;
-  by_worker_progress(trial->workers[first], trial->net.now);
+  if (net_resumes(&trial->net, NET_SWITCHES + (int)first) == trial->net.now)
+    by_worker_progress(trial->workers[first], trial->net.now);
 }
 
 static int compare(const void *a, const void *b) {
@@ -81,22 +86,28 @@ static int compare(const void *a, const void *b) {
 
 static struct speed run(struct trial *trial, size_t count) {
   struct stream stream = {.trial = trial, .count = count};
+  unsigned workers = trial->net.workers;
   fill(&stream);
   trial_make_ends(trial);
-  for (unsigned over = 0; over < WORKERS;) {
+  for (unsigned over = 0; over < workers;) {
     over = 0;
-    for (unsigned w = 0; w < WORKERS; w++) {
+    for (unsigned w = 0; w < workers; w++) {
       turn(&stream, w);
       over += stream.done[w] == CALLS;
     }
-    if (over < WORKERS) step(trial);
+    if (over < workers) step(trial);
     if (trial->net.now > trial->limit) fail_msg("not done at %g s", (double)trial->net.now / 1e9);
   }
   double seconds = (double)trial->net.now / 1e9;
   qsort(stream.longest, CALLS, sizeof *stream.longest, compare);
   struct speed speed = {.goodput = (double)count * 32 * CALLS / seconds / 1e6,
                         .slowest = (double)stream.longest[CALLS - 1] / (double)stream.longest[CALLS / 2]};
-  for (unsigned w = 0; w < WORKERS; w++) {
+  for (unsigned w = 0; w < workers; w++) {
+    const struct by_worker_counters *counters = by_worker_counters(trial->workers[w]);
+    speed.questions += (double)counters->probes / (double)counters->results / workers;
+    speed.escalated += counters->escalated;
+  }
+  for (unsigned w = 0; w < workers; w++) {
     free(stream.src[w]);
     free(stream.dst[w]);
   }
@@ -155,11 +166,33 @@ static void test_fast_links(void **state) {
   }
 }
 
+/* Where processes wait for processors much longer than packets travel, all ways are silent for longer than dead ones:
+ * nothing is sent past the switches, and few questions are asked, since both would need processors. */
+static void test_starved(void **state) {
+  (void)state;
+  struct trial *trial = trial_create(TWO_LEVELS, MANY, 512, 7);
+  struct net *net = &trial->net;
+  trial->lines = 22;
+  trial->limit = 600 * BY_SECOND;
+  net->switches = 1 + RACKS;
+  for (int s = 1; s <= RACKS; s++) net->at[s] = (struct net_switch){.above = 0, .aggregates = true, .slots = 512};
+  for (unsigned w = 0; w < MANY; w++) net->worker_at[w] = 1 + (int)(w % RACKS);
+  net->queue = 50000000;
+  net->mark = UINT64_MAX;
+  net->pauses = (struct net_pauses){.run = 5e6, .wait = 100e6};
+  struct speed speed = run(trial, 1 << 18);
+  print_message("starved: %.2f Mbit/s, %.3f questions for each result, %d terms past switches\n", speed.goodput,
+                speed.questions, (int)speed.escalated);
+  assert_int_equal(speed.escalated, 0);
+  assert_true(speed.questions < 0.1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_losses_on_all_links),
       cmocka_unit_test(test_short_calls),
       cmocka_unit_test(test_fast_links),
+      cmocka_unit_test(test_starved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@
 /* --- packets in the order of their arrival --- */
 
 static bool is_before(const struct net_packet *a, const struct net_packet *b) {
-  return a->time != b->time ? a->time < b->time : a->order < b->order;
+  if (a->time != b->time) return a->time < b->time;
+  return a->node != b->node ? a->node < b->node : a->order < b->order;
 }
 
 static void push(struct net *net, struct net_packet *packet) {
@@ -332,14 +333,33 @@ void net_from_server(struct net *net, const struct by_fragment *packet, int to) 
     if (net->worker_at[w] == NET_SERVER) go_down(net, NET_SWITCHES + (int)w, made(packet, (int)w));
 }
 
+uint64_t net_resumes(struct net *net, int node) {
+  struct net_pause *pause = &net->pause[node + 1];
+  if (!(net->pauses.wait > 0)) return net->now;
+  while (net->now >= pause->end) {
+    pause->begin = pause->end + (uint64_t)(2 * net->pauses.run * by_rng_unit(&net->rng));
+    pause->end = pause->begin + (uint64_t)(2 * net->pauses.wait * by_rng_unit(&net->rng)) + 1;
+  }
+  return net->now < pause->begin ? net->now : pause->end;
+}
+
 uint64_t net_next(const struct net *net) {
   return net->length ? net->heap[0]->time : UINT64_MAX;
+}
+
+bool net_has_more(const struct net *net, int node) {
+  return net->length && net->heap[0]->time == net->now && net->heap[0]->node == node;
 }
 
 void net_step(struct net *net) {
   struct net_packet *packet = pop(net);
   const struct by_fragment *head = (const struct by_fragment *)(const void *)packet->data;
   net->now = packet->time;
+  packet->time = net_resumes(net, packet->node);
+  if (packet->time > net->now) {
+    push(net, packet);
+    return;
+  }
   if (packet->node == NET_SERVER)
     net->to_server(net->context, head, packet->bytes);
   else if (packet->node >= NET_SWITCHES)

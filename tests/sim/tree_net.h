@@ -20,6 +20,12 @@ struct net_faults {
   double late;                   /* fraction of packets that are delayed by up to 3 ms, so that others overtake them */
 };
 
+/* Processes share processors with others: how long they run, and then wait, on average, ns. What comes meanwhile is
+ * handled afterwards. */
+struct net_pauses {
+  double run, wait; /* 0: they do not wait */
+};
+
 struct net_switch {
   int above;       /* the switch above it, or NET_SERVER */
   bool aggregates; /* otherwise the switch only forwards */
@@ -38,6 +44,10 @@ struct net_packet {
   _Alignas(64) unsigned char data[64 + BY_FRAGMENT_LINES * 64];
 };
 
+struct net_pause {
+  uint64_t begin, end;
+};
+
 struct net_link {
   uint64_t busy; /* the link is busy until then */
   uint64_t bytes;
@@ -48,6 +58,7 @@ struct net {
   int worker_at[NET_WORKERS]; /* the worker's switch; NET_SERVER: it is next to the server */
   struct net_switch at[NET_SWITCHES];
   struct net_faults faults;
+  struct net_pauses pauses;
   double rate;                 /* bit/s of each link and direction */
   uint64_t delay, queue, mark; /* ns */
   bool floats;                 /* cells are for float32 */
@@ -59,6 +70,7 @@ struct net {
   uint64_t (*sums[NET_SWITCHES])[BY_CELL_PAIRS]; /* NET_CELLS each, once the switch has got a packet */
   struct by_float_sums float_sums[NET_SWITCHES];
   struct net_link up[NET_SWITCHES + NET_WORKERS], down[NET_SWITCHES + NET_WORKERS]; /* of all nodes but the server */
+  struct net_pause pause[1 + NET_SWITCHES + NET_WORKERS]; /* the next one of the server, and of all nodes */
   struct net_packet **heap, **spare;
   size_t length, room, spares;
   uint64_t events[BY_EVENTS];
@@ -84,8 +96,12 @@ float net_sum(const struct net *net, const float *terms, int at);
 void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet);
 /* Sends a packet from the server. `to` is a worker, or -1 for all workers. */
 void net_from_server(struct net *net, const struct by_fragment *packet, int to);
+/* Returns when the process at the node runs again, `now` if it does not wait. */
+uint64_t net_resumes(struct net *net, int node);
 /* Returns when the next packet arrives; UINT64_MAX: none is on its way. */
 uint64_t net_next(const struct net *net);
+/* Whether the next packet arrives at the node, now. */
+bool net_has_more(const struct net *net, int node);
 /* Lets the next packet arrive. */
 void net_step(struct net *net);
 /* Restarts a switch, which loses its cells. */

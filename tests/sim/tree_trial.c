@@ -23,7 +23,8 @@ static void server_emits(void *context, const struct by_fragment *packet, int to
 static void comes_to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
   struct trial *trial = context;
   by_worker_take(trial->workers[worker], packet, bytes, trial->net.now);
-  by_worker_progress(trial->workers[worker], trial->net.now);
+  if (!net_has_more(&trial->net, NET_SWITCHES + (int)worker))
+    by_worker_progress(trial->workers[worker], trial->net.now);
 }
 
 static void comes_to_server(void *context, const struct by_fragment *packet, size_t bytes) {

@@ -365,6 +365,7 @@ static void send_first(struct by_worker *w, struct call *call, uint64_t number, 
     if (w->received < now) w->received = now;
     w->flowing = now;
     w->silent = 0;
+    w->way.unanswered = 0;
   }
   w->flying++;
   by_worker_send(w, slot, 0, now);
@@ -415,6 +416,11 @@ static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
   if (w->window > w->config.slots) w->window = w->config.slots;
 }
 
+/* Terms that nobody adds on the way share the server's link. */
+static double first_window_of(const struct by_worker *w) {
+  return w->way.dead ? (double)FIRST_WINDOW / by_workers_of(&w->config.groups) : FIRST_WINDOW;
+}
+
 /* Most switches mark nothing, and XDP does not see queues. So the window is not larger than what has come through in
  * the least round trip and a little more: queues get no longer than that. What is idle, or waits for a worker that
  * computes, shows nothing of what the network can carry, so the most that was measured fades slowly. */
@@ -430,7 +436,8 @@ static double limit_window(struct by_worker *w, const struct slot *slot, uint64_
   }
   if (!(w->pace > 0) || !(w->least > 0)) return (double)w->config.slots;
   double most = w->pace * (w->least + w->queued);
-  return most > FIRST_WINDOW ? most : FIRST_WINDOW;
+  double least = first_window_of(w);
+  return most > least ? most : least;
 }
 
 static void count_result(struct by_worker *w, const struct call *call, const struct slot *slot,
@@ -479,6 +486,7 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
   w->flowing = now;
   w->silent = 0;
   w->alone = result->type == BY_FRAGMENT_RESULT ? w->alone + 1 : 0;
+  if (!slot->straight && !slot->passed) by_worker_take_sign(w, now);
   by_worker_unlink(w, slot);
   if (!slot->late) w->flying--;
   count_result(w, call, slot, result, now);

@@ -23,16 +23,16 @@ struct slot {
   uint64_t due;           /* what was sent later and has been answered overtakes that */
   TAILQ_ENTRY(slot) link; /* by `due` */
   uint8_t state;
-  uint8_t unanswered; /* probes */
-  uint8_t resent;     /* times */
-  uint8_t asked;      /* times, for the result */
-  bool finished;      /* the server has the sum */
-  bool late;          /* its result is; it has no place in the window any more */
-  bool straight;      /* was sent without a stack */
-  bool deferred;      /* others were let ask first */
-  bool nacked;        /* was asked for unmerged: once is enough */
-  bool linked;        /* in the list */
-  bool past;          /* to be sent past switches, as the last result in this slot has requested */
+  uint8_t resent; /* times */
+  uint8_t asked;  /* times, for the result */
+  bool finished;  /* the server has the sum */
+  bool late;      /* its result is; it has no place in the window any more */
+  bool straight;  /* was sent without a stack */
+  bool passed;    /* was asked about without one */
+  bool deferred;  /* others were let ask first */
+  bool nacked;    /* was asked for unmerged: once is enough */
+  bool linked;    /* in the list */
+  bool past;      /* to be sent past switches, as the last result in this slot has requested */
 };
 
 /* A call has `openings` fragments that only agree on the exponents of the first `ahead`, then `fragments` with
@@ -46,7 +46,16 @@ struct call {
   uint32_t hash;
   enum banyan_dtype dtype;
   enum banyan_op op;
-  bool direct; /* past the switches, without their stack */
+};
+
+/* What the way along the switches shows of itself. */
+struct way {
+  bool dead;           /* nothing has a stack, until it answers */
+  uint32_t unanswered; /* questions that the server always answers, since something came that went along the way */
+  uint64_t asked;      /* when the first of them was sent */
+  uint64_t slowest;    /* ns until something came after such a question, of late */
+  uint64_t tried;      /* when a question was last sent past switches, or, if the way is dead, along them */
+  uint64_t passed;     /* when the latest one was sent past switches that has an answer */
 };
 
 struct by_worker {
@@ -91,9 +100,10 @@ struct by_worker {
   uint64_t received;             /* of the server */
   uint64_t flowing;              /* when the last result came */
   uint64_t replied;              /* when the last reply came */
-  uint32_t alone;                /* own results since the last one for all */
-  uint64_t answered;             /* when the latest term was sent that has a result */
-  uint64_t newest;               /* the fragment whose result came last in time, plus 1 */
+  struct way way;
+  uint32_t alone;    /* own results since the last one for all */
+  uint64_t answered; /* when the latest term was sent that has a result */
+  uint64_t newest;   /* the fragment whose result came last in time, plus 1 */
   enum banyan_status status;
   char text[200];
 };
@@ -117,6 +127,8 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint6
 void by_worker_unlink(struct by_worker *w, struct slot *slot);
 /* Asks for the result, which the server is known to have. */
 void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now);
+/* Something has come that went along the switches. */
+void by_worker_take_sign(struct by_worker *w, uint64_t now);
 /* A result or a reply has come after `rtt`. */
 void by_worker_sample(struct by_worker *w, uint64_t rtt);
 /* What was asked about the slot is answered. */

@@ -12,8 +12,9 @@
  *          the sum is finished: ask for it
  *          terms have come past the switches, so cells may never fill: send it
  *                 past them too; so if what my cell waits for is further up
- *          no reply, eight times: send past the switches, and without their
- *                 stack, for the rest of the call
+ *          no reply, eight times, for much longer than ever lately, while
+ *          questions past the switches are answered: send past the switches,
+ *                 and without their stack, until one along them is answered
  *
  * Who sees that others overtake something names the newest result that it has: what was sent later is on its way. */
 #include <stdarg.h>
@@ -26,6 +27,9 @@
 
 enum {
   UNANSWERED = 8, /* questions, before a way counts as dead */
+  SILENCES = 4,   /* so much longer than ever lately has to be its silence */
+  TEARS = 16,     /* so many answers may a term wait for in cells, beside torn_after */
+  TRIALS = 3,     /* questions past the switches in that time */
   RESENT = 3,     /* times along the switches, then past them */
   OVERTAKEN = 8,  /* slots that are looked at in a step */
   ANSWERED = 4,   /* one of so many questions is always answered */
@@ -36,9 +40,12 @@ enum {
 };
 enum { FILLING = 1, RELEASED = 3 }; /* cells in a probe's records */
 
-static const double first_wait = 20e6, most_wait = 200e6, reorder = 250e3; /* ns */
-static const double least_silence = 10e6;             /* while more is to be sent: processes may pause for so long */
-static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
+static const double first_wait = 20e6, most_wait = 200e6, unanswered_wait = 20e6, reorder = 250e3; /* ns */
+static const double least_silence = 10e6; /* while more is to be sent: processes may pause for so long */
+/* Before a way counts as dead. */
+static const uint64_t least_death = 150 * BY_MILLISECOND, most_death = 2 * BY_SECOND;
+static const uint64_t trial_every = 100 * BY_MILLISECOND; /* whether it is alive again */
+static const double forgotten_after = 10e9;               /* ns: slow signs */
 /* Terms may wait for each other in cells on different ways: a slot that has waited so long does not rely on cells. */
 static const uint64_t torn_after = 3 * BY_SECOND;
 
@@ -56,9 +63,14 @@ static double round_of(const struct by_worker *w) {
   return w->least > 0 ? 1.5 * w->least + 2 * jitter + 2 * reorder : first_wait;
 }
 
+/* As long as nothing is answered, no longer than it took lately. */
 static uint64_t doubled(const struct by_worker *w, double wait) {
+  double most = !w->way.unanswered                         ? most_wait
+                : (double)w->way.slowest > unanswered_wait ? (double)w->way.slowest
+                                                           : unanswered_wait;
+  if (most > most_wait) most = most_wait;
   wait *= (double)(1u << w->silent);
-  return (uint64_t)(wait < most_wait ? wait : most_wait);
+  return (uint64_t)(wait < most ? wait : most);
 }
 
 /* Each question about a slot is given a tenth longer than the one before it: those that are answered late must not fill
@@ -125,19 +137,18 @@ void by_worker_repaired(struct by_worker *w, const struct slot *slot, uint64_t n
 
 /* --- sending --- */
 
-static void put_stack(struct by_worker *w, const struct call *call, struct by_fragment *packet) {
+static void put_stack(struct by_worker *w, bool straight, struct by_fragment *packet) {
   packet->hop = packet->hops = 0;
-  if (call->direct) return;
+  if (straight) return;
   for (unsigned i = 0; i < w->config.hops; i++) packet->stack[i] = w->config.stack[i];
   packet->hops = w->config.hops & 15;
 }
 
 void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t now) {
   struct by_fragment *packet = packet_of(w, slot->number);
-  const struct call *call = by_worker_call_of(w, slot->number);
-  put_stack(w, call, packet);
-  slot->straight = call->direct;
-  packet->flags |= flags | (call->direct || slot->past ? BY_FRAGMENT_ESCALATE : 0);
+  put_stack(w, w->way.dead, packet);
+  slot->straight |= w->way.dead;
+  packet->flags |= flags | (w->way.dead || slot->past ? BY_FRAGMENT_ESCALATE : 0);
   by_fragment_seal(packet);
   if (flags & BY_FRAGMENT_RETX)
     w->counters.retransmitted++;
@@ -167,12 +178,13 @@ static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
 /* --- questions --- */
 
 /* With RETX it asks for the result, with STALE one that is known to be there; unless `quiet`, only if it was sent
- * before the newest that has come. */
-static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bool quiet, uint64_t now) {
+ * before the newest that has come. `straight`: past the switches, without their stack. */
+static void put_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bool quiet, bool straight, uint64_t now) {
   struct {
     struct by_fragment head;
     struct by_probe_payload payload;
-  } probe = {.payload = {.newest = w->newest | (quiet ? BY_PROBE_QUIET : 0) | (w->alone >= ALONE ? BY_PROBE_DEAF : 0)}};
+  } probe = {.payload = {.newest = w->newest | (quiet ? BY_PROBE_QUIET : 0) | (w->alone >= ALONE ? BY_PROBE_DEAF : 0),
+                         .asked = now << 1 | straight}};
   const struct by_fragment *packet = packet_of(w, slot->number);
   by_fragment_begin(&probe.head, BY_FRAGMENT_PROBE, packet->rank);
   probe.head.group = packet->group;
@@ -183,15 +195,21 @@ static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bo
   probe.head.call = packet->call;
   probe.head.flags = flags;
   probe.head.check = by_sum_header_check(&w->key, &probe.head);
-  put_stack(w, by_worker_call_of(w, slot->number), &probe.head);
+  put_stack(w, straight, &probe.head);
   by_fragment_seal(&probe.head);
   w->counters.probes++;
+  slot->passed |= straight;
+  w->config.emit(w->config.context, &probe.head);
+}
+
+static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bool quiet, uint64_t now) {
   slot->probed = now;
   /* A cell may swallow it, and another worker may need two round trips to find out that its term was lost and send it.
    */
   bool answered = flags & BY_FRAGMENT_STALE || !(flags & BY_FRAGMENT_RETX);
+  if (answered && !w->way.dead && !w->way.unanswered++) w->way.asked = now;
   touch(w, slot, (backed_off(slot, answered ? 1 : 2.5) - 1) * w->srtt, now);
-  w->config.emit(w->config.context, &probe.head);
+  put_probe(w, slot, flags, quiet, w->way.dead, now);
 }
 
 /* --- failures --- */
@@ -204,15 +222,44 @@ static void BY_PRINTF(3, 4) fail(struct by_worker *w, enum banyan_status status,
   w->status = status;
 }
 
-/* Neither the switches nor the server have answered. */
-static void go_straight(struct by_worker *w, struct slot *slot, uint64_t now) {
-  struct call *call = by_worker_call_of(w, slot->number);
-  if (!call->direct)
-    by_warn("innetwork", "worker %u of tree %u: no answer along the switches; sending straight to the server",
-            w->config.rank, w->config.job);
-  call->direct = true;
-  slot->unanswered = 0;
-  escalate(w, slot, now);
+/* --- the way --- */
+
+/* A way is slow where processes wait for processors, or links are full; were terms sent past it then, they would fill
+ * links and processors yet more. So it counts as dead only if it is silent for much longer than it was before, while
+ * what is sent past it is answered. */
+static uint64_t death_of(const struct by_worker *w) {
+  uint64_t wait = SILENCES * w->way.slowest;
+  return wait < least_death ? least_death : wait > most_death ? most_death : wait;
+}
+
+void by_worker_take_sign(struct by_worker *w, uint64_t now) {
+  uint64_t took = w->way.unanswered && now > w->way.asked ? now - w->way.asked : 0;
+  double slowest = (double)w->way.slowest * (1 - (double)took / forgotten_after);
+  w->way.slowest = (double)took > slowest ? took : (uint64_t)slowest;
+  w->way.unanswered = 0;
+  if (w->way.dead)
+    by_info("innetwork", "worker %u of tree %u: the switches answer again", w->config.rank, w->config.job);
+  w->way.dead = false;
+}
+
+static void judge_way(struct by_worker *w, uint64_t now) {
+  struct way *way = &w->way;
+  if (way->dead || way->unanswered < UNANSWERED || now - way->asked < death_of(w) || way->passed <= way->asked) return;
+  by_warn("innetwork", "worker %u of tree %u: no answer along the switches; sending straight to the server",
+          w->config.rank, w->config.job);
+  way->dead = true;
+  w->window /= by_workers_of(&w->config.groups);
+  w->congested = true;
+}
+
+/* Asks about the slot past the switches while they are silent, or along them while they count as dead. */
+static void try_other_way(struct by_worker *w, struct slot *slot, uint64_t now) {
+  struct way *way = &w->way;
+  uint64_t every = way->dead ? trial_every : death_of(w) / TRIALS;
+  if (!way->unanswered && !way->dead) return;
+  if (now - (way->tried > way->asked ? way->tried : way->asked) < every) return;
+  way->tried = now;
+  put_probe(w, slot, 0, true, !way->dead, now);
 }
 
 static void increment(uint8_t *count) {
@@ -226,14 +273,10 @@ void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now) {
 }
 
 static void ask(struct by_worker *w, struct slot *slot, bool quiet, uint64_t now) {
-  if (slot->unanswered >= UNANSWERED && now - w->received >= silence) {
-    go_straight(w, slot, now);
-  } else if (slot->finished) {
-    increment(&slot->unanswered);
+  if (slot->finished) {
     by_worker_ask_again(w, slot, now);
   } else if (w->silent >= LONG || slot->asked % ANSWERED == ANSWERED - 1 ||
              (quiet && by_worker_first_ready(w) < w->end)) {
-    increment(&slot->unanswered);
     increment(&slot->asked);
     send_probe(w, slot, 0, quiet, now);
   } else {
@@ -256,8 +299,7 @@ static void count_late(struct by_worker *w, struct slot *slot) {
  * that are to be answered are not. */
 static bool may_ask(struct by_worker *w, uint64_t now) {
   if (now >= w->round + doubled(w, round_of(w))) {
-    bool may_wait = w->silent < LONG || (w->silent < DOUBLINGS && w->replied >= w->round);
-    if (w->flowing < w->round && may_wait) w->silent++;
+    if (w->flowing < w->round && w->silent < DOUBLINGS) w->silent++;
     w->round = now;
     w->asked = 0;
   }
@@ -274,14 +316,16 @@ static uint64_t look(struct by_worker *w, uint64_t now) {
   bool flows = now < quiet;
   if (flows && more) return quiet;
   uint64_t most = w->head + AHEAD * (uint64_t)w->config.slots;
+  judge_way(w, now);
   for (uint64_t n = w->head; n < w->end && n < most && !w->status; n++) {
     struct slot *slot = slot_of(w, n);
     if (slot->number != n || slot->state != SLOT_SENT) continue;
     uint64_t at = slot->touched + wait_of(w, slot, more);
     if (!slot->late && at < quiet) at = quiet;
-    if (at <= now && by_worker_call_of(w, n)->direct && !slot->straight) {
+    if (n == w->head) try_other_way(w, slot, now);
+    if (at <= now && w->way.dead && !slot->straight) {
       count_late(w, slot);
-      go_straight(w, slot, now);
+      escalate(w, slot, now);
     } else if (at <= now && may_ask(w, now)) {
       count_late(w, slot);
       ask(w, slot, true, now);
@@ -371,8 +415,12 @@ static void learn(struct by_worker *w, bool lost) {
 
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
   struct slot *slot = &w->slots[reply->slot];
-  slot->unanswered = 0;
+  const struct by_probe_payload *payload = (const struct by_probe_payload *)(const void *)(reply + 1);
   w->replied = now;
+  if (!(payload->asked & 1))
+    by_worker_take_sign(w, now);
+  else if (payload->asked >> 1 > w->way.passed)
+    w->way.passed = payload->asked >> 1;
   if (slot->probed) {
     by_worker_sample(w, now - slot->probed);
     by_worker_repaired(w, slot, now);
@@ -395,7 +443,7 @@ void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, 
   if (!waits || past) w->silent = 0;
   if (past)
     escalate(w, slot, now);
-  else if (now > slot->sent + torn_after)
+  else if (now > slot->sent + torn_after + TEARS * w->way.slowest)
     by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
   else if (!waits)
     send_again(w, slot, now);
