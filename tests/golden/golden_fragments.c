@@ -354,7 +354,7 @@ static void test_all_types(void **state) {
 /* ---- layouts ---- */
 
 static void test_layouts(void **state) {
-  struct by_probe_payload probe = {.newest = 0x4142434445464748};
+  struct by_probe_payload probe = {.newest = 0x4142434445464748, .asked = 0x5152535455565758};
   struct by_fragment fragment;
   (void)state;
   by_fragment_begin(&fragment, BY_FRAGMENT_UP, 5);
