@@ -194,7 +194,7 @@ static void *server_main(void *argument) {
 
 static void make_tree(struct tree *tree) {
   struct by_address server, worker;
-  struct by_server_way way = {0};
+  struct by_server_way down = {0};
   insist(by_udp_create((struct by_port_range){0}, &tree->at_server) == BANYAN_OK, "server's socket");
   insist(by_udp_create((struct by_port_range){0}, &tree->at_worker) == BANYAN_OK, "worker's socket");
   insist(by_address_parse_host("127.0.0.1", by_udp_port(tree->at_server), &server) == BANYAN_OK, "address");
@@ -206,7 +206,7 @@ static void make_tree(struct tree *tree) {
                                        .multicast = true,
                                        .secret = secret,
                                        .secret_bytes = sizeof secret,
-                                       .ways = &way,
+                                       .ways = &down,
                                        .emit = emit,
                                        .context = tree};
   insist(by_server_create(&at_server, &tree->server) == BANYAN_OK, "server");
@@ -214,7 +214,8 @@ static void make_tree(struct tree *tree) {
   struct by_worker_config at_worker = {
       .groups = by_one_group(1), .slots = SLOTS, .lines = LINES, .timeout = 5 * BY_SECOND};
   memcpy(at_worker.secret, secret, sizeof secret);
-  insist(by_udp_fabric_create(tree->at_worker, &server, &at_worker, &by_clock_system, &tree->fabric) == BANYAN_OK,
+  struct by_udp_way way = {.server = server};
+  insist(by_udp_fabric_create(tree->at_worker, &way, &at_worker, &by_clock_system, &tree->fabric) == BANYAN_OK,
          "worker");
 }
 

@@ -76,6 +76,8 @@ struct by_team *by_engine_team(const struct by_engine *engine, uint32_t id) {
 void by_engine_lost(struct by_engine *engine, uint32_t process) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   by_link_lose(transfer->links[process]);
+  struct by_link_tree *tree;
+  LIST_FOREACH(tree, &transfer->trees, in_transfer) tree->fabric->ops->lose(tree->fabric, process);
   for (struct by_team *d = engine->recovery.runner.teams; d; d = d->next) {
     by_helped_lost(d, process);
     if (engine->recovery.relays) by_relay_lost(d);

@@ -22,6 +22,11 @@ static enum by_vertex_kind kind_at(const struct through *t, uint32_t u) {
   return t->plan->vertices[t->group->order[u]].kind;
 }
 
+/* Whether it adds, or may, on ranks' ways to the server: a switch, or an aggregator. */
+static bool is_between(const struct through *t, uint32_t u) {
+  return kind_at(t, u) == BY_VERTEX_SWITCH || (kind_at(t, u) == BY_VERTEX_SERVER && u != t->group->root);
+}
+
 static enum banyan_status refuse(const struct through *t, uint32_t u, const char *why) {
   return by_fail(BANYAN_ERR_UNSUPPORTED, "plan '%s', class %u, group %u: vertex \"%s\" is a %s%s", t->plan->name,
                  t->class_, t->number, t->plan->vertices[t->group->order[u]].name, by_vertex_kind_name(kind_at(t, u)),
@@ -35,6 +40,20 @@ static uint32_t switches_above(const struct through *t, uint32_t u) {
   return n;
 }
 
+/* Ranks address it, and it addresses the server that finishes the tree: neither knows of switches between. */
+static enum banyan_status check_aggregator(const struct through *t, uint32_t u, uint32_t below) {
+  const struct by_group *group = t->group;
+  if (group->up[u] != group->root || kind_at(t, group->root) != BY_VERTEX_SERVER)
+    return refuse(t, u, " below another vertex: it is the root of its tree, or an aggregator right below that");
+  if (!below) return refuse(t, u, " with nothing below it");
+  if (below > BY_FRAGMENT_PORTS)
+    return refuse(t, u, " with more ranks right below it than an aggregator copies results to: most are 64");
+  for (uint32_t c = 0; c < group->n; c++)
+    if (group->up[c] == u && kind_at(t, c) != BY_VERTEX_RANK)
+      return refuse(t, c, " below an aggregator, to which ranks alone send");
+  return BANYAN_OK;
+}
+
 static enum banyan_status check_position(const struct through *t, uint32_t u) {
   uint32_t below = 0;
   for (uint32_t c = 0; c < t->group->n; c++) below += c != u && t->group->up[c] == u;
@@ -45,9 +64,7 @@ static enum banyan_status check_position(const struct through *t, uint32_t u) {
     if (switches_above(t, u) > BY_PLAN_MOST_HOPS)
       return refuse(t, u, " with more switches on its way than fit into a fragment's stack: most are 8");
     return BANYAN_OK;
-  case BY_VERTEX_SERVER:
-    if (!root) return refuse(t, u, " below another vertex: a server is the root of its tree");
-    return BANYAN_OK;
+  case BY_VERTEX_SERVER: return root ? BANYAN_OK : check_aggregator(t, u, below);
   case BY_VERTEX_SWITCH:
     if (root)
       return refuse(t, u, " at the root of its tree: sums are finished by a server, which may be a rank's host");
@@ -105,26 +122,31 @@ static bool is_same_tree(const struct by_group *a, const struct by_group *b) {
   return same;
 }
 
-/* Where a server ends a tree. */
+/* Where a server ends a tree, or adds for one. */
 struct ended {
   uint32_t class_;
-  const struct by_group *group; /* NULL: it ends none yet */
+  const struct by_group *group; /* NULL: none yet */
 };
 
-/* A server ends one tree: it is a party to the job of that tree alone. Several classes may have that. */
+/* A server is a party to the job of one tree alone. Several classes may have that. */
+static enum banyan_status check_servers(const struct through *t, struct ended *ended) {
+  for (uint32_t u = 0; u < t->group->n; u++) {
+    if (kind_at(t, u) != BY_VERTEX_SERVER) continue;
+    struct ended *before = &ended[t->group->order[u]];
+    if (before->group && (before->class_ == t->class_ || !is_same_tree(before->group, t->group)))
+      return refuse(t, u, " that another tree has, too: give each tree servers of its own, \"HOST/0\", \"HOST/1\"");
+    *before = (struct ended){t->class_, t->group};
+  }
+  return BANYAN_OK;
+}
+
 static enum banyan_status check_all(const struct by_plan *plan, struct ended *ended) {
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
       const struct by_group *group = &plan->classes[c].groups[g];
       struct through t = {plan, group, c, g};
       BY_TRY(check_group(&t));
-      if (!by_group_has_server(plan, group)) continue;
-      struct ended *before = &ended[group->order[group->root]];
-      if (before->group && (before->class_ == c || !is_same_tree(before->group, group)))
-        return refuse(
-            &t, group->root,
-            " that is the root of another tree too: give each tree a server of its own, \"HOST/0\", \"HOST/1\"");
-      *before = (struct ended){c, group};
+      if (by_group_has_server(plan, group)) BY_TRY(check_servers(&t, ended));
     }
   return BANYAN_OK;
 }
@@ -138,22 +160,23 @@ enum banyan_status by_plan_check_switches(const struct by_plan *plan) {
 
 /* --- as their ends see them --- */
 
-/* A switch adds on the way, but no rank sends to it: workers send to the server, which answers. So for the ends such a
- * tree is a star:
+/* What adds on the way is nobody's peer: workers send to the server, which answers. So for the ends such a tree is a
+ * star:
  *
  *          s                   s
- *        /   \              / / \ \            x, y: switches
+ *        /   \              / / \ \            x, y: switches or aggregators
  *       x     y     -->    a b   c d
  *      / \   / \
  *     a   b c   d */
 
 /* Its leaves, and its root. */
 static enum banyan_status to_star(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+  struct through t = {.plan = from, .group = group};
   uint32_t n = 0, root = 0;
   (void)plan;
   if (!by_group_has_server(from, group)) return BANYAN_OK;
   for (uint32_t u = 0; u < group->n; u++) {
-    if (from->vertices[group->order[u]].kind == BY_VERTEX_SWITCH) continue;
+    if (is_between(&t, u)) continue;
     if (u == group->root) root = n;
     group->order[n++] = group->order[u];
   }
@@ -190,8 +213,7 @@ static void number_switches(struct build *b) {
   for (uint32_t u = 0; u < n; u++) b->switch_at[u] = b->worker_at[u] = NONE;
   for (uint32_t place = 0; place < BY_PLAN_MOST_HOPS; place++)
     for (uint32_t u = 0; u < n; u++)
-      if (kind_at(&b->of, u) == BY_VERTEX_SWITCH && switches_above(&b->of, u) == place)
-        b->switch_at[u] = b->tree->n_switches++;
+      if (is_between(&b->of, u) && switches_above(&b->of, u) == place) b->switch_at[u] = b->tree->n_switches++;
   for (uint32_t u = 0; u < n; u++) {
     if (b->switch_at[u] == NONE) continue;
     b->places[b->switch_at[u]] = (struct by_switched_place){.parent = b->switch_at[b->of.group->up[u]],
@@ -272,7 +294,7 @@ static enum banyan_status fill_below(struct build *b, uint32_t u, struct by_swit
     struct by_switched_below *below = &to->below[to->n_below++];
     below->is_switch = kind_at(&b->of, c) == BY_VERTEX_SWITCH;
     BY_TRY(list_workers(b, c, below));
-    BY_TRY(find_interface(b, u, c, &below->interface));
+    if (kind_at(&b->of, u) == BY_VERTEX_SWITCH) BY_TRY(find_interface(b, u, c, &below->interface));
   }
   return BANYAN_OK;
 }
@@ -283,13 +305,14 @@ static enum banyan_status fill_switch(struct build *b, uint32_t u) {
   struct by_switched_switch *to = &b->tree->switches[b->switch_at[u]];
   *to = (struct by_switched_switch){.vertex = vertex,
                                     .name = by_arena_string(&b->tree->arena, b->of.plan->vertices[vertex].name),
+                                    .aggregator = kind_at(&b->of, u) == BY_VERTEX_SERVER,
                                     .adds = place->adds,
                                     .place = switches_above(&b->of, u),
                                     .parent = place->parent,
                                     .set = place->set,
                                     .whole = place->whole};
   if (!to->name) return by_plan_no_memory();
-  BY_TRY(find_interface(b, u, above, &to->up));
+  if (!to->aggregator) BY_TRY(find_interface(b, u, above, &to->up));
   return fill_below(b, u, to);
 }
 

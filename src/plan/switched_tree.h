@@ -20,7 +20,7 @@
 /* What a switch reaches by one interface towards the workers: a worker, or the next switch. Several of them may stand
  * behind one interface, where a switch between is none of the plan's. */
 struct by_switched_below {
-  const char *interface;
+  const char *interface; /* NULL below an aggregator */
   bool is_switch;
   uint32_t n_workers; /* behind it, by number; the address of each leads there */
   uint32_t *workers;
@@ -29,12 +29,13 @@ struct by_switched_below {
 struct by_switched_switch {
   uint32_t vertex; /* of the plan */
   const char *name;
+  bool aggregator;          /* a server below the root */
   bool adds;                /* else it only forwards, and needs no cells */
   uint32_t place;           /* switches between it and the server: its entry in the stack of each worker below it */
   uint32_t parent;          /* of `switches`; BY_SWITCHED_NONE: the server */
   struct by_worker_set set; /* workers below it, or their groups; empty where it does not add */
   bool whole;               /* they are a group, whose sum goes on as that of a group */
-  const char *up;           /* the interface towards that */
+  const char *up;           /* the interface towards that; NULL at an aggregator */
   uint32_t n_below;
   struct by_switched_below *below;
 };

@@ -12,7 +12,7 @@
 #include "control.h"
 #include "control_messages.h"
 #include "log.h"
-#include "server.h"
+#include "served_tree.h"
 #include "udp.h"
 
 enum { LOOKS_MS = 50, KEEN_US = 200, TURN_MS = 10, LAST_MS = 2000 /* for what is under way when rank 0 has left */ };
@@ -62,8 +62,7 @@ struct tree {
   LIST_ENTRY(tree) entry;
   struct role *role;
   struct by_tree_message message;
-  struct by_server *server;
-  struct by_udp_peer *workers[BY_TREE_WORKERS];
+  struct by_served_tree *served;
 };
 
 /* One part in the job, and its trees: those of the plan in use, of the next one, and of plans that have not ended. */
@@ -92,21 +91,6 @@ struct service {
 
 /* ---- fragments */
 
-static void emit(void *context, const struct by_fragment *packet, int to) {
-  const struct tree *tree = context;
-  if (to != BY_SERVER_ALL) {
-    by_udp_send(tree->workers[to], packet);
-    return;
-  }
-  for (uint32_t i = 0; i < tree->message.n_spread; i++) by_udp_lend(tree->workers[tree->message.spread[i]], packet);
-}
-
-static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
-  const struct tree *tree = context;
-  (void)now;
-  by_server_take(tree->server, packet, bytes);
-}
-
 /* As long as something comes, and a little longer, as what comes next is often on its way; but trees come and go while
  * calls are made, so these get their turn. */
 static void transfer(void *context) {
@@ -133,44 +117,8 @@ static void ready(void *context, uint32_t events) {
 
 /* ---- trees */
 
-static enum banyan_status make_server(struct tree *tree) {
-  const struct by_tree_message *message = &tree->message;
-  struct by_server_way ways[BY_TREE_WORKERS];
-  for (uint32_t w = 0; w < by_workers_of(&message->groups); w++) {
-    ways[w] = (struct by_server_way){.hops = message->ways[w].hops, .alone = message->ways[w].alone};
-    memcpy(ways[w].stack, message->ways[w].stack, sizeof ways[w].stack);
-    BY_TRY(by_udp_peer_create(tree->role->udp, &message->ways[w].address, &tree->workers[w]));
-  }
-  struct by_server_config config = {.job = message->job,
-                                    .key = message->key,
-                                    .groups = message->groups,
-                                    .slots = message->slots,
-                                    .lines = message->lines,
-                                    .multicast = message->n_spread > 0,
-                                    .exact = message->exact,
-                                    .n_sets = message->n_sets,
-                                    .sets = message->sets,
-                                    .secret = message->secret,
-                                    .secret_bytes = sizeof message->secret,
-                                    .ways = ways,
-                                    .emit = emit,
-                                    .context = tree};
-  BY_TRY(by_server_create(&config, &tree->server));
-  return by_udp_listen(tree->role->udp, message->job, take, tree);
-}
-
 static void end_tree(struct tree *tree) {
-  if (tree->server) {
-    const struct by_server_counters *c = by_server_counters(tree->server);
-    by_info("innetwork",
-            "server of tree %u at UDP port %d: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64
-            " probes; %" PRIu64 " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
-            " overlapping, %" PRIu64 " wrong",
-            tree->message.job, by_udp_port(tree->role->udp), c->results, c->repeated, c->probes, c->terms, c->merged,
-            c->unmerged, c->duplicates, c->overlapping, c->failed_checks);
-  }
-  for (uint32_t w = 0; w < BY_TREE_WORKERS; w++) by_udp_peer_destroy(tree->workers[w]);
-  by_server_destroy(tree->server); /* whose results they were lent */
+  by_served_tree_destroy(tree->served);
   free(tree);
 }
 
@@ -190,8 +138,8 @@ static void begin(void *context) {
     end_tree(tree);
     return;
   }
-  enum banyan_status status = make_server(tree);
-  report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, tree->message.server);
+  enum banyan_status status = by_served_tree_create(role->udp, &tree->message, &tree->served);
+  report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, role->context->job.rank);
   if (status == BANYAN_OK) {
     LIST_INSERT_HEAD(&role->trees, tree, entry);
     return;
@@ -220,7 +168,6 @@ struct ending {
 
 static void forget_tree(struct tree *tree) {
   LIST_REMOVE(tree, entry);
-  by_udp_forget(tree->role->udp, tree->message.job);
   end_tree(tree);
 }
 
@@ -263,6 +210,7 @@ static void marked(void *context, const struct by_mark *how) {
 }
 
 static void end_role(struct role *role) {
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&role->trees)) forget_tree(LIST_FIRST(&role->trees));
   by_context_release(role->context);
   by_loop_unwatch(role->watch);
@@ -288,6 +236,15 @@ static void *join_main(void *argument) {
   return NULL;
 }
 
+/* On the thread that transfers fragments, under lock. */
+static void look_for_lost(struct role *role) {
+  const struct tree *tree;
+  uint32_t process;
+  LIST_FOREACH(tree, &role->trees, entry)
+  for (uint32_t i = 0; (process = by_served_tree_aggregator(tree->served, i)) != UINT32_MAX; i++)
+    if (by_engine_has_lost(role->context->job.engine, process)) by_served_tree_lose(tree->served, process);
+}
+
 static void look_at(struct role *role) {
   struct by_context *context = role->context;
   if (!context) {
@@ -295,6 +252,7 @@ static void look_at(struct role *role) {
     return;
   }
   by_context_lock(context);
+  look_for_lost(role);
   role->status = by_engine_status(context->job.engine);
   if (role->status != BANYAN_OK) snprintf(role->text, sizeof role->text, "%s", by_engine_error(context->job.engine));
   role->over = role->status != BANYAN_OK || by_control_is_over(context->control);

@@ -44,6 +44,8 @@ struct by_fabric_ops {
   uint64_t (*deadline)(const struct by_fabric *fabric);
   /* What is sent from now on. */
   void (*set_mark)(struct by_fabric *fabric, const struct by_mark *mark);
+  /* This process is lost: nothing more is sent through it. */
+  void (*lose)(struct by_fabric *fabric, uint32_t process);
   /* The memory of calls under way is no longer used; the fabric has failed. */
   void (*withdraw)(struct by_fabric *fabric);
   void (*destroy)(struct by_fabric *fabric);
@@ -63,6 +65,8 @@ struct by_tree_io {
   void (*flush)(void *context);
   /* May be NULL. */
   void (*set_mark)(void *context, const struct by_mark *mark);
+  /* See by_fabric_ops; may be NULL. */
+  void (*lose)(void *context, uint32_t process);
   /* Nothing is sent or taken any more: the fabric was withdrawn, or is destroyed. Once; may be NULL. */
   void (*close)(void *context);
   void *context;

@@ -92,6 +92,11 @@ static void tree_set_mark(struct by_fabric *fabric, const struct by_mark *mark) 
   if (tree->io.set_mark && tree->worker) tree->io.set_mark(tree->io.context, mark);
 }
 
+static void tree_lose(struct by_fabric *fabric, uint32_t process) {
+  struct tree_fabric *tree = tree_of(fabric);
+  if (tree->io.lose && tree->worker) tree->io.lose(tree->io.context, process);
+}
+
 static void end(struct tree_fabric *tree) {
   if (!tree->worker) return;
   const struct by_worker_counters *c = by_worker_counters(tree->worker);
@@ -128,6 +133,7 @@ static const struct by_fabric_ops tree_ops = {
     .progress = tree_progress,
     .deadline = tree_deadline,
     .set_mark = tree_set_mark,
+    .lose = tree_lose,
     .withdraw = tree_withdraw,
     .destroy = tree_destroy,
 };
@@ -155,17 +161,22 @@ enum banyan_status by_tree_fabric_create(const struct by_worker_config *config, 
 
 struct udp_tree {
   struct by_udp *udp;
-  struct by_udp_peer *server;
-  struct by_worker *worker; /* NULL: its turn has not come yet */
+  struct by_udp_peer *server, *aggregator; /* NULL: there is none */
+  bool lost;                               /* the aggregator */
+  uint32_t process;                        /* its */
+  struct by_worker *worker;                /* NULL: its turn has not come yet */
   uint16_t job;
 };
 
+/* What is not to be merged on the way goes to the server. */
 static void emit(void *context, const struct by_fragment *packet) {
   const struct udp_tree *tree = context;
+  bool passes = tree->aggregator && !tree->lost && packet->hops && !(packet->flags & BY_FRAGMENT_ESCALATE);
+  struct by_udp_peer *to = passes ? tree->aggregator : tree->server;
   if (packet->type == BY_FRAGMENT_UP)
-    by_udp_lend(tree->server, packet);
+    by_udp_lend(to, packet);
   else
-    by_udp_send(tree->server, packet);
+    by_udp_send(to, packet);
 }
 
 static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
@@ -189,36 +200,49 @@ static void set_mark(void *context, const struct by_mark *mark) {
   by_udp_set_mark(((const struct udp_tree *)context)->udp, mark);
 }
 
-static void close_tree(void *context) {
+static void lose(void *context, uint32_t process) {
   struct udp_tree *tree = context;
-  by_udp_forget(tree->udp, tree->job);
+  if (!tree->aggregator || tree->process != process || tree->lost) return;
+  tree->lost = true;
+  by_warn("innetwork", "the aggregator of tree %u is lost: sending to the server", tree->job);
+}
+
+static void free_tree(struct udp_tree *tree) {
   by_udp_peer_destroy(tree->server);
+  by_udp_peer_destroy(tree->aggregator);
   free(tree);
 }
 
-enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_address *to,
+static void close_tree(void *context) {
+  struct udp_tree *tree = context;
+  by_udp_forget(tree->udp, tree->job);
+  free_tree(tree);
+}
+
+enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_way *way,
                                         const struct by_worker_config *config, const struct by_clock *clock,
                                         struct by_fabric **out) {
   struct udp_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree through switches");
-  *tree = (struct udp_tree){.udp = udp, .job = config->job};
+  *tree = (struct udp_tree){.udp = udp, .process = way->process, .job = config->job};
   struct by_tree_io io = {.take = take_all,
                           .flush = flush,
                           .set_mark = set_mark,
+                          .lose = lose,
                           .close = close_tree,
                           .context = tree,
                           .poll_fd = by_udp_fd(udp)};
   struct by_worker_config own = *config;
   own.emit = emit;
   own.context = tree;
-  enum banyan_status status = by_udp_peer_create(udp, to, &tree->server);
+  enum banyan_status status = by_udp_peer_create(udp, &way->server, &tree->server);
+  if (status == BANYAN_OK && way->has_aggregator) status = by_udp_peer_create(udp, &way->aggregator, &tree->aggregator);
   if (status == BANYAN_OK) status = by_udp_listen(udp, tree->job, take, tree);
   if (status == BANYAN_OK) {
     status = by_tree_fabric_create(&own, &io, clock, out);
     if (status == BANYAN_OK) return BANYAN_OK;
     by_udp_forget(udp, tree->job);
   }
-  by_udp_peer_destroy(tree->server);
-  free(tree);
+  free_tree(tree);
   return status;
 }

@@ -59,8 +59,16 @@ void by_udp_lend(struct by_udp_peer *peer, const struct by_fragment *packet);
 bool by_udp_flush(struct by_udp *udp);
 void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out);
 
-/* A fabric to the server at `to`; `config` but for emit and context. The socket must outlive it. */
-BANYAN_CHECK enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_address *to,
+/* Where a worker's fragments go. */
+struct by_udp_way {
+  struct by_address server;
+  bool has_aggregator; /* then terms and probes go there that are for what adds on the way, until it is lost */
+  uint32_t process;    /* the aggregator's */
+  struct by_address aggregator;
+};
+
+/* A fabric to a server; `config` but for emit and context. The socket must outlive it. */
+BANYAN_CHECK enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_way *way,
                                                      const struct by_worker_config *config,
                                                      const struct by_clock *clock, struct by_fabric **out);
 

@@ -92,6 +92,32 @@ wait "$job" || fail "the job has failed"
 shows 'server 0 .* is lost .*goes among ranks from here on' err
 shows '^\[0\] +4194304 .* 0  .+$' out
 
+# Ranks 0 to 2 send to an aggregator, a server with a parent server. If it is killed, they send to that, and the sums go on.
+cat >"$scratch/off_path.json" <<PLAN
+{"format": "banyan-plan 1", "name": "off path", "ranks": 4,
+ "vertices": {"h/0": {"kind": "server"}, "e/0": {"kind": "server"}},
+ "trees": [{"share": 1, "root": "h/0", "up": {"e/0": "h/0", "0": "e/0", "1": "e/0", "2": "e/0", "3": "h/0"}}]}
+PLAN
+for sums in fixed float32; do
+  wants 0 job off_path --transport tcp --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1,d:1 --servers h,e \
+    -x BANYAN_LOG=info -x BANYAN_SUMS=$sums
+  well
+  shows 'sums over 1 aggregator with server ' err
+  added=$(sed -n 's/.*aggregator of tree [0-9]* at UDP port [0-9]*: \([0-9]*\) terms, .* \([0-9]*\) wrong.*/\1 \2/p' "$scratch/err")
+  [ "${added#* }" = 0 ] && [ "${added% *}" -gt 1000 ] || fail "terms at the aggregator, and wrong ones: $added"
+done
+ends='[ "$BANYAN_RANK" -ne 0 ] || { "$0" server --name h & "$0" server --name e & echo $! >"$pid_file"; }; exec "$0" "$@"'
+: >"$scratch/out"
+pid_file=$scratch/aggregator BANYAN_HELPER_DEADLINE=60 "$BANYAN" run -n 4 --plan "$scratch/off_path.json" -x BANYAN_SPIN=0 -- \
+  sh -c "$ends" "$BANYAN" bench allreduce -s 8,1M --iterations 300 --check all >"$scratch/out" 2>"$scratch/err" &
+job=$!
+comes has '^\[0\] +8 ' out || fail "the job does not begin"
+kill -KILL "$(cat "$scratch/aggregator")"
+wait "$job" || fail "the job has failed"
+shows 'the aggregator of tree [0-9]* is lost: sending to the server' err
+shows 'an aggregator of tree [0-9]* is lost: its workers get their results from here' err
+shows '^\[0\] +1048576 .* 0  .+$' out
+
 # Impossible requests are reported.
 wants 2 "$BANYAN" run -n 4 --servers 0 -- true
 shows 'servers' err

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator.h"
 #include "clock.h"
 #include "control_messages.h"
 #include "plan.h"
@@ -154,6 +155,25 @@ static void make_server(const struct by_tree_message *message) {
   by_server_destroy(server);
 }
 
+static void emit_way(void *context, const struct by_fragment *packet, enum by_aggregator_way way) {
+  (void)context, (void)packet, (void)way;
+}
+
+static void make_aggregator(const struct by_tree_message *message) {
+  struct by_aggregator_config config = {.job = message->job,
+                                        .key = message->key,
+                                        .groups = message->groups,
+                                        .slots = message->slots,
+                                        .lines = message->lines,
+                                        .exact = message->exact,
+                                        .secret = message->secret,
+                                        .secret_bytes = sizeof message->secret,
+                                        .emit = emit_way};
+  struct by_aggregator *aggregator = NULL;
+  assert(by_aggregator_create(&config, &aggregator) == BANYAN_OK);
+  by_aggregator_destroy(aggregator);
+}
+
 static void read_tree(const uint8_t *data, size_t size) {
   static struct by_tree_message message, again;
   static uint8_t bytes[ROOM];
@@ -163,11 +183,13 @@ static void read_tree(const uint8_t *data, size_t size) {
   by_writer_init(&writer, bytes, sizeof bytes);
   by_tree_message_write(&writer, &message);
   assert(!writer.failed && by_tree_message_read(bytes, writer.length, roster, &again) == BANYAN_OK);
-  assert(again.server == message.server && again.job == message.job && again.n_spread == message.n_spread);
+  assert(again.server == message.server && again.job == message.job && again.n_vias == message.n_vias);
   assert(!by_address_compare(&again.ways[0].address, &message.ways[0].address));
   assert(!memcmp(again.ways[0].stack, message.ways[0].stack, sizeof message.ways[0].stack));
   if (message.worker == BY_TREE_FOR_SERVER)
     make_server(&message);
+  else if (message.worker == BY_TREE_FOR_AGGREGATOR)
+    make_aggregator(&message);
   else
     make_worker(&message);
 }

@@ -99,17 +99,25 @@ static void test_trees(void **state) {
                                      .groups = by_one_group(2)};
   for (size_t i = 0; i < sizeof message.secret; i++) message.secret[i] = (unsigned char)(0xa0 + i);
   message.worker = 1;
-  message.ways[0] =
-      (struct by_tree_way){.alone = true, .hops = 2, .stack = {{.port = 1, .workers = 2}, {.port = 63, .workers = 0}}};
+  message.ways[0] = (struct by_tree_way){
+      .via = BY_TREE_ALONE, .hops = 2, .stack = {{.port = 1, .workers = 2}, {.port = 63, .workers = 0}}};
   message.below[0].workers = 3;
   message.below[1].workers = 2;
   assert_ok(by_address_parse("10.0.0.9:7612", &message.ways[0].address));
   tree("TREE for a worker", &message);
+  message.n_vias = 1;
+  message.vias[0].aggregator = 3;
+  assert_ok(by_address_parse("10.0.0.8:7614", &message.vias[0].address));
+  message.ways[0].hops = 1;
+  tree("TREE for a worker of an aggregator", &message);
+  message.worker = BY_TREE_FOR_AGGREGATOR;
+  message.vias[0].aggregator = UINT32_MAX;
+  message.ways[0].hops = 0;
+  tree("TREE for an aggregator", &message);
   message.worker = BY_TREE_FOR_SERVER;
-  message.n_spread = 1;
-  message.spread[0] = 1;
-  message.ways[0].alone = false;
-  message.ways[1] = (struct by_tree_way){.hops = 0};
+  message.ways[0].via = 0;
+  message.ways[0].hops = 2;
+  message.ways[1] = (struct by_tree_way){.via = BY_TREE_ALONE};
   assert_ok(by_address_parse("[fd00::2]:7613", &message.ways[1].address));
   tree("TREE for a server", &message);
   message.exact = true;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator.h"
 #include "clock.h"
 #include "server.h"
 #include "sum_key.h"
@@ -415,11 +416,100 @@ static void test_epochs_to_come(void **state) {
   }
 }
 
+/* --- an aggregator, which has the secret, lets nothing forged have an effect --- */
+
+static struct packet terms[2];
+static unsigned sent_up, sent_down;
+
+static void keep_term(void *context, const struct by_fragment *packet) {
+  memcpy(context, packet, by_fragment_bytes(packet));
+}
+
+static void count_sent(void *context, const struct by_fragment *packet, enum by_aggregator_way way) {
+  (void)context, (void)packet;
+  *(way == BY_AGGREGATOR_UP ? &sent_up : &sent_down) += 1;
+}
+
+/* The first term of each of two workers. */
+static void make_terms(const unsigned char *secret, bool exact) {
+  static float numbers[ELEMENTS];
+  uint32_t call, count = exact ? 10 : ELEMENTS;
+  for (unsigned w = 0; w < 2; w++) {
+    struct by_worker_config config = {.rank = w,
+                                      .groups = by_one_group(2),
+                                      .slots = 1,
+                                      .lines = LINES,
+                                      .exact = exact,
+                                      .hops = 1,
+                                      .stack = {{.workers = 2}},
+                                      .timeout = BY_SECOND,
+                                      .emit = keep_term,
+                                      .context = &terms[w]};
+    struct by_worker *worker;
+    memcpy(config.secret, secret, BY_WORKER_SECRET);
+    assert_ok(by_worker_create(&config, &worker));
+    assert_ok(by_worker_begin(worker, BANYAN_FLOAT32, BANYAN_SUM, numbers, numbers, count, &call));
+    by_worker_advance(worker, call, count);
+    by_worker_progress(worker, 1);
+    assert_int_equal(terms[w].head.type, BY_FRAGMENT_UP);
+    by_worker_destroy(worker);
+  }
+}
+
+static void take(struct by_aggregator *aggregator, struct packet *packet) {
+  by_fragment_seal(&packet->head);
+  by_aggregator_take(aggregator, &packet->head, by_fragment_bytes(&packet->head), BY_SECOND);
+}
+
+static void check_aggregator(bool exact) {
+  static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+  static const unsigned char bytes[] = {7, 8, 9, 10, 11, 12, 14, 15, 16, AT_CHECK, 31, 32, 36, HEADER, HEADER + 12};
+  struct by_aggregator_config config = {.groups = by_one_group(2),
+                                        .slots = 1,
+                                        .lines = LINES,
+                                        .exact = exact,
+                                        .secret = secret,
+                                        .secret_bytes = sizeof secret,
+                                        .emit = count_sent};
+  struct by_aggregator *aggregator;
+  make_terms(secret, exact);
+  assert_ok(by_aggregator_create(&config, &aggregator));
+  const struct by_aggregator_counters *c = by_aggregator_counters(aggregator);
+  sent_up = sent_down = 0;
+  for (size_t i = 0; i < sizeof bytes; i++) {
+    struct packet forged = terms[0];
+    *byte_at(&forged, bytes[i]) ^= 2;
+    take(aggregator, &forged);
+  }
+  struct packet result = terms[0]; /* a term as if it were the result for all */
+  result.head.type = BY_FRAGMENT_RESULT_MC;
+  result.head.hops = 0;
+  take(aggregator, &result);
+  result.head.workers = 3;
+  take(aggregator, &result);
+  assert_int_equal(sent_up + sent_down, 0);
+  assert_int_equal(c->failed_checks + c->foreign + c->events[BY_EVENT_MALFORMED], sizeof bytes + 2);
+  assert_true(c->failed_checks > 5);
+  take(aggregator, &terms[0]);
+  assert_int_equal(c->events[BY_EVENT_STORED], 1);
+  take(aggregator, &terms[1]);
+  assert_int_equal(c->events[BY_EVENT_COMPLETED], 1);
+  assert_int_equal(sent_up, 1);
+  by_aggregator_destroy(aggregator);
+}
+
+static void test_aggregator(void **state) {
+  (void)state;
+  check_aggregator(false);
+  check_aggregator(true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_large_exponent),   cmocka_unit_test(test_each_byte), cmocka_unit_test(test_each_byte_exact),
       cmocka_unit_test(test_other_call_exact), cmocka_unit_test(test_headers),   cmocka_unit_test(test_results),
       cmocka_unit_test(test_spoiled_cell),     cmocka_unit_test(test_many_sums), cmocka_unit_test(test_epochs_to_come),
+      cmocka_unit_test(test_aggregator),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,18 +214,22 @@ static void restart_every_20_ms(struct trial *trial) {
   static uint64_t before;
   if (times == before) return;
   before = times;
-  net_restart(&trial->net, (unsigned)(times % (trial->net.switches + 1)));
+  unsigned which = (unsigned)(times % (trial->net.switches + 1));
+  if (which < trial->net.switches && trial->net.at[which].off_path)
+    trial_restart_aggregator(trial, which);
+  else
+    net_restart(&trial->net, which);
 }
 
-/* The result has the same bits in every tree, whatever happens on the way. Where switches add float32, the bits depend
- * only on the tree. */
+/* The result has the same bits in every tree, whatever happens on the way. Where switches add float32, as aggregators
+ * always can, the bits depend only on the tree. */
 static void test_same_bits_everywhere(void **state) {
   uint64_t wanted[3][TREES] = {{0}};
   for (uint64_t seed = 0; seed < 24; seed++) {
     for (enum tree tree = NO_SWITCH; tree < TREES; tree++) {
       struct trial *trial = trial_create(tree, 5, seed % 4 > 1 ? 32 : 7, seed);
       trial->exact = seed % 3 > 0;
-      trial->net.floats = seed % 3 == 2;
+      trial->net.floats = trial->exact && (seed % 3 == 2 || tree >= OFF_PATH);
       trial->unicast = seed % 5 == 2;
       trial->in_place = seed % 4 == 3;
       if (seed > 1) trial->net.faults = every_fault;
@@ -348,45 +352,46 @@ static void test_goodput(void **state) {
   assert_true(lossy > 0.85 * clean);
 }
 
-/* The two levels of make_trial. */
-static struct by_topology *two_levels(void) {
-  static const char *const links[][2] = {{"d", "s"}, {"s", "a"}, {"s", "b"}, {"a", "0"},
-                                         {"b", "1"}, {"a", "2"}, {"b", "3"}};
+/* Nodes have one letter: digits take part, upper case letters are switches. `links`: pairs of them, with spaces. */
+static struct by_topology *make_topology(const char *hosts, const char *switches, const char *links) {
   struct by_topology *topology;
   struct by_text text;
   by_text_init(&text);
-  by_text_add(&text, "{\"format\": \"banyan-topology 1\", \"nodes\": [\"0\", \"1\", \"2\", \"3\", {\"name\": \"d\", "
-                     "\"takes_part\": false}");
-  for (int i = 0; i < 3; i++) by_text_add(&text, ", {\"name\": \"%c\", \"kind\": \"switch\"}", "sab"[i]);
+  by_text_add(&text, "{\"format\": \"banyan-topology 1\", \"nodes\": [\"0\", \"1\", \"2\", \"3\"");
+  for (; *hosts; hosts++) by_text_add(&text, ", {\"name\": \"%c\", \"takes_part\": false}", *hosts);
+  for (; *switches; switches++) by_text_add(&text, ", {\"name\": \"%c\", \"kind\": \"switch\"}", *switches);
   by_text_add(&text, "], \"links\": [");
-  for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-    by_text_add(&text, "%s{\"a\": \"%s\", \"b\": \"%s\", \"capacity\": \"100m\", \"delay\": \"50us\"}", i ? ", " : "",
-                links[i][0], links[i][1]);
+  for (const char *at = links; *at; at += 2 + (at[2] == ' '))
+    by_text_add(&text, "%s{\"a\": \"%c\", \"b\": \"%c\", \"capacity\": \"100m\", \"delay\": \"50us\"}",
+                at > links ? ", " : "", at[0], at[1]);
   by_text_add(&text, "]}");
   assert_ok(by_topology_parse("links", by_text_get(&text), text.length, &topology));
   by_text_fini(&text);
   return topology;
 }
 
-/* Predicts a call over them, with hosts that take no time. */
-static double predict(double bytes) {
-  static const char tree[] =
-      "{\"format\": \"banyan-plan 1\", \"ranks\": 4, \"vertices\": {\"d/0\": {\"kind\": \"server\"}, \"s\": {\"kind\": "
-      "\"switch\"}, \"a\": {\"kind\": \"switch\"}, \"b\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, "
-      "\"root\": "
-      "\"d/0\", \"up\": {\"s\": \"d/0\", \"a\": \"s\", \"b\": \"s\", \"0\": \"a\", \"1\": \"b\", \"2\": \"a\", \"3\": "
-      "\"b\"}}]}";
+/* Predicts a call, with hosts that take no time. */
+static double predict(struct by_topology *topology, const char *tree, double bytes) {
   struct by_cost_rates rates = {.wire = 1538.0 / 1448, .cores = INFINITY, .grain = 32 << 10};
-  struct by_topology *topology = two_levels();
   struct by_plan *plan;
   struct by_cost cost;
-  assert_ok(by_plan_parse("tree", tree, sizeof tree - 1, &plan));
+  assert_ok(by_plan_parse("tree", tree, strlen(tree), &plan));
   assert_ok(by_cost_init(&cost, plan, plan->classes, topology, &rates));
   double seconds = by_cost_time(&cost, bytes);
   by_cost_fini(&cost);
   by_plan_destroy(plan);
   by_topology_destroy(topology);
   return seconds;
+}
+
+static double predict_two_levels(double bytes) {
+  static const char tree[] =
+      "{\"format\": \"banyan-plan 1\", \"ranks\": 4, \"vertices\": {\"d/0\": {\"kind\": \"server\"}, \"s\": {\"kind\": "
+      "\"switch\"}, \"a\": {\"kind\": \"switch\"}, \"b\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, "
+      "\"root\": "
+      "\"d/0\", \"up\": {\"s\": \"d/0\", \"a\": \"s\", \"b\": \"s\", \"0\": \"a\", \"1\": \"b\", \"2\": \"a\", \"3\": "
+      "\"b\"}}]}";
+  return predict(make_topology("d", "sab", "ds sa sb a0 b1 a2 b3"), tree, bytes);
 }
 
 static void test_predicted(void **state) {
@@ -398,7 +403,7 @@ static void test_predicted(void **state) {
     trial->plain = true;
     add_call(trial, BANYAN_INT32, counts[i]);
     run(trial);
-    double seconds = (double)trial->ended / 1e9, predicted = predict(4.0 * (double)counts[i]);
+    double seconds = (double)trial->ended / 1e9, predicted = predict_two_levels(4.0 * (double)counts[i]);
     print_message("%zu bytes: %.3f ms, predicted %.3f ms\n", 4 * counts[i], 1e3 * seconds, 1e3 * predicted);
     if (fabs(predicted / seconds - 1) > 0.05) fail_msg("%zu bytes: %g s, not %g", 4 * counts[i], seconds, predicted);
     trial_destroy(trial);
@@ -502,6 +507,76 @@ static void test_switches_that_go(void **state) {
   assert_true(hole < 4 * clean + 3);
 }
 
+/* --- aggregators --- */
+
+enum { SHORT = 1 << 20 };
+
+static double off_path_sum(enum tree tree, struct net_faults faults, void (*meddle)(struct trial *),
+                           struct by_server_counters *served) {
+  struct trial *trial = trial_create(tree, 4, 256, 99);
+  trial->lines = 22;
+  trial->plain = true;
+  trial->net.faults = faults;
+  trial->meddle = meddle;
+  add_call(trial, BANYAN_INT32, SHORT);
+  run(trial);
+  double seconds = (double)trial->ended / 1e9;
+  if (served) *served = *by_server_counters(trial->server);
+  trial_destroy(trial);
+  return seconds;
+}
+
+/* What limits a sum is the aggregator's link, which carries each worker's terms and the results in, the sums and each
+ * worker's results out. */
+static void test_off_path(void **state) {
+  static const char tree[] =
+      "{\"format\": \"banyan-plan 1\", \"ranks\": 4, \"vertices\": {\"d/0\": {\"kind\": \"server\"}, \"e/0\": "
+      "{\"kind\": \"server\"}}, \"trees\": [{\"share\": 1, \"root\": \"d/0\", \"up\": {\"e/0\": \"d/0\", \"0\": "
+      "\"e/0\", \"1\": \"e/0\", \"2\": \"e/0\", \"3\": \"e/0\"}}]}";
+  struct by_server_counters served;
+  (void)state;
+  double seconds = off_path_sum(OFF_PATH, (struct net_faults){0}, NULL, &served);
+  double predicted = predict(make_topology("de", "s", "ds es 0s 1s 2s 3s"), tree, 4.0 * SHORT);
+  double lossy = off_path_sum(OFF_PATH, (struct net_faults){.lost = 0.01}, NULL, NULL);
+  double racks = off_path_sum(TWO_RACKS, (struct net_faults){0}, NULL, NULL);
+  print_message("off path: %.3f s, predicted %.3f s; 1 %% lost on each link: %.3f s; two racks: %.3f s\n", seconds,
+                predicted, lossy, racks);
+  if (fabs(predicted / seconds - 1) > 0.1) fail_msg("%g s, not %g", seconds, predicted);
+  assert_int_equal(served.merged, served.terms); /* one packet for all workers */
+  assert_true(lossy < 1.5 * seconds);
+  assert_true(racks < 0.75 * seconds); /* there are two terms in and two results out of each aggregator */
+}
+
+static void aggregator_lost_at_200_ms(struct trial *trial) {
+  trial->net.at[1].lost = trial->net.now >= 200 * BY_MILLISECOND;
+}
+
+static void aggregator_gone_at_200_ms(struct trial *trial) {
+  trial->net.at[1].gone = trial->net.now >= 200 * BY_MILLISECOND;
+}
+
+static void aggregator_away_at_200_ms(struct trial *trial) {
+  bool gone = trial->net.now >= 200 * BY_MILLISECOND && trial->net.now < 300 * BY_MILLISECOND;
+  if (trial->net.at[1].gone && !gone) trial_restart_aggregator(trial, 1);
+  trial->net.at[1].gone = gone;
+}
+
+/* An aggregator that is lost is not needed: the server gets all workers' terms, and sends each its results. */
+static void test_aggregators_that_go(void **state) {
+  struct by_server_counters served;
+  (void)state;
+  double clean = off_path_sum(OFF_PATH, (struct net_faults){0}, NULL, NULL);
+  double lost = off_path_sum(OFF_PATH, (struct net_faults){0}, aggregator_lost_at_200_ms, &served);
+  assert_true(served.terms > served.results + served.merged);
+  double gone = off_path_sum(OFF_PATH, (struct net_faults){0}, aggregator_gone_at_200_ms, NULL);
+  double back = off_path_sum(OFF_PATH, (struct net_faults){0}, aggregator_away_at_200_ms, NULL);
+  print_message("clean %.2f s, aggregator lost %.2f s, silent %.2f s, away for 0.1 s %.2f s\n", clean, lost, gone,
+                back);
+  assert_true(lost < clean + 1); /* four terms in, four results out: a fifth less than at the aggregator */
+  assert_true(gone < 2 * clean + 2);
+  assert_true(back < clean + 1);
+}
+
 /* Workers make different calls. All of them receive an error that names the calls. */
 static void test_mismatch(void **state) {
   for (unsigned round = 0; round < 2 * TREES; round++) {
@@ -561,6 +636,8 @@ int main(void) {
       cmocka_unit_test(test_switches_that_go),
       cmocka_unit_test(test_switches_that_come_back),
       cmocka_unit_test(test_hole_that_ends),
+      cmocka_unit_test(test_off_path),
+      cmocka_unit_test(test_aggregators_that_go),
       cmocka_unit_test(test_mismatch),
       cmocka_unit_test(test_silent_server),
   };

@@ -137,6 +137,7 @@ unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_ho
   int path[NET_SWITCHES];
   struct by_switched_place places[NET_SWITCHES];
   unsigned n = path_of(net, worker, path);
+  if (down && n && net->at[path[0]].off_path) return 0;
   (void)find_groups(net, places);
   for (unsigned i = 0; i < n; i++) {
     const struct by_switched_place *at = &places[path[i]];
@@ -226,6 +227,37 @@ static void pass(struct net *net, int which, struct net_packet *packet) {
   leave_switch(net, which, port, packet);
 }
 
+/* --- routers, where aggregators are --- */
+
+/* What the link of a switch, an aggregator or a worker leads to. */
+static int next_to(const struct net *net, int node) {
+  int at = node < NET_SWITCHES ? node : net->worker_at[node - NET_SWITCHES];
+  if (at != NET_SERVER && net->at[at].off_path) return net->at[at].beside;
+  return node < NET_SWITCHES ? net->at[node].above : at;
+}
+
+/* The last node before `which` on the way from a node to the server; -1: the way does not lead there. */
+static int node_towards(const struct net *net, int which, int node) {
+  while (next_to(net, node) != which && next_to(net, node) != NET_SERVER) node = next_to(net, node);
+  return next_to(net, node) == which ? node : -1;
+}
+
+static int node_of(int to) {
+  return to <= NET_AGGREGATOR ? NET_AGGREGATOR - to : NET_SWITCHES + to;
+}
+
+static void route(struct net *net, int which, struct net_packet *packet) {
+  int node = packet->to == NET_SERVER ? -1 : node_towards(net, which, node_of(packet->to));
+  if (node < 0)
+    go_up(net, which, next_to(net, which), 0, packet);
+  else
+    go_down(net, node, packet);
+}
+
+static void route_from_server(struct net *net, struct net_packet *packet) {
+  go_down(net, node_towards(net, NET_SERVER, node_of(packet->to)), packet);
+}
+
 static void send_copy(struct net *net, int node, const struct net_packet *packet) {
   static struct net_packet copy;
   memcpy(&copy, packet, offsetof(struct net_packet, data) + packet->bytes);
@@ -244,6 +276,9 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
   struct by_fragment *head = (struct by_fragment *)(void *)packet->data;
   bool all = head->type == BY_FRAGMENT_RESULT_MC;
   if (happens(net, net->faults.dropped)) return;
+  if (at->off_path && !at->gone && !at->lost) net->to_aggregator(net->context, (unsigned)which, head, packet->bytes);
+  if (at->plain) route(net, which, packet);
+  if (at->off_path || at->plain) return;
   if (at->hole && (head->hops || all)) return;
   if (at->gone && all) return; /* no router knows the address that stands for all workers */
   if (at->gone || at->hole) {
@@ -316,19 +351,46 @@ static struct net_packet *made(const struct by_fragment *packet, int to) {
 }
 
 void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet) {
+  int at = net->worker_at[worker];
+  if (at != NET_SERVER && net->at[at].off_path) {
+    bool passes = packet->hops && !(packet->flags & BY_FRAGMENT_ESCALATE) && !net->at[at].lost;
+    go_up(net, NET_SWITCHES + (int)worker, net->at[at].beside, 0,
+          made(packet, passes ? NET_AGGREGATOR - at : NET_SERVER));
+    return;
+  }
   go_up(net, NET_SWITCHES + (int)worker, net->worker_at[worker], port_of(net, worker), made(packet, NET_SERVER));
+}
+
+void net_from_aggregator(struct net *net, unsigned which, const struct by_fragment *packet, bool down) {
+  if (!down) go_up(net, (int)which, net->at[which].beside, 0, made(packet, NET_SERVER));
+  for (unsigned w = 0; down && w < net->workers; w++)
+    if (net->worker_at[w] == (int)which) go_up(net, (int)which, net->at[which].beside, 0, made(packet, (int)w));
+}
+
+/* Results for all, to an aggregator or, once it is lost, to its workers. */
+static void send_to_aggregator(struct net *net, int which, const struct by_fragment *packet) {
+  if (!net->at[which].lost) route_from_server(net, made(packet, NET_AGGREGATOR - which));
+  for (unsigned w = 0; net->at[which].lost && w < net->workers; w++)
+    if (net->worker_at[w] == which) route_from_server(net, made(packet, (int)w));
 }
 
 /* Sends on the server's links to the switches and workers next to it. */
 void net_from_server(struct net *net, const struct by_fragment *packet, int to) {
+  if (to >= 0 && net->worker_at[to] != NET_SERVER && net->at[net->worker_at[to]].off_path) {
+    route_from_server(net, made(packet, to));
+    return;
+  }
   if (to >= 0) {
     int at = net->worker_at[to];
     while (at != NET_SERVER && net->at[at].above != NET_SERVER) at = net->at[at].above;
     go_down(net, at == NET_SERVER ? NET_SWITCHES + to : at, made(packet, to));
     return;
   }
-  for (unsigned s = 0; s < net->switches; s++)
-    if (net->at[s].above == NET_SERVER) go_down(net, (int)s, made(packet, NET_SERVER));
+  for (unsigned s = 0; s < net->switches; s++) {
+    const struct net_switch *at = &net->at[s];
+    if (at->off_path) send_to_aggregator(net, (int)s, packet);
+    if (at->above == NET_SERVER && !at->off_path && !at->plain) go_down(net, (int)s, made(packet, NET_SERVER));
+  }
   for (unsigned w = 0; w < net->workers; w++)
     if (net->worker_at[w] == NET_SERVER) go_down(net, NET_SWITCHES + (int)w, made(packet, (int)w));
 }

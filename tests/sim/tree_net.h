@@ -1,6 +1,6 @@
-/* Workers, a tree of switches and a server in memory, in virtual time. The links have a rate, a delay and a queue, and
- * faults. The switches are those of src/in_network/switch; the test supplies the endpoints. The same seed repeats a
- * run. */
+/* Workers, a tree of switches or aggregators and a server in memory, in virtual time. The links have a rate, a delay
+ * and a queue, and faults. The switches are those of src/in_network/switch; the test supplies the endpoints. The same
+ * seed repeats a run. */
 #ifndef BY_TESTS_TREE_NET_H
 #define BY_TESTS_TREE_NET_H
 
@@ -12,7 +12,7 @@
 #include "rng.h"
 #include "step.h"
 
-enum { NET_SWITCHES = 24, NET_WORKERS = 192, NET_SERVER = -1, NET_UP = 63, NET_CELLS = 512 };
+enum { NET_SWITCHES = 24, NET_WORKERS = 192, NET_SERVER = -1, NET_AGGREGATOR = -2, NET_UP = 63, NET_CELLS = 512 };
 
 struct net_faults {
   double lost, doubled, spoiled; /* fractions of packets, on each link */
@@ -33,13 +33,17 @@ struct net_switch {
   bool lapsed;     /* its grant has expired */
   bool hole;       /* loses all packets with a stack, and packets for all workers */
   uint32_t slots;  /* granted slots */
+  bool plain;      /* a router, which no tree knows of */
+  bool off_path;   /* an aggregator: its host and its workers' are next to switch `beside`, a router */
+  int beside;
+  bool lost; /* the aggregator, and its workers and the server know that; with `gone` they do not */
 };
 
 struct net_packet {
   uint64_t time, order;
   int node; /* where the packet arrives: a switch, NET_SWITCHES + worker, or NET_SERVER */
   uint32_t port;
-  int to; /* destination: a worker or NET_SERVER */
+  int to; /* destination: a worker, NET_SERVER, or NET_AGGREGATOR less a switch */
   uint32_t bytes;
   _Alignas(64) unsigned char data[64 + BY_FRAGMENT_LINES * 64];
 };
@@ -77,6 +81,7 @@ struct net {
   void *context;
   void (*to_worker)(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes);
   void (*to_server)(void *context, const struct by_fragment *packet, size_t bytes);
+  void (*to_aggregator)(void *context, unsigned which, const struct by_fragment *packet, size_t bytes);
 };
 
 /* Initialises a network. The caller has set the fields down to `key`; the rest is zero. */
@@ -98,6 +103,8 @@ void net_from_worker(struct net *net, unsigned worker, const struct by_fragment 
 void net_from_server(struct net *net, const struct by_fragment *packet, int to);
 /* Returns when the process at the node runs again, `now` if it does not wait. */
 uint64_t net_resumes(struct net *net, int node);
+/* Sends an aggregator's packet to the server, or with `down` a copy to each of its workers. */
+void net_from_aggregator(struct net *net, unsigned which, const struct by_fragment *packet, bool down);
 /* Returns when the next packet arrives; UINT64_MAX: none is on its way. */
 uint64_t net_next(const struct net *net);
 /* Whether the next packet arrives at the node, now. */

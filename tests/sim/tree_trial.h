@@ -4,13 +4,14 @@
 
 #include <banyan/types.h>
 
+#include "aggregator.h"
 #include "server.h"
 #include "tree_net.h"
 #include "worker.h"
 
 enum { TRIAL_CALLS = 12 };
 
-enum tree { NO_SWITCH, ONE_SWITCH, TWO_LEVELS, THREE_HOPS, TREES };
+enum tree { NO_SWITCH, ONE_SWITCH, TWO_LEVELS, THREE_HOPS, OFF_PATH, TWO_RACKS, TREES };
 
 struct sum_call {
   enum banyan_dtype dtype;
@@ -23,7 +24,8 @@ struct trial {
   struct net net;
   struct by_server *server;
   struct by_worker *workers[NET_WORKERS];
-  unsigned index[NET_WORKERS]; /* addresses are the callbacks' contexts */
+  struct by_aggregator *aggregators[NET_SWITCHES];
+  unsigned index[NET_WORKERS], index_of_aggregator[NET_SWITCHES]; /* addresses are the callbacks' contexts */
   unsigned slots, lines;
   bool exact, unicast, in_place;
   bool plain; /* all numbers are in fixed point */
@@ -36,9 +38,13 @@ struct trial {
 };
 
 /* Returns a trial over a tree of links of 100 Mbit/s and 50 us each. Two levels: two leaves under a root. Three hops: a
- * chain whose middle switch only forwards, with a leaf beside it. The caller may change it before the ends are made. */
+ * chain whose middle switch only forwards, with a leaf beside it. Off path: a router with an aggregator, workers and
+ * the server. Two racks: two such routers without the server, which is next to a third one. The caller may change it
+ * before the ends are made. */
 struct trial *trial_create(enum tree tree, unsigned workers, unsigned slots, uint64_t seed);
 void trial_make_ends(struct trial *trial);
+/* Restarts an aggregator, which loses its cells. */
+void trial_restart_aggregator(struct trial *trial, unsigned which);
 /* Frees its calls as well. */
 void trial_destroy(struct trial *trial);
 

@@ -54,6 +54,33 @@ static void refused(const char *text, const char *why) {
   by_plan_destroy(plan);
 }
 
+/* For the ends, a tree through an aggregator is a star, too. */
+static void test_aggregator(void **state) {
+  (void)state;
+  struct by_plan *plan = parsed(TREE("s", "\"t\": \"s\", \"0\": \"t\", \"1\": \"t\", \"2\": \"s\"")), *out;
+  struct by_switched_tree *tree;
+  assert_ok(by_plan_without_switches(plan, &out));
+  assert_int_equal(out->classes[0].groups[0].n, 4);
+  for (uint32_t u = 0; u < 4; u++) assert_string_not_equal(out->vertices[out->classes[0].groups[0].order[u]].name, "t");
+  assert_ok(by_switched_tree_make(plan, 0, 0, &tree));
+  assert_int_equal(tree->n_switches, 1);
+  assert_true(tree->switches[0].aggregator && tree->switches[0].adds);
+  assert_int_equal(tree->switches[0].set.workers, 3);
+  assert_int_equal(tree->first[2], BY_SWITCHED_NONE);
+  by_switched_tree_destroy(tree);
+  by_plan_destroy(out);
+  by_plan_destroy(plan);
+  refused(TREE("s", "\"x\": \"s\", \"t\": \"x\", \"0\": \"t\", \"1\": \"t\", \"2\": \"x\""), "\"t\" is a server below");
+  refused(TREE("s", "\"t\": \"s\", \"x\": \"t\", \"0\": \"x\", \"1\": \"x\", \"2\": \"s\""),
+          "\"x\" is a switch below an aggregator");
+  refused(TREE("s", "\"t\": \"s\", \"0\": \"s\", \"1\": \"s\", \"2\": \"s\""), "\"t\" is a server with nothing below");
+  refused(TREE("0", "\"t\": \"0\", \"1\": \"t\", \"2\": \"t\""), "\"0\" is a rank with others below it");
+  refused(HEAD VERTICES
+          "\"trees\": [{\"share\": 0.5, \"root\": \"s\", \"up\": {\"t\": \"s\", \"0\": \"t\", \"1\": \"s\", \"2\": "
+          "\"s\"}}, {\"share\": 0.5, \"root\": \"t\", \"up\": {\"0\": \"t\", \"1\": \"t\", \"2\": \"t\"}}]}",
+          "group 1: vertex \"t\" is a server that another tree has, too");
+}
+
 static void test_refused(void **state) {
   (void)state;
   refused(TREE("s", "\"x\": \"s\", \"0\": \"x\", \"1\": \"0\", \"2\": \"x\""), "\"0\" is a rank with others below it");
@@ -67,7 +94,7 @@ static void test_refused(void **state) {
   refused(HEAD VERTICES
           "\"trees\": [{\"share\": 0.5, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": "
           "\"s\"}}, {\"share\": 0.5, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"}}]}",
-          "group 1: vertex \"s\" is a server that is the root of another tree too");
+          "group 1: vertex \"s\" is a server that another tree has, too");
   refused(HEAD VERTICES
           "\"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"}, "
           "\"down\": {\"0\": \"s\", \"1\": \"0\", \"2\": \"s\"}}]}",
@@ -85,7 +112,7 @@ static void test_classes(void **state) {
   assert_ok(by_plan_check_switches(plan));
   by_plan_destroy(plan);
   refused(CLASSES("\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"", "\"x\": \"s\", \"0\": \"x\", \"1\": \"x\", \"2\": \"s\""),
-          "class 1, group 0: vertex \"s\" is a server that is the root of another tree too");
+          "class 1, group 0: vertex \"s\" is a server that another tree has, too");
 }
 
 /* Ranks below one switch or several: `text` has room for all. */
@@ -360,6 +387,7 @@ static void test_hosts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_star),
+      cmocka_unit_test(test_aggregator),
       cmocka_unit_test(test_plain),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_classes),

@@ -104,6 +104,13 @@ static void check_hop(struct by_hop hop, unsigned port, unsigned workers) {
   assert_int_equal(hop.workers, workers);
 }
 
+/* Results for all go to this worker's address alone. */
+static void check_via(const struct by_tree_message *message, const struct by_address *worker) {
+  assert_int_equal(message->n_vias, 1);
+  assert_int_equal(by_address_compare(&message->vias[0].address, worker), 0);
+  assert_int_equal(message->vias[0].aggregator, UINT32_MAX);
+}
+
 static void test_all_granted(void **state) {
   (void)state;
   struct by_switched_tree *tree = make_tree();
@@ -124,10 +131,9 @@ static void test_all_granted(void **state) {
   by_tree_describe(tree, &ends, answers, 3, &message);
   assert_int_equal(message.ways[0].hops, 0);
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
-  assert_int_equal(message.n_spread, 1);
-  assert_int_equal(message.spread[0], 0); /* One worker behind s1 represents all three. */
-  assert_true(message.ways[3].alone);
-  assert_false(message.ways[0].alone || message.ways[1].alone || message.ways[2].alone);
+  check_via(&message, &ends.workers[0]); /* One worker behind s1 represents all three. */
+  assert_int_equal(message.ways[3].via, BY_TREE_ALONE);
+  assert_true(message.ways[0].via == 0 && message.ways[1].via == 0 && message.ways[2].via == 0);
   assert_int_equal(message.ways[1].hops, 2);
   assert_int_equal(message.ways[1].stack[0].workers, 1);
   assert_int_equal(message.ways[1].stack[1].port, 22);
@@ -151,13 +157,12 @@ static void test_some_granted(void **state) {
   check_hop(message.ways[0].stack[0], 10, 3);
   check_hop(message.ways[0].stack[1], 0, 0);
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
-  assert_true(message.ways[0].alone && message.ways[1].alone && !message.ways[2].alone);
-  assert_int_equal(message.n_spread, 1);
-  assert_int_equal(message.spread[0], 2);
+  assert_true(message.ways[0].via == BY_TREE_ALONE && message.ways[1].via == BY_TREE_ALONE && !message.ways[2].via);
+  check_via(&message, &ends.workers[2]);
   answers[S1].granted = false;
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
   assert_int_equal(message.slots, BY_TREE_WANTED);
-  assert_int_equal(message.n_spread, 0);
+  assert_int_equal(message.n_vias, 0);
   by_switched_tree_destroy(tree);
 }
 
@@ -174,8 +179,7 @@ static void test_few_slots(void **state) {
   check_hop(message.ways[0].stack[0], 10, 0);
   check_hop(message.ways[0].stack[1], 20, 2);
   by_tree_describe(tree, &ends, answers, BY_TREE_FOR_SERVER, &message);
-  assert_int_equal(message.n_spread, 1);
-  assert_int_equal(message.spread[0], 0);
+  check_via(&message, &ends.workers[0]);
   assert_int_equal(message.ways[0].stack[0].workers, 0);
   by_switched_tree_destroy(tree);
 }
@@ -197,14 +201,107 @@ static void test_carried(void **state) {
     assert_false(writer.failed);
     assert_ok(by_tree_message_read(bytes, writer.length, (struct by_roster){4, 6}, &again));
     assert_int_equal(again.worker, message.worker);
-    assert_int_equal(again.n_spread, message.n_spread);
-    assert_memory_equal(again.spread, message.spread, sizeof message.spread);
+    assert_int_equal(again.n_vias, message.n_vias);
+    assert_int_equal(by_address_compare(&again.vias[0].address, &message.vias[0].address), 0);
+    assert_int_equal(again.vias[0].aggregator, message.vias[0].aggregator);
     assert_memory_equal(again.secret, message.secret, sizeof message.secret);
     assert_int_equal(again.ways[w < 4 ? 0 : 3].hops, message.ways[w < 4 ? 0 : 3].hops);
     assert_status(by_tree_message_read(bytes, writer.length - 1, (struct by_roster){4, 6}, &again),
                   BANYAN_ERR_PROTOCOL);
     assert_status(by_tree_message_read(bytes, writer.length, (struct by_roster){4, 5}, &again), BANYAN_ERR_PROTOCOL);
   }
+  by_switched_tree_destroy(tree);
+}
+
+/* --- an aggregator for ranks 0 to 2, on host e --- */
+
+enum { AT_E = 6 };
+
+static struct by_switched_tree *make_off_path(struct by_tree_answer *answer) {
+  static const char off_path[] =
+      "{\"format\": \"banyan-plan 1\", \"name\": \"p\", \"ranks\": 4, \"vertices\": {\"h/0\": {\"kind\": \"server\"},"
+      "\"e/0\": {\"kind\": \"server\"}}, \"trees\": [{\"share\": 1, \"root\": \"h/0\","
+      "\"up\": {\"e/0\": \"h/0\", \"0\": \"e/0\", \"1\": \"e/0\", \"2\": \"e/0\", \"3\": \"h/0\"}}]}";
+  struct by_plan *plan;
+  struct by_switched_tree *tree;
+  assert_ok(by_plan_parse("it", off_path, strlen(off_path), &plan));
+  assert_ok(by_switched_tree_make(plan, 0, 0, &tree));
+  by_plan_destroy(plan);
+  assert_int_equal(tree->n_switches, 1);
+  assert_true(tree->switches[0].aggregator);
+  *answer = (struct by_tree_answer){
+      .granted = true, .what = {.slots = 100, .n_below = tree->switches[0].n_below}, .aggregator = AT_E};
+  assert_ok(by_address_parse("10.0.0.6:7700", &answer->at));
+  return tree;
+}
+
+static void check_carried(const struct by_tree_message *message) {
+  static struct by_tree_message again;
+  uint8_t bytes[4096];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_tree_message_write(&writer, message);
+  assert_ok(by_tree_message_read(bytes, writer.length, (struct by_roster){4, AT_E + 1}, &again));
+  assert_int_equal(again.n_vias, message->n_vias);
+  for (uint32_t i = 0; i < message->n_vias; i++) {
+    assert_int_equal(by_address_compare(&again.vias[i].address, &message->vias[i].address), 0);
+    assert_int_equal(again.vias[i].aggregator, message->vias[i].aggregator);
+  }
+  assert_status(by_tree_message_read(bytes, writer.length - 1, (struct by_roster){4, AT_E + 1}, &again),
+                BANYAN_ERR_PROTOCOL);
+}
+
+/* Workers are sent its address, it is sent theirs and the server's, and the server copies results to it. */
+static void test_off_path(void **state) {
+  (void)state;
+  struct by_tree_ends ends = make_ends();
+  struct by_tree_answer answer;
+  static struct by_tree_message message;
+  struct by_switched_tree *tree = make_off_path(&answer);
+  by_tree_describe(tree, &ends, &answer, 1, &message);
+  assert_int_equal(message.ways[0].hops, 1);
+  check_hop(message.ways[0].stack[0], 0, 3);
+  assert_int_equal(message.below[0].workers, 7);
+  assert_int_equal(by_address_compare(&message.ways[0].address, &ends.at), 0);
+  assert_int_equal(message.n_vias, 1);
+  assert_int_equal(by_address_compare(&message.vias[0].address, &answer.at), 0);
+  assert_int_equal(message.vias[0].aggregator, AT_E);
+  check_carried(&message);
+  by_tree_describe(tree, &ends, &answer, 3, &message);
+  assert_int_equal(message.ways[0].hops, 0);
+  assert_int_equal(message.n_vias, 0);
+  by_tree_describe(tree, &ends, &answer, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.slots, 100);
+  assert_int_equal(message.n_vias, 1);
+  assert_int_equal(message.vias[0].aggregator, AT_E);
+  for (uint32_t w = 0; w < 4; w++) {
+    assert_int_equal(message.ways[w].via, w < 3 ? 0 : BY_TREE_ALONE);
+    assert_int_equal(message.ways[w].hops, 0); /* their own results go straight to them */
+  }
+  check_carried(&message);
+  by_tree_describe_aggregator(tree, &ends, &answer, 0, &message);
+  assert_int_equal(message.worker, BY_TREE_FOR_AGGREGATOR);
+  assert_int_equal(by_address_compare(&message.ways[0].address, &ends.at), 0);
+  assert_int_equal(message.n_vias, 3);
+  for (uint32_t w = 0; w < 3; w++) assert_int_equal(by_address_compare(&message.vias[w].address, &ends.workers[w]), 0);
+  check_carried(&message);
+  by_switched_tree_destroy(tree);
+}
+
+/* Where it is not there, its workers send to the server. */
+static void test_no_aggregator(void **state) {
+  (void)state;
+  struct by_tree_ends ends = make_ends();
+  struct by_tree_answer answer;
+  static struct by_tree_message message;
+  struct by_switched_tree *tree = make_off_path(&answer);
+  answer.granted = false;
+  by_tree_describe(tree, &ends, &answer, 1, &message);
+  assert_int_equal(message.ways[0].hops, 0);
+  assert_int_equal(message.n_vias, 0);
+  by_tree_describe(tree, &ends, &answer, BY_TREE_FOR_SERVER, &message);
+  assert_int_equal(message.n_vias, 0);
+  assert_int_equal(message.ways[1].via, BY_TREE_ALONE);
   by_switched_tree_destroy(tree);
 }
 
@@ -271,7 +368,7 @@ static void test_groups(void **state) {
   assert_int_equal(reservation.n_below, 6);
   assert_int_equal(reservation.n_workers, MANY);
   by_tree_describe(tree, ends, answers, BY_TREE_FOR_SERVER, &message);
-  assert_int_equal(message.n_spread, 1);
+  assert_int_equal(message.n_vias, 1);
   by_writer_init(&writer, bytes, sizeof bytes);
   by_tree_message_write(&writer, &message);
   assert_false(writer.failed);
@@ -346,6 +443,7 @@ int main(void) {
       cmocka_unit_test(test_lines),       cmocka_unit_test(test_reservations),
       cmocka_unit_test(test_all_granted), cmocka_unit_test(test_some_granted),
       cmocka_unit_test(test_few_slots),   cmocka_unit_test(test_carried),
+      cmocka_unit_test(test_off_path),    cmocka_unit_test(test_no_aggregator),
       cmocka_unit_test(test_groups),      cmocka_unit_test(test_group_without_cells),
       cmocka_unit_test(test_many_sets),
   };

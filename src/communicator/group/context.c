@@ -114,7 +114,10 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
   memcpy(config.secret, message->secret, sizeof config.secret);
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
   memcpy(config.below, message->below, sizeof config.below);
-  return by_udp_fabric_create(context->udp, &message->ways[0].address, &config, &by_clock_system, out);
+  struct by_udp_way way = {.server = message->ways[0].address, .has_aggregator = message->n_vias > 0};
+  if (way.has_aggregator) way.process = message->vias[0].aggregator;
+  if (way.has_aggregator) way.aggregator = message->vias[0].address;
+  return by_udp_fabric_create(context->udp, &way, &config, &by_clock_system, out);
 }
 
 enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_message *message) {
@@ -123,9 +126,9 @@ enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_m
   by_context_lock(context);
   enum banyan_status status = make_fabric(context, message, &fabric);
   if (status == BANYAN_OK) {
-    by_info("communicator", "sums over %u switches with %s, as tree %u, %u fragments of %u bytes at once",
-            message->ways[0].hops, by_context_name(context, message->server), message->job, message->slots,
-            message->lines * BY_FRAGMENT_LINE);
+    by_info("communicator", "sums over %u %s with %s, as tree %u, %u fragments of %u bytes at once",
+            message->ways[0].hops, message->n_vias ? "aggregator" : "switches",
+            by_context_name(context, message->server), message->job, message->slots, message->lines * BY_FRAGMENT_LINE);
     status = by_engine_attach_fabric(context->job.engine, message->server, message->version, fabric);
     by_progress_kick(&context->progress);
   }

@@ -169,13 +169,19 @@ static void write_set(struct by_writer *writer, struct by_worker_set set) {
 static void write_way(struct by_writer *writer, const struct by_tree_way *way, const struct by_worker_set *below) {
   char text[BY_ADDRESS_TEXT];
   by_write_string(writer, by_address_print(&way->address, text));
-  by_write_u8(writer, way->alone);
+  by_write_u8(writer, (uint8_t)way->via);
   by_write_u8(writer, (uint8_t)way->hops);
   for (unsigned i = 0; i < way->hops; i++) {
     by_write_u8(writer, way->stack[i].port);
     by_write_u8(writer, way->stack[i].workers);
     if (below) write_set(writer, below[i]);
   }
+}
+
+static void write_via(struct by_writer *writer, const struct by_tree_via *via) {
+  char text[BY_ADDRESS_TEXT];
+  by_write_string(writer, by_address_print(&via->address, text));
+  by_write_u32(writer, via->aggregator);
 }
 
 static const struct by_field tree_fields[] = {
@@ -189,14 +195,14 @@ static const struct by_field tree_fields[] = {
     BY_FIELD(by_tree_message, exact, BY_FIELD_U8, .flag = true),
     BY_FIELD(by_tree_message, groups.n, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_GROUPS),
     BY_FIELD(by_tree_message, worker, BY_FIELD_U32),
-    BY_FIELD(by_tree_message, n_spread, BY_FIELD_U32, .most = BY_FRAGMENT_PORTS),
+    BY_FIELD(by_tree_message, n_vias, BY_FIELD_U32, .most = BY_FRAGMENT_PORTS),
     BY_FIELD(by_tree_message, n_sets, BY_FIELD_U32, .most = BY_TREE_SETS),
 };
 
 void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message) {
   by_fields_write(writer, BY_FIELDS(tree_fields), message);
   for (uint32_t g = 0; g < message->groups.n; g++) by_write_u8(writer, (uint8_t)by_group_size(&message->groups, g));
-  for (uint32_t i = 0; i < message->n_spread; i++) by_write_u32(writer, message->spread[i]);
+  for (uint32_t i = 0; i < message->n_vias; i++) write_via(writer, &message->vias[i]);
   for (uint32_t i = 0; i < message->n_sets; i++) write_set(writer, message->sets[i]);
   for (uint32_t i = 0; i < count_ways(message); i++)
     write_way(writer, &message->ways[i], for_server(message) ? NULL : message->below);
@@ -215,21 +221,33 @@ static enum banyan_status read_groups(struct by_reader *reader, struct by_tree_m
   if (!by_groups_are_valid(groups))
     return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree of %u workers in %u groups", groups->first[groups->n],
                    groups->n);
-  if (!for_server(message) && message->worker >= by_workers_of(groups))
+  if (message->worker < BY_TREE_FOR_AGGREGATOR && message->worker >= by_workers_of(groups))
     return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree names more than its %u workers", by_workers_of(groups));
-  for (uint32_t i = 0; i < message->n_spread; i++) {
-    message->spread[i] = by_read_u32(reader);
-    if (message->spread[i] >= by_workers_of(groups))
-      return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree names more than its %u workers", by_workers_of(groups));
-  }
   return BANYAN_OK;
 }
 
-static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way *way, struct by_worker_set *below) {
+static enum banyan_status read_address(struct by_reader *reader, struct by_address *out) {
   char text[BY_ADDRESS_TEXT];
   by_read_string(reader, text, sizeof text);
-  way->alone = by_read_u8(reader) != 0;
+  if (by_address_parse(text, out) == BANYAN_OK) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree with \"%s\", which is no address", text);
+}
+
+static enum banyan_status read_via(struct by_reader *reader, struct by_roster roster, struct by_tree_via *via) {
+  BY_TRY(read_address(reader, &via->address));
+  via->aggregator = by_read_u32(reader);
+  if (via->aggregator == UINT32_MAX || (via->aggregator >= roster.ranks && via->aggregator < roster.processes))
+    return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree: process %u is no aggregator", via->aggregator);
+}
+
+static enum banyan_status read_way(struct by_reader *reader, const struct by_tree_message *message,
+                                   struct by_tree_way *way, struct by_worker_set *below) {
+  BY_TRY(read_address(reader, &way->address));
+  way->via = by_read_u8(reader);
   way->hops = by_read_u8(reader);
+  if (way->via != BY_TREE_ALONE && way->via >= message->n_vias)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a way via address %u of %u", way->via, message->n_vias);
   if (way->hops > BY_FRAGMENT_HOPS) return by_fail(BANYAN_ERR_PROTOCOL, "a way over %u switches", way->hops);
   for (unsigned i = 0; i < way->hops; i++) {
     way->stack[i].port = by_read_u8(reader);
@@ -238,8 +256,6 @@ static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way 
     if (way->stack[i].port >= BY_FRAGMENT_PORTS || way->stack[i].workers > BY_HOP_MOST)
       return by_fail(BANYAN_ERR_PROTOCOL, "a way by port %u", way->stack[i].port);
   }
-  if (by_address_parse(text, &way->address) != BANYAN_OK)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a way to \"%s\", which is no address", text);
   return BANYAN_OK;
 }
 
@@ -252,9 +268,10 @@ enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct
   if (out->server < roster.ranks || out->server >= roster.processes)
     return by_fail(BANYAN_ERR_PROTOCOL, "an in-network tree: process %u is no server", out->server);
   BY_TRY(read_groups(&reader, out));
+  for (uint32_t i = 0; i < out->n_vias; i++) BY_TRY(read_via(&reader, roster, &out->vias[i]));
   for (uint32_t i = 0; i < out->n_sets; i++) out->sets[i] = read_set(&reader);
   for (uint32_t i = 0; i < count_ways(out); i++)
-    BY_TRY(read_way(&reader, &out->ways[i], for_server(out) ? NULL : out->below));
+    BY_TRY(read_way(&reader, out, &out->ways[i], for_server(out) ? NULL : out->below));
   return by_reader_check(&reader, "an in-network tree");
 }
 

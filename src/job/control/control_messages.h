@@ -67,12 +67,21 @@ enum {
   BY_TREE_MESSAGE_MOST = 96 * BY_TREE_WORKERS
 };
 
-/* TREE: what rank 0 sends to a worker or the server of one in-network tree. This: the way between the two. */
+/* TREE: what rank 0 sends to a worker, the server or an aggregator of one in-network tree. This: the way between the
+ * receiver and another end. */
 struct by_tree_way {
-  struct by_address address; /* for the server: the worker's; for a worker: the server's */
-  bool alone;                /* results that are for all do not get there */
+  struct by_address address; /* for the server: the worker's; for others: the server's */
+  uint32_t via;              /* for the server: what brings the worker results for all; BY_TREE_ALONE: nothing does */
   unsigned hops;
   struct by_hop stack[BY_FRAGMENT_HOPS];
+};
+
+#define BY_TREE_ALONE UINT8_MAX
+
+/* An address that packets take in place of their receiver's. */
+struct by_tree_via {
+  struct by_address address;
+  uint32_t aggregator; /* the process there; UINT32_MAX: a worker's, so that switches before it get the packet */
 };
 
 struct by_tree_message {
@@ -83,17 +92,19 @@ struct by_tree_message {
   unsigned char secret[BY_TREE_SECRET];
   bool exact; /* numbers travel as they are */
   struct by_worker_groups groups;
-  uint32_t worker; /* which worker it is for, BY_TREE_FOR_SERVER: the server */
-  /* For the server: workers whose addresses lead results for all to where they are copied. */
-  uint32_t n_spread;
-  uint32_t spread[BY_FRAGMENT_PORTS];
+  uint32_t worker; /* which worker it is for, BY_TREE_FOR_SERVER: the server, BY_TREE_FOR_AGGREGATOR: an aggregator */
+  /* For the server: where results for all go, to be copied there. For a worker: where terms and probes go that have a
+   * stack, if not to the server. For an aggregator: its workers. */
+  uint32_t n_vias;
+  struct by_tree_via vias[BY_FRAGMENT_PORTS];
   uint32_t n_sets; /* for the server, in exact mode: whose terms switches add, see by_server_config */
   struct by_worker_set sets[BY_TREE_SETS];
   struct by_worker_set below[BY_FRAGMENT_HOPS]; /* for a worker: what each switch on its way waits for */
-  struct by_tree_way ways[BY_TREE_WORKERS];     /* for the server: by worker; for a worker: the first is its own */
+  struct by_tree_way ways[BY_TREE_WORKERS];     /* for the server: by worker; for others: the first is to the server */
 };
 
 #define BY_TREE_FOR_SERVER UINT32_MAX
+#define BY_TREE_FOR_AGGREGATOR (UINT32_MAX - 1)
 
 /* At most BY_TREE_MESSAGE_MOST bytes. */
 void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message);

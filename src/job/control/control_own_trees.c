@@ -130,7 +130,7 @@ static enum banyan_status attach(struct by_own_trees *own, const struct by_tree_
 static void take(struct by_own_trees *own, const struct by_tree_message *message) {
   const struct by_job *job = own->peers->job;
   struct by_tree_report ready = {.kind = BY_TREE_READY, .version = message->version, .server = message->server};
-  bool server = message->worker == BY_TREE_FOR_SERVER;
+  bool server = message->worker == BY_TREE_FOR_SERVER || message->worker == BY_TREE_FOR_AGGREGATOR;
   enum banyan_status status = BANYAN_OK;
   if (server != (job->role.kind == BY_MEMBER_SERVER))
     status = by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");

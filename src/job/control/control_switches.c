@@ -83,6 +83,7 @@ enum banyan_status by_switches_find(struct by_switches *switches, struct by_cont
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     const char *name = tree->tree->switches[s].name;
     uint32_t i = 0;
+    if (tree->tree->switches[s].aggregator) continue;
     while (i < n && strcmp(places[i].at, name) != 0) i++;
     find_place(switches->job->settings.switches, name, place, sizeof place);
     struct by_cluster_switch known = {name, place, switches->job->settings.switch_key};
@@ -169,6 +170,7 @@ static void rename_tree(const struct by_switches *switches, struct by_control_tr
   uint16_t before = tree->ends.job;
   bool fresh = ++tree->renamed <= MOST_RENAMED && by_switches_choose_numbers(switches, tree) == BANYAN_OK;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    if (!tree->parts[s].asked) continue;
     tree->answers[s].granted = false;
     tree->parts[s].refused |= !fresh;
     if (!tree->parts[s].asked->client) continue;
@@ -245,7 +247,7 @@ static void settle(const struct by_switches *switches, struct by_control_tree *t
   tree->stage = BY_TREE_SETTLED;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     struct by_control_switch *at = tree->parts[s].asked;
-    if (tree->answers[s].granted) continue;
+    if (tree->answers[s].granted || !at) continue;
     tree->parts[s].refused = true;
     if (at->client) by_switch_client_drop(at->client, tree->ends.job);
     if (!tree->together)
@@ -283,11 +285,31 @@ bool by_switches_look(struct by_switches *switches) {
   return waiting;
 }
 
+/* It has memory of its own. */
+static void take_aggregator(struct by_control_tree *tree, uint32_t s) {
+  struct by_tree_answer *answer = &tree->answers[s];
+  answer->granted = !tree->parts[s].refused;
+  answer->what = (struct by_granted){.slots = tree->parts[s].allowed, .n_below = tree->tree->switches[s].n_below};
+  if (!answer->granted)
+    by_warn("control", "aggregator \"%s\" is not there: its workers of tree %u send to the server",
+            tree->tree->switches[s].name, tree->ends.job);
+}
+
+void by_switches_lose(struct by_control_tree *tree, uint32_t process) {
+  for (uint32_t s = 0; s < tree->tree->n_switches && tree->stage < BY_TREE_GIVEN; s++) {
+    if (tree->parts[s].asked || tree->answers[s].aggregator != process) continue;
+    tree->parts[s].refused = true;
+    tree->answers[s].granted = false;
+  }
+}
+
 void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree) {
   tree->stage = BY_TREE_ASKED;
   tree->since = by_loop_now(switches->job->loop);
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    if (tree->parts[s].asked->client) {
+    if (!tree->parts[s].asked) {
+      take_aggregator(tree, s);
+    } else if (tree->parts[s].asked->client) {
       tree->parts[s].asked->why[0] = 0; /* what has become of others there says nothing of this one */
       want(tree, s);
     } else {
@@ -299,10 +321,12 @@ bool by_switches_lack(const struct by_control_tree *tree, char *text, size_t roo
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     const struct by_tree_part *part = &tree->parts[s];
     const struct by_tree_answer *answer = &tree->answers[s];
-    if (!answer->granted)
+    if (!answer->granted && !part->asked)
+      snprintf(text, room, "its aggregator \"%s\" is lost", tree->tree->switches[s].name);
+    else if (!answer->granted)
       snprintf(text, room, "switch %s grants nothing: %s", part->asked->name,
                *part->asked->why ? part->asked->why : "it has not answered");
-    else if (tree->tree->switches[s].adds && answer->what.slots < part->least)
+    else if (part->asked && tree->tree->switches[s].adds && answer->what.slots < part->least)
       snprintf(text, room, "switch %s grants %u of %u slots", part->asked->name, answer->what.slots, part->allowed);
     else
       continue;

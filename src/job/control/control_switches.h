@@ -30,10 +30,10 @@ struct by_control_tree {
   /* one for each switch: */
   struct by_tree_answer *answers;
   struct by_tree_part {
-    struct by_control_switch *asked;
-    bool refused;     /* it has refused, for good */
-    uint32_t allowed; /* slots that are asked for, and how few will do where all have to grant; */
-    uint32_t least;   /* both of control_trees.c */
+    struct by_control_switch *asked; /* NULL: it is an aggregator, which has its part unless refused */
+    bool refused;                    /* it has refused, for good */
+    uint32_t allowed;                /* slots that are asked for, and how few will do where all have to grant; */
+    uint32_t least;                  /* both of control_trees.c */
   } * parts;
 };
 
@@ -59,6 +59,9 @@ BANYAN_CHECK enum banyan_status by_switches_choose_numbers(const struct by_switc
 /* Which of `places` a tree's switches are; those that are not among them are known by name. */
 BANYAN_CHECK enum banyan_status by_switches_find(struct by_switches *switches, struct by_control_tree *tree,
                                                  const struct by_cluster_switch *places, uint32_t n);
+/* This process is lost. If it is an aggregator of the tree, the tree is set up without it; ends of one that is set up
+ * notice for themselves. */
+void by_switches_lose(struct by_control_tree *tree, uint32_t process);
 /* Asks all switches of a tree; by_switches_look sees what they answer. */
 void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree);
 /* False: there is nothing to wait for. */

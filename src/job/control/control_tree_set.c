@@ -78,16 +78,31 @@ static const struct by_member *member_of(const struct by_control_tree *tree, uin
   return &tree->set->switches->job->members[process];
 }
 
-/* The server's number among the ends is 0, behind it come the workers. */
+/* The server, workers, and aggregators. UINT32_MAX: no process of this tree; those behind it are, for each switch. */
 static uint32_t process_of(const struct by_control_tree *tree, uint32_t end) {
+  uint32_t n = tree->tree->n_workers;
+  if (end > n) return tree->answers[end - 1 - n].aggregator;
   return end ? tree->processes[end - 1] : tree->ends.server;
+}
+
+static uint32_t count_ends(const struct by_control_tree *tree) {
+  return 1 + tree->tree->n_workers + tree->tree->n_switches;
+}
+
+/* Where end number `end` is to be reached. */
+static struct by_address *address_of(struct by_control_tree *tree, uint32_t end) {
+  uint32_t n = tree->tree->n_workers;
+  if (end > n) return &tree->answers[end - 1 - n].at;
+  return end ? &tree->ends.workers[end - 1] : &tree->ends.at;
 }
 
 /* All ends on one machine: by its loopback interface. */
 static bool is_inside(const struct by_control_tree *tree) {
-  for (uint32_t e = 1; e <= tree->tree->n_workers; e++)
-    if (strcmp(member_of(tree, process_of(tree, e))->machine, member_of(tree, process_of(tree, 0))->machine) != 0)
-      return false;
+  const char *machine = member_of(tree, tree->ends.server)->machine;
+  for (uint32_t e = 1; e < count_ends(tree); e++) {
+    uint32_t process = process_of(tree, e);
+    if (process != UINT32_MAX && strcmp(member_of(tree, process)->machine, machine) != 0) return false;
+  }
   return true;
 }
 
@@ -105,9 +120,10 @@ static enum banyan_status find_address(const struct by_member *member, bool insi
 static enum banyan_status find_ends(struct by_control_tree *tree) {
   bool inside = is_inside(tree);
   uint32_t mtu = UINT16_MAX;
-  for (uint32_t e = 0; e <= tree->tree->n_workers; e++) {
+  for (uint32_t e = 0; e < count_ends(tree); e++) {
+    if (process_of(tree, e) == UINT32_MAX) continue;
     const struct by_member *member = member_of(tree, process_of(tree, e));
-    BY_TRY(find_address(member, inside, e ? &tree->ends.workers[e - 1] : &tree->ends.at));
+    BY_TRY(find_address(member, inside, address_of(tree, e)));
     if (!inside) mtu = MIN(mtu, member->mtu ? member->mtu : IPV4_MTU);
   }
   tree->ends.lines = by_tree_lines(mtu);
@@ -149,6 +165,16 @@ static uint32_t granted_slots(const struct by_tree_grants *grants, const char *s
   return 0;
 }
 
+/* Aggregators have memory of their own, so that the manager's grants do not name them. */
+static void find_part(const struct by_tree_wanted *wanted, struct by_control_tree *tree, uint32_t s) {
+  const struct by_switched_switch *at = &tree->tree->switches[s];
+  tree->answers[s].aggregator = at->aggregator ? wanted->helpers[at->vertex - wanted->plan->n_ranks] : UINT32_MAX;
+  tree->parts[s].refused = at->aggregator && tree->answers[s].aggregator == UINT32_MAX;
+  tree->parts[s].allowed = wanted->grants && !at->aggregator
+                               ? granted_slots(wanted->grants, tree->tree->server_name, at->name)
+                               : BY_TREE_WANTED;
+}
+
 static enum banyan_status make(struct by_tree_set *set, const struct by_tree_wanted *wanted, uint32_t class_,
                                uint32_t group, struct by_control_tree *tree) {
   const struct by_plan *plan = wanted->plan;
@@ -162,10 +188,7 @@ static enum banyan_status make(struct by_tree_set *set, const struct by_tree_wan
   tree->ends.version = set->version;
   tree->ends.server = wanted->helpers[tree->tree->server - plan->n_ranks];
   for (uint32_t w = 0; w < tree->tree->n_workers; w++) tree->processes[w] = wanted->processes[tree->tree->workers[w]];
-  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    tree->parts[s].allowed = wanted->grants
-                                 ? granted_slots(wanted->grants, tree->tree->server_name, tree->tree->switches[s].name)
-                                 : BY_TREE_WANTED;
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) find_part(wanted, tree, s);
   by_tree_set_level(tree);
   return BANYAN_OK;
 }
@@ -190,8 +213,8 @@ static enum banyan_status add_tree(struct by_tree_set *set, const struct by_tree
   struct by_control_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   enum banyan_status status = make(set, wanted, class_, group, tree);
-  if (status == BANYAN_OK) status = add_end(set, tree->ends.server);
-  for (uint32_t w = 0; status == BANYAN_OK && w < tree->tree->n_workers; w++) status = add_end(set, tree->processes[w]);
+  for (uint32_t e = 0; status == BANYAN_OK && e < count_ends(tree); e++)
+    if (process_of(tree, e) != UINT32_MAX) status = add_end(set, process_of(tree, e));
   if (status != BANYAN_OK) {
     free_tree(tree);
     return status;

@@ -63,10 +63,8 @@ struct part {
   uint8_t bytes[BY_TREE_MESSAGE_MOST];
 };
 
-static enum banyan_status send_part(struct by_control_tree *tree, struct part *part, uint32_t worker,
-                                    uint32_t process) {
+static enum banyan_status send_part(struct by_control_tree *tree, struct part *part, uint32_t process) {
   struct by_writer writer;
-  by_tree_describe(tree->tree, &tree->ends, tree->answers, worker, &part->message);
   by_writer_init(&writer, part->bytes, sizeof part->bytes);
   by_tree_message_write(&writer, &part->message);
   struct by_set_end *end = by_tree_set_find_end(tree->set, process);
@@ -74,13 +72,28 @@ static enum banyan_status send_part(struct by_control_tree *tree, struct part *p
   return send_to(tree->set->trees, process, TREE, part->bytes, writer.length);
 }
 
+static enum banyan_status send_end(struct by_control_tree *tree, struct part *part, uint32_t worker, uint32_t process) {
+  by_tree_describe(tree->tree, &tree->ends, tree->answers, worker, &part->message);
+  return send_part(tree, part, process);
+}
+
+/* Aggregators before workers, whose first terms should find them ready. */
+static enum banyan_status send_all(struct by_control_tree *tree, struct part *part) {
+  BY_TRY(send_end(tree, part, BY_TREE_FOR_SERVER, tree->ends.server));
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    if (!tree->tree->switches[s].aggregator || !tree->answers[s].granted) continue;
+    by_tree_describe_aggregator(tree->tree, &tree->ends, tree->answers, s, &part->message);
+    BY_TRY(send_part(tree, part, tree->answers[s].aggregator));
+  }
+  for (uint32_t w = 0; w < tree->tree->n_workers; w++) BY_TRY(send_end(tree, part, w, tree->processes[w]));
+  return BANYAN_OK;
+}
+
 static enum banyan_status give(struct by_control_tree *tree) {
   struct part *part = malloc(sizeof *part);
   if (!part) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   tree->stage = BY_TREE_GIVEN;
-  enum banyan_status status = send_part(tree, part, BY_TREE_FOR_SERVER, tree->ends.server);
-  for (uint32_t w = 0; w < tree->tree->n_workers && status == BANYAN_OK; w++)
-    status = send_part(tree, part, w, tree->processes[w]);
+  enum banyan_status status = send_all(tree, part);
   free(part);
   return status;
 }
@@ -93,7 +106,7 @@ static const char *name_of(const struct by_cell_request *one) {
 
 static bool requests(const struct by_control_tree *tree, uint32_t which) {
   return !tree->set->number && tree->set->state >= BY_SET_WAITING && tree->stage < BY_TREE_OVER &&
-         tree->tree->switches[which].adds;
+         tree->tree->switches[which].adds && !tree->tree->switches[which].aggregator;
 }
 
 /* Of all trees of sets that are not the manager's, each switch that is to add. */
@@ -453,6 +466,7 @@ void by_trees_lost(struct by_trees *trees, uint32_t process) {
     struct by_set_end *end = by_tree_set_find_end(set, process);
     if (!end) continue;
     for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree)) {
+      by_switches_lose(tree, process);
       if (tree->ends.server != process) continue;
       by_switches_drop(tree);
       tree->stage = BY_TREE_OVER;
@@ -541,9 +555,11 @@ enum banyan_status by_trees_prepare(void *argument, const struct by_tree_wanted 
   struct by_tree_set *set = NULL;
   BY_TRY(by_tree_set_make(&trees->switches, wanted, true, &list, &set));
   enum banyan_status status = add_set(trees, set, list, wanted->grants);
-  for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
-    if (status == BANYAN_OK && by_control_peers_has_lost(trees->peers, tree->ends.server))
-      status = by_fail(BANYAN_ERR_PEER_DEAD, "its server \"%s\" is lost", tree->tree->server_name);
+  for (uint32_t i = 0; i < set->n_ends; i++)
+    if (status == BANYAN_OK && is_server(set, &set->ends[i]) &&
+        by_control_peers_has_lost(trees->peers, set->ends[i].process))
+      status =
+          by_fail(BANYAN_ERR_PEER_DEAD, "its server %s is lost", by_job_name(trees->peers->job, set->ends[i].process));
   if (status != BANYAN_OK) {
     remove_set(set);
     return status;

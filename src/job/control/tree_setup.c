@@ -106,26 +106,41 @@ static struct by_hop entry(const struct setup *up, uint32_t s, uint32_t worker, 
   return (struct by_hop){.port = granted->up, .workers = count ? by_hop_add(kind, count) : 0};
 }
 
+/* Whether what is for all passes every switch above, this one included. */
+static bool passes_all(const struct setup *up, uint32_t s) {
+  for (; s != BY_SWITCHED_NONE; s = up->tree->switches[s].parent)
+    if (!up->answers[s].granted) return false;
+  return true;
+}
+
+/* Results for one worker do not pass an aggregator. */
 static void lay_way(const struct setup *up, uint32_t worker, bool down, struct by_tree_way *way) {
   const struct by_switched_tree *tree = up->tree;
   uint32_t s = tree->first[worker];
-  way->hops = s == BY_SWITCHED_NONE ? 0 : tree->switches[s].place + 1;
-  way->alone = s == BY_SWITCHED_NONE;
-  for (; s != BY_SWITCHED_NONE; s = tree->switches[s].parent) {
-    if (!up->answers[s].granted) way->alone = true;
+  way->via = BY_TREE_ALONE;
+  if (s == BY_SWITCHED_NONE || (tree->switches[s].aggregator && (down || !up->answers[s].granted))) return;
+  way->hops = tree->switches[s].place + 1;
+  for (; s != BY_SWITCHED_NONE; s = tree->switches[s].parent)
     way->stack[tree->switches[s].place] = entry(up, s, worker, down);
-  }
 }
 
-/* One worker behind each of the switches next to the server that can copy results for anybody. */
-static void find_spread(const struct by_switched_tree *tree, struct by_tree_message *message) {
-  bool found[BY_PLAN_MOST_VERTICES] = {0};
+/* Results for all go to each aggregator, and to one worker behind each of the switches next to the server that can copy
+ * them for anybody. Workers for which there is no room get their own. */
+static void find_vias(const struct setup *up, const struct by_tree_ends *ends, struct by_tree_message *message) {
+  const struct by_switched_tree *tree = up->tree;
+  uint32_t tops[BY_FRAGMENT_PORTS] = {0};
   for (uint32_t w = 0; w < tree->n_workers; w++) {
-    uint32_t s = tree->first[w];
-    if (message->ways[w].alone) continue;
+    uint32_t s = tree->first[w], i = 0;
+    if (s == BY_SWITCHED_NONE || !passes_all(up, s)) continue;
     while (tree->switches[s].parent != BY_SWITCHED_NONE) s = tree->switches[s].parent;
-    if (!found[s] && message->n_spread < BY_FRAGMENT_PORTS) message->spread[message->n_spread++] = w;
-    found[s] = true;
+    while (i < message->n_vias && tops[i] != s) i++;
+    if (i == BY_FRAGMENT_PORTS) continue;
+    message->ways[w].via = i;
+    if (i < message->n_vias) continue;
+    bool aggregator = tree->switches[s].aggregator;
+    tops[message->n_vias++] = s;
+    message->vias[i] = (struct by_tree_via){.address = aggregator ? up->answers[s].at : ends->workers[w],
+                                            .aggregator = aggregator ? up->answers[s].aggregator : UINT32_MAX};
   }
 }
 
@@ -145,8 +160,8 @@ static void add_set(struct by_tree_message *message, struct by_worker_set set) {
   message->sets[at] = set;
 }
 
-void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
-                      const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out) {
+static void begin_message(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
+                          const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out) {
   *out = (struct by_tree_message){.server = ends->server,
                                   .version = ends->version,
                                   .job = ends->job,
@@ -156,20 +171,47 @@ void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_
                                   .exact = ends->exact,
                                   .groups = tree->groups,
                                   .worker = worker};
-  struct setup up = set_up(tree, answers);
   memcpy(out->secret, ends->secret, sizeof out->secret);
-  if (worker != BY_TREE_FOR_SERVER) {
-    lay_way(&up, worker, false, &out->ways[0]);
-    out->ways[0].address = ends->at;
-    for (uint32_t s = tree->first[worker]; s != BY_SWITCHED_NONE; s = tree->switches[s].parent)
-      out->below[tree->switches[s].place] = set_of(&up, s);
-    return;
-  }
+}
+
+static void describe_worker(const struct setup *up, const struct by_tree_ends *ends, uint32_t worker,
+                            struct by_tree_message *out) {
+  const struct by_switched_tree *tree = up->tree;
+  uint32_t first = tree->first[worker];
+  lay_way(up, worker, false, &out->ways[0]);
+  out->ways[0].address = ends->at;
+  for (uint32_t s = first; s != BY_SWITCHED_NONE; s = tree->switches[s].parent)
+    out->below[tree->switches[s].place] = set_of(up, s);
+  if (first == BY_SWITCHED_NONE || !tree->switches[first].aggregator || !up->answers[first].granted) return;
+  out->vias[out->n_vias++] = (struct by_tree_via){up->answers[first].at, up->answers[first].aggregator};
+}
+
+static void describe_server(const struct setup *up, const struct by_tree_ends *ends, struct by_tree_message *out) {
+  const struct by_switched_tree *tree = up->tree;
   for (uint32_t w = 0; w < tree->n_workers; w++) {
-    lay_way(&up, w, true, &out->ways[w]);
+    lay_way(up, w, true, &out->ways[w]);
     out->ways[w].address = ends->workers[w];
   }
-  find_spread(tree, out);
+  find_vias(up, ends, out);
   for (uint32_t s = 0; ends->exact && s < tree->n_switches; s++)
-    if (by_worker_count(set_of(&up, s).workers) > 1) add_set(out, set_of(&up, s));
+    if (by_worker_count(set_of(up, s).workers) > 1) add_set(out, set_of(up, s));
+}
+
+void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
+                      const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out) {
+  struct setup up = set_up(tree, answers);
+  begin_message(tree, ends, answers, worker, out);
+  if (worker == BY_TREE_FOR_SERVER)
+    describe_server(&up, ends, out);
+  else
+    describe_worker(&up, ends, worker, out);
+}
+
+void by_tree_describe_aggregator(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
+                                 const struct by_tree_answer *answers, uint32_t which, struct by_tree_message *out) {
+  begin_message(tree, ends, answers, BY_TREE_FOR_AGGREGATOR, out);
+  out->ways[0] = (struct by_tree_way){.address = ends->at, .via = BY_TREE_ALONE};
+  for (uint32_t b = 0; b < tree->switches[which].n_below; b++)
+    out->vias[out->n_vias++] =
+        (struct by_tree_via){ends->workers[tree->switches[which].below[b].workers[0]], UINT32_MAX};
 }

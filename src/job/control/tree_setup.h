@@ -29,19 +29,25 @@ struct by_tree_ends {
   struct by_address workers[BY_TREE_WORKERS];
 };
 
-/* Of one switch. */
+/* Of one switch; or where an aggregator is, which grants all. */
 struct by_tree_answer {
   bool granted;
   struct by_granted what;
+  uint32_t aggregator; /* the process; UINT32_MAX: it is none, or there is none */
+  struct by_address at;
 };
 
 /* Most lines of a fragment in packets of so many bytes; at least 1. */
 uint32_t by_tree_lines(uint32_t mtu);
-/* What switch number `which` is to be asked for. */
+/* What switch number `which`, no aggregator, is to be asked for. */
 void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
                          struct by_reservation *out);
 /* What worker number `worker` is sent, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
 void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
                       const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out);
+
+/* What the aggregator is sent that is number `which` of the switches, and has granted its part. */
+void by_tree_describe_aggregator(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
+                                 const struct by_tree_answer *answers, uint32_t which, struct by_tree_message *out);
 
 #endif

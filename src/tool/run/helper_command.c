@@ -37,7 +37,8 @@ static const struct by_command helper_command = {
              "It reads the same variables as ranks; BANYAN_KEY must be the job's. With --root\n"
              "it reports on standard output when it has joined: \"NAME helps 8 ranks\". It stays\n"
              "until the job is over. On SIGTERM or SIGINT it leaves earlier. In this case, as\n"
-             "when it is killed, the ranks repeat its part among themselves and continue.\n"
+             "when it is killed, the ranks repeat its part among themselves and continue; ranks\n"
+             "below an aggregator send to the server above it.\n"
              "\n"
              "Returns 0 when the job is over or it got a signal to leave, 1 when it could not\n"
              "join, or the job failed.",
@@ -70,7 +71,9 @@ static const struct by_command server_command = {
     .usage = "[--root HOST:PORT] [--name NAME] [--trees N]",
     .about = "Joins a job without being one of its ranks, and completes the sums of trees\n"
              "through switches: it adds what switches could not, verifies the sums, and sends\n"
-             "them to the workers. It may join at any time. At the start of a job, rank 0\n"
+             "them to the workers. Below another server in the plan it is an aggregator: it\n"
+             "adds what the ranks below it send, as a switch on the path would, and sends that\n"
+             "to the other one. It may join at any time. At the start of a job, rank 0\n"
              "waits for the servers that its plan names (or BANYAN_SERVERS), for\n"
              "BANYAN_HELPER_DEADLINE after all ranks have joined, and begins without those\n"
              "that are missing. A server that joins later takes part in plans that are\n"
@@ -83,7 +86,8 @@ static const struct by_command server_command = {
              "It reads the same variables as ranks; BANYAN_KEY must be the job's. With --root\n"
              "it reports on standard output when it has joined: \"NAME serves 2 trees\". It stays\n"
              "until the job is over. On SIGTERM or SIGINT it leaves earlier. In this case, as\n"
-             "when it is killed, the ranks repeat its part among themselves and continue.\n"
+             "when it is killed, the ranks repeat its part among themselves and continue; ranks\n"
+             "below an aggregator send to the server above it.\n"
              "\n"
              "Returns 0 when the job is over or it got a signal to leave, 1 when it could not\n"
              "join, or the job failed.",
