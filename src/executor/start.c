@@ -95,6 +95,8 @@ static bool has_servers(const struct by_plan *plan, const struct by_class *class
   return false;
 }
 
+enum { NOTABLE = 4096 /* bytes of a call, for which it matters which way it goes */ };
+
 /* Once for each collective, or type and operation, of a job: at the team's first rank. A user can do something about
  * types and operations, and about collectives next to nothing. */
 static void log_fallback(struct by_team *team, const struct by_plan *plan, const struct banyan_call *call) {
@@ -139,7 +141,7 @@ static enum banyan_status get_helped(const struct by_helped *helped, const struc
   BY_TRY(by_helped_get(helped, true, index, BY_PART_ALL, helped->among->version, collective, root, out));
   if (!servers || !falls_back(user, empty)) return BANYAN_OK;
   (*out)->fallback = true;
-  log_fallback(helped->team, plan, user);
+  if (bytes >= NOTABLE) log_fallback(helped->team, plan, user);
   return BANYAN_OK;
 }
 

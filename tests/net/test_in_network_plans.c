@@ -1,7 +1,7 @@
 /* Plans with in-network trees that come and go while calls are made, in real processes. Servers join the running job.
  * The switches are control connections in front of an idle data plane: they grant cells, and sums bypass them. Each
  * plan's trees have cells of their own, which are free again when no rank uses the plan any more, when a proposal is in
- * vain, and when a server or a rank dies during the switch. */
+ * vain, and when a server or a rank dies during the switch. Operations get the trees when they make most calls. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +31,7 @@ enum {
   LAST = 99,
   CELLS = 2000,
   APART = 9 /* proposals from here on are for another communicator */,
+  LATE = 11 /* and this one is for a call that it does not make any more */,
   NOT_USED = 100,
   FAILED = 1000
 };
@@ -60,7 +61,7 @@ static const char vain[] = HEAD("vain") "{\"trees\": [" OVER("0.5", "h/0", "s1")
 /* No tree goes to its servers. */
 static const char idle[] = HEAD("idle") "{\"trees\": [" CHAIN("1") "]}]}";
 
-static const char *const plans[] = {NULL, one, two, "ring", other, one, vain, other, idle, one, "ring"};
+static const char *const plans[] = {NULL, one, two, "ring", other, one, vain, other, idle, one, "ring", one};
 
 /* ---- switches ---- */
 
@@ -175,17 +176,21 @@ static void propose(struct banyan_comm *comm, int number, struct outcome *outcom
   must(by_plan_switches_propose(comm->context, by_team_id(comm->team), RANKS, comm->processes, plan, NULL, &observer));
 }
 
-/* Rank 0 follows the test; the others follow rank 0. Returns the number that all follow. */
-static int follow(struct job *job, struct banyan_comm *world, struct banyan_comm *apart, struct outcome *outcome) {
-  int32_t number = 0;
+/* Rank 0 follows the test; the others follow rank 0. Returns the number that all follow. *submits: whether calls are
+ * submitted. */
+static int follow(struct job *job, struct banyan_comm *world, struct banyan_comm *apart, struct outcome *outcome,
+                  bool *submits) {
+  int32_t numbers[2] = {0};
   if (banyan_comm_rank(world) == 0) {
-    number = atomic_load(&job->reports[TEST].stage);
+    int number = numbers[0] = atomic_load(&job->reports[TEST].stage);
+    numbers[1] = (int32_t)atomic_load(&job->reports[TEST].number);
     int settled = atomic_load(&outcome->settled);
-    if (number < FORGET && number != outcome->under_way) propose(number < APART ? world : apart, number, outcome);
+    if (number < LATE && number != outcome->under_way) propose(number < APART ? world : apart, number, outcome);
     if (settled % NOT_USED == number) job_set_stage(job, 0, settled);
   }
-  must(banyan_broadcast(world, &number, 1, BANYAN_INT32, 0));
-  return number;
+  must(banyan_broadcast(world, numbers, 2, BANYAN_INT32, 0));
+  *submits = numbers[1];
+  return numbers[0];
 }
 
 static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
@@ -193,6 +198,47 @@ static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_r
   bool sums = by_rng_below(rng, 4);
   operation_choose(rng, RANKS, sums ? BANYAN_ALLREDUCE : -1, by_rng_below(rng, 3) ? 3000 : 60000, &operation);
   operation_do(comm, &operation, (unsigned)by_rng_below(own, 4));
+}
+
+/* Proposes a plan in the midst of an iteration of the other communicator, which comes into use when the next one
+ * begins.
+ */
+static void propose_late(struct banyan_comm *apart, struct outcome *outcome) {
+  static float number[1];
+  for (uint64_t i = 0; i < 4; i++) {
+    must(banyan_step(apart, i));
+    for (int k = 0; k < (i < 3 ? 20 : 1); k++)
+      must(banyan_allreduce(apart, number, number, 1, BANYAN_FLOAT32, BANYAN_SUM));
+  }
+  if (banyan_comm_rank(apart) == RANKS - 1) propose(apart, LATE, outcome); /* rank 0 of the job */
+}
+
+/* Operations that switches add and others, one after the other and several at a time. */
+static void submit_calls(struct banyan_comm *comm, struct by_rng *rng) {
+  enum { NAMES = 3, MOST = 20000 };
+  static const char *const names[NAMES] = {"a", "b", "c"};
+  static double values[NAMES][MOST];
+  struct banyan_request *requests[NAMES];
+  int n = banyan_comm_size(comm), mine = banyan_comm_rank(comm) + 1;
+  for (int round = 0; round < 6; round++) {
+    enum banyan_dtype dtype = by_rng_below(rng, 4) ? BANYAN_INT32 : BANYAN_FLOAT64;
+    uint64_t counts[NAMES], together = 1 + by_rng_below(rng, NAMES);
+    for (uint64_t i = 0; i < together; i++) {
+      counts[i] = 100 + by_rng_below(rng, MOST - 100);
+      for (uint64_t k = 0; k < counts[i]; k++) {
+        if (dtype == BANYAN_INT32) ((int32_t *)values[i])[k] = mine * (int32_t)(k + i);
+        if (dtype == BANYAN_FLOAT64) values[i][k] = mine * (double)(k + i);
+      }
+      must(banyan_submit_allreduce(comm, names[i], values[i], values[i], counts[i], dtype, BANYAN_SUM, &requests[i]));
+    }
+    for (uint64_t i = 0; i < together; i++) {
+      must(banyan_wait(requests[i]));
+      for (uint64_t k = 0; k < counts[i]; k++) {
+        double value = dtype == BANYAN_INT32 ? ((int32_t *)values[i])[k] : values[i][k];
+        must_hold(value == n * (n + 1) / 2 * (double)(k + i));
+      }
+    }
+  }
 }
 
 /* Proposes what the test asks for while rank 0 waits in a call. */
@@ -235,13 +281,28 @@ static void run_rank(struct job *job, int rank) {
   struct banyan_comm *world = job_join(), *apart = NULL;
   must(banyan_comm_split(world, 0, -rank, &apart));
   if (job->argument) run_until_failure(job, rank, world);
-  for (int number; !job->argument && (number = follow(job, world, apart, &outcome)) != LAST;) {
+  bool submits = false, late = false;
+  struct banyan_counters before, after;
+  banyan_comm_counters(world, &before);
+  for (int number; !job->argument && (number = follow(job, world, apart, &outcome, &submits)) != LAST;) {
+    if (submits) { /* reports how many of these went over trees to servers */
+      submit_calls(world, &rng);
+      banyan_comm_counters(world, &after);
+      atomic_store(&job->reports[rank].number, after.in_network - before.in_network);
+      continue;
+    }
+    if (number >= LATE && number < FORGET) { /* no more calls over the other communicator */
+      if (!late) propose_late(apart, &outcome);
+      late = true;
+      continue;
+    }
     if (number == FORGET) {
       banyan_comm_destroy(apart);
       apart = NULL;
     }
     if (by_rng_below(&own, 8) == 0) job_doze(&own, 400);
     make_calls(by_rng_below(&rng, 3) || !apart ? world : apart, &rng, &own);
+    banyan_comm_counters(world, &before);
   }
   banyan_comm_destroy(apart);
   banyan_comm_destroy(world);
@@ -350,6 +411,19 @@ static void test_plans(void **state) {
   }
 }
 
+/* The next plan of a communicator is agreed on, and it is destroyed before the call that would have used it. */
+static void test_destroyed_before(void **state) {
+  (void)state;
+  struct job job = make_job(7);
+  start(&job);
+  use(&job, 1, 1, 0);
+  use(&job, LATE, 2, 0);
+  request(&job, FORGET);
+  expect_cells(&job, 1, 0);
+  finish(&job);
+  job_end(&job, false);
+}
+
 /* One of two switches is not there: the other one's cells are given back, and the plan before stays. */
 static void test_all_or_none(void **state) {
   (void)state;
@@ -408,8 +482,39 @@ static void test_rank_dies(void **state) {
   job_end(&job, false);
 }
 
+/* Waits until all ranks have made more operations over trees to servers. */
+static void expect_in_network(struct job *job) {
+  uint64_t before[RANKS];
+  for (int r = 0; r < RANKS; r++) before[r] = atomic_load(&job->reports[r].number);
+  for (int r = 0; r < RANKS; r++)
+    for (double until = job_now() + 60; atomic_load(&job->reports[r].number) < before[r] + 5; usleep(1000))
+      if (job_now() > until) job_fail(job, "operations of rank %d go among ranks", r);
+}
+
+/* Direct calls have the trees, then operations, which get those of later plans at once, and direct calls again. */
+static void test_operations(void **state) {
+  (void)state;
+  struct job job = make_job(6);
+  start(&job);
+  use(&job, 1, 1, 0);
+  atomic_store(&job.reports[TEST].number, 1);
+  expect_in_network(&job);
+  expect_cells(&job, 1, 0);
+  use(&job, 3, 0, 0);
+  use(&job, 4, 1, 1);
+  expect_in_network(&job);
+  use(&job, 5, 1, 0);
+  expect_in_network(&job);
+  atomic_store(&job.reports[TEST].number, 0);
+  use(&job, 2, 0, 1);
+  finish(&job);
+  job_check_log(&job, "has no part", 0);
+  job_end(&job, false);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_all_or_none),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),       cmocka_unit_test(test_all_or_none),
+                                     cmocka_unit_test(test_operations),  cmocka_unit_test(test_destroyed_before),
                                      cmocka_unit_test(test_server_dies), cmocka_unit_test(test_rank_dies)};
   return cmocka_run_group_tests_name("plans with in-network trees", tests, NULL, NULL);
 }

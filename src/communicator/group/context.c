@@ -372,6 +372,7 @@ static void destroy(struct by_context *context) {
   by_udp_destroy(context->udp); /* which fabrics used */
   by_tracer_fini(&context->job.tracer);
   by_regions_fini(&context->memory.regions);
+  by_plans_fini(context);
   by_loop_destroy(context->job.loop);
   by_progress_fini(&context->progress);
   pthread_mutex_destroy(&context->job.lock);

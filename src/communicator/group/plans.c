@@ -247,9 +247,12 @@ enum banyan_status by_plans_check_helpers(const struct by_context *context, cons
   return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan names helpers that are not known here");
 }
 
-static void warn_of_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
+/* `servers`: of these too. */
+static void warn_of_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers,
+                            bool servers) {
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->job.rank == 0; v++)
-    if (helpers[v - plan->n_ranks] == UINT32_MAX && plan->vertices[v].kind != BY_VERTEX_SWITCH)
+    if (helpers[v - plan->n_ranks] == UINT32_MAX &&
+        (plan->vertices[v].kind == BY_VERTEX_HELPER || (servers && plan->vertices[v].kind == BY_VERTEX_SERVER)))
       by_warn("communicator", "%s \"%s\" of plan '%s' is not there: its trees go among ranks alone",
               by_vertex_kind_name(plan->vertices[v].kind), plan->vertices[v].name, plan->name);
 }
@@ -264,6 +267,20 @@ static void notify_helpers(const struct by_context *context, const struct by_tea
   else
     by_error("communicator", "notifying helpers failed: %s", banyan_error_text());
   free(bytes);
+}
+
+static bool has_trees(const struct by_plan *plan) {
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
+      if (by_group_has_server(plan, &plan->classes[c].groups[g])) return true;
+  return false;
+}
+
+/* The plan whose in-network trees the job's own communicator has, at rank 0, which may propose it again. */
+static enum banyan_status keep_through(struct by_context *context, const struct by_plan *plan) {
+  by_plan_destroy(context->plans.through);
+  context->plans.through = NULL;
+  return plan && context->job.rank == 0 ? by_plan_copy(plan, &context->plans.through) : BANYAN_OK;
 }
 
 enum { OWN = 0 /* the job's own communicator's number */, BY_HAND = 1 << 30 /* in versions of trees */ };
@@ -283,20 +300,46 @@ static void use_trees(const struct by_context *context, const struct by_team *te
   if (context->control) by_control_use_trees(context->control, by_team_id(team), trees);
 }
 
+/* Once for each reason: its trees to servers go among ranks, since they serve other calls. */
+static void log_unserved(struct by_context *context, const struct by_team *team, const struct by_plan *plan) {
+  bool own = by_team_id(team) == OWN;
+  bool *logged = own ? &context->plans.logged_operations : &context->plans.logged_apart;
+  if (context->job.rank != 0 || *logged) return;
+  *logged = true;
+  if (own)
+    by_info("innetwork",
+            "the switches of plan '%s' serve what is submitted, which is more than is called directly: direct calls go "
+            "among ranks",
+            plan->name);
+  else
+    by_info("innetwork",
+            "communicator %08x goes among ranks and not over the switches of plan '%s', which serve another one: "
+            "propose a plan for it (banyan_comm_propose_plan) to use switches; submitted operations get them by "
+            "themselves once they make most calls",
+            by_team_id(team), plan->name);
+}
+
+/* Finds processes for vertices that have none: servers only where their trees are set up for this plan. */
+static void find_places(struct by_context *context, const struct by_team *team, const struct by_plan *plan,
+                        uint32_t *helpers, bool *taken, bool servers) {
+  for (uint32_t p = context->job.size; p < context->job.founders && !servers; p++)
+    taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
+  place_helpers(context, plan, helpers, taken);
+  warn_of_missing(context, plan, helpers, servers);
+  if (!servers && has_trees(plan)) log_unserved(context, team, plan);
+}
+
 static enum banyan_status set_helped(struct by_context *context, struct by_team *team, uint32_t n,
                                      const uint32_t *processes, const struct by_plan *plan, uint32_t *helpers,
-                                     bool *taken, uint32_t trees) {
+                                     bool *taken, bool by_hand, uint32_t trees) {
   struct by_plan *seen = NULL;
-  if (n == context->job.size && !trees) {
-    for (uint32_t p = context->job.size; p < context->job.founders && by_team_id(team) != OWN; p++)
-      taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
-    place_helpers(context, plan, helpers, taken);
-    warn_of_missing(context, plan, helpers);
-  }
+  if (n == context->job.size && !trees)
+    find_places(context, team, plan, helpers, taken, by_hand && by_team_id(team) == OWN);
   bool placed = has_places(plan, helpers, false);
   if (placed && context->job.rank == 0) notify_helpers(context, team, processes, plan, helpers);
   if (!trees && has_places(plan, helpers, true)) trees = set_up_trees(context, processes, plan, helpers);
   use_trees(context, team, trees);
+  if (by_team_id(team) == OWN) BY_TRY(keep_through(context, trees ? plan : NULL));
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
   if (status == BANYAN_OK && placed) return by_team_set_helped_plan(team, seen, helpers, trees);
   if (status == BANYAN_OK) by_team_set_plan(team, seen);
@@ -319,6 +362,7 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_team *team
                                 struct by_plan *plan, const uint32_t *named, uint32_t trees) {
   if (plan->n_vertices == plan->n_ranks) {
     use_trees(context, team, 0);
+    if (by_team_id(team) == OWN) (void)!keep_through(context, NULL);
     by_team_set_plan(team, plan);
     return BANYAN_OK;
   }
@@ -330,7 +374,7 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_team *team
   }
   enum banyan_status status = by_plans_check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  if (status == BANYAN_OK) status = set_helped(context, team, n, processes, plan, helpers, taken, trees);
+  if (status == BANYAN_OK) status = set_helped(context, team, n, processes, plan, helpers, taken, !named, trees);
   by_plan_destroy(plan);
   free(helpers);
   free(taken);
@@ -339,4 +383,12 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_team *team
 
 void by_plans_forget_trees(const struct by_context *context, const struct by_team *team) {
   use_trees(context, team, 0);
+}
+
+const struct by_plan *by_plans_through(const struct by_context *context) {
+  return context->plans.through;
+}
+
+void by_plans_fini(struct by_context *context) {
+  by_plan_destroy(context->plans.through);
 }

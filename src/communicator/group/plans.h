@@ -28,6 +28,10 @@ BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct 
                                              uint32_t trees);
 /* Before a team is destroyed. Under lock. */
 void by_plans_forget_trees(const struct by_context *context, const struct by_team *team);
+/* Rank 0: the plan of the job's own communicator, with its switches, if direct calls have its in-network trees; else
+ * NULL. Borrowed until that has another plan. Under lock. */
+const struct by_plan *by_plans_through(const struct by_context *context);
+void by_plans_fini(struct by_context *context);
 /* Rank 0: the helpers and servers that a plan names, by vertex behind the ranks; UINT32_MAX for switches. Under lock.
  * BANYAN_ERR_PLAN: one is not here. */
 BANYAN_CHECK enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,

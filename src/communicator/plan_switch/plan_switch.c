@@ -29,7 +29,14 @@ static struct by_kept_plan *find_kept(struct banyan_comm *comm, uint32_t number)
   return NULL;
 }
 
+/* In-network trees that a kept plan was to use are over. */
+static void drop_trees(struct banyan_comm *comm, struct by_kept_plan *kept) {
+  if (kept->trees) by_control_drop_trees(comm->context->control, kept->trees);
+  kept->trees = 0;
+}
+
 static void remove_kept(struct banyan_comm *comm, struct by_kept_plan *kept) {
+  drop_trees(comm, kept);
   by_plan_destroy(kept->plan);
   comm->plans.n_kept--;
   memmove(kept, kept + 1, (size_t)(&comm->plans.kept[comm->plans.n_kept] - kept) * sizeof *kept);
@@ -48,9 +55,12 @@ bool by_plan_switches_keep(struct banyan_comm *comm, const struct by_kept_plan *
   return true;
 }
 
+/* Rank 0 ends its trees, or proposes them again. */
 void by_plan_switches_let_go(struct banyan_comm *comm, uint32_t number) {
   struct by_kept_plan *kept = find_kept(comm, number);
-  if (kept) remove_kept(comm, kept);
+  if (!kept) return;
+  kept->trees = 0;
+  remove_kept(comm, kept);
 }
 
 static void forget(struct by_kept_plan *kept) {
@@ -59,6 +69,7 @@ static void forget(struct by_kept_plan *kept) {
 }
 
 void by_plan_switches_forget(struct banyan_comm *comm) {
+  drop_trees(comm, &comm->plans.next);
   forget(&comm->plans.next);
   while (comm->plans.n_kept) remove_kept(comm, &comm->plans.kept[0]);
   forget(&comm->plans.before);
@@ -146,12 +157,16 @@ static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
   }
   *out = *kept;
   kept->plan = NULL;
+  kept->trees = 0;
   remove_kept(comm, kept);
   return true;
 }
 
 /* The one way in which a communicator comes to another plan. Takes it over. */
 static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_plan *kept) {
+  comm->plans.since = comm->plans.started;
+  comm->plans.operations = 0;
+  comm->plans.asked = false;
   return by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees);
 }
 
@@ -187,8 +202,9 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
    */
   if (by_plans_is_pinned(by_team_plan(comm->team), next.plan)) {
     by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_team_plan(comm->team)->name);
-    if (next.trees) by_control_drop_trees(comm->context->control, next.trees);
-    by_plan_switches_let_go(comm, next.number);
+    drop_trees(comm, &next);
+    struct by_kept_plan *submitted = find_kept(comm, next.number);
+    if (submitted) remove_kept(comm, submitted);
     if (comm->plans.decided == next.number) comm->plans.decided = 0;
     if (!comm->plans.decided) comm->plans.announces = false;
     by_plan_destroy(next.plan);
@@ -306,7 +322,10 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
   enum banyan_status status = make_plan(context, n, processes, message, own);
   if (status == BANYAN_OK) status = copy(own->plan, own->helpers, submitted);
   own->number = submitted->number = message->number;
-  own->trees = message->trees;
+  if (message->trees & BY_TREES_OF_OPERATIONS)
+    submitted->trees = message->trees;
+  else
+    own->trees = message->trees;
   free(processes);
   return status;
 }
@@ -507,12 +526,13 @@ struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) 
   struct by_context *context = argument;
   struct by_plan_switches_view view = {0};
   by_context_lock(context);
-  const struct banyan_comm *comm = by_comm_find(context, id);
+  struct banyan_comm *comm = by_comm_find(context, id);
   if (comm) {
     const struct by_plan *plan = by_team_plan(comm->team);
     view = (struct by_plan_switches_view){.started = comm->plans.started,
                                           .last = comm->plans.decided,
                                           .taken = comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN,
+                                          .operations = by_plan_switches_serves_operations(comm),
                                           .supplied = by_plans_is_users(plan),
                                           .version = plan->version};
     snprintf(view.plan, sizeof view.plan, "%s", plan->name);

@@ -64,6 +64,10 @@ void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submi
 BANYAN_CHECK enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner);
 /* One more operation has been submitted. */
 void by_plan_switches_submitted(struct banyan_comm *comm);
+/* Rank 0 of the job: whether the in-network trees of the next plan serve operations, which make most calls. */
+bool by_plan_switches_serves_operations(struct banyan_comm *comm);
+/* A call of operations that have been submitted to the communicator begins; it may be several fused ones. */
+void by_plan_switches_call_of_operations(struct banyan_comm *comm, const struct banyan_call *call);
 /* The log notes a plan switch. */
 BANYAN_CHECK enum banyan_status by_plan_switches_noted(struct banyan_comm *comm, uint32_t number);
 

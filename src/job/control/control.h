@@ -97,6 +97,8 @@ struct by_tree_grants {
   const struct by_cluster_switch *switches; /* how they are reached; others are known by name */
   const struct by_cluster_cells *cells;     /* those without are passed by */
 };
+/* In versions of trees: they serve what is submitted to the communicator, and not its direct calls. */
+#define BY_TREES_OF_OPERATIONS (UINT32_C(1) << 31)
 /* Trees through switches that a plan needs, under this version. Borrowed. */
 struct by_tree_wanted {
   uint32_t version;
@@ -111,6 +113,7 @@ struct by_proposal {
   struct by_plan *plan;
   uint32_t *helpers;                   /* see by_plans_find_helpers; in the plan's arena */
   const struct by_tree_grants *grants; /* NULL: the plan is not the manager's */
+  bool repeats; /* the plan in use, so that other calls have its trees: any other proposal goes first */
   struct by_plan_switch_observer notify;
 };
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest

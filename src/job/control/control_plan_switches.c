@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/param.h>
 
-#include "cluster_message.h"
+#include "control_tree_set.h"
 #include "log.h"
 
 enum {
@@ -54,6 +54,7 @@ struct by_pending_switch {
     uint32_t process;
     bool answered;
   } * members;
+  bool repeats;                 /* see struct by_proposal */
   uint32_t trees;               /* the version of its in-network trees; 0: it has none */
   struct by_tree_grants grants; /* number 0: it is not the manager's. In the plan's arena */
   uint32_t *processes;          /* members by rank, and those at the vertices behind them; in the plan's arena */
@@ -171,11 +172,34 @@ static void drop(const struct by_pending_switch *pending, const char *why) {
     notify(pending, pending->links.helpers[i].helper, &message);
 }
 
+/* One that may not take the place of a plan that the user set. */
+static bool is_managers(const struct by_pending_switch *pending) {
+  return pending->plan->origin.source == BANYAN_PLAN_MANAGER && !pending->plan->origin.supplied;
+}
+
+/* The manager's is kept once it is decided on: its plan may be proposed again, with the same cells. */
+static void free_or_keep(struct by_pending_switch *pending, bool decided) {
+  struct by_plan_switching *switching = pending->switching;
+  if (!decided || !pending->grants.number) {
+    free_pending(pending);
+    return;
+  }
+  by_loop_cancel_timer(&pending->late);
+  if (switching->granted) free_pending(switching->granted);
+  switching->granted = pending;
+}
+
+static const struct by_tree_grants *grants_of(const struct by_pending_switch *pending) {
+  const struct by_pending_switch *granted = pending->switching->granted;
+  if (pending->grants.number) return &pending->grants;
+  return pending->repeats && is_managers(pending) && granted ? &granted->grants : NULL;
+}
+
 /* What waits for it begins in a while: nothing ends another plan switch than its own. */
 static void end(struct by_pending_switch *pending, const char *why) {
   look_at(pending->switching, now(pending->switching));
   if (pending->notify.notified) pending->notify.notified(pending->notify.context, why ? 0 : pending->agreement.at, why);
-  free_pending(pending);
+  free_or_keep(pending, !why);
 }
 
 __attribute__((format(printf, 2, 3))) static void give_up(struct by_pending_switch *pending, const char *format, ...) {
@@ -241,11 +265,6 @@ static void put_off(struct by_pending_switch *pending, uint32_t process, const s
   look_later(pending);
 }
 
-/* And one that may not take the place of a plan that the user set. */
-static bool is_managers(const struct by_pending_switch *pending) {
-  return pending->plan->origin.source == BANYAN_PLAN_MANAGER && !pending->plan->origin.supplied;
-}
-
 /* Helpers first, if there are any. */
 static void link_or_propose(struct by_pending_switch *pending) {
   if (!pending->links.n) {
@@ -275,11 +294,12 @@ static void grow(struct by_pending_switch *pending) {
   struct by_plan_switching *switching = pending->switching;
   set_state(pending, GROWING);
   set_late(pending, TREES_S);
-  struct by_tree_wanted wanted = {.version = ++switching->n_trees,
+  uint32_t of = view_of(pending).operations ? BY_TREES_OF_OPERATIONS : 0;
+  struct by_tree_wanted wanted = {.version = ++switching->n_trees | of,
                                   .plan = pending->plan,
                                   .processes = pending->processes,
                                   .helpers = pending->processes + pending->plan->n_ranks,
-                                  .grants = pending->grants.number ? &pending->grants : NULL};
+                                  .grants = grants_of(pending)};
   if (switching->trees.prepare(switching->trees.context, &wanted) == BANYAN_OK)
     pending->trees = wanted.version;
   else
@@ -478,10 +498,10 @@ static void begin(void *argument) {
   struct by_plan_switching *switching = pending->switching;
   struct by_pending_switch *before = find_of(switching, pending->comm, true);
   bool yields = before && is_managers(pending) && before->plan->origin.supplied;
-  if (before && !yields) give_up(before, replaced);
+  if (before && !yields && !pending->repeats) give_up(before, replaced);
   LIST_INSERT_HEAD(&switching->pending, pending, entry);
-  if (yields) {
-    give_up(pending, users);
+  if (yields || (before && pending->repeats)) {
+    give_up(pending, yields ? users : replaced);
     return;
   }
   if (may_start(pending)) {
@@ -496,28 +516,6 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
 }
 
-/* To the plan's arena. */
-static enum banyan_status copy_grants(struct by_pending_switch *pending, const struct by_proposal *proposal) {
-  struct by_arena *arena = &proposal->plan->arena;
-  const struct by_tree_grants *grants = proposal->grants;
-  if (!grants) return BANYAN_OK;
-  struct by_cluster_switch *switches = BY_ARENA_ARRAY(arena, struct by_cluster_switch, grants->n_switches + 1);
-  struct by_cluster_cells *cells = BY_ARENA_ARRAY(arena, struct by_cluster_cells, grants->n_cells + 1);
-  if (!switches || !cells) return no_memory();
-  for (uint32_t i = 0; i < grants->n_switches; i++) {
-    const struct by_cluster_switch *from = &grants->switches[i];
-    switches[i] = (struct by_cluster_switch){.at = by_arena_string(arena, from->at),
-                                             .address = by_arena_string(arena, from->address),
-                                             .key = from->key ? by_arena_string(arena, from->key) : NULL};
-  }
-  for (uint32_t i = 0; i < grants->n_cells; i++)
-    cells[i] = (struct by_cluster_cells){.at = by_arena_string(arena, grants->cells[i].at),
-                                         .server = by_arena_string(arena, grants->cells[i].server),
-                                         .slots = grants->cells[i].slots};
-  pending->grants = (struct by_tree_grants){grants->number, grants->n_switches, grants->n_cells, switches, cells};
-  return arena->failed ? no_memory() : BANYAN_OK;
-}
-
 static enum banyan_status copy_processes(struct by_pending_switch *pending, const struct by_proposal *proposal) {
   uint32_t n = proposal->plan->n_ranks, more = proposal->plan->n_vertices - n;
   pending->processes = BY_ARENA_ARRAY(&proposal->plan->arena, uint32_t, n + more);
@@ -529,7 +527,7 @@ static enum banyan_status copy_processes(struct by_pending_switch *pending, cons
 
 static enum banyan_status copy(struct by_pending_switch *pending, const struct by_proposal *proposal) {
   const struct by_plan *plan = proposal->plan;
-  BY_TRY(copy_grants(pending, proposal));
+  if (proposal->grants) BY_TRY(by_tree_grants_copy(&proposal->plan->arena, proposal->grants, &pending->grants));
   BY_TRY(copy_processes(pending, proposal));
   struct by_text text;
   struct by_writer writer;
@@ -556,6 +554,7 @@ enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching
                                         .state = QUEUED,
                                         .comm = proposal->comm,
                                         .n = proposal->n,
+                                        .repeats = proposal->repeats,
                                         .notify = proposal->notify,
                                         .again = AGAIN_MS * BY_MILLISECOND};
   by_timer_init(&pending->late, too_late, pending);
@@ -579,6 +578,7 @@ void by_plan_switching_init(struct by_plan_switching *switching, struct by_contr
 void by_plan_switching_fini(struct by_plan_switching *switching) {
   by_wanted_links_fini(&switching->links);
   by_loop_cancel_timer(&switching->due);
+  if (switching->granted) free_pending(switching->granted);
   for (struct by_pending_switch *pending; (pending = LIST_FIRST(&switching->pending));) {
     LIST_REMOVE(pending, entry);
     free_pending(pending);

@@ -25,6 +25,7 @@ struct by_plan_switching {
   uint32_t n_trees;                       /* versions of in-network trees */
   LIST_HEAD(, by_pending_switch) pending; /* rank 0: not yet decided on */
   uint32_t n;                             /* that there have been */
+  struct by_pending_switch *granted;      /* the last of the manager's with in-network trees that was decided on */
   struct by_timer due;
   struct by_wanted_links links; /* of a helper */
 };

@@ -74,5 +74,8 @@ BANYAN_CHECK enum banyan_status by_tree_set_find_addresses(const struct by_tree_
 bool by_tree_set_lacks_ports(const struct by_tree_set *set);
 /* All ends of a tree use as many slots as the switch with the fewest allows: more elsewhere would be of no use. */
 void by_tree_set_level(struct by_control_tree *tree);
+/* To the arena. */
+BANYAN_CHECK enum banyan_status by_tree_grants_copy(struct by_arena *arena, const struct by_tree_grants *from,
+                                                    struct by_tree_grants *out);
 
 #endif

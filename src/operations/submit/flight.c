@@ -189,6 +189,7 @@ static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_
     by_trace_through(&owner->context->job.tracer, s->trace, by_call_trace(flight->call));
   }
   owner->counts.calls++;
+  by_plan_switches_call_of_operations(owner->comm, &call);
   LIST_INSERT_HEAD(&owner->flights.running, flight, entry);
 }
 
