@@ -312,6 +312,26 @@ static void test_third_job(void **state) {
   world_end(&world);
 }
 
+/* Of two jobs that come at the same time one may get all that there is beyond the other's guarantee: it changes to what
+ * is free, and both grow to their fair shares. */
+static void test_uneven(void **state) {
+  (void)state;
+  begin_racks(320);
+  struct world_job *a = world_send_run(&world, 0, 2, 4), *b = world_send_run(&world, 1, 2, 4);
+  world_report_job(&world, a);
+  world_report_job(&world, b);
+  pass_and_plan(1, 1000000);
+  assert_int_equal(window_of(a) + window_of(b), 240 + 32);
+  pass_and_plan(20, 1000000);
+  assert_int_equal(window_of(a), 120);
+  assert_int_equal(window_of(b), 120);
+  uint64_t numbers = a->number + b->number;
+  assert_true(numbers <= 5); /* three changes */
+  pass_and_plan(40, 1000000);
+  assert_true(a->number + b->number == numbers);
+  world_end(&world);
+}
+
 /* A job that has only its guarantee grows when another one has left; not by less than a plan switch is worth. */
 static void test_grows(void **state) {
   (void)state;
@@ -357,7 +377,7 @@ static void test_rebalance(void **state) {
   assert_true(cells_of(a) < before);
   a->keeps_cells = false;
   world_send(&world, a, BY_MESSAGE_RELEASED, number);
-  pass_and_plan(4, 1000000);
+  pass_and_plan(8, 1000000);
   uint32_t with = 0;
   for (int i = 0; i < 6; i++) with += others[i]->n_cells > 0;
   assert_int_equal(with, 6);
@@ -663,6 +683,7 @@ int main(void) {
       cmocka_unit_test(test_released),
       cmocka_unit_test(test_kept_and_ended),
       cmocka_unit_test(test_third_job),
+      cmocka_unit_test(test_uneven),
       cmocka_unit_test(test_grows),
       cmocka_unit_test(test_rebalance),
       cmocka_unit_test(test_full),

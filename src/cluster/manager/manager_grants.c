@@ -373,6 +373,12 @@ static bool can_change(const struct by_manager *m, const struct by_manager_job *
   return job->grants.n > 0;
 }
 
+/* What it has not returned yet comes by itself, and the plan that is being made for it may have other cells. */
+static bool is_changing(const struct by_manager_job *job) {
+  return job->plans.running || by_job_is_moving(job) || !by_grants_has(job, job->plans.current->number) ||
+         job->grants.all[0].number != job->plans.current->number;
+}
+
 struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const struct by_manager_job *of,
                                              const struct by_plan_needs *needs, enum by_grants_share share) {
   struct by_manager_job *best = NULL;
@@ -380,13 +386,33 @@ struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const s
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (job == of || by_job_has_left(job) || !job->plans.current || !job->peer) continue;
     uint64_t beyond = excess(m, job, needs, share);
-    /* What it has not returned yet comes by itself, and the plan that is being made for it may have other cells. */
-    bool changes = job->plans.running || by_job_is_moving(job) || !by_grants_has(job, job->plans.current->number) ||
-                   job->grants.all[0].number != job->plans.current->number;
-    if (beyond && changes) return NULL;
+    if (beyond && is_changing(job)) return NULL;
     if (beyond > most && can_change(m, job)) most = beyond, best = job;
   }
   return best;
+}
+
+/* What a job would return if it changed to its fair share. */
+static uint64_t beyond_fair(const struct by_manager *m, const struct by_manager_job *job, uint32_t node) {
+  uint64_t held = held_by(job, node), keeps = MAX(guaranteed_to(job, node), budget_at(m, job, node, BY_GRANTS_FAIR));
+  return held > MAX(keeps, fair_at(m, job, node)) ? held - keeps : 0;
+}
+
+struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const struct by_manager_job *of,
+                                           const struct by_plan_needs *needs) {
+  for (uint32_t i = 0; i < needs->n; i++) {
+    uint32_t node = needs->all[i].node;
+    uint64_t guarantee, wanted, has = held_by(of, node);
+    if (!by_grants_switch_is_there(m, node)) continue;
+    sum_at(needs, node, &guarantee, &wanted);
+    uint64_t fair = MIN(fair_at(m, of, node), wanted);
+    if (GROWTH * has > fair) continue;
+    for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+      if (job == of || by_job_has_left(job) || !job->plans.current || !job->peer || is_changing(job)) continue;
+      if (beyond_fair(m, job, node) >= fair - has && can_change(m, job)) return job;
+    }
+  }
+  return NULL;
 }
 
 /* ---- room that nobody uses */

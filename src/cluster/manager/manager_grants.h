@@ -33,6 +33,10 @@ struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const s
  * less than what any of them can: cells have become free that nobody needs. */
 bool by_grants_may_grow(const struct by_manager *m, const struct by_manager_job *job, uint64_t number,
                         const struct by_plan_needs *needs);
+/* A job that holds more than its fair share at a switch where `of`, which has this plan, has less than half of its own,
+ * and that would return enough for that. NULL: there is none. */
+struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const struct by_manager_job *of,
+                                           const struct by_plan_needs *needs);
 bool by_grants_has(const struct by_manager_job *job, uint64_t number);
 /* Whether a plan's trees pass a switch that is not there any more, also one that only forwards for them: it removes its
  * entry from the stacks of fragments. *node: one of these. */

@@ -294,8 +294,13 @@ void by_proposal_grow(struct by_manager *m, struct by_manager_job *job) {
   const struct by_manager_plan *plan = job->plans.current;
   if (!plan || !job->peer || job->plans.running || by_job_is_moving(job) || m->now < job->plans.not_before) return;
   if (m->now - plan->made < settled * m->options.interval) return;
-  if (!by_grants_may_grow(m, job, plan->number, &plan->needs)) return;
+  bool grows = by_grants_may_grow(m, job, plan->number, &plan->needs);
+  struct by_manager_job *rich = grows ? NULL : by_grants_find_rich(m, job, &plan->needs);
+  if (!grows && !rich) return;
   for (const struct by_manager_job *other = m->jobs; other; other = other->next)
     if (waits_for_cells(other)) return;
-  propose_fresh(m, job, BY_GRANTS_FAIR, "more cells, which nobody else uses");
+  if (grows)
+    propose_fresh(m, job, BY_GRANTS_FAIR, "more cells, which nobody else uses");
+  else
+    propose_fresh(m, rich, BY_GRANTS_FAIR, "fewer cells, as job %.12s has less than half as many", job->id);
 }

@@ -30,7 +30,8 @@ void by_proposal_set_state(struct by_manager_job *job, enum by_proposal_state st
 void by_proposal_begin(struct by_manager *m, struct by_manager_job *job, struct by_manager_plan *plan);
 /* Sends one whose helpers are there and whose cells are free, gives up one that takes too long. */
 void by_proposal_advance(struct by_manager *m, struct by_manager_job *job);
-/* Proposes the plan that the job has with more cells, where enough of them are free. */
+/* Proposes the plan that the job has with more cells, where enough of them are free; or to another one, that has much
+ * more than it, its plan with fewer cells. */
 void by_proposal_grow(struct by_manager *m, struct by_manager_job *job);
 /* There is none any more. Cells of a plan that rank 0 has not been sent are free; of another one it acquires them, or
  * answers that it does not. */
