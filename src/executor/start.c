@@ -137,8 +137,10 @@ static enum banyan_status get_helped(const struct by_helped *helped, const struc
   uint32_t index = (uint32_t)(class_ - plan->classes);
   bool servers = has_servers(plan, class_), helpers = !empty && by_collective(collective)->helpers;
   if (helpers && (is_in_network(user) || !servers) && plan->n_ranks > 1 && by_helped_has(helped, index))
-    return by_helped_get(helped, false, index, BY_PART_PLAIN, plan->version, collective, root, out);
-  BY_TRY(by_helped_get(helped, true, index, BY_PART_ALL, helped->among->version, collective, root, out));
+    return by_helped_get(helped, plan, index, BY_PART_PLAIN, plan->version, collective, root, out);
+  bool ring = servers && (by_collective(collective)->blocks || collective == BANYAN_ALLREDUCE);
+  const struct by_plan *among = ring ? helped->rings : helped->among;
+  BY_TRY(by_helped_get(helped, among, index, BY_PART_ALL, among->version, collective, root, out));
   if (!servers || !falls_back(user, empty)) return BANYAN_OK;
   (*out)->fallback = true;
   if (bytes >= NOTABLE) log_fallback(helped->team, plan, user);

@@ -186,6 +186,9 @@ bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *gro
  * owns *out. BANYAN_ERR_UNSUPPORTED: a rotated tree has such a vertex. Cost: the plan's size, and for each vertex that
  * is taken out its tree's. */
 BANYAN_CHECK enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_plan **out);
+/* The same, but the ranks of a star around a server form a ring in the group's order, not a chain: it carries fewer
+ * bytes, but cannot be repeated in place of the star alone, since it has as many pieces as ranks. */
+BANYAN_CHECK enum banyan_status by_plan_in_rings(const struct by_plan *plan, struct by_plan **out);
 /* Whether a group's root is a server, so that its inner vertices are switches. */
 bool by_group_has_server(const struct by_plan *plan, const struct by_group *group);
 /* Whether trees with a switch or a server can be run: single trees, the same up and down, at the root a server that no

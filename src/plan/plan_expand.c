@@ -253,6 +253,31 @@ enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_pla
   return by_plan_rework(plan, plan->n_ranks, without_others, out);
 }
 
+/* What is left of a star around a server becomes a ring, in the order of its ranks. */
+static enum banyan_status in_ring(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+  bool star = by_group_has_server(from, group);
+  BY_TRY(without_others(from, plan, group));
+  if (!star || group->n < 2) return BANYAN_OK;
+  uint32_t n = group->n;
+  group->kind = BY_GROUP_ROTATED;
+  group->root = 0;
+  group->up = BY_ARENA_ARRAY(&plan->arena, uint32_t, n);
+  group->down = BY_ARENA_ARRAY(&plan->arena, uint32_t, n);
+  group->radix = BY_ARENA_NEW(&plan->arena, uint32_t);
+  if (!group->up || !group->down || !group->radix) return by_plan_no_memory();
+  group->n_radix = 1;
+  group->radix[0] = n;
+  for (uint32_t u = 1; u < n; u++) {
+    group->up[u] = (u + 1) % n;
+    group->down[u] = u - 1;
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_in_rings(const struct by_plan *plan, struct by_plan **out) {
+  return by_plan_rework(plan, plan->n_ranks, in_ring, out);
+}
+
 /* --- the default --- */
 
 /* A built-in for buffers up to a size, over ranks or hosts: one for up to `few` of them and one for more. `split`:

@@ -143,6 +143,7 @@ static void test_switches(void **state) {
   for (int i = 0; i < 400; i++) {
     uint32_t n = 1 + below(&rng, i % 20 ? 9 : 40);
     struct by_plan *plan = random_through_plan(&rng, n, below(&rng, 5), false), *stars, *among;
+    struct by_plan *rings;
     assert_ok(by_plan_without_switches(plan, &stars));
     assert_int_equal(stars->version, plan->version);
     for (uint32_t g = 0; g < plan->classes->n_groups; g++)
@@ -150,6 +151,12 @@ static void test_switches(void **state) {
     check_one(stars, BANYAN_ALLREDUCE, 0);
     assert_ok(by_plan_among_ranks(stars, &among));
     check_plan(among);
+    assert_ok(by_plan_in_rings(stars, &rings));
+    for (uint32_t g = 0; g < plan->classes->n_groups; g++)
+      if (by_group_has_server(plan, &plan->classes->groups[g]) && rings->classes->groups[g].n > 1)
+        assert_int_equal(rings->classes->groups[g].kind, BY_GROUP_ROTATED);
+    check_plan(rings);
+    by_plan_destroy(rings);
     by_plan_destroy(among);
     by_plan_destroy(stars);
     by_plan_destroy(plan);

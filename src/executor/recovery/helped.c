@@ -20,6 +20,7 @@ static void free_helped(struct by_helped *helped) {
   if (!helped) return;
   by_plan_destroy(helped->plan);
   by_plan_destroy(helped->among);
+  by_plan_destroy(helped->rings);
   by_plan_destroy(helped->confirm);
   free(helped->vertices.processes);
   free(helped->groups);
@@ -32,10 +33,9 @@ struct by_helped_group *by_helped_find(const struct by_helped *helped, uint32_t 
   return NULL;
 }
 
-enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uint32_t class_, uint32_t part,
-                                 uint32_t version, enum banyan_collective collective, uint32_t root,
+enum banyan_status by_helped_get(const struct by_helped *helped, const struct by_plan *plan, uint32_t class_,
+                                 uint32_t part, uint32_t version, enum banyan_collective collective, uint32_t root,
                                  struct by_program **out) {
-  const struct by_plan *plan = among ? helped->among : helped->plan;
   return by_program_get(helped->team, &helped->vertices, plan, &plan->classes[class_], part, version, collective, root,
                         out);
 }
@@ -112,7 +112,7 @@ static enum banyan_status prepare_relay(struct by_helped *helped) {
     const struct by_helped_group *at = &helped->groups[i];
     struct by_program *program = NULL;
     if (at->lost) continue;
-    BY_TRY(by_helped_get(helped, false, at->class_, at->group, at->version, BANYAN_ALLREDUCE, 0, &program));
+    BY_TRY(by_helped_get(helped, helped->plan, at->class_, at->group, at->version, BANYAN_ALLREDUCE, 0, &program));
   }
   return BANYAN_OK;
 }
@@ -123,6 +123,8 @@ static enum banyan_status make(struct by_team *team, struct by_plan *plan, const
   if (plan->n_ranks != team->n)
     return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, team->n);
   BY_TRY(by_plan_among_ranks(plan, &helped->among));
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices && !helped->rings; v++)
+    if (plan->vertices[v].kind == BY_VERTEX_SERVER) BY_TRY(by_plan_in_rings(plan, &helped->rings));
   BY_TRY(by_plan_builtin(confirm, team->n, &helped->confirm));
   BY_TRY(name_groups(helped, helpers));
   return place(helped, helpers);

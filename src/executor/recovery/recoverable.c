@@ -144,8 +144,9 @@ static enum banyan_status program_of(const struct by_call *whole, const struct b
                                      struct by_program **out) {
   const struct by_recoverable *recoverable = whole->recoverable;
   const struct by_helped_group *group = part->group;
-  return by_helped_get(recoverable->helped, again, group->class_, group->group, again ? group->again : group->version,
-                       recoverable->user.collective, whole->schedule->root, out);
+  const struct by_helped *helped = recoverable->helped;
+  return by_helped_get(helped, again ? helped->among : helped->plan, group->class_, group->group,
+                       again ? group->again : group->version, recoverable->user.collective, whole->schedule->root, out);
 }
 
 /* The bytes of a part: its group has one piece. */

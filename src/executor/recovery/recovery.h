@@ -38,6 +38,7 @@ struct by_helped {
   struct by_helped *next;      /* an older one of the team */
   struct by_team *team;
   struct by_plan *plan, *among, *confirm; /* with helpers; among ranks; how all ranks confirm that they have results */
+  struct by_plan *rings;                  /* among ranks, for what switches do not add; NULL: the plan has no servers */
   uint32_t confirm_version;
   uint32_t n_groups;
   struct by_helped_group *groups; /* those that have helpers, of all classes */
@@ -59,10 +60,11 @@ bool by_helped_uses_trees(const struct by_team *team, uint32_t version);
 struct by_helped_group *by_helped_find(const struct by_helped *helped, uint32_t version);
 /* Whether a class has groups with helpers. */
 bool by_helped_has(const struct by_helped *helped, uint32_t class_);
-/* The program of a part, of the plan with helpers or of that among ranks alone. */
-BANYAN_CHECK enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uint32_t class_,
-                                              uint32_t part, uint32_t version, enum banyan_collective collective,
-                                              uint32_t root, struct by_program **out);
+/* The program of a part, of one of its plans. */
+BANYAN_CHECK enum banyan_status by_helped_get(const struct by_helped *helped, const struct by_plan *plan,
+                                              uint32_t class_, uint32_t part, uint32_t version,
+                                              enum banyan_collective collective, uint32_t root,
+                                              struct by_program **out);
 /* Frees old ones that no call uses. */
 void by_helped_sweep(struct by_team *team);
 /* A helper is gone: groups that lack it go among ranks alone. */

@@ -144,7 +144,7 @@ enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *l
   *keep = !helped || !has_room(team, frame);
   if (*keep) return BANYAN_OK;
   struct by_program *program = NULL;
-  BY_TRY(by_helped_get(helped, false, group->class_, group->group, frame->plan,
+  BY_TRY(by_helped_get(helped, helped->plan, group->class_, group->group, frame->plan,
                        (enum banyan_collective)frame->collective, frame->root, &program));
   return make(team, helped, program, frame, call);
 }
