@@ -6,7 +6,7 @@
 #include "agent_state.h"
 #include "clock.h"
 
-enum { MOST_KEPT = 8 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
+enum { MOST_KEPT = 64 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
 
 /* Of the budget of the agent itself. */
 static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};

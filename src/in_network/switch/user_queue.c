@@ -370,12 +370,13 @@ static enum banyan_status perform(struct by_queue *queue, struct call *call) {
   if (!queue->has_thread) return call->run(queue, call);
   call->queue = queue;
   (void)sem_init(&call->done, 0, 0);
-  enum banyan_status status = by_loop_post(queue->loop, run_call, call);
-  while (status == BANYAN_OK && sem_wait(&call->done) && errno == EINTR) {
+  enum banyan_status posted = by_loop_post(queue->loop, run_call, call);
+  while (posted == BANYAN_OK && sem_wait(&call->done) && errno == EINTR) {
   }
   (void)sem_destroy(&call->done);
-  if (status != BANYAN_OK || call->status == BANYAN_OK) return status;
-  return by_fail(call->status, "%s", call->text);
+  if (posted != BANYAN_OK)
+    return by_fail(BANYAN_ERR_SYSTEM, "switch: one of its queues has ended or is overloaded: restart the switch");
+  return call->status == BANYAN_OK ? BANYAN_OK : by_fail(call->status, "%s", call->text);
 }
 
 static enum banyan_status run_grant(struct by_queue *queue, const struct call *call) {
@@ -451,9 +452,11 @@ enum banyan_status by_queue_count(struct by_queue *queue, struct by_plane_counts
 
 /* ---- its beginning and end */
 
+/* What has been posted is run at the end too, since callers wait for it, and nothing is posted any more. */
 static void *queue_main(void *argument) {
   const struct by_queue *queue = argument;
   if (by_loop_run(queue->loop) != BANYAN_OK) by_error("switch", "a queue ended: %s", banyan_error_text());
+  by_loop_close(queue->loop);
   return NULL;
 }
 

@@ -148,11 +148,14 @@ static void take(struct by_own_trees *own, const struct by_tree_message *message
 static void handle_tree(struct by_own_trees *own, const struct by_received *received) {
   const struct by_job *job = own->peers->job;
   struct by_roster roster = {job->size, job->processes};
-  struct by_tree_message message;
-  if (by_tree_message_read(received->payload, received->length, roster, &message) == BANYAN_OK)
-    take(own, &message);
+  struct by_tree_message *message = calloc(1, sizeof *message); /* too large for a stack */
+  if (!message)
+    by_engine_fail(job->engine, BANYAN_ERR_NO_MEMORY, job->rank, "out of memory for in-network trees");
+  else if (by_tree_message_read(received->payload, received->length, roster, message) == BANYAN_OK)
+    take(own, message);
   else
-    refuse(own, message.version, message.server);
+    refuse(own, message->version, message->server);
+  free(message);
 }
 
 static void open_port(struct by_own_trees *own) {

@@ -16,8 +16,9 @@ enum { TIMEOUT_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
 struct by_control_switch {
   struct by_control_switch *next;
   struct by_switches *switches;
-  struct by_resolving *resolving; /* NULL: its address is known, or never will be */
+  struct by_resolving *resolving; /* NULL: its address is known, or could not be found */
   struct by_switch_client *client;
+  unsigned looked;                /* how often its address was looked for and not found */
   char why[300];                  /* it has no part */
   const char *name, *place, *key; /* NULL: it has no key, and listens on loopback */
   char texts[];
@@ -227,6 +228,7 @@ static void look_for(struct by_control_switch *at) {
   if (status == BANYAN_OK && !done) return;
   by_resolving_destroy(at->resolving);
   at->resolving = NULL;
+  if (status != BANYAN_OK) at->looked++;
   if (status == BANYAN_OK) status = open_client(at, &address);
   if (status == BANYAN_OK)
     want_all(at);
@@ -303,6 +305,15 @@ void by_switches_lose(struct by_control_tree *tree, uint32_t process) {
   }
 }
 
+/* Another tree asks for it: its name may be known by now. */
+static enum banyan_status look_again(struct by_control_switch *at) {
+  if (at->resolving) return BANYAN_OK;
+  at->why[0] = 0;
+  enum banyan_status status = by_resolving_start(at->place, at->looked, &at->resolving);
+  if (status != BANYAN_OK) snprintf(at->why, sizeof at->why, "%s", banyan_error_text());
+  return status;
+}
+
 void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree) {
   tree->stage = BY_TREE_ASKED;
   tree->since = by_loop_now(switches->job->loop);
@@ -313,7 +324,7 @@ void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree)
       tree->parts[s].asked->why[0] = 0; /* what has become of others there says nothing of this one */
       want(tree, s);
     } else {
-      tree->parts[s].refused = !tree->parts[s].asked->resolving;
+      tree->parts[s].refused = look_again(tree->parts[s].asked) != BANYAN_OK;
     }
 }
 

@@ -379,7 +379,7 @@ static void explain(const struct by_cell_request *one, uint32_t slots) {
 void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n) {
   if (!trees->cells_until) return;
   if (n > 0 && !fits(trees, cells, n)) {
-    by_warn("control", "the manager grants cells that were not requested; ignored");
+    by_info("control", "the manager has answered an earlier request for cells: its next answer counts");
     return;
   }
   for (uint32_t i = 0; i < n; i++) {
