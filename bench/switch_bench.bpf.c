@@ -16,8 +16,8 @@ struct {
 static inline bool make_term(struct xdp_md *ctx, uint32_t which) {
   void *data = frame_start(ctx);
   uint32_t *turn = bpf_map_lookup_elem(&turns, &which);
-  if (!turn || data + PAYLOAD_AT > frame_end(ctx)) return false;
-  struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT);
+  if (!turn || data + PAYLOAD_AT(IP4) > frame_end(ctx)) return false;
+  struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT(IP4));
   uint32_t workers = fragment.stack[0].workers ? fragment.stack[0].workers : 1;
   fragment.flags = 0;
   fragment.hop = 0;
@@ -26,7 +26,7 @@ static inline bool make_term(struct xdp_md *ctx, uint32_t which) {
   fragment.slot = (uint16_t)(*turn / workers % SLOTS);
   fragment.epoch = *turn / workers / SLOTS;
   by_fragment_seal(&fragment);
-  *(struct by_fragment *)(data + FRAGMENT_AT) = fragment;
+  *(struct by_fragment *)(data + FRAGMENT_AT(IP4)) = fragment;
   *turn += 1;
   return true;
 }

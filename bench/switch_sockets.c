@@ -137,6 +137,12 @@ static void open_ends(struct sockets *sockets) {
   }
 }
 
+static struct by_udp_end end_of(const char *host, uint16_t port) {
+  struct by_address address;
+  insist(by_address_parse_host(host, port, &address) == BANYAN_OK, "address");
+  return by_udp_end_of(&address);
+}
+
 /* With 0 queues, it runs on the loop. */
 static void start_switch(struct sockets *sockets, uint32_t queues) {
   struct by_plane_options options = {.cells = QUEUES * MANY * WAITING, .queues = queues};
@@ -147,9 +153,9 @@ static void start_switch(struct sockets *sockets, uint32_t queues) {
   insist(sockets->user.ops->start(sockets->user.self, 0) == BANYAN_OK, "TUN device");
   for (uint16_t i = 0; i < QUEUES; i++) {
     const struct by_grant grant = grant_of(i);
-    const struct by_plane_ends ends = {.server = {1, {inet_addr("10.9.9.1"), htons((uint16_t)(BY_FRAGMENT_PORT + i))}},
+    const struct by_plane_ends ends = {.server = {1, end_of("10.9.9.1", (uint16_t)(BY_FRAGMENT_PORT + i))},
                                        .n_workers = 1,
-                                       .workers = {{0, {inet_addr("10.7.0.2"), htons(BY_FRAGMENT_PORT)}}}};
+                                       .workers = {{0, end_of("10.7.0.2", BY_FRAGMENT_PORT)}}};
     insist(sockets->user.ops->grant(sockets->user.self, &grant, &ends) == BANYAN_OK, "grant");
   }
 }

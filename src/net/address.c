@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +63,27 @@ void by_address_any(struct by_address *out, int family, int port) {
     set_v6(out, &v6);
   else
     set_v4(out, &v4, htons((uint16_t)port));
+}
+
+struct in6_addr by_host_of_ipv4(struct in_addr address) {
+  struct in6_addr host = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+  memcpy(&host.s6_addr[12], &address, sizeof address);
+  return host;
+}
+
+struct in_addr by_host_to_ipv4(const struct in6_addr *host) {
+  struct in_addr address = {INADDR_ANY};
+  if (by_host_is_ipv4(host)) memcpy(&address, &host->s6_addr[12], sizeof address);
+  return address;
+}
+
+struct in6_addr by_address_host(const struct by_address *address) {
+  if (by_address_family(address) == AF_INET) return by_host_of_ipv4(as_v4(address)->sin_addr);
+  return by_address_family(address) == AF_INET6 ? as_v6(address)->sin6_addr : in6addr_any;
+}
+
+void by_address_set_host(struct by_address *out, const struct in6_addr *host, in_port_t port) {
+  set_v6(out, &(struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = *host, .sin6_port = port});
 }
 
 static enum banyan_status bad_text(const char *text) {

@@ -4,6 +4,7 @@
 #ifndef BY_NET_ADDRESS_H
 #define BY_NET_ADDRESS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,17 @@ enum banyan_status by_address_split(const char *text, char *host, int *port) BAN
 void by_address_set(struct by_address *out, const struct sockaddr *from, socklen_t length);
 /* 0.0.0.0 or :: with this port, for listening. */
 void by_address_any(struct by_address *out, int family, int port);
+/* Hosts in IPv6's form, where IPv4's 10.0.0.1 is ::ffff:10.0.0.1. */
+static inline bool by_host_is_ipv4(const struct in6_addr *host) {
+  return IN6_IS_ADDR_V4MAPPED(host);
+}
+struct in6_addr by_host_of_ipv4(struct in_addr address);
+/* 0.0.0.0 where it is none of IPv4. */
+struct in_addr by_host_to_ipv4(const struct in6_addr *host);
+/* Without the port and the scope, in IPv6's form; :: for no address. */
+struct in6_addr by_address_host(const struct by_address *address);
+/* The reverse; the port as in packets. */
+void by_address_set_host(struct by_address *out, const struct in6_addr *host, in_port_t port);
 
 /* The form that by_address_parse reads; "none" for no address. `out` holds
  * BY_ADDRESS_TEXT and is returned. */

@@ -2,18 +2,23 @@
 
 #include <errno.h>
 #include <netinet/udp.h>
-#include <stddef.h>
 #include <string.h>
 
+#include "address.h"
 #include "log.h"
 #include "socket.h"
 
 enum { ROOM = 8 << 20 }; /* of each socket and direction, in the kernel */
 
 enum banyan_status by_datagram_prepare(int fd) {
-  int one = 1;
+  int one = 1, family = AF_INET;
+  socklen_t length = sizeof family;
   if (setsockopt(fd, SOL_IP, IP_RECVTOS, &one, sizeof one))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket with IP_RECVTOS");
+  (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length);
+  if (family == AF_INET6 && (setsockopt(fd, SOL_IPV6, IPV6_RECVTCLASS, &one, sizeof one) ||
+                             setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_RX, &one, sizeof one)))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket with IPV6_RECVTCLASS and UDP_NO_CHECK6_RX");
   /* Without these it is slower. */
   (void)setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one);
   (void)!by_socket_set_buffers(fd, ROOM, ROOM);
@@ -40,26 +45,35 @@ int by_mailbox_receive(struct by_mailbox *mailbox, int fd) {
 }
 
 static void read_control(struct by_datagram *datagram, const struct cmsghdr *control) {
-  int number;
-  if (control->cmsg_level == SOL_UDP && control->cmsg_type == UDP_GRO) {
-    memcpy(&number, CMSG_DATA(control), sizeof number);
-    datagram->size = (uint32_t)number;
-  } else if (control->cmsg_level == SOL_IP && control->cmsg_type == IP_TTL) {
-    memcpy(&number, CMSG_DATA(control), sizeof number);
-    datagram->way.ttl = (uint8_t)number;
-  } else if (control->cmsg_level == SOL_IP && control->cmsg_type == IP_TOS) {
-    datagram->way.tos = *CMSG_DATA(control);
+  int level = control->cmsg_level, type = control->cmsg_type, number = *CMSG_DATA(control);
+  if (level == SOL_IP && type == IP_TOS) { /* a byte; all others are whole numbers */
+    datagram->way.tos = (uint8_t)number;
+    return;
   }
+  memcpy(&number, CMSG_DATA(control), sizeof number);
+  if (level == SOL_UDP && type == UDP_GRO)
+    datagram->size = (uint32_t)number;
+  else if ((level == SOL_IP && type == IP_TTL) || (level == SOL_IPV6 && type == IPV6_HOPLIMIT))
+    datagram->way.ttl = (uint8_t)number;
+  else if (level == SOL_IPV6 && type == IPV6_TCLASS)
+    datagram->way.tos = (uint8_t)number;
+}
+
+/* The sender. */
+static void read_name(struct by_datagram_way *way, const struct sockaddr_in6 *name) {
+  struct sockaddr_in in;
+  way->from = name->sin6_addr;
+  way->from_port = name->sin6_port;
+  if (name->sin6_family != AF_INET) return;
+  memcpy(&in, name, sizeof in);
+  way->from = by_host_of_ipv4(in.sin_addr);
 }
 
 struct by_datagram by_mailbox_get(struct by_mailbox *mailbox, int i) {
   struct msghdr *head = &mailbox->messages[i].msg_hdr;
   uint32_t n = mailbox->messages[i].msg_len;
-  struct by_datagram datagram = {
-      .bytes = mailbox->bytes[i],
-      .n = n,
-      .size = n,
-      .way = {.from = mailbox->from[i].sin_addr.s_addr, .from_port = mailbox->from[i].sin_port}};
+  struct by_datagram datagram = {.bytes = mailbox->bytes[i], .n = n, .size = n};
+  read_name(&datagram.way, &mailbox->from[i]);
   for (struct cmsghdr *at = CMSG_FIRSTHDR(head); at; at = CMSG_NXTHDR(head, at)) read_control(&datagram, at);
   if (datagram.size == 0 || datagram.size > n) datagram.size = n;
   if (head->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) datagram.n = datagram.size = 0;
@@ -68,55 +82,56 @@ struct by_datagram by_mailbox_get(struct by_mailbox *mailbox, int i) {
 
 /* ---- sending */
 
-/* A cmsghdr without room behind it. */
-struct control_head {
-  size_t length;
-  int level, type;
-};
-
-_Static_assert(sizeof(struct control_head) == sizeof(struct cmsghdr), "the same");
-
-/* What stands beside a datagram. The last one only where it has several fragments. */
-struct control {
-  struct control_head info_head;
-  struct in_pktinfo info;
-  uint32_t fill;
-  struct control_head ttl_head;
-  int ttl, fill_ttl;
-  struct control_head tos_head;
-  int tos, fill_tos;
-  struct control_head segment_head;
-  uint16_t segment, fill_segment[3];
-};
-
-_Static_assert(sizeof(struct control) == CMSG_SPACE(sizeof(struct in_pktinfo)) + 3 * CMSG_SPACE(sizeof(int)),
-               "laid out as the macros do");
-
-/* What a message header points to. */
+/* What a message header points to: the receiver, and what stands beside a datagram. */
 struct header {
-  struct sockaddr_in to;
-  struct control control;
+  union {
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+  } to;
+  _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
 };
 
+static void put(struct msghdr *head, int level, int type, const void *value, size_t bytes) {
+  const struct cmsghdr control = {.cmsg_len = CMSG_LEN(bytes), .cmsg_level = level, .cmsg_type = type};
+  uint8_t *at = (uint8_t *)head->msg_control + head->msg_controllen;
+  memset(at, 0, CMSG_SPACE(bytes));
+  memcpy(at, &control, sizeof control);
+  memcpy(at + CMSG_LEN(0), value, bytes);
+  head->msg_controllen += CMSG_SPACE(bytes);
+}
+
+static void address_four(struct msghdr *head, struct header *header, const struct by_datagram_way *way) {
+  const struct in_pktinfo info = {.ipi_spec_dst = by_host_to_ipv4(&way->from)};
+  const int ttl = way->ttl, tos = way->tos;
+  header->to.four =
+      (struct sockaddr_in){.sin_family = AF_INET, .sin_port = way->to_port, .sin_addr = by_host_to_ipv4(&way->to)};
+  head->msg_namelen = sizeof header->to.four;
+  put(head, SOL_IP, IP_PKTINFO, &info, sizeof info);
+  put(head, SOL_IP, IP_TTL, &ttl, sizeof ttl);
+  put(head, SOL_IP, IP_TOS, &tos, sizeof tos);
+}
+
+static void address_six(struct msghdr *head, struct header *header, const struct by_datagram_way *way) {
+  const struct in6_pktinfo info = {.ipi6_addr = way->from};
+  const int limit = way->ttl, class_ = way->tos;
+  header->to.six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = way->to_port, .sin6_addr = way->to};
+  head->msg_namelen = sizeof header->to.six;
+  put(head, SOL_IPV6, IPV6_PKTINFO, &info, sizeof info);
+  put(head, SOL_IPV6, IPV6_HOPLIMIT, &limit, sizeof limit);
+  put(head, SOL_IPV6, IPV6_TCLASS, &class_, sizeof class_);
+}
+
+/* Sockets of IPv6 send to addresses of IPv4 as those of IPv4 do. */
 static void address(struct msghdr *head, struct header *header, const struct by_outgoing *outgoing) {
-  struct control *control = &header->control;
-  header->to = (struct sockaddr_in){
-      .sin_family = AF_INET, .sin_port = outgoing->way.to_port, .sin_addr.s_addr = outgoing->way.to};
-  *control = (struct control){.info_head = {CMSG_LEN(sizeof control->info), SOL_IP, IP_PKTINFO},
-                              .info.ipi_spec_dst.s_addr = outgoing->way.from,
-                              .ttl_head = {CMSG_LEN(sizeof control->ttl), SOL_IP, IP_TTL},
-                              .ttl = outgoing->way.ttl,
-                              .tos_head = {CMSG_LEN(sizeof control->tos), SOL_IP, IP_TOS},
-                              .tos = outgoing->way.tos,
-                              .segment_head = {CMSG_LEN(sizeof control->segment), SOL_UDP, UDP_SEGMENT},
-                              .segment = outgoing->size};
   *head = (struct msghdr){.msg_name = &header->to,
-                          .msg_namelen = sizeof header->to,
                           .msg_iov = (struct iovec *)(outgoing->ranges ? outgoing->ranges : &outgoing->own),
                           .msg_iovlen = outgoing->n,
-                          .msg_control = control,
-                          .msg_controllen =
-                              outgoing->pieces > 1 ? sizeof *control : offsetof(struct control, segment_head)};
+                          .msg_control = header->control};
+  if (by_host_is_ipv4(&outgoing->way.to))
+    address_four(head, header, &outgoing->way);
+  else
+    address_six(head, header, &outgoing->way);
+  if (outgoing->pieces > 1) put(head, SOL_UDP, UDP_SEGMENT, &outgoing->size, sizeof outgoing->size);
 }
 
 /* The piece at `*at` in range `*range`, by itself; false: there is none. Moves on to the next. */

@@ -1,7 +1,7 @@
 /* UDP datagrams, many in one system call, and where the kernel can, many pieces
- * in one datagram (UDP_GRO, UDP_SEGMENT). Addresses and ports as in packets,
- * IPv4. All memory is there from the start. Nothing here blocks; one thread at a
- * time. */
+ * in one datagram (UDP_GRO, UDP_SEGMENT). Addresses as by_address_host has them,
+ * ports as in packets. Sockets are of IPv4, of IPv6, or of both. All memory is
+ * there from the start. Nothing here blocks; one thread at a time. */
 #ifndef BY_NET_DATAGRAM_H
 #define BY_NET_DATAGRAM_H
 
@@ -23,12 +23,12 @@ enum {
 
 /* What concerns us of the headers of IP and UDP. */
 struct by_datagram_way {
-  uint32_t from;      /* sending, 0: what the kernel chooses */
-  uint32_t to;        /* and its port: received, the caller's to know */
-  uint16_t from_port; /* sending, it is the socket's */
+  struct in6_addr from; /* sending, ::: what the kernel chooses */
+  struct in6_addr to;   /* and its port: received, the caller's to know */
+  uint16_t from_port;   /* sending, it is the socket's */
   uint16_t to_port;
-  uint8_t ttl;
-  uint8_t tos;
+  uint8_t ttl; /* IPv6: hop limit */
+  uint8_t tos; /* IPv6: traffic class */
 };
 
 /* Pieces of `size` bytes, but for the last, which may be shorter. */
@@ -41,13 +41,14 @@ struct by_datagram {
 struct by_mailbox {
   struct mmsghdr messages[BY_DATAGRAMS];
   struct iovec pieces[BY_DATAGRAMS];
-  struct sockaddr_in from[BY_DATAGRAMS];
+  struct sockaddr_in6 from[BY_DATAGRAMS];
   _Alignas(struct cmsghdr) uint8_t control[BY_DATAGRAMS][BY_DATAGRAM_CONTROL];
   _Alignas(64) uint8_t bytes[BY_DATAGRAMS][BY_DATAGRAM_BYTES];
 };
 
 /* Makes a socket report to by_mailbox whatever it can, take pieces together and have room for many. It does not report
- * `ttl`, for which IP_RECVTTL asks. */
+ * `ttl`, for which IP_RECVTTL and IPV6_RECVHOPLIMIT ask. Over IPv6 it takes datagrams without a checksum of UDP, too,
+ * as XDP switches send them. */
 enum banyan_status by_datagram_prepare(int fd) BANYAN_CHECK;
 void by_mailbox_init(struct by_mailbox *mailbox);
 /* How many datagrams have come; does not wait. They stay until the next call. */

@@ -44,6 +44,22 @@ void *by_netlink_begin(struct by_netlink_request *request, uint16_t type, uint16
   return mnl_nlmsg_put_extra_header(request->header, fixed);
 }
 
+uint8_t by_netlink_family(const struct in6_addr *host) {
+  return by_host_is_ipv4(host) ? AF_INET : AF_INET6;
+}
+
+uint8_t by_netlink_host_bits(const struct in6_addr *host) {
+  return by_host_is_ipv4(host) ? 32 : 128;
+}
+
+void by_netlink_put_host(struct by_netlink_request *request, uint16_t type, const struct in6_addr *host) {
+  const struct in_addr four = by_host_to_ipv4(host);
+  if (by_host_is_ipv4(host))
+    mnl_attr_put(request->header, type, sizeof four, &four);
+  else
+    mnl_attr_put(request->header, type, sizeof *host, host);
+}
+
 int by_netlink_receive(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context) {
   char answer[READ_BYTES];
   unsigned port = mnl_socket_get_portid(netlink->socket);

@@ -10,6 +10,7 @@
 #include <linux/rtnetlink.h>
 #include <stdbool.h>
 
+#include "address.h"
 #include "fail.h"
 
 struct by_netlink {
@@ -35,6 +36,11 @@ void by_netlink_close(struct by_netlink *netlink);
 /* Begins a request of a type (RTM_...) with flags beside NLM_F_REQUEST; returns its fixed part, of so many bytes,
  * zeroed. */
 void *by_netlink_begin(struct by_netlink_request *request, uint16_t type, uint16_t flags, size_t fixed);
+/* Of a host as by_address_host has it: AF_INET or AF_INET6, and how many bits it has there. */
+uint8_t by_netlink_family(const struct in6_addr *host);
+uint8_t by_netlink_host_bits(const struct in6_addr *host);
+/* Adds it as an attribute. */
+void by_netlink_put_host(struct by_netlink_request *request, uint16_t type, const struct in6_addr *host);
 /* Sends it and receives until the kernel's last message; `take` (or NULL) gets each. 0, or errno. */
 int by_netlink_ask(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context);
 /* The same for a request to change something; the error is "the kernel does not " and what. */

@@ -61,22 +61,31 @@ struct by_udp {
 /* --- one socket --- */
 
 /* To the first port of the range that is free. */
-static bool bind_in(int fd, struct by_port_range ports) {
-  struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+static bool bind_in(int fd, int family, struct by_port_range ports) {
+  struct by_address local;
   for (int port = ports.low; port <= ports.high; port++) {
-    local.sin_port = htons((uint16_t)port);
-    if (bind(fd, (struct sockaddr *)&local, sizeof local) == 0) return true;
+    by_address_any(&local, family, port);
+    if (bind(fd, (struct sockaddr *)&local.storage, local.length) == 0) return true;
     if (errno != EADDRINUSE) return false;
   }
   return false;
 }
 
+static int open_family(int family) {
+  return BY_DESCRIPTOR(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/* Of IPv4 alone where the kernel has no IPv6. */
 static enum banyan_status open_socket(struct by_udp *udp, struct by_port_range ports) {
   struct by_address local;
-  udp->fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  int family = AF_INET6, both = 0;
+  udp->fd = open_family(family);
+  if (udp->fd >= 0 && setsockopt(udp->fd, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket for IPv4 and IPv6");
+  if (udp->fd < 0) udp->fd = open_family(family = AF_INET);
   if (udp->fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket for trees through switches");
   BY_TRY(by_datagram_prepare(udp->fd));
-  if (!bind_in(udp->fd, ports))
+  if (!bind_in(udp->fd, family, ports))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP port of %d to %d for trees through switches", ports.low,
                          ports.high);
   BY_TRY(by_socket_get_local(udp->fd, &local));
@@ -132,15 +141,11 @@ void by_udp_set_mark(struct by_udp *udp, const struct by_mark *mark) {
 }
 
 enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_address *to, struct by_udp_peer **out) {
-  char text[BY_ADDRESS_TEXT];
-  const struct sockaddr_in *ip = (const struct sockaddr_in *)(const void *)&to->storage;
-  if (by_address_family(to) != AF_INET)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "%s is no IPv4 address, which trees through switches need",
-                   by_address_print(to, text));
   struct by_udp_peer *peer = calloc(1, sizeof *peer);
   if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
   peer->udp = udp;
-  peer->way = (struct by_datagram_way){.to = ip->sin_addr.s_addr, .to_port = ip->sin_port, .ttl = HOPS};
+  peer->way =
+      (struct by_datagram_way){.to = by_address_host(to), .to_port = htons((uint16_t)by_address_port(to)), .ttl = HOPS};
   *out = peer;
   return BANYAN_OK;
 }

@@ -1,7 +1,7 @@
 /* An end of trees through switches, on UDP: one socket for all trees that this
  * process has part in, as a worker or as a server. Fragments are collected and
- * leave together; what comes is handed out by job. IPv4, as switches know no
- * other. Never blocks; all memory is there from the start. One thread at a time. */
+ * leave together; what comes is handed out by job. IPv4 and IPv6, by one port.
+ * Never blocks; all memory is there from the start. One thread at a time. */
 #ifndef BY_TRANSPORT_UDP_H
 #define BY_TRANSPORT_UDP_H
 
@@ -45,7 +45,7 @@ void by_udp_set_mark(struct by_udp *udp, const struct by_mark *mark);
 /* Hands out what has come, some megabytes at most, and sends what is collected. True if anything came. */
 bool by_udp_progress(struct by_udp *udp, uint64_t now);
 
-/* To this IPv4 address. The caller owns *out. */
+/* To this address. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_address *to,
                                                    struct by_udp_peer **out);
 /* NULL is allowed. */

@@ -232,8 +232,10 @@ static void reply(const char *name, const struct by_reservation_reply *given) {
   by_text_fini(&again);
 }
 
-static struct by_udp_end end_of(const char *address, uint16_t port) {
-  return (struct by_udp_end){inet_addr(address), htons(port)};
+static struct by_udp_end end_of(const char *host, uint16_t port) {
+  struct by_address address;
+  assert_ok(by_address_parse_host(host, port, &address));
+  return by_udp_end_of(&address);
 }
 
 static void test_requests(void **state) {
@@ -254,6 +256,9 @@ static void test_requests(void **state) {
   grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.1", 1);
   grant.reservation.workers[grant.reservation.n_workers++] = end_of("10.0.1.2", 65535);
   request("switch, grant of float32 with a switch below", &grant);
+  grant.reservation.server = end_of("fd00::9", 7612);
+  for (unsigned w = 0; w < 3; w++) grant.reservation.workers[w] = end_of("fd00::1:ffff", (uint16_t)(7612 + w));
+  request("switch, grant of IPv6", &grant);
   grant.operation = BY_RESERVATION_REVOKE;
   request("switch, revoke", &grant);
 }

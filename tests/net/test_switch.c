@@ -171,23 +171,18 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
   snprintf(answer->text, sizeof answer->text, "%s", text);
 }
 
-static struct by_udp_end end_of(const struct by_address *address) {
-  const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&address->storage;
-  return (struct by_udp_end){in->sin_addr.s_addr, in->sin_port};
-}
-
 static struct by_reservation reservation_of(const struct scene *scene, uint16_t job, uint32_t slots) {
   struct by_reservation reservation = {.job = job,
                                        .key = (uint16_t)(job + 100),
                                        .slots = slots,
                                        .up = "p3",
-                                       .server = end_of(&scene->addresses[SERVER]),
+                                       .server = by_udp_end_of(&scene->addresses[SERVER]),
                                        .n_below = WORKERS,
                                        .n_workers = WORKERS};
   for (unsigned i = 0; i < WORKERS; i++) {
     reservation.below[i] = (struct by_reservation_below){.first = i, .n = 1};
     snprintf(reservation.below[i].interface, sizeof reservation.below[i].interface, "p%u", i);
-    reservation.workers[i] = end_of(&scene->addresses[i]);
+    reservation.workers[i] = by_udp_end_of(&scene->addresses[i]);
   }
   return reservation;
 }
@@ -495,7 +490,7 @@ static void test_refused(void **state) {
   struct by_reservation taken = reservation_of(&scene, 1, 64), nowhere = reservation_of(&scene, 2, 64),
                         unanswered = reservation_of(&scene, 3, 64);
   strcpy(nowhere.up, "p9");
-  unanswered.server.address = inet_addr("10.7.3.99");
+  assert_ok(by_udp_end_parse("10.7.3.99:7612", &unanswered.server));
   assert_ok(by_switch_client_want(other, &taken));
   run_until(&scene, &scene.answer[1].lost, 1);
   assert_int_equal(scene.answer[1].why, BY_RESERVATION_TAKEN);

@@ -13,8 +13,9 @@
 #include "data_plane.h"
 #include "user_hosts.h"
 
-enum { HOSTS = 3, SERVER = 2, WORKERS = 3, SLOTS = 60, LINES = 22, TIMEOUT = 20000, BYTES = 64 * (1 + LINES) };
+enum { HOSTS = 3, SERVER = 2, WORKERS = 3, SLOTS = 60, LINES = 21, TIMEOUT = 20000, BYTES = 64 * (1 + LINES) };
 
+static bool six; /* addresses are of IPv6 */
 static const char *server_address = "10.9.9.2";
 static const char *worker_addresses[WORKERS] = {"10.7.0.2", "10.7.0.3", "10.7.1.2"};
 static const uint32_t worker_ports[WORKERS] = {0, 0, 1};
@@ -39,13 +40,18 @@ struct train {
 
 _Static_assert(sizeof(struct train) == BYTES, "without holes");
 
+static struct by_udp_end end_of(const char *host, uint16_t udp_port) {
+  struct by_address address;
+  assert_ok(by_address_parse_host(host, udp_port, &address));
+  return by_udp_end_of(&address);
+}
+
 static struct by_udp_end worker_end(int i) {
-  return (struct by_udp_end){inet_addr(worker_addresses[i]), htons(worker_udp_ports[i])};
+  return end_of(worker_addresses[i], worker_udp_ports[i]);
 }
 
 static enum banyan_status give_to(const struct scene *scene, const struct by_grant *wanted, uint16_t server_port) {
-  struct by_plane_ends ends = {.server = {SERVER, {inet_addr(server_address), htons(server_port)}},
-                               .n_workers = WORKERS};
+  struct by_plane_ends ends = {.server = {SERVER, end_of(server_address, server_port)}, .n_workers = WORKERS};
   for (int i = 0; i < WORKERS; i++) ends.workers[i] = (struct by_plane_end){worker_ports[i], worker_end(i)};
   return scene->user.ops->grant(scene->user.self, wanted, &ends);
 }
@@ -154,7 +160,8 @@ static void send_terms(struct scene *scene, uint16_t rank, uint16_t n) {
 /* Receives the next datagram at this socket. It must be a fragment from `address`, if that is given. Meanwhile the
  * switch works, if it runs in this process. */
 static void receive(struct scene *scene, int fd, const char *address, struct packet *packet) {
-  struct sockaddr_in from;
+  struct sockaddr_storage from;
+  struct by_address at;
   socklen_t length = sizeof from;
   struct pollfd ready = {.fd = fd, .events = POLLIN};
   for (int i = 0; i < TIMEOUT && poll(&ready, 1, scene->loop ? 0 : 1) == 0; i++)
@@ -162,8 +169,12 @@ static void receive(struct scene *scene, int fd, const char *address, struct pac
   ssize_t n = recvfrom(fd, packet, sizeof *packet, MSG_DONTWAIT, (struct sockaddr *)&from, &length);
   assert_true(n >= 0);
   assert_int_equal(by_fragment_check(&packet->head, (uint32_t)n), BY_FRAGMENT_SOUND);
-  if (address) assert_int_equal(from.sin_addr.s_addr, inet_addr(address));
-  assert_int_equal(from.sin_port, htons(fd == scene->server ? worker_udp_ports[packet->head.rank] : server_udp_port));
+  by_address_set(&at, (struct sockaddr *)&from, length);
+  struct by_udp_end end = by_udp_end_of(&at),
+                    wanted = end_of(address ? address : "::1",
+                                    fd == scene->server ? worker_udp_ports[packet->head.rank] : server_udp_port);
+  assert_int_equal(end.port, wanted.port);
+  if (address) assert_memory_equal(&end.address, &wanted.address, sizeof end.address);
 }
 
 static uint64_t fragments_seen(const struct scene *scene) {
@@ -213,7 +224,8 @@ static void spread_results(struct scene *scene, const struct packet *sums, uint1
     by_fragment_seal(&trains[i].head);
   }
   scene->sent += n;
-  assert_true(send_to(scene->server, "10.7.0.2", worker_udp_ports[0], trains, (size_t)n * BYTES, n > 1 ? BYTES : 0));
+  assert_true(
+      send_to(scene->server, worker_addresses[0], worker_udp_ports[0], trains, (size_t)n * BYTES, n > 1 ? BYTES : 0));
   for (uint16_t worker = 0; worker < WORKERS; worker++)
     for (uint16_t i = 0; i < n; i++) {
       receive(scene, scene->workers[worker], server_address, &copy);
@@ -278,7 +290,7 @@ static void test_narrow_way(void **state) {
       send_terms(&scene, rank, SLOTS);
       work_off(&scene);
     }
-    for (uint16_t slot = 0; slot < SLOTS; slot++) expect_sum(&scene, slot, "10.7.1.2", &sum);
+    for (uint16_t slot = 0; slot < SLOTS; slot++) expect_sum(&scene, slot, worker_addresses[2], &sum);
     expect_silence(&scene, scene.server);
     stop_switch(&scene);
     assert_ok(start_switch(&scene));
@@ -354,16 +366,16 @@ static void test_marks(void **state) {
   struct scene scene;
   struct packet sum;
   struct by_plane_counts counts;
-  int ttl = 1, congestion = 3;
+  int ttl = 1, congestion = 3, level = six ? SOL_IPV6 : SOL_IP, of_ttl = six ? IPV6_UNICAST_HOPS : IP_TTL;
   begin(&scene);
-  assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TTL, &ttl, sizeof ttl), 0);
+  assert_int_equal(setsockopt(scene.workers[0], level, of_ttl, &ttl, sizeof ttl), 0);
   send_terms(&scene, 0, 1);
   expect_silence(&scene, scene.server);
   scene.user.ops->count(scene.user.self, &counts);
   assert_int_equal(counts.expired, 1);
   ttl = 2;
-  assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TTL, &ttl, sizeof ttl), 0);
-  assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TOS, &congestion, sizeof congestion), 0);
+  assert_int_equal(setsockopt(scene.workers[0], level, of_ttl, &ttl, sizeof ttl), 0);
+  assert_int_equal(setsockopt(scene.workers[0], level, six ? IPV6_TCLASS : IP_TOS, &congestion, sizeof congestion), 0);
   for (uint16_t rank = 0; rank < WORKERS; rank++) {
     expect_silence(&scene, scene.server);
     send_terms(&scene, rank, 1);
@@ -376,7 +388,7 @@ static void test_marks(void **state) {
 /* How many routing rules of switches there are. */
 static void expect_rules(int n) {
   char command[100];
-  snprintf(command, sizeof command, "test $(ip rule show | grep -c '^7612:') = %d", n);
+  snprintf(command, sizeof command, "test $(ip %s rule show | grep -c '^7612:') = %d", six ? "-6" : "-4", n);
   assert_true(shell(command));
 }
 
@@ -386,14 +398,15 @@ static void test_left_alone(void **state) {
   struct scene scene;
   struct train train;
   char bytes[BYTES];
+  const char *third = six ? "fd00::10:7:1:3" : "10.7.1.3";
   begin(&scene);
   fill(&train, 0, 0, 1);
   struct pollfd ends[] = {
       {.fd = open_at(scene.hosts[SERVER], server_address, server_udp_port + 1), .events = POLLIN},
-      {.fd = open_at(scene.hosts[1], "10.7.1.3", server_udp_port), .events = POLLIN},
+      {.fd = open_at(scene.hosts[1], third, server_udp_port), .events = POLLIN},
   };
   assert_true(send_to(scene.workers[0], server_address, server_udp_port + 1, &train, BYTES, 0));
-  assert_true(send_to(scene.workers[0], "10.7.1.3", server_udp_port, &train, BYTES, 0));
+  assert_true(send_to(scene.workers[0], third, server_udp_port, &train, BYTES, 0));
   for (int i = 0; i < 2; i++) {
     assert_int_equal(poll(&ends[i], 1, TIMEOUT), 1);
     assert_int_equal(recv(ends[i].fd, bytes, sizeof bytes, 0), BYTES);
@@ -565,15 +578,24 @@ static int stay_here(void **state) {
   return sched_setaffinity(0, sizeof here, &here);
 }
 
+static int use_ipv6(void **state) {
+  (void)state;
+  six = true;
+  server_address = "fd00::10:9:9:2";
+  worker_addresses[0] = "fd00::10:7:0:2";
+  worker_addresses[1] = "fd00::10:7:0:3";
+  worker_addresses[2] = "fd00::10:7:1:2";
+  return 0;
+}
+
 /* A grant has more workers than a result has copies, of which three send something. */
 static void test_many_workers(void **state) {
   enum { MANY = 100 };
   (void)state;
   struct scene scene;
   struct packet sum;
-  struct by_plane_ends ends = {.server = {SERVER, {inet_addr(server_address), htons(server_udp_port)}},
-                               .n_workers = MANY};
-  for (int i = 0; i < MANY; i++) ends.workers[i] = (struct by_plane_end){1, {inet_addr("10.7.1.2"), htons(20000 + i)}};
+  struct by_plane_ends ends = {.server = {SERVER, end_of(server_address, server_udp_port)}, .n_workers = MANY};
+  for (int i = 0; i < MANY; i++) ends.workers[i] = (struct by_plane_end){1, end_of("10.7.1.2", (uint16_t)(20000 + i))};
   for (int i = 0; i < WORKERS; i++) ends.workers[MANY - 1 - i] = (struct by_plane_end){worker_ports[i], worker_end(i)};
   begin(&scene);
   assert_ok(scene.user.ops->grant(scene.user.self, &grant, &ends));
@@ -593,5 +615,10 @@ int main(void) {
       cmocka_unit_test(test_passes),         cmocka_unit_test(test_uneven),       cmocka_unit_test(test_marks),
       cmocka_unit_test(test_left_alone),     cmocka_unit_test(test_two_queues),   cmocka_unit_test(test_one_result),
       cmocka_unit_test(test_refusals),       cmocka_unit_test(test_many_workers), cmocka_unit_test(test_killed)};
-  return cmocka_run_group_tests(tests, stay_here, NULL);
+  const struct CMUnitTest of_ipv6[] = {cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one),
+                                       cmocka_unit_test(test_narrow_way),     cmocka_unit_test(test_marks),
+                                       cmocka_unit_test(test_left_alone),     cmocka_unit_test(test_one_result),
+                                       cmocka_unit_test(test_killed)};
+  int failed = cmocka_run_group_tests(tests, stay_here, NULL);
+  return failed + cmocka_run_group_tests(of_ipv6, use_ipv6, NULL);
 }

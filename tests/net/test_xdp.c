@@ -25,7 +25,7 @@ struct world {
   uint64_t left; /* to the kernel: no fragments, or none of the grants' */
 };
 
-static struct by_switch_target target = {.port = 0, .address = 1, .udp_port = 2, .hardware = {2, 9}};
+static struct by_switch_target target = {.port = 0, .address = {{{0xfd}}}, .udp_port = 2, .hardware = {2, 9}};
 
 /* Each job has a server's port of its own. */
 static uint16_t port_of(uint32_t job) {
@@ -49,7 +49,7 @@ static void add_port(struct world *world, uint32_t number) {
   assert_true(make_pair(number));
   world->interfaces[number] = if_nametoindex(name);
   assert_ok(world->xdp.ops->add_port(world->xdp.self, number, name));
-  assert_ok(world->xdp.ops->set_neighbour(world->xdp.self, number, 0, neighbour));
+  assert_ok(world->xdp.ops->set_neighbour(world->xdp.self, number, NULL, neighbour));
 }
 
 /* The time in the unit that the program uses. */
@@ -82,16 +82,16 @@ static void compare(const struct frame *frame, uint32_t action, const struct pac
   assert_int_equal(action, actions[verdict.kind]);
   if (verdict.kind == BY_VERDICT_DROP) return;
   if (verdict.kind == BY_VERDICT_FORWARD) check_forwarded(frame, verdict.port);
-  assert_memory_equal(frame->bytes + 40, "\0", 2);
-  assert_memory_equal(frame->bytes + HEADERS, packet, by_fragment_bytes(&packet->head));
+  assert_memory_equal(frame->bytes + udp_at(frame) + 6, "\0", 2);
+  assert_memory_equal(frame->bytes + fragment_at(frame), packet, by_fragment_bytes(&packet->head));
 }
 
 /* Gives the frame the server's port of its job on one side, or rarely something else. True: the latter. */
 static bool choose_ports(struct world *world, struct frame *frame, uint16_t job) {
   bool wrong = pick(&world->source, 20) == 0, back = pick(&world->source, 2);
   const uint16_t other = htons(9), port = wrong ? port_of(job + 1) : port_of(job);
-  memcpy(frame->bytes + 34, back ? &port : &other, 2);
-  memcpy(frame->bytes + 36, back ? &other : &port, 2);
+  memcpy(frame->bytes + udp_at(frame), back ? &port : &other, 2);
+  memcpy(frame->bytes + udp_at(frame) + 2, back ? &other : &port, 2);
   return wrong;
 }
 
@@ -107,7 +107,7 @@ static void step(struct world *world) {
   uint32_t from = random_packet(&world->source, &packet, &epoch) % PORTS, bytes = by_fragment_bytes(&packet.head);
   if (rarely(&world->source)) bytes = spoil(&world->source, &packet, bytes);
   uint32_t claimed = bytes + (rarely(&world->source) ? pick(&world->source, 2000) : 0);
-  wrap(&frame, &packet, bytes, claimed);
+  wrap(&frame, pick(&world->source, 2), &packet, bytes, claimed);
   bool wrong = choose_ports(world, &frame, packet.head.job);
   uint32_t action = run(world, &frame, from);
   struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
@@ -116,7 +116,7 @@ static void step(struct world *world) {
                  (!grant && by_fragment_check(&packet.head, claimed == bytes ? bytes : 0) != BY_FRAGMENT_SOUND);
   if (is_left) { /* to the kernel */
     assert_int_equal(action, XDP_PASS);
-    assert_memory_equal(frame.bytes + HEADERS, &packet, bytes < sizeof packet ? bytes : sizeof packet);
+    assert_memory_equal(frame.bytes + fragment_at(&frame), &packet, bytes < sizeof packet ? bytes : sizeof packet);
     world->left++;
     return;
   }
@@ -133,11 +133,11 @@ static void check_unsent(struct world *world) {
   uint64_t epoch, wanted = 0;
   struct by_plane_counts counts;
   for (uint32_t port = 0; port < PORTS; port++)
-    assert_ok(world->xdp.ops->set_neighbour(world->xdp.self, port, 0, NULL));
+    assert_ok(world->xdp.ops->set_neighbour(world->xdp.self, port, NULL, NULL));
   for (int i = 0; i < 1000; i++) {
     uint32_t from = random_packet(&world->source, &packet, &epoch) % PORTS, bytes = by_fragment_bytes(&packet.head);
     struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
-    wrap(&frame, &packet, bytes, bytes);
+    wrap(&frame, pick(&world->source, 2), &packet, bytes, bytes);
     if (choose_ports(world, &frame, packet.head.job)) continue;
     uint32_t action = run(world, &frame, from);
     const struct by_grant *grant = grant_of(&world->source, packet.head.job);

@@ -22,11 +22,14 @@ struct wire {
   int sockets[PORTS]; /* sockets at the far ends */
 };
 
-/* Workers 0 and 1 are behind port 0, worker 2 is behind port 1. */
-static const struct by_switch_target targets[WORKERS] = {
-    {.port = 0, .address = 0x0100000a, .udp_port = 0x1111, .hardware = {4, 0, 0, 0, 0, 1}},
-    {.port = 0, .address = 0x0200000a, .udp_port = 0x2222, .hardware = {4, 0, 0, 0, 0, 2}},
-    {.port = 1, .address = 0x0300000a, .udp_port = 0x3333, .hardware = {4, 0, 0, 0, 0, 3}},
+static bool six; /* packets are of IPv6 */
+
+/* Workers 0 and 1 are behind port 0, worker 2 is behind port 1. The addresses are fd00::a00:1 and so on; of IPv4, they
+ * are 10.0.0.1 and so on. */
+static struct by_switch_target targets[WORKERS] = {
+    {.port = 0, .address = {{{0xfd, [12] = 10, [15] = 1}}}, .udp_port = 0x1111, .hardware = {4, 0, 0, 0, 0, 1}},
+    {.port = 0, .address = {{{0xfd, [12] = 10, [15] = 2}}}, .udp_port = 0x2222, .hardware = {4, 0, 0, 0, 0, 2}},
+    {.port = 1, .address = {{{0xfd, [12] = 10, [15] = 3}}}, .udp_port = 0x3333, .hardware = {4, 0, 0, 0, 0, 3}},
 };
 static const struct by_grant grant = {
     .below = 3, .above = 4, .count = 4, .job = 7, .key = 1, .group = 9, .dtype = BY_FRAGMENT_PAIRS};
@@ -53,9 +56,10 @@ static void let_pass(const char *interface) {
 }
 
 static int listen_at(const char *interface) {
-  struct sockaddr_ll address = {
-      .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP), .sll_ifindex = (int)if_nametoindex(interface)};
-  int fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_IP));
+  struct sockaddr_ll address = {.sll_family = AF_PACKET,
+                                .sll_protocol = htons(six ? ETH_P_IPV6 : ETH_P_IP),
+                                .sll_ifindex = (int)if_nametoindex(interface)};
+  int fd = socket(AF_PACKET, SOCK_RAW, htons(six ? ETH_P_IPV6 : ETH_P_IP));
   assert_true(fd >= 0);
   assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
   return fd;
@@ -71,17 +75,17 @@ static void open_port(struct wire *wire, uint32_t number) {
   wire->sockets[number] = listen_at(far);
   assert_ok(wire->xdp.ops->add_port(wire->xdp.self, number, near));
   assert_ok(by_xdp_attach(wire->xdp.self, number));
-  if (number == SERVER) assert_ok(wire->xdp.ops->set_neighbour(wire->xdp.self, number, 0, server));
+  if (number == SERVER) assert_ok(wire->xdp.ops->set_neighbour(wire->xdp.self, number, NULL, server));
 }
 
 static void send_at(const struct wire *wire, uint32_t port, struct packet *packet) {
   struct frame frame;
   by_fragment_seal(&packet->head);
-  wrap(&frame, packet, by_fragment_bytes(&packet->head), by_fragment_bytes(&packet->head));
+  wrap(&frame, six, packet, by_fragment_bytes(&packet->head), by_fragment_bytes(&packet->head));
   assert_int_equal(send(wire->sockets[port], frame.bytes, frame.length, 0), frame.length);
 }
 
-/* Receives the next frame that comes out at this port, except for frames that were sent into it. */
+/* Receives the next frame of UDP that comes out at this port, except for frames that were sent into it. */
 static bool receive_at(const struct wire *wire, uint32_t port, struct frame *frame, int timeout) {
   struct sockaddr_ll from = {0};
   struct pollfd ready = {.fd = wire->sockets[port], .events = POLLIN};
@@ -90,13 +94,16 @@ static bool receive_at(const struct wire *wire, uint32_t port, struct frame *fra
     if (poll(&ready, 1, timeout) != 1) return false;
     ssize_t n = recvfrom(ready.fd, frame->bytes, sizeof frame->bytes, 0, (struct sockaddr *)&from, &length);
     frame->length = n > 0 ? (uint32_t)n : 0;
-    if (from.sll_pkttype != PACKET_OUTGOING) return n > 0;
+    frame->six = six;
+    bool is_udp = frame->bytes[six ? 14 + 6 : 14 + 9] == IPPROTO_UDP;
+    if (from.sll_pkttype != PACKET_OUTGOING && is_udp) return n > 0;
   }
 }
 
 static void fragment_in(const struct frame *frame, struct packet *packet) {
-  memcpy(packet, frame->bytes + HEADERS, frame->length - HEADERS);
-  assert_int_equal(by_fragment_check(&packet->head, frame->length - HEADERS), BY_FRAGMENT_SOUND);
+  uint32_t at = fragment_at(frame);
+  memcpy(packet, frame->bytes + at, frame->length - at);
+  assert_int_equal(by_fragment_check(&packet->head, frame->length - at), BY_FRAGMENT_SOUND);
 }
 
 static void send_term(const struct wire *wire, uint16_t rank) {
@@ -138,9 +145,12 @@ static void expect_copy(const struct wire *wire, uint32_t rank, struct packet *r
   struct packet copy;
   assert_true(receive_at(wire, targets[rank].port, &frame, TIMEOUT));
   assert_memory_equal(frame.bytes, targets[rank].hardware, 6);
-  assert_memory_equal(frame.bytes + 14 + 16, &targets[rank].address, 4);
-  assert_memory_equal(frame.bytes + 34 + 2, &targets[rank].udp_port, 2);
-  assert_int_equal(ip_sum(frame.bytes + 14), 0xffff);
+  if (six)
+    assert_memory_equal(frame.bytes + 14 + 24, &targets[rank].address, 16);
+  else
+    assert_memory_equal(frame.bytes + 14 + 16, &targets[rank].address.s6_addr[12], 4);
+  assert_memory_equal(frame.bytes + udp_at(&frame) + 2, &targets[rank].udp_port, 2);
+  if (!six) assert_int_equal(ip_sum(frame.bytes + 14), 0xffff);
   fragment_in(&frame, &copy);
   result->head.hop = 1;
   by_fragment_seal(&result->head);
@@ -198,7 +208,23 @@ static void test_killed(void **state) {
   by_plane_close(&xdp);
 }
 
+static int use_ipv6(void **state) {
+  (void)state;
+  six = true;
+  return 0;
+}
+
+static int use_ipv4(void **state) {
+  (void)state;
+  six = false;
+  for (int i = 0; i < WORKERS; i++)
+    targets[i].address = by_host_of_ipv4((struct in_addr){htonl(0x0a000001u + (unsigned)i)});
+  return 0;
+}
+
 int main(void) {
+  const struct CMUnitTest of_ipv6[] = {cmocka_unit_test(test_sum_and_copies)};
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_killed)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests(of_ipv6, use_ipv6, use_ipv4);
+  return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,29 +6,43 @@
 #include <linux/if_ether.h>
 #include <net/if.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../prop/fragment_terms.h"
 
-enum { HEADERS = 14 + 20 + 8 };
+enum { MOST_HEADERS = 14 + 40 + 8 };
 
 struct frame {
-  uint8_t bytes[HEADERS + sizeof(struct packet) + 128];
+  uint8_t bytes[MOST_HEADERS + sizeof(struct packet) + 128];
   uint32_t length;
+  bool six; /* of IPv6 */
 };
 
-/* Puts a fragment of `bytes` in a packet whose headers claim `claimed` bytes. */
-static inline void wrap(struct frame *frame, const struct packet *packet, uint32_t bytes, uint32_t claimed) {
+static inline uint32_t udp_at(const struct frame *frame) {
+  return frame->six ? 14 + 40 : 14 + 20;
+}
+
+static inline uint32_t fragment_at(const struct frame *frame) {
+  return udp_at(frame) + 8;
+}
+
+/* Puts a fragment of `bytes` in a packet of IPv4 or IPv6 whose headers claim `claimed` bytes. */
+static inline void wrap(struct frame *frame, bool six, const struct packet *packet, uint32_t bytes, uint32_t claimed) {
   struct ethhdr *eth = (struct ethhdr *)frame->bytes;
   struct iphdr ip = {.version = 4, .ihl = 5, .ttl = 9, .protocol = IPPROTO_UDP, .daddr = 0x0100000a};
   struct udphdr udp = {.dest = htons(BY_FRAGMENT_PORT), .len = htons((uint16_t)(claimed + 8)), .check = 77};
-  *eth = (struct ethhdr){.h_proto = htons(ETH_P_IP)};
-  memcpy(frame->bytes + 14, &ip, sizeof ip);
-  memcpy(frame->bytes + 34, &udp, sizeof udp);
-  memcpy(frame->bytes + HEADERS, packet, bytes < sizeof *packet ? bytes : sizeof *packet);
-  frame->length = HEADERS + bytes;
+  struct ip6_hdr ip6 = {.ip6_flow = htonl(6u << 28), .ip6_nxt = IPPROTO_UDP, .ip6_hlim = 9};
+  ip6.ip6_plen = udp.len;
+  ip6.ip6_dst.s6_addr[0] = 0xfd;
+  *eth = (struct ethhdr){.h_proto = htons(six ? ETH_P_IPV6 : ETH_P_IP)};
+  frame->six = six;
+  memcpy(frame->bytes + 14, six ? (void *)&ip6 : (void *)&ip, udp_at(frame) - 14);
+  memcpy(frame->bytes + udp_at(frame), &udp, sizeof udp);
+  memcpy(frame->bytes + fragment_at(frame), packet, bytes < sizeof *packet ? bytes : sizeof *packet);
+  frame->length = fragment_at(frame) + bytes;
 }
 
 /* Makes a veth pair p<number> and q<number>. p has the address 2:0:0:0:0:<number>. Returns false if this machine does

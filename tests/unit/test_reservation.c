@@ -6,6 +6,14 @@
 #include "check.h"
 #include "reservation.h"
 
+/* Each has another address and port, as long as they can be. */
+static struct by_udp_end worker_end(struct by_udp_end end, unsigned i) {
+  end.address.s6_addr[14] ^= (uint8_t)(i >> 8);
+  end.address.s6_addr[15] ^= (uint8_t)i;
+  end.port = htons((uint16_t)(61234 + i));
+  return end;
+}
+
 static struct by_reservation_request full_request(void) {
   struct by_reservation_request request = {.operation = BY_RESERVATION_GRANT, .holder = "me \"and\" you"};
   struct by_reservation *reservation = &request.reservation;
@@ -16,13 +24,12 @@ static struct by_reservation_request full_request(void) {
                                          .up = "eth\\0",
                                          .n_below = 64,
                                          .n_workers = BY_RESERVATION_WORKERS};
-  reservation->server = (struct by_udp_end){inet_addr("255.1.2.3"), htons(65535)};
+  assert_ok(by_udp_end_parse("[ffff:1111:2222:3333:4444:5555:6666:7777]:65535", &reservation->server));
   for (unsigned i = 0; i < 64; i++)
     reservation->below[i] = (struct by_reservation_below){.interface = "abcdefghijklmno", .first = i, .n = 1};
   reservation->below[63].is_switch = true;
   reservation->below[63].n = BY_RESERVATION_WORKERS - 63;
-  for (unsigned i = 0; i < BY_RESERVATION_WORKERS; i++)
-    reservation->workers[i] = (struct by_udp_end){htonl(0xffffff01 - i), htons((uint16_t)(61234 + i))};
+  for (unsigned i = 0; i < BY_RESERVATION_WORKERS; i++) reservation->workers[i] = worker_end(reservation->server, i);
   return request;
 }
 
@@ -110,9 +117,9 @@ static void test_mistakes(void **state) {
       {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": []}]"), "workers"},
       {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": 1, \"workers\": [\"1.2.3.4:5\"]}]"), "switch"},
       {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"host:5\"]}]"),
-       "IPv4 address"},
+       "must be an address and a port"},
       {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"[::1]:5\"]}]"),
-       "IPv4 address"},
+       "between addresses of IPv4 and of IPv6"},
       {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": [\"1.2.3.4:0\"]}]"),
        "address of a worker"},
       {RESERVATION("\"below\": [{\"interface\": \"a/b\", \"switch\": false, \"workers\": [\"1.2.3.4:5\"]}]"),

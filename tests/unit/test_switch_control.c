@@ -206,16 +206,20 @@ static struct by_switch_client *make_client(const struct by_address *at, const c
   return client;
 }
 
+/* An address of IPv6, and port 1. */
+#define END(last)                                                                                                      \
+  { {{{0xfd, [15] = (last)}}}, 1 }
+
 static struct by_reservation reservation_of(uint16_t job, uint32_t slots) {
   return (struct by_reservation){.job = job,
                                  .key = 1,
                                  .slots = slots,
                                  .up = "lo",
-                                 .server = {1, 1},
+                                 .server = END(1),
                                  .n_below = 1,
                                  .n_workers = 1,
                                  .below = {{"lo", false, 0, 1}},
-                                 .workers = {{2, 1}}};
+                                 .workers = {END(2)}};
 }
 
 /* There is no switch at first. Then one starts, it dies, and another one takes its place. */
@@ -254,18 +258,18 @@ static void test_many_workers(void **state) {
   struct by_switch_client *client = make_client(&at, NULL, &events);
   struct by_reservation reservation = reservation_of(3, 7);
   reservation.n_workers = BY_RESERVATION_WORKERS;
+  assert_ok(by_udp_end_parse("10.9.9.9:7612", &reservation.server));
   reservation.n_below = 2;
   reservation.below[0] = (struct by_reservation_below){"lo", true, 0, BY_RESERVATION_WORKERS - 1};
   reservation.below[1] = (struct by_reservation_below){"lo", false, BY_RESERVATION_WORKERS - 1, 1};
   for (uint32_t w = 0; w < BY_RESERVATION_WORKERS; w++)
-    reservation.workers[w] = (struct by_udp_end){htonl(0x0a000000 + w), htons((uint16_t)(7612 + w))};
+    reservation.workers[w] =
+        (struct by_udp_end){by_host_of_ipv4((struct in_addr){htonl(0x0a000000 + w)}), htons((uint16_t)(7612 + w))};
   assert_ok(by_switch_client_want(client, &reservation));
   wait_for(&events.granted, 1);
   assert_int_equal(granted_ends.n_workers, BY_RESERVATION_WORKERS);
-  for (uint32_t w = 0; w < BY_RESERVATION_WORKERS; w++) {
-    assert_int_equal(granted_ends.workers[w].end.address, reservation.workers[w].address);
-    assert_int_equal(granted_ends.workers[w].end.port, reservation.workers[w].port);
-  }
+  for (uint32_t w = 0; w < BY_RESERVATION_WORKERS; w++)
+    assert_true(by_udp_end_same(&granted_ends.workers[w].end, &reservation.workers[w]));
   by_switch_client_destroy(client);
   by_switch_control_destroy(control);
 }

@@ -46,19 +46,64 @@ static struct by_tree_ends make_ends(void) {
   return ends;
 }
 
-static void check_end(struct by_udp_end end, const char *address, int port) {
-  assert_int_equal(end.address, inet_addr(address));
-  assert_int_equal(ntohs(end.port), port);
+static void check_end(struct by_udp_end end, const char *host, int port) {
+  struct by_address address;
+  assert_ok(by_address_parse_host(host, port, &address));
+  struct by_udp_end wanted = by_udp_end_of(&address);
+  assert_true(by_udp_end_same(&end, &wanted));
 }
 
 static void test_lines(void **state) {
   (void)state;
-  assert_int_equal(by_tree_lines(1500), 22);
-  assert_int_equal(by_tree_lines(1500 - 1), 21);
-  assert_int_equal(by_tree_lines(3506), 53);
-  assert_int_equal(by_tree_lines(65535), 53);
-  assert_int_equal(by_tree_lines(0), 1);
-  assert_int_equal(by_tree_lines(100), 1);
+  assert_int_equal(by_tree_lines(1500, AF_INET), 22);
+  assert_int_equal(by_tree_lines(1500 - 1, AF_INET), 21);
+  assert_int_equal(by_tree_lines(3506, AF_INET), 53);
+  assert_int_equal(by_tree_lines(65535, AF_INET), 53);
+  assert_int_equal(by_tree_lines(0, AF_INET), 1);
+  assert_int_equal(by_tree_lines(100, AF_INET), 1);
+  assert_int_equal(by_tree_lines(1500, AF_INET6), 21);
+  assert_int_equal(by_tree_lines(1280, AF_INET6), 18);
+  assert_int_equal(by_tree_lines(1519, AF_INET6), 21);
+  assert_int_equal(by_tree_lines(1520, AF_INET6), 22);
+}
+
+/* A host with up to two addresses, of which each may be NULL. */
+static struct by_member member_with(const char *host, const char *first, const char *second, uint32_t mtu,
+                                    struct by_address addresses[2]) {
+  struct by_member member = {.host = host, .machine = host, .udp_port = 7612, .mtu = mtu, .addresses = addresses};
+  if (first) assert_ok(by_address_parse(first, &addresses[member.n_addresses++]));
+  if (second) assert_ok(by_address_parse(second, &addresses[member.n_addresses++]));
+  return member;
+}
+
+/* All ends of a tree get addresses of one kind: of IPv4 where all have it, else of IPv6. Those of a link alone do not
+ * count. */
+static void test_addresses(void **state) {
+  (void)state;
+  struct by_address room[4][2], at[3];
+  uint32_t lines;
+  const struct by_member both = member_with("a", "[fd00::1]:5", "10.0.0.1:5", 3000, room[0]),
+                         four = member_with("b", "10.0.0.2:5", NULL, 1500, room[1]),
+                         six = member_with("c", "[fe80::3]:5", "[fd00::3]:5", 0, room[2]),
+                         link = member_with("d", "[fe80::4]:5", "[::1]:5", 1500, room[3]);
+  const struct by_tree_end of_both[] = {{&both, &at[0]}, {&four, &at[1]}}, of_six[] = {{&both, &at[0]}, {&six, &at[1]}},
+                           mixed[] = {{&four, &at[0]}, {&both, &at[1]}, {&six, &at[2]}},
+                           unreached[] = {{&six, &at[0]}, {&link, &at[1]}},
+                           inside[] = {{&link, &at[0]}, {&link, &at[1]}};
+  assert_ok(by_tree_find_addresses(of_both, 2, &lines));
+  check_end(by_udp_end_of(&at[0]), "10.0.0.1", 7612);
+  check_end(by_udp_end_of(&at[1]), "10.0.0.2", 7612);
+  assert_int_equal(lines, 22);
+  assert_ok(by_tree_find_addresses(of_six, 2, &lines));
+  check_end(by_udp_end_of(&at[0]), "fd00::1", 7612);
+  check_end(by_udp_end_of(&at[1]), "fd00::3", 7612);
+  assert_int_equal(lines, 18); /* in 1280 bytes, as the second's is not known */
+  assert_status(by_tree_find_addresses(mixed, 3, &lines), BANYAN_ERR_CONNECT);
+  assert_non_null(strstr(banyan_error_text(), "host c has no IPv4 address, and host b no IPv6 address"));
+  assert_status(by_tree_find_addresses(unreached, 2, &lines), BANYAN_ERR_CONNECT);
+  assert_non_null(strstr(banyan_error_text(), "host d no IPv6 address"));
+  assert_ok(by_tree_find_addresses(inside, 2, &lines));
+  check_end(by_udp_end_of(&at[0]), "127.0.0.1", 7612);
 }
 
 static void test_reservations(void **state) {
@@ -440,11 +485,17 @@ static void test_many_sets(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lines),       cmocka_unit_test(test_reservations),
-      cmocka_unit_test(test_all_granted), cmocka_unit_test(test_some_granted),
-      cmocka_unit_test(test_few_slots),   cmocka_unit_test(test_carried),
-      cmocka_unit_test(test_off_path),    cmocka_unit_test(test_no_aggregator),
-      cmocka_unit_test(test_groups),      cmocka_unit_test(test_group_without_cells),
+      cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_reservations),
+      cmocka_unit_test(test_all_granted),
+      cmocka_unit_test(test_some_granted),
+      cmocka_unit_test(test_few_slots),
+      cmocka_unit_test(test_carried),
+      cmocka_unit_test(test_off_path),
+      cmocka_unit_test(test_no_aggregator),
+      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_group_without_cells),
       cmocka_unit_test(test_many_sets),
   };
   return cmocka_run_group_tests_name("tree_setup", tests, NULL, NULL);

@@ -1,10 +1,8 @@
 #include "reservation.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "address.h"
 #include "json_doc.h"
 
 static const char *const operations[] = {"describe", "status", "grant", "revoke", ""};
@@ -18,9 +16,24 @@ const char *by_reservation_operation_name(enum by_reservation_operation operatio
 }
 
 const char *by_udp_end_print(const struct by_udp_end *end, char *out) {
-  const uint8_t *byte = (const uint8_t *)&end->address;
-  snprintf(out, BY_UDP_END_TEXT, "%u.%u.%u.%u:%u", byte[0], byte[1], byte[2], byte[3], ntohs(end->port));
-  return out;
+  struct by_address address;
+  by_address_set_host(&address, &end->address, end->port);
+  return by_address_print(&address, out);
+}
+
+struct by_udp_end by_udp_end_of(const struct by_address *address) {
+  return (struct by_udp_end){by_address_host(address), htons((uint16_t)by_address_port(address))};
+}
+
+enum banyan_status by_udp_end_parse(const char *text, struct by_udp_end *out) {
+  struct by_address address;
+  BY_TRY(by_address_parse(text, &address));
+  *out = by_udp_end_of(&address);
+  return BANYAN_OK;
+}
+
+bool by_udp_end_same(const struct by_udp_end *a, const struct by_udp_end *b) {
+  return IN6_ARE_ADDR_EQUAL(&a->address, &b->address) && a->port == b->port;
 }
 
 /* ---- reservations */
@@ -31,9 +44,11 @@ static bool is_interface(const char *name) {
          strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-static enum banyan_status check_end(uint16_t job, const struct by_udp_end *end, const char *what) {
-  if (end->address && end->port) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "job %u requests a grant without the address of %s", job, what);
+static enum banyan_status check_end(const struct by_reservation *r, const struct by_udp_end *end, const char *what) {
+  if (IN6_IS_ADDR_UNSPECIFIED(&end->address) || !end->port)
+    return by_fail(BANYAN_ERR_ARGUMENT, "job %u requests a grant without the address of %s", r->job, what);
+  if (by_host_is_ipv4(&end->address) == by_host_is_ipv4(&r->server.address)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "job %u requests a grant between addresses of IPv4 and of IPv6", r->job);
 }
 
 static enum banyan_status check_below(const struct by_reservation *r, const struct by_reservation_below *below) {
@@ -57,20 +72,16 @@ enum banyan_status by_reservation_check(const struct by_reservation *r) {
   if (r->n_below < 1 || r->n_below > BY_RESERVATION_BELOW || r->n_workers > BY_RESERVATION_WORKERS)
     return by_fail(BANYAN_ERR_ARGUMENT, "job %u wants %u workers in %u places below; it can have 1 to %d in %d", r->job,
                    r->n_workers, r->n_below, BY_RESERVATION_WORKERS, BY_RESERVATION_BELOW);
-  BY_TRY(check_end(r->job, &r->server, "its server"));
-  for (unsigned i = 0; i < r->n_workers; i++) BY_TRY(check_end(r->job, &r->workers[i], "a worker"));
+  BY_TRY(check_end(r, &r->server, "its server"));
+  for (unsigned i = 0; i < r->n_workers; i++) BY_TRY(check_end(r, &r->workers[i], "a worker"));
   for (unsigned i = 0; i < r->n_below; i++) BY_TRY(check_below(r, &r->below[i]));
   return BANYAN_OK;
-}
-
-static bool same_end(const struct by_udp_end *a, const struct by_udp_end *b) {
-  return a->address == b->address && a->port == b->port;
 }
 
 bool by_reservation_same(const struct by_reservation *a, const struct by_reservation *b) {
   if (a->job != b->job || a->key != b->key || a->place != b->place || a->slots != b->slots ||
       a->float32 != b->float32 || strcmp(a->up, b->up) || a->n_below != b->n_below || a->n_workers != b->n_workers ||
-      !same_end(&a->server, &b->server))
+      !by_udp_end_same(&a->server, &b->server))
     return false;
   for (unsigned i = 0; i < a->n_below; i++) {
     const struct by_reservation_below *x = &a->below[i], *y = &b->below[i];
@@ -78,7 +89,7 @@ bool by_reservation_same(const struct by_reservation *a, const struct by_reserva
       return false;
   }
   for (unsigned i = 0; i < a->n_workers; i++)
-    if (!same_end(&a->workers[i], &b->workers[i])) return false;
+    if (!by_udp_end_same(&a->workers[i], &b->workers[i])) return false;
   return true;
 }
 
@@ -109,13 +120,9 @@ static enum banyan_status read_bool(const struct by_place *above, const json_t *
 
 static enum banyan_status read_end(const struct by_place *place, const json_t *value, struct by_udp_end *out) {
   const char *text;
-  struct by_address address;
   BY_TRY(by_doc_string(place, value, &text));
-  if (by_address_parse(text, &address) != BANYAN_OK || by_address_family(&address) != AF_INET)
-    return by_doc_fail(place, "must be an IPv4 address and a port, \"10.0.0.9:7612\"");
-  const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&address.storage;
-  *out = (struct by_udp_end){in->sin_addr.s_addr, in->sin_port};
-  return BANYAN_OK;
+  if (by_udp_end_parse(text, out) == BANYAN_OK) return BANYAN_OK;
+  return by_doc_fail(place, "must be an address and a port, \"10.0.0.9:7612\" or \"[fd00::9]:7612\"");
 }
 
 static enum banyan_status read_below(const struct by_place *place, const json_t *object,
@@ -186,7 +193,8 @@ static enum banyan_status take_request(const json_t *object, struct by_reservati
 }
 
 enum banyan_status by_reservation_read_request(const char *line, size_t length, struct by_reservation_request *out) {
-  static const struct by_doc_limits limits = {.bytes = BY_RESERVATION_LINE, .containers = 256, .elements = 4096};
+  /* The brackets of IPv6 addresses count as arrays. */
+  static const struct by_doc_limits limits = {.bytes = BY_RESERVATION_LINE, .containers = 2048, .elements = 4096};
   json_t *object;
   memset(out, 0, sizeof *out);
   BY_TRY(by_doc_load(root.field, line, length, &limits, &object));
@@ -198,7 +206,7 @@ enum banyan_status by_reservation_read_request(const char *line, size_t length, 
 /* ---- requests, printed */
 
 static void print_reservation(const struct by_reservation *reservation, struct by_text *text) {
-  char end[BY_UDP_END_TEXT];
+  char end[BY_ADDRESS_TEXT];
   by_text_add(text, ", \"key\": %u, \"place\": %u, \"slots\": %u, ", reservation->key, reservation->place,
               reservation->slots);
   by_text_add(text, "%s\"up\": ", reservation->float32 ? "\"float32\": true, " : "");

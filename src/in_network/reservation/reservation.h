@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "text.h"
 
 enum {
@@ -19,21 +20,24 @@ enum {
   BY_RESERVATION_PORTS = 64,     /* of a switch */
   BY_RESERVATION_SLOTS = 1 << 16,
   BY_RESERVATION_SLOT_BYTES = 3432, /* of a switch's memory, for the cell of a slot */
-  BY_RESERVATION_LINE = 32768,      /* most bytes of a request */
+  BY_RESERVATION_LINE = 65536,      /* most bytes of a request */
   BY_RESERVATION_REPLY = 1 << 20,   /* and of a reply: that of status describes every grant */
   BY_RESERVATION_HOLDER = 32,       /* characters */
   BY_RESERVATION_PURPOSE = 'S',     /* in the handshake */
   BY_RESERVATION_REASON = 400,      /* bytes of an error's text, with its NUL */
 };
 
-/* Both as in packets. */
+/* As by_address_host has it; the port as in packets. */
 struct by_udp_end {
-  uint32_t address;
+  struct in6_addr address;
   uint16_t port;
 };
 
-/* "10.0.0.9:7612"; `out` holds BY_UDP_END_TEXT and is returned. */
-enum { BY_UDP_END_TEXT = 24 };
+struct by_udp_end by_udp_end_of(const struct by_address *address);
+/* "10.0.0.9:7612", "[fd00::9]:7612", numbers only. BANYAN_ERR_PARSE. */
+BANYAN_CHECK enum banyan_status by_udp_end_parse(const char *text, struct by_udp_end *out);
+bool by_udp_end_same(const struct by_udp_end *a, const struct by_udp_end *b);
+/* What by_udp_end_parse reads; `out` holds BY_ADDRESS_TEXT and is returned. */
 const char *by_udp_end_print(const struct by_udp_end *end, char *out);
 
 /* A worker or a switch next to it in the tree, away from the server. Several may be behind one interface. */

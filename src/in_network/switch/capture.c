@@ -19,17 +19,18 @@
 #include "netlink.h"
 
 struct by_capture {
-  int fd; /* of the device */
+  int fd;         /* of the device */
+  int lacks_ipv6; /* why there is no route for it, as errno; 0: there is one */
   struct by_netlink netlink;
 };
 
 /* ---- requests to the kernel; 0, or errno */
 
 /* local default dev DEVICE table TABLE */
-static int add_route(struct by_capture *capture, unsigned device) {
+static int add_route(struct by_capture *capture, uint8_t family, unsigned device) {
   struct by_netlink_request request;
   struct rtmsg *route = by_netlink_begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *route);
-  route->rtm_family = AF_INET;
+  route->rtm_family = family;
   route->rtm_protocol = RTPROT_STATIC;
   route->rtm_scope = RT_SCOPE_HOST;
   route->rtm_type = RTN_LOCAL;
@@ -50,13 +51,13 @@ static int change_rule(struct by_capture *capture, bool there, const struct by_f
   struct by_netlink_request request;
   struct fib_rule_hdr *rule = by_netlink_begin(&request, there ? RTM_NEWRULE : RTM_DELRULE,
                                                there ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof *rule);
-  rule->family = AF_INET;
-  rule->src_len = rule->dst_len = 32;
+  rule->family = by_netlink_family(&flow->to.address);
+  rule->src_len = rule->dst_len = by_netlink_host_bits(&flow->to.address);
   rule->action = FR_ACT_TO_TBL;
   mnl_attr_put_u32(request.header, FRA_PRIORITY, BY_CAPTURE_TABLE);
   mnl_attr_put_strz(request.header, FRA_IIFNAME, flow->interface);
-  mnl_attr_put_u32(request.header, FRA_SRC, flow->from.address);
-  mnl_attr_put_u32(request.header, FRA_DST, flow->to.address);
+  by_netlink_put_host(&request, FRA_SRC, &flow->from.address);
+  by_netlink_put_host(&request, FRA_DST, &flow->to.address);
   mnl_attr_put_u8(request.header, FRA_IP_PROTO, IPPROTO_UDP);
   put_port(&request, FRA_SPORT_RANGE, flow->from.port);
   put_port(&request, FRA_DPORT_RANGE, flow->to.port);
@@ -78,11 +79,11 @@ static int take_rule(const struct nlmsghdr *header, void *context) {
 }
 
 /* Those of a process that was killed. */
-static int remove_rules(struct by_capture *capture) {
+static int remove_rules(struct by_capture *capture, uint8_t family) {
   for (;;) {
     struct by_netlink_request request, found = {.header = NULL};
     struct fib_rule_hdr *rule = by_netlink_begin(&request, RTM_GETRULE, NLM_F_DUMP, sizeof *rule);
-    rule->family = AF_INET;
+    rule->family = family;
     int reason = by_netlink_receive(&capture->netlink, &request, take_rule, &found);
     if (reason || !found.header) return reason;
     found.header->nlmsg_type = RTM_DELRULE;
@@ -94,16 +95,21 @@ static int remove_rules(struct by_capture *capture) {
 
 /* ---- the device */
 
-static enum banyan_status claim_table(struct by_capture *capture, const char *device) {
-  int reason = add_route(capture, if_nametoindex(device));
+/* A kernel may be without IPv6, which matters when a job comes that needs it. */
+static enum banyan_status claim_table(struct by_capture *capture, uint8_t family, const char *device) {
+  int reason = add_route(capture, family, if_nametoindex(device));
   if (reason == EEXIST)
     return by_fail(
         BANYAN_ERR_ARGUMENT,
         "switch: routing table %d has a default route already: another switch of this kind runs here, or other "
         "software uses the table (ip route show table %d)",
         BY_CAPTURE_TABLE, BY_CAPTURE_TABLE);
+  if (reason && family == AF_INET6) {
+    capture->lacks_ipv6 = reason;
+    return BANYAN_OK;
+  }
   if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no local route in table %d", BY_CAPTURE_TABLE);
-  reason = remove_rules(capture);
+  reason = remove_rules(capture, family);
   if (!reason) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot remove the routing rules of an earlier switch");
 }
@@ -118,7 +124,8 @@ static enum banyan_status make_device(struct by_capture *capture) {
                          "switch: cannot make a TUN device (CAP_NET_ADMIN is needed)");
   int reason = by_interface_ask(request.ifr_name, SIOCSIFFLAGS, &up);
   if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: %s does not come up", request.ifr_name);
-  return claim_table(capture, request.ifr_name);
+  BY_TRY(claim_table(capture, AF_INET, request.ifr_name));
+  return claim_table(capture, AF_INET6, request.ifr_name);
 }
 
 enum banyan_status by_capture_open(struct by_capture **out) {
@@ -138,6 +145,9 @@ enum banyan_status by_capture_open(struct by_capture **out) {
 /* ---- flows */
 
 enum banyan_status by_capture_add(struct by_capture *capture, const struct by_flow *flow) {
+  if (capture->lacks_ipv6 && !by_host_is_ipv4(&flow->to.address))
+    return by_fail_errno(BANYAN_ERR_UNSUPPORTED, capture->lacks_ipv6,
+                         "switch: this machine takes no IPv6 (sysctl net.ipv6.conf.all.disable_ipv6?)");
   int reason = change_rule(capture, true, flow);
   if (!reason) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason,

@@ -1,10 +1,10 @@
 /* What makes the kernel hand UDP packets to this process that are addressed to
  * others, and forward them again when the process has ended: a TUN device, which
  * ends with its descriptor; in a routing table of its own, a local route for
- * everything over the device; and for each flow of packets a routing rule that
- * looks there. The rules of a process that was killed select an empty table,
+ * everything over the device, of IPv4 and of IPv6; and for each flow of packets
+ * a routing rule that looks there. The rules of a process that was killed select an empty table,
  * which changes nothing; the next one removes them. Requests block for the
- * kernel's answer, which comes at once. IPv4. One thread at a time. */
+ * kernel's answer, which comes at once. One thread at a time. */
 #ifndef BY_SWITCH_CAPTURE_H
 #define BY_SWITCH_CAPTURE_H
 
@@ -15,7 +15,7 @@ enum { BY_CAPTURE_TABLE = 7612 }; /* of routes; and the rules' priority */
 
 struct by_capture;
 
-/* Packets of one sender for one receiver that come in by one interface. */
+/* Packets of one sender for one receiver that come in by one interface; both of IPv4, or of IPv6. */
 struct by_flow {
   char interface[IF_NAMESIZE];
   struct by_udp_end from, to;

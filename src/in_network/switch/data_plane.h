@@ -31,9 +31,9 @@ struct by_plane_options {
 /* A receiver of a copy of results for all. */
 struct by_switch_target {
   uint32_t port;
-  uint32_t address; /* as in packets */
-  uint16_t udp_port;
-  uint8_t hardware[6]; /* of the next hop; where the kernel finds that, not looked at */
+  struct in6_addr address; /* as by_address_host has it */
+  uint16_t udp_port;       /* as in packets */
+  uint8_t hardware[6];     /* of the next hop; where the kernel finds that, not looked at */
 };
 
 /* An end of a tree, and the port towards it. */
@@ -76,8 +76,9 @@ struct by_plane_ops {
   enum banyan_status (*revoke)(void *self, uint16_t job);
   /* Takes the place of the group's members. */
   enum banyan_status (*set_group)(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n);
-  /* Of what leaves by the port for this address, 0: for all others; hardware NULL: none any more. */
-  enum banyan_status (*set_neighbour)(void *self, uint32_t port, uint32_t address, const uint8_t hardware[6]);
+  /* Of what leaves by the port for this address, NULL: for all others; hardware NULL: none any more. */
+  enum banyan_status (*set_neighbour)(void *self, uint32_t port, const struct in6_addr *address,
+                                      const uint8_t hardware[6]);
   enum banyan_status (*count)(const void *self, struct by_plane_counts *out);
 };
 

@@ -47,40 +47,46 @@ static int take_neighbour(const struct nlmsghdr *header, void *context) {
 }
 
 static int take_route(const struct nlmsghdr *header, void *context) {
-  uint32_t *gateway = context;
+  struct in6_addr *gateway = context;
   const struct nlattr *attribute;
   mnl_attr_for_each(attribute, header, sizeof(struct rtmsg)) {
-    if (mnl_attr_get_type(attribute) == RTA_GATEWAY && mnl_attr_get_payload_len(attribute) == sizeof *gateway)
-      memcpy(gateway, mnl_attr_get_payload(attribute), sizeof *gateway);
+    const void *bytes = mnl_attr_get_payload(attribute);
+    uint16_t type = mnl_attr_get_type(attribute), length = mnl_attr_get_payload_len(attribute);
+    struct in_addr four;
+    if (type == RTA_GATEWAY && length == sizeof four)
+      *gateway = by_host_of_ipv4(*(struct in_addr *)memcpy(&four, bytes, sizeof four));
+    else if (type == RTA_GATEWAY && length == sizeof *gateway)
+      memcpy(gateway, bytes, sizeof *gateway);
   }
   return MNL_CB_OK;
 }
 
 /* The gateway, or the address itself where it is on the link. */
-static enum banyan_status find_gateway(struct by_netlink *netlink, unsigned interface, uint32_t address,
-                                       uint32_t *gateway) {
+static enum banyan_status find_gateway(struct by_netlink *netlink, unsigned interface, const struct in6_addr *address,
+                                       struct in6_addr *gateway) {
   struct by_netlink_request request;
   struct rtmsg *route = by_netlink_begin(&request, RTM_GETROUTE, 0, sizeof *route);
-  route->rtm_family = AF_INET;
-  route->rtm_dst_len = 32;
-  mnl_attr_put_u32(request.header, RTA_DST, address);
+  route->rtm_family = by_netlink_family(address);
+  route->rtm_dst_len = by_netlink_host_bits(address);
+  by_netlink_put_host(&request, RTA_DST, address);
   mnl_attr_put_u32(request.header, RTA_OIF, interface);
-  *gateway = address;
+  *gateway = *address;
   int reason = by_netlink_ask(netlink, &request, take_route, gateway);
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no route") : BANYAN_OK;
 }
 
 static struct ndmsg *begin_neighbour(struct by_netlink_request *request, uint16_t type, uint16_t flags,
-                                     unsigned interface, uint32_t address) {
+                                     unsigned interface, const struct in6_addr *address) {
   struct ndmsg *body = by_netlink_begin(request, type, flags, sizeof *body);
-  body->ndm_family = AF_INET;
+  body->ndm_family = by_netlink_family(address);
   body->ndm_ifindex = (int)interface;
-  mnl_attr_put_u32(request->header, NDA_DST, address);
+  by_netlink_put_host(request, NDA_DST, address);
   return body;
 }
 
 /* False: not known yet. Then the kernel is asked to find it, as if a packet were to be sent there. */
-static bool find_neighbour(struct by_netlink *netlink, unsigned interface, uint32_t address, uint8_t hardware[6]) {
+static bool find_neighbour(struct by_netlink *netlink, unsigned interface, const struct in6_addr *address,
+                           uint8_t hardware[6]) {
   struct by_netlink_request request;
   struct end neighbour = {0};
   begin_neighbour(&request, RTM_GETNEIGH, 0, interface, address);
@@ -95,13 +101,13 @@ static bool find_neighbour(struct by_netlink *netlink, unsigned interface, uint3
 }
 
 /* The next hop of what leaves an interface for an address: routes have the gateway, neighbours the hardware address.
- * *found false: not known yet. IPv4 over Ethernet. */
-static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned interface, uint32_t address,
+ * *found false: not known yet. IP over Ethernet. */
+static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned interface, const struct in6_addr *address,
                                         uint8_t hardware[6], bool *found) {
   struct by_netlink_request request;
   struct end device = {0};
   struct ifinfomsg *link = by_netlink_begin(&request, RTM_GETLINK, 0, sizeof *link);
-  uint32_t gateway;
+  struct in6_addr gateway;
   link->ifi_index = (int)interface;
   *found = true;
   int reason = by_netlink_ask(netlink, &request, take_device, &device);
@@ -113,14 +119,15 @@ static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned int
     return BANYAN_OK;
   }
   BY_TRY(find_gateway(netlink, interface, address, &gateway));
-  *found = find_neighbour(netlink, interface, gateway, hardware);
+  *found = find_neighbour(netlink, interface, &gateway, hardware);
   return BANYAN_OK;
 }
 
 /* ---- what grants need */
 
 struct by_neighbour {
-  uint32_t port, address;
+  uint32_t port;
+  struct in6_addr address;
   uint32_t wanted; /* times */
   bool known;
   bool named; /* to the plane, as this: */
@@ -140,15 +147,17 @@ void by_neighbours_fini(struct by_neighbours *neighbours) {
   free(neighbours->all);
 }
 
-static struct by_neighbour *find(const struct by_neighbours *neighbours, uint32_t port, uint32_t address) {
+static struct by_neighbour *find(const struct by_neighbours *neighbours, uint32_t port,
+                                 const struct in6_addr *address) {
   for (uint32_t i = 0; i < neighbours->n; i++)
-    if (neighbours->all[i].port == port && neighbours->all[i].address == address) return &neighbours->all[i];
+    if (neighbours->all[i].port == port && IN6_ARE_ADDR_EQUAL(&neighbours->all[i].address, address))
+      return &neighbours->all[i];
   return NULL;
 }
 
 /* ---- what the plane is notified of */
 
-static enum banyan_status notify(const struct by_neighbours *neighbours, uint32_t port, uint32_t address,
+static enum banyan_status notify(const struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address,
                                  const uint8_t *hardware) {
   return neighbours->plane->ops->set_neighbour(neighbours->plane->self, port, address, hardware);
 }
@@ -158,21 +167,21 @@ static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port
   uint32_t first = 0;
   const uint8_t *other; /* of all that leaves the port and is not named */
   while (first < neighbours->n && !(neighbours->all[first].port == port && neighbours->all[first].known)) first++;
-  if (first == neighbours->n) return notify(neighbours, port, 0, NULL);
+  if (first == neighbours->n) return notify(neighbours, port, NULL, NULL);
   other = neighbours->all[first].hardware;
   for (uint32_t i = first; i < neighbours->n; i++) {
     struct by_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->known || !memcmp(neighbour->hardware, other, 6)) continue;
     if (neighbour->named && !memcmp(neighbour->notified, neighbour->hardware, 6)) continue;
-    BY_TRY(notify(neighbours, port, neighbour->address, neighbour->hardware));
+    BY_TRY(notify(neighbours, port, &neighbour->address, neighbour->hardware));
     memcpy(neighbour->notified, neighbour->hardware, 6);
     neighbour->named = true;
   }
-  BY_TRY(notify(neighbours, port, 0, other));
+  BY_TRY(notify(neighbours, port, NULL, other));
   for (uint32_t i = 0; i < neighbours->n; i++) {
     struct by_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->named || memcmp(neighbour->hardware, other, 6)) continue;
-    BY_TRY(notify(neighbours, port, neighbour->address, NULL));
+    BY_TRY(notify(neighbours, port, &neighbour->address, NULL));
     neighbour->named = false;
   }
   return BANYAN_OK;
@@ -180,17 +189,17 @@ static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port
 
 /* ---- what is wanted */
 
-void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, uint32_t address) {
+void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address) {
   struct by_neighbour *neighbour = find(neighbours, port, address);
   assert(neighbour || neighbours->n < neighbours->most);
   if (!neighbour) {
     neighbour = &neighbours->all[neighbours->n++];
-    *neighbour = (struct by_neighbour){.port = port, .address = address};
+    *neighbour = (struct by_neighbour){.port = port, .address = *address};
   }
   neighbour->wanted++;
 }
 
-void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, uint32_t address) {
+void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address) {
   struct by_neighbour *neighbour = find(neighbours, port, address);
   if (!neighbour || --neighbour->wanted) return;
   if (neighbour->named) (void)notify(neighbours, port, address, NULL);
@@ -198,7 +207,8 @@ void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, uint32_
   if (neighbours->plane->ops->needs_neighbours) (void)settle(neighbours, port);
 }
 
-bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, uint32_t address, uint8_t hardware[6]) {
+bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address,
+                        uint8_t hardware[6]) {
   const struct by_neighbour *neighbour = find(neighbours, port, address);
   memset(hardware, 0, 6);
   if (!neighbours->plane->ops->needs_neighbours) return true;
@@ -210,7 +220,7 @@ bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, u
 static enum banyan_status look_up(struct by_neighbours *neighbours, struct by_neighbour *neighbour, bool *changed) {
   uint8_t hardware[6];
   bool found;
-  BY_TRY(find_next_hop(&neighbours->netlink, neighbours->interfaces[neighbour->port], neighbour->address, hardware,
+  BY_TRY(find_next_hop(&neighbours->netlink, neighbours->interfaces[neighbour->port], &neighbour->address, hardware,
                        &found));
   /* One that does not answer may be back in a moment: it is kept. */
   if (!found || (neighbour->known && !memcmp(neighbour->hardware, hardware, 6))) return BANYAN_OK;

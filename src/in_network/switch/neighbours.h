@@ -23,10 +23,11 @@ BANYAN_CHECK enum banyan_status by_neighbours_init(struct by_neighbours *neighbo
                                                    const unsigned *interfaces, uint32_t most);
 void by_neighbours_fini(struct by_neighbours *neighbours);
 /* Wanted once more, and once less. */
-void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, uint32_t address);
-void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, uint32_t address);
+void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address);
+void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address);
 /* Whether the next hop for it is known; where the kernel forwards itself, all are. */
-bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, uint32_t address, uint8_t hardware[6]);
+bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address,
+                        uint8_t hardware[6]);
 /* Asks for those that are not known yet, or for all. Whether one is another than it was. An error is the kernel's, or
  * the plane's. */
 BANYAN_CHECK enum banyan_status by_neighbours_refresh(struct by_neighbours *neighbours, bool all, bool *changed);

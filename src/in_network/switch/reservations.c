@@ -119,12 +119,13 @@ static void confirm(const struct reservation *r) {
 
 /* Adds or drops the next hops that it needs. */
 static void change_neighbours(const struct reservation *r,
-                              void (*change)(struct by_neighbours *neighbours, uint32_t port, uint32_t address)) {
+                              void (*change)(struct by_neighbours *neighbours, uint32_t port,
+                                             const struct in6_addr *address)) {
   struct by_neighbours *neighbours = &r->all->neighbours;
-  change(neighbours, r->granted.up, r->wanted.server.address);
+  change(neighbours, r->granted.up, &r->wanted.server.address);
   for (unsigned i = 0; i < r->wanted.n_below; i++)
     for (unsigned w = 0; w < r->wanted.below[i].n; w++)
-      change(neighbours, r->granted.below[i], r->wanted.workers[r->wanted.below[i].first + w].address);
+      change(neighbours, r->granted.below[i], &r->wanted.workers[r->wanted.below[i].first + w].address);
 }
 
 static void end_reservation(struct reservation *r) {
@@ -163,11 +164,11 @@ static const struct by_udp_end *find_unknown(const struct reservation *r, const 
   const struct by_reservation *wanted = &r->wanted;
   uint8_t hardware[6];
   *interface = wanted->up;
-  if (!by_neighbours_know(neighbours, r->granted.up, wanted->server.address, hardware)) return &wanted->server;
+  if (!by_neighbours_know(neighbours, r->granted.up, &wanted->server.address, hardware)) return &wanted->server;
   for (unsigned i = 0; i < wanted->n_below; i++)
     for (unsigned w = wanted->below[i].first; w < wanted->below[i].first + wanted->below[i].n; w++) {
       *interface = wanted->below[i].interface;
-      if (!by_neighbours_know(neighbours, r->granted.below[i], wanted->workers[w].address, hardware))
+      if (!by_neighbours_know(neighbours, r->granted.below[i], &wanted->workers[w].address, hardware))
         return &wanted->workers[w];
     }
   return NULL;
@@ -180,7 +181,7 @@ static enum banyan_status set_group(const struct reservation *r) {
   for (unsigned i = 0; i < r->wanted.n_below; i++) {
     const struct by_udp_end *end = &r->wanted.workers[r->wanted.below[i].first];
     targets[i] = (struct by_switch_target){.port = r->granted.below[i], .address = end->address, .udp_port = end->port};
-    (void)by_neighbours_know(&r->all->neighbours, targets[i].port, end->address, targets[i].hardware);
+    (void)by_neighbours_know(&r->all->neighbours, targets[i].port, &end->address, targets[i].hardware);
   }
   return plane->ops->set_group(plane->self, r->group, targets, r->wanted.n_below);
 }
@@ -229,7 +230,7 @@ static void try_to_activate(struct reservation *r) {
 /* Its holder has not come back, or a next hop has not been found. */
 static void expired(void *context) {
   struct reservation *r = context;
-  char end[BY_UDP_END_TEXT];
+  char end[BY_ADDRESS_TEXT];
   const char *interface;
   const struct by_udp_end *unknown = find_unknown(r, &interface);
   if (r->state == LAPSING) {
@@ -394,7 +395,7 @@ void by_reservations_destroy(struct by_reservations *all) {
 
 static void print_one(const struct reservation *r, struct by_text *text) {
   uint64_t now = by_loop_now(r->all->options.loop);
-  char end[BY_UDP_END_TEXT];
+  char end[BY_ADDRESS_TEXT];
   by_text_add(
       text, "{\"job\": %u, \"key\": %u, \"place\": %u, \"wanted\": %u, \"cells\": %u, \"first\": %u, \"granted\": %s, ",
       r->wanted.job, r->wanted.key, r->wanted.place, r->wanted.slots, r->cells.count, r->cells.base,

@@ -88,7 +88,9 @@ static enum banyan_status clear(void *self, uint32_t base, uint32_t count) {
 /* ---- grants */
 
 static enum banyan_status check_end(const struct user *user, uint16_t job, const struct by_plane_end *end) {
-  if (end->port < BY_FRAGMENT_PORTS && *user->ports[end->port] && end->end.address && end->end.port) return BANYAN_OK;
+  if (end->port < BY_FRAGMENT_PORTS && *user->ports[end->port] && !IN6_IS_ADDR_UNSPECIFIED(&end->end.address) &&
+      end->end.port)
+    return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "switch: job %u has an end behind port %u, which is not there, or without address", job, end->port);
 }
@@ -115,7 +117,7 @@ static uint32_t choose_queue(const struct user *user, const struct by_udp_end *s
   uint32_t grants[BY_PLANE_QUEUES] = {0}, best = 0;
   const struct placed *placed;
   LIST_FOREACH(placed, &user->placed, link) {
-    if (placed->server.address == server->address && placed->server.port == server->port) return placed->queue;
+    if (by_udp_end_same(&placed->server, server)) return placed->queue;
     grants[placed->queue]++;
   }
   for (uint32_t i = 1; i < user->n; i++)

@@ -25,33 +25,37 @@ static enum banyan_status set(int fd, int level, int option, int value, const ch
                        what);
 }
 
-static enum banyan_status set_up(int fd, const char *interface) {
-  BY_TRY(set(fd, SOL_IP, IP_TRANSPARENT, 1, "IP_TRANSPARENT (run as root)"));
+static enum banyan_status set_up(int fd, bool is_ipv4, const char *interface) {
   BY_TRY(set(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
-  BY_TRY(set(fd, SOL_IP, IP_RECVTTL, 1, "IP_RECVTTL"));
+  if (is_ipv4) {
+    BY_TRY(set(fd, SOL_IP, IP_TRANSPARENT, 1, "IP_TRANSPARENT (run as root)"));
+    BY_TRY(set(fd, SOL_IP, IP_RECVTTL, 1, "IP_RECVTTL"));
+  } else {
+    BY_TRY(set(fd, SOL_IPV6, IPV6_TRANSPARENT, 1, "IPV6_TRANSPARENT (run as root)"));
+    BY_TRY(set(fd, SOL_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY"));
+    BY_TRY(set(fd, SOL_IPV6, IPV6_RECVHOPLIMIT, 1, "IPV6_RECVHOPLIMIT"));
+  }
   BY_TRY(by_datagram_prepare(fd));
   if (!interface || setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0)
     return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: interface %s", interface);
 }
 
-static struct sockaddr_in address_of(const struct by_udp_end *end) {
-  return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = end->port, .sin_addr.s_addr = end->address};
-}
-
 /* Receives what is from one address and port for another, on this interface; where that is NULL, it only sends. */
 static enum banyan_status open_socket(const char *interface, const struct by_udp_end *from,
                                       const struct by_udp_end *end, int *out) {
-  struct sockaddr_in local = address_of(end), peer = address_of(from);
-  char text[BY_UDP_END_TEXT];
-  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  struct by_address local, peer;
+  char text[BY_ADDRESS_TEXT];
+  by_address_set_host(&local, &end->address, end->port);
+  by_address_set_host(&peer, &from->address, from->port);
+  int fd = socket(by_address_family(&local), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   *out = -1;
   if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no UDP socket");
-  enum banyan_status status = set_up(fd, interface);
-  if (status == BANYAN_OK && bind(fd, (struct sockaddr *)&local, sizeof local))
+  enum banyan_status status = set_up(fd, by_address_family(&local) == AF_INET, interface);
+  if (status == BANYAN_OK && bind(fd, (struct sockaddr *)&local.storage, local.length))
     status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no UDP socket for %s on %s", by_udp_end_print(end, text),
                            interface ? interface : "this host");
-  if (status == BANYAN_OK && interface && connect(fd, (struct sockaddr *)&peer, sizeof peer))
+  if (status == BANYAN_OK && interface && connect(fd, (struct sockaddr *)&peer.storage, peer.length))
     status =
         by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no way to %s by %s", by_udp_end_print(from, text), interface);
   if (status == BANYAN_OK)
@@ -138,19 +142,23 @@ static void flush(struct by_queue *queue) {
   }
 }
 
-/* That sends from this UDP port. Another one where the packet is from none of the grants' ends: no end looks at that.
- */
-static struct inlet *inlet_from(struct by_queue *queue, uint32_t port, uint16_t udp_port) {
+static bool can_send(const struct inlet *inlet, const struct by_datagram_way *way) {
+  return inlet->end.port == way->from_port && by_host_is_ipv4(&inlet->end.address) == by_host_is_ipv4(&way->to);
+}
+
+/* That sends from the packet's UDP port. Another one where the packet is from none of the grants' ends: no end looks at
+ * that. */
+static struct inlet *inlet_for(struct by_queue *queue, uint32_t port, const struct by_datagram_way *way) {
   struct inlet *inlet = queue->last[port];
-  if (inlet && inlet->end.port == udp_port) return inlet;
+  if (inlet && can_send(inlet, way)) return inlet;
   LIST_FOREACH(inlet, &queue->inlets[port], link)
-  if (inlet->end.port == udp_port) return queue->last[port] = inlet;
+  if (can_send(inlet, way)) return queue->last[port] = inlet;
   return LIST_FIRST(&queue->inlets[port]);
 }
 
 static void send_run_to(struct by_queue *queue, uint32_t port, const struct by_datagram_way *way) {
   const struct run *run = &queue->run;
-  struct inlet *inlet = port < PLACES ? inlet_from(queue, port, way->from_port) : NULL;
+  struct inlet *inlet = port < PLACES ? inlet_for(queue, port, way) : NULL;
   if (!inlet) {
     queue->unsent += run->n;
     return;
@@ -181,8 +189,9 @@ static bool continues(const struct run *run, const struct run *next, uint32_t by
   const struct by_datagram_way *a = &run->way, *b = &next->way;
   return run->n > 0 && run->n < BY_DATAGRAM_SEGMENTS && run->bytes == run->n * run->size && bytes <= run->size &&
          run->bytes + bytes <= BY_DATAGRAM_MOST && run->verdict.kind == next->verdict.kind &&
-         run->verdict.port == next->verdict.port && run->group == next->group && a->from == b->from && a->to == b->to &&
-         a->from_port == b->from_port && a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
+         run->verdict.port == next->verdict.port && run->group == next->group &&
+         IN6_ARE_ADDR_EQUAL(&a->from, &b->from) && IN6_ARE_ADDR_EQUAL(&a->to, &b->to) && a->from_port == b->from_port &&
+         a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
 }
 
 /* A fragment is to go on. It stays where it was received until that memory is needed again. */
@@ -289,16 +298,12 @@ static enum banyan_status open_inlet(struct inlet *inlet) {
   return BANYAN_OK;
 }
 
-static bool same_end(const struct by_udp_end *a, const struct by_udp_end *b) {
-  return a->address == b->address && a->port == b->port;
-}
-
 /* Of these ends, which may be there already. */
 static enum banyan_status add_inlet(struct by_queue *queue, struct job *job, uint32_t port,
                                     const struct by_udp_end *from, const struct by_udp_end *end) {
   struct inlet *inlet;
   LIST_FOREACH(inlet, &queue->inlets[port], link)
-  if (same_end(&inlet->from, from) && same_end(&inlet->end, end)) {
+  if (by_udp_end_same(&inlet->from, from) && by_udp_end_same(&inlet->end, end)) {
     inlet->uses++;
     job->inlets[job->n_inlets++] = inlet;
     return BANYAN_OK;
@@ -325,7 +330,8 @@ static enum banyan_status add_inlet(struct by_queue *queue, struct job *job, uin
 /* What comes from one end for the other. What is forwarded without a grant leaves from where it came from, too. */
 static enum banyan_status add_flow(struct by_queue *queue, struct job *job, const struct by_plane_end *from,
                                    const struct by_plane_end *to) {
-  const struct by_udp_end nobody = {0}, passing = {htonl(INADDR_LOOPBACK), from->end.port};
+  struct by_udp_end nobody = {.port = 0}, passing = {in6addr_loopback, from->end.port};
+  if (by_host_is_ipv4(&from->end.address)) passing.address = by_host_of_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
   BY_TRY(add_inlet(queue, job, PASSING, &nobody, &passing));
   return add_inlet(queue, job, from->port, &from->end, &to->end);
 }

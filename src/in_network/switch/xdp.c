@@ -203,11 +203,19 @@ static struct by_xdp_neighbour neighbour_by(const struct port *port, const uint8
   return neighbour;
 }
 
-static enum banyan_status set_neighbour(void *self, uint32_t number, uint32_t address, const uint8_t hardware[6]) {
+static struct by_xdp_host host_of(const struct in6_addr *address) {
+  struct by_xdp_host host;
+  memcpy(&host, address, sizeof host);
+  return host;
+}
+
+static enum banyan_status set_neighbour(void *self, uint32_t number, const struct in6_addr *address,
+                                        const uint8_t hardware[6]) {
   struct by_xdp *xdp = self;
   BY_TRY(check_port(xdp, number));
   struct port *port = &xdp->ports[number];
-  struct by_xdp_next next = {.port = number, .address = address};
+  struct by_xdp_next next = {.port = number};
+  if (address) next.address = host_of(address);
   if (hardware) {
     struct by_xdp_neighbour neighbour = neighbour_by(port, hardware), before;
     bool is_new = address && bpf.bpf_map_lookup_elem(map_fd(xdp, "neighbours"), &next, &before) != 0;
@@ -292,7 +300,7 @@ static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, uint32_
   struct by_xdp_address address = {.neighbour = neighbour_by(&xdp->ports[target->port], target->hardware),
                                    .udp_port = target->udp_port,
                                    .members = (uint16_t)members,
-                                   .address = target->address};
+                                   .address = host_of(&target->address)};
   struct bpf_devmap_val device = device_of(xdp, xdp->ports[target->port].interface);
   BY_TRY(put(xdp, "members", &key, &address));
   if (bpf.bpf_map_update_elem(devices, &i, &device, BPF_ANY))

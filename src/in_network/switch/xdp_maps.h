@@ -1,5 +1,5 @@
 /* What the XDP programs find in their maps; shared with the loader. Addresses
- * as they are in packets. */
+ * as they are in packets of IPv6; there are IPv4's as ::ffff:10.0.0.1. */
 #ifndef BY_SWITCH_XDP_MAPS_H
 #define BY_SWITCH_XDP_MAPS_H
 
@@ -25,6 +25,10 @@ struct by_xdp_grant {
   uint16_t udp_port;
 };
 
+struct by_xdp_host {
+  uint32_t words[4];
+};
+
 /* By number of the interface. */
 struct by_xdp_port {
   uint32_t ours;
@@ -47,7 +51,7 @@ struct by_xdp_way {
 /* Such an address. */
 struct by_xdp_next {
   uint32_t port;
-  uint32_t address;
+  struct by_xdp_host address;
 };
 
 /* The members of a group behind one port are numbered. */
@@ -62,7 +66,7 @@ struct by_xdp_address {
   struct by_xdp_neighbour neighbour;
   uint16_t udp_port;
   uint16_t members; /* of the group, behind this port */
-  uint32_t address;
+  struct by_xdp_host address;
 };
 
 /* The result that left last by a port, and how many copies of it. */

@@ -37,21 +37,37 @@ static inline const struct by_xdp_address *address_of(const struct by_fragment *
   return bpf_map_lookup_elem(&members, &member);
 }
 
-/* A frame is about to leave. A result for all gets its member's address, others have theirs. */
-SEC("xdp/devmap") int by_xdp_leave(struct xdp_md *ctx) {
+static __always_inline void write_receiver(void *data, uint32_t ip, const struct by_xdp_host *host) {
+  struct iphdr *four = data + IP_AT;
+  struct ipv6hdr *six = data + IP_AT;
+  if (ip == IP6) {
+    __builtin_memcpy(&six->daddr, host, sizeof *host);
+    return;
+  }
+  four->daddr = host->words[3];
+  four->check = ip_checksum(four);
+}
+
+/* A result for all gets its member's address, others have theirs. */
+static __always_inline int leave(struct xdp_md *ctx, uint32_t ip) {
   void *data = frame_start(ctx);
-  struct iphdr *ip = data + IP_AT;
-  struct udphdr *udp = data + UDP_AT;
-  const struct by_fragment *fragment = data + FRAGMENT_AT;
-  if (data + PAYLOAD_AT > frame_end(ctx)) return XDP_DROP;
+  struct udphdr *udp = data + UDP_AT(ip);
+  const struct by_fragment *fragment = data + FRAGMENT_AT(ip);
+  if (data + PAYLOAD_AT(ip) > frame_end(ctx)) return XDP_DROP;
   if (fragment->type != BY_FRAGMENT_RESULT_MC) return XDP_PASS;
   const struct by_xdp_address *to = address_of(fragment, ctx->egress_ifindex);
   if (!to) return drop_unsent();
   write_ethernet(data, &to->neighbour);
-  ip->daddr = to->address;
-  ip->check = ip_checksum(ip);
+  write_receiver(data, ip, &to->address);
   udp->dest = to->udp_port;
   return XDP_PASS;
+}
+
+/* A frame is about to leave. */
+SEC("xdp/devmap") int by_xdp_leave(struct xdp_md *ctx) {
+  const struct ethhdr *eth = frame_start(ctx);
+  if ((const void *)(eth + 1) > frame_end(ctx)) return XDP_DROP;
+  return eth->h_proto == bpf_htons(ETH_P_IPV6) ? leave(ctx, IP6) : leave(ctx, IP4);
 }
 
 const char by_xdp_license[] SEC("license") = "Apache-2.0";

@@ -10,6 +10,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -110,9 +111,13 @@ struct {
   __type(value, uint64_t);
 } counters SEC(".maps");
 
-/* Where things lie in a frame: IPv4 without options. Fragments are not aligned there, and need not be: XDP runs where
- * that costs nothing. */
-enum { IP_AT = ETH_HLEN, UDP_AT = IP_AT + 20, FRAGMENT_AT = UDP_AT + 8, PAYLOAD_AT = FRAGMENT_AT + BY_FRAGMENT_LINE };
+/* Where things lie in a frame behind an IP header of `ip` bytes: IP4 or IP6, without options or extensions. What
+ * follows has it as a constant, and so is there once for each. Fragments are not aligned, and need not be: XDP runs
+ * where that costs nothing. */
+enum { IP_AT = ETH_HLEN, IP4 = sizeof(struct iphdr), IP6 = sizeof(struct ipv6hdr) };
+#define UDP_AT(ip) (IP_AT + (ip))
+#define FRAGMENT_AT(ip) (UDP_AT(ip) + sizeof(struct udphdr))
+#define PAYLOAD_AT(ip) (FRAGMENT_AT(ip) + BY_FRAGMENT_LINE)
 
 static inline void count(uint32_t event) {
   uint64_t *counter = bpf_map_lookup_elem(&counters, &event);
@@ -137,35 +142,38 @@ static inline void *frame_end(const struct xdp_md *ctx) {
   return (void *)(long)ctx->data_end;
 }
 
-/* The fragment in a whole IPv4 packet without options, or NULL: it is something else. */
-static inline const struct by_fragment *find_fragment(void *data, const void *end) {
-  const struct ethhdr *eth = data;
-  const struct iphdr *ip = data + IP_AT;
-  const struct by_fragment *fragment = data + FRAGMENT_AT;
-  if ((const void *)(fragment + 1) > end) return NULL;
-  if (eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP) return NULL;
-  if (ip->version != 4 || ip->ihl != 5 || (ip->frag_off & bpf_htons(0x3fff))) return NULL;
+static __always_inline bool carries_udp(const void *data, uint32_t ip) {
+  const struct iphdr *four = data + IP_AT;
+  const struct ipv6hdr *six = data + IP_AT;
+  if (ip == IP6) return six->version == 6 && six->nexthdr == IPPROTO_UDP;
+  return four->protocol == IPPROTO_UDP && four->version == 4 && four->ihl == 5 && !(four->frag_off & bpf_htons(0x3fff));
+}
+
+/* The fragment in a whole packet, or NULL: it is something else. */
+static __always_inline const struct by_fragment *find_fragment(void *data, const void *end, uint32_t ip) {
+  const struct by_fragment *fragment = data + FRAGMENT_AT(ip);
+  if ((const void *)(fragment + 1) > end || !carries_udp(data, ip)) return NULL;
   return fragment->magic == BY_FRAGMENT_MAGIC && fragment->version == BY_FRAGMENT_VERSION ? fragment : NULL;
 }
 
-static inline bool is_of(const struct by_xdp_grant *granted, const void *data) {
-  const struct udphdr *udp = data + UDP_AT;
+static __always_inline bool is_of(const struct by_xdp_grant *granted, const void *data, uint32_t ip) {
+  const struct udphdr *udp = data + UDP_AT(ip);
   return udp->dest == granted->udp_port || udp->source == granted->udp_port;
 }
 
 /* Bytes of the fragment by the UDP header, or 0 where the frame has less than that. The frame has one. */
-static inline uint32_t fragment_bytes(void *data, const void *end) {
-  const struct udphdr *udp = data + UDP_AT;
+static __always_inline uint32_t fragment_bytes(void *data, const void *end, uint32_t ip) {
+  const struct udphdr *udp = data + UDP_AT(ip);
   uint32_t bytes = bpf_ntohs(udp->len);
   if (bytes < sizeof *udp || bytes > (const char *)end - (const char *)udp) return 0;
   return bytes - (uint32_t)sizeof *udp;
 }
 
 /* The cell's part. No helper may be called while the lock is held. */
-static inline void visit_cell(struct xdp_md *ctx, struct by_fragment *fragment, uint32_t place,
-                              struct cell_value *value, struct by_verdict *verdict) {
+static __always_inline void visit_cell(struct xdp_md *ctx, uint32_t ip, struct by_fragment *fragment, uint32_t place,
+                                       struct cell_value *value, struct by_verdict *verdict) {
   void *end = frame_end(ctx);
-  uint64_t *payload = frame_start(ctx) + PAYLOAD_AT;
+  uint64_t *payload = frame_start(ctx) + PAYLOAD_AT(ip);
   uint32_t now = (uint32_t)(bpf_ktime_get_coarse_ns() >> 20); /* near enough to ms */
   bpf_spin_lock(&value->lock);
   enum by_cell_action action = by_cell_decide(&value->cell, fragment, now, verdict);
@@ -182,27 +190,28 @@ static inline void visit_cell(struct xdp_md *ctx, struct by_fragment *fragment, 
   bpf_spin_unlock(&value->lock);
 }
 
-static inline struct by_verdict pass_switch(struct xdp_md *ctx, struct by_fragment *fragment,
-                                            const struct by_grant *grant, uint32_t from) {
+static __always_inline struct by_verdict pass_switch(struct xdp_md *ctx, uint32_t ip, struct by_fragment *fragment,
+                                                     const struct by_grant *grant, uint32_t from) {
   struct by_verdict verdict = by_switch_enter(grant, fragment, from);
   if (verdict.kind == BY_VERDICT_CELL) {
     uint32_t at = grant->base + fragment->slot;
     struct cell_value *value = bpf_map_lookup_elem(&cells, &at);
     if (!value) return by_verdict_drop(BY_EVENT_NO_CELL);
-    visit_cell(ctx, fragment, grant->place, value, &verdict);
+    visit_cell(ctx, ip, fragment, grant->place, value, &verdict);
   } else if (fragment->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD) {
-    by_probe_write(frame_start(ctx) + PAYLOAD_AT, frame_end(ctx), fragment, grant->place, NULL);
+    by_probe_write(frame_start(ctx) + PAYLOAD_AT(ip), frame_end(ctx), fragment, grant->place, NULL);
   }
   return verdict;
 }
 
-/* What the sender's hardware should have filled in as UDP's checksum is wrong by now; none at all is right for IPv4. */
-static inline bool write_header(struct xdp_md *ctx, struct by_fragment *fragment) {
+/* What the sender's hardware should have filled in as UDP's checksum is wrong by now; none at all is right for IPv4,
+ * and the ends of grants take that over IPv6, too (RFC 6935). */
+static __always_inline bool write_header(struct xdp_md *ctx, uint32_t ip, struct by_fragment *fragment) {
   void *data = frame_start(ctx);
-  struct udphdr *udp = data + UDP_AT;
-  if (data + PAYLOAD_AT > frame_end(ctx)) return false;
+  struct udphdr *udp = data + UDP_AT(ip);
+  if (data + PAYLOAD_AT(ip) > frame_end(ctx)) return false;
   by_fragment_seal(fragment);
-  *(struct by_fragment *)(data + FRAGMENT_AT) = *fragment;
+  *(struct by_fragment *)(data + FRAGMENT_AT(ip)) = *fragment;
   udp->check = 0;
   return true;
 }
@@ -212,58 +221,84 @@ static inline void write_ethernet(struct ethhdr *eth, const struct by_xdp_neighb
   __builtin_memcpy(eth->h_source, neighbour->from, ETH_ALEN);
 }
 
+static __always_inline struct by_xdp_host receiver_of(const void *data, uint32_t ip) {
+  const struct iphdr *four = data + IP_AT;
+  const struct ipv6hdr *six = data + IP_AT;
+  struct by_xdp_host host = {{0, 0, bpf_htonl(0xffff), four->daddr}};
+  if (ip == IP6) __builtin_memcpy(&host, &six->daddr, sizeof host);
+  return host;
+}
+
 /* Whom the packet goes to next by this port; NULL: nobody knows. */
-static inline const struct by_xdp_neighbour *next_by(uint32_t port, uint32_t address) {
+static __always_inline const struct by_xdp_neighbour *next_by(uint32_t port, const void *data, uint32_t ip) {
   const struct by_xdp_way *way = bpf_map_lookup_elem(&ways, &port);
   if (!way) return NULL;
-  struct by_xdp_next next = {.port = port, .address = address};
+  struct by_xdp_next next = {.port = port, .address = receiver_of(data, ip)};
   const struct by_xdp_neighbour *neighbour = way->has_named ? bpf_map_lookup_elem(&neighbours, &next) : NULL;
   if (neighbour) return neighbour;
   return way->has_other ? &way->other : NULL;
 }
 
-static inline int forward(struct xdp_md *ctx, uint32_t port) {
+static __always_inline int forward(struct xdp_md *ctx, uint32_t ip, uint32_t port) {
   void *data = frame_start(ctx);
-  const struct iphdr *ip = data + IP_AT;
-  if ((const void *)(ip + 1) > frame_end(ctx)) return XDP_DROP;
-  const struct by_xdp_neighbour *neighbour = next_by(port, ip->daddr);
+  if (data + UDP_AT(ip) > frame_end(ctx)) return XDP_DROP;
+  const struct by_xdp_neighbour *neighbour = next_by(port, data, ip);
   if (!neighbour) return drop_unsent();
   write_ethernet(data, neighbour);
   return (int)bpf_redirect_map(&interfaces, port, XDP_DROP);
 }
 
+/* The lowest bits of the ToS byte, which is the second half of the first byte and the first half of the next in IPv6.
+ */
+static __always_inline bool is_marked(const void *data, uint32_t ip) {
+  const uint8_t *byte = data + IP_AT + 1;
+  return ((ip == IP6 ? *byte >> 4 : *byte) & 3) == 3;
+}
+
 /* Works on a copy of the header on the stack, so that its hops can be indexed. */
-static inline struct by_verdict decide(struct xdp_md *ctx, uint32_t from, const struct by_grant *grant) {
+static __always_inline struct by_verdict decide(struct xdp_md *ctx, uint32_t ip, uint32_t from,
+                                                const struct by_grant *grant) {
   void *data = frame_start(ctx);
-  const struct iphdr *ip = data + IP_AT;
-  if (data + PAYLOAD_AT > frame_end(ctx)) return by_verdict_drop(BY_EVENT_MALFORMED);
-  uint32_t bytes = fragment_bytes(data, frame_end(ctx));
-  struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT);
+  if (data + PAYLOAD_AT(ip) > frame_end(ctx)) return by_verdict_drop(BY_EVENT_MALFORMED);
+  uint32_t bytes = fragment_bytes(data, frame_end(ctx), ip);
+  struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT(ip));
   if (by_fragment_check(&fragment, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
-  if ((ip->tos & 3) == 3) fragment.flags |= BY_FRAGMENT_CE;
-  struct by_verdict verdict = pass_switch(ctx, &fragment, grant, from);
-  if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, &fragment)) verdict.kind = BY_VERDICT_DROP;
+  if (is_marked(data, ip)) fragment.flags |= BY_FRAGMENT_CE;
+  struct by_verdict verdict = pass_switch(ctx, ip, &fragment, grant, from);
+  if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, ip, &fragment)) verdict.kind = BY_VERDICT_DROP;
   return verdict;
 }
 
-static inline int switch_frame(struct xdp_md *ctx) {
+static __always_inline int switch_packet(struct xdp_md *ctx, uint32_t ip) {
   uint32_t from = ctx->ingress_ifindex;
   void *data = frame_start(ctx);
-  const struct by_fragment *fragment = find_fragment(data, frame_end(ctx));
+  const struct by_fragment *fragment = find_fragment(data, frame_end(ctx), ip);
   if (!fragment) return XDP_PASS;
   const struct by_xdp_port *port = bpf_map_lookup_elem(&ports, &from);
   if (!port || !port->ours) return XDP_PASS;
   const struct by_xdp_grant *granted = grant_of(fragment->job);
-  if (granted && !is_of(granted, data)) return XDP_PASS;
-  struct by_verdict verdict = decide(ctx, port->number, granted ? &granted->grant : NULL);
+  if (granted && !is_of(granted, data, ip)) return XDP_PASS;
+  struct by_verdict verdict = decide(ctx, ip, port->number, granted ? &granted->grant : NULL);
   if (!granted && verdict.event == BY_EVENT_MALFORMED) return XDP_PASS; /* other software's, or nobody's */
   count(verdict.event);
   if (verdict.kind == BY_VERDICT_PASS) return XDP_PASS;
-  if (verdict.kind == BY_VERDICT_FORWARD) return forward(ctx, verdict.port);
+  if (verdict.kind == BY_VERDICT_FORWARD) return forward(ctx, ip, verdict.port);
   if (verdict.kind != BY_VERDICT_MULTICAST || !granted) return XDP_DROP;
   uint32_t group = granted->grant.group;
   void *members_of = bpf_map_lookup_elem(&groups, &group);
   return members_of ? (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST) : drop_unsent();
+}
+
+/* A function of its own, so that IPv4 has all registers for itself. */
+static __attribute__((noinline)) int switch_ipv6(struct xdp_md *ctx) {
+  return switch_packet(ctx, IP6);
+}
+
+static inline int switch_frame(struct xdp_md *ctx) {
+  const struct ethhdr *eth = frame_start(ctx);
+  if ((const void *)(eth + 1) > frame_end(ctx)) return XDP_PASS;
+  if (eth->h_proto == bpf_htons(ETH_P_IP)) return switch_packet(ctx, IP4);
+  return eth->h_proto == bpf_htons(ETH_P_IPV6) ? switch_ipv6(ctx) : XDP_PASS;
 }
 
 #endif

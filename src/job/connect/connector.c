@@ -77,6 +77,7 @@ void by_connector_want(struct by_connector *connector, uint32_t process) {
 static enum banyan_status add_addresses(const struct by_job *job, int port, bool loopback, struct by_member *self) {
   struct by_interface *all = NULL;
   size_t n = 0;
+  bool has_ipv4 = false;
   const char *filter = loopback ? "127.0.0.0/8" : job->settings.iface;
   enum banyan_status status = by_interface_list(filter, loopback, &all, &n);
   if (status != BANYAN_OK) return loopback ? BANYAN_OK : by_fail_within(status, "BANYAN_IFACE");
@@ -87,8 +88,9 @@ static enum banyan_status add_addresses(const struct by_job *job, int port, bool
     if (known) continue;
     self->addresses[self->n_addresses] = all[i].address;
     by_address_set_port(&self->addresses[self->n_addresses++], port);
-    bool first = !self->mtu && !by_address_is_loopback(&all[i].address);
-    if (first && by_address_family(&all[i].address) == AF_INET) self->mtu = by_interface_mtu(all[i].name);
+    if (by_address_is_loopback(&all[i].address) || has_ipv4) continue;
+    has_ipv4 = by_address_family(&all[i].address) == AF_INET;
+    if (has_ipv4 || !self->mtu) self->mtu = by_interface_mtu(all[i].name);
   }
   free(all);
   return BANYAN_OK;

@@ -8,8 +8,6 @@
 #include "cluster_message.h"
 #include "log.h"
 
-enum { IPV4_MTU = 1500 };
-
 void by_tree_set_go(struct by_tree_set *set, enum by_set_state state) {
   static const unsigned next[BY_SET_STATES] = {
       [BY_SET_OPENING] = 1u << BY_SET_WAITING | 1u << BY_SET_ACQUIRING | 1u << BY_SET_HOPELESS,
@@ -96,39 +94,17 @@ static struct by_address *address_of(struct by_control_tree *tree, uint32_t end)
   return end ? &tree->ends.workers[end - 1] : &tree->ends.at;
 }
 
-/* All ends on one machine: by its loopback interface. */
-static bool is_inside(const struct by_control_tree *tree) {
-  const char *machine = member_of(tree, tree->ends.server)->machine;
-  for (uint32_t e = 1; e < count_ends(tree); e++) {
-    uint32_t process = process_of(tree, e);
-    if (process != UINT32_MAX && strcmp(member_of(tree, process)->machine, machine) != 0) return false;
-  }
-  return true;
-}
-
-static enum banyan_status find_address(const struct by_member *member, bool inside, struct by_address *out) {
-  if (inside) return by_address_parse_host("127.0.0.1", (int)member->udp_port, out);
-  for (uint32_t i = 0; i < member->n_addresses; i++) {
-    *out = member->addresses[i];
-    if (by_address_family(out) != AF_INET || by_address_is_loopback(out)) continue;
-    by_address_set_port(out, (int)member->udp_port);
-    return BANYAN_OK;
-  }
-  return by_fail(BANYAN_ERR_CONNECT, "host %s has no IPv4 address, which trees through switches need", member->host);
-}
-
 static enum banyan_status find_ends(struct by_control_tree *tree) {
-  bool inside = is_inside(tree);
-  uint32_t mtu = UINT16_MAX;
-  for (uint32_t e = 0; e < count_ends(tree); e++) {
-    if (process_of(tree, e) == UINT32_MAX) continue;
-    const struct by_member *member = member_of(tree, process_of(tree, e));
-    BY_TRY(find_address(member, inside, address_of(tree, e)));
-    if (!inside) mtu = MIN(mtu, member->mtu ? member->mtu : IPV4_MTU);
-  }
-  tree->ends.lines = by_tree_lines(mtu);
+  uint32_t n = 0;
+  struct by_tree_end *ends = calloc(count_ends(tree), sizeof *ends);
+  if (!ends) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for trees through switches");
+  for (uint32_t e = 0; e < count_ends(tree); e++)
+    if (process_of(tree, e) != UINT32_MAX)
+      ends[n++] = (struct by_tree_end){member_of(tree, process_of(tree, e)), address_of(tree, e)};
+  enum banyan_status status = by_tree_find_addresses(ends, n, &tree->ends.lines);
+  free(ends);
   tree->ends.exact = strcmp(tree->set->switches->job->settings.sums, "float32") == 0;
-  return BANYAN_OK;
+  return status;
 }
 
 enum banyan_status by_tree_set_find_addresses(const struct by_tree_set *set) {

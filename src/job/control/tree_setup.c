@@ -1,23 +1,79 @@
 #include "tree_setup.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 
-enum { IP_AND_UDP = 20 + 8 };
+enum { IPV4_HEADER = 20, IPV6_HEADER = 40, UDP_HEADER = 8 };
+enum { USUAL_MTU = 1500, LEAST_IPV6_MTU = 1280 }; /* where a host does not know it */
 
-uint32_t by_tree_lines(uint32_t mtu) {
-  uint32_t lines = mtu < IP_AND_UDP ? 0 : (mtu - IP_AND_UDP) / BY_FRAGMENT_LINE;
+uint32_t by_tree_lines(uint32_t mtu, int family) {
+  uint32_t headers = (family == AF_INET6 ? IPV6_HEADER : IPV4_HEADER) + UDP_HEADER;
+  uint32_t lines = mtu < headers ? 0 : (mtu - headers) / BY_FRAGMENT_LINE;
   if (lines < 2) return 1;
   return lines - 1 < BY_FRAGMENT_LINES ? lines - 1 : BY_FRAGMENT_LINES;
 }
 
-/* --- what switches are asked for --- */
+/* --- where the ends are --- */
 
-static struct by_udp_end end_of(const struct by_address *address) {
-  const struct sockaddr_in *ip = (const struct sockaddr_in *)(const void *)&address->storage;
-  return (struct by_udp_end){.address = ip->sin_addr.s_addr, .port = ip->sin_port};
+/* All ends on one machine: by its loopback interface. */
+static bool is_inside(const struct by_tree_end *ends, uint32_t n) {
+  for (uint32_t e = 1; e < n; e++)
+    if (strcmp(ends[e].member->machine, ends[0].member->machine) != 0) return false;
+  return true;
 }
+
+/* The end's first address of this family that other machines may reach; false: it has none. */
+static bool find_address(const struct by_tree_end *end, int family) {
+  for (uint32_t i = 0; i < end->member->n_addresses; i++) {
+    const struct by_address *address = &end->member->addresses[i];
+    if (by_address_family(address) != family || by_address_is_loopback(address)) continue;
+    if (family == AF_INET6 && by_address_is_link_local(address)) continue;
+    *end->at = *address;
+    by_address_set_port(end->at, (int)end->member->udp_port);
+    return true;
+  }
+  return false;
+}
+
+/* NULL: all ends have an address of this family. */
+static const struct by_member *find_all(const struct by_tree_end *ends, uint32_t n, int family) {
+  for (uint32_t e = 0; e < n; e++)
+    if (!find_address(&ends[e], family)) return ends[e].member;
+  return NULL;
+}
+
+/* Packets keep their addresses on the way through switches, so all ends of a tree have addresses of one family. */
+static enum banyan_status choose_family(const struct by_tree_end *ends, uint32_t n) {
+  const struct by_member *no_ipv4 = find_all(ends, n, AF_INET);
+  const struct by_member *no_ipv6 = no_ipv4 ? find_all(ends, n, AF_INET6) : NULL;
+  if (!no_ipv4 || !no_ipv6) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_CONNECT,
+                 "host %s has no IPv4 address, and host %s no IPv6 address that is reached from other links: all hosts "
+                 "of a tree through switches need addresses of one kind",
+                 no_ipv4->host, no_ipv6->host);
+}
+
+static enum banyan_status use_loopback(const struct by_tree_end *ends, uint32_t n) {
+  for (uint32_t e = 0; e < n; e++)
+    BY_TRY(by_address_parse_host("127.0.0.1", (int)ends[e].member->udp_port, ends[e].at));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_tree_find_addresses(const struct by_tree_end *ends, uint32_t n, uint32_t *lines) {
+  uint32_t mtu = UINT16_MAX;
+  bool inside = is_inside(ends, n);
+  BY_TRY(inside ? use_loopback(ends, n) : choose_family(ends, n));
+  int family = by_address_family(ends[0].at);
+  for (uint32_t e = 0; !inside && e < n; e++) {
+    uint32_t unknown = family == AF_INET6 ? LEAST_IPV6_MTU : USUAL_MTU;
+    mtu = MIN(mtu, ends[e].member->mtu ? ends[e].member->mtu : unknown);
+  }
+  *lines = by_tree_lines(mtu, family);
+  return BANYAN_OK;
+}
+
+/* --- what switches are asked for --- */
 
 void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
                          struct by_reservation *out) {
@@ -27,7 +83,7 @@ void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tr
                                  .place = (uint8_t)at->place,
                                  .float32 = ends->exact,
                                  .slots = at->adds ? BY_TREE_WANTED : 0,
-                                 .server = end_of(&ends->at),
+                                 .server = by_udp_end_of(&ends->at),
                                  .n_below = at->n_below};
   snprintf(out->up, sizeof out->up, "%s", at->up);
   for (uint32_t b = 0; b < at->n_below; b++) {
@@ -36,7 +92,7 @@ void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tr
     below->is_switch = at->below[b].is_switch;
     below->first = out->n_workers;
     for (uint32_t w = 0; w < at->below[b].n_workers; w++)
-      out->workers[out->n_workers++] = end_of(&ends->workers[at->below[b].workers[w]]);
+      out->workers[out->n_workers++] = by_udp_end_of(&ends->workers[at->below[b].workers[w]]);
     below->n = out->n_workers - below->first;
   }
 }

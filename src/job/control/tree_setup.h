@@ -9,6 +9,7 @@
 #define BY_JOB_CONTROL_TREE_SETUP_H
 
 #include "control_messages.h"
+#include "member.h"
 #include "reservation.h"
 #include "switched_tree.h"
 
@@ -25,7 +26,7 @@ struct by_tree_ends {
   bool exact; /* numbers travel as they are, and switches that can add float32 */
   unsigned char secret[BY_TREE_SECRET];
   uint32_t server;      /* the process */
-  struct by_address at; /* its address; all of them IPv4 */
+  struct by_address at; /* its address; all of one family, IPv4 or IPv6 */
   struct by_address workers[BY_TREE_WORKERS];
 };
 
@@ -37,8 +38,17 @@ struct by_tree_answer {
   struct by_address at;
 };
 
-/* Most lines of a fragment in packets of so many bytes; at least 1. */
-uint32_t by_tree_lines(uint32_t mtu);
+/* An end of a tree, and where it is to be reached. */
+struct by_tree_end {
+  const struct by_member *member;
+  struct by_address *at;
+};
+
+/* Most lines of a fragment in packets of so many bytes with all headers from IP's on; at least 1. */
+uint32_t by_tree_lines(uint32_t mtu, int family);
+/* Where the ends are, and how large fragments may be: all by addresses of IPv4, or all by IPv6, or by the loopback
+ * interface of the machine where they all are. BANYAN_ERR_CONNECT names hosts that have no addresses of one kind. */
+BANYAN_CHECK enum banyan_status by_tree_find_addresses(const struct by_tree_end *ends, uint32_t n, uint32_t *lines);
 /* What switch number `which`, no aggregator, is to be asked for. */
 void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
                          struct by_reservation *out);

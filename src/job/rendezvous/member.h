@@ -19,7 +19,7 @@ struct by_member {
   uint32_t pid, cores;          /* cores: of its machine */
   uint64_t eager_limit, credit; /* of its settings: the same on all ranks, or they do not work together */
   uint32_t udp_port;            /* where it takes part in trees through switches; 0: it does not */
-  uint32_t mtu;                 /* of the interface of its first IPv4 address beyond loopback; 0: unknown */
+  uint32_t mtu; /* of the interface of its first address beyond loopback, of IPv4 if it has one; 0: unknown */
   uint32_t n_addresses;
   struct by_address *addresses; /* where it takes links, the best first */
 };
