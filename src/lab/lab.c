@@ -173,11 +173,11 @@ static bool is_host_name(const char *name) {
 
 static enum banyan_status list_hosts(struct by_lab *lab) {
   const struct by_lab_layout *l = lab->layout;
-  char address[16];
+  char address[BY_ADDRESS_TEXT];
   by_text_add(&lab->hosts, "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
   for (uint32_t s = 0; s < l->n_spaces; s++)
     if (l->spaces[s].address && is_host_name(l->spaces[s].name))
-      by_text_add(&lab->hosts, "%s %s\n", by_lab_print_address(l->spaces[s].address, address), l->spaces[s].name);
+      by_text_add(&lab->hosts, "%s %s\n", by_lab_print_address(l, l->spaces[s].address, address), l->spaces[s].name);
   return lab->hosts.failed ? no_memory() : BANYAN_OK;
 }
 
@@ -205,7 +205,7 @@ static enum banyan_status set_asked(const char *setting) {
 static enum banyan_status set_up(const struct by_lab *lab) {
   static const struct {
     const char *name, *value;
-    bool may_lack;
+    bool ipv6; /* only in labs of IPv6 */
   } settings[] = {
       {"net.ipv4.ip_forward", "1", false},
       {"net.ipv4.ip_default_ttl", "255", false}, /* a way may be long */
@@ -213,13 +213,19 @@ static enum banyan_status set_up(const struct by_lab *lab) {
       {"net.ipv4.conf.default.rp_filter", "0", false},
       {"net.ipv4.conf.all.send_redirects", "0", false},
       {"net.ipv4.conf.default.send_redirects", "0", false},
-      {"net.ipv6.conf.default.disable_ipv6", "1", true}, /* its own chatter would be counted */
+      {"net.ipv6.conf.all.disable_ipv6", "0", true},
+      {"net.ipv6.conf.default.disable_ipv6", "0", true},
+      {"net.ipv6.conf.all.forwarding", "1", true},
+      {"net.ipv6.conf.default.hop_limit", "255", true},
+      {"net.ipv6.conf.default.addr_gen_mode", "1", true}, /* no addresses of links */
   };
   const char *congestion = lab->options->congestion;
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-    enum banyan_status status = set_sysctl(settings[i].name, settings[i].value);
-    if (status && !settings[i].may_lack) return status;
+    if (settings[i].ipv6 && !lab->layout->ipv6) continue;
+    BY_TRY(set_sysctl(settings[i].name, settings[i].value));
   }
+  /* Its own chatter would be counted. A kernel may be without it. */
+  if (!lab->layout->ipv6) (void)set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
   if (*congestion && set_sysctl("net.ipv4.tcp_congestion_control", congestion))
     return by_fail(BANYAN_ERR_SYSTEM,
                    "this machine does not let namespaces use \"%.32s\" for TCP: name it in "
@@ -380,6 +386,7 @@ static enum banyan_status shape_port(struct by_lab *lab, unsigned interface, dou
                                                      .burst = MAX(options->burst, least),
                                                      .queue = by_lab_queue_bytes(options, rate),
                                                      .fifo = options->fifo,
+                                                     .ipv6 = options->ipv6,
                                                      .there = there,
                                                      .by_tos = options->by_tos});
 }
@@ -424,8 +431,9 @@ static enum banyan_status furnish_ports(struct by_lab *lab, uint32_t space) {
   BY_TRY(by_netlink_up(netlink, LOOPBACK, true));
   for (uint32_t k = 0; k < count_interfaces(lab, space); k++) {
     if (k < it->n_wires) BY_TRY(furnish_wire(lab, space, k));
-    if (!k && it->address) BY_TRY(by_netlink_add_address(netlink, FIRST_INTERFACE, it->address));
     BY_TRY(by_netlink_up(netlink, FIRST_INTERFACE + k, false));
+    const struct in6_addr address = by_lab_host(lab->layout, it->address);
+    if (!k && it->address) BY_TRY(by_netlink_add_address(netlink, FIRST_INTERFACE, &address));
   }
   return BANYAN_OK;
 }
@@ -436,8 +444,23 @@ static enum banyan_status lay_routes(struct by_lab *lab, uint32_t space, uint32_
     const struct by_lab_route *route = &l->routes[*next];
     const struct by_lab_wire *wire = &l->wires[route->wire];
     unsigned interface = FIRST_INTERFACE + wire->port[wire->space[0] != l->spaces[space].outside];
-    BY_TRY(by_netlink_add_route(&lab->netlink, interface, route->to, l->spaces[space].address));
+    const struct in6_addr to = by_lab_host(l, route->to), source = by_lab_host(l, l->spaces[space].address);
+    const struct by_netlink_route added = {l->ipv6, route->to ? &to : NULL, l->spaces[space].address ? &source : NULL,
+                                           false};
+    BY_TRY(by_netlink_add_route(&lab->netlink, interface, &added));
   }
+  return BANYAN_OK;
+}
+
+/* A switch that aggregates sends by the port that a tree names, whichever way its routes prefer. IPv4 takes all
+ * addresses to be on the link then; IPv6 needs a route. */
+static enum banyan_status lay_ways_out(struct by_lab *lab, uint32_t space) {
+  const struct by_lab_layout *l = lab->layout;
+  const struct by_node *node = &l->topology->nodes[l->spaces[space].node];
+  const struct by_netlink_route everywhere = {.ipv6 = true, .last = true};
+  if (!l->ipv6 || node->kind != BY_NODE_SWITCH || !node->aggregates || l->spaces[space].front) return BANYAN_OK;
+  for (uint32_t k = 0; k < count_interfaces(lab, space); k++)
+    BY_TRY(by_netlink_add_route(&lab->netlink, FIRST_INTERFACE + k, &everywhere));
   return BANYAN_OK;
 }
 
@@ -445,6 +468,7 @@ static enum banyan_status furnish_space(struct by_lab *lab, uint32_t space, uint
   BY_TRY(go_to(lab, space));
   enum banyan_status status = furnish_ports(lab, space);
   if (!status) status = lay_routes(lab, space, next_route);
+  if (!status) status = lay_ways_out(lab, space);
   return status ? by_fail_within(status, "\"%s\"", lab->layout->spaces[space].name) : BANYAN_OK;
 }
 

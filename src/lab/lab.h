@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "address.h"
 #include "text.h"
 #include "topology.h"
 
@@ -33,17 +34,20 @@ enum {
   BY_LAB_MOST_WIRES = 65536,
   BY_LAB_MOST_ROUTES = 4 << 20,
   BY_LAB_LEAST_MTU = 576,
+  BY_LAB_LEAST_IPV6_MTU = 1280,
   BY_LAB_MOST_MTU = 65535,
   BY_LAB_MOST_XDP_MTU = 3506, /* of a veth that takes XDP programs */
 };
 
 /* Addresses of the lab's hosts, and of its switches that add, are in here; no packet leaves the lab. */
 #define BY_LAB_SUBNET "10.77.0.0/16"
+#define BY_LAB_SUBNET6 "fd62:616e:7961:6e00::/96"
 
 struct by_lab_options {
   double scale;               /* of all rates, > 0 */
   bool whole;                 /* links carry all their capacity, not what others leave */
   bool plain;                 /* no delay and no loss, whatever the topology states */
+  bool ipv6;                  /* addresses are of IPv6, in place of IPv4 */
   bool xdp;                   /* switches that add forward by XDP programs */
   long mtu;                   /* bytes of an IP packet */
   double burst;               /* seconds at full rate that an idle link lets through at once */
@@ -59,7 +63,7 @@ struct by_lab_space {
   uint32_t node;
   bool gate, front; /* of the node */
   uint32_t outside; /* the space that its wires end in: itself, or its front */
-  uint32_t address; /* IPv4, host byte order; 0: none */
+  uint32_t address; /* its number among the lab's: by_lab_host; 0: none */
   uint32_t n_wires; /* that end here; the k-th is its interface eth<k>, and that of what it is the front of */
 };
 
@@ -73,12 +77,13 @@ struct by_lab_wire {
 
 struct by_lab_route {
   uint32_t space;
-  uint32_t to;   /* a node's address; 0: everything else */
+  uint32_t to;   /* the number of a node's address; 0: everything else */
   uint32_t wire; /* that packets leave by */
 };
 
 struct by_lab_layout {
   const struct by_topology *topology;
+  bool ipv6;
   uint32_t n_spaces, n_wires, n_routes, routes_room;
   struct by_lab_space *spaces; /* spaces[v] is node v's; gates follow, then fronts */
   struct by_lab_wire *wires;   /* wires[i] is link i's; those of gates follow */
@@ -99,8 +104,10 @@ BANYAN_CHECK enum banyan_status by_lab_print_topology(const struct by_topology *
                                                       const struct by_lab_options *options, struct by_text *text);
 /* Bytes that may be in a queue of that rate; bytes of a burst are of the same kind. */
 double by_lab_queue_bytes(const struct by_lab_options *options, double rate);
-/* "10.77.0.1"; `out` holds 16. */
-const char *by_lab_print_address(uint32_t address, char *out);
+/* The address of this number, as by_address_host has it. */
+struct in6_addr by_lab_host(const struct by_lab_layout *layout, uint32_t address);
+/* "10.77.0.1", "fd62:616e:7961:6e00::1"; `out` holds BY_ADDRESS_TEXT. */
+const char *by_lab_print_address(const struct by_lab_layout *layout, uint32_t address, char *out);
 
 /* ---- at work: lab.c */
 

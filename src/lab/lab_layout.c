@@ -9,7 +9,7 @@
 
 #include "topology_paths.h"
 
-enum { FIRST_ADDRESS = 0x0a4d0001, LEAST_QUEUE = 256 << 10, MOST_COLUMN = 32, MOST_ROWS = 64 };
+enum { SUBNET = 0x0a4d0000, LEAST_QUEUE = 256 << 10, MOST_COLUMN = 32, MOST_ROWS = 64 };
 
 struct by_lab_options by_lab_options_default(void) {
   return (struct by_lab_options){.scale = 1, .mtu = 1500, .burst = 1e-3, .queue = 50e-3, .congestion = "reno"};
@@ -80,8 +80,8 @@ static void lay_links(struct by_lab_layout *l, const struct by_lab_options *opti
   const struct by_topology *t = l->topology;
   for (uint32_t v = 0; v < t->n_nodes; v++) {
     bool host = t->nodes[v].kind == BY_NODE_HOST, spoken_to = host || t->nodes[v].aggregates;
-    l->spaces[v] = (struct by_lab_space){
-        .name = t->nodes[v].name, .node = v, .outside = v, .address = spoken_to ? FIRST_ADDRESS + v : 0};
+    l->spaces[v] =
+        (struct by_lab_space){.name = t->nodes[v].name, .node = v, .outside = v, .address = spoken_to ? v + 1 : 0};
   }
   for (uint32_t i = 0; i < t->n_links; i++) {
     const struct by_link *link = &t->links[i];
@@ -215,12 +215,15 @@ static enum banyan_status lay_routes(struct by_lab_layout *l) {
 enum banyan_status by_lab_layout_make(const struct by_topology *topology, const struct by_lab_options *options,
                                       struct by_lab_layout *out) {
   size_t nodes = topology->n_nodes;
-  *out = (struct by_lab_layout){.topology = topology};
+  *out = (struct by_lab_layout){.topology = topology, .ipv6 = options->ipv6};
   by_arena_init(&out->arena);
   if (options->xdp && options->mtu > BY_LAB_MOST_XDP_MTU)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "--mtu %ld: interfaces of switches with XDP programs take packets of at most %d", options->mtu,
                    BY_LAB_MOST_XDP_MTU);
+  if (options->ipv6 && options->mtu < BY_LAB_LEAST_IPV6_MTU)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--mtu %ld: packets of IPv6 may have at least %d bytes on every link",
+                   options->mtu, BY_LAB_LEAST_IPV6_MTU);
   if (2 * nodes > BY_LAB_MOST_SPACES)
     return by_fail(BANYAN_ERR_TOPOLOGY, "%zu nodes are more than the %d that a lab may have on one machine", nodes,
                    BY_LAB_MOST_SPACES / 2);
@@ -282,9 +285,17 @@ double by_lab_queue_bytes(const struct by_lab_options *options, double rate) {
   return MIN(MAX(options->queue * rate / 8, LEAST_QUEUE), 1 << 30);
 }
 
-const char *by_lab_print_address(uint32_t address, char *out) {
-  snprintf(out, 16, "%u.%u.%u.%u", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
-  return out;
+struct in6_addr by_lab_host(const struct by_lab_layout *layout, uint32_t address) {
+  struct in6_addr host = {.s6_addr = {0xfd, 'b', 'a', 'n', 'y', 'a', 'n', [14] = (uint8_t)(address >> 8)}};
+  host.s6_addr[15] = (uint8_t)address;
+  return layout->ipv6 ? host : by_host_of_ipv4((struct in_addr){htonl(SUBNET + address)});
+}
+
+const char *by_lab_print_address(const struct by_lab_layout *layout, uint32_t address, char *out) {
+  const struct in6_addr host = by_lab_host(layout, address);
+  struct by_address at;
+  by_address_set_host(&at, &host, 0);
+  return by_address_print_host(&at, out);
 }
 
 /* ---- names */
@@ -311,12 +322,13 @@ static int widest_name(const struct by_lab_layout *l) {
 static void print_space(const struct by_lab_layout *l, uint32_t s, int width, struct by_text *text) {
   const struct by_lab_space *space = &l->spaces[s];
   const struct by_node *node = &l->topology->nodes[space->node];
-  char address[16];
+  char address[BY_ADDRESS_TEXT];
   uint32_t n = l->spaces[space->outside].n_wires;
   if (space->gate || space->front) return;
   by_text_add(text, "%-6s %-*s %-15s %u interface%s%s%s\n", node->kind == BY_NODE_HOST ? "host" : "switch", width,
-              space->name, space->address ? by_lab_print_address(space->address, address) : "-", n, n == 1 ? "" : "s",
-              node->takes_part ? ", ranks" : "", node->kind == BY_NODE_SWITCH && node->aggregates ? ", adds" : "");
+              space->name, space->address ? by_lab_print_address(l, space->address, address) : "-", n,
+              n == 1 ? "" : "s", node->takes_part ? ", ranks" : "",
+              node->kind == BY_NODE_SWITCH && node->aggregates ? ", adds" : "");
 }
 
 static void print_wire(const struct by_lab_layout *l, const struct by_lab_options *options, uint32_t i, int width,

@@ -26,7 +26,10 @@
 #include "netlink.h"
 #include "priority.h"
 
-enum { RELAY_PACKETS = 4096 /* that may wait to be read by a process */ };
+enum {
+  RELAY_PACKETS = 4096, /* that may wait to be read by a process */
+  LAST_METRIC = 1 << 16 /* of routes, and the number of the interface; smaller ones come first */
+};
 
 static void put_end(struct by_netlink_request *request, const struct by_netlink_end *end, const uint8_t mac[6],
                     long mtu) {
@@ -78,30 +81,32 @@ enum banyan_status by_netlink_up(struct by_netlink *netlink, unsigned interface,
   return by_netlink_command(netlink, &request, "put an interface up");
 }
 
-enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned interface, uint32_t address) {
+enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned interface,
+                                          const struct in6_addr *address) {
   struct by_netlink_request request;
   struct ifaddrmsg *body = by_netlink_begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
-  uint32_t in_order = htonl(address);
-  body->ifa_family = AF_INET;
-  body->ifa_prefixlen = 32;
+  body->ifa_family = by_netlink_family(address);
+  body->ifa_prefixlen = by_netlink_host_bits(address);
+  body->ifa_flags = IFA_F_NODAD; /* it is nobody else's, and ready at once */
   body->ifa_index = interface;
-  mnl_attr_put(request.header, IFA_LOCAL, sizeof in_order, &in_order);
-  mnl_attr_put(request.header, IFA_ADDRESS, sizeof in_order, &in_order);
+  by_netlink_put_host(&request, IFA_LOCAL, address);
+  by_netlink_put_host(&request, IFA_ADDRESS, address);
   return by_netlink_command(netlink, &request, "take an address");
 }
 
-enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface, uint32_t to, uint32_t source) {
+enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface,
+                                        const struct by_netlink_route *route) {
   struct by_netlink_request request;
   struct rtmsg *body = by_netlink_begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
-  uint32_t to_in_order = htonl(to), source_in_order = htonl(source);
-  body->rtm_family = AF_INET;
-  body->rtm_dst_len = to ? 32 : 0;
+  body->rtm_family = route->ipv6 ? AF_INET6 : AF_INET;
+  body->rtm_dst_len = route->to ? by_netlink_host_bits(route->to) : 0;
   body->rtm_table = RT_TABLE_MAIN;
   body->rtm_protocol = RTPROT_STATIC;
   body->rtm_scope = RT_SCOPE_LINK;
   body->rtm_type = RTN_UNICAST;
-  if (to) mnl_attr_put(request.header, RTA_DST, sizeof to_in_order, &to_in_order);
-  if (source) mnl_attr_put(request.header, RTA_PREFSRC, sizeof source_in_order, &source_in_order);
+  if (route->to) by_netlink_put_host(&request, RTA_DST, route->to);
+  if (route->last) mnl_attr_put_u32(request.header, RTA_PRIORITY, LAST_METRIC + interface);
+  if (route->source) by_netlink_put_host(&request, RTA_PREFSRC, route->source);
   mnl_attr_put_u32(request.header, RTA_OIF, interface);
   return by_netlink_command(netlink, &request, "take a route");
 }
@@ -258,16 +263,21 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
   return by_netlink_status(by_tc_add_class(netlink, interface, &class_), "shape a link to its rate");
 }
 
-/* TCP packets of less than 128 bytes with no flag but ACK. What has data and is short has PSH as well, and stays
- * behind what was sent before it. */
-static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned interface) {
+/* TCP packets of less than 128 bytes, of IPv6 behind its header, with no flag but ACK. What has data and is short has
+ * PSH as well, and stays behind what was sent before it. */
+static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned interface, bool ipv6) {
   const struct tc_u32_key keys[3] = {
       {.mask = htonl(0x0f00ff80), .val = htonl(0x05000000)},                  /* a header of 20, the length */
       {.mask = htonl(0x00ff0000), .val = htonl(IPPROTO_TCP << 16), .off = 8}, /* the protocol */
       {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 32},       /* the flags */
   };
-  struct by_tc_filter filter = {ROOT_HANDLE, ACK_CLASS, ACKS_FIRST, ETH_P_IP, keys, 3};
-  return by_netlink_status(by_tc_add_filter(netlink, interface, &filter),
+  const struct tc_u32_key six[2] = {
+      {.mask = htonl(0xff80ff00), .val = htonl(IPPROTO_TCP << 8), .off = 4}, /* the length, the next header */
+      {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 52},      /* the flags */
+  };
+  const struct by_tc_filter filters[2] = {{ROOT_HANDLE, ACK_CLASS, ACKS_FIRST, ETH_P_IP, keys, 3},
+                                          {ROOT_HANDLE, ACK_CLASS, ACKS_FIRST, ETH_P_IPV6, six, 2}};
+  return by_netlink_status(by_tc_add_filter(netlink, interface, &filters[ipv6]),
                            "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
 }
 
@@ -308,7 +318,7 @@ enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interfa
   BY_TRY(by_netlink_status(by_tc_add_htb(netlink, interface, ROOT_HANDLE, DATA_CLASS & 0xffff),
                            "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)"));
   BY_TRY(set_rates(netlink, interface, shape));
-  if (!shape->fifo) BY_TRY(let_overtake(netlink, interface));
+  if (!shape->fifo) BY_TRY(let_overtake(netlink, interface, shape->ipv6));
   BY_TRY(add_queue(netlink, interface, DATA_CLASS, shape));
   return shape->by_tos ? sort_by_tos(netlink, interface, shape) : BANYAN_OK;
 }

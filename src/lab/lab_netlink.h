@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "fail.h"
 #include "netlink.h"
 
@@ -29,6 +30,7 @@ struct by_netlink_shape {
   double burst; /* seconds at that rate */
   double queue; /* bytes */
   bool fifo;    /* acknowledgements wait like everything else; else they overtake */
+  bool ipv6;    /* those of IPv6; else of IPv4 */
   bool there;   /* the interface keeps to one already: only its rates change */
   bool by_tos;  /* what is marked goes by its class (priority.h), each with a guarantee of 5 % */
 };
@@ -48,12 +50,20 @@ BANYAN_CHECK enum banyan_status by_netlink_fit(struct by_netlink *netlink, const
 /* Makes an interface ready without address resolution: what leaves it carries its own hardware address, which is the
  * other end's too. */
 BANYAN_CHECK enum banyan_status by_netlink_up(struct by_netlink *netlink, unsigned interface, bool resolves);
-/* An address of the interface, without a subnet. */
+/* An address of the interface, without a subnet. It is as by_address_host has it, as are those of routes. */
 BANYAN_CHECK enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned interface,
-                                                       uint32_t address);
-/* Packets to `to` (0: all others) leave by the interface; `source` (or 0) is the sender's address of own ones. */
-BANYAN_CHECK enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface, uint32_t to,
-                                                     uint32_t source);
+                                                       const struct in6_addr *address);
+/* Of IPv4 or IPv6. */
+struct by_netlink_route {
+  bool ipv6;
+  const struct in6_addr *to;     /* NULL: all others */
+  const struct in6_addr *source; /* the sender's address of own packets; NULL: the kernel chooses */
+  bool last;                     /* where no other route fits */
+};
+
+/* Such packets leave by the interface. */
+BANYAN_CHECK enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface,
+                                                     const struct by_netlink_route *route);
 /* What leaves the interface keeps to the shape. */
 BANYAN_CHECK enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
                                                  const struct by_netlink_shape *shape);

@@ -17,6 +17,19 @@ shows '--http' err
   grep -qE 'CONFIG_NET|rights|libmicrohttpd' "$scratch/err" && skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
 
 sum="$BANYAN_BUILD/tests/net/sum_until $scratch/done"
+# Without IPv4: reports, the found network, the manager's plan, its server and its tree through switches.
+if [ -e /proc/sys/net/ipv6 ]; then
+  "$BANYAN" lab clos:racks=2,hosts=2,nic=100m,adds=all --cluster --ipv6 --manager-options "--interval 0.2 --replan 1" \
+    --env BANYAN_LOG=info -- "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" "$scratch/six" >"$scratch/sums" 2>&1 &
+  lab=$!
+  sums() { has 'sums over [1-9] switches with server' sums && has "plan 'cluster' from call" sums; }
+  comes sums || fail "no tree through switches over IPv6: $(cat "$scratch/sums")"
+  touch "$scratch/done"
+  wait "$lab" || fail "the lab of IPv6 ended with $?: $(cat "$scratch/sums")"
+  [ "$(grep -cE '^\[r[01]h[01]\] 0 wrong, ' "$scratch/sums")" = 4 ] || fail "$(cat "$scratch/sums")"
+  rm "$scratch/done"
+fi
+
 "$BANYAN" lab clos:racks=2,hosts=2,nic=100m,adds=all --cluster --manager r1h1 --manager-options "--interval 0.2 --replan 1" \
   --job "one: $sum $scratch/one" --job "two from=0.5s hosts=r0h0,r1h0 ranks=2: $sum $scratch/two" \
   --job "short from=0.2s until=1s hosts=r0h1,r1h1: $sum $scratch/short" \

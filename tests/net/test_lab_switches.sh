@@ -19,6 +19,10 @@ shows 'packets of at most 3506' err
 wants 0 "$BANYAN" lab "$examples/adding-2.json" --switches xdp --dry-run
 shows '^switch +root +10\.77\.0\.10 +3 interfaces, adds' out
 shows '^13 network namespaces, 20 pairs' out
+wants 0 "$BANYAN" lab "$examples/adding-2.json" --ipv6 --dry-run
+shows '^switch +root +fd62:616e:7961:6e00::a +3 interfaces, adds' out
+wants 2 "$BANYAN" lab star:4 --ipv6 --mtu 1200 -- true
+shows 'IPv6 may have at least 1280 bytes' err
 
 "$BANYAN" lab "$examples/adding-1.json" --switches none -- true 2>"$scratch/err" || {
   grep -qE 'CONFIG_NET|rights' "$scratch/err" && skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
@@ -100,6 +104,7 @@ done
 # Sums go through one, two and three switches, also with a switch between them that only forwards.
 for way in $ways; do
   merged "$way" "$examples/adding-1.json" 4
+  [ ! -e /proc/sys/net/ipv6 ] || merged "$way" "$examples/adding-1.json" 4 --ipv6
   merged "$way" "$examples/adding-2.json" 6
   merged "$way" "$examples/adding-3.json" 8
 done

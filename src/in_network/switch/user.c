@@ -2,7 +2,8 @@
  *
  * A port is an interface; the next hop is that of the host's routes for the
  * packet's address by that interface. Where they are others for other
- * traffic: ip rule add oif IF lookup T. It takes what travels between the ends of
+ * traffic: ip rule add oif IF lookup T. Where there is none, IPv4 takes the address
+ * to be on the link; IPv6 fails. It takes what travels between the ends of
  * its grants: capture.h makes the kernel deliver that to sockets, as long as the
  * process lives. Everything else, and all without the process, the kernel forwards
  * as before (net.ipv4.ip_forward=1). Fragments leave from the UDP port that they

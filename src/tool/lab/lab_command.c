@@ -53,6 +53,7 @@ static const struct by_option options[] = {
         "congestion control of TCP on the hosts; default reno, which\nevery machine has; \"\": this machine's default"),
     BY_WORDS("sysctl", 0, sysctls, "NAME=VALUE", "a net.* setting for every host and switch"),
     BY_INT("mtu", 0, lab.mtu, "BYTES", BY_LAB_LEAST_MTU, BY_LAB_MOST_MTU, "of an IP packet; default 1500"),
+    BY_FLAG("ipv6", 0, lab.ipv6, "addresses of IPv6 alone; default: of IPv4 alone"),
     BY_SECONDS("burst", 0, lab.burst, "TIME", "what an idle link passes at once; default 1 ms"),
     BY_SECONDS("queue", 0, lab.queue, "TIME", "size of a link's queue, 256 KiB at least; default 50 ms"),
     BY_FLAG("fifo", 0, lab.fifo, "acknowledgements of TCP wait behind data; default: they\novertake data"),

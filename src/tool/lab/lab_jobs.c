@@ -290,7 +290,7 @@ static enum banyan_status launch(const struct job *job, int *exit_code) {
   launched.environment = environment.items;
   launched.output = by_output_choose(options->output, job->command, options->json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX);
   launched.labels = (const char *const *)job->labels;
-  launched.interface = BY_LAB_SUBNET;
+  launched.interface = job->jobs->built->ipv6 ? BY_LAB_SUBNET6 : BY_LAB_SUBNET;
   if (job->name) {
     snprintf(title, sizeof title, "%s: job %.128s", launched.title, job->name);
     launched.title = title;

@@ -247,9 +247,9 @@ static enum banyan_status start_switch(struct by_lab_services *services, uint32_
   const struct by_lab_layout *layout = services->layout;
   const struct by_node *node = &layout->topology->nodes[space];
   struct by_text ports = {0}, rates = {0};
-  char address[16], cells[16];
+  char address[BY_ADDRESS_TEXT], cells[16];
   for (uint32_t k = 0; k < count_ports(layout, space); k++) by_text_add(&ports, "%seth%u", k ? "," : "", k);
-  by_lab_print_address(layout->spaces[space].address, address);
+  by_lab_print_address(layout, layout->spaces[space].address, address);
   snprintf(cells, sizeof cells, "%u", (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS));
   if (xdp) add_rates(layout, space, &rates);
   const char *command[MOST_WORDS] = {"banyan", "switch", xdp ? "--xdp" : "--user", by_text_get(&ports)};
