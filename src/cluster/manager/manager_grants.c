@@ -392,30 +392,7 @@ struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const s
   return best;
 }
 
-/* What a job would return if it changed to its fair share. */
-static uint64_t beyond_fair(const struct by_manager *m, const struct by_manager_job *job, uint32_t node) {
-  uint64_t held = held_by(job, node), keeps = MAX(guaranteed_to(job, node), budget_at(m, job, node, BY_GRANTS_FAIR));
-  return held > MAX(keeps, fair_at(m, job, node)) ? held - keeps : 0;
-}
-
-struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const struct by_manager_job *of,
-                                           const struct by_plan_needs *needs) {
-  for (uint32_t i = 0; i < needs->n; i++) {
-    uint32_t node = needs->all[i].node;
-    uint64_t guarantee, wanted, has = held_by(of, node);
-    if (!by_grants_switch_is_there(m, node)) continue;
-    sum_at(needs, node, &guarantee, &wanted);
-    uint64_t fair = MIN(fair_at(m, of, node), wanted);
-    if (GROWTH * has > fair) continue;
-    for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-      if (job == of || by_job_has_left(job) || !job->plans.current || !job->peer || is_changing(job)) continue;
-      if (beyond_fair(m, job, node) >= fair - has && can_change(m, job)) return job;
-    }
-  }
-  return NULL;
-}
-
-/* ---- room that nobody uses */
+/* ---- jobs that have few */
 
 /* What a tree has under way at most: the fewest slots that it has at any switch. */
 static uint64_t window_of(const struct by_manager_job *job, const char *server) {
@@ -459,6 +436,30 @@ bool by_grants_may_grow(const struct by_manager *m, const struct by_manager_job 
     grows |= gets >= GROWTH * has;
   }
   return grows;
+}
+
+/* What a job would return if it changed to its fair share. */
+static uint64_t beyond_fair(const struct by_manager *m, const struct by_manager_job *job, uint32_t node) {
+  uint64_t held = held_by(job, node), keeps = MAX(guaranteed_to(job, node), budget_at(m, job, node, BY_GRANTS_FAIR));
+  return held > MAX(keeps, fair_at(m, job, node)) ? held - keeps : 0;
+}
+
+struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const struct by_manager_job *of,
+                                           const struct by_plan_needs *needs) {
+  if (!lacks_cells(m, of, needs)) return NULL;
+  for (uint32_t i = 0; i < needs->n; i++) {
+    uint32_t node = needs->all[i].node;
+    uint64_t guarantee, wanted, has = held_by(of, node);
+    if (!by_grants_switch_is_there(m, node)) continue;
+    sum_at(needs, node, &guarantee, &wanted);
+    uint64_t fair = MIN(fair_at(m, of, node), wanted);
+    if (GROWTH * has > fair) continue;
+    for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+      if (job == of || by_job_has_left(job) || !job->plans.current || !job->peer || is_changing(job)) continue;
+      if (beyond_fair(m, job, node) >= fair - has && can_change(m, job)) return job;
+    }
+  }
+  return NULL;
 }
 
 /* ---- to see it */
