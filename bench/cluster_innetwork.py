@@ -8,10 +8,12 @@ Started by cluster.sh, which documents the environment. INNETWORK names the part
   faults  the same two jobs: when they get in-network trees, a switch that is killed and comes back, and a third job
   wide    one job of 24 workers: in-network trees, and host trees only
   small   calls of 8 bytes of a job with a manager and without one
+  beside  an aggregator beside four workers at 100 Mbit/s, without a switch that adds: beside what its plan predicts
 """
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -251,7 +253,82 @@ def measure_small():
     row("8 bytes, managed : unmanaged", f"{ratio:.3f}", "<= 1.1", ratio <= 1.1)
 
 
-PARTS = {"own": measure_own, "racks": measure_racks, "faults": measure_faults, "wide": measure_wide, "small": measure_small}
+# ---- an aggregator beside the path
+
+HEADERS = 1408 / 1538  # what fragments carry of what they take on a wire
+
+
+def beside(folder, rate):
+    """Writes a topology of four workers, an aggregator with a link of `rate` and a server at one router; returns its path."""
+    hosts = ["w0", "w1", "w2", "w3", "e", "d"]
+    nodes = [{"name": host, "takes_part": host[0] == "w", "helps": host[0] != "w"} for host in hosts]
+    links = [{"a": host, "b": "s", "capacity": rate if host == "e" else "100m"} for host in hosts]
+    path = os.path.join(folder, f"beside-{rate}.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"format": "banyan-topology 1", "nodes": [*nodes, {"name": "s", "kind": "switch"}], "links": links}, file)
+    return path
+
+
+def off_path(folder):
+    """Writes a plan whose workers all send to the aggregator, and returns its path."""
+    up = {"e/0": "d/0", **{str(rank): "e/0" for rank in range(4)}}
+    path = os.path.join(folder, "off-path.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"format": "banyan-plan 1", "name": "off path", "ranks": 4,
+                   "vertices": {name: {"kind": "server"} for name in ("d/0", "e/0")},
+                   "trees": [{"share": 1, "root": "d/0", "up": up}]}, file)
+    return path
+
+
+def racks(folder):
+    """Writes a topology of two racks of two workers and a helper, whose uplinks have half a host's rate; returns its path."""
+    hosts = ["w0", "w1", "d", "w2", "w3", "e"]
+    nodes = [{"name": host, "takes_part": host[0] == "w", "helps": host[0] != "w"} for host in hosts]
+    nodes += [{"name": switch, "kind": "switch"} for switch in ("leaf0", "leaf1", "spine")]
+    links = [{"a": host, "b": f"leaf{i // 3}", "capacity": "100m"} for i, host in enumerate(hosts)]
+    links += [{"a": f"leaf{i}", "b": "spine", "capacity": "50m"} for i in range(2)]
+    path = os.path.join(folder, "racks.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"format": "banyan-topology 1", "nodes": nodes, "links": links}, file)
+    return path
+
+
+def planned(folder, topology):
+    """Writes the plan that is made for the topology with its server on d, and returns its path."""
+    path = os.path.join(folder, "planned.json")
+    with open(path, "w", encoding="utf-8") as file:
+        subprocess.run([BANYAN, "plan", topology, "--method", "in-network", "--server", "d", "--json"], check=True,
+                       stdout=file)
+    return path
+
+
+def predicted(topology, plan):
+    """Returns bit/s of input that the plan's loads allow, less headers."""
+    text = subprocess.run([BANYAN, "topo", topology, "--plan", plan], check=True, stdout=subprocess.PIPE, text=True).stdout
+    number, unit = re.search(r"AllReduce at (\S+) (\S)bit/s of input at most", text).groups()
+    return float(number) * {"M": 1e6, "G": 1e9}[unit] * HEADERS
+
+
+def measure_beside():
+    size, seconds = 4 << 20, 12
+    with tempfile.TemporaryDirectory() as folder:
+        slow, fast, two = beside(folder, "100m"), beside(folder, "500m"), racks(folder)
+        for text, topology, plan in (("all links 100 Mbit/s", slow, off_path(folder)),
+                                     ("its link 500 Mbit/s", fast, off_path(folder)),
+                                     ("in one of two racks, as planned", two, planned(folder, two))):
+            ratios = []
+            for _ in range(ROUNDS):
+                with Lab(topology, [sums("beside", size, seconds, plan=plan)], None) as lab:
+                    run_to_end(lab)
+                calls = lab.calls["beside"]
+                ratios.append(goodput(calls, size, calls[0][0], calls[-1][0]) / predicted(topology, plan))
+            ratio = statistics.median(ratios)
+            row(f"off-path aggregator, {text}: measured : predicted {predicted(topology, plan) / 1e6:.1f} Mbit/s",
+                f"{ratio:.3f}", "0.9 to 1.1", 0.9 <= ratio <= 1.1)
+
+
+PARTS = {"own": measure_own, "racks": measure_racks, "faults": measure_faults, "wide": measure_wide, "small": measure_small,
+         "beside": measure_beside}
 
 
 def main():

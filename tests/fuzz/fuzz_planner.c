@@ -108,11 +108,13 @@ static void place_sums(const struct by_topology *topology) {
   struct by_placement_options options = by_placement_defaults();
   struct by_placement *placement;
   struct by_text text;
-  uint32_t workers[MOST_NODES], server;
-  struct by_placement_job job = {.workers = workers, .servers = &server, .n_servers = 1};
-  for (uint32_t v = 0; v < topology->n_nodes; v++)
+  uint32_t workers[MOST_NODES], aggregators[MOST_NODES], server;
+  struct by_placement_job job = {.workers = workers, .servers = &server, .n_servers = 1, .aggregators = aggregators};
+  for (uint32_t v = 0; v < topology->n_nodes; v++) {
     if (topology->nodes[v].takes_part) workers[job.n_workers++] = v;
-  if (by_placement_best_server(topology, workers, job.n_workers, &options, &server) != BANYAN_OK) return;
+    if (topology->nodes[v].may_help && !topology->nodes[v].takes_part) aggregators[job.n_aggregators++] = v;
+  }
+  if (by_placement_best_server(topology, &job, &options, &server) != BANYAN_OK) return;
   if (by_placement_make(topology, &job, &options, &placement) != BANYAN_OK) return;
   by_text_init(&text);
   require(by_placement_draw(placement, topology, &job, &text) == BANYAN_OK);

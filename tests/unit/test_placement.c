@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "plan_load.h"
 #include "text.h"
 #include "topology_synth.h"
 
@@ -260,16 +261,86 @@ static void test_servers_of_trees(void **state) {
   by_topology_destroy(topology);
 }
 
+/* --- aggregators --- */
+
+/* The placement's plan, whose own load on the links allows the same rate. */
+static struct by_plan *check_off_path(const struct by_topology *topology, const struct by_placement_job *job,
+                                      double rate, uint32_t n_trees) {
+  struct by_placement_options options = by_placement_defaults();
+  struct by_placement *placement;
+  struct by_plan_load load;
+  struct by_plan *plan;
+  assert_ok(by_placement_make(topology, job, &options, &placement));
+  assert_near(placement->rate, rate);
+  assert_near(placement->bound, rate);
+  assert_int_equal(placement->n_trees, n_trees);
+  assert_ok(by_plan_of_placement("p", topology, placement, job, &plan));
+  assert_ok(by_plan_check_switches(plan));
+  assert_ok(by_plan_load_init(&load, plan, plan->classes, topology));
+  assert_near(load.rate, rate);
+  by_plan_load_fini(&load);
+  by_placement_destroy(placement);
+  return plan;
+}
+
+/* Beside the server, which takes four terms and sends four results, an aggregator of the same link takes four terms and
+ * a result, sends four results and a sum. Each has a fifth of its link for the other's tree. */
+static void test_aggregator_in_star(void **state) {
+  (void)state;
+  struct by_topology *topology = named("star:6,nic=100m");
+  const uint32_t server = 4, aggregator = 5;
+  struct by_placement_job job = {.workers = first,
+                                 .n_workers = 4,
+                                 .servers = &server,
+                                 .n_servers = 1,
+                                 .aggregators = &aggregator,
+                                 .n_aggregators = 1};
+  struct by_plan *plan = check_off_path(topology, &job, 40e6, 2);
+  assert_int_equal(plan->n_vertices, 4 + 3); /* two servers on h4, and the aggregator */
+  by_plan_destroy(plan);
+  by_topology_destroy(topology);
+  topology = named("star:6,nic=100m/100m/100m/100m/100m/500m"); /* the aggregator's link carries all */
+  plan = check_off_path(topology, &job, 100e6, 1);
+  assert_string_equal(plan->vertices[5].name, "h5/0");
+  const struct by_group *group = &plan->classes[0].groups[0];
+  for (uint32_t r = 0; r < 4; r++) assert_int_equal(group->order[group->up[r]], 5);
+  by_plan_destroy(plan);
+  by_topology_destroy(topology);
+}
+
+/* Of two racks the one without the server sends a single sum up. Where a switch can add, no aggregator is used. */
+static void test_aggregator_in_racks(void **state) {
+  (void)state;
+  for (int adds = 0; adds < 2; adds++) {
+    struct by_topology *topology =
+        named(adds ? "clos:racks=2,hosts=5,nic=1g,oversub=5,adds=leaf" : "clos:racks=2,hosts=5,nic=1g,oversub=5");
+    const uint32_t workers[] = {0, 1, 2, 3, 5, 6, 7, 8}, server = 4, aggregator = 9;
+    struct by_placement_job job = {.workers = workers,
+                                   .n_workers = 8,
+                                   .servers = &server,
+                                   .n_servers = 1,
+                                   .aggregators = &aggregator,
+                                   .n_aggregators = 1};
+    struct by_plan *plan = check_off_path(topology, &job, adds ? 1e9 : 200e6, 1);
+    uint32_t servers = 0;
+    for (uint32_t v = 8; v < plan->n_vertices; v++) servers += plan->vertices[v].kind == BY_VERTEX_SERVER;
+    assert_int_equal(servers, adds ? 1 : 2);
+    by_plan_destroy(plan);
+    by_topology_destroy(topology);
+  }
+}
+
 static void test_best_server(void **state) {
   (void)state;
   struct by_topology *topology = named("star:4,nic=1g/1g/2g/1g");
   struct by_placement_options options = by_placement_defaults();
   uint32_t server = UINT32_MAX;
-  assert_ok(by_placement_best_server(topology, first, 4, &options, &server));
+  struct by_placement_job job = {.workers = first, .n_workers = 4};
+  assert_ok(by_placement_best_server(topology, &job, &options, &server));
   assert_int_equal(server, 2);
   by_topology_destroy(topology);
   topology = named("star:4,nic=1g/1g/2g/1g,helpers=2");
-  assert_ok(by_placement_best_server(topology, first, 4, &options, &server));
+  assert_ok(by_placement_best_server(topology, &job, &options, &server));
   assert_true(topology->nodes[server].may_help);
   by_topology_destroy(topology);
 }
@@ -310,6 +381,8 @@ int main(void) {
       cmocka_unit_test(test_hosts_on_the_way),
       cmocka_unit_test(test_everything_on_the_way),
       cmocka_unit_test(test_servers_of_trees),
+      cmocka_unit_test(test_aggregator_in_star),
+      cmocka_unit_test(test_aggregator_in_racks),
       cmocka_unit_test(test_best_server),
       cmocka_unit_test(test_refused),
   };

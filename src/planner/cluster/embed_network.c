@@ -295,6 +295,7 @@ static enum banyan_status place(struct by_embedding *e, struct by_placement *pla
                                     .link = way->link,
                                     .workers = way->workers,
                                     .adds = c->adds,
+                                    .aggregator = way->aggregator,
                                     .out = BY_ARENA_ARRAY(&placement->arena, uint32_t, way->flow.n),
                                     .start = way->start};
     if (!tree->out) return by_plan_no_memory();

@@ -67,8 +67,20 @@ struct program {
 
 /* --- rows --- */
 
+static double limit_of(const struct by_topology *topology, uint32_t node) {
+  return fmin(by_residual(topology->nodes[node].out), by_residual(topology->nodes[node].in));
+}
+
 static void take_row(struct program *p, uint32_t *row) {
   if (*row == NONE) *row = p->n_rows++;
+}
+
+/* Its link, and its own limit. */
+static void take_aggregator(struct program *p, const struct by_way_tree *tree, uint32_t v) {
+  const struct by_topology *topology = p->ways->topology;
+  uint32_t host = tree->aggregator[v];
+  take_row(p, &p->link_row[tree->detour[v]]);
+  if (isfinite(limit_of(topology, host))) take_row(p, &p->node_row[host]);
 }
 
 static void find_rows(struct program *p) {
@@ -81,7 +93,10 @@ static void find_rows(struct program *p) {
       if (v) take_row(p, &p->link_row[tree->link[v]]);
       if (v) p->unit = fmax(p->unit, tree->flow.capacity[v]);
       if (isfinite(tree->flow.limit[v])) take_row(p, &p->node_row[tree->node[v]]);
-      if (tree->flow.hold[v] > 0) take_row(p, &p->memory_row[tree->node[v]]);
+      if (tree->aggregator[v] != NONE)
+        take_aggregator(p, tree, v);
+      else if (tree->flow.hold[v] > 0)
+        take_row(p, &p->memory_row[tree->node[v]]);
     }
   }
 }
@@ -104,13 +119,34 @@ static enum banyan_status init(struct program *p) {
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
+/* What a vertex that adds at a rate of 1 takes of rows beside what its gradients do: at most two. */
+struct rent {
+  uint32_t row[2];
+  double part[2];
+};
+
+static struct rent rent_of(const struct program *p, const struct by_way_tree *tree, uint32_t v) {
+  const struct by_topology *topology = p->ways->topology;
+  uint32_t host = tree->aggregator[v], link = tree->detour[v];
+  struct rent rent = {{NONE, NONE}, {tree->flow.hold[v], 0}};
+  if (host == NONE) {
+    if (tree->flow.hold[v] > 0) rent.row[0] = p->memory_row[tree->node[v]];
+    return rent;
+  }
+  double load = by_aggregator_load(tree, v);
+  return (struct rent){{p->link_row[link], p->node_row[host]},
+                       {load / by_link_least(topology, link), load / limit_of(topology, host)}};
+}
+
 /* Adds what a choice at this rate takes of every row to load[]. */
 static void add_load(struct program *p, const struct choice *choice, double rate, double *load) {
   const struct by_way_tree *tree = &p->ways->trees[choice->tree];
   (void)by_flow_theta(&tree->flow, choice->adds, p->out);
   for (uint32_t v = 0; v < tree->flow.n; v++) {
     uint32_t node = p->node_row[tree->node[v]], parent = p->node_row[tree->node[tree->flow.parent[v]]];
-    if (choice->adds[v] && tree->flow.hold[v] > 0) load[p->memory_row[tree->node[v]]] += rate * tree->flow.hold[v];
+    struct rent rent = rent_of(p, tree, v);
+    for (int i = 0; i < 2 && choice->adds[v]; i++)
+      if (rent.row[i] != NONE) load[rent.row[i]] += rate * rent.part[i];
     if (!v) continue;
     load[p->link_row[tree->link[v]]] += rate * p->out[v] / tree->flow.capacity[v];
     if (node != NONE) load[node] += rate * p->out[v] / tree->flow.limit[v];
@@ -147,7 +183,8 @@ static enum banyan_status find_cheapest(struct program *p, const struct by_way_t
     p->price[v] = dual(p, p->link_row[tree->link[v]]) / tree->flow.capacity[v] +
                   dual(p, p->node_row[tree->node[v]]) / tree->flow.limit[v] +
                   dual(p, p->node_row[tree->node[parent]]) / tree->flow.limit[parent];
-    p->rent[v] = tree->flow.hold[v] > 0 ? dual(p, p->memory_row[tree->node[v]]) * tree->flow.hold[v] : 0;
+    struct rent rent = rent_of(p, tree, v);
+    p->rent[v] = dual(p, rent.row[0]) * rent.part[0] + dual(p, rent.row[1]) * rent.part[1];
   }
   return by_flow_cheapest(&tree->flow, p->price, p->rent, p->adds, cost);
 }
@@ -345,6 +382,7 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
                                       .link = tree->link,
                                       .workers = tree->workers,
                                       .adds = choice->adds,
+                                      .aggregator = tree->aggregator,
                                       .out = BY_ARENA_ARRAY(&ways->arena, uint32_t, tree->flow.n),
                                       .start = tree->start};
     if (!placed->out) return by_plan_no_memory();
@@ -396,14 +434,15 @@ void by_placement_destroy(struct by_placement *placement) {
 struct contest {
   const struct by_topology *topology;
   const struct by_placement_options *options;
-  const uint32_t *workers;
-  uint32_t n_workers, best;
+  const struct by_placement_job *job;
+  uint32_t best;
   double rate; /* of the best; 0: there is none yet */
 };
 
 static enum banyan_status try_server(struct contest *contest, uint32_t candidate) {
-  struct by_placement_job job = {
-      .workers = contest->workers, .n_workers = contest->n_workers, .servers = &candidate, .n_servers = 1};
+  struct by_placement_job job = *contest->job;
+  job.servers = &candidate;
+  job.n_servers = 1;
   struct by_placement *placement;
   BY_TRY(by_placement_make(contest->topology, &job, contest->options, &placement));
   if (placement->rate > contest->rate * (1 + least_share)) {
@@ -414,9 +453,10 @@ static enum banyan_status try_server(struct contest *contest, uint32_t candidate
   return BANYAN_OK;
 }
 
-enum banyan_status by_placement_best_server(const struct by_topology *topology, const uint32_t *workers, uint32_t n,
+enum banyan_status by_placement_best_server(const struct by_topology *topology, const struct by_placement_job *job,
                                             const struct by_placement_options *options, uint32_t *server) {
-  struct contest contest = {.topology = topology, .options = options, .workers = workers, .n_workers = n};
+  struct contest contest = {.topology = topology, .options = options, .job = job};
+  const uint32_t *workers = job->workers, n = job->n_workers;
   for (uint32_t node = 0; node < topology->n_nodes; node++) {
     bool may_serve = topology->nodes[node].may_help;
     for (uint32_t i = 0; may_serve && i < n; i++) may_serve = workers[i] != node;

@@ -17,6 +17,9 @@ struct by_placement_job {
   uint32_t n_workers;      /* at most BY_PLAN_MOST_WORKERS */
   const uint32_t *servers; /* hosts, different; some may be workers */
   uint32_t n_servers;      /* >= 1 */
+  /* Hosts that may aggregate for workers next to the same switch, where no switch can on any way to the server. */
+  const uint32_t *aggregators;
+  uint32_t n_aggregators;
 };
 
 struct by_placement_options {
@@ -36,8 +39,9 @@ struct by_placed_tree {
   uint32_t *link;    /* the link to the parent */
   uint32_t *workers; /* whose gradients pass the vertex or begin there */
   bool *adds;
-  uint32_t *out;   /* gradients that go on to the parent, and come back */
-  uint32_t *start; /* of each of the job's workers: its vertex */
+  uint32_t *aggregator; /* the node that adds in a vertex's place; UINT32_MAX: it does so itself */
+  uint32_t *out;        /* gradients that go on to the parent, and come back */
+  uint32_t *start;      /* of each of the job's workers: its vertex */
 };
 
 struct by_placement {
@@ -60,7 +64,10 @@ struct by_placed_hop {
 /* 100 us, any number of switches. */
 struct by_placement_options by_placement_defaults(void);
 
-/* Ways are those of topology_paths.h; a link counts with what is left of its smaller direction, since the result comes
+/* Where no switch on the ways can add, a host next to one may in its place: an aggregator, to which all workers below
+ * that switch send, and whose link carries each one's terms and results. Of several the one with the widest link.
+ *
+ * Ways are those of topology_paths.h; a link counts with what is left of its smaller direction, since the result comes
  * back the same way. A switch that adds needs rate x round trip of memory for each tree; one whose memory is not known
  * has enough. One server: least theta, then fewest switches, exactly (by_flow_least). Else, and where
  * memory is what holds the rate back, shares over trees that differ in server or in who adds, exactly, by column
@@ -75,19 +82,20 @@ BANYAN_CHECK enum banyan_status by_placement_make(const struct by_topology *topo
                                                   struct by_placement **out);
 /* NULL is allowed. */
 void by_placement_destroy(struct by_placement *placement);
-/* The host with which one server does best: a helper that is no worker if there is one, else any worker; the lowest
- * number of equal ones. Cost: a placement for each. */
-BANYAN_CHECK enum banyan_status by_placement_best_server(const struct by_topology *topology, const uint32_t *workers,
-                                                         uint32_t n, const struct by_placement_options *options,
-                                                         uint32_t *server);
+/* The host with which one server does best, for a job without servers: a helper that is no worker if there is one, else
+ * any worker; the lowest number of equal ones. Cost: a placement for each. */
+BANYAN_CHECK enum banyan_status by_placement_best_server(const struct by_topology *topology,
+                                                         const struct by_placement_job *job,
+                                                         const struct by_placement_options *options, uint32_t *server);
 
 /* The programmable switches on a worker's way, from the worker to the server; hops has room for tree->n. Returns how
  * many there are: 0 for a worker that is the server itself. */
 uint32_t by_placed_stack(const struct by_placed_tree *tree, const struct by_topology *topology, uint32_t worker,
                          struct by_placed_hop *hops);
 /* The plan, which can be run (by_plan_check_switches): ranks are the workers, each tree has a server
- * "HOST/0", "HOST/1", ... at its root and all programmable switches of its ways, with the interfaces by which they
- * reach each other (by_topology_interface). A worker on the server's host hangs on the server. The caller owns *out. */
+ * "HOST/0", "HOST/1", ... at its root, its aggregators, and all programmable switches of its ways, with the interfaces
+ * by which they reach each other (by_topology_interface). A worker on the server's host hangs on the server. The caller
+ * owns *out. */
 BANYAN_CHECK enum banyan_status by_plan_of_placement(const char *name, const struct by_topology *topology,
                                                      const struct by_placement *placement,
                                                      const struct by_placement_job *job, struct by_plan **out);

@@ -26,11 +26,11 @@ uint32_t by_placed_stack(const struct by_placed_tree *tree, const struct by_topo
 
 /* --- the plan --- */
 
-/* A vertex of the plan that is no rank: a switch, or the server of one tree. */
+/* A vertex of the plan that is no rank: a switch, or the server or an aggregator of one tree. */
 struct other {
   const char *name;
   enum by_vertex_kind kind;
-  uint32_t at; /* the node, or the tree among all of the placement */
+  uint32_t *vertex; /* where its number goes */
 };
 
 struct build {
@@ -42,12 +42,24 @@ struct build {
   uint32_t n_others;
   uint32_t *vertex;   /* of each node: a programmable switch's in the plan; NONE */
   uint32_t *server;   /* of each tree */
+  uint32_t **beside;  /* of each tree's vertices: its aggregator in the plan; NONE */
+  uint32_t *served;   /* of each node: servers and aggregators on it that have a name */
   uint32_t *position; /* of each of the plan's vertices, in the group being made */
 };
 
 /* Ordinary switches, and hosts that forward for others, know nothing of trees. */
 static bool is_programmable(const struct build *b, const struct by_placed_tree *tree, uint32_t v) {
   return v && b->topology->nodes[tree->node[v]].aggregates;
+}
+
+static bool has_aggregator(const struct by_placed_tree *tree, uint32_t v) {
+  return tree->adds[v] && tree->aggregator[v] != NONE;
+}
+
+/* What adds or may add at v of the tree, in the plan; NONE: nothing. */
+static uint32_t vertex_at(const struct build *b, uint32_t t, uint32_t v) {
+  const struct by_placed_tree *tree = &b->placement->trees[t];
+  return is_programmable(b, tree, v) ? b->vertex[tree->node[v]] : b->beside[t][v];
 }
 
 static int by_name(const void *a, const void *b) {
@@ -59,34 +71,33 @@ static void find_switches(struct build *b, const struct by_placed_tree *tree) {
     uint32_t node = tree->node[v];
     if (!is_programmable(b, tree, v) || b->vertex[node] != NONE) continue;
     b->vertex[node] = 0; /* its place follows */
-    b->others[b->n_others++] = (struct other){b->topology->nodes[node].name, BY_VERTEX_SWITCH, node};
+    b->others[b->n_others++] = (struct other){b->topology->nodes[node].name, BY_VERTEX_SWITCH, &b->vertex[node]};
   }
 }
 
 /* "HOST/0", "HOST/1", ... */
-static enum banyan_status name_server(struct build *b, uint32_t t) {
-  const struct by_placed_tree *trees = b->placement->trees;
+static enum banyan_status name_server(struct build *b, uint32_t host, uint32_t *vertex) {
   char name[BY_TOPOLOGY_MOST_NAME + 16];
-  uint32_t before = 0;
-  for (uint32_t i = 0; i < t; i++) before += trees[i].server == trees[t].server;
-  snprintf(name, sizeof name, "%s/%u", b->topology->nodes[trees[t].node[0]].name, before);
+  snprintf(name, sizeof name, "%s/%u", b->topology->nodes[host].name, b->served[host]++);
   const char *copy = by_arena_string(&b->plan->arena, name);
   if (!copy) return by_plan_no_memory();
-  b->others[b->n_others++] = (struct other){copy, BY_VERTEX_SERVER, t};
+  b->others[b->n_others++] = (struct other){copy, BY_VERTEX_SERVER, vertex};
   return BANYAN_OK;
 }
 
 static enum banyan_status find_others(struct build *b) {
   for (uint32_t i = 0; i < b->topology->n_nodes; i++) b->vertex[i] = NONE;
   for (uint32_t t = 0; t < b->placement->n_trees; t++) {
-    find_switches(b, &b->placement->trees[t]);
-    BY_TRY(name_server(b, t));
+    const struct by_placed_tree *tree = &b->placement->trees[t];
+    find_switches(b, tree);
+    BY_TRY(name_server(b, tree->node[0], &b->server[t]));
+    for (uint32_t v = 0; v < tree->n; v++) {
+      b->beside[t][v] = NONE;
+      if (has_aggregator(tree, v)) BY_TRY(name_server(b, tree->aggregator[v], &b->beside[t][v]));
+    }
   }
   qsort(b->others, b->n_others, sizeof *b->others, by_name);
-  for (uint32_t i = 0; i < b->n_others; i++) {
-    const struct other *other = &b->others[i];
-    *(other->kind == BY_VERTEX_SWITCH ? &b->vertex[other->at] : &b->server[other->at]) = b->job->n_workers + i;
-  }
+  for (uint32_t i = 0; i < b->n_others; i++) *b->others[i].vertex = b->job->n_workers + i;
   return BANYAN_OK;
 }
 
@@ -106,12 +117,12 @@ static enum banyan_status add_vertices(struct build *b) {
 static enum banyan_status take_positions(struct build *b, uint32_t t, struct by_group *group) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
   uint32_t ranks = b->job->n_workers, n = ranks;
-  for (uint32_t v = 0; v < tree->n; v++) n += !v || is_programmable(b, tree, v);
+  for (uint32_t v = 0; v < tree->n; v++) n += !v || vertex_at(b, t, v) != NONE;
   BY_TRY(by_group_init(b->plan, group, BY_GROUP_TREE, n, false));
   n = ranks;
   group->order[n++] = b->server[t];
   for (uint32_t v = 1; v < tree->n; v++)
-    if (is_programmable(b, tree, v)) group->order[n++] = b->vertex[tree->node[v]];
+    if (vertex_at(b, t, v) != NONE) group->order[n++] = vertex_at(b, t, v);
   qsort(group->order + ranks, n - ranks, sizeof *group->order, by_compare_numbers);
   for (uint32_t u = 0; u < n; u++) b->position[group->order[u]] = u;
   group->root = b->position[b->server[t]];
@@ -128,15 +139,15 @@ static enum banyan_status add_group_port(struct build *b, struct by_group *group
   return port->interface ? BANYAN_OK : by_plan_no_memory();
 }
 
-/* Hangs what is at v of the tree on the first programmable switch above, or on the server. */
+/* Hangs what is at v of the tree on the first programmable switch or aggregator above, or on the server. */
 static enum banyan_status hang(struct build *b, uint32_t t, uint32_t v, uint32_t vertex, struct by_group *group) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
   uint32_t below = v, above = v ? tree->parent[v] : 0;
-  for (; above && !is_programmable(b, tree, above); above = tree->parent[above]) below = above;
-  uint32_t parent = above ? b->vertex[tree->node[above]] : b->server[t];
+  for (; above && vertex_at(b, t, above) == NONE; above = tree->parent[above]) below = above;
+  uint32_t parent = above ? vertex_at(b, t, above) : b->server[t];
   group->up[b->position[vertex]] = b->position[parent];
-  if (above) BY_TRY(add_group_port(b, group, tree->node[above], tree->link[below], vertex));
-  if (vertex < b->job->n_workers) return BANYAN_OK;
+  if (is_programmable(b, tree, above)) BY_TRY(add_group_port(b, group, tree->node[above], tree->link[below], vertex));
+  if (vertex < b->job->n_workers || !is_programmable(b, tree, v)) return BANYAN_OK;
   if (!tree->adds[v]) group->forwards[group->n_forwards++] = vertex;
   return add_group_port(b, group, tree->node[v], tree->link[v], parent);
 }
@@ -151,7 +162,7 @@ static enum banyan_status add_group(struct build *b, uint32_t t, struct by_group
   if (!group->forwards || !group->ports) return by_plan_no_memory();
   for (uint32_t w = 0; w < b->job->n_workers; w++) BY_TRY(hang(b, t, tree->start[w], w, group));
   for (uint32_t v = 1; v < tree->n; v++)
-    if (is_programmable(b, tree, v)) BY_TRY(hang(b, t, v, b->vertex[tree->node[v]], group));
+    if (vertex_at(b, t, v) != NONE) BY_TRY(hang(b, t, v, vertex_at(b, t, v), group));
   by_group_sort_ports(group);
   return BANYAN_OK;
 }
@@ -174,14 +185,20 @@ enum banyan_status by_plan_of_placement(const char *name, const struct by_topolo
                                         const struct by_placement *placement, const struct by_placement_job *job,
                                         struct by_plan **out) {
   struct build b = {.topology = topology, .placement = placement, .job = job};
-  size_t nodes = topology->n_nodes, trees = placement->n_trees;
+  size_t nodes = topology->n_nodes, trees = placement->n_trees, most = nodes + trees;
   struct by_arena scratch;
   BY_TRY(by_plan_create(name, &b.plan));
   by_arena_init(&scratch);
   b.vertex = BY_ARENA_ARRAY(&scratch, uint32_t, nodes);
   b.server = BY_ARENA_ARRAY(&scratch, uint32_t, trees);
-  b.others = BY_ARENA_ARRAY(&scratch, struct other, nodes + trees);
-  b.position = BY_ARENA_ARRAY(&scratch, uint32_t, nodes + trees + b.job->n_workers);
+  b.served = BY_ARENA_ARRAY(&scratch, uint32_t, nodes);
+  b.beside = BY_ARENA_ARRAY(&scratch, uint32_t *, trees);
+  for (size_t t = 0; t < trees && b.beside; t++) {
+    b.beside[t] = BY_ARENA_ARRAY(&scratch, uint32_t, placement->trees[t].n);
+    most += placement->trees[t].n;
+  }
+  b.others = BY_ARENA_ARRAY(&scratch, struct other, most);
+  b.position = BY_ARENA_ARRAY(&scratch, uint32_t, most + b.job->n_workers);
   enum banyan_status status = by_plan_no_memory();
   if (!scratch.failed) status = fill(&b);
   by_arena_fini(&scratch);
@@ -207,12 +224,15 @@ static double cells_of(const struct by_placed_tree *tree) {
   return tree->rate * tree->round_trip / 8;
 }
 
-/* "leaf1 adds 4", "spine0 forwards 2", "h3". */
+/* "leaf1 adds 4", "h7 beside leaf1 adds 4", "spine0 forwards 2", "h3". */
 static void label_vertex(const void *owner, uint32_t v, char *out, size_t room) {
   const struct subject *s = owner;
   const struct by_placed_tree *tree = s->tree;
   if (!v)
     snprintf(out, room, "%s (server)", node_at(s, v)->name);
+  else if (has_aggregator(tree, v))
+    snprintf(out, room, "%s beside %s adds %u", s->topology->nodes[tree->aggregator[v]].name, node_at(s, v)->name,
+             tree->workers[v]);
   else if (tree->adds[v])
     snprintf(out, room, "%s adds %u", node_at(s, v)->name, tree->workers[v]);
   else if (tree->out[v] > 1)
@@ -226,13 +246,15 @@ static void draw_tree(const struct subject *s, uint32_t *scratch, struct by_text
   const struct by_placed_tree *tree = s->tree;
   struct by_tree_drawing drawing = {.n = tree->n, .parent = tree->parent, .label = label_vertex, .owner = s};
   char shown[32];
-  uint32_t adding = 0;
-  for (uint32_t v = 0; v < tree->n; v++) adding += tree->adds[v];
+  uint32_t adding = 0, beside = 0;
+  for (uint32_t v = 0; v < tree->n; v++) adding += tree->adds[v] && tree->aggregator[v] == NONE;
+  for (uint32_t v = 0; v < tree->n; v++) beside += has_aggregator(tree, v);
   by_text_add(text, "  tree to %s: %.3g %%, %s", node_at(s, 0)->name, 100 * tree->share,
               by_print_rate(tree->rate, shown));
   if (adding)
     by_text_add(text, ", %u switch%s with cells of %s", adding, adding == 1 ? " adds" : "es add",
                 by_print_bytes((uint64_t)cells_of(tree), shown));
+  if (beside) by_text_add(text, ", %u aggregator%s", beside, beside == 1 ? "" : "s");
   by_text_add(text, "\n");
   drawing.child = scratch;
   drawing.sibling = scratch + tree->n;
@@ -332,6 +354,21 @@ static void add_switches(const struct subject *s, struct by_text *text) {
   by_text_add(text, "}");
 }
 
+static void add_aggregators(const struct subject *s, struct by_text *text) {
+  const char *comma = "";
+  by_text_add(text, ", \"aggregators\": {");
+  for (uint32_t v = 1; v < s->tree->n; v++) {
+    if (!has_aggregator(s->tree, v)) continue;
+    by_text_add(text, "%s", comma);
+    by_json_add_string(text, s->topology->nodes[s->tree->aggregator[v]].name);
+    by_text_add(text, ": {\"beside\": ");
+    by_json_add_string(text, node_at(s, v)->name);
+    by_text_add(text, ", \"expected\": %u}", s->tree->workers[v]);
+    comma = ", ";
+  }
+  by_text_add(text, "}");
+}
+
 static void add_tree(const struct subject *s, struct by_placed_hop *hops, struct by_text *text) {
   by_text_add(text, "{\"server\": ");
   by_json_add_string(text, node_at(s, 0)->name);
@@ -339,6 +376,7 @@ static void add_tree(const struct subject *s, struct by_placed_hop *hops, struct
   add_real(text, "rate", s->tree->rate);
   add_real(text, "round_trip", s->tree->round_trip);
   add_switches(s, text);
+  add_aggregators(s, text);
   by_text_add(text, ", \"workers\": {");
   for (uint32_t i = 0; i < s->job->n_workers; i++) {
     by_text_add(text, "%s", i ? ", " : "");

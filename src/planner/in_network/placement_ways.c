@@ -46,6 +46,7 @@ static enum banyan_status check_job(const struct by_placement_ways *ways, const 
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers: a tree through switches has at most %d", job->n_workers,
                    BY_PLAN_MOST_WORKERS);
   BY_TRY(check_nodes(ways, job->workers, job->n_workers, "worker"));
+  BY_TRY(check_nodes(ways, job->aggregators, job->n_aggregators, "aggregator"));
   return check_nodes(ways, job->servers, job->n_servers, "server");
 }
 
@@ -87,6 +88,8 @@ static enum banyan_status allocate(struct work *w, struct by_way_tree *tree) {
   tree->node = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->link = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->workers = BY_ARENA_ARRAY(arena, uint32_t, n);
+  tree->aggregator = BY_ARENA_ARRAY(arena, uint32_t, n);
+  tree->detour = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->start = BY_ARENA_ARRAY(arena, uint32_t, w->ways->job->n_workers);
   tree->flow = (struct by_flow){.n = w->n,
                                 .parent = BY_ARENA_ARRAY(arena, uint32_t, n),
@@ -102,6 +105,7 @@ static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t
   const struct by_node *node = &w->ways->topology->nodes[w->nodes[v]];
   const struct by_hop *hop = &w->hops[w->nodes[v]];
   tree->node[v] = w->nodes[v];
+  tree->aggregator[v] = NONE;
   tree->flow.limit[v] = fmin(by_residual(node->out), by_residual(node->in));
   tree->flow.able[v] = v && node->kind == BY_NODE_SWITCH && node->aggregates;
   tree->flow.hold[v] = tree->flow.able[v] && node->memory ? tree->round_trip / (8 * (double)node->memory) : 0;
@@ -111,6 +115,67 @@ static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t
   if (!v) return;
   const struct by_link *link = &w->ways->topology->links[hop->link];
   tree->flow.capacity[v] = fmin(by_residual(link->capacity[BY_AB]), by_residual(link->capacity[BY_BA]));
+}
+
+/* --- aggregators --- */
+
+/* False: it has several links, or none. */
+static bool find_only_link(const struct by_topology *topology, uint32_t host, uint32_t *link) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < topology->n_links; i++) {
+    if (topology->links[i].a != host && topology->links[i].b != host) continue;
+    *link = i;
+    n++;
+  }
+  return n == 1;
+}
+
+double by_link_least(const struct by_topology *topology, uint32_t link) {
+  const struct by_link *at = &topology->links[link];
+  return fmin(by_residual(at->capacity[BY_AB]), by_residual(at->capacity[BY_BA]));
+}
+
+/* Seconds per bit that its link, or what it may send and receive in all, needs for a load of 1. */
+static double slowness_of(const struct by_topology *topology, uint32_t host, uint32_t link) {
+  const struct by_node *node = &topology->nodes[host];
+  return 1 / fmin(by_link_least(topology, link), fmin(by_residual(node->out), by_residual(node->in)));
+}
+
+static bool is_worker(const struct by_placement_job *job, uint32_t node) {
+  for (uint32_t i = 0; i < job->n_workers; i++)
+    if (job->workers[i] == node) return true;
+  return false;
+}
+
+/* The best host next to the switch at v. */
+static void find_aggregator(const struct work *w, struct by_way_tree *tree, uint32_t v) {
+  const struct by_topology *topology = w->ways->topology;
+  const struct by_placement_job *job = w->ways->job;
+  for (uint32_t i = 0; i < job->n_aggregators; i++) {
+    uint32_t host = job->aggregators[i], link;
+    if (host == tree->node[0] || is_worker(job, host) || !find_only_link(topology, host, &link) ||
+        by_link_other(&topology->links[link], host) != tree->node[v])
+      continue;
+    double hold = by_aggregator_load(tree, v) * slowness_of(topology, host, link);
+    if (!isfinite(hold) || (tree->flow.able[v] && hold >= tree->flow.hold[v])) continue;
+    tree->flow.able[v] = true;
+    tree->flow.hold[v] = hold;
+    tree->aggregator[v] = host;
+    tree->detour[v] = link;
+  }
+}
+
+/* Switches without an aggregator further down: workers send to one. */
+static void find_aggregators(const struct work *w, struct by_way_tree *tree) {
+  bool *served = BY_ARENA_ARRAY(&w->ways->arena, bool, tree->flow.n); /* one is below */
+  for (uint32_t v = 1; v < tree->flow.n; v++)
+    if (tree->flow.able[v]) return;
+  for (uint32_t v = tree->flow.n; served && v-- > 1;) {
+    uint32_t workers = tree->workers[v];
+    bool may = w->ways->topology->nodes[tree->node[v]].kind == BY_NODE_SWITCH && !served[v];
+    if (may && workers > 1 && workers <= BY_FRAGMENT_WORKERS) find_aggregator(w, tree, v);
+    served[tree->flow.parent[v]] |= served[v] || tree->flow.able[v];
+  }
 }
 
 /* The nearest vertex towards the server that may add; NONE: the server. */
@@ -157,6 +222,7 @@ static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
     tree->flow.own[tree->start[i]] = tree->workers[tree->start[i]] = 1;
   }
   for (uint32_t v = w->n; v-- > 1;) tree->workers[tree->flow.parent[v]] += tree->workers[v];
+  find_aggregators(w, tree);
   return check_shape(w, tree);
 }
 

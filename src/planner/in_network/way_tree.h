@@ -15,7 +15,8 @@ struct by_flow {
   bool *able;       /* may add */
   double *capacity; /* bit/s > 0 towards the parent and back, the smaller one; of the server: no matter */
   double *limit;    /* what a vertex may send, and receive, over all links; INFINITY: any */
-  double *hold;     /* seconds per bit: where it adds, its memory allows no higher rate than 1 / hold; 0: any */
+  double *hold;     /* seconds per bit: where it adds, its memory, or the link of the aggregator in its place, allows no
+                       higher rate than 1 / hold; 0: any */
 };
 
 /* Seconds per bit that the choice needs: the largest of load / capacity, load / limit, and the holds of those that add.
@@ -39,9 +40,19 @@ BANYAN_CHECK enum banyan_status by_flow_cheapest(const struct by_flow *flow, con
 struct by_way_tree {
   uint32_t server; /* a place among the job's */
   double round_trip;
-  uint32_t *node, *link, *workers, *start; /* as of by_placed_tree */
+  uint32_t *node, *link, *workers, *start, *aggregator; /* as of by_placed_tree; `aggregator` of who is able */
+  uint32_t *detour;                                     /* its link */
   struct by_flow flow;
 };
+
+/* What an aggregator's link carries each way, in gradients: those of its workers and one result, or one sum and their
+ * results. */
+static inline uint32_t by_aggregator_load(const struct by_way_tree *tree, uint32_t v) {
+  return tree->workers[v] + 1;
+}
+
+/* bit/s that it has left in its smaller direction. */
+double by_link_least(const struct by_topology *topology, uint32_t link);
 
 struct by_placement_ways {
   const struct by_topology *topology;

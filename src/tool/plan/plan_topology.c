@@ -57,8 +57,25 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
 struct placed {
   struct by_placement_job job;
   struct by_placement *placement;
-  uint32_t *workers, *servers, best;
+  uint32_t *workers, *servers, *aggregators, best;
 };
+
+static bool is_worker(const struct by_placement_job *job, uint32_t node) {
+  for (uint32_t i = 0; i < job->n_workers; i++)
+    if (job->workers[i] == node) return true;
+  return false;
+}
+
+/* All hosts that help and are no workers. */
+static enum banyan_status find_aggregators(const struct by_topology *topology, struct placed *placed) {
+  placed->aggregators = calloc((size_t)topology->n_nodes + 1, sizeof *placed->aggregators);
+  if (!placed->aggregators) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory");
+  for (uint32_t node = 0; node < topology->n_nodes; node++)
+    if (topology->nodes[node].may_help && topology->nodes[node].kind == BY_NODE_HOST && !is_worker(&placed->job, node))
+      placed->aggregators[placed->job.n_aggregators++] = node;
+  placed->job.aggregators = placed->aggregators;
+  return BANYAN_OK;
+}
 
 static enum banyan_status place(const struct by_in_network_request *request, const struct by_topology *topology,
                                 struct placed *placed) {
@@ -67,11 +84,12 @@ static enum banyan_status place(const struct by_in_network_request *request, con
   if (request->most_adding >= 0) options.most_adding = (uint32_t)request->most_adding;
   BY_TRY(by_plan_find_nodes(topology, "ranks", request->ranks, &placed->workers, &job->n_workers));
   job->workers = placed->workers;
+  BY_TRY(find_aggregators(topology, placed));
   if (request->servers) {
     BY_TRY(by_plan_find_nodes(topology, "server", request->servers, &placed->servers, &job->n_servers));
     job->servers = placed->servers;
   } else {
-    BY_TRY(by_placement_best_server(topology, job->workers, job->n_workers, &options, &placed->best));
+    BY_TRY(by_placement_best_server(topology, job, &options, &placed->best));
     job->servers = &placed->best;
     job->n_servers = 1;
   }
@@ -93,6 +111,7 @@ enum banyan_status by_plan_in_network(const struct by_in_network_request *reques
   by_placement_destroy(placed.placement);
   free(placed.workers);
   free(placed.servers);
+  free(placed.aggregators);
   return status;
 }
 
