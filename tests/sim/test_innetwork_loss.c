@@ -117,14 +117,15 @@ static struct speed run(struct trial *trial, size_t count) {
 }
 
 /* The mean goodput of some seeds, and the slowest of all calls. */
-static struct speed measure(double lost, size_t count) {
+static struct speed measure(double lost, struct net_pauses pauses) {
   struct speed all = {0};
   for (uint64_t seed = 0; seed < SEEDS; seed++) {
     struct trial *trial = trial_create(TWO_LEVELS, WORKERS, 512, 1000 + seed);
     trial->lines = 22;
     trial->net.queue = 50000000;
     trial->net.faults.lost = lost;
-    struct speed one = run(trial, count);
+    trial->net.pauses = pauses;
+    struct speed one = run(trial, COUNT);
     all.goodput += one.goodput / SEEDS;
     if (one.slowest > all.slowest) all.slowest = one.slowest;
   }
@@ -135,9 +136,18 @@ static struct speed measure(double lost, size_t count) {
 
 static void test_losses_on_all_links(void **state) {
   (void)state;
-  struct speed none = measure(0, COUNT), few = measure(0.01, COUNT), many = measure(0.05, COUNT);
+  struct net_pauses at_once = {0};
+  struct speed none = measure(0, at_once), few = measure(0.01, at_once), many = measure(0.05, at_once);
   assert_true(few.goodput > 0.9 * none.goodput && few.slowest < 2);
   assert_true(many.goodput > 0.6 * none.goodput && many.slowest < 2);
+}
+
+/* Processes wait for processors about as long as packets travel, as in labs. */
+static void test_losses_beside_waits(void **state) {
+  (void)state;
+  struct net_pauses waits = {.run = 5e6, .wait = 1e6};
+  struct speed none = measure(0, waits), many = measure(0.05, waits);
+  assert_true(many.goodput > 0.55 * none.goodput && many.slowest < 2.5);
 }
 
 /* Nothing is asked about that is not lost, although calls are short: the last results of a burst take long. */
@@ -190,6 +200,7 @@ static void test_starved(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_losses_on_all_links),
+      cmocka_unit_test(test_losses_beside_waits),
       cmocka_unit_test(test_short_calls),
       cmocka_unit_test(test_fast_links),
       cmocka_unit_test(test_starved),

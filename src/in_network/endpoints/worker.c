@@ -277,8 +277,8 @@ size_t by_worker_done(const struct by_worker *w, uint32_t number) {
   return w->head <= begin ? 0 : (size_t)(w->head - begin) * w->elements;
 }
 
-/* Losses alone leave a window of LOSSY_WINDOW, so that those that are found late do not find each other in turn. */
-enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, LOSSY_WINDOW = 16, JUDGED = 64 };
+/* Losses alone leave a window of FIRST_WINDOW, so that those that are found late do not find each other in turn. */
+enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, JUDGED = 64 };
 
 /* How long what is under way may wait in queues that do not mark, ns; the least where much is lost. */
 static const double most_queued = 10e6, least_queued = 1e6;
@@ -387,6 +387,17 @@ void by_worker_progress(struct by_worker *w, uint64_t now) {
 
 /* --- the window --- */
 
+/* Terms that nobody adds on the way share the server's link. */
+static double first_window_of(const struct by_worker *w) {
+  return w->way.dead ? (double)FIRST_WINDOW / by_workers_of(&w->config.groups) : FIRST_WINDOW;
+}
+
+/* How long queues may be, ns, where much is lost. Processes that wait for processors need more. */
+static double least_queued_of(const struct by_worker *w) {
+  double least = 2 * w->rttvar > least_queued ? 2 * w->rttvar : least_queued;
+  return least < most_queued ? least : most_queued;
+}
+
 /* Every worker sees the same results, marked by whoever's queue is filling, and takes the same steps: half a fragment
  * less for a marked one, a share of one more for another. So windows stay alike. Were it a share less, smaller windows,
  * which are adjusted more often, would vanish beside larger ones, and the workers with these would wait for those. A
@@ -402,11 +413,12 @@ static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
   }
   if (++w->came == JUDGED) {
     if (w->lost * 8 > JUDGED) {
-      if (least < LOSSY_WINDOW) least = LOSSY_WINDOW;
+      if (least < first_window_of(w)) least = first_window_of(w);
       if (w->window > least) w->window = w->window > 2 * least ? w->window / 2 : least;
       w->congested = true;
       w->halved = now;
-      w->queued = w->queued > 2 * least_queued ? w->queued / 2 : least_queued;
+      w->queued /= 2;
+      if (w->queued < least_queued_of(w)) w->queued = least_queued_of(w);
     } else if (w->queued < most_queued) {
       w->queued *= 1.05;
     }
@@ -414,11 +426,6 @@ static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
   }
   if (w->window < LEAST_WINDOW) w->window = LEAST_WINDOW;
   if (w->window > w->config.slots) w->window = w->config.slots;
-}
-
-/* Terms that nobody adds on the way share the server's link. */
-static double first_window_of(const struct by_worker *w) {
-  return w->way.dead ? (double)FIRST_WINDOW / by_workers_of(&w->config.groups) : FIRST_WINDOW;
 }
 
 /* Most switches mark nothing, and XDP does not see queues. So the window is not larger than what has come through in
