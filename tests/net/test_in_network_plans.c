@@ -32,6 +32,7 @@ enum {
   CELLS = 2000,
   APART = 9 /* proposals from here on are for another communicator */,
   LATE = 11 /* and this one is for a call that it does not make any more */,
+  PAIR = 12 /* a proposal for two of the ranks */,
   NOT_USED = 100,
   FAILED = 1000
 };
@@ -61,7 +62,14 @@ static const char vain[] = HEAD("vain") "{\"trees\": [" OVER("0.5", "h/0", "s1")
 /* No tree goes to its servers. */
 static const char idle[] = HEAD("idle") "{\"trees\": [" CHAIN("1") "]}]}";
 
-static const char *const plans[] = {NULL, one, two, "ring", other, one, vain, other, idle, one, "ring", one};
+/* Of two ranks, whose small buffers take the tree, too. */
+static const char pair[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"pair\", \"ranks\": 2, \"vertices\": {\"h/0\": {\"kind\": "
+    "\"server\"}, \"s1\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, \"root\": \"h/0\", \"up\": "
+    "{\"0\": \"s1\", \"1\": \"s1\", \"s1\": \"h/0\"}, \"ports\": {\"s1\": {\"0\": \"lo\", \"1\": \"lo\", "
+    "\"h/0\": \"lo\"}}}]}";
+
+static const char *const plans[] = {NULL, one, two, "ring", other, one, vain, other, idle, one, "ring", one, pair};
 
 /* ---- switches ---- */
 
@@ -169,11 +177,12 @@ static void notified(void *context, uint64_t at, const char *why) {
 
 static void propose(struct banyan_comm *comm, int number, struct outcome *outcome) {
   struct by_plan *plan = NULL;
-  must(by_plan_named(plans[number], RANKS, &plan));
+  uint32_t n = (uint32_t)banyan_comm_size(comm);
+  must(by_plan_named(plans[number], n, &plan));
   plan->origin.supplied = true;
   outcome->under_way = number;
   struct by_plan_switch_observer observer = {notified, outcome};
-  must(by_plan_switches_propose(comm->context, by_team_id(comm->team), RANKS, comm->processes, plan, NULL, &observer));
+  must(by_plan_switches_propose(comm->context, by_team_id(comm->team), n, comm->processes, plan, NULL, &observer));
 }
 
 /* Rank 0 follows the test; the others follow rank 0. Returns the number that all follow. *submits: whether calls are
@@ -211,6 +220,22 @@ static void propose_late(struct banyan_comm *apart, struct outcome *outcome) {
       must(banyan_allreduce(apart, number, number, 1, BANYAN_FLOAT32, BANYAN_SUM));
   }
   if (banyan_comm_rank(apart) == RANKS - 1) propose(apart, LATE, outcome); /* rank 0 of the job */
+}
+
+/* A call of two of the ranks, of which the third knows nothing; reports how many went over trees to servers. */
+static void make_pair_call(struct job *job, struct banyan_comm *some, struct by_rng *own) {
+  struct banyan_counters before, after;
+  struct operation operation;
+  struct by_rng rng;
+  int rank = banyan_comm_rank(some);
+  banyan_comm_counters(some, &before);
+  int32_t seed = (int32_t)by_rng_below(own, 1 << 20);
+  must(banyan_broadcast(some, &seed, 1, BANYAN_INT32, 0));
+  by_rng_init(&rng, (uint64_t)seed);
+  operation_choose(&rng, 2, by_rng_below(&rng, 3) ? BANYAN_ALLREDUCE : -1, 3000, &operation);
+  operation_do(some, &operation, (unsigned)by_rng_below(own, 4));
+  banyan_comm_counters(some, &after);
+  atomic_fetch_add(&job->reports[2 * rank].number, after.in_network - before.in_network);
 }
 
 /* Operations that switches add and others, one after the other and several at a time. */
@@ -278,8 +303,9 @@ static void run_rank(struct job *job, int rank) {
   struct outcome outcome = {0};
   by_rng_init(&rng, job->seed);
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
-  struct banyan_comm *world = job_join(), *apart = NULL;
+  struct banyan_comm *world = job_join(), *apart = NULL, *some = NULL;
   must(banyan_comm_split(world, 0, -rank, &apart));
+  must(banyan_comm_split(world, rank == 1 ? -1 : 0, rank, &some));
   if (job->argument) run_until_failure(job, rank, world);
   bool submits = false, late = false;
   struct banyan_counters before, after;
@@ -291,7 +317,12 @@ static void run_rank(struct job *job, int rank) {
       atomic_store(&job->reports[rank].number, after.in_network - before.in_network);
       continue;
     }
-    if (number >= LATE && number < FORGET) { /* no more calls over the other communicator */
+    if (number == PAIR) {
+      if (rank == 0 && outcome.under_way != PAIR) propose(some, PAIR, &outcome);
+      if (some) make_pair_call(job, some, &own);
+      continue;
+    }
+    if (number == LATE) { /* no more calls over the other communicator */
       if (!late) propose_late(apart, &outcome);
       late = true;
       continue;
@@ -305,6 +336,7 @@ static void run_rank(struct job *job, int rank) {
     banyan_comm_counters(world, &before);
   }
   banyan_comm_destroy(apart);
+  banyan_comm_destroy(some);
   banyan_comm_destroy(world);
 }
 
@@ -424,6 +456,21 @@ static void test_destroyed_before(void **state) {
   job_end(&job, false);
 }
 
+/* Two of the ranks have a communicator of their own, with a tree beside that of the whole job. */
+static void test_some_ranks(void **state) {
+  (void)state;
+  struct job job = make_job(8);
+  start(&job);
+  use(&job, 1, 1, 0);
+  use(&job, PAIR, 2, 0);
+  uint64_t before = atomic_load(&job.reports[2].number);
+  for (double until = job_now() + 60; atomic_load(&job.reports[2].number) < before + 5; usleep(1000))
+    if (job_now() > until) job_fail(&job, "calls of two ranks go among these");
+  finish(&job);
+  job_check_log(&job, "has no part", 0);
+  job_end(&job, false);
+}
+
 /* One of two switches is not there: the other one's cells are given back, and the plan before stays. */
 static void test_all_or_none(void **state) {
   (void)state;
@@ -513,8 +560,9 @@ static void test_operations(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),       cmocka_unit_test(test_all_or_none),
-                                     cmocka_unit_test(test_operations),  cmocka_unit_test(test_destroyed_before),
-                                     cmocka_unit_test(test_server_dies), cmocka_unit_test(test_rank_dies)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),      cmocka_unit_test(test_all_or_none),
+                                     cmocka_unit_test(test_operations), cmocka_unit_test(test_destroyed_before),
+                                     cmocka_unit_test(test_some_ranks), cmocka_unit_test(test_server_dies),
+                                     cmocka_unit_test(test_rank_dies)};
   return cmocka_run_group_tests_name("plans with in-network trees", tests, NULL, NULL);
 }

@@ -116,6 +116,9 @@ adds() {
   until_part -s 8,64K,2M --iterations 5
   [ "$(merged)" -gt 100 ] || fail "the switch has added little"
   wants 0 job -s 100K -d i32 --iterations 5
+  wants 0 job -s 100K -d bf16 --iterations 3
+  wants 0 job -s 100K -d f64 --iterations 3 # which switches do not add
+  shows 'allreduce\(f64, sum\) goes among ranks and not over the switches of plan .switched.' err
   two_jobs
 }
 

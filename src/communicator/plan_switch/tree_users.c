@@ -7,12 +7,19 @@
 #include "plan_switch.h"
 #include "plans.h"
 
-enum { TELLING = 8 /* calls, from which on it can be told who makes most */ };
+enum {
+  TELLING = 8, /* calls, from which on it can be told who makes most */
+  LATELY = 256 /* calls, beyond which both counts are halved */
+};
 
 bool by_plan_switches_serves_operations(struct banyan_comm *comm) {
   struct by_plan_changes *p = &comm->plans;
   uint64_t direct = p->started - p->since;
   if (direct + p->operations >= TELLING) p->for_operations = p->operations > direct;
+  if (direct + p->operations > LATELY) {
+    p->since = p->started - direct / 2;
+    p->operations /= 2;
+  }
   return p->for_operations;
 }
 
