@@ -361,6 +361,32 @@ static void test_parallel_links(void **state) {
 
 /* ---- ways ---- */
 
+/* Two racks with an uplink of 250 Mbit/s and a host that serves in each, of 1 Gbit/s; eight workers. Of a trees with an
+ * aggregator in the other rack and z without one, the hosts that serve carry 5 a + 4 z, and the uplinks a + 4 z. With
+ * helpers there are no aggregators. */
+static void test_aggregators(void **state) {
+  (void)state;
+  static const uint32_t workers[] = {0, 1, 2, 3, 5, 6, 7, 8};
+  for (int helped = 0; helped < 2; helped++) {
+    open_topology("clos:racks=2,hosts=5,nic=1g,oversub=20");
+    options.choice.participants = workers;
+    options.choice.n_participants = 8;
+    servers[0] = helpers[0] = 4;
+    servers[1] = helpers[1] = 9;
+    options.n_servers = options.choice.n_helpers = 2;
+    options.ways = helped ? BY_PLAN_ALL_WAYS : BY_PLAN_SWITCHES;
+    embed();
+    assert_int_equal(by_embedding_facts(embedding).n_in_network > 0, !helped);
+    if (!helped) {
+      assert_near(by_embedding_facts(embedding).bound, 203.125e6, 1e-3);
+      assert_near(by_embedding_facts(embedding).any_number, 203.125e6, 1e-3);
+      assert_true(rate() >= 0.95 * 203.125e6);
+      check_plan();
+    }
+    end();
+  }
+}
+
 static void test_ways(void **state) {
   static const struct {
     uint32_t ways;
@@ -561,17 +587,12 @@ static void test_two_jobs(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_of_all_trees),
-      cmocka_unit_test(test_known_answers),
-      cmocka_unit_test(test_several_servers),
-      cmocka_unit_test(test_little_memory),
-      cmocka_unit_test(test_server_beside),
-      cmocka_unit_test(test_parallel_links),
-      cmocka_unit_test(test_ways),
-      cmocka_unit_test(test_names_of_ways),
-      cmocka_unit_test(test_options),
-      cmocka_unit_test(test_again),
-      cmocka_unit_test(test_size_classes),
+      cmocka_unit_test(test_of_all_trees),    cmocka_unit_test(test_known_answers),
+      cmocka_unit_test(test_several_servers), cmocka_unit_test(test_little_memory),
+      cmocka_unit_test(test_server_beside),   cmocka_unit_test(test_parallel_links),
+      cmocka_unit_test(test_aggregators),     cmocka_unit_test(test_ways),
+      cmocka_unit_test(test_names_of_ways),   cmocka_unit_test(test_options),
+      cmocka_unit_test(test_again),           cmocka_unit_test(test_size_classes),
       cmocka_unit_test(test_two_jobs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,58 +81,76 @@ static uint32_t row_of_node(struct laying *l, uint32_t number, double limit) {
 
 /* ---- what a way tree loads */
 
-static void use_node(struct laying *l, struct by_embed_server *server, uint32_t v, uint32_t *n) {
-  const struct by_way_tree *tree = &server->ways.trees[0];
-  double limit = tree->flow.limit[v];
-  if (isfinite(limit)) server->uses[(*n)++] = (struct by_embed_use){row_of_node(l, tree->node[v], limit), 1 / limit};
+enum { MOST_USES = 5 }; /* of a vertex */
+
+/* What a load of 1 takes of a node. */
+static void use_node(struct laying *l, uint32_t node, double limit, double load, struct by_embed_use *uses,
+                     uint32_t *n) {
+  if (isfinite(limit)) uses[(*n)++] = (struct by_embed_use){row_of_node(l, node, limit), load / limit};
 }
 
 /* A gradient takes the link up, and the result comes back. Where the graph knows both directions of a link that has
  * none beside it, its resources are all; else the link is a row, too. */
-static void use_link(struct laying *l, struct by_embed_server *server, uint32_t v, uint32_t *n) {
-  const struct by_way_tree *tree = &server->ways.trees[0];
+static void use_link(struct laying *l, uint32_t number, double least, double load, struct by_embed_use *uses,
+                     uint32_t *n) {
   const double *capacity = l->net->graph->capacity;
-  uint32_t number = tree->link[v], there = l->link[number].way[0], back = l->link[number].way[1];
-  if (there != NONE) server->uses[(*n)++] = (struct by_embed_use){there, 1 / capacity[there]};
-  if (back != NONE && back != there) server->uses[(*n)++] = (struct by_embed_use){back, 1 / capacity[back]};
+  uint32_t there = l->link[number].way[0], back = l->link[number].way[1];
+  if (there != NONE) uses[(*n)++] = (struct by_embed_use){there, load / capacity[there]};
+  if (back != NONE && back != there) uses[(*n)++] = (struct by_embed_use){back, load / capacity[back]};
   if (there == NONE || back == NONE || l->parallel[number])
-    server->uses[(*n)++] =
-        (struct by_embed_use){row_of_link(l, number, tree->flow.capacity[v]), 1 / tree->flow.capacity[v]};
+    uses[(*n)++] = (struct by_embed_use){row_of_link(l, number, least), load / least};
+}
+
+/* Where vertex v adds. */
+static void lay_rent(struct laying *l, struct by_embed_server *server, uint32_t v, uint32_t *n) {
+  const struct by_way_tree *tree = &server->ways.trees[0];
+  const struct by_topology *topology = l->net->topology;
+  uint32_t node = tree->node[v], host = tree->aggregator[v];
+  if (host != NONE) {
+    const struct by_node *at = &topology->nodes[host];
+    double load = by_aggregator_load(tree, v), limit = fmin(by_residual(at->out), by_residual(at->in));
+    use_link(l, tree->detour[v], by_link_least(topology, tree->detour[v]), load, server->rents, n);
+    use_node(l, host, limit, load, server->rents, n);
+  } else if (tree->flow.hold[v] > 0) {
+    if (l->memory[node] == NONE) l->memory[node] = make_row(l, 0, false);
+    server->rents[(*n)++] = (struct by_embed_use){l->memory[node], tree->flow.hold[v]};
+  }
 }
 
 static enum banyan_status lay_server(struct laying *l, struct by_embed_server *server) {
-  enum { MOST_USES = 5 };
   const struct by_way_tree *tree = &server->ways.trees[0];
   struct by_arena *arena = &l->net->arena;
-  uint32_t n = 0;
+  uint32_t n = 0, n_rents = 0;
   server->first = BY_ARENA_ARRAY(arena, uint32_t, tree->flow.n + 1);
-  server->memory = BY_ARENA_ARRAY(arena, uint32_t, tree->flow.n);
   server->uses = BY_ARENA_ARRAY(arena, struct by_embed_use, MOST_USES * (size_t)tree->flow.n);
+  server->rent = BY_ARENA_ARRAY(arena, uint32_t, tree->flow.n + 1);
+  server->rents = BY_ARENA_ARRAY(arena, struct by_embed_use, MOST_USES * (size_t)tree->flow.n);
   if (arena->failed) return by_plan_no_memory();
   for (uint32_t v = 0; v < tree->flow.n; v++) {
-    uint32_t node = tree->node[v];
+    uint32_t parent = tree->flow.parent[v];
     server->first[v] = n;
-    server->memory[v] = NONE;
-    if (tree->flow.hold[v] > 0) {
-      if (l->memory[node] == NONE) l->memory[node] = make_row(l, 0, false);
-      server->memory[v] = l->memory[node];
-    }
+    server->rent[v] = n_rents;
+    lay_rent(l, server, v, &n_rents);
     if (!v) continue;
-    use_link(l, server, v, &n);
-    use_node(l, server, v, &n);
-    use_node(l, server, tree->flow.parent[v], &n);
+    use_link(l, tree->link[v], tree->flow.capacity[v], 1, server->uses, &n);
+    use_node(l, tree->node[v], tree->flow.limit[v], 1, server->uses, &n);
+    use_node(l, tree->node[parent], tree->flow.limit[parent], 1, server->uses, &n);
   }
   server->first[tree->flow.n] = n;
+  server->rent[tree->flow.n] = n_rents;
   return BANYAN_OK;
 }
 
 /* ---- servers */
 
-/* Programmable switches on the longest way; 0: none of them can add. */
+/* Programmable switches on the longest way, or an aggregator; 0: nothing can add. */
 static uint32_t count_switches(const struct by_embed_net *net, const struct by_way_tree *tree, uint32_t n_workers) {
   uint32_t most = 0;
   bool able = false;
-  for (uint32_t v = 0; v < tree->flow.n; v++) able |= tree->flow.able[v];
+  for (uint32_t v = 0; v < tree->flow.n; v++) {
+    able |= tree->flow.able[v];
+    if (tree->aggregator[v] != NONE) return 1;
+  }
   for (uint32_t w = 0; able && w < n_workers; w++) {
     uint32_t n = 0;
     for (uint32_t v = tree->start[w]; v; v = tree->flow.parent[v]) n += net->topology->nodes[tree->node[v]].aggregates;
@@ -141,13 +159,18 @@ static uint32_t count_switches(const struct by_embed_net *net, const struct by_w
   return most;
 }
 
-/* Keeps the server if its tree can be run. */
-static enum banyan_status take_server(struct by_embed_net *net, uint32_t node, double turnaround) {
+/* Keeps the server if its tree can be run. Helpers add on the same hosts at the same rates, for all collectives: where
+ * they are allowed, there are no aggregators. */
+static enum banyan_status take_server(struct by_embed_net *net, uint32_t node, const struct by_embed_options *options) {
   struct by_embed_server *server = &net->servers[net->n_servers];
   *server = (struct by_embed_server){.node = node};
   server->job = (struct by_placement_job){
       .workers = net->graph->node, .n_workers = net->graph->n_terminals, .servers = &server->node, .n_servers = 1};
-  enum banyan_status status = by_placement_ways_init(&server->ways, net->topology, &server->job, turnaround);
+  struct by_placement_job job = server->job;
+  if (!(options->ways & BY_PLAN_HELPERS)) job.aggregators = options->servers;
+  if (!(options->ways & BY_PLAN_HELPERS)) job.n_aggregators = options->n_servers;
+  enum banyan_status status = by_placement_ways_init(&server->ways, net->topology, &job, options->turnaround);
+  server->ways.job = &server->job;
   if (status == BANYAN_ERR_TOPOLOGY || status == BANYAN_ERR_UNSUPPORTED)
     return BANYAN_OK; /* some worker does not reach it, or no tree of so many can be run */
   BY_TRY(status);
@@ -188,7 +211,7 @@ enum banyan_status by_embed_net_add_servers(struct by_embed_net *net, const stru
   if (net->graph->n_terminals > BY_PLAN_MOST_WORKERS) return BANYAN_OK;
   net->servers = BY_ARENA_ARRAY(&net->arena, struct by_embed_server, n);
   if (!net->servers) return by_plan_no_memory();
-  for (uint32_t i = 0; i < n; i++) BY_TRY(take_server(net, options->servers[i], options->turnaround));
+  for (uint32_t i = 0; i < n; i++) BY_TRY(take_server(net, options->servers[i], options));
   enum banyan_status status = net->n_servers ? lay_all(&l) : BANYAN_OK;
   by_paths_fini(&l.paths);
   by_arena_fini(&l.arena);
@@ -207,7 +230,8 @@ static enum banyan_status find_load(struct by_embed_candidates *list, struct by_
   (void)by_flow_theta(flow, new->adds, out);
   memset(list->load, 0, net->n_rows * sizeof *list->load);
   for (uint32_t v = 0; v < flow->n; v++) {
-    if (new->adds[v] && server->memory[v] != NONE) list->load[server->memory[v]] += flow->hold[v];
+    for (uint32_t i = server->rent[v]; i < server->rent[v + 1] && new->adds[v]; i++)
+      list->load[server->rents[i].row] += server->rents[i].part;
     for (uint32_t i = server->first[v]; i < server->first[v + 1]; i++)
       list->load[server->uses[i].row] += out[v] * server->uses[i].part;
   }
@@ -255,7 +279,8 @@ static enum banyan_status price_server(struct by_embed_candidates *list, uint32_
   for (uint32_t v = 0; status == BANYAN_OK && v < flow->n; v++) {
     for (uint32_t i = server->first[v]; i < server->first[v + 1]; i++)
       of[v] += price[server->uses[i].row] * server->uses[i].part;
-    if (server->memory[v] != NONE) rent[v] = price[server->memory[v]] * flow->hold[v];
+    for (uint32_t i = server->rent[v]; i < server->rent[v + 1]; i++)
+      rent[v] += price[server->rents[i].row] * server->rents[i].part;
   }
   if (status == BANYAN_OK) status = by_flow_cheapest(flow, of, rent, adds, &cost);
   if (status == BANYAN_OK) {

@@ -35,8 +35,9 @@ struct by_embed_server {
   struct by_placement_ways ways; /* one tree */
   uint32_t *first;               /* uses of the way up from vertex v: uses[first[v] .. first[v + 1]) */
   struct by_embed_use *uses;
-  uint32_t *memory; /* of each vertex: the row of its memory; UINT32_MAX: not known, or it cannot add */
-  uint32_t height;  /* programmable switches on the longest way, and one more */
+  uint32_t *rent;             /* of vertex v if it adds: its memory if that is known, or its aggregator's link: */
+  struct by_embed_use *rents; /* rents[rent[v] .. rent[v + 1]) */
+  uint32_t height;            /* programmable switches on the longest way, or an aggregator, and one more */
 };
 
 struct by_embed_net {
@@ -62,8 +63,9 @@ struct by_embed_net {
  * failure. */
 BANYAN_CHECK enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_topology *topology,
                                                   const struct by_graph *graph);
-/* Adds the servers of the options that all workers reach and where some switch can add, and the rows that only their
- * trees load. Before any candidates are made. Cost: for each server a search of the topology. */
+/* Adds the servers of the options that all workers reach and where some switch can add, or without helpers an
+ * aggregator, and the rows that only their trees load. Before any candidates are made. Cost: for each server a search
+ * of the topology. */
 BANYAN_CHECK enum banyan_status by_embed_net_add_servers(struct by_embed_net *net,
                                                          const struct by_embed_options *options);
 /* Also of one that is all zeros. */

@@ -228,10 +228,11 @@ static enum banyan_status find_hosts(const struct by_topology *topology, const c
   return BANYAN_OK;
 }
 
-/* All ranks and helpers, if any switch adds. */
+/* All ranks and helpers, if any switch adds, or aggregators may as there are no helpers. */
 static enum banyan_status find_servers(const struct by_plan_request *request, const struct by_topology *topology,
-                                       const struct by_graph_choice *choice, uint32_t **out, uint32_t *n) {
-  bool adds = false;
+                                       const struct by_planner_options *options, uint32_t **out, uint32_t *n) {
+  const struct by_graph_choice *choice = &options->choice;
+  bool adds = !(options->ways & BY_PLAN_HELPERS);
   if (request->placed.servers) return find_hosts(topology, "server", request->placed.servers, true, out, n);
   for (uint32_t v = 0; v < topology->n_nodes; v++) adds |= topology->nodes[v].aggregates;
   if (!adds) return BANYAN_OK;
@@ -260,7 +261,7 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   choice->participants = ranks;
   choice->helpers = helpers;
   if (status == BANYAN_OK && options.method == BY_PLANNER_CLUSTER)
-    status = find_servers(request, topology, choice, &servers, &options.n_servers);
+    status = find_servers(request, topology, &options, &servers, &options.n_servers);
   options.servers = servers;
   if (status == BANYAN_OK) status = by_planner_run(name, topology, &options, &planned);
   if (status == BANYAN_OK && request->explain) by_planned_explain(&planned, topology, &text);
