@@ -10,8 +10,8 @@
 #   soak      jobs, while switches, agents, servers, helpers and the manager are killed at random; only on request
 #
 # Environment: PARTS (separated by commas), BANYAN (the command; default build/banyan; the other programs are beside
-# it), FAULTS (link,kills: those of part faults; 2 minutes each), INNETWORK (own,racks,faults,wide,small: those of part
-# innetwork; 9 minutes), SWITCHES (of innetwork and soak: user or xdp), MODES (of jobs: rings shuffled manager), ROUNDS (of
+# it), FAULTS (link,kills: those of part faults; 2 minutes each), INNETWORK (own,racks,faults,wide,small,beside: those of
+# part innetwork; 11 minutes), SWITCHES (of innetwork and soak: user or xdp), MODES (of jobs: rings shuffled manager), ROUNDS (of
 # jobs: 1; each takes 6 minutes), SEED (of jobs: three that this seed selects, in place of the predefined ones; of
 # soak: its kills), RULES (of jobs: options for the manager, such as "--threshold 60M"), SOAK (seconds of it: 600),
 # SOAK_TOPOLOGY, STALL (seconds that a call of the soak may take: 3), KEEP=1 (leave the logs), OUT (default bench/out).
