@@ -101,11 +101,14 @@ for way in $ways; do
   comes is_gone "$supervisor" || fail "the supervisor is left"
 done
 
-# Sums go through one, two and three switches, also with a switch between them that only forwards.
+# Sums go through one, two and three switches, also with a switch between them that only forwards, and through two trees
+# of one job at one switch.
+"$BANYAN" plan "$examples/adding-1.json" --method in-network --queues 2 --json >"$scratch/queues.json"
 for way in $ways; do
   merged "$way" "$examples/adding-1.json" 4
   [ ! -e /proc/sys/net/ipv6 ] || merged "$way" "$examples/adding-1.json" 4 --ipv6
   merged "$way" "$examples/adding-2.json" 6
+  merged "$way" "$examples/adding-1.json" 4 --plan "$scratch/queues.json"
   merged "$way" "$examples/adding-3.json" 8
 done
 

@@ -241,6 +241,37 @@ static void test_everything_on_the_way(void **state) {
   by_topology_destroy(topology);
 }
 
+/* For several queues each tree is there as often, with an equal share and endpoints of its own. */
+static void test_queues(void **state) {
+  (void)state;
+  struct by_topology *topology = named("star:5,nic=100m,adds=all");
+  const uint32_t server = 4;
+  struct by_placement_job job = {.workers = first, .n_workers = 4, .servers = &server, .n_servers = 1};
+  struct by_placement_options options = by_placement_defaults();
+  struct by_placement *placement;
+  struct by_plan *plan;
+  options.queues = 3;
+  assert_ok(by_placement_make(topology, &job, &options, &placement));
+  assert_near(placement->rate, 100e6);
+  assert_int_equal(placement->n_trees, 3);
+  for (int t = 0; t < 3; t++) {
+    assert_near(placement->trees[t].share, 1.0 / 3);
+    assert_near(placement->trees[t].rate, 100e6 / 3);
+  }
+  assert_ok(by_plan_of_placement("p", topology, placement, &job, &plan));
+  assert_ok(by_plan_check_switches(plan));
+  assert_int_equal(plan->classes[0].n_groups, 3);
+  char name[8];
+  for (uint32_t g = 0; g < 3; g++) {
+    const struct by_group *group = &plan->classes[0].groups[g];
+    snprintf(name, sizeof name, "h4/%u", g);
+    assert_string_equal(plan->vertices[group->order[group->root]].name, name);
+  }
+  by_plan_destroy(plan);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
 /* Where memory is limited a server has two trees, each with an endpoint of its own there. */
 static void test_servers_of_trees(void **state) {
   (void)state;
@@ -380,6 +411,7 @@ int main(void) {
       cmocka_unit_test(test_plan),
       cmocka_unit_test(test_hosts_on_the_way),
       cmocka_unit_test(test_everything_on_the_way),
+      cmocka_unit_test(test_queues),
       cmocka_unit_test(test_servers_of_trees),
       cmocka_unit_test(test_aggregator_in_star),
       cmocka_unit_test(test_aggregator_in_racks),

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "lp.h"
 #include "plan_make.h"
@@ -12,7 +13,7 @@
 static const double least_share = 1e-6, least_gain = 1e-3;
 
 struct by_placement_options by_placement_defaults(void) {
-  return (struct by_placement_options){.most_adding = UINT32_MAX, .turnaround = 100e-6};
+  return (struct by_placement_options){.most_adding = UINT32_MAX, .turnaround = 100e-6, .queues = 1};
 }
 
 /* --- choices --- */
@@ -361,10 +362,10 @@ static double rate_of_all(const struct choices *choices, double least) {
   return sum;
 }
 
-/* Trees of what has a rate; their arrays are those of the ways. */
-static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices) {
+/* Trees of what has a rate, each `copies` times; their arrays are those of the ways. */
+static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices, uint32_t copies) {
   struct by_placement_ways *ways = choices->ways;
-  out->trees = BY_ARENA_ARRAY(&ways->arena, struct by_placed_tree, choices->n);
+  out->trees = BY_ARENA_ARRAY(&ways->arena, struct by_placed_tree, (size_t)choices->n * copies);
   if (!out->trees) return by_plan_no_memory();
   for (uint32_t i = 0; i < choices->n; i++) {
     const struct choice *choice = &choices->items[i];
@@ -373,8 +374,8 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
     if (choice->rate <= least) continue;
     struct by_placed_tree *placed = &out->trees[out->n_trees++];
     *placed = (struct by_placed_tree){.server = tree->server,
-                                      .share = choice->rate / rate_of_all(choices, least),
-                                      .rate = choice->rate,
+                                      .share = choice->rate / rate_of_all(choices, least) / copies,
+                                      .rate = choice->rate / copies,
                                       .round_trip = tree->round_trip,
                                       .n = tree->flow.n,
                                       .node = tree->node,
@@ -387,6 +388,7 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
                                       .start = tree->start};
     if (!placed->out) return by_plan_no_memory();
     (void)by_flow_theta(&tree->flow, placed->adds, placed->out);
+    for (uint32_t copy = 1; copy < copies; copy++) out->trees[out->n_trees++] = *placed;
   }
   qsort(out->trees, out->n_trees, sizeof *out->trees, compare_trees);
   return BANYAN_OK;
@@ -401,7 +403,7 @@ static enum banyan_status place(struct by_placement_ways *ways, const struct by_
   BY_TRY(place_none(ways, &out->without));
   enum banyan_status status = ways->n_trees == 1 ? place_one(&choices, options->most_adding, out)
                                                  : place_several(&choices, options->most_adding, out);
-  if (status == BANYAN_OK) status = make_trees(out, &choices);
+  if (status == BANYAN_OK) status = make_trees(out, &choices, MAX(options->queues, 1));
   free(choices.items);
   return status;
 }

@@ -25,6 +25,7 @@ struct by_placement_job {
 struct by_placement_options {
   uint32_t most_adding; /* switches of one tree that add; UINT32_MAX: any */
   double turnaround;    /* seconds that ends and switches add to a round trip */
+  uint32_t queues;      /* of switches, to be used together: so many trees in place of each, with equal shares; 0: 1 */
 };
 
 /* A tree of ways to a server, with a part of the job. */
@@ -61,7 +62,7 @@ struct by_placed_hop {
   uint32_t up, down; /* links to leave by: towards the server, towards the worker */
 };
 
-/* 100 us, any number of switches. */
+/* 100 us, any number of switches, one queue. */
 struct by_placement_options by_placement_defaults(void);
 
 /* Where no switch on the ways can add, a host next to one may in its place: an aggregator, to which all workers below

@@ -15,7 +15,7 @@
 #include "text.h"
 #include "topology_synth.h"
 
-enum { NO_RANK = -1 };
+enum { NO_RANK = -1, MOST_QUEUES = 64 };
 
 struct plan_options {
   const char *builtin, *file, *hosts, *collective;
@@ -82,6 +82,10 @@ static const struct by_option options[] = {
         "all helpers and ranks"),
     BY_INT("adding", 0, request.placed.most_adding, "K", 0, BY_PLAN_MOST_VERTICES,
            "for in-network: most switches of a tree that aggregate"),
+    BY_INT(
+        "queues", 0, request.placed.queues, "N", 1, MOST_QUEUES,
+        "for in-network: divide each tree into N with equal shares, so\nthat N cores of a switch in user space share "
+        "it; default 1"),
     BY_TEXT("svg", 0, request.svg, "FILE",
             "for a TOPOLOGY: draw it into this file, with the plan's load\non each link; \"-\": standard output"),
     BY_FLAG("json", 0, json, "print the plan, or with --schedule the schedule, as JSON"),

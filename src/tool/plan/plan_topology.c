@@ -82,6 +82,7 @@ static enum banyan_status place(const struct by_in_network_request *request, con
   struct by_placement_options options = by_placement_defaults();
   struct by_placement_job *job = &placed->job;
   if (request->most_adding >= 0) options.most_adding = (uint32_t)request->most_adding;
+  options.queues = (uint32_t)request->queues;
   BY_TRY(by_plan_find_nodes(topology, "ranks", request->ranks, &placed->workers, &job->n_workers));
   job->workers = placed->workers;
   BY_TRY(find_aggregators(topology, placed));

@@ -17,6 +17,7 @@ struct by_in_network_request {
   const char *ranks;   /* names with commas; NULL: those of the topology */
   const char *servers; /* names with commas; NULL: the host that does best */
   long most_adding;    /* switches of a tree that add; -1: any */
+  long queues;         /* of switches, that are to share the work; 0: 1 */
 };
 
 /* Hosts that take part. */
