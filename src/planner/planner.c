@@ -275,6 +275,7 @@ struct by_planner_options by_planner_defaults(void) {
                                      .seed = 1,
                                      .ways = cluster.ways,
                                      .steps = cluster.steps,
+                                     .queues = cluster.queues,
                                      .penalty = cluster.penalty,
                                      .rates = by_cost_defaults()};
 }
@@ -394,6 +395,7 @@ static struct by_embed_options embed_options(const struct by_planner_options *o)
   options.n_servers = o->n_servers;
   options.ways = o->ways;
   options.steps = o->steps;
+  options.queues = o->queues;
   options.penalty = o->penalty;
   return options;
 }

@@ -58,6 +58,7 @@ struct by_planner_options {
   uint32_t n_servers;
   uint32_t ways;                  /* bits of enum by_plan_way */
   uint32_t steps;                 /* of weights */
+  uint32_t queues;                /* of switches, to share the work (embed.h) */
   double penalty;                 /* for each tree */
   const struct by_embedding *old; /* planned again (by_embed_again); NULL: for the first time */
   const uint64_t

@@ -322,6 +322,32 @@ static void test_little_memory(void **state) {
   end();
 }
 
+/* For two queues the plan has each in-network tree twice, with half of its share, and trees among hosts once. They
+ * carry what one carries, in the same memory. */
+static void test_queues(void **state) {
+  (void)state;
+  open_topology("star:4,nic=10g,adds=all");
+  uint32_t s = by_topology_find(topology, "switch");
+  topology->nodes[s].memory = (uint64_t)(4e9 * options.turnaround / 8);
+  options.queues = 2;
+  embed();
+  struct by_embed_facts facts = by_embedding_facts(embedding);
+  struct by_plan *plan;
+  struct by_plan_load load;
+  assert_int_equal(used(BY_EMBED_NETWORK), 1);
+  assert_int_equal(facts.n_in_network, 2);
+  assert_ok(by_embedding_plan(embedding, "test", &plan));
+  assert_ok(by_plan_check_switches(plan));
+  assert_int_equal(plan->classes->n_groups, facts.n_used + 1);
+  assert_near(plan->classes->groups[0].share, plan->classes->groups[1].share, 1e-9);
+  assert_ok(by_plan_load_init(&load, plan, plan->classes, topology));
+  assert_near(load.rate, facts.throughput, 1e-6);
+  check_memory(plan);
+  by_plan_load_fini(&load);
+  by_plan_destroy(plan);
+  end();
+}
+
 /* A server that is neither rank nor helper is on no way of the graph, so its link is a row of its own. */
 static void test_server_beside(void **state) {
   static const uint32_t ranks[] = {0, 1, 2};
@@ -587,12 +613,19 @@ static void test_two_jobs(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_of_all_trees),    cmocka_unit_test(test_known_answers),
-      cmocka_unit_test(test_several_servers), cmocka_unit_test(test_little_memory),
-      cmocka_unit_test(test_server_beside),   cmocka_unit_test(test_parallel_links),
-      cmocka_unit_test(test_aggregators),     cmocka_unit_test(test_ways),
-      cmocka_unit_test(test_names_of_ways),   cmocka_unit_test(test_options),
-      cmocka_unit_test(test_again),           cmocka_unit_test(test_size_classes),
+      cmocka_unit_test(test_of_all_trees),
+      cmocka_unit_test(test_known_answers),
+      cmocka_unit_test(test_several_servers),
+      cmocka_unit_test(test_little_memory),
+      cmocka_unit_test(test_queues),
+      cmocka_unit_test(test_server_beside),
+      cmocka_unit_test(test_parallel_links),
+      cmocka_unit_test(test_aggregators),
+      cmocka_unit_test(test_ways),
+      cmocka_unit_test(test_names_of_ways),
+      cmocka_unit_test(test_options),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_size_classes),
       cmocka_unit_test(test_two_jobs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

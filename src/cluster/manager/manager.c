@@ -209,6 +209,7 @@ static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job,
   request->penalty = job->preferences.penalty > 0 ? job->preferences.penalty : m->options.penalty;
   request->steps = job->preferences.steps ? job->preferences.steps : m->options.steps;
   request->trees = job->preferences.trees ? job->preferences.trees : m->options.trees;
+  request->queues = m->options.queues;
   by_plans_begin(job, request);
   return BANYAN_OK;
 }

@@ -56,6 +56,7 @@ struct by_plan_request {
   uint32_t ways;                 /* that may be used, plan_ways.h */
   double penalty;                /* for each tree, part of the least time; 0: the planner's, like the next */
   uint32_t steps, trees;         /* weights are multiples of 1 / steps; most trees for one size of buffers */
+  uint32_t queues;               /* of switches, among which each tree is divided */
   bool has_calls;                /* the job has made calls, of these sizes: */
   uint64_t calls[BY_PLAN_CALLS]; /* how many of 2^i bytes up to twice as many */
   bool sways;                    /* other jobs use the same links: what is left is known less well */

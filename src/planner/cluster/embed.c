@@ -134,6 +134,7 @@ struct by_embed_options by_embed_defaults(void) {
                                    .steps = 16,
                                    .most_height = INFINITY,
                                    .penalty = 0.01,
+                                   .queues = 1,
                                    .turnaround = by_placement_defaults().turnaround};
 }
 
@@ -247,7 +248,7 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
   if (status == BANYAN_OK) status = choose(e, &master, o);
   by_embed_master_fini(&master);
   by_embed_candidates_complete(&e->candidates);
-  return status == BANYAN_OK ? by_embed_make_network(e) : status;
+  return status == BANYAN_OK ? by_embed_make_network(e, o->queues) : status;
 }
 
 static enum banyan_status create(const struct by_topology *topology, const struct by_embed_options *options,

@@ -27,6 +27,7 @@ struct by_embed_options {
   double least_rate;       /* of each, bit/s */
   double penalty;          /* for each, part of the least time, >= 0 */
   double turnaround;       /* seconds that ends and switches add to the round trip of an in-network tree */
+  uint32_t queues;         /* of switches: the plan has each in-network tree so often, with equal shares; >= 1 */
 };
 
 enum { BY_EMBED_MOST_STEPS = 64, BY_EMBED_MOST_SERVERS = 128 };
@@ -51,7 +52,7 @@ struct by_embed_facts {
   double bound;      /* no set of trees over these vertices carries more */
   double any_number; /* what the candidates carry if any number of them may be used */
   uint32_t n_candidates, n_used;
-  uint32_t n_in_network; /* of those that are used */
+  uint32_t n_in_network; /* trees of the plan; with several queues, more than are used */
 };
 struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
 

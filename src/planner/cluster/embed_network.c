@@ -304,15 +304,15 @@ static bool is_network(const struct by_embedding *e, uint32_t pick) {
   return e->candidates.items[e->picks.items[pick].candidate].kind == BY_EMBED_NETWORK;
 }
 
-static enum banyan_status place(struct by_embedding *e, struct by_placement *placement, double rate) {
+static enum banyan_status place(struct by_embedding *e, struct by_placement *placement, double rate, uint32_t queues) {
   for (uint32_t i = 0; i < e->picks.n; i++) {
     const struct by_embed_candidate *c = &e->candidates.items[e->picks.items[i].candidate];
     if (!is_network(e, i)) continue;
     const struct by_way_tree *way = &e->net.servers[c->server].ways.trees[0];
     struct by_placed_tree *tree = &placement->trees[placement->n_trees++];
     *tree = (struct by_placed_tree){.server = c->server,
-                                    .share = e->picks.items[i].rate / rate,
-                                    .rate = e->picks.items[i].rate,
+                                    .share = e->picks.items[i].rate / rate / queues,
+                                    .rate = e->picks.items[i].rate / queues,
                                     .round_trip = way->round_trip,
                                     .n = way->flow.n,
                                     .node = way->node,
@@ -325,11 +325,12 @@ static enum banyan_status place(struct by_embedding *e, struct by_placement *pla
                                     .start = way->start};
     if (!tree->out) return by_plan_no_memory();
     (void)by_flow_theta(&way->flow, c->adds, tree->out);
+    for (uint32_t q = 1; q < queues; q++) placement->trees[placement->n_trees++] = *tree;
   }
   return BANYAN_OK;
 }
 
-enum banyan_status by_embed_make_network(struct by_embedding *e) {
+enum banyan_status by_embed_make_network(struct by_embedding *e, uint32_t queues) {
   struct by_placement placement = {0};
   double rate = 0;
   uint32_t n = 0;
@@ -340,9 +341,9 @@ enum banyan_status by_embed_make_network(struct by_embedding *e) {
   }
   if (!n) return BANYAN_OK;
   by_arena_init(&placement.arena);
-  placement.trees = BY_ARENA_ARRAY(&placement.arena, struct by_placed_tree, n);
+  placement.trees = BY_ARENA_ARRAY(&placement.arena, struct by_placed_tree, (size_t)n * queues);
   placement.rate = placement.bound = rate;
-  enum banyan_status status = placement.trees ? place(e, &placement, rate) : by_plan_no_memory();
+  enum banyan_status status = placement.trees ? place(e, &placement, rate, queues) : by_plan_no_memory();
   const struct by_placement_job *job = &e->net.servers[0].job; /* workers are the same for all */
   if (status == BANYAN_OK) status = by_plan_of_placement("network", e->net.topology, &placement, job, &e->network);
   by_arena_fini(&placement.arena);

@@ -234,7 +234,7 @@ struct by_embedding {
   struct by_embed_picks picks;
   struct by_vertex *vertices; /* of the graph: their names and kinds */
   const char **node_names;    /* of nodes on ways to servers; NULL: it is not on one */
-  struct by_plan *network;    /* the in-network trees among the picks, in their order; NULL: none */
+  struct by_plan *network;    /* the in-network trees of the picks, in their order; NULL: none */
   double bound, any_number;
   struct by_arena arena;
 };
@@ -243,7 +243,7 @@ struct by_embedding {
 
 /* Keeps the names of nodes on ways to servers, since the topology may be gone when it is planned again. */
 BANYAN_CHECK enum banyan_status by_embed_name_nodes(struct by_embedding *embedding);
-/* Makes `network` of the picks. */
-BANYAN_CHECK enum banyan_status by_embed_make_network(struct by_embedding *embedding);
+/* Makes `network` of the picks, each in `queues` trees. */
+BANYAN_CHECK enum banyan_status by_embed_make_network(struct by_embedding *embedding, uint32_t queues);
 
 #endif

@@ -22,8 +22,10 @@ struct manager_options {
   struct by_manager_server_options server;
   struct by_web_page_options page;
   const char *topology, *listen, *keys, *name, *order, *ways, *penalty;
-  long iterations, gain, first, threads, steps, trees;
+  long iterations, gain, first, threads, steps, trees, queues;
 };
+
+enum { MOST_QUEUES = 8 };
 
 #define VALUES struct manager_options
 
@@ -54,6 +56,8 @@ static const struct by_option options[] = {
            "the weights of trees are multiples of 1/N at the finest;\ndefault 16 (BANYAN_STEPS)"),
     BY_INT("trees", 0, trees, "N", 1, BY_CLUSTER_TREES,
            "most trees of a plan for one size of buffers; default 8\n(BANYAN_TREES)"),
+    BY_INT("queues", 0, queues, "N", 1, MOST_QUEUES,
+           "divide each tree through switches into N, so that N cores of\na switch in user space share it; default 1"),
     BY_FLAG("replace-plans", 0, server.manager.replaces,
             "replace plans that users set, too; default: only those of\njobs with BANYAN_REPLACE_PLAN=1"),
     BY_INT("first-iterations", 0, first, "N", 0, 1L << 40,
@@ -132,6 +136,7 @@ static enum banyan_status check(struct manager_options *asked) {
     return by_fail(BANYAN_ERR_ARGUMENT, "--tree-penalty must be 0 to 1, is %g", manager->penalty);
   manager->steps = (uint32_t)asked->steps;
   manager->trees = (uint32_t)asked->trees;
+  manager->queues = (uint32_t)asked->queues;
   asked->server.threads = (unsigned)asked->threads;
   return BANYAN_OK;
 }
