@@ -389,7 +389,8 @@ void by_worker_progress(struct by_worker *w, uint64_t now) {
 
 /* Terms that nobody adds on the way share the server's link. */
 static double first_window_of(const struct by_worker *w) {
-  return w->way.dead ? (double)FIRST_WINDOW / by_workers_of(&w->config.groups) : FIRST_WINDOW;
+  double share = w->way.dead ? (double)FIRST_WINDOW / by_workers_of(&w->config.groups) : FIRST_WINDOW;
+  return share > LEAST_WINDOW ? share : LEAST_WINDOW;
 }
 
 /* How long queues may be, ns, where much is lost. Processes that wait for processors need more. */

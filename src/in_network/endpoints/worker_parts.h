@@ -51,7 +51,8 @@ struct call {
 /* What the way along the switches shows of itself. */
 struct way {
   bool dead;           /* nothing has a stack, until it answers */
-  uint32_t unanswered; /* questions that the server always answers, since something came that went along the way */
+  uint64_t sign;       /* when something last came that went along the way */
+  uint32_t unanswered; /* questions since, which the server always answers */
   uint64_t asked;      /* when the first of them was sent */
   uint64_t slowest;    /* ns until something came after such a question, of late */
   uint64_t tried;      /* when a question was last sent past switches, or, if the way is dead, along them */
@@ -99,7 +100,6 @@ struct by_worker {
   uint64_t timer;                /* when to look for those that are late; UINT64_MAX: never */
   uint64_t received;             /* of the server */
   uint64_t flowing;              /* when the last result came */
-  uint64_t replied;              /* when the last reply came */
   struct way way;
   uint32_t alone;    /* own results since the last one for all */
   uint64_t answered; /* when the latest term was sent that has a result */

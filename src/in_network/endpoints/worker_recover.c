@@ -28,7 +28,7 @@
 enum {
   UNANSWERED = 8, /* questions, before a way counts as dead */
   SILENCES = 4,   /* so much longer than ever lately has to be its silence */
-  TEARS = 16,     /* so many answers may a term wait for in cells, beside torn_after */
+  TEARS = 32,     /* so many answers may a term wait for in cells, beside torn_after */
   TRIALS = 3,     /* questions past the switches in that time */
   RESENT = 3,     /* times along the switches, then past them */
   OVERTAKEN = 8,  /* slots that are looked at in a step */
@@ -45,7 +45,7 @@ static const double least_silence = 10e6; /* while more is to be sent: processes
 /* Before a way counts as dead. */
 static const uint64_t least_death = 150 * BY_MILLISECOND, most_death = 2 * BY_SECOND;
 static const uint64_t trial_every = 100 * BY_MILLISECOND; /* whether it is alive again */
-static const double forgotten_after = 10e9;               /* ns: slow signs */
+static const double forgotten_after = 60e9;               /* ns: slow answers */
 /* Terms may wait for each other in cells on different ways: a slot that has waited so long does not rely on cells. */
 static const uint64_t torn_after = 3 * BY_SECOND;
 
@@ -234,8 +234,10 @@ static uint64_t death_of(const struct by_worker *w) {
 
 void by_worker_take_sign(struct by_worker *w, uint64_t now) {
   uint64_t took = w->way.unanswered && now > w->way.asked ? now - w->way.asked : 0;
-  double slowest = (double)w->way.slowest * (1 - (double)took / forgotten_after);
+  double left = 1 - (double)(now - w->way.sign) / forgotten_after;
+  double slowest = left > 0 ? (double)w->way.slowest * left : 0;
   w->way.slowest = (double)took > slowest ? took : (uint64_t)slowest;
+  w->way.sign = now;
   w->way.unanswered = 0;
   if (w->way.dead)
     by_info("innetwork", "worker %u of tree %u: the switches answer again", w->config.rank, w->config.job);
@@ -416,7 +418,6 @@ static void learn(struct by_worker *w, bool lost) {
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
   struct slot *slot = &w->slots[reply->slot];
   const struct by_probe_payload *payload = (const struct by_probe_payload *)(const void *)(reply + 1);
-  w->replied = now;
   if (!(payload->asked & 1))
     by_worker_take_sign(w, now);
   else if (payload->asked >> 1 > w->way.passed)
