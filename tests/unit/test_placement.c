@@ -361,6 +361,23 @@ static void test_aggregator_in_racks(void **state) {
   }
 }
 
+/* Through a switch that carries 600 Mbit/s in all, a tree with the aggregator takes ten times its rate, and four times
+ * less of the server's link than one without, which takes eight times its rate. */
+static void test_aggregator_at_limited_switch(void **state) {
+  (void)state;
+  const uint32_t server = 4, aggregator = 5;
+  struct by_placement_job job = {.workers = first,
+                                 .n_workers = 4,
+                                 .servers = &server,
+                                 .n_servers = 1,
+                                 .aggregators = &aggregator,
+                                 .n_aggregators = 1};
+  struct by_topology *topology = named("star:6,nic=100m/100m/100m/100m/100m/500m");
+  topology->nodes[6].out.all = topology->nodes[6].in.all = 600e6;
+  by_plan_destroy(check_off_path(topology, &job, 62.5e6, 2));
+  by_topology_destroy(topology);
+}
+
 static void test_best_server(void **state) {
   (void)state;
   struct by_topology *topology = named("star:4,nic=1g/1g/2g/1g");
@@ -415,6 +432,7 @@ int main(void) {
       cmocka_unit_test(test_servers_of_trees),
       cmocka_unit_test(test_aggregator_in_star),
       cmocka_unit_test(test_aggregator_in_racks),
+      cmocka_unit_test(test_aggregator_at_limited_switch),
       cmocka_unit_test(test_best_server),
       cmocka_unit_test(test_refused),
   };

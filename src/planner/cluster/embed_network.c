@@ -111,6 +111,7 @@ static void lay_rent(struct laying *l, struct by_embed_server *server, uint32_t 
     double load = by_aggregator_load(tree, v), limit = fmin(by_residual(at->out), by_residual(at->in));
     use_link(l, tree->detour[v], by_link_least(topology, tree->detour[v]), load, server->rents, n);
     use_node(l, host, limit, load, server->rents, n);
+    use_node(l, node, tree->flow.limit[v], load, server->rents, n);
   } else if (tree->flow.hold[v] > 0) {
     if (l->memory[node] == NONE) l->memory[node] = make_row(l, 0, false);
     server->rents[(*n)++] = (struct by_embed_use){l->memory[node], tree->flow.hold[v]};

@@ -120,23 +120,26 @@ static enum banyan_status init(struct program *p) {
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
-/* What a vertex that adds at a rate of 1 takes of rows beside what its gradients do: at most two. */
+enum { MOST_RENTS = 3 };
+
+/* What a vertex that adds at a rate of 1 takes of rows beside what its gradients do. */
 struct rent {
-  uint32_t row[2];
-  double part[2];
+  uint32_t row[MOST_RENTS];
+  double part[MOST_RENTS];
 };
 
 static struct rent rent_of(const struct program *p, const struct by_way_tree *tree, uint32_t v) {
   const struct by_topology *topology = p->ways->topology;
   uint32_t host = tree->aggregator[v], link = tree->detour[v];
-  struct rent rent = {{NONE, NONE}, {tree->flow.hold[v], 0}};
+  struct rent rent = {{NONE, NONE, NONE}, {tree->flow.hold[v], 0, 0}};
   if (host == NONE) {
     if (tree->flow.hold[v] > 0) rent.row[0] = p->memory_row[tree->node[v]];
     return rent;
   }
   double load = by_aggregator_load(tree, v);
-  return (struct rent){{p->link_row[link], p->node_row[host]},
-                       {load / by_link_least(topology, link), load / limit_of(topology, host)}};
+  return (struct rent){
+      {p->link_row[link], p->node_row[host], p->node_row[tree->node[v]]},
+      {load / by_link_least(topology, link), load / limit_of(topology, host), load / tree->flow.limit[v]}};
 }
 
 /* Adds what a choice at this rate takes of every row to load[]. */
@@ -146,7 +149,7 @@ static void add_load(struct program *p, const struct choice *choice, double rate
   for (uint32_t v = 0; v < tree->flow.n; v++) {
     uint32_t node = p->node_row[tree->node[v]], parent = p->node_row[tree->node[tree->flow.parent[v]]];
     struct rent rent = rent_of(p, tree, v);
-    for (int i = 0; i < 2 && choice->adds[v]; i++)
+    for (int i = 0; i < MOST_RENTS && choice->adds[v]; i++)
       if (rent.row[i] != NONE) load[rent.row[i]] += rate * rent.part[i];
     if (!v) continue;
     load[p->link_row[tree->link[v]]] += rate * p->out[v] / tree->flow.capacity[v];
@@ -185,7 +188,8 @@ static enum banyan_status find_cheapest(struct program *p, const struct by_way_t
                   dual(p, p->node_row[tree->node[v]]) / tree->flow.limit[v] +
                   dual(p, p->node_row[tree->node[parent]]) / tree->flow.limit[parent];
     struct rent rent = rent_of(p, tree, v);
-    p->rent[v] = dual(p, rent.row[0]) * rent.part[0] + dual(p, rent.row[1]) * rent.part[1];
+    p->rent[v] = 0;
+    for (int i = 0; i < MOST_RENTS; i++) p->rent[v] += dual(p, rent.row[i]) * rent.part[i];
   }
   return by_flow_cheapest(&tree->flow, p->price, p->rent, p->adds, cost);
 }

@@ -147,7 +147,7 @@ static bool is_worker(const struct by_placement_job *job, uint32_t node) {
   return false;
 }
 
-/* The best host next to the switch at v. */
+/* The best host next to the switch at v, by which everything passes twice. */
 static void find_aggregator(const struct work *w, struct by_way_tree *tree, uint32_t v) {
   const struct by_topology *topology = w->ways->topology;
   const struct by_placement_job *job = w->ways->job;
@@ -156,7 +156,8 @@ static void find_aggregator(const struct work *w, struct by_way_tree *tree, uint
     if (host == tree->node[0] || is_worker(job, host) || !find_only_link(topology, host, &link) ||
         by_link_other(&topology->links[link], host) != tree->node[v])
       continue;
-    double hold = by_aggregator_load(tree, v) * slowness_of(topology, host, link);
+    double load = by_aggregator_load(tree, v);
+    double hold = load * fmax(slowness_of(topology, host, link), 2 / tree->flow.limit[v]);
     if (!isfinite(hold) || (tree->flow.able[v] && hold >= tree->flow.hold[v])) continue;
     tree->flow.able[v] = true;
     tree->flow.hold[v] = hold;
