@@ -106,6 +106,10 @@ for sums in fixed float32; do
   added=$(sed -n 's/.*aggregator of tree [0-9]* at UDP port [0-9]*: \([0-9]*\) terms, .* \([0-9]*\) wrong.*/\1 \2/p' "$scratch/err")
   [ "${added#* }" = 0 ] && [ "${added% *}" -gt 1000 ] || fail "terms at the aggregator, and wrong ones: $added"
 done
+BANYAN_HELPER_DEADLINE=0.3 wants 0 job off_path -n 4 --servers 1 -x BANYAN_LOG=info # It finishes the tree.
+shows 'aggregator "e/0" is not there: its workers of tree [0-9]* send to the server' err
+shows 'sums over 0 switches with server ' err
+! grep -q 'go among ranks' "$scratch/err" || fail "the tree has its server: $(cat "$scratch/err")"
 ends='[ "$BANYAN_RANK" -ne 0 ] || { "$0" server --name h & "$0" server --name e & echo $! >"$pid_file"; }; exec "$0" "$@"'
 : >"$scratch/out"
 pid_file=$scratch/aggregator BANYAN_HELPER_DEADLINE=60 "$BANYAN" run -n 4 --plan "$scratch/off_path.json" -x BANYAN_SPIN=0 -- \

@@ -164,18 +164,31 @@ static uint32_t find_one(const struct by_context *context, const struct by_verte
   return UINT32_MAX;
 }
 
+/* Whether a vertex is a server that finishes a tree; an aggregator is none. */
+static bool is_root(const struct by_plan *plan, uint32_t vertex) {
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      const struct by_group *group = &plan->classes[c].groups[g];
+      if (by_group_has_server(plan, group) && group->order[group->root] == vertex) return true;
+    }
+  return false;
+}
+
 /* Which processes stand where the plan has helpers and servers: first those whose hosts have the vertices' names, then
- * the others in turn, of those that were there when the job started. The same on all ranks. Places that are not
- * UINT32_MAX stay. */
+ * the others in turn, of those that were there when the job started; a tree can do without its aggregators, which come
+ * last. The same on all ranks. Places that are not UINT32_MAX stay. */
 static void place_helpers(const struct by_context *context, const struct by_plan *plan, uint32_t *helpers,
                           bool *taken) {
+  enum { BY_NAME, NEEDED, ALL, TURNS };
   uint32_t n = plan->n_vertices - plan->n_ranks;
   for (uint32_t i = 0; i < n; i++)
     if (helpers[i] != UINT32_MAX) taken[helpers[i]] = true;
-  for (int by_name = 1; by_name >= 0; by_name--)
+  for (int turn = BY_NAME; turn < TURNS; turn++)
     for (uint32_t i = 0; i < n; i++) {
-      if (helpers[i] != UINT32_MAX) continue;
-      helpers[i] = find_one(context, &plan->vertices[plan->n_ranks + i], by_name, taken);
+      const struct by_vertex *vertex = &plan->vertices[plan->n_ranks + i];
+      bool waits = turn == NEEDED && vertex->kind == BY_VERTEX_SERVER && !is_root(plan, plan->n_ranks + i);
+      if (helpers[i] != UINT32_MAX || waits) continue;
+      helpers[i] = find_one(context, vertex, turn == BY_NAME, taken);
       if (helpers[i] != UINT32_MAX) taken[helpers[i]] = true;
     }
 }
@@ -247,12 +260,12 @@ enum banyan_status by_plans_check_helpers(const struct by_context *context, cons
   return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan names helpers that are not known here");
 }
 
-/* `servers`: of these too. */
+/* `servers`: of these too. What becomes of an aggregator's tree is logged when that is set up. */
 static void warn_of_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers,
                             bool servers) {
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->job.rank == 0; v++)
     if (helpers[v - plan->n_ranks] == UINT32_MAX &&
-        (plan->vertices[v].kind == BY_VERTEX_HELPER || (servers && plan->vertices[v].kind == BY_VERTEX_SERVER)))
+        (plan->vertices[v].kind == BY_VERTEX_HELPER || (servers && is_root(plan, v))))
       by_warn("communicator", "%s \"%s\" of plan '%s' is not there: its trees go among ranks alone",
               by_vertex_kind_name(plan->vertices[v].kind), plan->vertices[v].name, plan->name);
 }
