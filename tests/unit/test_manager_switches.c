@@ -332,6 +332,29 @@ static void test_uneven(void **state) {
   world_end(&world);
 }
 
+/* A job that refuses to change for another one is asked again after longer and longer waits. */
+static void test_unwilling(void **state) {
+  (void)state;
+  begin_racks(320);
+  struct world_job *a = world_send_run(&world, 0, 2, 4), *b = world_send_run(&world, 1, 2, 4);
+  world_report_job(&world, a);
+  world_report_job(&world, b);
+  pass_and_plan(1, 1000000);
+  struct world_job *rich = window_of(a) > window_of(b) ? a : b;
+  assert_int_equal(window_of(rich), 240);
+  rich->silent = true;
+  unsigned times = 0;
+  for (int i = 0; i < 200; i++) {
+    uint64_t asked = rich->asked;
+    pass_and_plan(1, 1000000);
+    if (rich->asked == asked) continue;
+    world_send(&world, rich, BY_MESSAGE_KEPT, rich->asked);
+    times++;
+  }
+  assert_in_range(times, 1, 15);
+  world_end(&world);
+}
+
 /* A job that has only its guarantee grows when another one has left; not by less than a plan switch is worth. */
 static void test_grows(void **state) {
   (void)state;
@@ -684,6 +707,7 @@ int main(void) {
       cmocka_unit_test(test_kept_and_ended),
       cmocka_unit_test(test_third_job),
       cmocka_unit_test(test_uneven),
+      cmocka_unit_test(test_unwilling),
       cmocka_unit_test(test_grows),
       cmocka_unit_test(test_rebalance),
       cmocka_unit_test(test_full),
