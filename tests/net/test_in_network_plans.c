@@ -559,10 +559,38 @@ static void test_operations(void **state) {
   job_end(&job, false);
 }
 
+/* Operations come to make most calls while another plan waits for its trees: the plan before it does not come back. */
+static void test_operations_during_switch(void **state) {
+  (void)state;
+  struct job job = make_job(9);
+  setenv("BANYAN_LOG", "info", 1);
+  start(&job);
+  unsetenv("BANYAN_LOG");
+  use(&job, 1, 1, 0);
+  job_signal(&job, G, SIGSTOP);
+  request(&job, 4);
+  expect_cells(&job, 2, 1);
+  atomic_store(&job.reports[TEST].number, 1);
+  for (double until = job_now() + 60; !job_count_log(&job, "make most calls"); usleep(1000))
+    if (job_now() > until) job_fail(&job, "operations do not ask for trees");
+  job_signal(&job, G, SIGCONT);
+  expect(&job, 4);
+  expect_in_network(&job);
+  atomic_store(&job.reports[TEST].number, 0);
+  use(&job, 3, 0, 0);
+  finish(&job);
+  job_check_log(&job, "plan 'one' from call", 1);
+  job_end(&job, false);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),      cmocka_unit_test(test_all_or_none),
-                                     cmocka_unit_test(test_operations), cmocka_unit_test(test_destroyed_before),
-                                     cmocka_unit_test(test_some_ranks), cmocka_unit_test(test_server_dies),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),
+                                     cmocka_unit_test(test_all_or_none),
+                                     cmocka_unit_test(test_operations),
+                                     cmocka_unit_test(test_operations_during_switch),
+                                     cmocka_unit_test(test_destroyed_before),
+                                     cmocka_unit_test(test_some_ranks),
+                                     cmocka_unit_test(test_server_dies),
                                      cmocka_unit_test(test_rank_dies)};
   return cmocka_run_group_tests_name("plans with in-network trees", tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@ struct by_plan_changes {
   uint32_t decided, noted;           /* the last plan switch that was decided on, and the last one in the log */
   struct by_kept_plan kept[5];       /* plans of the last ones for submitted operations, oldest first */
   uint32_t n_kept;
+  uint32_t used;       /* plans that have come into use */
   uint64_t since;      /* calls that had started when the plan came into use; more, so that old ones count less */
   uint64_t operations; /* calls of submitted operations since, at rank 0 of the job */
   bool for_operations; /* the same: they make most calls, or did when it was last known */

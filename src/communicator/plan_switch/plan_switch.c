@@ -164,6 +164,7 @@ static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
 
 /* The one way in which a communicator comes to another plan. Takes it over. */
 static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_plan *kept) {
+  comm->plans.used++;
   comm->plans.since = comm->plans.started;
   comm->plans.operations = 0;
   comm->plans.asked = false;
@@ -532,6 +533,7 @@ struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) 
     view = (struct by_plan_switches_view){.started = comm->plans.started,
                                           .last = comm->plans.decided,
                                           .taken = comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN,
+                                          .used = comm->plans.used,
                                           .operations = by_plan_switches_serves_operations(comm),
                                           .supplied = by_plans_is_users(plan),
                                           .version = plan->version};

@@ -25,8 +25,11 @@ bool by_plan_switches_serves_operations(struct banyan_comm *comm) {
 
 static enum banyan_status propose_again(struct banyan_comm *comm, const struct by_plan *plan) {
   struct by_context *context = comm->context;
-  struct by_proposal proposal = {
-      .comm = by_team_id(comm->team), .n = comm->size, .processes = comm->processes, .repeats = true};
+  struct by_proposal proposal = {.comm = by_team_id(comm->team),
+                                 .n = comm->size,
+                                 .processes = comm->processes,
+                                 .repeats = true,
+                                 .used = comm->plans.used};
   BY_TRY(by_plan_copy(plan, &proposal.plan));
   proposal.helpers = BY_ARENA_ARRAY(&proposal.plan->arena, uint32_t, plan->n_vertices);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;

@@ -113,7 +113,8 @@ struct by_proposal {
   struct by_plan *plan;
   uint32_t *helpers;                   /* see by_plans_find_helpers; in the plan's arena */
   const struct by_tree_grants *grants; /* NULL: the plan is not the manager's */
-  bool repeats; /* the plan in use, so that other calls have its trees: any other proposal goes first */
+  bool repeats;  /* the plan in use, so that other calls have its trees: any other proposal goes first, */
+  uint32_t used; /* and another plan than that of this number (by_plan_switches_view) stays */
   struct by_plan_switch_observer notify;
 };
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest

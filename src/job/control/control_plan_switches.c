@@ -54,7 +54,8 @@ struct by_pending_switch {
     uint32_t process;
     bool answered;
   } * members;
-  bool repeats;                 /* see struct by_proposal */
+  bool repeats;                 /* see struct by_proposal, */
+  uint32_t used;                /* and this */
   uint32_t trees;               /* the version of its in-network trees; 0: it has none */
   struct by_tree_grants grants; /* number 0: it is not the manager's. In the plan's arena */
   uint32_t *processes;          /* members by rank, and those at the vertices behind them; in the plan's arena */
@@ -228,9 +229,18 @@ static uint32_t find_full(const struct by_pending_switch *pending) {
   return 0;
 }
 
+/* It repeats a plan that is not in use any more. */
+static bool is_outdated(const struct by_pending_switch *pending) {
+  return pending->repeats && view_of(pending).used != pending->used;
+}
+
 /* Of a plan without helpers, or one whose helpers are linked. */
 static void propose(struct by_pending_switch *pending) {
   uint32_t full = find_full(pending);
+  if (is_outdated(pending)) {
+    give_up(pending, replaced);
+    return;
+  }
   if (full) {
     give_up(pending, "rank %u does not read the plans before it: is it stopped?", full);
     return;
@@ -315,6 +325,10 @@ static void start(struct by_pending_switch *pending) {
     give_up(pending, users);
     return;
   }
+  if (is_outdated(pending)) {
+    give_up(pending, replaced);
+    return;
+  }
   if (has_trees(pending))
     grow(pending);
   else
@@ -343,8 +357,10 @@ static struct by_pending_switch *find_of(const struct by_plan_switching *switchi
 }
 
 static bool holds_up_another(const struct by_pending_switch *pending) {
-  return (pending->state == LINKING || pending->state == GROWING) && under_way(pending) > LINKS_ALONE_S * BY_SECOND &&
-         find_of(pending->switching, pending->comm, true);
+  if ((pending->state != LINKING && pending->state != GROWING) || under_way(pending) <= LINKS_ALONE_S * BY_SECOND)
+    return false;
+  const struct by_pending_switch *queued = find_of(pending->switching, pending->comm, true);
+  return queued && !queued->repeats;
 }
 
 /* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last. */
@@ -555,6 +571,7 @@ enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching
                                         .comm = proposal->comm,
                                         .n = proposal->n,
                                         .repeats = proposal->repeats,
+                                        .used = proposal->used,
                                         .notify = proposal->notify,
                                         .again = AGAIN_MS * BY_MILLISECOND};
   by_timer_init(&pending->late, too_late, pending);

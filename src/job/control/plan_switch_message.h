@@ -111,6 +111,7 @@ struct by_plan_switches_view {
   uint64_t started; /* calls, as they are counted */
   uint32_t last;    /* the plan switch that was decided on last; 0: none, or a plan was set by hand since */
   bool taken;       /* its call has not come */
+  uint32_t used;    /* plans that have come into use */
   bool operations;  /* in-network trees of the next plan are for what is submitted, not for direct calls */
   bool supplied;    /* the user supplied the plan in use, */
   char plan[BY_PLAN_MOST_NAME + 1]; /* which has this name; "": there is no such communicator */
