@@ -138,7 +138,10 @@ static void begin(void *context) {
     end_tree(tree);
     return;
   }
-  enum banyan_status status = by_served_tree_create(role->udp, &tree->message, &tree->served);
+  by_context_lock(role->context);
+  const struct by_member self = role->context->job.members[role->context->job.rank]; /* its texts stay */
+  by_context_unlock(role->context);
+  enum banyan_status status = by_served_tree_create(role->udp, &self, &tree->message, &tree->served);
   report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, role->context->job.rank);
   if (status == BANYAN_OK) {
     LIST_INSERT_HEAD(&role->trees, tree, entry);

@@ -99,26 +99,39 @@ static enum banyan_status make_aggregator(struct by_served_tree *tree) {
   return by_aggregator_create(&config, &tree->aggregator);
 }
 
-static enum banyan_status make(struct by_served_tree *tree) {
+/* Switches on the way know where this server is. */
+static void set_sources(struct by_served_tree *tree, const struct by_member *self) {
+  const struct by_tree_message *message = tree->message;
+  for (uint32_t w = 0; message->worker == BY_TREE_FOR_SERVER && w < by_workers_of(&message->groups); w++) {
+    const struct by_address source = by_member_source(self, &message->ways[w].address);
+    uint32_t via = message->ways[w].via;
+    if (!message->ways[w].hops) continue;
+    by_udp_peer_set_source(tree->ways[w], &source);
+    if (via != BY_TREE_ALONE) by_udp_peer_set_source(tree->vias[via], &source);
+  }
+}
+
+static enum banyan_status make(struct by_served_tree *tree, const struct by_member *self) {
   const struct by_tree_message *message = tree->message;
   bool finishes = message->worker == BY_TREE_FOR_SERVER;
   uint32_t n = finishes ? by_workers_of(&message->groups) : 1;
   for (uint32_t i = 0; i < n; i++) BY_TRY(by_udp_peer_create(tree->udp, &message->ways[i].address, &tree->ways[i]));
   for (uint32_t i = 0; i < message->n_vias; i++)
     BY_TRY(by_udp_peer_create(tree->udp, &message->vias[i].address, &tree->vias[i]));
+  set_sources(tree, self);
   BY_TRY(finishes ? make_server(tree) : make_aggregator(tree));
   BY_TRY(by_udp_listen(tree->udp, message->job, take, tree));
   tree->listens = true;
   return BANYAN_OK;
 }
 
-enum banyan_status by_served_tree_create(struct by_udp *udp, const struct by_tree_message *message,
-                                         struct by_served_tree **out) {
+enum banyan_status by_served_tree_create(struct by_udp *udp, const struct by_member *self,
+                                         const struct by_tree_message *message, struct by_served_tree **out) {
   struct by_served_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree");
   tree->udp = udp;
   tree->message = message;
-  enum banyan_status status = make(tree);
+  enum banyan_status status = make(tree, self);
   if (status != BANYAN_OK) {
     by_served_tree_destroy(tree);
     return status;

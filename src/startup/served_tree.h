@@ -8,9 +8,10 @@
 
 struct by_served_tree;
 
-/* Takes the tree's fragments from the socket from now on; both the socket and the message must outlive it. The caller
- * owns *out. */
-BANYAN_CHECK enum banyan_status by_served_tree_create(struct by_udp *udp, const struct by_tree_message *message,
+/* Takes the tree's fragments from the socket from now on; both the socket and the message must outlive it. `self` is
+ * this process. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_served_tree_create(struct by_udp *udp, const struct by_member *self,
+                                                      const struct by_tree_message *message,
                                                       struct by_served_tree **out);
 /* Logs what it has done. NULL is allowed. */
 void by_served_tree_destroy(struct by_served_tree *tree);

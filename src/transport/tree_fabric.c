@@ -236,6 +236,7 @@ enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_
   own.emit = emit;
   own.context = tree;
   enum banyan_status status = by_udp_peer_create(udp, &way->server, &tree->server);
+  if (status == BANYAN_OK) by_udp_peer_set_source(tree->server, &way->source);
   if (status == BANYAN_OK && way->has_aggregator) status = by_udp_peer_create(udp, &way->aggregator, &tree->aggregator);
   if (status == BANYAN_OK) status = by_udp_listen(udp, tree->job, take, tree);
   if (status == BANYAN_OK) {

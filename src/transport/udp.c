@@ -150,6 +150,10 @@ enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_addres
   return BANYAN_OK;
 }
 
+void by_udp_peer_set_source(struct by_udp_peer *peer, const struct by_address *source) {
+  peer->way.from = by_address_host(source);
+}
+
 /* Its run is complete, and the mailer's. */
 static void end_run(struct by_udp_peer *peer) {
   struct by_udp *udp = peer->udp;

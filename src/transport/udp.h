@@ -48,6 +48,8 @@ bool by_udp_progress(struct by_udp *udp, uint64_t now);
 /* To this address. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_address *to,
                                                    struct by_udp_peer **out);
+/* What it is sent comes from this address of the host; of length 0: from one that the kernel chooses. */
+void by_udp_peer_set_source(struct by_udp_peer *peer, const struct by_address *source);
 /* NULL is allowed. */
 void by_udp_peer_destroy(struct by_udp_peer *peer);
 /* A copy of it leaves with the next flush, or before. */
@@ -62,8 +64,9 @@ void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out);
 /* Where a worker's fragments go. */
 struct by_udp_way {
   struct by_address server;
-  bool has_aggregator; /* then terms and probes go there that are for what adds on the way, until it is lost */
-  uint32_t process;    /* the aggregator's */
+  struct by_address source; /* see by_udp_peer_set_source; for what goes to the server */
+  bool has_aggregator;      /* then terms and probes go there that are for what adds on the way, until it is lost */
+  uint32_t process;         /* the aggregator's */
   struct by_address aggregator;
 };
 

@@ -188,6 +188,24 @@ static void check_differ(struct by_member other) {
   by_arena_fini(&context.job.arena);
 }
 
+/* A host sends from where switches are told that it is, of the family that it sends by. */
+static void test_sources(void **state) {
+  (void)state;
+  static const char *const addresses[] = {"[fe80::3%lo]:5", "127.0.0.1:5", "[fd00::3]:5", "[fd00::2]:5", "10.0.0.3:5"};
+  static const struct {
+    const char *to, *from;
+  } cases[] = {{"[fd00::9]:1", "[fd00::3]:5"}, {"10.0.0.9:1", "10.0.0.3:5"}, {"127.0.0.1:1", "none"}};
+  struct by_address list[5], to, from;
+  const struct by_member member = {.n_addresses = 5, .addresses = list};
+  char text[BY_ADDRESS_TEXT];
+  for (uint32_t i = 0; i < 5; i++) assert_ok(by_address_parse(addresses[i], &list[i]));
+  for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_ok(by_address_parse(cases[i].to, &to));
+    from = by_member_source(&member, &to);
+    assert_string_equal(by_address_print(&from, text), cases[i].from);
+  }
+}
+
 static void test_settings_must_be_alike(void **state) {
   (void)state;
   check_differ((struct by_member){.host = "b", .machine = "m", .eager_limit = 32768, .credit = 1 << 20});
@@ -201,6 +219,7 @@ int main(void) {
       cmocka_unit_test(test_there_and_back),
       cmocka_unit_test(test_random_places),
       cmocka_unit_test(test_shm_needs_one_host),
+      cmocka_unit_test(test_sources),
       cmocka_unit_test(test_settings_must_be_alike),
   };
   return cmocka_run_group_tests_name("member", tests, NULL, NULL);

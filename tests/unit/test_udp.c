@@ -234,6 +234,33 @@ static void test_marks(void **state) {
   by_udp_destroy(udp);
 }
 
+/* From that of the host's addresses which others expect, and not the one that the kernel prefers. */
+static void test_source(void **state) {
+  (void)state;
+  struct by_address here, there, source;
+  struct by_udp *udp = open_udp(&here);
+  struct by_udp_peer *peer;
+  struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}, from = {0};
+  socklen_t length = sizeof local;
+  unsigned char bytes[512];
+  int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&local, length), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &length), 0);
+  by_address_set(&there, (struct sockaddr *)&local, length);
+  assert_ok(by_udp_peer_create(udp, &there, &peer));
+  for (int given = 0; given < 2; given++) {
+    assert_ok(by_address_parse_host(given ? "127.0.0.7" : "127.0.0.1", 0, &source));
+    if (given) by_udp_peer_set_source(peer, &source);
+    send_packet(peer, 0, 1, 1);
+    assert_true(by_udp_flush(udp));
+    assert_true(recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &length) > 0);
+    assert_int_equal(from.sin_addr.s_addr, ((struct sockaddr_in *)&source.storage)->sin_addr.s_addr);
+  }
+  close(fd);
+  by_udp_peer_destroy(peer);
+  by_udp_destroy(udp);
+}
+
 /* Anything but a row of whole lines is dropped, and fragments of other peers still arrive. */
 static void test_unauthenticated_peers(void **state) {
   (void)state;
@@ -397,6 +424,7 @@ int main(void) {
       cmocka_unit_test(test_unauthenticated_peers),
       cmocka_unit_test(test_taken_port),
       cmocka_unit_test(test_marks),
+      cmocka_unit_test(test_source),
       cmocka_unit_test(test_sums),
   };
   const struct CMUnitTest of_ipv6[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_order_of_peers),

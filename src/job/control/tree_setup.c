@@ -23,17 +23,13 @@ static bool is_inside(const struct by_tree_end *ends, uint32_t n) {
   return true;
 }
 
-/* The end's first address of this family that other machines may reach; false: it has none. */
+/* False: it has no address of this family that all may reach. */
 static bool find_address(const struct by_tree_end *end, int family) {
-  for (uint32_t i = 0; i < end->member->n_addresses; i++) {
-    const struct by_address *address = &end->member->addresses[i];
-    if (by_address_family(address) != family || by_address_is_loopback(address)) continue;
-    if (family == AF_INET6 && by_address_is_link_local(address)) continue;
-    *end->at = *address;
-    by_address_set_port(end->at, (int)end->member->udp_port);
-    return true;
-  }
-  return false;
+  const struct by_address *address = by_member_address(end->member, family);
+  if (!address) return false;
+  *end->at = *address;
+  by_address_set_port(end->at, (int)end->member->udp_port);
+  return true;
 }
 
 /* NULL: all ends have an address of this family. */

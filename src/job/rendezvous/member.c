@@ -63,6 +63,20 @@ enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *are
   return reader->failed ? by_fail(BANYAN_ERR_PROTOCOL, "%s is cut short or malformed", what) : BANYAN_OK;
 }
 
+const struct by_address *by_member_address(const struct by_member *member, int family) {
+  for (uint32_t i = 0; i < member->n_addresses; i++) {
+    const struct by_address *address = &member->addresses[i];
+    if (by_address_family(address) != family || by_address_is_loopback(address)) continue;
+    if (family != AF_INET6 || !by_address_is_link_local(address)) return address;
+  }
+  return NULL;
+}
+
+struct by_address by_member_source(const struct by_member *member, const struct by_address *to) {
+  const struct by_address *own = by_member_address(member, by_address_family(to));
+  return own && !by_address_is_loopback(to) ? *own : (struct by_address){.length = 0};
+}
+
 const char *by_member_kind_name(enum by_member_kind kind) {
   static const char *const names[BY_MEMBER_KINDS] = {"rank", "helper", "server"};
   return names[kind];

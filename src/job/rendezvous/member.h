@@ -32,6 +32,12 @@ BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct 
 /* "rank", "helper", "server". */
 const char *by_member_kind_name(enum by_member_kind kind);
 
+/* Its first address of this family that other machines may reach; NULL: it has none. */
+const struct by_address *by_member_address(const struct by_member *member, int family);
+/* What it sends to such an address in trees through switches comes from the one where rank 0 has it, which switches are
+ * told. Length 0: any will do, as on one machine. */
+struct by_address by_member_source(const struct by_member *member, const struct by_address *to);
+
 /* This machine's identity: boot id and the namespaces of network and processes, which must be the same to share memory
  * and sockets. Where the system does not show these, as without /proc, it is like no other. NULL: out of memory. */
 const char *by_member_machine(struct by_arena *arena);
