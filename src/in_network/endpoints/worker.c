@@ -494,7 +494,7 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
   w->flowing = now;
   w->silent = 0;
   w->alone = result->type == BY_FRAGMENT_RESULT ? w->alone + 1 : 0;
-  if (!slot->straight && !slot->passed) by_worker_take_sign(w, now);
+  if (!slot->straight && !slot->passed) by_worker_take_sign(w, slot->sent, now);
   by_worker_unlink(w, slot);
   if (!slot->late) w->flying--;
   count_result(w, call, slot, result, now);

@@ -127,8 +127,8 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint6
 void by_worker_unlink(struct by_worker *w, struct slot *slot);
 /* Asks for the result, which the server is known to have. */
 void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now);
-/* Something has come that went along the switches. */
-void by_worker_take_sign(struct by_worker *w, uint64_t now);
+/* Something has come that went along the switches, or is about something that did and was sent then. */
+void by_worker_take_sign(struct by_worker *w, uint64_t sent, uint64_t now);
 /* A result or a reply has come after `rtt`. */
 void by_worker_sample(struct by_worker *w, uint64_t rtt);
 /* What was asked about the slot is answered. */

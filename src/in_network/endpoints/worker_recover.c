@@ -232,8 +232,10 @@ static uint64_t death_of(const struct by_worker *w) {
   return wait < least_death ? least_death : wait > most_death ? most_death : wait;
 }
 
-void by_worker_take_sign(struct by_worker *w, uint64_t now) {
-  uint64_t took = w->way.unanswered && now > w->way.asked ? now - w->way.asked : 0;
+void by_worker_take_sign(struct by_worker *w, uint64_t sent, uint64_t now) {
+  if (w->way.dead && sent < w->way.asked) return;     /* it was past the switches when these fell silent */
+  uint64_t since = w->way.dead ? sent : w->way.asked; /* the time that a way was dead for does not make it slow */
+  uint64_t took = (w->way.dead || w->way.unanswered) && now > since ? now - since : 0;
   double left = 1 - (double)(now - w->way.sign) / forgotten_after;
   double slowest = left > 0 ? (double)w->way.slowest * left : 0;
   w->way.slowest = (double)took > slowest ? took : (uint64_t)slowest;
@@ -254,14 +256,17 @@ static void judge_way(struct by_worker *w, uint64_t now) {
   w->congested = true;
 }
 
-/* Asks about the slot past the switches while they are silent, or along them while they count as dead. */
-static void try_other_way(struct by_worker *w, struct slot *slot, uint64_t now) {
+/* Asks about the head past the switches while they are silent, or along them while they count as dead, also while
+ * results come. */
+static void try_other_way(struct by_worker *w, uint64_t now) {
+  struct slot *head = slot_of(w, w->head);
   struct way *way = &w->way;
   uint64_t every = way->dead ? trial_every : death_of(w) / TRIALS;
-  if (!way->unanswered && !way->dead) return;
+  bool waits = head->number == w->head && head->state == SLOT_SENT;
+  if (!waits || (!way->unanswered && !way->dead)) return;
   if (now - (way->tried > way->asked ? way->tried : way->asked) < every) return;
   way->tried = now;
-  put_probe(w, slot, 0, true, !way->dead, now);
+  put_probe(w, head, 0, true, !way->dead, now);
 }
 
 static void increment(uint8_t *count) {
@@ -316,6 +321,7 @@ static uint64_t look(struct by_worker *w, uint64_t now) {
   double usual = more && round_of(w) < least_silence ? least_silence : round_of(w);
   uint64_t quiet = w->flowing + (uint64_t)usual, next = UINT64_MAX;
   bool flows = now < quiet;
+  if (w->way.dead || !flows || !more) try_other_way(w, now);
   if (flows && more) return quiet;
   uint64_t most = w->head + AHEAD * (uint64_t)w->config.slots;
   judge_way(w, now);
@@ -324,7 +330,6 @@ static uint64_t look(struct by_worker *w, uint64_t now) {
     if (slot->number != n || slot->state != SLOT_SENT) continue;
     uint64_t at = slot->touched + wait_of(w, slot, more);
     if (!slot->late && at < quiet) at = quiet;
-    if (n == w->head) try_other_way(w, slot, now);
     if (at <= now && w->way.dead && !slot->straight) {
       count_late(w, slot);
       escalate(w, slot, now);
@@ -419,7 +424,7 @@ void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, 
   struct slot *slot = &w->slots[reply->slot];
   const struct by_probe_payload *payload = (const struct by_probe_payload *)(const void *)(reply + 1);
   if (!(payload->asked & 1))
-    by_worker_take_sign(w, now);
+    by_worker_take_sign(w, payload->asked >> 1, now);
   else if (payload->asked >> 1 > w->way.passed)
     w->way.passed = payload->asked >> 1;
   if (slot->probed) {
