@@ -332,6 +332,31 @@ static void test_uneven(void **state) {
   world_end(&world);
 }
 
+/* Jobs that come one after the other do not stay at their guarantees, although no other one alone has all that they
+ * lack. */
+static void test_many(void **state) {
+  (void)state;
+  begin_racks(1000);
+  struct world_job *jobs[6];
+  for (uint32_t i = 0; i < 6; i++) {
+    jobs[i] = world_run(&world, i % 2, 2, 4);
+    pass_and_plan(20, 1000000);
+  }
+  uint64_t least = UINT64_MAX, most = 0, held = 0;
+  for (uint32_t i = 0; i < 6; i++) {
+    uint64_t window = window_of(jobs[i]);
+    least = window < least ? window : least;
+    most = window > most ? window : most;
+    held += window;
+  }
+  assert_true(least >= 64 && most < 2 * least);
+  assert_true(held <= 750 && held_at("spine0") == held);
+  unsigned plans = world.plans;
+  pass_and_plan(40, 1000000);
+  assert_int_equal(world.plans, plans);
+  world_end(&world);
+}
+
 /* A job that refuses to change for another one is asked again after longer and longer waits. */
 static void test_unwilling(void **state) {
   (void)state;
@@ -707,6 +732,7 @@ int main(void) {
       cmocka_unit_test(test_kept_and_ended),
       cmocka_unit_test(test_third_job),
       cmocka_unit_test(test_uneven),
+      cmocka_unit_test(test_many),
       cmocka_unit_test(test_unwilling),
       cmocka_unit_test(test_grows),
       cmocka_unit_test(test_rebalance),

@@ -448,20 +448,22 @@ static uint64_t beyond_fair(const struct by_manager *m, const struct by_manager_
 
 struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const struct by_manager_job *of,
                                            const struct by_plan_needs *needs) {
+  struct by_manager_job *best = NULL;
   if (!lacks_cells(m, of, needs)) return NULL;
-  for (uint32_t i = 0; i < needs->n; i++) {
+  for (uint32_t i = 0; i < needs->n && !best; i++) {
     uint32_t node = needs->all[i].node;
-    uint64_t guarantee, wanted, has = held_by(of, node);
+    uint64_t guarantee, wanted, has = held_by(of, node), most = 0;
     if (!by_grants_switch_is_there(m, node)) continue;
     sum_at(needs, node, &guarantee, &wanted);
-    uint64_t fair = MIN(fair_at(m, of, node), wanted);
-    if (GROWTH * has > fair) continue;
+    uint64_t left = free_at(m, node), needed = for_later(m, node) + (GROWTH - 1) * has;
+    if (GROWTH * has > MIN(fair_at(m, of, node), wanted) || left >= needed) continue;
     for (struct by_manager_job *job = m->jobs; job; job = job->next) {
       if (job == of || by_job_has_left(job) || !job->plans.current || !job->peer || is_changing(job)) continue;
-      if (beyond_fair(m, job, node) >= fair - has && can_change(m, job)) return job;
+      uint64_t beyond = beyond_fair(m, job, node);
+      if (beyond > most && left + beyond >= needed && can_change(m, job)) most = beyond, best = job;
     }
   }
-  return NULL;
+  return best;
 }
 
 /* ---- to see it */

@@ -34,7 +34,7 @@ struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const s
 bool by_grants_may_grow(const struct by_manager *m, const struct by_manager_job *job, uint64_t number,
                         const struct by_plan_needs *needs);
 /* A job that holds more than its fair share at a switch where `of`, which has this plan, has less than half of its own,
- * and that would return enough for that. NULL: there is none. */
+ * and that would return enough for `of` to have twice as much: the one that would return most. NULL: there is none. */
 struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const struct by_manager_job *of,
                                            const struct by_plan_needs *needs);
 bool by_grants_has(const struct by_manager_job *job, uint64_t number);
