@@ -15,8 +15,9 @@ struct work {
   struct by_placement_ways *ways;
   struct by_paths paths;
   struct by_hop *hops;
-  uint32_t *vertex; /* of each node: its vertex + 1; 0: not on a way */
-  uint32_t *nodes;  /* on ways */
+  uint32_t *vertex;    /* of each node: its vertex + 1; 0: not on a way */
+  uint32_t *nodes;     /* on ways */
+  uint32_t *only_link; /* of each node that may be an aggregator; NONE: it has several or none, or is a worker */
   uint32_t n;
 };
 
@@ -119,15 +120,22 @@ static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t
 
 /* --- aggregators --- */
 
-/* False: it has several links, or none. */
-static bool find_only_link(const struct by_topology *topology, uint32_t host, uint32_t *link) {
-  uint32_t n = 0;
+static enum banyan_status find_only_links(struct work *w) {
+  const struct by_topology *topology = w->ways->topology;
+  const struct by_placement_job *job = w->ways->job;
+  uint32_t *n = BY_ARENA_ARRAY(&w->ways->arena, uint32_t, topology->n_nodes);
+  w->only_link = BY_ARENA_ARRAY(&w->ways->arena, uint32_t, topology->n_nodes);
+  if (!n || !w->only_link) return by_plan_no_memory();
   for (uint32_t i = 0; i < topology->n_links; i++) {
-    if (topology->links[i].a != host && topology->links[i].b != host) continue;
-    *link = i;
-    n++;
+    const struct by_link *link = &topology->links[i];
+    w->only_link[link->a] = w->only_link[link->b] = i;
+    n[link->a]++;
+    n[link->b]++;
   }
-  return n == 1;
+  for (uint32_t node = 0; node < topology->n_nodes; node++)
+    if (n[node] != 1) w->only_link[node] = NONE;
+  for (uint32_t i = 0; i < job->n_workers; i++) w->only_link[job->workers[i]] = NONE;
+  return BANYAN_OK;
 }
 
 double by_link_least(const struct by_topology *topology, uint32_t link) {
@@ -141,21 +149,13 @@ static double slowness_of(const struct by_topology *topology, uint32_t host, uin
   return 1 / fmin(by_link_least(topology, link), fmin(by_residual(node->out), by_residual(node->in)));
 }
 
-static bool is_worker(const struct by_placement_job *job, uint32_t node) {
-  for (uint32_t i = 0; i < job->n_workers; i++)
-    if (job->workers[i] == node) return true;
-  return false;
-}
-
 /* The best host next to the switch at v, by which everything passes twice. */
 static void find_aggregator(const struct work *w, struct by_way_tree *tree, uint32_t v) {
   const struct by_topology *topology = w->ways->topology;
   const struct by_placement_job *job = w->ways->job;
   for (uint32_t i = 0; i < job->n_aggregators; i++) {
-    uint32_t host = job->aggregators[i], link;
-    if (host == tree->node[0] || is_worker(job, host) || !find_only_link(topology, host, &link) ||
-        by_link_other(&topology->links[link], host) != tree->node[v])
-      continue;
+    uint32_t host = job->aggregators[i], link = w->only_link[host];
+    if (host == tree->node[0] || link == NONE || by_link_other(&topology->links[link], host) != tree->node[v]) continue;
     double load = by_aggregator_load(tree, v);
     double hold = load * fmax(slowness_of(topology, host, link), 2 / tree->flow.limit[v]);
     if (!isfinite(hold) || (tree->flow.able[v] && hold >= tree->flow.hold[v])) continue;
@@ -255,6 +255,7 @@ static enum banyan_status make_trees(struct work *w, double turnaround) {
   w->vertex = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   w->nodes = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   if (ways->arena.failed) return by_plan_no_memory();
+  BY_TRY(find_only_links(w));
   for (uint32_t s = 0; s < ways->n_trees; s++) {
     ways->trees[s] = (struct by_way_tree){.server = s};
     BY_TRY(make_tree(w, turnaround, &ways->trees[s]));
