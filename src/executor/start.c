@@ -102,15 +102,16 @@ enum { NOTABLE = 4096 /* bytes of a call, for which it matters which way it goes
 static void log_fallback(struct by_team *team, const struct by_plan *plan, const struct banyan_call *call) {
   struct by_fallbacks *logged = &by_engine_of(&team->runner->transfer)->fallbacks;
   const char *name = banyan_collective_name(call->collective);
-  uint64_t type = 1ull << (BANYAN_OPS * (unsigned)call->dtype + (unsigned)call->op);
+  bool adds = call->collective == BANYAN_ALLREDUCE; /* else its op was not checked */
+  uint64_t type = adds ? 1ull << (BANYAN_OPS * (unsigned)call->dtype + (unsigned)call->op) : 0;
   if (team->vertices.self) return;
-  if (call->collective == BANYAN_ALLREDUCE && !(logged->types & type)) {
+  if (adds && !(logged->types & type)) {
     logged->types |= type;
     by_warn("innetwork",
             "%s(%s, %s) goes among ranks and not over the switches of plan '%s', which would be faster: they add f32, "
             "f16, bf16 and i32, by sum or avg; reduce one of these to use them",
             name, banyan_dtype_name(call->dtype), banyan_op_name(call->op), plan->name);
-  } else if (call->collective != BANYAN_ALLREDUCE && !(logged->collectives >> call->collective & 1)) {
+  } else if (!adds && !(logged->collectives >> call->collective & 1)) {
     logged->collectives |= 1u << call->collective;
     by_info("innetwork", "%s goes among ranks and not over the switches of plan '%s', which are for allreduce alone",
             name, plan->name);
