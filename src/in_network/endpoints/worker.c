@@ -508,11 +508,13 @@ static void take_answer(struct by_worker *w, const struct by_fragment *answer, u
     return;
   }
   struct slot *slot = slot_waiting(w, answer);
-  if (!slot) return; /* it may be one that somebody has kept */
+  bool reply = answer->type == BY_FRAGMENT_PROBE_REPLY && answer->rank == (unsigned)__builtin_ctzll(w->own.workers);
+  if (reply) by_worker_note_way(w, answer, now); /* while results come, those past the switches are faster */
+  if (!slot) return;                             /* it may be one that somebody has kept */
   if (now > w->received) w->received = now;
   if (answer->type == BY_FRAGMENT_NACK)
     by_worker_take_nack(w, answer, now);
-  else if (answer->rank == (unsigned)__builtin_ctzll(w->own.workers))
+  else if (reply)
     by_worker_take_reply(w, answer, now);
 }
 

@@ -134,6 +134,9 @@ void by_worker_sample(struct by_worker *w, uint64_t rtt);
 /* What was asked about the slot is answered. */
 void by_worker_repaired(struct by_worker *w, const struct slot *slot, uint64_t now);
 void by_worker_expire(struct by_worker *w, uint64_t now);
+/* What a reply shows of the way that its question took. */
+void by_worker_note_way(struct by_worker *w, const struct by_fragment *reply, uint64_t now);
+/* And of the slot, which waits. */
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now);
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now);
 

@@ -420,13 +420,16 @@ static void learn(struct by_worker *w, bool lost) {
   if (w->questions < QUESTIONS) w->questions = QUESTIONS;
 }
 
-void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
-  struct slot *slot = &w->slots[reply->slot];
+void by_worker_note_way(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
   const struct by_probe_payload *payload = (const struct by_probe_payload *)(const void *)(reply + 1);
   if (!(payload->asked & 1))
     by_worker_take_sign(w, payload->asked >> 1, now);
   else if (payload->asked >> 1 > w->way.passed)
     w->way.passed = payload->asked >> 1;
+}
+
+void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
+  struct slot *slot = &w->slots[reply->slot];
   if (slot->probed) {
     by_worker_sample(w, now - slot->probed);
     by_worker_repaired(w, slot, now);
