@@ -113,6 +113,18 @@ cp "$scratch/out" "$scratch/ring"
 wants 0 "$BANYAN" plan --builtin ring -n 4 --json
 cmp "$scratch/ring" "$scratch/out" || fail "the documentation's ring is not the built-in one"
 
+# The largest possible rate of other collectives is explained, with the ranks of each host, and the links that limit it.
+wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/two-sites.json" --collective allgather --explain --hosts 1,1,1,2
+shows '^allgather: no algorithm exceeds 333 Mbit/s of the whole buffer\.$' err
+shows '^60 % of it must leave b0, b1 over$' err
+shows '^  link router-b to router-a: 200 Mbit/s$' err
+wants 0 "$BANYAN" plan star:4,nic=1g --collective alltoall --explain --json
+shows '^alltoall: no algorithm without relaying exceeds 1\.33 Gbit/s of the whole buffer\.$' err
+wants 2 "$BANYAN" plan star:4 --collective allgathers --explain
+shows 'allgathers' err
+wants 2 "$BANYAN" plan star:4 --collective broadcast --root 4 --explain
+shows 'no root 4 among 4 hosts' err
+
 # Plans are made from topologies.
 wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/star-unequal.json" --explain
 shows '^4 ranks: 1 tree carries 200 Mbit/s, 100.0 % of the 200 Mbit/s' err

@@ -91,9 +91,10 @@ static const struct by_option options[] = {
     BY_FLAG("json", 0, json, "print the plan, or with --schedule the schedule, as JSON"),
     BY_FLAG("list", 'l', list, "list the built-in plans"),
     BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MOST_VERTICES - 1, "print the steps of this rank"),
-    BY_TEXT("collective", 'c', collective, "NAME", "for --schedule; default allreduce"),
-    BY_INT("root", 'r', root, "RANK", 0, BY_PLAN_MOST_VERTICES - 1,
-           "for --schedule and collectives with a root; default 0"),
+    BY_TEXT("collective", 'c', collective, "NAME",
+            "for --schedule, and for --explain, which also prints the\nlargest possible rate of this collective and "
+            "the links that\nlimit it; default allreduce"),
+    BY_INT("root", 'r', root, "RANK", 0, BY_PLAN_MOST_VERTICES - 1, "for collectives with a root; default 0"),
     BY_BYTES("bytes", 0, bytes, "SIZE",
              "for --schedule and --svg: size of the buffer, which selects\nthe size class; default 64M"),
     {.name = NULL},
@@ -180,6 +181,19 @@ static enum banyan_status fit(struct by_plan *plan, const struct placement *plac
   return status;
 }
 
+/* The plan is over hosts, of which each owns the blocks of its ranks. */
+static enum banyan_status plan_topology(struct by_plan_request *request, const struct placement *placement,
+                                        struct by_plan **out) {
+  double *on_host = by_cli_zeroed((size_t)placement->n_hosts + 1, sizeof *on_host);
+  for (uint32_t r = 0; placement->host_of && r < placement->n_ranks; r++) on_host[placement->host_of[r]]++;
+  if (placement->host_of && request->root < placement->n_ranks) request->root = placement->host_of[request->root];
+  request->on_host = on_host;
+  request->n_hosts = placement->host_of ? placement->n_hosts : 0;
+  enum banyan_status status = by_plan_from_topology(request, out);
+  free(on_host);
+  return status;
+}
+
 static enum banyan_status make(const struct plan_options *asked, const struct placement *placement,
                                struct by_plan **out) {
   struct by_plan *plan;
@@ -191,7 +205,7 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
   struct by_plan_request request = asked->request;
   request.bytes = asked->bytes;
   if (request.topology)
-    BY_TRY(by_plan_from_topology(&request, &plan));
+    BY_TRY(plan_topology(&request, placement, &plan));
   else if (asked->file)
     BY_TRY(by_plan_read(asked->file, &plan));
   else if (placement->n_ranks == 0)
@@ -215,10 +229,8 @@ static bool goes_through_switches(const struct by_plan *plan) {
 /* Of one rank. Ranks send to the server, whatever switches are between. */
 static enum banyan_status add_schedule(const struct plan_options *asked, const struct by_plan *plan,
                                        struct by_text *text) {
-  enum banyan_collective collective = BANYAN_ALLREDUCE;
   struct by_schedule *schedule = NULL;
   struct by_plan *stars = NULL;
-  if (asked->collective) BY_TRY(banyan_collective_parse(asked->collective, &collective));
   if ((uint32_t)asked->schedule >= plan->n_ranks || (uint32_t)asked->root >= plan->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no rank %ld: the plan has %u",
                    asked->schedule >= (long)plan->n_ranks ? asked->schedule : asked->root, plan->n_ranks);
@@ -226,7 +238,7 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
     BY_TRY(by_plan_without_switches(plan, &stars));
     plan = stars;
   }
-  enum banyan_status status = by_schedule_compile(plan, by_plan_class(plan, asked->bytes), collective,
+  enum banyan_status status = by_schedule_compile(plan, by_plan_class(plan, asked->bytes), asked->request.collective,
                                                   (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
   if (status == BANYAN_OK) (asked->json ? by_schedule_print_json : by_schedule_print)(schedule, text);
   by_schedule_destroy(schedule);
@@ -334,7 +346,10 @@ int by_cli_plan(int argc, char **argv) {
                              "topology has a size, such as ring:8",
                              operands.items[0]);
   bool beside = asked.control || asked.in_network || asked.fit;
-  enum banyan_status status = beside ? show_beside(&asked) : place(&asked, &placement);
+  enum banyan_status status = BANYAN_OK;
+  asked.request.root = (uint32_t)asked.root;
+  if (asked.collective) status = banyan_collective_parse(asked.collective, &asked.request.collective);
+  if (status == BANYAN_OK) status = beside ? show_beside(&asked) : place(&asked, &placement);
   if (status == BANYAN_OK && !beside) status = show(&asked, &placement);
   free(placement.host_of);
   return status == BANYAN_ERR_ARGUMENT ? by_command_misused(&command) : by_command_end(&command, status);

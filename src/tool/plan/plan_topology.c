@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "collective_bound.h"
 #include "json_doc.h"
 #include "output.h"
 #include "placement.h"
@@ -246,6 +247,20 @@ static enum banyan_status find_servers(const struct by_plan_request *request, co
   return BANYAN_OK;
 }
 
+/* What no algorithm exceeds for the collective, over the hosts of the plan. */
+static enum banyan_status explain_bound(const struct by_plan_request *request, const struct by_topology *topology,
+                                        const struct by_graph *graph, struct by_text *text) {
+  struct by_collective_bound bound;
+  struct by_bound_request wanted = {
+      .collective = request->collective, .hosts = graph->node, .n_hosts = graph->n_terminals, .root = request->root};
+  if (!by_collective_has_bound(request->collective)) return BANYAN_OK;
+  if (request->n_hosts == wanted.n_hosts) wanted.blocks = request->on_host;
+  BY_TRY(by_collective_bound_find(topology, &wanted, &bound));
+  by_collective_bound_explain(&bound, topology, text);
+  by_collective_bound_fini(&bound);
+  return BANYAN_OK;
+}
+
 static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
                                      struct by_plan **out) {
   struct by_planner_options options = by_planner_defaults();
@@ -265,15 +280,19 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
     status = find_servers(request, topology, &options, &servers, &options.n_servers);
   options.servers = servers;
   if (status == BANYAN_OK) status = by_planner_run(name, topology, &options, &planned);
-  if (status == BANYAN_OK && request->explain) by_planned_explain(&planned, topology, &text);
+  if (status == BANYAN_OK && request->explain) {
+    by_planned_explain(&planned, topology, &text);
+    status = explain_bound(request, topology, planned.graph, &text);
+  }
   free(ranks);
   free(helpers);
   free(servers);
-  BY_TRY(status);
   *out = planned.plan;
   planned.plan = NULL;
   by_planned_fini(&planned);
-  return by_print_text(&text, BANYAN_OK, stderr);
+  if (status == BANYAN_OK) return by_print_text(&text, BANYAN_OK, stderr);
+  by_text_fini(&text);
+  return status;
 }
 
 enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out) {

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include <banyan/types.h>
+
 #include "cost.h"
 #include "plan.h"
 #include "planner.h"
@@ -46,6 +48,9 @@ struct by_plan_request {
   int metric;                                    /* place among "hops|delay"; -1: not given */
   int method;                                    /* place among BY_PLAN_METHODS; -1: not given */
   bool explain;
+  enum banyan_collective collective; /* whose bound is explained, too */
+  const double *on_host;             /* ranks on each of n_hosts hosts, of which `root` is on one; NULL: one on each */
+  uint32_t n_hosts, root;
   const char *svg;                     /* a file; NULL: none */
   uint64_t bytes;                      /* which class is drawn */
   struct by_in_network_request placed; /* but its `ranks` */
@@ -53,8 +58,8 @@ struct by_plan_request {
 
 #define BY_PLAN_METHODS BY_PLANNER_METHODS "|in-network"
 
-/* Plans; prints the explanation on standard error and draws the links' use where that is requested. The caller owns
- * *out. */
+/* Plans for AllReduce; prints the explanation on standard error and draws the links' use where that is requested. The
+ * caller owns *out. */
 BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out);
 
 /* Times that `banyan bench --json` has printed, sorted by the plans they are of. */

@@ -1,0 +1,49 @@
+/* A bound in words: the rate, and what has to pass where. */
+#include <math.h>
+
+#include "collective.h"
+#include "collective_bound.h"
+#include "text.h"
+
+enum { NAMED = 8 };
+
+static void add_side(const struct by_collective_bound *bound, const struct by_topology *topology,
+                     struct by_text *text) {
+  for (uint32_t i = 0; i < bound->n_side && i < NAMED; i++)
+    by_text_add(text, "%s %s", i ? "," : "", topology->nodes[bound->side[i]].name);
+  if (bound->n_side > NAMED) by_text_add(text, " and %u more", bound->n_side - NAMED);
+}
+
+static void add_limit(const struct by_bound_limit *limit, const struct by_topology *topology, struct by_text *text) {
+  char rate[32];
+  if (limit->kind == BY_BOUND_LINK) {
+    const struct by_link *link = &topology->links[limit->index];
+    by_text_add(text, "  link %s to %s", topology->nodes[limit->way == BY_AB ? link->a : link->b].name,
+                topology->nodes[limit->way == BY_AB ? link->b : link->a].name);
+  } else {
+    by_text_add(text, "  all that %s may %s", topology->nodes[limit->index].name,
+                limit->kind == BY_BOUND_OUT ? "send" : "receive");
+  }
+  by_text_add(text, ": %s\n", by_print_rate(limit->capacity, rate));
+}
+
+void by_collective_bound_explain(const struct by_collective_bound *bound, const struct by_topology *topology,
+                                 struct by_text *text) {
+  const char *name = by_collective(bound->collective)->name;
+  char rate[32];
+  if (isinf(bound->rate)) {
+    by_text_add(text, "%s: nothing has to pass any link.\n", name);
+    return;
+  }
+  by_text_add(text, "%s: no algorithm%s exceeds %s of the whole buffer.\n", name,
+              bound->n_side ? "" : " without relaying", by_print_rate(bound->rate, rate));
+  if (bound->n_side) {
+    by_text_add(text, "%.3g %% of it must %s", 100 * bound->part, bound->leaves ? "leave" : "enter");
+    add_side(bound, topology, text);
+    by_text_add(text, " over\n");
+  } else {
+    by_text_add(text, "Along the ways of packets, %.3g times a rank's buffer must pass\n", bound->part);
+  }
+  for (uint32_t i = 0; i < bound->n_limits && i < NAMED; i++) add_limit(&bound->limits[i], topology, text);
+  if (bound->n_limits > NAMED) by_text_add(text, "  and %u more\n", bound->n_limits - NAMED);
+}

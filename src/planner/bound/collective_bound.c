@@ -1,0 +1,220 @@
+/* The least cut: for each host that receives, blocks flow to it from an additional source, whose arcs carry each host's
+ * part at the rate of the best cut so far. If not all of it arrives, the flow's minimum cut is a better one (Dinkelbach
+ * 1967), until all arrives. */
+#include "collective_bound.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "collective.h"
+#include "max_flow.h"
+
+/* All of a flow arrives; a cut is better. The rate of a cut is computed from its capacities, so no rounding of flows
+ * makes a bound wrong. */
+static const double all = 1 - 1e-12;
+
+/* A node is three vertices: what it receives enters, what it sends leaves, and its limits are arcs between them. Nodes
+ * without a limit are one vertex. */
+struct cuts {
+  const struct by_topology *topology;
+  const struct by_bound_request *request;
+  bool reversed; /* data flows against the arcs: arcs are directed from the result to its terms */
+  struct by_flow flow;
+  struct by_bound_limit *limits; /* of each arc but the source's */
+  uint32_t n_limits;
+  double *part;           /* of each host */
+  uint32_t *of_host;      /* arcs from the source */
+  bool *inside, *best;    /* of each vertex */
+  double rate, best_part; /* of the best cut */
+};
+
+static uint32_t sending(const struct cuts *cuts, uint32_t node) {
+  const struct by_node *n = &cuts->topology->nodes[node];
+  return isinf((cuts->reversed ? n->in : n->out).all) ? node : 2 * cuts->topology->n_nodes + node;
+}
+
+static uint32_t receiving(const struct cuts *cuts, uint32_t node) {
+  const struct by_node *n = &cuts->topology->nodes[node];
+  return isinf((cuts->reversed ? n->out : n->in).all) ? node : cuts->topology->n_nodes + node;
+}
+
+static void add_arc(struct cuts *cuts, uint32_t from, uint32_t to, struct by_bound_limit limit) {
+  if (from == to || limit.capacity <= 0) return;
+  cuts->limits[cuts->n_limits++] = limit;
+  by_flow_add(&cuts->flow, from, to, limit.capacity);
+}
+
+static void add_node(struct cuts *cuts, uint32_t node) {
+  const struct by_node *n = &cuts->topology->nodes[node];
+  struct by_bound_limit out = {.kind = BY_BOUND_OUT, .index = node, .capacity = by_residual(n->out)},
+                        in = {.kind = BY_BOUND_IN, .index = node, .capacity = by_residual(n->in)};
+  add_arc(cuts, receiving(cuts, node), node, cuts->reversed ? out : in);
+  add_arc(cuts, node, sending(cuts, node), cuts->reversed ? in : out);
+}
+
+static void add_link(struct cuts *cuts, uint32_t index) {
+  const struct by_link *link = &cuts->topology->links[index];
+  for (uint8_t way = 0; way < 2; way++) {
+    bool from_a = (way == BY_AB) != cuts->reversed;
+    uint32_t from = from_a ? link->a : link->b, to = from_a ? link->b : link->a;
+    add_arc(cuts, sending(cuts, from), receiving(cuts, to),
+            (struct by_bound_limit){
+                .kind = BY_BOUND_LINK, .index = index, .way = way, .capacity = by_residual(link->capacity[way])});
+  }
+}
+
+static uint32_t source(const struct cuts *cuts) {
+  return 3 * cuts->topology->n_nodes;
+}
+
+static enum banyan_status build(struct cuts *cuts, struct by_arena *arena) {
+  const struct by_topology *t = cuts->topology;
+  const struct by_bound_request *request = cuts->request;
+  uint32_t arcs = 2 * (t->n_nodes + t->n_links), vertices = source(cuts) + 1;
+  cuts->limits = BY_ARENA_ARRAY(arena, struct by_bound_limit, arcs);
+  cuts->part = BY_ARENA_ARRAY(arena, double, request->n_hosts);
+  cuts->of_host = BY_ARENA_ARRAY(arena, uint32_t, request->n_hosts);
+  cuts->inside = BY_ARENA_ARRAY(arena, bool, vertices);
+  cuts->best = BY_ARENA_ARRAY(arena, bool, vertices);
+  if (arena->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the bound of %u nodes", t->n_nodes);
+  BY_TRY(by_flow_init(&cuts->flow, vertices, arcs + request->n_hosts));
+  for (uint32_t v = 0; v < t->n_nodes; v++) add_node(cuts, v);
+  for (uint32_t l = 0; l < t->n_links; l++) add_link(cuts, l);
+  for (uint32_t h = 0; h < request->n_hosts; h++)
+    cuts->of_host[h] = by_flow_add(&cuts->flow, source(cuts), request->hosts[h], 0);
+  by_flow_seal(&cuts->flow);
+  return BANYAN_OK;
+}
+
+static void fill_parts(struct cuts *cuts) {
+  const struct by_bound_request *request = cuts->request;
+  const struct by_collective *collective = by_collective(request->collective);
+  double sum = 0;
+  for (uint32_t h = 0; h < request->n_hosts; h++) {
+    if (!collective->blocks) /* the root has all of it */
+      cuts->part[h] = h == request->root;
+    else
+      cuts->part[h] = request->blocks ? request->blocks[h] : 1;
+    sum += cuts->part[h];
+  }
+  for (uint32_t h = 0; h < request->n_hosts; h++) cuts->part[h] /= sum;
+}
+
+/* Weighs the cut `inside`, and keeps it if it is the best so far. */
+static bool is_better(struct cuts *cuts) {
+  double capacity = 0, part = 0;
+  for (uint32_t a = 0; a < cuts->n_limits; a++)
+    if (cuts->inside[by_flow_tail(&cuts->flow, a)] && !cuts->inside[by_flow_head(&cuts->flow, a)])
+      capacity += cuts->limits[a].capacity;
+  for (uint32_t h = 0; h < cuts->request->n_hosts; h++)
+    if (cuts->inside[cuts->request->hosts[h]]) part += cuts->part[h];
+  if (part <= 0 || capacity / part >= cuts->rate * all) return false;
+  cuts->rate = capacity / part;
+  cuts->best_part = part;
+  memcpy(cuts->best, cuts->inside, source(cuts) + 1);
+  return true;
+}
+
+/* Of the cuts with this host outside. */
+static void receive(struct cuts *cuts, uint32_t host) {
+  struct by_flow *flow = &cuts->flow;
+  const uint32_t *hosts = cuts->request->hosts;
+  memset(cuts->inside, true, source(cuts) + 1);
+  cuts->inside[hosts[host]] = false;
+  (void)is_better(cuts);
+  if (isinf(cuts->rate)) return; /* nobody else owns anything */
+  for (;;) {
+    double wanted = 0;
+    for (uint32_t h = 0; h < cuts->request->n_hosts; h++) {
+      double rate = h == host ? 0 : cuts->rate * cuts->part[h];
+      flow->capacity[cuts->of_host[h]] = rate;
+      wanted += rate;
+    }
+    if (by_flow_run(flow, source(cuts), hosts[host]) >= wanted * all) return;
+    for (uint32_t v = 0; v <= source(cuts); v++) cuts->inside[v] = by_flow_is_inside(flow, v);
+    if (!is_better(cuts)) return;
+  }
+}
+
+/* --- the result --- */
+
+static enum banyan_status fill_result(const struct cuts *cuts, struct by_collective_bound *out) {
+  const struct by_bound_request *request = cuts->request;
+  uint32_t inside = 0;
+  out->rate = cuts->rate;
+  out->part = cuts->best_part;
+  if (isinf(cuts->rate)) return BANYAN_OK;
+  for (uint32_t h = 0; h < request->n_hosts; h++) inside += cuts->best[request->hosts[h]];
+  bool named = inside <= request->n_hosts - inside; /* the inside */
+  out->leaves = named != cuts->reversed;
+  out->side = BY_ARENA_ARRAY(&out->arena, uint32_t, request->n_hosts);
+  out->limits = BY_ARENA_ARRAY(&out->arena, struct by_bound_limit, cuts->n_limits);
+  if (out->arena.failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the bound of %u hosts", request->n_hosts);
+  for (uint32_t h = 0; h < request->n_hosts; h++)
+    if (cuts->best[request->hosts[h]] == named) out->side[out->n_side++] = request->hosts[h];
+  for (uint32_t a = 0; a < cuts->n_limits; a++)
+    if (cuts->best[by_flow_tail(&cuts->flow, a)] && !cuts->best[by_flow_head(&cuts->flow, a)])
+      out->limits[out->n_limits++] = cuts->limits[a];
+  return cuts->rate > 0 ? BANYAN_OK
+                        : by_fail(BANYAN_ERR_TOPOLOGY, "%s: %s cannot be reached by all others or cannot reach them",
+                                  by_collective(request->collective)->name, cuts->topology->nodes[out->side[0]].name);
+}
+
+/* Data goes to the hosts that own it, or come from all to one. */
+static bool is_reversed(enum banyan_collective collective) {
+  return collective == BANYAN_REDUCE_SCATTER || collective == BANYAN_REDUCE || collective == BANYAN_SCATTER;
+}
+
+static enum banyan_status find_cut(struct cuts *cuts, struct by_arena *arena, struct by_collective_bound *out) {
+  const struct by_bound_request *request = cuts->request;
+  const struct by_collective *collective = by_collective(request->collective);
+  bool to_root = collective->rooted && collective->blocks; /* only it receives */
+  BY_TRY(build(cuts, arena));
+  fill_parts(cuts);
+  for (uint32_t h = 0; h < request->n_hosts; h++)
+    if (!to_root || h == request->root) receive(cuts, h);
+  return fill_result(cuts, out);
+}
+
+static enum banyan_status check(const struct by_topology *topology, const struct by_bound_request *request) {
+  double sum = 0;
+  if (!by_collective_has_bound(request->collective))
+    return by_fail(BANYAN_ERR_ARGUMENT, "a bound of %s is not known here", by_collective(request->collective)->name);
+  if (request->n_hosts < 1 || request->root >= request->n_hosts)
+    return by_fail(BANYAN_ERR_ARGUMENT, "there is no root %u among %u hosts", request->root, request->n_hosts);
+  for (uint32_t h = 0; h < request->n_hosts; h++) {
+    double block = request->blocks ? request->blocks[h] : 1;
+    if (request->hosts[h] >= topology->n_nodes || !(block >= 0) || isinf(block))
+      return by_fail(BANYAN_ERR_ARGUMENT, "host %u is node %u of %u and owns %g; it must be a node and own 0 or more",
+                     h, request->hosts[h], topology->n_nodes, block);
+    sum += block;
+  }
+  return sum > 0 ? BANYAN_OK : by_fail(BANYAN_ERR_ARGUMENT, "no host owns anything: give one a block");
+}
+
+bool by_collective_has_bound(enum banyan_collective collective) {
+  const struct by_collective *c = by_collective(collective);
+  return c->name[0] != '?' && !c->pair && !(c->up && c->down);
+}
+
+enum banyan_status by_collective_bound_find(const struct by_topology *topology, const struct by_bound_request *request,
+                                            struct by_collective_bound *out) {
+  struct cuts cuts = {
+      .topology = topology, .request = request, .reversed = is_reversed(request->collective), .rate = INFINITY};
+  struct by_arena arena;
+  *out = (struct by_collective_bound){.collective = request->collective, .rate = INFINITY};
+  BY_TRY(check(topology, request));
+  by_arena_init(&out->arena);
+  by_arena_init(&arena);
+  enum banyan_status status = request->collective == BANYAN_ALLTOALL ? by_alltoall_bound_find(topology, request, out)
+                                                                     : find_cut(&cuts, &arena, out);
+  by_flow_fini(&cuts.flow);
+  by_arena_fini(&arena);
+  if (status != BANYAN_OK) by_collective_bound_fini(out);
+  return status;
+}
+
+void by_collective_bound_fini(struct by_collective_bound *bound) {
+  by_arena_fini(&bound->arena);
+  *bound = (struct by_collective_bound){0};
+}
