@@ -118,6 +118,7 @@ job=$!
 comes has '^\[0\] +8 ' out || fail "the job does not begin"
 kill -KILL "$(cat "$scratch/aggregator")"
 wait "$job" || fail "the job has failed"
+shows 'server [01] .* is lost .*or if it was an aggregator, to its parent server' err
 shows 'the aggregator of tree [0-9]* is lost: sending to the server' err
 shows 'an aggregator of tree [0-9]* is lost: its workers get their results from here' err
 shows '^\[0\] +1048576 .* 0  .+$' out

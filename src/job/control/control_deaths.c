@@ -72,7 +72,8 @@ void by_deaths_lose(struct by_deaths *deaths, uint32_t process, const char *text
   (void)by_control_peers_set_member(peers, process, BY_MEMBER_LOST);
   snprintf(reason, sizeof reason, "%s %u (host %s) is lost (%.300s)", by_member_kind_name(job->members[process].kind),
            process - job->size, job->members[process].host, text);
-  by_error("communicator", "%s; what went through it goes among ranks from here on", reason);
+  by_error("communicator", "%s; what went through it goes among ranks from here on%s", reason,
+           job->members[process].kind == BY_MEMBER_SERVER ? ", or if it was an aggregator, to its parent server" : "");
   by_control_peers_send_text(peers, LOST, BANYAN_ERR_PEER_DEAD, process, reason);
   deaths->events.lost(deaths->events.context, process, reason);
 }
