@@ -569,10 +569,12 @@ enum banyan_status by_trees_prepare(void *argument, const struct by_tree_wanted 
 }
 
 void by_trees_withdraw(void *argument, uint32_t version) {
-  struct by_tree_set *set = find_set(argument, version);
+  struct by_trees *trees = argument;
+  struct by_tree_set *set = find_set(trees, version);
   if (!set) return;
   ask_all_ends(set);
   drop(set);
+  if (set->number && set->number <= trees->released) report_released(trees); /* they have waited for this one */
 }
 
 void by_trees_init(struct by_trees *trees, struct by_deaths *deaths, struct by_plan_switching *switching,
