@@ -321,12 +321,9 @@ static void start(struct by_pending_switch *pending) {
   pending->number = ++switching->n;
   pending->begun = now(switching);
   pending->again = AGAIN_MS * BY_MILLISECOND;
-  if (is_managers(pending) && view_of(pending).supplied) {
-    give_up(pending, users);
-    return;
-  }
-  if (is_outdated(pending)) {
-    give_up(pending, replaced);
+  bool yields = is_managers(pending) && view_of(pending).supplied;
+  if (yields || is_outdated(pending)) {
+    give_up(pending, yields ? users : replaced);
     return;
   }
   if (has_trees(pending))
