@@ -40,7 +40,10 @@ void by_own_trees_report(struct by_own_trees *own, const struct by_tree_report *
                               bytes, "a report about in-network trees");
 }
 
+/* A rank cannot work with that server; a server, of which the tree may have several, cannot do its own part. */
 static void refuse(struct by_own_trees *own, uint32_t version, uint32_t server) {
+  const struct by_job *job = own->peers->job;
+  if (job->role.kind == BY_MEMBER_SERVER) server = job->rank;
   struct by_tree_report report = {.kind = BY_TREE_REFUSED, .version = version, .server = server};
   snprintf(report.text, sizeof report.text, "%s", banyan_error_text());
   by_error("control", "a tree through switches cannot be used: %s", report.text);
