@@ -332,6 +332,31 @@ static void test_uneven(void **state) {
   world_end(&world);
 }
 
+/* A job whose server is gone gets a plan without it, and not the same one with fewer cells. */
+static void test_lost_and_rich(void **state) {
+  (void)state;
+  for (unsigned when = 0; when < 4; when++) {
+    begin_racks(320);
+    struct world_job *a = world_send_run(&world, 0, 2, 4), *b = world_send_run(&world, 1, 2, 4);
+    world_report_job(&world, a);
+    world_report_job(&world, b);
+    pass_and_plan(1, 1000000);
+    struct world_job *rich = window_of(a) > window_of(b) ? a : b;
+    pass_and_plan(when, 1000000);
+    char server[32];
+    snprintf(server, sizeof server, "%s", rich->cells[0].server);
+    uint32_t h = 0;
+    while (strncmp(world.hosts[h].name, server, strlen(world.hosts[h].name)) != 0) h++;
+    world.now += world.options.interval;
+    world_send_helping_as(&world, h, rich->id, true, false);
+    world_plan(&world);
+    world_plan(&world);
+    assert_int_equal(rich->n_cells, 1);
+    assert_string_not_equal(rich->cells[0].server, server);
+    world_end(&world);
+  }
+}
+
 /* Jobs that come one after the other do not stay at their guarantees, although no other one alone has all that they
  * lack. */
 static void test_many(void **state) {
@@ -732,6 +757,7 @@ int main(void) {
       cmocka_unit_test(test_kept_and_ended),
       cmocka_unit_test(test_third_job),
       cmocka_unit_test(test_uneven),
+      cmocka_unit_test(test_lost_and_rich),
       cmocka_unit_test(test_many),
       cmocka_unit_test(test_unwilling),
       cmocka_unit_test(test_grows),

@@ -365,9 +365,9 @@ static uint64_t excess(const struct by_manager *m, const struct by_manager_job *
 }
 
 /* Whether there is room for its guarantees once more, before it returns what it has. One that has refused a plan, or
- * not answered, is not asked again at once. */
+ * not answered, is not asked again at once, and one that lacks a server or switch needs another plan first. */
 static bool can_change(const struct by_manager *m, const struct by_manager_job *job) {
-  if (m->now < job->plans.not_before) return false;
+  if (m->now < job->plans.not_before || job->notes.due <= BY_DUE_HELPER) return false;
   for (uint32_t i = 0; i < job->grants.n; i++) {
     uint32_t node = job->grants.all[i].node;
     if (!by_grants_switch_is_there(m, node) || guaranteed_to(job, node) > free_at(m, node)) return false;
