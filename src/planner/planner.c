@@ -454,6 +454,8 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
 enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                   const struct by_planner_options *options, struct by_planned *out) {
   *out = (struct by_planned){.rates = options->rates};
+  if (options->method == BY_PLANNER_IN_NETWORK)
+    return by_fail(BANYAN_ERR_ARGUMENT, "method in-network is for `banyan plan --json`, which makes a plan file");
   BY_TRY(by_graph_of_topology(topology, &options->choice, &out->graph));
   enum banyan_status status =
       options->method == BY_PLANNER_CLUSTER ? embed(out, topology, options) : pack(out->graph, options, &out->packing);

@@ -31,12 +31,14 @@ struct by_weighed {
 };
 
 enum by_planner_method {
-  BY_PLANNER_FEW,     /* at most K trees, low ones */
-  BY_PLANNER_EXACT,   /* as many trees as the largest throughput needs */
-  BY_PLANNER_WEIGHTS, /* the same nearly, for large graphs */
-  BY_PLANNER_CLUSTER, /* at most K of rings, stars, elastic trees, packed trees and others (embed.h) */
+  BY_PLANNER_FEW,        /* at most K trees, low ones */
+  BY_PLANNER_EXACT,      /* as many trees as the largest throughput needs */
+  BY_PLANNER_WEIGHTS,    /* the same nearly, for large graphs */
+  BY_PLANNER_CLUSTER,    /* at most K of rings, stars, elastic trees, packed trees and others (embed.h) */
+  BY_PLANNER_IN_NETWORK, /* aggregation placed on switches: not of by_planner_run but of placement.h */
 };
-#define BY_PLANNER_METHODS "few|exact|weights|cluster"
+#define BY_PLANNER_METHODS "few|exact|weights|cluster|in-network"
+#define BY_PLANNER_METRICS "hops|delay" /* of heights */
 
 /* What is weighed by predicted time. */
 enum by_planner_weighing {
@@ -83,7 +85,8 @@ struct by_planner_options by_planner_defaults(void);
 /* Plans. The name is the plan's. With BY_PLANNER_CLUSTER, in-network trees are weighed by time, too: small calls go
  * along trees among hosts where those are faster. Sizes of which no calls are known have no class of their own, so that
  * a job whose calls are all small has a plan without servers. BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see
- * by_graph_of_topology; BANYAN_ERR_PLAN: no trees keep the limits. Cost: that of the parts; a second for 1000 vertices.
+ * by_graph_of_topology; BANYAN_ERR_ARGUMENT: BY_PLANNER_IN_NETWORK, too; BANYAN_ERR_PLAN: no trees keep the limits.
+ * Cost: that of the parts; a second for 1000 vertices.
  */
 BANYAN_CHECK enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                                const struct by_planner_options *options, struct by_planned *out);

@@ -13,7 +13,7 @@
 #include "log.h"
 #include "measure.h"
 #include "plan_switch.h"
-#include "planner.h"
+#include "planner_options.h"
 #include "plans.h"
 #include "text.h"
 #include "topology_synth.h"
@@ -134,6 +134,7 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   const struct by_member *members = context->job.members;
   uint64_t before = by_clock_now(&by_clock_system);
   char rate[2][32];
+  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
   options.choice.participants = nodes;
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;
@@ -238,6 +239,15 @@ static enum banyan_status measure(struct banyan_comm *comm) {
   return status;
 }
 
+/* Rank 0's settings of the planner count; wrong ones are reported whether there is anything to plan or not. */
+static enum banyan_status check_settings(struct banyan_comm *comm) {
+  struct by_planner_options options = by_planner_defaults();
+  if (comm->rank != 0) return BANYAN_OK;
+  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options);
+  if (status == BANYAN_OK) return status;
+  return by_context_fail(comm->context, status, "cannot use BANYAN_PLANNER");
+}
+
 /* Where BANYAN_TOPOLOGY is set and BANYAN_PLAN is not, all ranks plan from it, or from what they measure. Hosts of the
  * job are the nodes of their names (up to the first dot, where the whole is none); where no host has such a node, the
  * h-th host is the h-th that takes part. Helpers that came are nodes of their names, or else the next that may help.
@@ -246,6 +256,7 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
   const struct by_settings *settings = &comm->context->job.settings;
   struct by_topology *topology = NULL;
   bool has_network = comm->context->job.n_hosts > 1;
+  BY_TRY(check_settings(comm));
   if (!settings->topology || (settings->plan && *settings->plan)) return BANYAN_OK;
   if (strcmp(settings->topology, "measure") == 0) return has_network ? measure(comm) : BANYAN_OK;
   if (comm->rank == 0) { /* with one host too: a wrong one is reported */

@@ -63,6 +63,10 @@ refused 2 '\-\-trees is 0, must be 1 to' plan star:4 -k 0
 # Jobs report a missing topology, also one with all ranks on one host.
 refused 1 'rank 0 .*could not plan from the topology: there is no topology "nosuch"' run -n 2 --topology nosuch -- "$BANYAN" bench -s 8
 refused 2 '\-\-measure needs a job around it: banyan run -H' topo --measure
+refused 1 'rank 0 .*cannot use BANYAN_PLANNER: item 2: there is no "tres" \(did you mean trees\?\); there are trees, max-height, ' \
+  run -n 2 -x BANYAN_PLANNER=method=few,tres=8 -- "$BANYAN" bench -s 8
+refused 1 'method in-network is for `banyan plan --json`' run -n 2 --topology star:2 \
+  -x BANYAN_TRANSPORT=tcp -x BANYAN_PLANNER=method=in-network -- "$BANYAN" bench -s 8
 refused 1 'there is no network to measure between them' run -n 2 -- "$BANYAN" topo --measure
 refused 1 'which job to help\? Start the helper with `banyan run --helpers`' helper
 

@@ -294,3 +294,16 @@ printf '{"format": "banyan-topology 1", "nodes": [{"name": "a", "group": "x"}, {
   {"name": "s", "kind": "switch"}], "links": [{"a": "a", "b": "s", "capacity": "1g"}, {"a": "b", "b": "s", "capacity": "1g"},
   {"a": "c", "b": "s", "capacity": "1g"}]}' >"$scratch/racks.json"
 wants 0 "$BANYAN" plan "$scratch/racks.json"
+
+# A job plans with the same settings, here ranks of one host over TCP, each at a node of its own.
+unequal=$BANYAN_SOURCE/examples/topologies/star-unequal.json
+planned() {
+  wants 0 "$BANYAN" run -n 4 --topology "$unequal" -x BANYAN_TRANSPORT=tcp -x BANYAN_LOG=plan:info "$@" -- \
+    sh -c 'BANYAN_HOST=h$BANYAN_RANK exec "$0" bench -s 8 --iterations 2' "$BANYAN"
+}
+wants 0 "$BANYAN" plan "$unequal" --method cluster --ways ring --explain
+shows 'candidates carry 133 Mbit/s, 66.7 % of the 200 Mbit/s' err
+planned -x BANYAN_PLANNER=method=cluster,ways=ring
+shows 'planned from the topology in .* s: 133 Mbit/s of at most 200 Mbit/s' err
+planned
+shows 'planned from the topology in .* s: 200 Mbit/s of at most 200 Mbit/s' err

@@ -7,6 +7,7 @@
 
 #include "engine.h"
 #include "interface.h"
+#include "planner_options.h"
 #include "settings.h"
 #include "socket.h"
 
@@ -83,6 +84,13 @@ static void use(const struct by_settings *s) {
   if (s->host && by_subnet_parse(s->host, &address, &bits) == BANYAN_OK) assert(bits >= 0 && bits <= 128);
 }
 
+static void check_planner(const struct by_settings *s) {
+  struct by_planner_options options = by_planner_defaults();
+  if (by_planner_options_parse(s->planner, &options) != BANYAN_OK) return;
+  assert(options.most_trees >= 1 && options.steps >= 1 && options.ways && options.method <= BY_PLANNER_IN_NETWORK);
+  assert(options.most_height > 0 && options.least_rate >= 0 && options.penalty >= 0 && options.penalty <= 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct by_settings s;
   char *text = calloc(1, size + 1);
@@ -95,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(s.deadline > 0 && s.join_deadline > 0);
     assert(!s.root || s.root != s.root_text || strlen(s.root) < sizeof s.root_text);
     check_lists(&s);
+    check_planner(&s);
     use(&s);
   }
   for (char **e = environ; e && *e; e++) (void)by_settings_suggest(*e);

@@ -30,6 +30,10 @@ sums -x BANYAN_LOG=plan:info --
 planned
 shows '\[h0\] .*planned from the topology in .* s: ' err
 
+# The planner's settings apply: a ring, which is slower here.
+sums -x BANYAN_PLANNER=method=cluster,ways=ring --
+fixed
+
 # An explicit option takes precedence over "default", which takes precedence over the environment.
 sums --plan ring --
 fixed

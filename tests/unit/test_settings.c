@@ -79,7 +79,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_JOB", "train"},        {"BANYAN_ITERATIONS", "300000000000"},
       {"BANYAN_WAYS", "ring,tree"},   {"BANYAN_TREE_PENALTY", "0.05"},
       {"BANYAN_STEPS", "8"},          {"BANYAN_TREES", "3"},
-      {"BANYAN_REPLACE_PLAN", "1"},
+      {"BANYAN_REPLACE_PLAN", "1"},   {"BANYAN_PLANNER", "trees=8"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(all[i][0], all[i][1]);
   struct by_settings s;
@@ -113,6 +113,7 @@ static void test_every_variable(void **state) {
   assert_int_equal(s.steps, 8);
   assert_int_equal(s.trees, 3);
   assert_int_equal(s.replace_plan, 1);
+  assert_string_equal(s.planner, "trees=8");
   clear_environment(NULL);
 }
 

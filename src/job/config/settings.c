@@ -39,6 +39,8 @@ static const struct setting table[] = {
     {"BANYAN_PLAN", TEXT, AT(plan), NULL, "a built-in plan's name or a plan file; default: chosen by size"},
     {"BANYAN_TOPOLOGY", TEXT, AT(topology), NULL,
      "a topology to plan for at the start, or \"measure\"; used if no plan is given"},
+    {"BANYAN_PLANNER", TEXT, AT(planner), NULL,
+     "settings for such a plan, as of `banyan plan`: \"trees=8,max-height=4,method=few\""},
     {"BANYAN_TIMELINE", TEXT, AT(timeline), NULL,
      "file for a timeline of all ranks, which rank 0 writes while the job runs"},
     {"BANYAN_TIMELINE_SIGNAL", NUMBER, AT(timeline_signal), "0",

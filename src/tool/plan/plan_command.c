@@ -9,7 +9,7 @@
 #include "output.h"
 #include "plan.h"
 #include "plan_topology.h"
-#include "plan_ways.h"
+#include "planner_options.h"
 #include "process.h"
 #include "schedule.h"
 #include "text.h"
@@ -40,25 +40,10 @@ static const struct by_option options[] = {
     BY_TEXT(
         "hosts", 'H', hosts, "HxR|R,R,...",
         "ranks of each host, \"2x4\" or \"4,2\": the plan is over hosts,\nand the ranks of each host combine first"),
-    BY_INT("trees", 'k', request.trees, "K", 1, 1024, "for a TOPOLOGY: largest number of trees; default 8"),
-    BY_TEXT("max-height", 0, request.max_height, "H", "largest height of a tree, in hops or seconds"),
-    BY_CHOICE("height-metric", 0, request.metric, "hops|delay", "unit of heights; default hops"),
-    BY_TEXT("min-rate", 0, request.min_rate, "RATE", "smallest rate of a tree, \"100m\""),
-    BY_TEXT("tolerance", 0, request.tolerance, "PART",
-            "part of the throughput that may be lost for lower trees;\ndefault 0.05, with more than 8 trees 0.01"),
-    BY_INT("seed", 0, request.seed, "N", 0, 1 << 30, "seed of the search; default 1"),
-    BY_TEXT("helpers", 0, request.helpers, "NAME,...", "hosts that may aggregate and forward for others"),
-    BY_CHOICE("method", 0, request.method, BY_PLAN_METHODS,
-              "few: at most K low trees (default); exact: all trees that the\nlargest throughput needs; weights: "
-              "nearly that, for large\ntopologies; cluster: a few of many candidates, for a job on a\nshared cluster; "
-              "in-network: trees to servers through\naggregating switches"),
-    BY_TEXT("ways", 0, request.ways, "LIST", "for cluster: what may be used, of " BY_PLAN_WAYS ";\ndefault: all"),
-    BY_TEXT("tree-penalty", 0, request.penalty, "PART",
-            "for cluster: another tree must save this part of the time;\ndefault 0.01"),
-    BY_INT("steps", 0, request.steps, "Z", 1, BY_EMBED_MOST_STEPS,
-           "for cluster: weights are tried in steps down to 1/Z; default 16"),
-    BY_TEXT("cost", 0, request.cost, "NAME=VALUE,...",
-            "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements"),
+#define ROW(key, name, letter, value, help) BY_TEXT(name, letter, request.planner.of[BY_PLANNER_##key], value, help),
+    BY_PLANNER_KEYS(ROW)
+#undef ROW
+        BY_TEXT("helpers", 0, request.helpers, "NAME,...", "hosts that may aggregate and forward for others"),
     BY_TEXT("fit", 0, fit, "FILE",
             "for a TOPOLOGY: instead of a plan, print the value of --cost\nwith which predicted times are nearest to "
             "those in FILE,\nlines of `banyan bench --plan PLAN --json`"),
@@ -280,15 +265,17 @@ static enum banyan_status parse_distance(const char *text, bool by_delay, double
 
 /* Makes the control tree and the ring, and prints them. */
 static enum banyan_status show_control(const struct plan_options *asked) {
-  bool by_delay = asked->request.metric == 1;
+  struct by_planner_options planner = by_planner_defaults();
   struct by_control_options wanted = {
-      .seed = (uint64_t)asked->request.seed,
-      .limits = {.fan_out = (uint32_t)asked->fan_out, .height = (uint32_t)asked->height, .by_delay = by_delay}};
+      .limits = {.fan_out = (uint32_t)asked->fan_out, .height = (uint32_t)asked->height}};
   struct by_topology *topology;
   struct by_control control = {0};
   struct by_text text = {0};
   uint32_t *ranks = NULL;
-  if (asked->distance) BY_TRY(parse_distance(asked->distance, by_delay, &wanted.limits.distance));
+  BY_TRY(by_planner_options_read(&asked->request.planner, "--", &planner));
+  wanted.seed = planner.seed;
+  wanted.limits.by_delay = planner.by_delay;
+  if (asked->distance) BY_TRY(parse_distance(asked->distance, planner.by_delay, &wanted.limits.distance));
   BY_TRY(by_topology_named(asked->request.topology, &topology));
   enum banyan_status status = BANYAN_OK;
   if (asked->request.ranks)
@@ -314,7 +301,8 @@ static enum banyan_status show_beside(struct plan_options *asked) {
                    asked->control      ? "control"
                    : asked->in_network ? "in-network"
                                        : "fit");
-  if (asked->fit) return by_plan_show_fit(asked->request.topology, asked->request.cost, asked->fit);
+  if (asked->fit)
+    return by_plan_show_fit(asked->request.topology, asked->request.planner.of[BY_PLANNER_COST], asked->fit);
   if (asked->control) return show_control(asked);
   asked->request.placed.ranks = asked->request.ranks;
   BY_TRY(by_topology_named(asked->request.topology, &topology));
@@ -333,7 +321,7 @@ static bool is_builtin(const char *text) {
 
 int by_cli_plan(int argc, char **argv) {
   struct plan_options asked = {.schedule = NO_RANK, .bytes = 64 << 20};
-  asked.request = (struct by_plan_request){.metric = -1, .method = -1, .seed = 1, .placed = {.most_adding = -1}};
+  asked.request = (struct by_plan_request){.placed = {.most_adding = -1}};
   struct placement placement = {0};
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);

@@ -140,81 +140,7 @@ static enum banyan_status draw_plan(const char *path, const struct by_topology *
   return status;
 }
 
-/* ---- numbers */
-
-static enum banyan_status parse_height(const struct by_plan_request *request, struct by_planner_options *options) {
-  const char *text = request->max_height;
-  long hops;
-  options->by_delay = request->metric == 1;
-  if (!text) return BANYAN_OK;
-  if (options->by_delay) {
-    if (by_parse_seconds(text, &options->most_height) == BANYAN_OK && options->most_height > 0) return BANYAN_OK;
-    return by_fail(BANYAN_ERR_ARGUMENT, "--max-height is \"%.32s\"; by delay it is a time above 0 such as 20ms", text);
-  }
-  if (by_parse_int("--max-height", text, 1, BY_PLAN_MOST_VERTICES, &hops) != BANYAN_OK)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "--max-height is \"%.32s\"; it is a number of hops, 1 to %d, or a time with --height-metric delay",
-                   text, BY_PLAN_MOST_VERTICES);
-  options->most_height = (double)hops;
-  return BANYAN_OK;
-}
-
-static enum banyan_status parse_tolerance(const char *text, double *out) {
-  if (!text) return BANYAN_OK;
-  char *end;
-  double value = strtod(text, &end);
-  if (end != text && *end == '%' && !end[1])
-    value /= 100;
-  else if (end == text || *end)
-    value = NAN;
-  if (!(value >= 0 && value < 1))
-    return by_fail(BANYAN_ERR_ARGUMENT, "--tolerance is \"%.32s\"; it is a part of the throughput, such as 0.05 or 5%%",
-                   text);
-  *out = value;
-  return BANYAN_OK;
-}
-
-static enum banyan_status parse_penalty(const char *text, double *out) {
-  char *end;
-  double value = strtod(text, &end);
-  if (end == text || *end || !(value >= 0 && value <= 1))
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "--tree-penalty is \"%.32s\"; it is a part of the least time, from 0 to 1, such as 0.01", text);
-  *out = value;
-  return BANYAN_OK;
-}
-
-static enum banyan_status fill_cluster(const struct by_plan_request *request, struct by_planner_options *options) {
-  bool given = request->ways || request->penalty || request->steps;
-  if (given && options->method != BY_PLANNER_CLUSTER)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--ways, --tree-penalty and --steps are for --method cluster");
-  if (request->ways && by_plan_ways_parse(request->ways, &options->ways) != BANYAN_OK)
-    return by_fail_within(BANYAN_ERR_ARGUMENT, "--ways");
-  if (request->penalty) BY_TRY(parse_penalty(request->penalty, &options->penalty));
-  if (request->steps) options->steps = (uint32_t)request->steps;
-  return BANYAN_OK;
-}
-
-static enum banyan_status fill(const struct by_plan_request *request, struct by_planner_options *options) {
-  if (request->trees || request->tolerance) options->weighing = BY_PLANNER_WEIGH_SMALL;
-  if (request->method >= 0 || request->max_height || request->min_rate) options->weighing = BY_PLANNER_WEIGH_NONE;
-  if (request->method == BY_PLANNER_CLUSTER && !request->max_height && !request->min_rate)
-    options->weighing = BY_PLANNER_WEIGH_SMALL; /* as a manager's */
-  if (request->cost) BY_TRY(by_cost_parse(request->cost, &options->rates));
-  if (request->trees) options->most_trees = (uint32_t)request->trees;
-  if (request->method >= 0) options->method = (enum by_planner_method)request->method;
-  options->seed = (uint64_t)request->seed;
-  BY_TRY(fill_cluster(request, options));
-  if (request->min_rate && by_parse_rate(request->min_rate, &options->least_rate) != BANYAN_OK)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--min-rate: \"%.32s\" is not a rate in bit/s such as 10g, 200m or 9600",
-                   request->min_rate);
-  BY_TRY(parse_tolerance(request->tolerance, &options->tolerance));
-  return parse_height(request, options);
-}
-
 /* ---- planning */
-
-enum { IN_NETWORK = BY_PLANNER_CLUSTER + 1 }; /* of BY_PLAN_METHODS */
 
 /* Ranks run on hosts; what helps has to add. Nothing where no names are given. */
 static enum banyan_status find_hosts(const struct by_topology *topology, const char *option, const char *names,
@@ -262,24 +188,21 @@ static enum banyan_status explain_bound(const struct by_plan_request *request, c
 }
 
 static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
-                                     struct by_plan **out) {
-  struct by_planner_options options = by_planner_defaults();
-  struct by_graph_choice *choice = &options.choice;
+                                     struct by_planner_options *options, struct by_plan **out) {
+  struct by_graph_choice *choice = &options->choice;
   struct by_planned planned = {0};
   struct by_text text = {0};
   uint32_t *ranks = NULL, *helpers = NULL, *servers = NULL;
   const char *name = topology->name[0] ? topology->name : "trees";
-  enum banyan_status status = fill(request, &options);
-  if (status == BANYAN_OK)
-    status = find_hosts(topology, "ranks", request->ranks, true, &ranks, &choice->n_participants);
+  enum banyan_status status = find_hosts(topology, "ranks", request->ranks, true, &ranks, &choice->n_participants);
   if (status == BANYAN_OK)
     status = find_hosts(topology, "helpers", request->helpers, false, &helpers, &choice->n_helpers);
   choice->participants = ranks;
   choice->helpers = helpers;
-  if (status == BANYAN_OK && options.method == BY_PLANNER_CLUSTER)
-    status = find_servers(request, topology, &options, &servers, &options.n_servers);
-  options.servers = servers;
-  if (status == BANYAN_OK) status = by_planner_run(name, topology, &options, &planned);
+  if (status == BANYAN_OK && options->method == BY_PLANNER_CLUSTER)
+    status = find_servers(request, topology, options, &servers, &options->n_servers);
+  options->servers = servers;
+  if (status == BANYAN_OK) status = by_planner_run(name, topology, options, &planned);
   if (status == BANYAN_OK && request->explain) {
     by_planned_explain(&planned, topology, &text);
     status = explain_bound(request, topology, planned.graph, &text);
@@ -296,8 +219,10 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
 }
 
 enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out) {
+  struct by_planner_options options = by_planner_defaults();
   struct by_topology *topology;
   struct by_plan *plan = NULL;
+  BY_TRY(by_planner_options_read(&request->planner, "--", &options));
   /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
    * this process has no other use for it, and no threads yet. */
   (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
@@ -306,11 +231,11 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
   struct by_in_network_request placed = request->placed;
   placed.ranks = request->ranks;
   enum banyan_status status =
-      request->method == IN_NETWORK
+      options.method == BY_PLANNER_IN_NETWORK
           ? by_plan_in_network(&placed, "in-network", topology, request->explain ? stderr : NULL, false, &plan)
-          : make_trees(request, topology, &plan);
+          : make_trees(request, topology, &options, &plan);
   if (status == BANYAN_OK) plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
-  if (status == BANYAN_OK && request->method >= BY_PLANNER_CLUSTER) status = by_plan_check_switches(plan);
+  if (status == BANYAN_OK && options.method >= BY_PLANNER_CLUSTER) status = by_plan_check_switches(plan);
   if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
   by_topology_destroy(topology);
   if (status == BANYAN_OK)

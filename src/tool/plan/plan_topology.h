@@ -10,7 +10,7 @@
 
 #include "cost.h"
 #include "plan.h"
-#include "planner.h"
+#include "planner_options.h"
 #include "topology.h"
 
 struct by_plan_load;
@@ -39,14 +39,9 @@ BANYAN_CHECK enum banyan_status by_plan_in_network(const struct by_in_network_re
                                                    struct by_plan **out);
 
 struct by_plan_request {
-  const char *topology;                          /* as by_topology_named takes it */
-  const char *ranks, *helpers;                   /* names with commas; NULL: ranks of the topology, no helpers */
-  const char *max_height, *min_rate, *tolerance; /* as typed; NULL: not given */
-  const char *cost;                              /* as by_cost_parse takes it; NULL: the usual */
-  const char *ways, *penalty;                    /* of --method cluster, as typed; NULL: not given */
-  long trees, seed, steps;                       /* 0: not given */
-  int metric;                                    /* place among "hops|delay"; -1: not given */
-  int method;                                    /* place among BY_PLAN_METHODS; -1: not given */
+  const char *topology;        /* as by_topology_named takes it */
+  const char *ranks, *helpers; /* names with commas; NULL: ranks of the topology, no helpers */
+  struct by_planner_texts planner;
   bool explain;
   enum banyan_collective collective; /* whose bound is explained, too */
   const double *on_host;             /* ranks on each of n_hosts hosts, of which `root` is on one; NULL: one on each */
@@ -55,8 +50,6 @@ struct by_plan_request {
   uint64_t bytes;                      /* which class is drawn */
   struct by_in_network_request placed; /* but its `ranks` */
 };
-
-#define BY_PLAN_METHODS BY_PLANNER_METHODS "|in-network"
 
 /* Plans for AllReduce; prints the explanation on standard error and draws the links' use where that is requested. The
  * caller owns *out. */

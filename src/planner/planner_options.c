@@ -1,0 +1,201 @@
+#include "planner_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+
+static const char *const names[] = {
+#define NAME(key, name, ...) name,
+    BY_PLANNER_KEYS(NAME)
+#undef NAME
+};
+
+enum { MOST_TREES = 1024, MOST_SEED = 1 << 30 };
+
+/* What is read: the texts, and what precedes a name in errors. */
+struct reading {
+  const struct by_planner_texts *texts;
+  const char *before;
+};
+
+static const char *text_of(const struct reading *r, enum by_planner_key key) {
+  return r->texts->of[key];
+}
+
+/* --- kinds of values; each leaves *out as it is if nothing is given --- */
+
+static enum banyan_status read_int(const struct reading *r, enum by_planner_key key, long least, long most, long *out) {
+  char what[64];
+  if (!text_of(r, key)) return BANYAN_OK;
+  snprintf(what, sizeof what, "%s%s", r->before, names[key]);
+  return by_parse_int(what, text_of(r, key), least, most, out) == BANYAN_OK ? BANYAN_OK : BANYAN_ERR_ARGUMENT;
+}
+
+/* Place among the words of "few|exact". */
+static enum banyan_status read_choice(const struct reading *r, enum by_planner_key key, const char *words, int *out) {
+  const char *text = text_of(r, key), *word = words;
+  if (!text) return BANYAN_OK;
+  for (int i = 0;; i++) {
+    size_t length = strcspn(word, "|");
+    if (length == strlen(text) && memcmp(word, text, length) == 0) {
+      *out = i;
+      return BANYAN_OK;
+    }
+    if (!word[length]) break;
+    word += length + 1;
+  }
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s%s: \"%.32s\" is not one of %s", r->before, names[key], text, words);
+}
+
+static enum banyan_status read_height(const struct reading *r, struct by_planner_options *options) {
+  const char *text = text_of(r, BY_PLANNER_MAX_HEIGHT), *name = names[BY_PLANNER_MAX_HEIGHT];
+  long hops;
+  int metric = 0;
+  BY_TRY(read_choice(r, BY_PLANNER_HEIGHT_METRIC, BY_PLANNER_METRICS, &metric));
+  options->by_delay = metric == 1;
+  if (!text) return BANYAN_OK;
+  if (options->by_delay) {
+    if (by_parse_seconds(text, &options->most_height) == BANYAN_OK && options->most_height > 0) return BANYAN_OK;
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; by delay it is a time above 0 such as 20ms", r->before,
+                   name, text);
+  }
+  if (by_parse_int(name, text, 1, BY_PLAN_MOST_VERTICES, &hops) != BANYAN_OK)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; it is a number of hops, 1 to %d, or a time with %s%s delay",
+                   r->before, name, text, BY_PLAN_MOST_VERTICES, r->before, names[BY_PLANNER_HEIGHT_METRIC]);
+  options->most_height = (double)hops;
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_rate(const struct reading *r, double *out) {
+  const char *text = text_of(r, BY_PLANNER_MIN_RATE);
+  if (!text || by_parse_rate(text, out) == BANYAN_OK) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s%s: \"%.32s\" is not a rate in bit/s such as 10g, 200m or 9600", r->before,
+                 names[BY_PLANNER_MIN_RATE], text);
+}
+
+static enum banyan_status read_tolerance(const struct reading *r, double *out) {
+  const char *text = text_of(r, BY_PLANNER_TOLERANCE);
+  if (!text) return BANYAN_OK;
+  char *end;
+  double value = strtod(text, &end);
+  if (end != text && *end == '%' && !end[1])
+    value /= 100;
+  else if (end == text || *end)
+    value = NAN;
+  if (!(value >= 0 && value < 1))
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; it is a part of the throughput, such as 0.05 or 5%%",
+                   r->before, names[BY_PLANNER_TOLERANCE], text);
+  *out = value;
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_penalty(const struct reading *r, double *out) {
+  const char *text = text_of(r, BY_PLANNER_TREE_PENALTY);
+  if (!text) return BANYAN_OK;
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || *end || !(value >= 0 && value <= 1))
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; it is a part of the least time, from 0 to 1, such as 0.01",
+                   r->before, names[BY_PLANNER_TREE_PENALTY], text);
+  *out = value;
+  return BANYAN_OK;
+}
+
+/* --- all of them --- */
+
+static enum banyan_status read_cluster(const struct reading *r, struct by_planner_options *options) {
+  const char *ways = text_of(r, BY_PLANNER_WAYS);
+  long steps = options->steps;
+  bool given = ways || text_of(r, BY_PLANNER_TREE_PENALTY) || text_of(r, BY_PLANNER_STEPS);
+  if (given && options->method != BY_PLANNER_CLUSTER)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s%s, %s%s and %s%s are for %s%s cluster", r->before, names[BY_PLANNER_WAYS],
+                   r->before, names[BY_PLANNER_TREE_PENALTY], r->before, names[BY_PLANNER_STEPS], r->before,
+                   names[BY_PLANNER_METHOD]);
+  if (ways && by_plan_ways_parse(ways, &options->ways) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "%s%s", r->before, names[BY_PLANNER_WAYS]);
+  BY_TRY(read_penalty(r, &options->penalty));
+  BY_TRY(read_int(r, BY_PLANNER_STEPS, 1, BY_EMBED_MOST_STEPS, &steps));
+  options->steps = (uint32_t)steps;
+  return BANYAN_OK;
+}
+
+static void choose_weighing(const struct reading *r, struct by_planner_options *options) {
+  bool limited = text_of(r, BY_PLANNER_MAX_HEIGHT) || text_of(r, BY_PLANNER_MIN_RATE);
+  bool as_manager = text_of(r, BY_PLANNER_METHOD) && options->method == BY_PLANNER_CLUSTER;
+  if (limited || (text_of(r, BY_PLANNER_METHOD) && !as_manager))
+    options->weighing = BY_PLANNER_WEIGH_NONE;
+  else if (as_manager || text_of(r, BY_PLANNER_TREES) || text_of(r, BY_PLANNER_TOLERANCE))
+    options->weighing = BY_PLANNER_WEIGH_SMALL;
+}
+
+enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
+                                           struct by_planner_options *options) {
+  const struct reading r = {.texts = texts, .before = before};
+  const char *cost = texts->of[BY_PLANNER_COST];
+  long trees = options->most_trees, seed = (long)options->seed;
+  int method = (int)options->method;
+  BY_TRY(read_choice(&r, BY_PLANNER_METHOD, BY_PLANNER_METHODS, &method));
+  options->method = (enum by_planner_method)method;
+  choose_weighing(&r, options);
+  BY_TRY(read_int(&r, BY_PLANNER_TREES, 1, MOST_TREES, &trees));
+  options->most_trees = (uint32_t)trees;
+  BY_TRY(read_int(&r, BY_PLANNER_SEED, 0, MOST_SEED, &seed));
+  options->seed = (uint64_t)seed;
+  if (cost && by_cost_parse(cost, &options->rates) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "%s%s", before, names[BY_PLANNER_COST]);
+  BY_TRY(read_cluster(&r, options));
+  BY_TRY(read_rate(&r, &options->least_rate));
+  BY_TRY(read_tolerance(&r, &options->tolerance));
+  return read_height(&r, options);
+}
+
+/* --- from one text --- */
+
+static const char *brief(const char *name) {
+  bool limit = strncmp(name, "max-", 4) == 0 || strncmp(name, "min-", 4) == 0;
+  return limit ? name + 4 : name;
+}
+
+static enum banyan_status unknown_key(uint32_t number, const char *name) {
+  struct by_text list = {0};
+  const char *near = by_suggest(name, names, BY_PLANNER_N_KEYS);
+  for (uint32_t i = 0; i < BY_PLANNER_N_KEYS; i++) by_text_add(&list, "%s%s", i ? ", " : "", names[i]);
+  enum banyan_status status =
+      by_fail(BANYAN_ERR_ARGUMENT, "item %u: there is no \"%.32s\"%s%s%s; there are %s", number, name,
+              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", by_text_get(&list));
+  by_text_fini(&list);
+  return status;
+}
+
+/* One item, which stays part of the texts. */
+static enum banyan_status take_item(char *item, uint32_t number, struct by_planner_texts *texts) {
+  char *value = strchr(item, '=');
+  uint32_t key = 0;
+  if (!value) return by_fail(BANYAN_ERR_ARGUMENT, "item %u: \"%.32s\" is not like trees=8", number, item);
+  *value++ = '\0';
+  while (key < BY_PLANNER_N_KEYS && strcmp(item, names[key]) != 0 && strcmp(item, brief(names[key])) != 0) key++;
+  if (key == BY_PLANNER_N_KEYS) return unknown_key(number, item);
+  if (texts->of[key]) return by_fail(BANYAN_ERR_ARGUMENT, "item %u: %s is given twice", number, names[key]);
+  bool list = key == BY_PLANNER_WAYS || key == BY_PLANNER_COST;
+  for (char *c = value; list && *c; c++)
+    if (*c == '+') *c = ',';
+  texts->of[key] = value;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options) {
+  struct by_planner_texts texts = {0};
+  enum banyan_status status = BANYAN_OK;
+  if (!text) return BANYAN_OK;
+  char *copy = strdup(text), *rest = copy;
+  if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for settings of the planner");
+  uint32_t number = 0;
+  for (char *item; status == BANYAN_OK && (item = strsep(&rest, ",")) != NULL;)
+    status = take_item(item, ++number, &texts);
+  if (status == BANYAN_OK) status = by_planner_options_read(&texts, "", options);
+  free(copy);
+  return status;
+}
