@@ -120,6 +120,13 @@ shows '^60 % of it must leave b0, b1 over$' err
 shows '^  link router-b to router-a: 200 Mbit/s$' err
 wants 0 "$BANYAN" plan star:4,nic=1g --collective alltoall --explain --json
 shows '^alltoall: no algorithm without relaying exceeds 1\.33 Gbit/s of the whole buffer\.$' err
+# What the plan reaches is no more, and in a star all of it.
+wants 0 "$BANYAN" plan star:4,nic=1g --collective allgather --explain
+shows '^Over this plan it has 1\.33 Gbit/s, 100\.0 % of that' err
+for case in ring:5/broadcast torus:3x3/reduce_scatter clos:racks=2,hosts=3,oversub=4/allgather mesh:4/scatter; do
+  wants 0 "$BANYAN" plan "${case%/*}" --collective "${case##*/}" --explain
+  shows '^Over this plan it has .* (100\.0|[1-9][0-9]\.[0-9]) % of that' err
+done
 wants 2 "$BANYAN" plan star:4 --collective allgathers --explain
 shows 'allgathers' err
 wants 2 "$BANYAN" plan star:4 --collective broadcast --root 4 --explain

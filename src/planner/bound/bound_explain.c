@@ -14,7 +14,8 @@ static void add_side(const struct by_collective_bound *bound, const struct by_to
   if (bound->n_side > NAMED) by_text_add(text, " and %u more", bound->n_side - NAMED);
 }
 
-static void add_limit(const struct by_bound_limit *limit, const struct by_topology *topology, struct by_text *text) {
+void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_topology *topology,
+                            struct by_text *text) {
   char rate[32];
   if (limit->kind == BY_BOUND_LINK) {
     const struct by_link *link = &topology->links[limit->index];
@@ -44,6 +45,6 @@ void by_collective_bound_explain(const struct by_collective_bound *bound, const 
   } else {
     by_text_add(text, "Along the ways of packets, %.3g times a rank's buffer must pass\n", bound->part);
   }
-  for (uint32_t i = 0; i < bound->n_limits && i < NAMED; i++) add_limit(&bound->limits[i], topology, text);
+  for (uint32_t i = 0; i < bound->n_limits && i < NAMED; i++) by_bound_limit_explain(&bound->limits[i], topology, text);
   if (bound->n_limits > NAMED) by_text_add(text, "  and %u more\n", bound->n_limits - NAMED);
 }

@@ -176,6 +176,31 @@ static enum banyan_status find_cut(struct cuts *cuts, struct by_arena *arena, st
   return fill_result(cuts, out);
 }
 
+struct exchange {
+  const double *ranks; /* on each host; NULL: one */
+  double sum;
+};
+
+/* Blocks of all ranks of a host for all of another. */
+static double exchanged(const void *context, uint32_t from, uint32_t to) {
+  const struct exchange *exchange = context;
+  return (exchange->ranks ? exchange->ranks[from] * exchange->ranks[to] : 1) / exchange->sum;
+}
+
+static enum banyan_status bound_alltoall(const struct by_topology *topology, const struct by_bound_request *request,
+                                         struct by_collective_bound *out) {
+  struct exchange exchange = {.ranks = request->blocks};
+  const struct by_routed routed = {request->hosts, request->n_hosts, exchanged, &exchange};
+  for (uint32_t h = 0; h < request->n_hosts; h++) exchange.sum += request->blocks ? request->blocks[h] : 1;
+  out->limits = BY_ARENA_NEW(&out->arena, struct by_bound_limit);
+  if (!out->limits) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the bound");
+  BY_TRY(by_routed_rate(topology, &routed, &out->rate, out->limits));
+  if (isinf(out->rate)) return BANYAN_OK;
+  out->n_limits = 1;
+  out->part = out->limits[0].capacity / out->rate;
+  return BANYAN_OK;
+}
+
 static enum banyan_status check(const struct by_topology *topology, const struct by_bound_request *request) {
   double sum = 0;
   if (!by_collective_has_bound(request->collective))
@@ -206,8 +231,8 @@ enum banyan_status by_collective_bound_find(const struct by_topology *topology, 
   BY_TRY(check(topology, request));
   by_arena_init(&out->arena);
   by_arena_init(&arena);
-  enum banyan_status status = request->collective == BANYAN_ALLTOALL ? by_alltoall_bound_find(topology, request, out)
-                                                                     : find_cut(&cuts, &arena, out);
+  enum banyan_status status =
+      request->collective == BANYAN_ALLTOALL ? bound_alltoall(topology, request, out) : find_cut(&cuts, &arena, out);
   by_flow_fini(&cuts.flow);
   by_arena_fini(&arena);
   if (status != BANYAN_OK) by_collective_bound_fini(out);

@@ -23,6 +23,7 @@
 
 #include "arena.h"
 #include "fail.h"
+#include "routed_rate.h"
 #include "topology.h"
 
 struct by_bound_request {
@@ -32,15 +33,6 @@ struct by_bound_request {
   const double *blocks; /* what each host's ranks own of the buffer, relative to each other, >= 0, of alltoall: their
                            number; NULL: all the same. Ignored by broadcast and reduce */
   uint32_t root;        /* of collectives with a root: its place among the hosts */
-};
-
-/* What a cut consists of. */
-enum by_bound_kind { BY_BOUND_LINK, BY_BOUND_OUT, BY_BOUND_IN };
-struct by_bound_limit {
-  enum by_bound_kind kind; /* a link's direction; all that a node may send; all that it may receive */
-  uint32_t index;          /* of the link, of parallel links in an alltoall the first; or of the node */
-  uint8_t way;             /* of a link: BY_AB, BY_BA */
-  double capacity;         /* bit/s */
 };
 
 struct by_collective_bound {
@@ -70,10 +62,8 @@ struct by_text;
 /* Adds, in words and numbers: the bound, and the cut that proves it. */
 void by_collective_bound_explain(const struct by_collective_bound *bound, const struct by_topology *topology,
                                  struct by_text *text);
-
-/* Of by_collective_bound_find. */
-BANYAN_CHECK enum banyan_status by_alltoall_bound_find(const struct by_topology *topology,
-                                                       const struct by_bound_request *request,
-                                                       struct by_collective_bound *out);
+/* Adds a line with what it is, and its capacity. */
+void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_topology *topology,
+                            struct by_text *text);
 
 #endif

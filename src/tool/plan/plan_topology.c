@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "clock.h"
-#include "collective_bound.h"
 #include "json_doc.h"
 #include "output.h"
 #include "placement.h"
 #include "plan.h"
+#include "plan_bound.h"
 #include "plan_load.h"
 #include "plan_ways.h"
 #include "process.h"
@@ -173,18 +173,16 @@ static enum banyan_status find_servers(const struct by_plan_request *request, co
   return BANYAN_OK;
 }
 
-/* What no algorithm exceeds for the collective, over the hosts of the plan. */
+/* Over the hosts of the plan. */
 static enum banyan_status explain_bound(const struct by_plan_request *request, const struct by_topology *topology,
-                                        const struct by_graph *graph, struct by_text *text) {
-  struct by_collective_bound bound;
-  struct by_bound_request wanted = {
-      .collective = request->collective, .hosts = graph->node, .n_hosts = graph->n_terminals, .root = request->root};
-  if (!by_collective_has_bound(request->collective)) return BANYAN_OK;
-  if (request->n_hosts == wanted.n_hosts) wanted.blocks = request->on_host;
-  BY_TRY(by_collective_bound_find(topology, &wanted, &bound));
-  by_collective_bound_explain(&bound, topology, text);
-  by_collective_bound_fini(&bound);
-  return BANYAN_OK;
+                                        const struct by_planned *planned, struct by_text *text) {
+  uint32_t n = planned->graph->n_terminals;
+  const struct by_bound_request wanted = {.collective = request->collective,
+                                          .hosts = planned->graph->node,
+                                          .n_hosts = n,
+                                          .blocks = request->n_hosts == n ? request->on_host : NULL,
+                                          .root = request->root};
+  return by_plan_explain_bound(planned->plan, topology, &wanted, text);
 }
 
 static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
@@ -205,7 +203,7 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   if (status == BANYAN_OK) status = by_planner_run(name, topology, options, &planned);
   if (status == BANYAN_OK && request->explain) {
     by_planned_explain(&planned, topology, &text);
-    status = explain_bound(request, topology, planned.graph, &text);
+    status = explain_bound(request, topology, &planned, &text);
   }
   free(ranks);
   free(helpers);

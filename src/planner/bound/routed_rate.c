@@ -1,0 +1,106 @@
+#include "routed_rate.h"
+
+#include <math.h>
+
+#include "arena.h"
+#include "topology_paths.h"
+
+struct loads {
+  const struct by_topology *topology;
+  const struct by_routed *routed;
+  struct by_paths paths;
+  struct by_hop *hops;
+  uint32_t *bundle;       /* of each link, the first of those between the same nodes, which share what they carry */
+  double (*capacity)[2];  /* of each bundle, as its first link is directed */
+  double (*link)[2];      /* how often the buffer goes over each bundle */
+  double *out, *in;       /* what each node sends and receives, what it forwards included */
+  uint32_t *seen, *stamp; /* scratch of each node: its bundle, and for which node that is */
+};
+
+static uint8_t way_from(const struct loads *loads, uint32_t link, uint32_t from) {
+  return from == loads->topology->links[link].a ? BY_AB : BY_BA;
+}
+
+static void find_bundles(struct loads *loads) {
+  const struct by_topology *t = loads->topology;
+  for (uint32_t v = 0; v < t->n_nodes; v++)
+    for (uint32_t i = loads->paths.first[v]; i < loads->paths.first[v + 1]; i++) {
+      uint32_t l = loads->paths.links[i], other = by_link_other(&t->links[l], v);
+      if (loads->stamp[other] != v + 1) loads->seen[other] = l;
+      loads->stamp[other] = v + 1;
+      uint32_t bundle = loads->bundle[l] = loads->seen[other];
+      loads->capacity[bundle][way_from(loads, bundle, v)] += by_residual(t->links[l].capacity[way_from(loads, l, v)]);
+    }
+}
+
+/* All that goes to one host. */
+static enum banyan_status send_to(struct loads *loads, uint32_t host) {
+  const struct by_routed *routed = loads->routed;
+  uint32_t to = routed->hosts[host];
+  BY_TRY(by_paths_between(&loads->paths, to, routed->hosts, routed->n_hosts, loads->hops));
+  for (uint32_t h = 0; h < routed->n_hosts; h++) {
+    double sent = h == host ? 0 : routed->sent(routed->context, h, host);
+    for (uint32_t v = routed->hosts[h]; v != to && sent > 0; v = loads->hops[v].next) {
+      if (loads->hops[v].link == UINT32_MAX)
+        return by_fail(BANYAN_ERR_TOPOLOGY, "%s cannot reach %s", loads->topology->nodes[v].name,
+                       loads->topology->nodes[to].name);
+      uint32_t bundle = loads->bundle[loads->hops[v].link];
+      loads->link[bundle][way_from(loads, bundle, v)] += sent;
+      loads->out[v] += sent;
+      loads->in[loads->hops[v].next] += sent;
+    }
+  }
+  return BANYAN_OK;
+}
+
+/* `sent` goes over a limit. Of all of them the tightest stays. */
+static void weigh(double sent, struct by_bound_limit limit, double *rate, struct by_bound_limit *tightest) {
+  if (sent <= 0 || limit.capacity / sent >= *rate) return;
+  *rate = limit.capacity / sent;
+  *tightest = limit;
+}
+
+static void find_tightest(const struct loads *loads, double *rate, struct by_bound_limit *limit) {
+  const struct by_topology *t = loads->topology;
+  *rate = INFINITY;
+  for (uint32_t l = 0; l < t->n_links; l++)
+    for (uint8_t way = 0; way < 2; way++)
+      weigh(loads->link[l][way],
+            (struct by_bound_limit){BY_BOUND_LINK, .index = l, .way = way, .capacity = loads->capacity[l][way]}, rate,
+            limit);
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    weigh(loads->out[v], (struct by_bound_limit){BY_BOUND_OUT, .index = v, .capacity = by_residual(t->nodes[v].out)},
+          rate, limit);
+    weigh(loads->in[v], (struct by_bound_limit){BY_BOUND_IN, .index = v, .capacity = by_residual(t->nodes[v].in)}, rate,
+          limit);
+  }
+}
+
+static enum banyan_status find(struct loads *loads, struct by_arena *arena) {
+  size_t n = loads->topology->n_nodes, m = loads->topology->n_links;
+  loads->hops = BY_ARENA_ARRAY(arena, struct by_hop, n);
+  loads->bundle = BY_ARENA_ARRAY(arena, uint32_t, m);
+  loads->capacity = by_arena_alloc(arena, m, sizeof *loads->capacity);
+  loads->link = by_arena_alloc(arena, m, sizeof *loads->link);
+  loads->out = BY_ARENA_ARRAY(arena, double, n);
+  loads->in = BY_ARENA_ARRAY(arena, double, n);
+  loads->seen = BY_ARENA_ARRAY(arena, uint32_t, n);
+  loads->stamp = BY_ARENA_ARRAY(arena, uint32_t, n);
+  if (arena->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the loads of %zu links", m);
+  find_bundles(loads);
+  for (uint32_t h = 0; h < loads->routed->n_hosts; h++) BY_TRY(send_to(loads, h));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_routed_rate(const struct by_topology *topology, const struct by_routed *routed, double *rate,
+                                  struct by_bound_limit *limit) {
+  struct loads loads = {.topology = topology, .routed = routed};
+  struct by_arena arena;
+  BY_TRY(by_paths_init(&loads.paths, topology));
+  by_arena_init(&arena);
+  enum banyan_status status = find(&loads, &arena);
+  if (status == BANYAN_OK) find_tightest(&loads, rate, limit);
+  by_arena_fini(&arena);
+  by_paths_fini(&loads.paths);
+  return status;
+}
