@@ -122,6 +122,25 @@ static enum banyan_status read_cluster(const struct reading *r, struct by_planne
   return BANYAN_OK;
 }
 
+static enum banyan_status read_control(const struct reading *r, const struct by_planner_options *options,
+                                       struct by_control_options *control) {
+  struct by_control_limits *limits = &control->limits;
+  const char *text = text_of(r, BY_PLANNER_CONTROL_DISTANCE);
+  long fan_out = 0, height = 0, links = 0;
+  control->seed = options->seed;
+  BY_TRY(read_int(r, BY_PLANNER_FAN_OUT, 1, BY_PLAN_MOST_VERTICES, &fan_out));
+  BY_TRY(read_int(r, BY_PLANNER_CONTROL_HEIGHT, 1, BY_PLAN_MOST_VERTICES, &height));
+  *limits = (struct by_control_limits){
+      .fan_out = (uint32_t)fan_out, .height = (uint32_t)height, .by_delay = options->by_delay};
+  if (!text || !options->by_delay) {
+    BY_TRY(read_int(r, BY_PLANNER_CONTROL_DISTANCE, 1, UINT16_MAX, &links));
+    limits->distance = (double)links;
+  } else if (by_parse_seconds(text, &limits->distance) != BANYAN_OK) {
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "%s%s", r->before, names[BY_PLANNER_CONTROL_DISTANCE]);
+  }
+  return BANYAN_OK;
+}
+
 static void choose_weighing(const struct reading *r, struct by_planner_options *options) {
   bool limited = text_of(r, BY_PLANNER_MAX_HEIGHT) || text_of(r, BY_PLANNER_MIN_RATE);
   bool as_manager = text_of(r, BY_PLANNER_METHOD) && options->method == BY_PLANNER_CLUSTER;
@@ -132,7 +151,8 @@ static void choose_weighing(const struct reading *r, struct by_planner_options *
 }
 
 enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
-                                           struct by_planner_options *options) {
+                                           struct by_planner_options *options, struct by_control_options *control) {
+  struct by_control_options unused = {0};
   const struct reading r = {.texts = texts, .before = before};
   const char *cost = texts->of[BY_PLANNER_COST];
   long trees = options->most_trees, seed = (long)options->seed;
@@ -149,7 +169,8 @@ enum banyan_status by_planner_options_read(const struct by_planner_texts *texts,
   BY_TRY(read_cluster(&r, options));
   BY_TRY(read_rate(&r, &options->least_rate));
   BY_TRY(read_tolerance(&r, &options->tolerance));
-  return read_height(&r, options);
+  BY_TRY(read_height(&r, options));
+  return read_control(&r, options, control ? control : &unused);
 }
 
 /* --- from one text --- */
@@ -186,16 +207,16 @@ static enum banyan_status take_item(char *item, uint32_t number, struct by_plann
   return BANYAN_OK;
 }
 
-enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options) {
+enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options,
+                                            struct by_control_options *control) {
   struct by_planner_texts texts = {0};
   enum banyan_status status = BANYAN_OK;
-  if (!text) return BANYAN_OK;
-  char *copy = strdup(text), *rest = copy;
+  char *copy = strdup(text ? text : ""), *rest = text ? copy : NULL;
   if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for settings of the planner");
   uint32_t number = 0;
   for (char *item; status == BANYAN_OK && (item = strsep(&rest, ",")) != NULL;)
     status = take_item(item, ++number, &texts);
-  if (status == BANYAN_OK) status = by_planner_options_read(&texts, "", options);
+  if (status == BANYAN_OK) status = by_planner_options_read(&texts, "", options, control);
   free(copy);
   return status;
 }

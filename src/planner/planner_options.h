@@ -3,6 +3,7 @@
 #ifndef BY_PLAN_PLANNER_OPTIONS_H
 #define BY_PLAN_PLANNER_OPTIONS_H
 
+#include "control_tree.h"
 #include "plan_ways.h"
 #include "planner.h"
 
@@ -24,7 +25,12 @@
     "for cluster: another tree must save this part of the time;\ndefault 0.01")                                        \
   X(STEPS, "steps", 0, "Z", "for cluster: weights are tried in steps down to 1/Z; default 16")                         \
   X(COST, "cost", 0, "NAME=VALUE,...",                                                                                 \
-    "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements")
+    "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements")                \
+  X(FAN_OUT, "fan-out", 0, "D",                                                                                        \
+    "for the control tree: most children of a rank; default: derived\nfrom delay and costs of messages")               \
+  X(CONTROL_HEIGHT, "control-height", 0, "H", "for the control tree: most hops to the root; default: the\nminimum")    \
+  X(CONTROL_DISTANCE, "control-distance", 0, "D",                                                                      \
+    "for the control tree: most links, or seconds, between a rank and\nits parent; default: the minimum")
 
 enum by_planner_key {
 #define BY_PLANNER_KEY(key, ...) BY_PLANNER_##key,
@@ -39,13 +45,16 @@ struct by_planner_texts {
 };
 
 /* Changes the options that are given. What is weighed beside the trees depends on them, too: who asks for a method or
- * for limits gets such trees for all sizes. `before` precedes names in errors: "--". All errors are
+ * for limits gets such trees for all sizes. `before` precedes names in errors: "--". `control` gets the seed
+ * and the limits of the control tree; NULL: they are checked only. All errors are
  * BANYAN_ERR_ARGUMENT, or BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
-                                                        struct by_planner_options *options);
+                                                        struct by_planner_options *options,
+                                                        struct by_control_options *control);
 /* The same from one text, "trees=8,max-height=4,ways=ring+tree": lists within a value have '+' for the comma, and names
  * may leave out "max-" and "min-". Errors name the item by number and text, and list the keys if there is no such one;
  * a key may be given once. NULL: nothing is given. */
-BANYAN_CHECK enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options);
+BANYAN_CHECK enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options,
+                                                         struct by_control_options *control);
 
 #endif

@@ -134,7 +134,7 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   const struct by_member *members = context->job.members;
   uint64_t before = by_clock_now(&by_clock_system);
   char rate[2][32];
-  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
+  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options, NULL));
   options.choice.participants = nodes;
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;
@@ -150,6 +150,27 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   return status;
 }
 
+/* The tree or ring of controllers. */
+static enum banyan_status plan_control(const struct by_context *context, const struct by_topology *topology,
+                                       const uint32_t *nodes, uint32_t n, struct made *made) {
+  struct by_planner_options options = by_planner_defaults();
+  struct by_control_options wanted = {.participants = nodes, .n_participants = n};
+  struct by_control control;
+  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options, &wanted));
+  BY_TRY(by_control_make(topology, &wanted, &control));
+  const struct by_control_tree *tree = control.tree;
+  if (tree->higher || tree->farther)
+    by_warn("plan",
+            "no control tree over these hosts keeps the limits in BANYAN_PLANNER: it has height %u, and %g %s to a "
+            "parent at most",
+            tree->height, tree->distance, wanted.limits.by_delay ? "s" : "links");
+  by_info("plan", "controllers form a %s of height %u, with at most %u children", control.use_ring ? "ring" : "tree",
+          control.use_ring ? n - 1 : tree->height, control.use_ring ? 1 : tree->fan_out);
+  by_control_ways(&control, made->up, made->down);
+  by_control_fini(&control);
+  return BANYAN_OK;
+}
+
 /* `in_order`: the h-th host is the h-th node; else by its name. Where all are one node, there is nothing to plan. */
 static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
                                struct made *made) {
@@ -161,8 +182,7 @@ static enum banyan_status plan(const struct by_context *context, const struct by
   if (status == BANYAN_OK) n = join_same(nodes, n_hosts, place);
   if (n > 1) status = plan_over(context, topology, nodes, n, place, made);
   made->up[0] = UINT32_MAX;
-  if (status == BANYAN_OK && n == n_hosts &&
-      by_control_ways_make(topology, nodes, n_hosts, made->up, made->down) != BANYAN_OK) {
+  if (status == BANYAN_OK && n == n_hosts && plan_control(context, topology, nodes, n_hosts, made) != BANYAN_OK) {
     by_warn("plan", "controllers go by the numbers of their hosts: %s",
             banyan_error_text()); /* the job can do without */
     made->up[0] = UINT32_MAX;
@@ -243,7 +263,7 @@ static enum banyan_status measure(struct banyan_comm *comm) {
 static enum banyan_status check_settings(struct banyan_comm *comm) {
   struct by_planner_options options = by_planner_defaults();
   if (comm->rank != 0) return BANYAN_OK;
-  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options);
+  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options, NULL);
   if (status == BANYAN_OK) return status;
   return by_context_fail(comm->context, status, "cannot use BANYAN_PLANNER");
 }

@@ -235,7 +235,7 @@ shows 'The distance had to be raised to 2 links' out
 shows '^ring: none: h0 has fewer than two neighbours$' out
 wants 2 "$BANYAN" plan --control
 shows 'is made for a topology' err
-wants 1 "$BANYAN" plan star:4 --control --control-distance far
+wants 2 "$BANYAN" plan star:4 --control --control-distance far
 
 # Switches aggregate.
 wants 0 "$BANYAN" plan star:5,nic=100m,adds=all --in-network --ranks h0,h1,h2,h3 --server h4
@@ -314,3 +314,11 @@ planned -x BANYAN_PLANNER=method=cluster,ways=ring
 shows 'planned from the topology in .* s: 133 Mbit/s of at most 200 Mbit/s' err
 planned
 shows 'planned from the topology in .* s: 200 Mbit/s of at most 200 Mbit/s' err
+# So does its control tree: as printed, and a limit that cannot be kept is reported.
+wants 0 "$BANYAN" plan "$unequal" --control --fan-out 2
+shows '^control tree: 4 ranks, height 2, at most 2 children' out
+planned -x BANYAN_PLANNER=fan-out=2
+shows 'controllers form a tree of height 2, with at most 2 children' err
+! has 'keeps the limits' err || fail "limits that were kept were reported"
+planned -x BANYAN_PLANNER=fan-out=2,control-height=1
+shows 'no control tree over these hosts keeps the limits in BANYAN_PLANNER: it has height 2' err

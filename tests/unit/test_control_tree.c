@@ -243,7 +243,11 @@ static void check_ways(const char *text, uint32_t hosts) {
   for (uint32_t v = 0; v < topology->n_nodes && n < HOSTS; v++)
     if (topology->nodes[v].takes_part) nodes[n++] = v;
   assert_int_equal(n, hosts);
-  assert_ok(by_control_ways_make(topology, nodes, n, up, down));
+  struct by_control control;
+  assert_ok(
+      by_control_make(topology, &(struct by_control_options){.participants = nodes, .n_participants = n}, &control));
+  by_control_ways(&control, up, down);
+  by_control_fini(&control);
   while (up[root] != root) root = up[root];
   assert_int_equal(down[root], root);
   for (uint32_t r = 0; r < n; r++) {
@@ -259,6 +263,31 @@ static void test_ways(void **state) {
   check_ways("clos:racks=4,hosts=4", 16);
   check_ways("star:16", 16);
   check_ways("star:2", 2); /* This way is a ring. */
+}
+
+/* Who limits the tree gets it, also where a ring is faster, and no rank has more children than were allowed. */
+static void test_limited_ways(void **state) {
+  (void)state;
+  enum { HOSTS = 9 };
+  const struct by_control_options limited = {.limits = {.fan_out = 2}};
+  struct by_topology *topology;
+  struct by_control control;
+  uint32_t up[HOSTS], down[HOSTS], children[HOSTS] = {0};
+  assert_ok(by_topology_named("star:9", &topology));
+  assert_ok(by_control_make(topology, &limited, &control));
+  assert_false(control.use_ring);
+  by_control_ways(&control, up, down);
+  assert_memory_equal(up, down, sizeof up);
+  for (uint32_t r = 0; r < HOSTS; r++)
+    if (up[r] != r) assert_true(++children[up[r]] <= 2);
+  by_control_fini(&control);
+  by_topology_destroy(topology);
+  assert_ok(by_topology_named("star:2", &topology));
+  assert_ok(by_control_make(topology, &limited, &control));
+  assert_false(control.use_ring);
+  assert_true(control.ring_time <= control.tree_time);
+  by_control_fini(&control);
+  by_topology_destroy(topology);
 }
 
 /* --- Distances between ranks, and which ranks have the same distances --- */
@@ -405,6 +434,7 @@ int main(void) {
       cmocka_unit_test(test_choice),
       cmocka_unit_test(test_printed),
       cmocka_unit_test(test_ways),
+      cmocka_unit_test(test_limited_ways),
       cmocka_unit_test(test_racks_are_classes),
       cmocka_unit_test(test_chosen_ranks_on_a_ring),
       cmocka_unit_test(test_links_and_delays),

@@ -7,7 +7,7 @@
 
 static struct by_planner_options parsed(const char *text) {
   struct by_planner_options options = by_planner_defaults();
-  assert_ok(by_planner_options_parse(text, &options));
+  assert_ok(by_planner_options_parse(text, &options, NULL));
   return options;
 }
 
@@ -45,6 +45,23 @@ static void test_any_order(void **state) {
   assert_true(fabs(parsed("height=3s,height-metric=delay").most_height - 3) < 1e-12);
 }
 
+static void test_control(void **state) {
+  (void)state;
+  struct by_planner_options options = by_planner_defaults();
+  struct by_control_options control = {0};
+  assert_ok(by_planner_options_parse("fan-out=4,control-height=3,control-distance=2,seed=9", &options, &control));
+  assert_int_equal(control.limits.fan_out, 4);
+  assert_int_equal(control.limits.height, 3);
+  assert_true(control.limits.distance == 2 && !control.limits.by_delay);
+  assert_int_equal(control.seed, 9);
+  assert_ok(by_planner_options_parse("height-metric=delay,control-distance=5ms", &options, &control));
+  assert_true(control.limits.by_delay && fabs(control.limits.distance - 5e-3) < 1e-12);
+  options = by_planner_defaults();
+  assert_ok(by_planner_options_parse(NULL, &options, &control));
+  assert_true(control.limits.fan_out == 0 && control.limits.height == 0 && control.limits.distance == 0);
+  assert_int_equal(control.seed, options.seed);
+}
+
 /* Those who ask for certain trees get them for the sizes that they ask for. */
 static void test_weighing(void **state) {
   (void)state;
@@ -60,8 +77,10 @@ static void test_weighing(void **state) {
 static void test_mistakes(void **state) {
   (void)state;
   static const char *const wrong[][2] = {
-      {"trees=8,tres=4", "item 2: there is no \"tres\" (did you mean trees?); there are trees, max-height, "
-                         "height-metric, min-rate, tolerance, seed, method, ways, tree-penalty, steps, cost"},
+      {"trees=8,tres=4",
+       "item 2: there is no \"tres\" (did you mean trees?); there are trees, max-height, "
+       "height-metric, min-rate, tolerance, seed, method, ways, tree-penalty, steps, cost, fan-out, control-height, "
+       "control-distance"},
       {"", "item 1: \"\" is not like trees=8"},
       {"trees=8,", "item 2: \"\" is not like trees=8"},
       {"seed=1,trees", "item 2: \"trees\" is not like trees=8"},
@@ -82,15 +101,19 @@ static void test_mistakes(void **state) {
       {"method=cluster,ways=ring+trees", "ways: \"trees\" is not one of the ways ring,tree,helpers,switches"},
       {"method=cluster,tree-penalty=2", "tree-penalty is \"2\"; it is a part of the least time, from 0 to 1, such as "
                                         "0.01"},
+      {"fan-out=0", "fan-out is 0, must be 1 to 65536"},
+      {"control-distance=1ms", "control-distance: \"1ms\" is not a whole number"},
+      {"height-metric=delay,control-distance=far", "control-distance: \"far\" is not a time such as 20ms, 3us, 1.5s or "
+                                                   "2min"},
       {"method=cluster,steps=65", "steps is 65, must be 1 to 64"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     struct by_planner_options options = by_planner_defaults();
-    assert_int_equal(by_planner_options_parse(wrong[i][0], &options), BANYAN_ERR_ARGUMENT);
+    assert_int_equal(by_planner_options_parse(wrong[i][0], &options, NULL), BANYAN_ERR_ARGUMENT);
     assert_string_equal(banyan_error_text(), wrong[i][1]);
   }
   struct by_planner_options options = by_planner_defaults();
-  assert_int_equal(by_planner_options_parse("cost=hops=1s", &options), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(by_planner_options_parse("cost=hops=1s", &options, NULL), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "cost: \"hops\" has no cost; there are wire"));
 }
 
@@ -99,10 +122,10 @@ static void test_options(void **state) {
   (void)state;
   struct by_planner_options options = by_planner_defaults();
   struct by_planner_texts texts = {.of = {[BY_PLANNER_TREES] = "2", [BY_PLANNER_WAYS] = "ring,tree"}};
-  assert_int_equal(by_planner_options_read(&texts, "--", &options), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(by_planner_options_read(&texts, "--", &options, NULL), BANYAN_ERR_ARGUMENT);
   assert_string_equal(banyan_error_text(), "--ways, --tree-penalty and --steps are for --method cluster");
   texts.of[BY_PLANNER_METHOD] = "cluster";
-  assert_ok(by_planner_options_read(&texts, "--", &options));
+  assert_ok(by_planner_options_read(&texts, "--", &options, NULL));
   assert_int_equal(options.most_trees, 2);
   assert_int_equal(options.ways, BY_PLAN_RING | BY_PLAN_TREE);
 }
@@ -111,6 +134,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_nothing_given), cmocka_unit_test(test_all_keys), cmocka_unit_test(test_any_order),
       cmocka_unit_test(test_weighing),      cmocka_unit_test(test_mistakes), cmocka_unit_test(test_options),
+      cmocka_unit_test(test_control),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

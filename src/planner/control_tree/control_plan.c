@@ -161,7 +161,9 @@ static enum banyan_status make(struct by_control *control, const struct by_contr
   BY_TRY(by_control_tree_make(&control->near, &options->limits, &control->costs, &control->tree));
   BY_TRY(by_control_tree_time(control->tree, &control->near, &control->costs, &control->tree_time));
   BY_TRY(control_find_ring(control, options->seed));
-  control->use_ring = control->ring_time <= control->tree_time;
+  const struct by_control_limits *limits = &options->limits;
+  bool limited = limits->fan_out || limits->height || limits->distance > 0;
+  control->use_ring = !limited && control->ring_time <= control->tree_time;
   return BANYAN_OK;
 }
 
@@ -181,22 +183,15 @@ void by_control_fini(struct by_control *control) {
   *control = (struct by_control){0};
 }
 
-enum banyan_status by_control_ways_make(const struct by_topology *topology, const uint32_t *participants, uint32_t n,
-                                        uint32_t *up, uint32_t *down) {
-  struct by_control_options options = {.participants = participants, .n_participants = n};
-  struct by_control control;
-  BY_TRY(by_control_make(topology, &options, &control));
-  const uint32_t *order = control.order;
-  for (uint32_t i = 0; i < n && control.use_ring; i++) {
+void by_control_ways(const struct by_control *control, uint32_t *up, uint32_t *down) {
+  const uint32_t *order = control->order, n = control->tree->n;
+  for (uint32_t i = 0; i < n && control->use_ring; i++) {
     up[order[i]] = order[i + 1 < n ? i + 1 : i];
     down[order[i]] = order[i + 1 == n ? i : (i + n - 1) % n];
   }
-  if (!control.use_ring) {
-    memcpy(up, control.tree->parent, n * sizeof *up);
-    memcpy(down, control.tree->parent, n * sizeof *down);
-  }
-  by_control_fini(&control);
-  return BANYAN_OK;
+  if (control->use_ring) return;
+  memcpy(up, control->tree->parent, n * sizeof *up);
+  memcpy(down, control->tree->parent, n * sizeof *down);
 }
 
 static const char *name_of(const struct by_control *control, uint32_t rank) {
@@ -284,7 +279,7 @@ enum banyan_status by_control_draw(const struct by_control *control, struct by_t
   by_tree_draw(&drawing, "", text);
   free(scratch);
   add_ring_words(control, text);
-  by_text_add(text, "faster: the %s\n", control->use_ring ? "ring" : "tree");
+  by_text_add(text, "faster: the %s\n", control->ring_time <= control->tree_time ? "ring" : "tree");
   return BANYAN_OK;
 }
 

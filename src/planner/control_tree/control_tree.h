@@ -108,10 +108,6 @@ double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_n
 
 /* --- a tree or a ring, that can be printed --- */
 
-/* Fills the parents of `n` participants (nodes of the topology); the root is its own. Errors as of by_control_make. */
-BANYAN_CHECK enum banyan_status by_control_ways_make(const struct by_topology *topology, const uint32_t *participants,
-                                                     uint32_t n, uint32_t *up, uint32_t *down);
-
 struct by_control_options {
   const uint32_t *participants; /* nodes, rank 0 first; NULL: the hosts that take part */
   uint32_t n_participants;
@@ -127,7 +123,7 @@ struct by_control {
   struct by_hamilton ring;     /* whether there is one; vertices are ranks */
   uint32_t *order;             /* the ring; meaningless unless there is one */
   double tree_time, ring_time; /* seconds; the ring's is INFINITY where there is none */
-  bool use_ring;
+  bool use_ring;               /* it is no slower, and no limits of the tree were asked for */
 };
 
 /* Makes tree and ring. Two ranks are neighbours on a ring if packets get from one to the other without passing a third:
@@ -137,6 +133,8 @@ struct by_control {
 BANYAN_CHECK enum banyan_status by_control_make(const struct by_topology *topology,
                                                 const struct by_control_options *options, struct by_control *out);
 void by_control_fini(struct by_control *control);
+/* Fills the parents of all ranks, in the ring or the tree; the root is its own. */
+void by_control_ways(const struct by_control *control, uint32_t *up, uint32_t *down);
 
 struct by_text;
 /* Adds a drawing for people. */

@@ -24,8 +24,6 @@ struct plan_options {
   bool json, list;
   bool control, in_network;
   const char *fit;                /* a file; NULL: not given */
-  const char *distance;           /* of --control, as typed; NULL: not given */
-  long fan_out, height;           /* of --control; 0: not given */
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
 };
 
@@ -53,12 +51,6 @@ static const struct by_option options[] = {
     BY_FLAG("control", 0, control,
             "for a TOPOLOGY: instead of a plan, print the control tree by\nwhich ranks agree on what is ready, and a "
             "ring if there is\none"),
-    BY_INT("fan-out", 0, fan_out, "D", 1, BY_PLAN_MOST_VERTICES,
-           "for --control: most children of a rank; default: derived from\ndelay and costs of messages"),
-    BY_INT("control-height", 0, height, "H", 1, BY_PLAN_MOST_VERTICES,
-           "for --control: most hops to the root; default: the minimum"),
-    BY_TEXT("control-distance", 0, distance, "D",
-            "for --control: most links, or seconds, between a rank and its\nparent; default: the minimum"),
     BY_FLAG("in-network", 0, in_network,
             "for a TOPOLOGY: print which switches should aggregate\ngradients on their way to a server, and the gain"),
     BY_TEXT(
@@ -255,27 +247,15 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
 
 /* --- requests other than the plan --- */
 
-static enum banyan_status parse_distance(const char *text, bool by_delay, double *out) {
-  long links;
-  if (by_delay) return by_parse_seconds(text, out);
-  BY_TRY(by_parse_int("--control-distance", text, 1, UINT16_MAX, &links));
-  *out = (double)links;
-  return BANYAN_OK;
-}
-
 /* Makes the control tree and the ring, and prints them. */
 static enum banyan_status show_control(const struct plan_options *asked) {
   struct by_planner_options planner = by_planner_defaults();
-  struct by_control_options wanted = {
-      .limits = {.fan_out = (uint32_t)asked->fan_out, .height = (uint32_t)asked->height}};
+  struct by_control_options wanted = {0};
   struct by_topology *topology;
   struct by_control control = {0};
   struct by_text text = {0};
   uint32_t *ranks = NULL;
-  BY_TRY(by_planner_options_read(&asked->request.planner, "--", &planner));
-  wanted.seed = planner.seed;
-  wanted.limits.by_delay = planner.by_delay;
-  if (asked->distance) BY_TRY(parse_distance(asked->distance, planner.by_delay, &wanted.limits.distance));
+  BY_TRY(by_planner_options_read(&asked->request.planner, "--", &planner, &wanted));
   BY_TRY(by_topology_named(asked->request.topology, &topology));
   enum banyan_status status = BANYAN_OK;
   if (asked->request.ranks)

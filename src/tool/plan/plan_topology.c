@@ -220,7 +220,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
   struct by_planner_options options = by_planner_defaults();
   struct by_topology *topology;
   struct by_plan *plan = NULL;
-  BY_TRY(by_planner_options_read(&request->planner, "--", &options));
+  BY_TRY(by_planner_options_read(&request->planner, "--", &options, NULL));
   /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
    * this process has no other use for it, and no threads yet. */
   (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
