@@ -459,9 +459,104 @@ static void test_any_order(void **state) {
   }
 }
 
+/* ---- bursts: rank 1 submits while its progress thread, which this test stands for, does this or that */
+
+enum { BURST = 10 };
+
+struct burst {
+  struct world world;
+  struct by_context contexts[2];
+  struct banyan_comm *comms[2];
+  int32_t values[2][BURST];
+  struct banyan_request *requests[2][BURST];
+};
+
+static void submit_burst(struct burst *burst, uint32_t r, uint32_t first, uint32_t end) {
+  for (uint32_t k = first; k < end; k++) {
+    char name[32];
+    int32_t *value = &burst->values[r][k];
+    snprintf(name, sizeof name, "gradient %u", k);
+    *value = (int32_t)(k + 1);
+    assert_ok(banyan_submit_allreduce(burst->comms[r], name, value, value, 1, BANYAN_INT32, BANYAN_SUM,
+                                      &burst->requests[r][k]));
+  }
+}
+
+static uint64_t count_messages(const struct burst *burst) {
+  struct banyan_negotiation counts;
+  banyan_comm_negotiation(burst->comms[1], &counts);
+  return counts.messages;
+}
+
+static bool advance_locked(struct by_context *context) {
+  by_context_lock(context);
+  bool moved = by_progress_advance(&context->progress);
+  by_context_unlock(context);
+  return moved;
+}
+
+static void end_burst(struct burst *burst) {
+  for (bool moved = true; moved;) {
+    moved = by_sim_step(burst->world.sim);
+    for (uint32_t r = 0; r < 2; r++) moved |= advance_locked(&burst->contexts[r]);
+  }
+  for (uint32_t r = 0; r < 2; r++)
+    for (uint32_t k = 0; k < BURST; k++) {
+      bool done = false;
+      assert_ok(banyan_test(burst->requests[r][k], &done));
+      assert_true(done);
+      assert_int_equal(burst->values[r][k], 2 * (k + 1));
+    }
+}
+
+static void begin_burst(struct burst *burst) {
+  struct by_sim_options net;
+  struct by_engine_options engine;
+  world_options(0, &net, &engine);
+  world_init(&burst->world, 2, "ring", &net, &engine, 0);
+  for (uint32_t r = 0; r < 2; r++) {
+    struct by_context *context = &burst->contexts[r];
+    context_make(context, &burst->world, r, 2);
+    by_context_lock(context);
+    assert_ok(by_comm_open(context, FIRST_ID, r, 2, (uint32_t[]){0, 1}, &burst->comms[r]));
+    by_context_unlock(context);
+  }
+}
+
+/* The first operation leaves at once and wakes the thread; those that follow leave in one message with its round. While
+ * the thread calls a function of the program, each leaves at once, since its round may be far. */
+static void test_bursts(void **state) {
+  (void)state;
+  struct burst *burst = calloc(1, sizeof *burst);
+  assert_non_null(burst);
+  begin_burst(burst);
+  struct by_progress *progress = &burst->contexts[1].progress;
+  progress->driver = BY_DRIVER_NONE;
+  progress->state = BY_PROGRESS_WORKS;
+  progress->helper = BY_HELPER_SLEEPS;
+  submit_burst(burst, 1, 0, 1);
+  assert_int_equal(count_messages(burst), 1);
+  assert_int_equal(progress->helper, BY_HELPER_COMES);
+  submit_burst(burst, 1, 1, 7);
+  assert_int_equal(count_messages(burst), 1);
+  advance_locked(&burst->contexts[1]);
+  assert_int_equal(count_messages(burst), 2);
+  progress->helper = BY_HELPER_BUSY;
+  submit_burst(burst, 1, 7, BURST);
+  assert_int_equal(count_messages(burst), 2 + BURST - 7);
+  progress->driver = BY_DRIVER_USER;
+  submit_burst(burst, 0, 0, BURST);
+  end_burst(burst);
+  for (uint32_t r = 0; r < 2; r++) context_end_comms(&burst->contexts[r]);
+  world_fini(&burst->world);
+  for (uint32_t r = 0; r < 2; r++) context_fini(&burst->contexts[r]);
+  free(burst);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_any_order),
+      cmocka_unit_test(test_bursts),
   };
   if (by_tracer_start(&tracer) != BANYAN_OK) return 1;
   int failed = cmocka_run_group_tests_name("submitter", tests, NULL, NULL);

@@ -209,13 +209,22 @@ static bool wanted(const struct by_progress *progress) {
   return has_work(progress) && progress->driver != BY_DRIVER_USER;
 }
 
+static void helper_sleeps(struct by_progress *progress, int most) {
+  progress->helper = BY_HELPER_SLEEPS;
+  sleep_until_event(progress, most);
+  progress->helper = BY_HELPER_BUSY;
+}
+
 /* Drives while something moves. Then, where calls are under way, it looks a few times more before it sleeps, as what
  * they wait for mostly comes soon; threads that compute meanwhile go first. */
 static void help(struct by_progress *progress) {
   uint32_t looks = 0, most = progress->spin ? LAST_LOOKS : 0;
   progress->driver = BY_DRIVER_HELPER;
   while (progress->driver == BY_DRIVER_HELPER) {
-    if (advance(progress)) {
+    progress->helper = BY_HELPER_BUSY;
+    bool moved = advance(progress);
+    progress->helper = BY_HELPER_COMES;
+    if (moved) {
       looks = 0;
       if (atomic_load_explicit(&progress->job->contenders, memory_order_relaxed)) pause_a_little(progress);
     } else if (looks++ < most && by_engine_pending(progress->job->engine)) {
@@ -224,14 +233,14 @@ static void help(struct by_progress *progress) {
       break;
     }
   }
-  if (progress->driver == BY_DRIVER_HELPER && has_work(progress)) sleep_until_event(progress, SLEEP_MS);
+  if (progress->driver == BY_DRIVER_HELPER && has_work(progress)) helper_sleeps(progress, SLEEP_MS);
 }
 
 /* Sleeps until control messages come, if need be for ever. */
 static void listen_to_peers(struct by_progress *progress) {
   progress->driver = BY_DRIVER_HELPER;
   set_state(progress, BY_PROGRESS_LISTENS);
-  sleep_until_event(progress, -1);
+  helper_sleeps(progress, -1);
   if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
 }
 
@@ -247,6 +256,7 @@ static bool idle(struct by_progress *progress) {
   uint32_t rounds = progress->rounds;
   struct timespec until;
   set_state(progress, BY_PROGRESS_IDLE);
+  progress->helper = BY_HELPER_SLEEPS;
   if (!progress->listens) {
     pthread_cond_wait(&progress->work, &progress->job->lock);
   } else {
@@ -256,6 +266,7 @@ static bool idle(struct by_progress *progress) {
     until.tv_nsec %= (long)BY_SECOND;
     pthread_cond_timedwait(&progress->work, &progress->job->lock, &until);
   }
+  progress->helper = BY_HELPER_BUSY;
   if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
   return progress->listens && progress->driver == BY_DRIVER_NONE && progress->rounds == rounds;
 }
@@ -276,24 +287,35 @@ static void *progress_main(void *argument) {
   return NULL;
 }
 
-void by_progress_kick(struct by_progress *progress) {
-  if (progress->user_sleeps) by_job_wake(progress->job);
-  if (progress->driver == BY_DRIVER_USER) return;
-  by_progress_advance(progress);
-  if (progress->state == BY_PROGRESS_ABSENT && (has_work(progress) || progress->listens)) {
+/* Starts or wakes the library's thread, so that it makes a round. */
+static void call_thread(struct by_progress *progress) {
+  if (progress->state == BY_PROGRESS_ABSENT) {
     int error = by_thread_start(&progress->thread, progress_main, progress);
-    if (error)
+    if (error) {
       by_warn("communicator",
               "no progress thread could be started (error %d): calls progress only while a thread waits", error);
-    else
-      set_state(progress, BY_PROGRESS_WORKS);
+      return;
+    }
+    set_state(progress, BY_PROGRESS_WORKS);
+    progress->helper = BY_HELPER_COMES;
     return;
   }
-  if (!has_work(progress)) return;
+  if (progress->helper == BY_HELPER_SLEEPS) progress->helper = BY_HELPER_COMES;
   if (progress->state == BY_PROGRESS_IDLE)
     pthread_cond_signal(&progress->work);
   else
     by_job_wake(progress->job); /* it may sleep, perhaps since before a user drove, though there is more to do now */
+}
+
+void by_progress_kick(struct by_progress *progress) {
+  if (progress->user_sleeps) by_job_wake(progress->job);
+  if (progress->driver == BY_DRIVER_USER) return;
+  by_progress_advance(progress);
+  if (has_work(progress) || (progress->listens && progress->state == BY_PROGRESS_ABSENT)) call_thread(progress);
+}
+
+void by_progress_kick_burst(struct by_progress *progress) {
+  if (progress->helper != BY_HELPER_COMES || progress->driver == BY_DRIVER_USER) by_progress_kick(progress);
 }
 
 /* ---- its life */
@@ -330,6 +352,7 @@ void by_progress_stop(struct by_progress *progress) {
     pthread_join(progress->thread, NULL);
     pthread_mutex_lock(&progress->job->lock);
     set_state(progress, BY_PROGRESS_ABSENT);
+    progress->helper = BY_HELPER_BUSY;
   }
   pthread_mutex_unlock(&progress->job->lock);
 }

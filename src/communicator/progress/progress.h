@@ -50,7 +50,12 @@ struct by_progress {
   int poll;         /* epoll over all lanes and the job's `wake` */
   pthread_t thread;
   enum by_progress_state state; /* of that thread */
-  pthread_cond_t work;          /* for it: calls are in progress and no thread drives */
+  enum {
+    BY_HELPER_BUSY,    /* it has the lock, or calls a program's function */
+    BY_HELPER_SLEEPS,  /* until it is woken */
+    BY_HELPER_COMES    /* it makes its next round as soon as it gets the lock */
+  } helper;            /* what that thread does now */
+  pthread_cond_t work; /* for it: calls are in progress and no thread drives */
 };
 
 /* Makes the job's `wake` too. by_progress_fini is due even if it fails. Without the lock. */
@@ -68,6 +73,10 @@ bool by_progress_advance(struct by_progress *progress);
 void by_progress_check_deadlines(struct by_progress *progress);
 /* To be called after something was started for which no thread waits. */
 void by_progress_kick(struct by_progress *progress);
+/* Like it, for what is cheaper together. The first of a burst is done at once and wakes the library's thread; what is
+ * started before that thread has the lock is left to its round. Nothing is left to a thread that sleeps or calls a
+ * program's function. There must be work until then; see has_work. */
+void by_progress_kick_burst(struct by_progress *progress);
 /* From now on control messages may come at any time. */
 static inline void by_progress_listen(struct by_progress *progress) {
   progress->listens = true;

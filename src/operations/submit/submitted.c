@@ -319,7 +319,7 @@ static enum banyan_status offer(struct by_submitted *s, const char *name, int pr
   s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
   open_operation(s);
   by_plan_switches_submitted(s->owner->comm);
-  by_progress_kick(&context->progress);
+  by_progress_kick_burst(&context->progress);
   return BANYAN_OK;
 }
 
