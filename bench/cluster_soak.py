@@ -23,7 +23,7 @@ MANAGER = "--interval 0.5 --replan 5"
 SIZE = 256 << 10
 PERIOD = 2.0  # seconds between kills
 STALL = float(os.environ.get("STALL") or 3.0)  # seconds that a call may take
-CALM = 15.0  # seconds at the end in which nothing is killed, so that everything comes back
+CALM = 15.0  # seconds at the end, or half of them all, in which nothing is killed, so that everything comes back
 ROLES = ("switch", "server", "helper", "agent", "manager")
 PAUSE = 0.5  # seconds more than it slept after which this program counts as having stood still, with all others
 ENOUGH = 60  # seconds in which something of each role is killed
@@ -75,12 +75,13 @@ class Soak:
 
     def go(self):
         next_kill, next_look = time.monotonic() + PERIOD, 0.0
+        calm = min(CALM, self.left() / 2)
         while self.left() > 0 and self.lab.process.poll() is None:
             now = time.monotonic()
             if now >= next_look:
                 self.look()
                 next_look = now + 5
-            if now >= next_kill and self.left() > CALM:
+            if now >= next_kill and self.left() > calm:
                 self.kill_one()
                 next_kill = now + PERIOD
             self.sleep(0.05)

@@ -11,8 +11,6 @@
 #include "lab_relay.h"
 #include "topology_make.h"
 
-enum { ADDRESS = 0x0a4d0001 };
-
 static struct by_topology_builder builder;
 static struct by_topology *topology;
 static struct by_lab_layout layout;
@@ -150,8 +148,11 @@ static void one_default_route_will_do_for_a_host_of_a_star(void **state) {
   for (int i = 0; i < 3; i++)
     for (int k = 0; k < 3; k++)
       if (i != k) assert_int_equal(walk(h[i], h[k]), 2);
-  assert_int_equal(layout.spaces[h[1]].address, ADDRESS + 1);
+  char out[BY_ADDRESS_TEXT];
+  assert_string_equal(by_lab_print_address(&layout, layout.spaces[h[1]].address, out), "10.77.0.2");
   assert_int_equal(layout.spaces[s].address, 0);
+  layout.ipv6 = true;
+  assert_string_equal(by_lab_print_address(&layout, layout.spaces[h[1]].address, out), "fd62:616e:7961:6e00::2");
 }
 
 static void hosts_forward_for_others_in_a_ring_of_hosts(void **state) {
@@ -187,7 +188,7 @@ static void switches_that_add_can_be_spoken_to(void **state) {
   make_switches(node);
   assert_ok(finish());
   assert_int_equal(layout.n_spaces, 5);
-  assert_int_equal(layout.spaces[node[2]].address, ADDRESS + 2);
+  assert_int_equal(layout.spaces[node[2]].address, 3);
   assert_int_equal(layout.spaces[node[3]].address, 0);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(walk(node[i], node[2]), 1);
