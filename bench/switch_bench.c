@@ -1,8 +1,7 @@
 /* Measures how many fragments per second a switch adds on one core:
  *
  *   switch_bench [WORKERS]           default: 4; needs root
- *   switch_bench WORKERS queues      the user-space switch with one queue and with two, instead; on one core with
- * taskset
+ *   switch_bench WORKERS queues      the user-space switch with one queue and with two, instead (under taskset)
  *
  * Each line is one payload size. `xdp` is the program alone, in the kernel's test runs (BPF_PROG_TEST_RUN), without
  * the time to generate the terms. `live` includes making and dropping frames, and sending sums over a veth pair to
