@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "comms.h"
 #include "control_tree.h"
+#include "job_network.h"
 #include "log.h"
 #include "measure.h"
 #include "plan_switch.h"
@@ -171,15 +172,36 @@ static enum banyan_status plan_control(const struct by_context *context, const s
   return BANYAN_OK;
 }
 
-/* `in_order`: the h-th host is the h-th node; else by its name. Where all are one node, there is nothing to plan. */
-static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
+static enum banyan_plan_source source_of(bool in_order) {
+  return in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
+}
+
+/* The context keeps the topology from now on. `in_order`: the h-th host is the h-th node; else by its name. */
+static enum banyan_status keep_network(struct by_context *context, struct by_topology *topology, bool in_order) {
+  uint32_t *nodes = calloc(context->job.n_hosts, sizeof *nodes);
+  enum banyan_status status = BANYAN_OK;
+  if (!nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  if (status == BANYAN_OK && in_order) status = take_in_order(context, topology, nodes);
+  if (status == BANYAN_OK && !in_order) status = find_nodes(context, topology, nodes);
+  if (status == BANYAN_OK)
+    status = by_job_network_keep(context, topology, nodes, source_of(in_order));
+  else
+    by_topology_destroy(topology);
+  free(nodes);
+  return status;
+}
+
+/* Where all are one node, there is nothing to plan. */
+static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
                                struct made *made) {
-  uint32_t n_hosts = context->job.n_hosts, n = 0;
+  const struct by_topology *topology = network->topology;
+  uint32_t n_hosts = network->n_hosts, n;
   uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
   if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   nodes += n_hosts;
-  enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
-  if (status == BANYAN_OK) n = join_same(nodes, n_hosts, place);
+  memcpy(nodes, network->nodes, n_hosts * sizeof *nodes);
+  enum banyan_status status = BANYAN_OK;
+  n = join_same(nodes, n_hosts, place);
   if (n > 1) status = plan_over(context, topology, nodes, n, place, made);
   made->up[0] = UINT32_MAX;
   if (status == BANYAN_OK && n == n_hosts && plan_control(context, topology, nodes, n_hosts, made) != BANYAN_OK) {
@@ -232,15 +254,19 @@ static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status s
   return by_context_fail(comm->context, status, "could not plan from the topology");
 }
 
-static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by_topology *topology, bool in_order) {
-  uint32_t n_hosts = comm->context->job.n_hosts;
+/* Takes ownership of the topology, which is NULL on ranks other than 0. */
+static enum banyan_status plan_for_all(struct banyan_comm *comm, struct by_topology *topology, bool in_order) {
+  struct by_context *context = comm->context;
+  uint32_t n_hosts = context->job.n_hosts;
   struct made made = {.up = calloc(2 * (size_t)n_hosts, sizeof *made.up)};
+  struct by_job_network *network = NULL;
   made.down = made.up ? made.up + n_hosts : NULL;
-  enum banyan_status status =
-      made.up ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", n_hosts);
-  if (status == BANYAN_OK && comm->rank == 0) status = plan(comm->context, topology, in_order, &made);
-  enum banyan_plan_source source = in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
-  status = status == BANYAN_OK ? hand_out(comm, source, &made) : give_up(comm, status);
+  enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, in_order) : BANYAN_OK;
+  if (status == BANYAN_OK && !made.up) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", n_hosts);
+  if (status == BANYAN_OK) network = by_job_network_hold(context);
+  if (network) status = plan(context, network, &made);
+  by_job_network_release(network);
+  status = status == BANYAN_OK ? hand_out(comm, source_of(in_order), &made) : give_up(comm, status);
   by_text_fini(&made.text);
   free(made.up);
   return status;
@@ -254,9 +280,7 @@ static void notify(const char *text) {
 static enum banyan_status measure(struct banyan_comm *comm) {
   struct by_topology *topology = NULL;
   BY_TRY(by_measure(comm, notify, &topology));
-  enum banyan_status status = plan_for_all(comm, topology, true);
-  by_topology_destroy(topology);
-  return status;
+  return plan_for_all(comm, topology, true);
 }
 
 /* Rank 0's settings of the planner count; wrong ones are reported whether there is anything to plan or not. */
@@ -283,9 +307,9 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
     enum banyan_status status = by_topology_named(settings->topology, &topology);
     if (status != BANYAN_OK) return give_up(comm, status);
   }
-  enum banyan_status status = has_network ? plan_for_all(comm, topology, false) : BANYAN_OK;
+  if (has_network) return plan_for_all(comm, topology, false);
   by_topology_destroy(topology);
-  return status;
+  return BANYAN_OK;
 }
 
 /* --- joining --- */

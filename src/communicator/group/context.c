@@ -13,6 +13,7 @@
 #include "context_events.h"
 #include "control_messages.h"
 #include "descriptor.h"
+#include "job_network.h"
 #include "log.h"
 #include "plans.h"
 #include "settings.h"
@@ -375,6 +376,7 @@ static void destroy(struct by_context *context) {
   by_tracer_fini(&context->job.tracer);
   by_regions_fini(&context->memory.regions);
   by_plans_fini(context);
+  by_job_network_release(context->network);
   by_loop_destroy(context->job.loop);
   by_progress_fini(&context->progress);
   pthread_mutex_destroy(&context->job.lock);

@@ -18,6 +18,7 @@ struct by_agent_client;
 struct by_context_events;
 struct by_control;
 struct by_connector;
+struct by_job_network;
 struct by_timeline;
 struct by_udp;
 
@@ -78,6 +79,7 @@ struct by_context {
   struct by_observation observed;
   struct by_memory memory;
   struct by_job_plans plans;
+  struct by_job_network *network;      /* job_network.c: rank 0's; NULL: no topology is known */
   uint32_t *control_up, *control_down; /* planning.c: parents of hosts, by a topology; NULL: none is known */
   uint64_t plan_switches;              /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;

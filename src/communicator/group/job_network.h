@@ -1,0 +1,30 @@
+/* What rank 0 knows of the network under its job: the topology that it planned from, and which node each host of the
+ * job is. An immutable value with a reference count, so that planning may take its time while another thread keeps a
+ * newer one: it is replaced as a whole, never changed. Other ranks have none. */
+#ifndef BY_COMMUNICATOR_GROUP_JOB_NETWORK_H
+#define BY_COMMUNICATOR_GROUP_JOB_NETWORK_H
+
+#include <banyan/types.h>
+
+#include "context.h"
+#include "topology.h"
+
+struct by_job_network {
+  struct by_topology *topology;   /* owned */
+  uint32_t *nodes;                /* host of the job, as in host_of -> node; hosts on one machine share a node. Owned */
+  uint32_t n_hosts;               /* in `nodes`, the job's */
+  enum banyan_plan_source source; /* BANYAN_PLAN_TOPOLOGY or BANYAN_PLAN_MEASURED */
+  _Atomic uint32_t references;
+};
+
+/* Keeps a topology, with the node of each of the job's hosts, in the place of what was kept before. Takes ownership of
+ * `topology`, on failure too; `nodes` is copied. Takes the lock. */
+BANYAN_CHECK enum banyan_status by_job_network_keep(struct by_context *context, struct by_topology *topology,
+                                                    const uint32_t *nodes, enum banyan_plan_source source);
+/* A reference to what is kept, which by_job_network_release gives back, on any thread. NULL: no topology is known here.
+ * Takes the lock. */
+struct by_job_network *by_job_network_hold(struct by_context *context);
+/* NULL is allowed. */
+void by_job_network_release(struct by_job_network *network);
+
+#endif
