@@ -75,6 +75,27 @@ shows '"ranks": 3' out
 wants 0 "$BANYAN" run -H localhost:1,127.0.0.1:1 -- "$BANYAN" bench --sizes 1000 "${quick[@]}"
 shows '^\[0\] # allreduce, .* 2 ranks on 2 hosts' out
 
+# Sparse rows: every method, forced and chosen, gives the right sum.
+wants 0 "$BANYAN" bench sparse -n 3 --height 1000 --rows 100 --width 5 --rounds 3 --warmup 0 --json
+python3 - "$scratch/out" <<'END' || fail "the JSON of sparse rows is not as promised"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+assert [row["method"] for row in rows] == ["chosen", "padded", "gather", "broadcast", "merge", "dense"], rows
+assert rows[0]["taken"] in [row["method"] for row in rows[1:]], rows[0]
+for row in rows:
+    assert row["wrong"] == 0 and row["ranks"] == 3 and 100 < row["union"] <= 200, row
+    assert 0 < row["min_us"] <= row["time_us"] and row["of_best"] > 0, row
+assert min(row["of_best"] for row in rows[1:]) == 1, rows
+END
+wants 0 "$BANYAN" bench sparse -n 2 --transport tcp --method merge --rows 0 --rounds 1 --warmup 1
+[ "$(grep -cE '^ +merge .* 0$' "$scratch/out")" -eq 1 ] || fail "the row of the method that was asked for"
+wants 0 "$BANYAN" run -n 2 -- "$BANYAN" bench sparse --height 50 --rows 50 --rounds 1
+shows 'union 50$' out
+wants 2 "$BANYAN" bench sparse --height 10 --rows 11
+shows '^banyan bench sparse: --rows is 11, but the table has 10' err
+wants 2 "$BANYAN" bench sparse --method fastest
+shows 'no way of sparse rows is called "fastest"; there are chosen, padded' err
+
 # Misuse is reported before anything starts where that is possible.
 wants 2 "$BANYAN" bench alreduce
 shows 'did you mean allreduce' err

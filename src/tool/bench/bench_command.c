@@ -10,11 +10,11 @@
 #include <sys/param.h>
 #include <unistd.h>
 
+#include "bench_launch.h"
 #include "bench_values.h"
 #include "clock.h"
 #include "collective.h"
 #include "commands.h"
-#include "launch.h"
 #include "process.h"
 #include "settings.h"
 #include "socket.h"
@@ -280,7 +280,7 @@ static void print_result(const struct bench *b, const struct banyan_plan_info *p
   fflush(stdout);
 }
 
-enum { MOST_OWN_RANKS = 8, PRIORITY = 5, MOST_CALLS = 1000000 };
+enum { PRIORITY = 5, MOST_CALLS = 1000000 };
 
 #define VALUES struct bench
 
@@ -325,6 +325,7 @@ static const struct by_command command = {
              "The table shows the median, least and greatest time. Bytes are those of the\n"
              "largest buffer; bus bandwidth is algorithm bandwidth times the factor of\n"
              "nccl-tests. Under `banyan run`, mpirun or srun it is a rank of that job.\n"
+             "`banyan bench sparse` compares the methods for sparse rows, see its --help.\n"
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
     .options = options,
@@ -340,41 +341,6 @@ static enum banyan_status parse(struct bench *b, const struct by_operands *opera
   BY_TRY(by_bench_check(&b->c));
   if (strcmp(b->iterations, "auto") != 0) BY_TRY(by_parse_int("--iterations", b->iterations, 1, MOST_CALLS, &b->calls));
   return by_parse_sizes(b->size_list, &b->sizes);
-}
-
-/* ---- starting ranks */
-
-static enum banyan_status start_ranks(int ranks, char *const *words, int *exit_code) {
-  struct by_launch_hosts hosts;
-  struct by_job_environment environment;
-  by_hosts_init(&hosts);
-  enum banyan_status status = by_job_environment_init(&environment);
-  if (!status) status = by_hosts_add_self(&hosts, ranks);
-  if (!status) status = by_hosts_place(&hosts, ranks);
-  struct by_job job = by_job_usual(command.name);
-  job.hosts = &hosts;
-  job.ranks = ranks;
-  job.command = words;
-  job.environment = environment.items;
-  job.output = BY_OUTPUT_RANK0;
-  if (!status) *exit_code = by_launch(&job);
-  by_job_environment_fini(&environment);
-  by_hosts_fini(&hosts);
-  return status;
-}
-
-/* `words`: the command of the ranks but for the path of this program. */
-static int launch(const struct bench *b, char **words) {
-  char self[BY_PROGRAM_PATH];
-  cpu_set_t allowed;
-  int cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 2 : CPU_COUNT(&allowed);
-  int exit_code = 1, ranks = b->ranks ? (int)b->ranks : MIN(MAX(cores, 2), MOST_OWN_RANKS);
-  if (!by_program_path(self))
-    return by_command_end(&command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
-  if (by_check_plan(b->plan, ranks, 1, true)) return by_command_misused(&command);
-  words[0] = self;
-  enum banyan_status status = start_ranks(ranks, words, &exit_code);
-  return status ? by_command_end(&command, status) : exit_code;
 }
 
 /* ---- being a rank */
@@ -447,7 +413,8 @@ static int run(struct bench *b, const struct by_operands *operands, char **words
   if (!status) status = by_settings_read(&settings);
   if (status) return by_command_misused(&command);
   bool alone = settings.rank < 0 && settings.size < 0;
-  return !b->as_rank && (b->ranks || alone) ? launch(b, words) : be_rank(b, &settings);
+  return !b->as_rank && (b->ranks || alone) ? by_bench_launch(&command, b->ranks, b->plan, words)
+                                            : be_rank(b, &settings);
 }
 
 int by_cli_bench(int argc, char **argv) {
@@ -460,11 +427,8 @@ int by_cli_bench(int argc, char **argv) {
                         .op = "sum",
                         .iterations = "auto"};
   struct by_operands operands;
-  char *const first[] = {NULL, (char[]){"bench"}, (char[]){"--as-rank"}};
-  size_t rest = (size_t)argc * sizeof *argv; /* with the NULL at the end */
-  char **words = by_cli_alloc(NULL, sizeof first + rest);
-  memcpy(words, first, sizeof first);
-  memcpy(words + 3, argv + 1, rest); /* before parsing, which moves them about */
+  if (argc > 1 && !strcmp(argv[1], "sparse")) return by_cli_bench_sparse(argc - 1, argv + 1);
+  char **words = by_bench_words((char *const[]){(char[]){"bench"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, &operands);
   if (exit_code < 0) exit_code = run(&bench, &operands, words);
   free(words);

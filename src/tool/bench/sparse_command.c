@@ -1,0 +1,331 @@
+/* `banyan bench sparse`: every method of exchanging sparse rows in turns, forced and chosen. With -n it starts its own
+ * ranks, which run it again; otherwise it is a rank of the job that its environment describes.
+ *
+ * The rows of all ranks follow from the seed, so each rank knows what must come out: a value depends on its row and
+ * column alone, and is a small integer, so sums are exact in any order. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include <banyan/banyan.h>
+
+#include "bench_launch.h"
+#include "clock.h"
+#include "output.h"
+#include "process.h"
+#include "rng.h"
+#include "settings.h"
+
+struct bench {
+  long ranks, height, width, rows, common, rounds, warm_up, seed;
+  int transport_choice;
+  const char *plan, *way_name;
+  bool json, pin, as_rank;
+  /* of a rank */
+  enum banyan_sparse_way way; /* chosen: all of them take turns */
+  struct banyan_comm *comm;
+  int rank, size;
+  struct banyan_sparse mine, out;
+  uint32_t *having; /* row -> how many ranks have it */
+  size_t n_union;
+};
+
+/* Of one method. */
+struct timed {
+  double *seconds; /* of each round, of the slowest rank */
+  double bytes;    /* sent by all ranks in the last round */
+  uint64_t wrong;  /* rows, of all ranks */
+  uint32_t taken[BANYAN_SPARSE_WAYS];
+};
+
+/* ---- rows */
+
+static float value_at(size_t row, size_t column) {
+  return (float)((row * 7 + column * 3) % 11) - 5;
+}
+
+/* Rows that differ: `n` of all, by a random number each. Marks them in `marks`, which it leaves as they are. */
+static void draw(struct by_rng *rng, size_t height, size_t n, unsigned char *marks) {
+  while (n) {
+    size_t row = (size_t)by_rng_below(rng, height);
+    if (marks[row]) continue;
+    marks[row] = 1;
+    n--;
+  }
+}
+
+/* The rows of a rank: some that all ranks have, and others at random. */
+static void mark_rows(const struct bench *b, int rank, unsigned char *marks) {
+  struct by_rng all, own;
+  size_t shared = (size_t)(b->rows * b->common / 100), height = (size_t)b->height;
+  by_rng_init(&all, (uint64_t)b->seed);
+  by_rng_init(&own, (uint64_t)b->seed + 1 + (uint64_t)rank);
+  memset(marks, 0, height);
+  draw(&all, height, shared, marks);
+  draw(&own, height, (size_t)b->rows - shared, marks);
+}
+
+static void make_rows(struct bench *b) {
+  size_t height = (size_t)b->height, width = (size_t)b->width, count = 0;
+  unsigned char *marks = by_cli_alloc(NULL, height);
+  int32_t *rows = by_cli_alloc(NULL, (size_t)b->rows * sizeof *rows);
+  float *values = by_cli_alloc(NULL, (size_t)b->rows * width * sizeof *values);
+  b->having = by_cli_alloc(NULL, height * sizeof *b->having);
+  memset(b->having, 0, height * sizeof *b->having);
+  for (int rank = 0; rank < b->size; rank++) {
+    mark_rows(b, rank, marks);
+    for (size_t r = 0; r < height; r++) b->having[r] += marks[r];
+    for (size_t r = 0; rank == b->rank && r < height; r++)
+      if (marks[r]) rows[count++] = (int32_t)r;
+  }
+  for (size_t i = 0; i < count; i++)
+    for (size_t k = 0; k < width; k++) values[i * width + k] = value_at((size_t)rows[i], k);
+  for (size_t r = 0; r < height; r++) b->n_union += b->having[r] > 0;
+  free(marks);
+  b->mine = (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
+                                   .row_dtype = BANYAN_INT32,
+                                   .height = height,
+                                   .width = width,
+                                   .count = count,
+                                   .rows = rows,
+                                   .values = values,
+                                   .unique = true};
+}
+
+/* Rows of the result that are not as they must be. */
+static uint64_t count_wrong(const struct bench *b) {
+  const int32_t *rows = b->out.rows;
+  const float *values = b->out.values;
+  size_t width = (size_t)b->width, next = 0;
+  uint64_t wrong = 0;
+  for (size_t r = 0; r < (size_t)b->height; r++) {
+    if (!b->having[r]) continue;
+    bool good = next < b->out.count && rows[next] == (int32_t)r;
+    for (size_t k = 0; good && k < width; k++) good = values[next * width + k] == (float)b->having[r] * value_at(r, k);
+    wrong += !good;
+    next++;
+  }
+  return wrong + (next < b->out.count ? b->out.count - next : 0);
+}
+
+/* ---- timing */
+
+static enum banyan_status call(struct bench *b, enum banyan_sparse_way way, enum banyan_sparse_way *taken) {
+  struct banyan_sparse_call of = {
+      .collective = BANYAN_ALLREDUCE, .way = way, .in = &b->mine, .out = &b->out, .taken = taken};
+  return banyan_sparse_run(b->comm, &of);
+}
+
+static double bytes_sent(const struct bench *b) {
+  struct banyan_counters counters;
+  banyan_comm_counters(b->comm, &counters);
+  return (double)counters.bytes_sent;
+}
+
+/* A call that all ranks begin at about the same time. */
+static enum banyan_status time_once(struct bench *b, enum banyan_sparse_way way, long round, struct timed *timed) {
+  enum banyan_sparse_way taken = way;
+  BY_TRY(banyan_barrier(b->comm));
+  double bytes = bytes_sent(b);
+  uint64_t start = by_clock_now(&by_clock_system);
+  BY_TRY(call(b, way, &taken));
+  double seconds = (double)(by_clock_now(&by_clock_system) - start) * 1e-9;
+  double sums[] = {bytes_sent(b) - bytes, (double)count_wrong(b)};
+  BY_TRY(banyan_allreduce(b->comm, sums, sums, 2, BANYAN_FLOAT64, BANYAN_SUM));
+  BY_TRY(banyan_allreduce(b->comm, &seconds, &timed->seconds[round], 1, BANYAN_FLOAT64, BANYAN_MAX));
+  timed->bytes = sums[0];
+  timed->wrong += (uint64_t)sums[1];
+  timed->taken[taken]++;
+  return BANYAN_OK;
+}
+
+/* Methods take turns, in an order that changes from round to round, since each finds the caches as another left them.
+ */
+static enum banyan_status time_all(struct bench *b, struct timed *timed) {
+  enum banyan_sparse_way ways[BANYAN_SPARSE_WAYS];
+  struct by_rng rng;
+  int n = 0;
+  by_rng_init(&rng, (uint64_t)b->seed); /* the same on all ranks */
+  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
+    if (b->way == BANYAN_SPARSE_CHOSEN || (int)b->way == way) ways[n++] = (enum banyan_sparse_way)way;
+  for (int i = 0; i < n; i++)
+    for (long k = 0; k < b->warm_up; k++) BY_TRY(call(b, ways[i], NULL));
+  for (long round = 0; round < b->rounds; round++) {
+    for (int i = n - 1; i > 0; i--) {
+      int j = (int)by_rng_below(&rng, (uint64_t)i + 1);
+      enum banyan_sparse_way way = ways[i];
+      ways[i] = ways[j];
+      ways[j] = way;
+    }
+    for (int i = 0; i < n; i++) BY_TRY(time_once(b, ways[i], round, &timed[ways[i]]));
+  }
+  return BANYAN_OK;
+}
+
+/* ---- results */
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static enum banyan_sparse_way taken_mostly(const struct timed *timed) {
+  int best = 0;
+  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
+    if (timed->taken[way] > timed->taken[best]) best = way;
+  return (enum banyan_sparse_way)best;
+}
+
+static void print_json(const struct bench *b, enum banyan_sparse_way way, const struct timed *timed, double median,
+                       double of_best) {
+  json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}", "impl",
+                             "banyan", "collective", "sparse allreduce", "method", banyan_sparse_way_name(way), "taken",
+                             banyan_sparse_way_name(taken_mostly(timed)), "ranks", b->size, "height",
+                             (json_int_t)b->height, "width", (json_int_t)b->width, "rows", (json_int_t)b->rows,
+                             "common", (json_int_t)b->common, "union", (json_int_t)b->n_union, "rounds",
+                             (json_int_t)b->rounds, "time_us", median * 1e6, "min_us", timed->seconds[0] * 1e6,
+                             "of_best", of_best, "bytes_sent", timed->bytes, "wrong", (json_int_t)timed->wrong);
+  char *text = json_dumps(object, JSON_REAL_PRECISION(8));
+  if (text) puts(text);
+  free(text);
+  json_decref(object);
+}
+
+static void print_row(const struct bench *b, enum banyan_sparse_way way, const struct timed *timed, double best) {
+  double median = timed->seconds[b->rounds / 2];
+  if (b->json) {
+    print_json(b, way, timed, median, median / best);
+    return;
+  }
+  printf("  %-10s %12.1f %12.1f %9.3f %12.3f %7" PRIu64, banyan_sparse_way_name(way), median * 1e6,
+         timed->seconds[0] * 1e6, median / best, timed->bytes * 1e-6, timed->wrong);
+  for (int w = 1; way == BANYAN_SPARSE_CHOSEN && w < BANYAN_SPARSE_WAYS; w++)
+    if (timed->taken[w]) printf("  %s %u", banyan_sparse_way_name((enum banyan_sparse_way)w), timed->taken[w]);
+  printf("\n");
+}
+
+/* `best`: the least median of the forced methods. */
+static void print_all(const struct bench *b, struct timed *timed) {
+  double best = INFINITY;
+  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++) {
+    qsort(timed[way].seconds, (size_t)b->rounds, sizeof(double), compare);
+    bool counts = way != BANYAN_SPARSE_CHOSEN && timed[way].taken[way];
+    if (counts) best = MIN(best, timed[way].seconds[b->rounds / 2]);
+  }
+  if (!b->json) {
+    printf("# sparse allreduce, f32; %d ranks; %ld rows of %ld x %ld each, %ld %% of them on all ranks; union %zu\n",
+           b->size, b->rows, b->height, b->width, b->common, b->n_union);
+    printf("# %-10s %12s %12s %9s %12s %7s  taken\n", "method", "median us", "least us", "of best", "MB sent", "wrong");
+  }
+  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
+    if (b->way == BANYAN_SPARSE_CHOSEN || (int)b->way == way)
+      print_row(b, (enum banyan_sparse_way)way, &timed[way], best);
+}
+
+/* ---- command line */
+
+#define VALUES struct bench
+
+static const struct by_option options[] = {
+    BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS,
+           "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
+           "core"),
+    BY_INT("height", 0, height, "N", 1, INT32_MAX, "rows of the table; default 100000"),
+    BY_INT("width", 'w', width, "N", 1, 1 << 20, "elements (f32) of a row; default 64"),
+    BY_INT("rows", 'r', rows, "N", 0, INT32_MAX, "rows that each rank has; default 2000"),
+    BY_INT("common", 0, common, "PERCENT", 0, 100, "of them, those that all ranks have; default 50"),
+    BY_TEXT("method", 'm', way_name, "NAME",
+            "only padded, gather, broadcast, merge or dense; default: all\ntake turns, and the one that is chosen"),
+    BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
+    BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
+    BY_INT("rounds", 0, rounds, "N", 1, 1000000, "timed calls of each method; default 21"),
+    BY_INT("warmup", 0, warm_up, "N", 0, 1000000, "calls of each method before them; default 2"),
+    BY_INT("seed", 0, seed, "N", 0, 1000000000, "of the random rows; default 1"),
+    BY_FLAG("json", 0, json, "print one JSON object a method"),
+    BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("as-rank", 0, as_rank, NULL),
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan bench sparse",
+    .usage = "[-n N] [options]",
+    .about = "Measures the sum of sparse rows over all ranks by every method in turns, and by\n"
+             "the one that Banyan chooses. The time of a call is that of its slowest rank;\n"
+             "\"of best\" compares its median with the least of the forced methods. Every\n"
+             "element of every result is compared with what it must be. Rows are random and\n"
+             "different on each rank, but for those that all ranks have.\n"
+             "\n"
+             "Returns 0 if every call succeeded and no row was wrong.",
+    .options = options,
+};
+
+static enum banyan_status parse(struct bench *b) {
+  if (b->way_name) BY_TRY(banyan_sparse_way_parse(b->way_name, &b->way));
+  if (b->rows > b->height)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--rows is %ld, but the table has %ld (--height)", b->rows, b->height);
+  return BANYAN_OK;
+}
+
+static enum banyan_status measure(struct bench *b, uint64_t *wrong) {
+  struct timed timed[BANYAN_SPARSE_WAYS] = {{0}};
+  b->rank = banyan_comm_rank(b->comm);
+  b->size = banyan_comm_size(b->comm);
+  make_rows(b);
+  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++) {
+    timed[way].seconds = by_cli_alloc(NULL, (size_t)b->rounds * sizeof(double));
+    memset(timed[way].seconds, 0, (size_t)b->rounds * sizeof(double));
+  }
+  enum banyan_status status = time_all(b, timed);
+  if (!status && !b->rank) print_all(b, timed);
+  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++) {
+    *wrong += timed[way].wrong;
+    free(timed[way].seconds);
+  }
+  free(b->mine.rows);
+  free(b->mine.values);
+  free(b->having);
+  banyan_sparse_free(&b->out);
+  return status;
+}
+
+static int be_rank(struct bench *b, const struct by_settings *settings) {
+  uint64_t wrong = 0;
+  if (b->pin && !by_pin_process(settings->rank > 0 ? (int)settings->rank : 0))
+    fprintf(stderr, "banyan bench sparse: cannot bind to a core\n");
+  struct banyan_options wanted = {.transport = by_transport_at(b->transport_choice), .plan = b->plan};
+  enum banyan_status status = banyan_comm_create(&wanted, &b->comm);
+  if (!status) status = measure(b, &wrong);
+  if (status)
+    fprintf(stderr, "banyan bench sparse: rank %d: %s: %s\n", b->rank, banyan_status_name(status), banyan_error_text());
+  banyan_comm_destroy(b->comm);
+  return status || wrong > 0;
+}
+
+int by_cli_bench_sparse(int argc, char **argv) {
+  struct bench bench = {.height = 100000,
+                        .width = 64,
+                        .rows = 2000,
+                        .common = 50,
+                        .rounds = 21,
+                        .warm_up = 2,
+                        .seed = 1,
+                        .transport_choice = -1};
+  struct by_settings settings;
+  char **words = by_bench_words((char *const[]){(char[]){"bench"}, (char[]){"sparse"}, NULL}, argc, argv);
+  int exit_code = by_options_parse(&command, argc, argv, &bench, NULL);
+  if (exit_code < 0) {
+    enum banyan_status status = parse(&bench);
+    if (!status) status = by_settings_read(&settings);
+    bool alone = !status && settings.rank < 0 && settings.size < 0;
+    exit_code = status                                     ? by_command_misused(&command)
+                : !bench.as_rank && (bench.ranks || alone) ? by_bench_launch(&command, bench.ranks, bench.plan, words)
+                                                           : be_rank(&bench, &settings);
+  }
+  free(words);
+  return exit_code;
+}
