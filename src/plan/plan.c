@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_control.h"
 #include "plan_make.h"
 #include "text.h"
 
@@ -79,6 +80,12 @@ uint32_t by_plan_hash(const struct by_plan *plan) {
     mix(&hash, class_->up_to);
     mix(&hash, class_->n_groups);
     for (uint32_t g = 0; g < class_->n_groups; g++) mix_group(&hash, &class_->groups[g]);
+  }
+  const struct by_plan_control *control = &plan->control;
+  if (control->parent) { /* most plans have none */
+    mix(&hash, (uint64_t)control->fan_out << 1 | control->use_ring);
+    mix_array(&hash, control->parent, plan->n_ranks);
+    mix_array(&hash, control->ring, plan->n_ranks);
   }
   uint32_t folded = (uint32_t)(hash ^ hash >> 32);
   return folded ? folded : 1;
@@ -368,6 +375,7 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
                         .position = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices)};
   enum banyan_status status = arena.failed ? by_plan_no_memory() : check_vertices(plan, names);
   if (status == BANYAN_OK) status = check_classes(&check);
+  if (status == BANYAN_OK) status = by_plan_control_check(plan);
   by_arena_fini(&arena);
   return status;
 }

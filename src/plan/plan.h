@@ -77,6 +77,14 @@ struct by_class {
   struct by_group *groups;
 };
 
+/* Along which ranks negotiate what is ready (controller.h): a tree, and perhaps a ring that the network holds. */
+struct by_plan_control {
+  uint32_t *parent; /* of each rank in the tree, the root's is itself; NULL: the plan has none, nor a ring */
+  uint32_t *ring;   /* the ranks in their order on it, the last one is the root; NULL: none is known */
+  uint32_t fan_out; /* the most children that the tree was to have; >= 1 */
+  bool use_ring;    /* which of both is faster */
+};
+
 /* What a planner reported about its plan; 0: nothing. Not part of the hash. */
 struct by_plan_facts {
   double throughput, bound; /* bit/s of input per rank: promised, and what no plan can exceed */
@@ -101,6 +109,7 @@ struct by_plan {
   struct by_class *classes; /* up_to ascending */
   size_t chunk;             /* most bytes of a message in one frame; 0: the transport's choice */
   uint32_t version;         /* hash of the contents; equal plans have equal versions on all ranks */
+  struct by_plan_control control;
   struct by_plan_facts facts;
   struct by_plan_origin origin;
   struct by_arena arena;
@@ -121,8 +130,9 @@ enum {
 void by_plan_destroy(struct by_plan *plan);
 
 /* Whether the plan can run: every tree spans all ranks, is one tree (no cycle, no vertex outside), shares are positive
- * and sum to 1 within 1e-6, radices multiply to n, vertices and twigs are in order, names can be printed. The error
- * names class, tree and vertex. All ways to make a plan call it. Cost: the plan's size. */
+ * and sum to 1 within 1e-6, radices multiply to n, vertices and twigs are in order, names can be printed, and the
+ * control tree is one tree of all ranks. The error names class, tree and vertex. All ways to make a plan call it. Cost:
+ * the plan's size. */
 BANYAN_CHECK enum banyan_status by_plan_validate(const struct by_plan *plan);
 /* Hash of everything but the plan's own name, rates and facts; the same on every machine, never 0. Sets nothing. */
 uint32_t by_plan_hash(const struct by_plan *plan);
@@ -132,6 +142,10 @@ const struct by_class *by_plan_class(const struct by_plan *plan, uint64_t bytes)
 uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t);
 /* Its reverse: which template position `position` plays in tree t. */
 uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, uint32_t t);
+
+/* The parents of all n ranks of a plan with a control tree, in the tree or round the ring: where control messages go on
+ * their way up, and come from on their way down. The root is its own. `ring` only if it has one. */
+void by_plan_control_ways(const struct by_plan_control *control, uint32_t n, bool ring, uint32_t *up, uint32_t *down);
 
 /* The same plan with the same version, facts and origin, in an arena of its own. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out);
@@ -176,7 +190,8 @@ BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, stru
  * host has a rank. Ranks of a host combine first. With L ranks on the host that has fewest, each group becomes L
  * groups of a slice each: in the j-th, the j-th rank of every host takes the host's place and the others are its
  * twigs. Helpers, switches and servers stay: a group with a server remains one, of the whole slice, which one
- * rank of every host leads, another one in the next such group. The caller owns *out. Cost: ranks times groups. */
+ * rank of every host leads, another one in the next such group. In the control tree the first rank of each host takes
+ * the host's place, and the others are below it. The caller owns *out. Cost: ranks times groups. */
 BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank,
                                                uint32_t n_ranks, struct by_plan **out);
 /* Whether a vertex of this group is no rank. */

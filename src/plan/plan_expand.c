@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan.h"
+#include "plan_control.h"
 #include "plan_make.h"
 
 /* Which ranks run where: those of host h are rank[start[h]] .. rank[start[h + 1] - 1], ascending. */
@@ -112,6 +113,8 @@ static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts
   plan->facts = over_hosts->facts;
   plan->origin = over_hosts->origin;
   BY_TRY(add_vertices(plan, over_hosts, hosts->n_ranks));
+  const struct by_plan_places places = {hosts->n_hosts, hosts->n_ranks, hosts->start, hosts->rank};
+  BY_TRY(by_plan_control_expand(plan, &over_hosts->control, &places));
   BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes));
   for (uint32_t i = 0; i < plan->n_classes; i++) {
     plan->classes[i].up_to = over_hosts->classes[i].up_to;

@@ -6,6 +6,7 @@
 
 #include "json_doc.h"
 #include "plan.h"
+#include "plan_control.h"
 #include "plan_make.h"
 #include "text.h"
 
@@ -278,7 +279,7 @@ static enum banyan_status read_group(struct reader *reader, const struct by_plac
 static const struct by_doc_limits limits = {.bytes = 16 << 20, .containers = 200000, .elements = 4 << 20};
 
 static const char document_fields[] =
-    "format, name, ranks, vertices, chunk, trees, classes, throughput, bound, ratio, seconds";
+    "format, name, ranks, vertices, chunk, trees, classes, throughput, bound, ratio, seconds, control";
 
 /* --- vertices --- */
 
@@ -457,6 +458,8 @@ static enum banyan_status take_plan(struct by_plan *plan, const struct by_place 
   enum banyan_status status = reader.vertex_of ? by_doc_fields(document, root, document_fields) : by_plan_no_memory();
   if (status == BANYAN_OK) status = take_head(plan, document, root);
   if (status == BANYAN_OK) status = take_plan_vertices(&reader, document, root);
+  json_t *control = json_object_get(root, "control");
+  if (status == BANYAN_OK && control) status = by_plan_control_read(plan, document, control, reader.vertex_of);
   if (status == BANYAN_OK) status = take_classes(&reader, document, root);
   json_decref(reader.vertex_of);
   return status;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_control.h"
+
 /* Sums nearer to 1 than this stay as they are, so that a plan printed and read again keeps every bit. */
 static const double even_enough = 1e-9;
 
@@ -164,6 +166,7 @@ static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, 
     BY_TRY(keep_name(plan, &plan->vertices[v], from->vertices[v].name));
   }
   plan->chunk = from->chunk;
+  BY_TRY(by_plan_control_copy(plan, &from->control, NULL));
   BY_TRY(by_plan_add_classes(plan, from->n_classes));
   for (uint32_t c = 0; c < from->n_classes; c++) {
     const struct by_class *source = &from->classes[c];
@@ -325,6 +328,7 @@ static enum banyan_status fill_reordered(struct by_plan *plan, const struct by_p
                                          const struct by_plan *names) {
   struct joining j = {.plan = plan, .from = from};
   BY_TRY(add_vertices(plan, names, from->vertices + from->n_ranks, from->n_vertices - from->n_ranks));
+  BY_TRY(by_plan_control_copy(plan, &from->control, order));
   BY_TRY(by_plan_add_classes(plan, from->n_classes));
   j.vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, from->n_vertices);
   if (!j.vertex) return by_plan_no_memory();

@@ -36,14 +36,17 @@ typedef enum banyan_status (*by_group_rework)(const struct by_plan *from, struct
  * cut a buffer at the same places. */
 BANYAN_CHECK enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
                                                struct by_plan **out);
+/* Gives a finished plan a control tree, copied, and the version that goes with it. On failure the plan is still to be
+ * destroyed. BANYAN_ERR_PLAN: it is not one tree of all ranks. */
+BANYAN_CHECK enum banyan_status by_plan_set_control(struct by_plan *plan, const struct by_plan_control *control);
 struct by_plan_part {
   const struct by_plan *plan; /* its class for buffers of up_to bytes is taken */
   uint64_t up_to;             /* ascending; the last one's does not matter: it takes all larger buffers */
 };
 
 /* A plan of size classes out of plans over the same ranks; those of the last name them. Other vertices are joined by
- * name. Facts and frame size are the last part's. Nothing is borrowed; the caller owns *out. Cost: the classes' size.
- */
+ * name. Facts and frame size are the last part's; there is no control tree. Nothing is borrowed; the caller owns *out.
+ * Cost: the classes' size. */
 BANYAN_CHECK enum banyan_status by_plan_join(const char *name, const struct by_plan_part *parts, uint32_t n,
                                              struct by_plan **out);
 /* A plan of one class out of plans over the same ranks: the groups of their classes for the largest buffers, each

@@ -6,6 +6,7 @@
 
 #include "json_doc.h"
 #include "plan.h"
+#include "plan_control.h"
 #include "text.h"
 
 static void add_name(struct by_text *text, const struct by_plan *plan, uint32_t vertex) {
@@ -160,6 +161,7 @@ void by_plan_print(const struct by_plan *plan, struct by_text *text) {
   add_fact(text, "bound", plan->facts.bound);
   add_fact(text, "ratio", plan->facts.ratio);
   add_fact(text, "seconds", plan->facts.seconds);
+  by_plan_control_print(plan, text);
   /* All but the last class, whose trees stand by themselves: they are what a plan of one class has. */
   for (uint32_t i = 0; i + 1 < plan->n_classes; i++) {
     by_text_add(text, "%s{\"up_to\": %" PRIu64 ", ", i ? ", " : ", \"classes\": [", plan->classes[i].up_to);

@@ -105,7 +105,7 @@ for file in "$scratch"/example-*.json; do
   wants 0 "$BANYAN" plan --file "$file"
   examples=$((examples + 1))
 done
-[ "$examples" -eq 5 ] || fail "$examples examples in the documentation, not 5"
+[ "$examples" -eq 6 ] || fail "$examples examples in the documentation, not 6"
 wants 0 "$BANYAN" plan --file "$scratch/example-0.json"
 diff "$scratch/drawing" "$scratch/out" || fail "the documentation's drawing is not what is drawn"
 wants 0 "$BANYAN" plan --file "$scratch/example-1.json" --json

@@ -120,6 +120,53 @@ static void test_expand_servers(void **state) {
   by_plan_destroy(plan);
 }
 
+static uint32_t count_children(const struct by_plan *plan, uint32_t rank) {
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < plan->n_ranks; r++) n += r != rank && plan->control.parent[r] == rank;
+  return n;
+}
+
+/* A star of hosts, on which 4, 1 and 2 ranks run. With a fan-out of two the first rank of host 0 keeps a place for its
+ * own ranks, so that host 2 hangs on another one; with more, both hosts hang on it. */
+static void test_expand_control(void **state) {
+  (void)state;
+  const uint32_t host_of[] = {0, 0, 1, 0, 2, 2, 0}, ring_over_ranks[] = {4, 5, 0, 1, 3, 6, 2};
+  uint32_t parent[] = {0, 0, 0}, ring[] = {2, 0, 1};
+  const uint32_t wanted[3][7] = {{0, 0, 6, 1, 6, 4, 3}, {0, 0, 0, 1, 3, 4, 1}, {0, 0, 0, 0, 0, 4, 1}};
+  for (uint32_t fan_out = 2; fan_out <= 4; fan_out += 2) {
+    struct by_plan *hosts, *plan;
+    assert_ok(by_plan_builtin("tree:4", 3, &hosts));
+    const struct by_plan_control control = {.parent = parent, .ring = ring, .fan_out = fan_out, .use_ring = true};
+    assert_ok(by_plan_set_control(hosts, &control));
+    assert_int_equal(by_plan_hash(hosts), hosts->version);
+    assert_ok(by_plan_expand(hosts, host_of, 7, &plan));
+    assert_memory_equal(plan->control.parent, wanted[fan_out / 2], sizeof wanted[0]);
+    assert_memory_equal(plan->control.ring, ring_over_ranks, sizeof ring_over_ranks);
+    assert_true(plan->control.use_ring);
+    for (uint32_t r = 0; r < 7; r++) assert_in_range(count_children(plan, r), 0, fan_out);
+    by_plan_destroy(hosts);
+    by_plan_destroy(plan);
+  }
+}
+
+/* Chains of hosts and ranks, and many ranks on each of 20 hosts: the tree stays one tree within the fan-out. */
+static void test_expand_control_within_limits(void **state) {
+  (void)state;
+  uint32_t parent[20], host_of[20 * 9];
+  for (uint32_t fan_out = 1; fan_out <= 9; fan_out++)
+    for (uint32_t each = 1; each <= 9; each++) {
+      struct by_plan *hosts, *plan;
+      for (uint32_t h = 0; h < 20; h++) parent[h] = h ? (h - 1) / fan_out : 0;
+      for (uint32_t r = 0; r < 20 * each; r++) host_of[r] = r % 20;
+      assert_ok(by_plan_builtin("ring", 20, &hosts));
+      assert_ok(by_plan_set_control(hosts, &(struct by_plan_control){.parent = parent, .fan_out = fan_out}));
+      assert_ok(by_plan_expand(hosts, host_of, 20 * each, &plan));
+      for (uint32_t r = 0; r < plan->n_ranks; r++) assert_in_range(count_children(plan, r), 0, fan_out);
+      by_plan_destroy(hosts);
+      by_plan_destroy(plan);
+    }
+}
+
 static void test_expand_refuses(void **state) {
   (void)state;
   struct by_plan *hosts, *plan;
@@ -350,7 +397,10 @@ static void test_another_order(void **state) {
   assert_ok(by_plan_builtin("doubling", 5, &doubling)); /* Rank 4 is a twig of rank 0. */
   assert_ok(by_plan_builtin("ring", 5, &names));
   const uint32_t order[] = {3, 4, 1, 0, 2};
+  uint32_t parent[] = {0, 0, 0, 1, 1};
+  assert_ok(by_plan_set_control(doubling, &(struct by_plan_control){.parent = parent, .fan_out = 2}));
   assert_ok(by_plan_reorder(doubling, order, names, &made));
+  for (uint32_t i = 0; i < 5; i++) assert_int_equal(made->control.parent[order[i]], order[parent[i]]);
   for (uint32_t i = 0; i < 4; i++) assert_int_equal(made->classes->groups[0].order[i], order[i]);
   assert_int_equal(made->classes->groups[0].twigs[0].child, 2);
   assert_int_equal(made->classes->groups[0].twigs[0].parent, 3);
@@ -365,6 +415,8 @@ int main(void) {
       cmocka_unit_test(test_expand_ring),
       cmocka_unit_test(test_expand_twigs_and_helpers),
       cmocka_unit_test(test_expand_servers),
+      cmocka_unit_test(test_expand_control),
+      cmocka_unit_test(test_expand_control_within_limits),
       cmocka_unit_test(test_expand_refuses),
       cmocka_unit_test(test_expand_to_itself),
       cmocka_unit_test(test_default_on_one_host),

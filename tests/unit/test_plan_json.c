@@ -121,6 +121,40 @@ static void test_ports(void **state) {
 }
 
 /* The order of members in a JSON map has no meaning. */
+#define CONTROLLED(control)                                                                                            \
+  HEAD "\"ranks\": 3, \"control\": {" control "}, \"trees\": [{\"kind\": \"exchange\", \"share\": 1}]}"
+#define PARENTS(fields) "\"use\": \"tree\", \"fan_out\": 2, \"root\": \"1\", \"parent\": {" fields "}"
+#define HUNG PARENTS("\"0\": \"1\", \"2\": \"0\"")
+
+static void test_control(void **state) {
+  (void)state;
+  struct by_plan *without = parsed(HEAD "\"ranks\": 3, \"trees\": [{\"kind\": \"exchange\", \"share\": 1}]}");
+  struct by_plan *plan = parsed(CONTROLLED(HUNG ", \"ring\": [\"2\", \"0\", \"1\"]")), *copy;
+  const struct by_plan_control *control = &plan->control;
+  assert_null(without->control.parent);
+  const uint32_t parent[] = {1, 1, 0}, ring[] = {2, 0, 1};
+  assert_memory_equal(control->parent, parent, sizeof parent);
+  assert_memory_equal(control->ring, ring, sizeof ring);
+  assert_true(control->fan_out == 2 && !control->use_ring);
+  assert_int_not_equal(plan->version, without->version);
+  assert_round_trip(plan);
+  assert_ok(by_plan_copy(plan, &copy));
+  assert_int_equal(copy->version, plan->version);
+  assert_memory_equal(copy->control.ring, ring, sizeof ring);
+  /* Upward each sends to the next on the ring; downward the root's messages go round from the first. */
+  uint32_t up[3], down[3];
+  by_plan_control_ways(control, 3, true, up, down);
+  const uint32_t ring_up[] = {1, 1, 0}, ring_down[] = {2, 1, 1};
+  assert_memory_equal(up, ring_up, sizeof up);
+  assert_memory_equal(down, ring_down, sizeof down);
+  by_plan_control_ways(control, 3, false, up, down);
+  assert_memory_equal(up, parent, sizeof up);
+  assert_memory_equal(down, parent, sizeof down);
+  by_plan_destroy(copy);
+  by_plan_destroy(without);
+  by_plan_destroy(plan);
+}
+
 static void test_order_of_members(void **state) {
   (void)state;
   struct by_plan *one = parsed(HEAD "\"ranks\": 4, \"trees\": [{\"share\": 1, \"root\": \"3\", \"up\": "
@@ -252,6 +286,18 @@ static void test_errors(void **state) {
        BANYAN_ERR_PLAN},
       {HEAD "\"ranks\": 1, \"name\": \"a\\nb\", \"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": {}}]}",
        "the plan's name must be", BANYAN_ERR_PLAN},
+      {CONTROLLED(""), "p.json: control: the field \"use\" is missing", 0},
+      {CONTROLLED("\"use\": \"star\""), "p.json: control.use: is \"star\", must be tree or ring", 0},
+      {CONTROLLED("\"use\": \"tree\", \"fan_out\": 0"), "p.json: control.fan_out: is 0", 0},
+      {CONTROLLED(PARENTS("\"0\": \"1\"")), "p.json: control.parent: has 1 ranks, must have all 3 but the root", 0},
+      {CONTROLLED(PARENTS("\"0\": \"1\", \"1\": \"0\"")), "control.parent[\"1\"]: the root has no parent", 0},
+      {CONTROLLED(PARENTS("\"0\": \"1\", \"2\": \"3\"")), "control.parent[\"2\"]: there is no rank \"3\"", 0},
+      {CONTROLLED(PARENTS("\"0\": \"2\", \"2\": \"0\"")), "control: rank \"0\" lies on a cycle", BANYAN_ERR_PLAN},
+      {CONTROLLED(PARENTS("\"0\": \"0\", \"2\": \"1\"")), "control: the tree has 2 roots", BANYAN_ERR_PLAN},
+      {CONTROLLED(HUNG ", \"ring\": [\"0\"]"), "p.json: control.ring: has 1 element", 0},
+      {CONTROLLED(HUNG ", \"ring\": [\"0\", \"1\", \"1\"]"), "rank \"1\" is twice on the ring", BANYAN_ERR_PLAN},
+      {CONTROLLED("\"use\": \"ring\", \"fan_out\": 2, \"root\": \"1\", \"parent\": {\"0\": \"1\", \"2\": \"1\"}"),
+       "control: the ring is to be used, but none is given", BANYAN_ERR_PLAN},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_plan *plan;
@@ -501,6 +547,14 @@ static void test_hash_sees_all(void **state) {
   CHANGES(group->down[1] = 3, group->down[1] = down);
   CHANGES(group->n_radix = 0, group->n_radix = 1);
   CHANGES((group->twigs = &twig, group->n_twigs = 1), group->n_twigs = 0);
+  uint32_t parent[] = {0, 0, 0, 0}, order[] = {3, 2, 1, 0};
+  plan->control = (struct by_plan_control){.parent = parent, .fan_out = 3};
+  hash = by_plan_hash(plan);
+  assert_int_not_equal(hash, plan->version);
+  CHANGES(parent[3] = 1, parent[3] = 0);
+  CHANGES(plan->control.ring = order, plan->control.ring = NULL);
+  CHANGES(plan->control.fan_out = 4, plan->control.fan_out = 3);
+  CHANGES(plan->control.use_ring = true, plan->control.use_ring = false);
 #undef CHANGES
   plan->name = "other";
   group->rate = 1;
@@ -553,6 +607,7 @@ int main(void) {
       cmocka_unit_test(test_everything),
       cmocka_unit_test(test_ranks_without_names),
       cmocka_unit_test(test_ports),
+      cmocka_unit_test(test_control),
       cmocka_unit_test(test_order_of_members),
       cmocka_unit_test(test_trees_behind_classes),
       cmocka_unit_test(test_order_of_a_tree),
