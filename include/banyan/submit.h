@@ -44,6 +44,15 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_submit(struct banyan_comm *com
                                                          const struct banyan_submission *submission,
                                                          struct banyan_request **out);
 
+/* Submits n operations together, which costs one control message where as many calls of banyan_submit may cost several.
+ * Each starts as if it had been submitted by itself: none waits for the others. `size_of_struct` must be the same in
+ * all submissions. If one of them is invalid, none is submitted. If one is rejected later, because an operation of its
+ * name has not ended, or with BANYAN_ERR_MISMATCH, then those before it have been submitted and must be waited for;
+ * requests of the others are NULL. Otherwise like banyan_submit. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_submit_all(struct banyan_comm *comm, const char *const *names,
+                                                             const struct banyan_submission *submissions, size_t n,
+                                                             struct banyan_request **requests);
+
 /* Marks the beginning of iteration `i` of the training on this rank. Either all ranks mark iterations or none does; if
  * none does, repeating operations are detected automatically, two iterations later. Does not block. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i);

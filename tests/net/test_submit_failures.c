@@ -72,6 +72,27 @@ static void test_differ(void **state) {
 
 /* ---- invalid arguments */
 
+/* Rank 1, while its operation "twice" waits. If one of them is invalid, none is submitted; if one is rejected, those
+ * before it are. */
+static void submit_some(struct banyan_comm *world, struct banyan_request **out) {
+  const char *names[] = {"thrice", "twice", "never"};
+  struct banyan_call call = {.dtype = BANYAN_FLOAT32, .send = values[2], .recv = values[2], .count = 1};
+  struct banyan_submission what[] = {{.calls = &call, .n_calls = 1}, {.calls = &call, .n_calls = 1}, {.n_calls = 1}};
+  struct banyan_request *requests[3] = {0};
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_submit_all(world, names, what, 3, requests));
+  must_hold(!requests[0] && !requests[1] && !requests[2]);
+  what[2].calls = &call;
+  what[2].size_of_struct = sizeof call;
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_submit_all(world, names, what, 3, requests));
+  must_contain("size_of_struct");
+  must_hold(!requests[0] && !requests[1] && !requests[2]);
+  what[2].size_of_struct = 0;
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_submit_all(world, names, what, 3, requests));
+  must_contain("\"twice\"");
+  must_hold(requests[0] && !requests[1] && !requests[2]);
+  *out = requests[0];
+}
+
 static void rank_errs(struct job *job, int rank) {
   (void)job;
   struct banyan_comm *world = job_join();
@@ -90,11 +111,13 @@ static void rank_errs(struct job *job, int rank) {
     must_contain("twice");
     must_fail(BANYAN_ERR_ARGUMENT, banyan_comm_set_plan(world, "ring"));
     must_contain("twice");
+    submit_some(world, &again);
     job_set_stage(job, 1, 1);
   } else {
     must(banyan_wait(request));
   }
   if (rank) must(banyan_wait(request));
+  if (rank) must(banyan_wait(again));
   must(banyan_comm_set_plan(world, "ring"));
   must(submit_and_wait(world, "round the ring", 100));
   banyan_comm_destroy(world);
@@ -105,6 +128,7 @@ static void rank_errs_in_turn(struct job *job, int rank) {
     struct banyan_comm *world = job_join();
     wait_for_stage(job, 1, 1);
     must(submit_and_wait(world, "twice", 1));
+    must(submit_and_wait(world, "thrice", 1));
     must(banyan_comm_set_plan(world, "ring"));
     must(submit_and_wait(world, "round the ring", 100));
     banyan_comm_destroy(world);

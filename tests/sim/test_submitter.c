@@ -3,6 +3,7 @@
  * change what they submit, and sometimes submit different operations. Plans change meanwhile. Each operation ends
  * exactly once on every rank, with the right values, and all ranks make the same calls of the same operations in the
  * same order. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -523,6 +524,13 @@ static void begin_burst(struct burst *burst) {
   }
 }
 
+static void free_burst(struct burst *burst) {
+  for (uint32_t r = 0; r < 2; r++) context_end_comms(&burst->contexts[r]);
+  world_fini(&burst->world);
+  for (uint32_t r = 0; r < 2; r++) context_fini(&burst->contexts[r]);
+  free(burst);
+}
+
 /* The first operation leaves at once and wakes the thread; those that follow leave in one message with its round. While
  * the thread calls a function of the program, each leaves at once, since its round may be far. */
 static void test_bursts(void **state) {
@@ -547,16 +555,49 @@ static void test_bursts(void **state) {
   progress->driver = BY_DRIVER_USER;
   submit_burst(burst, 0, 0, BURST);
   end_burst(burst);
-  for (uint32_t r = 0; r < 2; r++) context_end_comms(&burst->contexts[r]);
-  world_fini(&burst->world);
-  for (uint32_t r = 0; r < 2; r++) context_fini(&burst->contexts[r]);
-  free(burst);
+  free_burst(burst);
+}
+
+/* What is submitted together leaves in one message, also where nothing is left to the thread. The structs are those of
+ * a program that knows no priorities. */
+static void test_together(void **state) {
+  (void)state;
+  enum { STRIDE = offsetof(struct banyan_submission, priority) };
+  struct burst *burst = calloc(1, sizeof *burst);
+  char names[BURST][32], submissions[BURST * STRIDE];
+  const char *list[BURST];
+  struct banyan_call calls[BURST];
+  assert_non_null(burst);
+  begin_burst(burst);
+  struct by_progress *progress = &burst->contexts[1].progress;
+  for (uint32_t r = 2; r-- > 0;) {
+    for (uint32_t k = 0; k < BURST; k++) {
+      int32_t *value = &burst->values[r][k];
+      *value = (int32_t)(k + 1);
+      snprintf(names[k], sizeof names[k], "gradient %u", k);
+      list[k] = names[k];
+      calls[k] = (struct banyan_call){.dtype = BANYAN_INT32, .send = value, .recv = value, .count = 1};
+      struct banyan_submission what = {.size_of_struct = STRIDE, .calls = &calls[k], .n_calls = 1};
+      memcpy(submissions + (size_t)k * STRIDE, &what, STRIDE);
+    }
+    progress->driver = BY_DRIVER_NONE;
+    progress->state = BY_PROGRESS_WORKS;
+    progress->helper = BY_HELPER_BUSY;
+    assert_ok(banyan_submit_all(burst->comms[r], list, (void *)submissions, BURST, burst->requests[r]));
+    progress->driver = BY_DRIVER_USER;
+    assert_int_equal(count_messages(burst), 1);
+  }
+  end_burst(burst);
+  assert_int_equal(count_messages(burst), 1);
+  assert_ok(banyan_submit_all(burst->comms[0], NULL, NULL, 0, NULL));
+  free_burst(burst);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_any_order),
       cmocka_unit_test(test_bursts),
+      cmocka_unit_test(test_together),
   };
   if (by_tracer_start(&tracer) != BANYAN_OK) return 1;
   int failed = cmocka_run_group_tests_name("submitter", tests, NULL, NULL);

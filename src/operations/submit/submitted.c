@@ -277,8 +277,22 @@ static enum banyan_status need_inner(struct by_submitter *owner) {
 
 /* ---- submitting */
 
-static enum banyan_status copy_submission(const struct banyan_submission *from, struct banyan_submission *to) {
-  BY_TRY(by_copy_versioned("banyan_submission", from, from->size_of_struct, to, sizeof *to));
+/* Some submissions of a program, which may have been built against an earlier version of the struct. */
+struct batch {
+  const char *const *names;
+  const struct banyan_submission *first;
+  size_t n;
+};
+
+/* The i-th of them. */
+static enum banyan_status copy_submission(const struct batch *batch, size_t i, struct banyan_submission *to) {
+  size_t given = batch->first->size_of_struct, stride = given ? given : sizeof *to;
+  const void *from = (const char *)batch->first + i * stride;
+  BY_TRY(by_copy_versioned("banyan_submission", from, given, to, sizeof *to));
+  if (to->size_of_struct != given)
+    return by_fail(BANYAN_ERR_ARGUMENT, "size_of_struct is %zu in submission 0 and %zu in submission %zu", given,
+                   to->size_of_struct, i);
+  if (!batch->names[i]) return by_fail(BANYAN_ERR_ARGUMENT, "the name of operation %zu is NULL", i);
   size_t n = to->n_calls + to->n_sparse;
   if (n == 0 || to->n_calls > MOST_CALLS || to->n_sparse > MOST_CALLS || (to->n_calls && !to->calls) ||
       (to->n_sparse && !to->sparse))
@@ -287,14 +301,29 @@ static enum banyan_status copy_submission(const struct banyan_submission *from, 
   return BANYAN_OK;
 }
 
-static enum banyan_status begin(struct banyan_comm *comm, const char *name, const struct banyan_submission *what,
-                                struct by_submitted **out) {
+static enum banyan_status begin(struct banyan_comm *comm, const struct batch *batch, size_t i, bool *sparse,
+                                struct banyan_request **out) {
   struct by_submitter *owner;
+  struct banyan_submission what;
+  BY_TRY(copy_submission(batch, i, &what));
   BY_TRY(by_submitter_need(comm, &owner));
   BY_TRY(need_inner(owner));
-  *out = take(owner);
-  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an operation");
-  return fill(*out, name, what);
+  struct by_submitted *s = take(owner);
+  if (!s) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an operation");
+  *out = &s->request;
+  *sparse |= what.n_sparse > 0;
+  s->priority = what.priority;
+  return fill(s, batch->names[i], &what);
+}
+
+/* All ranks wait for the last one, so what can be merged is merged now. Without the lock. */
+static void prepare_sparse(const struct batch *batch, struct banyan_request *const *requests) {
+  for (size_t i = 0; i < batch->n; i++) {
+    const struct by_submitted *s = requests[i]->of;
+    struct banyan_submission what;
+    if (copy_submission(batch, i, &what) != BANYAN_OK) continue; /* was checked by begin */
+    for (size_t k = 0; k < s->n_sparse; k++) by_sparse_prepare(s->exchanges[k], &what.sparse[k]);
+  }
 }
 
 /* From now on it is one of those that have not ended. */
@@ -308,43 +337,51 @@ static void open_operation(struct by_submitted *s) {
   owner->dirty = true;
 }
 
-static enum banyan_status offer(struct by_submitted *s, const char *name, int priority) {
+static enum banyan_status offer(struct by_submitted *s, const char *name) {
   struct by_context *context = s->request.context;
   BY_TRY(by_context_status(context));
   uint64_t now = by_clock_now(&by_clock_system), bytes = by_operation_bytes(&s->operation);
-  BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, priority, s, now));
+  BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, s->priority, s, now));
   if (context->observed.on) by_observe_odd(&context->observed, SUBMITTED + s->operation.collective, bytes, bytes, now);
   struct by_traced traced = {
       .name = s->name, .bytes = bytes, .team = s->owner->id, .collective = s->operation.collective};
   s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
   open_operation(s);
   by_plan_switches_submitted(s->owner->comm);
-  by_progress_kick_burst(&context->progress);
   return BANYAN_OK;
+}
+
+enum banyan_status banyan_submit_all(struct banyan_comm *comm, const char *const *names,
+                                     const struct banyan_submission *submissions, size_t n,
+                                     struct banyan_request **requests) {
+  struct batch batch = {.names = names, .first = submissions, .n = n};
+  enum banyan_status status = BANYAN_OK;
+  bool sparse = false;
+  BY_TRY(by_comm_check(comm));
+  if (n && (!names || !submissions || !requests))
+    return by_fail(BANYAN_ERR_ARGUMENT, "the names, the operations or the places for the requests are NULL");
+  for (size_t i = 0; i < n; i++) requests[i] = NULL;
+  by_context_lock(comm->context);
+  for (size_t i = 0; i < n && status == BANYAN_OK; i++) status = begin(comm, &batch, i, &sparse, &requests[i]);
+  if (status == BANYAN_OK && sparse) {
+    by_context_unlock(comm->context);
+    prepare_sparse(&batch, requests);
+    by_context_lock(comm->context);
+  }
+  size_t offered = 0;
+  while (status == BANYAN_OK && offered < n) {
+    status = offer(requests[offered]->of, names[offered]);
+    offered += status == BANYAN_OK;
+  }
+  for (size_t i = offered; i < n && requests[i]; requests[i++] = NULL) release(requests[i]->of);
+  if (offered) by_progress_kick_burst(&comm->context->progress);
+  by_context_unlock(comm->context);
+  return status;
 }
 
 enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name, const struct banyan_submission *submission,
                                  struct banyan_request **out) {
-  struct banyan_submission what;
-  struct by_submitted *s = NULL;
-  BY_TRY(by_comm_check(comm));
-  if (!name || !submission || !out)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the name, the operation or the place for the request is NULL");
-  BY_TRY(copy_submission(submission, &what));
-  by_context_lock(comm->context);
-  enum banyan_status status = begin(comm, name, &what, &s);
-  if (status == BANYAN_OK && what.n_sparse) { /* all ranks wait for the last one, so what can be merged is merged now */
-    by_context_unlock(comm->context);
-    for (size_t i = 0; i < what.n_sparse; i++) by_sparse_prepare(s->exchanges[i], &what.sparse[i]);
-    by_context_lock(comm->context);
-  }
-  if (status == BANYAN_OK) status = offer(s, name, what.priority);
-  if (status == BANYAN_OK)
-    *out = &s->request;
-  else if (s)
-    release(s);
-  by_context_unlock(comm->context);
-  return status;
+  return banyan_submit_all(comm, &name, submission, 1, out);
 }
 
 enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {

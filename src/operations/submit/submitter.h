@@ -43,6 +43,7 @@ struct by_submitted {
   char name[BY_OPERATION_NAME + 1];
   struct by_operation operation;
   enum by_submitted_state state;
+  int priority;
   uint64_t deadline;
   uint64_t limit;            /* until when it waits for others at most */
   uint64_t trace;            /* its record in the tracer; 0: none */
