@@ -104,6 +104,41 @@ def names():
             for request in waiting:
                 request.wait()
             assert all((arrays[i] == i * comm.size).all() for i in order)
+            with comm.together() as together:
+                waiting = [together.named(f"layer{i}").allreduce(arrays[i]) for i in reversed(order)]
+                try:
+                    waiting[0].wait()
+                except banyan.RequestError as error:
+                    assert "together" in str(error)
+                else:
+                    raise AssertionError("an operation was waited for before it was submitted")
+            for request in waiting:
+                request.wait()
+            assert all((arrays[i] == i * comm.size ** 2).all() for i in order)
+        arrays = [numpy.ones(1, numpy.float32) for _ in range(3)]
+        requests = []
+        try:
+            with comm.together() as together:
+                for summed in arrays[:2]:
+                    requests.append(together.named("once").allreduce(summed))
+        except banyan.RequestError as error:
+            assert '"once"' in str(error), error
+        else:
+            raise AssertionError("a name was used twice")
+        try:
+            with comm.together() as together:
+                requests.append(together.named("never").allreduce(arrays[2]))
+                raise KeyError("never")
+        except KeyError:
+            pass
+        requests[0].wait()
+        assert [int(summed[0]) for summed in arrays] == [comm.size, 1, 1], arrays
+        for request in requests[1:]:
+            try:
+                request.wait()
+            except (banyan.RequestError, KeyError):
+                continue
+            raise AssertionError("an operation that was not submitted ended well")
 
 
 def sparse():

@@ -8,7 +8,7 @@
 
 `import banyan.torch` makes it a backend of torch.distributed.
 """
-from .comm import Communicator, Named, Plan, Starter
+from .comm import Communicator, Named, Plan, Starter, Together
 from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError, Timeout
 from .library import version as _version
 from .request import Request
@@ -16,4 +16,4 @@ from .sparse import SparseResult
 
 __version__ = _version()
 __all__ = ["Aborted", "Communicator", "Error", "LinkError", "Mismatch", "Named", "PeerDead", "Plan", "Request", "RequestError",
-           "SparseResult", "Starter", "Timeout"]
+           "SparseResult", "Starter", "Timeout", "Together"]

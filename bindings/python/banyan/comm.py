@@ -5,8 +5,8 @@ import atexit
 import ctypes
 import os
 import weakref
-from ctypes import byref, c_int, c_void_p
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from ctypes import byref, c_char_p, c_int, c_void_p
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .buffers import memory
 from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, op_number
@@ -62,12 +62,14 @@ class Named(_Started):
     """Communicator.named(...): the same calls under a name. Ranks may submit them in any order; each starts when all
     ranks have submitted it. All but send and recv."""
 
-    def __init__(self, comm: "Communicator", name: str, priority: int) -> None:
+    def __init__(self, comm: "Communicator", name: str, priority: int, together: Optional["Together"] = None) -> None:
         super().__init__(comm)
-        self._name, self._priority = name.encode(), priority
+        self._name, self._priority, self._together = name.encode(), priority, together
 
     def _submit(self, submission: Submission, result: Any, keep: Any, finish: Any = None) -> Request:
         handle = c_void_p()
+        if self._together:
+            return self._together._add(self._name, submission, handle, Request(handle, result, keep, finish))
         check(lib.banyan_submit(self._comm.handle, self._name, byref(submission), byref(handle)))
         return Request(handle, result, keep, finish)
 
@@ -78,6 +80,49 @@ class Named(_Started):
     def _make_sparse(self, exchange: Exchange) -> Request:
         submission = Submission(ctypes.sizeof(Submission), None, 0, ctypes.pointer(exchange.call), 1, self._priority)
         return self._submit(submission, None, exchange, exchange.finish)
+
+
+class Together:
+    """Communicator.together: what is named in the block is submitted at its end, all at once."""
+
+    def __init__(self, comm: "Communicator") -> None:
+        self._comm = comm
+        self._parts: List[Tuple[bytes, Submission, c_void_p, Request]] = []
+
+    def named(self, name: str, priority: int = 0) -> Named:
+        """See Communicator.named. The requests can be waited for after the block."""
+        return Named(self._comm, name, priority, self)
+
+    def _add(self, name: bytes, submission: Submission, handle: c_void_p, request: Request) -> Request:
+        self._parts.append((name, submission, handle, request))
+        return request
+
+    def _submit(self) -> None:
+        n = len(self._parts)
+        names = (c_char_p * n)(*[part[0] for part in self._parts])
+        submissions = (Submission * n)(*[part[1] for part in self._parts])
+        handles = (c_void_p * n)()
+        try:
+            check(lib.banyan_submit_all(self._comm.handle, names, submissions, n, handles))
+        finally:
+            for part, handle in zip(self._parts, handles):
+                part[2].value = handle
+
+    def __enter__(self) -> "Together":
+        return self
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        try:
+            if kind is None:
+                self._submit()
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            for _, _, handle, request in self._parts:
+                if not handle.value:
+                    request._drop(error)
+            self._parts = []
 
 
 class Starter(_Started):
@@ -177,6 +222,14 @@ class Communicator(Calls[Any]):
         """For calls that ranks make in different orders: comm.named("layer1").allreduce(gradient) starts when all ranks
         have submitted the name. Of what is ready at once the highest priority goes first."""
         return Named(self, name, priority)
+
+    def together(self) -> Together:
+        """Submits many operations with one message to other ranks, at the end of the block:
+
+            with comm.together() as together:
+                requests = [together.named(name).allreduce(gradient) for name, gradient in gradients]
+        """
+        return Together(self)
 
     def step(self, i: int) -> None:
         """Marks the beginning of iteration i, on all ranks or on none. It makes negotiation cheap sooner."""

@@ -90,6 +90,7 @@ _FUNCTIONS = {
     "banyan_wait": (_STATUS, [c_void_p]),
     "banyan_test": (_STATUS, [c_void_p, POINTER(c_bool)]),
     "banyan_submit": (_STATUS, [c_void_p, c_char_p, POINTER(Submission), POINTER(c_void_p)]),
+    "banyan_submit_all": (_STATUS, [c_void_p, POINTER(c_char_p), POINTER(Submission), c_size_t, POINTER(c_void_p)]),
     "banyan_step": (_STATUS, [c_void_p, c_uint64]),
     "banyan_sparse_start": (_STATUS, [c_void_p, POINTER(SparseCall), POINTER(c_void_p)]),
     "banyan_sparse_run": (_STATUS, [c_void_p, POINTER(SparseCall)]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ctypes import byref, c_bool, c_void_p
 from typing import Any, Callable, Optional
 
+from .errors import RequestError
 from .library import check, lib
 
 
@@ -27,8 +28,18 @@ class Request:
         finally:
             self._keep = self._finish = None
 
+    def _check_submitted(self) -> None:
+        if self._handle is not None and not self._handle.value:
+            raise RequestError("this operation is submitted at the end of its `with comm.together()` block")
+
+    def _drop(self, error: Optional[BaseException]) -> None:
+        """It was not submitted, because of `error`."""
+        self._handle = self._keep = self._finish = None
+        self._error = error or RequestError("the operation was not submitted")
+
     def wait(self) -> Any:
         """Blocks until the call has ended, moving its bytes meanwhile. Raises what it ended with."""
+        self._check_submitted()
         if self._handle is not None:
             handle, self._handle = self._handle, None
             self._end(lib.banyan_wait(handle))
@@ -38,6 +49,7 @@ class Request:
 
     def done(self) -> bool:
         """Whether it has ended. Raises if it ended with an error."""
+        self._check_submitted()
         if self._handle is not None:
             ended = c_bool(False)
             status = lib.banyan_test(self._handle, byref(ended))
@@ -48,6 +60,6 @@ class Request:
         return self._handle is None
 
     def __del__(self) -> None:
-        if self._handle is not None:  # its buffers are in use until it has ended
+        if self._handle:  # its buffers are in use until it has ended
             handle, self._handle = self._handle, None
             lib.banyan_wait(handle)
