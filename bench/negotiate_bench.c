@@ -16,7 +16,7 @@ enum { MOST_RANKS = 1 << 20, MOST_ROUNDS = 100000 };
 struct negotiate_options {
   long ranks, operations, rounds, fan_out;
   double idle, delay;
-  bool simulated, job, json;
+  bool simulated, job, apart, json;
 };
 
 #define VALUES struct negotiate_options
@@ -27,12 +27,13 @@ static const struct by_option options[] = {
            "that each rank submits in a round; default 160"),
     BY_INT("rounds", 0, rounds, "N", BY_NEGOTIATE_COLD + 2, MOST_ROUNDS, "negotiations of all of them; default 20"),
     BY_INT("fan-out", 0, fan_out, "N", 0, MOST_RANKS, "children of a controller; 0 (default): what costs advise"),
-    BY_SECONDS("idle", 0, idle, "TIME", "to count letters in after the last round; default 0.5 s"),
+    BY_SECONDS("idle", 0, idle, "TIME", "to count messages in after the last round; default 0.5 s"),
     BY_FLAG("simulated", 0, simulated,
-            "all ranks in this process, in a model of time: letters\ncost what they cost here and travel for --delay"),
+            "all ranks in this process, in a model of time: messages\ncost what they cost here and travel for --delay"),
     BY_FLAG(
         "job", 0, job,
         "the ranks of a job, whole, with the calls that\noperations become: banyan run -n N -- negotiate_bench --job"),
+    BY_FLAG("apart", 0, apart, "in a job: submit each operation by itself, not all at once"),
     BY_SECONDS("delay", 0, delay, "TIME", "of the simulated network; default 10 us"),
     BY_FLAG("json", 0, json, "print one JSON object a shape; times in seconds"),
     {.name = NULL},
@@ -44,10 +45,12 @@ static const struct by_command command = {
     .about = "Times negotiations: every rank submits the same operations by name, each in\n"
              "an order of its own, and learns in which order they start. Along a tree, and\n"
              "along a star, in which the root is everybody's parent. The first round is\n"
-             "cold, by names; from the third on a rank tells a bit for each operation.\n"
+             "cold, by names; from the third on a rank sends a bit for each operation.\n"
              "Shown are the root's CPU time, apart from that what its own submissions take,\n"
-             "a round's time, the letters that the root sends and takes in a round, and those\n"
-             "of all ranks.",
+             "a round's time, the messages that the root receives (up) and sends (down) in a\n"
+             "round, and those that all ranks send. Of a job, the CPU time is that of\n"
+             "negotiating, without starting calls and progressing them; that of the whole\n"
+             "process stands beside it.",
     .options = options,
 };
 
@@ -57,25 +60,25 @@ static void print_head(const struct negotiate_options *given) {
          : given->job     ? "ranks of a job"
                           : "processes",
          given->operations, given->rounds);
-  printf("%-6s %8s %10s %10s %10s %10s %14s %12s %8s\n", "shape", "children", "cold", "by bits", "submitting", "round",
-         "root's letters", "all letters", "idle");
+  printf("%-6s %8s %10s %10s %10s %10s %10s %7s %7s %10s %8s\n", "shape", "children", "cold", "by bits", "submitting",
+         "process", "round", "up", "down", "messages", "idle");
 }
 
 static void print_row(const char *shape, const struct by_negotiate_result *r) {
-  char cold[32], by_bits[32], submitting[32], round[32];
-  printf("%-6s %8u %10s %10s %10s %10s %14.1f %12.1f %8llu\n", shape, r->children, by_print_seconds(r->cold, cold),
-         by_print_seconds(r->by_bits, by_bits), by_print_seconds(r->submitting, submitting),
-         by_print_seconds(r->round, round), r->handled, r->messages, (unsigned long long)r->idle);
+  char cold[32], by_bits[32], submitting[32], process[32], round[32];
+  printf("%-6s %8u %10s %10s %10s %10s %10s %7.1f %7.1f %10.1f %8llu\n", shape, r->children,
+         by_print_seconds(r->cold, cold), by_print_seconds(r->by_bits, by_bits),
+         by_print_seconds(r->submitting, submitting), by_print_seconds(r->process, process),
+         by_print_seconds(r->round, round), r->up, r->down, r->messages, (unsigned long long)r->idle);
 }
 
 static void print_json(const char *shape, const struct negotiate_options *given, const struct by_negotiate_result *r) {
   printf(
       "{\"shape\": \"%s\", \"ranks\": %ld, \"operations\": %ld, \"simulated\": %s, \"children\": %u, \"cold\": %.9f, "
-      "\"by_bits\": %.9f, \"submitting\": %.9f, \"round\": %.9f, \"root_letters\": %.3f, \"letters\": %.3f, \"idle\": "
-      "%llu, "
-      "\"message\": %.9f}\n",
+      "\"by_bits\": %.9f, \"submitting\": %.9f, \"process\": %.9f, \"round\": %.9f, \"up\": %.3f, \"down\": %.3f, "
+      "\"messages\": %.3f, \"idle\": %llu, \"message\": %.9f}\n",
       shape, given->ranks, given->operations, given->simulated ? "true" : "false", r->children, r->cold, r->by_bits,
-      r->submitting, r->round, r->handled, r->messages, (unsigned long long)r->idle, r->message);
+      r->submitting, r->process, r->round, r->up, r->down, r->messages, (unsigned long long)r->idle, r->message);
 }
 
 static enum banyan_status run_shape(const struct negotiate_options *given, const char *shape, uint32_t fan_out) {
@@ -97,8 +100,10 @@ static enum banyan_status run_shape(const struct negotiate_options *given, const
 
 /* Rank 0 prints one line. */
 static enum banyan_status run_in_job(struct negotiate_options *given) {
-  struct by_negotiate_case c = {
-      .operations = (uint32_t)given->operations, .rounds = (uint32_t)given->rounds, .idle = given->idle};
+  struct by_negotiate_case c = {.operations = (uint32_t)given->operations,
+                                .rounds = (uint32_t)given->rounds,
+                                .idle = given->idle,
+                                .apart = given->apart};
   struct by_negotiate_result result;
   bool reports;
   BY_TRY(by_negotiate_in_job(&c, &result, &reports));

@@ -125,19 +125,20 @@ static void run_round(struct node *node, struct by_rng *rng, uint32_t round) {
   while (node->started < node->c->operations * (round + 1)) take_some(node, -1);
 }
 
-/* Measures the root's figures: `handled` and `messages` of the rounds from the third on. */
+/* Measures the root's figures: messages of the rounds from the third on. */
 static void run_root(struct node *node, struct by_rng *rng) {
   const struct by_negotiate_case *c = node->c;
   struct by_negotiate_result *result = &node->board->result;
   const struct by_controller_counters *counters = by_controller_counters(node->controller);
   double before = seconds_of(CLOCK_PROCESS_CPUTIME_ID), began = 0;
-  uint64_t handled = 0, messages = 0;
+  uint64_t up = 0, down = 0, messages = 0;
   for (uint32_t round = 0; round < c->rounds; round++) {
     if (round == BY_NEGOTIATE_COLD) {
       node->submitting = 0;
       before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
       began = seconds_of(CLOCK_MONOTONIC);
-      handled = counters->messages_down + counters->taken;
+      up = counters->taken;
+      down = counters->messages_down;
       messages = atomic_load(&node->board->messages);
     }
     run_round(node, rng, round);
@@ -147,7 +148,8 @@ static void run_root(struct node *node, struct by_rng *rng) {
   result->by_bits = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before - node->submitting) / rounds;
   result->submitting = node->submitting / rounds;
   result->round = (seconds_of(CLOCK_MONOTONIC) - began) / rounds;
-  result->handled = (double)(counters->messages_down + counters->taken - handled) / rounds;
+  result->up = (double)(counters->taken - up) / rounds;
+  result->down = (double)(counters->messages_down - down) / rounds;
   result->messages = (double)(atomic_load(&node->board->messages) - messages) / rounds;
   result->children = node->children;
 }

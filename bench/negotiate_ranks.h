@@ -10,6 +10,7 @@ struct by_negotiate_case {
   uint32_t ranks, operations, rounds, fan_out;
   double idle;  /* seconds after the last round */
   double delay; /* delay of a simulated network */
+  bool apart;   /* in a job: each operation is submitted by itself */
 };
 
 /* Rounds after the first ones use bits, from the third on. */
@@ -20,14 +21,19 @@ struct by_negotiate_result {
   double cold;       /* the root's CPU seconds for the first round */
   double by_bits;    /* the root's mean CPU seconds for a later round, without its own submissions */
   double submitting; /* the root's CPU seconds for its own submissions in a later round; 0 if simulated */
+  double process;    /* CPU seconds of its whole process for a later round, with calls and waiting; only in a job */
   double round;      /* seconds of a later round */
-  double handled;    /* messages that the root sends and receives in a later round */
+  double up, down;   /* messages that the root receives and sends in a later round */
   double messages;   /* messages that all ranks send in a later round */
   uint64_t idle;     /* messages while no rank submits anything */
   double message;    /* seconds that a message costs its sender and its receiver together; only if simulated */
 };
 
 uint32_t by_negotiate_children(const struct by_negotiate_case *c, uint32_t rank, uint32_t *first);
+/* The numbers of all operations, in a random order. */
+void by_negotiate_shuffle(const struct by_negotiate_case *c, uint32_t *order, struct by_rng *rng);
+/* The names are made once, so that the time for it does not count. */
+const char *by_negotiate_name(uint32_t operation);
 /* Makes a controller of this rank. The callbacks and their context are in `config`. */
 BANYAN_CHECK enum banyan_status by_negotiate_join(const struct by_negotiate_case *c, uint32_t rank,
                                                   struct by_controller_config *config, struct by_controller **out);

@@ -33,12 +33,12 @@ struct world {
   uint32_t n, room;
   struct post **fresh; /* messages that the node at work sends */
   uint32_t n_fresh, room_fresh;
-  uint64_t sent, handled;
-  double sending, taking; /* seconds of a message in the kernel */
-  double clock;           /* time at which the node at work sends */
-  double root;            /* seconds of work of the root */
-  uint32_t through;       /* ranks that have everything of the round */
-  double last;            /* time at which the last of them had */
+  uint64_t sent, up, down; /* messages of all nodes, to the root, and from it */
+  double sending, taking;  /* seconds of a message in the kernel */
+  double clock;            /* time at which the node at work sends */
+  double root;             /* seconds of work of the root */
+  uint32_t through;        /* ranks that have everything of the round */
+  double last;             /* time at which the last of them had */
   uint32_t round;
   double spent[WORKS]; /* seconds in the measured round */
   uint64_t times[WORKS];
@@ -120,7 +120,8 @@ static void on_send(void *context, uint32_t to, const void *message, size_t byte
   }
   *post = (struct post){.number = world->sent++, .from = node->rank, .to = to, .bytes = bytes};
   memcpy(post->data, message, bytes);
-  world->handled += node->rank == 0 || to == 0;
+  world->up += to == 0;
+  world->down += node->rank == 0;
   world->fresh[world->n_fresh++] = post;
 }
 
@@ -197,7 +198,7 @@ static enum banyan_status run_round(struct world *world, struct by_rng *rng) {
 static enum banyan_status run_rounds(struct world *world, struct by_negotiate_result *out) {
   const struct by_negotiate_case *c = world->c;
   double rounds = c->rounds - BY_NEGOTIATE_COLD - 1;
-  uint64_t sent = 0, handled = 0;
+  uint64_t sent = 0, up = 0, down = 0;
   struct by_rng rng;
   by_rng_init(&rng, 1);
   BY_TRY(measure_messages(world));
@@ -205,14 +206,16 @@ static enum banyan_status run_rounds(struct world *world, struct by_negotiate_re
     if (world->round == BY_NEGOTIATE_COLD + 1) {
       world->root = 0;
       sent = world->sent;
-      handled = world->handled;
+      up = world->up;
+      down = world->down;
     }
     BY_TRY(run_round(world, &rng));
     if (world->round == 0) out->cold = world->root;
     if (world->round > BY_NEGOTIATE_COLD) out->round += world->last / rounds;
   }
   out->by_bits = world->root / rounds;
-  out->handled = (double)(world->handled - handled) / rounds;
+  out->up = (double)(world->up - up) / rounds;
+  out->down = (double)(world->down - down) / rounds;
   out->messages = (double)(world->sent - sent) / rounds;
   out->message = world->sending + world->taking;
   return BANYAN_OK;
