@@ -451,6 +451,18 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
   return BANYAN_OK;
 }
 
+/* A plan without one is of use, too. */
+static enum banyan_status add_control(struct by_planned *p, const struct by_topology *topology,
+                                      const struct by_planner_options *o) {
+  const struct by_control_options options = {.participants = o->choice.participants,
+                                             .n_participants = o->choice.n_participants,
+                                             .limits = o->control,
+                                             .seed = o->seed};
+  enum banyan_status status = by_control_make(topology, &options, &p->control);
+  if (status == BANYAN_ERR_UNSUPPORTED || status == BANYAN_ERR_TOPOLOGY) return BANYAN_OK;
+  return status == BANYAN_OK ? by_control_give(&p->control, p->plan) : status;
+}
+
 enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                   const struct by_planner_options *options, struct by_planned *out) {
   *out = (struct by_planned){.rates = options->rates};
@@ -460,6 +472,7 @@ enum banyan_status by_planner_run(const char *name, const struct by_topology *to
   enum banyan_status status =
       options->method == BY_PLANNER_CLUSTER ? embed(out, topology, options) : pack(out->graph, options, &out->packing);
   if (status == BANYAN_OK) status = weigh(name, out, topology, options);
+  if (status == BANYAN_OK) status = add_control(out, topology, options);
   if (status != BANYAN_OK) by_planned_fini(out);
   return status;
 }
@@ -469,6 +482,7 @@ void by_planned_fini(struct by_planned *planned) {
   by_packing_destroy(planned->packing);
   by_embedding_destroy(planned->embedding);
   by_graph_destroy(planned->graph);
+  by_control_fini(&planned->control);
   for (uint32_t i = 0; i < planned->weighed.n; i++) by_plan_destroy(planned->weighed.candidates[i].plan);
   *planned = (struct by_planned){0};
 }

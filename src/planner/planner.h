@@ -5,6 +5,7 @@
 #ifndef BY_PLAN_PLANNER_H
 #define BY_PLAN_PLANNER_H
 
+#include "control_tree.h"
 #include "cost.h"
 #include "embed.h"
 #include "graph.h"
@@ -66,7 +67,8 @@ struct by_planner_options {
   const uint64_t
       *calls; /* of BY_WEIGH_CALLS sizes: how many of 2^i bytes up to twice as many; NULL: any size may come */
   enum by_planner_weighing weighing;
-  struct by_cost_rates rates; /* for predicted times */
+  struct by_cost_rates rates;       /* for predicted times */
+  struct by_control_limits control; /* of the control tree */
 };
 
 /* What came out; filled by by_planner_run, emptied by by_planned_fini. */
@@ -78,13 +80,15 @@ struct by_planned {
   struct by_embed_change change;  /* where there was an old one; a gain is what is more */
   struct by_weighed weighed;      /* what the plan was chosen from; the trees of either are the first */
   struct by_cost_rates rates;     /* that times were predicted with */
+  struct by_control control;      /* the plan's control tree; borrows the topology. tree NULL: the plan has none */
 };
 
 /* few, 8 trees of any height, the usual tolerance, seed 1; everything is weighed at the usual costs. */
 struct by_planner_options by_planner_defaults(void);
 /* Plans. The name is the plan's. With BY_PLANNER_CLUSTER, in-network trees are weighed by time, too: small calls go
  * along trees among hosts where those are faster. Sizes of which no calls are known have no class of their own, so that
- * a job whose calls are all small has a plan without servers. BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see
+ * a job whose calls are all small has a plan without servers. The plan has a control tree, unless none can be
+ * made (by_nearness_init). BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see
  * by_graph_of_topology; BANYAN_ERR_ARGUMENT: BY_PLANNER_IN_NETWORK, too; BANYAN_ERR_PLAN: no trees keep the limits.
  * Cost: that of the parts; a second for 1000 vertices.
  */

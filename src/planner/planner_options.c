@@ -122,12 +122,10 @@ static enum banyan_status read_cluster(const struct reading *r, struct by_planne
   return BANYAN_OK;
 }
 
-static enum banyan_status read_control(const struct reading *r, const struct by_planner_options *options,
-                                       struct by_control_options *control) {
-  struct by_control_limits *limits = &control->limits;
+static enum banyan_status read_control(const struct reading *r, struct by_planner_options *options) {
+  struct by_control_limits *limits = &options->control;
   const char *text = text_of(r, BY_PLANNER_CONTROL_DISTANCE);
   long fan_out = 0, height = 0, links = 0;
-  control->seed = options->seed;
   BY_TRY(read_int(r, BY_PLANNER_FAN_OUT, 1, BY_PLAN_MOST_VERTICES, &fan_out));
   BY_TRY(read_int(r, BY_PLANNER_CONTROL_HEIGHT, 1, BY_PLAN_MOST_VERTICES, &height));
   *limits = (struct by_control_limits){
@@ -151,8 +149,7 @@ static void choose_weighing(const struct reading *r, struct by_planner_options *
 }
 
 enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
-                                           struct by_planner_options *options, struct by_control_options *control) {
-  struct by_control_options unused = {0};
+                                           struct by_planner_options *options) {
   const struct reading r = {.texts = texts, .before = before};
   const char *cost = texts->of[BY_PLANNER_COST];
   long trees = options->most_trees, seed = (long)options->seed;
@@ -170,7 +167,7 @@ enum banyan_status by_planner_options_read(const struct by_planner_texts *texts,
   BY_TRY(read_rate(&r, &options->least_rate));
   BY_TRY(read_tolerance(&r, &options->tolerance));
   BY_TRY(read_height(&r, options));
-  return read_control(&r, options, control ? control : &unused);
+  return read_control(&r, options);
 }
 
 /* --- from one text --- */
@@ -207,8 +204,7 @@ static enum banyan_status take_item(char *item, uint32_t number, struct by_plann
   return BANYAN_OK;
 }
 
-enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options,
-                                            struct by_control_options *control) {
+enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options) {
   struct by_planner_texts texts = {0};
   enum banyan_status status = BANYAN_OK;
   char *copy = strdup(text ? text : ""), *rest = text ? copy : NULL;
@@ -216,7 +212,7 @@ enum banyan_status by_planner_options_parse(const char *text, struct by_planner_
   uint32_t number = 0;
   for (char *item; status == BANYAN_OK && (item = strsep(&rest, ",")) != NULL;)
     status = take_item(item, ++number, &texts);
-  if (status == BANYAN_OK) status = by_planner_options_read(&texts, "", options, control);
+  if (status == BANYAN_OK) status = by_planner_options_read(&texts, "", options);
   free(copy);
   return status;
 }

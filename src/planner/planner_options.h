@@ -3,7 +3,6 @@
 #ifndef BY_PLAN_PLANNER_OPTIONS_H
 #define BY_PLAN_PLANNER_OPTIONS_H
 
-#include "control_tree.h"
 #include "plan_ways.h"
 #include "planner.h"
 
@@ -45,16 +44,13 @@ struct by_planner_texts {
 };
 
 /* Changes the options that are given. What is weighed beside the trees depends on them, too: who asks for a method or
- * for limits gets such trees for all sizes. `before` precedes names in errors: "--". `control` gets the seed
- * and the limits of the control tree; NULL: they are checked only. All errors are
+ * for limits gets such trees for all sizes. `before` precedes names in errors: "--". All errors are
  * BANYAN_ERR_ARGUMENT, or BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
-                                                        struct by_planner_options *options,
-                                                        struct by_control_options *control);
+                                                        struct by_planner_options *options);
 /* The same from one text, "trees=8,max-height=4,ways=ring+tree": lists within a value have '+' for the comma, and names
  * may leave out "max-" and "min-". Errors name the item by number and text, and list the keys if there is no such one;
  * a key may be given once. NULL: nothing is given. */
-BANYAN_CHECK enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options,
-                                                         struct by_control_options *control);
+BANYAN_CHECK enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options);
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "clock.h"
 #include "comms.h"
-#include "control_tree.h"
 #include "job_network.h"
 #include "log.h"
 #include "measure.h"
@@ -112,64 +111,53 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
 
 /* --- rank 0 --- */
 
-/* What rank 0 makes of a topology. */
-struct made {
-  struct by_text text; /* the plan */
-  uint32_t *up, *down; /* parents of hosts in the control tree; up[0] UINT32_MAX: not known */
-};
-
 static enum banyan_status print_plan(struct by_planned *planned, const uint32_t *place, uint32_t n_hosts,
-                                     struct made *made) {
+                                     struct by_text *text) {
   struct by_plan *wider = NULL;
   if (planned->plan->n_ranks < n_hosts) BY_TRY(by_plan_expand(planned->plan, place, n_hosts, &wider));
-  by_plan_print(wider ? wider : planned->plan, &made->text);
+  by_plan_print(wider ? wider : planned->plan, text);
   by_plan_destroy(wider);
-  return made->text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+  return text->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+}
+
+static void log_control(const struct by_control *control) {
+  const struct by_control_tree *tree = control->tree;
+  if (!tree) {
+    by_warn("plan", "controllers go by the numbers of their hosts: no control tree could be made for the topology");
+    return;
+  }
+  if (tree->higher || tree->farther)
+    by_warn("plan",
+            "no control tree over these hosts keeps the limits in BANYAN_PLANNER: it has height %u, and %g %s to a "
+            "parent at most",
+            tree->height, tree->distance, tree->kept.by_delay ? "s" : "links");
+  by_info("plan", "controllers form a %s of height %u, with at most %u children", control->use_ring ? "ring" : "tree",
+          control->use_ring ? tree->n - 1 : tree->height, control->use_ring ? 1 : tree->fan_out);
 }
 
 /* Over `n` different nodes, of which the h-th host is the place[h]-th. */
 static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
-                                    uint32_t *nodes, uint32_t n, const uint32_t *place, struct made *made) {
+                                    uint32_t *nodes, uint32_t n, const uint32_t *place, struct by_text *text) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
   const struct by_member *members = context->job.members;
   uint64_t before = by_clock_now(&by_clock_system);
   char rate[2][32];
-  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options, NULL));
+  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
   options.choice.participants = nodes;
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;
   options.choice.n_helpers = find_helpers(context, topology, nodes, n);
   if (context->job.crowded) options.rates.cores = members[0].cores;
   BY_TRY(by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned));
-  enum banyan_status status = print_plan(&planned, place, context->job.n_hosts, made);
+  enum banyan_status status = print_plan(&planned, place, context->job.n_hosts, text);
   if (status == BANYAN_OK)
     by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
             by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
+  if (status == BANYAN_OK) log_control(&planned.control);
   by_planned_fini(&planned);
   return status;
-}
-
-/* The tree or ring of controllers. */
-static enum banyan_status plan_control(const struct by_context *context, const struct by_topology *topology,
-                                       const uint32_t *nodes, uint32_t n, struct made *made) {
-  struct by_planner_options options = by_planner_defaults();
-  struct by_control_options wanted = {.participants = nodes, .n_participants = n};
-  struct by_control control;
-  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options, &wanted));
-  BY_TRY(by_control_make(topology, &wanted, &control));
-  const struct by_control_tree *tree = control.tree;
-  if (tree->higher || tree->farther)
-    by_warn("plan",
-            "no control tree over these hosts keeps the limits in BANYAN_PLANNER: it has height %u, and %g %s to a "
-            "parent at most",
-            tree->height, tree->distance, wanted.limits.by_delay ? "s" : "links");
-  by_info("plan", "controllers form a %s of height %u, with at most %u children", control.use_ring ? "ring" : "tree",
-          control.use_ring ? n - 1 : tree->height, control.use_ring ? 1 : tree->fan_out);
-  by_control_ways(&control, made->up, made->down);
-  by_control_fini(&control);
-  return BANYAN_OK;
 }
 
 static enum banyan_plan_source source_of(bool in_order) {
@@ -193,7 +181,7 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
 
 /* Where all are one node, there is nothing to plan. */
 static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
-                               struct made *made) {
+                               struct by_text *text) {
   const struct by_topology *topology = network->topology;
   uint32_t n_hosts = network->n_hosts, n;
   uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
@@ -202,40 +190,20 @@ static enum banyan_status plan(const struct by_context *context, const struct by
   memcpy(nodes, network->nodes, n_hosts * sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
   n = join_same(nodes, n_hosts, place);
-  if (n > 1) status = plan_over(context, topology, nodes, n, place, made);
-  made->up[0] = UINT32_MAX;
-  if (status == BANYAN_OK && n == n_hosts && plan_control(context, topology, nodes, n_hosts, made) != BANYAN_OK) {
-    by_warn("plan", "controllers go by the numbers of their hosts: %s",
-            banyan_error_text()); /* the job can do without */
-    made->up[0] = UINT32_MAX;
-  }
+  if (n > 1) status = plan_over(context, topology, nodes, n, place, text);
   free(place);
   return status;
 }
 
 /* --- all ranks --- */
 
-static enum banyan_status set_ways(struct by_context *context, const struct made *made) {
-  size_t n = context->job.n_hosts;
-  if (made->up[0] == UINT32_MAX) return BANYAN_OK;
-  by_context_lock(context);
-  uint32_t *ways = BY_ARENA_ARRAY(&context->job.arena, uint32_t, 2 * n);
-  if (ways) {
-    memcpy(ways, made->up, 2 * n * sizeof *ways);
-    context->control_up = ways;
-    context->control_down = ways + n;
-  }
-  by_context_unlock(context);
-  return ways ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the ways of controllers");
-}
-
 /* Rank 0's plan goes to all ranks, which set it. */
-static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_source source, struct made *made) {
-  uint64_t length = comm->rank == 0 ? made->text.length : 0;
+static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_source source, struct by_text *made) {
+  uint64_t length = comm->rank == 0 ? made->length : 0;
   BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
   char *text = calloc(1, length + 1);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
-  if (comm->rank == 0) memcpy(text, by_text_get(&made->text), length);
+  if (comm->rank == 0) memcpy(text, by_text_get(made), length);
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
   if (status == BANYAN_OK) status = by_plan_switches_set_plan(comm, text, source);
   if (status == BANYAN_OK) {
@@ -244,9 +212,7 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
     by_context_unlock(comm->context);
   }
   free(text);
-  if (status != BANYAN_OK) return status;
-  BY_TRY(banyan_broadcast(comm, made->up, 2 * (size_t)comm->context->job.n_hosts, BANYAN_INT32, 0));
-  return set_ways(comm->context, made);
+  return status;
 }
 
 /* The others wait for a plan that does not come: they are notified why. */
@@ -257,18 +223,14 @@ static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status s
 /* Takes ownership of the topology, which is NULL on ranks other than 0. */
 static enum banyan_status plan_for_all(struct banyan_comm *comm, struct by_topology *topology, bool in_order) {
   struct by_context *context = comm->context;
-  uint32_t n_hosts = context->job.n_hosts;
-  struct made made = {.up = calloc(2 * (size_t)n_hosts, sizeof *made.up)};
+  struct by_text text = {0};
   struct by_job_network *network = NULL;
-  made.down = made.up ? made.up + n_hosts : NULL;
   enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, in_order) : BANYAN_OK;
-  if (status == BANYAN_OK && !made.up) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", n_hosts);
   if (status == BANYAN_OK) network = by_job_network_hold(context);
-  if (network) status = plan(context, network, &made);
+  if (network) status = plan(context, network, &text);
   by_job_network_release(network);
-  status = status == BANYAN_OK ? hand_out(comm, source_of(in_order), &made) : give_up(comm, status);
-  by_text_fini(&made.text);
-  free(made.up);
+  status = status == BANYAN_OK ? hand_out(comm, source_of(in_order), &text) : give_up(comm, status);
+  by_text_fini(&text);
   return status;
 }
 
@@ -287,7 +249,7 @@ static enum banyan_status measure(struct banyan_comm *comm) {
 static enum banyan_status check_settings(struct banyan_comm *comm) {
   struct by_planner_options options = by_planner_defaults();
   if (comm->rank != 0) return BANYAN_OK;
-  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options, NULL);
+  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options);
   if (status == BANYAN_OK) return status;
   return by_context_fail(comm->context, status, "cannot use BANYAN_PLANNER");
 }

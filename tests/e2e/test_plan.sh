@@ -233,6 +233,18 @@ EOF
 wants 0 "$BANYAN" plan line:9 --control --fan-out 2 --control-height 3 --control-distance 1 --ranks h0,h1,h2,h3,h4,h5,h6,h7
 shows 'The distance had to be raised to 2 links' out
 shows '^ring: none: h0 has fewer than two neighbours$' out
+
+# The plan has the same tree, within the limits, and the ring.
+wants 0 "$BANYAN" plan clos:racks=4,hosts=4 --fan-out 2 --control --json
+cp "$scratch/out" "$scratch/control.json"
+wants 0 "$BANYAN" plan clos:racks=4,hosts=4 --fan-out 2 --json
+python3 - "$scratch/out" "$scratch/control.json" <<'EOF' || fail "the plan's control tree"
+import json, sys
+plan, control = (json.loads(open(name, encoding="utf-8").read()) for name in sys.argv[1:])
+own, tree = plan["control"], control["tree"]
+assert own == {"use": "tree", "fan_out": 2, "root": tree["root"], "parent": tree["parent"],
+               "ring": control["ring"]["order"]}, own
+EOF
 wants 2 "$BANYAN" plan --control
 shows 'is made for a topology' err
 wants 2 "$BANYAN" plan star:4 --control --control-distance far
@@ -273,6 +285,7 @@ import json, sys
 plan, placed = (json.loads(open(name, encoding="utf-8").read()) for name in sys.argv[1:])
 assert plan["trees"] == placed["trees"] and plan["vertices"] == placed["vertices"] and plan["throughput"] == 7.5e9
 [tree] = plan["trees"]
+assert len(plan["control"]["parent"]) == 8
 edges = [*tree["up"].items(), *((above, below) for below, above in tree["up"].items())]
 assert set(tree["ports"]) == {"leaf0", "leaf1", "leaf2"}
 assert all(set(ports) == {there for here, there in edges if here == switch} for switch, ports in tree["ports"].items())

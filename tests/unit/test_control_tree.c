@@ -234,6 +234,18 @@ static void test_printed(void **state) {
   shut(&it);
 }
 
+/* The ways that ranks take whose plan has the tree or ring. */
+static void find_ways(const struct by_control *control, uint32_t *up, uint32_t *down) {
+  struct by_plan *plan;
+  uint32_t n = control->tree->n;
+  assert_ok(by_plan_builtin("ring", n, &plan));
+  assert_ok(by_control_give(control, plan));
+  assert_ok(by_plan_validate(plan));
+  assert_int_equal(plan->control.use_ring, control->use_ring);
+  by_plan_control_ways(&plan->control, n, control->use_ring, up, down);
+  by_plan_destroy(plan);
+}
+
 /* Upward messages of all ranks reach one root; downward the root's message reaches all ranks. */
 static void check_ways(const char *text, uint32_t hosts) {
   enum { HOSTS = 16 };
@@ -246,7 +258,7 @@ static void check_ways(const char *text, uint32_t hosts) {
   struct by_control control;
   assert_ok(
       by_control_make(topology, &(struct by_control_options){.participants = nodes, .n_participants = n}, &control));
-  by_control_ways(&control, up, down);
+  find_ways(&control, up, down);
   by_control_fini(&control);
   while (up[root] != root) root = up[root];
   assert_int_equal(down[root], root);
@@ -276,7 +288,7 @@ static void test_limited_ways(void **state) {
   assert_ok(by_topology_named("star:9", &topology));
   assert_ok(by_control_make(topology, &limited, &control));
   assert_false(control.use_ring);
-  by_control_ways(&control, up, down);
+  find_ways(&control, up, down);
   assert_memory_equal(up, down, sizeof up);
   for (uint32_t r = 0; r < HOSTS; r++)
     if (up[r] != r) assert_true(++children[up[r]] <= 2);

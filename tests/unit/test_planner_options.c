@@ -7,7 +7,7 @@
 
 static struct by_planner_options parsed(const char *text) {
   struct by_planner_options options = by_planner_defaults();
-  assert_ok(by_planner_options_parse(text, &options, NULL));
+  assert_ok(by_planner_options_parse(text, &options));
   return options;
 }
 
@@ -48,18 +48,17 @@ static void test_any_order(void **state) {
 static void test_control(void **state) {
   (void)state;
   struct by_planner_options options = by_planner_defaults();
-  struct by_control_options control = {0};
-  assert_ok(by_planner_options_parse("fan-out=4,control-height=3,control-distance=2,seed=9", &options, &control));
-  assert_int_equal(control.limits.fan_out, 4);
-  assert_int_equal(control.limits.height, 3);
-  assert_true(control.limits.distance == 2 && !control.limits.by_delay);
-  assert_int_equal(control.seed, 9);
-  assert_ok(by_planner_options_parse("height-metric=delay,control-distance=5ms", &options, &control));
-  assert_true(control.limits.by_delay && fabs(control.limits.distance - 5e-3) < 1e-12);
+  const struct by_control_limits *limits = &options.control;
+  assert_ok(by_planner_options_parse("fan-out=4,control-height=3,control-distance=2,seed=9", &options));
+  assert_int_equal(limits->fan_out, 4);
+  assert_int_equal(limits->height, 3);
+  assert_true(limits->distance == 2 && !limits->by_delay);
+  assert_int_equal(options.seed, 9);
+  assert_ok(by_planner_options_parse("height-metric=delay,control-distance=5ms", &options));
+  assert_true(limits->by_delay && fabs(limits->distance - 5e-3) < 1e-12);
   options = by_planner_defaults();
-  assert_ok(by_planner_options_parse(NULL, &options, &control));
-  assert_true(control.limits.fan_out == 0 && control.limits.height == 0 && control.limits.distance == 0);
-  assert_int_equal(control.seed, options.seed);
+  assert_ok(by_planner_options_parse(NULL, &options));
+  assert_true(limits->fan_out == 0 && limits->height == 0 && limits->distance == 0);
 }
 
 /* Those who ask for certain trees get them for the sizes that they ask for. */
@@ -109,11 +108,11 @@ static void test_mistakes(void **state) {
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     struct by_planner_options options = by_planner_defaults();
-    assert_int_equal(by_planner_options_parse(wrong[i][0], &options, NULL), BANYAN_ERR_ARGUMENT);
+    assert_int_equal(by_planner_options_parse(wrong[i][0], &options), BANYAN_ERR_ARGUMENT);
     assert_string_equal(banyan_error_text(), wrong[i][1]);
   }
   struct by_planner_options options = by_planner_defaults();
-  assert_int_equal(by_planner_options_parse("cost=hops=1s", &options, NULL), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(by_planner_options_parse("cost=hops=1s", &options), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "cost: \"hops\" has no cost; there are wire"));
 }
 
@@ -122,10 +121,10 @@ static void test_options(void **state) {
   (void)state;
   struct by_planner_options options = by_planner_defaults();
   struct by_planner_texts texts = {.of = {[BY_PLANNER_TREES] = "2", [BY_PLANNER_WAYS] = "ring,tree"}};
-  assert_int_equal(by_planner_options_read(&texts, "--", &options, NULL), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(by_planner_options_read(&texts, "--", &options), BANYAN_ERR_ARGUMENT);
   assert_string_equal(banyan_error_text(), "--ways, --tree-penalty and --steps are for --method cluster");
   texts.of[BY_PLANNER_METHOD] = "cluster";
-  assert_ok(by_planner_options_read(&texts, "--", &options, NULL));
+  assert_ok(by_planner_options_read(&texts, "--", &options));
   assert_int_equal(options.most_trees, 2);
   assert_int_equal(options.ways, BY_PLAN_RING | BY_PLAN_TREE);
 }

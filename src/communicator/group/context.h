@@ -80,7 +80,6 @@ struct by_context {
   struct by_memory memory;
   struct by_job_plans plans;
   struct by_job_network *network;      /* job_network.c: rank 0's; NULL: no topology is known */
-  uint32_t *control_up, *control_down; /* planning.c: parents of hosts, by a topology; NULL: none is known */
   uint64_t plan_switches;              /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;
   struct by_any *anys; /* calls.c: receives from any rank that have none yet */

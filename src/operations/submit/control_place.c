@@ -1,5 +1,5 @@
-/* The control tree of a communicator: hosts hang on each other, by a topology that is known or else by their numbers,
- * and on each host's first rank its others. All ranks make the same one without asking each other. */
+/* The control tree of a communicator: its plan's, or else hosts hang on each other by their numbers, and on each host's
+ * first rank its others. All ranks make the same one without asking each other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,20 +44,14 @@ static uint32_t above(uint32_t i, uint32_t fan_out) {
   return i ? (i - 1) / fan_out : 0;
 }
 
-static void hang_hosts(const struct banyan_comm *comm, const struct by_control_choice *choice, struct ways *w) {
-  const struct by_context *context = comm->context;
+static void hang_hosts(const struct by_control_choice *choice, struct ways *w) {
   struct by_control_costs costs = by_control_costs_usual();
   uint32_t fan_out = choice->fan_out ? choice->fan_out : by_control_fan_out(w->hosts, &costs);
-  bool planned = context->control_up && choice->kind == BY_CONTROL_AUTO && comm->size == context->job.size;
   for (uint32_t h = 0; h < w->hosts; h++) {
     uint32_t up = above(h, fan_out), down = up, r = w->first[h], last = w->hosts - 1;
     if (choice->kind == BY_CONTROL_RING) { /* the last host is the root */
       up = h < last ? h + 1 : h;
       down = h == last ? h : h ? h - 1 : last;
-    } else if (planned) { /* by numbers of the job's hosts */
-      uint32_t own = context->job.host_of[comm->processes[r]];
-      up = w->known[context->control_up[own]] - 1;
-      down = w->known[context->control_down[own]] - 1;
     }
     w->up[r] = w->first[up];
     w->down[r] = w->first[down];
@@ -76,11 +70,21 @@ static void hang_ranks(const struct by_control_choice *choice, struct ways *w) {
   }
 }
 
+/* False: the plan has none, or another one is asked for. */
+static bool take_planned(const struct by_plan_control *planned, const struct by_control_choice *choice,
+                         const struct ways *w) {
+  bool ring = choice->kind == BY_CONTROL_RING || (choice->kind == BY_CONTROL_AUTO && planned->use_ring);
+  if (choice->kind == BY_CONTROL_STAR || choice->fan_out || !(ring ? planned->ring : planned->parent)) return false;
+  by_plan_control_ways(planned, w->n, ring, w->up, w->down);
+  return true;
+}
+
 static enum banyan_status make_ways(const struct banyan_comm *comm, struct ways *w) {
   struct by_control_choice choice;
   BY_TRY(by_control_choice_parse(comm->context->job.settings.control, &choice));
   if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
-  hang_hosts(comm, &choice, w);
+  if (take_planned(&by_team_plan(comm->team)->control, &choice, w)) return BANYAN_OK;
+  hang_hosts(&choice, w);
   hang_ranks(&choice, w);
   return BANYAN_OK;
 }

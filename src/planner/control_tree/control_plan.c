@@ -8,6 +8,7 @@
 #include "control_tree.h"
 #include "json_doc.h"
 #include "leader.h"
+#include "plan_load.h"
 #include "plan_make.h"
 #include "text.h"
 #include "tree_draw.h"
@@ -183,15 +184,36 @@ void by_control_fini(struct by_control *control) {
   *control = (struct by_control){0};
 }
 
-void by_control_ways(const struct by_control *control, uint32_t *up, uint32_t *down) {
-  const uint32_t *order = control->order, n = control->tree->n;
-  for (uint32_t i = 0; i < n && control->use_ring; i++) {
-    up[order[i]] = order[i + 1 < n ? i + 1 : i];
-    down[order[i]] = order[i + 1 == n ? i : (i + n - 1) % n];
+enum banyan_status by_control_give(const struct by_control *control, struct by_plan *plan) {
+  const struct by_control_tree *tree = control->tree;
+  const struct by_plan_control own = {.parent = tree->parent,
+                                      .ring = control->ring.answer == BY_HAMILTON_YES ? control->order : NULL,
+                                      .fan_out = tree->kept.fan_out,
+                                      .use_ring = control->use_ring};
+  if (tree->n != plan->n_ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a control tree of %u ranks is not for a plan of %u", tree->n, plan->n_ranks);
+  return by_plan_set_control(plan, &own);
+}
+
+enum banyan_status by_control_add(const struct by_topology *topology, const struct by_control_options *options,
+                                  struct by_plan *plan) {
+  struct by_control_options own = *options;
+  struct by_control control = {0};
+  uint32_t *node_of = calloc(plan->n_vertices, sizeof *node_of);
+  if (!node_of) return by_plan_no_memory();
+  own.participants = node_of;
+  own.n_participants = plan->n_ranks;
+  enum banyan_status status = by_plan_place(plan, topology, node_of);
+  if (status == BANYAN_OK) {
+    status = by_control_make(topology, &own, &control);
+    if (status == BANYAN_OK)
+      status = by_control_give(&control, plan);
+    else if (status != BANYAN_ERR_NO_MEMORY)
+      status = BANYAN_OK;
   }
-  if (control->use_ring) return;
-  memcpy(up, control->tree->parent, n * sizeof *up);
-  memcpy(down, control->tree->parent, n * sizeof *down);
+  by_control_fini(&control);
+  free(node_of);
+  return status;
 }
 
 static const char *name_of(const struct by_control *control, uint32_t rank) {

@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "fail.h"
+#include "plan.h"
 #include "plan_order.h"
 #include "topology.h"
 
@@ -133,8 +134,13 @@ struct by_control {
 BANYAN_CHECK enum banyan_status by_control_make(const struct by_topology *topology,
                                                 const struct by_control_options *options, struct by_control *out);
 void by_control_fini(struct by_control *control);
-/* Fills the parents of all ranks, in the ring or the tree; the root is its own. */
-void by_control_ways(const struct by_control *control, uint32_t *up, uint32_t *down);
+/* Gives a plan over the same ranks this tree, and the ring if there is one. */
+BANYAN_CHECK enum banyan_status by_control_give(const struct by_control *control, struct by_plan *plan);
+/* Makes a control tree for a plan whose ranks are nodes of the topology, by name (by_plan_place), and gives it to the
+ * plan; the participants of the options do not count. Where none can be made (by_nearness_init) the plan stays without.
+ */
+BANYAN_CHECK enum banyan_status by_control_add(const struct by_topology *topology,
+                                               const struct by_control_options *options, struct by_plan *plan);
 
 struct by_text;
 /* Adds a drawing for people. */

@@ -250,12 +250,12 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
 /* Makes the control tree and the ring, and prints them. */
 static enum banyan_status show_control(const struct plan_options *asked) {
   struct by_planner_options planner = by_planner_defaults();
-  struct by_control_options wanted = {0};
   struct by_topology *topology;
   struct by_control control = {0};
   struct by_text text = {0};
   uint32_t *ranks = NULL;
-  BY_TRY(by_planner_options_read(&asked->request.planner, "--", &planner, &wanted));
+  BY_TRY(by_planner_options_read(&asked->request.planner, "--", &planner));
+  struct by_control_options wanted = {.limits = planner.control, .seed = planner.seed};
   BY_TRY(by_topology_named(asked->request.topology, &topology));
   enum banyan_status status = BANYAN_OK;
   if (asked->request.ranks)

@@ -220,7 +220,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
   struct by_planner_options options = by_planner_defaults();
   struct by_topology *topology;
   struct by_plan *plan = NULL;
-  BY_TRY(by_planner_options_read(&request->planner, "--", &options, NULL));
+  BY_TRY(by_planner_options_read(&request->planner, "--", &options));
   /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
    * this process has no other use for it, and no threads yet. */
   (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
@@ -233,6 +233,8 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
           ? by_plan_in_network(&placed, "in-network", topology, request->explain ? stderr : NULL, false, &plan)
           : make_trees(request, topology, &options, &plan);
   if (status == BANYAN_OK) plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
+  const struct by_control_options control = {.limits = options.control, .seed = options.seed};
+  if (status == BANYAN_OK && options.method == BY_PLANNER_IN_NETWORK) status = by_control_add(topology, &control, plan);
   if (status == BANYAN_OK && options.method >= BY_PLANNER_CLUSTER) status = by_plan_check_switches(plan);
   if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
   by_topology_destroy(topology);
