@@ -41,6 +41,7 @@ struct candidate {
   enum attempt attempt;
   int fd;                 /* TRYING, CONNECTED */
   struct by_watch *watch; /* TRYING */
+  bool renewed;           /* it was connected late, and is therefore tried again */
   bool silent;            /* the last attempt had no answer at all, not even that nobody listens */
   uint64_t late_at;       /* of the attempt */
   uint64_t next_at;       /* not to be tried before */
@@ -61,6 +62,7 @@ struct by_dialer {
 };
 
 static void step(struct by_dialer *dialer);
+static void start_attempt(struct by_dialer *dialer, struct candidate *c);
 
 /* ---- attempts */
 
@@ -109,10 +111,15 @@ static void writable(void *context, uint32_t events) {
     bool done = false;
     if (c->attempt != TRYING) continue;
     enum banyan_status status = by_socket_connect_finish(c->fd, &c->to, &done);
-    if (status != BANYAN_OK)
+    if (status != BANYAN_OK) {
       fail_attempt(dialer, c, status, errno);
-    else if (done)
+    } else if (done && !c->renewed && by_socket_connected_late(c->fd)) {
+      c->renewed = true;
+      close_attempt(c);
+      start_attempt(dialer, c);
+    } else if (done) {
       set_attempt(c, CONNECTED);
+    }
   }
   step(dialer);
 }

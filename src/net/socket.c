@@ -179,6 +179,14 @@ enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to,
   return BANYAN_OK;
 }
 
+/* Linux sends the first packet again after 1 s. */
+bool by_socket_connected_late(int fd) {
+  struct tcp_info info = {0};
+  socklen_t length = sizeof info;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_total_retrans > 0 &&
+         info.tcpi_rtt >= 900000;
+}
+
 enum banyan_status by_socket_get_local(int fd, struct by_address *out) {
   struct sockaddr_storage storage;
   socklen_t length = sizeof storage;
@@ -199,6 +207,10 @@ enum banyan_status by_socket_get_peer(int fd, struct by_address *out) {
 
 enum banyan_status by_socket_set_nodelay(int fd) {
   return set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+}
+
+enum banyan_status by_socket_set_thin(int fd) {
+  return set(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1, "TCP_THIN_LINEAR_TIMEOUTS");
 }
 
 enum banyan_status by_socket_set_unsent(int fd, int bytes) {

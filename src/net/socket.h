@@ -34,6 +34,10 @@ enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *pe
 enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) BANYAN_CHECK;
 /* *done false: not yet. BANYAN_ERR_CONNECT: it failed, and errno has the reason; the caller closes the socket. */
 enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) BANYAN_CHECK;
+/* Of a connected TCP socket: whether the answer to its first packet was lost. The kernel then takes the second until
+ * the next answer for a round trip, and each later loss costs seconds until enough others are measured: a new
+ * connection is better. False if that is not known. */
+bool by_socket_connected_late(int fd);
 
 enum banyan_status by_socket_get_local(int fd, struct by_address *out) BANYAN_CHECK;
 enum banyan_status by_socket_get_peer(int fd, struct by_address *out) BANYAN_CHECK;
@@ -58,6 +62,8 @@ enum banyan_status by_socket_set_tos(int fd, int tos) BANYAN_CHECK;
 enum banyan_status by_socket_set_unsent(int fd, int bytes) BANYAN_CHECK;
 /* The queueing priority inside this host, 0 to 6 without privileges. */
 enum banyan_status by_socket_set_priority(int fd, int priority) BANYAN_CHECK;
+/* While few packets are under way, each wait for an acknowledgement is as long as the first, not twice the last. */
+enum banyan_status by_socket_set_thin(int fd) BANYAN_CHECK;
 /* The connection fails when sent data stays unacknowledged this long; milliseconds, 0: the system's default. */
 enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) BANYAN_CHECK;
 /* What was lost is sent again after so long at most, however often it was lost: without, the wait doubles up to two

@@ -31,6 +31,7 @@ struct attempt {
   uint64_t connected_at;
   uint32_t lane;           /* of the link; all attempts for lane 0 race */
   bool connected, greeted; /* connected: waits for its turn to shake hands */
+  bool renewed;            /* it was connected late, and was therefore made anew */
 };
 
 /* ---- one attempt */
@@ -53,18 +54,21 @@ static void try_next(struct target *target);
 static struct by_address address_after(const struct target *target, uint32_t places);
 static void note_status(struct target *target, enum banyan_status status);
 
-/* The other end closes connections without a greeting after GREET_S: one that has waited for long is made anew. */
-static void take_turn(struct attempt *attempt) {
+static void renew(struct attempt *attempt) {
   struct by_loop *loop = attempt->target->connector->job->loop;
-  if (by_loop_now(loop) - attempt->connected_at < GREET_S * BY_SECOND / 2) {
-    greet_attempt(attempt, false);
-    return;
-  }
   by_close(attempt->fd);
   attempt->fd = -1;
   attempt->connected = false;
   by_loop_set_delay(loop, &attempt->late, GREET_S * BY_SECOND);
   connect_attempt(attempt, &attempt->to);
+}
+
+/* The other end closes connections without a greeting after GREET_S: one that has waited for long is made anew. */
+static void take_turn(struct attempt *attempt) {
+  if (by_loop_now(attempt->target->connector->job->loop) - attempt->connected_at < GREET_S * BY_SECOND / 2)
+    greet_attempt(attempt, false);
+  else
+    renew(attempt);
 }
 
 static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
@@ -177,6 +181,11 @@ static void attempt_writable(void *context, uint32_t events) {
   attempt->watch = NULL;
   if (status != BANYAN_OK) {
     attempt_failed(attempt, status);
+    return;
+  }
+  if (!attempt->renewed && by_socket_connected_late(attempt->fd)) {
+    attempt->renewed = true;
+    renew(attempt);
     return;
   }
   attempt->connected = true;
