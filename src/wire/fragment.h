@@ -8,13 +8,14 @@
 #define BY_WIRE_FRAGMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "worker_groups.h"
 
 enum {
   BY_FRAGMENT_MAGIC = 0x59,
-  BY_FRAGMENT_VERSION = 3,
+  BY_FRAGMENT_VERSION = 4,
   BY_FRAGMENT_PORT = 7612, /* where servers listen by default */
   BY_FRAGMENT_LINE = 64,
   BY_FRAGMENT_LINES =
@@ -124,12 +125,12 @@ struct by_probe {
 
 /* The payload of a probe and of its reply. */
 struct by_probe_payload {
-  struct by_probe records[BY_FRAGMENT_HOPS];
   union {
     uint64_t newest; /* of a probe: 1 and the number of the fragment whose result its sender has got last; 0: of none */
     uint64_t groups; /* of a reply: those of which the server has terms, where the tree has several; else 0 */
   };
-  uint64_t asked; /* of a probe: for its sender alone; a reply repeats it */
+  uint64_t asked;                            /* of a probe: for its sender alone; a reply repeats it */
+  struct by_probe records[BY_FRAGMENT_HOPS]; /* as many as the packet's lines have room for */
   uint64_t reserved[6];
 };
 
@@ -138,8 +139,20 @@ struct by_probe_payload {
 /* In `newest`: results for all do not come, only the sender's own. */
 #define BY_PROBE_DEAF (1ull << 62)
 
-enum { BY_PROBE_LINES = 3 };
+enum { BY_PROBE_LINES = 3 }; /* at most */
 _Static_assert(sizeof(struct by_probe_payload) == BY_PROBE_LINES * BY_FRAGMENT_LINE, "lines without holes");
+
+/* Of a probe that passes so many switches. */
+static inline uint8_t by_probe_lines(uint32_t hops) {
+  size_t bytes = offsetof(struct by_probe_payload, records) + hops * sizeof(struct by_probe);
+  return (uint8_t)((bytes + BY_FRAGMENT_LINE - 1) / BY_FRAGMENT_LINE);
+}
+
+/* Records in so many lines. */
+static inline uint32_t by_probe_records(uint32_t lines) {
+  size_t n = (lines * BY_FRAGMENT_LINE - offsetof(struct by_probe_payload, records)) / sizeof(struct by_probe);
+  return n < BY_FRAGMENT_HOPS ? (uint32_t)n : BY_FRAGMENT_HOPS;
+}
 
 /* Why a packet is no fragment. */
 enum by_fragment_fault {
@@ -195,7 +208,7 @@ static inline bool by_fragment_has_terms(const struct by_fragment *fragment) {
 }
 
 static inline bool by_fragment_lines_fit(const struct by_fragment *fragment) {
-  if (by_fragment_is_probe(fragment)) return fragment->lines == BY_PROBE_LINES;
+  if (by_fragment_is_probe(fragment)) return fragment->lines >= 1 && fragment->lines <= BY_PROBE_LINES;
   if (!by_fragment_has_terms(fragment)) return fragment->lines == 0;
   return fragment->lines <= BY_FRAGMENT_LINES && fragment->dtype >= BY_FRAGMENT_PAIRS &&
          fragment->dtype < BY_FRAGMENT_DTYPES;

@@ -112,7 +112,7 @@ static enum by_event model_result(struct model_cell *cell, uint64_t epoch, uint3
 }
 
 static void model_probe(const struct model_cell *cell, struct packet *packet, uint32_t place) {
-  struct by_probe *record = (struct by_probe *)packet->pairs + place;
+  struct by_probe *record = &((struct by_probe_payload *)packet->pairs)->records[place];
   record->seen = 1;
   record->granted = cell != NULL;
   if (!cell || !cell->used) return;

@@ -208,7 +208,7 @@ static void test_headers(void **state) {
   struct by_sum_key key = make_key("a secret");
   struct packet packet = make_packet(BY_FRAGMENT_PROBE);
   packet.head.flags = BY_FRAGMENT_RETX | BY_FRAGMENT_CE;
-  packet.payload[128] = 99;
+  packet.payload[0] = 99;
   struct {
     uint16_t slot, rank, flags, type;
     uint32_t epoch;

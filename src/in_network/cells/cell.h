@@ -316,11 +316,11 @@ static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by
   return BY_CELL_LEAVE;
 }
 
-/* A probe passes the switch at `place`; `cell` is NULL where there is none for it. `records` holds BY_FRAGMENT_HOPS, up
- * to `end`. */
-static inline void by_probe_write(struct by_probe *records, const void *end, const struct by_fragment *fragment,
+/* A probe passes the switch at `place`; `cell` is NULL where there is none for it. The payload ends at
+ * `end`, and records that have no room in it are left out. */
+static inline void by_probe_write(struct by_probe_payload *payload, const void *end, const struct by_fragment *fragment,
                                   uint32_t place, const struct by_cell *cell) {
-  struct by_probe *record = &records[place & (BY_FRAGMENT_HOPS - 1)];
+  struct by_probe *record = &payload->records[place & (BY_FRAGMENT_HOPS - 1)];
   if ((const void *)(record + 1) > end) return;
   *record = (struct by_probe){.seen = 1};
   if (!cell) return;

@@ -92,7 +92,7 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_c
     }
   }
   if (packet->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD)
-    by_probe_write((struct by_probe *)(void *)payload, end, packet, grant->place, cell);
+    by_probe_write((struct by_probe_payload *)(void *)payload, end, packet, grant->place, cell);
   if (verdict.kind != BY_VERDICT_DROP) by_fragment_seal(packet);
   return verdict;
 }

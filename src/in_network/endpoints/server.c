@@ -23,7 +23,7 @@ struct sum {
   uint64_t order; /* among all that was sent to all, once it is complete */
   bool begun;     /* its call is in its packet, and as soon as a term is in, what else all must have in common */
   bool unmerged;  /* some terms have come past switches, whose cells may then never fill */
-  bool again;     /* it was multicast a second time */
+  uint8_t again;  /* times that it was multicast once more */
   bool trial;
   bool troubled; /* a term that switches can add was sent past them, and not because the server requested it */
   bool past;     /* they were */
@@ -49,6 +49,10 @@ enum { JUDGED = 32, DEAF = 8 };
 enum { PAST = 512, PAST_MOST = 1 << 15, UNTROUBLED = 3 };
 
 enum { COMPLETE = 2 }; /* cells in a probe's records */
+
+/* Multicasts of a result beside the first: where each of two workers lacks it, the second one's helps the first, too.
+ */
+enum { MULTICASTS_AGAIN = 2 };
 
 /* A worker asks for a result for the first time, not knowing whether there is one. */
 enum { FIRST_ASK = BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED | BY_FRAGMENT_AGGREGATED };
@@ -502,7 +506,8 @@ static void reply(struct by_server *s, const struct by_fragment *packet, const u
     struct by_probe_payload payload;
   } probe = {.head = answer(s, packet, BY_FRAGMENT_PROBE_REPLY, to)};
   s->counters.probes++;
-  memcpy(&probe.payload, packet + 1, sizeof probe.payload);
+  probe.head.lines = packet->lines;
+  memcpy(&probe.payload, packet + 1, (size_t)packet->lines * BY_FRAGMENT_LINE);
   probe.payload.groups = workers ? groups_of(s, workers) : 0;
   probe.head.workers = workers ? workers[by_group_of(&s->config.groups, to)] : 0;
   if (packet->group == BY_FRAGMENT_UNITED) probe.head.workers = probe.head.workers ? packet->workers : 0;
@@ -523,8 +528,8 @@ static bool asks(const struct by_fragment *packet) {
 /* A probe passed a cell with the whole sum of its workers: these workers, whose sum was lost further up. If one of them
  * sends its term again, the cell sends the sum again. */
 static void note_replied(const struct by_server *s, uint64_t *replied, const struct by_fragment *probe) {
-  const struct by_probe *r = (const struct by_probe *)(const void *)(probe + 1);
-  for (unsigned i = 0; i < BY_FRAGMENT_HOPS; i++) {
+  const struct by_probe *r = ((const struct by_probe_payload *)(const void *)(probe + 1))->records;
+  for (unsigned i = 0; i < by_probe_records(probe->lines); i++) {
     struct by_worker_set in = {r[i].workers, r[i].group};
     if (!r[i].granted || r[i].epoch != probe->epoch || r[i].state != COMPLETE) continue;
     if (!by_set_is_within(&s->config.groups, in)) continue;
@@ -549,7 +554,7 @@ static void take_probe(struct by_server *s, struct slot *slot, const struct by_f
   reply(s, packet, sum->workers, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
-/* A worker lacks the result. The first request is fulfilled for all, since others may lack it too; after that each
+/* A worker lacks the result. The first requests are fulfilled for all, since others may lack it too; after that each
  * worker gets its own. */
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
                        const struct by_fragment *probe) {
@@ -558,10 +563,10 @@ static void send_again(struct by_server *s, struct sum *sum, struct by_fragment 
   worker->missed += worker->deaf && sum->trial && !has(s, sum->asked, to);
   unite(s, sum->asked, by_set_of_packet(probe));
   s->counters.repeated++;
-  if (sum->again || !receives_multicasts(s, to)) {
+  if (sum->again == MULTICASTS_AGAIN || !receives_multicasts(s, to)) {
     send_result(s, result, to);
   } else {
-    sum->again = true;
+    sum->again++;
     sum->order = ++s->order;
     send_multicast(s, result);
   }

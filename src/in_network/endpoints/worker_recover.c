@@ -187,6 +187,7 @@ static void put_probe(struct by_worker *w, struct slot *slot, uint8_t flags, boo
                          .asked = now << 1 | straight}};
   const struct by_fragment *packet = packet_of(w, slot->number);
   by_fragment_begin(&probe.head, BY_FRAGMENT_PROBE, packet->rank);
+  probe.head.lines = by_probe_lines(straight ? 0 : w->config.hops);
   probe.head.group = packet->group;
   probe.head.job = packet->job;
   probe.head.key = packet->key;
@@ -394,7 +395,7 @@ static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment 
   uint64_t groups_above = payload->groups, above = reply->workers;
   bool known = false, waits = false;
   *torn = false;
-  for (unsigned i = 0; i < w->config.hops; i++) {
+  for (unsigned i = 0; i < w->config.hops && i < by_probe_records(reply->lines); i++) {
     const struct by_probe *r = &payload->records[i];
     struct by_worker_set below = w->config.below[i], in = {r->workers, r->group};
     if (!r->seen || !r->granted || r->epoch != (uint32_t)(slot->number / w->config.slots)) continue;

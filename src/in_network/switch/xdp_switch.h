@@ -186,7 +186,7 @@ static __always_inline void visit_cell(struct xdp_md *ctx, uint32_t ip, struct b
   else if (action == BY_CELL_EMIT)
     by_cell_apply(BY_CELL_EMIT, value->sum, payload, fragment->lines, end);
   else if (fragment->type == BY_FRAGMENT_PROBE)
-    by_probe_write((struct by_probe *)payload, end, fragment, place, &value->cell);
+    by_probe_write((struct by_probe_payload *)payload, end, fragment, place, &value->cell);
   bpf_spin_unlock(&value->lock);
 }
 
