@@ -6,135 +6,15 @@
 #include "fail.h"
 #include "log.h"
 #include "reduce.h"
-#include "server_parts.h"
-#include "sum_key.h"
-
-/* The sum of one epoch of a slot. */
-struct sum {
-  /* One word for each group, with a bit for each worker: */
-  uint64_t *workers; /* whose terms are in */
-  uint64_t *asked;   /* workers that have asked for the result */
-  uint64_t *replied; /* workers whose terms are in sums that one of them knows to be lost */
-  uint64_t *callers; /* workers that have made its call, as is known by the job's secret */
-  uint64_t *others;  /* workers that have made another one, `call` */
-  uint32_t call;
-  uint32_t parts; /* the list of them, until it is complete */
-  uint8_t flags;  /* the sticky ones */
-  uint64_t order; /* among all that was sent to all, once it is complete */
-  bool begun;     /* its call is in its packet, and as soon as a term is in, what else all must have in common */
-  bool unmerged;  /* some terms have come past switches, whose cells may then never fill */
-  uint8_t again;  /* times that it was multicast once more */
-  bool trial;
-  bool troubled; /* a term that switches can add was sent past them, and not because the server requested it */
-  bool past;     /* they were */
-  bool resends_past;
-};
-
-/* Two sums: of `epoch`, and of the one before. */
-struct slot {
-  uint32_t epoch;
-  bool done;              /* the one of `epoch` */
-  uint8_t nacks;          /* how often terms of `invalid_epoch` were asked for unmerged; 0: never */
-  uint32_t invalid_epoch; /* the epoch of which a sum of several terms came with a wrong check */
-  struct sum sum[2];
-};
-
-/* A worker whose probes tell that multicasts do not arrive gets its own results, DEAF times JUDGED. One of JUDGED is a
- * trial, which is multicast only: so it shows whether multicasts arrive again. */
-enum { JUDGED = 32, DEAF = 8 };
+#include "server_state.h"
 
 /* When there have been more results than slots whose terms had to be asked for past switches, three for each other one,
  * switches are no help: the next PAST results request workers not to wait for that, but to send what follows in these
  * slots past them at once. Twice as many the next time, up to PAST_MOST, if that is not much later. */
 enum { PAST = 512, PAST_MOST = 1 << 15, UNTROUBLED = 3 };
 
-enum { COMPLETE = 2 }; /* cells in a probe's records */
-
-/* Multicasts of a result beside the first: where each of two workers lacks it, the second one's helps the first, too.
- */
-enum { MULTICASTS_AGAIN = 2 };
-
-/* A worker asks for a result for the first time, not knowing whether there is one. */
-enum { FIRST_ASK = BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED | BY_FRAGMENT_AGGREGATED };
-
 /* How often terms of one epoch of a slot are asked for because a sum of them was wrong. */
 enum { NACKS = 3 };
-
-struct worker {
-  struct by_server_way way;
-  unsigned asked; /* for how many results after a second multicast, since the last judgement and the last one in time */
-  unsigned deaf;  /* for so many judgements more; 0: it is not */
-  unsigned missed; /* trials, since it is deaf */
-  bool straight;   /* its terms come without a stack, so that is how results reach it */
-};
-
-struct by_server {
-  struct by_server_config config;
-  struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
-  struct by_server_counters counters;
-  struct by_worker_set all;
-  struct worker *workers;
-  struct by_worker_set *sets; /* the configuration's */
-  uint64_t *bits;             /* of all sums */
-  unsigned trouble;           /* with switches */
-  unsigned past;              /* results more that request workers to send past them */
-  unsigned past_next;         /* so many the next time */
-  uint64_t past_ended;        /* with that result */
-  uint64_t order;             /* of what was sent to all last */
-  struct slot *slots;
-  unsigned char *single;  /* room for a packet */
-  unsigned char *packets; /* of results: one a slot for even epochs, then as many for odd ones */
-  size_t stride;
-  struct by_parts parts;
-};
-
-static struct sum *sum_of(struct slot *slot, uint32_t epoch) {
-  return &slot->sum[epoch & 1];
-}
-
-/* --- sets of workers, one word for each group --- */
-
-enum { SETS = 5 }; /* of a sum */
-
-static bool is_empty(const struct by_server *s, const uint64_t *set) {
-  for (uint32_t g = 0; g < s->config.groups.n; g++)
-    if (set[g]) return false;
-  return true;
-}
-
-static bool has_all(const struct by_server *s, const uint64_t *set) {
-  for (uint32_t g = 0; g < s->config.groups.n; g++)
-    if (set[g] != by_set_part(&s->config.groups, s->all, g)) return false;
-  return true;
-}
-
-static void unite(const struct by_server *s, uint64_t *set, struct by_worker_set with) {
-  for (uint32_t g = 0; g < s->config.groups.n; g++) set[g] |= by_set_part(&s->config.groups, with, g);
-}
-
-static bool has(const struct by_server *s, const uint64_t *set, uint32_t worker) {
-  uint32_t g = by_group_of(&s->config.groups, worker);
-  return set[g] >> (worker - s->config.groups.first[g]) & 1;
-}
-
-/* Groups of which the set has any worker, in trees of several. */
-static uint64_t groups_of(const struct by_server *s, const uint64_t *set) {
-  uint64_t groups = 0;
-  for (uint32_t g = 0; g < s->config.groups.n && s->config.groups.n > 1; g++) groups |= (uint64_t)(set[g] != 0) << g;
-  return groups;
-}
-
-static bool is_of_all(const struct by_server *s, const struct by_fragment *packet) {
-  return packet->workers == s->all.workers && packet->group == s->all.group;
-}
-
-static uint32_t worker_of(const struct by_server *s, const struct by_fragment *packet) {
-  return by_worker_number(&s->config.groups, by_set_of_packet(packet), packet->rank);
-}
-
-static struct by_fragment *packet_of(const struct by_server *s, uint32_t slot, uint32_t epoch) {
-  return (struct by_fragment *)(void *)(s->packets + ((epoch & 1) * (size_t)s->config.slots + slot) * s->stride);
-}
 
 static struct sum empty_sum(const struct by_server *s, uint64_t *bits) {
   size_t words = s->config.groups.n;
@@ -200,102 +80,6 @@ void by_server_destroy(struct by_server *s) {
   free(s->packets);
   free(s);
 }
-
-/* --- packets out --- */
-
-/* A copy: the result itself may still be on its way to all. */
-static void send_result(struct by_server *s, const struct by_fragment *result, unsigned to) {
-  const struct worker *worker = &s->workers[to];
-  struct by_fragment *packet = memcpy(s->single, result, by_fragment_bytes(result));
-  packet->type = BY_FRAGMENT_RESULT;
-  packet->rank = (uint8_t)(result->group == BY_FRAGMENT_UNITED ? by_group_of(&s->config.groups, to) : to);
-  packet->hops = (worker->straight ? 0 : worker->way.hops) & 15;
-  memcpy(packet->stack, worker->way.stack, sizeof packet->stack);
-  by_fragment_seal(packet);
-  s->config.emit(s->config.context, packet, (int)to);
-}
-
-static void send_multicast(struct by_server *s, struct by_fragment *result) {
-  result->type = BY_FRAGMENT_RESULT_MC;
-  result->rank = 0;
-  result->hop = result->hops = 0;
-  by_fragment_seal(result);
-  s->config.emit(s->config.context, result, BY_SERVER_ALL);
-}
-
-static bool may_receive(const struct by_server *s, unsigned worker) {
-  return s->config.multicast && !s->workers[worker].way.alone;
-}
-
-static bool receives_multicasts(const struct by_server *s, unsigned worker) {
-  return may_receive(s, worker) && !s->workers[worker].deaf;
-}
-
-/* To each worker that multicasts do not reach, and to all others at once. A trial goes to the deaf as well, but not to
- * them alone. */
-static void send_to_all(struct by_server *s, struct by_fragment *result, bool trial) {
-  bool multicast = false;
-  for (unsigned w = 0; w < by_workers_of(&s->config.groups); w++) {
-    if (receives_multicasts(s, w) || (trial && may_receive(s, w)))
-      multicast = true;
-    else
-      send_result(s, result, w);
-  }
-  if (multicast) send_multicast(s, result);
-}
-
-static void judge(struct by_server *s) {
-  for (unsigned w = 0; w < by_workers_of(&s->config.groups); w++) {
-    struct worker *worker = &s->workers[w];
-    if (!worker->deaf || --worker->deaf) continue;
-    if (worker->missed >= DEAF / 2) worker->deaf = DEAF;
-    worker->missed = 0;
-  }
-}
-
-/* About the fragment in `packet`, to worker `to`. */
-static struct by_fragment answer(const struct by_server *s, const struct by_fragment *packet,
-                                 enum by_fragment_type type, unsigned to) {
-  struct by_worker_set set = by_set_of_worker(&s->config.groups, to);
-  struct by_fragment head;
-  by_fragment_begin(&head, type, (uint8_t)__builtin_ctzll(set.workers));
-  head.group = set.group;
-  head.job = packet->job;
-  head.key = packet->key;
-  head.slot = packet->slot;
-  head.epoch = packet->epoch;
-  head.call = packet->call;
-  return head;
-}
-
-static void send_nack(struct by_server *s, const struct by_fragment *about, unsigned to, uint32_t call,
-                      struct by_worker_set others) {
-  struct by_fragment nack = answer(s, about, BY_FRAGMENT_NACK, to);
-  nack.call = call;
-  if (others.workers) {
-    nack.rank = (uint8_t)__builtin_ctzll(others.workers);
-    nack.group = others.group;
-    nack.workers = others.workers;
-  } else {
-    nack.flags = BY_FRAGMENT_ESCALATE;
-  }
-  nack.check = by_sum_header_check(&s->key, &nack);
-  by_fragment_seal(&nack);
-  s->config.emit(s->config.context, &nack, (int)to);
-}
-
-/* Notifies workers that `others` have made call `call`, of which those of one group are named; without others, requests
- * their terms, past switches. */
-static void send_nacks(struct by_server *s, const struct by_fragment *about, const uint64_t *to, uint32_t call,
-                       const uint64_t *others) {
-  struct by_worker_set named = {0};
-  for (uint32_t g = 0; others && g < s->config.groups.n && !named.workers; g++)
-    named = (struct by_worker_set){others[g], (uint8_t)g};
-  for (uint32_t g = 0; g < s->config.groups.n; g++)
-    for (uint64_t left = to[g]; left; left &= left - 1)
-      send_nack(s, about, s->config.groups.first[g] + (uint32_t)__builtin_ctzll(left), call, named);
-}
-
 /* --- a sum is complete --- */
 
 /* Of `bytes` of numbers. */
@@ -357,6 +141,15 @@ static void fold(struct by_server *s, struct sum *sum, struct by_fragment *resul
   if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all.workers);
 }
 
+static void judge(struct by_server *s) {
+  for (unsigned w = 0; w < by_workers_of(&s->config.groups); w++) {
+    struct worker *worker = &s->workers[w];
+    if (!worker->deaf || --worker->deaf) continue;
+    if (worker->missed >= DEAF / 2) worker->deaf = DEAF;
+    worker->missed = 0;
+  }
+}
+
 static void finish(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
                    const struct by_fragment *last) {
   fold(s, sum, result, last);
@@ -370,7 +163,7 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
   s->counters.results++;
   sum->trial = s->counters.results % JUDGED == 0;
   if (sum->trial) judge(s);
-  send_to_all(s, result, sum->trial);
+  by_server_send_to_all(s, result, sum->trial);
 }
 
 /* --- terms --- */
@@ -383,7 +176,7 @@ static void begin(const struct by_server *s, struct slot *slot, struct by_fragme
   *sum = empty_sum(s, sum->workers);
   sum->begun = true;
   sum->past = sum_of(slot, packet->epoch - 1)->resends_past;
-  *result = answer(s, packet, BY_FRAGMENT_RESULT, 0);
+  *result = by_server_answer(s, packet, BY_FRAGMENT_RESULT, 0);
   result->group = s->all.group;
 }
 
@@ -397,7 +190,7 @@ static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment
   uint64_t senders[BY_FRAGMENT_GROUPS] = {0};
   unite(s, senders, by_set_of_packet(packet));
   if (same) {
-    send_nacks(s, packet, senders, sum->call, sum->others);
+    by_server_send_nacks(s, packet, senders, sum->call, sum->others);
     return true;
   }
   if (!authenticated) {
@@ -414,8 +207,8 @@ static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment
   s->counters.mismatches++;
   sum->call = packet->call;
   unite(s, sum->others, by_set_of_packet(packet));
-  send_nacks(s, packet, senders, result->call, sum->callers);
-  send_nacks(s, packet, sum->callers, packet->call, senders);
+  by_server_send_nacks(s, packet, senders, result->call, sum->callers);
+  by_server_send_nacks(s, packet, sum->callers, packet->call, senders);
   return true;
 }
 
@@ -450,7 +243,7 @@ static void take_invalid(struct by_server *s, struct slot *slot, const struct by
   slot->nacks++;
   by_debug("innetwork", "tree %u: a sum in slot %u epoch %u has a wrong check; asking for its terms unmerged",
            packet->job, packet->slot, packet->epoch);
-  send_nacks(s, packet, lacking, packet->call, NULL);
+  by_server_send_nacks(s, packet, lacking, packet->call, NULL);
 }
 
 static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
@@ -494,116 +287,14 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
   else
     s->counters.failed_checks++;
 }
-
-/* --- probes, and what is asked for again --- */
-
-/* `workers`: whose terms the server has, NULL: nobody's. The worker is notified of those of its group; if they are all,
- * of that. */
-static void reply(struct by_server *s, const struct by_fragment *packet, const uint64_t *workers, uint8_t flags) {
-  unsigned to = worker_of(s, packet);
-  struct {
-    struct by_fragment head;
-    struct by_probe_payload payload;
-  } probe = {.head = answer(s, packet, BY_FRAGMENT_PROBE_REPLY, to)};
-  s->counters.probes++;
-  probe.head.lines = packet->lines;
-  memcpy(&probe.payload, packet + 1, (size_t)packet->lines * BY_FRAGMENT_LINE);
-  probe.payload.groups = workers ? groups_of(s, workers) : 0;
-  probe.head.workers = workers ? workers[by_group_of(&s->config.groups, to)] : 0;
-  if (packet->group == BY_FRAGMENT_UNITED) probe.head.workers = probe.head.workers ? packet->workers : 0;
-  if (workers && has_all(s, workers)) {
-    probe.head.group = s->all.group;
-    probe.head.workers = s->all.workers;
-  }
-  probe.head.flags = flags;
-  probe.head.check = by_sum_header_check(&s->key, &probe.head);
-  by_fragment_seal(&probe.head);
-  s->config.emit(s->config.context, &probe.head, (int)to);
-}
-
-static bool asks(const struct by_fragment *packet) {
-  return packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
-}
-
-/* A probe passed a cell with the whole sum of its workers: these workers, whose sum was lost further up. If one of them
- * sends its term again, the cell sends the sum again. */
-static void note_replied(const struct by_server *s, uint64_t *replied, const struct by_fragment *probe) {
-  const struct by_probe *r = ((const struct by_probe_payload *)(const void *)(probe + 1))->records;
-  for (unsigned i = 0; i < by_probe_records(probe->lines); i++) {
-    struct by_worker_set in = {r[i].workers, r[i].group};
-    if (!r[i].granted || r[i].epoch != probe->epoch || r[i].state != COMPLETE) continue;
-    if (!by_set_is_within(&s->config.groups, in)) continue;
-    uint32_t mine = in.group == probe->group ? probe->rank : probe->group;
-    bool fits = in.group == probe->group || in.group == BY_FRAGMENT_UNITED;
-    if (fits && in.workers >> (mine & 63) & 1) unite(s, replied, in);
-  }
-}
-
-/* A worker that only asks for the result, and whose term is here, need not be notified that others are late. */
 static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
   if (slot->epoch != packet->epoch) begin(s, slot, result, packet);
   if (is_mismatch(s, sum, result, packet, true)) return;
-  if (asks(packet) && has(s, sum->workers, worker_of(s, packet))) return;
-  if ((packet->flags & FIRST_ASK) == BY_FRAGMENT_RETX) {
-    if (has(s, sum->replied, worker_of(s, packet))) return;
-    note_replied(s, sum->replied, packet);
-  }
+  if (by_server_knows(s, sum, packet)) return;
   bool past = sum->unmerged || (slot->nacks && slot->invalid_epoch == packet->epoch);
-  reply(s, packet, sum->workers, past ? BY_FRAGMENT_ESCALATE : 0);
-}
-
-/* A worker lacks the result. The first requests are fulfilled for all, since others may lack it too; after that each
- * worker gets its own. */
-static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
-                       const struct by_fragment *probe) {
-  unsigned to = worker_of(s, probe);
-  struct worker *worker = &s->workers[to];
-  worker->missed += worker->deaf && sum->trial && !has(s, sum->asked, to);
-  unite(s, sum->asked, by_set_of_packet(probe));
-  s->counters.repeated++;
-  if (sum->again == MULTICASTS_AGAIN || !receives_multicasts(s, to)) {
-    send_result(s, result, to);
-  } else {
-    sum->again++;
-    sum->order = ++s->order;
-    send_multicast(s, result);
-  }
-}
-
-/* Whether the result is on its way to a worker that has seen the one of fragment `number`, sent before. */
-static bool is_coming(struct by_server *s, const struct sum *sum, uint64_t number) {
-  struct slot *slot = &s->slots[number % s->config.slots];
-  uint32_t epoch = (uint32_t)(number / s->config.slots);
-  int32_t after = by_epoch_distance(epoch, slot->epoch);
-  if (after > 0 || after < -1 || (after == 0 && !slot->done)) return false;
-  return sum_of(slot, epoch)->order < sum->order;
-}
-
-/* A finished sum was asked for again, or a packet is late. A mere probe may have met the result on its way, and so may
- * a term that was sent again: when the sum of some was lost they all do so, and the first is enough. */
-static void repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
-  struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
-  if (packet->type != BY_FRAGMENT_PROBE) {
-    s->counters.duplicates++;
-    return;
-  }
-  uint64_t newest = ((const struct by_probe_payload *)(const void *)(packet + 1))->newest;
-  bool quiet = newest & BY_PROBE_QUIET;
-  newest &= ~(BY_PROBE_QUIET | BY_PROBE_DEAF);
-  if (asks(packet) && (quiet || !newest || !is_coming(s, sum, newest - 1)))
-    send_again(s, sum, result, packet);
-  else if (!asks(packet))
-    reply(s, packet, sum->workers, 0);
-}
-
-static void note_deaf(struct by_server *s, unsigned rank) {
-  struct worker *worker = &s->workers[rank];
-  if (worker->deaf || !may_receive(s, rank)) return;
-  by_info("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", rank, s->config.job);
-  worker->deaf = DEAF;
-  worker->missed = 0;
+  by_server_reply(s, packet, sum->workers, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
 /* --- packets in --- */
@@ -625,10 +316,10 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
     return;
   }
   if (probe && ((const struct by_probe_payload *)(const void *)(packet + 1))->newest & BY_PROBE_DEAF)
-    note_deaf(s, worker_of(s, packet));
+    by_server_note_deaf(s, worker_of(s, packet));
   if ((!over || probe) && is_single(s, packet)) s->workers[worker_of(s, packet)].straight = !packet->hops;
   if (over)
-    repeat(s, packet, result);
+    by_server_repeat(s, packet, result);
   else if (probe)
     take_probe(s, slot, packet);
   else

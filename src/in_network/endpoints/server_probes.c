@@ -1,0 +1,114 @@
+/* How a server answers probes: what it has of a sum that is not complete, and the result of one that is. */
+#include <string.h>
+
+#include "log.h"
+#include "server_state.h"
+
+/* A worker asks for a result for the first time, not knowing whether there is one. */
+enum { FIRST_ASK = BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED | BY_FRAGMENT_AGGREGATED };
+
+enum { COMPLETE = 2 }; /* cells in a probe's records */
+
+/* Multicasts of a result beside the first: where each of two workers lacks it, the second one's helps the first. */
+enum { MULTICASTS_AGAIN = 2 };
+
+void by_server_reply(struct by_server *s, const struct by_fragment *packet, const uint64_t *workers, uint8_t flags) {
+  unsigned to = worker_of(s, packet);
+  struct {
+    struct by_fragment head;
+    struct by_probe_payload payload;
+  } probe = {.head = by_server_answer(s, packet, BY_FRAGMENT_PROBE_REPLY, to)};
+  s->counters.probes++;
+  probe.head.lines = packet->lines;
+  memcpy(&probe.payload, packet + 1, (size_t)packet->lines * BY_FRAGMENT_LINE);
+  probe.payload.groups = workers ? groups_of(s, workers) : 0;
+  probe.head.workers = workers ? workers[by_group_of(&s->config.groups, to)] : 0;
+  if (packet->group == BY_FRAGMENT_UNITED) probe.head.workers = probe.head.workers ? packet->workers : 0;
+  if (workers && has_all(s, workers)) {
+    probe.head.group = s->all.group;
+    probe.head.workers = s->all.workers;
+  }
+  probe.head.flags = flags;
+  probe.head.check = by_sum_header_check(&s->key, &probe.head);
+  by_fragment_seal(&probe.head);
+  s->config.emit(s->config.context, &probe.head, (int)to);
+}
+
+static bool asks(const struct by_fragment *packet) {
+  return packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
+}
+
+/* A probe passed a cell with the whole sum of its workers: these workers, whose sum was lost further up. If one of them
+ * sends its term again, the cell sends the sum again. */
+static void note_replied(const struct by_server *s, uint64_t *replied, const struct by_fragment *probe) {
+  const struct by_probe *r = ((const struct by_probe_payload *)(const void *)(probe + 1))->records;
+  for (unsigned i = 0; i < by_probe_records(probe->lines); i++) {
+    struct by_worker_set in = {r[i].workers, r[i].group};
+    if (!r[i].granted || r[i].epoch != probe->epoch || r[i].state != COMPLETE) continue;
+    if (!by_set_is_within(&s->config.groups, in)) continue;
+    uint32_t mine = in.group == probe->group ? probe->rank : probe->group;
+    bool fits = in.group == probe->group || in.group == BY_FRAGMENT_UNITED;
+    if (fits && in.workers >> (mine & 63) & 1) unite(s, replied, in);
+  }
+}
+
+/* A worker that only asks for the result, and whose term is here, need not be notified that others are late. */
+bool by_server_knows(const struct by_server *s, struct sum *sum, const struct by_fragment *probe) {
+  if (asks(probe) && has(s, sum->workers, worker_of(s, probe))) return true;
+  if ((probe->flags & FIRST_ASK) != BY_FRAGMENT_RETX) return false;
+  if (has(s, sum->replied, worker_of(s, probe))) return true;
+  note_replied(s, sum->replied, probe);
+  return false;
+}
+
+/* A worker lacks the result. The first requests are fulfilled for all, since others may lack it too; after that each
+ * worker gets its own. */
+static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
+                       const struct by_fragment *probe) {
+  unsigned to = worker_of(s, probe);
+  struct worker *worker = &s->workers[to];
+  worker->missed += worker->deaf && sum->trial && !has(s, sum->asked, to);
+  unite(s, sum->asked, by_set_of_packet(probe));
+  s->counters.repeated++;
+  if (sum->again == MULTICASTS_AGAIN || !by_server_receives_multicasts(s, to)) {
+    by_server_send_result(s, result, to);
+  } else {
+    sum->again++;
+    sum->order = ++s->order;
+    by_server_send_multicast(s, result);
+  }
+}
+
+/* Whether the result is on its way to a worker that has seen the one of fragment `number`, sent before. */
+static bool is_coming(struct by_server *s, const struct sum *sum, uint64_t number) {
+  struct slot *slot = &s->slots[number % s->config.slots];
+  uint32_t epoch = (uint32_t)(number / s->config.slots);
+  int32_t after = by_epoch_distance(epoch, slot->epoch);
+  if (after > 0 || after < -1 || (after == 0 && !slot->done)) return false;
+  return sum_of(slot, epoch)->order < sum->order;
+}
+
+/* A mere probe may have met the result on its way, and so may a term that was sent again: when the sum of some was lost
+ * they all do so, and the first is enough. */
+void by_server_repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
+  struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
+  if (packet->type != BY_FRAGMENT_PROBE) {
+    s->counters.duplicates++;
+    return;
+  }
+  uint64_t newest = ((const struct by_probe_payload *)(const void *)(packet + 1))->newest;
+  bool quiet = newest & BY_PROBE_QUIET;
+  newest &= ~(BY_PROBE_QUIET | BY_PROBE_DEAF);
+  if (asks(packet) && (quiet || !newest || !is_coming(s, sum, newest - 1)))
+    send_again(s, sum, result, packet);
+  else if (!asks(packet))
+    by_server_reply(s, packet, sum->workers, 0);
+}
+
+void by_server_note_deaf(struct by_server *s, unsigned rank) {
+  struct worker *worker = &s->workers[rank];
+  if (worker->deaf || !by_server_may_receive(s, rank)) return;
+  by_info("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", rank, s->config.job);
+  worker->deaf = DEAF;
+  worker->missed = 0;
+}
