@@ -163,20 +163,29 @@ static void test_forwarding_switch_dies(void **state) {
   world_end(&world);
 }
 
-/* An agent that connects again at once has kept its switch's cells. */
-static void test_switch_blinks(void **state) {
-  (void)state;
+/* A job has a tree through a switch whose agent connects again after 0.25 s, `age` seconds old. Its number and the
+ * cells that it holds there are those from before. */
+static struct world_job *connect_again(double age, char name[32], uint64_t *number, uint64_t *held) {
   begin_racks(4096);
   struct world_job *job = world_run(&world, 0, 2, 4);
   world_plan(&world);
-  char name[32];
-  snprintf(name, sizeof name, "%s", job->cells[0].at);
+  snprintf(name, 32, "%s", job->cells[0].at);
   pass_and_plan(4, 1000000);
-  uint64_t number = job->number, held = held_at(name);
+  *number = job->number;
+  *held = held_at(name);
   world_part_switch(&world, name);
   world.now += 0.25;
-  world.age = 100;
+  world.age = age;
   world_join_switch(&world, name, 4096);
+  return job;
+}
+
+/* An agent that connects again at once has kept its switch's cells. */
+static void test_switch_blinks(void **state) {
+  (void)state;
+  char name[32];
+  uint64_t number, held;
+  const struct world_job *job = connect_again(100, name, &number, &held);
   pass_and_plan(3, 1000000);
   assert_int_equal(job->number, number);
   assert_true(held_at(name) == held);
@@ -186,17 +195,9 @@ static void test_switch_blinks(void **state) {
 /* A switch that has begun again has no cells of the plan any more, so the job gets the same trees with fresh ones. */
 static void test_switch_begins_again(void **state) {
   (void)state;
-  begin_racks(4096);
-  struct world_job *job = world_run(&world, 0, 2, 4);
-  world_plan(&world);
   char name[32];
-  snprintf(name, sizeof name, "%s", job->cells[0].at);
-  pass_and_plan(4, 1000000);
-  uint64_t number = job->number, held = held_at(name);
-  world_part_switch(&world, name);
-  world.now += 0.25;
-  world.age = 0.05;
-  world_join_switch(&world, name, 4096);
+  uint64_t number, held;
+  const struct world_job *job = connect_again(0.05, name, &number, &held);
   for (int i = 0; i < 4; i++) {
     world.now += 0.25;
     world_plan(&world);
