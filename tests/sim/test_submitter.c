@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "comms.h"
@@ -497,9 +498,10 @@ static bool advance_locked(struct by_context *context) {
 }
 
 static void end_burst(struct burst *burst) {
-  for (bool moved = true; moved;) {
-    moved = by_sim_step(burst->world.sim);
+  for (uint32_t still = 0; still < 100; still++) {
+    bool moved = by_sim_step(burst->world.sim);
     for (uint32_t r = 0; r < 2; r++) moved |= advance_locked(&burst->contexts[r]);
+    if (moved) still = 0;
   }
   for (uint32_t r = 0; r < 2; r++)
     for (uint32_t k = 0; k < BURST; k++) {
@@ -593,11 +595,38 @@ static void test_together(void **state) {
   free_burst(burst);
 }
 
+/* Direct calls wake the thread once, until it has made a round. */
+static void test_wakes_once(void **state) {
+  (void)state;
+  struct burst *burst = calloc(1, sizeof *burst);
+  uint64_t wakes = 0;
+  assert_non_null(burst);
+  begin_burst(burst);
+  struct by_progress *progress = &burst->contexts[1].progress;
+  progress->driver = BY_DRIVER_NONE;
+  progress->state = BY_PROGRESS_WORKS;
+  progress->helper = BY_HELPER_SLEEPS;
+  for (uint32_t r = 2; r-- > 0;) {
+    for (uint32_t k = 0; k < BURST; k++) {
+      int32_t *value = &burst->values[r][k];
+      *value = (int32_t)(k + 1);
+      struct banyan_call call = {.dtype = BANYAN_INT32, .send = value, .recv = value, .count = 1};
+      assert_ok(banyan_start(burst->comms[r], &call, &burst->requests[r][k]));
+    }
+    progress->driver = BY_DRIVER_USER;
+  }
+  assert_int_equal(read(burst->contexts[1].job.wake, &wakes, sizeof wakes), sizeof wakes);
+  assert_int_equal(wakes, 1);
+  end_burst(burst);
+  free_burst(burst);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_any_order),
       cmocka_unit_test(test_bursts),
       cmocka_unit_test(test_together),
+      cmocka_unit_test(test_wakes_once),
   };
   if (by_tracer_start(&tracer) != BANYAN_OK) return 1;
   int failed = cmocka_run_group_tests_name("submitter", tests, NULL, NULL);

@@ -287,8 +287,10 @@ static void *progress_main(void *argument) {
   return NULL;
 }
 
-/* Starts or wakes the library's thread, so that it makes a round. */
+/* Starts or wakes the library's thread, so that it makes a round. Waking it twice would cost a system call, and a round
+ * for nothing. */
 static void call_thread(struct by_progress *progress) {
+  if (progress->helper == BY_HELPER_COMES) return;
   if (progress->state == BY_PROGRESS_ABSENT) {
     int error = by_thread_start(&progress->thread, progress_main, progress);
     if (error) {
