@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link_seen.h"
 #include "log.h"
 #include "manager_cells.h"
 #include "manager_grants.h"
@@ -14,6 +13,7 @@
 #include "manager_job.h"
 #include "manager_links.h"
 #include "manager_plans.h"
+#include "manager_seen.h"
 #include "manager_user_plan.h"
 #include "plan_ways.h"
 
@@ -248,7 +248,7 @@ void by_manager_destroy(struct by_manager *m) {
   by_jobs_free_all(m);
   by_manager_peers_fini(m);
   by_manager_hosts_fini(m);
-  by_seen_fini(m);
+  by_link_seen_destroy(m->seen);
   free(m->links);
   free(m);
 }

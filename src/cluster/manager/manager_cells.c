@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "link_seen.h"
 #include "log.h"
 #include "manager_grants.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
+#include "manager_seen.h"
 
 static const double rounding = 1e-6;     /* of a slot: so much less than a whole one is a whole one */
 static const double turnaround = 100e-6; /* s that ends and switches add to a round trip, as in placement.h */

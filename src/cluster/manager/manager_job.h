@@ -5,6 +5,7 @@
 
 #include <sys/queue.h>
 
+#include "link_seen.h"
 #include "manager.h"
 #include "priority.h"
 
@@ -50,7 +51,7 @@ struct by_manager_part {
   struct by_manager_peer *peer; /* NULL: it has reported nothing yet, or has gone */
   bool reported;                /* a report of the job has come from there */
   uint64_t sent;
-  LIST_HEAD(, by_seen_path) paths; /* link_seen.c */
+  struct by_seen_paths paths;
 };
 
 /* A host that helps a job or runs a server of its, or is to, or did not; manager_helpers.c.

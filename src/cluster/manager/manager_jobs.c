@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "link_seen.h"
 #include "log.h"
 #include "manager_cells.h"
 #include "manager_grants.h"
@@ -15,6 +14,7 @@
 #include "manager_links.h"
 #include "manager_plans.h"
 #include "manager_proposal.h"
+#include "manager_seen.h"
 #include "manager_user_plan.h"
 #include "plan_ways.h"
 
@@ -35,7 +35,7 @@ static void set_state(struct by_manager_job *job, enum by_job_state state) {
 /* ---- making and freeing */
 
 static void free_job(struct by_manager_job *job) {
-  for (uint32_t h = 0; job->parts && h < job->n_hosts; h++) by_seen_free(&job->parts[h]);
+  for (uint32_t h = 0; job->parts && h < job->n_hosts; h++) by_seen_paths_free(&job->parts[h].paths);
   by_plans_free(job);
   by_cells_free(job);
   by_grants_free(job);
