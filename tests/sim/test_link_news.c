@@ -75,13 +75,14 @@ static void init(struct job *job) {
                                        .id = "a job",
                                        .welcome = true,
                                        .interval = INTERVAL_MS * BY_MILLISECOND};
+  by_path_watch_init(&job->link.paths, &job->context.job);
   job->link.events.context = &job->context;
   by_timer_init(&job->link.report, by_agent_client_report, &job->link);
   by_agent_client_report(&job->link);
 }
 
 static void fini(struct job *job) {
-  by_agent_client_forget_paths(&job->link);
+  by_path_watch_fini(&job->link.paths);
   by_loop_destroy(job->context.job.loop);
   world_fini(&job->world);
   context_fini(&job->context);
@@ -101,8 +102,8 @@ static void run(struct job *job, double seconds, double carried, double given) {
 }
 
 static bool has_notified(const struct job *job, double bandwidth) {
-  const struct by_cluster_path *path = &job->link.notified[0];
-  return job->link.n_reported == 1 && path->bandwidth > 0.9 * bandwidth && path->bandwidth < 1.1 * bandwidth;
+  const struct by_cluster_path *path = &job->link.paths.list.paths[0];
+  return job->link.paths.list.n == 1 && path->bandwidth > 0.9 * bandwidth && path->bandwidth < 1.1 * bandwidth;
 }
 
 static void test_slow(void **state) {
@@ -115,14 +116,14 @@ static void test_slow(void **state) {
   run(&job, 0.3, 20e6, 0); /* what waited in buffers */
   assert_true(job.link.reported_at > slow_from && has_notified(&job, 20e6));
   run(&job, 0.5, 0, 0);
-  uint32_t left = job.link.news;
+  uint32_t left = job.link.paths.news;
   run(&job, 10, 0, 0);
-  assert_int_equal(job.link.news, left);
+  assert_int_equal(job.link.paths.news, left);
   assert_true(left > 0 && !by_timer_is_set(&job.link.report)); /* the link is not checked while it carries nothing */
   uint64_t again_from = job.now;
   run(&job, 2, 20e6, 20e6);
   assert_true(job.link.reported_at > again_from && has_notified(&job, 20e6));
-  assert_int_equal(job.link.news, 0);
+  assert_int_equal(job.link.paths.news, 0);
   fini(&job);
 }
 
@@ -133,8 +134,8 @@ static void test_waits(void **state) {
   init(&job);
   flying = 1;
   run(&job, 3.01, 1e6, 1e6);
-  assert_true(job.link.n_reported == 1 && job.link.notified[0].busy > 0.9);
-  assert_true(job.link.notified[0].bandwidth == 0);
+  assert_true(job.link.paths.list.n == 1 && job.link.paths.list.paths[0].busy > 0.9);
+  assert_true(job.link.paths.list.paths[0].bandwidth == 0);
   fini(&job);
 }
 
@@ -163,7 +164,7 @@ static void test_full_once(void **state) {
   run(&job, 1.3, 20e6, 20e6);
   assert_true(has_notified(&job, 50e6)); /* in short bursts whose last acknowledgements are awaited */
   run(&job, 2.6, 20e6, 20e6);
-  assert_true(job.link.n_reported == 1 && job.link.notified[0].bandwidth == 0);
+  assert_true(job.link.paths.list.n == 1 && job.link.paths.list.paths[0].bandwidth == 0);
   fini(&job);
 }
 
@@ -179,7 +180,7 @@ static void test_sways(void **state) {
   run(&job, 2, 75e6, 75e6);
   for (int i = 0; i < 20; i++) {
     run(&job, 0.25, i % 2 ? 90e6 : 65e6, 65e6);
-    assert_int_equal(job.link.news, 0);
+    assert_int_equal(job.link.paths.news, 0);
   }
   fini(&job);
 }

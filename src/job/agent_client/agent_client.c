@@ -370,6 +370,7 @@ static enum banyan_status create(const struct by_agent_options *options, struct 
                                    .events = options->events,
                                    .observed = options->observed,
                                    .delay = FIRST_MS * BY_MILLISECOND};
+  by_path_watch_init(&link->paths, options->job);
   by_timer_init(&link->retry, due, link);
   by_timer_init(&link->report, by_agent_client_report, link);
   choose_peer(link);
@@ -400,7 +401,7 @@ void by_agent_client_destroy(struct by_agent_client *link) {
   by_loop_cancel_timer(&link->report);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&link->proposals)) remove_proposal(LIST_FIRST(&link->proposals));
-  by_agent_client_forget_paths(link);
+  by_path_watch_fini(&link->paths);
   free(link->reservation);
   free(link);
 }

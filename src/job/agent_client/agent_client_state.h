@@ -1,8 +1,7 @@
 /* Inside a rank's connection to an agent or manager: shared by its files only. Everything on the loop's thread.
  *
  *   agent_client.c   life: connecting, and again when it is lost; what comes down
- *   agent_reports.c  what goes up
- *   agent_paths.c    of that, what connections show of the network */
+ *   agent_reports.c  what goes up */
 #ifndef BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
 #define BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
 
@@ -12,27 +11,9 @@
 #include "agent_client.h"
 #include "cluster_message.h"
 #include "observe.h"
+#include "path_watch.h"
 #include "stream.h"
 #include "tls_identity.h"
-
-/* What was counted of the connections to each peer, by its number, at one time. */
-struct by_path_look {
-  uint64_t at;
-  uint32_t n, room;
-  struct by_path_seen {
-    uint32_t process;
-    struct by_meter meter;
-    double rate;                    /* bytes a second when it was last found full, */
-    uint32_t full, loaded, glances; /* so often as yet; found with much on its way; looked at */
-  } * seen;
-};
-
-/* What the connections to a host did of late. */
-struct by_path_usual {
-  const char *to;
-  uint64_t at; /* when it was last looked at */
-  struct by_path_late bandwidth, sent;
-};
 
 struct by_agent_client {
   struct by_job *job;
@@ -59,16 +40,9 @@ struct by_agent_client {
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent, reported_expected;
-  char own_plan[BY_CLUSTER_NAME + 1];                /* rank 0: as last sent, see cluster_message.h; "": none */
-  uint32_t own_version;                              /* of that plan; 0: there was none, or no communicator */
-  struct by_path_look first_look, last_look;         /* when it last reported, and looked whether there is news; */
-  struct by_path_look glance, spare;                 /* a few times between looks: now, and room for the next one */
-  uint32_t glances;                                  /* since the last look */
-  struct by_cluster_path notified[BY_CLUSTER_PATHS]; /* as last reported */
-  uint32_t n_reported;
-  struct by_path_usual usual[BY_CLUSTER_PATHS];
-  uint32_t n_usual;
-  uint32_t news;        /* a path had changed much: so many more reports follow soon */
+  char own_plan[BY_CLUSTER_NAME + 1]; /* rank 0: as last sent, see cluster_message.h; "": none */
+  uint32_t own_version;               /* of that plan; 0: there was none, or no communicator */
+  struct by_path_watch paths;
   uint64_t number, at;  /* of the manager's plan that the job switched to last; 0: it did to none; */
   uint32_t plan_switch; /* that plan switch */
   uint64_t released;    /* the manager's plan whose cells have been given back last; 0: none */
@@ -83,15 +57,6 @@ void by_agent_client_report(void *argument);
 void by_agent_client_send_switched(struct by_agent_client *link);
 void by_agent_client_send_released(struct by_agent_client *link);
 void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message);
-
-/* agent_paths.c: counts what passes; a few times for each look at what has become of it. */
-void by_agent_client_glance_at_paths(struct by_agent_client *link);
-/* After a glance. True where a path is so much faster or slower that it is to be reported at once; `notified` then
- * describes it. */
-bool by_agent_client_look_at_paths(struct by_agent_client *link);
-/* What they were like since the last report, to `notified`. */
-void by_agent_client_take_paths(struct by_agent_client *link);
-void by_agent_client_forget_paths(struct by_agent_client *link);
 
 /* agent_client.c: the name of the plan that the user set, "": none; and its version, 0: not known. */
 uint32_t by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]);

@@ -122,7 +122,7 @@ void by_agent_client_introduce(struct by_agent_client *link) {
 
 /* ---- reports */
 
-enum { LOOKS = 4 /* in an interval; where there are not too */, MANY = 256, GLANCES = 4 /* for a look */ };
+enum { MANY = 256 /* connections: then there are fewer looks */ };
 
 struct report {
   struct by_observed observed;
@@ -172,8 +172,8 @@ static void send_report(struct by_agent_client *link, const struct report *repor
                                .ranks = &link->job->rank,
                                .n_sizes = report->n_sizes,
                                .sizes = report->sizes,
-                               .n_paths = link->n_reported,
-                               .paths = link->notified,
+                               .n_paths = link->paths.list.n,
+                               .paths = link->paths.list.paths,
                                .iterations = report->observed.iterations,
                                .expected = report->expected,
                                .iteration_time = report->observed.iteration_time,
@@ -202,12 +202,12 @@ static void send_own_plan(struct by_agent_client *link) {
 /* False: there is nothing to report, before a call is made. */
 static bool look(struct by_agent_client *link) {
   struct report report;
-  bool news = by_agent_client_look_at_paths(link);
+  bool news = by_path_watch_look(&link->paths);
   bool due = by_loop_now(link->job->loop) >= link->reported_at + link->interval;
   if (!due && !news) return true;
   if (due) send_own_plan(link);
   if (!take_report(link, news, &report)) return false;
-  if (!news) by_agent_client_take_paths(link);
+  if (!news) by_path_watch_take(&link->paths);
   send_report(link, &report);
   return true;
 }
@@ -215,8 +215,8 @@ static bool look(struct by_agent_client *link) {
 /* Looks a few times in each interval, and reports at its end, or when the network has changed. */
 void by_agent_client_report(void *argument) {
   struct by_agent_client *link = argument;
-  by_agent_client_glance_at_paths(link);
-  if (link->glances >= GLANCES && !look(link)) return;
-  uint64_t looks = link->last_look.n > MANY ? 1 : LOOKS;
-  by_loop_set_delay(link->job->loop, &link->report, link->interval / looks / GLANCES);
+  by_path_watch_glance(&link->paths);
+  if (link->paths.glances >= BY_PATH_GLANCES && !look(link)) return;
+  uint64_t looks = link->paths.last_look.n > MANY ? 1 : BY_PATH_LOOKS;
+  by_loop_set_delay(link->job->loop, &link->report, link->interval / looks / BY_PATH_GLANCES);
 }

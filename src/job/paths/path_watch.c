@@ -1,11 +1,8 @@
-/* What this rank's connections show of the network: how much they carried of late, and how fast while that was what
- * the network let them carry. The kernel counts it anyhow; here it is only looked at. */
+#include "path_watch.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "agent_client_state.h"
-#include "cluster_message.h"
 
 static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
 static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */
@@ -72,20 +69,20 @@ static void copy(const struct by_path_look *from, struct by_path_look *to) {
   if (to->n) memcpy(to->seen, from->seen, to->n * sizeof *to->seen);
 }
 
-void by_agent_client_glance_at_paths(struct by_agent_client *link) {
-  struct by_job *job = link->job;
-  struct by_path_look *now = &link->spare;
+void by_path_watch_glance(struct by_path_watch *watch) {
+  struct by_job *job = watch->job;
+  struct by_path_look *now = &watch->spare;
   now->n = 0;
   now->at = by_loop_now(job->loop);
   by_job_lock(job);
   by_engine_meter(job->engine, add_peer, now);
   by_job_unlock(job);
   if (now->n) join_connections(now);
-  for (uint32_t i = 0; i < now->n; i++) count(&link->glance, &now->seen[i]);
-  struct by_path_look before = link->glance;
-  link->glance = *now;
+  for (uint32_t i = 0; i < now->n; i++) count(&watch->glance, &now->seen[i]);
+  struct by_path_look before = watch->glance;
+  watch->glance = *now;
   *now = before;
-  link->glances++;
+  watch->glances++;
 }
 
 /* ---- from one look to the next */
@@ -111,97 +108,102 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
 }
 
 /* Of too many those that carry least are left out. */
-static void add_path(struct by_cluster_path *out, uint32_t *n, const struct by_cluster_path *path) {
+static void add_path(struct by_path_list *list, const struct by_cluster_path *path, uint32_t process) {
+  struct by_cluster_path *out = list->paths;
   uint32_t least = 0;
-  for (uint32_t i = 0; i < *n; i++) {
+  for (uint32_t i = 0; i < list->n; i++) {
     if (!strcmp(out[i].to, path->to)) {
       by_cluster_path_join(&out[i], path);
       return;
     }
     if (out[i].sent < out[least].sent) least = i;
   }
-  if (*n < BY_CLUSTER_PATHS)
-    out[(*n)++] = *path;
-  else if (path->sent > out[least].sent)
-    out[least] = *path;
+  if (list->n < BY_CLUSTER_PATHS)
+    least = list->n++;
+  else if (path->sent <= out[least].sent)
+    return;
+  out[least] = *path;
+  list->processes[least] = process;
 }
 
 static bool has_gone_on(const struct by_meter *before, const struct by_meter *after) {
   return after->bytes > before->bytes && after->busy >= before->busy && after->held >= before->held;
 }
 
-static uint32_t list_paths(const struct by_agent_client *link, const struct by_path_look *before,
-                           const struct by_path_look *after, struct by_cluster_path *out) {
-  const struct by_member *members = link->job->members;
+static void list_paths(const struct by_path_watch *watch, const struct by_path_look *before,
+                       const struct by_path_look *after, struct by_path_list *out) {
+  const struct by_member *members = watch->job->members;
   double seconds = by_clock_to_seconds(after->at - before->at);
-  uint32_t n = 0;
+  out->n = 0;
   for (uint32_t i = 0; i < after->n && seconds > 0; i++) {
     const struct by_path_seen *now = &after->seen[i], *then = find(before, now->process);
     if (!then || !has_gone_on(&then->meter, &now->meter)) continue;
     struct by_cluster_path path = measure(then, now, seconds);
-    path.to = members[after->seen[i].process].host;
-    add_path(out, &n, &path);
+    path.to = members[now->process].host;
+    add_path(out, &path, now->process);
   }
-  return n;
 }
 
 /* ---- news */
 
-static struct by_path_usual *find_usual(struct by_agent_client *link, const char *to) {
+static struct by_path_usual *find_usual(struct by_path_watch *watch, const char *to) {
   uint32_t i = 0;
-  while (i < link->n_usual && strcmp(link->usual[i].to, to) != 0) i++;
-  return i < link->n_usual ? &link->usual[i] : NULL;
+  while (i < watch->n_usual && strcmp(watch->usual[i].to, to) != 0) i++;
+  return i < watch->n_usual ? &watch->usual[i] : NULL;
 }
 
 /* In the place of the host that was not looked at for longest: many helpers come and go in a long job. */
-static struct by_path_usual *add_usual(struct by_agent_client *link, const char *to) {
-  struct by_path_usual *usual = link->usual;
-  for (uint32_t i = 1; i < link->n_usual; i++)
-    if (link->usual[i].at < usual->at) usual = &link->usual[i];
-  if (link->n_usual < BY_CLUSTER_PATHS) usual = &link->usual[link->n_usual++];
-  *usual = (struct by_path_usual){.to = to, .at = link->glance.at};
+static struct by_path_usual *add_usual(struct by_path_watch *watch, const char *to) {
+  struct by_path_usual *usual = watch->usual;
+  for (uint32_t i = 1; i < watch->n_usual; i++)
+    if (watch->usual[i].at < usual->at) usual = &watch->usual[i];
+  if (watch->n_usual < BY_CLUSTER_PATHS) usual = &watch->usual[watch->n_usual++];
+  *usual = (struct by_path_usual){.to = to, .at = watch->glance.at};
   return usual;
 }
 
 /* What passes elsewhere becomes less too, where a job waits for a slow path; and what has passed there counts. */
-static bool is_news(struct by_agent_client *link, const struct by_cluster_path *paths, uint32_t n) {
+static bool is_news(struct by_path_watch *watch, const struct by_cluster_path *paths, uint32_t n) {
   bool news = false;
   for (uint32_t i = 0; i < n; i++) {
-    struct by_path_usual *usual = find_usual(link, paths[i].to);
-    if (usual) usual->at = link->glance.at;
+    struct by_path_usual *usual = find_usual(watch, paths[i].to);
+    if (usual) usual->at = watch->glance.at;
   }
   for (uint32_t i = 0; i < n; i++) {
-    struct by_path_usual *usual = find_usual(link, paths[i].to);
-    if (!usual) usual = add_usual(link, paths[i].to);
+    struct by_path_usual *usual = find_usual(watch, paths[i].to);
+    if (!usual) usual = add_usual(watch, paths[i].to);
     if (paths[i].bandwidth > 0) news |= by_path_late_add(&usual->bandwidth, paths[i].bandwidth);
     news |= by_path_late_add(&usual->sent, paths[i].sent);
   }
   return news;
 }
 
-bool by_agent_client_look_at_paths(struct by_agent_client *link) {
-  struct by_cluster_path paths[BY_CLUSTER_PATHS];
-  uint32_t n = list_paths(link, &link->last_look, &link->glance, paths);
-  copy(&link->glance, &link->last_look);
-  link->glances = 0;
-  if (is_news(link, paths, n)) link->news = 1 + AGAIN;
-  if (!link->news || !n) return false; /* what is to be reported again needs a measurement */
-  link->news--;
-  memcpy(link->notified, paths, n * sizeof *paths);
-  link->n_reported = n;
-  copy(&link->last_look, &link->first_look);
+bool by_path_watch_look(struct by_path_watch *watch) {
+  struct by_path_list list;
+  list_paths(watch, &watch->last_look, &watch->glance, &list);
+  copy(&watch->glance, &watch->last_look);
+  watch->glances = 0;
+  if (is_news(watch, list.paths, list.n)) watch->news = 1 + AGAIN;
+  if (!watch->news || !list.n) return false; /* what is to be reported again needs a measurement */
+  watch->news--;
+  watch->list = list;
+  copy(&watch->last_look, &watch->first_look);
   return true;
 }
 
-void by_agent_client_take_paths(struct by_agent_client *link) {
-  if (link->first_look.at == link->last_look.at) return;
-  link->n_reported = list_paths(link, &link->first_look, &link->last_look, link->notified);
-  copy(&link->last_look, &link->first_look);
+void by_path_watch_take(struct by_path_watch *watch) {
+  if (watch->first_look.at == watch->last_look.at) return;
+  list_paths(watch, &watch->first_look, &watch->last_look, &watch->list);
+  copy(&watch->last_look, &watch->first_look);
 }
 
-void by_agent_client_forget_paths(struct by_agent_client *link) {
-  free(link->first_look.seen);
-  free(link->last_look.seen);
-  free(link->glance.seen);
-  free(link->spare.seen);
+void by_path_watch_init(struct by_path_watch *watch, struct by_job *job) {
+  *watch = (struct by_path_watch){.job = job};
+}
+
+void by_path_watch_fini(struct by_path_watch *watch) {
+  free(watch->first_look.seen);
+  free(watch->last_look.seen);
+  free(watch->glance.seen);
+  free(watch->spare.seen);
 }
