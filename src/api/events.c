@@ -48,6 +48,14 @@ static void begin_listening(void *argument) {
   by_context_unlock(context);
 }
 
+static void probe(void *argument, uint32_t process, uint64_t bytes) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  by_engine_probe(context->job.engine, process, bytes);
+  by_progress_kick(&context->progress);
+  by_context_unlock(context);
+}
+
 static bool has_manager(void *argument) {
   const struct by_context *context = argument;
   return context->cluster != NULL;
@@ -74,6 +82,7 @@ const struct by_context_events by_context_events = {.control = {.open_udp = by_c
                                                                 .listen = begin_listening,
                                                                 .handle_plan_switch = by_plan_switches_handle,
                                                                 .view_plan_switches = by_plan_switches_view,
+                                                                .probe = probe,
                                                                 .has_manager = has_manager,
                                                                 .reservation = reservation,
                                                                 .may_answer = may_answer,

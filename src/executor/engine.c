@@ -300,6 +300,11 @@ void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
   if (transfer->status == BANYAN_OK) by_transfer_flush(transfer);
 }
 
+void by_engine_probe(struct by_engine *engine, uint32_t process, uint64_t bytes) {
+  struct by_link *link = by_engine_transfer(engine)->links[process];
+  if (!link->in_network && !by_link_is_lost(link) && !link->left) by_link_probe(link, bytes);
+}
+
 void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process) {
   by_control_messages_expect(by_engine_transfer(engine)->links[process]);
 }

@@ -93,6 +93,10 @@ bool by_engine_lacks_lanes(const struct by_engine *engine);
 void by_engine_meter(const struct by_engine *engine,
                      void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context);
 
+/* Sends so many bytes that nobody needs to a process on another host, behind all that is to be sent there: a lane that
+ * no plan uses shows nothing of its network otherwise. One that is under way ends. */
+void by_engine_probe(struct by_engine *engine, uint32_t process, uint64_t bytes);
+
 /* Control messages come from this process, or go to it: it gets a lane, and frames of calls that are not made here yet
  * do not hold them up. */
 void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process);

@@ -21,7 +21,8 @@ enum by_frame_type {
   BY_FRAME_GOODBYE = 9, /* link: the sender closes it on purpose */
   BY_FRAME_CONTROL =
       10, /* link: part of a control message of `count` bytes, from `offset` on; `team` is for its reader */
-  BY_FRAME_TYPES = 11
+  BY_FRAME_PROBE = 11, /* link: nobody needs the payload; it shows how fast the link is */
+  BY_FRAME_TYPES = 12
 };
 
 enum by_frame_flags {

@@ -442,6 +442,7 @@ static void test_numbers(void **state) {
                {"TREE_ASK", TREE_ASK},
                {"TREE_REPORT", TREE_REPORT},
                {"TIMELINE", TIMELINE},
+               {"PATHS", PATHS},
                {"purpose", (enum message)PURPOSE_CONTROL}};
   struct by_text text;
   (void)state;

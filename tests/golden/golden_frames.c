@@ -22,8 +22,8 @@
 
 enum { TURNS = 400, ROOM = 512 << 10, SHORT = 64, LONG = 600, REGION = 7, REGION_FD = 9 };
 
-static const char *const type_names[BY_FRAME_TYPES] = {"NONE",  "DATA",   "OFFER",  "MORE",    "DONE",  "REFUSE",
-                                                       "GRANT", "CREDIT", "FORGET", "GOODBYE", "LETTER"};
+static const char *const type_names[BY_FRAME_TYPES] = {"NONE",  "DATA",   "OFFER",  "MORE",    "DONE",   "REFUSE",
+                                                       "GRANT", "CREDIT", "FORGET", "GOODBYE", "LETTER", "PROBE"};
 
 /* ---- two engines and their conversation ---- */
 
@@ -53,7 +53,7 @@ static void note(int from, const struct by_frame *frame, const void *payload) {
   uint8_t bytes[sizeof *frame + SHORT];
   char name[128], flags[64];
   size_t n = frame->size <= SHORT ? frame->size : 0;
-  assert_in_range(frame->type, BY_FRAME_DATA, BY_FRAME_CONTROL);
+  assert_in_range(frame->type, BY_FRAME_DATA, BY_FRAME_PROBE);
   types_seen[frame->type] = true;
   if (talk.seen[from][frame->type][frame->flags] && !talk.keeps_all) return;
   talk.seen[from][frame->type][frame->flags] = true;
@@ -286,6 +286,14 @@ static void test_goodbye(void **state) {
   finish();
 }
 
+static void test_probe(void **state) {
+  (void)state;
+  begin("probe", &plain, &(struct by_engine_options){0});
+  by_engine_probe(talk.engines[0], 1, 40);
+  run();
+  finish();
+}
+
 static void test_all_types(void **state) {
   (void)state;
   for (int type = BY_FRAME_DATA; type < BY_FRAME_TYPES; type++)
@@ -461,12 +469,19 @@ static void test_ring(void **state) {
 
 int golden_frames(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_calls),   cmocka_unit_test(test_long_calls),
-      cmocka_unit_test(test_late_receiver), cmocka_unit_test(test_offers),
-      cmocka_unit_test(test_held),          cmocka_unit_test(test_messages_beside_calls),
-      cmocka_unit_test(test_goodbye),       cmocka_unit_test(test_all_types),
-      cmocka_unit_test(test_layouts),       cmocka_unit_test(test_sparse_description),
-      cmocka_unit_test(test_sparse_calls),  cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_small_calls),
+      cmocka_unit_test(test_long_calls),
+      cmocka_unit_test(test_late_receiver),
+      cmocka_unit_test(test_offers),
+      cmocka_unit_test(test_held),
+      cmocka_unit_test(test_messages_beside_calls),
+      cmocka_unit_test(test_goodbye),
+      cmocka_unit_test(test_probe),
+      cmocka_unit_test(test_all_types),
+      cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_sparse_description),
+      cmocka_unit_test(test_sparse_calls),
+      cmocka_unit_test(test_ring),
       cmocka_unit_test(golden_end),
   };
   golden_begin("frames", "What crosses links between ranks: frames, offers, rings in shared memory.");

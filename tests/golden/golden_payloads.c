@@ -1,10 +1,12 @@
 /* Golden bytes of the payloads of control messages that have writers of their own: texts (REFUSED, FAILED, SUSPECT,
- * LOST), PLAN, TREE for workers and servers, MOVE of each kind, and TIMELINE of each kind. Each is read by the real
- * reader and written again, which gives the same bytes. golden_control.c has the others, and the frame around them. */
+ * LOST), PLAN, TREE for workers and servers, MOVE of each kind, TIMELINE and PATHS of each kind. Each is read by the
+ * real reader and written again, which gives the same bytes. golden_control.c has the others, and the frame around
+ * them. */
 #include <string.h>
 
 #include "control_messages.h"
 #include "golden.h"
+#include "path_message.h"
 #include "plan.h"
 #include "plan_switch_message.h"
 #include "timeline_records.h"
@@ -253,11 +255,34 @@ static void test_records(void **state) {
   check("TIMELINE, RECORDS");
 }
 
+/* ---- paths ---- */
+
+static void paths(const char *name, const struct by_path_message *message) {
+  struct by_path_message read;
+  begin();
+  by_path_message_write(&writer, message);
+  assert_ok(by_path_message_read(bytes, writer.length, 8, &read));
+  by_path_message_write(&second, &read);
+  check(name);
+}
+
+static void test_paths(void **state) {
+  (void)state;
+  paths("PATHS, WATCH", &(struct by_path_message){.kind = BY_PATH_WATCH, .interval = 1000});
+  paths("PATHS, PROBE",
+        &(struct by_path_message){.kind = BY_PATH_PROBE, .process = 3, .bytes = 0x2122232425262728, .lasts = 150});
+  paths("PATHS, REPORT",
+        &(struct by_path_message){.kind = BY_PATH_REPORT,
+                                  .n = 2,
+                                  .rates = {{.process = 1, .sent = 90000000, .bandwidth = 100000000, .busy = 900000},
+                                            {.process = 7, .sent = 1000, .busy = 3}}});
+}
+
 int golden_payloads(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_texts),     cmocka_unit_test(test_plans),         cmocka_unit_test(test_trees),
       cmocka_unit_test(test_tree_ends), cmocka_unit_test(test_plan_switches), cmocka_unit_test(test_timelines),
-      cmocka_unit_test(test_records),   cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_records),   cmocka_unit_test(test_paths),         cmocka_unit_test(golden_end),
   };
   golden_begin("payloads", "Payloads of control messages.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -337,6 +337,7 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
     end->receiving = BY_RECEIVE_CONTROL;
     return true;
   }
+  if (frame->type == BY_FRAME_PROBE) return true; /* its payload is thrown away */
   if (frame->type == BY_FRAME_CREDIT)
     link->eager -= frame->offset < link->eager ? frame->offset : link->eager;
   else if (frame->type == BY_FRAME_GOODBYE)

@@ -9,9 +9,17 @@
  * store that much for calls it has not made yet), and the rest as granted. */
 #include "transfer_link.h"
 
+#include <sys/param.h>
+
 #include "arena.h"
 
-enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, MOST_COMPARED = 16, FRAME_BYTES = sizeof(struct by_frame) };
+enum {
+  LEAST_FRAME = 16 << 10,
+  MORE_EVERY = 64 << 10,
+  PROBE_BYTES = 64 << 10,
+  MOST_COMPARED = 16,
+  FRAME_BYTES = sizeof(struct by_frame)
+};
 
 enum sent { SENT_MORE, SENT_ALL, SENT_NOT };
 
@@ -325,6 +333,27 @@ static inline uint32_t flush_ends(struct by_link *link) {
   return full;
 }
 
+void by_link_probe(struct by_link *link, uint64_t bytes) {
+  link->probe = bytes;
+  by_link_want(link);
+  by_link_touch(link);
+}
+
+/* False: the lane takes no more now. */
+static bool send_probe(struct by_link *link) {
+  static char nothing[PROBE_BYTES];
+  while (link->probe) {
+    struct by_frame frame = {.type = BY_FRAME_PROBE, .size = (uint32_t)MIN(link->probe, sizeof nothing)};
+    enum by_lane_sent sent = link->lane->ops->send(link->lane, &frame, nothing);
+    if (sent == BY_LANE_FULL) return false;
+    if (sent != BY_LANE_SENT) link->holds = true;
+    link->probe -= frame.size;
+    link->transfer->counters.frames_sent++;
+    link->transfer->moved = true;
+  }
+  return true;
+}
+
 bool by_link_flush(struct by_link *link) {
   if (!link->lane || link->in_network) return true; /* by_link_attach has it flushed, or the fabric sends it */
   if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
@@ -350,6 +379,7 @@ bool by_link_flush(struct by_link *link) {
     if (blocked == out) break; /* round the queue */
     if (!blocked) blocked = out;
   }
+  if (link->probe && TAILQ_EMPTY(&link->outs) && !(full & 1) && !send_probe(link)) full |= 1;
   if (link->holds) {
     link->holds = false;
     full |= flush_ends(link);
@@ -399,6 +429,7 @@ bool by_links_goodbye(struct by_transfer *transfer) {
     struct by_end *end = transfer->ends[i];
     struct by_link *link = end->link;
     if (end->lane->status != BANYAN_OK || end->parting || by_link_is_lost(link)) continue;
+    link->probe = 0;
     by_link_flush(link);
     struct by_frame frame = {.type = BY_FRAME_GOODBYE};
     bool clear =

@@ -89,6 +89,7 @@ struct by_link {
   bool expects_messages;                               /* control messages are to be expected here */
   struct by_frame *notices; /* to be sent, of no call here: which regions were freed, what a team owed */
   uint32_t n_notices, notices_room;
+  uint64_t probe; /* bytes that nobody needs, to be sent where there is nothing else to be sent */
   uint64_t eager; /* bytes sent beyond grants and not credited */
   uint64_t taken; /* eager bytes of the peer that were taken and not reported */
   TAILQ_HEAD(, by_stored) stored;
@@ -144,6 +145,8 @@ bool by_link_flush(struct by_link *link);
 bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload);
 /* Notifies the peer that a region of this process is gone. */
 void by_link_forget(struct by_link *link, uint32_t region);
+/* Sends so many bytes that nobody needs, once all else is sent; asks for a lane, if there is none. */
+void by_link_probe(struct by_link *link, uint64_t bytes);
 /* Notifies the sender that all of a message has been taken, though its call goes away. */
 void by_link_owe(const struct by_in *in);
 /* Asks the sender to send all of a message, though its call goes away: what comes is thrown away, and its memory

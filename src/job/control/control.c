@@ -66,6 +66,7 @@ static const struct rule {
     [JOINED] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
     [KNOWN] = {by_helpers_handle_known, PART(helpers), TO_ROOT, ALWAYS},
     [TIMELINE] = {handle_timeline, 0, FROM_ALL, ONCE_STARTED},
+    [PATHS] = {by_control_paths_handle, PART(paths), FROM_ALL, ONCE_STARTED},
 };
 
 static void frame_came(void *context, const struct by_received *message) {
@@ -183,6 +184,7 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
                   &(struct by_meeting_events){newcomer, make_room, control});
   by_own_trees_init(&control->own_trees, peers, &control->events, reported, control);
   by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->own_trees);
+  by_control_paths_init(&control->paths, peers, &control->events);
   by_trees_init(&control->trees, &control->deaths, &control->plan_switches, &control->events, to_self, control);
   return status == BANYAN_OK ? by_notices_make_room(&control->notices, places) : status;
 }
@@ -191,6 +193,7 @@ void by_control_object_fini(struct by_control *control) {
   by_notices_send_left(&control->notices);
   by_control_peers_close(&control->peers);
   by_trees_fini(&control->trees);
+  by_control_paths_fini(&control->paths);
   by_helpers_fini(&control->helpers);
   by_own_trees_fini(&control->own_trees);
   by_meeting_fini(&control->meeting);
@@ -302,6 +305,14 @@ void by_control_handle_cells(struct by_control *control, const struct by_cluster
 
 void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks) {
   by_notices_send_class(&control->notices, class_, ranks);
+}
+
+void by_control_watch_paths(struct by_control *control, uint32_t interval, const struct by_path_sink *sink) {
+  by_control_paths_watch(&control->paths, interval, sink);
+}
+
+void by_control_probe_path(struct by_control *control, uint32_t from, const struct by_path_message *message) {
+  by_control_paths_probe(&control->paths, from, message);
 }
 
 enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {

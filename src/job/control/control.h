@@ -17,6 +17,7 @@
 struct by_control;
 struct by_cluster_cells;
 struct by_cluster_switch;
+struct by_path_message;
 struct by_tree_message;
 struct by_tree_report;
 
@@ -34,6 +35,8 @@ struct by_control_events {
   bool (*handle_plan_switch)(void *context, const struct by_plan_switch_message *message,
                              struct by_plan_switch_message *answer, char *text, size_t room);
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
+  /* Sends so many bytes that nobody needs to a process; see by_engine_probe. */
+  void (*probe)(void *context, uint32_t process, uint64_t bytes);
   /* Rank 0: whether there is an agent or manager; requests for memory of switches go to it. */
   bool (*has_manager)(void *context);
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
@@ -99,6 +102,18 @@ struct by_tree_grants {
 };
 /* In versions of trees: they serve what is submitted to the communicator, and not its direct calls. */
 #define BY_TREES_OF_OPERATIONS (UINT32_C(1) << 31)
+/* What gets the reports of paths, each of one process; path_message.h. On the loop's thread. */
+struct by_path_sink {
+  void (*report)(void *context, uint32_t process, const struct by_path_message *message);
+  void *context;
+};
+/* Rank 0, on the loop's thread: has all ranks and helpers that are here now watch their connections to other hosts,
+ * and report what these show, about once in so many milliseconds while they send; 0: no longer. */
+void by_control_watch_paths(struct by_control *control, uint32_t interval, const struct by_path_sink *sink);
+/* The same: has one process do what the message, a BY_PATH_PROBE, asks, so that its path to another one shows
+ * something.
+ */
+void by_control_probe_path(struct by_control *control, uint32_t from, const struct by_path_message *message);
 /* Trees through switches that a plan needs, under this version. Borrowed. */
 struct by_tree_wanted {
   uint32_t version;

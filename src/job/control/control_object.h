@@ -4,6 +4,7 @@
 #define BY_JOB_CONTROL_CONTROL_OBJECT_H
 
 #include "control_helpers.h"
+#include "control_paths.h"
 #include "control_trees.h"
 
 struct by_control {
@@ -17,6 +18,7 @@ struct by_control {
   struct by_control_meeting meeting;
   struct by_own_trees own_trees;
   struct by_helpers helpers;
+  struct by_control_paths paths;
   struct by_trees trees;
 };
 
