@@ -257,9 +257,12 @@ static void find_tightest(struct by_plan_load *load, const struct by_topology *t
 
 /* --- all of it --- */
 
-static enum banyan_status run(struct loading *l, const struct by_class *class_) {
+static enum banyan_status run(struct loading *l, const struct by_class *class_, const uint32_t *node_of) {
   struct by_plan_load *out = l->out;
-  BY_TRY(by_plan_place(l->plan, l->topology, l->out->node_of));
+  if (node_of)
+    memcpy(out->node_of, node_of, out->n_vertices * sizeof *node_of);
+  else
+    BY_TRY(by_plan_place(l->plan, l->topology, l->out->node_of));
   BY_TRY(by_plan_pairs_list(l->plan, class_, out->node_of, &out->pairs, &out->n_pairs));
   BY_TRY(by_paths_init(&l->paths, l->topology));
   for (size_t i = 0, end; i < out->n_pairs; i = end) {
@@ -272,6 +275,12 @@ static enum banyan_status run(struct loading *l, const struct by_class *class_) 
 
 enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_plan *plan,
                                      const struct by_class *class_, const struct by_topology *topology) {
+  return by_plan_load_init_at(load, plan, class_, topology, NULL);
+}
+
+enum banyan_status by_plan_load_init_at(struct by_plan_load *load, const struct by_plan *plan,
+                                        const struct by_class *class_, const struct by_topology *topology,
+                                        const uint32_t *node_of) {
   struct by_arena *arena = &load->arena;
   *load = (struct by_plan_load){.n_vertices = plan->n_vertices};
   load->link = by_arena_alloc(arena, topology->n_links, sizeof *load->link);
@@ -282,7 +291,7 @@ enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_
                       .topology = topology,
                       .hops = BY_ARENA_ARRAY(arena, struct by_hop, topology->n_nodes),
                       .sources = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes)};
-  enum banyan_status status = arena->failed ? NO_MEMORY : run(&l, class_);
+  enum banyan_status status = arena->failed ? NO_MEMORY : run(&l, class_, node_of);
   by_paths_fini(&l.paths);
   if (status != BANYAN_OK) by_plan_load_fini(load);
   return status;

@@ -57,6 +57,10 @@ BANYAN_CHECK enum banyan_status by_plan_place(const struct by_plan *plan, const 
  * with by_plan_load_fini. */
 BANYAN_CHECK enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_plan *plan,
                                                   const struct by_class *class_, const struct by_topology *topology);
+/* The same, where it is known which node each vertex of the plan is; NULL: it is not. */
+BANYAN_CHECK enum banyan_status by_plan_load_init_at(struct by_plan_load *load, const struct by_plan *plan,
+                                                     const struct by_class *class_, const struct by_topology *topology,
+                                                     const uint32_t *node_of);
 void by_plan_load_fini(struct by_plan_load *load);
 /* What vertex `from` of the plan sends to vertex `to`; NULL: nothing, or they are on one node. Cost: log(pairs). */
 const struct by_plan_pair *by_plan_load_pair(const struct by_plan_load *load, uint32_t from, uint32_t to);

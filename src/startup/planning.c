@@ -14,7 +14,9 @@
 #include "measure.h"
 #include "plan_switch.h"
 #include "planner_options.h"
+#include "planning.h"
 #include "plans.h"
+#include "replan.h"
 #include "text.h"
 #include "topology_synth.h"
 
@@ -179,9 +181,8 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
   return status;
 }
 
-/* Where all are one node, there is nothing to plan. */
-static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
-                               struct by_text *text) {
+enum banyan_status by_planning_print(const struct by_context *context, const struct by_job_network *network,
+                                     struct by_text *text) {
   const struct by_topology *topology = network->topology;
   uint32_t n_hosts = network->n_hosts, n;
   uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
@@ -227,10 +228,12 @@ static enum banyan_status plan_for_all(struct banyan_comm *comm, struct by_topol
   struct by_job_network *network = NULL;
   enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, in_order) : BANYAN_OK;
   if (status == BANYAN_OK) network = by_job_network_hold(context);
-  if (network) status = plan(context, network, &text);
+  if (network) status = by_planning_print(context, network, &text);
   by_job_network_release(network);
   status = status == BANYAN_OK ? hand_out(comm, source_of(in_order), &text) : give_up(comm, status);
   by_text_fini(&text);
+  if (status == BANYAN_OK && comm->rank == 0 && by_replan_begin(context) != BANYAN_OK)
+    by_warn("plan", "the plan stays as it is, whatever becomes of the network: %s", banyan_error_text());
   return status;
 }
 

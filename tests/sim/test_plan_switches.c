@@ -432,6 +432,7 @@ static const struct outcome *propose_by_rank_0(struct clocked_job *clocked_job, 
   struct outcome *outcome = &clocked_job->outcomes[clocked_job->n++];
   struct by_plan *plan = NULL;
   assert_ok(by_plan_builtin(name, 2, &plan));
+  plan->origin.supplied = true; /* as of banyan_comm_propose_plan */
   assert_ok(by_plan_switches_propose(&clocked_job->context, CLOCKED_ID, 2, clocked_job->comm->processes, plan, NULL,
                                      &(struct by_plan_switch_observer){notified, outcome}));
   return outcome;

@@ -363,6 +363,7 @@ static void destroy(struct by_context *context) {
   by_progress_stop(&context->progress); /* the control thread could have started it anew */
   by_timeline_destroy(context->timeline);
   if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
+  if (context->replanning.object) context->replanning.destroy(context->replanning.object);
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
   context->control = NULL;

@@ -62,6 +62,12 @@ struct by_job_plans {
   bool logged_apart, logged_operations; /* why in-network trees go among ranks */
 };
 
+/* startup/replan.c: rank 0 of a job without a manager watches its network, and plans again. */
+struct by_replanning {
+  void *object; /* NULL: it does not */
+  void (*destroy)(void *object);
+};
+
 struct by_context {
   struct by_job job;
   struct by_progress progress;
@@ -79,6 +85,7 @@ struct by_context {
   struct by_observation observed;
   struct by_memory memory;
   struct by_job_plans plans;
+  struct by_replanning replanning;
   struct by_job_network *network;      /* job_network.c: rank 0's; NULL: no topology is known */
   uint64_t plan_switches;              /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;

@@ -76,8 +76,7 @@ enum banyan_status by_plans_give(struct by_context *context, const char *text, e
 }
 
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
-  bool managers = proposed->origin.source == BANYAN_PLAN_MANAGER && !proposed->origin.supplied;
-  return managers && by_plans_is_users(current);
+  return !proposed->origin.supplied && by_plans_is_users(current);
 }
 
 bool by_plans_is_users(const struct by_plan *plan) {

@@ -199,10 +199,11 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
   struct by_kept_plan next = comm->plans.next;
   comm->plans.next = (struct by_kept_plan){0};
   by_plan_switch_end(&comm->plans.plan_switch);
-  /* A manager's plan comes behind one that the user has set meanwhile, at the same place on all ranks: all keep that.
-   */
+  /* A plan that was made comes behind one that the user has set meanwhile, at the same place on all ranks: all keep
+   * that. */
   if (by_plans_is_pinned(by_team_plan(comm->team), next.plan)) {
-    by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_team_plan(comm->team)->name);
+    by_info("plan", "plan '%s' is not used: the user has set plan '%s'", next.plan->name,
+            by_team_plan(comm->team)->name);
     drop_trees(comm, &next);
     struct by_kept_plan *submitted = find_kept(comm, next.number);
     if (submitted) remove_kept(comm, submitted);

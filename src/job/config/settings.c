@@ -41,6 +41,8 @@ static const struct setting table[] = {
      "a topology to plan for at the start, or \"measure\"; used if no plan is given"},
     {"BANYAN_PLANNER", TEXT, AT(planner), NULL,
      "settings for such a plan, as of `banyan plan`: \"trees=8,max-height=4,method=few\""},
+    {"BANYAN_DETERMINISTIC", NUMBER, AT(deterministic), "0",
+     "1: nothing that is measured decides how gradients are added, so that a plan gives the same bits in every run"},
     {"BANYAN_TIMELINE", TEXT, AT(timeline), NULL,
      "file for a timeline of all ranks, which rank 0 writes while the job runs"},
     {"BANYAN_TIMELINE_SIGNAL", NUMBER, AT(timeline_signal), "0",
@@ -271,6 +273,8 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_wishes(s));
   if (s->accept_helpers < 0 || s->accept_helpers > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ACCEPT_HELPERS is %ld, must be 0 or 1", s->accept_helpers);
+  if (s->deterministic < 0 || s->deterministic > 1)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_DETERMINISTIC is %ld, must be 0 or 1", s->deterministic);
   if (s->class_ >= BY_PRIORITY_CLASSES)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CLASS is %ld, must be 0 to %d, or -1", s->class_,
                    BY_PRIORITY_CLASSES - 1);

@@ -67,7 +67,7 @@ struct by_pending_switch {
 };
 
 static const char replaced[] = "another one was proposed";
-static const char users[] = "the user has set or proposed a plan, which a manager does not replace";
+static const char users[] = "the user has set or proposed a plan, which no other replaces";
 
 static void handle_answer(struct by_pending_switch *pending, uint32_t process,
                           const struct by_plan_switch_message *message);
@@ -174,6 +174,10 @@ static void drop(const struct by_pending_switch *pending, const char *why) {
 }
 
 /* One that may not take the place of a plan that the user set. */
+static bool is_made(const struct by_pending_switch *pending) {
+  return !pending->plan->origin.supplied;
+}
+
 static bool is_managers(const struct by_pending_switch *pending) {
   return pending->plan->origin.source == BANYAN_PLAN_MANAGER && !pending->plan->origin.supplied;
 }
@@ -321,7 +325,7 @@ static void start(struct by_pending_switch *pending) {
   pending->number = ++switching->n;
   pending->begun = now(switching);
   pending->again = AGAIN_MS * BY_MILLISECOND;
-  bool yields = is_managers(pending) && view_of(pending).supplied;
+  bool yields = is_made(pending) && view_of(pending).supplied;
   if (yields || is_outdated(pending)) {
     give_up(pending, yields ? users : replaced);
     return;
@@ -510,7 +514,7 @@ static void begin(void *argument) {
   struct by_pending_switch *pending = argument;
   struct by_plan_switching *switching = pending->switching;
   struct by_pending_switch *before = find_of(switching, pending->comm, true);
-  bool yields = before && is_managers(pending) && before->plan->origin.supplied;
+  bool yields = before && is_made(pending) && before->plan->origin.supplied;
   if (before && !yields && !pending->repeats) give_up(before, replaced);
   LIST_INSERT_HEAD(&switching->pending, pending, entry);
   if (yields || (before && pending->repeats)) {

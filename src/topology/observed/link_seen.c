@@ -395,6 +395,10 @@ void by_link_seen_set_time(struct by_link_seen *seen, double now) {
   seen->now = now;
 }
 
+struct by_link_ways *by_link_seen_ways(struct by_link_seen *seen) {
+  return &seen->ways;
+}
+
 const struct by_paths *by_link_seen_paths(const struct by_link_seen *seen) {
   return &seen->ways.paths;
 }

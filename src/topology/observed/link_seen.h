@@ -104,6 +104,8 @@ BANYAN_CHECK enum banyan_status by_link_seen_create(const struct by_topology *to
 void by_link_seen_destroy(struct by_link_seen *seen);
 /* The topology with the links of each node. */
 const struct by_paths *by_link_seen_paths(const struct by_link_seen *seen);
+/* The ways of packets through it. */
+struct by_link_ways *by_link_seen_ways(struct by_link_seen *seen);
 /* Seconds, from any beginning; they never go back. Before reports, and by by_link_seen_tick. */
 void by_link_seen_set_time(struct by_link_seen *seen, double now);
 /* One path of a report; the same `from` in all of a list's. */

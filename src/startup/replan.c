@@ -1,0 +1,324 @@
+#include "replan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "control.h"
+#include "descriptor.h"
+#include "job_network.h"
+#include "log.h"
+#include "network_belief.h"
+#include "path_message.h"
+#include "plan_load.h"
+#include "plan_switch.h"
+#include "planning.h"
+
+enum { WORLD = 0 /* the job's own communicator */, INTERVAL_MS = 1000, TICK_MS = 250 };
+
+static const double gain = 1.05;       /* times as fast, or the plan stays */
+static const double first_quiet = 1;   /* s after a plan switch in which there is no other; twice as many each time, */
+static const double most_quiet = 64;   /* up to these; */
+static const double most_wait = 1;     /* s until it is planned though more links change; */
+static const double forgets_after = 8; /* times as long without one, and it begins anew */
+
+/* Planning in the background. */
+struct planning {
+  pthread_t thread;
+  struct by_job_network *network;
+  struct by_text current; /* the plan in use, over ranks */
+  struct by_text text;    /* the new one, over hosts */
+  double rate, rate_before;
+  enum banyan_status status;
+  char error[256];
+};
+
+/* Where it stands; set_state alone changes it, from one to the next:
+ *
+ *   WATCHES  -> PLANS      links carry less or more than the plan was made for
+ *   PLANS    -> WATCHES    the new plan is not so much better
+ *   PLANS    -> PROPOSES   it is, and is proposed
+ *   PROPOSES -> WATCHES    it has been decided on */
+enum state { WATCHES, PLANS, PROPOSES, STATES };
+
+struct replanner {
+  struct by_context *context;
+  struct by_job_network *base; /* the topology that was measured or given, */
+  struct by_job_network *kept; /* and as it is believed to be, as the context has it; NULL: as it was given */
+  struct by_network_belief *belief;
+  enum state state;
+  bool due;            /* links have changed since it was planned, */
+  double since;        /* s: since then */
+  double quiet, until; /* s: after the next plan switch; until when there is none */
+  struct by_timer tick;
+  struct planning planning;
+};
+
+static double now(const struct replanner *r) {
+  return by_clock_to_seconds(by_loop_now(r->context->job.loop));
+}
+
+static void set_state(struct replanner *r, enum state state) {
+  static const char *const names[] = {"watches", "plans", "proposes"};
+  by_debug("plan", "replanning: %s -> %s", names[r->state], names[state]);
+  r->state = state;
+}
+
+/* ---- reports */
+
+/* A helper is at the node of its name. */
+static uint32_t node_of(const struct replanner *r, uint32_t process) {
+  const struct by_job *job = &r->context->job;
+  if (process < job->size) return r->base->nodes[job->host_of[process]];
+  return process < job->processes ? by_topology_find(r->base->topology, job->members[process].host) : UINT32_MAX;
+}
+
+static void take_report(void *context, uint32_t process, const struct by_path_message *message) {
+  struct replanner *r = context;
+  struct by_seen_rate rates[BY_PATH_REPORT_MOST];
+  uint32_t to[BY_PATH_REPORT_MOST], n = 0, from = node_of(r, process);
+  for (uint32_t i = 0; from != UINT32_MAX && i < message->n; i++) {
+    const struct by_path_rate *rate = &message->rates[i];
+    to[n] = node_of(r, rate->process);
+    rates[n] = (struct by_seen_rate){(double)rate->sent, (double)rate->busy * 1e-6, (double)rate->bandwidth};
+    n += to[n] != UINT32_MAX;
+  }
+  if (from != UINT32_MAX) by_network_belief_report(r->belief, process, from, n, to, rates, now(r));
+}
+
+/* ---- planning */
+
+/* bit/s of input that large calls by the plan get. */
+static enum banyan_status find_rate(const struct by_job *job, const struct by_job_network *network,
+                                    const struct by_plan *plan, double *out) {
+  struct by_plan_load load;
+  bool over_ranks = plan->n_ranks == job->size;
+  uint32_t *nodes = calloc(plan->n_vertices, sizeof *nodes);
+  if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t v = 0; v < plan->n_vertices && status == BANYAN_OK; v++) {
+    nodes[v] = v >= plan->n_ranks ? by_topology_find(network->topology, plan->vertices[v].name)
+               : over_ranks       ? network->nodes[job->host_of[v]]
+                                  : network->nodes[v];
+    if (nodes[v] == UINT32_MAX)
+      status = by_fail(BANYAN_ERR_PLAN, "\"%.64s\" is no node of the topology", plan->vertices[v].name);
+  }
+  if (status == BANYAN_OK)
+    status = by_plan_load_init_at(&load, plan, &plan->classes[plan->n_classes - 1], network->topology, nodes);
+  if (status == BANYAN_OK) {
+    *out = load.rate;
+    by_plan_load_fini(&load);
+  }
+  free(nodes);
+  return status;
+}
+
+static enum banyan_status rate_text(const struct by_job *job, const struct by_job_network *network,
+                                    const struct by_text *text, double *out) {
+  struct by_plan *plan = NULL;
+  BY_TRY(by_plan_named(by_text_get(text), job->size, &plan));
+  enum banyan_status status = find_rate(job, network, plan, out);
+  by_plan_destroy(plan);
+  return status;
+}
+
+static enum banyan_status plan(const struct by_context *context, struct planning *p) {
+  BY_TRY(rate_text(&context->job, p->network, &p->current, &p->rate_before));
+  BY_TRY(by_planning_print(context, p->network, &p->text));
+  return rate_text(&context->job, p->network, &p->text, &p->rate);
+}
+
+static void planned(void *context);
+
+static void *plan_main(void *argument) {
+  struct replanner *r = argument;
+  struct planning *p = &r->planning;
+  p->status = plan(r->context, p);
+  if (p->status != BANYAN_OK) snprintf(p->error, sizeof p->error, "%s", banyan_error_text());
+  (void)!by_loop_post(r->context->job.loop, planned, r); /* else the loop ends */
+  return NULL;
+}
+
+static void free_planning(struct planning *p) {
+  by_job_network_release(p->network);
+  by_text_fini(&p->current);
+  by_text_fini(&p->text);
+  *p = (struct planning){0};
+}
+
+/* Groups that are made from now on are planned for by it, too. */
+static enum banyan_status keep_belief(struct replanner *r) {
+  struct by_topology *topology;
+  BY_TRY(by_network_belief_copy(r->belief, &topology));
+  BY_TRY(by_job_network_keep(r->context, topology, r->base->nodes, r->base->source));
+  by_job_network_release(r->kept);
+  r->kept = by_job_network_hold(r->context);
+  return BANYAN_OK;
+}
+
+static enum banyan_status begin_planning(struct replanner *r) {
+  struct planning *p = &r->planning;
+  BY_TRY(keep_belief(r));
+  by_text_init(&p->current);
+  by_text_init(&p->text);
+  by_plan_switches_print(r->context, WORLD, &p->current);
+  p->network = by_job_network_hold(r->context);
+  int error = by_thread_start(&p->thread, plan_main, r);
+  return error ? by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread that plans") : BANYAN_OK;
+}
+
+/* ---- proposing */
+
+static void decided(void *context, uint64_t at, const char *why) {
+  struct replanner *r = context;
+  (void)at;
+  set_state(r, WATCHES);
+  if (now(r) > r->until + forgets_after * r->quiet) r->quiet = first_quiet;
+  r->until = now(r) + r->quiet;
+  r->quiet = fmin(2 * r->quiet, most_quiet);
+  if (why) r->due = true;
+}
+
+static enum banyan_status propose(struct replanner *r, const struct planning *p) {
+  const struct by_job *job = &r->context->job;
+  const struct by_plan_switch_observer notify = {decided, r};
+  struct by_plan *plan = NULL;
+  uint32_t *all = calloc(job->size, sizeof *all);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  for (uint32_t i = 0; i < job->size; i++) all[i] = i;
+  enum banyan_status status = by_plan_named(by_text_get(&p->text), job->size, &plan);
+  if (status == BANYAN_OK) {
+    plan->origin = (struct by_plan_origin){p->network->source, false};
+    status = by_plan_switches_propose(r->context, WORLD, job->size, all, plan, NULL, &notify);
+  }
+  free(all);
+  return status;
+}
+
+static void planned(void *context) {
+  struct replanner *r = context;
+  struct planning *p = &r->planning;
+  char rates[2][32];
+  pthread_join(p->thread, NULL);
+  bool better = p->status == BANYAN_OK && p->rate >= gain * p->rate_before;
+  by_print_rate(p->rate, rates[0]);
+  by_print_rate(p->rate_before, rates[1]);
+  if (p->status != BANYAN_OK)
+    by_warn("plan", "links have changed, and the plan stays: %s", p->error);
+  else
+    by_info("plan", "links have changed: a new plan would carry %s, the one in use %s%s", rates[0], rates[1],
+            better ? "" : ", which stays");
+  enum banyan_status status = better ? propose(r, p) : BANYAN_OK;
+  if (status != BANYAN_OK) by_warn("plan", "the new plan is not proposed: %s", banyan_error_text());
+  set_state(r, better && status == BANYAN_OK ? PROPOSES : WATCHES);
+  free_planning(p);
+}
+
+/* ---- watching */
+
+static enum banyan_status watch_from(struct replanner *r, struct by_job_network *base) {
+  struct by_network_belief *belief;
+  BY_TRY(by_network_belief_create(base->topology, r->context->job.processes, INTERVAL_MS * 1e-3, &belief));
+  by_network_belief_destroy(r->belief);
+  by_job_network_release(r->base);
+  by_job_network_release(r->kept);
+  r->belief = belief;
+  r->base = base;
+  r->kept = NULL;
+  return BANYAN_OK;
+}
+
+/* Another topology may have been measured since. */
+static void look_for_another(struct replanner *r) {
+  struct by_job_network *network = by_job_network_hold(r->context);
+  if (network && network != r->base && network != r->kept && watch_from(r, network) == BANYAN_OK) return;
+  by_job_network_release(network);
+}
+
+static void probe(struct replanner *r) {
+  const struct by_job *job = &r->context->job;
+  struct by_path_probe probe;
+  uint32_t from = UINT32_MAX, to = UINT32_MAX;
+  if (!by_network_belief_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) return;
+  for (uint32_t rank = job->size; rank-- > 0;) {
+    uint32_t node = r->base->nodes[job->host_of[rank]];
+    if (node == probe.from) from = rank;
+    if (node == probe.to) to = rank;
+  }
+  if (from == UINT32_MAX || to == UINT32_MAX) return;
+  by_debug("plan", "probing the way from rank %u to rank %u by %llu bytes", from, to, (unsigned long long)probe.bytes);
+  struct by_path_message message = {
+      .kind = BY_PATH_PROBE, .process = to, .bytes = probe.bytes, .lasts = (uint32_t)lround(probe.lasts * 1e3)};
+  by_control_probe_path(r->context->control, from, &message);
+}
+
+/* The user's plan stays, and one that is agreed on comes into use first. */
+static bool may_plan(const struct replanner *r) {
+  struct by_plan_switches_view view = by_plan_switches_view(r->context, WORLD);
+  return r->state == WATCHES && r->due && now(r) >= r->until && *view.plan && !view.supplied && !view.taken;
+}
+
+static void tick(void *context) {
+  struct replanner *r = context;
+  if (r->state == WATCHES) look_for_another(r);
+  bool settled;
+  if (by_network_belief_tick(r->belief, now(r), &settled) && !r->due) {
+    r->due = true;
+    r->since = now(r);
+  }
+  if (r->state == WATCHES) probe(r);
+  if ((settled || now(r) > r->since + most_wait) && may_plan(r)) {
+    r->due = false;
+    set_state(r, PLANS);
+    if (begin_planning(r) != BANYAN_OK) {
+      by_warn("plan", "links have changed, and the plan stays: %s", banyan_error_text());
+      set_state(r, WATCHES);
+      free_planning(&r->planning);
+    }
+  }
+  by_loop_set_delay(r->context->job.loop, &r->tick, TICK_MS * BY_MILLISECOND);
+}
+
+static void begin(void *context) {
+  struct replanner *r = context;
+  by_control_watch_paths(r->context->control, INTERVAL_MS, &(struct by_path_sink){take_report, r});
+  tick(r);
+}
+
+/* ---- its life; the loop runs no more when it ends */
+
+static void destroy(void *object) {
+  struct replanner *r = object;
+  by_loop_cancel_timer(&r->tick);
+  if (r->state == PLANS) {
+    pthread_join(r->planning.thread, NULL);
+    free_planning(&r->planning);
+  }
+  by_network_belief_destroy(r->belief);
+  by_job_network_release(r->base);
+  by_job_network_release(r->kept);
+  free(r);
+}
+
+enum banyan_status by_replan_begin(struct by_context *context) {
+  struct by_job_network *network = by_job_network_hold(context);
+  struct replanner *r = NULL;
+  bool wanted = network && !context->cluster && !context->job.settings.deterministic && !context->replanning.object;
+  enum banyan_status status = BANYAN_OK;
+  if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");
+  if (r) {
+    *r = (struct replanner){.context = context, .quiet = first_quiet};
+    by_timer_init(&r->tick, tick, r);
+    status = watch_from(r, network);
+    if (status == BANYAN_OK) network = NULL;
+    if (status == BANYAN_OK) status = by_loop_post(context->job.loop, begin, r);
+    if (status == BANYAN_OK)
+      context->replanning = (struct by_replanning){r, destroy};
+    else
+      destroy(r);
+  }
+  by_job_network_release(network);
+  return status;
+}

@@ -1,0 +1,12 @@
+/* Planning again without a manager: rank 0 gathers what the connections of all ranks show of the network, and where
+ * links have become slower or faster it plans anew and proposes the plan to all ranks, as a manager would. */
+#ifndef BY_STARTUP_REPLAN_H
+#define BY_STARTUP_REPLAN_H
+
+#include "comm.h"
+
+/* Rank 0, once the job has the plan of the topology that its context keeps. Does nothing where an agent or manager
+ * plans for the job, or nothing that is measured may decide. The context owns what it begins. */
+BANYAN_CHECK enum banyan_status by_replan_begin(struct by_context *context);
+
+#endif

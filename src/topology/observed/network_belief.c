@@ -1,0 +1,238 @@
+#include "network_belief.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+static const double changed = 0.05;     /* of a capacity */
+static const double of_a_dead = 0.01;   /* of what is stated: whatever is reported, a link keeps it */
+static const double always = 0.05;      /* of what it carries is left, however much others use */
+static const double probe_lasts = 0.15; /* s, where a link carries what is stated */
+static const double most_probe = 64e6;  /* bytes */
+static const double first_period = 1;   /* s, from one probe to the next, */
+static const double last_period = 30;   /* and at most */
+static const double again_period = 0.3; /* where the one before showed more */
+static const double part_of_time = 1.0 / 16;
+static const double held_up = 128e3;  /* bytes of a probe that may wait on a slow link when it ends, */
+static const double least_apart = 30; /* in so many times as long as they need is one */
+
+struct step {
+  double seen;       /* what it is seen to carry; INFINITY: what is stated */
+  double marked;     /* what it carried when the topology was last copied */
+  double since;      /* when it was last lowered */
+  double probed;     /* when it was last probed */
+  uint32_t from, to; /* nodes of a pair whose way is over it; UINT32_MAX: none was looked for */
+};
+
+struct by_network_belief {
+  const struct by_topology *topology;
+  struct by_link_seen *seen;
+  double now;
+  uint32_t n_reporters, n_steps;
+  bool moved; /* since the last look */
+  struct by_seen_paths *reporters;
+  struct step steps[];
+};
+
+static const struct by_capacity *capacity_of(const struct by_topology *t, uint32_t step) {
+  return &t->links[step / 2].capacity[step % 2];
+}
+
+static double carries(const struct by_network_belief *belief, uint32_t step) {
+  double stated = capacity_of(belief->topology, step)->all;
+  return fmax(fmin(stated, belief->steps[step].seen), of_a_dead * stated);
+}
+
+/* ---- what link_seen.c asks */
+
+static void view(void *context, struct by_seen_step *steps) {
+  const struct by_network_belief *belief = context;
+  for (uint32_t s = 0; s < belief->n_steps; s++) {
+    const struct by_capacity *capacity = capacity_of(belief->topology, s);
+    steps[s] = (struct by_seen_step){.stated = capacity->all,
+                                     .seen = belief->steps[s].seen,
+                                     .carries = carries(belief, s),
+                                     .of_others = capacity->used};
+  }
+}
+
+static void for_paths(void *context, void (*visit)(void *seen, struct by_seen_paths *paths), void *seen) {
+  const struct by_network_belief *belief = context;
+  for (uint32_t r = 0; r < belief->n_reporters; r++) visit(seen, &belief->reporters[r]);
+}
+
+static bool gives_way(void *context, const struct by_seen_path *path) {
+  (void)context;
+  (void)path;
+  return false;
+}
+
+static const char *name_of(const struct by_topology *t, uint32_t step, bool end) {
+  const struct by_link *link = &t->links[step / 2];
+  return t->nodes[(step % 2 == BY_AB) == end ? link->b : link->a].name;
+}
+
+static void set_rate(void *context, uint32_t step, double rate) {
+  struct by_network_belief *belief = context;
+  struct step *of = &belief->steps[step];
+  char before[32], after[32];
+  double was = carries(belief, step);
+  if (isinf(of->seen)) of->since = of->probed = belief->now;
+  of->seen = rate;
+  double now = carries(belief, step);
+  if (fabs(now - was) <= changed * was) return;
+  belief->moved = true;
+  if (now < was) of->since = belief->now;
+  by_info("plan", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", name_of(belief->topology, step, false),
+          name_of(belief->topology, step, true), by_print_rate(now, after), isfinite(rate) ? " as far as is seen" : "",
+          by_print_rate(was, before));
+}
+
+/* ---- reports */
+
+void by_network_belief_report(struct by_network_belief *belief, uint32_t reporter, uint32_t from, uint32_t n,
+                              const uint32_t *to, const struct by_seen_rate *rates, double now) {
+  if (reporter >= belief->n_reporters) return;
+  struct by_seen_paths *paths = &belief->reporters[reporter];
+  by_link_seen_set_time(belief->seen, now);
+  for (uint32_t i = 0; i < n; i++) by_link_seen_report(belief->seen, paths, NULL, from, to[i], &rates[i]);
+  by_link_seen_end_report(belief->seen, paths);
+}
+
+bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled) {
+  belief->now = now;
+  belief->moved = false;
+  by_link_seen_tick(belief->seen, now);
+  *settled = !belief->moved;
+  for (uint32_t s = 0; s < belief->n_steps; s++)
+    if (fabs(carries(belief, s) - belief->steps[s].marked) > changed * belief->steps[s].marked) return true;
+  return false;
+}
+
+uint32_t by_network_belief_count_slow(const struct by_network_belief *belief) {
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < belief->n_steps; s++) n += isfinite(belief->steps[s].seen);
+  return n;
+}
+
+/* ---- the topology */
+
+/* Reads what it prints: the same to the bit, in an arena of its own. */
+static enum banyan_status copy(const struct by_topology *topology, struct by_topology **out) {
+  struct by_text text;
+  by_text_init(&text);
+  by_topology_print(topology, &text);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a topology")
+                                          : by_topology_parse("topology", by_text_get(&text), text.length, out);
+  by_text_fini(&text);
+  return status;
+}
+
+enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out) {
+  BY_TRY(copy(belief->topology, out));
+  for (uint32_t s = 0; s < belief->n_steps; s++) {
+    struct by_capacity *capacity = &(*out)->links[s / 2].capacity[s % 2];
+    belief->steps[s].marked = carries(belief, s);
+    if (isinf(belief->steps[s].seen)) continue;
+    capacity->all = fmax(carries(belief, s), BY_LEAST_RATE);
+    capacity->used = fmin(capacity->used, (1 - always) * capacity->all);
+  }
+  return BANYAN_OK;
+}
+
+/* ---- probes */
+
+/* Whether a path over the step was of late given as much as it took; and whether it showed more than is believed. */
+static bool shows_something(const struct by_network_belief *belief, uint32_t step, bool *more) {
+  const struct by_seen_path *path;
+  bool shows = false;
+  *more = false;
+  for (uint32_t r = 0; r < belief->n_reporters; r++) LIST_FOREACH(path, &belief->reporters[r], entry)
+  for (uint32_t i = 0; i < path->n_steps; i++) {
+    if (path->steps[i] != step) continue;
+    shows |= path->bandwidth > 0 && by_link_seen_is_fresh(belief->seen, path);
+    *more |= path->more.n > 0;
+  }
+  return shows;
+}
+
+/* The shortest way over the step between two of the nodes. */
+static void find_pair(struct by_network_belief *belief, uint32_t step, const uint32_t *nodes, uint32_t n) {
+  struct step *of = &belief->steps[step];
+  uint32_t least = UINT32_MAX;
+  for (uint32_t j = 0; j < n; j++)
+    for (uint32_t i = 0; i < n && least > 1; i++) {
+      uint32_t *steps, length, at = 0;
+      if (nodes[i] == nodes[j] ||
+          !by_link_ways_find(by_link_seen_ways(belief->seen), nodes[i], nodes[j], &steps, &length))
+        continue;
+      while (at < length && steps[at] != step) at++;
+      if (at < length && length < least) {
+        least = length;
+        of->from = nodes[i];
+        of->to = nodes[j];
+      }
+      free(steps);
+    }
+}
+
+static bool is_due(const struct by_network_belief *belief, uint32_t step, double now) {
+  const struct step *of = &belief->steps[step];
+  bool more, shows = shows_something(belief, step, &more);
+  double period = fmin(fmax(part_of_time * (now - of->since), first_period), last_period);
+  period = fmax(period, least_apart * 8 * held_up / carries(belief, step));
+  if (more) return now - of->probed >= again_period;
+  return !shows && now - of->probed >= period;
+}
+
+bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, double now,
+                             struct by_path_probe *out) {
+  for (uint32_t s = 0; s < belief->n_steps; s++) {
+    struct step *of = &belief->steps[s];
+    if (isinf(of->seen) || !is_due(belief, s, now)) continue;
+    of->probed = now;
+    if (of->from == UINT32_MAX) find_pair(belief, s, nodes, n);
+    if (of->from == UINT32_MAX) continue;
+    double rate = capacity_of(belief->topology, s)->all;
+    *out = (struct by_path_probe){of->from, of->to, (uint64_t)fmin(rate / 8 * probe_lasts, most_probe), probe_lasts};
+    return true;
+  }
+  return false;
+}
+
+/* ---- beginning and end */
+
+enum banyan_status by_network_belief_create(const struct by_topology *topology, uint32_t reporters, double interval,
+                                            struct by_network_belief **out) {
+  uint32_t n = 2 * topology->n_links;
+  struct by_network_belief *belief = calloc(1, sizeof *belief + n * sizeof *belief->steps);
+  *out = NULL;
+  if (!belief) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u links carry", topology->n_links);
+  belief->topology = topology;
+  belief->n_reporters = reporters;
+  belief->n_steps = n;
+  belief->reporters = calloc((size_t)reporters + 1, sizeof *belief->reporters);
+  for (uint32_t s = 0; s < n; s++)
+    belief->steps[s] =
+        (struct step){.seen = INFINITY, .marked = capacity_of(topology, s)->all, .from = UINT32_MAX, .to = UINT32_MAX};
+  const struct by_seen_events events = {view, for_paths, gives_way, set_rate, belief};
+  enum banyan_status status = BANYAN_OK;
+  if (!belief->reporters)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u processes report", reporters);
+  if (status == BANYAN_OK) status = by_link_seen_create(topology, interval, &events, &belief->seen);
+  if (status == BANYAN_OK)
+    *out = belief;
+  else
+    by_network_belief_destroy(belief);
+  return status;
+}
+
+void by_network_belief_destroy(struct by_network_belief *belief) {
+  if (!belief) return;
+  for (uint32_t r = 0; belief->reporters && r < belief->n_reporters; r++) by_seen_paths_free(&belief->reporters[r]);
+  by_link_seen_destroy(belief->seen);
+  free(belief->reporters);
+  free(belief);
+}

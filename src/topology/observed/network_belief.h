@@ -1,0 +1,45 @@
+/* What a job believes of the network under it: the topology that it began with, less what its connections show to be
+ * slow. One process gathers what all report, and asks now and then whether links carry more or less than at the last
+ * plan. A link that a plan avoids shows nothing: for these it names a pair of hosts that should send something to each
+ * other. Pure: no I/O; times are handed in. */
+#ifndef BY_TOPOLOGY_OBSERVED_NETWORK_BELIEF_H
+#define BY_TOPOLOGY_OBSERVED_NETWORK_BELIEF_H
+
+#include "link_seen.h"
+
+struct by_network_belief;
+
+/* The topology must outlive it. `reporters`: how many processes may report; `interval`: seconds from one report of a
+ * process to its next. */
+BANYAN_CHECK enum banyan_status by_network_belief_create(const struct by_topology *topology, uint32_t reporters,
+                                                         double interval, struct by_network_belief **out);
+/* NULL is allowed. */
+void by_network_belief_destroy(struct by_network_belief *belief);
+
+/* What one process has seen of its paths, from its node to n others. Seconds from any beginning, which never go back.
+ */
+void by_network_belief_report(struct by_network_belief *belief, uint32_t reporter, uint32_t from, uint32_t n,
+                              const uint32_t *to, const struct by_seen_rate *rates, double now);
+/* Looks at all reports; a few times in an interval. True: some link carries more or less now than when
+ * by_network_belief_copy was last called; *settled: and nothing has changed since the last look. */
+bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled);
+/* How many directions of links are believed to carry less than the topology states. */
+uint32_t by_network_belief_count_slow(const struct by_network_belief *belief);
+/* The topology as it is believed to be. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out);
+
+/* A pair of nodes that are hosts of the job, and how much the one should send to the other. */
+struct by_path_probe {
+  uint32_t from, to;
+  uint64_t bytes;
+  double lasts; /* seconds after which it ends, however little was sent */
+};
+
+/* The next probe that is due, over a link that is believed to be slow and over which nobody sends, of all the ways
+ * between these n nodes. The longer a link has been slow, the less often: after T seconds every T/16, but once in 1 to
+ * 30 s. What waits on a slow link holds up others, so there are fewer probes of very slow ones. While a link shows that
+ * it carries more, it is probed at once again, as one report is not enough. False: none is due. */
+bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, double now,
+                             struct by_path_probe *out);
+
+#endif

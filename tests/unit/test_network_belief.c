@@ -1,0 +1,205 @@
+/* Tests of what a job believes of its network: when links are taken to be slow or whole again, what its topology is
+ * then, and which paths are probed. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "network_belief.h"
+#include "rng.h"
+#include "topology_synth.h"
+
+/* Four hosts, each wired to each of the others at 100 Mbit/s. */
+#define MESH                                                                                                           \
+  "{\"format\":\"banyan-topology 1\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"c\"},{\"name\":\"d\"}]," \
+  "\"links\":[{\"a\":\"a\",\"b\":\"b\",\"capacity\":\"100m\"},{\"a\":\"a\",\"b\":\"c\",\"capacity\":\"100m\"},"        \
+  "{\"a\":\"a\",\"b\":\"d\",\"capacity\":\"100m\"},{\"a\":\"b\",\"b\":\"c\",\"capacity\":\"100m\"},"                   \
+  "{\"a\":\"b\",\"b\":\"d\",\"capacity\":\"100m\"},{\"a\":\"c\",\"b\":\"d\",\"capacity\":\"100m\"}]}"
+enum { HOSTS = 4 };
+
+static struct {
+  struct by_topology *topology;
+  struct by_network_belief *belief;
+  uint32_t nodes[HOSTS];
+  double now;
+} world;
+
+static void begin(const char *topology) {
+  memset(&world, 0, sizeof world);
+  assert_ok(by_topology_named(topology, &world.topology));
+  assert_ok(by_network_belief_create(world.topology, HOSTS, 1, &world.belief));
+  for (uint32_t v = 0, h = 0; v < world.topology->n_nodes && h < HOSTS; v++)
+    if (world.topology->nodes[v].kind == BY_NODE_HOST) world.nodes[h++] = v;
+  world.now = 100;
+}
+
+static void finish(void) {
+  by_network_belief_destroy(world.belief);
+  by_topology_destroy(world.topology);
+}
+
+/* Lets a quarter of an interval pass. Host 0 reports a path to host 1; `busy` 0: it has none. Others, where `others` is
+ * so, report paths to all hosts that are as fast as they should be. */
+static bool pass(double busy, double bandwidth, bool others) {
+  static double more;
+  bool settled;
+  world.now += 0.25;
+  more++; /* No two reports are quite the same. */
+  for (uint32_t h = 0; h < HOSTS; h++) {
+    struct by_seen_rate rates[HOSTS];
+    uint32_t to[HOSTS], n = 0;
+    for (uint32_t other = 0; other < HOSTS; other++) {
+      bool it = h == 0 && other == 1;
+      if (other == h || !(it ? busy > 0 : others)) continue;
+      double got = it ? bandwidth : 90e6, part = it ? busy : 0.9;
+      rates[n] = (struct by_seen_rate){.sent = part * got + more, .busy = part, .bandwidth = got};
+      to[n++] = world.nodes[other];
+    }
+    if (others || (h == 0 && n)) by_network_belief_report(world.belief, h, world.nodes[h], n, to, rates, world.now);
+  }
+  return by_network_belief_tick(world.belief, world.now, &settled);
+}
+
+/* What the link of the topology's copy carries from one host to another; both are its ends. */
+static double carries(uint32_t from, uint32_t to) {
+  struct by_topology *copy;
+  double rate = 0;
+  assert_ok(by_network_belief_copy(world.belief, &copy));
+  assert_ok(by_topology_validate(copy));
+  for (uint32_t l = 0; l < copy->n_links; l++) {
+    const struct by_link *link = &copy->links[l];
+    if (link->a == from && link->b == to) rate = by_residual(link->capacity[BY_AB]);
+    if (link->b == from && link->a == to) rate = by_residual(link->capacity[BY_BA]);
+  }
+  by_topology_destroy(copy);
+  return rate;
+}
+
+/* A link that carries a fifth is believed to be slow after three reports, in this direction, and whole again after
+ * three. */
+static void test_slow_and_whole(void **state) {
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 20; i++) assert_false(pass(0.9, 90e6, true));
+  assert_false(pass(1, 20e6, true));
+  assert_false(pass(1, 20e6, true));
+  assert_true(pass(1, 20e6, true));
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  assert_true(pass(1, 20e6, true)); /* It is still to be planned for, */
+  assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
+  assert_true(carries(1, 0) == 100e6 && carries(0, 2) == 100e6 && carries(2, 1) == 100e6);
+  assert_false(pass(1, 20e6, true)); /* and now it has been. */
+  assert_false(pass(0.9, 90e6, true));
+  assert_false(pass(0.9, 90e6, true));
+  assert_true(pass(0.9, 90e6, true));
+  assert_int_equal(by_network_belief_count_slow(world.belief), 0);
+  assert_true(carries(0, 1) == 100e6);
+  assert_false(pass(0.9, 90e6, true));
+  finish();
+}
+
+/* No link is believed to be slow while all paths sway by a third, nor while one of them stands still at times. */
+static void test_noise(void **state) {
+  struct by_rng rng;
+  (void)state;
+  begin(MESH);
+  by_rng_init(&rng, 7);
+  for (int i = 0; i < 4000; i++) {
+    double rate = 90e6 * (0.67 + 0.33 * by_rng_unit(&rng));
+    assert_false(i % 7 == 0 ? pass(1, 10e6, true) : pass(0.9, rate, true));
+  }
+  assert_int_equal(by_network_belief_count_slow(world.belief), 0);
+  finish();
+}
+
+/* A slow link over which nobody sends is probed, the less often the longer it is slow. */
+static void test_probes(void **state) {
+  struct by_path_probe probe;
+  double last = 0, apart = 0;
+  int n = 0;
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
+  double since = world.now;
+  assert_false(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  while (world.now < since + 200) {
+    (void)pass(0, 0, true);
+    if (!by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe)) continue;
+    assert_int_equal(probe.from, world.nodes[0]);
+    assert_int_equal(probe.to, world.nodes[1]);
+    assert_float_equal((double)probe.bytes * 8 / 100e6, probe.lasts, 1e-3);
+    if (n++) assert_true(world.now - last >= 1);
+    apart = world.now - last;
+    last = world.now;
+  }
+  assert_in_range(n, 20, 60);
+  assert_true(apart >= 10);
+  /* One that shows more is repeated at once, until it is believed. */
+  assert_false(pass(0.2, 95e6, true));
+  (void)pass(0, 0, true);
+  (void)pass(0, 0, true);
+  assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_false(pass(0.2, 95e6, true));
+  assert_true(pass(0.2, 95e6, true));
+  assert_int_equal(by_network_belief_count_slow(world.belief), 0);
+  (void)pass(0, 0, true);
+  world.now += 100;
+  assert_false(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  finish();
+}
+
+/* A path that is in use shows what its links carry, and needs no probe. */
+static void test_no_probe_of_what_is_used(void **state) {
+  struct by_path_probe probe;
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 400; i++) {
+    (void)pass(1, 20e6, true);
+    assert_false(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  }
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  finish();
+}
+
+/* Hosts round a switch: what is slow is one of two links, and a pair of hosts over it is probed. */
+static void test_behind_a_switch(void **state) {
+  struct by_path_probe probe;
+  (void)state;
+  begin("star:4,nic=100m");
+  for (int i = 0; i < 12; i++) (void)pass(1, 20e6, false);
+  uint32_t slow = by_network_belief_count_slow(world.belief);
+  assert_in_range(slow, 1, 2);
+  for (int i = 0; i < 20; i++) (void)pass(0, 0, false);
+  assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_true(probe.from == world.nodes[0] || probe.to == world.nodes[1]);
+  assert_true(probe.from != probe.to);
+  finish();
+}
+
+/* Reports of nobody, and numbers that make no sense, do no harm. */
+static void test_strange_reports(void **state) {
+  struct by_seen_rate rate = {.sent = 1e30, .busy = 1, .bandwidth = 1e-30};
+  bool settled;
+  (void)state;
+  begin(MESH);
+  by_network_belief_report(world.belief, HOSTS, 0, 1, &world.nodes[1], &rate, world.now);
+  for (int i = 0; i < 20; i++) {
+    rate.sent = i % 2 ? 0 : 1e30;
+    world.now += 0.25;
+    by_network_belief_report(world.belief, 0, 0, 1, &world.nodes[1], &rate, world.now);
+    by_network_belief_report(world.belief, 0, 0, 1, &world.nodes[0], &rate, world.now);
+    (void)by_network_belief_tick(world.belief, world.now, &settled);
+  }
+  assert_true(carries(0, 1) >= 1e6); /* A hundredth is left, whatever is reported. */
+  finish();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_slow_and_whole),  cmocka_unit_test(test_noise),
+      cmocka_unit_test(test_probes),          cmocka_unit_test(test_no_probe_of_what_is_used),
+      cmocka_unit_test(test_behind_a_switch), cmocka_unit_test(test_strange_reports),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
