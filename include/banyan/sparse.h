@@ -52,7 +52,7 @@ banyan_sparse_apply_adagrad(const struct banyan_sparse *gradient, void *table, v
 
 /* Algorithms for the exchange. All ranks get identical bits; integers are identical for every algorithm. */
 enum banyan_sparse_way {
-  BANYAN_SPARSE_CHOSEN = 0,    /* the algorithm predicted to be fastest, from counts, width, ranks and plan */
+  BANYAN_SPARSE_CHOSEN = 0,    /* the fastest, by counts, width, the plan's links, and what calls took so far */
   BANYAN_SPARSE_PADDED = 1,    /* one AllGather whose blocks are all as long as the largest */
   BANYAN_SPARSE_GATHER = 2,    /* one AllGather of blocks of different lengths */
   BANYAN_SPARSE_BROADCAST = 3, /* one broadcast from each rank; the reference */

@@ -1,13 +1,12 @@
-/* Rows are merged on the way up the plan's trees. Each tree has a range of
- * rows, cut so that the union is shared out as the plan shares out a buffer.
- * Three trees over three ranks, each a star:
+/* Rows are merged on the way up the plan's trees. Each tree has a range of rows, cut so that the union is shared out as
+ * the plan shares out a buffer. Three trees over three ranks, each a star:
  *
  *   rows        0 ........ 40 ........ 95 ........ height
  *   tree of     rank 0     rank 1      rank 2
  *
- * A vertex takes what its children have, merges it with its own, and sends it
- * on. At last each root has a range's union; ranges lie in the order of their
- * roots, so an AllGather of what the roots have is the union in order. */
+ * A vertex takes what its children have, merges it with its own, and sends it on. Ranges of deep trees are cut into
+ * pieces that climb by themselves: a vertex merges one while it gets the next. At last each root has a range's union;
+ * ranges lie in the order of their roots, so an AllGather of what the roots have is the union in order. */
 #include <stdlib.h>
 
 #include "sparse_parts.h"
@@ -31,51 +30,41 @@ void by_sparse_climbs_free(struct by_sparse_queue *queue) {
   queue->n_climbs = 0;
 }
 
-enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange) {
-  struct by_sparse_queue *queue = exchange->queue;
-  const struct by_plan *plan = by_team_plan(queue->team);
-  double bytes = exchange->all.rows * (double)by_sparse_row_bytes(&exchange->in);
-  const struct by_class *class_ = by_plan_class(plan, (uint64_t)bytes);
-  if (queue->trees && queue->trees_version == plan->version && queue->up_to == class_->up_to) return BANYAN_OK;
-  by_sparse_climbs_free(queue);
-  by_sparse_trees_destroy(queue->trees);
-  queue->trees = NULL;
-  BY_TRY(by_sparse_trees_create(plan, class_, &queue->trees));
-  queue->trees_version = plan->version;
-  queue->up_to = class_->up_to;
-  return BANYAN_OK;
+static enum banyan_status no_memory(uint32_t trees) {
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u trees", trees);
 }
 
-static enum banyan_status no_memory(const struct by_sparse_trees *trees) {
-  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u trees", trees->n);
-}
-
-/* `from` and `to`: for each rank how many edges of earlier trees were from it to here, and from here to it. */
-static enum banyan_status find_children(struct by_sparse_queue *queue, uint32_t t, uint32_t *from, uint32_t *to) {
-  const struct by_sparse_tree *tree = &queue->trees->trees[t];
-  struct by_sparse_climb *climb = &queue->climbs[t];
-  uint32_t self = by_team_rank(queue->team), n = 0;
-  for (uint32_t r = 0; r < queue->trees->n_ranks; r++) n += r != self && tree->up[r] == self;
+/* `from` and `to`: for each rank how many climbs before went from it to here, and from here to it. */
+static enum banyan_status find_children(struct by_sparse_queue *queue, struct by_sparse_climb *climb, uint32_t *from,
+                                        uint32_t *to) {
+  uint32_t self = by_team_rank(queue->team), n = by_sparse_tree_below(queue->trees, climb->tree, self, NULL);
+  climb->n_children = n;
   climb->children = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
   climb->tags = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
   climb->counts = BY_ARENA_ARRAY(&queue->climb_arena, uint64_t, n);
-  if (!climb->children || !climb->tags || !climb->counts) return no_memory(queue->trees);
-  for (uint32_t r = 0; r < queue->trees->n_ranks; r++) {
-    if (r == self || tree->up[r] != self) continue;
-    climb->tags[climb->n_children] = from[r]++;
-    climb->children[climb->n_children++] = r;
-  }
-  if (tree->up[self] != self) climb->tag = to[tree->up[self]]++;
+  if (!climb->children || !climb->tags || !climb->counts) return no_memory(queue->trees->n);
+  by_sparse_tree_below(queue->trees, climb->tree, self, climb->children);
+  for (uint32_t c = 0; c < n; c++) climb->tags[c] = from[climb->children[c]]++;
+  climb->up = by_sparse_tree_up(queue->trees, climb->tree, self);
+  if (climb->up != self) climb->tag = to[climb->up]++;
   return BANYAN_OK;
 }
 
-static enum banyan_status make_climbs(struct by_sparse_queue *queue) {
-  if (queue->climbs) return BANYAN_OK;
-  uint32_t n = queue->trees->n_ranks, *edges = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, 2 * (size_t)n);
-  queue->climbs = BY_ARENA_ARRAY(&queue->climb_arena, struct by_sparse_climb, queue->trees->n);
-  if (!queue->climbs || !edges) return no_memory(queue->trees);
-  queue->n_climbs = queue->trees->n;
-  for (uint32_t t = 0; t < queue->n_climbs; t++) BY_TRY(find_children(queue, t, edges, edges + n));
+static enum banyan_status make_climbs(struct by_sparse_queue *queue, const struct by_sparse_trees *trees,
+                                      uint32_t pieces) {
+  if (queue->climbs && queue->trees == trees && queue->pieces == pieces) return BANYAN_OK;
+  by_sparse_climbs_free(queue);
+  uint32_t n = trees->n * pieces, *edges = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, 2 * (size_t)trees->n_ranks);
+  struct by_sparse_climb *climbs = BY_ARENA_ARRAY(&queue->climb_arena, struct by_sparse_climb, n);
+  if (!climbs || !edges) return no_memory(trees->n);
+  queue->trees = trees;
+  for (uint32_t c = 0; c < n; c++) {
+    climbs[c].tree = &trees->trees[c / pieces];
+    BY_TRY(find_children(queue, &climbs[c], edges, edges + trees->n_ranks));
+  }
+  queue->climbs = climbs;
+  queue->n_climbs = n;
+  queue->pieces = pieces;
   return BANYAN_OK;
 }
 
@@ -99,7 +88,7 @@ static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first)
   struct banyan_sparse *out = exchange->call.out;
   for (uint32_t t = 0; t < queue->n_climbs; t++) {
     const struct banyan_sparse *piece = &queue->climbs[t].piece;
-    if (queue->trees->trees[t].root != by_team_rank(queue->team) || !piece->count) continue;
+    if (queue->climbs[t].tree->root != by_team_rank(queue->team) || !piece->count) continue;
     struct banyan_sparse to = by_sparse_slice(out, first, piece->count);
     by_sparse_copy(piece, &to, 0);
     by_sparse_average(exchange, &to);
@@ -125,7 +114,7 @@ static enum banyan_status send_union(struct by_sparse_exchange *exchange) {
   uint64_t *mine = &exchange->union_counts[self];
   *mine = 0;
   for (uint32_t t = 0; t < queue->n_climbs; t++)
-    if (queue->trees->trees[t].root == self) *mine += queue->climbs[t].piece.count;
+    if (queue->climbs[t].tree->root == self) *mine += queue->climbs[t].piece.count;
   struct banyan_call call = {
       .collective = BANYAN_ALLGATHER, .dtype = BANYAN_INT64, .send = mine, .recv = exchange->union_counts, .count = 1};
   exchange->strands[0].then = spread;
@@ -154,7 +143,7 @@ static enum banyan_status at_rest(struct by_sparse_exchange *exchange, uint32_t 
 
 static enum banyan_status send_up(struct by_sparse_exchange *exchange, uint32_t strand) {
   struct by_sparse_climb *climb = climb_of(exchange, strand);
-  uint32_t self = by_team_rank(exchange->queue->team), up = exchange->queue->trees->trees[strand - 1].up[self];
+  uint32_t self = by_team_rank(exchange->queue->team), up = climb->up;
   exchange->strands[strand].then = at_rest;
   if (up == self) return BANYAN_OK;
   climb->count = climb->piece.count;
@@ -213,28 +202,42 @@ static size_t place_of(const struct banyan_sparse *rows, uint64_t row) {
   return low;
 }
 
+/* Where pieces end, as parts of the union. */
+static double end_of(const struct by_sparse_queue *queue, uint32_t climb) {
+  uint32_t tree = climb / queue->pieces, piece = climb % queue->pieces + 1;
+  double before = tree ? queue->trees->upto[tree - 1] : 0, end = queue->trees->upto[tree];
+  return piece == queue->pieces ? end : before + (end - before) * piece / queue->pieces;
+}
+
 static enum banyan_status cut(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
-  uint32_t n = queue->trees->n;
+  uint32_t n = queue->n_climbs;
   uint64_t *cuts = calloc((size_t)n + 1, sizeof *cuts);
-  if (!cuts) return no_memory(queue->trees);
-  by_sparse_union_cut(&exchange->all, exchange->in.height, queue->trees->upto, n, cuts);
-  for (uint32_t t = 0; t < n; t++) {
-    size_t first = place_of(&exchange->in, cuts[t]), end = place_of(&exchange->in, cuts[t + 1]);
-    queue->climbs[t].own = queue->climbs[t].piece = by_sparse_slice(&exchange->in, first, end - first);
+  double *upto = calloc(n, sizeof *upto);
+  if (cuts && upto) {
+    for (uint32_t c = 0; c < n; c++) upto[c] = end_of(queue, c);
+    by_sparse_union_cut(&exchange->all, exchange->in.height, upto, n, cuts);
+    for (uint32_t c = 0; c < n; c++) {
+      size_t first = place_of(&exchange->in, cuts[c]), end = place_of(&exchange->in, cuts[c + 1]);
+      queue->climbs[c].own = queue->climbs[c].piece = by_sparse_slice(&exchange->in, first, end - first);
+    }
   }
+  enum banyan_status status = cuts && upto ? BANYAN_OK : no_memory(queue->trees->n);
   free(cuts);
-  return BANYAN_OK;
+  free(upto);
+  return status;
 }
 
 enum banyan_status by_sparse_begin_climb(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
-  BY_TRY(by_sparse_get_trees(exchange));
-  BY_TRY(make_climbs(queue));
+  const struct by_sparse_trees *trees;
+  double row = (double)by_sparse_row_bytes(&exchange->in);
+  BY_TRY(by_sparse_get_trees(queue, exchange->all.rows * row, &trees));
+  BY_TRY(make_climbs(queue, trees, by_sparse_pieces(&exchange->all, trees, row)));
   BY_TRY(by_sparse_put_in_order(exchange));
   BY_TRY(cut(exchange));
-  BY_TRY(by_sparse_need_strands(exchange, 1 + queue->trees->n));
-  exchange->climbing = queue->trees->n;
-  for (uint32_t t = 0; t < queue->trees->n; t++) BY_TRY(take_counts(exchange, 1 + t));
+  BY_TRY(by_sparse_need_strands(exchange, 1 + queue->n_climbs));
+  exchange->climbing = queue->n_climbs;
+  for (uint32_t c = 0; c < queue->n_climbs; c++) BY_TRY(take_counts(exchange, 1 + c));
   return BANYAN_OK;
 }

@@ -1,128 +1,144 @@
 #include "sparse_cost.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- trees */
+enum { MOST_TREES = 4, MOST_SAMPLE = 128, PLACES = 16 /* bytes for a row that is sorted */ };
+enum { PIECE = 128 << 10, MOST_PIECES = 16, LEAST_SAMPLE = 4, MOST_PARTS = 65536 };
 
-static uint32_t trees_of(const struct by_group *group) {
-  return group->kind == BY_GROUP_TREE ? 1 : group->n;
+struct by_sparse_rates by_sparse_default_rates(bool far) {
+  if (far)
+    return (struct by_sparse_rates){.call = 15e-6,
+                                    .hop = 25e-6,
+                                    .message = 3e-6,
+                                    .byte = 0.4e-9,
+                                    .merge = 0.12e-9,
+                                    .clear = 0.1e-9,
+                                    .link = 1.25e9};
+  return (struct by_sparse_rates){
+      .call = 5e-6, .hop = 5e-6, .message = 1e-6, .byte = 0.1e-9, .merge = 0.12e-9, .clear = 0.1e-9, .link = INFINITY};
 }
 
-/* The position above `position` in tree t of a group. */
-static uint32_t above(const struct by_group *group, uint32_t t, uint32_t position) {
-  switch (group->kind) {
-  case BY_GROUP_TREE: return group->up[position];
-  case BY_GROUP_ROTATED: return by_group_translate(group, group->up[by_group_untranslate(group, position, t)], t);
-  default: return t;
-  }
+static double larger(double a, double b) {
+  return a > b ? a : b;
 }
 
-static enum banyan_status add_tree(struct by_sparse_trees *trees, const struct by_group *group, uint32_t t) {
-  struct by_sparse_tree *tree = &trees->trees[trees->n];
-  tree->number = trees->n++;
-  tree->up = BY_ARENA_ARRAY(&trees->arena, uint32_t, trees->n_ranks);
-  if (!tree->up) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree over %u ranks", trees->n_ranks);
-  tree->share = group->share / trees_of(group);
-  for (uint32_t p = 0; p < group->n; p++) {
-    uint32_t up = above(group, t, p);
-    tree->up[group->order[p]] = group->order[up];
-    if (up == p) tree->root = group->order[p];
-  }
-  for (uint32_t i = 0; i < group->n_twigs; i++) tree->up[group->twigs[i].child] = group->twigs[i].parent;
-  return BANYAN_OK;
+static const struct by_sparse_word *first_word(const struct by_sparse_case *of) {
+  return by_sparse_word_of(of->words, 0);
 }
 
-static int by_root(const void *a, const void *b) {
-  const struct by_sparse_tree *x = a, *y = b;
-  if (x->root != y->root) return x->root < y->root ? -1 : 1;
-  return x->number < y->number ? -1 : x->number > y->number;
+static double value_bytes(const struct by_sparse_case *of) {
+  const struct by_sparse_word *word = first_word(of);
+  return (double)word->width * (double)banyan_dtype_size((enum banyan_dtype)word->dtype);
 }
 
-static enum banyan_status fill_trees(struct by_sparse_trees *trees, const struct by_class *class_, uint64_t n) {
-  trees->trees = BY_ARENA_ARRAY(&trees->arena, struct by_sparse_tree, n);
-  trees->upto = BY_ARENA_ARRAY(&trees->arena, double, n);
-  if (!trees->trees || !trees->upto) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u trees", (unsigned)n);
-  for (uint32_t g = 0; g < class_->n_groups; g++)
-    for (uint32_t t = 0; t < trees_of(&class_->groups[g]); t++) BY_TRY(add_tree(trees, &class_->groups[g], t));
-  qsort(trees->trees, trees->n, sizeof *trees->trees, by_root);
-  double sum = 0;
-  for (uint32_t t = 0; t < trees->n; t++) trees->upto[t] = sum += trees->trees[t].share;
-  trees->upto[trees->n - 1] = 1;
-  return BANYAN_OK;
+double by_sparse_case_row_bytes(const struct by_sparse_case *of) {
+  return value_bytes(of) + (double)banyan_dtype_size((enum banyan_dtype)first_word(of)->row_dtype);
 }
 
-enum banyan_status by_sparse_trees_create(const struct by_plan *plan, const struct by_class *class_,
-                                          struct by_sparse_trees **out) {
-  uint64_t n = 0;
-  for (uint32_t g = 0; g < class_->n_groups; g++) n += trees_of(&class_->groups[g]);
-  if (n * plan->n_ranks > BY_SPARSE_MOST_PLACES)
-    return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "%u trees over %u ranks are too many to merge rows on the way up: use another way", (unsigned)n,
-                   plan->n_ranks);
-  struct by_sparse_trees *trees = calloc(1, sizeof *trees);
-  if (!trees) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u trees", (unsigned)n);
-  by_arena_init(&trees->arena);
-  trees->n_ranks = plan->n_ranks;
-  enum banyan_status status = fill_trees(trees, class_, n);
-  if (status == BANYAN_OK)
-    *out = trees;
-  else
-    by_sparse_trees_destroy(trees);
-  return status;
-}
-
-void by_sparse_trees_destroy(struct by_sparse_trees *trees) {
-  if (!trees) return;
-  by_arena_fini(&trees->arena);
-  free(trees);
-}
-
-/* ---- costs */
-
-static double row_bytes(const struct by_sparse_case *of) {
-  return (double)(of->words->width * banyan_dtype_size((enum banyan_dtype)of->words->dtype) +
-                  banyan_dtype_size((enum banyan_dtype)of->words->row_dtype));
+static bool merges(const struct by_sparse_case *of) {
+  return first_word(of)->collective == BANYAN_ALLREDUCE;
 }
 
 /* Ranks that share cores work one after the other. */
 static double busy(const struct by_sparse_case *of, double busiest, double mean) {
-  double shared = of->all->crowd * mean;
-  return busiest > shared ? busiest : shared;
+  return larger(busiest, of->all->crowd * mean);
 }
 
-/* An AllGather of so many bytes in all, of which the busiest rank has `own` to send to all others. */
-static double gather_work(const struct by_sparse_case *of, double total) {
+static double steps(const struct by_sparse_case *of, double n) {
+  return n * (of->rates.hop + of->all->delay);
+}
+
+double by_sparse_prediction_seconds(const struct by_sparse_prediction *prediction, double link) {
+  return prediction->fixed + larger(prediction->work, prediction->bytes / link);
+}
+
+/* Rows that the result may have. */
+static double most_merged(const struct by_sparse_case *of) {
+  double total = (double)of->all->total, height = (double)first_word(of)->height;
+  return total < height ? total : height;
+}
+
+/* ---- all rows to all ranks */
+
+/* Rows that the busiest link carries in an AllGather of `total`, of which rank r has own(r). */
+static double gather_load(const struct by_sparse_case *of, const struct by_sparse_trees *trees, double total,
+                          double (*own)(const void *of, uint32_t rank)) {
+  double n = of->all->n_ranks, most = 0, least = INFINITY;
+  for (uint32_t r = 0; r < of->all->n_ranks; r++) {
+    double mine = own(of, r);
+    struct by_sparse_load load = trees ? trees->gather[r] : (struct by_sparse_load){(n - 1) / n, 0};
+    most = larger(most, load.all * total + load.own * mine);
+    if (mine < least) least = mine;
+  }
+  return n > 1 ? larger(most, total - least) : 0;
+}
+
+static double own_rows(const void *of, uint32_t rank) {
+  return (double)by_sparse_word_of(((const struct by_sparse_case *)of)->words, rank)->count;
+}
+
+static double most_rows(const void *of, uint32_t rank) {
+  (void)rank;
+  return (double)((const struct by_sparse_case *)of)->all->most;
+}
+
+/* Seconds in which a rank has work in such an AllGather. */
+static double gather_work(const struct by_sparse_case *of, double rows) {
   double n = of->all->n_ranks;
-  return of->rates.byte * 2 * total * (n - 1) / n;
+  return of->rates.byte * 2 * rows * by_sparse_case_row_bytes(of) * (n - 1) / n;
 }
 
-static double gather(const struct by_sparse_case *of, double rows, double calls) {
-  double total = rows * row_bytes(of), merged = of->words->collective == BANYAN_ALLREDUCE;
-  double work = gather_work(of, total) + of->rates.merge * merged * (double)of->all->total * row_bytes(of);
-  return calls * of->rates.call + busy(of, work, work);
+/* The same for the messages of rows and of values. */
+static double gather_messages(const struct by_sparse_case *of, const struct by_sparse_trees *trees) {
+  return of->rates.message * 2 * 2 * (trees ? trees->gather_messages : 1);
 }
 
-static double dense(const struct by_sparse_case *of) {
-  double n = of->all->n_ranks, height = (double)of->words->height;
-  if (of->words->collective != BANYAN_ALLREDUCE || !by_sparse_dense_fits(of->words, of->all->memory)) return INFINITY;
-  double bytes = height * ((double)(of->words->width * banyan_dtype_size((enum banyan_dtype)of->words->dtype)) + 0.125);
+static void gather(const struct by_sparse_case *of, double rows, double (*own)(const void *of, uint32_t rank),
+                   double calls, struct by_sparse_prediction *out) {
+  double row = by_sparse_case_row_bytes(of), total = (double)of->all->total;
+  double work = gather_work(of, rows) + gather_messages(of, of->gather) + of->rates.merge * merges(of) * total * row;
+  out->fixed = calls * of->rates.call + steps(of, of->gather ? of->gather->gather_steps : 1);
+  out->work = busy(of, work, work);
+  out->bytes = gather_load(of, of->gather, rows, own) * row;
+  out->seconds = by_sparse_prediction_seconds(out, of->rates.link);
+  out->memory = rows * row + merges(of) * (total * PLACES + most_merged(of) * row);
+}
+
+static void dense(const struct by_sparse_case *of, struct by_sparse_prediction *out) {
+  double n = of->all->n_ranks, height = (double)first_word(of)->height;
+  double bytes = height * (value_bytes(of) + 0.125), load = of->dense ? of->dense->reduce : 2 * (n - 1) / n;
   double work = 4 * bytes * (n - 1) / n * of->rates.byte + of->rates.clear * bytes;
-  return 2 * of->rates.call + busy(of, work, work);
+  if (!merges(of)) return;
+  out->fixed = 2 * of->rates.call + steps(of, of->dense ? of->dense->reduce_steps : 2);
+  out->work = busy(of, work, work);
+  out->bytes = load * bytes;
+  out->seconds = by_sparse_prediction_seconds(out, of->rates.link);
+  out->memory = bytes + most_merged(of) * by_sparse_case_row_bytes(of);
 }
 
 /* ---- merging on the way */
 
-/* One tree, vertex by vertex from the leaves on. */
+uint32_t by_sparse_pieces(const struct by_sparse_union *all, const struct by_sparse_trees *trees, double row_bytes) {
+  double share = 0;
+  if (trees->height < 2) return 1;
+  for (uint32_t t = 0; t < trees->n; t++) share = larger(share, trees->trees[t].share);
+  double pieces = all->rows * row_bytes * share / PIECE, seen = all->sampled * share / LEAST_SAMPLE;
+  if (pieces > seen) pieces = seen;
+  if (pieces > MOST_PIECES) pieces = MOST_PIECES;
+  if (pieces * trees->n > MOST_PARTS) pieces = (double)MOST_PARTS / trees->n;
+  return pieces < 1 ? 1 : (uint32_t)pieces;
+}
+
+/* What ranks do on the way up, in rows; and one tree, vertex by vertex from the leaves on. */
 struct climb {
   const struct by_sparse_case *of;
-  uint32_t *order;   /* ranks, each before the one above it */
-  uint32_t *depth;   /* messages that stand one behind the other up to this rank */
-  uint64_t *have;    /* rank -> which of the range's sample it has, with all below it */
-  double *work;      /* rank -> seconds, of all trees */
-  double *taken;     /* rank -> rows of its own, and what came from below, in this tree */
-  uint32_t first, n; /* the range's part of the sample */
+  double *sent, *taken, *merged, *messages; /* of each rank, of all trees */
+  uint32_t deepest;
+  /* of one tree */
+  uint32_t *up, *order, *below, *depth; /* order: ranks, each before the one above it */
+  uint64_t *have;                       /* rank -> which of the range's sample it has, with all below it */
+  double *here;                         /* rank -> rows of its own, and what came from below */
   uint32_t words;
   double scale; /* rows for each of the sample */
 };
@@ -134,97 +150,180 @@ static double rows_of(const struct climb *climb, uint32_t rank) {
   return n * climb->scale;
 }
 
-static void sort_up(const struct by_sparse_tree *tree, struct climb *climb, uint32_t n) {
-  uint32_t *below = climb->depth, done = 0;
-  memset(below, 0, n * sizeof *below);
-  for (uint32_t r = 0; r < n; r++) below[tree->up[r]] += tree->up[r] != r;
-  for (uint32_t r = 0; r < n; r++)
-    if (!below[r]) climb->order[done++] = r;
-  for (uint32_t i = 0; i < done && done < n; i++) {
-    uint32_t up = tree->up[climb->order[i]];
-    if (up != climb->order[i] && !--below[up]) climb->order[done++] = up;
-  }
+static void sort_up(struct climb *climb, const struct by_sparse_tree *tree) {
+  uint32_t n = climb->of->all->n_ranks, done = 0;
+  memset(climb->below, 0, n * sizeof *climb->below);
   memset(climb->depth, 0, n * sizeof *climb->depth);
+  for (uint32_t r = 0; r < n; r++) climb->up[r] = by_sparse_tree_up(climb->of->trees, tree, r);
+  for (uint32_t r = 0; r < n; r++) climb->below[climb->up[r]] += climb->up[r] != r;
+  for (uint32_t r = 0; r < n; r++)
+    if (!climb->below[r]) climb->order[done++] = r;
+  for (uint32_t i = 0; i < done && done < n; i++) {
+    uint32_t up = climb->up[climb->order[i]];
+    if (up != climb->order[i] && !--climb->below[up]) climb->order[done++] = up;
+  }
 }
 
 /* A vertex merges what it has got and sends it up. */
-static void step_up(struct climb *climb, const struct by_sparse_tree *tree, uint32_t rank) {
-  const struct by_sparse_rates *rates = &climb->of->rates;
-  uint32_t up = tree->up[rank];
-  double rows = rows_of(climb, rank), bytes = row_bytes(climb->of);
-  if (climb->depth[rank]) climb->work[rank] += rates->merge * bytes * climb->taken[rank];
+static void step_up(struct climb *climb, uint32_t rank, double factor) {
+  uint32_t up = climb->up[rank];
+  double rows = rows_of(climb, rank);
+  if (climb->depth[rank]) climb->merged[rank] += factor * climb->here[rank];
   if (up == rank) return;
   for (uint32_t w = 0; w < climb->words; w++)
     climb->have[(size_t)up * climb->words + w] |= climb->have[(size_t)rank * climb->words + w];
-  climb->taken[up] += rows;
-  climb->work[rank] += 3 * rates->message + rates->byte * bytes * rows;
-  climb->work[up] += 3 * rates->message + rates->byte * bytes * rows;
+  climb->here[up] += rows;
+  climb->sent[rank] += factor * rows;
+  climb->taken[up] += factor * rows;
+  climb->messages[rank] += factor;
+  climb->messages[up] += factor;
   if (climb->depth[rank] + 1 > climb->depth[up]) climb->depth[up] = climb->depth[rank] + 1;
 }
 
-/* Its depth. */
-static uint32_t climb_tree(struct climb *climb, const struct by_sparse_tree *tree) {
+/* The range's part of the sample is from `first` to `end`; what is done counts `factor` times. */
+static void climb_tree(struct climb *climb, const struct by_sparse_tree *tree, uint32_t first, uint32_t end,
+                       double factor) {
   const struct by_sparse_union *all = climb->of->all;
-  uint32_t n = all->n_ranks;
-  climb->words = (climb->n + 63) / 64;
+  uint32_t n = all->n_ranks, looked = end - first < MOST_SAMPLE ? end - first : MOST_SAMPLE;
+  climb->words = (looked + 63) / 64;
+  climb->scale = looked ? all->rows / all->sampled * (end - first) / looked : 0;
   memset(climb->have, 0, (size_t)n * climb->words * sizeof *climb->have);
-  for (uint32_t r = 0; r < n; r++) {
-    for (uint32_t i = 0; i < climb->n; i++)
-      if (all->who[(size_t)(climb->first + i) * all->words + r / 64] >> r % 64 & 1)
-        climb->have[(size_t)r * climb->words + i / 64] |= (uint64_t)1 << i % 64;
-    climb->taken[r] = rows_of(climb, r);
+  for (uint32_t i = 0; i < looked; i++) {
+    uint32_t at = first + (uint32_t)((uint64_t)i * (end - first) / looked);
+    for (uint32_t k = all->starts[at]; k < all->starts[at + 1]; k++)
+      climb->have[(size_t)all->ranks[k] * climb->words + i / 64] |= (uint64_t)1 << i % 64;
   }
-  sort_up(tree, climb, n);
-  for (uint32_t i = 0; i < n; i++) step_up(climb, tree, climb->order[i]);
-  return climb->depth[tree->root];
+  for (uint32_t r = 0; r < n; r++) climb->here[r] = rows_of(climb, r);
+  sort_up(climb, tree);
+  for (uint32_t i = 0; i < n; i++) step_up(climb, climb->order[i], factor);
+  if (climb->depth[tree->root] > climb->deepest) climb->deepest = climb->depth[tree->root];
 }
 
-static double climb_all(struct climb *climb) {
+/* Every rank sends its rows of a range to the range's root, in all trees of a group. */
+static void climb_directly(struct climb *climb, const struct by_sparse_group *group) {
   const struct by_sparse_case *of = climb->of;
-  uint32_t depth = 0, n = of->all->n_ranks;
-  double busiest = 0, sum = 0;
-  climb->scale = of->all->sampled ? of->all->rows / of->all->sampled : 0;
-  climb->first = 0;
-  for (uint32_t t = 0; t < of->trees->n; t++) {
-    uint32_t end = (uint32_t)(of->trees->upto[t] * of->all->sampled + 0.5);
-    climb->n = end - climb->first;
-    uint32_t here = climb_tree(climb, &of->trees->trees[t]);
-    if (here > depth) depth = here;
-    climb->first = end;
+  double share = group->group->share / group->n_trees, total = (double)of->all->total;
+  uint32_t n = group->group->n;
+  if (n > 1 && !climb->deepest) climb->deepest = 1;
+  for (uint32_t p = 0; p < n; p++) {
+    uint32_t r = group->group->order[p];
+    bool root = group->n_trees > 1 || p == group->group->root;
+    double own = own_rows(of, r), others = group->n_trees - root;
+    climb->sent[r] += share * others * own;
+    climb->messages[r] += others;
+    if (!root) continue;
+    climb->taken[r] += share * (total - own);
+    climb->merged[r] += share * total;
+    climb->messages[r] += n - 1;
   }
-  for (uint32_t r = 0; r < n; r++) {
-    if (climb->work[r] > busiest) busiest = climb->work[r];
-    sum += climb->work[r];
-  }
-  double down = gather_work(of, of->all->rows * row_bytes(of));
-  return 3 * of->rates.call + depth * of->rates.hop + busy(of, busiest + down, sum / n + down);
 }
 
-static double merge(const struct by_sparse_case *of) {
+static void spread_evenly(double *of, uint32_t n) {
+  double sum = 0;
+  for (uint32_t r = 0; r < n; r++) sum += of[r];
+  for (uint32_t r = 0; r < n; r++) of[r] = sum / n;
+}
+
+/* Of many trees only some are followed, and stand for the others: these are alike, and load all ranks evenly. */
+static void climb_indirectly(struct climb *climb) {
+  const struct by_sparse_trees *trees = climb->of->trees;
+  const struct by_sparse_union *all = climb->of->all;
+  uint32_t n = 0, seen = 0, first = 0;
+  double share = 0, followed = 0;
+  for (uint32_t t = 0; t < trees->n; t++) n += !trees->groups[trees->trees[t].group].direct;
+  uint32_t stride = (n + MOST_TREES - 1) / MOST_TREES;
+  for (uint32_t t = 0; t < trees->n; t++) {
+    if (trees->groups[trees->trees[t].group].direct) continue;
+    share += trees->trees[t].share;
+    if (seen++ % stride == 0) followed += trees->trees[t].share;
+  }
+  seen = 0;
+  for (uint32_t t = 0; t < trees->n; t++) {
+    uint32_t end = (uint32_t)(trees->upto[t] * all->sampled + 0.5);
+    if (!trees->groups[trees->trees[t].group].direct && seen++ % stride == 0)
+      climb_tree(climb, &trees->trees[t], first, end, share / followed);
+    first = end;
+  }
+  if (stride < 2) return;
+  double *const rows[] = {climb->sent, climb->taken, climb->merged, climb->messages};
+  for (uint32_t i = 0; i < 4; i++) spread_evenly(rows[i], all->n_ranks);
+}
+
+static double root_rows(const void *of, uint32_t rank) {
+  const struct by_sparse_case *case_ = of;
+  const struct by_sparse_trees *trees = case_->trees;
+  uint32_t low = 0, high = trees->n;
+  while (low < high) { /* trees are in the order of their roots */
+    uint32_t middle = low + (high - low) / 2;
+    if (trees->trees[middle].root < rank)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  double share = 0;
+  for (; low < trees->n && trees->trees[low].root == rank; low++) share += trees->trees[low].share;
+  return share * case_->all->rows;
+}
+
+/* Three messages go up each edge: a count, rows and values. */
+static void sum_up(const struct climb *climb, struct by_sparse_prediction *out) {
+  const struct by_sparse_case *of = climb->of;
+  const struct by_sparse_rates *rates = &of->rates;
+  double row = by_sparse_case_row_bytes(of), busiest = 0, sum = 0, most = 0, held = 0;
+  uint32_t n = of->all->n_ranks, pieces = by_sparse_pieces(of->all, of->trees, row);
+  for (uint32_t r = 0; r < n; r++) {
+    double work = 3 * rates->message * climb->messages[r] * pieces + rates->merge * row * climb->merged[r] +
+                  rates->byte * row * (climb->sent[r] + climb->taken[r]);
+    busiest = larger(busiest, work);
+    most = larger(most, larger(climb->sent[r], climb->taken[r]));
+    held = larger(held, climb->taken[r] + own_rows(of, r));
+    sum += work;
+  }
+  double path = climb->deepest > 1 ? 1 + (climb->deepest - 1.0) / pieces : 1, down = gather_work(of, of->all->rows);
+  double united = 1.5 * of->all->rows < most_merged(of) ? 1.5 * of->all->rows : most_merged(of);
+  out->fixed = 3 * rates->call + steps(of, climb->deepest + 2 * of->trees->gather_steps);
+  out->work = path * busy(of, busiest, sum / n) + busy(of, down, down) + gather_messages(of, of->trees);
+  out->bytes = path * most * row + gather_load(of, of->trees, of->all->rows, root_rows) * row;
+  out->seconds = by_sparse_prediction_seconds(out, rates->link);
+  out->memory = 2 * held * (2 * row + PLACES) + united * row;
+}
+
+static void merge(const struct by_sparse_case *of, struct by_sparse_prediction *out) {
   uint32_t n = of->all->n_ranks;
-  if (!of->trees || of->words->collective != BANYAN_ALLREDUCE) return INFINITY;
   struct by_arena arena;
+  if (!of->trees || !merges(of)) return;
   by_arena_init(&arena);
   struct climb climb = {.of = of,
+                        .sent = BY_ARENA_ARRAY(&arena, double, n),
+                        .taken = BY_ARENA_ARRAY(&arena, double, n),
+                        .merged = BY_ARENA_ARRAY(&arena, double, n),
+                        .messages = BY_ARENA_ARRAY(&arena, double, n),
+                        .up = BY_ARENA_ARRAY(&arena, uint32_t, n),
                         .order = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                        .below = BY_ARENA_ARRAY(&arena, uint32_t, n),
                         .depth = BY_ARENA_ARRAY(&arena, uint32_t, n),
-                        .have = BY_ARENA_ARRAY(&arena, uint64_t, (size_t)n * (of->all->sampled / 64 + 1)),
-                        .work = BY_ARENA_ARRAY(&arena, double, n),
-                        .taken = BY_ARENA_ARRAY(&arena, double, n)};
-  bool good = climb.order && climb.depth && climb.have && climb.work && climb.taken;
-  double seconds = good ? climb_all(&climb) : (double)NAN;
+                        .have = BY_ARENA_ARRAY(&arena, uint64_t, (size_t)n * (MOST_SAMPLE / 64)),
+                        .here = BY_ARENA_ARRAY(&arena, double, n)};
+  out->seconds = (double)NAN;
+  if (!arena.failed) {
+    climb_indirectly(&climb);
+    for (uint32_t g = 0; g < of->trees->n_groups; g++)
+      if (of->trees->groups[g].direct) climb_directly(&climb, &of->trees->groups[g]);
+    sum_up(&climb, out);
+  }
   by_arena_fini(&arena);
-  return seconds;
 }
 
-double by_sparse_cost(const struct by_sparse_case *of, enum banyan_sparse_way way) {
+void by_sparse_predict(const struct by_sparse_case *of, enum banyan_sparse_way way, struct by_sparse_prediction *out) {
+  double n = of->all->n_ranks, total = (double)of->all->total;
+  *out = (struct by_sparse_prediction){.seconds = INFINITY};
   switch (way) {
-  case BANYAN_SPARSE_PADDED: return gather(of, (double)of->all->most * of->all->n_ranks, 2);
-  case BANYAN_SPARSE_GATHER: return gather(of, (double)of->all->total, 2);
-  case BANYAN_SPARSE_BROADCAST: return gather(of, (double)of->all->total, 2 * of->all->n_ranks);
-  case BANYAN_SPARSE_MERGE: return merge(of);
-  case BANYAN_SPARSE_DENSE: return dense(of);
-  default: return INFINITY;
+  case BANYAN_SPARSE_PADDED: gather(of, (double)of->all->most * n, most_rows, 2, out); break;
+  case BANYAN_SPARSE_GATHER: gather(of, total, own_rows, 2, out); break;
+  case BANYAN_SPARSE_BROADCAST: gather(of, total, own_rows, 2 * n, out); break;
+  case BANYAN_SPARSE_MERGE: merge(of, out); break;
+  case BANYAN_SPARSE_DENSE: dense(of, out); break;
+  default: break;
   }
 }
 

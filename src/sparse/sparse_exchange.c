@@ -1,8 +1,6 @@
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "log.h"
 #include "sparse_parts.h"
 
 /* ---- queues */
@@ -25,7 +23,7 @@ enum banyan_status by_sparse_queue_create(const struct by_sparse_options *option
 static void exchange_free(struct by_sparse_exchange *exchange) {
   for (uint32_t s = 0; s < exchange->strands_room; s++) free(exchange->strands[s].calls);
   free(exchange->strands);
-  free(exchange->words);
+  by_sparse_words_fini(&exchange->words);
   free(exchange->union_counts);
   free(exchange->counts);
   by_plan_destroy(exchange->plan);
@@ -41,7 +39,7 @@ static void queue_free(struct by_sparse_queue *queue) {
     exchange_free(spare);
   }
   by_sparse_climbs_free(queue);
-  by_sparse_trees_destroy(queue->trees);
+  by_sparse_forget_trees(queue);
   by_sparse_scratch_fini(&queue->scratch);
   banyan_sparse_free(&queue->gathered);
   by_sparse_scratch_fini(&queue->dense);
@@ -75,10 +73,10 @@ struct by_sparse_exchange *by_sparse_take(struct by_sparse_queue *queue) {
   exchange = calloc(1, sizeof *exchange);
   if (!exchange) return NULL;
   exchange->queue = queue;
-  exchange->words = calloc(queue->options.n, sizeof *exchange->words);
   exchange->union_counts = calloc(queue->options.n, sizeof *exchange->union_counts);
   exchange->counts = calloc(2 * (size_t)queue->options.n, sizeof *exchange->counts);
-  if (!exchange->words || !exchange->union_counts || !exchange->counts) {
+  bool good = by_sparse_words_init(&exchange->words, queue->options.n) == BANYAN_OK;
+  if (!good || !exchange->union_counts || !exchange->counts) {
     exchange_free(exchange);
     return NULL;
   }
@@ -102,8 +100,12 @@ enum banyan_status by_sparse_result(const struct by_sparse_exchange *exchange) {
 
 /* ---- beginning */
 
+static struct by_sparse_word *own_word(const struct by_sparse_exchange *exchange) {
+  return by_sparse_word_of(&exchange->words, exchange->words.n);
+}
+
 void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_sparse_call *call) {
-  struct by_sparse_word *word = &exchange->word;
+  struct by_sparse_word *word = own_word(exchange);
   exchange->call = *call;
   exchange->in = *call->in;
   exchange->status = BANYAN_OK;
@@ -116,7 +118,7 @@ void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_
     exchange->in = exchange->merged;
     exchange->ascending = true;
   }
-  by_sparse_word_fill(word, call, good && !word->fault ? &exchange->in : NULL);
+  by_sparse_word_fill(word, exchange->words.sample, call, good && !word->fault ? &exchange->in : NULL);
 }
 
 static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand);
@@ -130,9 +132,9 @@ static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
   if (now->version != queue->version) BY_TRY(by_plan_among_ranks(now, &exchange->plan));
   struct banyan_call gather = {.collective = BANYAN_ALLGATHER,
                                .dtype = BANYAN_INT64,
-                               .send = &exchange->word,
-                               .recv = exchange->words,
-                               .count = sizeof exchange->word / sizeof(int64_t)};
+                               .send = own_word(exchange),
+                               .recv = exchange->words.memory,
+                               .count = exchange->words.stride};
   exchange->strands[0].then = first_words;
   return by_sparse_start_call(exchange, queue->options.team, 0, &gather);
 }
@@ -141,9 +143,13 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
   struct by_sparse_queue *queue = exchange->queue;
   const struct by_sparse_options *options = &queue->options;
   exchange->deadline = deadline;
-  exchange->word.memory = exchange->call.memory ? exchange->call.memory : options->memory;
-  exchange->word.far = options->far;
-  exchange->word.crowd = (uint64_t)(options->crowd * 256);
+  struct by_sparse_word *word = own_word(exchange);
+  word->memory = exchange->call.memory ? exchange->call.memory : options->memory;
+  word->far = options->far;
+  word->crowd = (uint64_t)(options->crowd * 256);
+  word->delay = by_sparse_delay(queue);
+  word->ended = queue->ended;
+  word->lasted = queue->lasted;
   enum banyan_status status = send_word(exchange);
   if (status != BANYAN_OK) {
     by_plan_destroy(exchange->plan);
@@ -152,36 +158,12 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
     return status;
   }
   queue->version = by_team_plan(options->team)->version;
+  exchange->number = ++queue->started;
   TAILQ_INSERT_TAIL(&queue->exchanges, exchange, next);
   return BANYAN_OK;
 }
 
 /* ---- what follows from the words */
-
-/* Of shared memory, and of TCP where it costs least, between ranks of one host: docs/measurements. */
-static const struct by_sparse_rates near_rates = {
-    .call = 10e-6, .hop = 10e-6, .message = 1e-6, .byte = 0.1e-9, .merge = 0.12e-9, .clear = 0.1e-9};
-static const struct by_sparse_rates far_rates = {
-    .call = 40e-6, .hop = 30e-6, .message = 3e-6, .byte = 0.4e-9, .merge = 0.12e-9, .clear = 0.1e-9};
-
-/* The way that is predicted to be fastest; the one that is forced, if one is. */
-static enum banyan_sparse_way choose(struct by_sparse_exchange *exchange) {
-  struct by_sparse_case of = {
-      .words = exchange->words, .all = &exchange->all, .rates = exchange->all.far ? far_rates : near_rates};
-  enum banyan_sparse_way best = BANYAN_SPARSE_GATHER;
-  double least = INFINITY;
-  if (exchange->call.way != BANYAN_SPARSE_CHOSEN) return exchange->call.way;
-  if (exchange->call.collective == BANYAN_ALLREDUCE && by_sparse_get_trees(exchange) == BANYAN_OK)
-    of.trees = exchange->queue->trees;
-  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {
-    double seconds = by_sparse_cost(&of, (enum banyan_sparse_way)way);
-    by_debug("sparse", "%s: %.0f us", banyan_sparse_way_name((enum banyan_sparse_way)way), seconds * 1e6);
-    if (!(seconds < least)) continue;
-    least = seconds;
-    best = (enum banyan_sparse_way)way;
-  }
-  return best;
-}
 
 static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand) {
   static enum banyan_status (*const begins[BANYAN_SPARSE_WAYS])(struct by_sparse_exchange * exchange) = {
@@ -194,12 +176,14 @@ static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint3
   if (exchange->plan) by_team_set_plan(queue->team, exchange->plan);
   exchange->plan = NULL;
   exchange->agreed = true;
-  BY_TRY(by_sparse_words_check(exchange->words, n));
+  exchange->began = by_clock_now(&queue->options.clock);
+  BY_TRY(by_sparse_words_check(&exchange->words));
+  exchange->agreed = false;
+  BY_TRY(by_sparse_union_init(&exchange->all, &exchange->words));
+  BY_TRY(by_sparse_choose(exchange));
   exchange->agreed = false;
   for (uint32_t r = 0; r < n && exchange->call.counts && exchange->call.collective == BANYAN_ALLGATHER; r++)
-    exchange->call.counts[r] = exchange->words[r].count;
-  BY_TRY(by_sparse_union_init(&exchange->all, exchange->words, n));
-  exchange->way = choose(exchange);
+    exchange->call.counts[r] = by_sparse_word_of(&exchange->words, r)->count;
   return begins[exchange->way](exchange);
 }
 

@@ -29,6 +29,8 @@ struct by_sparse_options {
   size_t memory; /* bytes for a call that sets no limit itself */
   double crowd;  /* ranks for each core of this machine */
   bool far;      /* some ranks are reached otherwise than through shared memory */
+  bool fixed;    /* what exchanges take has no influence on the way of later ones: the same on all ranks */
+  struct by_clock clock;
 };
 
 BANYAN_CHECK enum banyan_status by_sparse_queue_create(const struct by_sparse_options *options,

@@ -44,7 +44,8 @@ enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange, 
 /* Puts this rank's rows into their place behind those of the ranks before it. */
 static enum banyan_status place_own(struct by_sparse_exchange *exchange) {
   struct banyan_sparse *all = place_of(exchange);
-  for (uint32_t r = 0; r < exchange->queue->options.n; r++) exchange->union_counts[r] = exchange->words[r].count;
+  for (uint32_t r = 0; r < exchange->queue->options.n; r++)
+    exchange->union_counts[r] = by_sparse_word_of(&exchange->words, r)->count;
   BY_TRY(by_sparse_make(&exchange->in, exchange->all.total, all));
   by_sparse_copy(&exchange->in, all, by_sparse_before_own(exchange));
   exchange->strands[0].then = finish;
@@ -63,7 +64,8 @@ enum banyan_status by_sparse_begin_broadcast(struct by_sparse_exchange *exchange
   size_t before = 0;
   BY_TRY(place_own(exchange));
   for (uint32_t r = 0; r < exchange->queue->options.n; r++) {
-    struct banyan_sparse block = by_sparse_slice(place_of(exchange), before, exchange->words[r].count);
+    struct banyan_sparse block =
+        by_sparse_slice(place_of(exchange), before, by_sparse_word_of(&exchange->words, r)->count);
     struct banyan_call call = {.collective = BANYAN_BROADCAST, .root = (int)r, .count = block.count};
     before += block.count;
     if (block.count) BY_TRY(by_sparse_call_both(exchange, call, &nothing, &block));
@@ -78,7 +80,7 @@ static enum banyan_status close_up(struct by_sparse_exchange *exchange, uint32_t
   struct banyan_sparse *all = place_of(exchange);
   size_t row = banyan_dtype_size(all->row_dtype), values = all->width * banyan_dtype_size(all->dtype), to = 0;
   for (uint32_t r = 0; r < exchange->queue->options.n; r++) {
-    size_t from = r * exchange->all.most, count = exchange->words[r].count;
+    size_t from = r * exchange->all.most, count = by_sparse_word_of(&exchange->words, r)->count;
     if (from != to) {
       memmove((char *)all->rows + to * row, (char *)all->rows + from * row, count * row);
       memmove((char *)all->values + to * values, (char *)all->values + from * values, count * values);

@@ -7,9 +7,9 @@
 
 #include <sys/queue.h>
 
-#include "sparse_cost.h"
 #include "sparse_exchange.h"
 #include "sparse_merge.h"
+#include "sparse_record.h"
 
 struct by_sparse_strand {
   struct by_call **calls;
@@ -18,15 +18,16 @@ struct by_sparse_strand {
   enum banyan_status (*then)(struct by_sparse_exchange *exchange, uint32_t strand);
 };
 
-/* A rank's part in one tree. */
+/* A rank's part in one piece of a tree's range. */
 struct by_sparse_climb {
   struct banyan_sparse own;   /* this rank's rows of the tree's range, */
   struct banyan_sparse all;   /* and those of its children behind them, */
   struct banyan_sparse piece; /* merged: memory of `merged`, or none of its own */
   struct banyan_sparse merged;
   uint64_t *counts; /* the children's */
-  uint32_t *children, n_children;
-  uint32_t *tags, tag; /* of what comes from them and of what goes up: how many edges of earlier trees are the same */
+  const struct by_sparse_tree *tree;
+  uint32_t *children, n_children, up; /* up: the rank above; itself: this is the root */
+  uint32_t *tags, tag; /* of what comes from them and of what goes up: how many edges of earlier climbs are the same */
   uint64_t count;      /* of the piece, as it is sent */
 };
 
@@ -39,14 +40,17 @@ struct by_sparse_queue {
   /* what the first one uses, kept for the next */
   struct by_sparse_scratch scratch;
   struct banyan_sparse gathered;
-  uint32_t version;              /* of the communicator's plan when the last exchange began */
-  struct by_sparse_trees *trees; /* of this plan of the queue's team, and class */
-  uint32_t trees_version;
-  uint64_t up_to;
-  struct by_sparse_climb *climbs;
-  uint32_t n_climbs;
+  uint32_t version;                                       /* of the communicator's plan when the last exchange began */
+  struct by_sparse_trees *trees_of[BY_PLAN_MOST_CLASSES]; /* of the queue's team's plan; NULL: not made yet */
+  const struct by_sparse_trees *trees;                    /* one of them, that of the climbs */
+  struct by_sparse_climb *climbs;                         /* each tree's pieces, one tree after the other */
+  uint32_t n_climbs, pieces;
   struct by_arena climb_arena;
   struct by_sparse_scratch dense;
+  /* what they took */
+  struct by_sparse_record record;
+  uint64_t started, ended, lasted; /* exchanges; the last one that has ended well, and its nanoseconds */
+  uint64_t delay, asked_at;        /* see by_sparse_word; when that was last asked of the connections */
 };
 
 struct by_sparse_exchange {
@@ -58,14 +62,15 @@ struct by_sparse_exchange {
   struct banyan_sparse merged;
   struct by_sparse_scratch scratch;
   bool ascending;
-  struct by_sparse_word word, *words; /* words: of all ranks */
-  struct by_plan *plan;               /* from this exchange on; NULL: as before */
+  struct by_sparse_words words; /* of all ranks, and its own */
+  struct by_plan *plan;         /* from this exchange on; NULL: as before */
   uint64_t deadline;
+  uint64_t number, began; /* of the queue's, from 1; when the words were known */
   enum banyan_sparse_way way;
   struct by_sparse_union all;
-  struct by_sparse_strand *strands; /* 0: its own; 1 + t: tree t's */
+  struct by_sparse_strand *strands; /* 0: its own; 1 + c: that of climb c */
   uint32_t n_strands, strands_room;
-  uint32_t climbing; /* trees whose strands have not come to their end */
+  uint32_t climbing; /* strands of climbs that have not come to their end */
   uint64_t *union_counts;
   size_t *counts; /* of blocks that are gathered: rows, and behind them elements */
   bool ended;
@@ -105,7 +110,15 @@ BANYAN_CHECK enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchang
 /* Rows of the ranks before this one, of union_counts. */
 size_t by_sparse_before_own(const struct by_sparse_exchange *exchange);
 void by_sparse_climbs_free(struct by_sparse_queue *queue);
-/* sparse_climb.c: the trees of the plan's class for the estimated union. */
-BANYAN_CHECK enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange);
+
+/* sparse_choose.c: finds the way of an exchange whose words are known, unless one is forced. BANYAN_ERR_NO_MEMORY where
+ * `agreed` is set: no way, or not the one that is forced, gets along with what ranks give. */
+BANYAN_CHECK enum banyan_status by_sparse_choose(struct by_sparse_exchange *exchange);
+/* The trees of the queue's plan for so many bytes, which the queue keeps. */
+BANYAN_CHECK enum banyan_status by_sparse_get_trees(struct by_sparse_queue *queue, double bytes,
+                                                    const struct by_sparse_trees **out);
+void by_sparse_forget_trees(struct by_sparse_queue *queue);
+/* Nanoseconds to the farthest rank of the queue that there is a connection to; 0: not known. */
+uint64_t by_sparse_delay(struct by_sparse_queue *queue);
 
 #endif

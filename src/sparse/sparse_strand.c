@@ -53,6 +53,10 @@ void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status statu
   exchange->status = status;
   if (status != BANYAN_OK) snprintf(exchange->error, sizeof exchange->error, "%s", banyan_error_text());
   if (status == BANYAN_OK && exchange->call.taken) *exchange->call.taken = exchange->way;
+  if (status == BANYAN_OK) {
+    exchange->queue->ended = exchange->number;
+    exchange->queue->lasted = by_clock_now(&exchange->queue->options.clock) - exchange->began;
+  }
   for (uint32_t s = 0; s < exchange->n_strands; s++) {
     struct by_sparse_strand *strand = &exchange->strands[s];
     for (uint32_t i = 0; i < strand->n; i++) by_call_release(strand->calls[i]);

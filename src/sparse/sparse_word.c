@@ -5,41 +5,59 @@
 #include <string.h>
 
 /* splitmix64's end: every bit of the row moves every bit of the hash. */
-static uint64_t hash(int64_t row) {
+uint64_t by_sparse_hash(int64_t row) {
   uint64_t x = (uint64_t)row + 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
 
+/* ---- their memory */
+
+enum banyan_status by_sparse_words_init(struct by_sparse_words *words, uint32_t n) {
+  uint32_t sample = BY_SPARSE_SAMPLE_OF_ALL / n;
+  if (sample > BY_SPARSE_MOST_SAMPLE) sample = BY_SPARSE_MOST_SAMPLE;
+  if (sample < BY_SPARSE_LEAST_SAMPLE) sample = BY_SPARSE_LEAST_SAMPLE;
+  *words = (struct by_sparse_words){.n = n, .sample = sample};
+  words->stride = (uint32_t)(sizeof(struct by_sparse_word) / sizeof(uint64_t)) + sample;
+  words->memory = calloc(((size_t)n + 1) * words->stride, sizeof *words->memory);
+  return words->memory ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the words of %u ranks", n);
+}
+
+void by_sparse_words_fini(struct by_sparse_words *words) {
+  free(words->memory);
+  *words = (struct by_sparse_words){0};
+}
+
 /* ---- one rank's */
 
 static int by_hash(const void *a, const void *b) {
-  uint64_t x = hash(*(const int64_t *)a), y = hash(*(const int64_t *)b);
+  uint64_t x = by_sparse_hash(*(const int64_t *)a), y = by_sparse_hash(*(const int64_t *)b);
   return x < y ? -1 : x > y;
 }
 
 /* Those with the smallest hashes; kept twice as many before they are sorted out. */
-static uint64_t take_sample(const struct banyan_sparse *rows, int64_t *sample) {
-  int64_t kept[2 * BY_SPARSE_SAMPLE] = {0};
+static uint64_t take_sample(const struct banyan_sparse *rows, uint32_t most, int64_t *sample) {
+  int64_t kept[2 * BY_SPARSE_MOST_SAMPLE] = {0};
   uint64_t limit = UINT64_MAX;
   size_t n = 0;
   for (size_t i = 0; i < rows->count; i++) {
     int64_t row = by_sparse_row_at(rows, i);
-    if (hash(row) > limit) continue;
+    uint64_t hash = by_sparse_hash(row);
+    if (hash > limit) continue;
     kept[n++] = row;
-    if (n < 2 * BY_SPARSE_SAMPLE) continue;
+    if (n < 2 * (size_t)most) continue;
     qsort(kept, n, sizeof *kept, by_hash);
-    n = BY_SPARSE_SAMPLE;
-    limit = hash(kept[n - 1]);
+    n = most;
+    limit = by_sparse_hash(kept[n - 1]);
   }
   qsort(kept, n, sizeof *kept, by_hash);
-  n = n < BY_SPARSE_SAMPLE ? n : BY_SPARSE_SAMPLE;
+  n = n < most ? n : most;
   memcpy(sample, kept, n * sizeof *kept);
   return n;
 }
 
-void by_sparse_word_fill(struct by_sparse_word *word, const struct banyan_sparse_call *call,
+void by_sparse_word_fill(struct by_sparse_word *word, uint32_t sample, const struct banyan_sparse_call *call,
                          const struct banyan_sparse *rows) {
   word->collective = (uint64_t)call->collective;
   word->op = call->collective == BANYAN_ALLREDUCE ? (uint64_t)call->op : 0;
@@ -48,8 +66,9 @@ void by_sparse_word_fill(struct by_sparse_word *word, const struct banyan_sparse
   word->row_dtype = (uint64_t)call->in->row_dtype;
   word->height = call->in->height;
   word->width = call->in->width;
+  word->tables = 1;
   word->count = rows ? rows->count : call->in->count;
-  word->sampled = rows ? take_sample(rows, word->sample) : 0;
+  word->sampled = rows ? take_sample(rows, sample, word->sample) : 0;
 }
 
 bool by_sparse_word_scan(struct by_sparse_word *word, const struct banyan_sparse *in, bool *ascending) {
@@ -64,6 +83,8 @@ bool by_sparse_word_scan(struct by_sparse_word *word, const struct banyan_sparse
   word->fault = BY_SPARSE_BAD_ROW;
   word->place = range.bad;
   word->row = (uint64_t)by_sparse_row_at(in, range.bad);
+  word->of = in->count;
+  word->below = in->height;
   return false;
 }
 
@@ -89,8 +110,9 @@ static enum banyan_status check_kind(const struct by_sparse_word *word) {
   return BANYAN_OK;
 }
 
-static enum banyan_status check_one(const struct by_sparse_word *word) {
+static enum banyan_status check_one(const struct by_sparse_word *word, uint32_t most) {
   static char something;
+  char table[40] = "";
   struct banyan_sparse shape = {.dtype = (enum banyan_dtype)word->dtype,
                                 .row_dtype = (enum banyan_dtype)word->row_dtype,
                                 .height = word->height,
@@ -101,14 +123,18 @@ static enum banyan_status check_one(const struct by_sparse_word *word) {
   BY_TRY(check_kind(word));
   BY_TRY(by_sparse_check_shape(name_of(word), &shape));
   BY_TRY(by_sparse_check_count(name_of(word), &shape));
+  if (word->sampled > most)
+    return by_fail(BANYAN_ERR_PROTOCOL, "%s: %llu rows reported, at most %u are possible", name_of(word),
+                   (unsigned long long)word->sampled, most);
   switch ((enum by_sparse_fault)word->fault) {
   case BY_SPARSE_NO_POINTER:
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: rows or values are NULL, though the count is %llu", name_of(word),
                    (unsigned long long)word->count);
   case BY_SPARSE_BAD_ROW:
-    return by_fail(BANYAN_ERR_ARGUMENT, "%s: row %lld, at place %llu of %llu, is not from 0 to %llu", name_of(word),
-                   (long long)word->row, (unsigned long long)word->place, (unsigned long long)word->count,
-                   (unsigned long long)word->height - 1);
+    if (word->tables > 1) snprintf(table, sizeof table, " of table %llu", (unsigned long long)word->table);
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: row %lld%s, at place %llu of %llu, is not from 0 to %llu", name_of(word),
+                   (long long)word->row, table, (unsigned long long)word->place, (unsigned long long)word->of,
+                   (unsigned long long)word->below - 1);
   case BY_SPARSE_NO_MEMORY:
     return by_fail(BANYAN_ERR_NO_MEMORY, "%s: out of memory for merging %llu rows", name_of(word),
                    (unsigned long long)word->count);
@@ -118,7 +144,8 @@ static enum banyan_status check_one(const struct by_sparse_word *word) {
 
 static bool alike(const struct by_sparse_word *a, const struct by_sparse_word *b) {
   return a->collective == b->collective && a->op == b->op && a->way == b->way && a->dtype == b->dtype &&
-         a->row_dtype == b->row_dtype && a->height == b->height && a->width == b->width;
+         a->row_dtype == b->row_dtype && a->height == b->height && a->width == b->width && a->tables == b->tables &&
+         a->heights == b->heights;
 }
 
 static void describe(const struct by_sparse_word *word, char *text, size_t room) {
@@ -128,135 +155,19 @@ static void describe(const struct by_sparse_word *word, char *text, size_t room)
            banyan_dtype_name((enum banyan_dtype)word->dtype), banyan_dtype_name((enum banyan_dtype)word->row_dtype));
 }
 
-static enum banyan_status differ(const struct by_sparse_word *words, uint32_t r) {
+static enum banyan_status differ(const struct by_sparse_words *words, uint32_t r) {
   char first[160], other[160];
-  describe(&words[0], first, sizeof first);
-  describe(&words[r], other, sizeof other);
+  describe(by_sparse_word_of(words, 0), first, sizeof first);
+  describe(by_sparse_word_of(words, r), other, sizeof other);
   return by_fail(BANYAN_ERR_MISMATCH, "ranks made different calls: rank 0 %s, rank %u %s", first, r, other);
 }
 
-bool by_sparse_dense_fits(const struct by_sparse_word *word, uint64_t memory) {
-  uint64_t row = word->width * banyan_dtype_size((enum banyan_dtype)word->dtype) + 1, need;
-  return !__builtin_mul_overflow(word->height, row, &need) && need <= memory;
-}
-
-static enum banyan_status check_dense(const struct by_sparse_word *words, uint64_t least) {
-  if (by_sparse_dense_fits(&words[0], words[least].memory)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_NO_MEMORY,
-                 "%s: a dense table of %llu rows is too large for rank %llu, which gives %llu bytes to a call",
-                 name_of(words), (unsigned long long)words[0].height, (unsigned long long)least,
-                 (unsigned long long)words[least].memory);
-}
-
-/* Every rank must be able to hold all rows as they come, and the union. */
-static enum banyan_status check_memory(const struct by_sparse_word *words, uint32_t n) {
-  uint64_t row = words[0].width * banyan_dtype_size((enum banyan_dtype)words[0].dtype) +
-                 banyan_dtype_size((enum banyan_dtype)words[0].row_dtype);
-  uint64_t total = 0, need, least = 0, most = 0;
-  bool too_many = false;
-  for (uint32_t r = 0; r < n; r++) {
-    too_many |= __builtin_add_overflow(total, words[r].count, &total);
-    if (words[r].memory < words[least].memory) least = r;
-    if (words[r].count > words[most].count) most = r;
-  }
-  too_many |= __builtin_mul_overflow(total, 2 * row, &need);
-  if (words[0].way == BANYAN_SPARSE_DENSE) BY_TRY(check_dense(words, least));
-  if (!too_many && need <= words[least].memory) return BANYAN_OK;
-  return by_fail(
-      BANYAN_ERR_NO_MEMORY,
-      "%s: the ranks have %llu rows of %llu bytes, rank %llu alone %llu of them: too many for rank %llu, which "
-      "gives %llu bytes to a call: give it more (`memory`), or send fewer rows at a time",
-      name_of(words), (unsigned long long)total, (unsigned long long)row, (unsigned long long)most,
-      (unsigned long long)words[most].count, (unsigned long long)least, (unsigned long long)words[least].memory);
-}
-
-enum banyan_status by_sparse_words_check(const struct by_sparse_word *words, uint32_t n) {
-  for (uint32_t r = 0; r < n; r++) {
-    enum banyan_status status = check_one(&words[r]);
+enum banyan_status by_sparse_words_check(const struct by_sparse_words *words) {
+  for (uint32_t r = 0; r < words->n; r++) {
+    enum banyan_status status = check_one(by_sparse_word_of(words, r), words->sample);
     if (status != BANYAN_OK) return by_fail_within(status, "rank %u", r);
   }
-  for (uint32_t r = 1; r < n; r++)
-    if (!alike(&words[0], &words[r])) return differ(words, r);
-  return check_memory(words, n);
-}
-
-/* ---- the union */
-
-/* The largest hash below which all ranks have reported all; UINT64_MAX: everything was reported. */
-static uint64_t horizon_of(const struct by_sparse_word *words, uint32_t n) {
-  uint64_t horizon = UINT64_MAX;
-  for (uint32_t r = 0; r < n; r++) {
-    if (words[r].sampled < BY_SPARSE_SAMPLE || words[r].count == BY_SPARSE_SAMPLE) continue;
-    uint64_t last = hash(words[r].sample[BY_SPARSE_SAMPLE - 1]);
-    if (last < horizon) horizon = last;
-  }
-  return horizon;
-}
-
-struct reported {
-  int64_t row;
-  uint32_t rank;
-};
-
-static int by_row(const void *a, const void *b) {
-  const struct reported *x = a, *y = b;
-  return x->row < y->row ? -1 : x->row > y->row;
-}
-
-static void join(struct by_sparse_union *all, const struct reported *reported, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    if (!i || reported[i].row != reported[i - 1].row) all->sample[all->sampled++] = reported[i].row;
-    all->who[(size_t)(all->sampled - 1) * all->words + reported[i].rank / 64] |= (uint64_t)1 << reported[i].rank % 64;
-  }
-}
-
-static void count(struct by_sparse_union *all, const struct by_sparse_word *words) {
-  all->fewest = all->memory = UINT64_MAX;
-  for (uint32_t r = 0; r < all->n_ranks; r++) {
-    all->total += words[r].count;
-    if (words[r].count > all->most) all->most = words[r].count;
-    if (words[r].count < all->fewest) all->fewest = words[r].count;
-    if (words[r].memory < all->memory) all->memory = words[r].memory;
-    all->far |= words[r].far != 0;
-    if ((double)words[r].crowd / 256 > all->crowd) all->crowd = (double)words[r].crowd / 256;
-  }
-}
-
-enum banyan_status by_sparse_union_init(struct by_sparse_union *all, const struct by_sparse_word *words, uint32_t n) {
-  *all = (struct by_sparse_union){.n_ranks = n, .words = (n + 63) / 64};
-  by_arena_init(&all->arena);
-  count(all, words);
-  uint64_t horizon = horizon_of(words, n);
-  size_t most = 0, n_reported = 0;
-  for (uint32_t r = 0; r < n; r++) most += words[r].sampled;
-  struct reported *reported = BY_ARENA_ARRAY(&all->arena, struct reported, most);
-  all->sample = BY_ARENA_ARRAY(&all->arena, int64_t, most);
-  all->who = BY_ARENA_ARRAY(&all->arena, uint64_t, most * all->words);
-  if (!reported || !all->sample || !all->who) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu rows", most);
-  for (uint32_t r = 0; r < n; r++)
-    for (size_t i = 0; i < words[r].sampled && i < BY_SPARSE_SAMPLE; i++)
-      if (hash(words[r].sample[i]) <= horizon) reported[n_reported++] = (struct reported){words[r].sample[i], r};
-  qsort(reported, n_reported, sizeof *reported, by_row);
-  join(all, reported, n_reported);
-  all->rows = (double)all->sampled;
-  if (horizon != UINT64_MAX) all->rows *= 0x1p64 / (double)horizon;
-  if (all->rows > (double)all->total) all->rows = (double)all->total;
-  if (all->rows < (double)all->most) all->rows = (double)all->most;
-  if (all->rows > (double)words[0].height) all->rows = (double)words[0].height;
+  for (uint32_t r = 1; r < words->n; r++)
+    if (!alike(by_sparse_word_of(words, 0), by_sparse_word_of(words, r))) return differ(words, r);
   return BANYAN_OK;
-}
-
-void by_sparse_union_fini(struct by_sparse_union *all) {
-  by_arena_fini(&all->arena);
-  *all = (struct by_sparse_union){0};
-}
-
-void by_sparse_union_cut(const struct by_sparse_union *all, uint64_t height, const double *upto, uint32_t n,
-                         uint64_t *cuts) {
-  cuts[0] = 0;
-  for (uint32_t i = 1; i < n; i++) {
-    uint32_t at = (uint32_t)(upto[i - 1] * all->sampled + 0.5);
-    cuts[i] = at < all->sampled ? (uint64_t)all->sample[at] : height;
-  }
-  cuts[n] = height;
 }

@@ -344,19 +344,25 @@ static void test_sparse_description(void **state) {
                                .rows = (void *)(uintptr_t)sound,
                                .values = (void *)(uintptr_t)values};
   struct banyan_sparse_call call = {.op = BANYAN_AVERAGE, .way = BANYAN_SPARSE_MERGE, .in = &rows};
-  struct by_sparse_word word = {.memory = 1 << 20, .crowd = 384, .far = 1};
+  struct by_sparse_words words;
   bool ascending;
   (void)state;
-  assert_true(by_sparse_word_scan(&word, &rows, &ascending));
-  by_sparse_word_fill(&word, &call, &rows);
-  golden_bytes("sparse description of 3 rows", &word, sizeof word);
-  assert_ok(by_sparse_words_check(&word, 1));
+  assert_ok(by_sparse_words_init(&words, 1));
+  struct by_sparse_word *word = by_sparse_word_of(&words, 0);
+  *word = (struct by_sparse_word){
+      .memory = 1 << 20, .crowd = 384, .far = 1, .delay = 0x01020304, .ended = 0x0506, .lasted = 0x0708090a};
+  assert_true(by_sparse_word_scan(word, &rows, &ascending));
+  by_sparse_word_fill(word, words.sample, &call, &rows);
+  golden_bytes("sparse description of 3 rows", word, words.stride * sizeof(uint64_t));
+  assert_ok(by_sparse_words_check(&words));
   rows.rows = (void *)(uintptr_t)bad;
-  word = (struct by_sparse_word){.memory = 1 << 20};
-  assert_false(by_sparse_word_scan(&word, &rows, &ascending));
-  by_sparse_word_fill(&word, &call, NULL);
-  golden_bytes("sparse description of a bad row", &word, sizeof word);
-  assert_int_not_equal(by_sparse_words_check(&word, 1), BANYAN_OK);
+  memset(word, 0, words.stride * sizeof(uint64_t));
+  word->memory = 1 << 20;
+  assert_false(by_sparse_word_scan(word, &rows, &ascending));
+  by_sparse_word_fill(word, words.sample, &call, NULL);
+  golden_bytes("sparse description of a bad row", word, words.stride * sizeof(uint64_t));
+  assert_int_not_equal(by_sparse_words_check(&words), BANYAN_OK);
+  by_sparse_words_fini(&words);
 }
 
 struct sparse {
@@ -364,6 +370,11 @@ struct sparse {
   struct by_sparse_exchange *exchange;
   struct banyan_sparse in, out;
 };
+
+static uint64_t stopped(void *context) {
+  (void)context;
+  return 0;
+}
 
 static void start_sparse(struct sparse *sparse, uint32_t end, enum banyan_sparse_way way) {
   static const int64_t rows[2][2] = {{3, 7}, {7, 11}};
@@ -375,7 +386,9 @@ static void start_sparse(struct sparse *sparse, uint32_t end, enum banyan_sparse
                                       .n = 2,
                                       .processes = all,
                                       .memory = 1 << 20,
-                                      .crowd = 1};
+                                      .crowd = 1,
+                                      .fixed = true,
+                                      .clock = {.now = stopped}};
   struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .way = way, .in = &sparse->in, .out = &sparse->out};
   sparse->in = (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
                                       .row_dtype = BANYAN_INT64,

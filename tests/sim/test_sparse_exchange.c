@@ -41,7 +41,9 @@ static void party_init(struct party *party, uint64_t seed) {
                                         .n = n,
                                         .processes = all,
                                         .memory = (size_t)1 << 30,
-                                        .crowd = 1};
+                                        .crowd = 1,
+                                        .far = seed % 2,
+                                        .clock = by_sim_clock(party->world.sim)};
     assert_ok(by_sparse_queue_create(&options, &party->ranks[r].queue));
   }
 }

@@ -37,6 +37,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
       .n = comm->size,
       .processes = comm->processes,
       .memory = usual_memory(context),
+      .clock = by_clock_system,
       .far = context->job.n_hosts > 1 || !strcmp(context->job.settings.transport, "tcp"),
       .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores};
   BY_TRY(by_sparse_queue_create(&options, &comm->sparse));

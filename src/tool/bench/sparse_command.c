@@ -26,7 +26,7 @@ struct bench {
   const char *plan, *way_name;
   bool json, pin, as_rank;
   /* of a rank */
-  enum banyan_sparse_way way; /* chosen: all of them take turns */
+  enum banyan_sparse_way way; /* without its name all of them take turns */
   struct banyan_comm *comm;
   int rank, size;
   struct banyan_sparse mine, out;
@@ -151,7 +151,7 @@ static enum banyan_status time_all(struct bench *b, struct timed *timed) {
   int n = 0;
   by_rng_init(&rng, (uint64_t)b->seed); /* the same on all ranks */
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
-    if (b->way == BANYAN_SPARSE_CHOSEN || (int)b->way == way) ways[n++] = (enum banyan_sparse_way)way;
+    if (!b->way_name || (int)b->way == way) ways[n++] = (enum banyan_sparse_way)way;
   for (int i = 0; i < n; i++)
     for (long k = 0; k < b->warm_up; k++) BY_TRY(call(b, ways[i], NULL));
   for (long round = 0; round < b->rounds; round++) {
@@ -213,8 +213,8 @@ static void print_all(const struct bench *b, struct timed *timed) {
   double best = INFINITY;
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++) {
     qsort(timed[way].seconds, (size_t)b->rounds, sizeof(double), compare);
-    bool counts = way != BANYAN_SPARSE_CHOSEN && timed[way].taken[way];
-    if (counts) best = MIN(best, timed[way].seconds[b->rounds / 2]);
+    bool counts = timed[way].taken[way] && way != BANYAN_SPARSE_CHOSEN;
+    if (counts || (b->way_name && (int)b->way == way)) best = MIN(best, timed[way].seconds[b->rounds / 2]);
   }
   if (!b->json) {
     printf("# sparse allreduce, f32; %d ranks; %ld rows of %ld x %ld each, %ld %% of them on all ranks; union %zu\n",
@@ -222,8 +222,7 @@ static void print_all(const struct bench *b, struct timed *timed) {
     printf("# %-10s %12s %12s %9s %12s %7s  taken\n", "method", "median us", "least us", "of best", "MB sent", "wrong");
   }
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
-    if (b->way == BANYAN_SPARSE_CHOSEN || (int)b->way == way)
-      print_row(b, (enum banyan_sparse_way)way, &timed[way], best);
+    if (!b->way_name || (int)b->way == way) print_row(b, (enum banyan_sparse_way)way, &timed[way], best);
 }
 
 /* ---- command line */
@@ -239,7 +238,7 @@ static const struct by_option options[] = {
     BY_INT("rows", 'r', rows, "N", 0, INT32_MAX, "rows that each rank has; default 2000"),
     BY_INT("common", 0, common, "PERCENT", 0, 100, "of them, those that all ranks have; default 50"),
     BY_TEXT("method", 'm', way_name, "NAME",
-            "only padded, gather, broadcast, merge or dense; default: all\ntake turns, and the one that is chosen"),
+            "only chosen, padded, gather, broadcast, merge or dense;\ndefault: all of them take turns"),
     BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
     BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
     BY_INT("rounds", 0, rounds, "N", 1, 1000000, "timed calls of each method; default 21"),
