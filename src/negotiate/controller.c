@@ -40,8 +40,23 @@ enum banyan_status by_controller_create(const struct by_controller_config *confi
     return no_memory();
   }
   qsort(c->up_children, config->n_up_children, sizeof *c->up_children, by_number);
+  c->config.up_children = c->up_children;
+  c->config.down_children = c->down_children;
   *out = c;
   return BANYAN_OK;
+}
+
+enum banyan_status by_controller_create_in(const struct by_controller_config *config,
+                                           const struct by_controller_tree *tree, struct by_controller **out) {
+  struct by_controller_config alone = *config;
+  alone.ranks = tree->ranks;
+  alone.up_parent = alone.down_parent = alone.rank;
+  alone.n_up_children = alone.n_down_children = 0;
+  BY_TRY(by_controller_create(&alone, out));
+  if (by_controller_take_place(*out, tree)) return BANYAN_OK;
+  by_controller_destroy(*out);
+  *out = NULL;
+  return no_memory();
 }
 
 void by_controller_destroy(struct by_controller *c) {
@@ -50,6 +65,8 @@ void by_controller_destroy(struct by_controller *c) {
   by_list_writer_fini(&c->message);
   by_list_writer_fini(&c->part);
   by_questions_fini(c);
+  by_tree_fini(&c->next_tree);
+  by_controller_drop_kept(c);
   by_operations_fini(&c->operations);
   free(c->table);
   free(c->bits);
@@ -194,6 +211,10 @@ static uint64_t charge_of(const struct by_controller *c, uint64_t bytes) {
   return MAX(bytes, c->config.window / 4);
 }
 
+void by_controller_charge(struct by_controller *c, uint64_t bytes) {
+  c->under_way += charge_of(c, bytes);
+}
+
 static bool is_small(const struct by_controller *c, const struct by_variant *variant) {
   return !c->config.fuse_each || by_operation_bytes(&variant->operation) <= c->config.fuse_each;
 }
@@ -243,7 +264,7 @@ static void release_group(struct by_controller *c, uint32_t first) {
   by_list_writer_clear(&c->part);
   for (uint32_t i = 0; i < c->n_group; i++) send_started(c, c->group[i]);
   by_list_add(&c->lists[BY_LIST_GROUPS], &c->part);
-  c->under_way += charge_of(c, bytes);
+  by_controller_charge(c, bytes);
 }
 
 /* Writes what may start now into the lists downward. */
@@ -413,10 +434,64 @@ static enum banyan_status send_down(struct by_controller *c) {
   return by_controller_apply(c, c->message.out.data, c->message.out.length);
 }
 
+/* ---- another tree */
+
+/* What is submitted here and has not started is announced anew. */
+static enum banyan_status announce_again(struct by_controller *c) {
+  for (struct by_named *named = c->operations.names; named; named = named->hh.next)
+    for (struct by_variant *variant = named->variants; variant; variant = variant->next) {
+      if (!variant->submitted) continue;
+      BY_TRY(by_controller_note(c, variant, c->config.n_up_children, c->config.rank));
+      if (variant->given_up) by_controller_stalled(c, named->name, &variant->operation, true);
+    }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_controller_enter(struct by_controller *c, const struct by_controller_tree *tree) {
+  by_questions_fini(c);
+  c->counters.trees++;
+  if (!by_controller_take_place(c, tree)) return no_memory();
+  BY_TRY(announce_again(c));
+  if (c->config.moved) c->config.moved(c->config.context);
+  return BANYAN_OK;
+}
+
+/* The message goes along the tree before. */
+static enum banyan_status change_tree(struct by_controller *c) {
+  while (has_entries(c, BY_LISTS_DOWN, BY_LISTS) && !c->failed) BY_TRY(send_down(c));
+  by_tree_write(&c->message, ++c->place, &c->next_tree);
+  if (c->failed || c->message.out.failed) return no_memory();
+  by_controller_send_down(c, c->message.out.data, c->message.out.length);
+  struct by_controller_tree tree = c->next_tree;
+  c->next_tree = (struct by_controller_tree){0};
+  enum banyan_status status = by_controller_enter(c, &tree);
+  by_tree_fini(&tree);
+  return status;
+}
+
+enum banyan_status by_controller_move(struct by_controller *c, const struct by_controller_tree *tree) {
+  if (!by_is_root(c) || tree->number <= c->tree_number || tree->number <= c->next_tree.number) return BANYAN_OK;
+  by_tree_fini(&c->next_tree);
+  if (by_tree_hash(tree) == c->tree_hash) {
+    c->tree_number = tree->number;
+    return BANYAN_OK;
+  }
+  return by_tree_copy(tree, &c->next_tree) ? BANYAN_OK : no_memory();
+}
+
+const struct by_controller_config *by_controller_place(const struct by_controller *c) {
+  return &c->config;
+}
+
+uint32_t by_controller_tree_number(const struct by_controller *c) {
+  return c->tree_number;
+}
+
 /* A note stands before what starts after it was made. What starts may bring new submissions. */
 static enum banyan_status flush_root(struct by_controller *c) {
   if (has_entries(c, BY_LIST_NOTES, BY_LISTS)) BY_TRY(send_down(c));
-  for (bool again = true; again && !c->failed;) {
+  if (c->next_tree.up) BY_TRY(change_tree(c));
+  for (bool again = true; again && !c->failed && by_is_root(c);) {
     if (c->dirty) combine(c);
     release(c);
     renew(c);
@@ -427,9 +502,8 @@ static enum banyan_status flush_root(struct by_controller *c) {
 }
 
 enum banyan_status by_controller_flush(struct by_controller *c) {
-  if (by_is_root(c)) {
-    BY_TRY(flush_root(c));
-  } else {
+  if (by_is_root(c)) BY_TRY(flush_root(c));
+  if (!by_is_root(c)) { /* it may have been the root until now */
     if (c->dirty) combine(c);
     send_up(c);
   }

@@ -14,6 +14,9 @@
  * next, and down from the root to the first, and on from each to the next.
  * Messages between two of them arrive in the order in which they were sent.
  *
+ * All go over to another tree at one place in the log, where it may have another root. Each then announces anew what is
+ * submitted and has not started; what had been announced along the tree before counts no longer.
+ *
  * No I/O and no clock: messages leave through a callback, and the caller passes the time. A controller that receives
  * nothing sends nothing. One thread at a time. docs/negotiation.md describes the protocol. */
 #ifndef BY_NEGOTIATE_CONTROLLER_H
@@ -92,6 +95,8 @@ struct by_controller_config {
   void (*refused)(void *context, void *cookie, const struct by_refusal *refusal);
   /* A note of the root's: with regard to starts, in the same place on all ranks. May be NULL. */
   void (*noted)(void *context, uint32_t note);
+  /* This controller is in another place now, see by_controller_place. May be NULL. */
+  void (*moved)(void *context);
   /* At the root. */
   void (*stalled)(void *context, const struct by_stall *stall);
   void *context;
@@ -104,11 +109,23 @@ struct by_controller_counters {
   uint64_t by_name, by_bit;            /* operations of the own rank, as they were submitted */
   uint64_t started, groups, refused;
   uint64_t malformed; /* messages that were refused */
+  uint64_t trees;     /* that it has gone over to */
+};
+
+/* The parents of all ranks, on the way up and on the way down; the root is its own in both. */
+struct by_controller_tree {
+  uint32_t number; /* of the tree; a later one has a higher one */
+  uint32_t ranks;
+  uint32_t *up, *down;
 };
 
 /* Callbacks come from take, flush and check only, and may submit. */
 BANYAN_CHECK enum banyan_status by_controller_create(const struct by_controller_config *config,
                                                      struct by_controller **out);
+/* The same for a place in a tree of all ranks; those of the configuration do not count, except its own rank. */
+BANYAN_CHECK enum banyan_status by_controller_create_in(const struct by_controller_config *config,
+                                                        const struct by_controller_tree *tree,
+                                                        struct by_controller **out);
 /* What waits is forgotten. NULL is allowed. */
 void by_controller_destroy(struct by_controller *controller);
 
@@ -123,15 +140,24 @@ BANYAN_CHECK enum banyan_status by_controller_submit(struct by_controller *contr
 /* Iteration `i` of the training begins. At the root, from the second one seen on: what has started enters the table.
  * Without it operations do so that have started three times. */
 void by_controller_step(struct by_controller *controller, uint64_t i);
-/* At the root: a group that start has begun is through, of so many bytes together. */
+/* A group that start has begun is through, of so many bytes together. At the root more may start then. */
 void by_controller_ended(struct by_controller *controller, uint64_t bytes);
 
 /* At the root: puts a note into the log. */
 void by_controller_announce(struct by_controller *controller, uint32_t note);
+/* At the root: all are to go over to this tree, which is copied, with the next message. Nothing is done if the number
+ * is not above that of the tree in use, or to come; and if the tree is the same, only its number counts from now on. */
+BANYAN_CHECK enum banyan_status by_controller_move(struct by_controller *controller,
+                                                   const struct by_controller_tree *tree);
+/* The configuration with this rank's parents and children in the tree in use. Borrowed, until the next one. */
+const struct by_controller_config *by_controller_place(const struct by_controller *controller);
+/* The number of the tree in use; 0: the one that it was created with. */
+uint32_t by_controller_tree_number(const struct by_controller *controller);
 /* What is submitted here waits no longer: the root is to find out at once which ranks lack it, and report it. */
 void by_controller_late(struct by_controller *controller, const char *name, const struct by_operation *operation);
 
-/* Handles a message. BANYAN_ERR_PROTOCOL: it is malformed, or from a rank that may not send it; nothing has changed. */
+/* Handles a message; one of a tree that this controller has not come to yet is kept until then. BANYAN_ERR_PROTOCOL: it
+ * is malformed, or from a rank that may not send it; nothing has changed. */
 BANYAN_CHECK enum banyan_status by_controller_take(struct by_controller *controller, uint32_t from, const void *message,
                                                    size_t bytes);
 /* Sends what is to be sent, at most one message to each neighbour. To be called after any of the above; one call for

@@ -1,6 +1,7 @@
 /* Messages that arrive: first all of a message is checked, then it is applied. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "arena.h"
 #include "controller_parts.h"
@@ -150,9 +151,10 @@ static bool check_down(struct by_controller *c, const void *message, size_t byte
 static bool start_one(struct by_controller *c, struct by_variant *variant, uint32_t id) {
   if (id != BY_NO_NUMBER) {
     c->named_starts++;
+    c->next_id = MAX(c->next_id, id + 1); /* another one may be the root later */
     if (!by_operations_number(&c->operations, variant, id)) return false;
   }
-  variant->submitted = variant->late = false;
+  variant->submitted = variant->late = variant->given_up = false;
   variant->age = c->generation;
   variant->starts++;
   if (variant->starts == 3 && variant->bit == BY_NO_NUMBER && !c->stepped) c->renew = true;
@@ -165,6 +167,7 @@ static enum banyan_status apply_groups(struct by_controller *c, struct by_reader
   uint32_t id;
   for (uint32_t n = by_read_u32(reader); n; n--) {
     uint32_t members = by_read_u32(reader);
+    uint64_t bytes = 0;
     if (!BY_ARRAY_GROW(&c->cookies, &c->room_cookies, members))
       return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
     for (uint32_t k = 0; k < members; k++) {
@@ -172,7 +175,9 @@ static enum banyan_status apply_groups(struct by_controller *c, struct by_reader
       if (!variant || !variant->submitted || !start_one(c, variant, id))
         return malformed(c, c->config.down_parent, "that starts something twice");
       c->cookies[k] = variant->cookie;
+      bytes += by_operation_bytes(&variant->operation);
     }
+    if (!by_is_root(c)) by_controller_charge(c, bytes);
     c->counters.groups++;
     c->config.start(c->config.context, c->cookies, members);
   }
@@ -245,7 +250,7 @@ static void refuse(struct by_controller *c, struct by_named *named, const struct
     named->refusal.name = named->name;
     return;
   }
-  here->submitted = here->late = false;
+  here->submitted = here->late = here->given_up = false;
   c->waiting--;
   c->counters.refused++;
   c->config.refused(c->config.context, here->cookie, refusal);
@@ -287,16 +292,54 @@ enum banyan_status by_controller_apply(struct by_controller *c, const void *mess
   return BANYAN_OK;
 }
 
-enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
+/* All go over to another tree. */
+static enum banyan_status take_tree(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
+  struct by_controller_tree tree;
+  struct by_reader reader;
+  by_reader_init(&reader, message, bytes);
+  (void)by_read_u8(&reader);
+  if (by_read_u64(&reader) != c->place + 1 || !by_tree_read(message, bytes, c->config.ranks, &tree))
+    return malformed(c, from, "that is malformed");
+  by_controller_send_down(c, message, bytes);
+  c->place++;
+  enum banyan_status status = by_controller_enter(c, &tree);
+  by_tree_fini(&tree);
+  return status;
+}
+
+static enum banyan_status take_now(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
   uint32_t child = by_controller_child(c, from);
   uint8_t kind = bytes ? *(const uint8_t *)message : 0;
-  c->counters.taken++;
   if (kind == BY_NEGOTIATION_UP && child != UINT32_MAX) return from_child(c, child, message, bytes);
-  if (kind != BY_NEGOTIATION_DOWN || from != c->config.down_parent || by_is_root(c))
+  bool down = kind == BY_NEGOTIATION_DOWN || kind == BY_NEGOTIATION_TREE;
+  if (!down || from != c->config.down_parent || by_is_root(c))
     return malformed(c, from, "that it does not accept from there");
+  if (kind == BY_NEGOTIATION_TREE) return take_tree(c, from, message, bytes);
   bool refuses;
   if (!check_down(c, message, bytes, &refuses)) return malformed(c, from, "that is malformed");
   if (refuses) BY_TRY(by_controller_flush(c)); /* what is submitted later is something new */
   by_controller_send_down(c, message, bytes);
   return by_controller_apply(c, message, bytes);
+}
+
+static enum banyan_status take(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
+  if (from >= c->config.ranks) return malformed(c, from, "that it does not accept from there");
+  switch (by_controller_when(c, message, bytes)) {
+  case BY_NOW: return take_now(c, from, message, bytes);
+  case BY_EARLY: return by_controller_keep(c, from, message, bytes);
+  case BY_LATE: break;
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
+  enum banyan_status status = take(c, from, message, bytes);
+  struct by_early *early;
+  c->counters.taken++;
+  while (c->early && (early = by_controller_find_kept(c, &from, &message, &bytes))) {
+    enum banyan_status another = take(c, from, message, bytes);
+    free(early);
+    if (status == BANYAN_OK) status = another;
+  }
+  return status;
 }

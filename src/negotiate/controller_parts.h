@@ -27,12 +27,14 @@ struct by_variant {
   bool submitted; /* here, and not started */
   bool own;       /* submitted here by name, and not yet reported upward */
   bool late;      /* at the root: some rank no longer waits for it */
+  bool given_up;  /* submitted here, and this rank no longer waits for it */
   bool picked;    /* by the function that searches a list */
   uint32_t n_have;
   uint64_t since, asked;
   void *cookie;
   UT_hash_handle hh; /* by id */
-  uint64_t have[];   /* children that have reported it by name, a bit each */
+  uint64_t *have;    /* children that have reported it by name, a bit each: `few`, or memory of its own */
+  uint64_t few;
 };
 
 struct by_named {
@@ -63,6 +65,8 @@ struct by_variant *by_operations_get(struct by_operations *operations, const cha
 bool by_operations_number(struct by_operations *operations, struct by_variant *variant, uint32_t id);
 /* No rank has submitted it by name any more. */
 void by_operations_clear(const struct by_operations *operations, struct by_variant *variant);
+/* This controller has so many children, of which none has submitted anything; nor has this rank. False: no memory. */
+bool by_operations_set_children(struct by_operations *operations, uint32_t n);
 /* Drops what has no bit, waits for nothing, and has not started since this generation. */
 void by_operations_forget(struct by_operations *operations, uint32_t age);
 
@@ -109,6 +113,14 @@ struct by_controller {
   bool dirty;         /* bits have been set since they were last combined */
   bool failed, twice; /* twice: what is being read submits something that is submitted */
   uint64_t reading;   /* how far the sender of that has read the log */
+
+  /* The tree. */
+  uint32_t tree_number;                /* of the one in use */
+  uint64_t tree_hash;                  /* of its parents */
+  uint64_t began;                      /* the place in the log from which on it is used */
+  struct by_controller_tree next_tree; /* at the root, to come; up NULL: none */
+  struct by_early *early;              /* messages whose place this controller has not reached */
+  size_t early_bytes;
 
   /* The table. Bits: see by_bits_of. */
   struct by_variant **table;
@@ -158,8 +170,39 @@ BANYAN_CHECK enum banyan_status by_controller_note(struct by_controller *c, stru
 /* Ranks have submitted different operations under this name: it is reported upward, or refused. */
 void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal);
 
+/* A group of so many bytes is under way. */
+void by_controller_charge(struct by_controller *c, uint64_t bytes);
+
 /* Sends it to all children on the way down. */
 void by_controller_send_down(struct by_controller *c, const void *message, size_t bytes);
+
+/* Goes over to the tree, and announces anew what is submitted here. */
+BANYAN_CHECK enum banyan_status by_controller_enter(struct by_controller *c, const struct by_controller_tree *tree);
+
+/* --- controller_tree.c --- */
+
+/* The message; `message` is cleared before. */
+void by_tree_write(struct by_list_writer *message, uint64_t place, const struct by_controller_tree *tree);
+/* Reads it behind its head. False: malformed, no tree of all ranks, or no memory. Empty *out with by_tree_fini. */
+bool by_tree_read(const void *message, size_t bytes, uint32_t ranks, struct by_controller_tree *out);
+void by_tree_fini(struct by_controller_tree *tree);
+/* The same for trees with the same parents, whatever their numbers; practically never for others. */
+uint64_t by_tree_hash(const struct by_controller_tree *tree);
+/* False: no memory. */
+bool by_tree_copy(const struct by_controller_tree *from, struct by_controller_tree *out);
+
+/* Takes this rank's place in another tree, and forgets what any rank has submitted. False: no memory. */
+bool by_controller_take_place(struct by_controller *c, const struct by_controller_tree *tree);
+
+/* A message of the tree in use; of a tree to come; or of one before, whose content is announced anew. */
+enum by_when { BY_NOW, BY_EARLY, BY_LATE };
+enum by_when by_controller_when(const struct by_controller *c, const void *message, size_t bytes);
+/* Copies an early message. */
+BANYAN_CHECK enum banyan_status by_controller_keep(struct by_controller *c, uint32_t from, const void *message,
+                                                   size_t bytes);
+/* Takes out the first that is early no longer; the caller frees it. NULL: there is none. */
+struct by_early *by_controller_find_kept(struct by_controller *c, uint32_t *from, const void **message, size_t *bytes);
+void by_controller_drop_kept(struct by_controller *c);
 
 /* --- controller_log.c --- */
 

@@ -12,14 +12,17 @@
  *             table              ids
  *             refused            as conflicts
  *             asked              name, operation
- *             notes              numbers */
+ *             notes              numbers
+ *   tree      3, place (u64)     likewise
+ *             number (u32)       of the tree
+ *             parents            of each rank: upward, downward */
 #ifndef BY_NEGOTIATE_NEGOTIATION_MESSAGE_H
 #define BY_NEGOTIATE_NEGOTIATION_MESSAGE_H
 
 #include "bytes.h"
 #include "controller.h"
 
-enum { BY_NEGOTIATION_UP = 1, BY_NEGOTIATION_DOWN = 2 };
+enum { BY_NEGOTIATION_UP = 1, BY_NEGOTIATION_DOWN = 2, BY_NEGOTIATION_TREE = 3 };
 
 /* Entries of a list while it is written. Keeps its memory. */
 struct by_list_writer {

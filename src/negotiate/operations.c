@@ -39,6 +39,7 @@ const char *by_operation_describe(const struct by_operation *o, char text[BY_OPE
 static void drop_variant(struct by_operations *operations, struct by_variant *variant) {
   if (variant->id != BY_NO_NUMBER && operations->ids) HASH_DELETE(hh, operations->ids, variant);
   operations->n--;
+  if (variant->have != &variant->few) free(variant->have);
   free(variant);
 }
 
@@ -94,6 +95,30 @@ static struct by_named *add_name(struct by_operations *operations, const char *n
   return NULL;
 }
 
+/* For a bit of each child. False: no memory. */
+static bool make_room(const struct by_operations *operations, struct by_variant *variant) {
+  uint64_t *have = &variant->few;
+  if (operations->have_words > 1) have = malloc(operations->have_words * sizeof *have);
+  if (!have) return false;
+  if (variant->have != &variant->few) free(variant->have);
+  variant->have = have;
+  by_operations_clear(operations, variant);
+  return true;
+}
+
+bool by_operations_set_children(struct by_operations *operations, uint32_t n) {
+  bool made = true;
+  operations->have_words = (n + 63) / 64;
+  for (struct by_named *named = operations->names; named; named = named->hh.next) {
+    named->conflicts = false;
+    for (struct by_variant *variant = named->variants; variant; variant = variant->next) {
+      variant->late = false;
+      made &= make_room(operations, variant);
+    }
+  }
+  return made;
+}
+
 struct by_variant *by_operations_get(struct by_operations *operations, const char *name,
                                      const struct by_operation *operation) {
   struct by_named *named = find_name(operations, name);
@@ -102,13 +127,16 @@ struct by_variant *by_operations_get(struct by_operations *operations, const cha
   if (operations->n >= BY_OPERATIONS_MOST) return NULL;
   if (!named) named = add_name(operations, name);
   if (!named) return NULL;
-  variant = calloc(1, sizeof *variant + operations->have_words * sizeof *variant->have);
-  if (!variant) {
+  variant = calloc(1, sizeof *variant);
+  if (!variant || !make_room(operations, variant)) {
+    free(variant);
     if (!named->variants) drop_name(operations, named);
     return NULL;
   }
-  *variant = (struct by_variant){
-      .named = named, .next = named->variants, .operation = *operation, .id = BY_NO_NUMBER, .bit = BY_NO_NUMBER};
+  variant->named = named;
+  variant->next = named->variants;
+  variant->operation = *operation;
+  variant->id = variant->bit = BY_NO_NUMBER;
   named->variants = variant;
   operations->n++;
   return variant;

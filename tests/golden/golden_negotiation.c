@@ -4,7 +4,7 @@
  *
  * Upward messages have operations by name, as bits (as numbers and as machine words), submitted differently, waiting
  * too long, and the ranks that lack them. Downward messages have groups that start by name and by bit, the table,
- * refusals, questions and notes. */
+ * refusals, questions and notes. One has another tree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,6 +240,28 @@ static void test_stalls(void **state) {
   finish();
 }
 
+/* All go over to a tree with rank 2 at the root, while an operation waits for one rank; what the other two have
+ * submitted is announced anew. */
+static void test_another_tree(void **state) {
+  uint32_t up[RANKS] = {2, 2, 2}, down[RANKS] = {1, 2, 2};
+  const struct by_controller_tree tree = {.number = 0x01020304, .ranks = RANKS, .up = up, .down = down};
+  (void)state;
+  begin("another tree");
+  submit_to(0, "bias", &usual, 1);
+  submit_to(1, "bias", &usual, 1);
+  assert_ok(by_controller_move(job.controllers[0], &tree));
+  settle();
+  for (uint32_t r = 0; r < RANKS; r++) {
+    assert_int_equal(by_controller_tree_number(job.controllers[r]), tree.number);
+    assert_int_equal(by_controller_place(job.controllers[r])->up_parent, 2);
+  }
+  submit_to(2, "bias", &usual, 1);
+  next("after another tree");
+  settle();
+  check_started(1, 1);
+  finish();
+}
+
 /* More ranks lack the operation than a list has room for, and some ranks do not answer. */
 static void test_lack_of_many(void **state) {
   struct by_stall stall = {.name = "bias",
@@ -279,9 +301,9 @@ static void test_notes(void **state) {
 
 int golden_negotiation(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_iterations), cmocka_unit_test(test_many_bits), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_stalls),     cmocka_unit_test(test_notes),     cmocka_unit_test(test_lack_of_many),
-      cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_iterations),   cmocka_unit_test(test_many_bits), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_stalls),       cmocka_unit_test(test_notes),     cmocka_unit_test(test_another_tree),
+      cmocka_unit_test(test_lack_of_many), cmocka_unit_test(golden_end),
   };
   golden_begin("negotiation", "Messages between controllers.");
   return cmocka_run_group_tests(tests, NULL, NULL);

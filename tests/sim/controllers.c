@@ -28,6 +28,8 @@ static void on_send(void *context, uint32_t to, const void *data, size_t bytes) 
 static void on_start(void *context, void *const *cookies, uint32_t n) {
   struct member *member = context;
   struct job *job = member->job;
+  assert_true(member->n_ended < MOST_OPERATIONS);
+  member->ended[member->n_ended++] = n * by_operation_bytes(&usual_operation);
   for (uint32_t i = 0; i < n; i++) {
     uint8_t *state = cookies[i];
     uint32_t operation = (uint32_t)(state - member->state);
@@ -71,6 +73,23 @@ static uint32_t children_of(const uint32_t *parent, uint32_t n, uint32_t rank, u
   return k;
 }
 
+/* A tree in random order. Returns its root. */
+static uint32_t make_tree(struct job *job, enum shape shape, uint32_t *up, uint32_t *down) {
+  uint32_t n = job->n, order[MOST_RANKS] = {0};
+  for (uint32_t i = 0; i < n; i++) order[i] = i;
+  for (uint32_t i = n; i > 1; i--) {
+    uint32_t j = below(job, i), rank = order[j];
+    order[j] = order[i - 1];
+    order[i - 1] = rank;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t parent = shape == STAR || !i ? 0 : below(job, i);
+    up[order[i]] = shape == RING ? order[i + 1 < n ? i + 1 : i] : order[parent];
+    down[order[i]] = shape == RING ? order[i + 1 == n ? i : i ? i - 1 : n - 1] : order[parent];
+  }
+  return shape == RING ? order[n - 1] : order[0];
+}
+
 static void make_member(struct job *job, uint32_t rank, const uint32_t *up, const uint32_t *down,
                         const struct by_controller_config *usual) {
   uint32_t up_children[MOST_RANKS], down_children[MOST_RANKS];
@@ -96,23 +115,12 @@ static void make_member(struct job *job, uint32_t rank, const uint32_t *up, cons
 
 struct job *make_job(uint64_t seed, uint32_t n, enum shape shape, const struct by_controller_config *usual) {
   struct job *job = calloc(1, sizeof *job);
-  uint32_t up[MOST_RANKS], down[MOST_RANKS], order[MOST_RANKS] = {0};
+  uint32_t up[MOST_RANKS], down[MOST_RANKS];
   assert_non_null(job);
   by_rng_init(&job->rng, seed);
   job->n = n;
   job->now = 1;
-  for (uint32_t i = 0; i < n; i++) order[i] = i;
-  for (uint32_t i = n; i > 1; i--) {
-    uint32_t j = below(job, i), rank = order[j];
-    order[j] = order[i - 1];
-    order[i - 1] = rank;
-  }
-  job->root = shape == RING ? order[n - 1] : order[0];
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t parent = shape == STAR || !i ? 0 : below(job, i);
-    up[order[i]] = shape == RING ? order[i + 1 < n ? i + 1 : i] : order[parent];
-    down[order[i]] = shape == RING ? order[i + 1 == n ? i : i ? i - 1 : n - 1] : order[parent];
-  }
+  job->root = make_tree(job, shape, up, down);
   for (uint32_t rank = 0; rank < n; rank++) make_member(job, rank, up, down, usual);
   return job;
 }
@@ -130,11 +138,22 @@ void free_job(struct job *job) {
 }
 
 void flush(struct job *job, uint32_t rank) {
+  struct member *member = &job->members[rank];
   if (job->holds && rank == job->root) return;
+  while (job->ends && member->n_ended) by_controller_ended(member->controller, member->ended[--member->n_ended]);
+  member->n_ended = 0;
   assert_int_equal(by_controller_flush(job->members[rank].controller), BANYAN_OK);
 }
 
+void move(struct job *job, enum shape shape) {
+  uint32_t up[MOST_RANKS], down[MOST_RANKS];
+  struct by_controller_tree tree = {.number = ++job->trees, .ranks = job->n, .up = up, .down = down};
+  (void)make_tree(job, shape, up, down);
+  for (uint32_t i = 0; i < job->n; i++) assert_ok(by_controller_move(job->members[i].controller, &tree));
+}
+
 void deliver_one(struct job *job) {
+  if (job->moves && !below(job, 50)) move(job, (enum shape)below(job, SHAPES));
   uint32_t from = below(job, job->n), to = below(job, job->n);
   for (uint32_t tried = 0; !job->queues[from][to]; tried++) {
     assert_true(tried < job->n * job->n);

@@ -22,6 +22,8 @@ struct member {
   uint32_t rank;
   struct by_controller *controller;
   uint8_t state[MOST_OPERATIONS];
+  uint64_t ended[MOST_OPERATIONS]; /* bytes of groups that started and that the controller takes for under way */
+  uint32_t n_ended;
   uint32_t n_log;
   uint64_t log[MOST_LOG]; /* what started: a step, an operation, or the end of a group; or NOTED and a note */
 };
@@ -34,6 +36,9 @@ struct job {
   uint64_t submitted[MOST_OPERATIONS]; /* the ranks that have submitted each operation in this step */
   uint64_t handled;                    /* messages that the root has sent or received */
   bool holds;                          /* the root sends nothing, whatever it receives */
+  bool ends;                           /* what has started ends before the controller's next flush */
+  bool moves;                          /* at times all go over to another tree */
+  uint32_t trees;                      /* so many times they were to do so */
   uint64_t now, step;
   uint32_t stalls;
   struct by_stall stall;
@@ -55,6 +60,8 @@ void free_job(struct job *job);
 /* Delivers one message, from a random sender to a random receiver. Mostly the receiver then makes progress. */
 void deliver_one(struct job *job);
 void flush(struct job *job, uint32_t rank);
+/* The root, if there is one now, has all go over to another tree. */
+void move(struct job *job, enum shape shape);
 /* Delivers messages until no rank has anything to send. */
 void settle(struct job *job);
 /* Submits an operation under a name such as "gradient 5". */

@@ -53,8 +53,11 @@ static void test_steps(void **state) {
   (void)state;
   for (int seed = 1; seed <= seeds(200); seed++) {
     struct by_controller_config config = {.fuse = seed % 3 ? 10000 : 0, .fuse_each = seed % 7 ? 0 : 100};
+    if (seed % 4 >= 2) config.window = 40000;
     uint32_t n = 1 + (uint32_t)seed % 40, operations = 5 + (uint32_t)seed % 60;
     struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
+    job->moves = seed % 2;
+    job->ends = config.window > 0;
     for (job->step = 0; job->step < STEPS; job->step++) {
       for (uint32_t i = 0; i < n && seed % 5; i++) by_controller_step(job->members[i].controller, job->step);
       run_step(job, 0, operations, 1000);
@@ -66,6 +69,8 @@ static void test_steps(void **state) {
       assert_true(counters->by_bit >= operations * (STEPS - 3));
       assert_true(job->members[i].controller->n_table >= operations);
       assert_int_equal(counters->malformed, 0);
+      assert_true(!job->moves || counters->trees > 0);
+      assert_int_equal(counters->trees, by_controller_counters(job->members[0].controller)->trees);
       if (config.fuse && !config.fuse_each && n > 1) assert_true(counters->groups < counters->started);
       if (config.fuse_each) assert_int_equal(counters->groups, counters->started); /* all exceed the limit */
     }
@@ -107,6 +112,7 @@ static void test_mismatch(void **state) {
     struct by_controller_config config = {0};
     uint32_t n = 2 + (uint32_t)seed % 30;
     struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
+    job->moves = seed % 2;
     for (job->step = 0; job->step < STEPS; job->step++) {
       for (uint32_t i = 0; i < n; i++) by_controller_step(job->members[i].controller, job->step);
       run_step(job, 0, 5, 1000);

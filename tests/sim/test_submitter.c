@@ -14,6 +14,7 @@
 #include "contexts.h"
 #include "controller_parts.h"
 #include "plan.h"
+#include "plan_make.h"
 #include "submitter.h"
 
 enum { RANKS = 6, COMMS = 3, OPERATIONS = 12, ITERATIONS = 5, CALLS = 3, COUNT = 500, PLAN_SWITCHES = 4, FIRST_ID = 1 };
@@ -348,13 +349,57 @@ static void prepare_plan_switch(struct job *job, uint32_t t) {
   team->plan = name;
 }
 
-/* Handles the notice that a plan switch is decided. */
+/* The plan of a plan switch, with a control tree at random, which may be a ring; the same on all ranks. */
+static struct by_plan *planned(const struct team *team, uint32_t number) {
+  uint32_t order[RANKS], parent[RANKS];
+  struct by_rng rng;
+  struct by_plan *plan = NULL;
+  by_rng_init(&rng, number * 100 + team->n);
+  for (uint32_t i = 0; i < team->n; i++) {
+    uint32_t j = (uint32_t)by_rng_below(&rng, i + 1);
+    order[i] = order[j];
+    order[j] = i;
+  }
+  for (uint32_t i = 0; i < team->n; i++) parent[order[i]] = order[i ? by_rng_below(&rng, i) : 0];
+  assert_ok(by_plan_builtin(team->plan, team->n, &plan));
+  bool ring = by_rng_below(&rng, 2);
+  assert_ok(by_plan_set_control(plan, &(struct by_plan_control){parent, order, RANKS, ring}));
+  return plan;
+}
+
+/* Handles the notice that a plan switch is decided. There are no direct calls, so that the plan changes at once. */
 static bool handle_plan_switch_notice(const struct team *team, struct member *member) {
-  if (!team->plan_switch || member->notified) return false;
+  uint32_t number = team->plan_switch;
+  if (!number || member->notified) return false;
   by_context_lock(member->comm->context);
-  by_plan_switches_decided(member->comm, team->plan_switch);
+  struct by_plan_changes *plans = &member->comm->plans;
+  assert_true(by_plan_switch_prepare(&plans->plan_switch, number));
+  plans->next = (struct by_kept_plan){.number = number, .plan = planned(team, number)};
+  assert_true(by_plan_switch_fix(&plans->plan_switch, number, plans->started));
+  assert_true(by_plan_switch_take(&plans->plan_switch, number));
+  by_plan_switches_decided(member->comm, number);
+  by_plan_switches_started_one(member->comm);
+  assert_int_equal(plans->used, number);
   by_context_unlock(member->comm->context);
   return member->notified = true;
+}
+
+/* All ranks are in one tree, that of the last plan. */
+static void check_trees(const struct job *job, uint32_t t, bool *moved) {
+  const struct team *team = &job->teams[t];
+  for (uint32_t i = 0; i < team->n; i++) {
+    const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
+    const struct by_controller_config *place = by_controller_place(comm->submitter->controller);
+    if (strcmp(comm->context->job.settings.control, "auto") != 0 || !team->plan_switch || team->n == 1) continue;
+    uint32_t up[RANKS], down[RANKS];
+    struct by_plan *plan = planned(team, team->plan_switch);
+    by_plan_control_ways(&plan->control, team->n, plan->control.use_ring, up, down);
+    by_plan_destroy(plan);
+    assert_int_equal(place->up_parent, up[place->rank]);
+    assert_int_equal(place->down_parent, down[place->rank]);
+    assert_int_equal(comm->submitter->log.root, up[place->rank] == place->rank);
+    *moved = true;
+  }
 }
 
 /* Whether the last plan switch waits for an iteration that will not come. */
@@ -448,17 +493,20 @@ static void check_counts(const struct job *job, uint32_t t) {
 
 static void test_any_order(void **state) {
   (void)state;
+  bool moved = false;
   for (uint64_t seed = check_first_seed(), n = check_seeds(500); n; seed++, n--) {
     struct job *job = make_job(seed);
     run(job);
     for (uint32_t t = 0; t < job->n_teams; t++) {
       check_plans(job, t);
+      check_trees(job, t, &moved);
       check_counts(job, t);
     }
     free_job(job);
     by_tracer_stop(&tracer);
     assert_ok(by_tracer_start(&tracer));
   }
+  assert_true(moved);
 }
 
 /* ---- bursts: rank 1 submits while its progress thread, which this test stands for, does this or that */

@@ -118,6 +118,11 @@ void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submi
   announce_when_due(comm);
 }
 
+void by_plan_switches_move_log(struct banyan_comm *comm) {
+  comm->plans.announces = false;
+  if (comm->plans.decided > comm->plans.noted) announce_when_due(comm);
+}
+
 void by_plan_switches_decided(struct banyan_comm *comm, uint32_t number) {
   comm->plans.decided = number;
   while (comm->plans.n_kept > DECIDED && !inner_of(comm)) remove_kept(comm, &comm->plans.kept[0]);
@@ -168,7 +173,9 @@ static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_pla
   comm->plans.since = comm->plans.started;
   comm->plans.operations = 0;
   comm->plans.asked = false;
-  return by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees);
+  BY_TRY(by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees));
+  if (comm->plans.log) comm->plans.log->plan_changed(comm->plans.log->submitter);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner) {

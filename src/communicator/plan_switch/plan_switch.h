@@ -18,6 +18,8 @@ struct by_submit_log {
   uint64_t (*count)(const void *submitter);
   /* The name of one that has not ended; NULL: there is none. */
   const char *(*find_open)(const void *submitter);
+  /* The communicator has come to another plan, which may have another control tree. */
+  void (*plan_changed)(void *submitter);
   void *submitter;
 };
 
@@ -59,6 +61,8 @@ BANYAN_CHECK enum banyan_status by_plan_switches_set_plan(struct banyan_comm *co
 
 /* There is a log from now on, or, with NULL, no longer. */
 void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submit_log *log);
+/* The log has another root, which this rank may be. */
+void by_plan_switches_move_log(struct banyan_comm *comm);
 /* Gives a new inner communicator its plan: what the log has noted, whichever plans the outer one has come to meanwhile.
  */
 BANYAN_CHECK enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner);

@@ -1,5 +1,5 @@
 /* The control tree of a communicator: its plan's, or else hosts hang on each other by their numbers, and on each host's
- * first rank its others. All ranks make the same one without asking each other. */
+ * first rank its others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +15,16 @@ struct ways {
   uint32_t *sorted;    /* ranks by host */
   uint32_t *seen;      /* ranks of each host so far */
   uint32_t *offset;    /* where the ranks of each host begin in `sorted` */
-  uint32_t *children;  /* of this rank: upward, then downward */
   uint32_t *known;     /* number of a host in the job -> its number here, and 1 */
 };
 
 static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways *w) {
-  uint32_t n = comm->size, *block = calloc(9 * (size_t)n + 1 + comm->context->job.n_hosts, sizeof *block);
+  uint32_t n = comm->size, *block = calloc(7 * (size_t)n + 1 + comm->context->job.n_hosts, sizeof *block);
   if (!block) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", n);
   *w = (struct ways){.n = n, .up = block};
-  uint32_t **arrays[] = {&w->up, &w->down, &w->host_of, &w->first, &w->sorted, &w->seen, &w->children};
+  uint32_t **arrays[] = {&w->up, &w->down, &w->host_of, &w->first, &w->sorted, &w->seen};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) *arrays[i] = block + i * n;
-  w->offset = w->children + 2 * n;
+  w->offset = block + 6 * n;
   w->known = w->offset + n + 1;
   for (uint32_t r = 0; r < n; r++) {
     uint32_t *known = &w->known[comm->context->job.host_of[comm->processes[r]]];
@@ -79,37 +78,22 @@ static bool take_planned(const struct by_plan_control *planned, const struct by_
   return true;
 }
 
-static enum banyan_status make_ways(const struct banyan_comm *comm, struct ways *w) {
+static enum banyan_status make_ways(const struct banyan_comm *comm, const struct by_plan *plan, struct ways *w) {
   struct by_control_choice choice;
   BY_TRY(by_control_choice_parse(comm->context->job.settings.control, &choice));
   if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
-  if (take_planned(&by_team_plan(comm->team)->control, &choice, w)) return BANYAN_OK;
+  if (plan && take_planned(&plan->control, &choice, w)) return BANYAN_OK;
   hang_hosts(&choice, w);
   hang_ranks(&choice, w);
   return BANYAN_OK;
 }
 
-/* Returns how many there are. */
-static uint32_t list_children(const uint32_t *parent, uint32_t n, uint32_t rank, uint32_t *children) {
-  uint32_t count = 0;
-  for (uint32_t r = 0; r < n; r++)
-    if (r != rank && parent[r] == rank) children[count++] = r;
-  return count;
-}
-
-enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_controller_config *out,
-                                         void **memory) {
+enum banyan_status by_control_place_tree(const struct banyan_comm *comm, const struct by_plan *plan,
+                                         struct by_controller_tree *out) {
   struct ways w;
   BY_TRY(ways_init(comm, &w));
-  *memory = w.up;
-  BY_TRY(make_ways(comm, &w));
-  out->rank = comm->rank;
-  out->ranks = comm->size;
-  out->up_parent = w.up[comm->rank];
-  out->down_parent = w.down[comm->rank];
-  out->up_children = w.children;
-  out->n_up_children = list_children(w.up, w.n, comm->rank, w.children);
-  out->down_children = w.children + out->n_up_children;
-  out->n_down_children = list_children(w.down, w.n, comm->rank, w.children + out->n_up_children);
-  return BANYAN_OK;
+  *out = (struct by_controller_tree){.ranks = w.n, .up = w.up, .down = w.down};
+  enum banyan_status status = make_ways(comm, plan, &w);
+  if (status != BANYAN_OK) free(w.up);
+  return status;
 }

@@ -246,9 +246,9 @@ void by_submitted_end(struct by_submitted *s, enum banyan_status status, const c
   if (status != BANYAN_OK && !s->text) s->text = strdup(text ? text : banyan_error_text());
   owner->context->submitting.open--;
   by_progress_count_ended(&owner->context->progress);
-  if (s->group == UINT64_MAX || !owner->log.root || !owner->comm) return;
+  if (s->group == UINT64_MAX || !owner->comm) return;
   by_controller_ended(owner->controller, s->group);
-  owner->dirty = true;
+  owner->dirty |= owner->log.root;
 }
 
 void by_submitted_part_ended(struct by_submitted *s, enum banyan_status status) {

@@ -113,6 +113,57 @@ static bool comes_before(const void *a, const void *b) {
   return (uintptr_t)x->calls[0].recv < (uintptr_t)y->calls[0].recv;
 }
 
+/* ---- the control tree */
+
+/* Whose messages are to be expected: also those of neighbours in the tree before, which do no harm. */
+static enum banyan_status note_neighbours(struct by_submitter *owner) {
+  const struct by_controller_config *place = by_controller_place(owner->controller);
+  free(owner->neighbours);
+  owner->n_neighbours = 0;
+  owner->neighbours = calloc((size_t)place->n_up_children + 1, sizeof *owner->neighbours);
+  if (!owner->neighbours) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
+  for (uint32_t i = 0; i < place->n_up_children; i++)
+    owner->neighbours[owner->n_neighbours++].rank = place->up_children[i];
+  owner->log.root = place->up_parent == place->rank;
+  if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down_parent;
+  for (uint32_t i = 0; i < owner->n_neighbours; i++) {
+    owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
+    by_engine_expect_control_messages(owner->context->job.engine, owner->neighbours[i].process);
+  }
+  return BANYAN_OK;
+}
+
+/* The root has all ranks go over to the tree of its plan. Ranks come to a plan at the same call, but not at the same
+ * time: plans have numbers, so that one that has come to a later plan is not asked to go back by one that is behind. */
+static enum banyan_status offer_tree(struct by_submitter *owner) {
+  const struct banyan_comm *comm = owner->comm;
+  uint32_t number = comm->plans.used + 1;
+  struct by_controller_tree tree;
+  if (!owner->log.root || comm->size == 1 || number <= by_controller_tree_number(owner->controller)) return BANYAN_OK;
+  BY_TRY(by_control_place_tree(comm, by_team_plan(comm->team), &tree));
+  tree.number = number;
+  enum banyan_status status = by_controller_move(owner->controller, &tree);
+  free(tree.up);
+  owner->dirty = true;
+  return status;
+}
+
+static void on_plan(void *submitter) {
+  struct by_submitter *owner = submitter;
+  enum banyan_status status = offer_tree(owner);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
+  if (owner->dirty) by_progress_kick(&owner->context->progress);
+}
+
+/* All go over to another tree here: this rank may be the root from now on, or no longer. */
+static void on_moved(void *argument) {
+  struct by_submitter *owner = argument;
+  enum banyan_status status = note_neighbours(owner);
+  by_plan_switches_move_log(owner->comm);
+  if (status == BANYAN_OK) status = offer_tree(owner);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
+}
+
 /* ---- what plan switching asks for */
 
 static void note_plan_switch(void *submitter, uint32_t number) {
@@ -136,22 +187,10 @@ static const char *find_open(const void *submitter) {
 
 /* ---- making one */
 
-static enum banyan_status note_neighbours(struct by_submitter *owner, const struct by_controller_config *place) {
-  owner->neighbours = calloc((size_t)place->n_up_children + 1, sizeof *owner->neighbours);
-  if (!owner->neighbours) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
-  for (uint32_t i = 0; i < place->n_up_children; i++)
-    owner->neighbours[owner->n_neighbours++].rank = place->up_children[i];
-  if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down_parent;
-  for (uint32_t i = 0; i < owner->n_neighbours; i++) {
-    owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
-    by_engine_expect_control_messages(owner->context->job.engine, owner->neighbours[i].process);
-  }
-  return BANYAN_OK;
-}
-
 static enum banyan_status make_controller(struct by_submitter *owner) {
   const struct by_settings *settings = &owner->context->job.settings;
-  struct by_controller_config config = {.fuse = settings->fusion,
+  struct by_controller_config config = {.rank = owner->comm->rank,
+                                        .fuse = settings->fusion,
                                         .fuse_each = BY_FUSE_EACH,
                                         .window = 4 * settings->fusion,
                                         .timeout = by_clock_from_seconds(settings->stall),
@@ -160,15 +199,14 @@ static enum banyan_status make_controller(struct by_submitter *owner) {
                                         .before = comes_before,
                                         .refused = on_refused,
                                         .noted = on_noted,
+                                        .moved = on_moved,
                                         .stalled = on_stalled,
                                         .context = owner};
-  void *memory = NULL;
-  enum banyan_status status = by_control_place_find(owner->comm, &config, &memory);
-  owner->log.root = status == BANYAN_OK && config.up_parent == config.rank;
-  if (status == BANYAN_OK) status = note_neighbours(owner, &config);
-  if (status == BANYAN_OK) status = by_controller_create(&config, &owner->controller);
-  free(memory);
-  return status;
+  struct by_controller_tree tree;
+  BY_TRY(by_control_place_tree(owner->comm, NULL, &tree));
+  enum banyan_status status = by_controller_create_in(&config, &tree, &owner->controller);
+  free(tree.up);
+  return status == BANYAN_OK ? note_neighbours(owner) : status;
 }
 
 enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out) {
@@ -176,12 +214,15 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
   if (*out) return BANYAN_OK;
   struct by_submitter *owner = calloc(1, sizeof *owner);
   if (!owner) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for submitting operations");
-  *owner = (struct by_submitter){
-      .comm = comm,
-      .context = comm->context,
-      .id = number_of(comm),
-      .deadline = UINT64_MAX,
-      .log = {.note = note_plan_switch, .count = count_submitted, .find_open = find_open, .submitter = owner}};
+  *owner = (struct by_submitter){.comm = comm,
+                                 .context = comm->context,
+                                 .id = number_of(comm),
+                                 .deadline = UINT64_MAX,
+                                 .log = {.note = note_plan_switch,
+                                         .count = count_submitted,
+                                         .find_open = find_open,
+                                         .plan_changed = on_plan,
+                                         .submitter = owner}};
   enum banyan_status status = make_controller(owner);
   if (status != BANYAN_OK) {
     by_submitter_free(owner);
@@ -192,7 +233,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
   *out = owner;
   if (comm->size > 1) by_progress_listen(&comm->context->progress);
   by_plan_switches_attach_log(comm, &owner->log);
-  return BANYAN_OK;
+  return offer_tree(owner);
 }
 
 void by_submitter_forget(struct banyan_comm *comm) {
@@ -220,10 +261,18 @@ void by_submitter_forget(struct banyan_comm *comm) {
 
 /* ---- control messages */
 
-static void take_message(struct by_submitter *owner, const struct by_control_message *message) {
-  uint32_t from = UINT32_MAX;
+/* UINT32_MAX: it is no member. Most are neighbours. */
+static uint32_t rank_of(const struct by_submitter *owner, uint32_t process) {
+  const struct banyan_comm *comm = owner->comm;
+  uint32_t rank = 0;
   for (uint32_t i = 0; i < owner->n_neighbours; i++)
-    if (owner->neighbours[i].process == message->process) from = owner->neighbours[i].rank;
+    if (owner->neighbours[i].process == process) return owner->neighbours[i].rank;
+  while (rank < comm->size && comm->processes[rank] != process) rank++;
+  return rank < comm->size ? rank : UINT32_MAX;
+}
+
+static void take_message(struct by_submitter *owner, const struct by_control_message *message) {
+  uint32_t from = rank_of(owner, message->process);
   enum banyan_status status = by_controller_take(owner->controller, from, message->data, message->bytes);
   owner->dirty = true;
   if (status == BANYAN_ERR_PROTOCOL)

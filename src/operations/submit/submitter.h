@@ -145,9 +145,9 @@ void by_submitters_deliver_kept(struct by_context *context);
 
 /* ---- control_place.c */
 
-/* Fills in this rank's place in the control tree: its number, where it sends what is ready, and from where it receives
- * what starts. The lists of children are in *memory, which the caller frees, also on failure. */
-BANYAN_CHECK enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_controller_config *out,
-                                                      void **memory);
+/* The control tree that goes with a plan, or, with NULL, the first one, which all ranks make without asking each other,
+ * whatever their plans have come to. The caller frees out->up, which holds both ways. */
+BANYAN_CHECK enum banyan_status by_control_place_tree(const struct banyan_comm *comm, const struct by_plan *plan,
+                                                      struct by_controller_tree *out);
 
 #endif
