@@ -6,6 +6,7 @@
 #include "packing_check.h"
 #include "plan.h"
 #include "planner.h"
+#include "planner_share.h"
 #include "schedule_check.h"
 #include "text.h"
 #include "topology_synth.h"
@@ -287,6 +288,132 @@ static void test_explains(void **state) {
   by_topology_destroy(topology);
 }
 
+/* ---- groups that call at the same time */
+
+/* Adds the plan of these hosts alone. */
+static struct by_share_set set_of(const struct by_topology *topology, const uint32_t *nodes, uint32_t n) {
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  options.choice.participants = nodes;
+  options.choice.n_participants = n;
+  assert_ok(by_planner_run("alone", topology, &options, &planned));
+  struct by_plan *plan = planned.plan;
+  planned.plan = NULL;
+  by_planned_fini(&planned);
+  return (struct by_share_set){.nodes = nodes, .n_nodes = n, .groups = 1, .alone = plan};
+}
+
+static void free_sets(struct by_share_set *sets, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    by_plan_destroy((struct by_plan *)sets[k].alone);
+    by_plan_destroy(sets[k].plan);
+  }
+}
+
+static struct by_shared share(const struct by_topology *topology, struct by_share_set *sets, uint32_t n) {
+  struct by_planner_options options = by_planner_defaults();
+  struct by_shared shared;
+  assert_ok(by_planner_share("groups", topology, &options, sets, n, &shared));
+  for (uint32_t k = 0; k < n; k++) {
+    assert_true((sets[k].choice == BY_SHARE_JOINT) == (sets[k].plan != NULL));
+    if (!sets[k].plan) continue;
+    assert_ok(by_plan_validate(sets[k].plan));
+    assert_int_equal(sets[k].plan->n_ranks, sets[k].n_nodes);
+  }
+  assert_true(shared.rate <= shared.bound * (1 + 1e-6));
+  assert_true(shared.loss >= shared.bound / shared.rate * (1 - 1e-9));
+  return shared;
+}
+
+/* Each group alone would use all links of its triangle alike. Together they have five links for four tree edges, so
+ * that each can have 1.25 Gbit/s; with their own plans the link of both allows 0.75. */
+static void test_groups_share_a_link(void **state) {
+  static const char text[] =
+      "{\"format\":\"banyan-topology "
+      "1\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"c\"},{\"name\":\"d\"}],"
+      "\"links\":[{\"a\":\"a\",\"b\":\"b\",\"capacity\":\"1g\"},{\"a\":\"a\",\"b\":\"c\",\"capacity\":\"1g\"},"
+      "{\"a\":\"b\",\"b\":\"c\",\"capacity\":\"1g\"},{\"a\":\"a\",\"b\":\"d\",\"capacity\":\"1g\"},"
+      "{\"a\":\"b\",\"b\":\"d\",\"capacity\":\"1g\"}]}";
+  static const uint32_t one[] = {0, 1, 2}, other[] = {0, 1, 3};
+  struct by_topology *topology;
+  (void)state;
+  assert_ok(by_topology_parse("triangles", text, strlen(text), &topology));
+  struct by_share_set sets[] = {set_of(topology, one, 3), set_of(topology, other, 3)};
+  struct by_shared shared = share(topology, sets, 2);
+  assert_true(fabs(shared.bound / 1.25e9 - 1) < 0.03);
+  assert_true(shared.rate > 0.95 * 1.25e9);
+  assert_int_equal(sets[0].choice, BY_SHARE_JOINT);
+  struct by_plan *before[] = {sets[0].plan, sets[1].plan};
+  for (int k = 0; k < 2; k++) sets[k].current = before[k];
+  struct by_shared again = share(topology, sets, 2); /* nothing is worth a change */
+  assert_int_equal(sets[0].choice, BY_SHARE_CURRENT);
+  assert_true(fabs(again.rate / shared.rate - 1) < 1e-9);
+  for (int k = 0; k < 2; k++) by_plan_destroy(before[k]);
+  free_sets(sets, 2);
+  by_topology_destroy(topology);
+}
+
+/* One group in each site and two across: what those across share is the line, half for each. */
+static void test_groups_of_two_sites(void **state) {
+  static const uint32_t nodes[4][2] = {{0, 1}, {2, 3}, {0, 2}, {1, 3}};
+  struct by_topology *topology = make("sites:2x2,lan=1g,wan=200m,rtt=20ms");
+  struct by_share_set sets[4];
+  (void)state;
+  for (int k = 0; k < 4; k++) sets[k] = set_of(topology, nodes[k], 2);
+  for (int k = 0; k < 4; k++) {
+    double own = k < 2 ? 1e9 : 200e6;
+    struct by_shared alone = share(topology, &sets[k], 1);
+    assert_true(fabs(alone.bound / own - 1) < 0.03 && alone.rate > 0.95 * own);
+  }
+  struct by_shared shared = share(topology, sets, 4);
+  assert_true(fabs(shared.bound / 100e6 - 1) < 0.03 && shared.rate > 0.9 * 100e6);
+  assert_true(shared.loss < 1.05); /* each alone, too */
+  sets[2].groups = 3;              /* four groups on the line */
+  shared = share(topology, sets, 4);
+  assert_true(fabs(shared.bound / 50e6 - 1) < 0.03);
+  free_sets(sets, 4);
+  by_topology_destroy(topology);
+}
+
+/* Whatever the groups: with a choice between plans nothing is lost against the plans of each alone. */
+static void test_groups_anywhere(void **state) {
+  (void)state;
+  for (int t = 0; t < TOPOLOGIES; t++) {
+    struct by_topology *topology = make(topologies[t]);
+    uint32_t nodes[3][6], n_hosts = 0, n[3];
+    struct by_share_set sets[3];
+    for (uint32_t v = 0; v < topology->n_nodes; v++) n_hosts += topology->nodes[v].takes_part;
+    for (uint32_t k = 0; k < 3; k++) { /* every first, second and third host, up to six: they overlap */
+      n[k] = 0;
+      for (uint32_t v = 0, h = 0; v < topology->n_nodes; v++) {
+        if (!topology->nodes[v].takes_part) continue;
+        if (h++ % (k + 1) == 0 && n[k] < 6) nodes[k][n[k]++] = v;
+      }
+      sets[k] = set_of(topology, nodes[k], n[k]);
+    }
+    struct by_shared shared = share(topology, sets, n_hosts > 3 ? 3 : 1);
+    struct by_plan *chosen[3] = {sets[0].plan, sets[1].plan, sets[2].plan};
+    for (uint32_t k = 0; k < 3; k++) sets[k].current = sets[k].alone;
+    struct by_shared kept = share(topology, sets, 3); /* from the plans alone: changes only for a gain */
+    assert_true(kept.loss <= 1.05 * shared.loss * (1 + 1e-9));
+    assert_true(shared.loss <= kept.loss * (1 + 1e-9));
+    for (uint32_t k = 0; k < 3; k++) by_plan_destroy(chosen[k]);
+    free_sets(sets, 3);
+    by_topology_destroy(topology);
+  }
+}
+
+static void test_too_many_groups(void **state) {
+  struct by_topology *topology = make("star:4,nic=500m");
+  struct by_planner_options options = by_planner_defaults();
+  struct by_shared shared;
+  (void)state;
+  assert_int_equal(by_planner_share("groups", topology, &options, NULL, 0, &shared), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(by_planner_share("groups", topology, &options, NULL, BY_SHARE_MOST + 1, &shared),
+                   BANYAN_ERR_ARGUMENT);
+  by_topology_destroy(topology);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_methods),
@@ -299,6 +426,10 @@ int main(void) {
       cmocka_unit_test(test_costs_decide),
       cmocka_unit_test(test_no_builtin_is_faster),
       cmocka_unit_test(test_ring_shuns_thin_links),
+      cmocka_unit_test(test_groups_share_a_link),
+      cmocka_unit_test(test_groups_of_two_sites),
+      cmocka_unit_test(test_groups_anywhere),
+      cmocka_unit_test(test_too_many_groups),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

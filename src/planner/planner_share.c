@@ -1,0 +1,349 @@
+#include "planner_share.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "plan_load.h"
+#include "plan_make.h"
+
+#define NONE UINT32_MAX
+
+/* Plans in use stay unless others lose less by so much; plans of the groups alone are good enough together if they
+ * reach so much of the packing. */
+static const double worth = 1.05, enough = 0.98;
+static const double goal = 0.98;  /* of the bound: what the packing is to reach */
+static const double least = 0.05; /* of a link's capacity, for all groups that need none of it */
+
+/* Limits of the network are numbered over all graphs: 2 * link + direction, for the first of parallel links; and
+ * behind these the nodes. */
+struct sharing {
+  const struct by_topology *topology;
+  struct by_share_set *sets;
+  uint32_t n, n_limits;
+  struct by_graph **graphs; /* of each set */
+  struct by_graph *all;
+  uint32_t *first;    /* of each link: the first of those between the same nodes */
+  uint32_t *resource; /* of each limit, in `all`; NONE: no edge uses it */
+  uint32_t *set_of;   /* of each edge of `all`; NONE: it joins the sets */
+  double *capacity;   /* of each limit, as far as graphs know it */
+  double *load;       /* set by set, of each limit, by the packing; bit/s */
+  double *total;      /* of each limit */
+  struct by_arena arena;
+};
+
+/* --- limits --- */
+
+static int compare_ends(const void *a, const void *b) {
+  const uint32_t *x = a, *y = b; /* low end, high end, link */
+  for (int i = 0; i < 3; i++)
+    if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
+  return 0;
+}
+
+static enum banyan_status find_first(struct sharing *s) {
+  const struct by_topology *t = s->topology;
+  uint32_t(*ends)[3] = calloc((size_t)t->n_links + 1, sizeof *ends);
+  if (!ends) return by_plan_no_memory();
+  for (uint32_t l = 0; l < t->n_links; l++) {
+    const struct by_link *link = &t->links[l];
+    ends[l][0] = link->a < link->b ? link->a : link->b;
+    ends[l][1] = link->a ^ link->b ^ ends[l][0];
+    ends[l][2] = l;
+  }
+  qsort(ends, t->n_links, sizeof *ends, compare_ends);
+  for (uint32_t i = 0; i < t->n_links; i++) {
+    bool same = i && ends[i][0] == ends[i - 1][0] && ends[i][1] == ends[i - 1][1];
+    s->first[ends[i][2]] = same ? s->first[ends[i - 1][2]] : ends[i][2];
+  }
+  free(ends);
+  return BANYAN_OK;
+}
+
+/* The limit of a direction of a link. */
+static uint32_t limit_of(const struct sharing *s, uint32_t link, uint32_t way) {
+  uint32_t first = s->first[link];
+  bool turned = s->topology->links[link].a != s->topology->links[first].a;
+  return 2 * first + (way ^ turned);
+}
+
+/* The limits that a resource stands for; returns how many. */
+static uint32_t limits_of(const struct sharing *s, const struct by_graph *graph, uint32_t resource,
+                          uint32_t limits[2]) {
+  const struct by_origin *origin = &graph->origin[resource];
+  uint32_t n = 0;
+  if (origin->kind == BY_ORIGIN_NODE) limits[n++] = 2 * s->topology->n_links + origin->index;
+  for (uint32_t way = 0; way < 2 && origin->kind == BY_ORIGIN_LINK; way++)
+    if (origin->way[way]) limits[n++] = limit_of(s, origin->index, way);
+  return n;
+}
+
+/* --- one graph of all sets --- */
+
+static enum banyan_status make_graphs(struct sharing *s) {
+  for (uint32_t k = 0; k < s->n; k++) {
+    struct by_share_set *set = &s->sets[k];
+    struct by_graph_choice choice = {.participants = set->nodes, .n_participants = set->n_nodes};
+    uint32_t limits[2];
+    BY_TRY(by_graph_of_topology(s->topology, &choice, &s->graphs[k]));
+    for (uint32_t r = 0; r < s->graphs[k]->n_resources; r++)
+      for (uint32_t i = limits_of(s, s->graphs[k], r, limits); i-- > 0;)
+        s->capacity[limits[i]] = fmax(s->capacity[limits[i]], s->graphs[k]->capacity[r]);
+  }
+  return BANYAN_OK;
+}
+
+static uint32_t groups_of(const struct by_share_set *set) {
+  return set->groups < BY_SHARE_MOST_GROUPS ? set->groups : BY_SHARE_MOST_GROUPS;
+}
+
+/* A set's edge loads each limit once for each of its groups. */
+static enum banyan_status add_edges(struct sharing *s, struct by_graph_builder *builder, uint32_t k, uint32_t before) {
+  const struct by_graph *graph = s->graphs[k];
+  uint32_t groups = groups_of(&s->sets[k]), room = 0;
+  for (uint32_t e = 0; e < graph->n_edges; e++) room = graph->edges[e].n > room ? graph->edges[e].n : room;
+  uint32_t *uses = calloc(2 * (size_t)room * groups + 1, sizeof *uses);
+  if (!uses) return by_plan_no_memory();
+  for (uint32_t e = 0; e < graph->n_edges; e++) {
+    const struct by_graph_edge *edge = &graph->edges[e];
+    uint32_t n = 0, limits[2];
+    for (uint32_t i = 0; i < edge->n; i++)
+      for (uint32_t j = limits_of(s, graph, graph->uses[edge->first + i], limits); j-- > 0;)
+        for (uint32_t g = 0; g < groups; g++) uses[n++] = s->resource[limits[j]];
+    s->set_of[by_graph_add_edge(builder, before + edge->a, before + edge->b, edge->delay, uses, n)] = k;
+  }
+  free(uses);
+  return BANYAN_OK;
+}
+
+/* Edges without a limit worth mentioning join the sets, so that a spanning tree is one of each set, and these. */
+static enum banyan_status join(struct sharing *s) {
+  struct by_graph_builder builder;
+  uint32_t vertices = 0;
+  size_t edges = s->n;
+  double most = 0;
+  for (uint32_t k = 0; k < s->n; k++) {
+    vertices += s->graphs[k]->n_vertices;
+    edges += s->graphs[k]->n_edges;
+  }
+  s->set_of = BY_ARENA_ARRAY(&s->arena, uint32_t, edges);
+  if (!s->set_of) return by_plan_no_memory();
+  by_graph_builder_init(&builder, vertices, vertices);
+  for (uint32_t i = 0; i < s->n_limits; i++) {
+    s->resource[i] = s->capacity[i] > 0 ? by_graph_add_resource(&builder, s->capacity[i]) : NONE;
+    most = fmax(most, s->capacity[i]);
+  }
+  uint32_t before = 0;
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t k = 0; k < s->n && status == BANYAN_OK; k++) {
+    if (k > 0) s->set_of[by_graph_add_link(&builder, 0, before, most * vertices, 0)] = NONE;
+    status = add_edges(s, &builder, k, before);
+    before += s->graphs[k]->n_vertices;
+  }
+  if (status != BANYAN_OK) {
+    by_graph_builder_fini(&builder);
+    return status;
+  }
+  return by_graph_finish(&builder, &s->all);
+}
+
+/* --- what the packing gives each set --- */
+
+static void add_tree(struct sharing *s, const struct by_packed *tree, double *load_of) {
+  for (uint32_t i = 0; i < tree->n; i++) {
+    const struct by_graph_edge *edge = &s->all->edges[tree->edges[i]];
+    uint32_t k = s->set_of[tree->edges[i]];
+    for (uint32_t j = 0; j < edge->n && k != NONE; j++)
+      load_of[(size_t)k * s->all->n_resources + s->all->uses[edge->first + j]] += tree->rate;
+  }
+}
+
+static enum banyan_status pack(struct sharing *s, struct by_packing **out) {
+  static const struct by_weights_options options = {.goal = goal};
+  BY_TRY(by_pack_weights(s->all, &options, out));
+  s->load = calloc((size_t)s->n * s->all->n_resources, sizeof *s->load);
+  s->total = calloc(s->all->n_resources, sizeof *s->total);
+  if (!s->load || !s->total) return by_plan_no_memory();
+  for (uint32_t t = 0; t < (*out)->n_trees; t++) add_tree(s, &(*out)->trees[t], s->load);
+  for (uint32_t k = 0; k < s->n; k++)
+    for (uint32_t r = 0; r < s->all->n_resources; r++) s->total[r] += s->load[(size_t)k * s->all->n_resources + r];
+  return BANYAN_OK;
+}
+
+/* The part of a limit that one of the groups on these hosts may plan with. */
+static double part_of(const struct sharing *s, uint32_t k, uint32_t limit) {
+  uint32_t r = s->resource[limit];
+  double part = 1;
+  if (r != NONE && s->total[r] > 0) part = s->load[(size_t)k * s->all->n_resources + r] / s->total[r];
+  return fmax(part, least / s->n) / groups_of(&s->sets[k]);
+}
+
+static void leave(struct by_capacity *capacity, double part) {
+  double left = by_residual(*capacity);
+  if (left > 0 && !isinf(left)) capacity->used = capacity->all - fmax(part * left, BY_LEAST_RATE);
+}
+
+/* The topology as a group of a set may use it. Names and all else are the other's; free() links and nodes. */
+static enum banyan_status divide(const struct sharing *s, uint32_t k, struct by_topology *out) {
+  const struct by_topology *t = s->topology;
+  *out = *t;
+  out->links = calloc((size_t)t->n_links + 1, sizeof *out->links);
+  out->nodes = calloc((size_t)t->n_nodes + 1, sizeof *out->nodes);
+  if (!out->links || !out->nodes) return by_plan_no_memory();
+  memcpy(out->links, t->links, t->n_links * sizeof *out->links);
+  memcpy(out->nodes, t->nodes, t->n_nodes * sizeof *out->nodes);
+  for (uint32_t l = 0; l < t->n_links; l++)
+    for (uint32_t way = 0; way < 2; way++) leave(&out->links[l].capacity[way], part_of(s, k, limit_of(s, l, way)));
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    double part = part_of(s, k, 2 * t->n_links + v);
+    leave(&out->nodes[v].out, part);
+    leave(&out->nodes[v].in, part);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status plan_joint(const struct sharing *s, const char *name,
+                                     const struct by_planner_options *options, uint32_t k) {
+  struct by_planner_options own = *options;
+  struct by_planned planned;
+  struct by_topology part;
+  enum banyan_status status = divide(s, k, &part);
+  own.choice = (struct by_graph_choice){.participants = s->sets[k].nodes, .n_participants = s->sets[k].n_nodes};
+  if (status == BANYAN_OK) status = by_planner_run(name, &part, &own, &planned);
+  if (status == BANYAN_OK) {
+    s->sets[k].plan = planned.plan;
+    planned.plan = NULL;
+    by_planned_fini(&planned);
+  }
+  free(part.links);
+  free(part.nodes);
+  return status;
+}
+
+/* --- what plans lose --- */
+
+static void add_load(const struct sharing *s, const struct by_plan_load *load, uint32_t groups, double *total) {
+  const struct by_topology *t = s->topology;
+  for (uint32_t l = 0; l < t->n_links; l++)
+    for (uint32_t way = 0; way < 2; way++) total[2 * l + way] += groups * load->link[l][way];
+  for (uint32_t v = 0; v < t->n_nodes; v++)
+    for (uint32_t way = 0; way < 2; way++) total[2 * (t->n_links + v) + way] += groups * load->node[v][way];
+}
+
+static double rate_of(const struct sharing *s, const double *total) {
+  const struct by_topology *t = s->topology;
+  double rate = INFINITY;
+  for (uint32_t l = 0; l < t->n_links; l++)
+    for (uint32_t way = 0; way < 2; way++)
+      if (total[2 * l + way] > 0) rate = fmin(rate, by_residual(t->links[l].capacity[way]) / total[2 * l + way]);
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    const double *of = &total[2 * (t->n_links + v)];
+    if (of[0] > 0) rate = fmin(rate, by_residual(t->nodes[v].out) / of[0]);
+    if (of[1] > 0) rate = fmin(rate, by_residual(t->nodes[v].in) / of[1]);
+  }
+  return rate;
+}
+
+/* The plan of a set by a choice; a set without a plan begins with its own. */
+static const struct by_plan *chosen(const struct by_share_set *set, enum by_share_choice choice) {
+  if (choice == BY_SHARE_JOINT) return set->plan;
+  return choice == BY_SHARE_CURRENT && set->current ? set->current : set->alone;
+}
+
+/* For large buffers. */
+static enum banyan_status weigh(const struct sharing *s, enum by_share_choice choice, double bound,
+                                struct by_shared *out) {
+  double *total = calloc(2 * ((size_t)s->topology->n_links + s->topology->n_nodes), sizeof *total);
+  enum banyan_status status = total ? BANYAN_OK : by_plan_no_memory();
+  *out = (struct by_shared){.bound = bound, .loss = 1};
+  for (uint32_t k = 0; k < s->n && status == BANYAN_OK; k++) {
+    const struct by_share_set *set = &s->sets[k];
+    const struct by_plan *plan = chosen(set, choice);
+    struct by_plan_load load;
+    status = by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], s->topology);
+    if (status != BANYAN_OK) break;
+    add_load(s, &load, groups_of(set), total);
+    if (set->alone->facts.bound > 0) out->loss = fmax(out->loss, set->alone->facts.bound / load.rate);
+    by_plan_load_fini(&load);
+  }
+  if (status == BANYAN_OK) {
+    out->rate = rate_of(s, total);
+    out->loss = fmax(out->loss, bound / out->rate);
+  }
+  free(total);
+  return status;
+}
+
+/* --- choosing --- */
+
+static enum banyan_status consider_joint(struct sharing *s, const char *name, const struct by_planner_options *options,
+                                         const struct by_packing *packing, const struct by_shared *alone,
+                                         struct by_shared *joint) {
+  joint->loss = INFINITY;
+  if (alone->rate >= enough * packing->throughput) return BANYAN_OK;
+  for (uint32_t k = 0; k < s->n; k++) BY_TRY(plan_joint(s, name, options, k));
+  return weigh(s, BY_SHARE_JOINT, packing->bound, joint);
+}
+
+static enum banyan_status choose(struct sharing *s, const char *name, const struct by_planner_options *options,
+                                 const struct by_packing *packing, struct by_shared *out) {
+  struct by_shared current, alone, joint;
+  BY_TRY(weigh(s, BY_SHARE_CURRENT, packing->bound, &current));
+  BY_TRY(weigh(s, BY_SHARE_ALONE, packing->bound, &alone));
+  BY_TRY(consider_joint(s, name, options, packing, &alone, &joint));
+  enum by_share_choice choice = joint.loss < alone.loss ? BY_SHARE_JOINT : BY_SHARE_ALONE;
+  *out = choice == BY_SHARE_JOINT ? joint : alone;
+  if (current.loss <= worth * out->loss) {
+    choice = BY_SHARE_CURRENT;
+    *out = current;
+  }
+  for (uint32_t k = 0; k < s->n; k++) {
+    struct by_share_set *set = &s->sets[k];
+    set->choice = choice == BY_SHARE_CURRENT && !set->current ? BY_SHARE_ALONE : choice;
+    if (choice == BY_SHARE_JOINT) continue;
+    by_plan_destroy(set->plan);
+    set->plan = NULL;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status init(struct sharing *s) {
+  s->n_limits = 2 * s->topology->n_links + s->topology->n_nodes;
+  s->graphs = BY_ARENA_ARRAY(&s->arena, struct by_graph *, s->n);
+  s->first = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)s->topology->n_links + 1);
+  s->resource = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n_limits);
+  s->capacity = BY_ARENA_ARRAY(&s->arena, double, s->n_limits);
+  return s->arena.failed ? by_plan_no_memory() : find_first(s);
+}
+
+static void fini(struct sharing *s) {
+  for (uint32_t k = 0; k < s->n && s->graphs; k++) by_graph_destroy(s->graphs[k]);
+  by_graph_destroy(s->all);
+  free(s->load);
+  free(s->total);
+  by_arena_fini(&s->arena);
+}
+
+enum banyan_status by_planner_share(const char *name, const struct by_topology *topology,
+                                    const struct by_planner_options *options, struct by_share_set *sets, uint32_t n,
+                                    struct by_shared *out) {
+  struct sharing s = {.topology = topology, .sets = sets, .n = n};
+  struct by_packing *packing = NULL;
+  if (n < 1 || n > BY_SHARE_MOST)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u sets of hosts are planned together, must be 1 to %d", n, BY_SHARE_MOST);
+  by_arena_init(&s.arena);
+  for (uint32_t k = 0; k < n; k++) sets[k].plan = NULL;
+  enum banyan_status status = init(&s);
+  if (status == BANYAN_OK) status = make_graphs(&s);
+  if (status == BANYAN_OK) status = join(&s);
+  if (status == BANYAN_OK) status = pack(&s, &packing);
+  if (status == BANYAN_OK) status = choose(&s, name, options, packing, out);
+  for (uint32_t k = 0; k < n && status != BANYAN_OK; k++) {
+    by_plan_destroy(sets[k].plan);
+    sets[k].plan = NULL;
+  }
+  by_packing_destroy(packing);
+  fini(&s);
+  return status;
+}
