@@ -9,6 +9,8 @@
 
 #include "clock.h"
 #include "comms.h"
+#include "context_events.h"
+#include "group_plans.h"
 #include "job_network.h"
 #include "log.h"
 #include "measure.h"
@@ -282,7 +284,10 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
 enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
   struct by_context *context = NULL;
-  BY_TRY(by_context_create(options, NULL, &by_context_events, &context));
+  struct by_context_events events = by_context_events;
+  events.control.want_plan = by_group_plans_want;
+  events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};
+  BY_TRY(by_context_create(options, NULL, &events, &context));
   uint32_t *all = calloc(context->job.size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
   by_context_lock(context);

@@ -137,7 +137,7 @@ static void begin(struct job *job, uint32_t rank) {
   make_engine(job);
   struct by_control_events events = by_context_events.control;
   events.context = c;
-  struct by_control_options options = {
+  struct by_control_join_options options = {
       .job = &c->job, .connector = c->connector, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
   assert_ok(by_control_object_init(control, &options));
   control->meeting.done = true;

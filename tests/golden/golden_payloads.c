@@ -198,6 +198,8 @@ static void test_plan_switches(void **state) {
               (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_REFUSED, .text = why, .length = strlen(why)});
   plan_switch("MOVE, NOT_YET", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_NOT_YET, .text = ""});
   plan_switch("MOVE, LINKED", (struct by_plan_switch_message){.kind = BY_PLAN_SWITCH_LINKED, .text = ""});
+  plan_switch("MOVE, WANTED", (struct by_plan_switch_message){
+                                  .kind = BY_PLAN_SWITCH_WANTED, .processes = processes, .n_processes = 1, .text = ""});
 }
 
 /* ---- timelines ---- */

@@ -1,6 +1,7 @@
 /* Communicators of subsets of ranks. Only their members make them, at any time. A rank can belong to several of them
  * with different numbers. The tests also cover the address at which a program joins, and its host and position in the
  * job. */
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,12 +104,247 @@ static void test_places(void **state) {
   }
 }
 
+/* ---- plans for groups, from the topology of the job */
+
+enum { PLAN_CALLS = 200000 /* at most; a plan comes after some hundred */ };
+
+/* Calls until the group has a plan of the topology on all its ranks, and checks every sum. False: it has none after so
+ * many calls. */
+static bool call_until_planned(struct banyan_comm *comm, int calls) {
+  struct banyan_plan_info plan = {0};
+  int planned = 0, all = 0, size = banyan_comm_size(comm), element[3];
+  for (int i = 0; i < calls && all < size; i++) {
+    must(banyan_comm_plan(comm, 0, &plan));
+    planned = plan.source == BANYAN_PLAN_TOPOLOGY;
+    element[0] = planned;
+    element[1] = banyan_comm_rank(comm) + i;
+    element[2] = 1;
+    must(banyan_allreduce(comm, element, element, 3, BANYAN_INT32, BANYAN_SUM));
+    must_hold(element[1] == size * (size - 1) / 2 + size * i && element[2] == size);
+    all = element[0];
+  }
+  return all == size;
+}
+
+static void check_plan(const struct banyan_comm *comm, enum banyan_plan_source source, const char *name) {
+  struct banyan_plan_info plan;
+  must(banyan_comm_plan(comm, 16 << 20, &plan));
+  must_hold(plan.source == source && !plan.supplied == (source != BANYAN_PLAN_BUILTIN || !strcmp(name, "default")));
+  must_hold(strcmp(plan.name, name) == 0);
+}
+
+/* Large enough for several chunks in each tree, on a plan that has just come into use. */
+static void sum_much(struct banyan_comm *comm) {
+  enum { COUNT = 100003 };
+  static int values[COUNT];
+  int size = banyan_comm_size(comm);
+  for (int i = 0; i < COUNT; i++) values[i] = i + banyan_comm_rank(comm);
+  must(banyan_allreduce(comm, values, values, COUNT, BANYAN_INT32, BANYAN_SUM));
+  for (int i = 0; i < COUNT; i++) must_hold(values[i] == size * i + size * (size - 1) / 2);
+}
+
+#define TOPOLOGY "sites:2x2,lan=1g,wan=200m,rtt=20ms"
+
+/* The groups of a mesh, rows and columns; and one over all ranks in another order. */
+static void rank_gets_plans(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *row, *column, *turned, *again;
+  check_plan(world, BANYAN_PLAN_TOPOLOGY, TOPOLOGY);
+  must(banyan_comm_split(world, rank / 2, 0, &row));
+  must(banyan_comm_split(world, rank % 2, 0, &column));
+  must(banyan_comm_split(world, 0, -rank, &turned));
+  check_plan(row, BANYAN_PLAN_BUILTIN, "default");
+  check_plan(turned, BANYAN_PLAN_BUILTIN, "default");
+  must_hold(call_until_planned(row, PLAN_CALLS));
+  must_hold(call_until_planned(column, PLAN_CALLS));
+  must_hold(call_until_planned(turned, PLAN_CALLS));
+  check_plan(row, BANYAN_PLAN_TOPOLOGY, TOPOLOGY);
+  check_plan(world, BANYAN_PLAN_TOPOLOGY, TOPOLOGY);
+  struct banyan_plan_info plan;
+  must(banyan_comm_plan(turned, 0, &plan));
+  must_hold(plan.bound > 190e6 && plan.bound < 210e6);
+  sum_much(row);
+  sum_much(column);
+  sum_much(turned);
+  /* A group on the same hosts shares the plan; one that is made anew begins anew. */
+  banyan_comm_destroy(row);
+  must(banyan_comm_duplicate(column, &again));
+  must(banyan_comm_split(world, rank / 2, 0, &row));
+  check_plan(again, BANYAN_PLAN_BUILTIN, "default");
+  must_hold(call_until_planned(again, PLAN_CALLS));
+  must_hold(call_until_planned(row, PLAN_CALLS));
+  sum_much(again);
+  sum_much(row);
+  must_hold(sum_over(world, 1) == job->n);
+  banyan_comm_destroy(again);
+  banyan_comm_destroy(turned);
+  banyan_comm_destroy(column);
+  banyan_comm_destroy(row);
+  banyan_comm_destroy(world);
+}
+
+static void run_planned(struct job *job) {
+  setenv("BANYAN_TOPOLOGY", TOPOLOGY, 1);
+  job_start(job);
+  unsetenv("BANYAN_TOPOLOGY");
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_gets_plans, .transport = "tcp"};
+  run_planned(&job);
+  job_end(&job, true);
+}
+
+/* Rank 0 of the job is not in this group, whose first rank asks; and what is submitted to it follows its plan. */
+static void rank_gets_plan_of_subset(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *part = NULL;
+  const int ranks[] = {3, 1, 2};
+  if (rank > 0) {
+    must(banyan_comm_subset(world, ranks, 3, 5, &part));
+    for (int done = 0, i = 0; !done && i < PLAN_CALLS; i++) {
+      struct banyan_plan_info plan;
+      struct banyan_request *request;
+      int element[] = {0, 1};
+      must(banyan_comm_plan(part, 0, &plan));
+      element[0] = plan.source == BANYAN_PLAN_TOPOLOGY;
+      must(banyan_submit_allreduce(part, "x", element, element, 2, BANYAN_INT32, BANYAN_SUM, &request));
+      must(banyan_wait(request));
+      must_hold(element[1] == 3);
+      done = element[0] == 3;
+    }
+    check_plan(part, BANYAN_PLAN_TOPOLOGY, TOPOLOGY);
+    sum_much(part);
+  }
+  must_hold(sum_over(world, 1) == job->n);
+  banyan_comm_destroy(part);
+  banyan_comm_destroy(world);
+}
+
+static void test_plan_of_subset(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_gets_plan_of_subset, .transport = "tcp"};
+  run_planned(&job);
+  job_end(&job, true);
+}
+
+/* The user's plan stays, whether it is set before the group asks or while its plan is made. */
+static void rank_keeps_its_plan(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *mine, *later, *other;
+  must(banyan_comm_split(world, rank / 2, 0, &mine));
+  must(banyan_comm_split(world, rank / 2, 0, &later));
+  must(banyan_comm_split(world, rank % 2, 0, &other));
+  must(banyan_comm_set_plan(mine, "ring"));
+  sum_much(mine);
+  sum_much(later);
+  must(banyan_comm_set_plan(later, "ring"));
+  sum_much(later);
+  must_hold(call_until_planned(other, PLAN_CALLS)); /* planned behind the others, had they been */
+  must_hold(!call_until_planned(mine, 100));
+  must_hold(!call_until_planned(later, 100));
+  check_plan(mine, BANYAN_PLAN_BUILTIN, "ring");
+  check_plan(later, BANYAN_PLAN_BUILTIN, "ring");
+  must_hold(sum_over(world, 1) == job->n);
+  banyan_comm_destroy(other);
+  banyan_comm_destroy(later);
+  banyan_comm_destroy(mine);
+  banyan_comm_destroy(world);
+}
+
+static void test_users_plan(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_keeps_its_plan, .transport = "tcp"};
+  run_planned(&job);
+  job_end(&job, true);
+  struct job again = {.n = 4, .run = rank_keeps_its_plan, .transport = "tcp"};
+  run_planned(&again);
+  job_end(&again, true);
+}
+
+/* Without a topology groups keep their built-in plans. */
+static void rank_has_no_topology(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *row;
+  must(banyan_comm_split(world, rank / 2, 0, &row));
+  must_hold(!call_until_planned(row, 100));
+  check_plan(row, BANYAN_PLAN_BUILTIN, "default");
+  must_hold(sum_over(world, 1) == job->n);
+  banyan_comm_destroy(row);
+  banyan_comm_destroy(world);
+}
+
+static void test_no_topology(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_has_no_topology, .transport = "tcp"};
+  job_run(&job);
+}
+
+/* Groups that go at once, before their plans come, and a job that ends meanwhile: no error, and no warning. */
+static void rank_is_short(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *row, *column;
+  for (int i = 0; i < 20; i++) {
+    must(banyan_comm_split(world, rank / 2, 0, &row));
+    must_hold(sum_over(row, 1) == 2);
+    banyan_comm_destroy(row);
+  }
+  must(banyan_comm_split(world, rank % 2, 0, &column));
+  must_hold(sum_over(column, 1) == job->n / 2);
+  banyan_comm_destroy(column);
+  banyan_comm_destroy(world);
+}
+
+static void test_short(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_is_short, .transport = "tcp"};
+  run_planned(&job);
+  job_wait(&job);
+  job_check_log(&job, "plan is not used", 0);
+  job_end(&job, true);
+}
+
+/* The first rank of a group dies, which has asked for a plan: all others learn which. */
+enum { DIES = 2 };
+
+static void rank_survives_its_leader(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *part;
+  enum banyan_status status = BANYAN_OK;
+  must(banyan_comm_split(world, rank / 2, 0, &part));
+  must_hold(sum_over(part, 1) == 2);
+  job_set_stage(job, rank, 1);
+  for (int i = 0; status == BANYAN_OK; i++) {
+    int value = 1;
+    status = banyan_allreduce(rank / 2 == DIES / 2 ? part : world, &value, &value, 1, BANYAN_INT32, BANYAN_SUM);
+  }
+  job_report_status(job, rank, status);
+  banyan_comm_destroy(part);
+  banyan_comm_destroy(world);
+}
+
+static void test_leader_dies(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) {
+    struct by_rng rng;
+    struct job job = {.n = 4, .run = rank_survives_its_leader, .transport = "tcp"};
+    by_rng_init(&rng, job_seed(i));
+    run_planned(&job);
+    for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
+    job_doze(&rng, 60000); /* while it is planned, proposed or in use */
+    job_signal(&job, DIES, SIGKILL);
+    job_wait(&job);
+    for (int r = 0; r < job.n; r++) {
+      if (r == DIES) continue;
+      job_check_exit(&job, r);
+      if (job.reports[r].status != BANYAN_ERR_PEER_DEAD || !strstr(job.reports[r].text, "rank 2"))
+        job_fail(&job, "rank %d learnt: %s", r, job.reports[r].text);
+    }
+    job_end(&job, false);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_make),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_options),
-      cmocka_unit_test(test_places),
+      cmocka_unit_test(test_make),        cmocka_unit_test(test_refused),     cmocka_unit_test(test_options),
+      cmocka_unit_test(test_places),      cmocka_unit_test(test_plans),       cmocka_unit_test(test_plan_of_subset),
+      cmocka_unit_test(test_users_plan),  cmocka_unit_test(test_no_topology), cmocka_unit_test(test_short),
+      cmocka_unit_test(test_leader_dies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ static void begin_meeting(struct meeting *meeting, bool done) {
   assert_ok(by_loop_create(&clock_of_test, &meeting->context.job.loop));
   struct by_control_events events = by_context_events.control;
   events.context = &meeting->context;
-  struct by_control_options options = {
+  struct by_control_join_options options = {
       .job = &meeting->context.job, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
   assert_ok(by_control_object_init(&meeting->control, &options));
   meeting->control.meeting.done = done;
@@ -191,7 +191,8 @@ static void init(struct job *job) {
   assert_ok(by_engine_create(&engine, &c->job.engine));
   struct by_control_events events = by_context_events.control;
   events.context = c;
-  struct by_control_options options = {.job = &c->job, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
+  struct by_control_join_options options = {
+      .job = &c->job, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
   assert_ok(by_control_object_init(&job->control, &options));
   job->peer = open_peer(&job->control, &fails, &job->helper);
   by_control_peer_join(job->helper, 1);

@@ -41,6 +41,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, ui
   memcpy(copy, processes, n * sizeof *copy);
   *comm = (struct banyan_comm){.context = context, .processes = copy, .rank = rank, .size = n};
   comm->deadline = by_clock_from_seconds(context->job.settings.deadline);
+  if (team_id && rank == 0 && n > 1) comm->plans.wanted = BY_PLAN_WANTED_AT_FIRST_CALL;
   count_local(comm);
   enum banyan_status status = by_plans_first(context, n, processes, &plan);
   if (status == BANYAN_OK) status = by_team_create(context->job.engine, team_id, rank, n, processes, &comm->team);

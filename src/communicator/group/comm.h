@@ -19,10 +19,14 @@ struct by_kept_plan {
   uint32_t trees;    /* the same */
 };
 
+/* Whether the first rank of a communicator asks rank 0 of the job for a plan: at its first call. */
+enum by_plan_wanted { BY_PLAN_NOT_WANTED, BY_PLAN_WANTED_AT_FIRST_CALL, BY_PLAN_ASKED_FOR };
+
 /* plan_switch.c: how a communicator changes plans. */
 struct by_plan_changes {
   uint64_t started;                  /* collective calls, sparse ones too, and plans set by hand */
   uint64_t set_by_hand;              /* those of them */
+  enum by_plan_wanted wanted;        /* plan_wanted.c */
   struct by_plan_switch plan_switch; /* to another plan */
   struct by_kept_plan next;          /* that plan */
   struct by_marks marks;             /* where its iterations begin */

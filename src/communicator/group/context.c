@@ -305,14 +305,14 @@ static enum banyan_status join_control(struct by_context *context, const struct 
   char plan[BY_PLAN_MOST_NAME + 1];
   struct by_join hello = {0};
   if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
-  struct by_control_options options = {.job = &context->job,
-                                       .connector = context->connector,
-                                       .timeline = context->timeline,
-                                       .keys = keys,
-                                       .self = self,
-                                       .plan = hello.plan,
-                                       .plan_version = hello.plan_version,
-                                       .events = *events};
+  struct by_control_join_options options = {.job = &context->job,
+                                            .connector = context->connector,
+                                            .timeline = context->timeline,
+                                            .keys = keys,
+                                            .self = self,
+                                            .plan = hello.plan,
+                                            .plan_version = hello.plan_version,
+                                            .events = *events};
   options.events.context = context;
   return by_control_join(&options, &context->control);
 }
@@ -360,6 +360,7 @@ static void destroy(struct by_context *context) {
     by_loop_stop(context->job.loop);
     pthread_join(context->thread, NULL);
   }
+  if (context->planning.end) context->planning.end(context);
   by_progress_stop(&context->progress); /* the control thread could have started it anew */
   by_timeline_destroy(context->timeline);
   if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
@@ -425,6 +426,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   pthread_cond_init(&context->job.changed, NULL);
   context->job.class_ = -1;
   context->given.end = &context->given.first;
+  context->planning = events->planning;
   if (role) context->job.role = *role;
   enum banyan_status status = begin(context, options, events);
   if (status != BANYAN_OK) {

@@ -17,6 +17,7 @@
 struct by_agent_client;
 struct by_context_events;
 struct by_control;
+struct by_group_plans;
 struct by_connector;
 struct by_job_network;
 struct by_timeline;
@@ -68,6 +69,13 @@ struct by_replanning {
   void (*destroy)(void *object);
 };
 
+struct by_context;
+/* What a higher module does that plans for communicators while the job runs; either may be NULL. */
+struct by_planning_events {
+  void (*network_kept)(struct by_context *context); /* rank 0, any thread: by_job_network_keep has another topology */
+  void (*end)(struct by_context *context);          /* before the context goes; the loop's thread has ended */
+};
+
 struct by_context {
   struct by_job job;
   struct by_progress progress;
@@ -86,8 +94,10 @@ struct by_context {
   struct by_memory memory;
   struct by_job_plans plans;
   struct by_replanning replanning;
-  struct by_job_network *network;      /* job_network.c: rank 0's; NULL: no topology is known */
-  uint64_t plan_switches;              /* plan_switch.c: to other plans while calls went on */
+  struct by_job_network *network;     /* job_network.c: rank 0's; NULL: no topology is known */
+  struct by_group_plans *group_plans; /* group_plans.c: rank 0's; NULL: no group has asked for a plan */
+  struct by_planning_events planning;
+  uint64_t plan_switches; /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;
   struct by_any *anys; /* calls.c: receives from any rank that have none yet */
   struct by_sparse_calls sparse;

@@ -11,6 +11,7 @@ struct by_context_events {
   struct by_control_events control;
   struct by_agent_events agent;
   struct by_progress_events progress;
+  struct by_planning_events planning;
 };
 
 #endif

@@ -22,6 +22,7 @@ enum banyan_status by_job_network_keep(struct by_context *context, struct by_top
   context->network = network;
   by_context_unlock(context);
   by_job_network_release(before);
+  if (context->planning.network_kept) context->planning.network_kept(context);
   return BANYAN_OK;
 }
 

@@ -58,9 +58,17 @@ enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, 
   return by_plans_fit(context, n, processes, plan, out);
 }
 
+/* A plan that was planned for the job is one for its hosts. */
+static bool are_in_order(uint32_t n, const uint32_t *processes) {
+  uint32_t r = 0;
+  while (r < n && processes[r] == r) r++;
+  return r == n;
+}
+
 enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                   struct by_plan **out) {
-  const char *given = n == context->job.size ? context->job.settings.plan : NULL;
+  bool fits = n == context->job.size && (!context->plans.planned || are_in_order(n, processes));
+  const char *given = fits ? context->job.settings.plan : NULL;
   BY_TRY(by_plans_named(context, n, processes, given, out));
   if ((*out)->origin.supplied && context->plans.planned)
     (*out)->origin = (struct by_plan_origin){context->plans.planned, false};
@@ -76,7 +84,9 @@ enum banyan_status by_plans_give(struct by_context *context, const char *text, e
 }
 
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
-  return !proposed->origin.supplied && by_plans_is_users(current);
+  enum banyan_plan_source source = proposed->origin.source;
+  bool planned = source == BANYAN_PLAN_MANAGER || source == BANYAN_PLAN_TOPOLOGY || source == BANYAN_PLAN_MEASURED;
+  return planned && !proposed->origin.supplied && by_plans_is_users(current);
 }
 
 bool by_plans_is_users(const struct by_plan *plan) {

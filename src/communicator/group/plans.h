@@ -52,7 +52,8 @@ BANYAN_CHECK enum banyan_status by_plans_first(const struct by_context *context,
  * lock. */
 BANYAN_CHECK enum banyan_status by_plans_give(struct by_context *context, const char *text,
                                               enum banyan_plan_source planned);
-/* Whether a proposed plan must not take the place of this one: the user supplied it, and not the other. */
+/* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager or rank 0 proposes
+ * the other by itself. */
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);
 /* Whether the user chose it, and not a manager in the user's place. */
 bool by_plans_is_users(const struct by_plan *plan);

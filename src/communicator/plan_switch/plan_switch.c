@@ -69,6 +69,7 @@ static void forget(struct by_kept_plan *kept) {
 }
 
 void by_plan_switches_forget(struct banyan_comm *comm) {
+  by_plan_wanted_end(comm);
   drop_trees(comm, &comm->plans.next);
   forget(&comm->plans.next);
   while (comm->plans.n_kept) remove_kept(comm, &comm->plans.kept[0]);
@@ -132,6 +133,7 @@ void by_plan_switches_decided(struct banyan_comm *comm, uint32_t number) {
 /* No mark has come for twice as long as usual: perhaps none comes any more. */
 void by_plan_switches_submitted(struct banyan_comm *comm) {
   struct by_plan_changes *p = &comm->plans;
+  if (p->wanted == BY_PLAN_WANTED_AT_FIRST_CALL) by_plan_wanted_ask(comm);
   if (p->announces && count_submitted(comm) - p->marked > 2 * p->each) announce(comm);
 }
 
@@ -498,6 +500,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
     return status;
   }
   BY_TRY(use(comm, &(struct by_kept_plan){.plan = plan}));
+  by_plan_wanted_end(comm);
   /* All ranks set it at the same place, which counts as a call: earlier plan switches no longer count, and one that is
    * in progress comes behind it. */
   while (p->n_kept && !is_under_way(comm, p->kept[0].number)) remove_kept(comm, &p->kept[0]);

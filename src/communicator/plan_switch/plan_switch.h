@@ -31,10 +31,14 @@ bool by_plan_switches_handle(void *context, const struct by_plan_switch_message 
  * it is not known yet whether the plan changes at this call, waits for the message that decides it, until `deadline` at
  * most; usually one round trip to rank 0. */
 BANYAN_CHECK enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t deadline);
+/* The first call of a communicator, by its first rank: asks rank 0 of the job for a plan, if the communicator begins
+ * with a built-in one and is on several hosts. */
+void by_plan_wanted_ask(struct banyan_comm *comm);
 /* Such a call has started. The plan for the next one may be set at once. */
 void by_plan_switches_started_one(struct banyan_comm *comm);
 static inline void by_plan_switches_count(struct banyan_comm *comm) {
   comm->plans.started++;
+  if (comm->plans.wanted == BY_PLAN_WANTED_AT_FIRST_CALL) by_plan_wanted_ask(comm);
   if (comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) by_plan_switches_started_one(comm);
 }
 /* Rank 0 of the job, any thread, without the lock: as banyan_comm_propose_plan, for the communicator of this id, if it
@@ -51,6 +55,8 @@ void by_plan_switches_mark(struct by_context *context);
 struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id);
 /* Adds the plan of a communicator as JSON; nothing, if there is no such communicator. */
 void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text);
+/* Before the communicator goes, or when the user sets its plan: no plan need be made for it. */
+void by_plan_wanted_end(struct banyan_comm *comm);
 /* Before the communicator goes. */
 void by_plan_switches_forget(struct banyan_comm *comm);
 

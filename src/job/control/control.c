@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "control_object.h"
+#include "control_plan_wants.h"
 #include "log.h"
 
 /* ---- messages */
@@ -60,7 +61,7 @@ static const struct rule {
     [TREE] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
     [TREE_ASK] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
     [TREE_REPORT] = {by_trees_handle, PART(trees), TO_ROOT, ONCE_STARTED},
-    [PLAN_SWITCH] = {by_plan_switching_handle, PART(plan_switches), FROM_ALL, ALWAYS},
+    [PLAN_SWITCH] = {by_plan_wants_handle, PART(plan_switches), FROM_ALL, ALWAYS},
     [LISTEN] = {by_notices_handle_listen, PART(notices), FROM_ALL, ONCE_STARTED},
     [CLASS] = {by_notices_handle_class, PART(notices), FROM_ROOT, ONCE_STARTED},
     [JOINED] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
@@ -168,7 +169,7 @@ static bool takes_timeline(void *context, uint32_t process) {
 
 /* ---- joining */
 
-enum banyan_status by_control_object_init(struct by_control *control, const struct by_control_options *options) {
+enum banyan_status by_control_object_init(struct by_control *control, const struct by_control_join_options *options) {
   const struct by_job *job = options->job;
   uint32_t places = job->role.kind == BY_MEMBER_RANK ? job->places : 1;
   *control = (struct by_control){.events = options->events, .timeline = options->timeline};
@@ -204,7 +205,7 @@ void by_control_object_fini(struct by_control *control) {
   by_control_peers_fini(&control->peers);
 }
 
-static enum banyan_status join(struct by_control *control, const struct by_control_options *options) {
+static enum banyan_status join(struct by_control *control, const struct by_control_join_options *options) {
   struct by_control_peers *peers = &control->peers;
   struct by_writer writer;
   BY_TRY(by_control_object_init(control, options));
@@ -220,7 +221,7 @@ static enum banyan_status join(struct by_control *control, const struct by_contr
   return by_meeting_run(&control->meeting, options->self);
 }
 
-enum banyan_status by_control_join(const struct by_control_options *options, struct by_control **out) {
+enum banyan_status by_control_join(const struct by_control_join_options *options, struct by_control **out) {
   struct by_control *control = calloc(1, sizeof *control);
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
   enum banyan_status status = join(control, options);
@@ -317,6 +318,10 @@ void by_control_probe_path(struct by_control *control, uint32_t from, const stru
 
 enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
   return by_plan_switching_propose(&control->plan_switches, proposal);
+}
+
+void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes) {
+  by_plan_wants_post(&control->plan_switches, comm, n, processes);
 }
 
 bool by_control_is_over(const struct by_control *control) {

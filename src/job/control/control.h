@@ -15,6 +15,7 @@
 #include "timeline.h"
 
 struct by_control;
+struct by_plan_want;
 struct by_cluster_cells;
 struct by_cluster_switch;
 struct by_path_message;
@@ -34,6 +35,8 @@ struct by_control_events {
   /* What a member does about a message of a plan switch; see by_plan_switches_handle. */
   bool (*handle_plan_switch)(void *context, const struct by_plan_switch_message *message,
                              struct by_plan_switch_message *answer, char *text, size_t room);
+  /* Rank 0: a communicator asks for a plan, which is proposed later, or not at all. NULL: nothing plans here. */
+  void (*want_plan)(void *context, const struct by_plan_want *want);
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
   /* Sends so many bytes that nobody needs to a process; see by_engine_probe. */
   void (*probe)(void *context, uint32_t process, uint64_t bytes);
@@ -47,7 +50,15 @@ struct by_control_events {
   void *context;
 };
 
-struct by_control_options {
+/* A communicator whose members are to have a plan of their own; its first rank asks. */
+struct by_plan_want {
+  uint32_t comm;
+  uint32_t process;          /* that asks; the first member */
+  uint32_t n;                /* 0: the communicator is gone, or has another plan */
+  const uint32_t *processes; /* n, different ranks of the job; by rank. Borrowed */
+};
+
+struct by_control_join_options {
   struct by_job *job;
   struct by_connector *connector;
   struct by_timeline *timeline;
@@ -60,7 +71,7 @@ struct by_control_options {
 
 /* Meets the others: fills the job's members. Runs the loop itself and blocks
  * until all have joined or the join deadline passes; errors name who is missing. */
-BANYAN_CHECK enum banyan_status by_control_join(const struct by_control_options *options, struct by_control **out);
+BANYAN_CHECK enum banyan_status by_control_join(const struct by_control_join_options *options, struct by_control **out);
 /* The job may have failed as soon as all had joined, before there is an engine to fail: why, to be asked when this rank
  * has found nothing wrong itself, which would be the better reason. */
 BANYAN_CHECK enum banyan_status by_control_check(const struct by_control *control);
@@ -135,6 +146,9 @@ struct by_proposal {
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
  * for a communicator counts. The plan is taken over, unless this fails; all else is copied. */
 BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal);
+/* Any thread: asks rank 0 for a plan for a communicator of these ranks, the first of which is this one; n = 0: not any
+ * more. Copied. */
+void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */

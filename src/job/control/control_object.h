@@ -25,7 +25,7 @@ struct by_control {
 /* All parts but `timeline` and `peers`' hello, before anything is connected. Whatever the status,
  * by_control_object_fini is to be called. */
 BANYAN_CHECK enum banyan_status by_control_object_init(struct by_control *control,
-                                                       const struct by_control_options *options);
+                                                       const struct by_control_join_options *options);
 void by_control_object_fini(struct by_control *control);
 
 #endif

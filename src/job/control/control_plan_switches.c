@@ -207,13 +207,19 @@ static void end(struct by_pending_switch *pending, const char *why) {
   free_or_keep(pending, !why);
 }
 
+/* The plan that rank 0 made of what it knows of the network: nobody waits for it. */
+static bool is_own(const struct by_pending_switch *pending) {
+  enum banyan_plan_source source = pending->plan->origin.source;
+  return !pending->plan->origin.supplied && (source == BANYAN_PLAN_TOPOLOGY || source == BANYAN_PLAN_MEASURED);
+}
+
 __attribute__((format(printf, 2, 3))) static void give_up(struct by_pending_switch *pending, const char *format, ...) {
   char why[TEXT_MOST];
   va_list values;
   va_start(values, format);
   vsnprintf(why, sizeof why, format, values);
   va_end(values);
-  by_warn("plan", "the new plan is not used: %s", why);
+  by_log(is_own(pending) ? BY_LOG_INFO : BY_LOG_WARN, "plan", "the new plan is not used: %s", why);
   LIST_REMOVE(pending, entry);
   if (pending->state != QUEUED) drop(pending, why);
   if (pending->trees) pending->switching->trees.withdraw(pending->switching->trees.context, pending->trees);
@@ -482,6 +488,13 @@ void by_plan_switching_drop(struct by_plan_switching *switching, uint32_t proces
   for (struct by_pending_switch *pending = LIST_FIRST(&switching->pending), *next; pending; pending = next) {
     next = LIST_NEXT(pending, entry);
     if (has_member(pending, process)) give_up(pending, "%s", why);
+  }
+}
+
+void by_plan_switching_withdraw(struct by_plan_switching *switching, uint32_t comm) {
+  for (struct by_pending_switch *pending = LIST_FIRST(&switching->pending), *next; pending; pending = next) {
+    next = LIST_NEXT(pending, entry);
+    if (pending->comm == comm && is_own(pending)) give_up(pending, "its communicator is gone");
   }
 }
 

@@ -41,6 +41,9 @@ BANYAN_CHECK enum banyan_status by_plan_switching_propose(struct by_plan_switchi
 void by_plan_switching_have_trees(struct by_plan_switching *switching, uint32_t version, const char *why);
 /* PLAN_SWITCH. */
 void by_plan_switching_handle(void *argument, const struct by_received *received);
+/* Rank 0: what this process planned for the communicator by itself, and has not been decided on, is not proposed any
+ * more. */
+void by_plan_switching_withdraw(struct by_plan_switching *switching, uint32_t comm);
 /* Rank 0: this process takes part in nothing more; why. */
 void by_plan_switching_drop(struct by_plan_switching *switching, uint32_t process, const char *why);
 

@@ -5,7 +5,7 @@
 /* ---- the message */
 
 static const struct by_field fields[] = {
-    BY_FIELD(by_plan_switch_message, kind, BY_FIELD_U8, .least = BY_PLAN_SWITCH_PROPOSE, .most = BY_PLAN_SWITCH_LINKED),
+    BY_FIELD(by_plan_switch_message, kind, BY_FIELD_U8, .least = BY_PLAN_SWITCH_PROPOSE, .most = BY_PLAN_SWITCH_WANTED),
     BY_FIELD(by_plan_switch_message, comm, BY_FIELD_U32),
     BY_FIELD(by_plan_switch_message, number, BY_FIELD_U32),
     BY_FIELD(by_plan_switch_message, at, BY_FIELD_U64),

@@ -6,7 +6,10 @@
  * LINKED. PROPOSE brings the plan, and every rank answers PREPARED with how many calls it has started. FIX names a call
  * that no rank should have reached; from then on a rank that gets there waits. FIXED reports again how many calls were
  * started: where a rank was faster, FIX names a later one. TAKE: that call, and those after it, use the plan. DROP:
- * there will be no switch. */
+ * there will be no switch.
+ *
+ * WANTED comes before all that: the first rank of a communicator asks rank 0 of the job, which knows the network, for a
+ * plan. Nothing waits for it. */
 #ifndef BY_JOB_CONTROL_PLAN_SWITCH_MESSAGE_H
 #define BY_JOB_CONTROL_PLAN_SWITCH_MESSAGE_H
 
@@ -25,7 +28,8 @@ enum by_plan_switch_kind {
   BY_PLAN_SWITCH_FIXED,    /* the same */
   BY_PLAN_SWITCH_REFUSED,  /* text: why */
   BY_PLAN_SWITCH_NOT_YET,  /* there is no such communicator here, perhaps not yet; text, if it is not that: why */
-  BY_PLAN_SWITCH_LINKED
+  BY_PLAN_SWITCH_LINKED,
+  BY_PLAN_SWITCH_WANTED /* no answer; processes: the members, by rank; none: the communicator needs no plan any more */
 };
 
 /* How a communicator's calls come, by its marks of iterations: one of them began at call `began`, and each has `period`

@@ -1,0 +1,434 @@
+#include "group_plans.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "descriptor.h"
+#include "job_network.h"
+#include "log.h"
+#include "plan_switch.h"
+#include "planner_options.h"
+#include "planner_share.h"
+#include "text.h"
+
+enum {
+  MOST_GROUPS = 4096, /* that are planned for; further ones keep their built-in plans */
+  MOST_KEPT = 256,    /* sets without a group whose plans are kept for groups to come */
+  COLLECT_MS = 20,    /* after a request: the groups of a split ask at the same time */
+  BURST = 256,        /* proposals at a time, */
+  BURST_US = 10000,   /* and between them */
+};
+
+/* A communicator that has asked. */
+struct group {
+  LIST_ENTRY(group) entry;
+  uint32_t comm, n;
+  struct set *set;   /* of the thread; NULL: not found yet */
+  uint32_t proposed; /* the number of the plan that was; 0: none was */
+  uint32_t *place;   /* of each rank: its host's place in the set */
+  uint32_t processes[];
+};
+
+/* A set of hosts, with the plans for it; of the thread alone. */
+struct set {
+  LIST_ENTRY(set) entry;
+  struct by_plan *alone, *plan; /* for these hosts alone, and that is proposed; over hosts. NULL: not made yet */
+  uint32_t number;              /* of `plan`: different for each plan of the job */
+  bool failed;                  /* it cannot be planned with this topology */
+  uint32_t groups;
+  uint32_t n;
+  uint32_t nodes[]; /* ascending */
+};
+
+struct by_group_plans {
+  struct by_context *context;
+  pthread_mutex_t lock; /* guards the groups and what follows; taken alone */
+  pthread_cond_t changed;
+  LIST_HEAD(, group) groups;
+  uint32_t n_groups;
+  bool due, ends, has_thread;
+  pthread_t thread;
+  /* of the thread alone */
+  LIST_HEAD(, set) sets;
+  uint32_t n_plans;
+  struct by_job_network *network; /* from which the plans were made; held */
+};
+
+/* ---- groups */
+
+static void free_group(struct by_group_plans *plans, struct group *group) {
+  LIST_REMOVE(group, entry);
+  plans->n_groups--;
+  free(group->place);
+  free(group);
+}
+
+static struct group *find_group(const struct by_group_plans *plans, uint32_t comm) {
+  struct group *group;
+  LIST_FOREACH(group, &plans->groups, entry)
+  if (group->comm == comm) break;
+  return group;
+}
+
+static void add_group(struct by_group_plans *plans, const struct by_plan_want *want) {
+  if (plans->n_groups == MOST_GROUPS) {
+    by_debug("plan", "communicator %08x keeps its built-in plan: %d others have asked for one", want->comm,
+             MOST_GROUPS);
+    return;
+  }
+  struct group *group = calloc(1, sizeof *group + want->n * sizeof *group->processes);
+  uint32_t *place = calloc(want->n, sizeof *place);
+  if (!group || !place) {
+    by_warn("plan", "communicator %08x keeps its built-in plan: out of memory", want->comm);
+    free(group);
+    free(place);
+    return;
+  }
+  group->comm = want->comm;
+  group->n = want->n;
+  group->place = place;
+  memcpy(group->processes, want->processes, want->n * sizeof *group->processes);
+  LIST_INSERT_HEAD(&plans->groups, group, entry);
+  plans->n_groups++;
+}
+
+/* ---- sets of hosts */
+
+static int compare_nodes(const void *a, const void *b) {
+  const uint32_t *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+static struct set *find_set(struct by_group_plans *plans, const uint32_t *nodes, uint32_t n) {
+  struct set *set;
+  LIST_FOREACH(set, &plans->sets, entry)
+  if (set->n == n && !memcmp(set->nodes, nodes, n * sizeof *nodes)) return set;
+  set = calloc(1, sizeof *set + n * sizeof *nodes);
+  if (!set) return NULL;
+  set->n = n;
+  memcpy(set->nodes, nodes, n * sizeof *nodes);
+  LIST_INSERT_HEAD(&plans->sets, set, entry);
+  return set;
+}
+
+/* The set of a group's hosts, and the place of each rank's in it. `nodes` is scratch. NULL: out of memory. */
+static struct set *place_group(struct by_group_plans *plans, struct group *group, uint32_t *nodes) {
+  const uint32_t *host_of = plans->context->job.host_of, *node_of = plans->network->nodes;
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < group->n; r++) nodes[r] = node_of[host_of[group->processes[r]]];
+  qsort(nodes, group->n, sizeof *nodes, compare_nodes);
+  for (uint32_t r = 0; r < group->n; r++)
+    if (!n || nodes[n - 1] != nodes[r]) nodes[n++] = nodes[r];
+  for (uint32_t r = 0; r < group->n; r++) {
+    uint32_t node = node_of[host_of[group->processes[r]]];
+    group->place[r] = (uint32_t)((const uint32_t *)bsearch(&node, nodes, n, sizeof node, compare_nodes) - nodes);
+  }
+  return find_set(plans, nodes, n);
+}
+
+static void free_set(struct set *set) {
+  LIST_REMOVE(set, entry);
+  by_plan_destroy(set->alone);
+  by_plan_destroy(set->plan);
+  free(set);
+}
+
+/* Counts groups and sets; drops sets that have been kept for long. */
+static void find_sets(struct by_group_plans *plans) {
+  uint32_t *nodes = calloc(plans->context->job.size, sizeof *nodes), kept = 0;
+  struct group *group;
+  struct set *set, *next;
+  LIST_FOREACH(set, &plans->sets, entry) set->groups = 0;
+  LIST_FOREACH(group, &plans->groups, entry) {
+    if (!group->set && nodes) group->set = place_group(plans, group, nodes);
+    if (group->set) group->set->groups++;
+  }
+  for (set = LIST_FIRST(&plans->sets); set; set = next) {
+    next = LIST_NEXT(set, entry);
+    if (!set->groups && ++kept > MOST_KEPT) free_set(set);
+  }
+  free(nodes);
+}
+
+/* ---- planning, by the thread, without the lock */
+
+static enum banyan_status make_options(const struct by_context *context, struct by_planner_options *options) {
+  *options = by_planner_defaults();
+  if (context->job.crowded) options->rates.cores = context->job.members[0].cores;
+  return by_planner_options_parse(context->job.settings.planner, options);
+}
+
+static const char *name_of(const struct by_topology *topology) {
+  return topology->name[0] ? topology->name : "topology";
+}
+
+/* The plan of one set alone. */
+static void plan_alone(struct by_group_plans *plans, struct set *set) {
+  const struct by_topology *topology = plans->network->topology;
+  struct by_planner_options options;
+  struct by_planned planned;
+  enum banyan_status status = make_options(plans->context, &options);
+  options.choice = (struct by_graph_choice){.participants = set->nodes, .n_participants = set->n};
+  if (status == BANYAN_OK) status = by_planner_run(name_of(topology), topology, &options, &planned);
+  if (status != BANYAN_OK) {
+    set->failed = true;
+    by_warn("plan", "communicators over %u hosts keep their built-in plans: %s", set->n, banyan_error_text());
+    return;
+  }
+  set->alone = planned.plan;
+  planned.plan = NULL;
+  by_planned_fini(&planned);
+}
+
+static void log_shared(const struct by_shared *shared, uint32_t n) {
+  char rate[2][32];
+  if (n > 1)
+    by_info("plan", "communicators over %u sets of hosts, if all call at the same time: %s each of at most %s", n,
+            by_print_rate(shared->rate, rate[0]), by_print_rate(shared->bound, rate[1]));
+}
+
+/* Takes over what was chosen for a set. */
+static void adopt(struct by_group_plans *plans, struct set *set, struct by_share_set *choice) {
+  struct by_plan *plan = choice->plan;
+  if (choice->choice == BY_SHARE_CURRENT) return;
+  if (choice->choice == BY_SHARE_ALONE && by_plan_copy(set->alone, &plan) != BANYAN_OK) return;
+  choice->plan = NULL;
+  by_plan_destroy(set->plan);
+  set->plan = plan;
+  set->number = ++plans->n_plans;
+}
+
+/* Sets that are in use, together. More than can be planned together, or a failure: each alone. */
+static void plan_together(struct by_group_plans *plans) {
+  struct by_share_set choices[BY_SHARE_MOST];
+  struct set *sets[BY_SHARE_MOST], *set;
+  struct by_planner_options options;
+  struct by_shared shared;
+  uint32_t n = 0, in_use = 0;
+  LIST_FOREACH(set, &plans->sets, entry) {
+    if (!set->groups || !set->alone) continue;
+    if (in_use++ == BY_SHARE_MOST) break;
+    choices[n] = (struct by_share_set){
+        .nodes = set->nodes, .n_nodes = set->n, .groups = set->groups, .alone = set->alone, .current = set->plan};
+    sets[n++] = set;
+  }
+  bool together = n && in_use <= BY_SHARE_MOST && make_options(plans->context, &options) == BANYAN_OK &&
+                  by_planner_share(name_of(plans->network->topology), plans->network->topology, &options, choices, n,
+                                   &shared) == BANYAN_OK;
+  if (together) log_shared(&shared, n);
+  for (uint32_t k = 0; together && k < n; k++) adopt(plans, sets[k], &choices[k]);
+  LIST_FOREACH(set, &plans->sets, entry)
+  if (set->groups && set->alone && !set->plan) adopt(plans, set, &(struct by_share_set){.choice = BY_SHARE_ALONE});
+}
+
+static bool must_end(struct by_group_plans *plans) {
+  pthread_mutex_lock(&plans->lock);
+  bool ends = plans->ends;
+  pthread_mutex_unlock(&plans->lock);
+  return ends;
+}
+
+/* ---- proposing */
+
+/* A proposal, copied, since the group may go meanwhile. */
+struct proposal {
+  uint32_t comm, n;
+  uint32_t *processes;
+  struct by_plan *plan;
+};
+
+/* The next group whose set has another plan than it has. False: there is none. Under lock. */
+static bool next_proposal(struct by_group_plans *plans, struct proposal *out) {
+  struct group *group;
+  LIST_FOREACH(group, &plans->groups, entry)
+  if (group->set && group->set->plan && group->proposed != group->set->number) break;
+  if (!group) return false;
+  *out = (struct proposal){.comm = group->comm, .n = group->n};
+  out->processes = calloc(group->n, sizeof *out->processes);
+  group->proposed = group->set->number;
+  if (out->processes && by_plan_expand(group->set->plan, group->place, group->n, &out->plan) == BANYAN_OK)
+    memcpy(out->processes, group->processes, group->n * sizeof *out->processes);
+  if (out->plan) out->plan->origin = (struct by_plan_origin){plans->network->source, false};
+  return true;
+}
+
+/* In bursts that the loop has room for. */
+static void propose_all(struct by_group_plans *plans) {
+  struct proposal next;
+  for (uint32_t n = 1;; n++) {
+    if (n % BURST == 0) usleep(BURST_US);
+    pthread_mutex_lock(&plans->lock);
+    bool found = !plans->ends && next_proposal(plans, &next);
+    pthread_mutex_unlock(&plans->lock);
+    if (!found) return;
+    if (!next.plan ||
+        by_plan_switches_propose(plans->context, next.comm, next.n, next.processes, next.plan, NULL, NULL))
+      by_warn("plan", "communicator %08x keeps its plan: %s", next.comm, banyan_error_text());
+    free(next.processes);
+  }
+}
+
+/* ---- the thread */
+
+/* Whether these hosts are the same nodes of the same names. */
+static bool are_the_same(const struct set *set, const struct by_topology *a, const struct by_topology *b) {
+  uint32_t i = 0;
+  while (i < set->n && set->nodes[i] < a->n_nodes && set->nodes[i] < b->n_nodes &&
+         !strcmp(a->nodes[set->nodes[i]].name, b->nodes[set->nodes[i]].name))
+    i++;
+  return i == set->n;
+}
+
+/* Plans that are in use are compared with new ones, if these are for the same nodes. */
+static void forget_plans(struct by_group_plans *plans, const struct by_topology *next) {
+  struct set *set;
+  LIST_FOREACH(set, &plans->sets, entry) {
+    by_plan_destroy(set->alone);
+    set->alone = NULL;
+    set->failed = false;
+    if (are_the_same(set, plans->network->topology, next)) continue;
+    by_plan_destroy(set->plan);
+    set->plan = NULL;
+  }
+}
+
+/* Under lock. Takes over the reference. */
+static void use_network(struct by_group_plans *plans, struct by_job_network *network) {
+  struct group *group;
+  if (network == plans->network) {
+    by_job_network_release(network);
+    return;
+  }
+  if (plans->network) forget_plans(plans, network->topology);
+  by_job_network_release(plans->network);
+  plans->network = network;
+  LIST_FOREACH(group, &plans->groups, entry) group->set = NULL;
+}
+
+static void plan_all(struct by_group_plans *plans) {
+  struct by_job_network *network = by_job_network_hold(plans->context);
+  struct set *set;
+  if (!network) return;
+  pthread_mutex_lock(&plans->lock);
+  use_network(plans, network);
+  find_sets(plans);
+  pthread_mutex_unlock(&plans->lock);
+  LIST_FOREACH(set, &plans->sets, entry)
+  if (set->groups && !set->alone && !set->failed && set->n > 1 && !must_end(plans)) plan_alone(plans, set);
+  if (!must_end(plans)) plan_together(plans);
+  propose_all(plans);
+}
+
+static void wait_ms(struct by_group_plans *plans, long ms) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += ms * 1000000;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  while (!plans->ends && pthread_cond_timedwait(&plans->changed, &plans->lock, &until) == 0) {
+  }
+}
+
+static void *run(void *argument) {
+  struct by_group_plans *plans = argument;
+  pthread_mutex_lock(&plans->lock);
+  while (!plans->ends) {
+    if (!plans->due) {
+      pthread_cond_wait(&plans->changed, &plans->lock);
+      continue;
+    }
+    wait_ms(plans, COLLECT_MS);
+    plans->due = false;
+    if (plans->ends) break;
+    pthread_mutex_unlock(&plans->lock);
+    plan_all(plans);
+    pthread_mutex_lock(&plans->lock);
+  }
+  pthread_mutex_unlock(&plans->lock);
+  return NULL;
+}
+
+/* Under lock. */
+static void make_due(struct by_group_plans *plans) {
+  plans->due = true;
+  if (!plans->has_thread) plans->has_thread = by_thread_start(&plans->thread, run, plans) == 0;
+  if (!plans->has_thread) by_warn("plan", "no thread could be started: communicators keep their built-in plans");
+  pthread_cond_broadcast(&plans->changed);
+}
+
+/* ---- for others */
+
+static struct by_group_plans *make(struct by_context *context) {
+  struct by_group_plans *plans = calloc(1, sizeof *plans);
+  pthread_condattr_t attributes;
+  if (!plans) return NULL;
+  plans->context = context;
+  pthread_mutex_init(&plans->lock, NULL);
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&plans->changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+  LIST_INIT(&plans->groups);
+  LIST_INIT(&plans->sets);
+  return plans;
+}
+
+/* Under the context's lock, which the caller takes. NULL: out of memory. */
+static struct by_group_plans *plans_of(struct by_context *context) {
+  by_context_lock(context);
+  if (!context->group_plans) context->group_plans = make(context);
+  struct by_group_plans *plans = context->group_plans;
+  by_context_unlock(context);
+  return plans;
+}
+
+void by_group_plans_want(void *argument, const struct by_plan_want *want) {
+  struct by_context *context = argument;
+  struct by_group_plans *plans = plans_of(context);
+  if (!plans) return;
+  struct by_job_network *network = by_job_network_hold(context);
+  pthread_mutex_lock(&plans->lock);
+  struct group *before = find_group(plans, want->comm);
+  if (before && (want->n || before->processes[0] == want->process)) free_group(plans, before);
+  if (want->n) add_group(plans, want);
+  if (want->n && network) make_due(plans);
+  pthread_mutex_unlock(&plans->lock);
+  by_job_network_release(network);
+}
+
+void by_group_plans_network_kept(struct by_context *context) {
+  by_context_lock(context);
+  struct by_group_plans *plans = context->group_plans;
+  by_context_unlock(context);
+  if (!plans) return;
+  pthread_mutex_lock(&plans->lock);
+  if (plans->n_groups) make_due(plans);
+  pthread_mutex_unlock(&plans->lock);
+}
+
+void by_group_plans_end(struct by_context *context) {
+  struct by_group_plans *plans = context->group_plans;
+  if (!plans) return;
+  pthread_mutex_lock(&plans->lock);
+  plans->ends = true;
+  pthread_cond_broadcast(&plans->changed);
+  pthread_mutex_unlock(&plans->lock);
+  if (plans->has_thread) pthread_join(plans->thread, NULL);
+  for (struct group *group = LIST_FIRST(&plans->groups), *next; group; group = next) {
+    next = LIST_NEXT(group, entry);
+    free_group(plans, group);
+  }
+  for (struct set *set = LIST_FIRST(&plans->sets), *next; set; set = next) {
+    next = LIST_NEXT(set, entry);
+    free_set(set);
+  }
+  by_job_network_release(plans->network);
+  pthread_mutex_destroy(&plans->lock);
+  pthread_cond_destroy(&plans->changed);
+  free(plans);
+  context->group_plans = NULL;
+}
