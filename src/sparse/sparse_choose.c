@@ -115,10 +115,8 @@ enum banyan_status by_sparse_choose(struct by_sparse_exchange *exchange) {
   double bytes = (double)exchange->all.total * (double)by_sparse_row_bytes(&exchange->in);
   double memory = (double)exchange->all.memory;
   enum banyan_sparse_way forced = exchange->call.way, least;
-  if (!queue->options.fixed) {
-    by_sparse_record_begin(record, by_team_plan(queue->team)->version);
-    by_sparse_record_learn(record, &exchange->words);
-  }
+  by_sparse_record_begin(record, by_team_plan(queue->team)->version);
+  by_sparse_record_learn(record, &exchange->words);
   BY_TRY(predict(exchange, predictions));
   exchange->agreed = true; /* what follows is the same on all ranks */
   exchange->way = forced ? forced : by_sparse_record_choose(record, predictions, bytes, memory);

@@ -148,7 +148,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
   word->far = options->far;
   word->crowd = (uint64_t)(options->crowd * 256);
   word->delay = by_sparse_delay(queue);
-  word->ended = queue->ended;
+  word->ended = options->fixed ? 0 : queue->ended; /* if any rank reports none, none learns */
   word->lasted = queue->lasted;
   enum banyan_status status = send_word(exchange);
   if (status != BANYAN_OK) {

@@ -29,7 +29,7 @@ struct by_sparse_options {
   size_t memory; /* bytes for a call that sets no limit itself */
   double crowd;  /* ranks for each core of this machine */
   bool far;      /* some ranks are reached otherwise than through shared memory */
-  bool fixed;    /* what exchanges take has no influence on the way of later ones: the same on all ranks */
+  bool fixed;    /* what exchanges take has no influence on the way of later ones, on any rank */
   struct by_clock clock;
 };
 

@@ -90,6 +90,50 @@ static void test_plans(void **state) {
   for (size_t p = 0; p < sizeof plans / sizeof plans[0]; p++) run_cases(NULL, 4, plans[p], 60);
 }
 
+/* ---- the way that is chosen */
+
+/* The same call again and again; floats that are added in another order are other floats. */
+static void rank_same(struct job *job, int rank) {
+  const int *deterministic = job->argument; /* ranks that are to be so */
+  if (rank < *deterministic) setenv("BANYAN_DETERMINISTIC", "1", 1);
+  struct banyan_comm *world = job_join();
+  struct banyan_sparse out = {0};
+  const struct sparse_case c = {.seed = 1,
+                                .n = (uint32_t)job->n,
+                                .kind = SPARSE_CASE_ANY,
+                                .collective = BANYAN_ALLREDUCE,
+                                .dtype = BANYAN_FLOAT32,
+                                .row_dtype = BANYAN_INT64,
+                                .range = 100,
+                                .height = 1000,
+                                .width = 8};
+  enum banyan_sparse_way first = BANYAN_SPARSE_CHOSEN, taken;
+  for (int i = 0; i < 30; i++) {
+    struct banyan_sparse in = sparse_case_input(&c, (uint32_t)rank);
+    struct banyan_sparse_call call = sparse_case_call(&c, &in, &out);
+    call.taken = &taken;
+    must(banyan_sparse_run(world, &call));
+    check_out(&c, &out);
+    check_bits(world, &out);
+    if (!first) first = taken;
+    must_hold(taken == first || *deterministic < job->n);
+    free(in.rows);
+    free(in.values);
+  }
+  banyan_sparse_free(&out);
+  banyan_comm_destroy(world);
+}
+
+/* Of all ranks, and of some: then they still choose the same. */
+static void test_deterministic(void **state) {
+  (void)state;
+  for (int deterministic = 4; deterministic > 0; deterministic -= 3) {
+    struct job job = {
+        .n = 4, .run = rank_same, .transport = "tcp", .argument = &deterministic, .seed = job_seed(deterministic)};
+    job_run(&job);
+  }
+}
+
 /* ---- several calls at once, among other calls */
 
 enum { AT_ONCE = 12 };
@@ -428,6 +472,7 @@ int main(void) {
       cmocka_unit_test(test_values_shm),    cmocka_unit_test(test_values_tcp), cmocka_unit_test(test_plans),
       cmocka_unit_test(test_at_once),       cmocka_unit_test(test_named),      cmocka_unit_test(test_mistakes),
       cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_leaving),    cmocka_unit_test(test_deadline),
+      cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

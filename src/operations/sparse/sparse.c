@@ -38,6 +38,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
       .processes = comm->processes,
       .memory = usual_memory(context),
       .clock = by_clock_system,
+      .fixed = context->job.settings.deterministic,
       .far = context->job.n_hosts > 1 || !strcmp(context->job.settings.transport, "tcp"),
       .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores};
   BY_TRY(by_sparse_queue_create(&options, &comm->sparse));
