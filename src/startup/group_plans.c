@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "cost_machine.h"
 #include "descriptor.h"
 #include "job_network.h"
 #include "log.h"
@@ -158,6 +159,7 @@ static void find_sets(struct by_group_plans *plans) {
 
 static enum banyan_status make_options(const struct by_context *context, struct by_planner_options *options) {
   *options = by_planner_defaults();
+  by_machine_costs_use(&options->rates);
   if (context->job.crowded) options->rates.cores = context->job.members[0].cores;
   return by_planner_options_parse(context->job.settings.planner, options);
 }

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "comms.h"
 #include "context_events.h"
+#include "cost_machine.h"
 #include "group_plans.h"
 #include "job_network.h"
 #include "log.h"
@@ -147,6 +148,7 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   const struct by_member *members = context->job.members;
   uint64_t before = by_clock_now(&by_clock_system);
   char rate[2][32];
+  by_machine_costs_use(&options.rates);
   BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
   options.choice.participants = nodes;
   options.choice.n_participants = n;

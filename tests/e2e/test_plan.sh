@@ -176,6 +176,27 @@ wants 0 "$BANYAN" plan star:6,nic=100g --cost link=1us --fit "$scratch/times.jso
 shows '^link=1us,call=[0-9.]*us,hop=[0-9.]*us,message=[0-9.]*us,byte=[0-9.]*ns$' out
 shows '^tree:2  *4194304  *8000 ' err
 wants 0 "$BANYAN" plan star:6,nic=100g --cost "$(cat "$scratch/out")" --explain
+
+# Costs that are saved for this machine are used, unless others are given, or they are damaged.
+export XDG_CACHE_HOME=$scratch/cache
+wants 0 "$BANYAN" plan star:6,nic=100g --cost hop=77us --fit "$scratch/times.json" --save
+shows "^saved in $scratch/cache/banyan/costs-.*json$" err
+saved=$(ls "$scratch"/cache/banyan/costs-*.json)
+sed -i 's/hop=[0-9.]*us/hop=77us/g' "$saved"
+wants 0 "$BANYAN" plan star:6,nic=100g --explain
+shows '77 us a hop' err
+wants 0 "$BANYAN" run -n 2 --transport tcp -x BANYAN_LOG=warn,plan:info -x BANYAN_TOPOLOGY=star:2,nic=1g -- \
+  "$BANYAN_BUILD/examples/hello"
+shows "costs are those of this machine, from $saved" err
+wants 0 "$BANYAN" plan star:6,nic=100g --cost hop=5us --explain
+! grep -q '77 us a hop' "$scratch/err" || fail "--cost is not used"
+echo '{' >"$saved"
+wants 0 "$BANYAN" plan star:6,nic=100g --explain
+shows "$saved.*the usual costs are used" err
+! grep -q '77 us a hop' "$scratch/err" || fail "damaged costs are used"
+wants 2 "$BANYAN" plan star:6 --save
+shows 'save keeps the costs that --fit finds' err
+unset XDG_CACHE_HOME
 echo '{"collective": "allreduce", "plan": "ring", "bytes": 1024, "time_us": 0}' >"$scratch/times.json"
 wants 1 "$BANYAN" plan star:6 --fit "$scratch/times.json"
 shows 'times.json: .*time_us: must be more than 0' err

@@ -1,10 +1,11 @@
 /* Tests of predicted times against small cases that are calculated by hand. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
-#include "cost.h"
+#include "cost_machine.h"
 #include "topology_synth.h"
 
 static struct by_cost_rates rates;
@@ -224,6 +225,75 @@ static void test_two_cores(void **state) {
   find_again(2);
 }
 
+/* ---- costs that were fitted on a machine */
+
+static const struct by_machine machine = {.name = "node1", .processors = 16};
+
+static enum banyan_status parse_machine(const char *text) {
+  return by_machine_costs_parse("costs.json", text, strlen(text), &machine, &rates);
+}
+
+static void test_machine(void **state) {
+  (void)state;
+  struct by_text text = {0};
+  rates = by_cost_defaults();
+  by_machine_costs_print(&machine, "hop=7us,byte=2ns", &text);
+  assert_false(text.failed);
+  assert_ok(parse_machine(by_text_get(&text)));
+  by_text_fini(&text);
+  struct by_cost_rates wanted = by_cost_defaults();
+  wanted.hop = 7e-6;
+  wanted.byte = 2e-9;
+  assert_memory_equal(&rates, &wanted, sizeof rates);
+}
+
+/* What is damaged or of another machine changes nothing. */
+static void test_other_machine(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *error;
+  } cases[] = {
+      {"", "costs.json"},
+      {"{", "costs.json"},
+      {"[]", "costs.json"},
+      {"{\"format\": \"banyan-costs 1\"}", "machine"},
+      {"{\"format\": \"banyan-costs 2\", \"machine\": \"node1\", \"processors\": 16, \"costs\": \"hop=7us\"}",
+       "format"},
+      {"{\"format\": \"banyan-costs 1\", \"machine\": \"node2\", \"processors\": 16, \"costs\": \"hop=7us\"}", "node2"},
+      {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 8, \"costs\": \"hop=7us\"}",
+       "8 processors"},
+      {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 16, \"costs\": \"hop=7us,hip=1us\"}",
+       "hip"},
+      {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 16, \"costs\": 7}", "costs"},
+      {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 16, \"costs\": \"\", \"more\": 1}",
+       "more"},
+  };
+  rates = by_cost_defaults();
+  struct by_cost_rates before = rates;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(parse_machine(cases[i].text), BANYAN_ERR_PARSE);
+    assert_non_null(strstr(banyan_error_text(), cases[i].error));
+    assert_memory_equal(&rates, &before, sizeof rates);
+  }
+}
+
+static void test_machine_path(void **state) {
+  (void)state;
+  char path[BY_MACHINE_MOST_PATH];
+  const struct by_machine odd = {.name = "../node1"};
+  setenv("HOME", "/home/user", 1);
+  setenv("XDG_CACHE_HOME", "relative", 1);
+  assert_ok(by_machine_costs_path(&machine, path));
+  assert_string_equal(path, "/home/user/.cache/banyan/costs-node1.json");
+  setenv("XDG_CACHE_HOME", "/var/cache", 1);
+  assert_ok(by_machine_costs_path(&machine, path));
+  assert_string_equal(path, "/var/cache/banyan/costs-node1.json");
+  assert_int_equal(by_machine_costs_path(&odd, path), BANYAN_ERR_ARGUMENT);
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  assert_int_equal(by_machine_costs_path(&machine, path), BANYAN_ERR_ARGUMENT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_one_tree),     cmocka_unit_test(test_shared_link),
@@ -231,7 +301,9 @@ int main(void) {
       cmocka_unit_test(test_delay),        cmocka_unit_test(test_messages),
       cmocka_unit_test(test_shared_cores), cmocka_unit_test(test_bursts),
       cmocka_unit_test(test_hosts),        cmocka_unit_test(test_text),
-      cmocka_unit_test(test_own_cores),    cmocka_unit_test(test_two_cores),
+      cmocka_unit_test(test_machine),      cmocka_unit_test(test_other_machine),
+      cmocka_unit_test(test_machine_path), cmocka_unit_test(test_own_cores),
+      cmocka_unit_test(test_two_cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

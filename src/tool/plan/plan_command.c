@@ -22,7 +22,7 @@ struct plan_options {
   long schedule, root;
   uint64_t bytes;
   bool json, list;
-  bool control, in_network;
+  bool control, in_network, save;
   const char *fit;                /* a file; NULL: not given */
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
 };
@@ -45,6 +45,10 @@ static const struct by_option options[] = {
     BY_TEXT("fit", 0, fit, "FILE",
             "for a TOPOLOGY: instead of a plan, print the value of --cost\nwith which predicted times are nearest to "
             "those in FILE,\nlines of `banyan bench --plan PLAN --json`"),
+    BY_FLAG(
+        "save", 0, save,
+        "with --fit: keep the costs for this machine, in\n$XDG_CACHE_HOME/banyan or ~/.cache/banyan. Plans for "
+        "topologies\nuse them, here and in jobs whose rank 0 is here, where --cost\nor BANYAN_PLANNER name no others"),
     BY_FLAG("explain", 0, request.explain,
             "explain on standard error what limits the plan, what is used\nfor which sizes, the alternatives, and what "
             "predicted times\ninclude"),
@@ -276,13 +280,16 @@ static enum banyan_status show_beside(struct plan_options *asked) {
   struct by_topology *topology;
   if (asked->control + asked->in_network + !!asked->fit > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit exclude each other: give one");
+  if (asked->save && !asked->fit)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--save keeps the costs that --fit finds: give that too");
   if (!asked->request.topology)
     return by_fail(BANYAN_ERR_ARGUMENT, "--%s is made for a topology: name one, such as clos:racks=4,hosts=8",
                    asked->control      ? "control"
                    : asked->in_network ? "in-network"
                                        : "fit");
   if (asked->fit)
-    return by_plan_show_fit(asked->request.topology, asked->request.planner.of[BY_PLANNER_COST], asked->fit);
+    return by_plan_show_fit(asked->request.topology, asked->request.planner.of[BY_PLANNER_COST], asked->fit,
+                            asked->save);
   if (asked->control) return show_control(asked);
   asked->request.placed.ranks = asked->request.ranks;
   BY_TRY(by_topology_named(asked->request.topology, &topology));
@@ -313,7 +320,7 @@ int by_cli_plan(int argc, char **argv) {
                              "what is \"%s\"? A built-in plan is named with --builtin, a file with --file, and a "
                              "topology has a size, such as ring:8",
                              operands.items[0]);
-  bool beside = asked.control || asked.in_network || asked.fit;
+  bool beside = asked.control || asked.in_network || asked.fit || asked.save;
   enum banyan_status status = BANYAN_OK;
   asked.request.root = (uint32_t)asked.root;
   if (asked.collective) status = banyan_collective_parse(asked.collective, &asked.request.collective);

@@ -1,11 +1,15 @@
 #include "plan_topology.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "clock.h"
+#include "cost_machine.h"
 #include "json_doc.h"
 #include "output.h"
 #include "placement.h"
@@ -220,6 +224,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
   struct by_planner_options options = by_planner_defaults();
   struct by_topology *topology;
   struct by_plan *plan = NULL;
+  by_machine_costs_use(&options.rates);
   BY_TRY(by_planner_options_read(&request->planner, "--", &options));
   /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
    * this process has no other use for it, and no threads yet. */
@@ -340,7 +345,45 @@ static void print_times(const struct by_times *times, double error) {
   fprintf(stderr, "mean error %.0f %%\n", 100 * expm1(error));
 }
 
-static enum banyan_status fit(struct by_times *times, const char *cost, const char *path) {
+/* The folder of a file and the one above it. */
+static void make_folders(char *path) {
+  for (int up = 2; up > 0; up--) {
+    char *cut = path + strlen(path);
+    for (int i = 0; i < up; i++) cut = memrchr(path, '/', (size_t)(cut - path));
+    *cut = '\0';
+    (void)mkdir(path, 0700); /* if it fails, opening the file says why */
+    *cut = '/';
+  }
+}
+
+/* In the place of what was there. */
+static enum banyan_status replace_file(const char *path, const struct by_text *text) {
+  char draft[BY_MACHINE_MOST_PATH + 16];
+  snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
+  FILE *file = fopen(draft, "we");
+  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot write %s", draft);
+  bool written = fwrite(by_text_get(text), 1, text->length, file) == text->length;
+  written = fclose(file) == 0 && written && rename(draft, path) == 0;
+  int why = errno;
+  if (!written) (void)unlink(draft);
+  return written ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
+}
+
+static enum banyan_status save(const char *costs) {
+  const struct by_machine machine = by_machine_get();
+  char path[BY_MACHINE_MOST_PATH];
+  struct by_text text = {0};
+  BY_TRY(by_machine_costs_path(&machine, path));
+  by_machine_costs_print(&machine, costs, &text);
+  make_folders(path);
+  enum banyan_status status =
+      text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for costs") : replace_file(path, &text);
+  by_text_fini(&text);
+  if (status == BANYAN_OK) fprintf(stderr, "saved in %s\n", path);
+  return status;
+}
+
+static enum banyan_status fit(struct by_times *times, const char *cost, const char *path, bool saves) {
   char *text;
   size_t length;
   double error;
@@ -350,19 +393,23 @@ static enum banyan_status fit(struct by_times *times, const char *cost, const ch
   BY_TRY(status);
   BY_TRY(by_cost_fit(times->samples, times->n, &times->rates, &error));
   print_times(times, error);
-  printf("%s%scall=%.3gus,hop=%.3gus,message=%.3gus,byte=%.3gns\n", cost ? cost : "", cost ? "," : "",
-         1e6 * times->rates.call, 1e6 * times->rates.hop, 1e6 * times->rates.message, 1e9 * times->rates.byte);
-  return BANYAN_OK;
+  struct by_text found = {0};
+  by_text_add(&found, "%s%scall=%.3gus,hop=%.3gus,message=%.3gus,byte=%.3gns", cost ? cost : "", cost ? "," : "",
+              1e6 * times->rates.call, 1e6 * times->rates.hop, 1e6 * times->rates.message, 1e9 * times->rates.byte);
+  printf("%s\n", by_text_get(&found));
+  status = saves ? save(by_text_get(&found)) : BANYAN_OK;
+  by_text_fini(&found);
+  return status;
 }
 
-enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path) {
+enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path, bool saves) {
   static struct by_times times; /* too large for a stack */
   struct by_cost_rates rates = by_cost_defaults();
   struct by_topology *topology;
   BY_TRY(by_topology_named(name, &topology));
   enum banyan_status status = cost ? by_cost_parse(cost, &rates) : BANYAN_OK;
   by_times_init(&times, topology, &rates);
-  if (status == BANYAN_OK) status = fit(&times, cost, path);
+  if (status == BANYAN_OK) status = fit(&times, cost, path, saves);
   by_times_fini(&times);
   by_topology_destroy(topology);
   return status;

@@ -77,7 +77,7 @@ BANYAN_CHECK enum banyan_status by_times_read(struct by_times *times, const char
                                               size_t length);
 /* Reads the lines of `banyan bench --json` in a file, each of a plan over the topology's hosts. Prints on standard
  * output what --cost takes, `cost` (NULL: the usual) and behind it what was found; on standard error times beside those
- * predicted with it. */
-BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path);
+ * predicted with it. `saves`: keeps what was found for this machine (cost_machine.h). */
+BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path, bool saves);
 
 #endif

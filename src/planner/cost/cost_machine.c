@@ -1,0 +1,109 @@
+#include "cost_machine.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "json_doc.h"
+#include "log.h"
+
+#define FORMAT "banyan-costs 1"
+#define FIELDS "format, machine, processors, costs"
+
+static const struct by_doc_limits limits = {4096, 8, 32};
+
+struct by_machine by_machine_get(void) {
+  static _Thread_local struct utsname name;
+  long processors = sysconf(_SC_NPROCESSORS_CONF);
+  return (struct by_machine){.name = uname(&name) == 0 ? name.nodename : "",
+                             .processors = processors > 0 ? (uint64_t)processors : 0};
+}
+
+enum banyan_status by_machine_costs_path(const struct by_machine *machine, char out[BY_MACHINE_MOST_PATH]) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int length = 0;
+  if (strchr(machine->name, '/')) return by_fail(BANYAN_ERR_ARGUMENT, "the name of this machine has a /");
+  if (cache && *cache == '/')
+    length = snprintf(out, BY_MACHINE_MOST_PATH, "%s/banyan/costs-%s.json", cache, machine->name);
+  else if (home && *home == '/')
+    length = snprintf(out, BY_MACHINE_MOST_PATH, "%s/.cache/banyan/costs-%s.json", home, machine->name);
+  if (length > 0 && length < BY_MACHINE_MOST_PATH) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "neither XDG_CACHE_HOME nor HOME names a folder by a path that begins with /");
+}
+
+/* --- the text --- */
+
+static enum banyan_status read_text(const struct by_place *place, const json_t *root, const char *field,
+                                    const char *must_be, const char **out) {
+  struct by_place at = {.above = place, .field = field};
+  json_t *value;
+  BY_TRY(by_doc_need(place, root, field, &value));
+  BY_TRY(by_doc_string(&at, value, out));
+  if (!must_be || strcmp(*out, must_be) == 0) return BANYAN_OK;
+  return by_doc_fail(&at, "is \"%.64s\", must be \"%.64s\"", *out, must_be);
+}
+
+static enum banyan_status read_costs(const struct by_place *place, const json_t *root, const struct by_machine *machine,
+                                     struct by_cost_rates *rates) {
+  struct by_place at = {.above = place, .field = "costs"};
+  struct by_cost_rates fitted = *rates;
+  const char *text;
+  uint64_t processors;
+  BY_TRY(by_doc_fields(place, root, FIELDS));
+  BY_TRY(read_text(place, root, "format", FORMAT, &text));
+  BY_TRY(read_text(place, root, "machine", machine->name, &text));
+  BY_TRY(by_doc_need_int(place, root, "processors", UINT32_MAX, &processors));
+  if (processors != machine->processors)
+    return by_doc_fail(place, "is of a machine with %llu processors; this one has %llu", (unsigned long long)processors,
+                       (unsigned long long)machine->processors);
+  BY_TRY(read_text(place, root, "costs", NULL, &text));
+  if (by_cost_parse(text, &fitted) != BANYAN_OK) return by_doc_fail(&at, "%s", banyan_error_text());
+  *rates = fitted;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_machine_costs_parse(const char *source, const char *text, size_t length,
+                                          const struct by_machine *machine, struct by_cost_rates *rates) {
+  const struct by_place place = {.field = source};
+  json_t *root;
+  BY_TRY(by_doc_load(source, text, length, &limits, &root));
+  enum banyan_status status = read_costs(&place, root, machine, rates);
+  json_decref(root);
+  return status;
+}
+
+void by_machine_costs_print(const struct by_machine *machine, const char *costs, struct by_text *text) {
+  json_t *root = json_pack("{s:s, s:s, s:I, s:s}", "format", FORMAT, "machine", machine->name, "processors",
+                           (json_int_t)machine->processors, "costs", costs);
+  char *printed = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+  if (printed)
+    by_text_add(text, "%s\n", printed);
+  else
+    text->failed = true;
+  free(printed);
+  json_decref(root);
+}
+
+/* --- the file --- */
+
+void by_machine_costs_use(struct by_cost_rates *rates) {
+  static atomic_flag warned = ATOMIC_FLAG_INIT;
+  const struct by_machine machine = by_machine_get();
+  char path[BY_MACHINE_MOST_PATH], *text;
+  size_t length;
+  if (by_machine_costs_path(&machine, path) != BANYAN_OK || access(path, F_OK) != 0) return;
+  enum banyan_status status = by_read_file("costs", path, limits.bytes, &text, &length);
+  if (status == BANYAN_OK) {
+    status = by_machine_costs_parse(path, text, length, &machine, rates);
+    free(text);
+  }
+  if (status == BANYAN_OK)
+    by_info("plan", "costs are those of this machine, from %s", path);
+  else
+    by_warn("plan",
+            "%s; the usual costs are used: `banyan plan TOPOLOGY --fit FILE --save` finds those of this machine",
+            banyan_error_text());
+}

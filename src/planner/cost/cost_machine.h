@@ -1,0 +1,30 @@
+/* Costs that `banyan plan --fit` found on this machine: a file below the user's cache folder, with what identifies the
+ * machine, since several may share a home. They are used where no others are given. */
+#ifndef BY_PLAN_COST_MACHINE_H
+#define BY_PLAN_COST_MACHINE_H
+
+#include "cost.h"
+#include "text.h"
+
+struct by_machine {
+  const char *name;
+  uint64_t processors;
+};
+
+/* This one. The name is the process's. */
+struct by_machine by_machine_get(void);
+
+enum { BY_MACHINE_MOST_PATH = 4096 };
+/* The machine's file, "costs-NAME.json" below $XDG_CACHE_HOME/banyan or ~/.cache/banyan. BANYAN_ERR_ARGUMENT: there is
+ * neither, or its name is too long. */
+BANYAN_CHECK enum banyan_status by_machine_costs_path(const struct by_machine *machine, char out[BY_MACHINE_MOST_PATH]);
+/* Changes the rates to what the file's text says. BANYAN_ERR_PARSE: it is damaged, or another machine's; then they are
+ * as they were. `source` names it in errors. */
+BANYAN_CHECK enum banyan_status by_machine_costs_parse(const char *source, const char *text, size_t length,
+                                                       const struct by_machine *machine, struct by_cost_rates *rates);
+/* The file's text; `costs` as for by_cost_parse. */
+void by_machine_costs_print(const struct by_machine *machine, const char *costs, struct by_text *text);
+/* Changes the rates to those in this machine's file, if there is one. Logs what is wrong with it, once. */
+void by_machine_costs_use(struct by_cost_rates *rates);
+
+#endif
