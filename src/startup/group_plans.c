@@ -390,6 +390,7 @@ static struct by_group_plans *plans_of(struct by_context *context) {
 
 void by_group_plans_want(void *argument, const struct by_plan_want *want) {
   struct by_context *context = argument;
+  if (context->job.settings.deterministic) return; /* when a plan comes into use is a matter of time */
   struct by_group_plans *plans = plans_of(context);
   if (!plans) return;
   struct by_job_network *network = by_job_network_hold(context);

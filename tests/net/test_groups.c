@@ -277,6 +277,27 @@ static void test_no_topology(void **state) {
   job_run(&job);
 }
 
+/* When a group's plan comes is a matter of time, and so would be the order in which floats are added. */
+static void rank_is_deterministic(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *row;
+  must(banyan_comm_split(world, rank / 2, 0, &row));
+  must_hold(!call_until_planned(row, 3000));
+  check_plan(row, BANYAN_PLAN_BUILTIN, "default");
+  check_plan(world, BANYAN_PLAN_TOPOLOGY, TOPOLOGY);
+  must_hold(sum_over(world, 1) == job->n);
+  banyan_comm_destroy(row);
+  banyan_comm_destroy(world);
+}
+
+static void test_deterministic(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_is_deterministic, .transport = "tcp"};
+  setenv("BANYAN_DETERMINISTIC", "1", 1);
+  run_planned(&job);
+  unsetenv("BANYAN_DETERMINISTIC");
+  job_end(&job, true);
+}
+
 /* Groups that go at once, before their plans come, and a job that ends meanwhile: no error, and no warning. */
 static void rank_is_short(struct job *job, int rank) {
   struct banyan_comm *world = job_join(), *row, *column;
@@ -341,10 +362,10 @@ static void test_leader_dies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_make),        cmocka_unit_test(test_refused),     cmocka_unit_test(test_options),
-      cmocka_unit_test(test_places),      cmocka_unit_test(test_plans),       cmocka_unit_test(test_plan_of_subset),
-      cmocka_unit_test(test_users_plan),  cmocka_unit_test(test_no_topology), cmocka_unit_test(test_short),
-      cmocka_unit_test(test_leader_dies),
+      cmocka_unit_test(test_make),        cmocka_unit_test(test_refused),       cmocka_unit_test(test_options),
+      cmocka_unit_test(test_places),      cmocka_unit_test(test_plans),         cmocka_unit_test(test_plan_of_subset),
+      cmocka_unit_test(test_users_plan),  cmocka_unit_test(test_no_topology),   cmocka_unit_test(test_short),
+      cmocka_unit_test(test_leader_dies), cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,6 +348,30 @@ static void test_stray_question(void **state) {
   banyan_comm_destroy(comm);
 }
 
+/* ---- back to the default */
+
+/* What the program proposes takes the place of a plan that it has set, also where that is the default plan. */
+static void rank_goes_back(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_plan_info plan;
+  int back = 0;
+  must(banyan_comm_set_plan(world, "ring"));
+  if (rank == 0) must(banyan_comm_propose_plan(world, NULL));
+  for (int i = 0; back < job->n; i++) {
+    must_hold(i < 1000000);
+    must(banyan_comm_plan(world, 0, &plan));
+    back = strcmp(plan.name, "ring") != 0;
+    must(banyan_allreduce(world, &back, &back, 1, BANYAN_INT32, BANYAN_SUM));
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_default(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_goes_back, .limit = 20};
+  job_run(&job);
+}
+
 /* ---- deaths and refusals */
 
 static void rank_proposes_on(struct job *job, int rank) {
@@ -415,6 +439,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_plan_switch),    cmocka_unit_test(test_helper),
                                      cmocka_unit_test(test_haste),          cmocka_unit_test(test_late_submitter),
                                      cmocka_unit_test(test_stray_question), cmocka_unit_test(test_death),
-                                     cmocka_unit_test(test_refuse)};
+                                     cmocka_unit_test(test_refuse),         cmocka_unit_test(test_default)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,13 +173,19 @@ static void drop(const struct by_pending_switch *pending, const char *why) {
     notify(pending, pending->links.helpers[i].helper, &message);
 }
 
-/* One that may not take the place of a plan that the user set. */
-static bool is_made(const struct by_pending_switch *pending) {
-  return !pending->plan->origin.supplied;
+/* The plan that rank 0 made of what it knows of the network: nobody waits for it. */
+static bool is_own(const struct by_pending_switch *pending) {
+  enum banyan_plan_source source = pending->plan->origin.source;
+  return !pending->plan->origin.supplied && (source == BANYAN_PLAN_TOPOLOGY || source == BANYAN_PLAN_MEASURED);
 }
 
 static bool is_managers(const struct by_pending_switch *pending) {
   return pending->plan->origin.source == BANYAN_PLAN_MANAGER && !pending->plan->origin.supplied;
+}
+
+/* One that may not take the place of a plan that the user set; the default plan, which the program may propose, may. */
+static bool is_made(const struct by_pending_switch *pending) {
+  return is_managers(pending) || is_own(pending);
 }
 
 /* The manager's is kept once it is decided on: its plan may be proposed again, with the same cells. */
@@ -205,12 +211,6 @@ static void end(struct by_pending_switch *pending, const char *why) {
   look_at(pending->switching, now(pending->switching));
   if (pending->notify.notified) pending->notify.notified(pending->notify.context, why ? 0 : pending->agreement.at, why);
   free_or_keep(pending, !why);
-}
-
-/* The plan that rank 0 made of what it knows of the network: nobody waits for it. */
-static bool is_own(const struct by_pending_switch *pending) {
-  enum banyan_plan_source source = pending->plan->origin.source;
-  return !pending->plan->origin.supplied && (source == BANYAN_PLAN_TOPOLOGY || source == BANYAN_PLAN_MEASURED);
 }
 
 __attribute__((format(printf, 2, 3))) static void give_up(struct by_pending_switch *pending, const char *format, ...) {
