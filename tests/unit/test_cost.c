@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "cost_machine.h"
@@ -277,6 +279,30 @@ static void test_other_machine(void **state) {
   }
 }
 
+/* The only line in the log, however often it is planned. */
+static void test_damaged_once(void **state) {
+  (void)state;
+  char folder[] = "/tmp/banyan-costs-XXXXXX", within[64], path[BY_MACHINE_MOST_PATH], line[256];
+  const struct by_machine own = by_machine_get();
+  assert_non_null(mkdtemp(folder));
+  setenv("XDG_CACHE_HOME", folder, 1);
+  snprintf(within, sizeof within, "%s/banyan", folder);
+  assert_int_equal(mkdir(within, 0700), 0);
+  assert_ok(by_machine_costs_path(&own, path));
+  FILE *file = fopen(path, "w"), *log = tmpfile();
+  assert_true(file && log && fputs("{", file) >= 0 && fclose(file) == 0);
+  int before = dup(STDERR_FILENO), lines = 0;
+  assert_true(before >= 0 && dup2(fileno(log), STDERR_FILENO) >= 0);
+  for (int i = 0; i < 3; i++) by_machine_costs_use(&rates);
+  assert_true(dup2(before, STDERR_FILENO) >= 0 && close(before) == 0);
+  rewind(log);
+  while (fgets(line, sizeof line, log)) lines += strstr(line, "usual costs are used") != NULL;
+  (void)fclose(log);
+  assert_true(unlink(path) == 0 && rmdir(within) == 0 && rmdir(folder) == 0);
+  unsetenv("XDG_CACHE_HOME");
+  assert_int_equal(lines, 1);
+}
+
 static void test_machine_path(void **state) {
   (void)state;
   char path[BY_MACHINE_MOST_PATH];
@@ -302,8 +328,8 @@ int main(void) {
       cmocka_unit_test(test_shared_cores), cmocka_unit_test(test_bursts),
       cmocka_unit_test(test_hosts),        cmocka_unit_test(test_text),
       cmocka_unit_test(test_machine),      cmocka_unit_test(test_other_machine),
-      cmocka_unit_test(test_machine_path), cmocka_unit_test(test_own_cores),
-      cmocka_unit_test(test_two_cores),
+      cmocka_unit_test(test_machine_path), cmocka_unit_test(test_damaged_once),
+      cmocka_unit_test(test_own_cores),    cmocka_unit_test(test_two_cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

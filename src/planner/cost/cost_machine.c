@@ -102,7 +102,7 @@ void by_machine_costs_use(struct by_cost_rates *rates) {
   }
   if (status == BANYAN_OK)
     by_info("plan", "costs are those of this machine, from %s", path);
-  else
+  else if (!atomic_flag_test_and_set(&warned)) /* jobs plan again and again */
     by_warn("plan",
             "%s; the usual costs are used: `banyan plan TOPOLOGY --fit FILE --save` finds those of this machine",
             banyan_error_text());
