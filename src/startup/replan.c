@@ -18,9 +18,12 @@
 
 enum { WORLD = 0 /* the job's own communicator */, INTERVAL_MS = 1000, TICK_MS = 250 };
 
-static const double gain = 1.05;       /* times as fast, or the plan stays */
-static const double first_quiet = 1;   /* s after a plan switch in which there is no other; twice as many each time, */
-static const double most_quiet = 64;   /* up to these; */
+static const double asleep_after = 5; /* s without reports, until the next one; and without calls, for probes */
+static const double gain = 1.05;      /* times as fast, or the plan stays */
+/* Seconds after a plan switch in which there is no other, since the last calls by the plan before it still wait for its
+ * slowest link, and others seem slow; twice as many each time. */
+static const double first_quiet = 2;
+static const double most_quiet = 64;   /* up to these */
 static const double most_wait = 1;     /* s until it is planned though more links change; */
 static const double forgets_after = 8; /* times as long without one, and it begins anew */
 
@@ -50,8 +53,12 @@ struct replanner {
   struct by_network_belief *belief;
   enum state state;
   bool due;            /* links have changed since it was planned, */
-  double since;        /* s: since then */
+  double since;        /* s: since then; */
+  bool failed;         /* or the last proposal came to nothing */
   double quiet, until; /* s: after the next plan switch; until when there is none */
+  double reported;     /* s: the last report */
+  uint64_t started;    /* calls so far, */
+  double called;       /* s: and when that was seen to change */
   struct by_timer tick;
   struct planning planning;
 };
@@ -75,8 +82,19 @@ static uint32_t node_of(const struct replanner *r, uint32_t process) {
   return process < job->processes ? by_topology_find(r->base->topology, job->members[process].host) : UINT32_MAX;
 }
 
+static void take_probed(struct replanner *r, uint32_t process, const struct by_path_message *message) {
+  by_debug("plan", "the way from process %u to process %u took %.3g Mbit/s of a probe", process, message->process,
+           (double)message->bandwidth * 1e-6);
+  by_network_belief_probed(r->belief, node_of(r, process), node_of(r, message->process), (double)message->bandwidth,
+                           now(r));
+}
+
 static void take_report(void *context, uint32_t process, const struct by_path_message *message) {
   struct replanner *r = context;
+  if (message->kind == BY_PATH_PROBED) {
+    take_probed(r, process, message);
+    return;
+  }
   struct by_seen_rate rates[BY_PATH_REPORT_MOST];
   uint32_t to[BY_PATH_REPORT_MOST], n = 0, from = node_of(r, process);
   for (uint32_t i = 0; from != UINT32_MAX && i < message->n; i++) {
@@ -86,6 +104,8 @@ static void take_report(void *context, uint32_t process, const struct by_path_me
     n += to[n] != UINT32_MAX;
   }
   if (from != UINT32_MAX) by_network_belief_report(r->belief, process, from, n, to, rates, now(r));
+  r->reported = now(r);
+  if (!by_timer_is_set(&r->tick)) by_loop_set_delay(r->context->job.loop, &r->tick, TICK_MS * BY_MILLISECOND);
 }
 
 /* ---- planning */
@@ -178,7 +198,7 @@ static void decided(void *context, uint64_t at, const char *why) {
   if (now(r) > r->until + forgets_after * r->quiet) r->quiet = first_quiet;
   r->until = now(r) + r->quiet;
   r->quiet = fmin(2 * r->quiet, most_quiet);
-  if (why) r->due = true;
+  r->failed = why != NULL;
 }
 
 static enum banyan_status propose(struct replanner *r, const struct planning *p) {
@@ -197,17 +217,25 @@ static enum banyan_status propose(struct replanner *r, const struct planning *p)
   return status;
 }
 
+static bool is_leaving(struct by_context *context) {
+  by_context_lock(context);
+  bool leaves = context->state == BY_CONTEXT_LEAVES;
+  by_context_unlock(context);
+  return leaves;
+}
+
 static void planned(void *context) {
   struct replanner *r = context;
   struct planning *p = &r->planning;
   char rates[2][32];
   pthread_join(p->thread, NULL);
-  bool better = p->status == BANYAN_OK && p->rate >= gain * p->rate_before;
+  bool leaves = is_leaving(r->context);
+  bool better = !leaves && p->status == BANYAN_OK && p->rate >= gain * p->rate_before;
   by_print_rate(p->rate, rates[0]);
   by_print_rate(p->rate_before, rates[1]);
   if (p->status != BANYAN_OK)
     by_warn("plan", "links have changed, and the plan stays: %s", p->error);
-  else
+  else if (!leaves)
     by_info("plan", "links have changed: a new plan would carry %s, the one in use %s%s", rates[0], rates[1],
             better ? "" : ", which stays");
   enum banyan_status status = better ? propose(r, p) : BANYAN_OK;
@@ -237,40 +265,51 @@ static void look_for_another(struct replanner *r) {
   by_job_network_release(network);
 }
 
-static void probe(struct replanner *r) {
+static void ask_for_probe(const struct replanner *r, const struct by_path_probe *probe) {
   const struct by_job *job = &r->context->job;
-  struct by_path_probe probe;
   uint32_t from = UINT32_MAX, to = UINT32_MAX;
-  if (!by_network_belief_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) return;
   for (uint32_t rank = job->size; rank-- > 0;) {
     uint32_t node = r->base->nodes[job->host_of[rank]];
-    if (node == probe.from) from = rank;
-    if (node == probe.to) to = rank;
+    if (node == probe->from) from = rank;
+    if (node == probe->to) to = rank;
   }
   if (from == UINT32_MAX || to == UINT32_MAX) return;
-  by_debug("plan", "probing the way from rank %u to rank %u by %llu bytes", from, to, (unsigned long long)probe.bytes);
-  struct by_path_message message = {
-      .kind = BY_PATH_PROBE, .process = to, .bytes = probe.bytes, .lasts = (uint32_t)lround(probe.lasts * 1e3)};
+  by_debug("plan", "probing the way from rank %u to rank %u by %llu bytes", from, to, (unsigned long long)probe->first);
+  struct by_path_message message = {.kind = BY_PATH_PROBE,
+                                    .process = to,
+                                    .test = {.first = probe->first,
+                                             .within = (uint32_t)lround(probe->within * 1e3),
+                                             .bytes = probe->bytes,
+                                             .lasts = (uint32_t)lround(probe->lasts * 1e3)}};
   by_control_probe_path(r->context->control, from, &message);
 }
 
+/* While calls are made, for a plan that may change. */
+static void send_probes(struct replanner *r, const struct by_plan_switches_view *view) {
+  struct by_path_probe probe;
+  if (view->started != r->started) r->called = now(r);
+  r->started = view->started;
+  if (view->supplied || now(r) > r->called + asleep_after) return;
+  while (by_network_belief_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
+    ask_for_probe(r, &probe);
+  }
+}
+
 /* The user's plan stays, and one that is agreed on comes into use first. */
-static bool may_plan(const struct replanner *r) {
-  struct by_plan_switches_view view = by_plan_switches_view(r->context, WORLD);
-  return r->state == WATCHES && r->due && now(r) >= r->until && *view.plan && !view.supplied && !view.taken;
+static bool may_plan(const struct replanner *r, const struct by_plan_switches_view *view) {
+  return r->state == WATCHES && r->due && now(r) >= r->until && *view->plan && !view->supplied && !view->taken;
 }
 
 static void tick(void *context) {
   struct replanner *r = context;
   if (r->state == WATCHES) look_for_another(r);
-  bool settled;
-  if (by_network_belief_tick(r->belief, now(r), &settled) && !r->due) {
-    r->due = true;
-    r->since = now(r);
-  }
-  if (r->state == WATCHES) probe(r);
-  if ((settled || now(r) > r->since + most_wait) && may_plan(r)) {
-    r->due = false;
+  bool settled, due = by_network_belief_tick(r->belief, now(r), &settled) || r->failed;
+  if (due && !r->due) r->since = now(r);
+  r->due = due;
+  struct by_plan_switches_view view = by_plan_switches_view(r->context, WORLD);
+  if (r->state == WATCHES) send_probes(r, &view);
+  if ((settled || now(r) > r->since + most_wait) && may_plan(r, &view)) {
+    r->failed = false;
     set_state(r, PLANS);
     if (begin_planning(r) != BANYAN_OK) {
       by_warn("plan", "links have changed, and the plan stays: %s", banyan_error_text());
@@ -278,11 +317,14 @@ static void tick(void *context) {
       free_planning(&r->planning);
     }
   }
-  by_loop_set_delay(r->context->job.loop, &r->tick, TICK_MS * BY_MILLISECOND);
+  if (r->due || r->state != WATCHES || now(r) < r->reported + asleep_after)
+    by_loop_set_delay(r->context->job.loop, &r->tick, TICK_MS * BY_MILLISECOND);
 }
 
 static void begin(void *context) {
   struct replanner *r = context;
+  by_debug("plan", "replanning: watches the network");
+  r->reported = now(r);
   by_control_watch_paths(r->context->control, INTERVAL_MS, &(struct by_path_sink){take_report, r});
   tick(r);
 }

@@ -272,12 +272,15 @@ static void test_paths(void **state) {
   (void)state;
   paths("PATHS, WATCH", &(struct by_path_message){.kind = BY_PATH_WATCH, .interval = 1000});
   paths("PATHS, PROBE",
-        &(struct by_path_message){.kind = BY_PATH_PROBE, .process = 3, .bytes = 0x2122232425262728, .lasts = 150});
+        &(struct by_path_message){.kind = BY_PATH_PROBE,
+                                  .process = 3,
+                                  .test = {.first = 75000, .within = 36, .bytes = 0x2122232425262728, .lasts = 150}});
   paths("PATHS, REPORT",
         &(struct by_path_message){.kind = BY_PATH_REPORT,
                                   .n = 2,
                                   .rates = {{.process = 1, .sent = 90000000, .bandwidth = 100000000, .busy = 900000},
                                             {.process = 7, .sent = 1000, .busy = 3}}});
+  paths("PATHS, PROBED", &(struct by_path_message){.kind = BY_PATH_PROBED, .process = 3, .bandwidth = 95000000});
 }
 
 int golden_payloads(void) {

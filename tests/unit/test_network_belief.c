@@ -37,11 +37,12 @@ static void finish(void) {
   by_topology_destroy(world.topology);
 }
 
+static bool settled;
+
 /* Lets a quarter of an interval pass. Host 0 reports a path to host 1; `busy` 0: it has none. Others, where `others` is
  * so, report paths to all hosts that are as fast as they should be. */
 static bool pass(double busy, double bandwidth, bool others) {
   static double more;
-  bool settled;
   world.now += 0.25;
   more++; /* No two reports are quite the same. */
   for (uint32_t h = 0; h < HOSTS; h++) {
@@ -111,6 +112,78 @@ static void test_noise(void **state) {
   finish();
 }
 
+/* Has the one probe that is due sent, which takes so much of its second part. */
+static void probe_once(double bandwidth) {
+  struct by_path_probe probe;
+  assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  by_network_belief_probed(world.belief, probe.from, probe.to, bandwidth, world.now);
+  assert_false(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+}
+
+/* A link that becomes slow is probed once before it is planned for. */
+static void test_confirmed(void **state) {
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  assert_false(settled);
+  assert_true(pass(1, 20e6, true) && !settled);
+  probe_once(0);
+  assert_true(pass(1, 20e6, true) && settled);
+  assert_true(pass(1, 18e6, true) && settled);
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  /* It has become much slower, which is confirmed again. */
+  for (int i = 0; i < 4; i++) (void)pass(1, 8e6, true);
+  assert_false(settled);
+  probe_once(0);
+  assert_true(pass(1, 8e6, true) && settled);
+  finish();
+}
+
+/* The link only seemed slow, as the job waited for another one; or it is half as fast as it should be. */
+static void test_not_confirmed(void **state) {
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  probe_once(90e6);
+  assert_int_equal(by_network_belief_count_slow(world.belief), 0);
+  assert_false(pass(0.9, 90e6, true));
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  probe_once(40e6);
+  assert_float_equal(carries(0, 1) / 1e6, 42, 0.1);
+  assert_true(!pass(1, 40e6, true) && settled);
+  finish();
+}
+
+/* Both directions were slow. When one of them is found to be whole, the other one is probed before it is planned for.
+ */
+static void test_both_ways(void **state) {
+  struct by_path_probe probe;
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 3; i++) {
+    struct by_seen_rate back = {.sent = 20e6 + i, .busy = 1, .bandwidth = 20e6};
+    by_network_belief_report(world.belief, 1, world.nodes[1], 1, &world.nodes[0], &back, world.now + 0.1);
+    (void)pass(1, 20e6, false);
+  }
+  assert_int_equal(by_network_belief_count_slow(world.belief), 2);
+  for (int i = 0; i < 2; i++) {
+    assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+    by_network_belief_probed(world.belief, probe.from, probe.to, 0, world.now);
+  }
+  assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
+  (void)pass(0, 0, false);
+  assert_true(settled);
+  by_network_belief_probed(world.belief, world.nodes[0], world.nodes[1], 90e6, world.now);
+  assert_true(pass(0, 0, false) && !settled);
+  assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_true(probe.from == world.nodes[1] && probe.to == world.nodes[0]);
+  by_network_belief_probed(world.belief, probe.from, probe.to, 90e6, world.now);
+  (void)pass(0, 0, false);
+  assert_true(settled && by_network_belief_count_slow(world.belief) == 0);
+  finish();
+}
+
 /* A slow link over which nobody sends is probed, the less often the longer it is slow. */
 static void test_probes(void **state) {
   struct by_path_probe probe;
@@ -122,6 +195,7 @@ static void test_probes(void **state) {
   assert_int_equal(by_network_belief_count_slow(world.belief), 1);
   assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
   double since = world.now;
+  probe_once(0);
   assert_false(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
   while (world.now < since + 200) {
     (void)pass(0, 0, true);
@@ -154,6 +228,8 @@ static void test_no_probe_of_what_is_used(void **state) {
   struct by_path_probe probe;
   (void)state;
   begin(MESH);
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  probe_once(0);
   for (int i = 0; i < 400; i++) {
     (void)pass(1, 20e6, true);
     assert_false(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
@@ -180,7 +256,6 @@ static void test_behind_a_switch(void **state) {
 /* Reports of nobody, and numbers that make no sense, do no harm. */
 static void test_strange_reports(void **state) {
   struct by_seen_rate rate = {.sent = 1e30, .busy = 1, .bandwidth = 1e-30};
-  bool settled;
   (void)state;
   begin(MESH);
   by_network_belief_report(world.belief, HOSTS, 0, 1, &world.nodes[1], &rate, world.now);
@@ -197,9 +272,15 @@ static void test_strange_reports(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_slow_and_whole),  cmocka_unit_test(test_noise),
-      cmocka_unit_test(test_probes),          cmocka_unit_test(test_no_probe_of_what_is_used),
-      cmocka_unit_test(test_behind_a_switch), cmocka_unit_test(test_strange_reports),
+      cmocka_unit_test(test_slow_and_whole),
+      cmocka_unit_test(test_confirmed),
+      cmocka_unit_test(test_not_confirmed),
+      cmocka_unit_test(test_both_ways),
+      cmocka_unit_test(test_noise),
+      cmocka_unit_test(test_probes),
+      cmocka_unit_test(test_no_probe_of_what_is_used),
+      cmocka_unit_test(test_behind_a_switch),
+      cmocka_unit_test(test_strange_reports),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

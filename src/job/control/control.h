@@ -113,7 +113,7 @@ struct by_tree_grants {
 };
 /* In versions of trees: they serve what is submitted to the communicator, and not its direct calls. */
 #define BY_TREES_OF_OPERATIONS (UINT32_C(1) << 31)
-/* What gets the reports of paths, each of one process; path_message.h. On the loop's thread. */
+/* What gets the reports of paths and of probes, each of one process; path_message.h. On the loop's thread. */
 struct by_path_sink {
   void (*report)(void *context, uint32_t process, const struct by_path_message *message);
   void *context;

@@ -4,7 +4,6 @@
 #include <sys/param.h>
 
 #include "log.h"
-#include "path_message.h"
 
 enum { MANY = 256 /* connections: then there are fewer looks */ };
 
@@ -29,19 +28,23 @@ static uint64_t bits(double rate) {
   return rate > 0 ? (uint64_t)fmin(llround(rate), 1e18) : 0;
 }
 
-static void report(struct by_control_paths *paths) {
+static void send_to_root(const struct by_control_paths *paths, const struct by_path_message *message) {
+  const struct by_control_peer *root = by_control_peers_root(paths->peers);
+  if (paths->sink.report)
+    paths->sink.report(paths->sink.context, paths->peers->job->rank, message);
+  else if (root)
+    send_message(root, message);
+}
+
+static void report(const struct by_control_paths *paths) {
   const struct by_path_list *list = &paths->watch.list;
   struct by_path_message message = {.kind = BY_PATH_REPORT, .n = list->n};
-  const struct by_control_peer *root = by_control_peers_root(paths->peers);
   for (uint32_t i = 0; i < list->n; i++)
     message.rates[i] = (struct by_path_rate){.process = list->processes[i],
                                              .sent = bits(list->paths[i].sent),
                                              .bandwidth = bits(list->paths[i].bandwidth),
                                              .busy = (uint32_t)lround(whole * fmin(list->paths[i].busy, 1))};
-  if (paths->sink.report)
-    paths->sink.report(paths->sink.context, paths->peers->job->rank, &message);
-  else if (root)
-    send_message(root, &message);
+  send_to_root(paths, &message);
 }
 
 /* False: nothing was sent since the last report, and there is nothing to report. */
@@ -85,25 +88,71 @@ static void send_probe(const struct by_control_paths *paths, uint32_t process, u
   if (job->engine && process != job->rank) paths->events->probe(paths->events->context, process, bytes);
 }
 
-static void end_probe(void *argument) {
-  const struct by_control_paths *paths = argument;
-  send_probe(paths, paths->probed, 0);
+struct taken {
+  uint32_t process;
+  uint64_t bytes;
+};
+
+static void add_taken(void *context, uint32_t process, const struct by_meter *meter) {
+  struct taken *taken = context;
+  if (process == taken->process) taken->bytes += meter->bytes;
 }
 
-/* One at a time. What comes without an end only asks for the connection. */
-static void probe(struct by_control_paths *paths, const struct by_path_message *message) {
+/* Bytes that the other end has taken so far, of all that was sent to it. */
+static uint64_t count_taken(const struct by_control_paths *paths, uint32_t process) {
+  struct by_job *job = paths->peers->job;
+  struct taken taken = {.process = process};
+  by_job_lock(job);
+  by_engine_meter(job->engine, add_taken, &taken);
+  by_job_unlock(job);
+  return taken.bytes;
+}
+
+static void end_probe(const struct by_control_paths *paths, uint64_t taken) {
+  const struct by_loop *loop = paths->peers->job->loop;
+  double seconds = by_clock_to_seconds(by_loop_now(loop) - paths->second_at);
+  struct by_path_message message = {.kind = BY_PATH_PROBED, .process = paths->probe.process};
+  if (paths->second_at && seconds > 0) message.bandwidth = bits(8 * (double)taken / seconds);
+  send_probe(paths, paths->probe.process, 0);
+  send_to_root(paths, &message);
+}
+
+/* The first part is over, or the second. */
+static void continue_probe(void *argument) {
+  struct by_control_paths *paths = argument;
   struct by_loop *loop = paths->peers->job->loop;
-  if (message->lasts && by_timer_is_set(&paths->probe_end)) end_probe(paths);
-  send_probe(paths, message->process, message->lasts ? message->bytes : 0);
-  if (!message->lasts) return;
-  paths->probed = message->process;
-  by_loop_set_delay(loop, &paths->probe_end, message->lasts * BY_MILLISECOND);
+  const struct by_path_test *test = &paths->probe.test;
+  uint64_t all = count_taken(paths, paths->probe.process), taken = all - paths->taken;
+  if (paths->second_at || taken < test->first) {
+    end_probe(paths, taken);
+    return;
+  }
+  paths->taken = all;
+  paths->second_at = by_loop_now(loop);
+  send_probe(paths, paths->probe.process, test->bytes);
+  by_loop_set_delay(loop, &paths->probe_due, test->lasts * BY_MILLISECOND);
+}
+
+/* One at a time. */
+static void begin_probe(struct by_control_paths *paths, const struct by_path_message *message) {
+  const struct by_job *job = paths->peers->job;
+  if (!job->engine) return;
+  if (!message->test.lasts) {
+    send_probe(paths, message->process, 0);
+    return;
+  }
+  if (by_timer_is_set(&paths->probe_due)) send_probe(paths, paths->probe.process, 0);
+  paths->probe = *message;
+  paths->second_at = 0;
+  paths->taken = count_taken(paths, message->process);
+  send_probe(paths, message->process, message->test.first);
+  by_loop_set_delay(job->loop, &paths->probe_due, message->test.within * BY_MILLISECOND);
 }
 
 static void ask(struct by_control_paths *paths, uint32_t process, const struct by_path_message *message) {
   const struct by_control_peer *peer = process ? paths->peers->of_process[process] : NULL;
   if (!process)
-    probe(paths, message);
+    begin_probe(paths, message);
   else if (peer && by_control_peer_stays(peer))
     send_message(peer, message);
 }
@@ -129,12 +178,12 @@ void by_control_paths_handle(void *argument, const struct by_received *received)
   const struct by_control_peers *peers = paths->peers;
   struct by_path_message message;
   bool fits = by_path_message_read(received->payload, received->length, peers->job->processes, &message) == BANYAN_OK;
-  if (!fits || by_control_peers_is_root(peers) != (message.kind == BY_PATH_REPORT))
+  if (!fits || by_control_peers_is_root(peers) != (message.kind >= BY_PATH_REPORT))
     by_warn("control", "%s: malformed message about paths; ignored", by_stream_get_name(received->peer->stream));
   else if (message.kind == BY_PATH_WATCH)
     begin(paths, message.interval);
   else if (message.kind == BY_PATH_PROBE)
-    probe(paths, &message);
+    begin_probe(paths, &message);
   else if (paths->sink.report)
     paths->sink.report(paths->sink.context, (uint32_t)received->peer->rank, &message);
 }
@@ -144,11 +193,11 @@ void by_control_paths_init(struct by_control_paths *paths, struct by_control_pee
   *paths = (struct by_control_paths){.peers = peers, .events = events};
   by_path_watch_init(&paths->watch, peers->job);
   by_timer_init(&paths->due, look, paths);
-  by_timer_init(&paths->probe_end, end_probe, paths);
+  by_timer_init(&paths->probe_due, continue_probe, paths);
 }
 
 void by_control_paths_fini(struct by_control_paths *paths) {
   by_loop_cancel_timer(&paths->due);
-  by_loop_cancel_timer(&paths->probe_end);
+  by_loop_cancel_timer(&paths->probe_due);
   by_path_watch_fini(&paths->watch);
 }

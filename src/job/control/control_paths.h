@@ -6,6 +6,7 @@
 
 #include "control.h"
 #include "control_peers.h"
+#include "path_message.h"
 #include "path_watch.h"
 
 struct by_control_paths {
@@ -17,8 +18,10 @@ struct by_control_paths {
   uint64_t reported_at;
   uint64_t sent; /* bytes, by the last report */
   struct by_timer due;
-  uint32_t probed; /* the process to which a probe goes, until */
-  struct by_timer probe_end;
+  struct by_path_message probe; /* the last one that was asked for */
+  uint64_t second_at;           /* when its second part began; 0: it has not */
+  uint64_t taken;               /* what the other end had taken before the part that goes on */
+  struct by_timer probe_due;
 };
 
 void by_control_paths_init(struct by_control_paths *paths, struct by_control_peers *peers,

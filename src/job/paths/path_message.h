@@ -8,8 +8,9 @@
 
 enum by_path_message_kind {
   BY_PATH_WATCH = 1, /* from rank 0: interval */
-  BY_PATH_PROBE,     /* from rank 0: process, bytes, lasts */
-  BY_PATH_REPORT     /* to rank 0: rates */
+  BY_PATH_PROBE,     /* from rank 0: process, test */
+  BY_PATH_REPORT,    /* to rank 0: rates */
+  BY_PATH_PROBED     /* to rank 0, when a probe has ended: process, bandwidth */
 };
 
 /* What connections to a host were seen to do, since the report before; see struct by_cluster_path. */
@@ -19,14 +20,22 @@ struct by_path_rate {
   uint32_t busy;            /* millionths of the time */
 };
 
+/* What a process is to send to another one. A link that is as slow as it is believed to be is to carry little of it. */
+struct by_path_test {
+  uint64_t first;  /* bytes; if the other end has taken as many */
+  uint32_t within; /* in so many ms, */
+  uint64_t bytes;  /* then so many more, */
+  uint32_t lasts;  /* or what goes in so many ms. 0: nothing is sent, and only the connection is made */
+};
+
 enum { BY_PATH_REPORT_MOST = 64 /* rates of one */, BY_PATH_MESSAGE_MOST = 16 + 24 * BY_PATH_REPORT_MOST };
 
 struct by_path_message {
   enum by_path_message_kind kind;
   uint32_t interval; /* ms from one report to the next; 0: no more are wanted */
-  uint32_t process;  /* to be sent to, */
-  uint64_t bytes;    /* so many, */
-  uint32_t lasts;    /* or for so many ms */
+  uint32_t process;  /* to be sent to */
+  struct by_path_test test;
+  uint64_t bandwidth; /* bit/s that it took of the second part; 0: the first took too long */
   uint32_t n;
   struct by_path_rate rates[BY_PATH_REPORT_MOST];
 };

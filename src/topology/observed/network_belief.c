@@ -15,15 +15,24 @@ static const double first_period = 1;   /* s, from one probe to the next, */
 static const double last_period = 30;   /* and at most */
 static const double again_period = 0.3; /* where the one before showed more */
 static const double part_of_time = 1.0 / 16;
-static const double held_up = 128e3;  /* bytes of a probe that may wait on a slow link when it ends, */
-static const double least_apart = 30; /* in so many times as long as they need is one */
+static const double worth = 0.75;       /* of what is stated: what carries more is not probed */
+static const double first_lasts = 0.06; /* s, of the first part of a probe on a link that is still slow, */
+static const double first_trips = 8;    /* and so many round trips at least; */
+static const double much_less = 0.7;    /* of what was confirmed: it is to be confirmed again */
+static const double confirms_in = 0.5;  /* s, that a probe may take until it is repeated */
+static const double is_more = 1.15;     /* times what is believed: it carries more */
+static const double payload = 1.05;     /* bytes on a link for a byte of data, nearly */
+static const double is_faster = 0.6;    /* of that time: then it is not */
+static const double least_apart = 30;   /* of such times, from one probe to the next */
 
 struct step {
   double seen;       /* what it is seen to carry; INFINITY: what is stated */
   double marked;     /* what it carried when the topology was last copied */
   double since;      /* when it was last lowered */
   double probed;     /* when it was last probed */
+  double confirmed;  /* what it carried when a probe, or the want of a pair for one, last confirmed it; 0: none has */
   uint32_t from, to; /* nodes of a pair whose way is over it; UINT32_MAX: none was looked for */
+  double first;      /* s, of the first part of a probe between them */
 };
 
 struct by_network_belief {
@@ -74,17 +83,27 @@ static const char *name_of(const struct by_topology *t, uint32_t step, bool end)
   return t->nodes[(step % 2 == BY_AB) == end ? link->b : link->a].name;
 }
 
+/* It is to be probed before the next plan. */
+static void doubt(struct step *of) {
+  of->probed = -INFINITY;
+  of->confirmed = 0;
+}
+
+/* What is mended in one direction is mostly so in both. */
 static void set_rate(void *context, uint32_t step, double rate) {
   struct by_network_belief *belief = context;
   struct step *of = &belief->steps[step];
   char before[32], after[32];
   double was = carries(belief, step);
-  if (isinf(of->seen)) of->since = of->probed = belief->now;
+  if (isinf(of->seen)) doubt(of);
   of->seen = rate;
   double now = carries(belief, step);
   if (fabs(now - was) <= changed * was) return;
   belief->moved = true;
-  if (now < was) of->since = belief->now;
+  if (now < was)
+    of->since = belief->now;
+  else
+    doubt(&belief->steps[step ^ 1]);
   by_info("plan", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", name_of(belief->topology, step, false),
           name_of(belief->topology, step, true), by_print_rate(now, after), isfinite(rate) ? " as far as is seen" : "",
           by_print_rate(was, before));
@@ -101,11 +120,17 @@ void by_network_belief_report(struct by_network_belief *belief, uint32_t reporte
   by_link_seen_end_report(belief->seen, paths);
 }
 
+static bool is_confirmed(const struct by_network_belief *belief, uint32_t step) {
+  const struct step *of = &belief->steps[step];
+  return isinf(of->seen) || (of->confirmed > 0 && carries(belief, step) >= much_less * of->confirmed);
+}
+
 bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled) {
   belief->now = now;
   belief->moved = false;
   by_link_seen_tick(belief->seen, now);
   *settled = !belief->moved;
+  for (uint32_t s = 0; s < belief->n_steps; s++) *settled &= is_confirmed(belief, s);
   for (uint32_t s = 0; s < belief->n_steps; s++)
     if (fabs(carries(belief, s) - belief->steps[s].marked) > changed * belief->steps[s].marked) return true;
   return false;
@@ -170,6 +195,9 @@ static void find_pair(struct by_network_belief *belief, uint32_t step, const uin
         continue;
       while (at < length && steps[at] != step) at++;
       if (at < length && length < least) {
+        double trip = 0;
+        for (uint32_t k = 0; k < length; k++) trip += 2 * belief->topology->links[steps[k] / 2].delay;
+        of->first = fmax(first_lasts, first_trips * trip);
         least = length;
         of->from = nodes[i];
         of->to = nodes[j];
@@ -180,11 +208,22 @@ static void find_pair(struct by_network_belief *belief, uint32_t step, const uin
 
 static bool is_due(const struct by_network_belief *belief, uint32_t step, double now) {
   const struct step *of = &belief->steps[step];
+  if (!is_confirmed(belief, step)) return now - of->probed >= confirms_in;
+  if (carries(belief, step) > worth * capacity_of(belief->topology, step)->all) return false;
   bool more, shows = shows_something(belief, step, &more);
   double period = fmin(fmax(part_of_time * (now - of->since), first_period), last_period);
-  period = fmax(period, least_apart * 8 * held_up / carries(belief, step));
+  period = fmax(period, least_apart * of->first);
   if (more) return now - of->probed >= again_period;
   return !shows && now - of->probed >= period;
+}
+
+/* A process sends one at a time. */
+static bool probes_already(const struct by_network_belief *belief, uint32_t from, double now) {
+  uint32_t s = 0;
+  while (s < belief->n_steps && !(isfinite(belief->steps[s].seen) && belief->steps[s].from == from &&
+                                  now - belief->steps[s].probed < again_period))
+    s++;
+  return s < belief->n_steps;
 }
 
 bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, double now,
@@ -192,14 +231,33 @@ bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *n
   for (uint32_t s = 0; s < belief->n_steps; s++) {
     struct step *of = &belief->steps[s];
     if (isinf(of->seen) || !is_due(belief, s, now)) continue;
-    of->probed = now;
     if (of->from == UINT32_MAX) find_pair(belief, s, nodes, n);
-    if (of->from == UINT32_MAX) continue;
+    if (of->from == UINT32_MAX) of->confirmed = carries(belief, s);
+    if (of->from == UINT32_MAX || probes_already(belief, of->from, now)) continue;
+    of->probed = now;
     double rate = capacity_of(belief->topology, s)->all;
-    *out = (struct by_path_probe){of->from, of->to, (uint64_t)fmin(rate / 8 * probe_lasts, most_probe), probe_lasts};
+    *out = (struct by_path_probe){.from = of->from,
+                                  .to = of->to,
+                                  .first = (uint64_t)fmin(carries(belief, s) / 8 * of->first, most_probe),
+                                  .within = is_faster * of->first,
+                                  .bytes = (uint64_t)fmin(rate / 8 * probe_lasts, most_probe),
+                                  .lasts = probe_lasts};
     return true;
   }
   return false;
+}
+
+void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth,
+                              double now) {
+  belief->now = now;
+  for (uint32_t s = 0; s < belief->n_steps; s++) {
+    struct step *of = &belief->steps[s];
+    if (isinf(of->seen) || of->from != from || of->to != to) continue;
+    double rate = payload * bandwidth;
+    of->confirmed = carries(belief, s);
+    if (rate > is_more * carries(belief, s))
+      set_rate(belief, s, rate < worth * capacity_of(belief->topology, s)->all ? rate : INFINITY);
+  }
 }
 
 /* ---- beginning and end */

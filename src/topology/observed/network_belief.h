@@ -21,7 +21,8 @@ void by_network_belief_destroy(struct by_network_belief *belief);
 void by_network_belief_report(struct by_network_belief *belief, uint32_t reporter, uint32_t from, uint32_t n,
                               const uint32_t *to, const struct by_seen_rate *rates, double now);
 /* Looks at all reports; a few times in an interval. True: some link carries more or less now than when
- * by_network_belief_copy was last called; *settled: and nothing has changed since the last look. */
+ * by_network_belief_copy was last called; *settled: and nothing has changed since the last look, nor is there a link
+ * that has become slow and was not probed since. */
 bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled);
 /* How many directions of links are believed to carry less than the topology states. */
 uint32_t by_network_belief_count_slow(const struct by_network_belief *belief);
@@ -31,15 +32,23 @@ BANYAN_CHECK enum banyan_status by_network_belief_copy(struct by_network_belief 
 /* A pair of nodes that are hosts of the job, and how much the one should send to the other. */
 struct by_path_probe {
   uint32_t from, to;
-  uint64_t bytes;
-  double lasts; /* seconds after which it ends, however little was sent */
+  uint64_t first; /* bytes; if they arrive */
+  double within;  /* in so many seconds, the link carries more than is believed, and it should send */
+  uint64_t bytes; /* so many more, */
+  double lasts;   /* or what goes in so many seconds */
 };
 
-/* The next probe that is due, over a link that is believed to be slow and over which nobody sends, of all the ways
- * between these n nodes. The longer a link has been slow, the less often: after T seconds every T/16, but once in 1 to
- * 30 s. What waits on a slow link holds up others, so there are fewer probes of very slow ones. While a link shows that
- * it carries more, it is probed at once again, as one report is not enough. False: none is due. */
+/* The next probe that is due, of all the ways between these n nodes: over a link that has just become slow, since
+ * others seem so where a job waits for one of them; and over one that is believed to be slow and over which nobody
+ * sends. The longer a link has been slow, the less often: after T seconds every T/16, but once in 1 to 30 s, and little
+ * of it goes where the link is still slow, since that holds up others. While a link shows that it carries more, it is
+ * probed at once again. One probe from a node is under way at a time. False: none is due. */
 bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, double now,
                              struct by_path_probe *out);
+
+/* A probe has ended: the path from one node to the other took so much of its second part, bit/s; 0: it is as slow as it
+ * is believed to be. */
+void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth,
+                              double now);
 
 #endif
