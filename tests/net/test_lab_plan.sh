@@ -90,3 +90,27 @@ file=$(cat "$scratch/name.0")
 is_gone() { [ ! -e "$file" ]; }
 [ -n "$file" ] && comes is_gone || fail "the lab's topology is left in '$file'"
 left 0
+
+# A link becomes slow while a job runs, and fast again: rank 0 plans anew each time, and all sums are right. The link is
+# hardly used in between, and is probed. Nothing of this happens where nothing that is measured may decide, or with a
+# plan of the user's.
+mesh='{"format": "banyan-topology 1", "nodes": ["a", "b", "c"], "links": [{"a": "a", "b": "b", "capacity": "50m"},
+  {"a": "a", "b": "c", "capacity": "50m"}, {"a": "b", "b": "c", "capacity": "50m"}]}'
+"$BANYAN" lab "$mesh" --at '0.5s rate a b 5m' --at '4s rate a b 50m' -x BANYAN_LOG=plan:debug -o prefix -- \
+  "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" "$scratch/sums" >"$scratch/out" 2>"$scratch/err" &
+lab=$!
+switched() { [ "$(grep -c "plan 'topology' from call [0-9]* on" "$scratch/err")" -ge "$1" ]; }
+comes switched 1 || fail "a slow link did not change the plan: $(cat "$scratch/err")"
+shows 'from "a" to "b" the link carries .* as far as is seen, no longer 50 Mbit/s' err
+whole() { has 'the link carries 50 Mbit/s, no longer' err; }
+comes whole || fail "a link that is fast again was not noticed: $(cat "$scratch/err")"
+shows 'probing the way from rank' err
+touch "$scratch/done"
+wait "$lab" || fail "the job failed: $(cat "$scratch/out" "$scratch/err")"
+has '0 wrong, in 0 of' out || fail "$(cat "$scratch/out")"
+for setting in BANYAN_DETERMINISTIC=1 BANYAN_PLAN=ring; do
+  wants 0 "$BANYAN" lab "$mesh" -x BANYAN_LOG=plan:debug -x $setting -- banyan bench -s 64K --iterations 2
+  ! has 'replanning' err || fail "a job with $setting watches its network"
+done
+wants 0 "$BANYAN" lab "$mesh" -x BANYAN_LOG=plan:debug -- banyan bench -s 64K --iterations 2
+shows 'replanning: watches the network' err
