@@ -178,6 +178,7 @@ enum banyan_status by_plan_control_expand(struct by_plan *plan, const struct by_
                               .parent = plan->control.parent};
   expand_tree(&e, over_hosts);
   free(scratch);
+  if (places->n_ranks > places->n_hosts) plan->control.use_ring = false;
   uint32_t n = 0;
   for (uint32_t i = 0; i < places->n_hosts && over_hosts->ring; i++)
     for (uint32_t k = 0; k < ranks_on(&e, over_hosts->ring[i]); k++)

@@ -22,7 +22,8 @@ struct by_plan_places {
 };
 /* The same for a control tree over hosts. The first rank of a host takes the host's place, and below it the host's
  * other ranks hang. No rank has more children than the fan-out allows: where a host's children leave no room for its
- * own ranks, one of them hangs on another rank of the host. On a ring the ranks of a host follow each other. */
+ * own ranks, one of them hangs on another rank of the host. On a ring the ranks of a host follow each other; with
+ * several on a host it is longer than the one that was compared with the tree, so the tree is used. */
 BANYAN_CHECK enum banyan_status by_plan_control_expand(struct by_plan *plan, const struct by_plan_control *over_hosts,
                                                        const struct by_plan_places *places);
 /* Reads the member "control". `vertex_of`: each vertex's number by its name. Errors as of by_plan_parse. */

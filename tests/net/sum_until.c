@@ -4,8 +4,9 @@
  * an error.
  *
  * It prints how many numbers were wrong, in how many sums, and the 50th and 99th percentile of the sums' durations. It
- * exits with 1 if a number was wrong. Where BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0 reads
- * from it whenever the plan changes; "default" sets none. */
+ * exits with 1 if a number was wrong. Where BANYAN_TEST_SUBMITS is set, sums are submitted by name, not called. Where
+ * BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0 reads from it whenever the plan changes; "default"
+ * sets none. */
 #include <banyan/banyan.h>
 
 #include <stdbool.h>
@@ -20,12 +21,21 @@ enum { COUNT = 30000, MOST = 1 << 16, TEXT = 256, LONGEST = 120 /* s; the test f
 static double times[MOST]; /* ms, one for each sum */
 static int n_sums;
 
+static enum banyan_status add(struct banyan_comm *comm, float *numbers) {
+  struct banyan_request *request;
+  if (!getenv("BANYAN_TEST_SUBMITS"))
+    return banyan_allreduce(comm, numbers, numbers, COUNT, BANYAN_FLOAT32, BANYAN_SUM);
+  enum banyan_status status =
+      banyan_submit_allreduce(comm, "sum", numbers, numbers, COUNT, BANYAN_FLOAT32, BANYAN_SUM, &request);
+  return status == BANYAN_OK ? banyan_wait(request) : status;
+}
+
 static int sum(struct banyan_comm *comm, float *numbers) {
   int rank = banyan_comm_rank(comm), ranks = banyan_comm_size(comm), wrong = 0;
   struct timespec from, to;
   for (int i = 0; i < COUNT; i++) numbers[i] = (float)(i % 1000 + rank);
   clock_gettime(CLOCK_MONOTONIC, &from);
-  if (banyan_allreduce(comm, numbers, numbers, COUNT, BANYAN_FLOAT32, BANYAN_SUM) != BANYAN_OK) return -1;
+  if (add(comm, numbers) != BANYAN_OK) return -1;
   clock_gettime(CLOCK_MONOTONIC, &to);
   if (n_sums < MOST)
     times[n_sums++] = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;

@@ -69,3 +69,25 @@ wait "$lab" || fail "it ended with $?: $(cat "$scratch/sums" "$scratch/messages"
 [ ! -e "$folder" ] || fail "$folder is left"
 nothing_runs() { ! pgrep -f "$folder" >/dev/null; }
 comes nothing_runs || fail "something runs on: $(pgrep -fa "$folder")"
+
+# Controllers follow the network: operations that are submitted under a manager's plan go along the tree that the network
+# suggests, which crosses between the racks twice; by their numbers, five of the ten hosts would have a parent in the
+# other rack. The log has each rank's parent.
+rm "$scratch/done"
+"$BANYAN" lab clos:racks=2,hosts=5,nic=100m --cluster --tell-topology --manager-options "--interval 0.2 --replan 1" \
+  --env BANYAN_LOG=negotiate:debug --env BANYAN_TEST_SUBMITS=1 -- "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" "$scratch/ten" \
+  >"$scratch/sums" 2>&1 &
+lab=$!
+moved() { [ "$(grep -c 'negotiate: control tree [1-9]' "$scratch/sums")" -ge 10 ]; }
+comes moved || fail "controllers keep their tree: $(tail -n 50 "$scratch/sums")"
+touch "$scratch/done"
+wait "$lab" || fail "it ended with $?: $(tail -n 50 "$scratch/sums")"
+"$BANYAN" plan clos:racks=2,hosts=5,nic=100m --json >"$scratch/planned" || fail "no plan of the two racks"
+python3 - "$scratch/planned" "$scratch/sums" <<'PYTHON' || fail "the control tree: $(grep 'control tree' "$scratch/sums")"
+import json, re, sys
+control = json.load(open(sys.argv[1], encoding="utf-8"))["control"]
+sent = re.findall(r"^\[(\w+)\].* control tree \d+ of communicator 0+: sends to rank \d+ \(host (\w+)\)",
+                  open(sys.argv[2], encoding="utf-8").read(), re.MULTILINE)
+assert dict(sent) == {control["root"]: control["root"], **control["parent"]}, sent
+assert sum(child[:2] != parent[:2] for child, parent in dict(sent).items()) == 2, sent
+PYTHON

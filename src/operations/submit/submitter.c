@@ -158,6 +158,10 @@ static void on_plan(void *submitter) {
 /* All go over to another tree here: this rank may be the root from now on, or no longer. */
 static void on_moved(void *argument) {
   struct by_submitter *owner = argument;
+  const struct by_controller_config *place = by_controller_place(owner->controller);
+  by_debug("negotiate", "control tree %u of communicator %08x: sends to %s, receives from %s",
+           by_controller_tree_number(owner->controller), by_team_id(owner->comm->team),
+           name_of(owner->comm, place->up_parent), name_of(owner->comm, place->down_parent));
   enum banyan_status status = note_neighbours(owner);
   by_plan_switches_move_log(owner->comm);
   if (status == BANYAN_OK) status = offer_tree(owner);
