@@ -96,6 +96,29 @@ shows '^banyan bench sparse: --rows is 11, but the table has 10' err
 wants 2 "$BANYAN" bench sparse --method fastest
 shows 'no way of sparse rows is called "fastest"; there are chosen, padded' err
 
+# Groups: rows and columns of a mesh, with plans of their own where the job has a topology; and others.
+wants 0 env BANYAN_TOPOLOGY="sites:2x2,lan=1g,wan=200m,rtt=2ms" "$BANYAN" bench groups -n 4 -t tcp -s 64K --rounds 2 --wait 30s --json
+python3 - "$scratch/out" <<'END' || fail "the JSON of groups is not as promised"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+assert [row["group"] for row in rows] == ["0,1", "2,3", "0,2", "1,3"], rows
+for row in rows:
+    assert row["wrong"] == 0 and row["plan_source"] == "topology" and row["bytes"] == 65536, row
+    assert row["alone_us"] > 0 and 0 < row["together_us"] <= 1.0001 * row["all_us"], row
+assert all(0.95 < row["plan_bound"] / bound < 1.05 for row, bound in zip(rows, [1e9, 1e9, 2e8, 2e8])), rows
+END
+wants 0 "$BANYAN" bench groups -n 3 -g 0,1,2/2,0 -s 8 --rounds 1 --wait 0.01s
+[ "$(grep -cE ' 0  (0,1,2|2,0): default \(built-in\)$' "$scratch/out")" -eq 2 ] || fail "the rows of two groups"
+wants 1 "$BANYAN" bench groups -n 3
+shows '3 ranks are no mesh of two rows' err
+wants 1 "$BANYAN" bench groups -n 2 -g 0,2
+shows 'has rank 2, but there are 2' err
+for groups in 0 0,0 0,1/ 0,1, ,0,1 0,-1 0,x 0,99999999999; do
+  wants 2 "$BANYAN" bench groups -g "$groups"
+  shows 'it must be up to 64 lists of two or more different ranks' err
+done
+wants 2 "$BANYAN" bench groups --size 1K,2K
+
 # Misuse is reported before anything starts where that is possible.
 wants 2 "$BANYAN" bench alreduce
 shows 'did you mean allreduce' err

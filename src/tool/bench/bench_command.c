@@ -325,7 +325,8 @@ static const struct by_command command = {
              "The table shows the median, least and greatest time. Bytes are those of the\n"
              "largest buffer; bus bandwidth is algorithm bandwidth times the factor of\n"
              "nccl-tests. Under `banyan run`, mpirun or srun it is a rank of that job.\n"
-             "`banyan bench sparse` compares the methods for sparse rows, see its --help.\n"
+             "`banyan bench sparse` compares the methods for sparse rows, and `banyan bench\n"
+             "groups` times groups of ranks alone and at once; see their --help.\n"
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
     .options = options,
@@ -427,6 +428,7 @@ int by_cli_bench(int argc, char **argv) {
                         .op = "sum",
                         .iterations = "auto"};
   struct by_operands operands;
+  if (argc > 1 && !strcmp(argv[1], "groups")) return by_cli_bench_groups(argc - 1, argv + 1);
   if (argc > 1 && !strcmp(argv[1], "sparse")) return by_cli_bench_sparse(argc - 1, argv + 1);
   char **words = by_bench_words((char *const[]){(char[]){"bench"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, &operands);

@@ -25,7 +25,8 @@ int by_cli_agent(int argc, char **argv);
 int by_cli_topo(int argc, char **argv);
 int by_cli_simulate(int argc, char **argv);
 int by_cli_bench(int argc, char **argv);
-/* The subcommand of `bench`. */
+/* The subcommands of `bench`. */
+int by_cli_bench_groups(int argc, char **argv);
 int by_cli_bench_sparse(int argc, char **argv);
 int by_cli_doctor(int argc, char **argv);
 /* What `run` starts on every host; it communicates over its standard input and output. */
