@@ -30,7 +30,8 @@ class Call(ctypes.Structure):
     """Mirrors struct banyan_sparse_call."""
     _fields_ = [("collective", ctypes.c_int), ("op", ctypes.c_int), ("way", ctypes.c_int),
                 ("input", ctypes.POINTER(Sparse)), ("out", ctypes.POINTER(Sparse)), ("counts", ctypes.c_void_p),
-                ("taken", ctypes.POINTER(ctypes.c_int)), ("memory", ctypes.c_size_t), ("deadline", ctypes.c_double)]
+                ("taken", ctypes.POINTER(ctypes.c_int)), ("memory", ctypes.c_size_t), ("deadline", ctypes.c_double),
+                ("tables", ctypes.c_size_t)]
 
 
 F32, I32 = 0, 6

@@ -59,7 +59,7 @@ uint64_t by_sparse_delay(struct by_sparse_queue *queue) {
 static double link_rate(const struct by_sparse_queue *queue, const struct by_sparse_case *of) {
   const struct by_sparse_trees *trees = of->trees;
   if (!of->all->far) return of->rates.link;
-  if (queue->record.link > 0) return queue->record.link;
+  if (queue->record.link > 0 && !of->all->fixed) return queue->record.link;
   return trees && trees->rate > 0 && trees->reduce > 0 ? trees->rate * trees->reduce : of->rates.link;
 }
 
@@ -115,13 +115,19 @@ enum banyan_status by_sparse_choose(struct by_sparse_exchange *exchange) {
   double bytes = (double)exchange->all.total * (double)by_sparse_row_bytes(&exchange->in);
   double memory = (double)exchange->all.memory;
   enum banyan_sparse_way forced = exchange->call.way, least;
-  by_sparse_record_begin(record, by_team_plan(queue->team)->version);
-  by_sparse_record_learn(record, &exchange->words);
+  if (exchange->all.fixed) {
+    record = NULL;
+  } else {
+    by_sparse_record_begin(record, by_team_plan(queue->team)->version);
+    by_sparse_record_learn(record, &exchange->words);
+  }
   BY_TRY(predict(exchange, predictions));
   exchange->agreed = true; /* what follows is the same on all ranks */
   exchange->way = forced ? forced : by_sparse_record_choose(record, predictions, bytes, memory);
   if (forced && predictions[forced].memory > memory) return too_little(exchange, forced, &predictions[forced]);
   if (!exchange->way) return least = least_memory(predictions), too_little(exchange, least, &predictions[least]);
-  by_sparse_record_note(record, exchange->number, exchange->way, bytes, exchange->all.far, &predictions[exchange->way]);
+  if (record)
+    by_sparse_record_note(record, exchange->number, exchange->way, bytes, exchange->all.far,
+                          &predictions[exchange->way]);
   return BANYAN_OK;
 }

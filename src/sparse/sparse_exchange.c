@@ -28,6 +28,7 @@ static void exchange_free(struct by_sparse_exchange *exchange) {
   free(exchange->counts);
   by_plan_destroy(exchange->plan);
   banyan_sparse_free(&exchange->merged);
+  by_sparse_tables_fini(&exchange->tables);
   by_sparse_scratch_fini(&exchange->scratch);
   by_sparse_union_fini(&exchange->all);
   free(exchange);
@@ -107,11 +108,20 @@ static struct by_sparse_word *own_word(const struct by_sparse_exchange *exchange
 void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_sparse_call *call) {
   struct by_sparse_word *word = own_word(exchange);
   exchange->call = *call;
-  exchange->in = *call->in;
+  exchange->tables.n = 0;
   exchange->status = BANYAN_OK;
   exchange->ended = exchange->agreed = exchange->ascending = false;
   *word = (struct by_sparse_word){.fault = BY_SPARSE_SOUND};
-  bool good = by_sparse_word_scan(word, call->in, &exchange->ascending);
+  bool good = true;
+  if (call->tables > 1) {
+    word->heights = by_sparse_tables_heights(call);
+    good = by_sparse_tables_join(&exchange->tables, call, word);
+    exchange->call.in = good ? &exchange->tables.in : call->in;
+    exchange->call.out = &exchange->tables.sum;
+    call = &exchange->call;
+  }
+  exchange->in = *call->in;
+  good = good && by_sparse_word_scan(word, call->in, &exchange->ascending);
   if (good && call->collective == BANYAN_ALLREDUCE && !call->in->unique && !exchange->ascending) {
     if (by_sparse_merge(call->in, &exchange->scratch, &exchange->merged) != BANYAN_OK)
       word->fault = BY_SPARSE_NO_MEMORY;
@@ -146,9 +156,10 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
   struct by_sparse_word *word = own_word(exchange);
   word->memory = exchange->call.memory ? exchange->call.memory : options->memory;
   word->far = options->far;
+  word->fixed = options->fixed;
   word->crowd = (uint64_t)(options->crowd * 256);
   word->delay = by_sparse_delay(queue);
-  word->ended = options->fixed ? 0 : queue->ended; /* if any rank reports none, none learns */
+  word->ended = queue->ended;
   word->lasted = queue->lasted;
   enum banyan_status status = send_word(exchange);
   if (status != BANYAN_OK) {

@@ -10,6 +10,7 @@
 #include "sparse_exchange.h"
 #include "sparse_merge.h"
 #include "sparse_record.h"
+#include "sparse_tables.h"
 
 struct by_sparse_strand {
   struct by_call **calls;
@@ -57,7 +58,8 @@ struct by_sparse_exchange {
   struct by_sparse_queue *queue;
   TAILQ_ENTRY(by_sparse_exchange) next; /* under way */
   LIST_ENTRY(by_sparse_exchange) spare;
-  struct banyan_sparse_call call;
+  struct banyan_sparse_call call; /* of several tables: that for all of them together */
+  struct by_sparse_tables tables;
   struct banyan_sparse in; /* what is sent: the caller's or `merged` */
   struct banyan_sparse merged;
   struct by_sparse_scratch scratch;

@@ -75,35 +75,48 @@ void by_sparse_record_learn(struct by_sparse_record *record, const struct by_spa
 /* ---- choosing */
 
 /* Where others were measured, what is not known of a way is taken from the one that came out best. */
-static void adjust(const struct by_sparse_measured *measured, const struct by_sparse_prediction *predictions,
-                   double memory, double *seconds) {
+static void adjust(const struct by_sparse_measured *measured, double *seconds) {
   double usual = INFINITY;
   for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
     if (measured[way].n && measured[way].ratio < usual) usual = measured[way].ratio;
   if (!(usual < INFINITY)) usual = 1;
+  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
+    seconds[way] *= measured[way].n ? measured[way].ratio : usual;
+}
+
+static enum banyan_sparse_way best_of(const double *seconds) {
+  enum banyan_sparse_way best = BANYAN_SPARSE_CHOSEN; /* of which it is infinite */
+  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
+    if (seconds[way] < seconds[best]) best = (enum banyan_sparse_way)way;
+  return best;
+}
+
+/* One that is nearly as good and has not been tried often enough. */
+static enum banyan_sparse_way to_try(const struct by_sparse_measured *measured, const double *seconds, double best) {
+  enum banyan_sparse_way tried = BANYAN_SPARSE_CHOSEN;
   for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {
-    bool fits = predictions[way].seconds < INFINITY && predictions[way].memory <= memory;
-    seconds[way] = fits ? predictions[way].seconds * (measured[way].n ? measured[way].ratio : usual) : (double)INFINITY;
+    if (!(seconds[way] <= NEAR * best) || measured[way].n >= BY_SPARSE_TRIALS) continue;
+    bool less = !tried || measured[way].n < measured[tried].n ||
+                (measured[way].n == measured[tried].n && seconds[way] < seconds[tried]);
+    if (less) tried = (enum banyan_sparse_way)way;
   }
+  return tried;
 }
 
 enum banyan_sparse_way by_sparse_record_choose(struct by_sparse_record *record,
                                                const struct by_sparse_prediction *predictions, double bytes,
                                                double memory) {
+  double seconds[BANYAN_SPARSE_WAYS] = {INFINITY};
+  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
+    seconds[way] = predictions[way].memory <= memory ? predictions[way].seconds : (double)INFINITY;
+  if (!record) return best_of(seconds);
   const struct by_sparse_measured *measured = record->ways[size_of(bytes)];
   enum banyan_sparse_way *last = &record->best[size_of(bytes)];
-  double seconds[BANYAN_SPARSE_WAYS] = {INFINITY};
-  enum banyan_sparse_way best = BANYAN_SPARSE_CHOSEN, tried = BANYAN_SPARSE_CHOSEN;
-  adjust(measured, predictions, memory, seconds);
-  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
-    if (seconds[way] < seconds[best]) best = (enum banyan_sparse_way)way;
-  if (best && *last && seconds[*last] <= STAYS * seconds[best]) best = *last;
+  adjust(measured, seconds);
+  enum banyan_sparse_way best = best_of(seconds);
+  if (!best) return best;
+  if (*last && seconds[*last] <= STAYS * seconds[best]) best = *last;
   *last = best;
-  for (int way = BANYAN_SPARSE_PADDED; best && way < BANYAN_SPARSE_WAYS; way++) {
-    if (!(seconds[way] <= NEAR * seconds[best]) || measured[way].n >= BY_SPARSE_TRIALS) continue;
-    bool less = !tried || measured[way].n < measured[tried].n ||
-                (measured[way].n == measured[tried].n && seconds[way] < seconds[tried]);
-    if (less) tried = (enum banyan_sparse_way)way;
-  }
+  enum banyan_sparse_way tried = to_try(measured, seconds, seconds[best]);
   return tried ? tried : best;
 }

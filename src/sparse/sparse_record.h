@@ -40,7 +40,8 @@ void by_sparse_record_note(struct by_sparse_record *record, uint64_t number, enu
                            bool far, const struct by_sparse_prediction *prediction);
 /* The way to take for so many bytes of all ranks, by the predictions of all of them, each with what was measured of it:
  * the best, or one that is nearly as good and has been tried less; the last one stays unless another is better by a
- * twentieth. None needs more than `memory`; BANYAN_SPARSE_CHOSEN: no way needs so little. */
+ * twentieth. NULL: the best of what is predicted. None needs more than `memory`; BANYAN_SPARSE_CHOSEN: no way needs so
+ * little. */
 enum banyan_sparse_way by_sparse_record_choose(struct by_sparse_record *record,
                                                const struct by_sparse_prediction *predictions, double bytes,
                                                double memory);

@@ -50,6 +50,7 @@ enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, stru
 
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
   TAILQ_REMOVE(&exchange->queue->exchanges, exchange, next);
+  if (status == BANYAN_OK && exchange->tables.n) by_sparse_tables_part(&exchange->tables);
   exchange->status = status;
   if (status != BANYAN_OK) snprintf(exchange->error, sizeof exchange->error, "%s", banyan_error_text());
   if (status == BANYAN_OK && exchange->call.taken) *exchange->call.taken = exchange->way;

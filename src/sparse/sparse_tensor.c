@@ -139,7 +139,11 @@ void by_sparse_copy(const struct banyan_sparse *from, const struct banyan_sparse
   if (!from->count) return;
   struct banyan_sparse part = by_sparse_slice(to, first, from->count);
   memcpy(part.rows, from->rows, from->count * banyan_dtype_size(from->row_dtype));
-  memcpy(part.values, from->values, from->count * from->width * banyan_dtype_size(from->dtype));
+  by_sparse_copy_values(from, &part);
+}
+
+void by_sparse_copy_values(const struct banyan_sparse *from, const struct banyan_sparse *to) {
+  if (from->count) memcpy(to->values, from->values, from->count * from->width * banyan_dtype_size(from->dtype));
 }
 
 void banyan_sparse_free(struct banyan_sparse *tensor) {

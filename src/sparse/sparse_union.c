@@ -26,6 +26,7 @@ static void count(struct by_sparse_union *all, const struct by_sparse_words *wor
       all->least_rank = r;
     }
     all->far |= word->far != 0;
+    all->fixed |= word->fixed != 0;
     if ((double)word->crowd / 256 > all->crowd) all->crowd = (double)word->crowd / 256;
     if ((double)word->delay * 1e-9 > all->delay) all->delay = (double)word->delay * 1e-9;
   }
@@ -84,6 +85,7 @@ enum banyan_status by_sparse_union_init(struct by_sparse_union *all, const struc
   *all = (struct by_sparse_union){.n_ranks = words->n};
   by_arena_init(&all->arena);
   count(all, words);
+  if (all->fixed) all->delay = 0;
   uint64_t horizon = horizon_of(words), height = by_sparse_word_of(words, 0)->height;
   BY_TRY(sample(all, words, horizon));
   all->rows = (double)all->sampled;

@@ -16,6 +16,7 @@ struct by_sparse_union {
   double rows;                  /* estimated, of the union */
   double crowd;                 /* ranks for each core, where that is most */
   double delay;                 /* seconds to the farthest rank; 0: not known */
+  bool fixed;                   /* for some rank no measured time is to decide */
   bool far;                     /* some rank is reached otherwise than through shared memory */
   uint32_t sampled;
   int64_t *sample; /* ascending */

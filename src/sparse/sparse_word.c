@@ -66,7 +66,7 @@ void by_sparse_word_fill(struct by_sparse_word *word, uint32_t sample, const str
   word->row_dtype = (uint64_t)call->in->row_dtype;
   word->height = call->in->height;
   word->width = call->in->width;
-  word->tables = 1;
+  word->tables = call->tables > 1 ? call->tables : 1;
   word->count = rows ? rows->count : call->in->count;
   word->sampled = rows ? take_sample(rows, sample, word->sample) : 0;
 }
@@ -104,6 +104,9 @@ static enum banyan_status check_kind(const struct by_sparse_word *word) {
   if (word->way >= BANYAN_SPARSE_WAYS)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no way number %llu", name_of(word),
                    (unsigned long long)word->way);
+  if (word->collective == BANYAN_ALLGATHER && word->tables > 1)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%s: there are %llu tables: several are for allreduce only", name_of(word),
+                   (unsigned long long)word->tables);
   if (word->collective == BANYAN_ALLGATHER && word->way >= BANYAN_SPARSE_MERGE)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%s: the way \"%s\" merges rows, and is for allreduce only", name_of(word),
                    banyan_sparse_way_name((enum banyan_sparse_way)word->way));
@@ -121,8 +124,8 @@ static enum banyan_status check_one(const struct by_sparse_word *word, uint32_t 
                                 .rows = &something,
                                 .values = &something};
   BY_TRY(check_kind(word));
-  BY_TRY(by_sparse_check_shape(name_of(word), &shape));
-  BY_TRY(by_sparse_check_count(name_of(word), &shape));
+  if (word->fault != BY_SPARSE_MIXED) BY_TRY(by_sparse_check_shape(name_of(word), &shape));
+  if (word->fault != BY_SPARSE_MIXED) BY_TRY(by_sparse_check_count(name_of(word), &shape));
   if (word->sampled > most)
     return by_fail(BANYAN_ERR_PROTOCOL, "%s: %llu rows reported, at most %u are possible", name_of(word),
                    (unsigned long long)word->sampled, most);
@@ -138,6 +141,15 @@ static enum banyan_status check_one(const struct by_sparse_word *word, uint32_t 
   case BY_SPARSE_NO_MEMORY:
     return by_fail(BANYAN_ERR_NO_MEMORY, "%s: out of memory for merging %llu rows", name_of(word),
                    (unsigned long long)word->count);
+  case BY_SPARSE_MIXED:
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "%s: table %llu of %llu has another type or width than table 0, or no valid shape, or the heights of all "
+        "tables are too much: make a call for those of each type and width",
+        name_of(word), (unsigned long long)word->table, (unsigned long long)word->tables);
+  case BY_SPARSE_BAD_COUNT:
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: the count of table %llu of %llu is negative or exceeds addressable memory",
+                   name_of(word), (unsigned long long)word->table, (unsigned long long)word->tables);
   default: return BANYAN_OK;
   }
 }

@@ -9,7 +9,14 @@
 /* Rows that a rank reports at most: all ranks together report 16384, or 16 each. */
 enum { BY_SPARSE_MOST_SAMPLE = 64, BY_SPARSE_LEAST_SAMPLE = 16, BY_SPARSE_SAMPLE_OF_ALL = 16384 };
 
-enum by_sparse_fault { BY_SPARSE_SOUND, BY_SPARSE_NO_POINTER, BY_SPARSE_BAD_ROW, BY_SPARSE_NO_MEMORY };
+enum by_sparse_fault {
+  BY_SPARSE_SOUND,
+  BY_SPARSE_NO_POINTER,
+  BY_SPARSE_BAD_ROW,
+  BY_SPARSE_NO_MEMORY,
+  BY_SPARSE_MIXED,    /* a table has another type or width than the first, or all heights together are too much */
+  BY_SPARSE_BAD_COUNT /* a table's, one of several */
+};
 
 /* Numbers of 64 bits only: it travels as it is. */
 struct by_sparse_word {
@@ -21,6 +28,7 @@ struct by_sparse_word {
   uint64_t tables, heights; /* how many share the rows, one after the other; hash of their heights */
   uint64_t memory;          /* bytes this rank can take */
   uint64_t crowd;           /* 256 times the ranks for each core of its machine */
+  uint64_t fixed;           /* 1: no measured time decides on the way */
   uint64_t far;             /* 1: its links are slower than shared memory */
   uint64_t delay;           /* nanoseconds to the farthest rank that it knows a connection to; 0: not known */
   uint64_t ended;           /* number of its last exchange that has ended, from 1 on; 0: none */

@@ -87,6 +87,10 @@ for row in rows:
     assert 0 < row["min_us"] <= row["time_us"] and row["of_best"] > 0, row
 assert min(row["of_best"] for row in rows[1:]) == 1, rows
 END
+wants 0 "$BANYAN" bench sparse -n 2 --height 1000 --rows 100 --tables 30 --rounds 2 --warmup 0
+[ "$(grep -cE '^  (chosen|padded|gather|broadcast|merge|dense|one table) .* 0(  [a-z]+ [0-9])*$' "$scratch/out")" -eq 7 ] ||
+  fail "the rows of 30 tables, and of one"
+wants 2 "$BANYAN" bench sparse --height 10 --rows 5 --tables 11
 wants 0 "$BANYAN" bench sparse -n 2 --transport tcp --method merge --rows 0 --rounds 1 --warmup 1
 [ "$(grep -cE '^ +merge .* 0$' "$scratch/out")" -eq 1 ] || fail "the row of the method that was asked for"
 wants 0 "$BANYAN" run -n 2 -- "$BANYAN" bench sparse --height 50 --rows 50 --rounds 1

@@ -349,8 +349,13 @@ static void test_sparse_description(void **state) {
   (void)state;
   assert_ok(by_sparse_words_init(&words, 1));
   struct by_sparse_word *word = by_sparse_word_of(&words, 0);
-  *word = (struct by_sparse_word){
-      .memory = 1 << 20, .crowd = 384, .far = 1, .delay = 0x01020304, .ended = 0x0506, .lasted = 0x0708090a};
+  *word = (struct by_sparse_word){.memory = 1 << 20,
+                                  .crowd = 384,
+                                  .fixed = 1,
+                                  .far = 1,
+                                  .delay = 0x01020304,
+                                  .ended = 0x0506,
+                                  .lasted = 0x0708090a};
   assert_true(by_sparse_word_scan(word, &rows, &ascending));
   by_sparse_word_fill(word, words.sample, &call, &rows);
   golden_bytes("sparse description of 3 rows", word, words.stride * sizeof(uint64_t));

@@ -134,6 +134,140 @@ static void test_deterministic(void **state) {
   }
 }
 
+/* ---- several tables in one call */
+
+enum { TABLES = 7 };
+
+static float table_value(size_t row, size_t table, size_t column) {
+  return (float)((row * 5 + table * 3 + column) % 9) - 4;
+}
+
+/* Table t has 3 + 10 t rows, of which rank r has those for which row % ranks <= r, some of them twice. */
+static size_t fill_table(struct banyan_sparse *in, size_t t, int rank, int ranks, bool wide) {
+  size_t n = 0, width = in->width;
+  for (size_t i = 0; i < 2 * in->height; i++) {
+    size_t row = in->height - 1 - i % in->height;
+    if ((int)(row % (size_t)ranks) > rank || (i >= in->height && row % 4)) continue;
+    if (wide)
+      ((int64_t *)in->rows)[n] = (int64_t)row;
+    else
+      ((int32_t *)in->rows)[n] = (int32_t)row;
+    for (size_t k = 0; k < width; k++) ((float *)in->values)[n * width + k] = table_value(row, t, k);
+    n++;
+  }
+  return n;
+}
+
+static void check_table(const struct banyan_sparse *out, size_t t, int ranks, bool wide) {
+  must_hold(out->count == out->height && out->height == 3 + 10 * t && out->unique);
+  must_hold(out->row_dtype == (wide ? BANYAN_INT64 : BANYAN_INT32));
+  for (size_t i = 0; i < out->count; i++) {
+    size_t having = (size_t)ranks - i % (size_t)ranks, times = i % 4 ? having : 2 * having;
+    must_hold((wide ? ((int64_t *)out->rows)[i] : ((int32_t *)out->rows)[i]) == (int64_t)i);
+    for (size_t k = 0; k < out->width; k++)
+      must_hold(((float *)out->values)[i * out->width + k] == (float)times * table_value(i, t, k));
+  }
+}
+
+/* Table 3 is so high that the rows of all tables together need 64 bits, and nobody has a row of it. */
+static void rank_tables(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  static int64_t rows[TABLES][200];
+  static float values[TABLES][200 * 4];
+  struct banyan_sparse in[TABLES], out[TABLES] = {{0}};
+  for (int round = 0; round < 2 * BANYAN_SPARSE_WAYS; round++) {
+    bool wide = round % 4 == 1, named = round % 3 == 2;
+    struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE,
+                                      .way = (enum banyan_sparse_way)(round % BANYAN_SPARSE_WAYS),
+                                      .in = in,
+                                      .out = out,
+                                      .tables = TABLES};
+    bool high = round > BANYAN_SPARSE_WAYS && call.way != BANYAN_SPARSE_DENSE;
+    for (size_t t = 0; t < TABLES; t++) {
+      in[t] = (struct banyan_sparse){.row_dtype = wide ? BANYAN_INT64 : BANYAN_INT32,
+                                     .height = 3 + 10 * t,
+                                     .width = 4,
+                                     .rows = rows[t],
+                                     .values = values[t]};
+      if (high && t == 3)
+        in[t].height = (size_t)1 << 31;
+      else
+        in[t].count = fill_table(&in[t], t, rank, job->n, wide);
+    }
+    if (named) {
+      struct banyan_submission submission = {.sparse = &call, .n_sparse = 1};
+      struct banyan_request *request;
+      must(banyan_submit(world, "tables", &submission, &request));
+      must(banyan_wait(request));
+    } else {
+      must(banyan_sparse_run(world, &call));
+    }
+    for (size_t t = 0; t < TABLES; t++)
+      if (high && t == 3)
+        must_hold(out[t].count == 0 && out[t].height == (size_t)1 << 31);
+      else
+        check_table(&out[t], t, job->n, wide);
+  }
+  for (size_t t = 0; t < TABLES; t++) banyan_sparse_free(&out[t]);
+  banyan_comm_destroy(world);
+}
+
+static void test_tables(void **state) {
+  (void)state;
+  for (int n = 1; n <= 4; n++) {
+    struct job job = {.n = n, .run = rank_tables, .transport = n == 3 ? "tcp" : "shm", .limit = 60};
+    job_run(&job);
+  }
+}
+
+/* What is wrong with one table of one rank is an error on all ranks, and the job goes on. */
+static void rank_bad_tables(struct job *job, int rank) {
+  static const struct {
+    const char *text;
+    enum banyan_status status;
+  } errors[] = {
+      {"rank 1: sparse allreduce: row 10 of table 1, at place 1 of 2, is not from 0 to 9", BANYAN_ERR_ARGUMENT},
+      {"rank 1: sparse allreduce: table 2 of 3 has another type or width", BANYAN_ERR_ARGUMENT},
+      {"rank 1: sparse allreduce: table 1 of 3 has another type or width", BANYAN_ERR_ARGUMENT},
+      {"rank 1: sparse allreduce: the count of table 2 of 3 is negative", BANYAN_ERR_ARGUMENT},
+      {"rank 1: sparse allreduce: rows or values are NULL", BANYAN_ERR_ARGUMENT},
+      {"ranks made different calls: rank 0 sparse allreduce", BANYAN_ERR_MISMATCH},
+      {"ranks made different calls: rank 0 sparse allreduce", BANYAN_ERR_MISMATCH},
+      {"several are for allreduce only", BANYAN_ERR_UNSUPPORTED},
+  };
+  struct banyan_comm *world = job_join();
+  struct banyan_sparse out[3] = {{0}};
+  for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
+    int32_t rows[3][2] = {{1, 2}, {3, 4}, {5, 6}};
+    float values[2] = {1, 2};
+    struct banyan_sparse in[3];
+    struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = in, .out = out, .tables = 3};
+    for (int t = 0; t < 3; t++)
+      in[t] = (struct banyan_sparse){
+          .row_dtype = BANYAN_INT32, .height = 10, .width = 1, .count = 2, .rows = rows[t], .values = values};
+    if (rank == 1 && e == 0) rows[1][1] = 10;
+    if (rank == 1 && e == 1) in[2].width = 2;
+    if (rank == 1 && e == 2) in[1].dtype = (enum banyan_dtype)99;
+    if (rank == 1 && e == 3) in[2].count = (size_t)-1;
+    if (rank == 1 && e == 4) in[0].values = NULL;
+    if (rank == 1 && e == 5) in[0].height = 9, in[1].height = 11; /* the same together */
+    if (rank == 1 && e == 6) call.tables = 2, in[1].height = 20;
+    if (e == 7) call.collective = BANYAN_ALLGATHER;
+    must_fail(errors[e].status, banyan_sparse_run(world, &call));
+    if (!strstr(banyan_error_text(), errors[e].text)) rank_fail("%zu: the error is \"%s\"", e, banyan_error_text());
+    must(banyan_comm_state(world));
+  }
+  struct banyan_sparse_call call = {.in = out, .out = out + 1, .tables = (size_t)1 << 40};
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_sparse_run(world, &call));
+  banyan_comm_destroy(world);
+}
+
+static void test_bad_tables(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_bad_tables, .limit = 60};
+  job_run(&job);
+}
+
 /* ---- several calls at once, among other calls */
 
 enum { AT_ONCE = 12 };
@@ -472,7 +606,7 @@ int main(void) {
       cmocka_unit_test(test_values_shm),    cmocka_unit_test(test_values_tcp), cmocka_unit_test(test_plans),
       cmocka_unit_test(test_at_once),       cmocka_unit_test(test_named),      cmocka_unit_test(test_mistakes),
       cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_leaving),    cmocka_unit_test(test_deadline),
-      cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_deterministic), cmocka_unit_test(test_tables),     cmocka_unit_test(test_bad_tables),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

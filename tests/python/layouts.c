@@ -100,6 +100,7 @@ static void print_sparse_call(void) {
   MEMBER(banyan_sparse_call, taken);
   MEMBER(banyan_sparse_call, memory);
   MEMBER(banyan_sparse_call, deadline);
+  MEMBER(banyan_sparse_call, tables);
   end_struct();
 }
 

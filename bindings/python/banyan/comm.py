@@ -6,14 +6,14 @@ import ctypes
 import os
 import weakref
 from ctypes import byref, c_char_p, c_int, c_void_p
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .buffers import memory
 from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, op_number
 from .errors import RequestError
 from .library import Call, Counters, Options, PlanInfo, Submission, check, lib
 from .request import Request
-from .sparse import Exchange, SparseResult
+from .sparse import Exchange, SparseResult, Tables
 
 _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
@@ -44,7 +44,7 @@ class _Started(Calls[Request]):
     def __init__(self, comm: "Communicator") -> None:
         self._comm, self.rank, self.size = comm, comm.rank, comm.size
 
-    def _make_sparse(self, exchange: Exchange) -> Request:
+    def _make_sparse(self, exchange: Union[Exchange, Tables]) -> Request:
         raise NotImplementedError
 
     def sparse_allreduce(self, rows: Any, values: Any, height: int, op: str = "sum", way: str = "chosen",
@@ -52,6 +52,11 @@ class _Started(Calls[Request]):
         """See Communicator.sparse_allreduce."""
         return self._make_sparse(
             Exchange(ALLREDUCE, op_number(op), rows, values, height, way, unique, self.size, deadline))
+
+    def sparse_allreduce_tables(self, tables: Sequence[Tuple[Any, Any, int]], op: str = "sum", way: str = "chosen",
+                                deadline: float = 0) -> Request:
+        """See Communicator.sparse_allreduce_tables."""
+        return self._make_sparse(Tables(op_number(op), tables, way, self.size, deadline))
 
     def sparse_allgather(self, rows: Any, values: Any, height: int, way: str = "chosen", deadline: float = 0) -> Request:
         """See Communicator.sparse_allgather."""
@@ -77,7 +82,7 @@ class Named(_Started):
         submission = Submission(ctypes.sizeof(Submission), ctypes.pointer(call), 1, None, 0, self._priority)
         return self._submit(submission, result, (call, keep))
 
-    def _make_sparse(self, exchange: Exchange) -> Request:
+    def _make_sparse(self, exchange: Union[Exchange, Tables]) -> Request:
         submission = Submission(ctypes.sizeof(Submission), None, 0, ctypes.pointer(exchange.call), 1, self._priority)
         return self._submit(submission, None, exchange, exchange.finish)
 
@@ -141,7 +146,7 @@ class Starter(_Started):
         check(lib.banyan_recv_any(self._comm.handle, byref(call), byref(source), byref(handle)))
         return Request(handle, None, (to, source), lambda: source.value)
 
-    def _make_sparse(self, exchange: Exchange) -> Request:
+    def _make_sparse(self, exchange: Union[Exchange, Tables]) -> Request:
         handle = c_void_p()
         check(lib.banyan_sparse_start(self._comm.handle, byref(exchange.call), byref(handle)))
         return Request(handle, None, exchange, exchange.finish)
@@ -211,6 +216,13 @@ class Communicator(Calls[Any]):
         `op` is sum or average; `unique` promises that no row stands twice; `way` forces how they travel."""
         result: SparseResult = self.start.sparse_allreduce(rows, values, height, op, way, unique, deadline).wait()
         return result
+
+    def sparse_allreduce_tables(self, tables: Sequence[Tuple[Any, Any, int]], op: str = "sum", way: str = "chosen",
+                                deadline: float = 0) -> List[SparseResult]:
+        """The sums of several tables in one exchange. `tables` has (rows, values, height) for each; all have the types
+        and the width of the first."""
+        results: List[SparseResult] = self.start.sparse_allreduce_tables(tables, op, way, deadline).wait()
+        return results
 
     def sparse_allgather(self, rows: Any, values: Any, height: int, way: str = "chosen",
                          deadline: float = 0) -> SparseResult:

@@ -34,7 +34,7 @@ class Sparse(ctypes.Structure):
 class SparseCall(ctypes.Structure):
     _fields_ = [("collective", c_int), ("op", c_int), ("way", c_int), ("in_", POINTER(Sparse)),
                 ("out", POINTER(Sparse)), ("counts", POINTER(c_size_t)), ("taken", POINTER(c_int)),
-                ("memory", c_size_t), ("deadline", c_double)]
+                ("memory", c_size_t), ("deadline", c_double), ("tables", c_size_t)]
 
 
 class Submission(ctypes.Structure):

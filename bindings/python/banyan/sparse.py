@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_int, c_size_t
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from .buffers import memory
 from .errors import RequestError
@@ -59,3 +59,22 @@ class Exchange:
     def __del__(self, free: Callable[[Any], None] = lib.banyan_sparse_free) -> None:
         if hasattr(self, "sum"):
             free(byref(self.sum))
+
+
+class Tables:
+    """What a sparse call over several tables needs while it is under way."""
+
+    def __init__(self, op: int, tables: Sequence[Tuple[Any, Any, int]], way: str, size: int, deadline: float) -> None:
+        if not tables:
+            raise RequestError("sparse: there must be at least one table")
+        self._parts = [Exchange(0, op, rows, values, height, way, False, size, deadline)
+                       for rows, values, height in tables]
+        n = len(tables)
+        self._mine, sums, self._taken = (Sparse * n)(*[part.mine for part in self._parts]), (Sparse * n)(), c_int()
+        self.call = SparseCall(0, op, WAYS.index(way), self._mine, sums, None, ctypes.pointer(self._taken), 0, deadline, n)
+        for part, result in zip(self._parts, sums):
+            part.sum, part.taken = result, self._taken
+
+    def finish(self) -> List[SparseResult]:
+        """The result of each table, in memory of its own."""
+        return [part.finish() for part in self._parts]

@@ -7,6 +7,7 @@
 #include "plan_switch.h"
 #include "request.h"
 #include "sparse_exchange.h"
+#include "sparse_tables.h"
 
 enum { SPARSE = 2 << 16 /* a kind of call of its own */ };
 
@@ -50,6 +51,9 @@ enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const st
   BY_TRY(by_comm_check(comm));
   if (!call || !call->in || !call->out || call->in == call->out)
     return by_fail(BANYAN_ERR_ARGUMENT, "the sparse call or one of its tensors is NULL, or both are the same one");
+  if (call->tables > BY_SPARSE_MOST_TABLES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the sparse call has %zu tables, at most %d are possible", call->tables,
+                   BY_SPARSE_MOST_TABLES);
   if (call->deadline < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
   return BANYAN_OK;
@@ -68,9 +72,10 @@ static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sp
   if (comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) BY_TRY(by_plan_switches_pass(comm, deadline));
   BY_TRY(by_sparse_start(exchange, deadline));
   by_plan_switches_count(comm);
-  uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype);
+  uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype), count = call->in->count;
+  for (size_t t = 1; t < call->tables; t++) count += call->in[t].count;
   if (comm->context->observed.on) /* rows differ from one iteration to the next; their width does not */
-    by_observe_odd(&comm->context->observed, SPARSE + call->collective, row, call->in->count * row, now);
+    by_observe_odd(&comm->context->observed, SPARSE + call->collective, row, count * row, now);
   return BANYAN_OK;
 }
 

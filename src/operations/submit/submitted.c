@@ -8,6 +8,7 @@
 #include "log.h"
 #include "sparse.h"
 #include "sparse_exchange.h"
+#include "sparse_tables.h"
 #include "submitter.h"
 
 enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* a kind of call of its own */ };
@@ -138,7 +139,9 @@ static struct by_operation of_sparse(const struct banyan_sparse_call *call) {
                            .op = by_collective(call->collective)->adds ? (uint8_t)call->op : 0,
                            .root = (uint32_t)call->in->width,
                            .count = call->in->height};
+  for (size_t t = 1; t < call->tables; t++) o.count += call->in[t].height;
   o.rest = hash(hash(call->in->width, call->in->row_dtype), call->way);
+  if (call->tables > 1) o.rest = hash(hash(o.rest, call->tables), by_sparse_tables_heights(call));
   return o;
 }
 

@@ -21,7 +21,7 @@
 #include "settings.h"
 
 struct bench {
-  long ranks, height, width, rows, common, rounds, warm_up, seed;
+  long ranks, height, width, rows, common, tables, rounds, warm_up, seed;
   int transport_choice;
   const char *plan, *way_name;
   bool json, pin, as_rank;
@@ -29,10 +29,14 @@ struct bench {
   enum banyan_sparse_way way; /* without its name all of them take turns */
   struct banyan_comm *comm;
   int rank, size;
-  struct banyan_sparse mine, out;
-  uint32_t *having; /* row -> how many ranks have it */
+  struct banyan_sparse mine, out;         /* in one table */
+  struct banyan_sparse *mine_of, *out_of; /* in several, NULL: there is one */
+  uint32_t *having;                       /* row -> how many ranks have it */
   size_t n_union;
 };
+
+/* All methods, and behind them the one that is chosen where the rows are in one table, not in several. */
+enum { IN_ONE = BANYAN_SPARSE_WAYS, MOST_TIMED };
 
 /* Of one method. */
 struct timed {
@@ -96,6 +100,46 @@ static void make_rows(struct bench *b) {
                                    .unique = true};
 }
 
+/* Table t has the rows from this one of the whole on. */
+static size_t first_of(const struct bench *b, long table) {
+  return (size_t)(b->height * table / b->tables);
+}
+
+static void cut_tables(struct bench *b) {
+  size_t n = (size_t)b->tables, place = 0;
+  int32_t *rows = b->mine.rows, *moved = by_cli_alloc(NULL, (b->mine.count + 1) * sizeof *moved);
+  b->mine_of = by_cli_alloc(NULL, n * sizeof *b->mine_of);
+  b->out_of = by_cli_alloc(NULL, n * sizeof *b->out_of);
+  memset(b->out_of, 0, n * sizeof *b->out_of);
+  for (size_t t = 0; t < n; t++) {
+    size_t first = first_of(b, (long)t), end = first_of(b, (long)t + 1), begin = place;
+    for (; place < b->mine.count && (size_t)rows[place] < end; place++) moved[place] = rows[place] - (int32_t)first;
+    b->mine_of[t] = b->mine;
+    b->mine_of[t].height = end - first;
+    b->mine_of[t].count = place - begin;
+    b->mine_of[t].rows = moved + begin;
+    b->mine_of[t].values = (float *)b->mine.values + begin * (size_t)b->width;
+  }
+}
+
+/* Puts the results of all tables into one again. */
+static void join_tables(struct bench *b) {
+  size_t count = 0;
+  for (long t = 0; t < b->tables; t++) count += b->out_of[t].count;
+  banyan_sparse_free(&b->out);
+  int32_t *rows = b->out.memory = by_cli_alloc(NULL, (count + 1) * (sizeof *rows + (size_t)b->width * sizeof(float)));
+  float *values = (float *)(rows + count);
+  b->out.rows = rows;
+  b->out.values = values;
+  for (long t = 0; t < b->tables; t++) {
+    const struct banyan_sparse *part = &b->out_of[t];
+    for (size_t i = 0; i < part->count; i++) *rows++ = ((const int32_t *)part->rows)[i] + (int32_t)first_of(b, t);
+    if (part->count) memcpy(values, part->values, part->count * (size_t)b->width * sizeof *values);
+    values += part->count * (size_t)b->width;
+  }
+  b->out.count = count;
+}
+
 /* Rows of the result that are not as they must be. */
 static uint64_t count_wrong(const struct bench *b) {
   const int32_t *rows = b->out.rows;
@@ -114,9 +158,17 @@ static uint64_t count_wrong(const struct bench *b) {
 
 /* ---- timing */
 
-static enum banyan_status call(struct bench *b, enum banyan_sparse_way way, enum banyan_sparse_way *taken) {
-  struct banyan_sparse_call of = {
-      .collective = BANYAN_ALLREDUCE, .way = way, .in = &b->mine, .out = &b->out, .taken = taken};
+static enum banyan_status call(struct bench *b, int way, enum banyan_sparse_way *taken) {
+  struct banyan_sparse_call of = {.collective = BANYAN_ALLREDUCE,
+                                  .way = way == IN_ONE ? BANYAN_SPARSE_CHOSEN : (enum banyan_sparse_way)way,
+                                  .in = &b->mine,
+                                  .out = &b->out,
+                                  .taken = taken};
+  if (b->mine_of && way != IN_ONE) {
+    of.in = b->mine_of;
+    of.out = b->out_of;
+    of.tables = (size_t)b->tables;
+  }
   return banyan_sparse_run(b->comm, &of);
 }
 
@@ -127,13 +179,14 @@ static double bytes_sent(const struct bench *b) {
 }
 
 /* A call that all ranks begin at about the same time. */
-static enum banyan_status time_once(struct bench *b, enum banyan_sparse_way way, long round, struct timed *timed) {
-  enum banyan_sparse_way taken = way;
+static enum banyan_status time_once(struct bench *b, int way, long round, struct timed *timed) {
+  enum banyan_sparse_way taken = BANYAN_SPARSE_CHOSEN;
   BY_TRY(banyan_barrier(b->comm));
   double bytes = bytes_sent(b);
   uint64_t start = by_clock_now(&by_clock_system);
   BY_TRY(call(b, way, &taken));
   double seconds = (double)(by_clock_now(&by_clock_system) - start) * 1e-9;
+  if (b->mine_of && way != IN_ONE) join_tables(b);
   double sums[] = {bytes_sent(b) - bytes, (double)count_wrong(b)};
   BY_TRY(banyan_allreduce(b->comm, sums, sums, 2, BANYAN_FLOAT64, BANYAN_SUM));
   BY_TRY(banyan_allreduce(b->comm, &seconds, &timed->seconds[round], 1, BANYAN_FLOAT64, BANYAN_MAX));
@@ -146,18 +199,18 @@ static enum banyan_status time_once(struct bench *b, enum banyan_sparse_way way,
 /* Methods take turns, in an order that changes from round to round, since each finds the caches as another left them.
  */
 static enum banyan_status time_all(struct bench *b, struct timed *timed) {
-  enum banyan_sparse_way ways[BANYAN_SPARSE_WAYS];
+  int ways[MOST_TIMED], n = 0;
   struct by_rng rng;
-  int n = 0;
   by_rng_init(&rng, (uint64_t)b->seed); /* the same on all ranks */
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
-    if (!b->way_name || (int)b->way == way) ways[n++] = (enum banyan_sparse_way)way;
+    if (!b->way_name || (int)b->way == way) ways[n++] = way;
+  if (b->mine_of) ways[n++] = IN_ONE;
   for (int i = 0; i < n; i++)
     for (long k = 0; k < b->warm_up; k++) BY_TRY(call(b, ways[i], NULL));
   for (long round = 0; round < b->rounds; round++) {
     for (int i = n - 1; i > 0; i--) {
       int j = (int)by_rng_below(&rng, (uint64_t)i + 1);
-      enum banyan_sparse_way way = ways[i];
+      int way = ways[i];
       ways[i] = ways[j];
       ways[j] = way;
     }
@@ -180,30 +233,33 @@ static enum banyan_sparse_way taken_mostly(const struct timed *timed) {
   return (enum banyan_sparse_way)best;
 }
 
-static void print_json(const struct bench *b, enum banyan_sparse_way way, const struct timed *timed, double median,
-                       double of_best) {
-  json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}", "impl",
-                             "banyan", "collective", "sparse allreduce", "method", banyan_sparse_way_name(way), "taken",
-                             banyan_sparse_way_name(taken_mostly(timed)), "ranks", b->size, "height",
-                             (json_int_t)b->height, "width", (json_int_t)b->width, "rows", (json_int_t)b->rows,
-                             "common", (json_int_t)b->common, "union", (json_int_t)b->n_union, "rounds",
-                             (json_int_t)b->rounds, "time_us", median * 1e6, "min_us", timed->seconds[0] * 1e6,
-                             "of_best", of_best, "bytes_sent", timed->bytes, "wrong", (json_int_t)timed->wrong);
+static const char *name_of(int way) {
+  return way == IN_ONE ? "one table" : banyan_sparse_way_name((enum banyan_sparse_way)way);
+}
+
+static void print_json(const struct bench *b, int way, const struct timed *timed, double median, double of_best) {
+  json_t *object = json_pack(
+      "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}", "impl", "banyan",
+      "collective", "sparse allreduce", "method", name_of(way), "taken", banyan_sparse_way_name(taken_mostly(timed)),
+      "ranks", b->size, "height", (json_int_t)b->height, "width", (json_int_t)b->width, "rows", (json_int_t)b->rows,
+      "common", (json_int_t)b->common, "tables", (json_int_t)(way == IN_ONE ? 1 : b->tables), "union",
+      (json_int_t)b->n_union, "rounds", (json_int_t)b->rounds, "time_us", median * 1e6, "min_us",
+      timed->seconds[0] * 1e6, "of_best", of_best, "bytes_sent", timed->bytes, "wrong", (json_int_t)timed->wrong);
   char *text = json_dumps(object, JSON_REAL_PRECISION(8));
   if (text) puts(text);
   free(text);
   json_decref(object);
 }
 
-static void print_row(const struct bench *b, enum banyan_sparse_way way, const struct timed *timed, double best) {
+static void print_row(const struct bench *b, int way, const struct timed *timed, double best) {
   double median = timed->seconds[b->rounds / 2];
   if (b->json) {
     print_json(b, way, timed, median, median / best);
     return;
   }
-  printf("  %-10s %12.1f %12.1f %9.3f %12.3f %7" PRIu64, banyan_sparse_way_name(way), median * 1e6,
-         timed->seconds[0] * 1e6, median / best, timed->bytes * 1e-6, timed->wrong);
-  for (int w = 1; way == BANYAN_SPARSE_CHOSEN && w < BANYAN_SPARSE_WAYS; w++)
+  printf("  %-10s %12.1f %12.1f %9.3f %12.3f %7" PRIu64, name_of(way), median * 1e6, timed->seconds[0] * 1e6,
+         median / best, timed->bytes * 1e-6, timed->wrong);
+  for (int w = 1; (way == BANYAN_SPARSE_CHOSEN || way == IN_ONE) && w < BANYAN_SPARSE_WAYS; w++)
     if (timed->taken[w]) printf("  %s %u", banyan_sparse_way_name((enum banyan_sparse_way)w), timed->taken[w]);
   printf("\n");
 }
@@ -211,18 +267,20 @@ static void print_row(const struct bench *b, enum banyan_sparse_way way, const s
 /* `best`: the least median of the forced methods. */
 static void print_all(const struct bench *b, struct timed *timed) {
   double best = INFINITY;
-  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++) {
+  for (int way = 0; way < MOST_TIMED; way++) {
     qsort(timed[way].seconds, (size_t)b->rounds, sizeof(double), compare);
-    bool counts = timed[way].taken[way] && way != BANYAN_SPARSE_CHOSEN;
+    bool counts = way != BANYAN_SPARSE_CHOSEN && way != IN_ONE && timed[way].taken[way];
     if (counts || (b->way_name && (int)b->way == way)) best = MIN(best, timed[way].seconds[b->rounds / 2]);
   }
   if (!b->json) {
-    printf("# sparse allreduce, f32; %d ranks; %ld rows of %ld x %ld each, %ld %% of them on all ranks; union %zu\n",
-           b->size, b->rows, b->height, b->width, b->common, b->n_union);
+    printf("# sparse allreduce, f32; %d ranks; %ld rows of %ld x %ld each, %ld %% of them on all ranks; union %zu; "
+           "%ld table%s\n",
+           b->size, b->rows, b->height, b->width, b->common, b->n_union, b->tables, b->tables == 1 ? "" : "s");
     printf("# %-10s %12s %12s %9s %12s %7s  taken\n", "method", "median us", "least us", "of best", "MB sent", "wrong");
   }
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
-    if (!b->way_name || (int)b->way == way) print_row(b, (enum banyan_sparse_way)way, &timed[way], best);
+    if (!b->way_name || (int)b->way == way) print_row(b, way, &timed[way], best);
+  if (b->mine_of) print_row(b, IN_ONE, &timed[IN_ONE], best);
 }
 
 /* ---- command line */
@@ -237,6 +295,8 @@ static const struct by_option options[] = {
     BY_INT("width", 'w', width, "N", 1, 1 << 20, "elements (f32) of a row; default 64"),
     BY_INT("rows", 'r', rows, "N", 0, INT32_MAX, "rows that each rank has; default 2000"),
     BY_INT("common", 0, common, "PERCENT", 0, 100, "of them, those that all ranks have; default 50"),
+    BY_INT("tables", 0, tables, "N", 1, 65536,
+           "cut the table into N, whose rows go in one call; \"one table\"\nis the same rows uncut"),
     BY_TEXT("method", 'm', way_name, "NAME",
             "only chosen, padded, gather, broadcast, merge or dense;\ndefault: all of them take turns"),
     BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
@@ -267,24 +327,31 @@ static enum banyan_status parse(struct bench *b) {
   if (b->way_name) BY_TRY(banyan_sparse_way_parse(b->way_name, &b->way));
   if (b->rows > b->height)
     return by_fail(BANYAN_ERR_ARGUMENT, "--rows is %ld, but the table has %ld (--height)", b->rows, b->height);
+  if (b->tables > b->height)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--tables is %ld, but there are %ld rows (--height)", b->tables, b->height);
   return BANYAN_OK;
 }
 
 static enum banyan_status measure(struct bench *b, uint64_t *wrong) {
-  struct timed timed[BANYAN_SPARSE_WAYS] = {{0}};
+  struct timed timed[MOST_TIMED] = {{0}};
   b->rank = banyan_comm_rank(b->comm);
   b->size = banyan_comm_size(b->comm);
   make_rows(b);
-  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++) {
+  if (b->tables > 1) cut_tables(b);
+  for (int way = 0; way < MOST_TIMED; way++) {
     timed[way].seconds = by_cli_alloc(NULL, (size_t)b->rounds * sizeof(double));
     memset(timed[way].seconds, 0, (size_t)b->rounds * sizeof(double));
   }
   enum banyan_status status = time_all(b, timed);
   if (!status && !b->rank) print_all(b, timed);
-  for (int way = 0; way < BANYAN_SPARSE_WAYS; way++) {
+  for (int way = 0; way < MOST_TIMED; way++) {
     *wrong += timed[way].wrong;
     free(timed[way].seconds);
   }
+  for (long t = 0; b->mine_of && t < b->tables; t++) banyan_sparse_free(&b->out_of[t]);
+  if (b->mine_of) free(b->mine_of[0].rows);
+  free(b->mine_of);
+  free(b->out_of);
   free(b->mine.rows);
   free(b->mine.values);
   free(b->having);
@@ -310,6 +377,7 @@ int by_cli_bench_sparse(int argc, char **argv) {
                         .width = 64,
                         .rows = 2000,
                         .common = 50,
+                        .tables = 1,
                         .rounds = 21,
                         .warm_up = 2,
                         .seed = 1,
