@@ -94,7 +94,7 @@ wants 2 "$BANYAN" bench sparse --height 10 --rows 5 --tables 11
 wants 0 "$BANYAN" bench sparse -n 2 --transport tcp --method merge --rows 0 --rounds 1 --warmup 1
 [ "$(grep -cE '^ +merge .* 0$' "$scratch/out")" -eq 1 ] || fail "the row of the method that was asked for"
 wants 0 "$BANYAN" run -n 2 -- "$BANYAN" bench sparse --height 50 --rows 50 --rounds 1
-shows 'union 50$' out
+shows 'union 50; 1 table$' out
 wants 2 "$BANYAN" bench sparse --height 10 --rows 11
 shows '^banyan bench sparse: --rows is 11, but the table has 10' err
 wants 2 "$BANYAN" bench sparse --method fastest
