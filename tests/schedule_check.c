@@ -38,8 +38,8 @@ void by_check_extent(const struct by_check *check, uint32_t rank, enum by_buffer
   const struct by_collective *collective = by_collective(check->collective);
   if (rank < check->n_ranks) extent = buffer == BY_BUFFER_SEND ? collective->send : collective->recv;
   if (extent == BY_EXTENT_ALL_AT_ROOT) extent = rank == check->root ? BY_EXTENT_ALL : BY_EXTENT_NOTHING;
-  *first = extent == BY_EXTENT_BLOCK ? rank * check->per_block : 0;
-  *last = extent == BY_EXTENT_BLOCK ? *first + check->per_block : extent == BY_EXTENT_ALL ? check->n_pieces : 0;
+  *first = extent == BY_EXTENT_BLOCK ? check->block[rank] : 0;
+  *last = extent == BY_EXTENT_BLOCK ? check->block[rank + 1] : extent == BY_EXTENT_ALL ? check->n_pieces : 0;
 }
 
 uint32_t by_slot_place(const struct by_slot *slot, uint32_t rank, enum by_buffer buffer, uint32_t piece) {
@@ -183,11 +183,14 @@ static enum banyan_status check_sum(const struct by_slot *slot, uint32_t rank, c
 
 /* Returns the rank whose block must end in a rank's piece, for collectives that add nothing. */
 static uint64_t expected_block(const struct by_check *check, uint32_t rank, uint32_t piece) {
+  uint32_t owner = 0;
   switch (check->collective) {
   case BANYAN_BROADCAST:
   case BANYAN_SCATTER: return hash_of_term(check->root, piece);
   case BANYAN_ALLTOALL: return hash_of_term(piece, rank);
-  default: return hash_of_term(piece / check->per_block, piece);
+  default:
+    while (check->block[owner + 1] <= piece) owner++;
+    return hash_of_term(owner, piece);
   }
 }
 
@@ -314,7 +317,7 @@ enum banyan_status by_schedule_check_all(struct by_schedule *const *schedules, u
                            .collective = first->collective,
                            .root = first->root,
                            .n_pieces = first->n_pieces,
-                           .per_block = first->per_block};
+                           .block = first->block};
   by_arena_init(&check.arena);
   enum banyan_status status = run(&check);
   by_arena_fini(&check.arena);

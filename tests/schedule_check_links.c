@@ -21,20 +21,36 @@ static bool good_cuts(const double *cut, uint32_t n) {
   return n > 0 && cut[0] == 0 && cut[n] == 1;
 }
 
+/* Whether the cuts of every block rise from 0 to at most 1. */
+static bool good_block_cuts(const struct by_schedule *schedule) {
+  for (uint32_t r = 0; schedule->block && r < schedule->n_ranks; r++) {
+    uint32_t first = schedule->block[r], last = schedule->block[r + 1];
+    if (first >= last || schedule->block_cut[first] != 0 || !(schedule->block_cut[last - 1] <= 1)) return false;
+    for (uint32_t p = first + 1; p < last; p++)
+      if (!(schedule->block_cut[p - 1] <= schedule->block_cut[p])) return false;
+  }
+  return true;
+}
+
+static bool same_blocks(const struct by_schedule *a, const struct by_schedule *b) {
+  if (!a->block || !b->block) return a->block == b->block;
+  return memcmp(a->block, b->block, (a->n_ranks + 1) * sizeof *a->block) == 0 &&
+         memcmp(a->block_cut, b->block_cut, a->n_pieces * sizeof *a->block_cut) == 0;
+}
+
 static enum banyan_status check_layout(const struct by_check *check, uint32_t rank) {
   const struct by_schedule *own = check->schedules[rank], *first = check->schedules[0];
   if (own->n_ranks != first->n_ranks || own->rank != rank || own->collective != first->collective ||
-      own->root != first->root || own->n_pieces != first->n_pieces || own->per_block != first->per_block ||
-      own->plan_version != first->plan_version)
+      own->root != first->root || own->n_pieces != first->n_pieces || own->plan_version != first->plan_version)
     return bad(check, rank, "the schedule is of another rank, call or plan");
   if (!own->cut == !own->block_cut) return bad(check, rank, "the layout has shares and blocks, or neither");
-  if (own->block_cut && own->n_pieces != own->n_ranks * own->per_block)
+  if (own->block_cut && own->n_pieces != own->block[own->n_ranks])
     return bad(check, rank, "the blocks' pieces do not sum to all pieces");
-  if (check->collective == BANYAN_ALLTOALL && own->per_block != 1)
+  if (check->collective == BANYAN_ALLTOALL && own->n_pieces != own->n_ranks)
     return bad(check, rank, "blocks are cut, but they change places");
-  if (!same_cuts(own->cut, first->cut, own->n_pieces) || !same_cuts(own->block_cut, first->block_cut, own->per_block))
+  if (!same_cuts(own->cut, first->cut, own->n_pieces) || !same_blocks(own, first))
     return bad(check, rank, "the layout is not that of rank 0");
-  if (!good_cuts(own->cut, own->n_pieces) || !good_cuts(own->block_cut, own->per_block))
+  if (!good_cuts(own->cut, own->n_pieces) || !good_block_cuts(own))
     return bad(check, rank, "the cuts do not rise from 0 to 1");
   for (uint32_t buffer = 0; buffer < BY_BUFFERS; buffer++) {
     uint32_t start, end;

@@ -10,13 +10,14 @@ struct by_check {
   uint32_t n;       /* schedules: of the ranks, and after them of the helpers */
   uint32_t n_ranks; /* ranks, which have terms and get results */
   enum banyan_collective collective;
-  uint32_t root, n_pieces, per_block;
-  bool in_place;        /* SEND and RECV are the same memory where they overlap */
-  uint32_t *first_step; /* n + 1 entries: rank r's steps have the numbers first_step[r] .. first_step[r + 1] - 1 */
-  uint32_t *first_in;   /* n + 1 entries: likewise for the messages that a rank receives */
-  uint32_t *taken_by;   /* by step, for a SEND: the step that receives its message */
-  uint32_t *sent_by;    /* by message: the SEND */
-  uint32_t *rank_of;    /* by step */
+  uint32_t root, n_pieces;
+  const uint32_t *block; /* of the layout; NULL without blocks */
+  bool in_place;         /* SEND and RECV are the same memory where they overlap */
+  uint32_t *first_step;  /* n + 1 entries: rank r's steps have the numbers first_step[r] .. first_step[r + 1] - 1 */
+  uint32_t *first_in;    /* n + 1 entries: likewise for the messages that a rank receives */
+  uint32_t *taken_by;    /* by step, for a SEND: the step that receives its message */
+  uint32_t *sent_by;     /* by message: the SEND */
+  uint32_t *rank_of;     /* by step */
   struct by_arena arena;
 };
 

@@ -134,7 +134,7 @@ static enum banyan_status get_helped(const struct by_helped *helped, const struc
                                      enum banyan_collective collective, uint32_t root, bool empty,
                                      struct by_program **out) {
   const struct by_plan *plan = helped->plan;
-  const struct by_class *class_ = by_plan_class(plan, bytes);
+  const struct by_class *class_ = by_plan_class_of(plan, collective, bytes);
   uint32_t index = (uint32_t)(class_ - plan->classes);
   bool servers = has_servers(plan, class_), helpers = !empty && by_collective(collective)->helpers;
   if (helpers && (is_in_network(user) || !servers) && plan->n_ranks > 1 && by_helped_has(helped, index))
@@ -160,8 +160,8 @@ static enum banyan_status get_program(struct by_team *team, const struct banyan_
   uint32_t root = kind->rooted && !empty ? (uint32_t)user->root : 0;
   if (helped) return get_helped(helped, user, bytes, collective, root, empty, out);
   const struct by_plan *plan = team->plan;
-  return by_program_get(team, &team->vertices, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version, collective,
-                        root, out);
+  return by_program_get(team, &team->vertices, plan, by_plan_class_of(plan, collective, bytes), BY_PART_ALL,
+                        plan->version, collective, root, out);
 }
 
 static bool is_like_last(const struct by_last *last, const struct banyan_call *user) {

@@ -75,9 +75,11 @@ uint32_t by_plan_hash(const struct by_plan *plan) {
     mix(&hash, plan->vertices[i].rank);
   }
   mix(&hash, plan->n_classes);
-  for (uint32_t i = 0; i < plan->n_classes; i++) {
+  for (uint32_t i = 0; i < plan->n_classes + plan->n_own; i++) {
     const struct by_class *class_ = &plan->classes[i];
     mix(&hash, class_->up_to);
+    if (class_->collectives) mix(&hash, (uint64_t)class_->per_root << 32 | class_->collectives);
+    if (class_->collectives) mix(&hash, class_->above);
     mix(&hash, class_->n_groups);
     for (uint32_t g = 0; g < class_->n_groups; g++) mix_group(&hash, &class_->groups[g]);
   }
@@ -95,6 +97,20 @@ const struct by_class *by_plan_class(const struct by_plan *plan, uint64_t bytes)
   uint32_t i = 0;
   while (i + 1 < plan->n_classes && bytes > plan->classes[i].up_to) i++;
   return &plan->classes[i];
+}
+
+const struct by_class *by_plan_class_of(const struct by_plan *plan, enum banyan_collective collective, uint64_t bytes) {
+  for (uint32_t i = plan->n_classes + plan->n_own; i-- > plan->n_classes;)
+    if (plan->classes[i].collectives >> collective & 1 && bytes > plan->classes[i].above) return &plan->classes[i];
+  return by_plan_class(plan, bytes);
+}
+
+bool by_group_is_of(const struct by_group *group, uint32_t rank) {
+  uint32_t root = group->order[group->root];
+  const struct by_twig *twig = NULL;
+  if (rank == root) return true;
+  if (group->n_twigs) twig = bsearch(&rank, group->twigs, group->n_twigs, sizeof *group->twigs, by_compare_numbers);
+  return twig && twig->parent == root;
 }
 
 /* u + t, or u - t, digit by digit. */
@@ -206,6 +222,7 @@ struct check {
   uint32_t *seen;     /* of each vertex: the mark of the last group that has it */
   uint32_t *state;    /* of each position: a mark */
   uint32_t *position; /* scratch, for each vertex */
+  double *owned;      /* scratch, for each rank */
 };
 
 static const char *vertex_name(const struct check *check, uint32_t vertex) {
@@ -327,15 +344,50 @@ static enum banyan_status check_group(struct check *check, const struct by_group
   return group_check_ports(check->plan, group, check->position);
 }
 
+/* Of a class per root: the shares of what each rank owns. */
+static enum banyan_status check_roots(const struct check *check, const struct by_class *class_) {
+  uint32_t n = check->plan->n_ranks;
+  for (uint32_t r = 0; r < n; r++) check->owned[r] = 0;
+  for (uint32_t g = 0; g < class_->n_groups; g++) {
+    const struct by_group *group = &class_->groups[g];
+    uint32_t root = group->order[group->root];
+    if (root < n) check->owned[root] += group->share;
+    for (uint32_t i = 0; i < group->n_twigs; i++)
+      if (group->twigs[i].parent == root) check->owned[group->twigs[i].child] += group->share;
+  }
+  for (uint32_t r = 0; r < n; r++)
+    if (fabs(check->owned[r] - 1) > share_slack)
+      return bad("class %u: the shares of the trees of \"%.64s\" sum to %.9g, must be 1", check->class_,
+                 vertex_name(check, r), check->owned[r]);
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_own_class(const struct check *check, const struct by_class *class_) {
+  if (!class_->collectives || class_->collectives & ~(uint32_t)BY_PLAN_OWN_COLLECTIVES)
+    return bad("class %u: trees of their own are for reduce, broadcast, reduce_scatter and allgather", check->class_);
+  if (class_->above > INT64_MAX) return bad("class %u: its limit is too large", check->class_);
+  for (uint32_t g = 0; g < class_->n_groups; g++) {
+    const struct by_group *group = &class_->groups[g];
+    if (class_->per_root && group->kind != BY_GROUP_TREE)
+      return bad("class %u, tree %u: trees for each root must be of kind \"tree\"", check->class_, g);
+    for (uint32_t u = 0; u < group->n; u++)
+      if (group->order[u] >= check->plan->n_ranks)
+        return bad("class %u, tree %u: vertex \"%.64s\" is no rank; trees of some collectives' own have ranks alone",
+                   check->class_, g, name_at(check, group, u));
+  }
+  return BANYAN_OK;
+}
+
 static enum banyan_status check_class(struct check *check, const struct by_class *class_) {
   double sum = 0;
   for (check->tree = 0; check->tree < class_->n_groups; check->tree++) {
     if (check_group(check, &class_->groups[check->tree]) != BANYAN_OK)
-      return check->plan->n_classes == 1
+      return check->plan->n_classes + check->plan->n_own == 1
                  ? by_fail_within(BANYAN_ERR_PLAN, "tree %u", check->tree)
                  : by_fail_within(BANYAN_ERR_PLAN, "class %u, tree %u", check->class_, check->tree);
     sum += class_->groups[check->tree].share;
   }
+  if (class_->per_root) return check_roots(check, class_);
   if (fabs(sum - 1) <= share_slack) return BANYAN_OK;
   return bad("class %u: the shares of its %u trees sum to %.9g, must be 1", check->class_, class_->n_groups, sum);
 }
@@ -343,11 +395,16 @@ static enum banyan_status check_class(struct check *check, const struct by_class
 static enum banyan_status check_classes(struct check *check) {
   const struct by_plan *plan = check->plan;
   uint64_t groups = 0;
-  for (uint32_t i = 0; i < plan->n_classes; i++) {
+  for (uint32_t i = 0; i < plan->n_classes + plan->n_own; i++) {
     uint64_t up_to = plan->classes[i].up_to;
     check->class_ = i;
     groups += plan->classes[i].n_groups;
     if (groups > BY_PLAN_MOST_GROUPS) return bad("more than %d trees", BY_PLAN_MOST_GROUPS);
+    if (i >= plan->n_classes) {
+      BY_TRY(check_class(check, &plan->classes[i]));
+      BY_TRY(check_own_class(check, &plan->classes[i]));
+      continue;
+    }
     if (i + 1 == plan->n_classes && up_to != UINT64_MAX) return bad("class %u: the last class must have no limit", i);
     if (i + 1 < plan->n_classes && up_to > INT64_MAX) return bad("class %u: its limit is too large", i);
     if (i > 0 && up_to <= plan->classes[i - 1].up_to)
@@ -364,6 +421,8 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
     return bad("%u ranks among %u vertices", plan->n_ranks, plan->n_vertices);
   if (plan->n_classes < 1 || plan->n_classes > BY_PLAN_MOST_CLASSES)
     return bad("%u size classes, must be 1 to %d", plan->n_classes, BY_PLAN_MOST_CLASSES);
+  if (plan->n_own > BY_PLAN_MOST_CLASSES)
+    return bad("%u classes of collectives' own, most are %d", plan->n_own, BY_PLAN_MOST_CLASSES);
   if (plan->chunk > BY_PLAN_MOST_CHUNK)
     return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MOST_CHUNK);
   BY_TRY(check_name(plan->name, "the plan's name"));
@@ -372,7 +431,8 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
   struct check check = {.plan = plan,
                         .seen = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
                         .state = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
-                        .position = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices)};
+                        .position = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
+                        .owned = BY_ARENA_ARRAY(&arena, double, plan->n_own ? plan->n_ranks : 0)};
   enum banyan_status status = arena.failed ? by_plan_no_memory() : check_vertices(plan, names);
   if (status == BANYAN_OK) status = check_classes(&check);
   if (status == BANYAN_OK) status = by_plan_control_check(plan);

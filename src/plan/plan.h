@@ -1,7 +1,7 @@
 /* A plan: how a buffer is summed, as weighted aggregation trees. An immutable value in one arena; made by a parser, a
  * built-in or a planner, checked by by_plan_validate, read by the schedule compiler. A plan has size classes (one is
- * usual); a class has groups whose shares sum to 1; a group is one tree, a tree rotated over an order of vertices, or
- * an exchange. */
+ * usual), and classes of its own for collectives that use other trees; a class has groups whose shares sum to 1; a
+ * group is one tree, a tree rotated over an order of vertices, or an exchange. */
 #ifndef BY_PLAN_PLAN_H
 #define BY_PLAN_PLAN_H
 
@@ -70,11 +70,26 @@ struct by_group {
   double rate;                 /* bit/s the planner promised; 0: unknown */
 };
 
+/* A size class, or a class of its own for some collectives.
+ *
+ * Per root: every tree carries only what its root owns, or the ranks of its root's host (twigs of the root): in an
+ * allgather or a reduce_scatter their blocks, in a broadcast or a reduce with such a root everything. Each rank owns
+ * trees whose shares sum to 1. */
 struct by_class {
-  const char *part; /* the built-in that it is made of, in static storage; NULL: not known. Not part of the hash */
-  uint64_t up_to;   /* bytes of the whole buffer, inclusive; UINT64_MAX in the last class */
+  const char *part;     /* the built-in that it is made of, in static storage; NULL: not known. Not part of the hash */
+  uint64_t up_to;       /* bytes of the whole buffer, inclusive; UINT64_MAX in the last class */
+  uint32_t collectives; /* of a class of its own: bits 1 << enum banyan_collective; else 0 */
+  uint64_t above;       /* of a class of its own: it is for larger buffers only, in bytes */
+  bool per_root;        /* of a class of its own */
+  double throughput, bound; /* of a class of its own, of which by_plan_facts are not; not part of the hash */
   uint32_t n_groups;
   struct by_group *groups;
+};
+
+/* Those that may have classes of their own: reduce, broadcast, reduce_scatter, allgather. */
+enum {
+  BY_PLAN_OWN_COLLECTIVES =
+      1 << BANYAN_REDUCE | 1 << BANYAN_BROADCAST | 1 << BANYAN_REDUCE_SCATTER | 1 << BANYAN_ALLGATHER
 };
 
 /* Along which ranks negotiate what is ready (controller.h): a tree, and perhaps a ring that the network holds. */
@@ -105,8 +120,8 @@ struct by_plan {
   uint32_t n_ranks; /* vertices of kind rank, whose numbers are 0 .. n_ranks - 1 */
   uint32_t n_vertices;
   struct by_vertex *vertices; /* rank r is vertex r; the others follow, ascending by name (strcmp) */
-  uint32_t n_classes;
-  struct by_class *classes; /* up_to ascending */
+  uint32_t n_classes, n_own;
+  struct by_class *classes; /* n_classes for all collectives, up_to ascending; then n_own of some collectives */
   size_t chunk;             /* most bytes of a message in one frame; 0: the transport's choice */
   uint32_t version;         /* hash of the contents; equal plans have equal versions on all ranks */
   struct by_plan_control control;
@@ -130,14 +145,18 @@ enum {
 void by_plan_destroy(struct by_plan *plan);
 
 /* Whether the plan can run: every tree spans all ranks, is one tree (no cycle, no vertex outside), shares are positive
- * and sum to 1 within 1e-6, radices multiply to n, vertices and twigs are in order, names can be printed, and the
- * control tree is one tree of all ranks. The error names class, tree and vertex. All ways to make a plan call it. Cost:
- * the plan's size. */
+ * and sum to 1 within 1e-6, radices multiply to n, vertices and twigs are in order, names can be printed, classes of
+ * collectives' own have only ranks, and the control tree is one tree of all ranks. The error names class, tree and
+ * vertex. All ways to make a plan call it. Cost: the plan's size. */
 BANYAN_CHECK enum banyan_status by_plan_validate(const struct by_plan *plan);
 /* Hash of everything but the plan's own name, rates and facts; the same on every machine, never 0. Sets nothing. */
 uint32_t by_plan_hash(const struct by_plan *plan);
-/* The class for a buffer of so many bytes. */
+/* The size class for a buffer of so many bytes. */
 const struct by_class *by_plan_class(const struct by_plan *plan, uint64_t bytes);
+/* The class that a collective uses for a buffer of so many bytes: its own if there is one, else the size class. */
+const struct by_class *by_plan_class_of(const struct by_plan *plan, enum banyan_collective collective, uint64_t bytes);
+/* Whether the tree of a class per root is for what this rank owns: the rank is its root, or a twig of that. */
+bool by_group_is_of(const struct by_group *group, uint32_t rank);
 /* Position u of the template in tree t of a rotated group: u + t digit by digit. */
 uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t);
 /* Its reverse: which template position `position` plays in tree t. */

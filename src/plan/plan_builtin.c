@@ -257,7 +257,7 @@ static enum banyan_status fill(struct by_plan *plan, const struct builtin *built
   if (parameter->text && !strchr(builtin->entry.usage, ':'))
     return by_fail(BANYAN_ERR_ARGUMENT, "takes no parameter, got \":%.32s\"", parameter->text);
   BY_TRY(by_plan_add_vertices(plan, parameter->n, 0));
-  BY_TRY(by_plan_add_classes(plan, 1));
+  BY_TRY(by_plan_add_classes(plan, 1, 0));
   return builtin->fill(plan, parameter);
 }
 

@@ -256,6 +256,23 @@ static enum banyan_status draw_group(const struct drawing *drawing, const struct
 
 /* --- the plan --- */
 
+static enum banyan_status draw_groups(const struct drawing *drawing, const struct by_class *class_) {
+  uint32_t drawn = 0, left = 0;
+  for (uint32_t i = 0; i < class_->n_groups; i++) {
+    bool shown = !class_->per_root || by_group_is_of(&class_->groups[i], 0);
+    if (!shown || drawn == BY_DRAW_LINES) {
+      left++;
+      continue;
+    }
+    BY_TRY(draw_group(drawing, &class_->groups[i], i));
+    drawn++;
+  }
+  if (left)
+    by_text_add(drawing->text, "  … %u more trees%s\n", left,
+                class_->per_root ? ", most of them for what other ranks own" : "");
+  return BANYAN_OK;
+}
+
 static enum banyan_status draw_class(const struct drawing *drawing, uint32_t number) {
   const struct by_plan *plan = drawing->plan;
   const struct by_class *class_ = &plan->classes[number];
@@ -266,14 +283,25 @@ static enum banyan_status draw_class(const struct drawing *drawing, uint32_t num
               : last               ? "larger buffers"
                                    : "buffers up to ",
               last ? "" : by_print_bytes(class_->up_to, bytes));
-  for (uint32_t i = 0; i < class_->n_groups; i++) {
-    if (i == BY_DRAW_LINES) {
-      by_text_add(drawing->text, "  … %u more trees\n", class_->n_groups - i);
-      break;
-    }
-    BY_TRY(draw_group(drawing, &class_->groups[i], i));
+  return draw_groups(drawing, class_);
+}
+
+/* "allgather, reduce_scatter, buffers above 64 KiB: 5 trees for each root" */
+static enum banyan_status draw_own_class(const struct drawing *drawing, const struct by_class *class_) {
+  struct by_text *text = drawing->text;
+  const char *between = "\n";
+  char number[32];
+  for (enum banyan_collective c = 0; c < BANYAN_COLLECTIVES; c++) {
+    if (!(class_->collectives >> c & 1)) continue;
+    by_text_add(text, "%s%s", between, banyan_collective_name(c));
+    between = ", ";
   }
-  return BANYAN_OK;
+  if (class_->above) by_text_add(text, ", buffers above %s", by_print_bytes(class_->above, number));
+  if (class_->throughput > 0) by_text_add(text, ", planned for %s", by_print_rate(class_->throughput, number));
+  if (class_->throughput > 0 && class_->bound > 0)
+    by_text_add(text, " of at most %s", by_print_rate(class_->bound, number));
+  by_text_add(text, "%s\n", class_->per_root ? "; what rank 0 owns:" : "");
+  return draw_groups(drawing, class_);
 }
 
 /* Which name is which rank, if not their numbers. */
@@ -307,5 +335,6 @@ enum banyan_status by_plan_draw(const struct by_plan *plan, struct by_text *text
   by_text_add(text, ", version %08" PRIx32 "\n", plan->version);
   draw_names(&drawing);
   for (uint32_t i = 0; i < plan->n_classes; i++) BY_TRY(draw_class(&drawing, i));
+  for (uint32_t i = 0; i < plan->n_own; i++) BY_TRY(draw_own_class(&drawing, &plan->classes[plan->n_classes + i]));
   return BANYAN_OK;
 }

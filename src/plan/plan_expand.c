@@ -115,9 +115,10 @@ static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts
   BY_TRY(add_vertices(plan, over_hosts, hosts->n_ranks));
   const struct by_plan_places places = {hosts->n_hosts, hosts->n_ranks, hosts->start, hosts->rank};
   BY_TRY(by_plan_control_expand(plan, &over_hosts->control, &places));
-  BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes));
-  for (uint32_t i = 0; i < plan->n_classes; i++) {
-    plan->classes[i].up_to = over_hosts->classes[i].up_to;
+  BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes, over_hosts->n_own));
+  for (uint32_t i = 0; i < plan->n_classes + plan->n_own; i++) {
+    plan->classes[i] = over_hosts->classes[i];
+    plan->classes[i].part = NULL;
     BY_TRY(expand_class(&e, &over_hosts->classes[i], &plan->classes[i]));
   }
   return BANYAN_OK;
@@ -385,7 +386,7 @@ enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_ran
   uint32_t n_choices = table_lengths[alone][crowded];
   enum banyan_status status = by_plan_create("default", &plan);
   if (status == BANYAN_OK) status = by_plan_add_vertices(plan, n_ranks, 0);
-  if (status == BANYAN_OK) status = by_plan_add_classes(plan, n_choices);
+  if (status == BANYAN_OK) status = by_plan_add_classes(plan, n_choices, 0);
   for (uint32_t i = 0; status == BANYAN_OK && i < n_choices; i++)
     status = add_choice(plan, &hosts, &choices[i], &plan->classes[i]);
   free(hosts.start);

@@ -279,7 +279,7 @@ static enum banyan_status read_group(struct reader *reader, const struct by_plac
 static const struct by_doc_limits limits = {.bytes = 16 << 20, .containers = 200000, .elements = 4 << 20};
 
 static const char document_fields[] =
-    "format, name, ranks, vertices, chunk, trees, classes, throughput, bound, ratio, seconds, control";
+    "format, name, ranks, vertices, chunk, trees, classes, collectives, throughput, bound, ratio, seconds, control";
 
 /* --- vertices --- */
 
@@ -404,14 +404,56 @@ static enum banyan_status take_class(struct reader *reader, const struct by_plac
   return take_trees(reader, place, value, class_);
 }
 
-/* Size classes, and "trees": those of the last class, or of the only one. */
+/* The names in "for". */
+static enum banyan_status take_collectives(const struct by_place *place, const json_t *object, uint32_t *out) {
+  struct by_place here = {.above = place, .field = "for"};
+  json_t *names;
+  BY_TRY(by_doc_need(place, object, "for", &names));
+  BY_TRY(by_doc_array(&here, names, 1, BANYAN_COLLECTIVES));
+  for (size_t i = 0; i < json_array_size(names); i++) {
+    struct by_place item = {.above = &here, .index = i};
+    enum banyan_collective collective;
+    const char *name;
+    BY_TRY(by_doc_string(&item, json_array_get(names, i), &name));
+    if (banyan_collective_parse(name, &collective) != BANYAN_OK || !(BY_PLAN_OWN_COLLECTIVES >> collective & 1))
+      return by_doc_fail(&item, "is \"%.64s\", must be reduce, broadcast, reduce_scatter or allgather", name);
+    *out |= 1u << collective;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_own_class(struct reader *reader, const struct by_place *place, const json_t *value,
+                                         struct by_class *class_) {
+  struct by_place here = {.above = place, .field = "above"};
+  BY_TRY(by_doc_fields(place, value, "for, above, per_root, throughput, bound, trees"));
+  const json_t *above = json_object_get(value, "above"), *per_root = json_object_get(value, "per_root");
+  const json_t *throughput = json_object_get(value, "throughput"), *bound = json_object_get(value, "bound");
+  BY_TRY(take_collectives(place, value, &class_->collectives));
+  if (above) BY_TRY(by_doc_bytes(&here, above, INT64_MAX, &class_->above));
+  here.field = "per_root";
+  if (per_root) BY_TRY(by_doc_bool(&here, per_root, &class_->per_root));
+  here.field = "throughput";
+  if (throughput) BY_TRY(by_doc_rate(&here, throughput, &class_->throughput));
+  here.field = "bound";
+  if (bound) BY_TRY(by_doc_rate(&here, bound, &class_->bound));
+  return take_trees(reader, place, value, class_);
+}
+
+/* Size classes, and "trees": those of the last class, or of the only one; and "collectives". */
 static enum banyan_status take_classes(struct reader *reader, const struct by_place *document, const json_t *root) {
   struct by_place place = {.above = document, .field = "classes"};
   const json_t *classes = json_object_get(root, "classes");
   bool trees = !classes || json_object_get(root, "trees");
   if (classes) BY_TRY(by_doc_array(&place, classes, 1, BY_PLAN_MOST_CLASSES - trees));
+  struct by_place own_place = {.above = document, .field = "collectives"};
+  const json_t *own = json_object_get(root, "collectives");
+  if (own) BY_TRY(by_doc_array(&own_place, own, 1, BY_PLAN_MOST_CLASSES));
   size_t listed = json_array_size(classes), n = listed + trees;
-  BY_TRY(by_plan_add_classes(reader->plan, (uint32_t)n));
+  BY_TRY(by_plan_add_classes(reader->plan, (uint32_t)n, (uint32_t)json_array_size(own)));
+  for (size_t i = 0; i < json_array_size(own); i++) {
+    struct by_place here = {.above = &own_place, .index = i};
+    BY_TRY(take_own_class(reader, &here, json_array_get(own, i), &reader->plan->classes[n + i]));
+  }
   for (size_t i = 0; i < listed; i++) {
     struct by_place here = {.above = &place, .index = i};
     BY_TRY(take_class(reader, &here, json_array_get(classes, i), i + 1 == n, &reader->plan->classes[i]));

@@ -43,11 +43,13 @@ enum banyan_status by_plan_add_vertices(struct by_plan *plan, uint32_t n_ranks, 
   return BANYAN_OK;
 }
 
-enum banyan_status by_plan_add_classes(struct by_plan *plan, uint32_t n) {
-  plan->classes = BY_ARENA_ARRAY(&plan->arena, struct by_class, n);
+enum banyan_status by_plan_add_classes(struct by_plan *plan, uint32_t n, uint32_t n_own) {
+  plan->classes = BY_ARENA_ARRAY(&plan->arena, struct by_class, (size_t)n + n_own);
   if (!plan->classes) return by_plan_no_memory();
   plan->n_classes = n;
+  plan->n_own = n_own;
   if (n) plan->classes[n - 1].up_to = UINT64_MAX;
+  for (uint32_t i = n; i < n + n_own; i++) plan->classes[i].up_to = UINT64_MAX;
   return BANYAN_OK;
 }
 
@@ -86,9 +88,10 @@ enum banyan_status by_plan_end(struct by_plan *plan, enum banyan_status status, 
     by_plan_destroy(plan);
     return status;
   }
-  for (uint32_t c = 0; c < plan->n_classes; c++) {
+  for (uint32_t c = 0; c < plan->n_classes + plan->n_own; c++) {
     struct by_class *class_ = &plan->classes[c];
     double sum = 0;
+    if (class_->per_root) continue; /* shares of a rank's own trees; the last one has the rest */
     for (uint32_t i = 0; i < class_->n_groups; i++) sum += class_->groups[i].share;
     if (fabs(sum - 1) < even_enough) continue;
     for (uint32_t i = 0; i < class_->n_groups; i++) class_->groups[i].share /= sum;
@@ -158,7 +161,14 @@ static enum banyan_status keep_name(struct by_plan *plan, struct by_vertex *vert
   return vertex->name ? BANYAN_OK : by_plan_no_memory();
 }
 
-static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
+/* All of a class but its groups, as many empty ones of which are added. */
+static enum banyan_status copy_head(struct by_plan *plan, const struct by_class *from, struct by_class *to) {
+  *to = *from;
+  return by_plan_add_groups(plan, to, from->n_groups);
+}
+
+/* `n_own`: classes of some collectives, which stay as they are in `from` where it has as many, else are empty. */
+static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, uint32_t n_own, by_group_rework rework,
                                struct by_plan *plan) {
   BY_TRY(by_plan_add_vertices(plan, from->n_ranks, n_vertices - from->n_ranks));
   for (uint32_t v = 0; v < n_vertices; v++) {
@@ -167,13 +177,11 @@ static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, 
   }
   plan->chunk = from->chunk;
   BY_TRY(by_plan_control_copy(plan, &from->control, NULL));
-  BY_TRY(by_plan_add_classes(plan, from->n_classes));
-  for (uint32_t c = 0; c < from->n_classes; c++) {
+  BY_TRY(by_plan_add_classes(plan, from->n_classes, n_own));
+  for (uint32_t c = 0; c < from->n_classes + (n_own == from->n_own ? n_own : 0); c++) {
     const struct by_class *source = &from->classes[c];
     struct by_class *class_ = &plan->classes[c];
-    class_->up_to = source->up_to;
-    class_->part = source->part;
-    BY_TRY(by_plan_add_groups(plan, class_, source->n_groups));
+    BY_TRY(copy_head(plan, source, class_));
     for (uint32_t g = 0; g < source->n_groups; g++) {
       BY_TRY(by_group_copy(plan, &class_->groups[g], &source->groups[g], NULL, NULL));
       if (rework) BY_TRY(rework(from, plan, &class_->groups[g]));
@@ -186,8 +194,8 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
                                   struct by_plan **out) {
   struct by_plan *made = NULL;
   BY_TRY(by_plan_create(from->name, &made));
-  BY_TRY(by_plan_end(made, fill(from, n_vertices, rework, made), out));
-  for (uint32_t c = 0; c < (*out)->n_classes; c++) /* finishing has evened the shares out */
+  BY_TRY(by_plan_end(made, fill(from, n_vertices, from->n_own, rework, made), out));
+  for (uint32_t c = 0; c < (*out)->n_classes + (*out)->n_own; c++) /* finishing has evened the shares out */
     for (uint32_t g = 0; g < (*out)->classes[c].n_groups; g++)
       (*out)->classes[c].groups[g].share = from->classes[c].groups[g].share;
   (*out)->version = by_plan_hash(*out);
@@ -198,6 +206,19 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
 
 enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out) {
   return by_plan_rework(plan, plan->n_vertices, NULL, out);
+}
+
+enum banyan_status by_plan_extend(const struct by_plan *plan, uint32_t n_own,
+                                  enum banyan_status (*fill_own)(void *context, struct by_plan *made,
+                                                                 struct by_class *own),
+                                  void *context, struct by_plan **out) {
+  struct by_plan *made = NULL;
+  BY_TRY(by_plan_create(plan->name, &made));
+  made->facts = plan->facts;
+  made->origin = plan->origin;
+  enum banyan_status status = fill(plan, plan->n_vertices, n_own, NULL, made);
+  if (status == BANYAN_OK) status = fill_own(context, made, made->classes + made->n_classes);
+  return by_plan_end(made, status, out);
 }
 
 /* --- joining, and other orders --- */
@@ -264,7 +285,7 @@ static void find_vertices(struct joining *j) {
 static enum banyan_status fill_joined(struct by_plan *plan, const struct by_plan_part *parts, uint32_t n) {
   struct joining j = {.plan = plan, .vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_vertices)};
   if (!j.vertex) return by_plan_no_memory();
-  BY_TRY(by_plan_add_classes(plan, n));
+  BY_TRY(by_plan_add_classes(plan, n, 0));
   for (uint32_t i = 0; i < n; i++) {
     uint64_t up_to = i + 1 < n ? parts[i].up_to : UINT64_MAX;
     j.from = parts[i].plan;
@@ -296,7 +317,7 @@ static enum banyan_status fill_mixed(struct by_plan *plan, const struct by_plan_
   uint32_t groups = 0;
   if (!j.vertex) return by_plan_no_memory();
   for (uint32_t i = 0; i < n; i++) groups += parts[i].plan->classes[parts[i].plan->n_classes - 1].n_groups;
-  BY_TRY(by_plan_add_classes(plan, 1));
+  BY_TRY(by_plan_add_classes(plan, 1, 0));
   BY_TRY(by_plan_add_groups(plan, plan->classes, groups));
   struct by_group *group = plan->classes->groups;
   for (uint32_t i = 0; i < n; i++) {
@@ -329,12 +350,12 @@ static enum banyan_status fill_reordered(struct by_plan *plan, const struct by_p
   struct joining j = {.plan = plan, .from = from};
   BY_TRY(add_vertices(plan, names, from->vertices + from->n_ranks, from->n_vertices - from->n_ranks));
   BY_TRY(by_plan_control_copy(plan, &from->control, order));
-  BY_TRY(by_plan_add_classes(plan, from->n_classes));
+  BY_TRY(by_plan_add_classes(plan, from->n_classes, from->n_own));
   j.vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, from->n_vertices);
   if (!j.vertex) return by_plan_no_memory();
   for (uint32_t v = 0; v < from->n_vertices; v++) j.vertex[v] = v < from->n_ranks ? order[v] : v;
-  for (uint32_t i = 0; i < from->n_classes; i++) {
-    plan->classes[i].up_to = from->classes[i].up_to;
+  for (uint32_t i = 0; i < from->n_classes + from->n_own; i++) {
+    plan->classes[i] = from->classes[i];
     BY_TRY(copy_class(&j, &from->classes[i], &plan->classes[i]));
   }
   return BANYAN_OK;

@@ -9,8 +9,8 @@
 BANYAN_CHECK enum banyan_status by_plan_create(const char *name, struct by_plan **out);
 /* n_ranks vertices named "0", "1", ... for the ranks and behind them n_others helpers without a name. */
 BANYAN_CHECK enum banyan_status by_plan_add_vertices(struct by_plan *plan, uint32_t n_ranks, uint32_t n_others);
-/* n empty classes, the last one without a limit. */
-BANYAN_CHECK enum banyan_status by_plan_add_classes(struct by_plan *plan, uint32_t n);
+/* n empty size classes, the last one without a limit, and behind them n_own of some collectives. */
+BANYAN_CHECK enum banyan_status by_plan_add_classes(struct by_plan *plan, uint32_t n, uint32_t n_own);
 BANYAN_CHECK enum banyan_status by_plan_add_groups(struct by_plan *plan, struct by_class *class_, uint32_t n);
 /* The kind and arrays of a group of n positions, which stand for vertices 0 .. n - 1 in this order; parents are
  * zeroed; an exchange has none. `down` is the same array as `up` unless `other_way_down`. */
@@ -49,6 +49,11 @@ struct by_plan_part {
  * Cost: the classes' size. */
 BANYAN_CHECK enum banyan_status by_plan_join(const char *name, const struct by_plan_part *parts, uint32_t n,
                                              struct by_plan **out);
+/* A copy with n_own classes of some collectives, which `fill_own` makes of the empty `own`. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_plan_extend(const struct by_plan *plan, uint32_t n_own,
+                                               enum banyan_status (*fill_own)(void *context, struct by_plan *made,
+                                                                              struct by_class *own),
+                                               void *context, struct by_plan **out);
 /* A plan of one class out of plans over the same ranks: the groups of their classes for the largest buffers, each
  * plan's with its share of the buffer; where parts end does not matter. Vertices as by_plan_join has them; no facts.
  * Nothing is borrowed; the caller owns *out. Cost: the classes' size. */

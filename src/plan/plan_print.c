@@ -134,6 +134,24 @@ static void add_trees(struct by_text *text, const struct by_plan *plan, const st
   by_text_add(text, "]");
 }
 
+static void add_own_class(struct by_text *text, const struct by_plan *plan, const struct by_class *class_) {
+  const char *between = "";
+  by_text_add(text, "{\"for\": [");
+  for (enum banyan_collective c = 0; c < BANYAN_COLLECTIVES; c++) {
+    if (!(class_->collectives >> c & 1)) continue;
+    by_text_add(text, "%s\"%s\"", between, banyan_collective_name(c));
+    between = ", ";
+  }
+  by_text_add(text, "]");
+  if (class_->above) by_text_add(text, ", \"above\": %" PRIu64, class_->above);
+  if (class_->per_root) by_text_add(text, ", \"per_root\": true");
+  add_fact(text, "throughput", class_->throughput);
+  add_fact(text, "bound", class_->bound);
+  by_text_add(text, ", ");
+  add_trees(text, plan, class_);
+  by_text_add(text, "}");
+}
+
 static void add_vertices(struct by_text *text, const struct by_plan *plan) {
   const char *between = ", \"vertices\": {";
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
@@ -170,5 +188,10 @@ void by_plan_print(const struct by_plan *plan, struct by_text *text) {
   }
   by_text_add(text, ", ");
   add_trees(text, plan, &plan->classes[plan->n_classes - 1]);
+  for (uint32_t i = 0; i < plan->n_own; i++) {
+    by_text_add(text, i ? ", " : ", \"collectives\": [");
+    add_own_class(text, plan, &plan->classes[plan->n_classes + i]);
+    by_text_add(text, i + 1 < plan->n_own ? "" : "]");
+  }
   by_text_add(text, "}");
 }

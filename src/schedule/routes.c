@@ -11,6 +11,8 @@
  *   reduce, broadcast          part of the whole  the call's
  *   reduce_scatter, allgather  rank r's block     r: a rotated group has a tree with that root, a tree is re-rooted
  *
+ * In a class per root, pieces have the trees whose root is theirs, or its host's, and no others.
+ *
  * A twig is an edge that is there in every tree, before all others on the way
  * up and after them on the way down; a root that is a twig is reached through
  * its parent, last on the way up and first on the way down. Levels:
@@ -21,148 +23,9 @@
  * A helper adds and forwards without a term of its own; so does a server, at the root of a star. An edge carries
  * nothing away from a side of it that has no rank: nothing up, for there are no terms, and nothing down, for no rank
  * wants the result. */
-#include <math.h>
-
 #include "arena.h"
 #include "schedule_compile.h"
 #include "tree_view.h"
-
-/* --- pieces --- */
-
-/* Pieces: how the buffer is cut, and where a call's bytes start and end.
- *
- *   share layout   | group 0    | group 1: t0 | t1 | t2 |      a tree or exchange is one piece, rotated trees n
- *   block layout   | rank 0: g0 | g1 | rank 1: g0 | g1 | ...   every block is cut by the groups' shares */
-
-enum { MOST_PIECES = 1 << 26, CUT_BYTES = 64 };
-
-static bool too_wide(const struct by_group *group) {
-  for (uint32_t i = 0; i < group->n_radix; i++)
-    if (group->radix[i] - 1 > BY_SCHEDULE_MOST_IN) return true;
-  return false;
-}
-
-/* AllReduce over an exchange that is narrow enough to be folded at once; every other use of an exchange runs over
- * trees, see routes.c. */
-static bool group_exchanges(const struct by_group *group, enum banyan_collective collective) {
-  return group->kind == BY_GROUP_EXCHANGE && by_collective_is_everywhere(collective) && !too_wide(group);
-}
-
-/* Pieces of a group in the share layout. For reduce and broadcast an exchange is a single tree. */
-static uint32_t trees_of(const struct by_group *group, enum banyan_collective collective) {
-  if (group->kind == BY_GROUP_TREE || group_exchanges(group, collective)) return 1;
-  return group->kind == BY_GROUP_ROTATED || by_collective_is_everywhere(collective) ? group->n : 1;
-}
-
-static enum banyan_status count_pieces(struct by_compile *compile) {
-  struct by_schedule *schedule = compile->schedule;
-  uint64_t n = 0;
-  if (by_collective(schedule->collective)->direct)
-    n = schedule->n_ranks;
-  else if (by_collective(schedule->collective)->blocks)
-    n = (uint64_t)schedule->n_ranks * compile->class_->n_groups;
-  else
-    for (uint32_t i = 0; i < compile->class_->n_groups; i++) {
-      compile->base[i] = (uint32_t)n;
-      compile->trees[i] = trees_of(&compile->class_->groups[i], schedule->collective);
-      n += compile->trees[i];
-      if (n > MOST_PIECES) break;
-    }
-  if (n > MOST_PIECES)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan cuts the buffer into more than %d pieces", MOST_PIECES);
-  schedule->n_pieces = (uint32_t)n;
-  return BANYAN_OK;
-}
-
-/* Fractions at which the groups start, each cut into trees[i] (NULL: 1) even parts. Written so that every machine
- * rounds alike: no product is added to anything, so none can be fused. */
-static void fill_cuts(const struct by_class *class_, const uint32_t *trees, double *cut) {
-  double start = 0;
-  uint32_t piece = 0;
-  for (uint32_t i = 0; i < class_->n_groups; i++) {
-    uint32_t n = trees ? trees[i] : 1;
-    for (uint32_t t = 0; t < n; t++) {
-      double at = start + class_->groups[i].share * t / n;
-      cut[piece++] = at < 1 ? at : 1;
-    }
-    start += class_->groups[i].share;
-  }
-  cut[piece] = 1;
-}
-
-static void fill_origins(struct by_schedule *schedule) {
-  uint32_t own = schedule->rank * schedule->per_block;
-  switch (schedule->collective) {
-  case BANYAN_REDUCE_SCATTER:
-  case BANYAN_SCATTER: schedule->origin[BY_BUFFER_RECV] = own; break;
-  case BANYAN_ALLGATHER:
-  case BANYAN_GATHER: schedule->origin[BY_BUFFER_SEND] = own; break;
-  default: break;
-  }
-}
-
-enum banyan_status by_layout_make(struct by_compile *compile) {
-  struct by_schedule *schedule = compile->schedule;
-  const struct by_class *class_ = compile->class_;
-  compile->base = BY_ARENA_ARRAY(&compile->work, uint32_t, class_->n_groups);
-  compile->trees = BY_ARENA_ARRAY(&compile->work, uint32_t, class_->n_groups);
-  if (compile->work.failed) return by_schedule_no_memory();
-  BY_TRY(count_pieces(compile));
-  if (!by_collective(schedule->collective)->blocks) {
-    schedule->cut = BY_ARENA_ARRAY(&schedule->arena, double, (size_t)schedule->n_pieces + 1);
-    if (!schedule->cut) return by_schedule_no_memory();
-    fill_cuts(class_, compile->trees, schedule->cut);
-    return BANYAN_OK;
-  }
-  bool direct = by_collective(schedule->collective)->direct;
-  schedule->per_block = direct ? 1 : class_->n_groups;
-  schedule->block_cut = BY_ARENA_ARRAY(&schedule->arena, double, (size_t)schedule->per_block + 1);
-  if (!schedule->block_cut) return by_schedule_no_memory();
-  if (direct)
-    schedule->block_cut[1] = 1;
-  else
-    fill_cuts(class_, NULL, schedule->block_cut);
-  fill_origins(schedule);
-  return BANYAN_OK;
-}
-
-/* The element at which a cut falls. One product, rounded to the nearest: the same on every machine. */
-static uint64_t cut_at(double cut, uint64_t count) {
-  uint64_t at = (uint64_t)rint(cut * (double)count);
-  return at < count ? at : count;
-}
-
-/* Fills bounds[0 .. n - 1], the starts of n pieces of `count` elements from byte `start` on. A cut moves to the next
- * multiple of 64 bytes if both its pieces have that much, which leaves cuts in order: each moves by half that. */
-static void fill_bounds(const double *cut, uint32_t n, uint64_t start, uint64_t count, size_t element,
-                        uint64_t *bounds) {
-  uint64_t unit = CUT_BYTES / element, before = 0, at = cut_at(cut[0], count);
-  if (!unit) unit = 1;
-  for (uint32_t i = 0; i < n; i++) {
-    uint64_t after = i + 1 < n ? cut_at(cut[i + 1], count) : count, placed = at;
-    if (i > 0 && at - before >= unit && after - at >= unit) placed = (at + unit / 2) / unit * unit;
-    bounds[i] = start + placed * element;
-    before = at;
-    at = after;
-  }
-}
-
-void by_schedule_bounds(const struct by_schedule *schedule, size_t count, const size_t *counts, size_t element,
-                        uint64_t *bounds) {
-  if (schedule->cut) {
-    fill_bounds(schedule->cut, schedule->n_pieces, 0, count, element, bounds);
-    bounds[schedule->n_pieces] = (uint64_t)count * element;
-    return;
-  }
-  uint64_t start = 0;
-  for (uint32_t rank = 0; rank < schedule->n_ranks; rank++) {
-    uint64_t block = counts ? counts[rank] : count;
-    fill_bounds(schedule->block_cut, schedule->per_block, start, block, element,
-                bounds + (size_t)rank * schedule->per_block);
-    start += block * element;
-  }
-  bounds[schedule->n_pieces] = start;
-}
 
 enum { MOST_NEAR = 16 };
 
@@ -343,7 +206,9 @@ static struct instance share_instance(const struct route *route, uint32_t t) {
 
 static struct instance block_instance(const struct route *route, uint32_t rank) {
   uint32_t at = route->positions[rank], root = route->up.root;
-  struct instance x = {0, at, rank, rank * route->compile->schedule->per_block + route->index};
+  const struct by_compile *compile = route->compile;
+  uint32_t in_block = compile->class_->per_root ? compile->placed[rank]++ : route->index;
+  struct instance x = {0, at, rank, compile->schedule->block[rank] + in_block};
   if (route->group->kind == BY_GROUP_TREE) return x;
   x.tree = by_group_untranslate(route->group, at, root);
   x.top = root;
@@ -352,12 +217,14 @@ static struct instance block_instance(const struct route *route, uint32_t rank) 
 
 static enum banyan_status make_instances(struct route *route) {
   struct by_compile *compile = route->compile;
-  bool blocks = by_collective(compile->schedule->collective)->blocks;
-  route->n_instances = blocks ? compile->schedule->n_ranks : compile->trees[route->index];
-  route->instances = BY_ARENA_ARRAY(&compile->work, struct instance, route->n_instances);
+  bool blocks = by_collective(compile->schedule->collective)->blocks, per_root = compile->class_->per_root;
+  uint32_t most = blocks ? compile->schedule->n_ranks : compile->trees[route->index];
+  route->instances = BY_ARENA_ARRAY(&compile->work, struct instance, most);
   if (!route->instances) return by_schedule_no_memory();
-  for (uint32_t i = 0; i < route->n_instances; i++)
-    route->instances[i] = blocks ? block_instance(route, i) : share_instance(route, i);
+  for (uint32_t i = 0; i < most; i++) {
+    if (blocks && per_root && route->positions[i] != route->up.root) continue;
+    route->instances[route->n_instances++] = blocks ? block_instance(route, i) : share_instance(route, i);
+  }
   return BANYAN_OK;
 }
 
@@ -423,10 +290,11 @@ static void set_levels(struct route *route) {
   const struct by_schedule *schedule = route->compile->schedule;
   const struct by_group *group = route->group;
   bool everywhere = by_collective_is_everywhere(schedule->collective);
-  bool exchange = group_exchanges(group, schedule->collective);
+  bool exchange = by_group_exchanges(group, schedule->collective);
   bool flips = !everywhere && group->kind == BY_GROUP_TREE;
   if (schedule->collective == BANYAN_REDUCE || schedule->collective == BANYAN_BROADCAST)
     flips = group->kind != BY_GROUP_EXCHANGE;
+  if (route->compile->class_->per_root) flips = false;
   route->twig_levels = group->n_twigs > 0;
   route->flip_up = flips ? route->up.height : 0;
   route->flip_down = (flips ? route->down.height : 0) + (everywhere ? 0 : route->twig_levels);
@@ -450,7 +318,7 @@ static enum banyan_status list_group(struct route *route) {
     if (down) twig_edges(route, &group->twigs[i], BY_PHASE_DOWN);
   }
   if (route->position == BY_NOWHERE) return BANYAN_OK;
-  if (group_exchanges(group, collective)) {
+  if (by_group_exchanges(group, collective)) {
     exchanges(route);
     return BANYAN_OK;
   }
@@ -490,14 +358,15 @@ enum banyan_status by_routes_list(struct by_compile *compile) {
     return BANYAN_OK;
   }
   uint32_t *positions = BY_ARENA_ARRAY(&compile->work, uint32_t, compile->plan->n_vertices);
-  if (!positions) return by_schedule_no_memory();
+  compile->placed = BY_ARENA_ARRAY(&compile->work, uint32_t, schedule->n_ranks);
+  if (!positions || !compile->placed) return by_schedule_no_memory();
   for (uint32_t i = 0; i < compile->class_->n_groups; i++) {
     struct route route = {.compile = compile,
                           .group = &compile->class_->groups[i],
                           .index = i,
                           .me = schedule->rank,
                           .positions = positions};
-    if (is_part(compile, i)) BY_TRY(list_group(&route));
+    if (is_part(compile, i) && (schedule->block || compile->trees[i])) BY_TRY(list_group(&route));
   }
   return BANYAN_OK;
 }

@@ -72,9 +72,9 @@ struct by_schedule {
   enum banyan_collective collective;
   uint32_t n_ranks, rank, root; /* rank: of a helper, the number of its vertex */
   uint32_t n_pieces;
-  double *cut;        /* n_pieces + 1 fractions 0 .. 1 of the whole (share layout), or NULL: blocks */
-  uint32_t per_block; /* block layout: pieces per rank's block */
-  double *block_cut;  /* per_block + 1 fractions of a block */
+  double *cut;       /* n_pieces + 1 fractions 0 .. 1 of the whole (share layout), or NULL: blocks */
+  uint32_t *block;   /* block layout: n_ranks + 1: rank r's block is pieces block[r] .. block[r + 1] - 1 */
+  double *block_cut; /* of each piece: the fraction of its block at which it starts; the first one's is 0 */
   uint32_t origin[BY_BUFFERS];
   bool needs_tmp; /* scratch for the pieces from origin[BY_BUFFER_TMP] to tmp_last */
   uint32_t tmp_last;

@@ -1,7 +1,8 @@
 /* Inside the compiler, shared by its files only. A compile makes the layout,
  * lists this rank's messages, numbers them, and turns them into steps:
  *
- *   plan class -- routes.c --> pieces, messages of this rank
+ *   plan class -- layout.c --> pieces
+ *              -- routes.c --> messages of this rank
  *              -- compile.c --> messages merged, with tags
  *              -- steps.c --> steps with dependencies
  *
@@ -46,6 +47,7 @@ struct by_compile {
   uint32_t n_messages, messages_room;
   uint32_t *base;        /* n_groups: first piece (share layout) */
   uint32_t *trees;       /* n_groups: pieces (share layout) */
+  uint32_t *placed;      /* n_ranks: pieces of the rank's block that have their tree (class per root) */
   struct by_step *steps; /* in the work arena */
   uint32_t *deps;
   uint32_t deps_room;
@@ -69,7 +71,9 @@ static inline enum banyan_status by_schedule_no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedule");
 }
 
-/* routes.c: pieces, cuts and origins. */
+/* layout.c: whether a group is run as an exchange. */
+bool by_group_exchanges(const struct by_group *group, enum banyan_collective collective);
+/* layout.c: pieces, cuts and origins. */
 BANYAN_CHECK enum banyan_status by_layout_make(struct by_compile *compile);
 /* routes.c: this rank's messages, piece by piece. */
 BANYAN_CHECK enum banyan_status by_routes_list(struct by_compile *compile);

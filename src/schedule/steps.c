@@ -165,9 +165,10 @@ static enum by_buffer source_of_result(const struct builder *b, const struct by_
   const struct by_schedule *schedule = b->schedule;
   if (b->helper) return (enum by_buffer)b->result;
   if (by_collective(schedule->collective)->direct) return BY_BUFFER_SEND;
-  uint32_t own = schedule->rank * schedule->per_block;
-  bool inside = message->first >= own && message->last <= own + schedule->per_block;
-  return schedule->collective == BANYAN_ALLGATHER && inside ? BY_BUFFER_SEND : BY_BUFFER_RECV;
+  if (schedule->collective != BANYAN_ALLGATHER) return BY_BUFFER_RECV;
+  const uint32_t *own = &schedule->block[schedule->rank];
+  bool inside = message->first >= own[0] && message->last <= own[1];
+  return inside ? BY_BUFFER_SEND : BY_BUFFER_RECV;
 }
 
 /* A copy onto itself moves nothing, but has a position. Pieces from many steps are first joined by one, or a star's
@@ -267,8 +268,8 @@ static void copy_own_block(struct builder *b) {
   enum banyan_collective collective = schedule->collective;
   bool at_root = schedule->rank == schedule->root && by_collective(collective)->direct;
   if (b->helper || (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !at_root)) return;
-  uint32_t own = schedule->rank * schedule->per_block;
-  copy_runs(b, own, own + schedule->per_block, 0, BY_BUFFER_SEND, BY_BUFFER_RECV, false, unwritten);
+  const uint32_t *own = &schedule->block[schedule->rank];
+  copy_runs(b, own[0], own[1], 0, BY_BUFFER_SEND, BY_BUFFER_RECV, false, unwritten);
 }
 
 static void build(struct builder *b) {

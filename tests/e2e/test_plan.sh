@@ -105,10 +105,10 @@ for file in "$scratch"/example-*.json; do
   wants 0 "$BANYAN" plan --file "$file"
   examples=$((examples + 1))
 done
-[ "$examples" -eq 6 ] || fail "$examples examples in the documentation, not 6"
+[ "$examples" -eq 7 ] || fail "$examples examples in the documentation, not 7"
 wants 0 "$BANYAN" plan --file "$scratch/example-0.json"
 diff "$scratch/drawing" "$scratch/out" || fail "the documentation's drawing is not what is drawn"
-wants 0 "$BANYAN" plan --file "$scratch/example-1.json" --json
+wants 0 "$BANYAN" plan --file "$scratch/example-2.json" --json
 cp "$scratch/out" "$scratch/ring"
 wants 0 "$BANYAN" plan --builtin ring -n 4 --json
 cmp "$scratch/ring" "$scratch/out" || fail "the documentation's ring is not the built-in one"

@@ -41,6 +41,12 @@ static void compile(const struct by_plan *plan) {
     if (by_schedule_compile(plan, &plan->classes[i], BANYAN_ALLREDUCE, 0, plan->n_ranks - 1, &schedule) == BANYAN_OK)
       by_schedule_destroy(schedule);
   }
+  for (enum banyan_collective c = 0; c < BANYAN_COLLECTIVES && plan->n_own && plan->n_ranks <= MOST_COMPILED; c++) {
+    const struct by_class *class_ = by_plan_class_of(plan, c, UINT64_MAX);
+    if (!class_->collectives) continue;
+    require(by_schedule_compile(plan, class_, c, 0, plan->n_ranks - 1, &schedule) == BANYAN_OK);
+    by_schedule_destroy(schedule);
+  }
 }
 
 /* Sets up the plan's trees through switches, most of which are refused. */

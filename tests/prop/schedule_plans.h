@@ -82,13 +82,43 @@ static inline void random_group(struct by_rng *rng, struct by_plan *plan, struct
   if (other_way_down) random_tree(rng, group->down, group->n, group->root);
 }
 
+/* Fills a class of all collectives that may have one: one to three trees for each root, or trees for all. */
+static inline enum banyan_status random_own_class(void *context, struct by_plan *made, struct by_class *own) {
+  struct by_rng *rng = context;
+  uint32_t n = made->n_ranks, trees[64], n_groups = 0;
+  assert_true(n <= 64);
+  own->collectives = BY_PLAN_OWN_COLLECTIVES;
+  own->per_root = below(rng, 4);
+  for (uint32_t r = 0; r < n; r++) n_groups += trees[r] = own->per_root || r == 0 ? 1 + below(rng, 3) : 0;
+  BY_TRY(by_plan_add_groups(made, own, n_groups));
+  struct by_group *group = own->groups;
+  for (uint32_t r = 0; r < n; r++)
+    for (uint32_t i = 0; i < trees[r]; i++, group++) {
+      BY_TRY(by_group_init(made, group, BY_GROUP_TREE, n, below(rng, 2)));
+      shuffle(rng, group->order, n);
+      while (group->order[group->root] != r) group->root++;
+      random_tree(rng, group->up, n, group->root);
+      if (group->down != group->up) random_tree(rng, group->down, n, group->root);
+      group->share = 1.0 / trees[r];
+    }
+  return BANYAN_OK;
+}
+
+/* The same plan with trees for some collectives; takes it over. */
+static inline struct by_plan *with_own_class(struct by_rng *rng, struct by_plan *plan) {
+  struct by_plan *extended;
+  assert_ok(by_plan_extend(plan, 1, random_own_class, rng, &extended));
+  by_plan_destroy(plan);
+  return extended;
+}
+
 static inline struct by_plan *random_plan(struct by_rng *rng, uint32_t n) {
   struct by_plan *made, *plan;
   uint32_t n_groups = 1 + below(rng, 3);
   double sum = 0;
   assert_ok(by_plan_create("random", &made));
   assert_ok(by_plan_add_vertices(made, n, 0));
-  assert_ok(by_plan_add_classes(made, 1));
+  assert_ok(by_plan_add_classes(made, 1, 0));
   assert_ok(by_plan_add_groups(made, made->classes, n_groups));
   for (uint32_t i = 0; i < n_groups; i++) {
     random_group(rng, made, &made->classes->groups[i]);
@@ -96,7 +126,7 @@ static inline struct by_plan *random_plan(struct by_rng *rng, uint32_t n) {
   }
   for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;
   assert_ok(by_plan_finish(made, &plan));
-  return plan;
+  return below(rng, 2) ? with_own_class(rng, plan) : plan;
 }
 
 /* Makes trees over all ranks and some of the helpers, which may be root, inner vertex or leaf. */
@@ -131,7 +161,7 @@ static inline struct by_plan *random_helped_plan(struct by_rng *rng, uint32_t n,
   assert_ok(by_plan_create("helped", &made));
   assert_ok(by_plan_add_vertices(made, n, n_helpers));
   for (uint32_t i = 0; i < n_helpers; i++) made->vertices[n + i].name = names[i];
-  assert_ok(by_plan_add_classes(made, 1));
+  assert_ok(by_plan_add_classes(made, 1, 0));
   assert_ok(by_plan_add_groups(made, made->classes, n_groups));
   for (uint32_t i = 0; i < n_groups; i++) {
     struct by_group *group = &made->classes->groups[i];
@@ -183,7 +213,7 @@ static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n
     vertex->name = i < n_switches ? switches[i] : servers[i - n_switches];
     vertex->kind = i < n_switches ? BY_VERTEX_SWITCH : BY_VERTEX_SERVER;
   }
-  assert_ok(by_plan_add_classes(made, 1));
+  assert_ok(by_plan_add_classes(made, 1, 0));
   assert_ok(by_plan_add_groups(made, made->classes, n_groups));
   for (uint32_t i = 0; i < n_groups; i++) {
     struct by_group *group = &made->classes->groups[i];
@@ -206,6 +236,7 @@ static inline struct by_plan *random_host_plan(struct by_rng *rng, uint32_t n_ho
     for (uint32_t k = 1 + below(rng, 4); k > 0; k--) host_of[n++] = host;
   shuffle(rng, host_of, n);
   assert_ok(by_plan_builtin(families[below(rng, N_FAMILIES)], n_hosts, &hosts));
+  if (below(rng, 2)) hosts = with_own_class(rng, hosts);
   assert_ok(by_plan_expand(hosts, host_of, n, &plan));
   by_plan_destroy(hosts);
   return plan;

@@ -58,8 +58,8 @@ static inline void world_extent(const struct world *world, uint32_t rank, enum b
     return;
   }
   none |= rank >= schedule->n_ranks;
-  *first = own ? bounds[rank * schedule->per_block] : 0;
-  *last = none ? 0 : own ? bounds[(rank + 1) * schedule->per_block] : bounds[schedule->n_pieces];
+  *first = own ? bounds[schedule->block[rank]] : 0;
+  *last = none ? 0 : own ? bounds[schedule->block[rank + 1]] : bounds[schedule->n_pieces];
 }
 
 static inline uint64_t *world_at(const struct world *world, uint32_t rank, uint32_t buffer, uint64_t element) {
@@ -215,7 +215,7 @@ static inline uint64_t world_expected(const struct world *world, uint32_t rank, 
   case BANYAN_ALLGATHER:
   case BANYAN_GATHER:
   case BANYAN_ALLTOALL:
-    while (world->bounds[rank][(owner + 1) * schedule->per_block] <= element) owner++;
+    while (world->bounds[rank][schedule->block[owner + 1]] <= element) owner++;
     if (schedule->collective != BANYAN_ALLTOALL) return world_term(owner, element);
     return world_term(owner, element - world->bounds[rank][owner] + world->bounds[rank][rank]);
   default:

@@ -115,7 +115,7 @@ static struct by_plan *random_plan(struct by_rng *rng) {
   assert_ok(by_plan_create("random \"plan\"", &plan));
   assert_ok(by_plan_add_vertices(plan, 1 + below(rng, MOST_RANKS), below(rng, MOST_OTHERS + 1)));
   random_names(rng, plan);
-  assert_ok(by_plan_add_classes(plan, 1 + below(rng, 3)));
+  assert_ok(by_plan_add_classes(plan, 1 + below(rng, 3), 0));
   plan->chunk = below(rng, 2) ? below(rng, 1 << 20) : 0;
   plan->facts.throughput = below(rng, 2) ? 1e10 / (1 + below(rng, 7)) : 0;
   for (uint32_t i = 0; i < plan->n_classes; i++) {

@@ -13,7 +13,7 @@ static bool has_root(enum banyan_collective collective) {
 }
 
 static void check_one(const struct by_plan *plan, enum banyan_collective collective, uint32_t root) {
-  if (by_schedule_check(plan, &plan->classes[0], collective, root) == BANYAN_OK) return;
+  if (by_schedule_check(plan, by_plan_class_of(plan, collective, 1), collective, root) == BANYAN_OK) return;
   struct by_text text;
   by_text_init(&text);
   by_plan_print(plan, &text);
@@ -174,7 +174,8 @@ static void compile_all(struct set *set, const struct by_plan *plan, enum banyan
   set->n = by_collective(collective)->helpers ? plan->n_vertices : plan->n_ranks;
   assert_true(set->n <= 4 * MOST_RANKS);
   for (uint32_t rank = 0; rank < set->n; rank++)
-    assert_ok(by_schedule_compile(plan, &plan->classes[0], collective, root, rank, &set->schedules[rank]));
+    assert_ok(by_schedule_compile(plan, by_plan_class_of(plan, collective, 1), collective, root, rank,
+                                  &set->schedules[rank]));
 }
 
 static void destroy_all(struct set *set) {
@@ -360,7 +361,7 @@ static bool damage_layout(struct by_rng *rng, struct by_schedule *schedule, enum
     return true;
   }
   double *cut = schedule->cut ? schedule->cut : schedule->block_cut;
-  uint32_t n = schedule->cut ? schedule->n_pieces : schedule->per_block;
+  uint32_t n = schedule->cut ? schedule->n_pieces : schedule->block[1];
   if (n < 2) return false;
   uint32_t i = 1 + below(rng, n - 1);
   cut[i] = (cut[i] + cut[i - 1]) / 2;

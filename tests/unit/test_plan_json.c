@@ -182,6 +182,35 @@ static void test_trees_behind_classes(void **state) {
   by_plan_destroy(behind);
 }
 
+#define PER_ROOT                                                                                                       \
+  "\"per_root\": true, \"trees\": [{\"share\": 0.25, \"root\": \"0\", \"up\": {\"1\": \"0\"}}, {\"share\": 1, "        \
+  "\"root\": "                                                                                                         \
+  "\"1\", \"up\": {\"0\": \"1\"}}, {\"share\": 0.75, \"root\": \"0\", \"up\": {\"1\": \"0\"}}]"
+
+static void test_trees_for_some_collectives(void **state) {
+  (void)state;
+  struct by_plan *usual = parsed(HEAD "\"ranks\": 2, " ONE_TREE "}");
+  struct by_plan *plan =
+      parsed(HEAD "\"ranks\": 2, " ONE_TREE ", \"collectives\": [{\"for\": [\"broadcast\"], " ONE_TREE
+                  "}, {\"for\": [\"all_gather\", \"reduce_scatter\"], \"above\": \"1K\", "
+                  "\"throughput\": \"1g\", \"bound\": \"2g\", " PER_ROOT "}]}");
+  const struct by_class *classes = plan->classes;
+  assert_int_equal(plan->n_classes, 1);
+  assert_int_equal(plan->n_own, 2);
+  assert_int_not_equal(plan->version, usual->version);
+  assert_ptr_equal(by_plan_class_of(plan, BANYAN_ALLREDUCE, 2000), &classes[0]);
+  assert_ptr_equal(by_plan_class_of(plan, BANYAN_REDUCE, 2000), &classes[0]);
+  assert_ptr_equal(by_plan_class_of(plan, BANYAN_BROADCAST, 1), &classes[1]);
+  assert_ptr_equal(by_plan_class_of(plan, BANYAN_ALLGATHER, 1024), &classes[0]);
+  assert_ptr_equal(by_plan_class_of(plan, BANYAN_ALLGATHER, 1025), &classes[2]);
+  assert_ptr_equal(by_plan_class_of(plan, BANYAN_REDUCE_SCATTER, 1025), &classes[2]);
+  assert_true(classes[2].per_root && classes[2].throughput == 1e9 && classes[2].bound == 2e9);
+  assert_true(by_group_is_of(&classes[2].groups[1], 1) && !by_group_is_of(&classes[2].groups[1], 0));
+  assert_round_trip(plan);
+  by_plan_destroy(plan);
+  by_plan_destroy(usual);
+}
+
 /* An explicit order determines the order in which children are added, so it is part of the plan. */
 static void test_order_of_a_tree(void **state) {
   (void)state;
@@ -205,6 +234,7 @@ static void test_shares(void **state) {
   by_plan_destroy(plan);
 }
 
+#define OWN(x) HEAD "\"ranks\": 2, " ONE_TREE ", \"collectives\": [{" x "}]}"
 #define TREE(x) HEAD "\"ranks\": 3, \"trees\": [{\"share\": 1, " x "}]}"
 #define UP "\"root\": \"0\", \"up\": {\"1\": \"0\", \"2\": \"1\"}"
 
@@ -298,6 +328,22 @@ static void test_errors(void **state) {
       {CONTROLLED(HUNG ", \"ring\": [\"0\", \"1\", \"1\"]"), "rank \"1\" is twice on the ring", BANYAN_ERR_PLAN},
       {CONTROLLED("\"use\": \"ring\", \"fan_out\": 2, \"root\": \"1\", \"parent\": {\"0\": \"1\", \"2\": \"1\"}"),
        "control: the ring is to be used, but none is given", BANYAN_ERR_PLAN},
+      {OWN("\"for\": [], " ONE_TREE), "collectives[0].for: has 0 elements", 0},
+      {OWN("\"for\": [\"broadcast\", \"allreduce\"], " ONE_TREE), "collectives[0].for[1]: is \"allreduce\"", 0},
+      {OWN("\"for\": [\"nothing\"], " ONE_TREE), "for[0]: is \"nothing\", must be reduce", 0},
+      {OWN("\"for\": [\"reduce\"], \"up_to\": 1, " ONE_TREE), "unknown field \"up_to\"", 0},
+      {OWN("\"for\": [\"reduce\"], \"above\": -1, " ONE_TREE), "collectives[0].above: ", 0},
+      {OWN("\"for\": [\"reduce\"], \"per_root\": 1, " ONE_TREE), "collectives[0].per_root: must be", 0},
+      {OWN("\"for\": [\"reduce\"], \"per_root\": true, " ONE_TREE),
+       "class 1: the shares of the trees of \"1\" sum to 0, must be 1", BANYAN_ERR_PLAN},
+      {OWN("\"for\": [\"reduce\"], \"per_root\": true, \"trees\": [{\"kind\": \"rotated\", \"share\": 1, \"root\": "
+           "\"0\", \"up\": "
+           "{\"1\": \"0\"}}, {\"share\": 1, \"root\": \"1\", \"up\": {\"0\": \"1\"}}]"),
+       "class 1, tree 0: trees for each root must be of kind \"tree\"", BANYAN_ERR_PLAN},
+      {HEAD "\"ranks\": 2, \"vertices\": {\"h\": {\"kind\": \"helper\"}}, " ONE_TREE
+            ", \"collectives\": [{\"for\": [\"reduce\"], "
+            "\"trees\": [{\"share\": 1, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\"}}]}]}",
+       "class 1, tree 0: vertex \"h\" is no rank", BANYAN_ERR_PLAN},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_plan *plan;
@@ -622,6 +668,7 @@ int main(void) {
       cmocka_unit_test(test_twigs),
       cmocka_unit_test(test_kinds_of_vertices),
       cmocka_unit_test(test_destroy_nothing),
+      cmocka_unit_test(test_trees_for_some_collectives),
       cmocka_unit_test(test_hash_is_pinned),
       cmocka_unit_test(test_hash_sees_all),
       cmocka_unit_test(test_class_by_size),

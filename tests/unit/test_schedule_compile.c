@@ -294,7 +294,7 @@ static void test_unequal_shares(void **state) {
     double sum = 0;
     assert_ok(by_plan_create("shares", &made));
     assert_ok(by_plan_add_vertices(made, n, 0));
-    assert_ok(by_plan_add_classes(made, 1));
+    assert_ok(by_plan_add_classes(made, 1, 0));
     assert_ok(by_plan_add_groups(made, made->classes, groups));
     for (uint32_t g = 0; g < groups; g++) {
       struct by_group *group = &made->classes->groups[g];
@@ -325,7 +325,7 @@ static void test_blocks(void **state) {
   struct by_schedule *schedule = compile_layout("double-tree", 3, BANYAN_ALLGATHER);
   uint64_t bounds[7];
   assert_null(schedule->cut);
-  assert_int_equal(schedule->per_block, 2);
+  for (uint32_t r = 0; r <= 3; r++) assert_int_equal(schedule->block[r], 2 * r);
   assert_int_equal(schedule->n_pieces, 6);
   const size_t counts[] = {5, 0, 1000};
   by_schedule_bounds(schedule, 0, counts, 2, bounds);

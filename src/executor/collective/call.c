@@ -106,7 +106,7 @@ static enum banyan_status set_buffers(struct by_call *call, const struct banyan_
   uint64_t block = 0, tmp = scratch_of(call), copy = 0;
   call->user_bytes = 0;
   if (s->collective == BANYAN_REDUCE_SCATTER) {
-    block = call->bounds[(s->rank + 1) * s->per_block] - call->bounds[s->rank * s->per_block];
+    block = call->bounds[s->block[s->rank + 1]] - call->bounds[s->block[s->rank]];
     if (!by_call_overlap(send, whole, recv, block)) block = 0;
   }
   bool into_recv = user->collective == BANYAN_ALLREDUCE;

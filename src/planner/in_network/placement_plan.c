@@ -171,7 +171,7 @@ static enum banyan_status fill(struct build *b) {
   uint32_t n = b->placement->n_trees;
   BY_TRY(find_others(b));
   BY_TRY(add_vertices(b));
-  BY_TRY(by_plan_add_classes(b->plan, 1));
+  BY_TRY(by_plan_add_classes(b->plan, 1, 0));
   struct by_class *class_ = b->plan->classes;
   BY_TRY(by_plan_add_groups(b->plan, class_, n));
   for (uint32_t t = 0; t < n; t++) BY_TRY(add_group(b, t, &class_->groups[t]));

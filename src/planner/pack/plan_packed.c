@@ -82,7 +82,7 @@ static enum banyan_status fill(struct planning *p, const struct by_group *groups
   if (p->arena.failed) return by_plan_no_memory();
   find_helpers(p, groups, n);
   BY_TRY(name_vertices(p));
-  BY_TRY(by_plan_add_classes(p->plan, 1));
+  BY_TRY(by_plan_add_classes(p->plan, 1, 0));
   BY_TRY(by_plan_add_groups(p->plan, p->plan->classes, n));
   for (uint32_t i = 0; i < n; i++) BY_TRY(add_group(p, &groups[i], &p->plan->classes->groups[i]));
   return BANYAN_OK;

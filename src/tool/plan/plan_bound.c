@@ -25,10 +25,10 @@ static double part_of(const struct traffic *traffic, const struct by_schedule *s
   const double *blocks = traffic->request->blocks;
   double part = 0;
   if (schedule->cut) return schedule->cut[step->last] - schedule->cut[step->first];
-  for (uint32_t p = step->first; p < step->last; p++) {
-    uint32_t of_block = p % schedule->per_block;
-    part += (schedule->block_cut[of_block + 1] - schedule->block_cut[of_block]) *
-            (blocks ? blocks[p / schedule->per_block] : 1) / traffic->blocks;
+  for (uint32_t p = step->first, owner = 0; p < step->last; p++) {
+    while (schedule->block[owner + 1] <= p) owner++;
+    double end = p + 1 < schedule->block[owner + 1] ? schedule->block_cut[p + 1] : 1;
+    part += (end - schedule->block_cut[p]) * (blocks ? blocks[owner] : 1) / traffic->blocks;
   }
   return part;
 }
@@ -36,8 +36,8 @@ static double part_of(const struct traffic *traffic, const struct by_schedule *s
 static enum banyan_status add_rank(struct traffic *traffic, const struct by_plan *plan, uint32_t rank) {
   const struct by_bound_request *request = traffic->request;
   struct by_schedule *schedule;
-  BY_TRY(by_schedule_compile(plan, &plan->classes[plan->n_classes - 1], request->collective, request->root, rank,
-                             &schedule));
+  BY_TRY(by_schedule_compile(plan, by_plan_class_of(plan, request->collective, UINT64_MAX), request->collective,
+                             request->root, rank, &schedule));
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     if (step->kind == BY_STEP_SEND)

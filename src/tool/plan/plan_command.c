@@ -219,8 +219,9 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
     BY_TRY(by_plan_without_switches(plan, &stars));
     plan = stars;
   }
-  enum banyan_status status = by_schedule_compile(plan, by_plan_class(plan, asked->bytes), asked->request.collective,
-                                                  (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
+  enum banyan_status status =
+      by_schedule_compile(plan, by_plan_class_of(plan, asked->request.collective, asked->bytes),
+                          asked->request.collective, (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
   if (status == BANYAN_OK) (asked->json ? by_schedule_print_json : by_schedule_print)(schedule, text);
   by_schedule_destroy(schedule);
   by_plan_destroy(stars);
