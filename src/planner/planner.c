@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "own_classes.h"
 #include "plan_make.h"
 #include "plan_order.h"
 #include "plan_ways.h"
@@ -436,6 +437,26 @@ static enum banyan_status add_embedding_of_hosts(struct by_planned *p, const str
                              : status;
 }
 
+/* Trees of their own for the other collectives. A manager's jobs share their links in time and go without. */
+static enum banyan_status add_own_classes(struct by_planned *p, const struct by_topology *topology,
+                                          const struct by_planner_options *o) {
+  const struct by_plan *candidates[BY_WEIGH_MOST];
+  struct by_plan *extended;
+  for (uint32_t i = 0; i < p->weighed.n; i++) candidates[i] = p->weighed.candidates[i].plan;
+  const struct by_own_request request = {.topology = topology,
+                                         .hosts = p->graph->node,
+                                         .ranks_on = o->ranks_on,
+                                         .candidates = candidates,
+                                         .n_candidates = p->weighed.n,
+                                         .message = o->rates.message,
+                                         .hop = o->rates.hop};
+  BY_TRY(by_own_classes_add(&request, p->plan, &extended));
+  if (!extended) return BANYAN_OK;
+  by_plan_destroy(p->plan);
+  p->plan = extended;
+  return BANYAN_OK;
+}
+
 static enum banyan_status weigh(const char *name, struct by_planned *p, const struct by_topology *topology,
                                 const struct by_planner_options *o) {
   struct by_weighed *weighed = &p->weighed;
@@ -448,7 +469,8 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
   weighed_choose(weighed, o->weighing == BY_PLANNER_WEIGH_ALL, o->calls);
   BY_TRY(weighed_plan(weighed, name, &p->plan));
   add_facts(p->plan, &weighed->candidates[weighed->used[BY_WEIGH_SIZES - 1]], bound);
-  return BANYAN_OK;
+  bool others = p->packing && o->weighing == BY_PLANNER_WEIGH_ALL;
+  return others ? add_own_classes(p, topology, o) : BANYAN_OK;
 }
 
 /* A plan without one is of use, too. */

@@ -69,6 +69,7 @@ struct by_planner_options {
   enum by_planner_weighing weighing;
   struct by_cost_rates rates;       /* for predicted times */
   struct by_control_limits control; /* of the control tree */
+  const double *ranks_on;           /* of each participant: how many ranks it has; NULL: one each */
 };
 
 /* What came out; filled by by_planner_run, emptied by by_planned_fini. */

@@ -140,6 +140,13 @@ static void log_control(const struct by_control *control) {
           control->use_ring ? tree->n - 1 : tree->height, control->use_ring ? 1 : tree->fan_out);
 }
 
+/* How many ranks run on each of n nodes. The caller frees them. */
+static double *count_ranks(const struct by_context *context, uint32_t n, const uint32_t *place) {
+  double *ranks_on = calloc(n, sizeof *ranks_on);
+  for (uint32_t r = 0; ranks_on && r < context->job.size; r++) ranks_on[place[context->job.host_of[r]]]++;
+  return ranks_on;
+}
+
 /* Over `n` different nodes, of which the h-th host is the place[h]-th. */
 static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
                                     uint32_t *nodes, uint32_t n, const uint32_t *place, struct by_text *text) {
@@ -155,8 +162,14 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   options.choice.helpers = nodes + n;
   options.choice.n_helpers = find_helpers(context, topology, nodes, n);
   if (context->job.crowded) options.rates.cores = members[0].cores;
-  BY_TRY(by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned));
-  enum banyan_status status = print_plan(&planned, place, context->job.n_hosts, text);
+  double *ranks_on = count_ranks(context, n, place);
+  if (!ranks_on) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  options.ranks_on = ranks_on;
+  enum banyan_status status =
+      by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
+  free(ranks_on);
+  BY_TRY(status);
+  status = print_plan(&planned, place, context->job.n_hosts, text);
   if (status == BANYAN_OK)
     by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,

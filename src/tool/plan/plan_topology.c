@@ -204,6 +204,8 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   if (status == BANYAN_OK && options->method == BY_PLANNER_CLUSTER)
     status = find_servers(request, topology, options, &servers, &options->n_servers);
   options->servers = servers;
+  uint32_t n_hosts = choice->participants ? choice->n_participants : by_plan_count_ranks(topology);
+  if (request->n_hosts == n_hosts) options->ranks_on = request->on_host;
   if (status == BANYAN_OK) status = by_planner_run(name, topology, options, &planned);
   if (status == BANYAN_OK && request->explain) {
     by_planned_explain(&planned, topology, &text);

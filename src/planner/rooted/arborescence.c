@@ -1,0 +1,125 @@
+/* Every host takes its lightest arc. If that gives cycles, each becomes one vertex, whose arcs from outside weigh what
+ * they would add when they break it, and the search goes on among fewer vertices. Going back, a cycle keeps all of its
+ * arcs but the one into the vertex by which the tree enters it. */
+#include "arborescence.h"
+
+#include <math.h>
+
+#define NONE UINT32_MAX
+
+/* An arc among the vertices of a level. */
+struct edge {
+  uint32_t from, to;
+  uint32_t below; /* which edge of the level before it is; of the first level: the arc */
+  double weight;
+};
+
+struct by_level {
+  uint32_t n, n_edges, root;
+  struct edge *edges;
+  uint32_t *best;  /* of each vertex: the lightest edge into it, later that of the tree; NONE: the root */
+  uint32_t *above; /* of each vertex: which one of the next level it is in */
+};
+
+enum banyan_status by_arborescence_init(struct by_arborescence *search, const struct by_directed *net) {
+  uint32_t n = net->n;
+  *search = (struct by_arborescence){.net = net};
+  struct by_arena *arena = &search->arena;
+  search->arc = BY_ARENA_ARRAY(arena, uint32_t, n);
+  search->mark = BY_ARENA_ARRAY(arena, uint32_t, n);
+  search->levels = BY_ARENA_ARRAY(arena, struct by_level, n);
+  for (uint32_t i = 0; i < n && !arena->failed; i++) { /* a level has fewer vertices than the one before */
+    search->levels[i].edges = BY_ARENA_ARRAY(arena, struct edge, net->n_arcs);
+    search->levels[i].best = BY_ARENA_ARRAY(arena, uint32_t, n - i);
+    search->levels[i].above = BY_ARENA_ARRAY(arena, uint32_t, n - i);
+  }
+  if (!arena->failed) return BANYAN_OK;
+  by_arborescence_fini(search);
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to look for trees among %u hosts", n);
+}
+
+void by_arborescence_fini(struct by_arborescence *search) {
+  by_arena_fini(&search->arena);
+  *search = (struct by_arborescence){0};
+}
+
+/* Every vertex takes its lightest edge. The sum of their weights; INFINITY: one has none. */
+static double take_best(struct by_level *level) {
+  double sum = 0;
+  for (uint32_t v = 0; v < level->n; v++) level->best[v] = NONE;
+  for (uint32_t e = 0; e < level->n_edges; e++) {
+    uint32_t v = level->edges[e].to;
+    if (v == level->root) continue;
+    if (level->best[v] == NONE || level->edges[e].weight < level->edges[level->best[v]].weight) level->best[v] = e;
+  }
+  for (uint32_t v = 0; v < level->n; v++) {
+    if (v == level->root) continue;
+    if (level->best[v] == NONE) return INFINITY;
+    sum += level->edges[level->best[v]].weight;
+  }
+  return sum;
+}
+
+/* Numbers the vertices of the next level: cycles first. How many there are; `cycles`: how many of them are cycles. */
+static uint32_t number_above(const struct by_level *level, uint32_t *mark, uint32_t *cycles) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < level->n; v++) mark[v] = level->above[v] = NONE;
+  for (uint32_t v = 0; v < level->n; v++) {
+    uint32_t u = v;
+    for (; u != level->root && mark[u] == NONE; u = level->edges[level->best[u]].from) mark[u] = v;
+    if (u == level->root || mark[u] != v || level->above[u] != NONE) continue;
+    for (; level->above[u] == NONE; u = level->edges[level->best[u]].from) level->above[u] = n;
+    n++;
+  }
+  *cycles = n;
+  for (uint32_t v = 0; v < level->n; v++)
+    if (level->above[v] == NONE) level->above[v] = n++;
+  return n;
+}
+
+static void contract(const struct by_level *level, uint32_t n, struct by_level *next) {
+  next->n = n;
+  next->n_edges = 0;
+  next->root = level->above[level->root];
+  for (uint32_t e = 0; e < level->n_edges; e++) {
+    const struct edge *edge = &level->edges[e];
+    uint32_t from = level->above[edge->from], to = level->above[edge->to];
+    if (from == to || to == next->root) continue;
+    next->edges[next->n_edges++] = (struct edge){
+        .from = from, .to = to, .below = e, .weight = edge->weight - level->edges[level->best[edge->to]].weight};
+  }
+}
+
+/* The edges of the tree above enter vertices of this level, in place of the lightest ones. */
+static void expand(const struct by_level *above, struct by_level *level) {
+  for (uint32_t v = 0; v < above->n; v++) {
+    if (above->best[v] == NONE) continue;
+    uint32_t e = above->edges[above->best[v]].below;
+    level->best[level->edges[e].to] = e;
+  }
+}
+
+double by_arborescence_find(struct by_arborescence *search, uint32_t root, const double *weight) {
+  const struct by_directed *net = search->net;
+  struct by_level *level = search->levels;
+  level->n = net->n;
+  level->n_edges = net->n_arcs;
+  level->root = root;
+  for (uint32_t a = 0; a < net->n_arcs; a++)
+    level->edges[a] = (struct edge){.from = net->arcs[a].from, .to = net->arcs[a].to, .below = a, .weight = weight[a]};
+  for (;; level++) {
+    uint32_t cycles;
+    if (isinf(take_best(level))) return INFINITY;
+    uint32_t n = number_above(level, search->mark, &cycles);
+    if (!cycles) break;
+    contract(level, n, level + 1);
+  }
+  for (; level > search->levels; level--) expand(level, level - 1);
+  double sum = 0;
+  for (uint32_t v = 0; v < net->n; v++) {
+    if (v == root) continue;
+    search->arc[v] = level->edges[level->best[v]].below;
+    sum += weight[search->arc[v]];
+  }
+  return sum;
+}

@@ -1,0 +1,234 @@
+#include "own_classes.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "class_rate.h"
+#include "collective.h"
+#include "collective_bound.h"
+#include "plan_make.h"
+#include "rooted_pack.h"
+
+enum { MOST_CLASSES = 4 };
+
+/* So much faster, another candidate is worth a class; a packing is where single trees could do as much, too: in them
+ * blocks wait for each other. */
+static const double worth = 1.05, nearly = 0.98;
+/* Sending a buffer takes so many times what its messages cost. */
+static const double dwarfs = 4;
+
+static const enum banyan_collective all[] = {BANYAN_ALLGATHER, BANYAN_REDUCE_SCATTER, BANYAN_BROADCAST, BANYAN_REDUCE};
+enum { N_ALL = sizeof all / sizeof *all };
+
+/* Trees of one class that are found. */
+struct found {
+  struct by_class head;               /* without groups */
+  const struct by_class *candidate;   /* whose groups it has; NULL: */
+  struct by_rooted_packing *packings; /* one for all blocks, or one for each root */
+  uint32_t n_packings;
+};
+
+struct finding {
+  const struct by_own_request *request;
+  const struct by_plan *plan;
+  double *part;              /* what each rank's host owns of all blocks */
+  double *at_root;           /* scratch: of one root's */
+  struct by_directed net[2]; /* the network, and reversed */
+  struct found found[MOST_CLASSES];
+  uint32_t n_found;
+  struct by_arena arena;
+};
+
+static const struct by_class *usual_class(const struct by_plan *plan) {
+  return &plan->classes[plan->n_classes - 1];
+}
+
+/* Of a plan's class; of the usual one with helpers, what it promises for allreduce, whose results go the same ways. */
+static enum banyan_status rate_of(const struct finding *f, const struct by_plan *plan, const struct by_class *class_,
+                                  enum banyan_collective collective, double *rate) {
+  const struct by_own_request *r = f->request;
+  BY_TRY(by_class_rate(r->topology, r->hosts, plan, class_, collective, f->part, 0, rate));
+  if (*rate == 0 && plan == f->plan && by_collective(collective)->helpers) *rate = plan->facts.throughput;
+  return BANYAN_OK;
+}
+
+static enum banyan_status find_bound(const struct finding *f, enum banyan_collective collective, uint32_t root,
+                                     double *out) {
+  const struct by_own_request *r = f->request;
+  struct by_collective_bound bound;
+  const struct by_bound_request request = {
+      .collective = collective, .hosts = r->hosts, .n_hosts = f->plan->n_ranks, .blocks = r->ranks_on, .root = root};
+  BY_TRY(by_collective_bound_find(r->topology, &request, &bound));
+  *out = bound.rate;
+  by_collective_bound_fini(&bound);
+  return BANYAN_OK;
+}
+
+/* --- packed trees --- */
+
+/* Fills the class's facts from its packings: those of the slowest root. */
+static enum banyan_status add_facts(const struct finding *f, struct found *found, enum banyan_collective collective) {
+  uint32_t slowest = 0;
+  found->head.throughput = INFINITY;
+  for (uint32_t i = 0; i < found->n_packings; i++) {
+    if (found->packings[i].throughput >= found->head.throughput) continue;
+    found->head.throughput = found->packings[i].throughput;
+    slowest = i;
+  }
+  return find_bound(f, collective, slowest, &found->head.bound);
+}
+
+static enum banyan_status pack(struct finding *f, const struct by_directed *net, bool blocks, struct found *found) {
+  uint32_t n = f->plan->n_ranks;
+  found->packings = BY_ARENA_ARRAY(&f->arena, struct by_rooted_packing, n);
+  if (!found->packings) return by_plan_no_memory();
+  found->n_packings = 0;
+  for (uint32_t root = 0; root < (blocks ? 1 : n); root++) {
+    for (uint32_t h = 0; h < n; h++) f->at_root[h] = h == root;
+    BY_TRY(by_rooted_pack(net, blocks ? f->part : f->at_root, &found->packings[found->n_packings]));
+    found->n_packings++;
+  }
+  return BANYAN_OK;
+}
+
+/* Buffers for which sending takes longer than what the messages of one rank cost. */
+static uint64_t least_bytes(const struct finding *f, const struct found *found) {
+  uint32_t trees = 0, n = f->plan->n_ranks;
+  for (uint32_t i = 0; i < found->n_packings; i++)
+    if (found->packings[i].n_trees > trees) trees = found->packings[i].n_trees;
+  double seconds = 2 * trees * f->request->message + n * f->request->hop;
+  return (uint64_t)(dwarfs * seconds * found->head.throughput / 8);
+}
+
+/* Whether single trees carry a part of the buffer. */
+static bool has_trees(const struct by_class *class_) {
+  for (uint32_t g = 0; g < class_->n_groups; g++)
+    if (class_->groups[g].kind == BY_GROUP_TREE) return true;
+  return false;
+}
+
+/* `also`: bits of collectives that have the same trees. */
+static enum banyan_status find_packed(struct finding *f, enum banyan_collective collective, uint32_t also) {
+  const struct by_collective *kind = by_collective(collective);
+  struct found *found = &f->found[f->n_found];
+  double usual;
+  *found = (struct found){.head = {.per_root = true}};
+  enum banyan_status status = pack(f, &f->net[kind->up], kind->blocks, found);
+  if (found->n_packings) f->n_found++; /* to be freed */
+  BY_TRY(status);
+  BY_TRY(add_facts(f, found, collective));
+  BY_TRY(rate_of(f, f->plan, usual_class(f->plan), collective, &usual));
+  found->head.above = least_bytes(f, found);
+  double least = has_trees(usual_class(f->plan)) ? nearly : worth;
+  if (found->head.throughput >= least * usual) found->head.collectives = 1u << collective | also;
+  return BANYAN_OK;
+}
+
+/* In a network that is the same in both directions, trees for one way serve the other. */
+static enum banyan_status find_all_packed(struct finding *f) {
+  const struct by_own_request *r = f->request;
+  uint32_t n = f->plan->n_ranks;
+  for (int way = 0; way < 2; way++) BY_TRY(by_directed_init(&f->net[way], r->topology, r->hosts, n, way));
+  bool symmetric = by_directed_equal(&f->net[0], &f->net[1]);
+  BY_TRY(find_packed(f, BANYAN_ALLGATHER, symmetric ? 1u << BANYAN_REDUCE_SCATTER : 0));
+  if (!symmetric) BY_TRY(find_packed(f, BANYAN_REDUCE_SCATTER, 0));
+  BY_TRY(find_packed(f, BANYAN_BROADCAST, symmetric ? 1u << BANYAN_REDUCE : 0));
+  return symmetric ? BANYAN_OK : find_packed(f, BANYAN_REDUCE, 0);
+}
+
+/* --- candidates --- */
+
+static enum banyan_status find_candidate(struct finding *f, enum banyan_collective collective) {
+  const struct by_own_request *r = f->request;
+  const struct by_plan *plan = f->plan;
+  struct found found = {.head = {.collectives = 1u << collective}};
+  double usual, best;
+  BY_TRY(rate_of(f, plan, usual_class(plan), collective, &usual));
+  best = worth * usual;
+  for (uint32_t i = 0; i < r->n_candidates; i++) {
+    double rate;
+    BY_TRY(rate_of(f, r->candidates[i], r->candidates[i]->classes, collective, &rate));
+    if (rate <= best) continue;
+    best = rate;
+    found.candidate = r->candidates[i]->classes;
+  }
+  if (!found.candidate) return BANYAN_OK;
+  found.head.throughput = best;
+  if (plan->n_classes > 1) found.head.above = plan->classes[plan->n_classes - 2].up_to;
+  for (uint32_t i = 0; i < f->n_found; i++) {
+    if (f->found[i].candidate != found.candidate) continue;
+    f->found[i].head.collectives |= found.head.collectives;
+    f->found[i].head.throughput = fmin(f->found[i].head.throughput, best);
+    return BANYAN_OK;
+  }
+  f->found[f->n_found++] = found;
+  return BANYAN_OK;
+}
+
+/* --- into the plan --- */
+
+static enum banyan_status fill_packed(struct by_plan *made, const struct found *found, struct by_class *own) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < found->n_packings; i++) n += found->packings[i].n_trees;
+  BY_TRY(by_plan_add_groups(made, own, n));
+  struct by_group *group = own->groups;
+  for (uint32_t i = 0; i < found->n_packings; i++)
+    for (uint32_t t = 0; t < found->packings[i].n_trees; t++, group++) {
+      const struct by_rooted_tree *tree = &found->packings[i].trees[t];
+      BY_TRY(by_group_init(made, group, BY_GROUP_TREE, made->n_ranks, false));
+      group->root = tree->root;
+      group->share = tree->share;
+      for (uint32_t r = 0; r < made->n_ranks; r++) group->up[r] = tree->parent[r];
+    }
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill_own(void *context, struct by_plan *made, struct by_class *own) {
+  const struct finding *f = context;
+  for (uint32_t i = 0; i < f->n_found; i++) {
+    const struct found *found = &f->found[i];
+    if (!found->head.collectives) continue;
+    *own = found->head;
+    own->up_to = UINT64_MAX;
+    if (!found->candidate)
+      BY_TRY(fill_packed(made, found, own));
+    else {
+      BY_TRY(by_plan_add_groups(made, own, found->candidate->n_groups));
+      for (uint32_t g = 0; g < own->n_groups; g++)
+        BY_TRY(by_group_copy(made, &own->groups[g], &found->candidate->groups[g], NULL, NULL));
+    }
+    own++;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status find(struct finding *f) {
+  uint32_t n = f->plan->n_ranks;
+  double sum = 0;
+  f->part = BY_ARENA_ARRAY(&f->arena, double, n);
+  f->at_root = BY_ARENA_ARRAY(&f->arena, double, n);
+  if (f->arena.failed) return by_plan_no_memory();
+  for (uint32_t r = 0; r < n; r++) sum += f->part[r] = f->request->ranks_on ? f->request->ranks_on[r] : 1;
+  for (uint32_t r = 0; r < n; r++) f->part[r] /= sum;
+  if (n <= BY_OWN_MOST_PACKED) return find_all_packed(f);
+  for (uint32_t i = 0; i < N_ALL && n <= BY_OWN_MOST_WEIGHED; i++) BY_TRY(find_candidate(f, all[i]));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_own_classes_add(const struct by_own_request *request, const struct by_plan *plan,
+                                      struct by_plan **out) {
+  struct finding f = {.request = request, .plan = plan};
+  uint32_t n_own = 0;
+  *out = NULL;
+  if (plan->n_ranks < 2) return BANYAN_OK;
+  enum banyan_status status = find(&f);
+  if (status == BANYAN_ERR_TOPOLOGY || status == BANYAN_ERR_UNSUPPORTED || status == BANYAN_ERR_PLAN)
+    status = BANYAN_OK;
+  for (uint32_t i = 0; i < f.n_found; i++) n_own += f.found[i].head.collectives != 0;
+  if (status == BANYAN_OK && n_own) status = by_plan_extend(plan, n_own, fill_own, &f, out);
+  for (uint32_t i = 0; i < f.n_found; i++)
+    for (uint32_t p = 0; p < f.found[i].n_packings; p++) by_rooted_packing_fini(&f.found[i].packings[p]);
+  for (int way = 0; way < 2; way++) by_directed_fini(&f.net[way]);
+  by_arena_fini(&f.arena);
+  return status;
+}
