@@ -151,13 +151,13 @@ static uint32_t find_room(const struct expanding *e, uint32_t host) {
   return rank_on(e, host, i);
 }
 
-static void expand_tree(const struct expanding *e, const struct by_plan_control *over_hosts) {
+static void expand_tree(const struct expanding *e, const uint32_t *parent_of_host) {
   uint32_t hosts = e->places->n_hosts;
   for (uint32_t h = 0; h < hosts; h++)
-    if (over_hosts->parent[h] != h) e->expected[over_hosts->parent[h]]++;
+    if (parent_of_host[h] != h) e->expected[parent_of_host[h]]++;
   for (uint32_t h = 0; h < hosts; h++) hang_others(e, h);
   for (uint32_t h = 0; h < hosts; h++) {
-    uint32_t first = rank_on(e, h, 0), above = over_hosts->parent[h];
+    uint32_t first = rank_on(e, h, 0), above = parent_of_host[h];
     if (above == h)
       e->parent[first] = first;
     else
@@ -165,24 +165,30 @@ static void expand_tree(const struct expanding *e, const struct by_plan_control 
   }
 }
 
+enum banyan_status by_plan_control_hang(const struct by_plan_places *places, uint32_t fan_out,
+                                        const uint32_t *parent_of_host, uint32_t *parent) {
+  uint32_t *scratch = calloc((size_t)places->n_ranks + places->n_hosts, sizeof *scratch);
+  if (!scratch) return by_plan_no_memory();
+  const struct expanding e = {.places = places,
+                              .fan_out = fan_out,
+                              .children = scratch,
+                              .expected = scratch + places->n_ranks,
+                              .parent = parent};
+  expand_tree(&e, parent_of_host);
+  free(scratch);
+  return BANYAN_OK;
+}
+
 enum banyan_status by_plan_control_expand(struct by_plan *plan, const struct by_plan_control *over_hosts,
                                           const struct by_plan_places *places) {
   if (!over_hosts->parent) return BANYAN_OK;
   BY_TRY(init_like(plan, over_hosts));
-  uint32_t *scratch = calloc((size_t)places->n_ranks + places->n_hosts, sizeof *scratch);
-  if (!scratch) return by_plan_no_memory();
-  const struct expanding e = {.places = places,
-                              .fan_out = over_hosts->fan_out,
-                              .children = scratch,
-                              .expected = scratch + places->n_ranks,
-                              .parent = plan->control.parent};
-  expand_tree(&e, over_hosts);
-  free(scratch);
+  BY_TRY(by_plan_control_hang(places, over_hosts->fan_out, over_hosts->parent, plan->control.parent));
   if (places->n_ranks > places->n_hosts) plan->control.use_ring = false;
   uint32_t n = 0;
   for (uint32_t i = 0; i < places->n_hosts && over_hosts->ring; i++)
-    for (uint32_t k = 0; k < ranks_on(&e, over_hosts->ring[i]); k++)
-      plan->control.ring[n++] = rank_on(&e, over_hosts->ring[i], k);
+    for (uint32_t k = places->start[over_hosts->ring[i]]; k < places->start[over_hosts->ring[i] + 1]; k++)
+      plan->control.ring[n++] = places->rank[k];
   return BANYAN_OK;
 }
 

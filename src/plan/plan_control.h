@@ -26,6 +26,9 @@ struct by_plan_places {
  * several on a host it is longer than the one that was compared with the tree, so the tree is used. */
 BANYAN_CHECK enum banyan_status by_plan_control_expand(struct by_plan *plan, const struct by_plan_control *over_hosts,
                                                        const struct by_plan_places *places);
+/* The tree alone: parents of ranks from those of hosts. */
+BANYAN_CHECK enum banyan_status by_plan_control_hang(const struct by_plan_places *places, uint32_t fan_out,
+                                                     const uint32_t *parent_of_host, uint32_t *parent);
 /* Reads the member "control". `vertex_of`: each vertex's number by its name. Errors as of by_plan_parse. */
 BANYAN_CHECK enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_place *place,
                                                      json_t *control, const json_t *vertex_of);

@@ -384,12 +384,14 @@ static bool handle_plan_switch_notice(const struct team *team, struct member *me
   return member->notified = true;
 }
 
-/* All ranks are in one tree, that of the last plan. */
+/* All ranks are in one tree, that of the last plan, or one within the limit that is asked for. */
 static void check_trees(const struct job *job, uint32_t t, bool *moved) {
   const struct team *team = &job->teams[t];
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
     const struct by_controller_config *place = by_controller_place(comm->submitter->controller);
+    const char *control = comm->context->job.settings.control;
+    if (strncmp(control, "tree:", 5) == 0) assert_in_range(place->n_up_children, 0, atoi(control + 5));
     if (strcmp(comm->context->job.settings.control, "auto") != 0 || !team->plan_switch || team->n == 1) continue;
     uint32_t up[RANKS], down[RANKS];
     struct by_plan *plan = planned(team, team->plan_switch);

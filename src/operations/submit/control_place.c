@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "control_tree.h"
+#include "plan_control.h"
 #include "submitter.h"
 
 /* All ranks' places, by rank of the communicator. */
@@ -45,7 +46,7 @@ static uint32_t above(uint32_t i, uint32_t fan_out) {
 
 static void hang_hosts(const struct by_control_choice *choice, struct ways *w) {
   struct by_control_costs costs = by_control_costs_usual();
-  uint32_t fan_out = choice->fan_out ? choice->fan_out : by_control_fan_out(w->hosts, &costs);
+  uint32_t fan_out = by_control_fan_out(w->hosts, &costs);
   for (uint32_t h = 0; h < w->hosts; h++) {
     uint32_t up = above(h, fan_out), down = up, r = w->first[h], last = w->hosts - 1;
     if (choice->kind == BY_CONTROL_RING) { /* the last host is the root */
@@ -58,15 +59,25 @@ static void hang_hosts(const struct by_control_choice *choice, struct ways *w) {
 }
 
 /* The others of each host, by their numbers there. */
-static void hang_ranks(const struct by_control_choice *choice, struct ways *w) {
+static void hang_ranks(struct ways *w) {
   struct by_control_costs costs = by_control_costs_usual();
-  uint32_t fan_out = choice->fan_out ? choice->fan_out : by_control_fan_out(w->n, &costs);
+  uint32_t fan_out = by_control_fan_out(w->n, &costs);
   for (uint32_t r = 0; r < w->n; r++) {
     uint32_t host = w->host_of[r], nth = w->seen[host]++;
     uint32_t *own = w->sorted + w->offset[host];
     own[nth] = r;
     if (nth) w->up[r] = w->down[r] = own[above(nth, fan_out)];
   }
+}
+
+/* A tree by numbers in which no rank has more children than asked for, of its own host or of others. */
+static enum banyan_status hang_limited(uint32_t fan_out, struct ways *w) {
+  const struct by_plan_places places = {w->hosts, w->n, w->offset, w->sorted};
+  for (uint32_t r = 0; r < w->n; r++) w->sorted[w->offset[w->host_of[r]] + w->seen[w->host_of[r]]++] = r;
+  for (uint32_t h = 0; h < w->hosts; h++) w->first[h] = above(h, fan_out);
+  BY_TRY(by_plan_control_hang(&places, fan_out, w->first, w->up));
+  memcpy(w->down, w->up, w->n * sizeof *w->down);
+  return BANYAN_OK;
 }
 
 /* False: the plan has none, or another one is asked for. */
@@ -83,8 +94,9 @@ static enum banyan_status make_ways(const struct banyan_comm *comm, const struct
   BY_TRY(by_control_choice_parse(comm->context->job.settings.control, &choice));
   if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
   if (plan && take_planned(&plan->control, &choice, w)) return BANYAN_OK;
+  if (choice.fan_out) return hang_limited(choice.fan_out, w);
   hang_hosts(&choice, w);
-  hang_ranks(&choice, w);
+  hang_ranks(w);
   return BANYAN_OK;
 }
 
