@@ -129,6 +129,10 @@ static enum banyan_status check_one(const struct by_sparse_word *word, uint32_t 
   if (word->sampled > most)
     return by_fail(BANYAN_ERR_PROTOCOL, "%s: %llu rows reported, at most %u are possible", name_of(word),
                    (unsigned long long)word->sampled, most);
+  for (uint64_t i = 0; i < word->sampled; i++) /* ranges are cut at these */
+    if (word->sample[i] < 0 || (uint64_t)word->sample[i] >= word->height)
+      return by_fail(BANYAN_ERR_PROTOCOL, "%s: a reported row is %lld, must be from 0 to %llu", name_of(word),
+                     (long long)word->sample[i], (unsigned long long)word->height - 1);
   switch ((enum by_sparse_fault)word->fault) {
   case BY_SPARSE_NO_POINTER:
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: rows or values are NULL, though the count is %llu", name_of(word),
