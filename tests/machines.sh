@@ -6,6 +6,7 @@
 for tool in ip nsenter unshare; do command -v $tool >/dev/null || skip "no $tool here (iproute2, util-linux)"; done
 needs_namespaces
 declare -A machine_pid
+export BANYAN_TOPOLOGY=off # the tests are about starting, and would leave what they measure in the user's cache
 at_end() {
   local m
   for m in "${!machine_pid[@]}"; do

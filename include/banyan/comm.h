@@ -32,8 +32,10 @@ struct banyan_options {
   const char *transport; /* "auto" (default), "shm", "tcp" */
   const char *plan;      /* name of a built-in plan, or a plan file; default: a built-in plan chosen by size */
   double deadline;       /* seconds for each call; default 600 */
-  const char *topology;  /* topology from which a plan is made when the job starts, or "measure"; ignored with `plan` */
-  const char *timeline;  /* file into which rank 0 writes a timeline of all ranks */
+  /* Topology from which a plan is made when the job starts, "measure", "off" or "auto" (default), which finds one on
+   * several machines in up to a second; ignored with `plan`. */
+  const char *topology;
+  const char *timeline; /* file into which rank 0 writes a timeline of all ranks */
 };
 
 /* Joins the job and returns a communicator over all its ranks. Blocks until all ranks have joined, for at most

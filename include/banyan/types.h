@@ -57,7 +57,7 @@ enum banyan_plan_source {
   BANYAN_PLAN_FILE = 1,     /* a plan file */
   BANYAN_PLAN_JSON = 2,     /* JSON passed by the program */
   BANYAN_PLAN_TOPOLOGY = 3, /* planned at start-up from the topology in BANYAN_TOPOLOGY */
-  BANYAN_PLAN_MEASURED = 4, /* planned at start-up from measurements (BANYAN_TOPOLOGY=measure) */
+  BANYAN_PLAN_MEASURED = 4, /* planned at start-up from measurements */
   BANYAN_PLAN_MANAGER = 5,  /* sent by the cluster's manager */
   BANYAN_PLAN_SOURCES = 6
 };

@@ -1,5 +1,6 @@
-/* Joining a job as a rank, and planning when it starts: rank 0 plans over the job's hosts, and all ranks use its plan.
- */
+#include "planning.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,20 +9,14 @@
 #include <banyan/comm.h>
 
 #include "clock.h"
-#include "comms.h"
-#include "context_events.h"
 #include "cost_machine.h"
-#include "group_plans.h"
 #include "job_network.h"
 #include "log.h"
-#include "measure.h"
+#include "plan_load.h"
 #include "plan_switch.h"
 #include "planner_options.h"
-#include "planning.h"
 #include "plans.h"
-#include "replan.h"
 #include "text.h"
-#include "topology_synth.h"
 
 /* --- which node each host is --- */
 
@@ -147,9 +142,39 @@ static double *count_ranks(const struct by_context *context, uint32_t n, const u
   return ranks_on;
 }
 
+/* How many times as fast a plan for these hosts is as the built-in one, for large buffers. */
+static enum banyan_status find_gain(const struct by_context *context, const struct by_topology *topology,
+                                    const struct by_plan *plan, double *gain) {
+  uint32_t n = plan->n_ranks, *hosts = calloc(n, sizeof *hosts);
+  struct by_plan *builtin = NULL;
+  struct by_plan_load load = {0};
+  if (!hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  for (uint32_t h = 0; h < n; h++) hosts[h] = h;
+  enum banyan_status status = by_plan_default(n, hosts, context->job.crowded, &builtin);
+  if (status == BANYAN_OK)
+    status = by_plan_load_init(&load, builtin, &builtin->classes[builtin->n_classes - 1], topology);
+  if (status == BANYAN_OK) *gain = load.rate > 0 ? plan->facts.throughput / load.rate : INFINITY;
+  by_plan_load_fini(&load);
+  by_plan_destroy(builtin);
+  free(hosts);
+  return status;
+}
+
+/* Prints the plan, if it is worth it. */
+static enum banyan_status take_if_better(const struct by_context *context, const struct by_topology *topology,
+                                         struct by_planned *planned, const uint32_t *place, double least_gain,
+                                         struct by_text *text) {
+  double gain = INFINITY;
+  if (least_gain > 0) BY_TRY(find_gain(context, topology, planned->plan, &gain));
+  if (gain >= least_gain) return print_plan(planned, place, context->job.n_hosts, text);
+  by_info("plan", "the job keeps its built-in plans: on this network another one is %.2f times as fast", gain);
+  return BANYAN_OK;
+}
+
 /* Over `n` different nodes, of which the h-th host is the place[h]-th. */
 static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
-                                    uint32_t *nodes, uint32_t n, const uint32_t *place, struct by_text *text) {
+                                    uint32_t *nodes, uint32_t n, const uint32_t *place, double least_gain,
+                                    struct by_text *text) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
   const struct by_member *members = context->job.members;
@@ -169,12 +194,12 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
       by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
   free(ranks_on);
   BY_TRY(status);
-  status = print_plan(&planned, place, context->job.n_hosts, text);
-  if (status == BANYAN_OK)
+  status = take_if_better(context, topology, &planned, place, least_gain, text);
+  if (status == BANYAN_OK && text->length)
     by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
             by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
-  if (status == BANYAN_OK) log_control(&planned.control);
+  if (status == BANYAN_OK && text->length) log_control(&planned.control);
   by_planned_fini(&planned);
   return status;
 }
@@ -198,8 +223,9 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
   return status;
 }
 
-enum banyan_status by_planning_print(const struct by_context *context, const struct by_job_network *network,
-                                     struct by_text *text) {
+/* Where all are one node, there is nothing to plan. */
+static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
+                               double least_gain, struct by_text *text) {
   const struct by_topology *topology = network->topology;
   uint32_t n_hosts = network->n_hosts, n;
   uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
@@ -208,17 +234,25 @@ enum banyan_status by_planning_print(const struct by_context *context, const str
   memcpy(nodes, network->nodes, n_hosts * sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
   n = join_same(nodes, n_hosts, place);
-  if (n > 1) status = plan_over(context, topology, nodes, n, place, text);
+  if (n > 1) status = plan_over(context, topology, nodes, n, place, least_gain, text);
   free(place);
   return status;
+}
+
+enum banyan_status by_planning_print(const struct by_context *context, const struct by_job_network *network,
+                                     struct by_text *text) {
+  return plan(context, network, 0, text);
 }
 
 /* --- all ranks --- */
 
 /* Rank 0's plan goes to all ranks, which set it. */
-static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_source source, struct by_text *made) {
+static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_source source, struct by_text *made,
+                                   bool *planned) {
   uint64_t length = comm->rank == 0 ? made->length : 0;
   BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
+  *planned = length > 0;
+  if (!length) return BANYAN_OK;
   char *text = calloc(1, length + 1);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
   if (comm->rank == 0) memcpy(text, by_text_get(made), length);
@@ -234,90 +268,37 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
 }
 
 /* The others wait for a plan that does not come: they are notified why. */
-static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status status) {
+enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status) {
   return by_context_fail(comm->context, status, "could not plan from the topology");
 }
 
-/* Takes ownership of the topology, which is NULL on ranks other than 0. */
-static enum banyan_status plan_for_all(struct banyan_comm *comm, struct by_topology *topology, bool in_order) {
+enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topology *topology,
+                                       const struct by_planning_options *options, bool *planned) {
   struct by_context *context = comm->context;
   struct by_text text = {0};
   struct by_job_network *network = NULL;
-  enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, in_order) : BANYAN_OK;
+  enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, options->in_order) : BANYAN_OK;
   if (status == BANYAN_OK) network = by_job_network_hold(context);
-  if (network) status = by_planning_print(context, network, &text);
+  if (network) status = plan(context, network, options->least_gain, &text);
   by_job_network_release(network);
-  status = status == BANYAN_OK ? hand_out(comm, source_of(in_order), &text) : give_up(comm, status);
+  if (status != BANYAN_OK && options->may_fail) {
+    by_warn("plan", "the job keeps its built-in plans: %s", banyan_error_text());
+    by_text_fini(&text);
+    by_text_init(&text);
+    status = BANYAN_OK;
+  }
+  status = status == BANYAN_OK ? hand_out(comm, source_of(options->in_order), &text, planned)
+                               : by_planning_fail(comm, status);
   by_text_fini(&text);
-  if (status == BANYAN_OK && comm->rank == 0 && by_replan_begin(context) != BANYAN_OK)
-    by_warn("plan", "the plan stays as it is, whatever becomes of the network: %s", banyan_error_text());
+  if (status == BANYAN_OK && options->may_fail && !*planned) by_job_network_drop(context);
   return status;
 }
 
-static void notify(const char *text) {
-  by_info("plan", "%s", text);
-}
-
-/* Measured hosts are in the order of the job's. */
-static enum banyan_status measure(struct banyan_comm *comm) {
-  struct by_topology *topology = NULL;
-  BY_TRY(by_measure(comm, notify, &topology));
-  return plan_for_all(comm, topology, true);
-}
-
-/* Rank 0's settings of the planner count; wrong ones are reported whether there is anything to plan or not. */
-static enum banyan_status check_settings(struct banyan_comm *comm) {
-  struct by_planner_options options = by_planner_defaults();
-  if (comm->rank != 0) return BANYAN_OK;
-  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options);
-  if (status == BANYAN_OK) return status;
-  return by_context_fail(comm->context, status, "cannot use BANYAN_PLANNER");
-}
-
-/* Where BANYAN_TOPOLOGY is set and BANYAN_PLAN is not, all ranks plan from it, or from what they measure. Hosts of the
- * job are the nodes of their names (up to the first dot, where the whole is none); where no host has such a node, the
- * h-th host is the h-th that takes part. Helpers that came are nodes of their names, or else the next that may help.
- * Jobs on one host keep their plan. */
-static enum banyan_status plan_at_start(struct banyan_comm *comm) {
-  const struct by_settings *settings = &comm->context->job.settings;
-  struct by_topology *topology = NULL;
-  bool has_network = comm->context->job.n_hosts > 1;
-  BY_TRY(check_settings(comm));
-  if (!settings->topology || (settings->plan && *settings->plan)) return BANYAN_OK;
-  if (strcmp(settings->topology, "measure") == 0) return has_network ? measure(comm) : BANYAN_OK;
-  if (comm->rank == 0) { /* with one host too: a wrong one is reported */
-    enum banyan_status status = by_topology_named(settings->topology, &topology);
-    if (status != BANYAN_OK) return give_up(comm, status);
-  }
-  if (has_network) return plan_for_all(comm, topology, false);
-  by_topology_destroy(topology);
-  return BANYAN_OK;
-}
-
-/* --- joining --- */
-
-enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
-  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
-  struct by_context *context = NULL;
-  struct by_context_events events = by_context_events;
-  events.control.want_plan = by_group_plans_want;
-  events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};
-  BY_TRY(by_context_create(options, NULL, &events, &context));
-  uint32_t *all = calloc(context->job.size, sizeof *all);
-  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
-  by_context_lock(context);
-  for (uint32_t i = 0; all && i < context->job.size; i++) all[i] = i;
-  if (all) status = by_comm_open(context, 0, context->job.rank, context->job.size, all, out);
-  by_context_unlock(context);
-  free(all);
-  if (status != BANYAN_OK) {
-    by_context_release(context);
-    return status;
-  }
-  status = plan_at_start(*out);
-  if (status != BANYAN_OK) {
-    banyan_comm_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+bool by_planning_knows_hosts(const struct by_context *context, const struct by_topology *topology) {
+  for (uint32_t h = 0; h < context->job.n_hosts; h++)
+    if (find_node(topology, name_of_host(context, h)) == UINT32_MAX) {
+      (void)by_fail(BANYAN_ERR_TOPOLOGY, "it has no node \"%s\", which is a host of the job", name_of_host(context, h));
+      return false;
+    }
+  return true;
 }

@@ -1,13 +1,33 @@
-/* Planning for the hosts of a job, at rank 0. */
+/* Planning when a job starts: rank 0 plans over the job's hosts, and all ranks use its plan. */
 #ifndef BY_STARTUP_PLANNING_H
 #define BY_STARTUP_PLANNING_H
 
+#include "comm.h"
 #include "job_network.h"
 #include "text.h"
+#include "topology.h"
 
-/* Adds a plan over the job's hosts as JSON; nothing where all are one node. Takes as long as the planner does, and no
- * lock: for any thread, while the context lives. */
+struct by_planning_options {
+  bool in_order; /* the h-th host is the h-th node that takes part, as where it was measured. Else hosts are the nodes
+                    of their names (up to the first dot, where the whole is none); where no host has such a node, the
+                    same */
+  bool may_fail; /* then the job has its built-in plans, with a warning, and keeps no topology; else it ends */
+  double least_gain; /* of hosts in order: a plan is not used that is not so many times as fast for large buffers as the
+                        built-in one would be, by what the topology carries; 0: any is used */
+};
+
+/* Collective over the job's own communicator, before its first call. *planned: it has a plan then. Takes ownership of
+ * the topology, which rank 0 gives, and keeps it (job_network.h). Helpers that came are nodes of their names, or else
+ * the next that may help. */
+BANYAN_CHECK enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topology *topology,
+                                                    const struct by_planning_options *options, bool *planned);
+/* Rank 0: adds a plan over the job's hosts as JSON; nothing where all are one node. Takes as long as the planner does,
+ * and no lock: for any thread, while the context lives. */
 BANYAN_CHECK enum banyan_status by_planning_print(const struct by_context *context,
                                                   const struct by_job_network *network, struct by_text *text);
+/* The job ends on all ranks, which wait for a plan. Returns `status`, with the whole text. */
+enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status);
+/* Whether all hosts of the job are nodes by their names. False: the error's text says which is not. */
+bool by_planning_knows_hosts(const struct by_context *context, const struct by_topology *topology);
 
 #endif

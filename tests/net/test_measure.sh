@@ -60,3 +60,64 @@ assert sum(n.get("kind", "host") == "host" for n in nodes) == 3, nodes' <"$scrat
   '"$0" topo --measure & p=$!; [ "$BANYAN_RANK" != 2 ] || { sleep 1; kill -9 $p; }; wait $p' "$BANYAN" \
   >"$scratch/out" 2>"$scratch/err" && fail "measured with a dead rank: $(cat "$scratch/out")"
 shows '\[h0\] banyan topo: .*rank 2 \(host h2\)' err
+
+# A job that is given no topology finds a plan by itself. A busy machine may be too slow to measure in the time that it has
+# for that, and probes may find another rate than before, so this is tried some times. What is refused is exact.
+automatic() { # ARGUMENTS...: runs a job in a lab
+  wants 0 "$BANYAN" lab "$examples/star-unequal.json" --scale 1/10 --timeout 120 -x BANYAN_TOPOLOGY= \
+    -x BANYAN_CACHE="$scratch/cache" -x BANYAN_LOG=plan:info "$@" -- banyan bench --sizes 64K --iterations 1
+}
+until_shows() { # PATTERN: such a job logs it, sooner or later
+  local i
+  for ((i = 0; i < 10; i++)); do
+    automatic
+    ! has "$1" err || return 0
+  done
+  shows "$1" err
+}
+export XDG_CONFIG_HOME=$scratch/settings
+until_shows 'measuring and planning took'
+cached=$(echo "$scratch"/cache/network-*.json)
+[ -s "$cached" ] || fail "nothing was cached: $(ls "$scratch/cache")"
+cp "$cached" "$scratch/good"
+until_shows 'is still like that, as probes found'
+
+refused() { # PATTERN: the entry in the cache is refused with one line, and the job goes on
+  automatic
+  [ "$(grep -c 'the network is measured again' "$scratch/err")" = 1 ] || fail "not one line: $(cat "$scratch/err")"
+  shows "$1" err
+}
+head -c 300 "$scratch/good" >"$cached"
+refused 'the network is measured again: .*network-'
+sed 's/10\.77\.0\.2/10.77.0.9/' "$scratch/good" >"$cached"
+refused 'the network is measured again: .*of another network'
+sed -E 's/"measured":[0-9]/"measured":9/' "$scratch/good" >"$cached"
+refused 'the network is measured again: .*in the future'
+
+# Nothing is measured where that is off, where there is a plan or a topology, or a site file.
+unmeasured() { # ARGUMENTS...
+  automatic "$@"
+  ! has 'so far|probes found' err || fail "it was measured: $(cat "$scratch/err")"
+}
+unmeasured -x BANYAN_TOPOLOGY=off
+unmeasured --plan ring
+unmeasured -x BANYAN_TOPOLOGY="$examples/star-unequal.json"
+mkdir -p "$scratch/settings/banyan"
+cp "$examples/star-unequal.json" "$scratch/settings/banyan/topology.json"
+unmeasured
+shows "the network is that of $scratch/settings/banyan/topology.json" err
+
+# A site file that lacks a host of the job, or cannot be read, is not used.
+cp "$examples/two-sites.json" "$scratch/settings/banyan/topology.json"
+automatic
+shows 'topology.json is not used: it has no node "h0"' err
+echo '{' >"$scratch/settings/banyan/topology.json"
+automatic
+shows 'topology.json is not used: ' err
+rm "$scratch/settings/banyan/topology.json"
+
+# A rank that dies while the job measures at its start ends it, and is named.
+"$BANYAN" lab star:3,nic=50m --keep-going --timeout 120 -x BANYAN_TOPOLOGY= -- sh -c \
+  '"$0" bench --sizes 8 & p=$!; [ "$BANYAN_RANK" != 2 ] || { sleep 0.3; kill -9 $p; }; wait $p' "$BANYAN" \
+  >"$scratch/out" 2>"$scratch/err" && fail "went on with a dead rank: $(cat "$scratch/out")"
+shows '\[h0\] banyan bench: .*rank 2 \(host h2\)' err

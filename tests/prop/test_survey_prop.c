@@ -17,6 +17,7 @@ struct world {
   struct by_rng rng;
   double noise; /* A flow may be slower by up to this part. */
   uint32_t experiments;
+  uint32_t most; /* The limit of experiments; 0: none. */
 };
 
 static void play(struct world *w, const struct by_flow *flows, uint32_t n, double *rates) {
@@ -49,8 +50,9 @@ static struct by_topology *survey(struct world *w) {
     for (uint32_t j = 0; j < n; j++)
       delay[i * n + j] = fluid_delay(&w->truth, w->host[i], w->host[j]) + 20e-6 * by_rng_unit(&w->rng);
   }
-  assert_ok(by_survey_create(n, delay, by_rng_next(&w->rng), &survey));
+  assert_ok(by_survey_create(n, delay, by_rng_next(&w->rng), w->most, &survey));
   for (uint32_t k; (k = by_survey_next(survey, &flows)) != 0;) {
+    assert_true(!w->most || by_survey_left(survey) > 0);
     assert_true(k <= 2 * n && strlen(by_survey_phase(survey)) > 10);
     play(w, flows, k, rates);
     assert_ok(by_survey_record(survey, rates));
@@ -180,11 +182,52 @@ static void test_slower_back(void **state) {
   }
 }
 
+/* What fits into a second where an experiment takes 10 to 40 ms: 64 hosts, too. */
+static const struct {
+  const char *text;
+  uint32_t most;
+} limited[] = {
+    {"star:2,nic=1g", 10},
+    {"star:4,nic=1g/1g/1g/200m", 16},
+    {"sites:2x2,lan=1g,wan=200m", 16},
+    {"sites:4x1,lan=1g,wan=200m", 16},
+    {"mesh:5,link=1g", 19},
+    {"mesh:5,nic=2g,link=1g", 19},
+    {"star:8,nic=1g", 24},
+    {"sites:2x4,lan=1g,wan=200m", 24},
+    {"clos:racks=4,hosts=4,oversub=4,spines=1", 40},
+    {"star:64,nic=1g", 64},
+    {"sites:2x32,lan=1g,wan=1g", 64},
+};
+
+static void test_limited(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof limited / sizeof *limited; i++)
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+      struct world w = {.noise = 0.06, .most = limited[i].most};
+      struct by_topology *truth, *found;
+      assert_ok(by_topology_named(limited[i].text, &truth));
+      fluid_init(&w.truth, truth);
+      by_rng_init(&w.rng, seed);
+      shuffle(&w);
+      found = survey(&w);
+      double off = compare(&w, found);
+      if (off > 1.12 || w.experiments > limited[i].most)
+        print_message("%s, seed %u: off by %.3f after %u experiments\n", limited[i].text, (unsigned)seed, off,
+                      w.experiments);
+      assert_true(off <= 1.12 && w.experiments <= limited[i].most);
+      by_topology_destroy(truth);
+      by_topology_destroy(found);
+      fluid_fini(&w.truth);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exact),
       cmocka_unit_test(test_noise),
       cmocka_unit_test(test_slower_back),
+      cmocka_unit_test(test_limited),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,10 +18,10 @@ static void test_misuse(void **state) {
   struct by_topology *topology;
   const struct by_flow *flows;
   double rates[8] = {1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9};
-  assert_status(by_survey_create(1, no_delay, 1, &survey), BANYAN_ERR_ARGUMENT);
-  assert_status(by_survey_create(BY_SURVEY_MOST_HOSTS + 1, no_delay, 1, &survey), BANYAN_ERR_ARGUMENT);
+  assert_status(by_survey_create(1, no_delay, 1, 0, &survey), BANYAN_ERR_ARGUMENT);
+  assert_status(by_survey_create(BY_SURVEY_MOST_HOSTS + 1, no_delay, 1, 0, &survey), BANYAN_ERR_ARGUMENT);
   by_survey_destroy(NULL);
-  assert_ok(by_survey_create(3, no_delay, 1, &survey));
+  assert_ok(by_survey_create(3, no_delay, 1, 0, &survey));
   assert_int_equal(by_survey_next(survey, &flows), 4);
   assert_status(by_survey_infer(survey, "", names, &topology), BANYAN_ERR_ARGUMENT);
   rates[1] = NAN;
@@ -39,7 +39,7 @@ static enum banyan_status answer(double rate, const char *const *hosts, uint32_t
   struct by_survey *survey;
   const struct by_flow *flows;
   double rates[8];
-  assert_ok(by_survey_create(n, no_delay, 1, &survey));
+  assert_ok(by_survey_create(n, no_delay, 1, 0, &survey));
   for (uint32_t k; (k = by_survey_next(survey, &flows)) != 0;) {
     for (uint32_t i = 0; i < k; i++) {
       assert_true(flows[i].from < n && flows[i].to < n && flows[i].from != flows[i].to);

@@ -186,8 +186,8 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
                    s->rank, s->size, s->source);
   if (s->rank == 0 && !beside) by_settings_warn_of_misspelt();
-  const char **kept[] = {&s->root,     &s->key,   &s->host,    &s->transport, &s->plan, &s->topology,  &s->timeline,
-                         &s->switches, &s->agent, &s->manager, &s->keys,      &s->job,  &s->switch_key};
+  const char **kept[] = {&s->root,     &s->key,      &s->host,  &s->transport, &s->plan, &s->topology, &s->cache,
+                         &s->timeline, &s->switches, &s->agent, &s->manager,   &s->keys, &s->job,      &s->switch_key};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) *kept[i] = keep(context, *kept[i]);
   context->job.rank = (uint32_t)s->rank;
   context->job.size = context->job.places = (uint32_t)s->size;

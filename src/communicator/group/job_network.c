@@ -26,6 +26,14 @@ enum banyan_status by_job_network_keep(struct by_context *context, struct by_top
   return BANYAN_OK;
 }
 
+void by_job_network_drop(struct by_context *context) {
+  by_context_lock(context);
+  struct by_job_network *before = context->network;
+  context->network = NULL;
+  by_context_unlock(context);
+  by_job_network_release(before);
+}
+
 struct by_job_network *by_job_network_hold(struct by_context *context) {
   by_context_lock(context);
   struct by_job_network *network = context->network;

@@ -21,6 +21,8 @@ struct by_job_network {
  * `topology`, on failure too; `nodes` is copied. Takes the lock. */
 BANYAN_CHECK enum banyan_status by_job_network_keep(struct by_context *context, struct by_topology *topology,
                                                     const uint32_t *nodes, enum banyan_plan_source source);
+/* Nothing is known any more. Takes the lock. */
+void by_job_network_drop(struct by_context *context);
 /* A reference to what is kept, which by_job_network_release gives back, on any thread. NULL: no topology is known here.
  * Takes the lock. */
 struct by_job_network *by_job_network_hold(struct by_context *context);

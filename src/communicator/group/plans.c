@@ -83,6 +83,11 @@ enum banyan_status by_plans_give(struct by_context *context, const char *text, e
   return BANYAN_OK;
 }
 
+void by_plans_take_back(struct by_context *context) {
+  context->job.settings.plan = NULL;
+  context->plans.planned = BANYAN_PLAN_BUILTIN;
+}
+
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
   enum banyan_plan_source source = proposed->origin.source;
   bool planned = source == BANYAN_PLAN_MANAGER || source == BANYAN_PLAN_TOPOLOGY || source == BANYAN_PLAN_MEASURED;

@@ -52,6 +52,8 @@ BANYAN_CHECK enum banyan_status by_plans_first(const struct by_context *context,
  * lock. */
 BANYAN_CHECK enum banyan_status by_plans_give(struct by_context *context, const char *text,
                                               enum banyan_plan_source planned);
+/* That plan is not used after all. Under lock. */
+void by_plans_take_back(struct by_context *context);
 /* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager or rank 0 proposes
  * the other by itself. */
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);

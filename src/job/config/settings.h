@@ -27,6 +27,7 @@ struct by_settings {
   long timeline_signal;               /* that begins and ends it; 0: it is kept from the start to the end */
   const char *topology;               /* to plan from at the start; NULL: none */
   long deterministic;                 /* 1: nothing that is measured decides how a job adds */
+  const char *cache;                  /* folder of measured networks, or "off"; NULL: the usual one */
   const char *planner;                /* settings for that, see by_planner_options_parse; NULL: the usual */
   const char *switches, *switch_key;  /* where switches take requests, and with which secret; NULL: none given */
   const char *sums;                   /* in switches: fixed, float32 */

@@ -15,16 +15,26 @@ enum {
   LEAST_QUESTIONS = 4,
   TRIES = 3,
   FIRST_BYTES = 4 << 10,
-  MOST_BYTES = 1 << 20
+  MOST_BYTES = 1 << 20,
+  QUICK_RATES = 4 /* of how many others a host is asked for a rate, where it is to be quick */
 };
 
-static const double long_enough = 5e-3, timeout = 0.1; /* seconds: of a message; for all questions */
+/* How well it is to be done: seconds that a message takes which is long enough to tell a rate, and for all questions;
+ * how many questions, and tries of a message; how many times longer the next message is. */
+struct care {
+  double long_enough, timeout;
+  int questions, least_questions, tries, grows;
+};
+
+static const struct care usual = {5e-3, 0.1, QUESTIONS, LEAST_QUESTIONS, TRIES, 2};
+static const struct care quick_care = {2e-3, 0.01, 10, 2, 1, 4};
 static const double any_rate = 1e12;
 
 struct asking {
   struct banyan_comm *comm;
   int peer;
   char *memory; /* MOST_BYTES */
+  struct care care;
 };
 
 static enum banyan_status send_bytes(const struct asking *a, const void *bytes, size_t n) {
@@ -53,7 +63,7 @@ static enum banyan_status ask(const struct asking *a, int64_t bytes, double *sec
 static enum banyan_status ask_again(const struct asking *a, int64_t bytes, double least, double *seconds) {
   double again;
   BY_TRY(ask(a, bytes, seconds));
-  for (int i = 1; i < TRIES && *seconds - least >= long_enough; i++) {
+  for (int i = 1; i < a->care.tries && *seconds - least >= a->care.long_enough; i++) {
     BY_TRY(ask(a, bytes, &again));
     *seconds = fmin(*seconds, again);
   }
@@ -62,18 +72,20 @@ static enum banyan_status ask_again(const struct asking *a, int64_t bytes, doubl
 
 /* The fastest answer counts: whatever else goes on can only delay it. For the rate it is the longest message, of which
  * least is let through as the burst of an idle link. */
-static enum banyan_status ask_all(const struct asking *a, double *delay, double *rate) {
+static enum banyan_status ask_all(const struct asking *a, bool for_rate, double *delay, double *rate) {
   int64_t over = OVER;
   double seconds, least = INFINITY;
   BY_TRY(ask(a, 0, &seconds));
   uint64_t start = by_clock_now(&by_clock_system);
-  for (int i = 0; i < QUESTIONS && (i < LEAST_QUESTIONS || by_seconds_since(start) < timeout); i++) {
+  for (int i = 0; i < a->care.questions && (i < a->care.least_questions || by_seconds_since(start) < a->care.timeout);
+       i++) {
     BY_TRY(ask(a, 0, &seconds));
     least = fmin(least, seconds);
   }
   *delay = least / 2;
   seconds = least;
-  for (int64_t bytes = FIRST_BYTES; bytes <= MOST_BYTES && seconds - least < long_enough; bytes *= 2) {
+  for (int64_t bytes = FIRST_BYTES; for_rate && bytes <= MOST_BYTES && seconds - least < a->care.long_enough;
+       bytes *= a->care.grows) {
     BY_TRY(ask_again(a, bytes, least, &seconds));
     *rate = fmin(8 * (double)bytes / fmax(seconds - least, 1e-9), any_rate);
   }
@@ -93,13 +105,14 @@ static enum banyan_status answer_all(const struct asking *a) {
 }
 
 /* Fills this rank's row, of those with higher ranks. */
-static enum banyan_status meet_all(struct banyan_comm *comm, char *memory, double *delay, double *rate) {
+static enum banyan_status meet_all(struct banyan_comm *comm, bool quick, char *memory, double *delay, double *rate) {
   uint32_t n = comm->size, rank = comm->rank;
   for (uint32_t r = 0; r < by_tournament_rounds(n); r++) {
     uint32_t peer = by_tournament_peer(n, r, rank);
-    struct asking a = {.comm = comm, .peer = (int)peer, .memory = memory};
-    BY_TRY(banyan_barrier(comm));
-    if (peer > rank) BY_TRY(ask_all(&a, &delay[peer], &rate[peer]));
+    struct asking a = {.comm = comm, .peer = (int)peer, .memory = memory, .care = quick ? quick_care : usual};
+    bool for_rate = !quick || r < QUICK_RATES;
+    if (for_rate) BY_TRY(banyan_barrier(comm));
+    if (peer > rank) BY_TRY(ask_all(&a, for_rate, &delay[peer], &rate[peer]));
     if (peer < rank) BY_TRY(answer_all(&a));
   }
   return BANYAN_OK;
@@ -114,12 +127,12 @@ static enum banyan_status gather(struct banyan_comm *comm, const double *row, do
   return BANYAN_OK;
 }
 
-enum banyan_status by_measure_delays(struct banyan_comm *comm, struct by_pairs_measured *out) {
+enum banyan_status by_measure_delays(struct banyan_comm *comm, bool quick, struct by_pairs_measured *out) {
   double *rows = calloc(2 * (size_t)comm->size, sizeof *rows);
   char *memory = calloc(1, MOST_BYTES);
   enum banyan_status status =
       rows && memory ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring delays");
-  if (status == BANYAN_OK) status = meet_all(comm, memory, rows, rows + comm->size);
+  if (status == BANYAN_OK) status = meet_all(comm, quick, memory, rows, rows + comm->size);
   if (status == BANYAN_OK) status = gather(comm, rows, out->delay);
   if (status == BANYAN_OK) status = gather(comm, rows + comm->size, out->rate);
   free(rows);
@@ -211,7 +224,7 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
 /* Answers to messages that went since are still to come, so it stops growing early. */
 static void take_answer(const struct session *s, struct stream *stream, const struct slot *at) {
   double took = by_seconds_since(s->start) - at->begun, late = s->experiment->late;
-  if (took <= late / 2) stream->allowed = MIN(stream->allowed + 1, BY_MEASURE_DEPTH);
+  if (took <= late / 2) stream->allowed = MIN(stream->allowed + 1, s->experiment->depth);
   if (took > late) stream->allowed = MAX(stream->allowed - 1, LEAST);
   stream->due -= at->more;
 }

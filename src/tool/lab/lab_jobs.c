@@ -259,6 +259,8 @@ static enum banyan_status fill_environment(const struct job *job, struct by_job_
   }
   /* Before all that the user gives: the last value counts, and a plan counts before a topology. */
   if (!given || !*given) by_job_environment_set(out, "BANYAN_TOPOLOGY", jobs->topology_path);
+  /* All labs have the same addresses, so what is measured in one is not for others. */
+  by_job_environment_set(out, "BANYAN_CACHE", by_lab_folder_path(jobs->folder, "cache", text));
   /* Each rank takes the cores for its own, though there are fewer: one that spins keeps others from working. */
   if (!getenv("BANYAN_SPIN") && (jobs->n > 1 || job->ranks > sysconf(_SC_NPROCESSORS_ONLN)))
     by_job_environment_set(out, "BANYAN_SPIN", "0");
@@ -272,7 +274,7 @@ static enum banyan_status fill_environment(const struct job *job, struct by_job_
   }
   for (int i = 0; i < jobs->options->environment.count; i++)
     BY_TRY(by_job_environment_add(out, jobs->options->environment.items[i]));
-  if (is_by_size(job)) by_job_environment_set(out, "BANYAN_TOPOLOGY", "");
+  if (is_by_size(job)) by_job_environment_set(out, "BANYAN_TOPOLOGY", "off");
   by_job_environment_set(out, "BANYAN_PLAN", is_by_size(job) ? "" : job->plan);
   return BANYAN_OK;
 }

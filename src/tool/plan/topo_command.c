@@ -29,14 +29,18 @@ static void notify(const char *text) {
  * around, or only one rank. */
 static enum banyan_status measure(struct by_topology **out) {
   struct banyan_comm *comm = NULL;
-  BY_TRY(banyan_comm_create(NULL, &comm));
+  struct by_measured measured = {0};
+  BY_TRY(banyan_comm_create(&(struct banyan_options){.topology = "off"}, &comm));
   enum banyan_status status;
   if (banyan_comm_size(comm) < 2)
     status = by_fail(BANYAN_ERR_ARGUMENT,
                      "--measure needs a job around it: banyan run -H alpha,beta -- banyan topo --measure");
   else
-    status = by_measure(comm, notify, out);
+    status = by_measure(comm, &(struct by_measure_options){.notify = notify}, &measured);
   banyan_comm_destroy(comm);
+  *out = measured.topology;
+  measured.topology = NULL;
+  by_measured_fini(&measured);
   return status;
 }
 

@@ -8,7 +8,7 @@
 
 #include "topology_make.h"
 
-enum { LEAST_TOURNAMENTS = 2, MOST_TOURNAMENTS = 6 };
+enum { LEAST_TOURNAMENTS = 2, MOST_TOURNAMENTS = 6, LEAST_ROUNDS = 4, LEAST_OF_PART = 4, FEW_ROUNDS = 9 };
 
 /* A group that can send and receive so much of what its hosts can is not held up by a link that they share. */
 static const double not_held = 0.9;
@@ -26,13 +26,14 @@ static enum banyan_status make_level(struct by_level *level, uint32_t n, uint32_
   *level = (struct by_level){.n = n};
   level->members = calloc((size_t)n_hosts + n + 1, sizeof *level->members);
   level->unit_of = calloc((size_t)n_hosts + n, sizeof *level->unit_of);
-  level->out = calloc((3 * (size_t)n + 2) * n, sizeof *level->out);
+  level->out = calloc((4 * (size_t)n + 2) * n, sizeof *level->out);
   if (!level->members || !level->unit_of || !level->out) return by_topology_no_memory();
   level->start = level->members + n_hosts;
   level->group_of = level->unit_of + n_hosts;
   level->in = level->out + n;
   level->sum = level->in + n;
-  level->last = level->sum + (size_t)n * n;
+  level->times = level->sum + (size_t)n * n;
+  level->last = level->times + (size_t)n * n;
   level->evidence = level->last + (size_t)n * n;
   return BANYAN_OK;
 }
@@ -64,20 +65,37 @@ static void add_flows(struct by_survey *survey, uint32_t meeting, uint32_t a, ui
   survey->flows[survey->n_flows++] = (struct by_flow){b, a};
 }
 
+uint32_t by_survey_parts(const struct by_survey *survey, uint32_t n) {
+  return survey->most ? MAX((n + 1) / LEAST_OF_PART, 1) : 1;
+}
+
+/* The hosts of a unit with all others of its part, until each has had a turn. */
+static void make_fan(struct by_survey *survey, uint32_t unit, uint32_t parts) {
+  const struct by_level *level = top(survey);
+  const uint32_t *own = level->members + level->start[unit];
+  uint32_t n_own = size_of(level, unit), others = 0, k = 0;
+  for (uint32_t v = unit % parts; v < level->n; v += parts) others += v == unit ? 0 : size_of(level, v);
+  while (k < MAX(n_own, others))
+    for (uint32_t v = unit % parts; v < level->n; v += parts)
+      for (uint32_t i = level->start[v]; v != unit && i < level->start[v + 1] && k < MAX(n_own, others); i++, k++)
+        add_flows(survey, unit, own[k % n_own], level->members[i]);
+}
+
+/* Of a tournament that is longer than what is played of it, rounds from all of it are. */
+static uint32_t round_at(const struct by_survey *survey) {
+  return (uint32_t)((uint64_t)survey->at * survey->tournament.n_rounds / survey->rounds);
+}
+
 static void make_flows(struct by_survey *survey) {
   const struct by_level *level = top(survey);
   const struct by_tournament *t = &survey->tournament;
   survey->n_flows = 0;
   if (survey->phase == BY_SURVEY_FANS) {
-    /* The hosts of a unit with all others, which lie before and behind it. */
-    const uint32_t *own = level->members + level->start[survey->at];
-    uint32_t n_own = size_of(level, survey->at), before = level->start[survey->at], others = survey->n - n_own;
-    for (uint32_t k = 0; k < MAX(n_own, others); k++) {
-      uint32_t other = k % others;
-      add_flows(survey, survey->at, own[k % n_own], level->members[other < before ? other : other + n_own]);
-    }
+    uint32_t parts = by_survey_parts(survey, level->n), first = survey->at * parts;
+    for (uint32_t u = first; u < MIN(first + parts, level->n); u++) make_fan(survey, u, parts);
   } else if (survey->phase == BY_SURVEY_PAIRS) {
-    for (uint32_t m = t->first[survey->at]; m < t->first[survey->at + 1]; m++) {
+    uint32_t round = round_at(survey);
+    for (uint32_t m = t->first[round]; m < t->first[round + 1]; m++) {
       uint32_t a = t->meetings[m].a, b = t->meetings[m].b;
       const uint32_t *of_a = level->members + level->start[a], *of_b = level->members + level->start[b];
       uint32_t n_a = size_of(level, a), n_b = size_of(level, b);
@@ -89,13 +107,22 @@ static void make_flows(struct by_survey *survey) {
 
 /* ---- what comes next */
 
+/* How many rounds a tournament may have, where experiments are limited: the first one of hosts takes half of what there
+ * is, as nothing follows where it is clear; a last part is kept for groups. */
+static uint32_t rounds_left(const struct by_survey *survey) {
+  uint32_t left = survey->most - MIN(survey->done, survey->most);
+  uint32_t kept = survey->n_levels == 1 ? survey->most / 4 : 0;
+  left -= MIN(left, kept);
+  return MAX(survey->levels[0].tournaments ? left : MAX(left / 2, MIN(left, FEW_ROUNDS)), 1);
+}
+
 static enum banyan_status begin_tournament(struct by_survey *survey) {
   struct by_level *level = top(survey);
   bool at_random = level->tournaments % 2 == 0;
   uint32_t *order = calloc(2 * (size_t)level->n, sizeof *order);
   if (!order) return by_topology_no_memory();
   const uint32_t *all_alike = order + level->n;
-  memset(level->last, 0, (size_t)level->n * level->n * sizeof *level->last);
+  for (size_t i = 0; i < (size_t)level->n * level->n; i++) level->last[i] = -1;
   for (uint32_t i = 0; i < level->n; i++) {
     uint32_t j = (uint32_t)by_rng_below(&survey->rng, i + 1);
     order[i] = order[j];
@@ -107,7 +134,16 @@ static enum banyan_status begin_tournament(struct by_survey *survey) {
   free(order);
   survey->phase = BY_SURVEY_PAIRS;
   survey->at = 0;
+  survey->rounds = survey->tournament.n_rounds;
+  if (survey->most) survey->rounds = MIN(survey->rounds, rounds_left(survey));
   return status;
+}
+
+static void begin_fans(struct by_survey *survey) {
+  uint32_t n = top(survey)->n, parts = by_survey_parts(survey, n);
+  survey->phase = BY_SURVEY_FANS;
+  survey->at = 0;
+  survey->rounds = (n + parts - 1) / parts;
 }
 
 static enum banyan_status begin_level(struct by_survey *survey) {
@@ -116,8 +152,7 @@ static enum banyan_status begin_level(struct by_survey *survey) {
   BY_TRY(make_level(level, below->n_groups, survey->n));
   for (uint32_t h = 0; h < survey->n; h++) level->unit_of[h] = below->group_of[below->unit_of[h]];
   index_members(level, survey->n);
-  survey->phase = BY_SURVEY_FANS;
-  survey->at = 0;
+  begin_fans(survey);
   return BANYAN_OK;
 }
 
@@ -142,6 +177,7 @@ static enum banyan_status end_fans(struct by_survey *survey) {
   if (level->n == 2) { /* two units have met once their fans are done */
     level->sum[1] = level->out[0] + level->in[1];
     level->sum[2] = level->in[0] + level->out[1];
+    level->times[1] = level->times[2] = 2;
     level->tournaments = 2;
     level->n_groups = 1;
   }
@@ -156,20 +192,35 @@ static enum banyan_status end_fans(struct by_survey *survey) {
   return level->n == 2 ? BANYAN_OK : begin_tournament(survey);
 }
 
+/* Whether the groups are as good as they get: they did not change and nothing speaks against them. Where experiments
+ * are limited, one group is believed at once. */
+static bool is_clear(const struct by_survey *survey, bool settled) {
+  const struct by_level *level = &survey->levels[survey->n_levels - 1];
+  if (survey->most && level->n_groups == 1 && !level->doubtful) return true;
+  return settled && level->tournaments >= LEAST_TOURNAMENTS && !level->doubtful;
+}
+
+static bool may_play_on(const struct by_survey *survey) {
+  const struct by_level *level = &survey->levels[survey->n_levels - 1];
+  if (!survey->most) return level->tournaments < MOST_TOURNAMENTS;
+  return level->tournaments < LEAST_TOURNAMENTS && rounds_left(survey) >= MIN(level->n / 2, LEAST_ROUNDS);
+}
+
 static enum banyan_status end_tournament(struct by_survey *survey) {
   struct by_level *level = top(survey);
   uint32_t *before = malloc(level->n * sizeof *before);
   if (!before) return by_topology_no_memory();
   memcpy(before, level->group_of, level->n * sizeof *before);
   level->tournaments++;
-  for (size_t i = 0; i < (size_t)level->n * level->n; i++) level->sum[i] += level->last[i];
+  for (size_t i = 0; i < (size_t)level->n * level->n; i++) {
+    level->sum[i] += fmax(level->last[i], 0);
+    level->times[i] += level->last[i] >= 0;
+  }
   enum banyan_status status = by_survey_group(level, &survey->rng);
   bool settled = memcmp(before, level->group_of, level->n * sizeof *before) == 0;
   free(before);
   BY_TRY(status);
-  if (level->tournaments < MOST_TOURNAMENTS &&
-      !(settled && level->tournaments >= LEAST_TOURNAMENTS && !level->doubtful))
-    return begin_tournament(survey);
+  if (may_play_on(survey) && !is_clear(survey, settled)) return begin_tournament(survey);
   survey->phase = BY_SURVEY_OVER;
   bool on = level->n_groups > 1 && level->n_groups < level->n && survey->n_levels < BY_SURVEY_LEVELS;
   return on ? begin_level(survey) : BANYAN_OK;
@@ -185,19 +236,18 @@ enum banyan_status by_survey_record(struct by_survey *survey, const double *rate
   struct by_level *level = top(survey);
   for (uint32_t k = 0; k < survey->n_flows; k += 2) {
     if (survey->phase == BY_SURVEY_FANS) {
-      level->out[survey->at] += rates[k];
-      level->in[survey->at] += rates[k + 1];
+      level->out[survey->meeting[k / 2]] += rates[k];
+      level->in[survey->meeting[k / 2]] += rates[k + 1];
     } else {
       struct by_meeting m = survey->tournament.meetings[survey->meeting[k / 2]];
-      level->last[(size_t)m.a * level->n + m.b] += rates[k];
-      level->last[(size_t)m.b * level->n + m.a] += rates[k + 1];
+      double *there = &level->last[(size_t)m.a * level->n + m.b], *back = &level->last[(size_t)m.b * level->n + m.a];
+      *there = fmax(*there, 0) + rates[k];
+      *back = fmax(*back, 0) + rates[k + 1];
     }
   }
   survey->at++;
-  if (survey->phase == BY_SURVEY_FANS && survey->at == level->n)
-    BY_TRY(end_fans(survey));
-  else if (survey->phase == BY_SURVEY_PAIRS && survey->at == survey->tournament.n_rounds)
-    BY_TRY(end_tournament(survey));
+  survey->done++;
+  if (survey->at == survey->rounds) BY_TRY(survey->phase == BY_SURVEY_FANS ? end_fans(survey) : end_tournament(survey));
   make_flows(survey);
   return BANYAN_OK;
 }
@@ -205,6 +255,11 @@ enum banyan_status by_survey_record(struct by_survey *survey, const double *rate
 uint32_t by_survey_next(const struct by_survey *survey, const struct by_flow **flows) {
   *flows = survey->flows;
   return survey->n_flows;
+}
+
+uint32_t by_survey_left(const struct by_survey *survey) {
+  uint32_t planned = survey->most - MIN(survey->done, survey->most);
+  return survey->phase == BY_SURVEY_OVER ? 0 : MAX(planned, survey->rounds - survey->at);
 }
 
 const char *by_survey_phase(struct by_survey *survey) {
@@ -218,12 +273,14 @@ const char *by_survey_phase(struct by_survey *survey) {
 
 /* ---- life */
 
-enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, struct by_survey **out) {
+enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t most,
+                                    struct by_survey **out) {
   if (n < 2 || n > BY_SURVEY_MOST_HOSTS)
     return by_fail(BANYAN_ERR_ARGUMENT, "a survey is of 2 to %d hosts, not %u", BY_SURVEY_MOST_HOSTS, n);
   struct by_survey *survey = calloc(1, sizeof *survey);
   if (!survey) return by_topology_no_memory();
   survey->n = n;
+  survey->most = most ? MAX(most, BY_SURVEY_LEAST_EXPERIMENTS) : 0;
   survey->n_levels = 1;
   survey->delay = malloc((size_t)n * n * sizeof *survey->delay);
   survey->flows = malloc(2 * (size_t)n * sizeof *survey->flows);
@@ -238,6 +295,7 @@ enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t se
   by_rng_init(&survey->rng, seed);
   for (uint32_t h = 0; h < n; h++) survey->levels[0].unit_of[h] = h;
   index_members(survey->levels, n);
+  begin_fans(survey);
   make_flows(survey);
   *out = survey;
   return BANYAN_OK;

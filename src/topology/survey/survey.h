@@ -20,7 +20,11 @@
  * link for each pair and what they can do in all. It cannot see: links that
  * are never full, with all hosts behind them sending at once; a mesh's inner
  * links; which hosts forward for others. Cost: (n - 1) experiments a tournament, each of
- * at most 2 n flows; n^2 memory, n^3 time. */
+ * at most 2 n flows; n^2 memory, n^3 time.
+ *
+ * With a limit of experiments, fans of several hosts go on at once, each with a
+ * part of the others; of long tournaments only some rounds are played; and
+ * nothing is repeated that seems clear. The result is rougher. */
 #ifndef BY_TOPOLOGY_SURVEY_H
 #define BY_TOPOLOGY_SURVEY_H
 
@@ -32,11 +36,12 @@ struct by_flow {
   uint32_t from, to; /* hosts */
 };
 
-enum { BY_SURVEY_MOST_HOSTS = 1024 };
+enum { BY_SURVEY_MOST_HOSTS = 1024, BY_SURVEY_LEAST_EXPERIMENTS = 8 };
 
 /* A survey of 2 to BY_SURVEY_MOST_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest of
- * several answers. The seed determines in which orders hosts meet. The caller owns *out. */
-BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed,
+ * several answers. The seed determines in which orders hosts meet. `most`: limit of experiments, at least
+ * BY_SURVEY_LEAST_EXPERIMENTS; 0: none. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t most,
                                                  struct by_survey **out);
 /* NULL is allowed. */
 void by_survey_destroy(struct by_survey *survey);
@@ -45,9 +50,20 @@ void by_survey_destroy(struct by_survey *survey);
 uint32_t by_survey_next(const struct by_survey *survey, const struct by_flow **flows);
 /* What each of them got in bit/s, 0 or more. */
 BANYAN_CHECK enum banyan_status by_survey_record(struct by_survey *survey, const double *rates);
+/* How many experiments may follow at most, roughly, where their number is limited. */
+uint32_t by_survey_left(const struct by_survey *survey);
 /* What goes on, for people: "pairs of hosts, tournament 2". Static storage or the survey's, until the next record. */
 const char *by_survey_phase(struct by_survey *survey);
 
+struct by_survey_link {
+  uint32_t a, b;             /* hosts */
+  double there, back, delay; /* bit/s from a to b, and from b to a; seconds */
+};
+
+/* Without a survey: a topology of n hosts with these links. Rates and names as in the next function. */
+BANYAN_CHECK enum banyan_status by_survey_infer_links(uint32_t n, const struct by_survey_link *links, uint32_t n_links,
+                                                      const char *name, const char *const *hosts,
+                                                      struct by_topology **out);
 /* Once it is over: the topology, whose hosts have these names in this order, all taking part. Rates that differ by a
  * few percent count as equal, and are rounded to three digits. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_survey_infer(const struct by_survey *survey, const char *name,

@@ -187,7 +187,7 @@ enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng) {
     }
     for (uint32_t u = 0; u < n; u++)
       for (uint32_t v = 0; v < n; v++)
-        if (u != v) level->evidence[u * n + v] += weigh(&c, level, u, v);
+        if (u != v && level->last[u * n + v] >= 0) level->evidence[u * n + v] += weigh(&c, level, u, v);
     memcpy(between, c.weight, n * n * sizeof *between);
     while (merge_best(&c, between)) {
     }
@@ -253,6 +253,9 @@ static enum banyan_status take_rates(struct sketch *s) {
     s->in[u] = fmax(level->in[u], level_most(level, u, true));
     for (uint32_t v = 0; v < n; v++) s->rate[(size_t)u * n + v] = u == v ? 0 : by_level_rate(level, u, v);
   }
+  for (uint32_t u = 0; u < n; u++)
+    for (uint32_t v = 0; v < n; v++)
+      if (u != v && !(level->times[(size_t)u * n + v] > 0)) s->rate[(size_t)u * n + v] = fmin(s->out[u], s->in[v]);
   BY_TRY(make_alike(s->out, 2 * (size_t)n)); /* `in` lies behind it */
   return make_alike(s->rate, (size_t)n * n);
 }
@@ -321,11 +324,12 @@ static enum banyan_status link_pair(struct sketch *s, uint32_t u, uint32_t v) {
   return link_nodes(s, s->node[u], s->node[v], s->rate[u * n + v], s->rate[v * n + u], s->delay[u * n + v]);
 }
 
-/* What unit u can do in all, where that is less than what its links to all units of its mesh can. */
+/* What unit u can do in all, where that is less than what its links to the units of its mesh can with which it was in a
+ * fan. */
 static enum banyan_status limit_unit(struct sketch *s, uint32_t u, uint32_t group) {
-  uint32_t n = s->level->n;
+  uint32_t n = s->level->n, parts = by_survey_parts(s->survey, n);
   double out = 0, in = 0;
-  for (uint32_t v = 0; v < n; v++)
+  for (uint32_t v = u % parts; v < n; v += parts)
     if (group == UINT32_MAX || s->level->group_of[v] == group)
       out += s->rate[(size_t)u * n + v], in += s->rate[(size_t)v * n + u];
   if (s->out[u] >= limits * out && s->in[u] >= limits * in) return BANYAN_OK;
@@ -430,5 +434,45 @@ enum banyan_status by_survey_infer(const struct by_survey *survey, const char *n
   status = by_topology_builder_end(&s.builder, status, NULL, out);
   free(s.out);
   free(s.node);
+  return status;
+}
+
+/* ---- hosts that are wired to each other */
+
+static enum banyan_status add_links(struct by_topology_builder *builder, const struct by_survey_link *links, uint32_t n,
+                                    const double *rates) {
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_link *link;
+    if (!(links[i].there > 0) || !(links[i].back > 0))
+      return by_fail(BANYAN_ERR_TOPOLOGY, "nothing was measured between \"%s\" and \"%s\"",
+                     by_topology_builder_node(builder, links[i].a)->name,
+                     by_topology_builder_node(builder, links[i].b)->name);
+    BY_TRY(by_topology_builder_add_link(builder, links[i].a, links[i].b, rates[2 * i], three_digits(links[i].delay),
+                                        &link));
+    link->capacity[BY_BA].all = rates[2 * i + 1];
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_survey_infer_links(uint32_t n, const struct by_survey_link *links, uint32_t n_links,
+                                         const char *name, const char *const *hosts, struct by_topology **out) {
+  struct by_topology_builder builder;
+  double *rates = calloc(2 * (size_t)n_links + 1, sizeof *rates);
+  if (!rates) return by_topology_no_memory();
+  enum banyan_status status = by_topology_builder_init(&builder, name);
+  if (status != BANYAN_OK) {
+    free(rates);
+    return status;
+  }
+  for (uint32_t i = 0; i < n_links; i++) {
+    rates[2 * i] = links[i].there;
+    rates[2 * i + 1] = links[i].back;
+  }
+  for (uint32_t h = 0; h < n && status == BANYAN_OK; h++)
+    status = by_topology_builder_add(&builder, BY_NODE_HOST, hosts[h], NULL);
+  if (status == BANYAN_OK) status = make_alike(rates, 2 * (size_t)n_links);
+  if (status == BANYAN_OK) status = add_links(&builder, links, n_links, rates);
+  status = by_topology_builder_end(&builder, status, NULL, out);
+  free(rates);
   return status;
 }

@@ -1,0 +1,357 @@
+#include "automatic.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <banyan/collectives.h>
+
+#include "clock.h"
+#include "host_facts.h"
+#include "job_network.h"
+#include "log.h"
+#include "network_cache.h"
+#include "plan_switch.h"
+#include "planning.h"
+#include "plans.h"
+#include "text.h"
+#include "topology_formats.h"
+
+enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIALS = 2, TRIES = 2, LEAST_TRIAL = 64 << 10, MOST_TRIAL = 16 << 20 };
+
+static const double measure_time = 0.75; /* seconds */
+static const double most_off = 1.25;     /* a rate that is less than 80 % of another one, or that of it */
+static const double trial_time = 0.02;   /* that a trial is to take, roughly */
+static const double faster = 0.97;       /* of the time of the built-in plan: less is faster for sure */
+static const double least_gain = 1.1;    /* what measuring may be wrong by, roughly */
+
+/* What rank 0 found, which all do next. */
+enum step { PLAN_FROM_SITE, PROBE, MEASURE, PLAN_FROM_CACHE, KEEP_BUILTIN };
+
+struct automatic {
+  struct banyan_comm *comm;
+  uint64_t start;
+  /* At rank 0 */
+  char *facts; /* BY_HOST_FACTS for each rank, then those of hosts */
+  const char **hosts;
+  struct by_network_key key;
+  char folder[MOST_PATH]; /* of the cache; "": none */
+  struct by_topology *site;
+  struct by_network_entry entry;
+};
+
+static enum banyan_status agree(struct automatic *a, enum step *step) {
+  int32_t sent = (int32_t)*step;
+  BY_TRY(banyan_broadcast(a->comm, &sent, 1, BANYAN_INT32, 0));
+  *step = (enum step)sent;
+  return BANYAN_OK;
+}
+
+/* Whether a failure of a collective step left the job as it is. */
+static bool goes_on(const struct automatic *a) {
+  return banyan_comm_state(a->comm) == BANYAN_OK;
+}
+
+/* ---- site files */
+
+static bool read_site(struct automatic *a, const char *path) {
+  if (access(path, F_OK) != 0) return false;
+  bool known = by_topology_read(path, &a->site) == BANYAN_OK && by_planning_knows_hosts(a->comm->context, a->site);
+  if (known) {
+    by_info("plan", "the network is that of %s", path);
+    return true;
+  }
+  by_warn("plan", "%s is not used: %s", path, banyan_error_text());
+  by_topology_destroy(a->site);
+  a->site = NULL;
+  return false;
+}
+
+/* The user's comes before that of all users. */
+static bool find_site(struct automatic *a) {
+  const char *settings = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+  char path[MOST_PATH];
+  int length = -1;
+  if (settings && *settings == '/')
+    length = snprintf(path, sizeof path, "%s/banyan/topology.json", settings);
+  else if (home && *home == '/')
+    length = snprintf(path, sizeof path, "%s/.config/banyan/topology.json", home);
+  if (length >= 0 && (size_t)length < sizeof path && read_site(a, path)) return true;
+  return read_site(a, "/etc/banyan/topology.json");
+}
+
+/* ---- the cache */
+
+/* What all hosts know of the network, at rank 0. */
+static enum banyan_status gather_facts(struct automatic *a) {
+  const struct by_job *job = &a->comm->context->job;
+  const struct by_member *members = job->members, *own = &members[job->rank];
+  const struct by_address *address = by_member_address(own, AF_INET);
+  bool leads = a->comm->rank == 0;
+  char facts[BY_HOST_FACTS] = "";
+  by_host_facts(address ? address : by_member_address(own, AF_INET6), job->settings.iface, facts);
+  if (leads) {
+    a->facts = calloc(job->size, BY_HOST_FACTS);
+    a->hosts = calloc(job->n_hosts, sizeof *a->hosts);
+    if (!a->facts || !a->hosts)
+      return by_context_fail(a->comm->context,
+                             by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", job->n_hosts),
+                             "cannot look for a plan");
+  }
+  struct banyan_call call = {
+      .collective = BANYAN_GATHER, .dtype = BANYAN_UINT8, .send = facts, .recv = a->facts, .count = BY_HOST_FACTS};
+  BY_TRY(banyan_run(a->comm, &call));
+  for (uint32_t r = 0; leads && r < job->size; r++) {
+    char *text = a->facts + (size_t)r * BY_HOST_FACTS;
+    text[BY_HOST_FACTS - 1] = '\0';
+    if (!a->hosts[job->host_of[r]]) a->hosts[job->host_of[r]] = text;
+  }
+  a->key = (struct by_network_key){.n = job->n_hosts, .hosts = a->hosts};
+  return BANYAN_OK;
+}
+
+/* Rank 0. */
+static enum step look_into_cache(struct automatic *a) {
+  if (!by_network_cache_folder(a->comm->context->job.settings.cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
+  if (!a->folder[0]) return MEASURE;
+  enum banyan_status status = by_network_cache_load(a->folder, &a->key, &a->entry);
+  if (status == BANYAN_OK) return PROBE;
+  if (status != BANYAN_ERR_ARGUMENT) by_warn("plan", "the network is measured again: %s", banyan_error_text());
+  return MEASURE;
+}
+
+static void store(struct automatic *a) {
+  if (a->folder[0] && by_network_cache_store(a->folder, &a->key, &a->entry) != BANYAN_OK)
+    by_info("plan", "what was measured is not kept: %s", banyan_error_text());
+}
+
+static const char *group_of(const struct by_topology *topology, uint32_t host) {
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (topology->nodes[v].takes_part && host-- == 0) return topology->nodes[v].group;
+  return NULL;
+}
+
+/* From one group to another. */
+static bool goes_across(const char *from, const char *to) {
+  return from && to && strcmp(from, to) != 0;
+}
+
+double by_automatic_compare(const struct by_topology *topology, const struct by_probe *before,
+                            const struct by_probe *now, uint32_t n) {
+  double worst = 1;
+  for (uint32_t k = 0; k < n; k++) {
+    const char *from = group_of(topology, before[k].from), *to = group_of(topology, before[k].to);
+    double then = 0, today = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      const char *other_from = group_of(topology, before[i].from), *other_to = group_of(topology, before[i].to);
+      bool together = goes_across(from, to) && goes_across(other_from, other_to) && strcmp(from, other_from) == 0 &&
+                      strcmp(to, other_to) == 0 && before[i].round == before[k].round;
+      if (i != k && !together) continue;
+      then += before[i].rate;
+      today += now[i].rate;
+    }
+    double off = then > 0 && today > 0 ? fmax(then / today, today / then) : INFINITY;
+    by_debug("plan", "host %u to %u, round %u: %g bit/s before, %g now, with those that share it", before[k].from,
+             before[k].to, before[k].round, then, today);
+    worst = fmax(worst, off);
+  }
+  return worst;
+}
+
+/* Rank 0: what the probes say. */
+static enum step judge(struct automatic *a, double off) {
+  double days = a->entry.age / 86400, took = (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9;
+  if (off > most_off) {
+    by_info("plan", "the network is measured again: a rate differs %.2f times from what it was %.1f days ago", off,
+            days);
+    by_measured_fini(&a->entry.measured);
+    return MEASURE;
+  }
+  by_info("plan", "the network was measured %.1f days ago, and is still like that, as probes found in %.3f s", days,
+          took);
+  if (!a->entry.planned) by_info("plan", "the job keeps its built-in plans: no other one was faster then");
+  return a->entry.planned ? PLAN_FROM_CACHE : KEEP_BUILTIN;
+}
+
+/* One try more, of which what is known in `best` is the most; all ranks get `off`, the factor that is left. */
+static enum banyan_status try_probes(struct automatic *a, struct by_probe *now, double *best, double *off) {
+  const struct by_measured *measured = &a->entry.measured;
+  bool leads = a->comm->rank == 0;
+  enum banyan_status status = by_measure_probe(a->comm, now, measured->n_probes);
+  if (status != BANYAN_OK && !goes_on(a)) return status;
+  if (leads && status != BANYAN_OK) *off = INFINITY;
+  if (leads && status == BANYAN_OK) {
+    for (uint32_t k = 0; k < measured->n_probes; k++) now[k].rate = best[k] = fmax(best[k], now[k].rate);
+    *off = by_automatic_compare(measured->topology, measured->probes, now, measured->n_probes);
+  }
+  return banyan_broadcast(a->comm, off, 1, BANYAN_FLOAT64, 0);
+}
+
+static enum banyan_status probe(struct automatic *a, enum step *step) {
+  bool leads = a->comm->rank == 0;
+  uint32_t n = a->entry.measured.n_probes;
+  struct by_probe *now = calloc(n + 1, sizeof *now);
+  double *best = calloc(n + 1, sizeof *best), off = INFINITY;
+  enum banyan_status status = BANYAN_OK;
+  if (!now || !best) {
+    free(now);
+    free(best);
+    return by_context_fail(a->comm->context, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for probes"),
+                           "cannot look for a plan");
+  }
+  for (int i = 0; i < TRIES && off > most_off && status == BANYAN_OK; i++) {
+    for (uint32_t k = 0; k < n; k++) now[k] = a->entry.measured.probes[k];
+    status = try_probes(a, now, best, &off);
+  }
+  free(now);
+  free(best);
+  if (status != BANYAN_OK) return status;
+  if (leads) *step = judge(a, off);
+  return agree(a, step);
+}
+
+/* ---- trials */
+
+/* The least time of some calls with the plan that is set, on the slowest rank. */
+static enum banyan_status time_calls(struct automatic *a, size_t bytes, double *seconds) {
+  size_t n = bytes / sizeof(float);
+  float *data = calloc(n, sizeof *data);
+  double least = INFINITY;
+  if (!data)
+    return by_context_fail(a->comm->context, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a trial"),
+                           "cannot try a plan");
+  enum banyan_status status = BANYAN_OK;
+  for (int i = 0; i <= TRIALS && status == BANYAN_OK; i++) { /* the first one connects */
+    status = banyan_barrier(a->comm);
+    uint64_t start = by_clock_now(&by_clock_system);
+    if (status == BANYAN_OK) status = banyan_allreduce(a->comm, data, data, n, BANYAN_FLOAT32, BANYAN_SUM);
+    double took = (double)(by_clock_now(&by_clock_system) - start) * 1e-9;
+    if (status == BANYAN_OK) status = banyan_allreduce(a->comm, &took, &took, 1, BANYAN_FLOAT64, BANYAN_MAX);
+    if (i) least = fmin(least, took);
+  }
+  free(data);
+  *seconds = least;
+  return status;
+}
+
+/* What the slowest host sends in the time of a trial. */
+static uint64_t choose_bytes(const struct automatic *a) {
+  double slowest = INFINITY;
+  for (uint32_t h = 0; h < a->key.n; h++) {
+    double most = 0;
+    for (uint32_t k = 0; k < a->entry.measured.n_probes; k++)
+      if (a->entry.measured.probes[k].from == h) most = fmax(most, a->entry.measured.probes[k].rate);
+    slowest = fmin(slowest, most);
+  }
+  return (uint64_t)fmin(fmax(slowest * trial_time / 8, LEAST_TRIAL), MOST_TRIAL);
+}
+
+static enum banyan_status set_plan(struct automatic *a, struct by_topology *topology, bool *planned) {
+  struct by_planning_options options = {.in_order = true, .may_fail = true, .least_gain = least_gain};
+  return by_planning_for_all(a->comm, topology, &options, planned);
+}
+
+/* Keeps the plan that is set if it is faster than those that are built in. */
+static enum banyan_status try_plan(struct automatic *a, bool *planned) {
+  struct by_context *context = a->comm->context;
+  uint64_t bytes = a->comm->rank == 0 ? choose_bytes(a) : 0;
+  double builtin = 0, ours = 0;
+  char text[2][32];
+  BY_TRY(banyan_broadcast(a->comm, &bytes, 1, BANYAN_INT64, 0));
+  BY_TRY(time_calls(a, bytes, &ours));
+  BY_TRY(by_plan_switches_set_plan(a->comm, NULL, 0));
+  BY_TRY(time_calls(a, bytes, &builtin));
+  *planned = ours < faster * builtin;
+  if (a->comm->rank == 0)
+    by_info("plan", "%s: a trial with %zu bytes took %s with the plan for this network, %s with the built-in one",
+            *planned ? "the plan is used" : "the job keeps its built-in plans", (size_t)bytes,
+            by_print_seconds(ours, text[0]), by_print_seconds(builtin, text[1]));
+  if (*planned) return by_plan_switches_set_plan(a->comm, context->job.settings.plan, context->plans.planned);
+  by_context_lock(context);
+  by_plans_take_back(context);
+  by_context_unlock(context);
+  by_job_network_drop(context);
+  return BANYAN_OK;
+}
+
+/* ---- all of it */
+
+static void notify(const char *text) {
+  by_info("plan", "%s", text);
+}
+
+/* A topology of its own, as the entry is stored later. */
+static enum banyan_status copy(const struct by_topology *topology, struct by_topology **out) {
+  struct by_text text;
+  by_text_init(&text);
+  by_topology_print(topology, &text);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a topology")
+                                          : by_topology_parse("measured", by_text_get(&text), text.length, out);
+  by_text_fini(&text);
+  return status;
+}
+
+static enum banyan_status measure(struct automatic *a) {
+  struct by_measure_options options = {.seconds = measure_time, .notify = notify};
+  struct by_topology *topology = NULL;
+  bool leads = a->comm->rank == 0;
+  enum banyan_status status = by_measure(a->comm, &options, &a->entry.measured);
+  if (status != BANYAN_OK) {
+    if (!goes_on(a)) return status;
+    if (leads) by_info("plan", "the job keeps its built-in plans: %s", banyan_error_text());
+    return BANYAN_OK;
+  }
+  if (leads) status = copy(a->entry.measured.topology, &topology);
+  if (status != BANYAN_OK) return by_planning_fail(a->comm, status);
+  BY_TRY(set_plan(a, topology, &a->entry.planned));
+  if (a->entry.planned) BY_TRY(try_plan(a, &a->entry.planned));
+  if (leads) store(a);
+  if (leads)
+    by_info("plan", "measuring and planning took %.3f s", (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9);
+  return BANYAN_OK;
+}
+
+/* Rank 0: the first step. */
+static enum step look_around(struct automatic *a) {
+  const struct by_job *job = &a->comm->context->job;
+  if (find_site(a)) return PLAN_FROM_SITE;
+  if (job->settings.deterministic) return KEEP_BUILTIN;
+  if (job->n_hosts <= MOST_HOSTS) return MEASURE;
+  by_info("plan", "the job keeps its built-in plans: at most %d hosts are measured when a job starts, not %u",
+          MOST_HOSTS, job->n_hosts);
+  return KEEP_BUILTIN;
+}
+
+static enum banyan_status plan(struct automatic *a, bool *planned) {
+  enum step step = a->comm->rank == 0 ? look_around(a) : KEEP_BUILTIN;
+  BY_TRY(agree(a, &step));
+  if (step == PLAN_FROM_SITE) {
+    struct by_topology *site = a->site;
+    a->site = NULL;
+    return by_planning_for_all(a->comm, site, &(struct by_planning_options){.may_fail = true}, planned);
+  }
+  if (step == KEEP_BUILTIN) return BANYAN_OK;
+  BY_TRY(gather_facts(a));
+  if (a->comm->rank == 0) step = look_into_cache(a);
+  BY_TRY(agree(a, &step));
+  if (step == PROBE) BY_TRY(probe(a, &step));
+  if (step == MEASURE) BY_TRY(measure(a));
+  if (step == MEASURE) *planned = a->entry.planned;
+  if (step != PLAN_FROM_CACHE) return BANYAN_OK;
+  struct by_topology *topology = a->entry.measured.topology;
+  a->entry.measured.topology = NULL;
+  return set_plan(a, topology, planned);
+}
+
+enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool *planned) {
+  struct automatic a = {.comm = comm, .start = by_clock_now(&by_clock_system)};
+  *planned = false;
+  enum banyan_status status = plan(&a, planned);
+  by_topology_destroy(a.site);
+  by_measured_fini(&a.entry.measured);
+  free(a.facts);
+  free(a.hosts);
+  return status;
+}

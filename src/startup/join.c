@@ -1,0 +1,137 @@
+/* Joining a job as a rank, and what it plans from when it starts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <banyan/collectives.h>
+
+#include "automatic.h"
+#include "comms.h"
+#include "context_events.h"
+#include "group_plans.h"
+#include "log.h"
+#include "measure.h"
+#include "planner_options.h"
+#include "planning.h"
+#include "replan.h"
+#include "topology_synth.h"
+
+/* What a job plans from: rank 0's settings decide. */
+enum source {
+  FROM_NOTHING,
+  FROM_TOPOLOGY,  /* that is given */
+  FROM_CARE,      /* a measurement that takes as long as it takes */
+  FROM_AUTOMATION /* see automatic.h */
+};
+
+/* Whether ranks are in several networks of their own, so that there is something to find out. */
+static bool is_apart(const struct by_job *job) {
+  const struct by_member *members = job->members;
+  for (uint32_t r = 1; r < job->size; r++)
+    if (!by_member_same_network(&members[0], &members[r])) return true;
+  return false;
+}
+
+static enum source choose(const struct by_context *context) {
+  const char *topology = context->job.settings.topology;
+  if (!topology || strcmp(topology, "auto") == 0)
+    return is_apart(&context->job) && !context->cluster ? FROM_AUTOMATION : FROM_NOTHING;
+  if (strcmp(topology, "off") == 0) return FROM_NOTHING;
+  return strcmp(topology, "measure") == 0 ? FROM_CARE : FROM_TOPOLOGY;
+}
+
+/* On one network all ranks have the settings of one user, and small jobs there start without a call. */
+static enum banyan_status agree(struct banyan_comm *comm, enum source *source) {
+  int32_t chosen = (int32_t)choose(comm->context);
+  if (is_apart(&comm->context->job)) BY_TRY(banyan_broadcast(comm, &chosen, 1, BANYAN_INT32, 0));
+  *source = (enum source)chosen;
+  return BANYAN_OK;
+}
+
+/* Rank 0's settings of the planner count; wrong ones are reported whether there is anything to plan or not. */
+static enum banyan_status check_settings(struct banyan_comm *comm) {
+  struct by_planner_options options = by_planner_defaults();
+  if (comm->rank != 0) return BANYAN_OK;
+  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options);
+  if (status == BANYAN_OK) return status;
+  return by_context_fail(comm->context, status, "cannot use BANYAN_PLANNER");
+}
+
+/* The plan follows what becomes of the network. */
+static void begin_replanning(struct banyan_comm *comm, bool planned) {
+  if (planned && comm->rank == 0 && by_replan_begin(comm->context) != BANYAN_OK)
+    by_warn("plan", "the plan stays as it is, whatever becomes of the network: %s", banyan_error_text());
+}
+
+static void notify(const char *text) {
+  by_info("plan", "%s", text);
+}
+
+static enum banyan_status measure(struct banyan_comm *comm) {
+  struct by_measured measured;
+  bool planned;
+  BY_TRY(by_measure(comm, &(struct by_measure_options){.notify = notify}, &measured));
+  struct by_topology *topology = measured.topology;
+  measured.topology = NULL;
+  by_measured_fini(&measured);
+  BY_TRY(by_planning_for_all(comm, topology, &(struct by_planning_options){.in_order = true}, &planned));
+  begin_replanning(comm, planned);
+  return BANYAN_OK;
+}
+
+/* A wrong topology is reported with one host, too. */
+static enum banyan_status read_topology(struct banyan_comm *comm) {
+  struct by_topology *topology = NULL;
+  bool planned;
+  if (comm->rank == 0) {
+    enum banyan_status status = by_topology_named(comm->context->job.settings.topology, &topology);
+    if (status != BANYAN_OK) return by_planning_fail(comm, status);
+  }
+  if (comm->context->job.n_hosts == 1) {
+    by_topology_destroy(topology);
+    return BANYAN_OK;
+  }
+  BY_TRY(by_planning_for_all(comm, topology, &(struct by_planning_options){.in_order = false}, &planned));
+  begin_replanning(comm, planned);
+  return BANYAN_OK;
+}
+
+/* A plan that is given counts before all of it. Jobs on one host keep theirs. */
+static enum banyan_status plan_at_start(struct banyan_comm *comm) {
+  const struct by_settings *settings = &comm->context->job.settings;
+  enum source source;
+  BY_TRY(check_settings(comm));
+  if (settings->plan && *settings->plan) return BANYAN_OK;
+  BY_TRY(agree(comm, &source));
+  if (source == FROM_TOPOLOGY) return read_topology(comm);
+  if (source == FROM_CARE && comm->context->job.n_hosts > 1) return measure(comm);
+  bool planned = false;
+  if (source == FROM_AUTOMATION) BY_TRY(by_automatic_plan(comm, &planned));
+  begin_replanning(comm, planned);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
+  struct by_context *context = NULL;
+  struct by_context_events events = by_context_events;
+  events.control.want_plan = by_group_plans_want;
+  events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};
+  BY_TRY(by_context_create(options, NULL, &events, &context));
+  uint32_t *all = calloc(context->job.size, sizeof *all);
+  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
+  by_context_lock(context);
+  for (uint32_t i = 0; all && i < context->job.size; i++) all[i] = i;
+  if (all) status = by_comm_open(context, 0, context->job.rank, context->job.size, all, out);
+  by_context_unlock(context);
+  free(all);
+  if (status != BANYAN_OK) {
+    by_context_release(context);
+    return status;
+  }
+  status = plan_at_start(*out);
+  if (status != BANYAN_OK) {
+    banyan_comm_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}

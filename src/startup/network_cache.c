@@ -1,0 +1,270 @@
+#include "network_cache.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "handshake.h"
+#include "json_doc.h"
+#include "text.h"
+
+#define FORMAT "banyan-network 1"
+#define FIELDS "format, measured, hosts, planned, probes, topology"
+#define PROBE_FIELDS "round, from, to, rate, delay, block"
+
+enum {
+  MOST_BYTES = 8 << 20,
+  MOST_PATH = 4096,
+  MOST_ROUNDS = 8,
+  PROBES_PER_HOST = 6,
+  NAME_BYTES = 16,
+  DAY = 86400,
+  TOLERANCE = 60
+};
+
+static const struct by_doc_limits limits = {MOST_BYTES, 1 << 16, 1 << 20};
+
+/* ---- where */
+
+bool by_network_cache_folder(const char *given, char *out, size_t room) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int length = -1;
+  if (given && *given)
+    length = strcmp(given, "off") == 0 ? -1 : snprintf(out, room, "%s", given);
+  else if (cache && *cache == '/')
+    length = snprintf(out, room, "%s/banyan", cache);
+  else if (home && *home == '/')
+    length = snprintf(out, room, "%s/.cache/banyan", home);
+  return length >= 0 && (size_t)length < room;
+}
+
+/* The digest of what identifies a network names its file. */
+static enum banyan_status name_file(const char *folder, const struct by_network_key *key, char *out, size_t room) {
+  struct by_text text;
+  struct by_key digest = {0};
+  char name[2 * NAME_BYTES + 1];
+  by_text_init(&text);
+  for (uint32_t h = 0; h < key->n; h++) by_text_add(&text, "%s\n", key->hosts[h]);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the name of a network")
+                                          : by_key_derive(by_text_get(&text), &digest);
+  by_text_fini(&text);
+  BY_TRY(status);
+  for (int i = 0; i < NAME_BYTES; i++) snprintf(name + 2 * i, 3, "%02x", digest.bytes[i]);
+  int length = snprintf(out, room, "%s/network-%s.json", folder, name);
+  if (length >= 0 && (size_t)length < room) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "the path of the cache, %s, is too long", folder);
+}
+
+/* ---- texts */
+
+static enum banyan_status read_hosts(const struct by_place *above, const json_t *root,
+                                     const struct by_network_key *key) {
+  struct by_place place = {.above = above, .field = "hosts"};
+  json_t *hosts;
+  BY_TRY(by_doc_need(above, root, "hosts", &hosts));
+  BY_TRY(by_doc_array(&place, hosts, 1, UINT32_MAX));
+  if (json_array_size(hosts) != key->n) return by_doc_fail(&place, "is another network");
+  for (uint32_t h = 0; h < key->n; h++) {
+    struct by_place at = {.above = &place, .index = h};
+    const char *text;
+    BY_TRY(by_doc_string(&at, json_array_get(hosts, h), &text));
+    if (strcmp(text, key->hosts[h]) != 0) return by_doc_fail(&at, "is \"%s\", of another network", text);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_probe(const struct by_place *place, const json_t *value, uint32_t n,
+                                     struct by_probe *out) {
+  uint64_t round, from, to, block;
+  json_t *rate, *delay;
+  struct by_place of_rate = {.above = place, .field = "rate"}, of_delay = {.above = place, .field = "delay"};
+  BY_TRY(by_doc_fields(place, value, PROBE_FIELDS));
+  BY_TRY(by_doc_need_int(place, value, "round", MOST_ROUNDS - 1, &round));
+  BY_TRY(by_doc_need_int(place, value, "from", n - 1, &from));
+  BY_TRY(by_doc_need_int(place, value, "to", n - 1, &to));
+  BY_TRY(by_doc_need_int(place, value, "block", BY_PROBE_MOST_BLOCK, &block));
+  BY_TRY(by_doc_need(place, value, "rate", &rate));
+  BY_TRY(by_doc_need(place, value, "delay", &delay));
+  *out =
+      (struct by_probe){.round = (uint32_t)round, .from = (uint32_t)from, .to = (uint32_t)to, .block = (uint32_t)block};
+  BY_TRY(by_doc_rate(&of_rate, rate, &out->rate));
+  BY_TRY(by_doc_seconds(&of_delay, delay, &out->delay));
+  return from == to ? by_doc_fail(place, "goes from host %u to itself", out->from) : BANYAN_OK;
+}
+
+static enum banyan_status read_probes(const struct by_place *above, const json_t *root, uint32_t n,
+                                      struct by_measured *out) {
+  struct by_place place = {.above = above, .field = "probes"};
+  json_t *probes;
+  BY_TRY(by_doc_need(above, root, "probes", &probes));
+  BY_TRY(by_doc_array(&place, probes, 1, (size_t)PROBES_PER_HOST * n));
+  out->n_probes = (uint32_t)json_array_size(probes);
+  out->probes = calloc(out->n_probes, sizeof *out->probes);
+  if (!out->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for probes of a network");
+  for (uint32_t i = 0; i < out->n_probes; i++) {
+    struct by_place at = {.above = &place, .index = i};
+    BY_TRY(read_probe(&at, json_array_get(probes, i), n, &out->probes[i]));
+    if (i && out->probes[i].round < out->probes[i - 1].round) return by_doc_fail(&at, "is of an earlier round");
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_topology(const struct by_place *above, const char *source, const json_t *root,
+                                        uint32_t n, struct by_topology **out) {
+  struct by_place place = {.above = above, .field = "topology"};
+  json_t *value;
+  uint32_t hosts = 0;
+  BY_TRY(by_doc_need(above, root, "topology", &value));
+  char *text = json_dumps(value, JSON_ENCODE_ANY);
+  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the topology of a network");
+  enum banyan_status status = by_topology_parse(source, text, strlen(text), out);
+  free(text);
+  BY_TRY(status);
+  for (uint32_t v = 0; v < (*out)->n_nodes; v++) hosts += (*out)->nodes[v].takes_part;
+  return hosts == n ? BANYAN_OK : by_doc_fail(&place, "has %u hosts, not %u", hosts, n);
+}
+
+static enum banyan_status read_age(const struct by_place *above, const json_t *root, double now, double *age) {
+  struct by_place place = {.above = above, .field = "measured"};
+  json_t *value;
+  double measured;
+  BY_TRY(by_doc_need(above, root, "measured", &value));
+  BY_TRY(by_doc_real(&place, value, &measured));
+  *age = now - measured;
+  if (*age < -TOLERANCE) return by_doc_fail(&place, "is %.0f s in the future", -*age);
+  if (*age > (double)BY_NETWORK_CACHE_DAYS * DAY) return by_doc_fail(&place, "is %.0f days ago", *age / DAY);
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_entry(const struct by_place *place, const char *source, const json_t *root,
+                                     const struct by_network_key *key, double now, struct by_network_entry *out) {
+  struct by_place of_planned = {.above = place, .field = "planned"}, of_format = {.above = place, .field = "format"};
+  json_t *format, *planned;
+  const char *text;
+  BY_TRY(by_doc_fields(place, root, FIELDS));
+  BY_TRY(by_doc_need(place, root, "format", &format));
+  BY_TRY(by_doc_string(&of_format, format, &text));
+  if (strcmp(text, FORMAT) != 0) return by_doc_fail(&of_format, "must be \"%s\", is \"%.40s\"", FORMAT, text);
+  BY_TRY(read_hosts(place, root, key));
+  BY_TRY(read_age(place, root, now, &out->age));
+  BY_TRY(by_doc_need(place, root, "planned", &planned));
+  BY_TRY(by_doc_bool(&of_planned, planned, &out->planned));
+  BY_TRY(read_probes(place, root, key->n, &out->measured));
+  return read_topology(place, source, root, key->n, &out->measured.topology);
+}
+
+enum banyan_status by_network_entry_parse(const char *source, const char *text, size_t length,
+                                          const struct by_network_key *key, double now, struct by_network_entry *out) {
+  struct by_place place = {.field = source};
+  json_t *root = NULL;
+  *out = (struct by_network_entry){0};
+  BY_TRY(by_doc_load(source, text, length, &limits, &root));
+  enum banyan_status status = read_entry(&place, source, root, key, now, out);
+  json_decref(root);
+  if (status != BANYAN_OK) by_measured_fini(&out->measured);
+  return status;
+}
+
+void by_network_entry_print(const struct by_network_key *key, const struct by_network_entry *entry, double now,
+                            struct by_text *text) {
+  by_text_add(text, "{");
+  by_json_put_string(text, "format", FORMAT);
+  by_json_put_real(text, "measured", now);
+  by_json_put_bool(text, "planned", entry->planned);
+  by_json_begin_member(text, "hosts");
+  by_text_add(text, "[");
+  for (uint32_t h = 0; h < key->n; h++) {
+    by_json_separate(text);
+    by_json_add_string(text, key->hosts[h]);
+  }
+  by_text_add(text, "]");
+  by_json_begin_member(text, "probes");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < entry->measured.n_probes; i++) {
+    const struct by_probe *probe = &entry->measured.probes[i];
+    by_json_separate(text);
+    by_text_add(text, "{");
+    by_json_put_count(text, "round", probe->round);
+    by_json_put_count(text, "from", probe->from);
+    by_json_put_count(text, "to", probe->to);
+    by_json_put_real(text, "rate", probe->rate);
+    by_json_put_real(text, "delay", probe->delay);
+    by_json_put_count(text, "block", probe->block);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+  by_json_begin_member(text, "topology");
+  by_topology_print(entry->measured.topology, text);
+  by_text_add(text, "}\n");
+}
+
+/* ---- files */
+
+static double seconds_since_1970(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+enum banyan_status by_network_cache_load(const char *folder, const struct by_network_key *key,
+                                         struct by_network_entry *out) {
+  char path[MOST_PATH], *text = NULL;
+  size_t length;
+  struct stat about;
+  *out = (struct by_network_entry){0};
+  BY_TRY(name_file(folder, key, path, sizeof path));
+  if (stat(path, &about) != 0) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "%s", path);
+  if (about.st_uid != geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)))
+    return by_fail(BANYAN_ERR_AUTH, "%s may have been written by another user", path);
+  BY_TRY(by_read_file("measured network", path, MOST_BYTES, &text, &length));
+  enum banyan_status status = by_network_entry_parse(path, text, length, key, seconds_since_1970(), out);
+  free(text);
+  return status;
+}
+
+static enum banyan_status make_folders(const char *path) {
+  char part[MOST_PATH];
+  snprintf(part, sizeof part, "%s", path);
+  for (char *at = part + 1;; at++) {
+    if (*at && *at != '/') continue;
+    char end = *at;
+    *at = '\0';
+    if (mkdir(part, 0700) != 0 && errno != EEXIST)
+      return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make the folder %s", part);
+    *at = end;
+    if (!end) return BANYAN_OK;
+  }
+}
+
+/* Under a name of its own first, so that whoever reads sees all of it or nothing. */
+static enum banyan_status write_file(const char *path, const struct by_text *text) {
+  char made[MOST_PATH + 8];
+  snprintf(made, sizeof made, "%s.XXXXXX", path);
+  int fd = mkstemp(made);
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make %s", made);
+  bool written = write(fd, by_text_get(text), text->length) == (ssize_t)text->length;
+  int error = errno;
+  bool closed = close(fd) == 0;
+  if (written && closed && rename(made, path) == 0) return BANYAN_OK;
+  if (written) error = errno;
+  unlink(made);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot write %s", path);
+}
+
+enum banyan_status by_network_cache_store(const char *folder, const struct by_network_key *key,
+                                          const struct by_network_entry *entry) {
+  char path[MOST_PATH];
+  struct by_text text;
+  BY_TRY(name_file(folder, key, path, sizeof path));
+  BY_TRY(make_folders(folder));
+  by_text_init(&text);
+  by_network_entry_print(key, entry, seconds_since_1970(), &text);
+  enum banyan_status status =
+      text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a measured network") : write_file(path, &text);
+  by_text_fini(&text);
+  return status;
+}

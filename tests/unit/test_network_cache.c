@@ -1,0 +1,180 @@
+/* Measured networks in the cache, what identifies them, and whether probes say that they are still the same. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "automatic.h"
+#include "check.h"
+#include "host_facts.h"
+#include "network_cache.h"
+#include "text.h"
+#include "topology_synth.h"
+
+static const char *const hosts[] = {"10.0.0.1 25000 -", "10.0.0.2 25000 -", "10.0.0.3 25000 -", "10.0.0.4 25000 -"};
+static const struct by_network_key key = {.n = 4, .hosts = hosts};
+
+static struct by_network_entry make_entry(void) {
+  struct by_network_entry entry = {.planned = true, .measured.n_probes = 4};
+  assert_ok(by_topology_named("sites:2x2,lan=1g,wan=200m", &entry.measured.topology));
+  entry.measured.probes = calloc(4, sizeof *entry.measured.probes);
+  assert_non_null(entry.measured.probes);
+  for (uint32_t k = 0; k < 4; k++)
+    entry.measured.probes[k] =
+        (struct by_probe){.round = k / 2, .from = k, .to = (k + 2) % 4, .rate = 1e8 + k, .delay = 1e-3, .block = 4096};
+  return entry;
+}
+
+static char *print(const struct by_network_entry *entry, double now) {
+  struct by_text text;
+  by_text_init(&text);
+  by_network_entry_print(&key, entry, now, &text);
+  assert_false(text.failed);
+  char *copy = strdup(by_text_get(&text));
+  assert_non_null(copy);
+  by_text_fini(&text);
+  return copy;
+}
+
+static void test_read_back(void **state) {
+  (void)state;
+  struct by_network_entry entry = make_entry(), read;
+  char *text = print(&entry, 1e9);
+  assert_ok(by_network_entry_parse("n", text, strlen(text), &key, 1e9 + 3600, &read));
+  assert_true(read.planned && read.age == 3600);
+  assert_int_equal(read.measured.n_probes, 4);
+  assert_memory_equal(read.measured.probes, entry.measured.probes, 4 * sizeof *read.measured.probes);
+  assert_int_equal(read.measured.topology->n_links, entry.measured.topology->n_links);
+  by_measured_fini(&read.measured);
+  by_measured_fini(&entry.measured);
+  free(text);
+}
+
+/* Replaces the first `from` in the text by `to`, and expects that the entry is refused for this reason. */
+static void refuse(const char *from, const char *to, double later, const char *reason) {
+  struct by_network_entry entry = make_entry(), read;
+  char *text = print(&entry, 1e9), *at = strstr(text, from);
+  assert_non_null(at);
+  char *changed = malloc(strlen(text) + strlen(to) + 1);
+  assert_non_null(changed);
+  sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  assert_status(by_network_entry_parse("n", changed, strlen(changed), &key, 1e9 + later, &read), BANYAN_ERR_PARSE);
+  if (!strstr(banyan_error_text(), reason)) fail_msg("%s does not say: %s", banyan_error_text(), reason);
+  assert_null(read.measured.topology);
+  assert_null(read.measured.probes);
+  free(changed);
+  free(text);
+  by_measured_fini(&entry.measured);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  refuse("banyan-network 1", "banyan-network 2", 0, "format: must be");
+  refuse("10.0.0.3", "10.0.0.9", 0, "of another network");
+  refuse("\"10.0.0.1 25000 -\",", "", 0, "is another network");
+  refuse("\"from\":2", "\"from\":4", 0, "from");
+  refuse("\"to\":2", "\"to\":0", 0, "goes from host 0 to itself");
+  refuse("\"round\":1", "\"round\":0,\"more\":1", 0, "more");
+  refuse("\"rate\":100000000", "\"rate\":-1", 0, "rate");
+  refuse("\"block\":4096", "\"block\":2000000000", 0, "block");
+  refuse("\"planned\":true,", "", 0, "planned");
+  refuse("\"links\"", "\"lines\"", 0, "lines");
+  refuse("{", "", 0, "");
+  refuse("{", "{", -3600, "in the future");
+  refuse("{", "{", 86400. * (BY_NETWORK_CACHE_DAYS + 1), "days ago");
+}
+
+static void test_files(void **state) {
+  (void)state;
+  char folder[] = "/tmp/banyan-test.XXXXXX", deep[64], command[128];
+  struct by_network_entry entry = make_entry(), read;
+  assert_non_null(mkdtemp(folder));
+  snprintf(deep, sizeof deep, "%s/a/b", folder);
+  assert_status(by_network_cache_load(deep, &key, &read), BANYAN_ERR_ARGUMENT);
+  assert_ok(by_network_cache_store(deep, &key, &entry));
+  assert_ok(by_network_cache_store(deep, &key, &entry)); /* in the place of the first */
+  assert_ok(by_network_cache_load(deep, &key, &read));
+  assert_true(read.age >= 0 && read.age < 1000);
+  by_measured_fini(&read.measured);
+  const struct by_network_key fewer = {.n = 3, .hosts = hosts};
+  assert_status(by_network_cache_load(deep, &fewer, &read), BANYAN_ERR_ARGUMENT); /* another file */
+  snprintf(command, sizeof command, "chmod o+w %s/*", deep);
+  assert_int_equal(system(command), 0);
+  assert_status(by_network_cache_load(deep, &key, &read), BANYAN_ERR_AUTH);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+  by_measured_fini(&entry.measured);
+}
+
+static void test_folder(void **state) {
+  (void)state;
+  char folder[64];
+  setenv("XDG_CACHE_HOME", "/x", 1);
+  setenv("HOME", "/h", 1);
+  assert_true(by_network_cache_folder(NULL, folder, sizeof folder));
+  assert_string_equal(folder, "/x/banyan");
+  unsetenv("XDG_CACHE_HOME");
+  assert_true(by_network_cache_folder("", folder, sizeof folder));
+  assert_string_equal(folder, "/h/.cache/banyan");
+  assert_true(by_network_cache_folder("/given", folder, sizeof folder));
+  assert_string_equal(folder, "/given");
+  assert_false(by_network_cache_folder("off", folder, sizeof folder));
+  assert_false(by_network_cache_folder("/much/longer", folder, 8));
+  unsetenv("HOME");
+  assert_false(by_network_cache_folder(NULL, folder, sizeof folder));
+}
+
+static void test_gateways(void **state) {
+  (void)state;
+  static const char *const routes = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+                                    "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+                                    "eth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+                                    "eth1\t0000010A\t0200000A\t0003\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+                                    "eth1\t0000020A\t0900000A\t0003\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
+  static const char *const neighbours =
+      "IP address       HW type     Flags       HW address            Mask     Device\n"
+      "10.0.0.7         0x1         0x2         52:54:00:00:00:07     *        eth0\n"
+      "10.0.0.1         0x1         0x2         52:54:00:00:00:01     *        eth0\n"
+      "10.0.0.2         0x1         0x2         52:54:00:00:00:02     *        eth1\n"
+      "10.0.0.9         0x1         0x0         00:00:00:00:00:00     *        eth1\n";
+  char out[64], brief[24];
+  by_host_facts_gateways(routes, neighbours, out, sizeof out);
+  assert_string_equal(out, "52:54:00:00:00:01,52:54:00:00:00:02");
+  by_host_facts_gateways(routes, neighbours, brief, sizeof brief);
+  assert_string_equal(brief, "52:54:00:00:00:01");
+  by_host_facts_gateways("", "", out, sizeof out);
+  assert_string_equal(out, "-");
+}
+
+/* Flows that go across share a link, so only their sum counts; others count alone. */
+static void test_compare(void **state) {
+  (void)state;
+  struct by_network_entry entry = make_entry();
+  const struct by_topology *topology = entry.measured.topology; /* hosts 0, 1 and 2, 3 */
+  struct by_probe before[] = {{.from = 0, .to = 2, .rate = 1e8},
+                              {.from = 1, .to = 3, .rate = 1e8},
+                              {.round = 1, .from = 0, .to = 1, .rate = 9e8}};
+  struct by_probe now[3];
+  memcpy(now, before, sizeof now);
+  assert_true(by_automatic_compare(topology, before, now, 3) == 1);
+  now[0].rate = 1.5e8;
+  now[1].rate = 0.5e8;
+  assert_true(fabs(by_automatic_compare(topology, before, now, 3) - 1) < 1e-9);
+  now[0].rate = 0.5e8;
+  assert_true(fabs(by_automatic_compare(topology, before, now, 3) - 2) < 1e-9);
+  now[0].rate = now[1].rate = 1e8;
+  now[2].rate = 27e8;
+  assert_true(fabs(by_automatic_compare(topology, before, now, 3) - 3) < 1e-9);
+  now[2].rate = 0;
+  assert_true(isinf(by_automatic_compare(topology, before, now, 3)));
+  by_measured_fini(&entry.measured);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_read_back), cmocka_unit_test(test_refused),  cmocka_unit_test(test_files),
+      cmocka_unit_test(test_folder),    cmocka_unit_test(test_gateways), cmocka_unit_test(test_compare),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
