@@ -281,12 +281,12 @@ static uint64_t count_sizes(const struct by_cluster_job *job) {
 }
 
 /* An iteration consists of the sums and the broadcast. */
-static void check_reports(struct peer *peer) {
+static void check_reports(struct peer *peer, const char *own_plan) {
   struct by_cluster_message message;
   uint64_t iterations = 0, calls = 0, expected = 0;
   double time = 0;
   for (int i = 0; i < 1000 && (iterations < 40 || !(time > 0)); i++) {
-    receive_only(peer, BY_MESSAGE_REPORT, &message);
+    receive_or_job(peer, BY_MESSAGE_REPORT, own_plan, &message);
     assert_int_equal(message.n_jobs, 1);
     const struct by_cluster_job *job = &message.jobs[0];
     assert_int_equal(job->n_ranks, 1);
@@ -315,7 +315,7 @@ static void test_reports(void **state) {
   begin(&agent, &job);
   accept_all(&agent);
   welcome_all(&agent, 0.02);
-  for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i]);
+  for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i], agent.own_plan);
   set_class(&agent, 3);
   set_class(&agent, 2);
   usleep(200000);
@@ -392,14 +392,14 @@ static void test_plan_switches(void **state) {
   begin(&agent, &job);
   accept_all(&agent);
   welcome_all(&agent, 0.05);
-  check_reports(agent.peers[0]);
+  check_reports(agent.peers[0], agent.own_plan);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
   uint64_t first = receive_switched(agent.peers[0], 1);
   wait_for_plan_switches(&job, 1);
   send_plan(&agent, 7, PLAN("h0", "h1", "h2"));
   uint64_t second = receive_switched(agent.peers[0], 7);
   assert_int_equal((second - first) % (BUCKETS + 1), 0);
-  check_reports(agent.peers[2]);
+  check_reports(agent.peers[2], agent.own_plan);
   job_set_stage(&job, 0, CHECK_PLAN_SWITCHES);
   for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, CHECKED);
   close_agent(&agent);
@@ -444,7 +444,7 @@ static void test_users_plan(void **state) {
   welcome_all(&agent, 0.05);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
   receive_refusal(&agent, 1, "the user has set plan 'chain', which a manager does not replace");
-  check_reports(agent.peers[0]);
+  check_reports(agent.peers[0], agent.own_plan);
   for (int r = 0; r < RANKS; r++) assert_int_equal(job.reports[r].number, 0);
   end(&agent, &job);
 }
@@ -500,14 +500,14 @@ static void test_agent_comes_back(void **state) {
   begin(&agent, &job);
   accept_all(&agent);
   welcome_all(&agent, 0.05);
-  check_reports(agent.peers[1]);
+  check_reports(agent.peers[1], agent.own_plan);
   close_agent(&agent);
   for (double until = job_now() + 50; !job_count_log(&job, "the job goes on without it") && job_now() < until;)
     usleep(1000);
   open_agent(&agent);
   accept_all(&agent);
   welcome_all(&agent, 0.05);
-  for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i]);
+  for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i], agent.own_plan);
   job_check_log(&job, "the job goes on without it", 1);
   end(&agent, &job);
 }

@@ -232,9 +232,11 @@ bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *n
     struct step *of = &belief->steps[s];
     if (isinf(of->seen) || !is_due(belief, s, now)) continue;
     if (of->from == UINT32_MAX) find_pair(belief, s, nodes, n);
-    if (of->from == UINT32_MAX) of->confirmed = carries(belief, s);
-    if (of->from == UINT32_MAX || probes_already(belief, of->from, now)) continue;
+    bool has_pair = of->from != UINT32_MAX;
+    if (has_pair && probes_already(belief, of->from, now)) continue;
     of->probed = now;
+    if (!has_pair) of->confirmed = carries(belief, s); /* nobody could */
+    if (!has_pair) continue;
     double rate = capacity_of(belief->topology, s)->all;
     *out = (struct by_path_probe){.from = of->from,
                                   .to = of->to,
