@@ -56,9 +56,8 @@ static void refuse(const char *from, const char *to, double later, const char *r
   struct by_network_entry entry = make_entry(), read;
   char *text = print(&entry, 1e9), *at = strstr(text, from);
   assert_non_null(at);
-  char *changed = malloc(strlen(text) + strlen(to) + 1);
-  assert_non_null(changed);
-  sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  char *changed = NULL;
+  assert_true(asprintf(&changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) > 0);
   assert_status(by_network_entry_parse("n", changed, strlen(changed), &key, 1e9 + later, &read), BANYAN_ERR_PARSE);
   if (!strstr(banyan_error_text(), reason)) fail_msg("%s does not say: %s", banyan_error_text(), reason);
   assert_null(read.measured.topology);
