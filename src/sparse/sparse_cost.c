@@ -231,7 +231,7 @@ static void climb_indirectly(struct climb *climb) {
   uint32_t n = 0, seen = 0, first = 0;
   double share = 0, followed = 0;
   for (uint32_t t = 0; t < trees->n; t++) n += !trees->groups[trees->trees[t].group].direct;
-  uint32_t stride = (n + MOST_TREES - 1) / MOST_TREES;
+  uint32_t stride = n > MOST_TREES ? (n + MOST_TREES - 1) / MOST_TREES : 1;
   for (uint32_t t = 0; t < trees->n; t++) {
     if (trees->groups[trees->trees[t].group].direct) continue;
     share += trees->trees[t].share;

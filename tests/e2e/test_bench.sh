@@ -117,7 +117,7 @@ wants 1 "$BANYAN" bench groups -n 3
 shows '3 ranks are no mesh of two rows' err
 wants 1 "$BANYAN" bench groups -n 2 -g 0,2
 shows 'has rank 2, but there are 2' err
-for groups in 0 0,0 0,1/ 0,1, ,0,1 0,-1 0,x 0,99999999999; do
+for groups in 0 0,0 0,1/ "0,1," ,0,1 0,-1 0,x 0,99999999999; do
   wants 2 "$BANYAN" bench groups -g "$groups"
   shows 'it must be up to 64 lists of two or more different ranks' err
 done

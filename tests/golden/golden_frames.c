@@ -322,8 +322,13 @@ static void test_layouts(void **state) {
                                         .region_size = 0x3132333435363738,
                                         .region = 0x41424344,
                                         .region_fd = 0x51525354};
-  static const struct by_experiment experiment = {
-      .n = 0x01020304, .most_block = 0x11121314, .warm_up = 0.5, .lasts = 1, .margin = 0.25, .late = 0.125};
+  static const struct by_experiment experiment = {.n = 0x01020304,
+                                                  .most_block = 0x11121314,
+                                                  .depth = 0x21222324,
+                                                  .warm_up = 0.5,
+                                                  .lasts = 1,
+                                                  .margin = 0.25,
+                                                  .late = 0.125};
   static const struct by_flow_order orders[2] = {{.from = 1, .to = 2, .block = 65536}, {3, 4, 1 << 20}};
   (void)state;
   golden_bytes("layout of a frame", &frame, sizeof frame);

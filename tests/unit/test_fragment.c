@@ -29,7 +29,7 @@ static enum by_fragment_fault sealed(struct by_fragment fragment) {
 /* Checks the layout of docs/wire.md byte by byte. */
 static void test_layout(void **state) {
   (void)state;
-  static const uint8_t wanted[64] = {0x59, 3, 1, 0, 2, 5, 0, 0x95, 0x34, 0x12, 3, 0, 17, 0, 1,  16, 0x20, 0,
+  static const uint8_t wanted[64] = {0x59, 4, 1, 0, 2, 5, 0, 0x95, 0x34, 0x12, 3, 0, 17, 0, 1,  16, 0x20, 0,
                                      0,    0, 0, 0, 0, 0, 8, 7,    6,    5,    4, 3, 2,  1, 9,  0,  0,    0,
                                      77,   0, 0, 0, 0, 0, 0, 0,    0,    0,    0, 0, 3,  4, 63, 0};
   struct by_fragment fragment = term();
@@ -115,7 +115,15 @@ static void test_kinds(void **state) {
   assert_int_equal(fragment.workers, 1ull << 63);
   assert_int_equal(by_fragment_bytes(&fragment), 256);
   assert_int_equal(sealed(fragment), BY_FRAGMENT_SOUND);
-  fragment.lines = 1;
+  fragment.lines = by_probe_lines(3);
+  assert_int_equal(by_fragment_bytes(&fragment), 128);
+  assert_int_equal(by_probe_records(fragment.lines), 3);
+  assert_int_equal(sealed(fragment), BY_FRAGMENT_SOUND);
+  assert_int_equal(by_probe_lines(4), 2);
+  assert_int_equal(by_probe_lines(BY_FRAGMENT_HOPS), BY_PROBE_LINES);
+  fragment.lines = 0;
+  absurd(fragment);
+  fragment.lines = BY_PROBE_LINES + 1;
   absurd(fragment);
   by_fragment_begin(&fragment, BY_FRAGMENT_PROBE_REPLY, 63);
   fragment.workers = 0;

@@ -33,6 +33,7 @@ struct by_experiment {
   uint32_t most_block;
   uint32_t depth; /* messages of a flow that are under way at most, BY_MEASURE_DEPTH or fewer: answers wait behind those
                      of the way back, and the flow whose answers wait longer is not to starve */
+  uint32_t reserved; /* 0 */
   double warm_up, lasts,
       margin;  /* seconds that do not count, that do, and that are sent on for ranks that are behind */
   double late; /* seconds after which an answer says that too many messages are under way */

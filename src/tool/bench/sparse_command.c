@@ -128,7 +128,7 @@ static void join_tables(struct bench *b) {
   for (long t = 0; t < b->tables; t++) count += b->out_of[t].count;
   banyan_sparse_free(&b->out);
   int32_t *rows = b->out.memory = by_cli_alloc(NULL, (count + 1) * (sizeof *rows + (size_t)b->width * sizeof(float)));
-  float *values = (float *)(rows + count);
+  float *values = (float *)(void *)(rows + count);
   b->out.rows = rows;
   b->out.values = values;
   for (long t = 0; t < b->tables; t++) {
