@@ -8,6 +8,7 @@
 
 #include <banyan/collectives.h>
 
+#include "cache_folder.h"
 #include "clock.h"
 #include "host_facts.h"
 #include "job_network.h"
@@ -114,7 +115,7 @@ static enum banyan_status gather_facts(struct automatic *a) {
 
 /* Rank 0. */
 static enum step look_into_cache(struct automatic *a) {
-  if (!by_network_cache_folder(a->comm->context->job.settings.cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
+  if (!by_cache_folder(a->comm->context->job.settings.cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
   if (!a->folder[0]) return MEASURE;
   enum banyan_status status = by_network_cache_load(a->folder, &a->key, &a->entry);
   if (status == BANYAN_OK) return PROBE;

@@ -30,18 +30,6 @@ static const struct by_doc_limits limits = {MOST_BYTES, 1 << 16, 1 << 20};
 
 /* ---- where */
 
-bool by_network_cache_folder(const char *given, char *out, size_t room) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length = -1;
-  if (given && *given)
-    length = strcmp(given, "off") == 0 ? -1 : snprintf(out, room, "%s", given);
-  else if (cache && *cache == '/')
-    length = snprintf(out, room, "%s/banyan", cache);
-  else if (home && *home == '/')
-    length = snprintf(out, room, "%s/.cache/banyan", home);
-  return length >= 0 && (size_t)length < room;
-}
-
 /* The digest of what identifies a network names its file. */
 static enum banyan_status name_file(const char *folder, const struct by_network_key *key, char *out, size_t room) {
   struct by_text text;

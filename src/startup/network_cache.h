@@ -23,8 +23,6 @@ struct by_network_entry {
   double age;   /* read: seconds */
 };
 
-/* The folder: `given` (BANYAN_CACHE), else below XDG_CACHE_HOME or ~/.cache. False: "off", or there is none. */
-bool by_network_cache_folder(const char *given, char *out, size_t room);
 /* The entry of this network. Its owner calls by_measured_fini. BANYAN_ERR_ARGUMENT: there is none; other errors say in
  * a line why that which is there is of no use. */
 BANYAN_CHECK enum banyan_status by_network_cache_load(const char *folder, const struct by_network_key *key,

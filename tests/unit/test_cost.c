@@ -315,6 +315,12 @@ static void test_machine_path(void **state) {
   assert_ok(by_machine_costs_path(&machine, path));
   assert_string_equal(path, "/var/cache/banyan/costs-node1.json");
   assert_int_equal(by_machine_costs_path(&odd, path), BANYAN_ERR_ARGUMENT);
+  setenv("BANYAN_CACHE", "/given", 1);
+  assert_ok(by_machine_costs_path(&machine, path));
+  assert_string_equal(path, "/given/costs-node1.json");
+  setenv("BANYAN_CACHE", "off", 1);
+  assert_int_equal(by_machine_costs_path(&machine, path), BANYAN_ERR_ARGUMENT);
+  unsetenv("BANYAN_CACHE");
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
   assert_int_equal(by_machine_costs_path(&machine, path), BANYAN_ERR_ARGUMENT);

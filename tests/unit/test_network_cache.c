@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "automatic.h"
+#include "cache_folder.h"
 #include "check.h"
 #include "host_facts.h"
 #include "network_cache.h"
@@ -111,17 +112,17 @@ static void test_folder(void **state) {
   char folder[64];
   setenv("XDG_CACHE_HOME", "/x", 1);
   setenv("HOME", "/h", 1);
-  assert_true(by_network_cache_folder(NULL, folder, sizeof folder));
+  assert_true(by_cache_folder(NULL, folder, sizeof folder));
   assert_string_equal(folder, "/x/banyan");
   unsetenv("XDG_CACHE_HOME");
-  assert_true(by_network_cache_folder("", folder, sizeof folder));
+  assert_true(by_cache_folder("", folder, sizeof folder));
   assert_string_equal(folder, "/h/.cache/banyan");
-  assert_true(by_network_cache_folder("/given", folder, sizeof folder));
+  assert_true(by_cache_folder("/given", folder, sizeof folder));
   assert_string_equal(folder, "/given");
-  assert_false(by_network_cache_folder("off", folder, sizeof folder));
-  assert_false(by_network_cache_folder("/much/longer", folder, 8));
+  assert_false(by_cache_folder("off", folder, sizeof folder));
+  assert_false(by_cache_folder("/much/longer", folder, 8));
   unsetenv("HOME");
-  assert_false(by_network_cache_folder(NULL, folder, sizeof folder));
+  assert_false(by_cache_folder(NULL, folder, sizeof folder));
 }
 
 static void test_gateways(void **state) {

@@ -40,7 +40,7 @@ static const struct setting table[] = {
     {"BANYAN_TOPOLOGY", TEXT, AT(topology), NULL,
      "a topology to plan for at the start, \"measure\", \"auto\" (the default) or \"off\"; used if no plan is given"},
     {"BANYAN_CACHE", TEXT, AT(cache), NULL,
-     "folder for what was measured of networks, or \"off\"; default: ~/.cache/banyan"},
+     "folder for what was measured of networks and machines, or \"off\"; default: ~/.cache/banyan"},
     {"BANYAN_PLANNER", TEXT, AT(planner), NULL,
      "settings for such a plan, as of `banyan plan`: \"trees=8,max-height=4,method=few\""},
     {"BANYAN_DETERMINISTIC", NUMBER, AT(deterministic), "0",

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "cache_folder.h"
 #include "json_doc.h"
 #include "log.h"
 
@@ -23,15 +24,15 @@ struct by_machine by_machine_get(void) {
 }
 
 enum banyan_status by_machine_costs_path(const struct by_machine *machine, char out[BY_MACHINE_MOST_PATH]) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length = 0;
   if (strchr(machine->name, '/')) return by_fail(BANYAN_ERR_ARGUMENT, "the name of this machine has a /");
-  if (cache && *cache == '/')
-    length = snprintf(out, BY_MACHINE_MOST_PATH, "%s/banyan/costs-%s.json", cache, machine->name);
-  else if (home && *home == '/')
-    length = snprintf(out, BY_MACHINE_MOST_PATH, "%s/.cache/banyan/costs-%s.json", home, machine->name);
-  if (length > 0 && length < BY_MACHINE_MOST_PATH) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "neither XDG_CACHE_HOME nor HOME names a folder by a path that begins with /");
+  if (!by_cache_folder(getenv("BANYAN_CACHE"), out, BY_MACHINE_MOST_PATH))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "there is no folder for the costs of this machine: BANYAN_CACHE is \"off\", or neither that nor "
+                   "XDG_CACHE_HOME nor HOME names one by a path that begins with /");
+  size_t length = strlen(out);
+  int added = snprintf(out + length, BY_MACHINE_MOST_PATH - length, "/costs-%s.json", machine->name);
+  if (added > 0 && length + (size_t)added < BY_MACHINE_MOST_PATH) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "the path of the costs of this machine is too long");
 }
 
 /* --- the text --- */

@@ -15,8 +15,8 @@ struct by_machine {
 struct by_machine by_machine_get(void);
 
 enum { BY_MACHINE_MOST_PATH = 4096 };
-/* The machine's file, "costs-NAME.json" below $XDG_CACHE_HOME/banyan or ~/.cache/banyan. BANYAN_ERR_ARGUMENT: there is
- * neither, or its name is too long. */
+/* The machine's file, "costs-NAME.json" in the folder of by_cache_folder. BANYAN_ERR_ARGUMENT: there is none, or its
+ * path is too long. */
 BANYAN_CHECK enum banyan_status by_machine_costs_path(const struct by_machine *machine, char out[BY_MACHINE_MOST_PATH]);
 /* Changes the rates to what the file's text says. BANYAN_ERR_PARSE: it is damaged, or another machine's; then they are
  * as they were. `source` names it in errors. */

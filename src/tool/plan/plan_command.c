@@ -47,7 +47,8 @@ static const struct by_option options[] = {
             "those in FILE,\nlines of `banyan bench --plan PLAN --json`"),
     BY_FLAG(
         "save", 0, save,
-        "with --fit: keep the costs for this machine, in\n$XDG_CACHE_HOME/banyan or ~/.cache/banyan. Plans for "
+        "with --fit: keep the costs for this machine, in $BANYAN_CACHE,\n$XDG_CACHE_HOME/banyan or ~/.cache/banyan. "
+        "Plans for "
         "topologies\nuse them, here and in jobs whose rank 0 is here, where --cost\nor BANYAN_PLANNER name no others"),
     BY_FLAG("explain", 0, request.explain,
             "explain on standard error what limits the plan, what is used\nfor which sizes, the alternatives, and what "
