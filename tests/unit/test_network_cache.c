@@ -78,6 +78,7 @@ static void test_refused(void **state) {
   refuse("\"round\":1", "\"round\":0,\"more\":1", 0, "more");
   refuse("\"rate\":100000000", "\"rate\":-1", 0, "rate");
   refuse("\"block\":4096", "\"block\":2000000000", 0, "block");
+  refuse("\"delay\":0.001", "\"delay\":1e6", 0, "delay: is 1e+06 s"); /* probes would go on for millions of seconds */
   refuse("\"planned\":true,", "", 0, "planned");
   refuse("\"links\"", "\"lines\"", 0, "lines");
   refuse("{", "", 0, "");
