@@ -209,8 +209,9 @@ BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, stru
  * host has a rank. Ranks of a host combine first. With L ranks on the host that has fewest, each group becomes L
  * groups of a slice each: in the j-th, the j-th rank of every host takes the host's place and the others are its
  * twigs. Helpers, switches and servers stay: a group with a server remains one, of the whole slice, which one
- * rank of every host leads, another one in the next such group. In the control tree the first rank of each host takes
- * the host's place, and the others are below it. The caller owns *out. Cost: ranks times groups. */
+ * rank of every host leads, another one in the next such group. Classes for some collectives are left out where their
+ * groups would be too many. In the control tree the first rank of each host takes the host's place, and the others are
+ * below it. The caller owns *out. Cost: ranks times groups. */
 BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank,
                                                uint32_t n_ranks, struct by_plan **out);
 /* Whether a vertex of this group is no rank. */

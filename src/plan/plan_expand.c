@@ -79,18 +79,54 @@ static enum banyan_status add_group(const struct expansion *e, struct by_group *
   return BANYAN_OK;
 }
 
-/* Fills a class of the plan with what `from` becomes. */
-static enum banyan_status expand_class(struct expansion *e, const struct by_class *from, struct by_class *to) {
+/* How many groups a class becomes. */
+static uint64_t count_groups(const struct expansion *e, const struct by_class *from) {
   uint64_t n = 0;
   for (uint32_t g = 0; g < from->n_groups; g++) n += count_leaders(e, &from->groups[g]);
+  return n;
+}
+
+/* Fills a class of the plan with what `from` becomes. */
+static enum banyan_status expand_class(struct expansion *e, const struct by_class *from, struct by_class *to) {
+  uint64_t n = count_groups(e, from);
   if (n > BY_PLAN_MOST_GROUPS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u trees for each of %u ranks of a host: most are %d", from->n_groups,
                    e->leaders, BY_PLAN_MOST_GROUPS);
   BY_TRY(by_plan_add_groups(e->plan, to, (uint32_t)n));
   for (uint32_t g = 0, at = 0; g < from->n_groups; g++) {
     e->from = &from->groups[g];
-    uint32_t leaders = count_leaders(e, e->from), first = leaders == e->leaders ? 0 : g % e->leaders;
+    uint32_t leaders = count_leaders(e, e->from), first = leaders < e->leaders ? g % e->leaders : 0;
     for (e->leader = first; e->leader < first + leaders; e->leader++) BY_TRY(add_group(e, &to->groups[at++]));
+  }
+  return BANYAN_OK;
+}
+
+/* The next class from `*at` on that the plan has beside `*groups` of those before it: all size classes, and those of
+ * some collectives for which there is room, since without one they go over the trees of the size classes. NULL: none.
+ */
+static const struct by_class *next_class(const struct expansion *e, uint32_t *at, uint64_t *groups) {
+  const struct by_plan *from = e->over_hosts;
+  while (*at < from->n_classes + from->n_own) {
+    uint32_t i = (*at)++;
+    uint64_t n = count_groups(e, &from->classes[i]);
+    if (i >= from->n_classes && *groups + n > BY_PLAN_MOST_GROUPS) continue;
+    *groups += n;
+    return &from->classes[i];
+  }
+  return NULL;
+}
+
+static enum banyan_status expand_classes(struct expansion *e) {
+  const struct by_class *from;
+  uint64_t groups = 0;
+  uint32_t n = 0, at = 0;
+  while (next_class(e, &at, &groups)) n++;
+  BY_TRY(by_plan_add_classes(e->plan, e->over_hosts->n_classes, n - e->over_hosts->n_classes));
+  struct by_class *to = e->plan->classes;
+  for (groups = at = 0; (from = next_class(e, &at, &groups)) != NULL; to++) {
+    *to = *from;
+    to->part = NULL;
+    BY_TRY(expand_class(e, from, to));
   }
   return BANYAN_OK;
 }
@@ -115,13 +151,7 @@ static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts
   BY_TRY(add_vertices(plan, over_hosts, hosts->n_ranks));
   const struct by_plan_places places = {hosts->n_hosts, hosts->n_ranks, hosts->start, hosts->rank};
   BY_TRY(by_plan_control_expand(plan, &over_hosts->control, &places));
-  BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes, over_hosts->n_own));
-  for (uint32_t i = 0; i < plan->n_classes + plan->n_own; i++) {
-    plan->classes[i] = over_hosts->classes[i];
-    plan->classes[i].part = NULL;
-    BY_TRY(expand_class(&e, &over_hosts->classes[i], &plan->classes[i]));
-  }
-  return BANYAN_OK;
+  return expand_classes(&e);
 }
 
 enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank, uint32_t n_ranks,

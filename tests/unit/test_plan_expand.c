@@ -177,6 +177,39 @@ static void test_expand_refuses(void **state) {
   by_plan_destroy(hosts);
 }
 
+/* Two hosts with 850 ranks each have no room for 3400 trees of allgather beside 850 of the size class; the other
+ * collective keeps its own. */
+static void test_expand_own_classes(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"format\": \"banyan-plan 1\", \"ranks\": 2, \"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": {\"1\": "
+      "\"0\"}}],"
+      "\"collectives\": [{\"for\": [\"allgather\"], \"per_root\": true, \"trees\": ["
+      "{\"share\": 0.5, \"root\": \"0\", \"up\": {\"1\": \"0\"}}, {\"share\": 0.5, \"root\": \"0\", \"up\": {\"1\": "
+      "\"0\"}},"
+      "{\"share\": 0.5, \"root\": \"1\", \"up\": {\"0\": \"1\"}}, {\"share\": 0.5, \"root\": \"1\", \"up\": {\"0\": "
+      "\"1\"}}]},"
+      "{\"for\": [\"broadcast\"], \"trees\": [{\"share\": 1, \"root\": \"1\", \"up\": {\"0\": \"1\"}}]}]}";
+  static const struct {
+    uint32_t ranks, own, groups;
+  } cases[] = {{2, 2, 4}, {1200, 2, 2400}, {1700, 1, 850}, {2000, 1, 1000}};
+  static uint32_t host_of[2000];
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct by_plan *hosts, *plan;
+    for (uint32_t r = 0; r < cases[i].ranks; r++) host_of[r] = r % 2;
+    assert_ok(by_plan_parse("p", text, sizeof text - 1, &hosts));
+    assert_ok(by_plan_expand(hosts, host_of, cases[i].ranks, &plan));
+    assert_ok(by_plan_validate(plan));
+    assert_int_equal(plan->n_own, cases[i].own);
+    assert_int_equal(plan->classes[1].n_groups, cases[i].groups);
+    bool fits = cases[i].own == 2;
+    assert_ptr_equal(by_plan_class_of(plan, BANYAN_ALLGATHER, 1000), &plan->classes[fits ? 1 : 0]);
+    assert_ptr_equal(by_plan_class_of(plan, BANYAN_BROADCAST, 1000), &plan->classes[fits ? 2 : 1]);
+    by_plan_destroy(hosts);
+    by_plan_destroy(plan);
+  }
+}
+
 /* A plan with one rank per host remains unchanged. */
 static void test_expand_to_itself(void **state) {
   (void)state;
@@ -418,6 +451,7 @@ int main(void) {
       cmocka_unit_test(test_expand_control),
       cmocka_unit_test(test_expand_control_within_limits),
       cmocka_unit_test(test_expand_refuses),
+      cmocka_unit_test(test_expand_own_classes),
       cmocka_unit_test(test_expand_to_itself),
       cmocka_unit_test(test_default_on_one_host),
       cmocka_unit_test(test_default_on_several_hosts),
