@@ -379,10 +379,11 @@ static struct by_group_plans *make(struct by_context *context) {
   return plans;
 }
 
-/* Under the context's lock, which the caller takes. NULL: out of memory. */
+/* Takes the context's lock. NULL: out of memory, or this process leaves: the loop still runs what is posted when all of
+ * this has ended. */
 static struct by_group_plans *plans_of(struct by_context *context) {
   by_context_lock(context);
-  if (!context->group_plans) context->group_plans = make(context);
+  if (!context->group_plans && context->state != BY_CONTEXT_LEAVES) context->group_plans = make(context);
   struct by_group_plans *plans = context->group_plans;
   by_context_unlock(context);
   return plans;

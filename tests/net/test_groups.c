@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "comm.h"
 #include "job.h"
 
 static int sum_over(struct banyan_comm *comm, int value) {
@@ -106,7 +107,7 @@ static void test_places(void **state) {
 
 /* ---- plans for groups, from the topology of the job */
 
-enum { PLAN_CALLS = 200000 /* at most; a plan comes after some hundred */ };
+enum { PLAN_CALLS = 200000 /* at most; a plan comes after some hundred */, HELD_UP = 2 /* seconds */ };
 
 /* Calls until the group has a plan of the topology on all its ranks, and checks every sum. False: it has none after so
  * many calls. */
@@ -250,6 +251,30 @@ static void rank_keeps_its_plan(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
+/* The control thread is held up while rank 0 asks for a plan and leaves: it comes to that when all else has ended. */
+static void hold_up(void *context) {
+  (void)context;
+  sleep(HELD_UP);
+}
+
+static void rank_leaves_early(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *row;
+  must_hold(sum_over(world, 1) == job->n);
+  must(banyan_comm_split(world, rank / 2, 0, &row));
+  if (rank == 0) must(by_loop_post(world->context->job.loop, hold_up, NULL));
+  must_hold(sum_over(row, 1) == 2);
+  banyan_comm_destroy(row);
+  banyan_comm_destroy(world);
+  usleep(100000); /* for what goes on in spite of it */
+}
+
+static void test_leaves_early(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_leaves_early, .transport = "tcp"};
+  run_planned(&job);
+  job_end(&job, true);
+}
+
 static void test_users_plan(void **state) {
   (void)state;
   struct job job = {.n = 4, .run = rank_keeps_its_plan, .transport = "tcp"};
@@ -362,10 +387,10 @@ static void test_leader_dies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_make),        cmocka_unit_test(test_refused),       cmocka_unit_test(test_options),
-      cmocka_unit_test(test_places),      cmocka_unit_test(test_plans),         cmocka_unit_test(test_plan_of_subset),
-      cmocka_unit_test(test_users_plan),  cmocka_unit_test(test_no_topology),   cmocka_unit_test(test_short),
-      cmocka_unit_test(test_leader_dies), cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_make),         cmocka_unit_test(test_refused),     cmocka_unit_test(test_options),
+      cmocka_unit_test(test_places),       cmocka_unit_test(test_plans),       cmocka_unit_test(test_plan_of_subset),
+      cmocka_unit_test(test_leaves_early), cmocka_unit_test(test_users_plan),  cmocka_unit_test(test_no_topology),
+      cmocka_unit_test(test_short),        cmocka_unit_test(test_leader_dies), cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
