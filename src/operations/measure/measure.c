@@ -101,8 +101,11 @@ static enum banyan_status begin(struct by_measurement *m) {
 static enum banyan_status measure(struct by_measurement *m, struct by_measured *out) {
   BY_TRY(begin(m));
   BY_TRY(by_measure_direct(m->leaders, m->direct));
-  BY_TRY(by_measure_delays(m->leaders, m->options.seconds > 0, &m->pairs));
+  BY_TRY(by_measure_delays(m->leaders, m->options.seconds > 0, m->start, &m->pairs));
   if (m->leaders->rank) return follow(m);
+  if (m->pairs.late)
+    return end(m, by_fail(BANYAN_ERR_TIMEOUT, "%u hosts whose messages take so long cannot be measured in %g s", m->n,
+                          m->options.seconds));
   return end(m, by_measure_lead(m, out));
 }
 

@@ -20,15 +20,18 @@ enum {
 };
 
 /* How well it is to be done: seconds that a message takes which is long enough to tell a rate, and for all questions;
- * how many questions, and tries of a message; how many times longer the next message is. */
+ * how many questions, and tries of a message; how many times longer the next message is; and the longest round trip
+ * with which it is asked for a rate: where it is to be quick, what has longer ones is not measured. */
 struct care {
   double long_enough, timeout;
   int questions, least_questions, tries, grows;
+  double longest;
 };
 
-static const struct care usual = {5e-3, 0.1, QUESTIONS, LEAST_QUESTIONS, TRIES, 2};
-static const struct care quick_care = {2e-3, 0.01, 10, 2, 1, 4};
+static const struct care usual = {5e-3, 0.1, QUESTIONS, LEAST_QUESTIONS, TRIES, 2, INFINITY};
+static const struct care quick_care = {2e-3, 0.01, 10, 2, 1, 4, 0.02};
 static const double any_rate = 1e12;
+static const double too_late = 0.6; /* seconds: where it is to be quick, no time is left then for anything else */
 
 struct asking {
   struct banyan_comm *comm;
@@ -84,6 +87,7 @@ static enum banyan_status ask_all(const struct asking *a, bool for_rate, double 
   }
   *delay = least / 2;
   seconds = least;
+  for_rate &= least < a->care.longest;
   for (int64_t bytes = FIRST_BYTES; for_rate && bytes <= MOST_BYTES && seconds - least < a->care.long_enough;
        bytes *= a->care.grows) {
     BY_TRY(ask_again(a, bytes, least, &seconds));
@@ -104,14 +108,25 @@ static enum banyan_status answer_all(const struct asking *a) {
   }
 }
 
+/* Whether rank 0 finds that it is too late for more; the same on all ranks, which begin a round together. */
+static enum banyan_status is_late(struct banyan_comm *comm, uint64_t start, bool *late) {
+  int32_t said = comm->rank == 0 && by_seconds_since(start) > too_late;
+  BY_TRY(banyan_allreduce(comm, &said, &said, 1, BANYAN_INT32, BANYAN_MAX));
+  *late = said;
+  return BANYAN_OK;
+}
+
 /* Fills this rank's row, of those with higher ranks. */
-static enum banyan_status meet_all(struct banyan_comm *comm, bool quick, char *memory, double *delay, double *rate) {
+static enum banyan_status meet_all(struct banyan_comm *comm, bool quick, uint64_t start, char *memory, double *delay,
+                                   double *rate, bool *late) {
   uint32_t n = comm->size, rank = comm->rank;
   for (uint32_t r = 0; r < by_tournament_rounds(n); r++) {
     uint32_t peer = by_tournament_peer(n, r, rank);
     struct asking a = {.comm = comm, .peer = (int)peer, .memory = memory, .care = quick ? quick_care : usual};
     bool for_rate = !quick || r < QUICK_RATES;
-    if (for_rate) BY_TRY(banyan_barrier(comm));
+    if (quick) BY_TRY(is_late(comm, start, late));
+    if (*late) break;
+    if (for_rate && !quick) BY_TRY(banyan_barrier(comm));
     if (peer > rank) BY_TRY(ask_all(&a, for_rate, &delay[peer], &rate[peer]));
     if (peer < rank) BY_TRY(answer_all(&a));
   }
@@ -127,12 +142,13 @@ static enum banyan_status gather(struct banyan_comm *comm, const double *row, do
   return BANYAN_OK;
 }
 
-enum banyan_status by_measure_delays(struct banyan_comm *comm, bool quick, struct by_pairs_measured *out) {
+enum banyan_status by_measure_delays(struct banyan_comm *comm, bool quick, uint64_t start,
+                                     struct by_pairs_measured *out) {
   double *rows = calloc(2 * (size_t)comm->size, sizeof *rows);
   char *memory = calloc(1, MOST_BYTES);
   enum banyan_status status =
       rows && memory ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring delays");
-  if (status == BANYAN_OK) status = meet_all(comm, quick, memory, rows, rows + comm->size);
+  if (status == BANYAN_OK) status = meet_all(comm, quick, start, memory, rows, rows + comm->size, &out->late);
   if (status == BANYAN_OK) status = gather(comm, rows, out->delay);
   if (status == BANYAN_OK) status = gather(comm, rows + comm->size, out->rate);
   free(rows);

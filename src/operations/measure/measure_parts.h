@@ -16,6 +16,7 @@
 struct by_pairs_measured {
   double *delay; /* seconds one way */
   double *rate;  /* bit/s, roughly; 0: not known */
+  bool late;     /* on all ranks: only some are known, as answers took too long */
 };
 
 enum {
@@ -68,8 +69,9 @@ BANYAN_CHECK enum banyan_status by_measure_lead(struct by_measurement *m, struct
 BANYAN_CHECK enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe *probes, uint32_t n);
 
 /* Collective over `comm`, whose ranks are on hosts of their own. `quick`: only so well as takes a few round trips for
- * each pair. */
-BANYAN_CHECK enum banyan_status by_measure_delays(struct banyan_comm *comm, bool quick, struct by_pairs_measured *out);
+ * each pair, and, from rank 0's time `start` on, no longer than such a measurement may take. */
+BANYAN_CHECK enum banyan_status by_measure_delays(struct banyan_comm *comm, bool quick, uint64_t start,
+                                                  struct by_pairs_measured *out);
 /* The same. Fills `direct` at rank 0. Where that cannot be found, as where datagrams are filtered, nothing is direct.
  * Takes some milliseconds. */
 BANYAN_CHECK enum banyan_status by_measure_direct(struct banyan_comm *comm, uint8_t *direct);
