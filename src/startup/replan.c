@@ -31,8 +31,8 @@ static const double forgets_after = 8; /* times as long without one, and it begi
 struct planning {
   pthread_t thread;
   struct by_job_network *network;
-  struct by_text current; /* the plan in use, over ranks */
-  struct by_text text;    /* the new one, over hosts */
+  struct by_plan *current; /* a copy of the plan in use, over ranks */
+  struct by_text text;     /* the new one, over hosts */
   double rate, rate_before;
   enum banyan_status status;
   char error[256];
@@ -145,7 +145,7 @@ static enum banyan_status rate_text(const struct by_job *job, const struct by_jo
 }
 
 static enum banyan_status plan(const struct by_context *context, struct planning *p) {
-  BY_TRY(rate_text(&context->job, p->network, &p->current, &p->rate_before));
+  BY_TRY(find_rate(&context->job, p->network, p->current, &p->rate_before));
   BY_TRY(by_planning_print(context, p->network, &p->text));
   return rate_text(&context->job, p->network, &p->text, &p->rate);
 }
@@ -163,7 +163,7 @@ static void *plan_main(void *argument) {
 
 static void free_planning(struct planning *p) {
   by_job_network_release(p->network);
-  by_text_fini(&p->current);
+  by_plan_destroy(p->current);
   by_text_fini(&p->text);
   *p = (struct planning){0};
 }
@@ -181,9 +181,8 @@ static enum banyan_status keep_belief(struct replanner *r) {
 static enum banyan_status begin_planning(struct replanner *r) {
   struct planning *p = &r->planning;
   BY_TRY(keep_belief(r));
-  by_text_init(&p->current);
   by_text_init(&p->text);
-  by_plan_switches_print(r->context, WORLD, &p->current);
+  BY_TRY(by_plan_switches_copy(r->context, WORLD, &p->current));
   p->network = by_job_network_hold(r->context);
   int error = by_thread_start(&p->thread, plan_main, r);
   return error ? by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread that plans") : BANYAN_OK;

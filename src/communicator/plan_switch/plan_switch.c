@@ -561,3 +561,12 @@ void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text) {
   if (comm) by_plan_print(by_team_plan(comm->team), text);
   by_context_unlock(context);
 }
+
+enum banyan_status by_plan_switches_copy(struct by_context *context, uint32_t id, struct by_plan **out) {
+  by_context_lock(context);
+  const struct banyan_comm *comm = by_comm_find(context, id);
+  enum banyan_status status = comm ? by_plan_copy(by_team_plan(comm->team), out)
+                                   : by_fail(BANYAN_ERR_ARGUMENT, "communicator %08x is no longer there", id);
+  by_context_unlock(context);
+  return status;
+}

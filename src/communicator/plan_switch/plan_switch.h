@@ -55,6 +55,9 @@ void by_plan_switches_mark(struct by_context *context);
 struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id);
 /* Adds the plan of a communicator as JSON; nothing, if there is no such communicator. */
 void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text);
+/* A copy of the plan of a communicator, over its ranks: its JSON may be longer than what is read. The caller owns *out.
+ * BANYAN_ERR_ARGUMENT: there is no such communicator. Takes the lock. */
+BANYAN_CHECK enum banyan_status by_plan_switches_copy(struct by_context *context, uint32_t id, struct by_plan **out);
 /* Before the communicator goes, or when the user sets its plan: no plan need be made for it. */
 void by_plan_wanted_end(struct banyan_comm *comm);
 /* Before the communicator goes. */
