@@ -1,6 +1,8 @@
 #include "network_cache.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "text.h"
 
 #define FORMAT "banyan-network 1"
+#define PREFIX "network-"
 #define FIELDS "format, measured, hosts, planned, probes, topology"
 #define PROBE_FIELDS "round, from, to, rate, delay, block"
 
@@ -45,7 +48,7 @@ static enum banyan_status name_file(const char *folder, const struct by_network_
   by_text_fini(&text);
   BY_TRY(status);
   for (int i = 0; i < NAME_BYTES; i++) snprintf(name + 2 * i, 3, "%02x", digest.bytes[i]);
-  int length = snprintf(out, room, "%s/network-%s.json", folder, name);
+  int length = snprintf(out, room, "%s/" PREFIX "%s.json", folder, name);
   if (length >= 0 && (size_t)length < room) return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "the path of the cache, %s, is too long", folder);
 }
@@ -247,6 +250,28 @@ static enum banyan_status write_file(const char *path, const struct by_text *tex
   return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot write %s", path);
 }
 
+/* Whether name_file made this name, or write_file made it of one. */
+static bool is_of_cache(const char *name) {
+  size_t prefix = strlen(PREFIX), digits = (size_t)2 * NAME_BYTES;
+  return strncmp(name, PREFIX, prefix) == 0 && strspn(name + prefix, "0123456789abcdef") == digits &&
+         strncmp(name + prefix + digits, ".json", 5) == 0;
+}
+
+/* Entries that are too old to be read, and what was left of one that was not written to its end: where addresses change
+ * from job to job, each job leaves one. */
+static void drop_old(const char *folder) {
+  DIR *listed = opendir(folder);
+  double now = seconds_since_1970();
+  for (const struct dirent *entry; listed && (entry = readdir(listed)) != NULL;) {
+    struct stat about;
+    bool ours = is_of_cache(entry->d_name) && fstatat(dirfd(listed), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+                S_ISREG(about.st_mode) && about.st_uid == geteuid();
+    if (ours && now - (double)about.st_mtime > (double)BY_NETWORK_CACHE_DAYS * DAY)
+      (void)unlinkat(dirfd(listed), entry->d_name, 0);
+  }
+  if (listed) closedir(listed);
+}
+
 enum banyan_status by_network_cache_store(const char *folder, const struct by_network_key *key,
                                           const struct by_network_entry *entry) {
   char path[MOST_PATH];
@@ -258,5 +283,6 @@ enum banyan_status by_network_cache_store(const char *folder, const struct by_ne
   enum banyan_status status =
       text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a measured network") : write_file(path, &text);
   by_text_fini(&text);
+  drop_old(folder);
   return status;
 }

@@ -27,7 +27,7 @@ struct by_network_entry {
  * a line why that which is there is of no use. */
 BANYAN_CHECK enum banyan_status by_network_cache_load(const char *folder, const struct by_network_key *key,
                                                       struct by_network_entry *out);
-/* Puts it in the place of what was there. Makes folders that do not exist. */
+/* Puts it in the place of what was there. Makes folders that do not exist, and removes entries that are too old. */
 BANYAN_CHECK enum banyan_status by_network_cache_store(const char *folder, const struct by_network_key *key,
                                                        const struct by_network_entry *entry);
 /* The same as text. `now`: seconds since 1970. */

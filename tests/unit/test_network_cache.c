@@ -88,7 +88,7 @@ static void test_refused(void **state) {
 
 static void test_files(void **state) {
   (void)state;
-  char folder[] = "/tmp/banyan-test.XXXXXX", deep[64], command[128];
+  char folder[] = "/tmp/banyan-test.XXXXXX", deep[64], command[256];
   struct by_network_entry entry = make_entry(), read;
   assert_non_null(mkdtemp(folder));
   snprintf(deep, sizeof deep, "%s/a/b", folder);
@@ -100,6 +100,17 @@ static void test_files(void **state) {
   by_measured_fini(&read.measured);
   const struct by_network_key fewer = {.n = 3, .hosts = hosts};
   assert_status(by_network_cache_load(deep, &fewer, &read), BANYAN_ERR_ARGUMENT); /* another file */
+  /* What is too old to be read goes with the next one, and nothing else. */
+  snprintf(
+      command, sizeof command,
+      "cd %s && old=$(ls | tr 0-9 1) && touch -d '31 days ago' $old $old.a3Bc network-1.json x && touch -d '29 days "
+      "ago' 3$old && mv 3$old $(echo $old | tr 1 3)",
+      deep);
+  assert_int_equal(system(command), 0);
+  assert_ok(by_network_cache_store(deep, &key, &entry));
+  snprintf(command, sizeof command,
+           "cd %s && [ -e x ] && [ -e network-1.json ] && rm x network-1.json && [ $(ls | wc -l) = 2 ]", deep);
+  assert_int_equal(system(command), 0);
   snprintf(command, sizeof command, "chmod o+w %s/*", deep);
   assert_int_equal(system(command), 0);
   assert_status(by_network_cache_load(deep, &key, &read), BANYAN_ERR_AUTH);
