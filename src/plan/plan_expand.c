@@ -173,6 +173,16 @@ enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32
   return by_plan_end(plan, status, out);
 }
 
+void by_plan_limit_own(struct by_plan *plan, uint64_t most) {
+  uint64_t places = 0;
+  for (uint32_t c = plan->n_classes; c < plan->n_classes + plan->n_own; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
+      places += plan->classes[c].groups[g].n + plan->classes[c].groups[g].n_twigs;
+  if (places <= most) return;
+  plan->n_own = 0;
+  plan->version = by_plan_hash(plan);
+}
+
 /* --- among ranks alone --- */
 
 /* A plan without its helpers, for what has to go among ranks alone:

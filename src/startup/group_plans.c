@@ -22,6 +22,7 @@ enum {
   COLLECT_MS = 20,    /* after a request: the groups of a split ask at the same time */
   BURST = 256,        /* proposals at a time, */
   BURST_US = 10000,   /* and between them */
+  MOST_SENT = 4 << 20 /* vertices of trees for some collectives in a proposal, times the ranks that it is sent to */
 };
 
 /* A communicator that has asked. */
@@ -254,6 +255,7 @@ static bool next_proposal(struct by_group_plans *plans, struct proposal *out) {
   group->proposed = group->set->number;
   if (out->processes && by_plan_expand(group->set->plan, group->place, group->n, &out->plan) == BANYAN_OK)
     memcpy(out->processes, group->processes, group->n * sizeof *out->processes);
+  if (out->plan) by_plan_limit_own(out->plan, MOST_SENT / group->n);
   if (out->plan) out->plan->origin = (struct by_plan_origin){plans->network->source, false};
   return true;
 }

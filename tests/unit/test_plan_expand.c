@@ -205,6 +205,12 @@ static void test_expand_own_classes(void **state) {
     bool fits = cases[i].own == 2;
     assert_ptr_equal(by_plan_class_of(plan, BANYAN_ALLGATHER, 1000), &plan->classes[fits ? 1 : 0]);
     assert_ptr_equal(by_plan_class_of(plan, BANYAN_BROADCAST, 1000), &plan->classes[fits ? 2 : 1]);
+    uint32_t n = cases[i].ranks, places = (cases[i].own == 2 ? 5 * n / 2 : n / 2) * n, version = plan->version;
+    by_plan_limit_own(plan, places);
+    assert_true(plan->n_own == cases[i].own && plan->version == version);
+    by_plan_limit_own(plan, places - 1);
+    assert_true(!plan->n_own && plan->version != version);
+    assert_ok(by_plan_validate(plan));
     by_plan_destroy(hosts);
     by_plan_destroy(plan);
   }
