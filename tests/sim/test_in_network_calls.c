@@ -273,7 +273,7 @@ static void run_rig(struct rig *rig, uint64_t seed) {
 static void test_in_network(void **state) {
   (void)state;
   uint64_t terms = 0;
-  for (uint64_t seed = 1; seed <= world_seeds(150); seed++) {
+  for (uint64_t seed = 1; seed <= world_seeds(100); seed++) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     rig->world.rough = seed % 2;
     run_rig(rig, seed);
@@ -285,7 +285,7 @@ static void test_in_network(void **state) {
 
 static void test_server_dies(void **state) {
   (void)state;
-  for (uint64_t seed = 1001; seed <= 1000 + world_seeds(150); seed++) {
+  for (uint64_t seed = 1001; seed <= 1000 + world_seeds(100); seed++) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     rig->world.rough = seed % 2;
     rig->world.kill_rank = rig->server_process;
@@ -412,7 +412,7 @@ static void detach_first(struct rig *rig) {
 static void test_versions(void **state) {
   (void)state;
   uint64_t results[VERSIONS] = {0}, foreign[VERSIONS] = {0};
-  for (uint64_t seed = 2001; seed <= 2000 + world_seeds(100); seed++) {
+  for (uint64_t seed = 2001; seed <= 2000 + world_seeds(70); seed++) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     attach_both(rig);
     run_rig(rig, seed);
