@@ -189,19 +189,6 @@ static enum banyan_status take_counts(struct by_sparse_exchange *exchange, uint3
 
 /* ---- beginning */
 
-/* The first place with a row of at least this number. */
-static size_t place_of(const struct banyan_sparse *rows, uint64_t row) {
-  size_t low = 0, high = rows->count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if ((uint64_t)by_sparse_row_at(rows, middle) < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /* Where pieces end, as parts of the union. */
 static double end_of(const struct by_sparse_queue *queue, uint32_t climb) {
   uint32_t tree = climb / queue->pieces, piece = climb % queue->pieces + 1;
@@ -218,7 +205,7 @@ static enum banyan_status cut(struct by_sparse_exchange *exchange) {
     for (uint32_t c = 0; c < n; c++) upto[c] = end_of(queue, c);
     by_sparse_union_cut(&exchange->all, exchange->in.height, upto, n, cuts);
     for (uint32_t c = 0; c < n; c++) {
-      size_t first = place_of(&exchange->in, cuts[c]), end = place_of(&exchange->in, cuts[c + 1]);
+      size_t first = by_sparse_place_of(&exchange->in, cuts[c]), end = by_sparse_place_of(&exchange->in, cuts[c + 1]);
       queue->climbs[c].own = queue->climbs[c].piece = by_sparse_slice(&exchange->in, first, end - first);
     }
   }

@@ -89,19 +89,6 @@ bool by_sparse_tables_join(struct by_sparse_tables *tables, const struct banyan_
 
 /* ---- parting */
 
-/* The first place of the sum with a row of at least this number. */
-static size_t place_of(const struct banyan_sparse *sum, uint64_t row) {
-  size_t low = 0, high = sum->count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if ((uint64_t)by_sparse_row_at(sum, middle) < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /* Of a table with n rows. Where numbers get narrower they move together, so each is read before its place is taken. */
 static void renumber(void *rows, size_t n, enum banyan_dtype from, enum banyan_dtype to, uint64_t first) {
   char *read = rows, *write = rows;
@@ -122,7 +109,7 @@ void by_sparse_tables_part(struct by_sparse_tables *tables) {
   struct banyan_sparse *sum = &tables->sum;
   size_t place = 0;
   for (size_t t = 0; t < tables->n; t++) {
-    size_t end = place_of(sum, tables->firsts[t + 1]);
+    size_t end = by_sparse_place_of(sum, tables->firsts[t + 1]);
     struct banyan_sparse part = by_sparse_slice(sum, place, end - place);
     part.height = tables->firsts[t + 1] - tables->firsts[t];
     part.row_dtype = tables->row_dtype;

@@ -45,6 +45,18 @@ int64_t by_sparse_row_at(const struct banyan_sparse *tensor, size_t place) {
   return ((const int64_t *)tensor->rows)[place];
 }
 
+size_t by_sparse_place_of(const struct banyan_sparse *rows, uint64_t row) {
+  size_t low = 0, high = rows->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((uint64_t)by_sparse_row_at(rows, middle) < row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 void by_sparse_put_row(struct banyan_sparse *tensor, size_t place, int64_t row) {
   if (tensor->row_dtype == BANYAN_INT32)
     ((int32_t *)tensor->rows)[place] = (int32_t)row;

@@ -23,6 +23,8 @@ struct by_sparse_range {
 /* Looks at every row. */
 struct by_sparse_range by_sparse_scan(const struct banyan_sparse *tensor);
 int64_t by_sparse_row_at(const struct banyan_sparse *tensor, size_t place);
+/* The first place with a row of at least this number, of rows that ascend. */
+size_t by_sparse_place_of(const struct banyan_sparse *rows, uint64_t row);
 void by_sparse_put_row(struct banyan_sparse *tensor, size_t place, int64_t row);
 /* All of the above. */
 BANYAN_CHECK enum banyan_status by_sparse_check(const char *what, const struct banyan_sparse *tensor);

@@ -291,17 +291,6 @@ static void notify(const char *text) {
   by_info("plan", "%s", text);
 }
 
-/* A topology of its own, as the entry is stored later. */
-static enum banyan_status copy(const struct by_topology *topology, struct by_topology **out) {
-  struct by_text text;
-  by_text_init(&text);
-  by_topology_print(topology, &text);
-  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a topology")
-                                          : by_topology_parse("measured", by_text_get(&text), text.length, out);
-  by_text_fini(&text);
-  return status;
-}
-
 static enum banyan_status measure(struct automatic *a) {
   struct by_measure_options options = {.seconds = measure_time, .notify = notify};
   struct by_topology *topology = NULL;
@@ -312,7 +301,7 @@ static enum banyan_status measure(struct automatic *a) {
     if (leads) by_info("plan", "the job keeps its built-in plans: %s", banyan_error_text());
     return BANYAN_OK;
   }
-  if (leads) status = copy(a->entry.measured.topology, &topology);
+  if (leads) status = by_topology_copy(a->entry.measured.topology, &topology);
   if (status != BANYAN_OK) return by_planning_fail(a->comm, status);
   BY_TRY(set_plan(a, topology, &a->entry.planned));
   if (a->entry.planned) BY_TRY(try_plan(a, &a->entry.planned));

@@ -97,5 +97,8 @@ BANYAN_CHECK enum banyan_status by_topology_parse(const char *source, const char
                                                   struct by_topology **out);
 /* Adds the topology as one line of JSON, without a newline; read again it is the same to the bit. */
 void by_topology_print(const struct by_topology *topology, struct by_text *text);
+/* A topology of its own, in an arena of its own, that is the same to the bit. Prints and reads, so what does not fit
+ * into a text fails. */
+BANYAN_CHECK enum banyan_status by_topology_copy(const struct by_topology *topology, struct by_topology **out);
 
 #endif

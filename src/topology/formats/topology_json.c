@@ -317,3 +317,13 @@ void by_topology_print(const struct by_topology *topology, struct by_text *text)
   }
   by_text_add(text, "]}");
 }
+
+enum banyan_status by_topology_copy(const struct by_topology *topology, struct by_topology **out) {
+  struct by_text text;
+  by_text_init(&text);
+  by_topology_print(topology, &text);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a topology")
+                                          : by_topology_parse("topology", by_text_get(&text), text.length, out);
+  by_text_fini(&text);
+  return status;
+}

@@ -144,19 +144,8 @@ uint32_t by_network_belief_count_slow(const struct by_network_belief *belief) {
 
 /* ---- the topology */
 
-/* Reads what it prints: the same to the bit, in an arena of its own. */
-static enum banyan_status copy(const struct by_topology *topology, struct by_topology **out) {
-  struct by_text text;
-  by_text_init(&text);
-  by_topology_print(topology, &text);
-  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a topology")
-                                          : by_topology_parse("topology", by_text_get(&text), text.length, out);
-  by_text_fini(&text);
-  return status;
-}
-
 enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out) {
-  BY_TRY(copy(belief->topology, out));
+  BY_TRY(by_topology_copy(belief->topology, out));
   for (uint32_t s = 0; s < belief->n_steps; s++) {
     struct by_capacity *capacity = &(*out)->links[s / 2].capacity[s % 2];
     belief->steps[s].marked = carries(belief, s);
