@@ -101,5 +101,7 @@ struct by_text;
 /* Adds, in words and numbers: what the plan reaches of what no plan exceeds, which links and machines limit it, what is
  * used for which sizes, and what everything that was weighed would give. */
 void by_planned_explain(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text);
+/* The same as members of a JSON object that the caller begins and ends (docs/plan-format.md, "Explanations"). */
+void by_planned_put_json(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text);
 
 #endif

@@ -1,7 +1,9 @@
 /* What limits a plan: the resources that its trees fill. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "json_doc.h"
 #include "planner.h"
 #include "text.h"
 
@@ -21,15 +23,24 @@ static void name_resource(const struct by_planned *planned, const struct by_topo
   by_text_add(text, ": %s left\n", by_print_rate(planned->graph->capacity[resource], rate));
 }
 
-static void add_limits(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
-  const struct by_graph *graph = planned->graph;
+/* What the trees load, bit/s of each resource; the caller frees it. NULL: no memory, nothing is said then. */
+static double *find_load(const struct by_planned *planned) {
   const struct by_packing *packing = planned->packing;
-  double *load = calloc(graph->n_resources, sizeof *load); /* of each resource, bit/s */
-  uint32_t n = 0;
+  double *load = calloc(planned->graph->n_resources, sizeof *load);
   for (uint32_t t = 0; load && t < packing->n_trees; t++)
-    by_graph_add_load(graph, packing->trees[t].edges, packing->trees[t].n, packing->trees[t].rate, load);
-  for (uint32_t i = 0; load && i < graph->n_resources; i++) {
-    if (load[i] < full * graph->capacity[i]) continue;
+    by_graph_add_load(planned->graph, packing->trees[t].edges, packing->trees[t].n, packing->trees[t].rate, load);
+  return load;
+}
+
+static bool is_full(const struct by_planned *planned, const double *load, uint32_t resource) {
+  return load[resource] >= full * planned->graph->capacity[resource];
+}
+
+static void add_limits(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
+  double *load = find_load(planned);
+  uint32_t n = 0;
+  for (uint32_t i = 0; load && i < planned->graph->n_resources; i++) {
+    if (!is_full(planned, load, i)) continue;
     if (!n++) by_text_add(text, "What they fill to the last:\n");
     if (n <= NAMED) name_resource(planned, topology, i, text);
   }
@@ -118,4 +129,89 @@ void by_planned_explain(const struct by_planned *planned, const struct by_topolo
   add_classes(&planned->weighed, text);
   add_table(&planned->weighed, text);
   add_meaning(&planned->rates, text);
+}
+
+/* --- as JSON --- */
+
+static void put_limits(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
+  double *load = find_load(planned);
+  by_json_begin_member(text, "full");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; load && i < planned->graph->n_resources; i++) {
+    const struct by_origin *origin = &planned->graph->origin[i];
+    if (!is_full(planned, load, i) || (origin->kind != BY_ORIGIN_LINK && origin->kind != BY_ORIGIN_NODE)) continue;
+    by_json_separate(text);
+    by_text_add(text, "{");
+    if (origin->kind == BY_ORIGIN_LINK) {
+      by_json_put_string(text, "a", topology->nodes[topology->links[origin->index].a].name);
+      by_json_put_string(text, "b", topology->nodes[topology->links[origin->index].b].name);
+    } else {
+      by_json_put_string(text, "node", topology->nodes[origin->index].name);
+    }
+    by_json_put_real(text, "capacity", planned->graph->capacity[i]);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+  free(load);
+}
+
+static void put_facts(const struct by_planned *planned, struct by_text *text) {
+  const struct by_plan_facts *facts = &planned->plan->facts;
+  by_json_put_count(text, "ranks", planned->plan->n_ranks);
+  by_json_put_count(text, "trees",
+                    planned->packing ? planned->packing->n_trees : by_embedding_facts(planned->embedding).n_used);
+  by_json_put_real(text, "throughput", facts->throughput);
+  by_json_put_real(text, "bound", facts->bound);
+}
+
+static void put_classes(const struct by_weighed *weighed, struct by_text *text) {
+  by_json_begin_member(text, "sizes");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
+    by_json_separate(text);
+    by_text_add(text, "{");
+    by_json_put_count(text, "bytes", weighed->sizes[i]);
+    by_json_put_string(text, "used", weighed->candidates[weighed->used[i]].what);
+    by_json_put_real(text, "seconds", weighed->candidates[weighed->used[i]].seconds[i]);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+}
+
+static void put_table(const struct by_weighed *weighed, struct by_text *text) {
+  by_json_begin_member(text, "candidates");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < weighed->n; i++) {
+    by_json_separate(text);
+    by_text_add(text, "{");
+    by_json_put_string(text, "name", weighed->candidates[i].what);
+    by_json_put_real(text, "rate", weighed->candidates[i].rate);
+    by_json_begin_member(text, "seconds");
+    by_text_add(text, "[");
+    for (uint32_t k = 0; k < BY_WEIGH_SIZES; k++) {
+      by_json_separate(text);
+      by_json_add_real(text, isfinite(weighed->candidates[i].seconds[k]) ? weighed->candidates[i].seconds[k] : 0);
+    }
+    by_text_add(text, "]}");
+  }
+  by_text_add(text, "]");
+}
+
+static void put_costs(const struct by_cost_rates *rates, struct by_text *text) {
+  by_json_begin_member(text, "costs");
+  by_text_add(text, "{");
+  by_json_put_real(text, "wire", rates->wire);
+  by_json_put_real(text, "call", rates->call);
+  by_json_put_real(text, "hop", rates->hop);
+  by_json_put_real(text, "message", rates->message);
+  by_json_put_real(text, "byte", rates->byte);
+  by_text_add(text, "}");
+}
+
+void by_planned_put_json(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
+  put_facts(planned, text);
+  if (planned->packing) put_limits(planned, topology, text);
+  put_classes(&planned->weighed, text);
+  put_table(&planned->weighed, text);
+  put_costs(&planned->rates, text);
 }

@@ -118,8 +118,29 @@ wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/two-sites.json" --col
 shows '^allgather: no algorithm exceeds 333 Mbit/s of the whole buffer\.$' err
 shows '^60 % of it must leave b0, b1 over$' err
 shows '^  link router-b to router-a: 200 Mbit/s$' err
-wants 0 "$BANYAN" plan star:4,nic=1g --collective alltoall --explain --json
+wants 0 "$BANYAN" plan star:4,nic=1g --collective alltoall --explain
 shows '^alltoall: no algorithm without relaying exceeds 1\.33 Gbit/s of the whole buffer\.$' err
+# The same as JSON, beside the plan's.
+wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/two-sites.json" --collective allgather --explain --hosts 1,1,1,2 --json
+python3 - "$scratch/out" "$scratch/err" <<'END' || fail "the JSON of the explanation is not as promised"
+import json, sys
+plan, explained = (json.load(open(path, encoding="utf-8")) for path in sys.argv[1:])
+assert (explained["throughput"], explained["bound"]) == (plan["throughput"], plan["bound"]), explained
+assert {"a": "router-b", "b": "router-a", "capacity": 2e8} in explained["full"] or \
+       {"a": "router-a", "b": "router-b", "capacity": 2e8} in explained["full"], explained["full"]
+names = [candidate["name"] for candidate in explained["candidates"]]
+assert all(size["used"] in names for size in explained["sizes"]), explained["sizes"]
+for candidate in explained["candidates"]:
+    for size, seconds in zip(explained["sizes"], candidate["seconds"], strict=True):
+        assert size["used"] != candidate["name"] or size["seconds"] == seconds, (size, candidate)
+allgather = explained["collective"]
+assert allgather["collective"] == "allgather" and allgather["leaves"] and allgather["side"] == ["b0", "b1"], allgather
+assert allgather["limits"] == [{"from": "router-b", "to": "router-a", "capacity": 2e8}], allgather
+assert abs(allgather["bound"] * allgather["part"] / 2e8 - 1) < 1e-6, allgather
+END
+wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --collective alltoall --explain --json
+python3 -c 'import json, sys; assert abs(json.load(open(sys.argv[1]))["collective"]["bound"] / 4e9 * 3 - 1) < 1e-6' "$scratch/err" ||
+  fail "the JSON of the cluster's explanation"
 # What the plan reaches is no more, and in a star all of it.
 wants 0 "$BANYAN" plan star:4,nic=1g --collective allgather --explain
 shows '^Over this plan it has 1\.33 Gbit/s, 100\.0 % of that' err

@@ -3,6 +3,7 @@
 
 #include "collective.h"
 #include "collective_bound.h"
+#include "json_doc.h"
 #include "text.h"
 
 enum { NAMED = 8 };
@@ -47,4 +48,42 @@ void by_collective_bound_explain(const struct by_collective_bound *bound, const 
   }
   for (uint32_t i = 0; i < bound->n_limits && i < NAMED; i++) by_bound_limit_explain(&bound->limits[i], topology, text);
   if (bound->n_limits > NAMED) by_text_add(text, "  and %u more\n", bound->n_limits - NAMED);
+}
+
+/* --- as JSON --- */
+
+void by_bound_limit_put_json(const struct by_bound_limit *limit, const struct by_topology *topology,
+                             struct by_text *text) {
+  by_text_add(text, "{");
+  if (limit->kind == BY_BOUND_LINK) {
+    const struct by_link *link = &topology->links[limit->index];
+    by_json_put_string(text, "from", topology->nodes[limit->way == BY_AB ? link->a : link->b].name);
+    by_json_put_string(text, "to", topology->nodes[limit->way == BY_AB ? link->b : link->a].name);
+  } else {
+    by_json_put_string(text, limit->kind == BY_BOUND_OUT ? "from" : "to", topology->nodes[limit->index].name);
+  }
+  by_json_put_real(text, "capacity", limit->capacity);
+  by_text_add(text, "}");
+}
+
+void by_collective_bound_put_json(const struct by_collective_bound *bound, const struct by_topology *topology,
+                                  struct by_text *text) {
+  by_json_put_string(text, "collective", by_collective(bound->collective)->name);
+  by_json_put_real(text, "bound", bound->rate);
+  by_json_put_real(text, "part", bound->part);
+  by_json_put_bool(text, "leaves", bound->leaves);
+  by_json_begin_member(text, "side");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < bound->n_side; i++) {
+    by_json_separate(text);
+    by_json_add_string(text, topology->nodes[bound->side[i]].name);
+  }
+  by_text_add(text, "]");
+  by_json_begin_member(text, "limits");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < bound->n_limits; i++) {
+    by_json_separate(text);
+    by_bound_limit_put_json(&bound->limits[i], topology, text);
+  }
+  by_text_add(text, "]");
 }

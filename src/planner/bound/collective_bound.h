@@ -62,8 +62,14 @@ struct by_text;
 /* Adds, in words and numbers: the bound, and the cut that proves it. */
 void by_collective_bound_explain(const struct by_collective_bound *bound, const struct by_topology *topology,
                                  struct by_text *text);
+/* The same as members of a JSON object; a rate of 0 says that nothing has to pass any link. */
+void by_collective_bound_put_json(const struct by_collective_bound *bound, const struct by_topology *topology,
+                                  struct by_text *text);
 /* Adds a line with what it is, and its capacity. */
 void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_topology *topology,
                             struct by_text *text);
+/* Adds it as a JSON object. */
+void by_bound_limit_put_json(const struct by_bound_limit *limit, const struct by_topology *topology,
+                             struct by_text *text);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "collective.h"
+#include "json_doc.h"
 #include "schedule.h"
 
 enum { MOST_HOSTS = 1024 };
@@ -62,7 +63,8 @@ static enum banyan_status find_rate(struct traffic *traffic, const struct by_pla
 }
 
 static enum banyan_status add_reached(const struct by_plan *plan, const struct by_topology *topology,
-                                      const struct by_bound_request *request, double bound, struct by_text *text) {
+                                      const struct by_bound_request *request, double bound, bool json,
+                                      struct by_text *text) {
   struct traffic traffic = {.request = request,
                             .sent = calloc((size_t)request->n_hosts * request->n_hosts, sizeof(double))};
   struct by_bound_limit limit;
@@ -72,6 +74,12 @@ static enum banyan_status add_reached(const struct by_plan *plan, const struct b
   enum banyan_status status = find_rate(&traffic, plan, topology, &rate, &limit);
   free(traffic.sent);
   if (status != BANYAN_OK || isinf(rate)) return status;
+  if (json) {
+    by_json_put_real(text, "reached", rate);
+    by_json_begin_member(text, "full");
+    by_bound_limit_put_json(&limit, topology, text);
+    return BANYAN_OK;
+  }
   by_text_add(text, "Over this plan it has %s, %.1f %% of that. What is full then:\n", by_print_rate(rate, carried),
               100 * rate / bound);
   by_bound_limit_explain(&limit, topology, text);
@@ -79,14 +87,14 @@ static enum banyan_status add_reached(const struct by_plan *plan, const struct b
 }
 
 enum banyan_status by_plan_explain_bound(const struct by_plan *plan, const struct by_topology *topology,
-                                         const struct by_bound_request *request, struct by_text *text) {
+                                         const struct by_bound_request *request, bool json, struct by_text *text) {
   struct by_collective_bound bound;
   if (!by_collective_has_bound(request->collective)) return BANYAN_OK;
   BY_TRY(by_collective_bound_find(topology, request, &bound));
-  by_collective_bound_explain(&bound, topology, text);
+  (json ? by_collective_bound_put_json : by_collective_bound_explain)(&bound, topology, text);
   double rate = bound.rate;
   by_collective_bound_fini(&bound);
   bool weighted = request->blocks && request->collective == BANYAN_ALLTOALL; /* each rank of a host sends its own */
   if (isinf(rate) || weighted || request->n_hosts > MOST_HOSTS || plan->n_ranks != request->n_hosts) return BANYAN_OK;
-  return add_reached(plan, topology, request, rate, text);
+  return add_reached(plan, topology, request, rate, json, text);
 }

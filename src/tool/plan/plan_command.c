@@ -21,7 +21,7 @@ struct plan_options {
   const char *builtin, *file, *hosts, *collective;
   long schedule, root;
   uint64_t bytes;
-  bool json, list;
+  bool list;
   bool control, in_network, save;
   const char *fit;                /* a file; NULL: not given */
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
@@ -70,7 +70,9 @@ static const struct by_option options[] = {
         "it; default 1"),
     BY_TEXT("svg", 0, request.svg, "FILE",
             "for a TOPOLOGY: draw it into this file, with the plan's load\non each link; \"-\": standard output"),
-    BY_FLAG("json", 0, json, "print the plan, or with --schedule the schedule, as JSON"),
+    BY_FLAG("json", 0, request.json,
+            "print the plan, or with --schedule the schedule, as JSON, and\non standard error the explanation, if "
+            "there is one"),
     BY_FLAG("list", 'l', list, "list the built-in plans"),
     BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MOST_VERTICES - 1, "print the steps of this rank"),
     BY_TEXT("collective", 'c', collective, "NAME",
@@ -223,7 +225,7 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
   enum banyan_status status =
       by_schedule_compile(plan, by_plan_class_of(plan, asked->request.collective, asked->bytes),
                           asked->request.collective, (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
-  if (status == BANYAN_OK) (asked->json ? by_schedule_print_json : by_schedule_print)(schedule, text);
+  if (status == BANYAN_OK) (asked->request.json ? by_schedule_print_json : by_schedule_print)(schedule, text);
   by_schedule_destroy(schedule);
   by_plan_destroy(stars);
   return status;
@@ -243,7 +245,7 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
   bool drawn = asked->request.svg && strcmp(asked->request.svg, "-") == 0; /* it is there already */
   if (asked->schedule != NO_RANK)
     status = add_schedule(asked, plan, &text);
-  else if (!drawn && asked->json)
+  else if (!drawn && asked->request.json)
     by_plan_print(plan, &text);
   else if (!drawn)
     status = by_plan_draw(plan, &text);
@@ -268,7 +270,7 @@ static enum banyan_status show_control(const struct plan_options *asked) {
     status = by_plan_find_nodes(topology, "ranks", asked->request.ranks, &ranks, &wanted.n_participants);
   wanted.participants = ranks;
   if (status == BANYAN_OK) status = by_control_make(topology, &wanted, &control);
-  if (status == BANYAN_OK && asked->json)
+  if (status == BANYAN_OK && asked->request.json)
     by_control_print(&control, &text);
   else if (status == BANYAN_OK)
     status = by_control_draw(&control, &text);
@@ -296,7 +298,7 @@ static enum banyan_status show_beside(struct plan_options *asked) {
   asked->request.placed.ranks = asked->request.ranks;
   BY_TRY(by_topology_named(asked->request.topology, &topology));
   enum banyan_status status =
-      by_plan_in_network(&asked->request.placed, "in-network", topology, stdout, asked->json, NULL);
+      by_plan_in_network(&asked->request.placed, "in-network", topology, stdout, asked->request.json, NULL);
   by_topology_destroy(topology);
   return status;
 }

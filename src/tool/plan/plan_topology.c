@@ -186,7 +186,22 @@ static enum banyan_status explain_bound(const struct by_plan_request *request, c
                                           .n_hosts = n,
                                           .blocks = request->n_hosts == n ? request->on_host : NULL,
                                           .root = request->root};
-  return by_plan_explain_bound(planned->plan, topology, &wanted, text);
+  return by_plan_explain_bound(planned->plan, topology, &wanted, request->json, text);
+}
+
+static enum banyan_status explain(const struct by_plan_request *request, const struct by_topology *topology,
+                                  const struct by_planned *planned, struct by_text *text) {
+  if (!request->json) {
+    by_planned_explain(planned, topology, text);
+    return explain_bound(request, topology, planned, text);
+  }
+  by_text_add(text, "{\"format\":\"banyan-explanation 1\"");
+  by_planned_put_json(planned, topology, text);
+  by_json_begin_member(text, "collective");
+  by_text_add(text, "{");
+  BY_TRY(explain_bound(request, topology, planned, text));
+  by_text_add(text, "}}\n");
+  return BANYAN_OK;
 }
 
 static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
@@ -207,10 +222,7 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   uint32_t n_hosts = choice->participants ? choice->n_participants : by_plan_count_ranks(topology);
   if (request->n_hosts == n_hosts) options->ranks_on = request->on_host;
   if (status == BANYAN_OK) status = by_planner_run(name, topology, options, &planned);
-  if (status == BANYAN_OK && request->explain) {
-    by_planned_explain(&planned, topology, &text);
-    status = explain_bound(request, topology, &planned, &text);
-  }
+  if (status == BANYAN_OK && request->explain) status = explain(request, topology, &planned, &text);
   free(ranks);
   free(helpers);
   free(servers);
@@ -237,7 +249,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
   placed.ranks = request->ranks;
   enum banyan_status status =
       options.method == BY_PLANNER_IN_NETWORK
-          ? by_plan_in_network(&placed, "in-network", topology, request->explain ? stderr : NULL, false, &plan)
+          ? by_plan_in_network(&placed, "in-network", topology, request->explain ? stderr : NULL, request->json, &plan)
           : make_trees(request, topology, &options, &plan);
   if (status == BANYAN_OK) plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
   const struct by_control_options control = {.limits = options.control, .seed = options.seed};

@@ -42,7 +42,7 @@ struct by_plan_request {
   const char *topology;        /* as by_topology_named takes it */
   const char *ranks, *helpers; /* names with commas; NULL: ranks of the topology, no helpers */
   struct by_planner_texts planner;
-  bool explain;
+  bool explain, json;                /* whether; as JSON */
   enum banyan_collective collective; /* whose bound is explained, too */
   const double *on_host;             /* ranks on each of n_hosts hosts, of which `root` is on one; NULL: one on each */
   uint32_t n_hosts, root;
