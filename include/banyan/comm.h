@@ -115,10 +115,16 @@ struct banyan_plan_info {
   double throughput;              /* bit/s of input per rank that the planner predicts; 0: unknown */
   double bound;                   /* upper bound of `throughput` for any plan; 0: unknown */
 };
-/* Describes the plan that a call on `bytes` bytes (the whole buffer, as in a plan's size classes) would use now. The
- * plan can depend on the size, and it can change between calls: when this rank sets one, or when one that rank 0 or a
- * manager proposed takes effect. Local operation, does not block; any thread. *out belongs to the caller and contains
- * copies. BANYAN_ERR_ARGUMENT: an argument is NULL. */
+/* Describes the plan that a call of a collective on `bytes` bytes (the whole buffer, as in a plan's size classes) would
+ * use now. The plan can depend on the size, and it can change between calls: when this rank sets one, or when one that
+ * rank 0 or a manager proposed takes effect. `throughput` and `bound` are those of this collective for large buffers,
+ * where the plan has them, with the whole buffer as input: the result of an allgather. Local operation, does not block;
+ * any thread. *out belongs to the caller and contains copies. BANYAN_ERR_ARGUMENT: an argument is NULL, or there is no
+ * such collective. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_plan_of(const struct banyan_comm *comm,
+                                                               enum banyan_collective collective, uint64_t bytes,
+                                                               struct banyan_plan_info *out);
+/* The same of allreduce. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_plan(const struct banyan_comm *comm, uint64_t bytes,
                                                             struct banyan_plan_info *out);
 /* Sets the ToS byte (0 to 255, DSCP in the upper six bits) of the data that this process sends to other ranks over TCP

@@ -184,19 +184,27 @@ enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double sec
 }
 
 enum banyan_status banyan_comm_plan(const struct banyan_comm *comm, uint64_t bytes, struct banyan_plan_info *out) {
+  return banyan_comm_plan_of(comm, BANYAN_ALLREDUCE, bytes, out);
+}
+
+enum banyan_status banyan_comm_plan_of(const struct banyan_comm *comm, enum banyan_collective collective,
+                                       uint64_t bytes, struct banyan_plan_info *out) {
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the plan's description is NULL");
   *out = (struct banyan_plan_info){0};
+  if ((unsigned)collective >= BANYAN_COLLECTIVES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective %d", (int)collective);
   BY_TRY(by_comm_check(comm));
   by_context_lock(comm->context);
   const struct by_plan *plan = by_team_plan(comm->team);
-  const struct by_class *class_ = by_plan_class(plan, bytes);
+  const struct by_class *class_ = by_plan_class_of(plan, collective, bytes);
+  const struct by_plan_facts facts = by_plan_facts_of(plan, collective);
   out->source = plan->origin.source;
   out->supplied = plan->origin.supplied;
   out->version = plan->version;
   out->trees = class_->n_groups;
-  out->up_to = class_->up_to;
-  out->throughput = plan->facts.throughput;
-  out->bound = plan->facts.bound;
+  out->up_to = by_plan_class_end(plan, collective, bytes);
+  out->throughput = facts.throughput;
+  out->bound = facts.bound;
   snprintf(out->name, sizeof out->name, "%s", plan->name);
   snprintf(out->part, sizeof out->part, "%s", class_->part ? class_->part : "");
   by_context_unlock(comm->context);

@@ -105,6 +105,21 @@ const struct by_class *by_plan_class_of(const struct by_plan *plan, enum banyan_
   return by_plan_class(plan, bytes);
 }
 
+uint64_t by_plan_class_end(const struct by_plan *plan, enum banyan_collective collective, uint64_t bytes) {
+  uint64_t end = by_plan_class_of(plan, collective, bytes)->up_to;
+  for (uint32_t i = plan->n_classes; i < plan->n_classes + plan->n_own; i++) {
+    const struct by_class *own = &plan->classes[i];
+    if (own->collectives >> collective & 1 && own->above >= bytes && own->above < end) end = own->above;
+  }
+  return end;
+}
+
+struct by_plan_facts by_plan_facts_of(const struct by_plan *plan, enum banyan_collective collective) {
+  const struct by_class *class_ = by_plan_class_of(plan, collective, UINT64_MAX);
+  if (collective == BANYAN_ALLREDUCE) return plan->facts;
+  return (struct by_plan_facts){.throughput = class_->throughput, .bound = class_->bound};
+}
+
 bool by_group_is_of(const struct by_group *group, uint32_t rank) {
   uint32_t root = group->order[group->root];
   const struct by_twig *twig = NULL;

@@ -155,6 +155,11 @@ uint32_t by_plan_hash(const struct by_plan *plan);
 const struct by_class *by_plan_class(const struct by_plan *plan, uint64_t bytes);
 /* The class that a collective uses for a buffer of so many bytes: its own if there is one, else the size class. */
 const struct by_class *by_plan_class_of(const struct by_plan *plan, enum banyan_collective collective, uint64_t bytes);
+/* The largest buffer up to which a collective uses the same class as for one of so many bytes. */
+uint64_t by_plan_class_end(const struct by_plan *plan, enum banyan_collective collective, uint64_t bytes);
+/* What a planner reported of a collective: of allreduce the plan's facts, else throughput and bound of the class of its
+ * own for large buffers, if there is one; 0: nothing. */
+struct by_plan_facts by_plan_facts_of(const struct by_plan *plan, enum banyan_collective collective);
 /* Whether the tree of a class per root is for what this rank owns: the rank is its root, or a twig of that. */
 bool by_group_is_of(const struct by_group *group, uint32_t rank);
 /* Position u of the template in tree t of a rotated group: u + t digit by digit. */

@@ -67,6 +67,11 @@ shows '^# plan star:3,nic=1g \(file\), expected to carry 750 Mbit/s, bound 750 M
 [ "$(grep -cE '^ +(8|1024) .*  star:3,nic=1g$' "$scratch/out")" -eq 2 ] || fail "the rows do not name the plan"
 wants 0 "$BANYAN" bench -n 3 --plan "$scratch/some.file" --sizes 8 --json "${quick[@]}"
 shows '"plan_name": "star:3,nic=1g", "plan_source": "file", "plan_part": "", .*"plan_bound": 7.5e\+?0?8' out
+# Throughput and bound are those of the collective, where the plan has them.
+wants 0 "$BANYAN" bench broadcast -n 3 --plan "$scratch/some.file" --sizes 8,64K --json "${quick[@]}"
+[ "$(grep -cE '"plan_bound": (1(\.0)?e\+?0?9|1000000000)' "$scratch/out")" -eq 2 ] || fail "the broadcast's bound"
+wants 0 "$BANYAN" bench alltoall -n 3 --plan "$scratch/some.file" --sizes 12 --json "${quick[@]}"
+[ "$(grep -c plan_bound "$scratch/out")" -eq 0 ] || fail "alltoall has the bound of another collective"
 
 # The bench runs as ranks of a job, on two apparent hosts.
 wants 0 "$BANYAN" run -H localhost:2,127.0.0.1:1 -- "$BANYAN" bench --sizes 1000 --json "${quick[@]}"

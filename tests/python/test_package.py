@@ -283,6 +283,7 @@ def plans(path):
         assert repr(comm).endswith(", plan ring (built-in, supplied by the user)>"), repr(comm)
         comm.set_plan(path)
         assert (comm.plan.name, comm.plan.source, comm.plan.bound) == ("mine", "file", 2e9), comm.plan
+        assert comm.plan_for(2**20, "allgather").bound is None, comm.plan_for(2**20, "allgather")
         with open(path, encoding="utf-8") as file:
             comm.set_plan(file.read())
         assert (comm.plan.name, comm.plan.source, comm.plan.throughput) == ("mine", "json", 1e9), comm.plan
@@ -292,6 +293,7 @@ def plans(path):
     host = f"h{os.environ['BANYAN_RANK']}"
     with banyan.Communicator(host=host, topology="star:3,nic=1g") as comm:
         assert (comm.plan.source, comm.plan.supplied) == ("topology", False) and comm.plan.bound, comm.plan
+        assert comm.plan_for(2**20, "broadcast").bound > 0.99e9 > comm.plan.bound, comm.plan_for(2**20, "broadcast")
 
 
 def timelines(path):

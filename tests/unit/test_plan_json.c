@@ -205,6 +205,12 @@ static void test_trees_for_some_collectives(void **state) {
   assert_ptr_equal(by_plan_class_of(plan, BANYAN_ALLGATHER, 1025), &classes[2]);
   assert_ptr_equal(by_plan_class_of(plan, BANYAN_REDUCE_SCATTER, 1025), &classes[2]);
   assert_true(classes[2].per_root && classes[2].throughput == 1e9 && classes[2].bound == 2e9);
+  assert_true(by_plan_facts_of(plan, BANYAN_ALLGATHER).bound == 2e9);
+  assert_true(by_plan_facts_of(plan, BANYAN_REDUCE).bound == 0 && by_plan_facts_of(plan, BANYAN_ALLREDUCE).bound == 0);
+  assert_int_equal(by_plan_class_end(plan, BANYAN_ALLGATHER, 1), 1024);
+  assert_int_equal(by_plan_class_end(plan, BANYAN_ALLGATHER, 1024), 1024);
+  assert_true(by_plan_class_end(plan, BANYAN_ALLGATHER, 1025) == UINT64_MAX);
+  assert_true(by_plan_class_end(plan, BANYAN_ALLREDUCE, 1) == UINT64_MAX);
   assert_true(by_group_is_of(&classes[2].groups[1], 1) && !by_group_is_of(&classes[2].groups[1], 0));
   assert_round_trip(plan);
   by_plan_destroy(plan);

@@ -300,10 +300,12 @@ class Communicator(Calls[Any]):
         any call: when a plan is set or proposed, or by a manager."""
         return self.plan_for(2**64 - 1)
 
-    def plan_for(self, bytes_: int) -> Plan:
-        """The plan in use, for buffers of so many bytes."""
-        info = PlanInfo()
-        check(lib.banyan_comm_plan(self.handle, bytes_, byref(info)))
+    def plan_for(self, bytes_: int, collective: str = "allreduce") -> Plan:
+        """The plan in use, for calls of a collective on buffers of so many bytes; throughput and bound are those of
+        this collective for large buffers."""
+        info, number = PlanInfo(), c_int()
+        check(lib.banyan_collective_parse(_text(collective), byref(number)))
+        check(lib.banyan_comm_plan_of(self.handle, number, bytes_, byref(info)))
         source = lib.banyan_plan_source_name(info.source).decode()
         return Plan(info.name.decode(), source, bool(info.supplied), info.part.decode(), info.version, info.trees,
                     info.up_to if info.up_to < 2**64 - 1 else None, info.throughput or None, info.bound or None)

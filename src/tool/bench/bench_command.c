@@ -378,13 +378,13 @@ static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
   BY_TRY(by_bench_check(&b->c));
   size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
   struct banyan_plan_info plan;
-  BY_TRY(banyan_comm_plan(b->comm, 0, &plan));
+  BY_TRY(banyan_comm_plan_of(b->comm, b->c.collective, 0, &plan));
   if (!b->c.rank) print_head(b, &plan);
   for (size_t i = 0; i < n; i++) {
     struct result result;
     by_bench_resize(&b->c, b->sizes.bytes[i]);
     BY_TRY(measure(b, &result));
-    BY_TRY(banyan_comm_plan(b->comm, b->c.bytes, &plan));
+    BY_TRY(banyan_comm_plan_of(b->comm, b->c.collective, b->c.bytes, &plan));
     if (!b->c.rank) print_result(b, &plan, &result);
     *wrong += result.wrong;
   }
