@@ -14,20 +14,15 @@
 #include "job_network.h"
 #include "log.h"
 #include "network_cache.h"
-#include "plan_switch.h"
+#include "plan_trial.h"
 #include "planning.h"
-#include "plans.h"
 #include "text.h"
 #include "topology_formats.h"
 
-enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIALS = 3, TRIES = 2, LEAST_TRIAL = 64 << 10, MOST_TRIAL = 16 << 20 };
+enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIES = 2 };
 
 static const double measure_time = 0.75; /* seconds */
 static const double most_off = 1.25;     /* a rate that is less than 80 % of another one, or that of it */
-static const double trial_time = 0.02;   /* that a trial is to take, roughly */
-static const double slow_trial = 0.1;    /* one that takes longer is not repeated */
-static const double faster = 0.97;       /* of the time of the built-in plan: less is faster for sure */
-static const double least_gain = 1.1;    /* what measuring may be wrong by, roughly */
 
 /* What rank 0 found, which all do next. */
 enum step { PLAN_FROM_SITE, PROBE, MEASURE, PLAN_FROM_CACHE, KEEP_BUILTIN };
@@ -42,6 +37,7 @@ struct automatic {
   char folder[MOST_PATH]; /* of the cache; "": none */
   struct by_topology *site;
   struct by_network_entry entry;
+  struct by_forecast forecast;
 };
 
 static enum banyan_status agree(struct automatic *a, enum step *step) {
@@ -214,75 +210,9 @@ static enum banyan_status probe(struct automatic *a, enum step *step) {
   return agree(a, step);
 }
 
-/* ---- trials */
-
-/* What a plan is tried with. */
-struct trial {
-  uint64_t bytes, calls; /* the first one connects, and does not count unless it is the only one */
-};
-
-/* The least time of some calls with the plan that is set, on the slowest rank. */
-static enum banyan_status time_calls(struct automatic *a, const struct trial *trial, double *seconds) {
-  size_t n = trial->bytes / sizeof(float);
-  float *data = calloc(n, sizeof *data);
-  double least = INFINITY;
-  if (!data)
-    return by_context_fail(a->comm->context, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a trial"),
-                           "cannot try a plan");
-  enum banyan_status status = BANYAN_OK;
-  for (uint64_t i = 0; i < trial->calls && status == BANYAN_OK; i++) {
-    status = banyan_barrier(a->comm);
-    uint64_t start = by_clock_now(&by_clock_system);
-    if (status == BANYAN_OK) status = banyan_allreduce(a->comm, data, data, n, BANYAN_FLOAT32, BANYAN_SUM);
-    double took = (double)(by_clock_now(&by_clock_system) - start) * 1e-9;
-    if (status == BANYAN_OK) status = banyan_allreduce(a->comm, &took, &took, 1, BANYAN_FLOAT64, BANYAN_MAX);
-    if (i || trial->calls == 1) least = fmin(least, took);
-  }
-  free(data);
-  *seconds = least;
-  return status;
-}
-
-/* What the slowest host sends in the time of a trial. Where it takes much longer for the least that tells plans apart,
- * connecting does not matter. */
-static struct trial choose_trial(const struct automatic *a) {
-  double slowest = INFINITY;
-  for (uint32_t h = 0; h < a->key.n; h++) {
-    double most = 0;
-    for (uint32_t k = 0; k < a->entry.measured.n_probes; k++)
-      if (a->entry.measured.probes[k].from == h) most = fmax(most, a->entry.measured.probes[k].rate);
-    slowest = fmin(slowest, most);
-  }
-  double bytes = fmin(fmax(slowest * trial_time / 8, LEAST_TRIAL), MOST_TRIAL);
-  return (struct trial){(uint64_t)bytes, 8 * bytes > slow_trial * slowest ? 1 : TRIALS};
-}
-
 static enum banyan_status set_plan(struct automatic *a, struct by_topology *topology, bool *planned) {
-  struct by_planning_options options = {.in_order = true, .may_fail = true, .least_gain = least_gain};
+  struct by_planning_options options = {.in_order = true, .may_fail = true, .forecast = &a->forecast};
   return by_planning_for_all(a->comm, topology, &options, planned);
-}
-
-/* Keeps the plan that is set if it is faster than those that are built in. */
-static enum banyan_status try_plan(struct automatic *a, bool *planned) {
-  struct by_context *context = a->comm->context;
-  struct trial trial = a->comm->rank == 0 ? choose_trial(a) : (struct trial){0};
-  double builtin = 0, ours = 0;
-  char text[2][32];
-  BY_TRY(banyan_broadcast(a->comm, &trial, 2, BANYAN_INT64, 0));
-  BY_TRY(time_calls(a, &trial, &ours));
-  BY_TRY(by_plan_switches_set_plan(a->comm, NULL, 0));
-  BY_TRY(time_calls(a, &trial, &builtin));
-  *planned = ours < faster * builtin;
-  if (a->comm->rank == 0)
-    by_info("plan", "%s: a trial with %zu bytes took %s with the plan for this network, %s with the built-in one",
-            *planned ? "the plan is used" : "the job keeps its built-in plans", (size_t)trial.bytes,
-            by_print_seconds(ours, text[0]), by_print_seconds(builtin, text[1]));
-  if (*planned) return by_plan_switches_set_plan(a->comm, context->job.settings.plan, context->plans.planned);
-  by_context_lock(context);
-  by_plans_take_back(context);
-  by_context_unlock(context);
-  by_job_network_drop(context);
-  return BANYAN_OK;
 }
 
 /* ---- all of it */
@@ -304,7 +234,7 @@ static enum banyan_status measure(struct automatic *a) {
   if (leads) status = by_topology_copy(a->entry.measured.topology, &topology);
   if (status != BANYAN_OK) return by_planning_fail(a->comm, status);
   BY_TRY(set_plan(a, topology, &a->entry.planned));
-  if (a->entry.planned) BY_TRY(try_plan(a, &a->entry.planned));
+  if (a->entry.planned) BY_TRY(by_plan_trial(a->comm, &a->forecast, &a->entry.planned));
   if (leads) store(a);
   if (leads)
     by_info("plan", "measuring and planning took %.3f s", (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9);

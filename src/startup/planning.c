@@ -12,7 +12,6 @@
 #include "cost_machine.h"
 #include "job_network.h"
 #include "log.h"
-#include "plan_load.h"
 #include "plan_switch.h"
 #include "planner_options.h"
 #include "plans.h"
@@ -111,7 +110,7 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
 
 /* --- rank 0 --- */
 
-static enum banyan_status print_plan(struct by_planned *planned, const uint32_t *place, uint32_t n_hosts,
+static enum banyan_status print_plan(const struct by_planned *planned, const uint32_t *place, uint32_t n_hosts,
                                      struct by_text *text) {
   struct by_plan *wider = NULL;
   if (planned->plan->n_ranks < n_hosts) BY_TRY(by_plan_expand(planned->plan, place, n_hosts, &wider));
@@ -142,38 +141,21 @@ static double *count_ranks(const struct by_context *context, uint32_t n, const u
   return ranks_on;
 }
 
-/* How many times as fast a plan for these hosts is as the built-in one, for large buffers. */
-static enum banyan_status find_gain(const struct by_context *context, const struct by_topology *topology,
-                                    const struct by_plan *plan, double *gain) {
-  uint32_t n = plan->n_ranks, *hosts = calloc(n, sizeof *hosts);
-  struct by_plan *builtin = NULL;
-  struct by_plan_load load = {0};
-  if (!hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  for (uint32_t h = 0; h < n; h++) hosts[h] = h;
-  enum banyan_status status = by_plan_default(n, hosts, context->job.crowded, &builtin);
-  if (status == BANYAN_OK)
-    status = by_plan_load_init(&load, builtin, &builtin->classes[builtin->n_classes - 1], topology);
-  if (status == BANYAN_OK) *gain = load.rate > 0 ? plan->facts.throughput / load.rate : INFINITY;
-  by_plan_load_fini(&load);
-  by_plan_destroy(builtin);
-  free(hosts);
-  return status;
-}
-
-/* Prints the plan, if it is worth it. */
-static enum banyan_status take_if_better(const struct by_context *context, const struct by_topology *topology,
-                                         struct by_planned *planned, const uint32_t *place, double least_gain,
-                                         struct by_text *text) {
-  double gain = INFINITY;
-  if (least_gain > 0) BY_TRY(find_gain(context, topology, planned->plan, &gain));
-  if (gain >= least_gain) return print_plan(planned, place, context->job.n_hosts, text);
-  by_info("plan", "the job keeps its built-in plans: on this network another one is %.2f times as fast", gain);
+/* Prints the plan, if it may be worth it. */
+static enum banyan_status take_if_hopeful(const struct by_context *context, const struct by_topology *topology,
+                                          const struct by_planned *planned, const uint32_t *place,
+                                          struct by_forecast *forecast, struct by_text *text) {
+  if (!forecast) return print_plan(planned, place, context->job.n_hosts, text);
+  BY_TRY(by_forecast_make(topology, planned->plan, &planned->rates, context->job.crowded, forecast));
+  if (forecast->hopeful) return print_plan(planned, place, context->job.n_hosts, text);
+  by_info("plan", "the job keeps its built-in plans: on this network another one is %.2f times as fast, as predicted",
+          forecast->gain);
   return BANYAN_OK;
 }
 
 /* Over `n` different nodes, of which the h-th host is the place[h]-th. */
 static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
-                                    uint32_t *nodes, uint32_t n, const uint32_t *place, double least_gain,
+                                    uint32_t *nodes, uint32_t n, const uint32_t *place, struct by_forecast *forecast,
                                     struct by_text *text) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
@@ -194,7 +176,7 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
       by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
   free(ranks_on);
   BY_TRY(status);
-  status = take_if_better(context, topology, &planned, place, least_gain, text);
+  status = take_if_hopeful(context, topology, &planned, place, forecast, text);
   if (status == BANYAN_OK && text->length)
     by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
@@ -225,7 +207,7 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
 
 /* Where all are one node, there is nothing to plan. */
 static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
-                               double least_gain, struct by_text *text) {
+                               struct by_forecast *forecast, struct by_text *text) {
   const struct by_topology *topology = network->topology;
   uint32_t n_hosts = network->n_hosts, n;
   uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
@@ -234,14 +216,14 @@ static enum banyan_status plan(const struct by_context *context, const struct by
   memcpy(nodes, network->nodes, n_hosts * sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
   n = join_same(nodes, n_hosts, place);
-  if (n > 1) status = plan_over(context, topology, nodes, n, place, least_gain, text);
+  if (n > 1) status = plan_over(context, topology, nodes, n, place, forecast, text);
   free(place);
   return status;
 }
 
 enum banyan_status by_planning_print(const struct by_context *context, const struct by_job_network *network,
                                      struct by_text *text) {
-  return plan(context, network, 0, text);
+  return plan(context, network, NULL, text);
 }
 
 /* --- all ranks --- */
@@ -279,7 +261,7 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
   struct by_job_network *network = NULL;
   enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, options->in_order) : BANYAN_OK;
   if (status == BANYAN_OK) network = by_job_network_hold(context);
-  if (network) status = plan(context, network, options->least_gain, &text);
+  if (network) status = plan(context, network, options->forecast, &text);
   by_job_network_release(network);
   if (status != BANYAN_OK && options->may_fail) {
     by_warn("plan", "the job keeps its built-in plans: %s", banyan_error_text());

@@ -3,6 +3,7 @@
 #define BY_STARTUP_PLANNING_H
 
 #include "comm.h"
+#include "forecast.h"
 #include "job_network.h"
 #include "text.h"
 #include "topology.h"
@@ -12,8 +13,8 @@ struct by_planning_options {
                     of their names (up to the first dot, where the whole is none); where no host has such a node, the
                     same */
   bool may_fail; /* then the job has its built-in plans, with a warning, and keeps no topology; else it ends */
-  double least_gain; /* of hosts in order: a plan is not used that is not so many times as fast for large buffers as the
-                        built-in one would be, by what the topology carries; 0: any is used */
+  struct by_forecast *forecast; /* NULL: any plan is used. Else it is rank 0's forecast, and a plan is used only if that
+                                   is hopeful; for hosts in order */
 };
 
 /* Collective over the job's own communicator, before its first call. *planned: it has a plan then. Takes ownership of

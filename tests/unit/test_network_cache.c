@@ -1,4 +1,5 @@
-/* Measured networks in the cache, what identifies them, and whether probes say that they are still the same. */
+/* Measured networks in the cache, what identifies them, whether probes say that they are still the same, and whether a
+ * plan for one is worth a trial. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +9,10 @@
 #include "automatic.h"
 #include "cache_folder.h"
 #include "check.h"
+#include "forecast.h"
 #include "host_facts.h"
 #include "network_cache.h"
+#include "planner.h"
 #include "text.h"
 #include "topology_synth.h"
 
@@ -183,10 +186,44 @@ static void test_compare(void **state) {
   by_measured_fini(&entry.measured);
 }
 
+/* Of the planner's plan for these hosts, in this order. */
+static struct by_forecast forecast(const char *name, const uint32_t *order, uint32_t n) {
+  struct by_topology *topology;
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  struct by_forecast found;
+  assert_ok(by_topology_named(name, &topology));
+  options.choice.participants = order;
+  options.choice.n_participants = n;
+  assert_ok(by_planner_run("test", topology, &options, &planned));
+  assert_ok(by_forecast_make(topology, planned.plan, &options.rates, false, &found));
+  by_planned_fini(&planned);
+  by_topology_destroy(topology);
+  return found;
+}
+
+/* Where the hosts of two sites stand in turn, the built-in plan carries as much as any, and only a trial can tell. */
+static void test_forecast(void **state) {
+  (void)state;
+  static const uint32_t in_order[] = {0, 1, 2, 3}, in_turn[] = {0, 2, 1, 3}, outside_in[] = {0, 2, 3, 1};
+  struct by_forecast found = forecast("sites:2x2,lan=1g,wan=200m", in_turn, 4);
+  assert_true(!found.sure && found.hopeful && found.gain > 0.95 && found.gain < 1.05);
+  assert_true(found.bytes > 512 << 10 && found.seconds >= 0.04 && found.seconds < 0.06);
+  found = forecast("sites:2x2,lan=1g,wan=200m", in_order, 4);
+  assert_true(found.sure && found.hopeful && found.gain > 1.9 && found.gain < 2.1);
+  found = forecast("sites:2x2,lan=1g,wan=200m", outside_in, 4);
+  assert_true(found.sure && found.gain > 2.5);
+  found = forecast("star:4,nic=1g", in_order, 4);
+  assert_true(!found.sure && !found.hopeful);
+  found = forecast("star:4,nic=1g", in_turn, 3);
+  assert_false(found.hopeful);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_read_back), cmocka_unit_test(test_refused),  cmocka_unit_test(test_files),
       cmocka_unit_test(test_folder),    cmocka_unit_test(test_gateways), cmocka_unit_test(test_compare),
+      cmocka_unit_test(test_forecast),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
