@@ -26,7 +26,8 @@ struct world_job {
   bool silent;     /* the job does not answer plans */
   uint64_t asked;  /* number of the plan that it was last asked to run; 0: none */
   uint64_t number; /* number of the plan that it runs; 0: none */
-  char *plan;      /* the plan that it was last asked to run */
+  char *plan;      /* the plan that it was last asked to run, */
+  char *topology;  /* and the topology beside it */
   uint32_t n_cells;
   struct world_cells {
     char at[32], server[32];
@@ -84,7 +85,9 @@ static void deliver_message(void *context, void *connection, const struct by_clu
     assert_true(message->number > job->asked);
     job->asked = message->number;
     free(job->plan);
+    free(job->topology);
     job->plan = strdup(message->plan);
+    job->topology = message->topology ? strdup(message->topology) : NULL;
     job->n_switches = message->n_switches;
     for (uint32_t i = 0; i < message->n_switches; i++)
       assert_string_equal(message->switches[i].address, "10.9.0.1:7613");
@@ -150,7 +153,10 @@ static inline void world_begin(struct world *w, const char *topology) {
 
 static inline void world_end(struct world *w) {
   by_manager_destroy(w->manager);
-  for (uint32_t j = 0; j < w->n_jobs; j++) free(w->jobs[j].plan);
+  for (uint32_t j = 0; j < w->n_jobs; j++) {
+    free(w->jobs[j].plan);
+    free(w->jobs[j].topology);
+  }
   by_topology_destroy(w->topology);
 }
 

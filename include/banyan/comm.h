@@ -47,8 +47,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banya
 
 /* Ranks with the same colour >= 0 form a new communicator, in which they are ordered by key and then by rank. A rank
  * with a negative colour takes part in the call and gets *out = NULL. Collective over `comm`; blocks. A rank that
- * cannot create its communicator ends the job. In a job that planned from a topology, the new communicator, like one of
- * the functions below, begins with the default plan and gets its own in the background, after its first call. */
+ * cannot create its communicator ends the job. In a job that planned from a topology, or has a plan of a
+ * cluster's manager, the new communicator, like one of the functions below, begins with the default plan and gets its
+ * own in the background, after its first call. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key,
                                                              struct banyan_comm **out);
 /* A new communicator with the same ranks in the same order, whose calls are matched separately. Collective; blocks. */

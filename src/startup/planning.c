@@ -205,6 +205,12 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
   return status;
 }
 
+enum banyan_status by_planning_keep_topology(void *context, const char *text) {
+  struct by_topology *topology;
+  BY_TRY(by_topology_parse("the manager's topology", text, strlen(text), &topology));
+  return keep_network(context, topology, false);
+}
+
 /* Where all are one node, there is nothing to plan. */
 static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
                                struct by_forecast *forecast, struct by_text *text) {

@@ -26,6 +26,10 @@ BANYAN_CHECK enum banyan_status by_planning_for_all(struct banyan_comm *comm, st
  * and no lock: for any thread, while the context lives. */
 BANYAN_CHECK enum banyan_status by_planning_print(const struct by_context *context,
                                                   const struct by_job_network *network, struct by_text *text);
+/* Rank 0 of a managed job, on the loop's thread: keeps the manager's topology of its hosts, which are the nodes of
+ * their names, for plans of groups. `context`: a struct by_context. BANYAN_ERR_PARSE, BANYAN_ERR_TOPOLOGY: what is kept
+ * stays. */
+BANYAN_CHECK enum banyan_status by_planning_keep_topology(void *context, const char *text);
 /* The job ends on all ranks, which wait for a plan. Returns `status`, with the whole text. */
 enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status);
 /* Whether all hosts of the job are nodes by their names. False: the error's text says which is not. */

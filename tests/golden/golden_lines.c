@@ -147,6 +147,9 @@ static void test_plans(void **state) {
   plan.cells = cells;
   plan.replace_plan = true;
   cluster("plan with switches", plan);
+  plan.topology = "{\"format\":\"banyan-topology 1\"}";
+  cluster("plan with a topology", plan);
+  plan.topology = NULL;
   plan.replace_plan = false;
   plan.n_switches = plan.n_cells = 0;
   /* The plan is sent as one line, which differs from what reading it gives. */

@@ -19,7 +19,7 @@
 enum { RANKS = 3, LINE = 1 << 20, TIMEOUT_MS = 50000, COUNT = 5000, BUCKETS = 3 };
 
 /* Commands of the test to the ranks, sent through the stages of their reports, and the ranks' answers. */
-enum { GO_ON, CHECK_CLASS, CHECK_PLAN_SWITCHES, END, CHECKED /* an answer */, SET_BY_HAND, SET /* an answer */ };
+enum { GO_ON, CHECK_CLASS, CHECK_PLAN_SWITCHES, END, CHECKED /* an answer */, SET_BY_HAND, SET /* an answer */, GROUP };
 
 /* ---- the ranks' processes */
 
@@ -75,6 +75,26 @@ static int listen_to_test(struct job *job, struct banyan_comm *world) {
   return command;
 }
 
+/* The group of ranks 1 and 2 calls until it has a plan that rank 0 made of the manager's topology. */
+static void check_group(struct banyan_comm *world, int rank) {
+  struct banyan_plan_info plan = {0};
+  struct banyan_comm *group;
+  int32_t one = 1, planned = 0;
+  must(banyan_comm_split(world, rank ? 0 : -1, rank, &group));
+  for (double until = job_now() + 30; group && !planned; must_hold(job_now() < until)) {
+    int32_t sum;
+    must(banyan_allreduce(group, &one, &sum, 1, BANYAN_INT32, BANYAN_SUM));
+    must_hold(sum == RANKS - 1);
+    must(banyan_comm_plan(group, COUNT, &plan));
+    planned = plan.source == BANYAN_PLAN_TOPOLOGY;
+    must(banyan_broadcast(group, &planned, 1, BANYAN_INT32, 0));
+    usleep(1000);
+  }
+  /* Both have links of 2 and 1 Gbit/s to one switch, of which others use a half: the slower one limits them. */
+  if (group) must_hold(plan.bound > 0.49e9 && plan.bound < 0.51e9);
+  banyan_comm_destroy(group);
+}
+
 static const char *users_plan; /* the user's plan for the next job to be started; NULL: none */
 
 static void rank_trains(struct job *job, int rank) {
@@ -94,6 +114,11 @@ static void rank_trains(struct job *job, int rank) {
     if (command == SET_BY_HAND) must(banyan_comm_set_plan(world, "ring"));
     if (command == SET_BY_HAND) must(banyan_barrier(world)); /* rank 0, which cannot answer, has set the plan too */
     if (command == SET_BY_HAND && rank) job_set_stage(job, rank, SET);
+    if (command == GROUP && !checked) {
+      check_group(world, rank);
+      checked = 1;
+      if (rank) job_set_stage(job, rank, CHECKED);
+    }
     banyan_comm_counters(world, &counters);
     job->reports[rank].number = counters.plan_switches;
     if ((command != CHECK_CLASS && command != CHECK_PLAN_SWITCHES) || checked) continue;
@@ -424,6 +449,35 @@ static void receive_refusal(const struct agent *agent, uint64_t number, const ch
   by_cluster_message_fini(&message);
 }
 
+/* A plan comes with the topology that it was made from, and groups get plans of it, also where the job itself cannot
+ * use its plan. A topology that makes no sense changes nothing. */
+static void test_groups(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  welcome_all(&agent, 0.05);
+  struct by_cluster_message plan = {
+      .type = BY_MESSAGE_PLAN, .job = agent.job, .number = 1, .plan = PLAN("h0", "h2", "h1")};
+  static const char *const topologies[] = {"{\"format\": 1}",
+                                           "{\"format\": \"banyan-topology 1\", \"nodes\": [{\"name\": \"h0\"}, "
+                                           "{\"name\": \"h1\"}, {\"name\": \"h2\"}, "
+                                           "{\"name\": \"s\", \"kind\": \"switch\"}], \"links\": ["
+                                           "{\"a\": \"h0\", \"b\": \"s\", \"capacity\": \"1g\"}, "
+                                           "{\"a\": \"h1\", \"b\": \"s\", \"capacity\": \"2g\"}, "
+                                           "{\"a\": \"h2\", \"b\": \"s\", \"capacity\": \"1g\", "
+                                           "\"used\": \"500m\"}]}"};
+  for (; plan.number <= 2; plan.number++) {
+    plan.topology = topologies[plan.number - 1];
+    type(agent.peers[0], &plan);
+    receive_refusal(&agent, plan.number, "host 1 of the job is \"h1\"");
+  }
+  job_set_stage(&job, 0, GROUP);
+  for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, CHECKED);
+  end(&agent, &job);
+}
+
 static void receive_own_plan(struct peer *peer, const char *plan) {
   struct by_cluster_message message;
   receive_only(peer, BY_MESSAGE_JOB, &message);
@@ -610,15 +664,11 @@ static void test_idle(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reports),
-      cmocka_unit_test(test_class_by_hand),
-      cmocka_unit_test(test_users_plan),
-      cmocka_unit_test(test_users_plan_later),
-      cmocka_unit_test(test_plans),
-      cmocka_unit_test(test_plan_switches),
-      cmocka_unit_test(test_agent_comes_back),
-      cmocka_unit_test(test_nonsense),
-      cmocka_unit_test(test_silence),
+      cmocka_unit_test(test_reports),    cmocka_unit_test(test_class_by_hand),
+      cmocka_unit_test(test_users_plan), cmocka_unit_test(test_users_plan_later),
+      cmocka_unit_test(test_plans),      cmocka_unit_test(test_plan_switches),
+      cmocka_unit_test(test_groups),     cmocka_unit_test(test_agent_comes_back),
+      cmocka_unit_test(test_nonsense),   cmocka_unit_test(test_silence),
       cmocka_unit_test(test_idle),
   };
   return cmocka_run_group_tests_name("ranks and their agent", tests, NULL, NULL);

@@ -1,7 +1,8 @@
 #!/bin/bash
 # `banyan lab --cluster`: a manager, agents and switches, and two jobs that come and go, from one command. The jobs, one
 # of them with two ranks on each host, get plans of the manager, which is asked from this machine, and the sums are
-# right while the manager, an agent and a switch are killed and started. Nothing is left behind.
+# right while the manager, an agent and a switch are killed and started. Groups of a third job get plans, too. Nothing is
+# left behind.
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 
@@ -35,6 +36,7 @@ fi
 "$BANYAN" lab clos:racks=2,hosts=2,nic=100m,adds=all --cluster --manager r1h1 --manager-options "--interval 0.2 --replan 1" \
   --job "one: $sum $scratch/one" --job "two from=0.5s hosts=r0h0,r1h0 ranks=2: $sum $scratch/two" \
   --job "short from=0.2s until=1s hosts=r0h1,r1h1: $sum $scratch/short" \
+  --job "groups: $BANYAN bench groups -s 16K --rounds 1 --wait 20s" \
   --at '1s kill switch leaf0' --at '1.5s start switch leaf0' --at '1.2s kill manager' --at '1.7s start manager' \
   --at '2s kill agent r0h1' --at '2.5s start agent r0h1' --at '2.6s kill server r0h0' >"$scratch/sums" 2>"$scratch/messages" &
 lab=$!
@@ -66,6 +68,8 @@ assert all(0.9e8 < link["capacity"] < 1.1e8 for link in topology["links"]), topo
 touch "$scratch/done"
 wait "$lab" || fail "it ended with $?: $(cat "$scratch/sums" "$scratch/messages")"
 [ "$(grep -cE '^\[(one|two) r[01]h[01](:[01])?\] 0 wrong, ' "$scratch/sums")" = 8 ] || fail "$(cat "$scratch/sums")"
+# Rank 0 has planned for the job's groups, by what the manager knows of the network.
+[ "$(grep -cE '^\[groups r0h0\] .* 0  [0-3],[0-3]: .*\(topology' "$scratch/sums")" = 4 ] || fail "$(grep groups "$scratch/sums")"
 [ ! -e "$folder" ] || fail "$folder is left"
 nothing_runs() { ! pgrep -f "$folder" >/dev/null; }
 comes nothing_runs || fail "something runs on: $(pgrep -fa "$folder")"

@@ -220,7 +220,8 @@ static void test_of_a_job(void **state) {
                                        .joined = true,
                                        .root = root,
                                        .key = "k",
-                                       .plan = "{\"a\":\n  [1]\n}\n"};
+                                       .plan = "{\"a\":\n  [1]\n}\n",
+                                       .topology = "{\"b\":\n 2}"};
   static const enum by_cluster_type kinds[] = {BY_MESSAGE_LEFT,    BY_MESSAGE_SWITCHED, BY_MESSAGE_KEPT,
                                                BY_MESSAGE_HELPING, BY_MESSAGE_PLAN,     BY_MESSAGE_HELP,
                                                BY_MESSAGE_REST};
@@ -239,6 +240,7 @@ static void test_of_a_job(void **state) {
     if (out.type == BY_MESSAGE_HELP) assert_string_equal(out.key, "k");
     if (out.type == BY_MESSAGE_HELP) assert_string_equal(out.root, root);
     if (out.type == BY_MESSAGE_PLAN) assert_string_equal(out.plan, "{\"a\":[1]}");
+    if (out.type == BY_MESSAGE_PLAN) assert_string_equal(out.topology, "{\"b\":2}");
     by_cluster_message_fini(&out);
   }
 }

@@ -77,6 +77,20 @@ static void test_users_plan(void **state) {
   world_end(&world);
 }
 
+/* The slowest link of the topology that the j-th job was sent, in bit/s, as others leave it. */
+static double slowest_link(uint32_t j, uint32_t n_hosts) {
+  struct by_topology *topology;
+  double slowest = INFINITY;
+  assert_non_null(world.jobs[j].topology);
+  assert_ok(by_topology_parse("job", world.jobs[j].topology, strlen(world.jobs[j].topology), &topology));
+  for (uint32_t v = 0; v < topology->n_nodes; v++) n_hosts -= topology->nodes[v].takes_part;
+  assert_int_equal(n_hosts, 0);
+  for (uint32_t l = 0; l < topology->n_links; l++)
+    for (uint32_t way = 0; way < 2; way++) slowest = fmin(slowest, by_residual(topology->links[l].capacity[way]));
+  by_topology_destroy(topology);
+  return slowest;
+}
+
 /* Two jobs over both racks share the links between the racks, 1 Gbit/s each way. Recursive halving over two racks puts
  * each byte of input on each of these once; with two thirds of them taken by the first job, half as much as it has is
  * left for the second. */
@@ -93,6 +107,7 @@ static void test_two_jobs_share(void **state) {
   world_plan(&world);
   assert_true(throughput_of(1) > 0.3e9);
   assert_true(throughput_of(1) < 0.55e9);
+  assert_float_equal(slowest_link(1, 4), 0.5e9, 1e7); /* of equals each is left its part */
   world_end(&world);
 }
 
@@ -111,13 +126,15 @@ static void test_no_plan_switch_without_gain(void **state) {
   world_end(&world);
 }
 
-/* A host's link drops to a fifth: jobs are planned again at once, the most affected first. */
+/* A host's link drops to a fifth: jobs are planned again at once, the most affected first, and get the topology anew.
+ */
 static void test_slower_link(void **state) {
   (void)state;
   begin("mesh:4,nic=10g,link=1g");
   world_run(&world, 0, 1, 4);
   world_plan(&world);
   double before = throughput_of(0);
+  assert_float_equal(slowest_link(0, 4), 1e9, 0);
   unsigned plans = world.plans;
   pass_and_plan(2, 1000000);
   world_pass(&world, 1000000);
@@ -127,6 +144,7 @@ static void test_slower_link(void **state) {
   world_plan(&world);
   assert_int_equal(world.plans, plans + 1);
   assert_true(throughput_of(0) > 0.5 * before);
+  assert_float_equal(slowest_link(0, 4), 0.2e9, 1);
   world_end(&world);
 }
 

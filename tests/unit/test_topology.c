@@ -6,6 +6,7 @@
 #include "check.h"
 #include "rng.h"
 #include "topology_make.h"
+#include "topology_part.h"
 #include "topology_paths.h"
 #include "topology_synth.h"
 
@@ -492,6 +493,42 @@ static void ways_are_the_best_in_any_network(void **state) {
   }
 }
 
+/* --- the part of a topology --- */
+
+/* Hosts below two switches, and a third switch with a host that no way between the others passes. */
+static void test_part(void **state) {
+  struct by_topology *topology, *part;
+  uint32_t chosen[] = {3, 1};
+  (void)state;
+  const char *text = "{\"format\": \"banyan-topology 1\", \"nodes\": [{\"name\": \"a\"}, {\"name\": \"b\"}, "
+                     "{\"name\": \"c\"}, {\"name\": \"d\"}, {\"name\": \"s\", \"kind\": \"switch\", "
+                     "\"aggregates\": true}, {\"name\": \"t\", \"kind\": \"switch\"}, "
+                     "{\"name\": \"u\", \"kind\": \"switch\"}], \"links\": ["
+                     "{\"a\": \"a\", \"b\": \"s\", \"capacity\": \"1g\"}, "
+                     "{\"a\": \"b\", \"b\": \"s\", \"capacity\": \"1g\"}, "
+                     "{\"a\": \"s\", \"b\": \"t\", \"capacity\": \"2g\", \"delay\": \"1ms\"}, "
+                     "{\"a\": \"t\", \"b\": \"s\", \"capacity\": \"3g\"}, "
+                     "{\"a\": \"t\", \"b\": \"u\", \"capacity\": \"1g\"}, "
+                     "{\"a\": \"u\", \"b\": \"c\", \"capacity\": \"1g\"}, "
+                     "{\"a\": \"t\", \"b\": \"d\", \"capacity\": \"1g\"}]}";
+  assert_ok(by_topology_parse("t", text, strlen(text), &topology));
+  topology->links[2].capacity[BY_BA].used = 5e8;
+  assert_ok(by_topology_part(topology, chosen, 2, &part));
+  assert_int_equal(part->n_nodes, 4);
+  const char *const names[] = {"b", "d", "s", "t"};
+  for (uint32_t v = 0; v < 4; v++) assert_string_equal(part->nodes[v].name, names[v]);
+  assert_true(part->nodes[0].takes_part && part->nodes[1].takes_part);
+  assert_false(part->nodes[2].aggregates);
+  assert_int_equal(part->n_links, 4);
+  assert_float_equal(part->links[1].capacity[BY_BA].used, 5e8, 0);
+  assert_float_equal(part->links[1].delay, 1e-3, 1e-9);
+  assert_float_equal(part->links[2].capacity[BY_AB].all, 3e9, 0);
+  by_topology_destroy(part);
+  for (int way = 0; way < 2; way++) topology->links[6].capacity[way].used = topology->links[6].capacity[way].all;
+  assert_status(by_topology_part(topology, chosen, 2, &part), BANYAN_ERR_TOPOLOGY);
+  by_topology_destroy(topology);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_nodes),
@@ -510,6 +547,7 @@ int main(void) {
       cmocka_unit_test(a_full_direction_is_not_used),
       cmocka_unit_test(what_cannot_be_reached_has_no_way),
       cmocka_unit_test(ways_between_are_the_same),
+      cmocka_unit_test(test_part),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

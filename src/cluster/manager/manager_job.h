@@ -87,6 +87,7 @@ struct by_manager_plan {
   double rate, made; /* bit/s that it was to carry */
   double carries;    /* beside higher classes, when it was made; 0: not known */
   double before;     /* what the one before would have; 0: nothing was known */
+  char *topology;    /* as JSON, for the job's groups; NULL: it is not sent */
   char why[BY_MANAGER_WHY];
 };
 

@@ -47,6 +47,7 @@ static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_m
                                    .embedding = request->embedding,
                                    .shares = request->shares,
                                    .needs = request->needs,
+                                   .topology = request->topology,
                                    .rate = request->rate,
                                    .carries = request->carries,
                                    .before = job->plans.current ? request->rate_before : 0,
@@ -56,6 +57,7 @@ static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_m
   request->embedding = NULL;
   request->shares = (struct by_link_shares){0};
   request->needs = (struct by_plan_needs){0};
+  request->topology = NULL;
   return plan;
 }
 

@@ -28,6 +28,7 @@ void by_manager_plan_free(struct by_manager_plan *plan) {
   by_embedding_destroy(plan->embedding);
   free(plan->shares.items);
   free(plan->needs.all);
+  free(plan->topology);
   free(plan);
 }
 
@@ -126,11 +127,18 @@ static struct by_cluster_switch *list_switches(const struct by_manager *m, const
   return out;
 }
 
+/* The job's groups do without one that does not fit beside the plan. */
+static const char *topology_beside(const struct by_manager_plan *plan, const char *text) {
+  size_t room = BY_CLUSTER_LINE_DOWN - beside_plan, length = plan->topology ? strlen(plan->topology) : 0;
+  return length + strlen(text) <= room ? plan->topology : NULL;
+}
+
 static void send_message(struct by_manager *m, struct by_manager_job *job, const char *plan) {
   struct by_cluster_message message = {.type = BY_MESSAGE_PLAN,
                                        .job = job->id,
                                        .number = job->plans.proposed->number,
                                        .plan = plan,
+                                       .topology = topology_beside(job->plans.proposed, plan),
                                        .replace_plan = m->options.replaces};
   struct by_cluster_switch *switches = list_switches(m, job->plans.proposed->plan, &message.n_switches);
   struct by_cluster_cells *cells = by_grants_list(m, job, message.number, &message.n_cells);

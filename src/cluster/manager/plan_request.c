@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster_message.h"
+#include "log.h"
 #include "plan_load.h"
 #include "planner.h"
+#include "topology_part.h"
 #include "topology_paths.h"
 
 static const double way_round = 0.5; /* of what a job carries while higher classes are silent */
@@ -232,6 +235,22 @@ static enum banyan_status take_beside_higher(struct by_plan_request *request, co
   return BANYAN_OK;
 }
 
+/* For plans of the job's own groups, which it makes itself. Without it they keep their built-in plans. */
+static void print_topology(struct by_plan_request *request) {
+  struct by_topology *part;
+  struct by_text text;
+  if (by_topology_part(&request->residual, request->nodes, request->n_nodes, &part) != BANYAN_OK) {
+    by_info("manager", "a job plans for no groups: %s", banyan_error_text());
+    return;
+  }
+  by_text_init(&text);
+  by_topology_print(part, &text);
+  by_topology_destroy(part);
+  free(request->topology);
+  request->topology = text.failed || text.length > BY_CLUSTER_TOPOLOGY ? NULL : strdup(by_text_get(&text));
+  by_text_fini(&text);
+}
+
 /* From the current plan, or the ring. */
 static enum banyan_status run(struct by_plan_request *request, const struct by_plan *current) {
   BY_TRY(by_link_shares_find(current, &request->residual, &request->before, &request->rate_now));
@@ -248,6 +267,7 @@ void by_plan_request_run(struct by_plan_request *request) {
     current = ring; /* NULL: there is none */
   }
   if (current) request->status = run(request, current);
+  if (request->status == BANYAN_OK) print_topology(request);
   by_plan_destroy(ring);
   if (request->status != BANYAN_OK) snprintf(request->why, sizeof request->why, "%s", banyan_error_text());
 }
@@ -267,5 +287,6 @@ void by_plan_request_destroy(struct by_plan_request *request) {
   by_embedding_destroy(request->old);
   by_embedding_destroy(request->embedding);
   by_plan_destroy(request->plan);
+  free(request->topology);
   free(request);
 }

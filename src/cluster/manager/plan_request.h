@@ -73,6 +73,7 @@ struct by_plan_request {
   double rate_now, carries; /* bit/s of input that the current plan, or the ring, and the new one carry now */
   double rate, rate_before; /* that the new one and it carry on the network that counts */
   double gain;              /* times as good as it; beside higher classes the mean of that and silence */
+  char *topology; /* as JSON: the part of `residual` that concerns the job; NULL: it is too long for a message */
 };
 
 /* Fills in the answer. What counts is the residual network, if there is a way round higher classes: trees that carry

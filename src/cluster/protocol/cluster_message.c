@@ -21,7 +21,7 @@ enum type {
   TRAFFIC,    /* bit/s that were counted: sums of it must not overflow */
   RATE,       /* bit/s of an interface; 0: not known */
   BOOL,
-  PLAN,  /* JSON */
+  JSON,  /* an object */
   GIVEN, /* of struct by_cluster_cells: `has` and `given` */
   SIZE,  /* struct by_cluster_size, as an array of two */
   LIST,
@@ -169,7 +169,7 @@ static const struct {
                         {JOB, FIELD(name, NAME), NAMED("size", n_hosts, UINT32, .most = BY_CLUSTER_RANKS),
                          FIELD(hosts, LIST, .list = &hosts), ROOT, KEY(.presence = IF_SET),
                          FIELD(began, REAL, .presence = IF_SET), FIELD(own_plan, NAME, .presence = IF_SET),
-                         FIELD(plan, PLAN, .presence = IF_SET), FIELD(replace_plan, BOOL, .presence = IF_SET),
+                         FIELD(plan, JSON, .presence = IF_SET), FIELD(replace_plan, BOOL, .presence = IF_SET),
                          FIELD(ways, NAME, .presence = IF_SET), FIELD(tree_penalty, REAL, .presence = IF_SET),
                          FIELD(steps, UINT32, .most = BY_CLUSTER_STEPS, .presence = IF_SET), TREES}},
     [BY_MESSAGE_REPORT] = {"report",
@@ -190,7 +190,8 @@ static const struct {
     [BY_MESSAGE_PLAN] = {"plan",
                          {JOB, NUMBER, FIELD(switches, LIST, .list = &planned_switches, .presence = IF_SET),
                           FIELD(cells, LIST, .list = &planned_cells, .presence = IF_SET),
-                          FIELD(replace_plan, BOOL, .presence = IF_SET), FIELD(plan, PLAN)}},
+                          FIELD(replace_plan, BOOL, .presence = IF_SET), FIELD(topology, JSON, .presence = IF_SET),
+                          FIELD(plan, JSON)}},
     [BY_MESSAGE_CELLS] = {"cells", {JOB, FIELD(cells, LIST, .list = &answered_cells)}},
     [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(), HELPER, SERVER, TREES}},
     [BY_MESSAGE_REST] = {"release", {JOB, SERVER}},
@@ -259,7 +260,7 @@ static enum banyan_status must_be_object(const struct by_place *place, const jso
   return json_is_object(value) ? BANYAN_OK : by_doc_fail(place, "must be an object");
 }
 
-static enum banyan_status read_plan(const struct by_place *place, const json_t *value, struct by_arena *arena,
+static enum banyan_status read_json(const struct by_place *place, const json_t *value, struct by_arena *arena,
                                     const char **out) {
   BY_TRY(must_be_object(place, value));
   char *text = json_dumps(value, JSON_COMPACT);
@@ -295,7 +296,7 @@ static enum banyan_status read_value(const struct by_place *place, const json_t 
   case TRAFFIC:
   case RATE: return read_real(place, value, field->type, at);
   case BOOL: return by_doc_bool(place, value, at);
-  case PLAN: return read_plan(place, value, arena, at);
+  case JSON: return read_json(place, value, arena, at);
   case GIVEN:
     ((struct by_cluster_cells *)around)->has = true;
     return read_uint32(place, value, field->most, &((struct by_cluster_cells *)around)->given);
@@ -402,8 +403,8 @@ void by_cluster_message_fini(struct by_cluster_message *message) {
 /* ---- printing */
 
 /* A line break stands between values, where a blank is as good: strings hold none. */
-static void print_plan(const char *plan, struct by_text *text) {
-  for (const char *at = plan; *at;) {
+static void print_json(const char *json, struct by_text *text) {
+  for (const char *at = json; *at;) {
     size_t n = strcspn(at, "\r\n");
     by_text_add(text, "%.*s%s", (int)n, at, at[n] ? " " : "");
     at += n + (at[n] != 0);
@@ -427,7 +428,7 @@ static void print_value(const struct field *field, const char *around, struct by
   case TRAFFIC:
   case RATE: by_json_add_real(text, *(const double *)at); return;
   case BOOL: by_text_add(text, "%s", *(const bool *)at ? "true" : "false"); return;
-  case PLAN: print_plan(*(const char *const *)at, text); return;
+  case JSON: print_json(*(const char *const *)at, text); return;
   case GIVEN: by_text_add(text, "%u", ((const struct by_cluster_cells *)at)->given); return;
   case SIZE: {
     const struct by_cluster_size *size = at;

@@ -18,11 +18,12 @@ enum {
   BY_CLUSTER_VERSION = 3,
   BY_CLUSTER_LINE_UP = 1 << 20, /* most bytes of a line, without its end */
   BY_CLUSTER_LINE_DOWN = 1 << 22,
-  BY_CLUSTER_JOB_ID = 32,   /* hexadecimal digits, lower case */
-  BY_CLUSTER_NAME = 255,    /* most bytes of a host's or job's name, of an interface's address, */
-  BY_CLUSTER_ROOT = 1024,   /* of the addresses where rank 0 may be reached, */
-  BY_CLUSTER_KEY = 1024,    /* of a job's key, */
-  BY_CLUSTER_REASON = 1024, /* of a reason; longer ones are cut */
+  BY_CLUSTER_TOPOLOGY = 1 << 20, /* most bytes of a job's topology */
+  BY_CLUSTER_JOB_ID = 32,        /* hexadecimal digits, lower case */
+  BY_CLUSTER_NAME = 255,         /* most bytes of a host's or job's name, of an interface's address, */
+  BY_CLUSTER_ROOT = 1024,        /* of the addresses where rank 0 may be reached, */
+  BY_CLUSTER_KEY = 1024,         /* of a job's key, */
+  BY_CLUSTER_REASON = 1024,      /* of a reason; longer ones are cut */
   BY_CLUSTER_RANKS = 65536,
   BY_CLUSTER_JOBS = 4096,
   BY_CLUSTER_INTERFACES = 256,
@@ -52,7 +53,7 @@ enum by_cluster_type {
   /* down */
   BY_MESSAGE_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
   BY_MESSAGE_CLASSES, /* jobs (job, class) */
-  BY_MESSAGE_PLAN,    /* job, number, plan, switches, cells (slots of each tree at each switch) */
+  BY_MESSAGE_PLAN,    /* job, number, plan, switches, cells (slots of each tree at each switch), topology */
   BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the request; none: switches' memory is not shared out */
   BY_MESSAGE_HELP,    /* job, root, key, helper, server, trees */
   BY_MESSAGE_REST,    /* job, server */
@@ -150,6 +151,7 @@ struct by_cluster_message {
   bool joined;
   double interval, rate; /* rate: 0 if the manager does not know it */
   const char *plan;      /* as JSON */
+  const char *topology;  /* as JSON: what the plan was made from, as far as it concerns the job; NULL: not sent */
   struct by_arena arena;
 };
 

@@ -176,8 +176,16 @@ static enum banyan_status take(struct by_agent_client *link, const struct by_clu
   return status;
 }
 
+/* Groups of the job are planned for by it, whatever becomes of the plan that it comes with. */
+static void take_topology(const struct by_agent_client *link, const char *topology) {
+  const struct by_agent_events *events = &link->events;
+  if (topology && events->keep_topology && events->keep_topology(events->context, topology) != BANYAN_OK)
+    by_warn("cluster", "groups of the job keep their plans: %s", banyan_error_text());
+}
+
 static void take_plan(struct by_agent_client *link, const struct by_cluster_message *message) {
   struct by_plan *plan = NULL; /* NULL again, once it is proposed */
+  take_topology(link, message->topology);
   enum banyan_status status = by_plan_named(message->plan, link->job->size, &plan);
   bool replaces = message->replace_plan || link->job->settings.replace_plan;
   if (status == BANYAN_OK) status = take(link, message, replaces, &plan);

@@ -27,6 +27,8 @@ struct by_agent_events {
                                 const struct by_plan_switch_observer *notify);
   /* Before there is a communicator: the name of the plan that the job was given. False: it was given none. */
   bool (*find_given_plan)(void *context, char *name, size_t room);
+  /* The manager's topology of the job's hosts, as JSON, for plans of groups. */
+  enum banyan_status (*keep_topology)(void *context, const char *topology);
   void *context;
 };
 
