@@ -36,13 +36,13 @@ struct pace {
 
 static const struct pace usual_pace = {2.5e-3, 3, BY_MEASURE_DEPTH, BY_MEASURE_DEPTH, false};
 static const struct pace quick_pace = {2.5e-3, 2, 6, 32, false};
-static const struct pace probe_pace = {1.5e-3, 1.25, 8, 32, false};
-static const struct pace link_pace = {1.5e-3, 1.5, 8, 32, true};
+static const struct pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
+static const struct pace link_pace = {1.5e-3, 1.5, 4, 32, true};
 
 /* Where the time is limited: what an experiment takes at least and at most, and which part of it does not count; how
  * many messages a flow has in that time; and what a round of probes takes. */
 static const double least_slot = 8e-3, most_slot = 0.12, warm_up_part = 0.35, messages = 16, trips_of_slot = 10;
-static const double probe_warm_up = 0.008, probe_lasts = 0.018, probe_time = 0.035;
+static const double probe_warm_up = 0.006, probe_lasts = 0.014, probe_time = 0.03;
 
 static void report(const struct by_measurement *m, const char *what) {
   char text[200], time[32];
