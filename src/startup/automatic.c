@@ -25,7 +25,14 @@ static const double measure_time = 0.75; /* seconds */
 static const double most_off = 1.25;     /* a rate that is less than 80 % of another one, or that of it */
 
 /* What rank 0 found, which all do next. */
-enum step { PLAN_FROM_SITE, PROBE, MEASURE, PLAN_FROM_CACHE, KEEP_BUILTIN };
+enum step {
+  PLAN_FROM_SITE,
+  PROBE,      /* what is cached */
+  MEASURE,    /* and plan, and try the plan */
+  TRY,        /* a plan for what is cached */
+  USE_CACHED, /* plan, as was decided */
+  KEEP_BUILTIN
+};
 
 struct automatic {
   struct banyan_comm *comm;
@@ -36,7 +43,9 @@ struct automatic {
   struct by_network_key key;
   char folder[MOST_PATH]; /* of the cache; "": none */
   struct by_topology *site;
+  struct by_text planner; /* key.planner */
   struct by_network_entry entry;
+  bool unverified; /* the entry may hold, but could not be probed */
   struct by_forecast forecast;
 };
 
@@ -106,7 +115,8 @@ static enum banyan_status gather_facts(struct automatic *a) {
     text[BY_HOST_FACTS - 1] = '\0';
     if (!a->hosts[job->host_of[r]]) a->hosts[job->host_of[r]] = text;
   }
-  a->key = (struct by_network_key){.n = job->n_hosts, .hosts = a->hosts};
+  if (leads) by_planning_describe(a->comm->context, &a->planner);
+  a->key = (struct by_network_key){.n = job->n_hosts, .hosts = a->hosts, .planner = by_text_get(&a->planner)};
   return BANYAN_OK;
 }
 
@@ -158,28 +168,47 @@ double by_automatic_compare(const struct by_topology *topology, const struct by_
   return worst;
 }
 
-/* Rank 0: what the probes say. */
+/* Rank 0: what the probes say; `off` NAN: they could not be made. */
 static enum step judge(struct automatic *a, double off) {
   double days = a->entry.age / 86400, took = (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9;
+  a->unverified = isnan(off);
+  if (a->unverified) {
+    by_info("plan", "the network is measured again: what was found %.1f days ago could not be probed", days);
+    return MEASURE;
+  }
   if (off > most_off) {
     by_info("plan", "the network is measured again: a rate differs %.2f times from what it was %.1f days ago", off,
             days);
-    by_measured_fini(&a->entry.measured);
     return MEASURE;
   }
   by_info("plan", "the network was measured %.1f days ago, and is still like that, as probes found in %.3f s", days,
           took);
-  if (!a->entry.planned) by_info("plan", "the job keeps its built-in plans: no other one was faster then");
-  return a->entry.planned ? PLAN_FROM_CACHE : KEEP_BUILTIN;
+  if (a->entry.decision == BY_NETWORK_UNDECIDED) return TRY;
+  if (a->entry.decision == BY_NETWORK_PLANNED) return USE_CACHED;
+  by_info("plan", "the job keeps its built-in plans: no other one was faster then");
+  return KEEP_BUILTIN;
+}
+
+/* At rank 0 the cached probes, between the job's hosts. */
+static void place_probes(const struct automatic *a, struct by_probe *out) {
+  const struct by_measured *measured = &a->entry.measured;
+  for (uint32_t k = 0; k < measured->n_probes; k++) {
+    out[k] = measured->probes[k];
+    for (uint32_t h = 0; h < a->key.n; h++) {
+      if (a->entry.place[h] == measured->probes[k].from) out[k].from = h;
+      if (a->entry.place[h] == measured->probes[k].to) out[k].to = h;
+    }
+  }
 }
 
 /* One try more, of which what is known in `best` is the most; all ranks get `off`, the factor that is left. */
 static enum banyan_status try_probes(struct automatic *a, struct by_probe *now, double *best, double *off) {
   const struct by_measured *measured = &a->entry.measured;
   bool leads = a->comm->rank == 0;
+  if (leads) place_probes(a, now);
   enum banyan_status status = by_measure_probe(a->comm, now, measured->n_probes);
   if (status != BANYAN_OK && !goes_on(a)) return status;
-  if (leads && status != BANYAN_OK) *off = INFINITY;
+  if (leads && status != BANYAN_OK) *off = NAN;
   if (leads && status == BANYAN_OK) {
     for (uint32_t k = 0; k < measured->n_probes; k++) now[k].rate = best[k] = fmax(best[k], now[k].rate);
     *off = by_automatic_compare(measured->topology, measured->probes, now, measured->n_probes);
@@ -199,10 +228,7 @@ static enum banyan_status probe(struct automatic *a, enum step *step) {
     return by_context_fail(a->comm->context, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for probes"),
                            "cannot look for a plan");
   }
-  for (int i = 0; i < TRIES && off > most_off && status == BANYAN_OK; i++) {
-    for (uint32_t k = 0; k < n; k++) now[k] = a->entry.measured.probes[k];
-    status = try_probes(a, now, best, &off);
-  }
+  for (int i = 0; i < TRIES && !(off <= most_off) && status == BANYAN_OK; i++) status = try_probes(a, now, best, &off);
   free(now);
   free(best);
   if (status != BANYAN_OK) return status;
@@ -210,9 +236,36 @@ static enum banyan_status probe(struct automatic *a, enum step *step) {
   return agree(a, step);
 }
 
-static enum banyan_status set_plan(struct automatic *a, struct by_topology *topology, bool *planned) {
-  struct by_planning_options options = {.in_order = true, .may_fail = true, .forecast = &a->forecast};
+/* ---- plans */
+
+/* For what is in the entry: the plan that is there, or one that the planner makes, and which has to be hopeful if it is
+ * tried. */
+static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planned) {
+  struct by_planning_options options = {
+      .in_order = true, .order = a->entry.place, .may_fail = true, .plan = tried ? NULL : a->entry.plan};
+  struct by_topology *topology = NULL;
+  if (tried) options.forecast = &a->forecast;
+  if (a->comm->rank == 0) {
+    enum banyan_status status = by_topology_copy(a->entry.measured.topology, &topology);
+    if (status != BANYAN_OK) return by_planning_fail(a->comm, status);
+  }
   return by_planning_for_all(a->comm, topology, &options, planned);
+}
+
+/* Rank 0. Helpers may be others next time, so a plan that may name them is not kept. */
+static void store_decision(struct automatic *a, bool planned) {
+  const struct by_job *job = &a->comm->context->job;
+  free(a->entry.plan);
+  a->entry.plan = planned && job->founders == job->size ? strdup(job->settings.plan) : NULL;
+  a->entry.decision = planned ? BY_NETWORK_PLANNED : BY_NETWORK_BUILTIN;
+  store(a);
+}
+
+static enum banyan_status decide(struct automatic *a, bool *planned) {
+  BY_TRY(set_plan(a, true, planned));
+  if (*planned) BY_TRY(by_plan_trial(a->comm, &a->forecast, planned));
+  if (a->comm->rank == 0) store_decision(a, *planned);
+  return BANYAN_OK;
 }
 
 /* ---- all of it */
@@ -221,24 +274,32 @@ static void notify(const char *text) {
   by_info("plan", "%s", text);
 }
 
-static enum banyan_status measure(struct automatic *a) {
-  struct by_measure_options options = {.seconds = measure_time, .notify = notify};
-  struct by_topology *topology = NULL;
-  bool leads = a->comm->rank == 0;
-  enum banyan_status status = by_measure(a->comm, &options, &a->entry.measured);
-  if (status != BANYAN_OK) {
-    if (!goes_on(a)) return status;
-    if (leads) by_info("plan", "the job keeps its built-in plans: %s", banyan_error_text());
-    return BANYAN_OK;
+/* Rank 0: what comes next where the network could not be measured. */
+static enum step go_without(const struct automatic *a) {
+  char why[300];
+  snprintf(why, sizeof why, "%s", banyan_error_text());
+  if (a->unverified && a->entry.decision == BY_NETWORK_PLANNED) {
+    by_info("plan", "the job uses the plan for what was measured %.1f days ago, unverified: %s", a->entry.age / 86400,
+            why);
+    return USE_CACHED;
   }
-  if (leads) status = by_topology_copy(a->entry.measured.topology, &topology);
-  if (status != BANYAN_OK) return by_planning_fail(a->comm, status);
-  BY_TRY(set_plan(a, topology, &a->entry.planned));
-  if (a->entry.planned) BY_TRY(by_plan_trial(a->comm, &a->forecast, &a->entry.planned));
-  if (leads) store(a);
-  if (leads)
-    by_info("plan", "measuring and planning took %.3f s", (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9);
-  return BANYAN_OK;
+  by_info("plan", "the job keeps its built-in plans: %s", why);
+  return KEEP_BUILTIN;
+}
+
+/* What is in the cache stays there if this fails. */
+static enum banyan_status measure(struct automatic *a, enum step *step) {
+  struct by_measure_options options = {.seconds = measure_time, .notify = notify};
+  struct by_measured found;
+  enum banyan_status status = by_measure(a->comm, &options, &found);
+  if (status != BANYAN_OK && !goes_on(a)) return status;
+  if (a->comm->rank == 0 && status != BANYAN_OK) *step = go_without(a);
+  if (status == BANYAN_OK) {
+    by_network_entry_fini(&a->entry);
+    a->entry.measured = found;
+    *step = TRY;
+  }
+  return agree(a, step);
 }
 
 /* Rank 0: the first step. */
@@ -265,12 +326,12 @@ static enum banyan_status plan(struct automatic *a, bool *planned) {
   if (a->comm->rank == 0) step = look_into_cache(a);
   BY_TRY(agree(a, &step));
   if (step == PROBE) BY_TRY(probe(a, &step));
-  if (step == MEASURE) BY_TRY(measure(a));
-  if (step == MEASURE) *planned = a->entry.planned;
-  if (step != PLAN_FROM_CACHE) return BANYAN_OK;
-  struct by_topology *topology = a->entry.measured.topology;
-  a->entry.measured.topology = NULL;
-  return set_plan(a, topology, planned);
+  if (step == MEASURE) BY_TRY(measure(a, &step));
+  if (step == USE_CACHED) return set_plan(a, false, planned);
+  if (step == TRY) BY_TRY(decide(a, planned));
+  if (step == TRY && a->comm->rank == 0)
+    by_info("plan", "measuring and planning took %.3f s", (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool *planned) {
@@ -278,7 +339,8 @@ enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool *planned) {
   *planned = false;
   enum banyan_status status = plan(&a, planned);
   by_topology_destroy(a.site);
-  by_measured_fini(&a.entry.measured);
+  by_network_entry_fini(&a.entry);
+  by_text_fini(&a.planner);
   free(a.facts);
   free(a.hosts);
   return status;

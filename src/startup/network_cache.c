@@ -12,15 +12,18 @@
 
 #include "handshake.h"
 #include "json_doc.h"
+#include "plan.h"
 #include "text.h"
 
-#define FORMAT "banyan-network 1"
+#define FORMAT "banyan-network 2"
 #define PREFIX "network-"
-#define FIELDS "format, measured, hosts, planned, probes, topology"
+#define FIELDS "format, measured, hosts, probes, topology, decision"
+#define DECISION_FIELDS "at, planner, order, planned, plan"
 #define PROBE_FIELDS "round, from, to, rate, delay, block"
 
 enum {
   MOST_BYTES = 8 << 20,
+  MOST_PLAN = 512 << 10, /* bytes; a longer one is made again, which is as quick as reading it */
   MOST_PATH = 4096,
   MOST_ROUNDS = 8,
   PROBES_PER_HOST = 6,
@@ -32,21 +35,35 @@ enum {
 /* Seconds. Probes go on for some round trips, and what has longer ones is not measured when a job starts. */
 static const double most_delay = 0.1;
 
-static const struct by_doc_limits limits = {MOST_BYTES, 1 << 16, 1 << 20};
+static const struct by_doc_limits limits = {MOST_BYTES, 1 << 17, 1 << 20};
 
 /* ---- where */
 
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The same for hosts in any order. */
+static enum banyan_status identify(const struct by_network_key *key, struct by_key *digest) {
+  struct by_text text;
+  const char **hosts = calloc(key->n, sizeof *hosts);
+  if (!hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the name of a network");
+  memcpy(hosts, key->hosts, key->n * sizeof *hosts);
+  qsort(hosts, key->n, sizeof *hosts, compare_texts);
+  by_text_init(&text);
+  for (uint32_t h = 0; h < key->n; h++) by_text_add(&text, "%s\n", hosts[h]);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the name of a network")
+                                          : by_key_derive(by_text_get(&text), digest);
+  by_text_fini(&text);
+  free(hosts);
+  return status;
+}
+
 /* The digest of what identifies a network names its file. */
 static enum banyan_status name_file(const char *folder, const struct by_network_key *key, char *out, size_t room) {
-  struct by_text text;
   struct by_key digest = {0};
   char name[2 * NAME_BYTES + 1];
-  by_text_init(&text);
-  for (uint32_t h = 0; h < key->n; h++) by_text_add(&text, "%s\n", key->hosts[h]);
-  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the name of a network")
-                                          : by_key_derive(by_text_get(&text), &digest);
-  by_text_fini(&text);
-  BY_TRY(status);
+  BY_TRY(identify(key, &digest));
   for (int i = 0; i < NAME_BYTES; i++) snprintf(name + 2 * i, 3, "%02x", digest.bytes[i]);
   int length = snprintf(out, room, "%s/" PREFIX "%s.json", folder, name);
   if (length >= 0 && (size_t)length < room) return BANYAN_OK;
@@ -55,18 +72,29 @@ static enum banyan_status name_file(const char *folder, const struct by_network_
 
 /* ---- texts */
 
-static enum banyan_status read_hosts(const struct by_place *above, const json_t *root,
-                                     const struct by_network_key *key) {
-  struct by_place place = {.above = above, .field = "hosts"};
+/* Which host of the key, of those that are not found yet, has this text. */
+static uint32_t find_host(const struct by_network_key *key, const char *text, const uint32_t *place) {
+  uint32_t h = 0;
+  while (h < key->n && (place[h] != UINT32_MAX || strcmp(key->hosts[h], text) != 0)) h++;
+  return h;
+}
+
+/* Fills place[]. */
+static enum banyan_status read_hosts(const struct by_place *above, const json_t *root, const struct by_network_key *key,
+                                     uint32_t *place) {
+  struct by_place hosts_at = {.above = above, .field = "hosts"};
   json_t *hosts;
   BY_TRY(by_doc_need(above, root, "hosts", &hosts));
-  BY_TRY(by_doc_array(&place, hosts, 1, UINT32_MAX));
-  if (json_array_size(hosts) != key->n) return by_doc_fail(&place, "is another network");
-  for (uint32_t h = 0; h < key->n; h++) {
-    struct by_place at = {.above = &place, .index = h};
+  BY_TRY(by_doc_array(&hosts_at, hosts, 1, UINT32_MAX));
+  if (json_array_size(hosts) != key->n) return by_doc_fail(&hosts_at, "is another network");
+  for (uint32_t h = 0; h < key->n; h++) place[h] = UINT32_MAX;
+  for (uint32_t i = 0; i < key->n; i++) {
+    struct by_place at = {.above = &hosts_at, .index = i};
     const char *text;
-    BY_TRY(by_doc_string(&at, json_array_get(hosts, h), &text));
-    if (strcmp(text, key->hosts[h]) != 0) return by_doc_fail(&at, "is \"%s\", of another network", text);
+    BY_TRY(by_doc_string(&at, json_array_get(hosts, i), &text));
+    uint32_t h = find_host(key, text, place);
+    if (h == key->n) return by_doc_fail(&at, "is \"%s\", of another network", text);
+    place[h] = i;
   }
   return BANYAN_OK;
 }
@@ -123,33 +151,91 @@ static enum banyan_status read_topology(const struct by_place *above, const char
   return hosts == n ? BANYAN_OK : by_doc_fail(&place, "has %u hosts, not %u", hosts, n);
 }
 
-static enum banyan_status read_age(const struct by_place *above, const json_t *root, double now, double *age) {
-  struct by_place place = {.above = above, .field = "measured"};
+/* A member that is a time: seconds before now. */
+static enum banyan_status read_age(const struct by_place *above, const json_t *root, const char *field, double now,
+                                   double *age) {
+  struct by_place place = {.above = above, .field = field};
   json_t *value;
-  double measured;
-  BY_TRY(by_doc_need(above, root, "measured", &value));
-  BY_TRY(by_doc_real(&place, value, &measured));
-  *age = now - measured;
+  double then;
+  BY_TRY(by_doc_need(above, root, field, &value));
+  BY_TRY(by_doc_real(&place, value, &then));
+  *age = now - then;
   if (*age < -TOLERANCE) return by_doc_fail(&place, "is %.0f s in the future", -*age);
-  if (*age > (double)BY_NETWORK_CACHE_DAYS * DAY) return by_doc_fail(&place, "is %.0f days ago", *age / DAY);
   return BANYAN_OK;
+}
+
+/* Whether the hosts stood in the same order then. */
+static enum banyan_status read_order(const struct by_place *above, const json_t *root, const uint32_t *place,
+                                     uint32_t n, bool *same) {
+  struct by_place order_at = {.above = above, .field = "order"};
+  json_t *order;
+  BY_TRY(by_doc_need(above, root, "order", &order));
+  BY_TRY(by_doc_array(&order_at, order, n, n));
+  *same = true;
+  for (uint32_t h = 0; h < n; h++) {
+    struct by_place at = {.above = &order_at, .index = h};
+    uint64_t host;
+    BY_TRY(by_doc_int(&at, json_array_get(order, h), 0, n - 1, &host));
+    *same = *same && host == place[h];
+  }
+  return BANYAN_OK;
+}
+
+/* The text of a plan over so many hosts, and nothing else, which can be run. */
+static enum banyan_status read_plan(const struct by_place *above, const char *source, const json_t *value, uint32_t n,
+                                    char **out) {
+  struct by_place place = {.above = above, .field = "plan"};
+  struct by_plan *plan = NULL;
+  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the plan of a network");
+  enum banyan_status status = by_plan_parse(source, text, strlen(text), &plan);
+  if (status == BANYAN_OK && (plan->n_ranks != n || plan->n_vertices != n))
+    status = by_doc_fail(&place, "has %u ranks and %u vertices, not %u", plan->n_ranks, plan->n_vertices, n);
+  by_plan_destroy(plan);
+  if (status == BANYAN_OK)
+    *out = text;
+  else
+    free(text);
+  return status;
+}
+
+static enum banyan_status read_decision(const struct by_place *above, const char *source, const json_t *root,
+                                        const struct by_network_key *key, double now, struct by_network_entry *out) {
+  struct by_place place = {.above = above, .field = "decision"}, of_planner = {.above = &place, .field = "planner"},
+                  of_planned = {.above = &place, .field = "planned"};
+  json_t *decision, *planner, *planned;
+  const char *text;
+  bool same, is_planned;
+  double age;
+  BY_TRY(by_doc_need(above, root, "decision", &decision));
+  BY_TRY(by_doc_fields(&place, decision, DECISION_FIELDS));
+  BY_TRY(read_age(&place, decision, "at", now, &age));
+  BY_TRY(by_doc_need(&place, decision, "planner", &planner));
+  BY_TRY(by_doc_string(&of_planner, planner, &text));
+  BY_TRY(by_doc_need(&place, decision, "planned", &planned));
+  BY_TRY(by_doc_bool(&of_planned, planned, &is_planned));
+  BY_TRY(read_order(&place, decision, out->place, key->n, &same));
+  json_t *plan = json_object_get(decision, "plan");
+  bool holds = same && strcmp(text, key->planner) == 0 && (is_planned || age <= (double)BY_NETWORK_TRIAL_DAYS * DAY);
+  if (holds) out->decision = is_planned ? BY_NETWORK_PLANNED : BY_NETWORK_BUILTIN;
+  return holds && is_planned && plan ? read_plan(&place, source, plan, key->n, &out->plan) : BANYAN_OK;
 }
 
 static enum banyan_status read_entry(const struct by_place *place, const char *source, const json_t *root,
                                      const struct by_network_key *key, double now, struct by_network_entry *out) {
-  struct by_place of_planned = {.above = place, .field = "planned"}, of_format = {.above = place, .field = "format"};
-  json_t *format, *planned;
+  struct by_place of_format = {.above = place, .field = "format"}, of_age = {.above = place, .field = "measured"};
+  json_t *format;
   const char *text;
   BY_TRY(by_doc_fields(place, root, FIELDS));
   BY_TRY(by_doc_need(place, root, "format", &format));
   BY_TRY(by_doc_string(&of_format, format, &text));
   if (strcmp(text, FORMAT) != 0) return by_doc_fail(&of_format, "must be \"%s\", is \"%.40s\"", FORMAT, text);
-  BY_TRY(read_hosts(place, root, key));
-  BY_TRY(read_age(place, root, now, &out->age));
-  BY_TRY(by_doc_need(place, root, "planned", &planned));
-  BY_TRY(by_doc_bool(&of_planned, planned, &out->planned));
+  BY_TRY(read_hosts(place, root, key, out->place));
+  BY_TRY(read_age(place, root, "measured", now, &out->age));
+  if (out->age > (double)BY_NETWORK_CACHE_DAYS * DAY) return by_doc_fail(&of_age, "is %.0f days ago", out->age / DAY);
   BY_TRY(read_probes(place, root, key->n, &out->measured));
-  return read_topology(place, source, root, key->n, &out->measured.topology);
+  BY_TRY(read_topology(place, source, root, key->n, &out->measured.topology));
+  return read_decision(place, source, root, key, now, out);
 }
 
 enum banyan_status by_network_entry_parse(const char *source, const char *text, size_t length,
@@ -158,25 +244,65 @@ enum banyan_status by_network_entry_parse(const char *source, const char *text, 
   json_t *root = NULL;
   *out = (struct by_network_entry){0};
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
-  enum banyan_status status = read_entry(&place, source, root, key, now, out);
+  out->place = calloc(key->n, sizeof *out->place);
+  enum banyan_status status = out->place ? read_entry(&place, source, root, key, now, out)
+                                         : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a network");
   json_decref(root);
-  if (status != BANYAN_OK) by_measured_fini(&out->measured);
+  if (status != BANYAN_OK) by_network_entry_fini(out);
   return status;
+}
+
+void by_network_entry_fini(struct by_network_entry *entry) {
+  by_measured_fini(&entry->measured);
+  free(entry->place);
+  free(entry->plan);
+  *entry = (struct by_network_entry){0};
+}
+
+static uint32_t place_of(const struct by_network_entry *entry, uint32_t host) {
+  return entry->place ? entry->place[host] : host;
+}
+
+/* In the order of the topology. */
+static void print_hosts(const struct by_network_key *key, const struct by_network_entry *entry, struct by_text *text) {
+  by_json_begin_member(text, "hosts");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < key->n; i++) {
+    uint32_t h = 0;
+    while (h + 1 < key->n && place_of(entry, h) != i) h++;
+    by_json_separate(text);
+    by_json_add_string(text, key->hosts[h]);
+  }
+  by_text_add(text, "]");
+}
+
+static void print_decision(const struct by_network_key *key, const struct by_network_entry *entry, double now,
+                           struct by_text *text) {
+  by_json_begin_member(text, "decision");
+  by_text_add(text, "{");
+  by_json_put_real(text, "at", now);
+  by_json_put_string(text, "planner", key->planner);
+  by_json_begin_member(text, "order");
+  by_text_add(text, "[");
+  for (uint32_t h = 0; h < key->n; h++) {
+    by_json_separate(text);
+    by_text_add(text, "%u", place_of(entry, h));
+  }
+  by_text_add(text, "]");
+  by_json_put_bool(text, "planned", entry->decision == BY_NETWORK_PLANNED);
+  if (entry->plan && strlen(entry->plan) <= MOST_PLAN) {
+    by_json_begin_member(text, "plan");
+    by_text_add(text, "%s", entry->plan);
+  }
+  by_text_add(text, "}");
 }
 
 void by_network_entry_print(const struct by_network_key *key, const struct by_network_entry *entry, double now,
                             struct by_text *text) {
   by_text_add(text, "{");
   by_json_put_string(text, "format", FORMAT);
-  by_json_put_real(text, "measured", now);
-  by_json_put_bool(text, "planned", entry->planned);
-  by_json_begin_member(text, "hosts");
-  by_text_add(text, "[");
-  for (uint32_t h = 0; h < key->n; h++) {
-    by_json_separate(text);
-    by_json_add_string(text, key->hosts[h]);
-  }
-  by_text_add(text, "]");
+  by_json_put_real(text, "measured", now - entry->age);
+  print_hosts(key, entry, text);
   by_json_begin_member(text, "probes");
   by_text_add(text, "[");
   for (uint32_t i = 0; i < entry->measured.n_probes; i++) {
@@ -194,6 +320,7 @@ void by_network_entry_print(const struct by_network_key *key, const struct by_ne
   by_text_add(text, "]");
   by_json_begin_member(text, "topology");
   by_topology_print(entry->measured.topology, text);
+  print_decision(key, entry, now, text);
   by_text_add(text, "}\n");
 }
 

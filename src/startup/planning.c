@@ -36,12 +36,14 @@ static uint32_t find_node(const struct by_topology *topology, const char *host) 
   return by_topology_find(topology, brief);
 }
 
+/* `order`: the h-th host is the order[h]-th node that takes part; NULL: the h-th. */
 static enum banyan_status take_in_order(const struct by_context *context, const struct by_topology *topology,
-                                        uint32_t *nodes) {
+                                        const uint32_t *order, uint32_t *nodes) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < topology->n_nodes; v++) {
     if (!topology->nodes[v].takes_part) continue;
-    if (n < context->job.n_hosts) nodes[n] = v;
+    for (uint32_t h = 0; h < context->job.n_hosts; h++)
+      if (n == (order ? order[h] : h)) nodes[h] = v;
     n++;
   }
   if (n == context->job.n_hosts) return BANYAN_OK;
@@ -61,7 +63,7 @@ static enum banyan_status find_nodes(const struct by_context *context, const str
     if (nodes[h] == UINT32_MAX) missing = h;
   }
   if (found == context->job.n_hosts) return BANYAN_OK;
-  if (!found) return take_in_order(context, topology, nodes);
+  if (!found) return take_in_order(context, topology, NULL, nodes);
   return by_fail(BANYAN_ERR_TOPOLOGY, "the topology has no node \"%s\", which is a host of the job",
                  name_of_host(context, missing));
 }
@@ -190,15 +192,17 @@ static enum banyan_plan_source source_of(bool in_order) {
   return in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
 }
 
-/* The context keeps the topology from now on. `in_order`: the h-th host is the h-th node; else by its name. */
-static enum banyan_status keep_network(struct by_context *context, struct by_topology *topology, bool in_order) {
+/* The context keeps the topology from now on. */
+static enum banyan_status keep_network(struct by_context *context, struct by_topology *topology,
+                                       const struct by_planning_options *options) {
   uint32_t *nodes = calloc(context->job.n_hosts, sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
   if (!nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
-  if (status == BANYAN_OK && in_order) status = take_in_order(context, topology, nodes);
-  if (status == BANYAN_OK && !in_order) status = find_nodes(context, topology, nodes);
   if (status == BANYAN_OK)
-    status = by_job_network_keep(context, topology, nodes, source_of(in_order));
+    status = options->in_order ? take_in_order(context, topology, options->order, nodes)
+                               : find_nodes(context, topology, nodes);
+  if (status == BANYAN_OK)
+    status = by_job_network_keep(context, topology, nodes, source_of(options->in_order));
   else
     by_topology_destroy(topology);
   free(nodes);
@@ -225,6 +229,25 @@ static enum banyan_status plan(const struct by_context *context, const struct by
   if (n > 1) status = plan_over(context, topology, nodes, n, place, forecast, text);
   free(place);
   return status;
+}
+
+void by_planning_describe(const struct by_context *context, struct by_text *text) {
+  struct by_cost_rates rates = by_cost_defaults();
+  const struct by_job *job = &context->job;
+  const char *settings = job->settings.planner;
+  by_machine_costs_use(&rates);
+  by_text_add(text, "banyan %s; %s; costs %g %g %g %g %g %g %g %g; helpers %u;", banyan_version(),
+              settings ? settings : "", rates.wire, rates.call, rates.hop, rates.link, rates.message, rates.byte,
+              rates.grain, rates.burst, job->founders - job->size);
+  if (job->crowded) by_text_add(text, " cores %u;", job->members[0].cores);
+  by_text_add(text, " ranks");
+  for (uint32_t h = 0, alike = 0, before = 0; h <= job->n_hosts; h++) {
+    uint32_t ranks = 0;
+    for (uint32_t r = 0; r < job->size && h < job->n_hosts; r++) ranks += job->host_of[r] == h;
+    if (alike && ranks != before) by_text_add(text, " %ux%u", alike, before);
+    alike = ranks == before ? alike + 1 : 1;
+    before = ranks;
+  }
 }
 
 enum banyan_status by_planning_print(const struct by_context *context, const struct by_job_network *network,
@@ -265,8 +288,10 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
   struct by_context *context = comm->context;
   struct by_text text = {0};
   struct by_job_network *network = NULL;
-  enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, options->in_order) : BANYAN_OK;
-  if (status == BANYAN_OK) network = by_job_network_hold(context);
+  enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, options) : BANYAN_OK;
+  if (status == BANYAN_OK && options->plan) by_text_add(&text, "%s", options->plan);
+  if (text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan");
+  if (status == BANYAN_OK && !text.length) network = by_job_network_hold(context);
   if (network) status = plan(context, network, options->forecast, &text);
   by_job_network_release(network);
   if (status != BANYAN_OK && options->may_fail) {

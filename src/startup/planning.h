@@ -12,7 +12,9 @@ struct by_planning_options {
   bool in_order; /* the h-th host is the h-th node that takes part, as where it was measured. Else hosts are the nodes
                     of their names (up to the first dot, where the whole is none); where no host has such a node, the
                     same */
-  bool may_fail; /* then the job has its built-in plans, with a warning, and keeps no topology; else it ends */
+  const uint32_t *order; /* in_order: the h-th host is the order[h]-th such node; NULL: the h-th */
+  const char *plan;      /* a plan that was made before, over the job's hosts, as text; NULL: the planner makes one */
+  bool may_fail;         /* then the job has its built-in plans, with a warning, and keeps no topology; else it ends */
   struct by_forecast *forecast; /* NULL: any plan is used. Else it is rank 0's forecast, and a plan is used only if that
                                    is hopeful; for hosts in order */
 };
@@ -22,6 +24,9 @@ struct by_planning_options {
  * the next that may help. */
 BANYAN_CHECK enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topology *topology,
                                                     const struct by_planning_options *options, bool *planned);
+/* What a plan for this job depends on besides its network, in a line: the planner and its settings, costs, how many
+ * ranks hosts have. Log as by_machine_costs_use. */
+void by_planning_describe(const struct by_context *context, struct by_text *text);
 /* Rank 0: adds a plan over the job's hosts as JSON; nothing where all are one node. Takes as long as the planner does,
  * and no lock: for any thread, while the context lives. */
 BANYAN_CHECK enum banyan_status by_planning_print(const struct by_context *context,
