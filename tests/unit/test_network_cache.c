@@ -237,11 +237,22 @@ static void test_gateways(void **state) {
       "10.0.0.2         0x1         0x2         52:54:00:00:00:02     *        eth1\n"
       "10.0.0.9         0x1         0x0         00:00:00:00:00:00     *        eth1\n";
   char out[64], brief[24];
-  by_host_facts_gateways(routes, neighbours, out, sizeof out);
+  by_host_facts_gateways(false, routes, neighbours, out, sizeof out);
   assert_string_equal(out, "52:54:00:00:00:01,52:54:00:00:00:02");
-  by_host_facts_gateways(routes, neighbours, brief, sizeof brief);
+  by_host_facts_gateways(false, routes, neighbours, brief, sizeof brief);
   assert_string_equal(brief, "52:54:00:00:00:01");
-  by_host_facts_gateways("", "", out, sizeof out);
+  by_host_facts_gateways(false, "", "", out, sizeof out);
+  assert_string_equal(out, "-");
+  /* A default route on eth1 behind a link-local address that eth0 has, too; the rest goes directly. */
+  by_host_facts_gateways(true,
+                         "20010db8000000000000000000000000 40 00000000000000000000000000000000 00 "
+                         "00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth1\n"
+                         "00000000000000000000000000000000 00 00000000000000000000000000000000 00 "
+                         "fe800000000000000000000000000001 00000400 00000005 00000000 00450003     eth1\n",
+                         "IP\nfe80::1 0x1 0x2 52:54:00:00:00:01 * eth0\nfe80::1 0x1 0x2 52:54:00:00:00:02 * eth1\n",
+                         out, sizeof out);
+  assert_string_equal(out, "52:54:00:00:00:02");
+  by_host_facts_gateways(true, "0000 00 0000 00 fe80 0 0 0 0 eth1\n\n", "IP\n", out, sizeof out);
   assert_string_equal(out, "-");
 }
 
