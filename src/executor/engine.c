@@ -193,10 +193,11 @@ static inline void progress_end(struct by_runner *runner, struct by_end *end) {
     lane_failed(end);
     return;
   }
+  bool waits = runner->pending > 0;
   for (int i = 0; i < FRAMES_A_TURN && by_deliver(end) && transfer->status == BANYAN_OK; i++) {
     transfer->moved = true;
     send_what_is_ready(runner);
-    if (!runner->pending) return; /* what waited can go on; there is another turn for what comes behind */
+    if (waits && !runner->pending) return; /* it can go on; there is another turn for what comes behind */
   }
 }
 

@@ -9,7 +9,11 @@
 #include "log.h"
 #include "text.h"
 
-enum { MOST_KEPT = 4096, MESSAGE_SECONDS = 5 /* for the root's message about late ranks */ };
+enum {
+  MOST_KEPT = 4096,
+  MESSAGE_SECONDS = 5, /* for the root's message about late ranks */
+  MOST_ROUNDS = 16     /* of the engine, after which messages are answered although more and more come */
+};
 
 static uint32_t number_of(const struct banyan_comm *comm) {
   return by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
@@ -347,10 +351,28 @@ static bool advance(struct by_submitter *owner, bool ended) {
   return true;
 }
 
-bool by_submitters_advance(struct by_context *context) {
-  bool moved = false;
-  for (struct by_control_message *message; (message = by_engine_read(context->job.engine)); moved = true)
+/* True: messages had arrived. */
+static bool take_messages(struct by_context *context) {
+  bool any = false;
+  for (struct by_control_message *message; (message = by_engine_read(context->job.engine)); any = true)
     deliver(context, message);
+  return any;
+}
+
+/* What a burst brings lies in the lanes as several messages, of which the engine takes some at a time. All that are
+ * there are taken before any of them is answered or passed on, so that this takes one message. Nothing is waited for.
+ */
+static bool take_all_messages(struct by_context *context) {
+  if (!take_messages(context)) return false;
+  for (uint32_t i = 0; i < MOST_ROUNDS; i++) {
+    by_engine_progress(context->job.engine);
+    if (!take_messages(context)) break;
+  }
+  return true;
+}
+
+bool by_submitters_advance(struct by_context *context) {
+  bool moved = take_all_messages(context);
   bool again = context->submitting.submitters > 0;
   while (again) {
     uint64_t now = by_engine_ended(context->job.engine);
