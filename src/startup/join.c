@@ -116,6 +116,7 @@ enum banyan_status banyan_comm_create(const struct banyan_options *options, stru
   struct by_context_events events = by_context_events;
   events.control.want_plan = by_group_plans_want;
   events.agent.keep_topology = by_planning_keep_topology;
+  events.control.keep_network = by_job_network_take;
   events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};
   BY_TRY(by_context_create(options, NULL, &events, &context));
   uint32_t *all = calloc(context->job.size, sizeof *all);

@@ -291,7 +291,7 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
   enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, options) : BANYAN_OK;
   if (status == BANYAN_OK && options->plan) by_text_add(&text, "%s", options->plan);
   if (text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan");
-  if (status == BANYAN_OK && !text.length) network = by_job_network_hold(context);
+  if (status == BANYAN_OK && comm->rank == 0 && !text.length) network = by_job_network_hold(context);
   if (network) status = plan(context, network, options->forecast, &text);
   by_job_network_release(network);
   if (status != BANYAN_OK && options->may_fail) {

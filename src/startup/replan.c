@@ -346,7 +346,8 @@ static void destroy(void *object) {
 enum banyan_status by_replan_begin(struct by_context *context) {
   struct by_job_network *network = by_job_network_hold(context);
   struct replanner *r = NULL;
-  bool wanted = network && !context->cluster && !context->job.settings.deterministic && !context->replanning.object;
+  bool wanted = network && context->job.rank == 0 && !context->cluster && !context->job.settings.deterministic &&
+                !context->replanning.object;
   enum banyan_status status = BANYAN_OK;
   if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");
   if (r) {

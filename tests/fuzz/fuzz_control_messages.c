@@ -1,6 +1,6 @@
 /* Messages on control connections of a job with helpers. The first byte selects the kind: a hello; a text such as that
  * of LOST; a PLAN in its wire format; a PLAN that is composed of numbers and the plan's JSON after them; a TREE; plan
- * switch messages; a TIMELINE; a TREE_ASK; a TREE_REPORT; or PATHS.
+ * switch messages; a TIMELINE; a TREE_ASK; a TREE_REPORT; PATHS; or NETWORK.
  *
  * A message that can be read has the same content after it is written and read again. A TREE makes a worker or a
  * server. A PLAN goes to a helper's engine, which then loses helpers. */
@@ -11,6 +11,7 @@
 #include "aggregator.h"
 #include "clock.h"
 #include "control_messages.h"
+#include "network_message.h"
 #include "path_message.h"
 #include "plan.h"
 #include "plan_switch_message.h"
@@ -24,7 +25,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
-enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, PLAN_SWITCHES, TIMELINE, TREE_ASK, TREE_REPORT, PATHS, KINDS };
+enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, PLAN_SWITCHES, TIMELINE, TREE_ASK, TREE_REPORT, PATHS, NETWORK, KINDS };
 
 static void read_hello(const uint8_t *data, size_t size) {
   struct by_arena arena;
@@ -278,10 +279,23 @@ static void read_paths(const uint8_t *data, size_t size) {
   assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
 }
 
+/* ---- the network */
+
+static void read_network(const uint8_t *data, size_t size) {
+  static uint8_t bytes[ROOM];
+  struct by_network_message message;
+  struct by_writer writer;
+  if (by_network_message_read(data, size, &message) != BANYAN_OK) return;
+  for (uint32_t h = 0; h < message.n_hosts; h++) (void)by_network_message_node(&message, h);
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_network_message_write(&writer, &message);
+  assert(writer.failed || (writer.length == size && !memcmp(bytes, data, size)));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {
-      read_hello,         read_text,     set_plan,      make_plan,        read_tree,
-      read_plan_switches, read_timeline, read_tree_ask, read_tree_report, read_paths};
+      read_hello,    read_text,     set_plan,         make_plan,  read_tree,   read_plan_switches,
+      read_timeline, read_tree_ask, read_tree_report, read_paths, read_network};
   if (size) kinds[data[0] % KINDS](data + 1, size - 1);
   return 0;
 }

@@ -443,6 +443,7 @@ static void test_numbers(void **state) {
                {"TREE_REPORT", TREE_REPORT},
                {"TIMELINE", TIMELINE},
                {"PATHS", PATHS},
+               {"NETWORK", NETWORK},
                {"purpose", (enum message)PURPOSE_CONTROL}};
   struct by_text text;
   (void)state;

@@ -1,11 +1,12 @@
 /* Golden bytes of the payloads of control messages that have writers of their own: texts (REFUSED, FAILED, SUSPECT,
- * LOST), PLAN, TREE for workers and servers, MOVE of each kind, TIMELINE and PATHS of each kind. Each is read by the
- * real reader and written again, which gives the same bytes. golden_control.c has the others, and the frame around
- * them. */
+ * LOST), PLAN, TREE for workers and servers, MOVE of each kind, TIMELINE and PATHS of each kind, and NETWORK. Each is
+ * read by the real reader and written again, which gives the same bytes. golden_control.c has the others, and the frame
+ * around them. */
 #include <string.h>
 
 #include "control_messages.h"
 #include "golden.h"
+#include "network_message.h"
 #include "path_message.h"
 #include "plan.h"
 #include "plan_switch_message.h"
@@ -283,11 +284,33 @@ static void test_paths(void **state) {
   paths("PATHS, PROBED", &(struct by_path_message){.kind = BY_PATH_PROBED, .process = 3, .bandwidth = 95000000});
 }
 
+/* ---- the network */
+
+static void network(const char *name, const struct by_network_message *message) {
+  struct by_network_message read;
+  begin();
+  by_network_message_write(&writer, message);
+  assert_ok(by_network_message_read(bytes, writer.length, &read));
+  by_network_message_write(&second, &read);
+  check(name);
+}
+
+static void test_network(void **state) {
+  static const uint8_t nodes[8] = {2, 0, 0, 0, 1, 0, 0, 0};
+  static const char text[] = "{\"format\": \"banyan-topology 1\"}";
+  (void)state;
+  network("NETWORK",
+          &(struct by_network_message){
+              .source = BANYAN_PLAN_MEASURED, .nodes = nodes, .n_hosts = 2, .text = text, .length = strlen(text)});
+  network("NETWORK, not known", &(struct by_network_message){.text = ""});
+}
+
 int golden_payloads(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_texts),     cmocka_unit_test(test_plans),         cmocka_unit_test(test_trees),
       cmocka_unit_test(test_tree_ends), cmocka_unit_test(test_plan_switches), cmocka_unit_test(test_timelines),
-      cmocka_unit_test(test_records),   cmocka_unit_test(test_paths),         cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_records),   cmocka_unit_test(test_paths),         cmocka_unit_test(test_network),
+      cmocka_unit_test(golden_end),
   };
   golden_begin("payloads", "Payloads of control messages.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,9 @@
 
 #include "check.h"
 #include "cluster_message.h"
+#include "comm.h"
 #include "job.h"
+#include "job_network.h"
 #include "localsocket.h"
 #include "priority.h"
 #include "socket.h"
@@ -75,6 +77,36 @@ static int listen_to_test(struct job *job, struct banyan_comm *world) {
   return command;
 }
 
+/* What the job's network looks like from here: the topology and the nodes of hosts. */
+static struct by_text print_network(struct banyan_comm *world) {
+  struct by_job_network *network = by_job_network_hold(world->context);
+  struct by_text text;
+  by_text_init(&text);
+  if (network) by_topology_print(network->topology, &text);
+  for (uint32_t h = 0; network && h < network->n_hosts; h++) by_text_add(&text, " %u", network->nodes[h]);
+  by_job_network_release(network);
+  return text;
+}
+
+/* Ranks 1 and 2 are the successors of rank 0, and come to know what it knows. */
+static void check_network(struct banyan_comm *world) {
+  struct by_text own = print_network(world);
+  uint32_t ranks[BY_JOB_SUCCESSORS], length = (uint32_t)own.length;
+  must_hold(by_job_successors(&world->context->job, ranks) == 2 && ranks[0] == 1 && ranks[1] == 2);
+  must(banyan_broadcast(world, &length, sizeof length, BANYAN_UINT8, 0));
+  char *wanted = calloc(1, length + 1);
+  must_hold(wanted && length > 0);
+  memcpy(wanted, by_text_get(&own), length < own.length ? length : own.length);
+  must(banyan_broadcast(world, wanted, length, BANYAN_UINT8, 0));
+  for (double until = job_now() + 30; strcmp(by_text_get(&own), wanted) != 0; usleep(1000)) {
+    must_hold(job_now() < until);
+    by_text_fini(&own);
+    own = print_network(world);
+  }
+  by_text_fini(&own);
+  free(wanted);
+}
+
 /* The group of ranks 1 and 2 calls until it has a plan that rank 0 made of the manager's topology. */
 static void check_group(struct banyan_comm *world, int rank) {
   struct banyan_plan_info plan = {0};
@@ -90,7 +122,7 @@ static void check_group(struct banyan_comm *world, int rank) {
     must(banyan_broadcast(group, &planned, 1, BANYAN_INT32, 0));
     usleep(1000);
   }
-  /* Both have links of 2 and 1 Gbit/s to one switch, of which others use a half: the slower one limits them. */
+  /* They have links of 2 and 1 Gbit/s to one switch, the second half used by others, which limits them. */
   if (group) must_hold(plan.bound > 0.49e9 && plan.bound < 0.51e9);
   banyan_comm_destroy(group);
 }
@@ -115,6 +147,7 @@ static void rank_trains(struct job *job, int rank) {
     if (command == SET_BY_HAND) must(banyan_barrier(world)); /* rank 0, which cannot answer, has set the plan too */
     if (command == SET_BY_HAND && rank) job_set_stage(job, rank, SET);
     if (command == GROUP && !checked) {
+      check_network(world);
       check_group(world, rank);
       checked = 1;
       if (rank) job_set_stage(job, rank, CHECKED);
@@ -449,6 +482,12 @@ static void receive_refusal(const struct agent *agent, uint64_t number, const ch
   by_cluster_message_fini(&message);
 }
 
+#define TOPOLOGY(used)                                                                                                 \
+  "{\"format\": \"banyan-topology 1\", \"nodes\": [{\"name\": \"h0\"}, {\"name\": \"h1\"}, {\"name\": \"h2\"}, "       \
+  "{\"name\": \"s\", \"kind\": \"switch\"}], \"links\": [{\"a\": \"h0\", \"b\": \"s\", \"capacity\": \"1g\"}, "        \
+  "{\"a\": \"h1\", \"b\": \"s\", \"capacity\": \"2g\"}, {\"a\": \"h2\", \"b\": \"s\", \"capacity\": \"1g\", "          \
+  "\"used\": \"" used "\"}]}"
+
 /* A plan comes with the topology that it was made from, and groups get plans of it, also where the job itself cannot
  * use its plan. A topology that makes no sense changes nothing. */
 static void test_groups(void **state) {
@@ -460,15 +499,8 @@ static void test_groups(void **state) {
   welcome_all(&agent, 0.05);
   struct by_cluster_message plan = {
       .type = BY_MESSAGE_PLAN, .job = agent.job, .number = 1, .plan = PLAN("h0", "h2", "h1")};
-  static const char *const topologies[] = {"{\"format\": 1}",
-                                           "{\"format\": \"banyan-topology 1\", \"nodes\": [{\"name\": \"h0\"}, "
-                                           "{\"name\": \"h1\"}, {\"name\": \"h2\"}, "
-                                           "{\"name\": \"s\", \"kind\": \"switch\"}], \"links\": ["
-                                           "{\"a\": \"h0\", \"b\": \"s\", \"capacity\": \"1g\"}, "
-                                           "{\"a\": \"h1\", \"b\": \"s\", \"capacity\": \"2g\"}, "
-                                           "{\"a\": \"h2\", \"b\": \"s\", \"capacity\": \"1g\", "
-                                           "\"used\": \"500m\"}]}"};
-  for (; plan.number <= 2; plan.number++) {
+  static const char *const topologies[] = {"{\"format\": 1}", TOPOLOGY("0"), TOPOLOGY("500m")};
+  for (; plan.number <= 3; plan.number++) {
     plan.topology = topologies[plan.number - 1];
     type(agent.peers[0], &plan);
     receive_refusal(&agent, plan.number, "host 1 of the job is \"h1\"");

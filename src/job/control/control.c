@@ -68,6 +68,7 @@ static const struct rule {
     [KNOWN] = {by_helpers_handle_known, PART(helpers), TO_ROOT, ALWAYS},
     [TIMELINE] = {handle_timeline, 0, FROM_ALL, ONCE_STARTED},
     [PATHS] = {by_control_paths_handle, PART(paths), FROM_ALL, ONCE_STARTED},
+    [NETWORK] = {by_notices_handle_network, PART(notices), FROM_ROOT, ONCE_STARTED},
 };
 
 static void frame_came(void *context, const struct by_received *message) {
@@ -322,6 +323,12 @@ enum banyan_status by_control_propose(struct by_control *control, const struct b
 
 void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes) {
   by_plan_wants_post(&control->plan_switches, comm, n, processes);
+}
+
+void by_control_send_network(struct by_control *control, uint32_t rank, const void *bytes, size_t length) {
+  struct by_report report = {
+      .handle = by_notices_send_network, .context = &control->notices, .process = rank, .length = length};
+  (void)by_control_peers_post(&control->peers, &report, bytes, "the topology of the job");
 }
 
 bool by_control_is_over(const struct by_control *control) {

@@ -18,6 +18,7 @@ struct by_control;
 struct by_plan_want;
 struct by_cluster_cells;
 struct by_cluster_switch;
+struct by_network_message;
 struct by_path_message;
 struct by_tree_message;
 struct by_tree_report;
@@ -37,6 +38,8 @@ struct by_control_events {
                              struct by_plan_switch_message *answer, char *text, size_t room);
   /* Rank 0: a communicator asks for a plan, which is proposed later, or not at all. NULL: nothing plans here. */
   void (*want_plan)(void *context, const struct by_plan_want *want);
+  /* Another rank: rank 0 knows this of the network now. */
+  void (*keep_network)(void *context, const struct by_network_message *message);
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
   /* Sends so many bytes that nobody needs to a process; see by_engine_probe. */
   void (*probe)(void *context, uint32_t process, uint64_t bytes);
@@ -149,6 +152,9 @@ BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, c
 /* Any thread: asks rank 0 for a plan for a communicator of these ranks, the first of which is this one; n = 0: not any
  * more. Copied. */
 void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes);
+/* Any thread, rank 0: sends a NETWORK message to a rank; the bytes are copied. It may be missed by a rank that does not
+ * read for long. */
+void by_control_send_network(struct by_control *control, uint32_t rank, const void *bytes, size_t length);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */

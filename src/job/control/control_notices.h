@@ -4,7 +4,8 @@
  * one that has left before there was a link would wait for nothing. A link that is there ends by itself, behind its
  * data. The class of the job: rank 0 sends it to those that receive it from no agent. LISTEN: control messages of
  * operations are read by the thread that drives the engine. A rank that has submitted nothing may have none; where
- * others wait for it, it is notified over its connection to rank 0. On the loop's thread unless said otherwise. */
+ * others wait for it, it is notified over its connection to rank 0. NETWORK: what rank 0 knows of the network goes to
+ * the ranks that are to take its place. On the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_NOTICES_H
 #define BY_JOB_CONTROL_CONTROL_NOTICES_H
 
@@ -48,5 +49,9 @@ void by_notices_handle_listen(void *argument, const struct by_received *message)
 void by_notices_send_class(struct by_notices *notices, uint32_t class_, bool ranks);
 void by_notices_send_class_to(const struct by_notices *notices, const struct by_control_peer *peer);
 void by_notices_handle_class(void *argument, const struct by_received *message);
+
+/* Rank 0: see by_control_send_network. */
+void by_notices_send_network(const struct by_report *report);
+void by_notices_handle_network(void *argument, const struct by_received *received);
 
 #endif

@@ -38,7 +38,8 @@ enum message {
   TREE_ASK = 18,    /* Rank 0's to an end of in-network trees: what it is to do. */
   TREE_REPORT = 19, /* An end's, to rank 0: how far it is. */
   TIMELINE = 20,    /* See timeline_records.h. */
-  PATHS = 21        /* What connections show of the network: see path_message.h. */
+  PATHS = 21,       /* What connections show of the network: see path_message.h. */
+  NETWORK = 22      /* Rank 0's to its successors: what it knows of the network. */
 };
 
 /* What goes on at a connection. control_peers.c alone changes it, from one to the next:
