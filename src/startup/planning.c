@@ -212,7 +212,7 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
 enum banyan_status by_planning_keep_topology(void *context, const char *text) {
   struct by_topology *topology;
   BY_TRY(by_topology_parse("the manager's topology", text, strlen(text), &topology));
-  return keep_network(context, topology, false);
+  return keep_network(context, topology, &(struct by_planning_options){.in_order = false});
 }
 
 /* Where all are one node, there is nothing to plan. */
