@@ -97,7 +97,7 @@ struct by_plan_control {
   uint32_t *parent; /* of each rank in the tree, the root's is itself; NULL: the plan has none, nor a ring */
   uint32_t *ring;   /* the ranks in their order on it, the last one is the root; NULL: none is known */
   uint32_t fan_out; /* the most children that the tree was to have; >= 1 */
-  bool use_ring;    /* which of both is faster */
+  bool use_ring;    /* not the tree; the planner makes none of these, as trees are faster */
 };
 
 /* What a planner reported about its plan; 0: nothing. Not part of the hash. */

@@ -132,8 +132,8 @@ static void log_control(const struct by_control *control) {
             "no control tree over these hosts keeps the limits in BANYAN_PLANNER: it has height %u, and %g %s to a "
             "parent at most",
             tree->height, tree->distance, tree->kept.by_delay ? "s" : "links");
-  by_info("plan", "controllers form a %s of height %u, with at most %u children", control->use_ring ? "ring" : "tree",
-          control->use_ring ? tree->n - 1 : tree->height, control->use_ring ? 1 : tree->fan_out);
+  by_info("plan", "controllers form a tree of height %u, with at most %u children%s", tree->height, tree->fan_out,
+          control->cut ? ": a ring, cut open" : "");
 }
 
 /* How many ranks run on each of n nodes. The caller frees them. */

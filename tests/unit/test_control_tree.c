@@ -9,6 +9,7 @@
 #include "plan_load.h"
 #include "plan_make.h"
 #include "plan_order.h"
+#include "rng.h"
 #include "text.h"
 #include "topology_synth.h"
 
@@ -206,15 +207,56 @@ static void test_rank_between_switches(void **state) {
                BY_HAMILTON_NO, BY_HAMILTON_CUT);
 }
 
-static void test_choice(void **state) {
+/* Hosts with a link between any two, of these delays in ms, in the order of pairs. */
+static struct opened make_mesh(uint32_t hosts, const double *delays) {
+  struct by_text text;
+  by_text_init(&text);
+  by_text_add(&text, "{\"format\": \"banyan-topology 1\", \"nodes\": [");
+  for (uint32_t h = 0; h < hosts; h++) by_text_add(&text, "%s\"h%u\"", h ? ", " : "", h);
+  by_text_add(&text, "], \"links\": [");
+  for (uint32_t a = 0, i = 0; a < hosts; a++)
+    for (uint32_t b = a + 1; b < hosts; b++, i++)
+      by_text_add(&text, "%s{\"a\": \"h%u\", \"b\": \"h%u\", \"capacity\": \"1g\", \"delay\": \"%.3fms\"}",
+                  i ? ", " : "", a, b, delays[i]);
+  by_text_add(&text, "]}");
+  struct opened it = make_plan(by_text_get(&text));
+  by_text_fini(&text);
+  return it;
+}
+
+/* A ring of fast links among slow ones: the tree is the ring, cut open. */
+static void test_cut_ring(void **state) {
   (void)state;
-  struct opened it = make_plan("star:2");
-  assert_true(it.control.use_ring);
-  assert_true(it.control.ring_time <= it.control.tree_time);
+  const double delays[] = {0.1, 20, 20, 20, 0.1, 0.1, 20, 20, 20, 0.1, 20, 20, 0.1, 20, 0.1};
+  struct opened it = make_mesh(6, delays);
+  assert_true(it.control.cut);
+  check_tree(it.control.tree, &it.control.near);
+  assert_int_equal(it.control.tree->height, 3);
+  assert_true(it.control.tree_time < 2e-3 && it.control.tree_time < 0.7 * it.control.ring_time);
   shut(&it);
-  it = make_plan("star:16");
-  assert_false(it.control.use_ring);
-  shut(&it);
+}
+
+/* On no network a ring is faster, as it can be cut open. */
+static void test_rings_are_slower(void **state) {
+  (void)state;
+  enum { HOSTS = 7, PAIRS = HOSTS * (HOSTS - 1) / 2 };
+  static const char *const known[] = {"star:2", "star:3", "star:16", "ring:3", "ring:4", "ring:100", "torus:4x4"};
+  struct by_rng rng;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    struct opened it = make_plan(known[i]);
+    assert_true(it.control.tree_time <= it.control.ring_time && !isinf(it.control.ring_time));
+    check_tree(it.control.tree, &it.control.near);
+    shut(&it);
+  }
+  by_rng_init(&rng, 1);
+  for (uint32_t i = 0; i < 100; i++) {
+    double delays[PAIRS];
+    for (uint32_t k = 0; k < PAIRS; k++) delays[k] = by_rng_below(&rng, 3) ? 0.01 : 10 * by_rng_unit(&rng) + 0.01;
+    struct opened it = make_mesh(3 + (uint32_t)by_rng_below(&rng, HOSTS - 2), delays);
+    assert_true(it.control.tree_time <= it.control.ring_time);
+    check_tree(it.control.tree, &it.control.near);
+    shut(&it);
+  }
 }
 
 static void test_printed(void **state) {
@@ -235,19 +277,19 @@ static void test_printed(void **state) {
 }
 
 /* The ways that ranks take whose plan has the tree or ring. */
-static void find_ways(const struct by_control *control, uint32_t *up, uint32_t *down) {
+static void find_ways(const struct by_control *control, bool ring, uint32_t *up, uint32_t *down) {
   struct by_plan *plan;
   uint32_t n = control->tree->n;
   assert_ok(by_plan_builtin("ring", n, &plan));
   assert_ok(by_control_give(control, plan));
   assert_ok(by_plan_validate(plan));
-  assert_int_equal(plan->control.use_ring, control->use_ring);
-  by_plan_control_ways(&plan->control, n, control->use_ring, up, down);
+  assert_false(plan->control.use_ring);
+  by_plan_control_ways(&plan->control, n, ring, up, down);
   by_plan_destroy(plan);
 }
 
 /* Upward messages of all ranks reach one root; downward the root's message reaches all ranks. */
-static void check_ways(const char *text, uint32_t hosts) {
+static void check_ways(const char *text, bool ring, uint32_t hosts) {
   enum { HOSTS = 16 };
   struct by_topology *topology;
   uint32_t nodes[HOSTS], up[HOSTS], down[HOSTS], n = 0, root = 0;
@@ -258,7 +300,7 @@ static void check_ways(const char *text, uint32_t hosts) {
   struct by_control control;
   assert_ok(
       by_control_make(topology, &(struct by_control_options){.participants = nodes, .n_participants = n}, &control));
-  find_ways(&control, up, down);
+  find_ways(&control, ring, up, down);
   by_control_fini(&control);
   while (up[root] != root) root = up[root];
   assert_int_equal(down[root], root);
@@ -272,12 +314,13 @@ static void check_ways(const char *text, uint32_t hosts) {
 
 static void test_ways(void **state) {
   (void)state;
-  check_ways("clos:racks=4,hosts=4", 16);
-  check_ways("star:16", 16);
-  check_ways("star:2", 2); /* This way is a ring. */
+  check_ways("clos:racks=4,hosts=4", false, 16);
+  check_ways("star:16", false, 16);
+  check_ways("star:16", true, 16);
+  check_ways("star:2", true, 2);
 }
 
-/* Who limits the tree gets it, also where a ring is faster, and no rank has more children than were allowed. */
+/* No rank has more children than were allowed; a ring is not cut open where limits are asked for. */
 static void test_limited_ways(void **state) {
   (void)state;
   enum { HOSTS = 9 };
@@ -287,19 +330,19 @@ static void test_limited_ways(void **state) {
   uint32_t up[HOSTS], down[HOSTS], children[HOSTS] = {0};
   assert_ok(by_topology_named("star:9", &topology));
   assert_ok(by_control_make(topology, &limited, &control));
-  assert_false(control.use_ring);
-  find_ways(&control, up, down);
+  find_ways(&control, false, up, down);
   assert_memory_equal(up, down, sizeof up);
   for (uint32_t r = 0; r < HOSTS; r++)
     if (up[r] != r) assert_true(++children[up[r]] <= 2);
   by_control_fini(&control);
   by_topology_destroy(topology);
-  assert_ok(by_topology_named("star:2", &topology));
-  assert_ok(by_control_make(topology, &limited, &control));
-  assert_false(control.use_ring);
-  assert_true(control.ring_time <= control.tree_time);
+  const double delays[] = {0.1, 20, 0.1, 0.1, 20, 0.1};
+  struct opened it = make_mesh(4, delays);
+  assert_true(it.control.cut);
+  assert_ok(by_control_make(it.topology, &limited, &control));
+  assert_false(control.cut);
   by_control_fini(&control);
-  by_topology_destroy(topology);
+  shut(&it);
 }
 
 /* --- Distances between ranks, and which ranks have the same distances --- */
@@ -443,7 +486,8 @@ int main(void) {
       cmocka_unit_test(test_answers),
       cmocka_unit_test(test_rack_after_rack),
       cmocka_unit_test(test_rank_between_switches),
-      cmocka_unit_test(test_choice),
+      cmocka_unit_test(test_cut_ring),
+      cmocka_unit_test(test_rings_are_slower),
       cmocka_unit_test(test_printed),
       cmocka_unit_test(test_ways),
       cmocka_unit_test(test_limited_ways),

@@ -1,5 +1,5 @@
-/* A tree or a ring for control messages: how long the ranks need to receive from each other along each, and which is
- * used; in words and as JSON. */
+/* A tree and a ring for control messages: how long the ranks need to receive from each other along each; in words and
+ * as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,6 +157,19 @@ static enum banyan_status control_find_ring(struct by_control *control, uint64_t
   return status;
 }
 
+/* The ring cut open is the tree where that is faster: trees are made for few links, and those may have long delays. */
+static enum banyan_status cut_ring_if_faster(struct by_control *control) {
+  struct by_control_tree *cut;
+  double seconds;
+  BY_TRY(by_control_tree_cut(control->order, &control->near, &control->costs, &control->tree->kept, &cut));
+  enum banyan_status status = by_control_tree_time(cut, &control->near, &control->costs, &seconds);
+  control->cut = status == BANYAN_OK && seconds < control->tree_time;
+  if (control->cut) control->tree_time = seconds;
+  by_control_tree_destroy(control->cut ? control->tree : cut);
+  if (control->cut) control->tree = cut;
+  return status;
+}
+
 static enum banyan_status make(struct by_control *control, const struct by_control_options *options) {
   control->costs = by_control_costs_of(&control->near);
   BY_TRY(by_control_tree_make(&control->near, &options->limits, &control->costs, &control->tree));
@@ -164,8 +177,7 @@ static enum banyan_status make(struct by_control *control, const struct by_contr
   BY_TRY(control_find_ring(control, options->seed));
   const struct by_control_limits *limits = &options->limits;
   bool limited = limits->fan_out || limits->height || limits->distance > 0;
-  control->use_ring = !limited && control->ring_time <= control->tree_time;
-  return BANYAN_OK;
+  return limited || control->ring.answer != BY_HAMILTON_YES ? BANYAN_OK : cut_ring_if_faster(control);
 }
 
 enum banyan_status by_control_make(const struct by_topology *topology, const struct by_control_options *options,
@@ -188,8 +200,7 @@ enum banyan_status by_control_give(const struct by_control *control, struct by_p
   const struct by_control_tree *tree = control->tree;
   const struct by_plan_control own = {.parent = tree->parent,
                                       .ring = control->ring.answer == BY_HAMILTON_YES ? control->order : NULL,
-                                      .fan_out = tree->kept.fan_out,
-                                      .use_ring = control->use_ring};
+                                      .fan_out = tree->kept.fan_out};
   if (tree->n != plan->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "a control tree of %u ranks is not for a plan of %u", tree->n, plan->n_ranks);
   return by_plan_set_control(plan, &own);
@@ -301,7 +312,7 @@ enum banyan_status by_control_draw(const struct by_control *control, struct by_t
   by_tree_draw(&drawing, "", text);
   free(scratch);
   add_ring_words(control, text);
-  by_text_add(text, "faster: the %s\n", control->ring_time <= control->tree_time ? "ring" : "tree");
+  if (control->cut) by_text_add(text, "The tree is the ring, cut open and hung by its middle.\n");
   return BANYAN_OK;
 }
 
@@ -365,5 +376,5 @@ void by_control_print(const struct by_control *control, struct by_text *text) {
   add_limits(control, text);
   add_tree(control, text);
   add_ring(control, text);
-  by_text_add(text, ", \"use\": \"%s\"}", control->use_ring ? "ring" : "tree");
+  by_text_add(text, ", \"cut\": %s}", control->cut ? "true" : "false");
 }

@@ -434,3 +434,62 @@ double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_n
   }
   return 2 * round - spared + 4 * (n - 1) * costs->message;
 }
+
+/* The rank from which the furthest end of the ring, cut before `first`, is nearest. */
+static uint32_t find_middle_of_cut(const uint32_t *order, uint32_t first, const struct by_nearness *near,
+                                   const struct by_control_costs *costs) {
+  uint32_t n = near->n_ranks, middle = 0;
+  double behind = 0, before = 0;
+  for (uint32_t i = 0; i + 1 < n; i++) behind += hop(near, costs, order[(first + i) % n], order[(first + i + 1) % n]);
+  while (middle + 1 < n) {
+    double next = hop(near, costs, order[(first + middle) % n], order[(first + middle + 1) % n]);
+    if (fmax(before + next, behind - next) >= fmax(before, behind)) break;
+    before += next;
+    behind -= next;
+    middle++;
+  }
+  return middle;
+}
+
+static void hang_cut(const uint32_t *order, uint32_t first, uint32_t middle, const struct by_nearness *near,
+                     struct by_control_tree *tree) {
+  uint32_t n = tree->n;
+  tree->root = order[(first + middle) % n];
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t rank = order[(first + i) % n], above = i < middle ? i + 1 : i > middle ? i - 1 : i;
+    uint32_t parent = tree->parent[rank] = order[(first + above) % n];
+    double distance = tree->kept.by_delay ? by_delay_between(near, rank, parent) : by_hops_between(near, rank, parent);
+    tree->distance = fmax(tree->distance, distance);
+    tree->sum += distance;
+  }
+}
+
+enum banyan_status by_control_tree_cut(const uint32_t *order, const struct by_nearness *near,
+                                       const struct by_control_costs *costs, const struct by_control_limits *kept,
+                                       struct by_control_tree **out) {
+  uint32_t n = near->n_ranks, first = 0;
+  double longest = -1;
+  *out = NULL;
+  if (!n) return by_fail(BANYAN_ERR_ARGUMENT, "there are no ranks for a control tree");
+  struct by_control_tree *tree = *out = calloc(1, sizeof *tree);
+  if (tree) tree->parent = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
+  if (!tree || !tree->parent) {
+    by_control_tree_destroy(tree);
+    *out = NULL;
+    return by_plan_no_memory();
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    double here = hop(near, costs, order[i], order[(i + 1) % n]);
+    if (here > longest) first = (i + 1) % n;
+    longest = fmax(longest, here);
+  }
+  uint32_t middle = find_middle_of_cut(order, first, near, costs);
+  tree->n = n;
+  tree->kept = *kept;
+  hang_cut(order, first, middle, near, tree);
+  tree->height = middle > n - 1 - middle ? middle : n - 1 - middle;
+  tree->fan_out = n == 1 ? 0 : middle > 0 && middle < n - 1 ? 2 : 1;
+  tree->kept.height = tree->height;
+  tree->kept.distance = tree->distance;
+  return BANYAN_OK;
+}

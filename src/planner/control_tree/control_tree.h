@@ -1,6 +1,7 @@
-/* How the ranks of a job agree on what is ready: along a control tree, or round a ring where the network holds one
- * through all ranks and it is no slower. Small messages go from every rank to the root and back, so the tree is low, no
- * rank has many children, and those who exchange messages are near. Pure values; the same input gives the same. */
+/* How the ranks of a job agree on what is ready: along a control tree, or, if the user asks for it, round a ring where
+ * the network holds one through all ranks. Small messages go from every rank to the root and back, so the tree is low,
+ * no rank has many children, and those who exchange messages are near. A ring is never faster than the tree that it
+ * becomes when it is cut and hung by its middle. Pure values; the same input gives the same. */
 #ifndef BY_PLAN_CONTROL_TREE_H
 #define BY_PLAN_CONTROL_TREE_H
 
@@ -107,6 +108,13 @@ BANYAN_CHECK enum banyan_status by_control_tree_time(const struct by_control_tre
 double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_nearness *near,
                             const struct by_control_costs *costs);
 
+/* A tree from a ring of at least one rank: cut at its longest hop, with the rank in the middle as the root. Messages go
+ * half as far as round the ring. The limits are those of the tree that it replaces, but for height and distance. The
+ * caller owns *out. O(n) */
+BANYAN_CHECK enum banyan_status by_control_tree_cut(const uint32_t *order, const struct by_nearness *near,
+                                                    const struct by_control_costs *costs,
+                                                    const struct by_control_limits *kept, struct by_control_tree **out);
+
 /* --- a tree or a ring, that can be printed --- */
 
 struct by_control_options {
@@ -124,13 +132,14 @@ struct by_control {
   struct by_hamilton ring;     /* whether there is one; vertices are ranks */
   uint32_t *order;             /* the ring; meaningless unless there is one */
   double tree_time, ring_time; /* seconds; the ring's is INFINITY where there is none */
-  bool use_ring;               /* it is no slower, and no limits of the tree were asked for */
+  bool cut;                    /* the tree is the ring, cut and hung by its middle */
 };
 
-/* Makes tree and ring. Two ranks are neighbours on a ring if packets get from one to the other without passing a third:
- * over a link between them, or through nodes that are no ranks. The order liked best goes from a rank to the nearest,
- * so it goes through rack after rack. Empty it with by_control_fini; the topology must live as long. Errors as of
- * by_nearness_init and by_control_tree_make. Cost: theirs. */
+/* Makes tree and ring; the ring cut open becomes the tree where that is faster and no limits were asked for. Two ranks
+ * are neighbours on a ring if packets get from one to the other without passing a third: over a link between them, or
+ * through nodes that are no ranks. The order liked best goes from a rank to the nearest, so it goes through rack after
+ * rack. Empty it with by_control_fini; the topology must live as long. Errors as of by_nearness_init and
+ * by_control_tree_make. Cost: theirs. */
 BANYAN_CHECK enum banyan_status by_control_make(const struct by_topology *topology,
                                                 const struct by_control_options *options, struct by_control *out);
 void by_control_fini(struct by_control *control);
