@@ -469,6 +469,7 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
   weighed_choose(weighed, o->weighing == BY_PLANNER_WEIGH_ALL, o->calls);
   BY_TRY(weighed_plan(weighed, name, &p->plan));
   add_facts(p->plan, &weighed->candidates[weighed->used[BY_WEIGH_SIZES - 1]], bound);
+  BY_TRY(by_graph_check_cancelled(p->graph));
   bool others = p->packing && o->weighing == BY_PLANNER_WEIGH_ALL;
   return others ? add_own_classes(p, topology, o) : BANYAN_OK;
 }
@@ -491,11 +492,15 @@ enum banyan_status by_planner_run(const char *name, const struct by_topology *to
   if (options->method == BY_PLANNER_IN_NETWORK)
     return by_fail(BANYAN_ERR_ARGUMENT, "method in-network is for `banyan plan --json`, which makes a plan file");
   BY_TRY(by_graph_of_topology(topology, &options->choice, &out->graph));
+  out->graph->cancelled = options->cancelled;
   enum banyan_status status =
       options->method == BY_PLANNER_CLUSTER ? embed(out, topology, options) : pack(out->graph, options, &out->packing);
   if (status == BANYAN_OK) status = weigh(name, out, topology, options);
   if (status == BANYAN_OK) status = add_control(out, topology, options);
-  if (status != BANYAN_OK) by_planned_fini(out);
+  if (status != BANYAN_OK)
+    by_planned_fini(out);
+  else
+    out->graph->cancelled = NULL;
   return status;
 }
 

@@ -5,6 +5,8 @@
 #ifndef BY_PLAN_PLANNER_H
 #define BY_PLAN_PLANNER_H
 
+#include <stdatomic.h>
+
 #include "control_tree.h"
 #include "cost.h"
 #include "embed.h"
@@ -69,6 +71,7 @@ struct by_planner_options {
   enum by_planner_weighing weighing;
   struct by_cost_rates rates;       /* for predicted times */
   struct by_control_limits control; /* of the control tree */
+  const atomic_bool *cancelled;     /* see struct by_graph; for any thread, borrowed while by_planner_run runs */
   const double *ranks_on;           /* of each participant: how many ranks it has; NULL: one each */
 };
 
@@ -90,8 +93,9 @@ struct by_planner_options by_planner_defaults(void);
  * along trees among hosts where those are faster. Sizes of which no calls are known have no class of their own, so that
  * a job whose calls are all small has a plan without servers. The plan has a control tree, unless none can be
  * made (by_nearness_init). BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see
- * by_graph_of_topology; BANYAN_ERR_ARGUMENT: BY_PLANNER_IN_NETWORK, too; BANYAN_ERR_PLAN: no trees keep the limits.
- * Cost: that of the parts; a second for 1000 vertices.
+ * by_graph_of_topology; BANYAN_ERR_ARGUMENT: BY_PLANNER_IN_NETWORK, too; BANYAN_ERR_PLAN: no trees keep the limits;
+ * BANYAN_ERR_ABORTED: it was cancelled, which BY_PLANNER_CLUSTER does not look at. Cost: that of the parts; a second
+ * for 1000 vertices.
  */
 BANYAN_CHECK enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                                const struct by_planner_options *options, struct by_planned *out);

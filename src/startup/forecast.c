@@ -7,11 +7,11 @@
 
 enum { LARGE = 16 << 20, LEAST_TRIAL = 64 << 10, MOST_TRIAL = 16 << 20 };
 
-static const double wrong_by = 1.1;    /* what measuring and predicting may be wrong by, roughly */
-static const double trial_time = 0.02; /* seconds that a call of a trial is to take at least, */
+static const double wrong_by = 1.1;     /* what measuring and predicting may be wrong by, roughly */
+static const double trial_time = 0.02;  /* seconds that a call of a trial is to take at least, */
 static const double close_time = 0.045; /* and where the two are predicted to take nearly the same time */
-static const double trial_step = 1.25; /* between sizes that are looked at */
-static const double equal_rates = 1.1; /* rates that are no more apart are the same */
+static const double trial_step = 1.25;  /* between sizes that are looked at */
+static const double equal_rates = 1.1;  /* rates that are no more apart are the same */
 
 /* Whether all hosts are at one switch, by links of one rate both ways. There the built-in plan fills all links, and
  * nothing is gained by another one. */

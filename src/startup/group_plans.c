@@ -160,6 +160,7 @@ static void find_sets(struct by_group_plans *plans) {
 
 static enum banyan_status make_options(const struct by_context *context, struct by_planner_options *options) {
   *options = by_planner_defaults();
+  options->cancelled = &context->ends;
   by_machine_costs_use(&options->rates);
   if (context->job.crowded) options->rates.cores = context->job.members[0].cores;
   return by_planner_options_parse(context->job.settings.planner, options);
@@ -179,6 +180,7 @@ static void plan_alone(struct by_group_plans *plans, struct set *set) {
   if (status == BANYAN_OK) status = by_planner_run(name_of(topology), topology, &options, &planned);
   if (status != BANYAN_OK) {
     set->failed = true;
+    if (status == BANYAN_ERR_ABORTED) return; /* the job ends */
     by_warn("plan", "communicators over %u hosts keep their built-in plans: %s", set->n, banyan_error_text());
     return;
   }

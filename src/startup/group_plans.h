@@ -14,7 +14,7 @@
 void by_group_plans_want(void *argument, const struct by_plan_want *want);
 /* See struct by_planning_events. */
 void by_group_plans_network_kept(struct by_context *context);
-/* The same. Waits until the plan that is being made is made, if there is one. */
+/* The same. Waits for the plan that is being made, if there is one, which is cancelled. */
 void by_group_plans_end(struct by_context *context);
 
 #endif

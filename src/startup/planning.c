@@ -166,6 +166,7 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   char rate[2][32];
   by_machine_costs_use(&options.rates);
   BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
+  options.cancelled = &context->ends;
   options.choice.participants = nodes;
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;

@@ -1,6 +1,8 @@
 /* Plans from topologies: the trees of a plan carry what the planner promises, under every limit that it is given. */
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "packing_check.h"
@@ -414,6 +416,43 @@ static void test_too_many_groups(void **state) {
   by_topology_destroy(topology);
 }
 
+static void *plan_for_long(void *argument) {
+  struct by_planner_options *options = argument;
+  struct by_topology *topology;
+  struct by_planned planned;
+  if (by_topology_named("clos:racks=32,hosts=16,oversub=4", &topology) != BANYAN_OK) return NULL;
+  enum banyan_status status = by_planner_run("test", topology, options, &planned);
+  if (status == BANYAN_OK) by_planned_fini(&planned);
+  by_topology_destroy(topology);
+  return status == BANYAN_ERR_ABORTED ? options : NULL;
+}
+
+/* All trees for hundreds of hosts take long, unless planning is cancelled from another thread. */
+static void test_cancelled(void **state) {
+  (void)state;
+  static const enum by_planner_method methods[] = {BY_PLANNER_FEW, BY_PLANNER_EXACT, BY_PLANNER_WEIGHTS};
+  atomic_bool cancelled = true;
+  struct by_planner_options options = by_planner_defaults();
+  struct by_topology *topology;
+  struct by_planned planned;
+  pthread_t thread;
+  void *aborted;
+  options.cancelled = &cancelled;
+  assert_ok(by_topology_named("clos:racks=2,hosts=4", &topology));
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+    options.method = methods[i];
+    assert_status(by_planner_run("test", topology, &options, &planned), BANYAN_ERR_ABORTED);
+  }
+  by_topology_destroy(topology);
+  cancelled = false;
+  options.method = BY_PLANNER_EXACT;
+  assert_int_equal(pthread_create(&thread, NULL, plan_for_long, &options), 0);
+  usleep(300000);
+  cancelled = true;
+  assert_int_equal(pthread_join(thread, &aborted), 0);
+  assert_non_null(aborted);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_methods),
@@ -430,6 +469,7 @@ int main(void) {
       cmocka_unit_test(test_groups_of_two_sites),
       cmocka_unit_test(test_groups_anywhere),
       cmocka_unit_test(test_too_many_groups),
+      cmocka_unit_test(test_cancelled),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

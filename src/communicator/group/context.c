@@ -355,6 +355,7 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
 }
 
 static void destroy(struct by_context *context) {
+  atomic_store(&context->ends, true);
   forget_joining(context);
   if (context->state != BY_CONTEXT_JOINS && context->job.size > 1) {
     by_loop_stop(context->job.loop);

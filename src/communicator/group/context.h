@@ -7,6 +7,8 @@
 #ifndef BY_COMMUNICATOR_GROUP_CONTEXT_H
 #define BY_COMMUNICATOR_GROUP_CONTEXT_H
 
+#include <stdatomic.h>
+
 #include <banyan/collectives.h>
 
 #include "descriptor.h"
@@ -97,6 +99,7 @@ struct by_context {
   struct by_job_network *network;     /* job_network.c: rank 0's; NULL: no topology is known */
   struct by_group_plans *group_plans; /* group_plans.c: rank 0's; NULL: no group has asked for a plan */
   struct by_planning_events planning;
+  atomic_bool ends;       /* set when it is destroyed, so that threads that plan end soon */
   uint64_t plan_switches; /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;
   struct by_any *anys; /* calls.c: receives from any rank that have none yet */

@@ -20,6 +20,7 @@ struct by_exact_options by_exact_defaults(void) {
 /* Adds a light tree at the prices; a better bound keeps these. */
 static enum banyan_status price_tree(struct exact *x) {
   const struct by_span *span = &x->pricing.span;
+  BY_TRY(by_graph_check_cancelled(x->graph));
   double least = by_pricing_find(&x->pricing);
   BY_TRY(by_rates_add(&x->rates, span->tree, span->n_tree, NULL));
   by_pricing_prove(&x->pricing, span->exact ? least : by_span_least(&x->pricing.span));

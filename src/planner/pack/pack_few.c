@@ -166,6 +166,7 @@ static void keep_better(struct search *s, struct by_rates *rates) {
 static enum banyan_status look(struct search *s, struct by_slots *slots, bool move, bool mixed) {
   const struct by_pool *known = &s->best.pool;
   struct by_rates rates;
+  BY_TRY(by_graph_check_cancelled(s->graph));
   BY_TRY(by_rates_init(&rates, s->graph));
   enum banyan_status status = BANYAN_OK;
   for (uint32_t i = 0; status == BANYAN_OK && i < slots->n; i++)
@@ -205,6 +206,7 @@ static enum banyan_status anneal(struct search *s, struct by_slots *slots, doubl
   uint32_t idle = 0, idle_limit = s->work > work_of_more ? DULL_LOOKS : s->sweeps;
   for (uint32_t sweep = 0; sweep < s->sweeps && idle < idle_limit && !enough(s, wanted); sweep++) {
     double before = s->best.throughput;
+    BY_TRY(by_graph_check_cancelled(s->graph));
     slots->steep = first_steepness * pow(last_steepness / first_steepness, (double)sweep / (s->sweeps - 1));
     if (!sweep_once(s, slots)) return BANYAN_OK;
     if (sweep % LOOK_EVERY != 0 && sweep + 1 < s->sweeps) continue;

@@ -172,6 +172,7 @@ static void keep_best(struct weights *w) {
 
 /* The bound of a spanning tree comes with the tree; that of a Steiner tree is another search. */
 static enum banyan_status add_tree(struct weights *w) {
+  BY_TRY(by_graph_check_cancelled(w->graph));
   set_prices(w);
   by_span_set_prices(&w->span, w->price);
   double weight = by_span_lightest(&w->span);

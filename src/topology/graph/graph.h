@@ -8,6 +8,7 @@
 #ifndef BY_PLAN_GRAPH_H
 #define BY_PLAN_GRAPH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,8 +43,15 @@ struct by_graph {
   uint32_t *incident;
   uint32_t *node;           /* of each vertex: its number in the topology; NULL: made by hand */
   struct by_origin *origin; /* of each resource; NULL: made by hand */
+  const atomic_bool *cancelled; /* borrowed; true: packing ends with BANYAN_ERR_ABORTED. NULL: it is not cancelled */
   struct by_arena arena;
 };
+
+/* For loops that may take long: whether somebody waits for them to end. */
+static inline enum banyan_status by_graph_check_cancelled(const struct by_graph *graph) {
+  if (!graph->cancelled || !atomic_load_explicit(graph->cancelled, memory_order_relaxed)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ABORTED, "planning was cancelled");
+}
 
 /* A tree that was packed: the edges of it, and what it carries. */
 struct by_packed {
