@@ -114,7 +114,8 @@ static uint8_t *put(uint8_t *at, enum type type, const void *value, size_t lengt
 
 static uint8_t *put_id(uint8_t *at, enum type type, uint8_t subtype, const char *text) {
   uint8_t id[BY_LLDP_TEXT];
-  size_t n = strnlen(text, BY_LLDP_TEXT - 1);
+  size_t n = strlen(text);
+  if (n > BY_LLDP_TEXT - 1) n = BY_LLDP_TEXT - 1;
   id[0] = subtype;
   memcpy(id + 1, text, n);
   return put(at, type, id, n + 1);
