@@ -18,6 +18,29 @@ static void test_first_plan(void **state) {
   world_end(&world);
 }
 
+/* Up to how many bytes a job's plan has few messages, where one of them costs so much. */
+static uint64_t few_messages_up_to(double message) {
+  struct by_plan *plan;
+  world_begin(&world, "star:4,nic=1g");
+  by_manager_destroy(world.manager);
+  world.options.rates.message = message;
+  assert_ok(by_manager_create(&world.options, world.now, &world.manager));
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+  world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  assert_ok(by_plan_parse("plan", world.jobs[0].plan, strlen(world.jobs[0].plan), &plan));
+  uint64_t up_to = plan->classes[0].up_to;
+  by_plan_destroy(plan);
+  world_end(&world);
+  return up_to;
+}
+
+/* What messages cost decides which plan serves for which sizes. */
+static void test_costs(void **state) {
+  (void)state;
+  assert_true(few_messages_up_to(10e-3) > 100 * few_messages_up_to(5e-6));
+}
+
 static double ours_on_first_link(void) {
   json_t *state = get_state();
   double ours = json_number_value(json_object_get(json_array_get(json_object_get(state, "links"), 0), "ours"));
@@ -535,6 +558,7 @@ static void test_goes_round_higher_class(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_first_plan),
+      cmocka_unit_test(test_costs),
       cmocka_unit_test(test_users_plan),
       cmocka_unit_test(test_two_jobs_share),
       cmocka_unit_test(test_no_plan_switch_without_gain),

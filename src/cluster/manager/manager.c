@@ -210,6 +210,7 @@ static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job,
   request->steps = job->preferences.steps ? job->preferences.steps : m->options.steps;
   request->trees = job->preferences.trees ? job->preferences.trees : m->options.trees;
   request->queues = m->options.queues;
+  request->rates = m->options.rates;
   by_plans_begin(job, request);
   return BANYAN_OK;
 }
@@ -221,7 +222,8 @@ struct by_manager_options by_manager_defaults(void) {
                                      .gain = 0.05,
                                      .helpers = "all",
                                      .servers = "all",
-                                     .ways = BY_PLAN_ALL_WAYS};
+                                     .ways = BY_PLAN_ALL_WAYS,
+                                     .rates = by_cost_defaults()};
 }
 
 /* ---- beginning and end */

@@ -29,8 +29,9 @@ struct by_manager_options {
   uint32_t ways;  /* that plans may use, plan_ways.h; jobs may ask for fewer or others, and for other values of: */
   double penalty; /* for each tree of a plan, part of the least time; 0: the planner's */
   uint32_t steps, trees; /* weights are multiples of 1 / steps; most trees for one size of buffers; 0: the planner's */
-  uint32_t queues;       /* of switches, among which each tree through them is divided; 0: the planner's, which is 1 */
-  bool replaces;         /* plans that users set, too */
+  struct by_cost_rates rates; /* for predicted times of plans */
+  uint32_t queues; /* of switches, among which each tree through them is divided; 0: the planner's, which is 1 */
+  bool replaces;   /* plans that users set, too */
   /* To the connection that by_manager_joined was given. May not call the manager. */
   void (*send)(void *context, void *connection, const struct by_cluster_message *message);
   /* A row to keep, borrowed. NULL: nothing is kept. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "acceptor.h"
+#include "cost_machine.h"
 #include "descriptor.h"
 #include "json_doc.h"
 #include "log.h"
@@ -465,6 +466,7 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   struct by_manager_server *server = calloc(1, sizeof *server);
   if (!server) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the manager");
   server->options = *options;
+  by_machine_costs_use(&server->options.manager.rates);
   server->loop = options->loop;
   TAILQ_INIT(&server->connections);
   by_admission_init(&server->admission, UNAUTHENTICATED);

@@ -17,7 +17,8 @@ struct by_manager_server_options {
   struct by_loop *loop;
   struct by_address at;                   /* to listen at; port 0: any */
   const struct by_tls_identity *identity; /* must outlive it, or be replaced */
-  /* But what is for the server itself: what it calls, context. Without a topology it uses what agents report. */
+  /* But what is for the server itself: what it calls, context. Without a topology it uses what agents report. Rates for
+   * predicted times are changed to what was kept for this machine (by_machine_costs_use). */
   struct by_manager_options manager;
   bool trust;        /* the topology is used also if agents contradict it */
   const char *state; /* a file, manager_store.h */

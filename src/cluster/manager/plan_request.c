@@ -166,6 +166,7 @@ static struct by_planner_options options_of(const struct by_plan_request *reques
   options.ways = request->ways;
   options.old = request->old;
   options.calls = request->has_calls ? request->calls : NULL;
+  options.rates = request->rates;
   if (request->penalty > 0) options.penalty = request->penalty;
   if (request->steps) options.steps = request->steps;
   if (request->trees) options.most_trees = request->trees;

@@ -4,6 +4,7 @@
 #ifndef BY_MANAGER_PLAN_REQUEST_H
 #define BY_MANAGER_PLAN_REQUEST_H
 
+#include "cost.h"
 #include "embed.h"
 
 /* How much of a job's input a part of the network carries. Steps 2 * link + direction, and behind those of all links
@@ -57,6 +58,7 @@ struct by_plan_request {
   double penalty;                /* for each tree, part of the least time; 0: the planner's, like the next */
   uint32_t steps, trees;         /* weights are multiples of 1 / steps; most trees for one size of buffers */
   uint32_t queues;               /* of switches, among which each tree is divided */
+  struct by_cost_rates rates;    /* for predicted times */
   bool has_calls;                /* the job has made calls, of these sizes: */
   uint64_t calls[BY_PLAN_CALLS]; /* how many of 2^i bytes up to twice as many */
   bool sways;                    /* other jobs use the same links: what is left is known less well */
