@@ -22,6 +22,7 @@
 enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIES = 2 };
 
 static const double measure_time = 0.75; /* seconds */
+static const double patience = 0.4;      /* seconds: a measurement that fails sooner is made again */
 static const double most_off = 1.25;     /* a rate that is less than 80 % of another one, or that of it */
 
 /* What rank 0 found, which all do next. */
@@ -274,10 +275,15 @@ static void notify(const char *text) {
   by_info("plan", "%s", text);
 }
 
-/* Rank 0: what comes next where the network could not be measured. */
-static enum step go_without(const struct automatic *a) {
+/* Rank 0: what comes next where the network could not be measured. Programs that still start on the same machines may
+ * have held up messages; where these take long by themselves, finding that takes more time than there is. */
+static enum step go_without(const struct automatic *a, enum banyan_status status) {
   char why[300];
   snprintf(why, sizeof why, "%s", banyan_error_text());
+  if (status == BANYAN_ERR_TIMEOUT && (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9 < patience) {
+    by_info("plan", "measuring begins anew: %s", why);
+    return MEASURE;
+  }
   if (a->unverified && a->entry.decision == BY_NETWORK_PLANNED) {
     by_info("plan", "the job uses the plan for what was measured %.1f days ago, unverified: %s", a->entry.age / 86400,
             why);
@@ -293,7 +299,7 @@ static enum banyan_status measure(struct automatic *a, enum step *step) {
   struct by_measured found;
   enum banyan_status status = by_measure(a->comm, &options, &found);
   if (status != BANYAN_OK && !goes_on(a)) return status;
-  if (a->comm->rank == 0 && status != BANYAN_OK) *step = go_without(a);
+  if (a->comm->rank == 0 && status != BANYAN_OK) *step = go_without(a, status);
   if (status == BANYAN_OK) {
     by_network_entry_fini(&a->entry);
     a->entry.measured = found;
@@ -326,7 +332,7 @@ static enum banyan_status plan(struct automatic *a, bool *planned) {
   if (a->comm->rank == 0) step = look_into_cache(a);
   BY_TRY(agree(a, &step));
   if (step == PROBE) BY_TRY(probe(a, &step));
-  if (step == MEASURE) BY_TRY(measure(a, &step));
+  while (step == MEASURE) BY_TRY(measure(a, &step));
   if (step == USE_CACHED) return set_plan(a, false, planned);
   if (step == TRY) BY_TRY(decide(a, planned));
   if (step == TRY && a->comm->rank == 0)
