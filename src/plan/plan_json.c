@@ -133,7 +133,8 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
     BY_TRY(by_doc_need(part->place, part->object, "up", &up));
   }
   if (order) BY_TRY(by_doc_array(&order_place, order, 1, plan->n_vertices));
-  size_t n = order ? json_array_size(order) : kind == BY_GROUP_TREE ? 1 + json_object_size(up) : plan->n_ranks;
+  bool named = kind == BY_GROUP_TREE && !json_is_array(up); /* by the members of "up" */
+  size_t n = order ? json_array_size(order) : named ? 1 + json_object_size(up) : plan->n_ranks;
   /* A tree need not name its vertices, so that few bytes of text could stand for very many of them. */
   part->reader->places += n;
   if (part->reader->places > BY_PLAN_MOST_PLACES)
@@ -144,7 +145,7 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
       struct by_place here = {.above = &order_place, .index = i};
       BY_TRY(take_vertex(part, &here, json_array_get(order, i), &part->group->order[i]));
     }
-  } else if (kind == BY_GROUP_TREE) {
+  } else if (named) {
     BY_TRY(take_members(part, root, up));
   }
   for (uint32_t i = 0; i < part->group->n; i++) {
@@ -157,12 +158,29 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   return BANYAN_OK;
 }
 
+/* [parent, ...] of all ranks, by their numbers; the root is its own. */
+static enum banyan_status take_numbered_parents(const struct part *part, const struct by_place *place,
+                                                const json_t *array, uint32_t *parent) {
+  const struct by_group *group = part->group;
+  if (json_object_get(part->object, "order")) return by_doc_fail(place, "is by rank, and there is an order as well");
+  BY_TRY(by_doc_array(place, array, group->n, group->n));
+  for (uint32_t i = 0; i < group->n; i++) {
+    struct by_place here = {.above = place, .index = i};
+    uint64_t rank = 0;
+    BY_TRY(by_doc_int(&here, json_array_get(array, i), 0, group->n - 1, &rank));
+    parent[i] = (uint32_t)rank;
+  }
+  if (parent[group->root] == group->root) return BANYAN_OK;
+  return by_doc_fail(&(struct by_place){.above = place, .index = group->root}, "the root has no parent but itself");
+}
+
 /* {"child": "parent", ...} for every vertex but the root. */
 static enum banyan_status take_parents(const struct part *part, const char *field, uint32_t *parent) {
   struct by_place place = {.above = part->place, .field = field};
   const struct by_group *group = part->group;
   json_t *map = json_object_get(part->object, field), *value;
   const char *key, *name;
+  if (json_is_array(map)) return take_numbered_parents(part, &place, map, parent);
   if (!json_is_object(map)) return by_doc_fields(&place, map, "");
   for (uint32_t i = 0; i < group->n; i++) parent[i] = nowhere;
   json_object_foreach(map, key, value) {

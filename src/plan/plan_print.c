@@ -39,6 +39,18 @@ static void add_parents(struct by_text *text, const struct by_plan *plan, const 
   by_text_add(text, "}");
 }
 
+/* [parent, ...] by the numbers of all ranks: of many trees it is a fifth of what names take. */
+static void add_numbered_parents(struct by_text *text, const struct by_group *group) {
+  for (uint32_t i = 0; i < group->n; i++) by_text_add(text, "%s%u", i ? "," : "[", group->up[i]);
+  by_text_add(text, "]");
+}
+
+static bool is_of_all_ranks(const struct by_plan *plan, const struct by_group *group) {
+  bool all = group->kind == BY_GROUP_TREE && group->n == plan->n_ranks && group->up == group->down;
+  for (uint32_t i = 0; all && i < group->n; i++) all = group->order[i] == i;
+  return all;
+}
+
 /* What the reader takes when there is no order: all ranks, or a tree's vertices, ascending. */
 static bool has_usual_order(const struct by_plan *plan, const struct by_group *group) {
   if (group->kind != BY_GROUP_TREE && group->n != plan->n_ranks) return false;
@@ -65,12 +77,16 @@ static uint32_t height_of(const struct by_group *group) {
   return height;
 }
 
-static void add_ways(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+static void add_ways(struct by_text *text, const struct by_plan *plan, const struct by_group *group, bool numbered) {
   if (group->kind == BY_GROUP_EXCHANGE) return;
   by_text_add(text, ", \"root\": ");
   add_name(text, plan, group->order[group->root]);
   if (is_planned(group)) by_text_add(text, ", \"height\": %u", height_of(group));
   by_text_add(text, ", \"up\": ");
+  if (numbered && is_of_all_ranks(plan, group)) {
+    add_numbered_parents(text, group);
+    return;
+  }
   add_parents(text, plan, group, group->up);
   if (!is_planned(group) && memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) return;
   by_text_add(text, ", \"down\": ");
@@ -102,7 +118,7 @@ static void add_fact(struct by_text *text, const char *field, double value) {
   by_json_add_real(text, value);
 }
 
-static void add_group(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+static void add_group(struct by_text *text, const struct by_plan *plan, const struct by_group *group, bool numbered) {
   by_text_add(text, "{\"kind\": \"%s\", \"share\": ", by_group_kind_name(group->kind));
   by_json_add_real(text, group->share);
   add_fact(text, "rate", group->rate);
@@ -112,7 +128,7 @@ static void add_group(struct by_text *text, const struct by_plan *plan, const st
     for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(text, "%s%u", i ? ", " : "", group->radix[i]);
     by_text_add(text, "]");
   }
-  add_ways(text, plan, group);
+  add_ways(text, plan, group, numbered);
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     by_text_add(text, i ? ", " : ", \"twigs\": {");
     add_name(text, plan, group->twigs[i].child);
@@ -129,7 +145,7 @@ static void add_trees(struct by_text *text, const struct by_plan *plan, const st
   by_text_add(text, "\"trees\": [");
   for (uint32_t i = 0; i < class_->n_groups; i++) {
     by_text_add(text, i ? ", " : "");
-    add_group(text, plan, &class_->groups[i]);
+    add_group(text, plan, &class_->groups[i], class_->per_root);
   }
   by_text_add(text, "]");
 }

@@ -217,6 +217,27 @@ static void test_trees_for_some_collectives(void **state) {
   by_plan_destroy(usual);
 }
 
+/* The parents of all ranks by number are the same tree, and what trees per root are printed as. */
+static void test_parents_by_number(void **state) {
+  (void)state;
+  struct by_plan *named = parsed(HEAD "\"ranks\": 3, \"trees\": [{\"share\": 1, \"root\": \"1\", \"up\": "
+                                      "{\"0\": \"2\", \"2\": \"1\"}}]}");
+  struct by_plan *numbered =
+      parsed(HEAD "\"ranks\": 3, \"trees\": [{\"share\": 1, \"root\": \"1\", \"up\": [2, 1, 1]}]}");
+  struct by_plan *own =
+      parsed(HEAD "\"ranks\": 2, " ONE_TREE ", \"collectives\": [{\"for\": [\"allgather\"], " PER_ROOT "}]}");
+  struct by_text text = {0};
+  assert_int_equal(named->version, numbered->version);
+  assert_round_trip(numbered);
+  by_plan_print(own, &text);
+  assert_non_null(strstr(by_text_get(&text), "\"root\": \"1\", \"up\": [1,1]}"));
+  by_text_fini(&text);
+  assert_round_trip(own);
+  by_plan_destroy(own);
+  by_plan_destroy(numbered);
+  by_plan_destroy(named);
+}
+
 /* An explicit order determines the order in which children are added, so it is part of the plan. */
 static void test_order_of_a_tree(void **state) {
   (void)state;
@@ -282,7 +303,13 @@ static void test_errors(void **state) {
       {TREE("\"up\": {}"), "p.json: trees[0]: the field \"root\" is missing", 0},
       {TREE("\"root\": \"0\""), "p.json: trees[0]: the field \"up\" is missing", 0},
       {TREE("\"root\": \"9\", \"up\": {}"), "p.json: trees[0].root: there is no vertex \"9\"", 0},
-      {TREE("\"root\": \"0\", \"up\": []"), "p.json: trees[0].up: must be an object", 0},
+      {TREE("\"root\": \"0\", \"up\": 1"), "p.json: trees[0].up: must be an object", 0},
+      {TREE("\"root\": \"0\", \"up\": []"), "p.json: trees[0].up: has 0 elements", 0},
+      {TREE("\"root\": \"0\", \"up\": [0, 0, 3]"), "p.json: trees[0].up[2]: is 3", 0},
+      {TREE("\"root\": \"0\", \"up\": [0, 0, \"1\"]"), "p.json: trees[0].up[2]: must be", 0},
+      {TREE("\"root\": \"0\", \"up\": [1, 0, 0]"), "p.json: trees[0].up[0]: the root has no parent but", 0},
+      {TREE("\"root\": \"0\", \"order\": [\"0\", \"2\", \"1\"], \"up\": [0, 0, 0]"), "up: is by rank, and", 0},
+      {TREE("\"root\": \"0\", \"up\": [0, 2, 1]"), "tree 0: way up: vertex \"1\" lies on a cycle", BANYAN_ERR_PLAN},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"0\", \"2\": 1}"), "trees[0].up[\"2\"]: must be a string", 0},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"0\", \"x\": \"1\"}"), "trees[0].up[\"x\"]: there is no vertex", 0},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"2\"}"), "trees[0].up[\"1\"]: vertex \"2\" is not in this tree", 0},
@@ -662,6 +689,7 @@ int main(void) {
       cmocka_unit_test(test_control),
       cmocka_unit_test(test_order_of_members),
       cmocka_unit_test(test_trees_behind_classes),
+      cmocka_unit_test(test_parents_by_number),
       cmocka_unit_test(test_order_of_a_tree),
       cmocka_unit_test(test_shares),
       cmocka_unit_test(test_errors),
