@@ -558,7 +558,12 @@ void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text) {
   struct by_context *context = argument;
   by_context_lock(context);
   const struct banyan_comm *comm = by_comm_find(context, id);
-  if (comm) by_plan_print(by_team_plan(comm->team), text);
+  struct by_plan usual = {0};
+  if (comm) {
+    usual = *by_team_plan(comm->team);
+    usual.n_own = 0;
+    by_plan_print(&usual, text);
+  }
   by_context_unlock(context);
 }
 

@@ -53,7 +53,8 @@ BANYAN_CHECK enum banyan_status by_plan_switches_propose(void *context, uint32_t
 void by_plan_switches_mark(struct by_context *context);
 /* How far the communicator of this id has come; all 0 if there is none. Takes the lock. */
 struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id);
-/* Adds the plan of a communicator as JSON; nothing, if there is no such communicator. */
+/* Adds the plan of a communicator as JSON, without its classes for some collectives: a manager counts what an AllReduce
+ * puts on links. Nothing, if there is no such communicator. */
 void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text);
 /* A copy of the plan of a communicator, over its ranks: its JSON may be longer than what is read. The caller owns *out.
  * BANYAN_ERR_ARGUMENT: there is no such communicator. Takes the lock. */

@@ -19,7 +19,7 @@ struct by_agent_client;
 struct by_agent_events {
   /* How far the communicator of this id has come. */
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
-  /* Adds its plan as JSON; nothing, if there is no such communicator. */
+  /* Adds its plan as JSON, without classes for some collectives; nothing, if there is no such communicator. */
   void (*print_plan)(void *context, uint32_t comm, struct by_text *text);
   /* Proposes a plan to all ranks of the job; see by_plan_switches_propose. */
   enum banyan_status (*propose)(void *context, uint32_t comm, uint32_t n, const uint32_t *processes,
