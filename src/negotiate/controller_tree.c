@@ -19,6 +19,7 @@ void by_tree_write(struct by_list_writer *message, uint64_t place, const struct 
   by_write_u32(writer, tree->number);
   by_write_u32(writer, tree->ranks);
   for (uint32_t r = 0; r < tree->ranks; r++) {
+    writer = by_list_entry(message); /* has room for an entry, not for all */
     by_write_u32(writer, tree->up[r]);
     by_write_u32(writer, tree->down[r]);
   }

@@ -38,7 +38,7 @@ struct by_subject {
 
 void by_list_writer_fini(struct by_list_writer *list);
 void by_list_writer_clear(struct by_list_writer *list);
-/* Where to write the next entry, until another one is asked for. */
+/* Where to write the next entry, of 512 bytes at most, until another one is asked for. */
 struct by_writer *by_list_entry(struct by_list_writer *list);
 /* Adds another list, with its number of entries before it, as one entry. */
 void by_list_add(struct by_list_writer *to, const struct by_list_writer *list);

@@ -35,7 +35,7 @@ static void on_start(void *context, void *const *cookies, uint32_t n) {
     uint32_t operation = (uint32_t)(state - member->state);
     assert_int_equal(*state, WAITS);
     *state = STARTED;
-    assert_int_equal(job->submitted[operation], (1ull << job->n) - 1); /* all ranks have submitted it */
+    assert_true(job->submitted[operation] == first_ranks(job->n)); /* all ranks have submitted it */
     assert_true(member->n_log < MOST_LOG);
     member->log[member->n_log++] = job->step << 32 | (uint64_t)operation << 1 | (i + 1 == n);
   }
@@ -54,7 +54,7 @@ static void on_refused(void *context, void *cookie, const struct by_refusal *ref
   assert_int_not_equal(refusal->ranks[0], refusal->ranks[1]);
   assert_false(by_operation_equal(&refusal->operations[0], &refusal->operations[1]));
   *state = REFUSED;
-  member->job->submitted[state - member->state] &= ~(1ull << member->rank);
+  member->job->submitted[state - member->state] &= ~((rank_set)1 << member->rank);
 }
 
 static void on_stalled(void *context, const struct by_stall *stall) {
@@ -184,12 +184,12 @@ enum banyan_status submit_as(struct job *job, uint32_t rank, uint32_t operation,
   char name[32];
   snprintf(name, sizeof name, "gradient %u", operation);
   job->members[rank].state[operation] = WAITS;
-  job->submitted[operation] |= 1ull << rank;
+  job->submitted[operation] |= (rank_set)1 << rank;
   enum banyan_status status = by_controller_submit(job->members[rank].controller, name, what, priority,
                                                    &job->members[rank].state[operation], job->now);
   if (status == BANYAN_OK) return status;
   job->members[rank].state[operation] = REFUSED;
-  job->submitted[operation] &= ~(1ull << rank);
+  job->submitted[operation] &= ~((rank_set)1 << rank);
   return status;
 }
 

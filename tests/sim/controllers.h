@@ -6,8 +6,15 @@
 #include "controller_parts.h"
 #include "rng.h"
 
-enum { MOST_RANKS = 48, MOST_OPERATIONS = 80, MOST_LOG = 4096 };
+enum { MOST_RANKS = 72, MOST_OPERATIONS = 80, MOST_LOG = 4096 };
 enum { WAITS = 1, STARTED, REFUSED };
+
+/* A bit for each rank. */
+__extension__ typedef unsigned __int128 rank_set;
+
+static inline rank_set first_ranks(uint32_t n) {
+  return ((rank_set)1 << n) - 1;
+}
 
 struct message {
   struct message *next;
@@ -33,7 +40,7 @@ struct job {
   struct member members[MOST_RANKS];
   struct message *queues[MOST_RANKS][MOST_RANKS]; /* by sender and receiver; messages are in order */
   uint32_t under_way;
-  uint64_t submitted[MOST_OPERATIONS]; /* the ranks that have submitted each operation in this step */
+  rank_set submitted[MOST_OPERATIONS]; /* the ranks that have submitted each operation in this step */
   uint64_t handled;                    /* messages that the root has sent or received */
   bool holds;                          /* the root sends nothing, whatever it receives */
   bool ends;                           /* what has started ends before the controller's next flush */

@@ -78,6 +78,20 @@ static void test_steps(void **state) {
   }
 }
 
+/* A controller with more children than a word has bits, before and after others. */
+static void test_many_children(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 2; seed++) {
+    const struct by_controller_config config = {.fuse = 10000};
+    struct job *job = make_job(seed, 70, STAR, &config);
+    assert_true(job->members[job->root].controller->operations.have_words == 2);
+    job->moves = true;
+    for (job->step = 0; job->step < 3; job->step++) run_step(job, 0, 8, 1000);
+    assert_true(by_controller_counters(job->members[0].controller)->trees > 0);
+    free_job(job);
+  }
+}
+
 /* Ranks submit operation 0 while messages travel; odd ranks submit another operation of the same name. As soon as a
  * rank's submission is refused, it submits the right operation. */
 static void submit_oddly(struct job *job, uint64_t odd) {
@@ -142,7 +156,7 @@ static void test_order(void **state) {
       struct by_operation what = usual_operation;
       char name[32];
       snprintf(name, sizeof name, "gradient %u", k);
-      job->submitted[k] = (1ull << job->n) - 1;
+      job->submitted[k] = first_ranks(job->n);
       for (uint32_t i = 0; i < job->n; i++) {
         uint8_t *at = &job->members[i].state[k];
         *at = WAITS;
@@ -237,7 +251,7 @@ static void test_control_messages(void **state) {
   uint32_t children = 0;
   for (job->step = 0; job->step < 4; job->step++) {
     for (uint32_t i = 0; i < job->n; i++) by_controller_step(job->members[i].controller, job->step);
-    for (uint32_t k = 0; k < 60; k++) job->submitted[k] = (1ull << job->n) - 1;
+    for (uint32_t k = 0; k < 60; k++) job->submitted[k] = first_ranks(job->n);
     job->handled = 0;
     for (uint32_t i = 0; i < job->n; i++)
       for (uint32_t k = 0; k < 60; k++) assert_int_equal(submit(job, i, (k * 7 + i) % 60, 1000), BANYAN_OK);
@@ -313,7 +327,7 @@ static void test_control_messages_broken(void **state) {
     run_step(job, 0, 4, 1000);
     for (uint32_t i = 0; i < job->n; i++)
       for (uint32_t k = 0; k < 4; k++) {
-        job->submitted[k] = (1ull << job->n) - 1;
+        job->submitted[k] = first_ranks(job->n);
         assert_int_equal(submit(job, i, k, 1000), BANYAN_OK);
       }
     for (uint32_t i = 0; i < job->n; i++) flush(job, i);
@@ -590,6 +604,7 @@ static void test_as_one_coordinator(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_many_children),
       cmocka_unit_test(test_mismatch),
       cmocka_unit_test(test_order),
       cmocka_unit_test(test_stall),
