@@ -437,7 +437,7 @@ static enum banyan_status add_embedding_of_hosts(struct by_planned *p, const str
                              : status;
 }
 
-/* Trees of their own for the other collectives. A manager's jobs share their links in time and go without. */
+/* Trees of their own for the other collectives. */
 static enum banyan_status add_own_classes(struct by_planned *p, const struct by_topology *topology,
                                           const struct by_planner_options *o) {
   const struct by_plan *candidates[BY_WEIGH_MOST];
@@ -470,7 +470,7 @@ static enum banyan_status weigh(const char *name, struct by_planned *p, const st
   BY_TRY(weighed_plan(weighed, name, &p->plan));
   add_facts(p->plan, &weighed->candidates[weighed->used[BY_WEIGH_SIZES - 1]], bound);
   BY_TRY(by_graph_check_cancelled(p->graph));
-  bool others = p->packing && o->weighing == BY_PLANNER_WEIGH_ALL;
+  bool others = o->weighing == BY_PLANNER_WEIGH_ALL || (o->weighing == BY_PLANNER_WEIGH_SMALL && p->embedding);
   return others ? add_own_classes(p, topology, o) : BANYAN_OK;
 }
 

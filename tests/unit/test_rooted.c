@@ -294,6 +294,28 @@ static void test_sizes_and_text(void **state) {
   by_plan_destroy(plan);
 }
 
+/* What a manager plans for a job has the same trees, and helpers are in none of them. */
+static void test_shared_clusters(void **state) {
+  (void)state;
+  struct by_topology *topology;
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  const uint32_t helper = 4;
+  double rate, part[] = {0.25, 0.25, 0.25, 0.25};
+  options.method = BY_PLANNER_CLUSTER;
+  options.weighing = BY_PLANNER_WEIGH_SMALL;
+  options.choice.helpers = &helper;
+  options.choice.n_helpers = 1;
+  assert_ok(by_topology_synthesise("star:4,nic=1g/1g/1g/200m,helpers=1", &topology));
+  assert_ok(by_planner_run("cluster", topology, &options, &planned));
+  const struct by_class *class_ = by_plan_class_of(planned.plan, BANYAN_REDUCE_SCATTER, UINT64_MAX);
+  assert_true(class_->per_root);
+  assert_ok(by_class_rate(topology, planned.graph->node, planned.plan, class_, BANYAN_REDUCE_SCATTER, part, 0, &rate));
+  expect_near("reduce_scatter", 0, rate, bound_of(topology, BANYAN_REDUCE_SCATTER, NULL, 0));
+  by_planned_fini(&planned);
+  by_topology_destroy(topology);
+}
+
 /* Two ranks on one host, one on each of two others: over ranks, each rank owns trees of its host. */
 static void test_several_ranks_on_a_host(void **state) {
   (void)state;
@@ -329,10 +351,10 @@ static void test_large_networks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lightest_tree),  cmocka_unit_test(test_packings_reach_the_bound),
-      cmocka_unit_test(test_known_networks), cmocka_unit_test(test_forestcoll),
-      cmocka_unit_test(test_sizes_and_text), cmocka_unit_test(test_several_ranks_on_a_host),
-      cmocka_unit_test(test_large_networks),
+      cmocka_unit_test(test_lightest_tree),           cmocka_unit_test(test_packings_reach_the_bound),
+      cmocka_unit_test(test_known_networks),          cmocka_unit_test(test_forestcoll),
+      cmocka_unit_test(test_sizes_and_text),          cmocka_unit_test(test_shared_clusters),
+      cmocka_unit_test(test_several_ranks_on_a_host), cmocka_unit_test(test_large_networks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
