@@ -160,11 +160,51 @@ static void test_two_groups(void **state) {
   by_tournament_fini(&t);
 }
 
+/* Open pairs meet, one of two groups in a round; the others meet those of other groups; no pair meets twice. */
+static void test_open_pairs(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 3);
+  for (int trial = 0; trial < 50; trial++) {
+    uint32_t n = 4 + (uint32_t)by_rng_below(&rng, MOST - 3), group_of[MOST], order[MOST], left = 0;
+    uint8_t open[MOST * MOST] = {0};
+    bool met[MOST][MOST] = {{false}};
+    for (uint32_t i = 0; i < n; i++) {
+      group_of[i] = (uint32_t)by_rng_below(&rng, 4);
+      order[i] = i;
+    }
+    for (uint32_t a = 0; a < n; a++)
+      for (uint32_t b = a + 1; b < n; b++) left += open[a * n + b] = by_rng_below(&rng, 8) == 0;
+    struct by_tournament t;
+    assert_ok(by_tournament_init_open(&t, n, group_of, open, order, n * n));
+    for (uint32_t r = 0; r < t.n_rounds; r++) {
+      bool busy[MOST] = {false}, groups[4][4] = {{false}};
+      uint32_t n_open = 0;
+      for (uint32_t k = t.first[r]; k < t.first[r + 1]; k++) {
+        uint32_t a = t.meetings[k].a, b = t.meetings[k].b, g = group_of[a], h = group_of[b];
+        assert_true(a < b && b < n && !busy[a] && !busy[b] && !met[a][b]);
+        busy[a] = busy[b] = met[a][b] = true;
+        if (open[a * n + b]) {
+          assert_false(groups[g][h]);
+          groups[g][h] = groups[h][g] = true;
+          n_open++;
+        } else {
+          assert_int_not_equal(g, h);
+        }
+      }
+      assert_true(n_open > 0);
+      left -= n_open;
+    }
+    assert_int_equal(left, 0);
+    by_tournament_fini(&t);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_misuse),          cmocka_unit_test(test_names),  cmocka_unit_test(test_two_hosts),
-      cmocka_unit_test(test_nothing_arrives), cmocka_unit_test(test_circle), cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_two_groups),
+      cmocka_unit_test(test_misuse),          cmocka_unit_test(test_names),      cmocka_unit_test(test_two_hosts),
+      cmocka_unit_test(test_nothing_arrives), cmocka_unit_test(test_circle),     cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_two_groups),      cmocka_unit_test(test_open_pairs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

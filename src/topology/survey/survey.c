@@ -8,10 +8,21 @@
 
 #include "topology_make.h"
 
-enum { LEAST_TOURNAMENTS = 2, MOST_TOURNAMENTS = 6, LEAST_ROUNDS = 4, LEAST_OF_PART = 4, FEW_ROUNDS = 9 };
+enum {
+  LEAST_TOURNAMENTS = 2,
+  MOST_TOURNAMENTS = 6,
+  LEAST_ROUNDS = 4,
+  LEAST_OF_PART = 4,
+  FEW_ROUNDS = 9,
+  OPEN_ROUNDS = 4,
+  OPEN_TIMES = 1
+};
 
 /* A group that can send and receive so much of what its hosts can is not held up by a link that they share. */
 static const double not_held = 0.9;
+/* What two groups, or a unit and a group, show together when it is known that they do not belong together, at most; and
+ * what a unit and its group do when it is known that they do, at least. */
+static const double is_decided = -0.3, is_tied = 0.25;
 
 /* ---- levels */
 
@@ -19,6 +30,7 @@ static void free_level(struct by_level *level) {
   free(level->members);
   free(level->unit_of);
   free(level->out);
+  free(level->open);
 }
 
 /* n units over all hosts; three arrays hold all that belongs to it. */
@@ -27,7 +39,8 @@ static enum banyan_status make_level(struct by_level *level, uint32_t n, uint32_
   level->members = calloc((size_t)n_hosts + n + 1, sizeof *level->members);
   level->unit_of = calloc((size_t)n_hosts + n, sizeof *level->unit_of);
   level->out = calloc((4 * (size_t)n + 2) * n, sizeof *level->out);
-  if (!level->members || !level->unit_of || !level->out) return by_topology_no_memory();
+  level->open = calloc((size_t)n * n, 1);
+  if (!level->members || !level->unit_of || !level->out || !level->open) return by_topology_no_memory();
   level->start = level->members + n_hosts;
   level->group_of = level->unit_of + n_hosts;
   level->in = level->out + n;
@@ -116,9 +129,50 @@ static uint32_t rounds_left(const struct by_survey *survey) {
   return MAX(survey->levels[0].tournaments ? left : MAX(left / 2, MIN(left, FEW_ROUNDS)), 1);
 }
 
+/* What unit u and a group show together: below is_decided, that it does not belong there. */
+static double tie_of(const struct by_level *level, uint32_t u, uint32_t group) {
+  double sum = 0;
+  for (uint32_t v = 0; v < level->n; v++)
+    if (v != u && level->group_of[v] == group) sum += level->evidence[(size_t)u * level->n + v];
+  return sum;
+}
+
+/* Whether it is not known that u, which little ties to its group, does not belong to another one, or to its own. */
+static bool is_loose(const struct by_level *level, const double *ties, uint32_t u, uint32_t group) {
+  uint32_t own = level->group_of[u], n = level->n_groups;
+  return ties[(size_t)u * n + own] < is_tied && (group == own || ties[(size_t)u * n + group] > is_decided);
+}
+
+static void mark_open(struct by_level *level, const double *ties) {
+  uint32_t n = level->n;
+  level->n_open = 0;
+  for (uint32_t u = 0; u < n; u++)
+    for (uint32_t v = u + 1; v < n; v++) {
+      uint32_t g = level->group_of[u], h = level->group_of[v];
+      double both = 0;
+      for (uint32_t w = 0; w < n; w++)
+        if (level->group_of[w] == g) both += ties[(size_t)w * level->n_groups + h];
+      bool is_open = (g != h && both > is_decided) || is_loose(level, ties, u, h) || is_loose(level, ties, v, g);
+      size_t pair = (size_t)u * n + v;
+      level->n_open += level->open[pair] = is_open && !(level->times[pair] > 0);
+    }
+}
+
+/* Finds the pairs that have not met and should: where it is not known that their groups do not belong together, or the
+ * one to the group of the other. */
+static enum banyan_status find_open(struct by_level *level) {
+  double *ties = calloc((size_t)level->n * level->n_groups, sizeof *ties);
+  if (!ties) return by_topology_no_memory();
+  for (uint32_t u = 0; u < level->n; u++)
+    for (uint32_t g = 0; g < level->n_groups; g++) ties[(size_t)u * level->n_groups + g] = tie_of(level, u, g);
+  mark_open(level, ties);
+  free(ties);
+  return BANYAN_OK;
+}
+
 static enum banyan_status begin_tournament(struct by_survey *survey) {
   struct by_level *level = top(survey);
-  bool at_random = level->tournaments % 2 == 0;
+  bool at_random = survey->most || level->tournaments % 2 == 0;
   uint32_t *order = calloc(2 * (size_t)level->n, sizeof *order);
   if (!order) return by_topology_no_memory();
   const uint32_t *all_alike = order + level->n;
@@ -130,7 +184,9 @@ static enum banyan_status begin_tournament(struct by_survey *survey) {
   }
   by_tournament_fini(&survey->tournament);
   enum banyan_status status =
-      by_tournament_init(&survey->tournament, level->n, at_random ? all_alike : level->group_of, order);
+      level->n_open
+          ? by_tournament_init_open(&survey->tournament, level->n, level->group_of, level->open, order, OPEN_ROUNDS)
+          : by_tournament_init(&survey->tournament, level->n, at_random ? all_alike : level->group_of, order);
   free(order);
   survey->phase = BY_SURVEY_PAIRS;
   survey->at = 0;
@@ -196,14 +252,15 @@ static enum banyan_status end_fans(struct by_survey *survey) {
  * are limited, one group is believed at once. */
 static bool is_clear(const struct by_survey *survey, bool settled) {
   const struct by_level *level = &survey->levels[survey->n_levels - 1];
-  if (survey->most && level->n_groups == 1 && !level->doubtful) return true;
+  if (survey->most && !level->doubtful) return level->n_groups == 1 || !level->n_open;
   return settled && level->tournaments >= LEAST_TOURNAMENTS && !level->doubtful;
 }
 
 static bool may_play_on(const struct by_survey *survey) {
   const struct by_level *level = &survey->levels[survey->n_levels - 1];
-  if (!survey->most) return level->tournaments < MOST_TOURNAMENTS;
-  return level->tournaments < LEAST_TOURNAMENTS && rounds_left(survey) >= MIN(level->n / 2, LEAST_ROUNDS);
+  if (level->tournaments >= MOST_TOURNAMENTS) return false;
+  if (!survey->most) return true;
+  return rounds_left(survey) >= MIN(level->n / 2, LEAST_ROUNDS);
 }
 
 static enum banyan_status end_tournament(struct by_survey *survey) {
@@ -217,6 +274,8 @@ static enum banyan_status end_tournament(struct by_survey *survey) {
     level->times[i] += level->last[i] >= 0;
   }
   enum banyan_status status = by_survey_group(level, &survey->rng);
+  level->n_open = 0;
+  if (status == BANYAN_OK && survey->most && level->n_groups > 1) status = find_open(level);
   bool settled = memcmp(before, level->group_of, level->n * sizeof *before) == 0;
   free(before);
   BY_TRY(status);

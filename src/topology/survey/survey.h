@@ -23,8 +23,10 @@
  * at most 2 n flows; n^2 memory, n^3 time.
  *
  * With a limit of experiments, fans of several hosts go on at once, each with a
- * part of the others; of long tournaments only some rounds are played; and
- * nothing is repeated that seems clear. The result is rougher. */
+ * part of the others; of the first tournament only some rounds are played; then
+ * those meet of which it is not known whether they belong together, and the
+ * others go on from group to group; and nothing is repeated that seems clear.
+ * The result is rougher. */
 #ifndef BY_TOPOLOGY_SURVEY_H
 #define BY_TOPOLOGY_SURVEY_H
 

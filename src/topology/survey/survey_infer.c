@@ -171,6 +171,23 @@ static bool doubt(const struct clusters *c) {
   return unslowed > doubtful * across;
 }
 
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* What units can do with any one other. One that has only met units behind a full link did less: then it is what it did
+ * with all, as far as half of the units did as much with one. `scratch`: n. */
+static void take_most(const struct by_level *level, double *const most[2], double *scratch) {
+  for (int way = 0; way < 2; way++) {
+    for (uint32_t u = 0; u < level->n; u++) scratch[u] = most[way][u] = level_most(level, u, way == 1);
+    qsort(scratch, level->n, sizeof *scratch, by_value);
+    double usual = scratch[level->n / 2];
+    const double *all = way ? level->in : level->out;
+    for (uint32_t u = 0; u < level->n; u++) most[way][u] = fmax(most[way][u], fmin(all[u], usual));
+  }
+}
+
 enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng) {
   size_t n = level->n;
   double *memory = malloc((n * n + 3 * n) * sizeof *memory);
@@ -180,11 +197,8 @@ enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng) {
     struct clusters c = {.n = level->n, .weight = level->evidence, .cluster_of = numbers, .gain = memory};
     c.most[0] = memory + n;
     c.most[1] = memory + 2 * n;
-    for (uint32_t u = 0; u < n; u++) {
-      c.cluster_of[u] = u;
-      c.most[0][u] = level_most(level, u, false);
-      c.most[1][u] = level_most(level, u, true);
-    }
+    for (uint32_t u = 0; u < n; u++) c.cluster_of[u] = u;
+    take_most(level, c.most, c.gain);
     for (uint32_t u = 0; u < n; u++)
       for (uint32_t v = 0; v < n; v++)
         if (u != v && level->last[u * n + v] >= 0) level->evidence[u * n + v] += weigh(&c, level, u, v);

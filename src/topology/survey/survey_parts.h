@@ -23,6 +23,8 @@ struct by_level {
   double *evidence;          /* that u and v belong together, symmetric */
   uint32_t tournaments;
   uint32_t *group_of, n_groups; /* of units: the next level's */
+  uint8_t *open;                /* pairs u < v that have not met, and should, at u * n + v; */
+  uint32_t n_open;              /* how many; only where experiments are limited */
   bool doubtful;                /* some unit would fit another group too */
 };
 

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/param.h>
 
 uint32_t by_tournament_rounds(uint32_t n) {
@@ -102,6 +103,68 @@ enum banyan_status by_tournament_init(struct by_tournament *tournament, uint32_t
   meet_across(tournament, &squads, &n_meetings);
   free(memory);
   return BANYAN_OK;
+}
+
+/* ---- rounds for what is open */
+
+struct draw {
+  struct by_tournament *tournament;
+  uint32_t n, n_meetings, round;
+  const uint32_t *group_of, *order;
+  const uint8_t *open;
+  uint8_t *met, *busy; /* n x n, the lower player first; n */
+  uint32_t *last;      /* of groups, as `met`: the last round, counted from 1, in which an open pair of theirs met */
+};
+
+static size_t pair_of(const struct draw *d, uint32_t a, uint32_t b) {
+  return (size_t)MIN(a, b) * d->n + MAX(a, b);
+}
+
+/* An open pair, and of any two groups only one in a round: should they belong together, what joins them to the others
+ * is to be full all the same. Else one of different groups. */
+static bool may_meet(const struct draw *d, uint32_t a, uint32_t b, bool is_open) {
+  uint32_t g = d->group_of[a], h = d->group_of[b];
+  if (a == b || d->busy[a] || d->busy[b] || d->met[pair_of(d, a, b)]) return false;
+  if (!is_open) return g != h && !d->open[pair_of(d, a, b)];
+  return d->open[pair_of(d, a, b)] && d->last[pair_of(d, g, h)] != d->round;
+}
+
+/* Returns how many met. */
+static uint32_t meet_some(struct draw *d, bool is_open) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < d->n; i++)
+    for (uint32_t j = 1; j < d->n; j++) {
+      uint32_t a = d->order[i], b = d->order[(i + j) % d->n];
+      if (!may_meet(d, a, b, is_open)) continue;
+      d->busy[a] = d->busy[b] = d->met[pair_of(d, a, b)] = 1;
+      if (is_open) d->last[pair_of(d, d->group_of[a], d->group_of[b])] = d->round;
+      add(d->tournament, &d->n_meetings, a, b);
+      count++;
+    }
+  return count;
+}
+
+enum banyan_status by_tournament_init_open(struct by_tournament *tournament, uint32_t n, const uint32_t *group_of,
+                                           const uint8_t *open, const uint32_t *order, uint32_t rounds) {
+  size_t pairs = (size_t)n * n;
+  uint8_t *memory = calloc(pairs + n, 1);
+  struct draw d = {.tournament = tournament, .n = n, .group_of = group_of, .order = order, .open = open, .met = memory};
+  *tournament = (struct by_tournament){.meetings = malloc((size_t)rounds * n * sizeof *tournament->meetings + 1),
+                                       .first = calloc((size_t)rounds + 1, sizeof *tournament->first)};
+  d.last = calloc(pairs, sizeof *d.last);
+  bool failed = !memory || !d.last || !tournament->meetings || !tournament->first;
+  d.busy = failed ? NULL : memory + pairs;
+  for (d.round = 1; !failed && d.round <= rounds; d.round++) {
+    memset(d.busy, 0, n);
+    if (!meet_some(&d, true)) break;
+    meet_some(&d, false);
+    end_round(tournament, d.n_meetings);
+  }
+  free(memory);
+  free(d.last);
+  if (!failed) return BANYAN_OK;
+  by_tournament_fini(tournament);
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the meetings of %u", n);
 }
 
 void by_tournament_fini(struct by_tournament *tournament) {

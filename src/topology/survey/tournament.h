@@ -28,6 +28,13 @@ struct by_tournament {
  * taken. Cost: pairs. */
 BANYAN_CHECK enum banyan_status by_tournament_init(struct by_tournament *tournament, uint32_t n,
                                                    const uint32_t *group_of, const uint32_t *order);
+/* At most `rounds` rounds for pairs that are to meet: open[a * n + b], for a < b. Of any two groups, or inside one,
+ * only one such pair meets in a round. The other players meet those of other groups whom they are not to meet, if they
+ * can, so that what joins the groups is as full as it can get. No pair meets twice; there is no round without an open
+ * pair. Cost: rounds times n^2. */
+BANYAN_CHECK enum banyan_status by_tournament_init_open(struct by_tournament *tournament, uint32_t n,
+                                                        const uint32_t *group_of, const uint8_t *open,
+                                                        const uint32_t *order, uint32_t rounds);
 void by_tournament_fini(struct by_tournament *tournament);
 
 #endif
