@@ -264,7 +264,10 @@ static void store_decision(struct automatic *a, bool planned) {
 
 static enum banyan_status decide(struct automatic *a, bool *planned) {
   BY_TRY(set_plan(a, true, planned));
-  if (*planned) BY_TRY(by_plan_trial(a->comm, &a->forecast, planned));
+  int32_t far = a->comm->rank == 0 && a->entry.measured.rough && a->forecast.sure;
+  BY_TRY(banyan_broadcast(a->comm, &far, 1, BANYAN_INT32, 0));
+  /* A trial over long round trips takes too long, and a shorter one shows little else than these. */
+  if (*planned && !far) BY_TRY(by_plan_trial(a->comm, &a->forecast, planned));
   if (a->comm->rank == 0) store_decision(a, *planned);
   return BANYAN_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -124,9 +125,9 @@ static enum banyan_status read_probes(const struct by_place *above, const json_t
   struct by_place place = {.above = above, .field = "probes"};
   json_t *probes;
   BY_TRY(by_doc_need(above, root, "probes", &probes));
-  BY_TRY(by_doc_array(&place, probes, 1, (size_t)PROBES_PER_HOST * n));
+  BY_TRY(by_doc_array(&place, probes, 0, (size_t)MAX(PROBES_PER_HOST, n - 1) * n));
   out->n_probes = (uint32_t)json_array_size(probes);
-  out->probes = calloc(out->n_probes, sizeof *out->probes);
+  out->probes = calloc((size_t)out->n_probes + 1, sizeof *out->probes);
   if (!out->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for probes of a network");
   for (uint32_t i = 0; i < out->n_probes; i++) {
     struct by_place at = {.above = &place, .index = i};

@@ -40,6 +40,7 @@ struct by_link {
   struct by_capacity capacity[2]; /* a to b, b to a */
   double delay;                   /* seconds one way, 0 .. BY_MOST_DELAY */
   double loss;                    /* of packets, 0 .. 1; for the lab and the simulator */
+  bool rough;                     /* the capacity was assumed, or measured in a hurry: it may carry more */
   const char *port[2];            /* interface or port names at a and b; "" not known */
 };
 

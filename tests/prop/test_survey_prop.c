@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "rng.h"
+#include "sites.h"
 #include "text.h"
 #include "topology_draw.h"
 #include "topology_fluid.h"
@@ -21,7 +22,7 @@ struct world {
 };
 
 static void play(struct world *w, const struct by_flow *flows, uint32_t n, double *rates) {
-  struct by_flow real[2 * MOST];
+  struct by_flow real[2 * MOST] = {{0, 0}};
   for (uint32_t k = 0; k < n; k++) real[k] = (struct by_flow){w->host[flows[k].from], w->host[flows[k].to]};
   fluid_rates(&w->truth, real, n, rates);
   for (uint32_t k = 0; k < n; k++) rates[k] *= 1 - w->noise * by_rng_unit(&w->rng);
@@ -36,7 +37,7 @@ static void shuffle(struct world *w) {
   }
 }
 
-static struct by_topology *survey(struct world *w) {
+static struct by_topology *survey_as(struct world *w, bool is_site) {
   uint32_t n = w->truth.n_hosts;
   double delay[MOST * MOST], rates[2 * MOST];
   char text[MOST][16];
@@ -57,9 +58,13 @@ static struct by_topology *survey(struct world *w) {
     play(w, flows, k, rates);
     assert_ok(by_survey_record(survey, rates));
   }
-  assert_ok(by_survey_infer(survey, "found", names, &found));
+  assert_ok((is_site ? by_survey_infer_site : by_survey_infer)(survey, "found", names, &found));
   by_survey_destroy(survey);
   return found;
+}
+
+static struct by_topology *survey(struct world *w) {
+  return survey_as(w, false);
 }
 
 static void show(const struct by_topology *topology) {
@@ -131,12 +136,13 @@ static const struct known slower_back[] = {
 };
 
 /* Asserts that delays are the true ones, apart from what the fastest answers take. */
-static void check_delays(struct world *w, const struct by_topology *found) {
+static void check_delays(struct world *w, const struct by_topology *found, double most_off) {
   struct fluid guess;
   fluid_init(&guess, found);
   for (uint32_t i = 0; i < w->truth.n_hosts; i++)
     for (uint32_t j = 0; j < w->truth.n_hosts; j++)
-      if (i != j) assert_true(fabs(fluid_delay(&guess, i, j) - fluid_delay(&w->truth, w->host[i], w->host[j])) < 60e-6);
+      if (i != j)
+        assert_true(fabs(fluid_delay(&guess, i, j) - fluid_delay(&w->truth, w->host[i], w->host[j])) < most_off);
   fluid_fini(&guess);
 }
 
@@ -157,7 +163,7 @@ static void check(const struct known *k, bool slower, double noise, double most_
     show(found);
   }
   assert_true(right);
-  check_delays(&w, found);
+  check_delays(&w, found, 60e-6);
   by_topology_destroy(truth);
   by_topology_destroy(found);
   fluid_fini(&w.truth);
@@ -240,10 +246,95 @@ static void test_limited_racks(void **state) {
   }
 }
 
+/* Hosts at sites: each site is surveyed by itself, and one experiment goes between them; without it, the links between
+ * sites are as fast as the hosts are taken to be. */
+static struct by_topology *survey_sites(struct world *w, bool between, uint32_t *n_sites) {
+  uint32_t n = w->truth.n_hosts, site_of[MOST];
+  double delay[MOST * MOST], rates[BY_SITES_MOST * MOST];
+  char text[MOST][16];
+  const char *names[MOST];
+  struct by_topology *sites[BY_SITES_MOST] = {NULL}, *found;
+  struct by_flow flows[BY_SITES_MOST * MOST];
+  for (uint32_t i = 0; i < n; i++) {
+    snprintf(text[i], sizeof text[i], "host%u", i);
+    names[i] = text[i];
+    for (uint32_t j = 0; j < n; j++)
+      delay[i * n + j] = fluid_delay(&w->truth, w->host[i], w->host[j]) + 200e-6 * by_rng_unit(&w->rng);
+  }
+  *n_sites = by_sites_find(n, delay, site_of);
+  for (uint32_t s = 0; s < *n_sites; s++) {
+    struct world site = {.truth = w->truth, .rng = w->rng, .noise = w->noise, .most = w->most};
+    site.truth.n_hosts = 0;
+    for (uint32_t h = 0; h < n; h++)
+      if (site_of[h] == s) site.host[site.truth.n_hosts++] = w->host[h];
+    if (site.truth.n_hosts > 1) sites[s] = survey_as(&site, true);
+  }
+  uint32_t k = by_sites_flows(n, site_of, *n_sites, flows);
+  assert_true(k > 0 && k <= by_sites_most_flows(*n_sites));
+  play(w, flows, k, rates);
+  assert_ok(by_sites_join(n, site_of, *n_sites, sites, delay, between ? rates : NULL, names, &found));
+  for (uint32_t s = 0; s < *n_sites; s++) by_topology_destroy(sites[s]);
+  return found;
+}
+
+static const struct {
+  const char *text;
+  uint32_t sites;
+} far_networks[] = {
+    {"sites:2x2,lan=1g,wan=200m,rtt=20ms", 2}, {"sites:2x2,lan=1g,wan=200m,rtt=80ms", 2},
+    {"sites:2x1,lan=1g,wan=200m,rtt=80ms", 2}, {"sites:3x5,lan=1g,wan=200m,rtt=20ms", 3},
+    {"sites:4x3,lan=1g,wan=100m,rtt=80ms", 4},
+};
+
+static void check_far(const char *text, uint32_t sites, bool between) {
+  struct world w = {.noise = 0.06, .most = 24};
+  struct by_topology *truth, *found;
+  uint32_t n_sites, n_rough = 0;
+  assert_ok(by_topology_named(text, &truth));
+  fluid_init(&w.truth, truth);
+  by_rng_init(&w.rng, 1);
+  shuffle(&w);
+  found = survey_sites(&w, between, &n_sites);
+  assert_int_equal(n_sites, sites);
+  if (between) assert_true(compare(&w, found) <= 1.12);
+  check_delays(&w, found, 500e-6);
+  for (uint32_t i = 0; i < found->n_links; i++) {
+    n_rough += found->links[i].rough;
+    assert_true(found->links[i].rough == (found->links[i].delay > 5e-3));
+    if (found->links[i].rough && !between) assert_true(found->links[i].capacity[BY_AB].all >= 5e8);
+  }
+  assert_int_equal(n_rough, sites * (sites - 1) / 2);
+  by_topology_destroy(truth);
+  by_topology_destroy(found);
+  fluid_fini(&w.truth);
+}
+
+static void test_sites(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof far_networks / sizeof *far_networks; i++) {
+    check_far(far_networks[i].text, far_networks[i].sites, true);
+    check_far(far_networks[i].text, far_networks[i].sites, false);
+  }
+}
+
+/* Near hosts are one site, however many; and hosts of chains of near ones. */
+static void test_near(void **state) {
+  (void)state;
+  static const double near[] = {0, 5e-4, 1.4e-3, 5e-4, 0, 9e-4, 1.4e-3, 9e-4, 0};
+  static const double chain[] = {0, 2e-4, 4e-3, 2e-4, 0, 4e-4, 4e-3, 4e-4, 0};
+  static const double apart[] = {0, 4e-3, 4e-3, 4e-3, 0, 2e-4, 4e-3, 2e-4, 0};
+  uint32_t site_of[3];
+  assert_int_equal(by_sites_find(3, near, site_of), 1);
+  assert_int_equal(by_sites_find(3, chain, site_of), 1);
+  assert_int_equal(by_sites_find(3, apart, site_of), 2);
+  assert_true(site_of[0] == 0 && site_of[1] == 1 && site_of[2] == 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exact),   cmocka_unit_test(test_noise),         cmocka_unit_test(test_slower_back),
-      cmocka_unit_test(test_limited), cmocka_unit_test(test_limited_racks),
+      cmocka_unit_test(test_limited), cmocka_unit_test(test_limited_racks), cmocka_unit_test(test_sites),
+      cmocka_unit_test(test_near),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

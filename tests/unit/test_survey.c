@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "measure_parts.h"
 #include "rng.h"
 #include "tournament.h"
 
@@ -200,11 +201,39 @@ static void test_open_pairs(void **state) {
   }
 }
 
+/* What rank 0 asks of the others while it measures is bounded. */
+static void test_experiments(void **state) {
+  (void)state;
+  const struct by_experiment good = {
+      .n = 2, .most_block = 1 << 20, .depth = 16, .warm_up = 0.1, .lasts = 5, .margin = 0.01, .late = 0.2};
+  const struct by_flow_order orders[] = {{0, 2, 1 << 20}, {2, 0, 1}};
+  assert_ok(by_experiment_check(&good, orders, 3, 2));
+  assert_ok(by_experiment_check(&(struct by_experiment){0}, NULL, 3, 2));
+  struct by_experiment bad[8];
+  for (size_t i = 0; i < 8; i++) bad[i] = good;
+  bad[0].n = 3;
+  bad[1].n = UINT32_MAX;
+  bad[2].most_block = (1 << 20) + 1;
+  bad[3].depth = 17;
+  bad[4].warm_up = 1e9;
+  bad[5].lasts = NAN;
+  bad[6].margin = -1;
+  bad[7].late = INFINITY;
+  for (size_t i = 0; i < 8; i++) assert_status(by_experiment_check(&bad[i], NULL, 3, 2), BANYAN_ERR_PROTOCOL);
+  static const struct by_flow_order wrong[] = {
+      {0, 3, 1}, {UINT32_MAX, 1, 1}, {1, 1, 1}, {0, 1, 0}, {0, 1, (1 << 20) + 1}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    const struct by_flow_order with[] = {{0, 1, 1}, wrong[i]};
+    assert_status(by_experiment_check(&good, with, 3, 2), BANYAN_ERR_PROTOCOL);
+    assert_non_null(strstr(banyan_error_text(), "rank 0 asked for a flow from host"));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_misuse),          cmocka_unit_test(test_names),      cmocka_unit_test(test_two_hosts),
       cmocka_unit_test(test_nothing_arrives), cmocka_unit_test(test_circle),     cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_two_groups),      cmocka_unit_test(test_open_pairs),
+      cmocka_unit_test(test_two_groups),      cmocka_unit_test(test_open_pairs), cmocka_unit_test(test_experiments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

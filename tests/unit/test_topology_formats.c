@@ -358,7 +358,7 @@ static void test_everything_of_json(void **state) {
       "\"capacity\": \"1t\", \"used\": \"1g\"}, {\"kind\": \"host\", \"name\": \"last\", \"takes_part\": true}], "
       "\"links\": [{\"a\": \"plain\", \"b\": \"s\", \"capacity\": \"10g\"}, "
       "{\"b\": \"last\", \"a\": \"s\", \"capacity\": {\"ab\": 1e9, \"ba\": \"200m\"}, \"used\": {\"ba\": \"100m\"}, "
-      "\"delay\": \"20ms\", \"loss\": 0.001, \"ports\": {\"a\": \"swp1\", \"b\": \"eth0\"}}, "
+      "\"delay\": \"20ms\", \"loss\": 0.001, \"rough\": true, \"ports\": {\"a\": \"swp1\", \"b\": \"eth0\"}}, "
       "{\"a\": \"plain\", \"b\": \"last\", \"capacity\": 5, \"used\": 1, \"delay\": 0.5, "
       "\"ports\": {\"b\": \"eth1\"}}]}");
   assert_string_equal(t->name, "all of it");
@@ -379,7 +379,7 @@ static void test_everything_of_json(void **state) {
   assert_true(first->delay == 0 && first->loss == 0 && !*first->port[0]);
   assert_true(link->a == 2 && link->b == 3 && link->capacity[BY_AB].all == 1e9 && link->capacity[BY_BA].all == 2e8);
   assert_true(link->capacity[BY_AB].used == 0 && link->capacity[BY_BA].used == 1e8);
-  assert_true(link->delay == 0.02 && link->loss == 0.001);
+  assert_true(link->delay == 0.02 && link->loss == 0.001 && link->rough && !first->rough);
   assert_string_equal(link->port[0], "swp1");
   assert_string_equal(t->links[2].port[1], "eth1");
   assert_round_trip(t);
@@ -465,6 +465,7 @@ static void test_errors_of_json(void **state) {
       {LINK("\"capacity\": 1, \"delay\": -1"), "t.json: links[0].delay: is -1", 0},
       {LINK("\"capacity\": 1, \"delay\": \"3 moons\""), "t.json: links[0].delay: \"3 moons\" is not a time", 0},
       {LINK("\"capacity\": 1, \"loss\": 2"), "t.json: links[0].loss: is 2, must be 0 to 1", 0},
+      {LINK("\"capacity\": 1, \"rough\": 1"), "t.json: links[0].rough: must be true or false", 0},
       {LINK("\"capacity\": 1, \"ports\": [1]"), "t.json: links[0].ports: must be an object", 0},
       {LINK("\"capacity\": 1, \"ports\": {\"c\": \"x\"}"), "t.json: links[0].ports: unknown field \"c\"", 0},
       {HEAD "\"nodes\": [], \"links\": []}", "t.json: there are no nodes", BANYAN_ERR_TOPOLOGY},

@@ -7,46 +7,7 @@
 
 #include "measure_parts.h"
 
-static const double call_deadline = 120, whole_deadline = 3600; /* seconds */
-
-/* ---- experiments */
-
-static enum banyan_status agree(struct by_measurement *m, struct by_experiment *experiment) {
-  BY_TRY(banyan_broadcast(m->leaders, experiment, sizeof *experiment, BANYAN_UINT8, 0));
-  if (!experiment->n) return BANYAN_OK;
-  return banyan_broadcast(m->leaders, m->orders, experiment->n * sizeof *m->orders, BANYAN_UINT8, 0);
-}
-
-enum banyan_status by_measure_run(struct by_measurement *m, const struct by_experiment *experiment) {
-  struct by_experiment sent = *experiment;
-  uint64_t start = by_clock_now(&by_clock_system);
-  BY_TRY(agree(m, &sent));
-  BY_TRY(by_measure_flows(m->leaders, m->answers, experiment, m->orders, m->tried));
-  double more = by_seconds_since(start) - experiment->warm_up - experiment->lasts - experiment->margin;
-  m->experiments++;
-  m->overhead += (more - m->overhead) / m->experiments;
-  return BANYAN_OK;
-}
-
-/* Until rank 0 has no more. */
-static enum banyan_status follow(struct by_measurement *m) {
-  for (;;) {
-    struct by_experiment experiment = {0};
-    BY_TRY(agree(m, &experiment));
-    if (!experiment.n) return BANYAN_OK;
-    BY_TRY(by_measure_flows(m->leaders, m->answers, &experiment, m->orders, m->tried));
-  }
-}
-
-/* Whatever became of it at rank 0, the others are to know that no more follows. */
-static enum banyan_status end(struct by_measurement *m, enum banyan_status status) {
-  struct by_experiment none = {0};
-  char text[400];
-  snprintf(text, sizeof text, "%s", status == BANYAN_OK ? "" : banyan_error_text());
-  enum banyan_status ended = agree(m, &none);
-  if (status == BANYAN_OK) return ended;
-  return by_fail(status, "%s", text);
-}
+static const double whole_deadline = 3600; /* seconds */
 
 /* ---- which ranks measure */
 
@@ -71,58 +32,31 @@ static enum banyan_status check(const struct banyan_comm *comm) {
 
 /* ---- all of it */
 
-static enum banyan_status make_room(struct by_measurement *m) {
-  size_t n = m->n;
-  bool leads = !m->leaders->rank;
-  m->n_most = 2 * BY_MEASURE_LINKS_PER_HOST * m->n;
-  m->orders = calloc(m->n_most, sizeof *m->orders);
-  m->tried = calloc(2 * (size_t)m->n_most, sizeof *m->tried);
-  if (leads) {
-    m->rates = calloc(m->n_most, sizeof *m->rates);
-    m->direct = calloc(n * n, 1);
-    m->pairs.delay = calloc(3 * n * n + 2 * n, sizeof *m->pairs.delay);
-  }
-  m->pairs.rate = m->pairs.delay ? m->pairs.delay + n * n : NULL;
-  m->best = m->pairs.delay ? m->pairs.rate + n * n : NULL;
-  m->sent = m->pairs.delay ? m->best + n * n : NULL;
-  m->received = m->pairs.delay ? m->sent + n : NULL;
-  if (m->orders && m->tried && ((m->rates && m->direct && m->pairs.delay) || !leads)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring %u hosts", m->n);
-}
-
-static enum banyan_status begin(struct by_measurement *m) {
-  m->n = m->leaders->size;
-  BY_TRY(make_room(m));
-  BY_TRY(banyan_comm_split(m->leaders, 0, 0, &m->answers));
-  BY_TRY(banyan_comm_set_deadline(m->leaders, call_deadline));
-  return banyan_comm_set_deadline(m->answers, call_deadline);
+/* Of hosts that are near to each other, or wired. */
+static enum banyan_status measure_near(struct by_measurement *m, struct by_measured *out) {
+  if (!m->far) BY_TRY(by_measure_delays(m, &m->pairs));
+  if (m->leaders->rank) return by_measure_follow(m);
+  if (m->pairs.late)
+    return by_measure_end(m,
+                          by_fail(BANYAN_ERR_TIMEOUT, "%u hosts whose messages take so long cannot be measured in %g s",
+                                  m->n, m->options.seconds));
+  return by_measure_end(m, by_measure_lead(m, out));
 }
 
 static enum banyan_status measure(struct by_measurement *m, struct by_measured *out) {
-  BY_TRY(begin(m));
+  struct by_measure_sites sites = {0};
+  BY_TRY(by_measurement_begin(m));
   BY_TRY(by_measure_direct(m->leaders, m->direct));
-  BY_TRY(by_measure_delays(m->leaders, m->options.seconds > 0, m->start, &m->pairs));
-  if (m->leaders->rank) return follow(m);
-  if (m->pairs.late)
-    return end(m, by_fail(BANYAN_ERR_TIMEOUT, "%u hosts whose messages take so long cannot be measured in %g s", m->n,
-                          m->options.seconds));
-  return end(m, by_measure_lead(m, out));
+  enum banyan_status status = m->options.seconds > 0 ? by_measure_find_sites(m, &sites) : BANYAN_OK;
+  if (status == BANYAN_OK) status = sites.n > 1 ? by_measure_across(m, &sites, out) : measure_near(m, out);
+  free(sites.site_of);
+  return status;
 }
 
 static enum banyan_status probe(struct by_measurement *m, struct by_probe *probes, uint32_t n) {
-  BY_TRY(begin(m));
-  if (m->leaders->rank) return follow(m);
-  return end(m, by_measure_lead_probes(m, probes, n));
-}
-
-static void measurement_fini(struct by_measurement *m) {
-  free(m->orders);
-  free(m->tried);
-  free(m->rates);
-  free(m->direct);
-  free(m->pairs.delay);
-  banyan_comm_destroy(m->answers);
-  banyan_comm_destroy(m->leaders);
+  BY_TRY(by_measurement_begin(m));
+  if (m->leaders->rank) return by_measure_follow(m);
+  return by_measure_end(m, by_measure_lead_probes(m, probes, n));
 }
 
 /* The status of rank 0, on all ranks. Ranks that do not measure wait here. */
@@ -152,13 +86,14 @@ static enum banyan_status lead_and_follow(struct banyan_comm *comm, struct by_me
     status = out ? measure(m, out) : probe(m, probes, n);
     if (status != BANYAN_OK && comm->rank) banyan_comm_abort(comm, banyan_error_text());
   }
-  measurement_fini(m);
+  by_measurement_fini(m);
   return conclude(comm, status);
 }
 
 enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_options *options,
                               struct by_measured *out) {
-  struct by_measurement m = {.options = *options, .start = by_clock_now(&by_clock_system)};
+  struct by_measurement m = {
+      .options = *options, .start = by_clock_now(&by_clock_system), .until = options->seconds - BY_MEASURE_PROBES_TAKE};
   *out = (struct by_measured){0};
   enum banyan_status status = lead_and_follow(comm, &m, out, NULL, 0);
   if (status != BANYAN_OK) by_measured_fini(out);

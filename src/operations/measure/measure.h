@@ -33,7 +33,8 @@ struct by_measure_options {
 struct by_measured {
   struct by_topology *topology; /* each host takes part, in the order of their first ranks */
   struct by_probe *probes;      /* with the rates that they have now */
-  uint32_t n_probes;
+  uint32_t n_probes;            /* 0: round trips are too long for any */
+  bool rough; /* there are sites with long round trips between them: these links are rough (topology.h) */
 };
 
 /* Collective over `comm`, the same options on all ranks; blocks, some seconds for 8 hosts and a second and a half more

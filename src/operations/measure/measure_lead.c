@@ -8,14 +8,7 @@
 #include "log.h"
 #include "measure_parts.h"
 
-enum {
-  LEAST_BLOCK = 1 << 10,
-  MOST_BLOCK = BY_PROBE_MOST_BLOCK,
-  MOST_NAME = 512,
-  MOST_TRIES = 3,
-  SEED = 1,
-  LINK_TRIES = 5
-};
+enum { LEAST_BLOCK = 1 << 10, MOST_BLOCK = BY_PROBE_MOST_BLOCK, MOST_TRIES = 3, SEED = 1, LINK_TRIES = 5 };
 
 /* Seconds. What starts at once is let through by shapers and is held in buffers, and TCP takes some round trips to
  * reach its speed: that does not count. */
@@ -40,11 +33,17 @@ static const struct pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
 static const struct pace link_pace = {1.5e-3, 1.5, 4, 32, true};
 
 /* Where the time is limited: what an experiment takes at least and at most, and which part of it does not count; how
- * many messages a flow has in that time; and what a round of probes takes. */
+ * many messages a flow has in that time; and how a round of probes goes. */
 static const double least_slot = 8e-3, most_slot = 0.12, warm_up_part = 0.35, messages = 16, trips_of_slot = 10;
-static const double probe_warm_up = 0.006, probe_lasts = 0.014, probe_time = 0.03;
+static const double probe_warm_up = 0.006, probe_lasts = 0.014;
 
-static void report(const struct by_measurement *m, const char *what) {
+/* Flows with longer round trips go in small messages, for fewer of them: in so many their number doubles often enough,
+ * and so many count. With what all ranks agree on, that takes some more; and the time may be exceeded a little for it.
+ */
+static const double far_trip = 3e-3, far_warm_up = 4, far_lasts = 4, far_takes = 11.5, far_exceeds = 1.25;
+enum { FAR_MOST_BLOCK = 64 << 10 };
+
+void by_measure_report(const struct by_measurement *m, const char *what) {
   char text[200], time[32];
   if (!m->options.notify) return;
   snprintf(text, sizeof text, "%s: %s so far", what, by_print_seconds(by_seconds_since(m->start), time));
@@ -125,9 +124,9 @@ static enum banyan_status take_time(struct by_measurement *m, struct by_experime
 /* An equal part of the time that is left for `left` experiments and the probes. */
 static enum banyan_status share_time(struct by_measurement *m, uint32_t left, struct by_experiment *experiment,
                                      struct pace pace) {
-  double trip = longest_trip(m, experiment->n), until = m->options.seconds - 2 * probe_time;
+  double trip = longest_trip(m, experiment->n), until = m->until;
   double least = fmax(least_slot, trips_of_slot * trip), remaining = until - by_seconds_since(m->start);
-  if (remaining < least + m->overhead || trips_of_slot * trip * left > remaining) {
+  if (remaining < least + m->overhead) {
     char limit[32], longest[32];
     return by_fail(BANYAN_ERR_TIMEOUT,
                    "%u hosts whose round trips take up to %s cannot be measured in %s, of which %.0f %% are left for "
@@ -192,7 +191,7 @@ static void take_rates(struct by_measurement *m, uint32_t n) {
 /* ---- names of hosts */
 
 /* Several hosts of one name get numbers: ranks over TCP count as hosts of their own. */
-static void name_hosts(const struct by_measurement *m, char (*names)[MOST_NAME], const char **out) {
+void by_measure_name_hosts(const struct by_measurement *m, char (*names)[BY_MEASURE_MOST_NAME], const char **out) {
   const struct banyan_comm *comm = m->leaders;
   for (uint32_t h = 0; h < m->n; h++) {
     const char *name = banyan_comm_host(comm, (int)h);
@@ -200,9 +199,9 @@ static void name_hosts(const struct by_measurement *m, char (*names)[MOST_NAME],
     for (uint32_t k = 0; k < m->n; k++)
       if (k != h && strcmp(banyan_comm_host(comm, (int)k), name) == 0) *(k < h ? &before : &after) += 1;
     if (before + after)
-      snprintf(names[h], MOST_NAME, "%.200s:%u", name, before);
+      snprintf(names[h], BY_MEASURE_MOST_NAME, "%.200s:%u", name, before);
     else
-      snprintf(names[h], MOST_NAME, "%s", name);
+      snprintf(names[h], BY_MEASURE_MOST_NAME, "%s", name);
     out[h] = names[h];
   }
 }
@@ -263,13 +262,26 @@ static void order_links(struct by_measurement *m) {
       }
 }
 
+bool by_measure_is_wired(const struct by_measurement *m) {
+  return find_links(m) > 0;
+}
+
+/* As often as there is time for where round trips are long. */
+static uint32_t count_tries(struct by_measurement *m, uint32_t links) {
+  order_links(m);
+  double trip = longest_trip(m, 2 * links), remaining = m->until - by_seconds_since(m->start);
+  return m->far ? (uint32_t)fmin(fmax(remaining / (far_takes * trip), 1), LINK_TRIES) : LINK_TRIES;
+}
+
 /* All links at once, as a plan uses them. */
 static enum banyan_status measure_links(struct by_measurement *m, uint32_t links) {
-  report(m, "hosts that are wired to each other, all links at once");
-  for (uint32_t i = 0; i < LINK_TRIES; i++) {
+  uint32_t tries = count_tries(m, links);
+  by_measure_report(m, "hosts that are wired to each other, all links at once");
+  for (size_t pair = 0; m->far && pair < (size_t)m->n * m->n; pair++) m->pairs.rate[pair] = likely_rate;
+  for (uint32_t i = 0; i < tries; i++) {
     struct by_experiment experiment = {.n = 2 * links};
     order_links(m);
-    BY_TRY(is_quick(m) ? share_time(m, LINK_TRIES - i, &experiment, link_pace) : take_time(m, &experiment, &link_pace));
+    BY_TRY(is_quick(m) ? share_time(m, tries - i, &experiment, link_pace) : take_time(m, &experiment, &link_pace));
     BY_TRY(run(m, &experiment));
     take_rates(m, experiment.n);
   }
@@ -306,6 +318,12 @@ static uint32_t most_experiments(const struct by_measurement *m) {
   return is_quick(m) ? MIN(enough, m->n <= 8 ? 24 : m->n <= 16 ? 40 : 64) : 0;
 }
 
+/* How many more there is time for at least. */
+static uint32_t count_possible(const struct by_measurement *m, uint32_t n) {
+  double takes = fmax(least_slot, trips_of_slot * longest_trip(m, n)) + margin + fmax(m->overhead, 0);
+  return (uint32_t)fmax((m->until - by_seconds_since(m->start)) / takes, 0);
+}
+
 static enum banyan_status conduct(struct by_measurement *m, struct by_survey *survey) {
   const struct by_flow *flows;
   char phase[64] = "";
@@ -313,9 +331,10 @@ static enum banyan_status conduct(struct by_measurement *m, struct by_survey *su
     struct by_experiment experiment = {.n = n};
     if (strcmp(by_survey_phase(survey), phase) != 0) {
       snprintf(phase, sizeof phase, "%s", by_survey_phase(survey));
-      report(m, phase);
+      by_measure_report(m, phase);
     }
     for (uint32_t k = 0; k < n; k++) m->orders[k] = (struct by_flow_order){.from = flows[k].from, .to = flows[k].to};
+    by_survey_limit(survey, count_possible(m, n));
     BY_TRY(is_quick(m) ? share_time(m, by_survey_left(survey), &experiment, quick_pace)
                        : take_time(m, &experiment, &usual_pace));
     BY_TRY(run(m, &experiment));
@@ -325,11 +344,12 @@ static enum banyan_status conduct(struct by_measurement *m, struct by_survey *su
   return BANYAN_OK;
 }
 
-static enum banyan_status survey(struct by_measurement *m, const char *const *names, struct by_topology **out) {
+static enum banyan_status survey(struct by_measurement *m, bool is_site, const char *const *names,
+                                 struct by_topology **out) {
   struct by_survey *survey;
   BY_TRY(by_survey_create(m->n, m->pairs.delay, SEED, most_experiments(m), &survey));
   enum banyan_status status = conduct(m, survey);
-  if (status == BANYAN_OK) status = by_survey_infer(survey, "measured", names, out);
+  if (status == BANYAN_OK) status = (is_site ? by_survey_infer_site : by_survey_infer)(survey, "measured", names, out);
   by_survey_destroy(survey);
   return status;
 }
@@ -379,6 +399,47 @@ static enum banyan_status choose_probes(const struct by_measurement *m, uint32_t
   return failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for probes of a network") : BANYAN_OK;
 }
 
+/* Flows across sites: they begin with few messages, and what a narrow line cannot take is not to wait there for long.
+ */
+static void go_far(const struct by_measurement *m, struct by_experiment *experiment) {
+  double trip = longest_trip(m, experiment->n);
+  experiment->warm_up = far_warm_up * trip;
+  experiment->lasts = far_lasts * trip;
+  experiment->margin = margin + trip;
+  experiment->late = 2 * trip;
+  experiment->depth = BY_MEASURE_DEPTH;
+}
+
+enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct by_flow *flows, uint32_t n,
+                                          double rate, struct by_measured *out) {
+  struct by_experiment experiment = {.n = n, .most_block = LEAST_BLOCK};
+  out->probes = calloc(n, sizeof *out->probes);
+  if (!out->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for probes of a network");
+  for (uint32_t k = 0; k < n; k++) {
+    m->orders[k] = (struct by_flow_order){.from = flows[k].from, .to = flows[k].to};
+    add_probe(m, out, 0, flows[k].from, flows[k].to);
+  }
+  go_far(m, &experiment);
+  double trip = longest_trip(m, n), takes = far_takes * trip,
+         remaining = far_exceeds * m->until - by_seconds_since(m->start);
+  if (takes > remaining) {
+    out->n_probes = 0;
+    return by_fail(BANYAN_ERR_TIMEOUT, "round trips of %g ms are too long", 1e3 * trip);
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    double bytes =
+        rate / count_alike(m->orders, n, &m->orders[k]) / 8 * round_trip(m, &m->orders[k]) / BY_MEASURE_DEPTH;
+    uint32_t block = LEAST_BLOCK;
+    while (block < FAR_MOST_BLOCK && block < bytes) block *= 2;
+    m->orders[k].block = out->probes[k].block = block;
+    experiment.most_block = MAX(experiment.most_block, block);
+  }
+  BY_TRY(run(m, &experiment));
+  for (uint32_t k = 0; k < n; k++) out->probes[k].rate = m->tried[k];
+  take_rates(m, n);
+  return BANYAN_OK;
+}
+
 static enum banyan_status probe_round(struct by_measurement *m, struct by_probe *probes, uint32_t n) {
   struct by_experiment experiment = {.n = n};
   if (n > m->n_most) return by_fail(BANYAN_ERR_ARGUMENT, "a round has %u probes; at most %u can be", n, m->n_most);
@@ -392,6 +453,7 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe 
   experiment.lasts = probe_lasts + lasts_trips * trip;
   experiment.margin = margin + trip;
   choose_blocks(m, &experiment, n > m->n ? &link_pace : &probe_pace); /* more are those of links */
+  if (trip > far_trip) go_far(m, &experiment);
   for (uint32_t k = 0; k < n; k++) {
     if (probes[k].block) m->orders[k].block = probes[k].block; /* as the first time, so that they can be compared */
     probes[k].block = m->orders[k].block;
@@ -412,23 +474,37 @@ enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_pr
 
 /* ---- all of it */
 
+enum banyan_status by_measure_lead_site(struct by_measurement *m, struct by_topology **out) {
+  char(*names)[BY_MEASURE_MOST_NAME] = calloc(m->n, sizeof *names);
+  const char **list = calloc(m->n, sizeof *list);
+  enum banyan_status status =
+      names && list ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the names of hosts");
+  if (status == BANYAN_OK) {
+    by_measure_name_hosts(m, names, list);
+    status = survey(m, true, list, out);
+  }
+  free(names);
+  free(list);
+  return status;
+}
+
 enum banyan_status by_measure_lead(struct by_measurement *m, struct by_measured *out) {
-  char(*names)[MOST_NAME] = calloc(m->n, sizeof *names), text[100];
+  char(*names)[BY_MEASURE_MOST_NAME] = calloc(m->n, sizeof *names), text[100];
   const char **list = calloc(m->n, sizeof *list);
   uint32_t links = find_links(m);
   enum banyan_status status =
       names && list ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the names of hosts");
   if (status == BANYAN_OK) {
-    name_hosts(m, names, list);
-    report(m, "delays");
-    status = links ? measure_links(m, links) : survey(m, list, &out->topology);
+    by_measure_name_hosts(m, names, list);
+    by_measure_report(m, "delays");
+    status = links ? measure_links(m, links) : survey(m, false, list, &out->topology);
   }
   if (status == BANYAN_OK && links) status = infer_links(m, links, list, &out->topology);
   if (status == BANYAN_OK) status = choose_probes(m, links, out);
   if (status == BANYAN_OK) status = by_measure_lead_probes(m, out->probes, out->n_probes);
   if (status == BANYAN_OK) {
     snprintf(text, sizeof text, "%u hosts measured, %u experiments", m->n, m->experiments);
-    report(m, text);
+    by_measure_report(m, text);
     log_pairs(m, list);
   }
   free(names);

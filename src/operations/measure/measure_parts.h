@@ -1,15 +1,19 @@
 /* Inside measuring: shared by its files only.
  *
- *   measure.c         which ranks measure; experiments, which rank 0 chooses and all follow
- *   measure_lead.c    rank 0: what is measured, how long, and what becomes of it
- *   measure_direct.c  which hosts reach each other without a router or another host
- *   measure_flows.c   delays, with a first guess at rates; flows that go at the same time */
+ *   measure.c             which ranks measure, and what they do in turn
+ *   measure_sites.c       sites with long round trips between them: each by itself, then all together
+ *   measure_lead.c        rank 0: what is measured, how long, and what becomes of it
+ *   measure_experiment.c  experiments, which rank 0 chooses and all follow
+ *   measure_direct.c      which hosts reach each other without a router or another host
+ *   measure_delays.c      delays, with a first guess at rates
+ *   measure_flows.c       flows that go at the same time */
 #ifndef BY_OPERATIONS_MEASURE_PARTS_H
 #define BY_OPERATIONS_MEASURE_PARTS_H
 
 #include "clock.h"
 #include "comm.h"
 #include "measure.h"
+#include "sites.h"
 #include "survey.h"
 
 /* Between ranks of `comm`, n x n, [from * n + to]: known at rank 0. */
@@ -19,9 +23,15 @@ struct by_pairs_measured {
   bool late;     /* on all ranks: only some are known, as answers took too long */
 };
 
+/* Seconds of the two rounds of probes that end a measurement whose time is limited. */
+#define BY_MEASURE_PROBES_TAKE 0.06
+
 enum {
   BY_MEASURE_DEPTH = 16,
-  BY_MEASURE_LINKS_PER_HOST = 3 /* where hosts are wired to each other, on average at most */
+  BY_MEASURE_MOST_NAME = 512,
+  BY_MEASURE_LINKS_PER_HOST = 3, /* where hosts are wired to each other, on average at most */
+  BY_MEASURE_ANSWERS = 1,
+  BY_MEASURE_SITE = 2 /* numbers of subsets of the leaders */
 };
 
 /* What one experiment asks of all ranks; the same on each. */
@@ -47,11 +57,13 @@ struct by_measurement {
   struct by_measure_options options;
   uint32_t n;      /* hosts */
   uint64_t start;  /* when it began */
+  double until;    /* seconds after that in which experiments are to end, where the time is limited */
   uint32_t n_most; /* flows that an experiment may have */
   struct by_flow_order *orders;
   double *tried; /* 2 n_most: what by_measure_flows found */
   /* At rank 0 only */
   struct by_pairs_measured pairs;
+  bool far;                /* on all ranks: round trips are long, and were measured all at once only */
   uint8_t *direct;         /* n x n: a datagram came from one to another that no router forwards */
   double *best;            /* bit/s from one to another; n x n */
   double *sent, *received; /* the most that each host did in all */
@@ -60,6 +72,23 @@ struct by_measurement {
   double overhead; /* seconds that experiments took longer than they were to, on average */
 };
 
+/* Hosts in sites; the same on all ranks. */
+struct by_measure_sites {
+  uint32_t n, *site_of; /* of each rank of the leaders; owned */
+  double until;         /* seconds after the start in which each is to be measured */
+};
+
+/* BANYAN_ERR_PROTOCOL: no rank 0 that works asks so much. `orders` NULL: they are not known yet. */
+BANYAN_CHECK enum banyan_status by_experiment_check(const struct by_experiment *experiment,
+                                                    const struct by_flow_order *orders, uint32_t n_ranks,
+                                                    uint32_t n_most);
+/* With `leaders`, `options`, `start` and `until` set: the rest. Local. by_measurement_fini also destroys `leaders`. */
+BANYAN_CHECK enum banyan_status by_measurement_begin(struct by_measurement *m);
+void by_measurement_fini(struct by_measurement *m);
+/* All but rank 0: runs experiments until there are no more. */
+BANYAN_CHECK enum banyan_status by_measure_follow(struct by_measurement *m);
+/* Rank 0: whatever became of it there, the others are to know that no more follows. Returns `status`. */
+BANYAN_CHECK enum banyan_status by_measure_end(struct by_measurement *m, enum banyan_status status);
 /* All leaders. Rank 0: has all run the experiment of `m->orders`, whose results are in `m->tried` then. */
 BANYAN_CHECK enum banyan_status by_measure_run(struct by_measurement *m, const struct by_experiment *experiment);
 
@@ -68,10 +97,30 @@ BANYAN_CHECK enum banyan_status by_measure_lead(struct by_measurement *m, struct
 /* Rank 0: fills in the rates of these flows, round by round. */
 BANYAN_CHECK enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe *probes, uint32_t n);
 
-/* Collective over `comm`, whose ranks are on hosts of their own. `quick`: only so well as takes a few round trips for
- * each pair, and, from rank 0's time `start` on, no longer than such a measurement may take. */
-BANYAN_CHECK enum banyan_status by_measure_delays(struct banyan_comm *comm, bool quick, uint64_t start,
-                                                  struct by_pairs_measured *out);
+/* The same of a site, which others reach through the last node, with no probes. */
+BANYAN_CHECK enum banyan_status by_measure_lead_site(struct by_measurement *m, struct by_topology **out);
+/* Rank 0: flows across sites, once, which then are probes. Fills `m->tried`. BANYAN_ERR_TIMEOUT, and all is as before:
+ * there is no time for that. `rate`: bit/s of the fastest host. */
+BANYAN_CHECK enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct by_flow *flows,
+                                                       uint32_t n, double rate, struct by_measured *out);
+/* Names for m->n hosts, of BY_MEASURE_MOST_NAME bytes each. */
+void by_measure_name_hosts(const struct by_measurement *m, char (*names)[BY_MEASURE_MOST_NAME], const char **out);
+/* Rank 0: whether hosts are wired to each other, as measure.h describes. */
+bool by_measure_is_wired(const struct by_measurement *m);
+/* Rank 0, for people. */
+void by_measure_report(const struct by_measurement *m, const char *what);
+
+/* Collective over the leaders. Where the time is limited only so well as takes a few round trips for each pair, and
+ * little longer than `until`. */
+BANYAN_CHECK enum banyan_status by_measure_delays(struct by_measurement *m, struct by_pairs_measured *out);
+/* The same, of all pairs at once: five of the longest round trips. Also makes the connections. */
+BANYAN_CHECK enum banyan_status by_measure_trips(struct by_measurement *m, double *delay);
+/* Collective over the leaders: which sites there are. `sites` empty: none are far from each other. The caller frees
+ * site_of. */
+BANYAN_CHECK enum banyan_status by_measure_find_sites(struct by_measurement *m, struct by_measure_sites *sites);
+/* Collective over the leaders: measures the sites, then between them. */
+BANYAN_CHECK enum banyan_status by_measure_across(struct by_measurement *m, const struct by_measure_sites *sites,
+                                                  struct by_measured *out);
 /* The same. Fills `direct` at rank 0. Where that cannot be found, as where datagrams are filtered, nothing is direct.
  * Takes some milliseconds. */
 BANYAN_CHECK enum banyan_status by_measure_direct(struct banyan_comm *comm, uint8_t *direct);

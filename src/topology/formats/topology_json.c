@@ -15,7 +15,7 @@ enum { MOST_SUGGESTED = 4096 }; /* names that a misspelt one is compared with */
 
 static const char document_fields[] = "format, name, nodes, links";
 static const char node_fields[] = "name, kind, takes_part, helps, aggregates, memory, group, capacity, used, x, y";
-static const char link_fields[] = "a, b, capacity, used, delay, loss, ports";
+static const char link_fields[] = "a, b, capacity, used, delay, loss, rough, ports";
 
 /* --- values --- */
 
@@ -167,6 +167,7 @@ static enum banyan_status fill_link(struct by_topology_builder *builder, const s
   if (delay) BY_TRY(by_doc_seconds(&(struct by_place){.above = place, .field = "delay"}, delay, &link->delay));
   if (loss) BY_TRY(by_doc_real(&of_loss, loss, &link->loss));
   if (link->loss > 1) return by_doc_fail(&of_loss, "is %g, must be 0 to 1", link->loss);
+  BY_TRY(take_flag(place, value, "rough", &link->rough));
   if (!ports) return BANYAN_OK;
   BY_TRY(by_doc_fields(&of_ports, ports, "a, b"));
   BY_TRY(take_text(builder, &of_ports, ports, "a", &link->port[0]));
@@ -291,6 +292,7 @@ static void print_link(struct by_text *text, const struct by_topology *topology,
   add_capacities(text, ways, &link->capacity[BY_AB], &link->capacity[BY_BA]);
   if (link->delay > 0) add_real(text, "delay", link->delay);
   if (link->loss > 0) add_real(text, "loss", link->loss);
+  if (link->rough) by_text_add(text, ", \"rough\": true");
   const char *between = ", \"ports\": {";
   for (int i = 0; i < 2; i++) {
     if (!*link->port[i]) continue;

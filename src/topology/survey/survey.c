@@ -321,6 +321,10 @@ uint32_t by_survey_left(const struct by_survey *survey) {
   return survey->phase == BY_SURVEY_OVER ? 0 : MAX(planned, survey->rounds - survey->at);
 }
 
+void by_survey_limit(struct by_survey *survey, uint32_t left) {
+  if (survey->most) survey->most = MAX(MIN(survey->most, survey->done + left), 1);
+}
+
 const char *by_survey_phase(struct by_survey *survey) {
   const char *whose = survey->n_levels > 1 ? "group" : "host";
   if (survey->phase == BY_SURVEY_FANS)

@@ -54,6 +54,8 @@ uint32_t by_survey_next(const struct by_survey *survey, const struct by_flow **f
 BANYAN_CHECK enum banyan_status by_survey_record(struct by_survey *survey, const double *rates);
 /* How many experiments may follow at most, roughly, where their number is limited. */
 uint32_t by_survey_left(const struct by_survey *survey);
+/* From now on at most so many more may follow, roughly, where their number is limited. */
+void by_survey_limit(struct by_survey *survey, uint32_t left);
 /* What goes on, for people: "pairs of hosts, tournament 2". Static storage or the survey's, until the next record. */
 const char *by_survey_phase(struct by_survey *survey);
 
@@ -70,5 +72,8 @@ BANYAN_CHECK enum banyan_status by_survey_infer_links(uint32_t n, const struct b
  * few percent count as equal, and are rounded to three digits. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_survey_infer(const struct by_survey *survey, const char *name,
                                                 const char *const *hosts, struct by_topology **out);
+/* The same of a site, which other hosts reach through a switch: the last node. */
+BANYAN_CHECK enum banyan_status by_survey_infer_site(const struct by_survey *survey, const char *name,
+                                                     const char *const *hosts, struct by_topology **out);
 
 #endif

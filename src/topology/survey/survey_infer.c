@@ -228,6 +228,7 @@ struct sketch {
   double *delay, *away;    /* seconds between units, and from each to its switch */
   uint32_t *node;          /* that stands for each unit */
   uint32_t n_switches;
+  bool has_others; /* hosts that were not surveyed are reached through a switch */
 };
 
 /* ---- numbers */
@@ -372,10 +373,12 @@ static enum banyan_status add_mesh(struct sketch *s, uint32_t group) {
   return BANYAN_OK;
 }
 
+/* Of a group; UINT32_MAX: of all units. */
 static enum banyan_status add_star(struct sketch *s, uint32_t group, uint32_t *centre) {
   BY_TRY(add_switch(s, "switch", centre));
   for (uint32_t u = 0; u < s->level->n; u++)
-    if (s->level->group_of[u] == group) BY_TRY(link_nodes(s, s->node[u], *centre, s->out[u], s->in[u], s->away[u]));
+    if (group == UINT32_MAX || s->level->group_of[u] == group)
+      BY_TRY(link_nodes(s, s->node[u], *centre, s->out[u], s->in[u], s->away[u]));
   return BANYAN_OK;
 }
 
@@ -417,10 +420,11 @@ static enum banyan_status infer(struct sketch *s, const char *const *hosts) {
     for (uint32_t u = 0; u < s->level->n; u++) s->away[u] = reckon_away(s, u);
     if (i + 1 < survey->n_levels) BY_TRY(join_groups(s));
   }
-  if (s->level->n == 2) return link_pair(s, 0, 1);
-  if (s->level->n_groups > 1 || level_is_mesh(s->level, 0)) return add_mesh(s, UINT32_MAX);
   uint32_t centre;
-  return add_star(s, 0, &centre);
+  bool is_mesh = s->level->n > 2 && (s->level->n_groups > 1 || level_is_mesh(s->level, 0));
+  if (s->level->n == 2 && !s->has_others) return link_pair(s, 0, 1);
+  if (is_mesh) BY_TRY(add_mesh(s, UINT32_MAX));
+  return is_mesh && !s->has_others ? BANYAN_OK : add_star(s, UINT32_MAX, &centre);
 }
 
 static enum banyan_status make_room(struct sketch *s) {
@@ -437,9 +441,9 @@ static enum banyan_status make_room(struct sketch *s) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_survey_infer(const struct by_survey *survey, const char *name, const char *const *hosts,
-                                   struct by_topology **out) {
-  struct sketch s = {.survey = survey};
+static enum banyan_status infer_topology(const struct by_survey *survey, bool has_others, const char *name,
+                                         const char *const *hosts, struct by_topology **out) {
+  struct sketch s = {.survey = survey, .has_others = has_others};
   if (survey->phase != BY_SURVEY_OVER)
     return by_fail(BANYAN_ERR_ARGUMENT, "the survey is not over: there is more to measure");
   BY_TRY(by_topology_builder_init(&s.builder, name));
@@ -449,6 +453,16 @@ enum banyan_status by_survey_infer(const struct by_survey *survey, const char *n
   free(s.out);
   free(s.node);
   return status;
+}
+
+enum banyan_status by_survey_infer(const struct by_survey *survey, const char *name, const char *const *hosts,
+                                   struct by_topology **out) {
+  return infer_topology(survey, false, name, hosts, out);
+}
+
+enum banyan_status by_survey_infer_site(const struct by_survey *survey, const char *name, const char *const *hosts,
+                                        struct by_topology **out) {
+  return infer_topology(survey, true, name, hosts, out);
 }
 
 /* ---- hosts that are wired to each other */
