@@ -229,6 +229,11 @@ uint64_t by_engine_ended(const struct by_engine *engine) {
   return by_engine_transfer(engine)->counters.calls - by_engine_pending(engine);
 }
 
+void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times) {
+  engine->recovery.runner.times = times;
+  engine->recovery.runner.alone = false;
+}
+
 /* ---- the links as users of the engine see them */
 
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {

@@ -20,6 +20,7 @@
 #include "trace.h"
 
 struct by_call;
+struct by_call_times;
 struct by_team;
 struct by_engine;
 
@@ -187,6 +188,8 @@ uint32_t by_engine_pending(const struct by_engine *engine);
 bool by_engine_has_to_send(const struct by_engine *engine);
 /* Calls ended so far. */
 uint64_t by_engine_ended(const struct by_engine *engine);
+/* Has AllReduces timed from the next one on (call_times.h); NULL: no longer. Borrowed until then. */
+void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times);
 /* Whether a call under way reads or writes there. */
 bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes);
 /* Notifies the peers that may have mapped this region of this process that it is gone. No call may use it any more. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_times.h"
 #include "check.h"
 #include "world.h"
 
@@ -191,10 +192,45 @@ static void test_no_allocation(void **state) {
   }
 }
 
+/* An AllReduce is timed where no other call is under way, with its plan and size. */
+static void test_times(void **state) {
+  (void)state;
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  static const enum banyan_collective collectives[] = {BANYAN_ALLREDUCE, BANYAN_BROADCAST, BANYAN_ALLREDUCE};
+  struct world *world = calloc(1, sizeof *world);
+  world_init(world, 4, "ring", &net, &engine, 5);
+  struct by_clock clock = by_sim_clock(world->sim);
+  struct by_call_times times = {.clock = &clock};
+  by_engine_time_calls(world->nodes[1].engine, &times);
+  for (int i = 0; i < 4; i++) {
+    uint64_t before = by_clock_now(&clock);
+    world->n_operations = i < 3 ? 1 : 5;
+    for (uint32_t k = 0; k < world->n_operations; k++)
+      world->operations[k] = (struct operation){
+          .call = {.collective = collectives[i % 3], .count = 1000 * (size_t)(i + 1), .dtype = BANYAN_FLOAT64}};
+    run_world(world, 5);
+    world_clear(world);
+    uint64_t lasted = by_clock_now(&clock) - before;
+    if (i == 3) break;
+    const struct by_call_time *last = &times.last[times.n - 1];
+    assert_int_equal(times.n, i < 2 ? 1 : 2);
+    assert_int_equal(last->team, by_team_id(world->nodes[1].team));
+    assert_int_equal(last->bytes, i < 2 ? 8000 : 24000);
+    assert_int_equal(last->plan, by_team_plan(world->nodes[1].team)->version);
+    if (i != 1) assert_true(last->lasted >= 60 * BY_MICROSECOND && last->lasted <= lasted); /* six steps */
+  }
+  assert_true(times.n < 7); /* of five at once some have others beside them */
+  by_engine_time_calls(world->nodes[1].engine, NULL);
+  world_fini(world);
+  free(world);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_all_families), cmocka_unit_test(test_random_calls), cmocka_unit_test(test_many_ranks),
       cmocka_unit_test(test_chunk),        cmocka_unit_test(test_deaths),       cmocka_unit_test(test_no_allocation),
+      cmocka_unit_test(test_times),
   };
   return cmocka_run_group_tests_name("executor over simulated links", tests, NULL, NULL);
 }

@@ -207,6 +207,31 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
   return by_trace_begin(tracer, &what, BY_TRACE_QUEUED);
 }
 
+/* ---- times */
+
+static void begin_time(struct by_runner *runner) {
+  runner->alone = !runner->pending;
+  if (runner->alone) runner->timed_from = by_clock_now(runner->times->clock);
+}
+
+static bool is_timed(const struct by_call *call, enum banyan_status status) {
+  const struct by_runner *runner = by_call_runner(call);
+  return runner->alone && !runner->pending && status == BANYAN_OK && !call->relay && !call->exchange.pair &&
+         call->exchange.descriptor.collective == BANYAN_ALLREDUCE;
+}
+
+static void note_time(const struct by_call *call) {
+  const struct by_runner *runner = by_call_runner(call);
+  struct by_call_times *times = runner->times;
+  times->last[times->n++ % BY_CALL_TIMES] =
+      (struct by_call_time){.team = call->team->id,
+                            .plan = call->exchange.descriptor.plan,
+                            .bytes = call->exchange.descriptor.count * call->exchange.element,
+                            .lasted = by_clock_now(runner->times->clock) - runner->timed_from};
+}
+
+/* ---- beginning and end */
+
 void by_call_begin(struct by_call *call, const char *name) {
   const struct by_schedule *s = call->schedule;
   struct by_runner *runner = by_call_runner(call);
@@ -214,6 +239,7 @@ void by_call_begin(struct by_call *call, const char *name) {
   by_call_set_state(call, BY_CALL_RUNNING);
   LIST_INSERT_HEAD(&runner->running, call, next);
   if (!call->whole) {
+    if (runner->times) begin_time(runner);
     runner->pending++;
     runner->transfer.counters.calls++;
   }
@@ -306,6 +332,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
     for (uint32_t i = 0; i < call->schedule->n_peers; i++) by_link_drop(call->program->links[i], &call->exchange);
     call->exchange.notes = 0;
   }
+  if (!call->whole && runner->times && is_timed(call, status)) note_time(call);
   if (!call->whole && call->exchange.trace)
     by_trace_ended(runner->transfer.options.tracer, call->exchange.trace, status);
   if (call->ops && call->ops->ended) call->ops->ended(call);

@@ -8,6 +8,7 @@
 
 #include <banyan/collectives.h>
 
+#include "call_times.h"
 #include "log.h"
 #include "plan.h"
 #include "transfer.h"
@@ -27,7 +28,10 @@ struct by_runner {
   size_t chunk;   /* most bytes of a frame; 0: the lane's limit */
   uint32_t *gone; /* numbers of teams that were destroyed: peers may still send for them */
   uint32_t n_gone, gone_room;
-  bool logs; /* states of calls */
+  bool logs;                   /* states of calls */
+  struct by_call_times *times; /* NULL: calls are not timed */
+  bool alone;                  /* no other call has begun since the one under way did, */
+  uint64_t timed_from;         /* which was then */
 };
 
 /* The transfer has been initialised, and is finished before. */
