@@ -112,6 +112,47 @@ static void test_noise(void **state) {
   finish();
 }
 
+/* A link of which half is left may be shared with another job: it counts after ten seconds. One that carries much less
+ * counts at once, as it does when it has recovered to a half. */
+static void test_half(void **state) {
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 3; i++) assert_false(pass(1, 50e6, true));
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  for (int i = 0; i < 38; i++) assert_false(pass(1, 50e6, true));
+  assert_true(by_network_belief_may_be_shared(world.belief));
+  assert_true(carries(0, 1) == 100e6);
+  for (int i = 0; i < 4; i++) (void)pass(1, 50e6, true);
+  assert_true(pass(1, 50e6, true));
+  assert_float_equal(carries(0, 1) / 1e6, 52.5, 0.1);
+  assert_false(pass(1, 50e6, true));
+  for (int i = 0; i < 8; i++) (void)pass(1, 20e6, true);
+  assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
+  assert_false(by_network_belief_may_be_shared(world.belief));
+  for (int i = 0; i < 8; i++) (void)pass(1, 50e6, true);
+  assert_float_equal(carries(0, 1) / 1e6, 52.5, 0.1);
+  finish();
+}
+
+/* A process that comes later may report, too; what others have reported still counts. */
+static void test_newcomer(void **state) {
+  struct by_seen_rate rate = {.sent = 20e6, .busy = 1, .bandwidth = 20e6};
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 2; i++) assert_false(pass(1, 20e6, false));
+  assert_ok(by_network_belief_grow(world.belief, HOSTS + 2));
+  assert_true(pass(1, 20e6, false));
+  for (int i = 0; i < 4; i++) {
+    world.now += 0.25;
+    rate.sent++;
+    by_network_belief_report(world.belief, HOSTS + 1, world.nodes[2], 1, &world.nodes[3], &rate, world.now);
+    (void)by_network_belief_tick(world.belief, world.now, &settled);
+  }
+  assert_int_equal(by_network_belief_count_slow(world.belief), 2);
+  assert_float_equal(carries(2, 3) / 1e6, 21, 0.1);
+  finish();
+}
+
 /* Has the one probe that is due sent, which takes so much of its second part. */
 static void probe_once(double bandwidth) {
   struct by_path_probe probe;
@@ -273,6 +314,8 @@ static void test_strange_reports(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_slow_and_whole),
+      cmocka_unit_test(test_half),
+      cmocka_unit_test(test_newcomer),
       cmocka_unit_test(test_confirmed),
       cmocka_unit_test(test_not_confirmed),
       cmocka_unit_test(test_both_ways),

@@ -15,6 +15,9 @@ static const double first_period = 1;   /* s, from one probe to the next, */
 static const double last_period = 30;   /* and at most */
 static const double again_period = 0.3; /* where the one before showed more */
 static const double part_of_time = 1.0 / 16;
+static const double by_others = 0.3;    /* of what is stated: what carries more may be shared with another job, */
+static const double for_long = 10;      /* s, and counts after so long, once all such links are so, */
+static const double for_longest = 30;   /* or after so long */
 static const double worth = 0.75;       /* of what is stated: what carries more is not probed */
 static const double first_lasts = 0.06; /* s, of the first part of a probe on a link that is still slow, */
 static const double first_trips = 8;    /* and so many round trips at least; */
@@ -25,10 +28,14 @@ static const double payload = 1.05;     /* bytes on a link for a byte of data, n
 static const double is_faster = 0.6;    /* of that time: then it is not */
 static const double least_apart = 30;   /* of such times, from one probe to the next */
 
+enum { FEW = 64 /* nodes of hosts, between which a pair for a probe is looked for each time */ };
+
 struct step {
   double seen;       /* what it is seen to carry; INFINITY: what is stated */
   double marked;     /* what it carried when the topology was last copied */
-  double since;      /* when it was last lowered */
+  double since;      /* when it was last lowered, */
+  double begun;      /* and first, since it carried what is stated */
+  bool counts;       /* since then it carried less than another job on it explains */
   double probed;     /* when it was last probed */
   double confirmed;  /* what it carried when a probe, or the want of a pair for one, last confirmed it; 0: none has */
   uint32_t from, to; /* nodes of a pair whose way is over it; UINT32_MAX: none was looked for */
@@ -52,6 +59,26 @@ static const struct by_capacity *capacity_of(const struct by_topology *t, uint32
 static double carries(const struct by_network_belief *belief, uint32_t step) {
   double stated = capacity_of(belief->topology, step)->all;
   return fmax(fmin(stated, belief->steps[step].seen), of_a_dead * stated);
+}
+
+/* ---- what counts: two jobs on the same links leave each other about half of each, and would avoid those on which they
+ * have noticed it first */
+
+static bool counts(const struct by_network_belief *belief, uint32_t step, double after) {
+  const struct step *of = &belief->steps[step];
+  return isfinite(of->seen) && (of->counts || belief->now - of->begun >= after);
+}
+
+/* Whether some link is slower than it should be for a while only, and not by much. */
+static bool waits(const struct by_network_belief *belief) {
+  for (uint32_t s = 0; s < belief->n_steps; s++)
+    if (isfinite(belief->steps[s].seen) && !counts(belief, s, for_long)) return true;
+  return false;
+}
+
+/* What plans are made for. While it has waited for less than `after`, what may be another job's does not count. */
+static double plans_for(const struct by_network_belief *belief, uint32_t step, double after) {
+  return counts(belief, step, after) ? carries(belief, step) : capacity_of(belief->topology, step)->all;
 }
 
 /* ---- what link_seen.c asks */
@@ -95,9 +122,14 @@ static void set_rate(void *context, uint32_t step, double rate) {
   struct step *of = &belief->steps[step];
   char before[32], after[32];
   double was = carries(belief, step);
-  if (isinf(of->seen)) doubt(of);
+  if (isinf(of->seen)) {
+    doubt(of);
+    of->begun = belief->now;
+    of->counts = false;
+  }
   of->seen = rate;
   double now = carries(belief, step);
+  of->counts |= now < by_others * capacity_of(belief->topology, step)->all;
   if (fabs(now - was) <= changed * was) return;
   belief->moved = true;
   if (now < was)
@@ -131,8 +163,9 @@ bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *
   by_link_seen_tick(belief->seen, now);
   *settled = !belief->moved;
   for (uint32_t s = 0; s < belief->n_steps; s++) *settled &= is_confirmed(belief, s);
+  double after = waits(belief) ? for_longest : for_long;
   for (uint32_t s = 0; s < belief->n_steps; s++)
-    if (fabs(carries(belief, s) - belief->steps[s].marked) > changed * belief->steps[s].marked) return true;
+    if (fabs(plans_for(belief, s, after) - belief->steps[s].marked) > changed * belief->steps[s].marked) return true;
   return false;
 }
 
@@ -142,14 +175,21 @@ uint32_t by_network_belief_count_slow(const struct by_network_belief *belief) {
   return n;
 }
 
+bool by_network_belief_may_be_shared(const struct by_network_belief *belief) {
+  for (uint32_t s = 0; s < belief->n_steps; s++)
+    if (carries(belief, s) < by_others * capacity_of(belief->topology, s)->all) return false;
+  return true;
+}
+
 /* ---- the topology */
 
 enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out) {
   BY_TRY(by_topology_copy(belief->topology, out));
+  double after = waits(belief) ? for_longest : for_long;
   for (uint32_t s = 0; s < belief->n_steps; s++) {
     struct by_capacity *capacity = &(*out)->links[s / 2].capacity[s % 2];
-    belief->steps[s].marked = carries(belief, s);
-    if (isinf(belief->steps[s].seen)) continue;
+    belief->steps[s].marked = plans_for(belief, s, after);
+    if (!counts(belief, s, after)) continue;
     capacity->all = fmax(carries(belief, s), BY_LEAST_RATE);
     capacity->used = fmin(capacity->used, (1 - always) * capacity->all);
   }
@@ -172,22 +212,33 @@ static bool shows_something(const struct by_network_belief *belief, uint32_t ste
   return shows;
 }
 
-/* The shortest way over the step between two of the nodes. */
+/* How bad a way is for a probe of a step that it goes over: other slow links, then links. UINT32_MAX: it does not. */
+static uint32_t rate_way(const struct by_network_belief *belief, uint32_t step, const uint32_t *steps, uint32_t n) {
+  uint32_t slow_ones = 0;
+  bool over = false;
+  for (uint32_t i = 0; i < n; i++) {
+    over |= steps[i] == step;
+    slow_ones += steps[i] != step && isfinite(belief->steps[steps[i]].seen);
+  }
+  return over ? belief->n_steps * slow_ones + n : UINT32_MAX;
+}
+
+/* The best way over the step between two of the nodes. */
 static void find_pair(struct by_network_belief *belief, uint32_t step, const uint32_t *nodes, uint32_t n) {
   struct step *of = &belief->steps[step];
   uint32_t least = UINT32_MAX;
   for (uint32_t j = 0; j < n; j++)
     for (uint32_t i = 0; i < n && least > 1; i++) {
-      uint32_t *steps, length, at = 0;
+      uint32_t *steps, length;
       if (nodes[i] == nodes[j] ||
           !by_link_ways_find(by_link_seen_ways(belief->seen), nodes[i], nodes[j], &steps, &length))
         continue;
-      while (at < length && steps[at] != step) at++;
-      if (at < length && length < least) {
+      uint32_t rating = rate_way(belief, step, steps, length);
+      if (rating < least) {
         double trip = 0;
         for (uint32_t k = 0; k < length; k++) trip += 2 * belief->topology->links[steps[k] / 2].delay;
         of->first = fmax(first_lasts, first_trips * trip);
-        least = length;
+        least = rating;
         of->from = nodes[i];
         of->to = nodes[j];
       }
@@ -220,7 +271,7 @@ bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *n
   for (uint32_t s = 0; s < belief->n_steps; s++) {
     struct step *of = &belief->steps[s];
     if (isinf(of->seen) || !is_due(belief, s, now)) continue;
-    if (of->from == UINT32_MAX) find_pair(belief, s, nodes, n);
+    if (of->from == UINT32_MAX || n <= FEW) find_pair(belief, s, nodes, n);
     bool has_pair = of->from != UINT32_MAX;
     if (has_pair && probes_already(belief, of->from, now)) continue;
     of->probed = now;
@@ -240,15 +291,20 @@ bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *n
 
 void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth,
                               double now) {
+  uint32_t *steps, n, n_nodes = belief->topology->n_nodes;
   belief->now = now;
-  for (uint32_t s = 0; s < belief->n_steps; s++) {
+  if (from >= n_nodes || to >= n_nodes) return;
+  if (!by_link_ways_find(by_link_seen_ways(belief->seen), from, to, &steps, &n)) return;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t s = steps[i];
     struct step *of = &belief->steps[s];
-    if (isinf(of->seen) || of->from != from || of->to != to) continue;
+    if (isinf(of->seen)) continue;
     double rate = payload * bandwidth;
-    of->confirmed = carries(belief, s);
+    if (of->from == from && of->to == to) of->confirmed = carries(belief, s);
     if (rate > is_more * carries(belief, s))
       set_rate(belief, s, rate < worth * capacity_of(belief->topology, s)->all ? rate : INFINITY);
   }
+  free(steps);
 }
 
 /* ---- beginning and end */
@@ -276,6 +332,24 @@ enum banyan_status by_network_belief_create(const struct by_topology *topology, 
   else
     by_network_belief_destroy(belief);
   return status;
+}
+
+enum banyan_status by_network_belief_grow(struct by_network_belief *belief, uint32_t reporters) {
+  if (reporters <= belief->n_reporters) return BANYAN_OK;
+  struct by_seen_paths *more = calloc(reporters, sizeof *more);
+  if (!more) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u processes report", reporters);
+  for (uint32_t r = 0; r < belief->n_reporters; r++)
+    for (struct by_seen_path *path, *last = NULL; (path = LIST_FIRST(&belief->reporters[r])); last = path) {
+      LIST_REMOVE(path, entry);
+      if (last)
+        LIST_INSERT_AFTER(last, path, entry);
+      else
+        LIST_INSERT_HEAD(&more[r], path, entry);
+    }
+  free(belief->reporters);
+  belief->reporters = more;
+  belief->n_reporters = reporters;
+  return BANYAN_OK;
 }
 
 void by_network_belief_destroy(struct by_network_belief *belief) {

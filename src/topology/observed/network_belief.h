@@ -13,6 +13,8 @@ struct by_network_belief;
  * process to its next. */
 BANYAN_CHECK enum banyan_status by_network_belief_create(const struct by_topology *topology, uint32_t reporters,
                                                          double interval, struct by_network_belief **out);
+/* More processes may report from now on. BANYAN_ERR_NO_MEMORY: they may not. */
+BANYAN_CHECK enum banyan_status by_network_belief_grow(struct by_network_belief *belief, uint32_t reporters);
 /* NULL is allowed. */
 void by_network_belief_destroy(struct by_network_belief *belief);
 
@@ -20,12 +22,17 @@ void by_network_belief_destroy(struct by_network_belief *belief);
  */
 void by_network_belief_report(struct by_network_belief *belief, uint32_t reporter, uint32_t from, uint32_t n,
                               const uint32_t *to, const struct by_seen_rate *rates, double now);
-/* Looks at all reports; a few times in an interval. True: some link carries more or less now than when
+/* A link that carries 0.3 of what is stated or more counts only after 10 s: another job may use it, and if so, it most
+ * likely uses the other links, too, which are noticed one after the other.
+ *
+ * Looks at all reports; a few times in an interval. True: some link carries more or less now than when
  * by_network_belief_copy was last called; *settled: and nothing has changed since the last look, nor is there a link
  * that has become slow and was not probed since. */
 bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled);
 /* How many directions of links are believed to carry less than the topology states. */
 uint32_t by_network_belief_count_slow(const struct by_network_belief *belief);
+/* Whether other jobs may explain all of it: no link carries less than 0.3 of what is stated. */
+bool by_network_belief_may_be_shared(const struct by_network_belief *belief);
 /* The topology as it is believed to be. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out);
 
