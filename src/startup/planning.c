@@ -155,15 +155,15 @@ static enum banyan_status take_if_hopeful(const struct by_context *context, cons
   return BANYAN_OK;
 }
 
-/* Over `n` different nodes, of which the h-th host is the place[h]-th. */
-static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
-                                    uint32_t *nodes, uint32_t n, const uint32_t *place, struct by_forecast *forecast,
-                                    struct by_text *text) {
+/* `n` different nodes, of which the h-th host is the place[h]-th; behind them is room for helpers. */
+struct places {
+  uint32_t *nodes, n, *place;
+};
+
+static enum banyan_status run_planner(const struct by_context *context, const struct by_topology *topology,
+                                      const struct places *places, struct by_planned *planned) {
   struct by_planner_options options = by_planner_defaults();
-  struct by_planned planned;
-  const struct by_member *members = context->job.members;
-  uint64_t before = by_clock_now(&by_clock_system);
-  char rate[2][32];
+  uint32_t *nodes = places->nodes, n = places->n;
   by_machine_costs_use(&options.rates);
   BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
   options.cancelled = &context->ends;
@@ -171,15 +171,23 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;
   options.choice.n_helpers = find_helpers(context, topology, nodes, n);
-  if (context->job.crowded) options.rates.cores = members[0].cores;
-  double *ranks_on = count_ranks(context, n, place);
+  if (context->job.crowded) options.rates.cores = context->job.members[0].cores;
+  double *ranks_on = count_ranks(context, n, places->place);
   if (!ranks_on) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   options.ranks_on = ranks_on;
   enum banyan_status status =
-      by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
+      by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, planned);
   free(ranks_on);
-  BY_TRY(status);
-  status = take_if_hopeful(context, topology, &planned, place, forecast, text);
+  return status;
+}
+
+static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
+                                    const struct places *places, struct by_forecast *forecast, struct by_text *text) {
+  struct by_planned planned;
+  uint64_t before = by_clock_now(&by_clock_system);
+  char rate[2][32];
+  BY_TRY(run_planner(context, topology, places, &planned));
+  enum banyan_status status = take_if_hopeful(context, topology, &planned, places->place, forecast, text);
   if (status == BANYAN_OK && text->length)
     by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
@@ -216,19 +224,25 @@ enum banyan_status by_planning_keep_topology(void *context, const char *text) {
   return keep_network(context, topology, &(struct by_planning_options){.in_order = false});
 }
 
+/* The caller frees `place`, which the nodes are behind. */
+static enum banyan_status find_places(const struct by_context *context, const struct by_job_network *network,
+                                      struct places *out) {
+  uint32_t n_hosts = network->n_hosts;
+  out->place = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *out->place);
+  if (!out->place) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  out->nodes = out->place + n_hosts;
+  memcpy(out->nodes, network->nodes, n_hosts * sizeof *out->nodes);
+  out->n = join_same(out->nodes, n_hosts, out->place);
+  return BANYAN_OK;
+}
+
 /* Where all are one node, there is nothing to plan. */
 static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
                                struct by_forecast *forecast, struct by_text *text) {
-  const struct by_topology *topology = network->topology;
-  uint32_t n_hosts = network->n_hosts, n;
-  uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
-  if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
-  nodes += n_hosts;
-  memcpy(nodes, network->nodes, n_hosts * sizeof *nodes);
-  enum banyan_status status = BANYAN_OK;
-  n = join_same(nodes, n_hosts, place);
-  if (n > 1) status = plan_over(context, topology, nodes, n, place, forecast, text);
-  free(place);
+  struct places places;
+  BY_TRY(find_places(context, network, &places));
+  enum banyan_status status = places.n > 1 ? plan_over(context, network->topology, &places, forecast, text) : BANYAN_OK;
+  free(places.place);
   return status;
 }
 
@@ -254,6 +268,49 @@ void by_planning_describe(const struct by_context *context, struct by_text *text
 enum banyan_status by_planning_print(const struct by_context *context, const struct by_job_network *network,
                                      struct by_text *text) {
   return plan(context, network, NULL, text);
+}
+
+/* Plans over nodes become plans over the job's hosts. */
+static enum banyan_status expand_rivals(struct by_rivals *rivals, const uint32_t *place, uint32_t n_hosts) {
+  for (uint32_t k = 0; k < rivals->n_plans; k++) {
+    struct by_plan *wider;
+    if (rivals->plans[k]->n_ranks == n_hosts) continue;
+    BY_TRY(by_plan_expand(rivals->plans[k], place, n_hosts, &wider));
+    by_plan_destroy(rivals->plans[k]);
+    rivals->plans[k] = wider;
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_planning_rivals(const struct by_context *context, const struct by_job_network *network,
+                                      double within, struct by_rivals *out) {
+  struct places places;
+  struct by_planned planned;
+  *out = (struct by_rivals){0};
+  BY_TRY(find_places(context, network, &places));
+  enum banyan_status status = places.n > 1 ? run_planner(context, network->topology, &places, &planned) : BANYAN_OK;
+  if (status == BANYAN_OK && places.n > 1) {
+    status = by_rivals_find(&planned, within, out);
+    by_planned_fini(&planned);
+  }
+  if (status == BANYAN_OK) status = expand_rivals(out, places.place, network->n_hosts);
+  if (status != BANYAN_OK) by_rivals_fini(out);
+  free(places.place);
+  return status;
+}
+
+enum banyan_status by_planning_propose(struct by_context *context, struct by_plan *plan, enum banyan_plan_source source,
+                                       const struct by_plan_switch_observer *notify) {
+  uint32_t n = context->job.size, *all = calloc(n, sizeof *all);
+  if (!all) {
+    by_plan_destroy(plan);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  }
+  for (uint32_t i = 0; i < n; i++) all[i] = i;
+  plan->origin = (struct by_plan_origin){source, false};
+  enum banyan_status status = by_plan_switches_propose(context, 0, n, all, plan, NULL, notify);
+  free(all);
+  return status;
 }
 
 /* --- all ranks --- */

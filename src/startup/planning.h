@@ -5,6 +5,7 @@
 #include "comm.h"
 #include "forecast.h"
 #include "job_network.h"
+#include "planner_rivals.h"
 #include "text.h"
 #include "topology.h"
 
@@ -35,6 +36,15 @@ BANYAN_CHECK enum banyan_status by_planning_print(const struct by_context *conte
  * their names, for plans of groups. `context`: a struct by_context. BANYAN_ERR_PARSE, BANYAN_ERR_TOPOLOGY: what is kept
  * stays. */
 BANYAN_CHECK enum banyan_status by_planning_keep_topology(void *context, const char *text);
+/* The same with the plans that are predicted to take at most `within` times as long; none where all are one node. */
+BANYAN_CHECK enum banyan_status by_planning_rivals(const struct by_context *context,
+                                                   const struct by_job_network *network, double within,
+                                                   struct by_rivals *out);
+/* Rank 0, any thread, without the lock: by_plan_switches_propose of a plan for the job's own communicator, over its
+ * hosts or ranks, which rank 0 made and the user did not choose. Takes the plan over. */
+BANYAN_CHECK enum banyan_status by_planning_propose(struct by_context *context, struct by_plan *plan,
+                                                    enum banyan_plan_source source,
+                                                    const struct by_plan_switch_observer *notify);
 /* The job ends on all ranks, which wait for a plan. Returns `status`, with the whole text. */
 enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status);
 /* Whether all hosts of the job are nodes by their names. False: the error's text says which is not. */

@@ -1,6 +1,7 @@
 #include "replan.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "clock.h"
 #include "control.h"
 #include "descriptor.h"
+#include "engine.h"
 #include "job_network.h"
 #include "log.h"
 #include "network_belief.h"
@@ -15,17 +17,26 @@
 #include "plan_load.h"
 #include "plan_switch.h"
 #include "planning.h"
+#include "trial_calls.h"
 
-enum { WORLD = 0 /* the job's own communicator */, INTERVAL_MS = 1000, TICK_MS = 250 };
+enum {
+  WORLD = 0, /* the job's own communicator */
+  INTERVAL_MS = 1000,
+  TICK_MS = 250,
+  FIRST_CALLS = 16 /* after which plans are tried */
+};
 
 static const double asleep_after = 5; /* s without reports, until the next one; and without calls, for probes */
 static const double gain = 1.05;      /* times as fast, or the plan stays */
+static const double certain = 2.5;    /* times as fast: calls need not prove it, which takes as many times as long */
 /* Seconds after a plan switch in which there is no other, since the last calls by the plan before it still wait for its
  * slowest link, and others seem slow; twice as many each time. */
 static const double first_quiet = 2;
-static const double most_quiet = 64;   /* up to these */
-static const double most_wait = 1;     /* s until it is planned though more links change; */
-static const double forgets_after = 8; /* times as long without one, and it begins anew */
+static const double most_quiet = 64;    /* up to these */
+static const double in_vain = 8;        /* times as many after one by which calls became no faster, */
+static const double most_in_vain = 600; /* up to these */
+static const double most_wait = 1;      /* s until it is planned though more links change; */
+static const double forgets_after = 8;  /* times as long without one, and it begins anew */
 
 /* Planning in the background. */
 struct planning {
@@ -34,6 +45,7 @@ struct planning {
   struct by_plan *current; /* a copy of the plan in use, over ranks */
   struct by_text text;     /* the new one, over hosts */
   double rate, rate_before;
+  atomic_bool over; /* the thread is done */
   enum banyan_status status;
   char error[256];
 };
@@ -57,8 +69,13 @@ struct replanner {
   bool failed;         /* or the last proposal came to nothing */
   double quiet, until; /* s: after the next plan switch; until when there is none */
   double reported;     /* s: the last report */
-  uint64_t started;    /* calls so far, */
+  uint64_t ended;      /* calls so far, */
   double called;       /* s: and when that was seen to change */
+  uint32_t watched;    /* processes that have been asked to watch their connections */
+  struct by_trial_calls *trials;
+  struct by_trial_pair pair; /* while it proposes; */
+  bool doubts;               /* calls are to tell which plan is faster */
+  bool tried, tries;         /* plans that are predicted to be as fast: so it is, or was */
   struct by_timer tick;
   struct planning planning;
 };
@@ -150,14 +167,16 @@ static enum banyan_status plan(const struct by_context *context, struct planning
   return rate_text(&context->job, p->network, &p->text, &p->rate);
 }
 
-static void planned(void *context);
+static void look_whether_planned(void *context);
 
+/* Where the loop has no room for a task, the next tick sees it. */
 static void *plan_main(void *argument) {
   struct replanner *r = argument;
   struct planning *p = &r->planning;
   p->status = plan(r->context, p);
   if (p->status != BANYAN_OK) snprintf(p->error, sizeof p->error, "%s", banyan_error_text());
-  (void)!by_loop_post(r->context->job.loop, planned, r); /* else the loop ends */
+  atomic_store(&p->over, true);
+  (void)!by_loop_post(r->context->job.loop, look_whether_planned, r);
   return NULL;
 }
 
@@ -190,29 +209,58 @@ static enum banyan_status begin_planning(struct replanner *r) {
 
 /* ---- proposing */
 
+static void be_quiet(struct replanner *r) {
+  if (now(r) > r->until + forgets_after * r->quiet) r->quiet = first_quiet;
+  r->until = now(r) + r->quiet;
+  r->quiet = fmin(2 * r->quiet, most_quiet);
+}
+
+static void free_pair(struct by_trial_pair *pair) {
+  by_plan_destroy(pair->next);
+  by_plan_destroy(pair->before);
+  *pair = (struct by_trial_pair){0};
+}
+
+/* Calls have to become faster by it, else it goes back: another job on the same links takes about half of each, and the
+ * plan in use is faster than it seems. */
 static void decided(void *context, uint64_t at, const char *why) {
   struct replanner *r = context;
   (void)at;
   set_state(r, WATCHES);
-  if (now(r) > r->until + forgets_after * r->quiet) r->quiet = first_quiet;
-  r->until = now(r) + r->quiet;
-  r->quiet = fmin(2 * r->quiet, most_quiet);
+  be_quiet(r);
   r->failed = why != NULL;
+  if (why || !r->doubts)
+    free_pair(&r->pair);
+  else
+    by_trial_calls_compare(r->trials, &r->pair);
+  r->pair = (struct by_trial_pair){0};
 }
 
-static enum banyan_status propose(struct replanner *r, const struct planning *p) {
-  const struct by_job *job = &r->context->job;
-  const struct by_plan_switch_observer notify = {decided, r};
+/* A plan switch that makes no call faster is for links that others use, too, and that only seem slow. */
+static void trial_over(void *context, enum by_trial_verdict verdict, bool changed) {
+  struct replanner *r = context;
+  bool at_start = r->tries;
+  r->tries = false;
+  if (at_start || (!changed && verdict != BY_TRIAL_NO_BETTER)) return;
+  r->quiet = fmin(in_vain * r->quiet, most_in_vain);
+  r->until = now(r) + r->quiet;
+  by_info("plan", "calls are no faster by the new plan%s: for %.0f s there is no other",
+          changed ? ", which is not used any more" : "", r->quiet);
+}
+
+static enum banyan_status propose(struct replanner *r, struct planning *p) {
   struct by_plan *plan = NULL;
-  uint32_t *all = calloc(job->size, sizeof *all);
-  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  for (uint32_t i = 0; i < job->size; i++) all[i] = i;
-  enum banyan_status status = by_plan_named(by_text_get(&p->text), job->size, &plan);
-  if (status == BANYAN_OK) {
-    plan->origin = (struct by_plan_origin){p->network->source, false};
-    status = by_plan_switches_propose(r->context, WORLD, job->size, all, plan, NULL, &notify);
-  }
-  free(all);
+  r->pair = (struct by_trial_pair){
+      .before = p->current, .used = by_plan_switches_view(r->context, WORLD).used, .source = p->network->source};
+  p->current = NULL;
+  r->doubts = p->rate < certain * p->rate_before && by_network_belief_may_be_shared(r->belief);
+  enum banyan_status status = by_plan_named(by_text_get(&p->text), r->context->job.size, &plan);
+  if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.next);
+  if (status == BANYAN_OK)
+    status = by_planning_propose(r->context, plan, p->network->source, &(struct by_plan_switch_observer){decided, r});
+  else
+    by_plan_destroy(plan);
+  if (status != BANYAN_OK) free_pair(&r->pair);
   return status;
 }
 
@@ -223,8 +271,14 @@ static bool is_leaving(struct by_context *context) {
   return leaves;
 }
 
-static void planned(void *context) {
-  struct replanner *r = context;
+/* It is tried again. */
+static void fail(struct replanner *r, const char *what, const char *why) {
+  by_warn("plan", "%s: %s", what, why);
+  be_quiet(r);
+  r->failed = true;
+}
+
+static void planned(struct replanner *r) {
   struct planning *p = &r->planning;
   char rates[2][32];
   pthread_join(p->thread, NULL);
@@ -232,15 +286,20 @@ static void planned(void *context) {
   bool better = !leaves && p->status == BANYAN_OK && p->rate >= gain * p->rate_before;
   by_print_rate(p->rate, rates[0]);
   by_print_rate(p->rate_before, rates[1]);
-  if (p->status != BANYAN_OK)
-    by_warn("plan", "links have changed, and the plan stays: %s", p->error);
+  if (p->status != BANYAN_OK && !leaves)
+    fail(r, "links have changed, and the plan stays", p->error);
   else if (!leaves)
     by_info("plan", "links have changed: a new plan would carry %s, the one in use %s%s", rates[0], rates[1],
             better ? "" : ", which stays");
   enum banyan_status status = better ? propose(r, p) : BANYAN_OK;
-  if (status != BANYAN_OK) by_warn("plan", "the new plan is not proposed: %s", banyan_error_text());
+  if (status != BANYAN_OK) fail(r, "the new plan is not proposed", banyan_error_text());
   set_state(r, better && status == BANYAN_OK ? PROPOSES : WATCHES);
   free_planning(p);
+}
+
+static void look_whether_planned(void *context) {
+  struct replanner *r = context;
+  if (r->state == PLANS && atomic_load(&r->planning.over)) planned(r);
 }
 
 /* ---- watching */
@@ -286,8 +345,11 @@ static void ask_for_probe(const struct replanner *r, const struct by_path_probe 
 /* While calls are made, for a plan that may change. */
 static void send_probes(struct replanner *r, const struct by_plan_switches_view *view) {
   struct by_path_probe probe;
-  if (view->started != r->started) r->called = now(r);
-  r->started = view->started;
+  by_context_lock(r->context);
+  uint64_t ended = by_engine_ended(r->context->job.engine);
+  by_context_unlock(r->context);
+  if (ended != r->ended) r->called = now(r);
+  r->ended = ended;
   if (view->supplied || now(r) > r->called + asleep_after) return;
   while (by_network_belief_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
     ask_for_probe(r, &probe);
@@ -296,22 +358,47 @@ static void send_probes(struct replanner *r, const struct by_plan_switches_view 
 
 /* The user's plan stays, and one that is agreed on comes into use first. */
 static bool may_plan(const struct replanner *r, const struct by_plan_switches_view *view) {
-  return r->state == WATCHES && r->due && now(r) >= r->until && *view->plan && !view->supplied && !view->taken;
+  return r->state == WATCHES && r->due && now(r) >= r->until && *view->plan && !view->supplied && !view->taken &&
+         !by_trial_calls_busy(r->trials);
+}
+
+/* Plans that are predicted to be nearly as fast as the first one are tried once, while the network is as it was taken
+ * to be. */
+static void try_others(struct replanner *r, const struct by_plan_switches_view *view) {
+  if (r->due && r->tries) by_trial_calls_stop(r->trials);
+  if (r->tried || r->due || r->state != WATCHES || r->kept || view->started < FIRST_CALLS) return;
+  r->tried = true;
+  r->tries = *view->plan && !view->supplied && !view->taken;
+  struct by_job_network *network = r->tries ? by_job_network_hold(r->context) : NULL;
+  if (network) by_trial_calls_begin(r->trials, network);
+  r->tries = by_trial_calls_busy(r->trials);
+}
+
+/* Asks all to watch their connections; again, once helpers have come. */
+static void watch_paths(struct replanner *r) {
+  uint32_t processes = r->context->job.processes;
+  if (by_network_belief_grow(r->belief, processes) != BANYAN_OK)
+    by_warn("plan", "what helpers that have come see does not count: %s", banyan_error_text());
+  r->watched = processes;
+  by_control_watch_paths(r->context->control, INTERVAL_MS, &(struct by_path_sink){take_report, r});
 }
 
 static void tick(void *context) {
   struct replanner *r = context;
+  look_whether_planned(r);
+  if (r->watched < r->context->job.processes) watch_paths(r);
   if (r->state == WATCHES) look_for_another(r);
   bool settled, due = by_network_belief_tick(r->belief, now(r), &settled) || r->failed;
   if (due && !r->due) r->since = now(r);
   r->due = due;
   struct by_plan_switches_view view = by_plan_switches_view(r->context, WORLD);
   if (r->state == WATCHES) send_probes(r, &view);
+  try_others(r, &view);
   if ((settled || now(r) > r->since + most_wait) && may_plan(r, &view)) {
     r->failed = false;
     set_state(r, PLANS);
     if (begin_planning(r) != BANYAN_OK) {
-      by_warn("plan", "links have changed, and the plan stays: %s", banyan_error_text());
+      fail(r, "links have changed, and the plan stays", banyan_error_text());
       set_state(r, WATCHES);
       free_planning(&r->planning);
     }
@@ -324,7 +411,6 @@ static void begin(void *context) {
   struct replanner *r = context;
   by_debug("plan", "replanning: watches the network");
   r->reported = now(r);
-  by_control_watch_paths(r->context->control, INTERVAL_MS, &(struct by_path_sink){take_report, r});
   tick(r);
 }
 
@@ -337,6 +423,8 @@ static void destroy(void *object) {
     pthread_join(r->planning.thread, NULL);
     free_planning(&r->planning);
   }
+  by_trial_calls_destroy(r->trials);
+  free_pair(&r->pair);
   by_network_belief_destroy(r->belief);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
@@ -355,6 +443,8 @@ enum banyan_status by_replan_begin(struct by_context *context) {
     by_timer_init(&r->tick, tick, r);
     status = watch_from(r, network);
     if (status == BANYAN_OK) network = NULL;
+    if (status == BANYAN_OK)
+      status = by_trial_calls_create(context, &(struct by_trial_observer){trial_over, r}, &r->trials);
     if (status == BANYAN_OK) status = by_loop_post(context->job.loop, begin, r);
     if (status == BANYAN_OK)
       context->replanning = (struct by_replanning){r, destroy};
