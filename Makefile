@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 
-.PHONY: build help demo test bench bench-lab bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan install install-python clean
+.PHONY: build help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan install install-python clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -53,6 +53,11 @@ bench-lab: ## the same on networks built by `banyan lab` (as root; 15 minutes)
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)
 	@BANYAN=$(BUILD)/banyan bench/lab.sh
+
+bench-collectives: ## time the other collectives and steps of sharded training there (as root; 40 minutes)
+	@scripts/install-deps build bench
+	@scripts/build $(BUILD)
+	@BANYAN=$(BUILD)/banyan bench/lab.sh collectives
 
 bench-switches: ## time sums through switches that add, in labs (as root; 20 minutes)
 	@scripts/install-deps build bench

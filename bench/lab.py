@@ -8,67 +8,34 @@ the tables into lab.md. Notes go to standard error.
 
 import json
 import os
-import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
 import lab_cases
+import lab_start
 import lab_tables
 import machine
+from lab_start import note
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.environ["BENCH_OUT"]
 BANYAN = os.environ["BANYAN"]
 BYTES = lab_cases.parse_size(os.environ.get("BYTES") or "16M")
 ROUNDS = int(os.environ.get("ROUNDS") or 4)
 CALLS = int(os.environ.get("CALLS") or 5)
 PEERS = os.environ.get("PEERS") != "0"
-TIME_LIMIT = 120  # seconds of one start
 SLOW = 1.9  # seconds of a call from which on two calls in each round suffice
 RECORDS = os.path.join(OUT, "lab.jsonl")
-started = time.monotonic()
-
-
-def note(text):
-    print(f"[{time.monotonic() - started:4.0f} s] {text}", file=sys.stderr, flush=True)
-
-
-def in_lab(case, command):
-    """Returns the JSON lines of a command that runs on every host of the case's topology, and then those of the lab
-    itself."""
-    words = [BANYAN, "lab", case.topology, "--scale", f"1/{case.scale}", "--json", "--output", "rank0", "--timeout",
-             str(TIME_LIMIT), "--", *command]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        out, err = process.communicate(timeout=TIME_LIMIT + 30)
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-    if process.returncode:
-        note(f"exit status {process.returncode}: {' '.join(err.split())[-300:]}")
-    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-
 
 def run_banyan(case, plan, calls, warmup=("--warmup", "1")):
-    return in_lab(case, ["banyan", "bench", "allreduce", "--sizes", str(BYTES), "--plan", plan, "--iterations",
-                         str(calls), *warmup, "--json"])
+    return lab_start.in_lab(case.topology, case.scale,
+                            ["banyan", "bench", "allreduce", "--sizes", str(BYTES), "--plan", plan, "--iterations",
+                             str(calls), *warmup, "--json"])
 
 
 def run_peer(case, variant, calls):
-    meet = tempfile.mkdtemp(dir=OUT)
-    peer = [os.path.join(OUT, "bin", variant.program), "--sizes", str(BYTES), "--algorithm", variant.algorithm,
-            "--calls", str(calls)]
-    try:
-        if variant.impl == "gloo":
-            return in_lab(case, [*peer, "--meet", meet])
-        return in_lab(case, [os.path.join(HERE, "lab_mpirun.sh"), meet, *variant.arguments, *peer])
-    finally:
-        shutil.rmtree(meet, ignore_errors=True)
+    return lab_start.run_peer(case.topology, case.scale, variant, "--sizes", str(BYTES), "--calls", str(calls))
 
 
 class Bench:

@@ -1,20 +1,25 @@
-/* Times Gloo's AllReduce over its TCP transport (Gloo has none for shared memory).
+/* Times Gloo's collectives over its TCP transport (Gloo has none for shared memory).
  *
  * Starts its own ranks (-n) on the loopback interface and lets them meet in a temporary directory. With --meet it is
  * one rank, BANYAN_RANK of BANYAN_SIZE, on a host of its own, whose name has an address. Algorithms: ring and bcube of
  * the function gloo::allreduce; and the older classes class_ring, class_ring_chunked, class_halving_doubling,
  * class_bcube, which work only in place (peer_call() copies first). A class may have "+sync" (blocking sockets) or
- * "+poll" (busy polling) after its name.
+ * "+poll" (busy polling) after its name. Of other collectives Gloo has one algorithm each: functions, and a class for
+ * reduce_scatter, which works in place, so that the terms are copied first.
  */
 #include "peer_common.h"
 
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_bcube.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring.h>
 #include <gloo/allreduce_ring_chunked.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
+#include <gloo/broadcast.h>
 #include <gloo/math.h>
+#include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
@@ -25,17 +30,25 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace {
 
+/* A reduce_scatter of so many elements: Gloo prepares it once. */
+struct scatter {
+  std::vector<float> terms;
+  std::unique_ptr<gloo::Algorithm> algorithm;
+};
+
 /* Two contexts: pairs that are made synchronous can do nothing but the old classes. */
 struct gloo_state {
   std::shared_ptr<gloo::rendezvous::Context> timed, control;
   std::unique_ptr<gloo::Algorithm> algorithm;
   std::unique_ptr<gloo::AllreduceOptions> options;
+  std::map<size_t, scatter> scatters; /* by the number of elements */
   std::string name;
 };
 
@@ -81,6 +94,47 @@ void allreduce(struct peer *peer, const float *, float *, size_t) {
     state->algorithm->run();
   else
     gloo::allreduce(*state->options);
+}
+
+scatter &scatter_of(struct peer *peer, size_t count) {
+  gloo_state *state = state_of(peer);
+  scatter &made = state->scatters[count];
+  if (made.algorithm) return made;
+  made.terms.resize(count);
+  std::vector<float *> pointers = {made.terms.data()};
+  std::vector<int> counts(static_cast<size_t>(peer->ranks), static_cast<int>(count) / peer->ranks);
+  made.algorithm = std::make_unique<gloo::ReduceScatterHalvingDoubling<float>>(
+      state->timed, pointers, static_cast<int>(count), counts, gloo::ReductionFunction<float>::sum);
+  barrier(peer); /* nobody writes into a rank that has no buffers yet */
+  return made;
+}
+
+void reduce_scatter(struct peer *peer, float *send, float *recv, size_t count) {
+  scatter &made = scatter_of(peer, count);
+  memcpy(made.terms.data(), send, count * sizeof *send);
+  made.algorithm->run();
+  memcpy(recv, made.terms.data(), count / static_cast<size_t>(peer->ranks) * sizeof *recv);
+}
+
+void allgather(struct peer *peer, float *send, float *recv, size_t count) {
+  gloo::AllgatherOptions options(state_of(peer)->timed);
+  options.setInput(send, count / static_cast<size_t>(peer->ranks));
+  options.setOutput(recv, count);
+  gloo::allgather(options);
+}
+
+void broadcast(struct peer *peer, float *recv, size_t count) {
+  gloo::BroadcastOptions options(state_of(peer)->timed);
+  options.setOutput(recv, count);
+  options.setRoot(0);
+  gloo::broadcast(options);
+}
+
+void alltoall(struct peer *peer, float *send, float *recv, size_t count) {
+  gloo::AlltoallOptions options(state_of(peer)->timed);
+  options.setInput(send, count);
+  options.setOutput(recv, count);
+  gloo::alltoall(options);
 }
 
 void combine(struct peer *peer, double *values, size_t count, gloo::AllreduceOptions::Func function) {
@@ -137,6 +191,10 @@ int run_rank(const struct peer_options *options, const std::string &directory, i
   peer.only_in_place = state.name.find("class_") == 0;
   peer.prepare = prepare;
   peer.allreduce = allreduce;
+  peer.reduce_scatter = reduce_scatter;
+  peer.allgather = allgather;
+  peer.broadcast = broadcast;
+  peer.alltoall = alltoall;
   peer.barrier = barrier;
   peer.broadcast_from_0 = broadcast_from_0;
   peer.max_to_0 = max_to_0;

@@ -15,6 +15,8 @@ build_peer() { # PROGRAM SOURCE COMPILER FLAGS...
 build_peers() {
   mkdir -p "$BENCH_OUT/bin"
   build_peer core_latency core_latency.c gcc -lpthread
+  build_peer peer_banyan peer_banyan.c gcc -I"$here/../include" -L"$(dirname "$BANYAN")" \
+    -Wl,-rpath,"$(realpath -m "$(dirname "$BANYAN")")" -lbanyan
   build_peer peer_openmpi peer_mpi.c mpicc.openmpi
   build_peer peer_mpich peer_mpi.c mpicc.mpich
   build_peer peer_gloo peer_gloo.cpp g++ -std=c++17 -w -lgloo -lpthread
