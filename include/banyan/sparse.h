@@ -80,9 +80,11 @@ struct banyan_sparse_call {
   size_t memory;   /* bytes the call may allocate on this rank; 0: half of the machine's memory divided by its ranks */
   double deadline; /* seconds; 0: the communicator's deadline */
   size_t tables;   /* of AllReduce: `in` and `out` are arrays of so many tables, at most 65536, whose rows go in one
-                      exchange; 0 and 1: one table. All have the types and the width of the first, and any heights,
-                      the same on all ranks. out[0] holds the memory of all results: free it, or use it in another
-                      call, when none of them is needed any more */
+                      exchange; 0 and 1: one table. All have the types of the first, and any heights and widths, the
+                      same on all ranks. Rows are sent in parts as wide as the widths' greatest common divisor, each
+                      with a row number: widths without a common divisor cost as many numbers as elements. out[0]
+                      holds the memory of all results: free it, or use it in another call, when none of them is needed
+                      any more */
 };
 
 /* Like banyan_run and banyan_start: collective, matched by order with the other calls of the communicator. Ranks first

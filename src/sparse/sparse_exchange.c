@@ -114,14 +114,15 @@ void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_
   *word = (struct by_sparse_word){.fault = BY_SPARSE_SOUND};
   bool good = true;
   if (call->tables > 1) {
-    word->heights = by_sparse_tables_heights(call);
-    good = by_sparse_tables_join(&exchange->tables, call, word);
+    word->shapes = by_sparse_tables_shapes(call);
+    good = by_sparse_tables_join(&exchange->tables, call, word, &exchange->ascending);
     exchange->call.in = good ? &exchange->tables.in : call->in;
     exchange->call.out = &exchange->tables.sum;
     call = &exchange->call;
+  } else {
+    good = by_sparse_word_scan(word, call->in, &exchange->ascending);
   }
   exchange->in = *call->in;
-  good = good && by_sparse_word_scan(word, call->in, &exchange->ascending);
   if (good && call->collective == BANYAN_ALLREDUCE && !call->in->unique && !exchange->ascending) {
     if (by_sparse_merge(call->in, &exchange->scratch, &exchange->merged) != BANYAN_OK)
       word->fault = BY_SPARSE_NO_MEMORY;

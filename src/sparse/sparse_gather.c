@@ -47,7 +47,7 @@ static enum banyan_status place_own(struct by_sparse_exchange *exchange) {
   for (uint32_t r = 0; r < exchange->queue->options.n; r++)
     exchange->union_counts[r] = by_sparse_word_of(&exchange->words, r)->count;
   BY_TRY(by_sparse_make(&exchange->in, exchange->all.total, all));
-  by_sparse_copy(&exchange->in, all, by_sparse_before_own(exchange));
+  by_sparse_copy_own(exchange, all, by_sparse_before_own(exchange));
   exchange->strands[0].then = finish;
   return BANYAN_OK;
 }
@@ -97,7 +97,7 @@ enum banyan_status by_sparse_begin_padded(struct by_sparse_exchange *exchange) {
   BY_TRY(by_sparse_make(&exchange->in, block * exchange->queue->options.n, all));
   struct banyan_sparse own = by_sparse_slice(all, self * block, block);
   struct banyan_sparse rest = by_sparse_slice(&own, mine, block - mine);
-  by_sparse_copy(&exchange->in, &own, 0);
+  by_sparse_copy_own(exchange, &own, 0);
   memset(rest.rows, 0, rest.count * banyan_dtype_size(rest.row_dtype));
   memset(rest.values, 0, rest.count * rest.width * banyan_dtype_size(rest.dtype));
   exchange->strands[0].then = close_up;

@@ -60,7 +60,7 @@ struct by_sparse_exchange {
   LIST_ENTRY(by_sparse_exchange) spare;
   struct banyan_sparse_call call; /* of several tables: that for all of them together */
   struct by_sparse_tables tables;
-  struct banyan_sparse in; /* what is sent: the caller's or `merged` */
+  struct banyan_sparse in; /* what is sent: the caller's or `merged`; of several tables see by_sparse_need_values */
   struct banyan_sparse merged;
   struct by_sparse_scratch scratch;
   bool ascending;
@@ -93,7 +93,11 @@ void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status statu
 void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor);
 /* More strands, up to n in all. */
 BANYAN_CHECK enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n);
-/* Merges the rows that are sent if they are not in order. */
+/* Puts the values of all tables into `in`, which has only their row numbers until then. */
+void by_sparse_need_values(struct by_sparse_exchange *exchange);
+/* Copies the rows that are sent, with or without values in `in`, to the places from `first` on. */
+void by_sparse_copy_own(const struct by_sparse_exchange *exchange, const struct banyan_sparse *to, size_t first);
+/* The same as by_sparse_need_values, and merges the rows if they are not in order. */
 BANYAN_CHECK enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange);
 /* Two calls of strand 0 on the queue's own team, for rows and for values. `call` has all but types and buffers:
  * `count` in rows; `counts` in rows, and behind them in elements. */

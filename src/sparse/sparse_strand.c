@@ -70,7 +70,26 @@ void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status statu
   exchange->ended = true;
 }
 
+void by_sparse_need_values(struct by_sparse_exchange *exchange) {
+  struct by_sparse_tables *tables = &exchange->tables;
+  if (!tables->n || tables->has_values) return;
+  by_sparse_tables_copy_values(tables, tables->in.values);
+  tables->has_values = true;
+}
+
+void by_sparse_copy_own(const struct by_sparse_exchange *exchange, const struct banyan_sparse *to, size_t first) {
+  const struct by_sparse_tables *tables = &exchange->tables;
+  if (!tables->n) {
+    by_sparse_copy(&exchange->in, to, first);
+    return;
+  }
+  struct banyan_sparse part = by_sparse_slice(to, first, exchange->in.count);
+  by_sparse_copy_rows(&exchange->in, &part);
+  by_sparse_tables_copy_values(tables, part.values);
+}
+
 enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange) {
+  by_sparse_need_values(exchange);
   if (exchange->ascending) return BANYAN_OK;
   BY_TRY(by_sparse_merge(&exchange->in, &exchange->scratch, &exchange->merged));
   exchange->in = exchange->merged;

@@ -3,17 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t by_sparse_tables_heights(const struct banyan_sparse_call *call) {
+uint64_t by_sparse_tables_shapes(const struct banyan_sparse_call *call) {
   uint64_t hash = 0;
-  for (size_t t = 0; call->tables > 1 && t < call->tables; t++)
+  for (size_t t = 0; call->tables > 1 && t < call->tables; t++) {
     hash = by_sparse_hash((int64_t)(hash ^ call->in[t].height));
+    hash = by_sparse_hash((int64_t)(hash ^ call->in[t].width));
+  }
   return hash;
 }
 
 void by_sparse_tables_fini(struct by_sparse_tables *tables) {
-  free(tables->firsts);
+  for (size_t t = 0; t < tables->room; t++) banyan_sparse_free(&tables->tables[t].merged);
+  free(tables->tables);
   banyan_sparse_free(&tables->in);
   banyan_sparse_free(&tables->sum);
+  by_sparse_scratch_fini(&tables->scratch);
 }
 
 /* ---- joining */
@@ -24,62 +28,113 @@ static bool fault(struct by_sparse_word *word, enum by_sparse_fault what, size_t
   return false;
 }
 
+static bool make_room(struct by_sparse_tables *tables, size_t n) {
+  size_t before = tables->room;
+  if (!BY_ARRAY_GROW(&tables->tables, &tables->room, n)) return false;
+  memset(tables->tables + before, 0, (tables->room - before) * sizeof *tables->tables);
+  return true;
+}
+
+static size_t common_divisor(size_t a, size_t b) {
+  while (b) {
+    size_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
 /* Where the rows of each table begin, and the shape of all of them. */
-static bool number_rows(struct by_sparse_tables *tables, const struct banyan_sparse *in, struct by_sparse_word *word) {
-  size_t n = tables->n;
-  tables->firsts[0] = 0;
-  for (size_t t = 0; t < n; t++) {
-    if (by_sparse_check_shape("", &in[t]) || in[t].dtype != in->dtype || in[t].row_dtype != in->row_dtype ||
-        in[t].width != in->width)
+static bool number_tables(struct by_sparse_tables *tables, const struct banyan_sparse *in, struct by_sparse_word *word,
+                          struct banyan_sparse *shape) {
+  uint64_t next = 0, rows;
+  *shape = *in;
+  for (size_t t = 0; t < tables->n; t++) {
+    if (by_sparse_check_shape("", &in[t]) || in[t].dtype != in->dtype || in[t].row_dtype != in->row_dtype)
       return fault(word, BY_SPARSE_MIXED, t);
-    if (__builtin_add_overflow(tables->firsts[t], in[t].height, &tables->firsts[t + 1]))
+    shape->width = common_divisor(shape->width, in[t].width);
+  }
+  for (size_t t = 0; t < tables->n; t++) {
+    struct by_sparse_table *table = &tables->tables[t];
+    table->first = next;
+    table->times = in[t].width / shape->width;
+    if (__builtin_mul_overflow(in[t].height, table->times, &rows) || __builtin_add_overflow(next, rows, &next) ||
+        next > (uint64_t)1 << 63)
       return fault(word, BY_SPARSE_MIXED, t);
   }
-  if (tables->firsts[n] > (uint64_t)1 << 63) return fault(word, BY_SPARSE_MIXED, n - 1);
+  shape->height = next;
+  shape->row_dtype = next > (uint64_t)1 << 31 ? BANYAN_INT64 : in->row_dtype;
+  shape->unique = true;
   return true;
 }
 
-static bool check_rows(const struct banyan_sparse *in, size_t n, struct by_sparse_word *word, size_t *total) {
-  *total = 0;
-  for (size_t t = 0; t < n; t++) {
-    bool ascending;
-    word->table = t;
-    if (!by_sparse_word_scan(word, &in[t], &ascending)) {
-      if (!word->fault) fault(word, BY_SPARSE_BAD_COUNT, t);
-      return false;
-    }
-    if (__builtin_add_overflow(*total, in[t].count, total)) return fault(word, BY_SPARSE_BAD_COUNT, t);
+/* Looks at the rows of a table, and merges them unless they are unique or in order. `total`: rows of the joined table.
+ */
+static bool take_table(struct by_sparse_tables *tables, size_t t, const struct banyan_sparse *in,
+                       struct by_sparse_word *word, bool *ascending, size_t *total) {
+  struct by_sparse_table *table = &tables->tables[t];
+  size_t rows;
+  word->table = t;
+  if (!by_sparse_word_scan(word, in, ascending)) return word->fault ? false : fault(word, BY_SPARSE_BAD_COUNT, t);
+  table->rows = *in;
+  if (!in->unique && !*ascending) {
+    if (by_sparse_merge(in, &tables->scratch, &table->merged) != BANYAN_OK) return fault(word, BY_SPARSE_NO_MEMORY, t);
+    table->rows = table->merged;
+    *ascending = true;
   }
-  word->table = 0;
+  if (__builtin_mul_overflow(table->rows.count, table->times, &rows) || __builtin_add_overflow(*total, rows, total))
+    return fault(word, BY_SPARSE_BAD_COUNT, t);
   return true;
 }
 
-static void append(struct banyan_sparse *to, const struct banyan_sparse *from, uint64_t first) {
-  struct banyan_sparse part = by_sparse_slice(to, to->count, from->count);
-  part.count = from->count;
-  for (size_t i = 0; i < from->count; i++)
-    by_sparse_put_row(&part, i, (int64_t)(first + (uint64_t)by_sparse_row_at(from, i)));
-  by_sparse_copy_values(from, &part);
-  to->count += from->count;
+/* Appends the numbers of a table's rows. */
+#define NUMBER(name, from_type, to_type)                                                                               \
+  static void name(const struct by_sparse_table *table, void *place) {                                                 \
+    const from_type *from = table->rows.rows;                                                                          \
+    to_type *to = place;                                                                                               \
+    size_t times = table->times;                                                                                       \
+    if (times == 1) {                                                                                                  \
+      for (size_t i = 0; i < table->rows.count; i++) to[i] = (to_type)(table->first + (uint64_t)from[i]);              \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    for (size_t i = 0; i < table->rows.count; i++)                                                                     \
+      for (size_t k = 0; k < times; k++) *to++ = (to_type)(table->first + (uint64_t)from[i] * times + k);              \
+  }
+
+NUMBER(number_narrow, int32_t, int32_t)
+NUMBER(number_wider, int32_t, int64_t)
+NUMBER(number_wide, int64_t, int64_t)
+
+static void number_rows(struct by_sparse_tables *tables) {
+  struct banyan_sparse *in = &tables->in;
+  bool narrow = tables->row_dtype == BANYAN_INT32, wide = in->row_dtype == BANYAN_INT64;
+  for (size_t t = 0; t < tables->n; t++) {
+    const struct by_sparse_table *table = &tables->tables[t];
+    void *place = (char *)in->rows + in->count * banyan_dtype_size(in->row_dtype);
+    (!narrow ? number_wide : wide ? number_wider : number_narrow)(table, place);
+    in->count += table->rows.count * table->times;
+  }
 }
 
 bool by_sparse_tables_join(struct by_sparse_tables *tables, const struct banyan_sparse_call *call,
-                           struct by_sparse_word *word) {
-  const struct banyan_sparse *in = call->in;
-  size_t total;
+                           struct by_sparse_word *word, bool *ascending) {
+  struct banyan_sparse shape;
+  size_t total = 0;
   tables->n = call->tables;
   tables->out = call->out;
-  if (!BY_ARRAY_GROW(&tables->firsts, &tables->room, tables->n + 1)) return fault(word, BY_SPARSE_NO_MEMORY, 0);
-  if (!number_rows(tables, in, word) || !check_rows(in, tables->n, word, &total)) return false;
-  struct banyan_sparse shape = *in;
-  tables->row_dtype = in->row_dtype;
-  shape.height = tables->firsts[tables->n];
-  shape.row_dtype = shape.height > (size_t)1 << 31 ? BANYAN_INT64 : in->row_dtype;
-  if (by_sparse_make(&shape, total, &tables->in) != BANYAN_OK) return fault(word, BY_SPARSE_NO_MEMORY, 0);
+  tables->row_dtype = call->in->row_dtype;
+  tables->has_values = false;
+  if (!make_room(tables, tables->n)) return fault(word, BY_SPARSE_NO_MEMORY, 0);
+  if (!number_tables(tables, call->in, word, &shape)) return false;
+  *ascending = true;
   for (size_t t = 0; t < tables->n; t++) {
-    append(&tables->in, &in[t], tables->firsts[t]);
-    tables->in.unique &= in[t].unique;
+    bool in_order;
+    if (!take_table(tables, t, &call->in[t], word, &in_order, &total)) return false;
+    *ascending &= in_order;
   }
+  word->table = 0;
+  if (by_sparse_make(&shape, total, &tables->in) != BANYAN_OK) return fault(word, BY_SPARSE_NO_MEMORY, 0);
+  number_rows(tables);
   banyan_sparse_free(&tables->sum);
   tables->sum.memory = tables->out->memory; /* which the caller gets back with the result, or loses */
   tables->sum.room = tables->out->room;
@@ -87,38 +142,55 @@ bool by_sparse_tables_join(struct by_sparse_tables *tables, const struct banyan_
   return true;
 }
 
-/* ---- parting */
-
-/* Of a table with n rows. Where numbers get narrower they move together, so each is read before its place is taken. */
-static void renumber(void *rows, size_t n, enum banyan_dtype from, enum banyan_dtype to, uint64_t first) {
-  char *read = rows, *write = rows;
-  for (size_t i = 0; i < n; i++, read += banyan_dtype_size(from), write += banyan_dtype_size(to)) {
-    int32_t narrow;
-    int64_t row;
-    if (from == BANYAN_INT32)
-      memcpy(&narrow, read, sizeof narrow), row = narrow;
-    else
-      memcpy(&row, read, sizeof row);
-    row -= (int64_t)first;
-    narrow = (int32_t)row;
-    memcpy(write, to == BANYAN_INT32 ? (void *)&narrow : (void *)&row, banyan_dtype_size(to));
+void by_sparse_tables_copy_values(const struct by_sparse_tables *tables, void *to) {
+  for (size_t t = 0; t < tables->n; t++) {
+    const struct banyan_sparse *rows = &tables->tables[t].rows;
+    size_t bytes = rows->count * rows->width * banyan_dtype_size(rows->dtype);
+    if (bytes) memcpy(to, rows->values, bytes);
+    to = (char *)to + bytes;
   }
 }
+
+/* ---- parting */
+
+/* Row numbers of a table from those of the joined one. They move together, so each is read before its place is taken.
+ */
+#define RENUMBER(name, from_type, to_type)                                                                             \
+  static void name(void *rows, size_t n, const struct by_sparse_table *table) {                                        \
+    const from_type *from = rows;                                                                                      \
+    size_t times = table->times;                                                                                       \
+    char *to = rows;                                                                                                   \
+    for (size_t i = 0; i < n; i++, to += sizeof(to_type)) {                                                            \
+      uint64_t row = (uint64_t)from[i * times] - table->first;                                                         \
+      to_type number = (to_type)(times == 1 ? row : row / times);                                                      \
+      memcpy(to, &number, sizeof number);                                                                              \
+    }                                                                                                                  \
+  }
+
+RENUMBER(renumber_narrow, int32_t, int32_t)
+RENUMBER(renumber_narrower, int64_t, int32_t)
+RENUMBER(renumber_wide, int64_t, int64_t)
 
 void by_sparse_tables_part(struct by_sparse_tables *tables) {
   struct banyan_sparse *sum = &tables->sum;
   size_t place = 0;
-  for (size_t t = 0; t < tables->n; t++) {
-    size_t end = by_sparse_place_of(sum, tables->firsts[t + 1]);
-    struct banyan_sparse part = by_sparse_slice(sum, place, end - place);
-    part.height = tables->firsts[t + 1] - tables->firsts[t];
+  bool narrow = tables->row_dtype == BANYAN_INT32, wide = sum->row_dtype == BANYAN_INT64;
+  for (size_t t = 0; t < tables->n; t++) { /* before any row gets its number back */
+    const struct by_sparse_table *table = &tables->tables[t];
+    uint64_t next = t + 1 < tables->n ? table[1].first : sum->height;
+    size_t end = by_sparse_place_of(sum, next);
+    struct banyan_sparse part = by_sparse_slice(sum, place, (end - place) / table->times);
+    part.height = (next - table->first) / table->times;
+    part.width = sum->width * table->times;
     part.row_dtype = tables->row_dtype;
     free(tables->out[t].memory);
     tables->out[t] = part;
     place = end;
   }
-  for (size_t t = 0; t < tables->n; t++) /* now that no place is looked for any more */
-    renumber(tables->out[t].rows, tables->out[t].count, sum->row_dtype, tables->row_dtype, tables->firsts[t]);
+  for (size_t t = 0; t < tables->n; t++)
+    (!narrow ? renumber_wide
+     : wide  ? renumber_narrower
+             : renumber_narrow)(tables->out[t].rows, tables->out[t].count, &tables->tables[t]);
   tables->out->memory = sum->memory;
   tables->out->room = sum->room;
   *sum = (struct banyan_sparse){0};

@@ -150,12 +150,12 @@ struct banyan_sparse by_sparse_slice(const struct banyan_sparse *tensor, size_t 
 void by_sparse_copy(const struct banyan_sparse *from, const struct banyan_sparse *to, size_t first) {
   if (!from->count) return;
   struct banyan_sparse part = by_sparse_slice(to, first, from->count);
-  memcpy(part.rows, from->rows, from->count * banyan_dtype_size(from->row_dtype));
-  by_sparse_copy_values(from, &part);
+  by_sparse_copy_rows(from, &part);
+  memcpy(part.values, from->values, from->count * from->width * banyan_dtype_size(from->dtype));
 }
 
-void by_sparse_copy_values(const struct banyan_sparse *from, const struct banyan_sparse *to) {
-  if (from->count) memcpy(to->values, from->values, from->count * from->width * banyan_dtype_size(from->dtype));
+void by_sparse_copy_rows(const struct banyan_sparse *from, const struct banyan_sparse *to) {
+  if (from->count) memcpy(to->rows, from->rows, from->count * banyan_dtype_size(from->row_dtype));
 }
 
 void banyan_sparse_free(struct banyan_sparse *tensor) {

@@ -37,7 +37,7 @@ BANYAN_CHECK enum banyan_status by_sparse_make(const struct banyan_sparse *shape
 struct banyan_sparse by_sparse_slice(const struct banyan_sparse *tensor, size_t first, size_t n);
 /* Copies all rows to the places from `first` on of a tensor of the same shape, which has room for them. */
 void by_sparse_copy(const struct banyan_sparse *from, const struct banyan_sparse *to, size_t first);
-/* The same of values alone, from place 0 on. */
-void by_sparse_copy_values(const struct banyan_sparse *from, const struct banyan_sparse *to);
+/* The same of row numbers alone, from place 0 on. */
+void by_sparse_copy_rows(const struct banyan_sparse *from, const struct banyan_sparse *to);
 
 #endif

@@ -148,8 +148,8 @@ static enum banyan_status check_one(const struct by_sparse_word *word, uint32_t 
   case BY_SPARSE_MIXED:
     return by_fail(
         BANYAN_ERR_ARGUMENT,
-        "%s: table %llu of %llu has another type or width than table 0, or no valid shape, or the heights of all "
-        "tables are too much: make a call for those of each type and width",
+        "%s: table %llu of %llu has another type than table 0, or no valid shape, or the heights of all tables are too "
+        "much: make a call for those of each type",
         name_of(word), (unsigned long long)word->table, (unsigned long long)word->tables);
   case BY_SPARSE_BAD_COUNT:
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: the count of table %llu of %llu is negative or exceeds addressable memory",
@@ -161,7 +161,7 @@ static enum banyan_status check_one(const struct by_sparse_word *word, uint32_t 
 static bool alike(const struct by_sparse_word *a, const struct by_sparse_word *b) {
   return a->collective == b->collective && a->op == b->op && a->way == b->way && a->dtype == b->dtype &&
          a->row_dtype == b->row_dtype && a->height == b->height && a->width == b->width && a->tables == b->tables &&
-         a->heights == b->heights;
+         a->shapes == b->shapes;
 }
 
 static void describe(const struct by_sparse_word *word, char *text, size_t room) {

@@ -14,7 +14,7 @@ enum by_sparse_fault {
   BY_SPARSE_NO_POINTER,
   BY_SPARSE_BAD_ROW,
   BY_SPARSE_NO_MEMORY,
-  BY_SPARSE_MIXED,    /* a table has another type or width than the first, or all heights together are too much */
+  BY_SPARSE_MIXED,    /* a table has another type than the first, or all heights together are too much */
   BY_SPARSE_BAD_COUNT /* a table's, one of several */
 };
 
@@ -25,14 +25,14 @@ struct by_sparse_word {
   uint64_t table, of, below; /* in which table, how many rows there are, and what its number must be below */
   uint64_t collective, op, way, dtype, row_dtype;
   uint64_t height, width, count;
-  uint64_t tables, heights; /* how many share the rows, one after the other; hash of their heights */
-  uint64_t memory;          /* bytes this rank can take */
-  uint64_t crowd;           /* 256 times the ranks for each core of its machine */
-  uint64_t fixed;           /* 1: no measured time decides on the way */
-  uint64_t far;             /* 1: its links are slower than shared memory */
-  uint64_t delay;           /* nanoseconds to the farthest rank that it knows a connection to; 0: not known */
-  uint64_t ended;           /* number of its last exchange that has ended, from 1 on; 0: none */
-  uint64_t lasted;          /* nanoseconds that this took from the words on */
+  uint64_t tables, shapes; /* how many share the rows, one after the other; hash of their heights and widths */
+  uint64_t memory;         /* bytes this rank can take */
+  uint64_t crowd;          /* 256 times the ranks for each core of its machine */
+  uint64_t fixed;          /* 1: no measured time decides on the way */
+  uint64_t far;            /* 1: its links are slower than shared memory */
+  uint64_t delay;          /* nanoseconds to the farthest rank that it knows a connection to; 0: not known */
+  uint64_t ended;          /* number of its last exchange that has ended, from 1 on; 0: none */
+  uint64_t lasted;         /* nanoseconds that this took from the words on */
   uint64_t sampled;
   int64_t sample[]; /* the rows with the smallest hashes */
 };

@@ -169,11 +169,13 @@ static void check_table(const struct banyan_sparse *out, size_t t, int ranks, bo
   }
 }
 
-/* Table 3 is so high that the rows of all tables together need 64 bits, and nobody has a row of it. */
+/* Widths are equal, have a common divisor, or have none. Table 3 is so high that the rows of all tables together need
+ * 64 bits, and nobody has a row of it. */
 static void rank_tables(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   static int64_t rows[TABLES][200];
-  static float values[TABLES][200 * 4];
+  static float values[TABLES][200 * 12];
+  static const size_t widths[][TABLES] = {{4, 4, 4, 4, 4, 4, 4}, {8, 4, 12, 4, 8, 8, 12}, {3, 8, 1, 5, 12, 2, 7}};
   struct banyan_sparse in[TABLES], out[TABLES] = {{0}};
   for (int round = 0; round < 2 * BANYAN_SPARSE_WAYS; round++) {
     bool wide = round % 4 == 1, named = round % 3 == 2;
@@ -186,7 +188,7 @@ static void rank_tables(struct job *job, int rank) {
     for (size_t t = 0; t < TABLES; t++) {
       in[t] = (struct banyan_sparse){.row_dtype = wide ? BANYAN_INT64 : BANYAN_INT32,
                                      .height = 3 + 10 * t,
-                                     .width = 4,
+                                     .width = widths[round / 2 % 3][t],
                                      .rows = rows[t],
                                      .values = values[t]};
       if (high && t == 3)
@@ -207,6 +209,7 @@ static void rank_tables(struct job *job, int rank) {
         must_hold(out[t].count == 0 && out[t].height == (size_t)1 << 31);
       else
         check_table(&out[t], t, job->n, wide);
+    for (size_t t = 0; t < TABLES; t++) must_hold(out[t].width == in[t].width && out[t].height == in[t].height);
   }
   for (size_t t = 0; t < TABLES; t++) banyan_sparse_free(&out[t]);
   banyan_comm_destroy(world);
@@ -227,8 +230,8 @@ static void rank_bad_tables(struct job *job, int rank) {
     enum banyan_status status;
   } errors[] = {
       {"rank 1: sparse allreduce: row 10 of table 1, at place 1 of 2, is not from 0 to 9", BANYAN_ERR_ARGUMENT},
-      {"rank 1: sparse allreduce: table 2 of 3 has another type or width", BANYAN_ERR_ARGUMENT},
-      {"rank 1: sparse allreduce: table 1 of 3 has another type or width", BANYAN_ERR_ARGUMENT},
+      {"ranks made different calls: rank 0 sparse allreduce", BANYAN_ERR_MISMATCH},
+      {"rank 1: sparse allreduce: table 1 of 3 has another type", BANYAN_ERR_ARGUMENT},
       {"rank 1: sparse allreduce: the count of table 2 of 3 is negative", BANYAN_ERR_ARGUMENT},
       {"rank 1: sparse allreduce: rows or values are NULL", BANYAN_ERR_ARGUMENT},
       {"ranks made different calls: rank 0 sparse allreduce", BANYAN_ERR_MISMATCH},

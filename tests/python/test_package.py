@@ -150,10 +150,11 @@ def sparse():
         every = comm.start.sparse_allgather(rows, values, height=10).wait()
         assert every.counts == (3, 3, 3) and every.rows.tolist() == [5, 0, 5, 5, 1, 5, 5, 2, 5]
         one, none = numpy.ones((1, 4), numpy.float32), numpy.empty((0, 4), numpy.float32)
-        tables = [(rows, values, 10), (numpy.empty(0, numpy.int64), none, 3), (rows[1:2], one, 4)]
+        tables = [(rows, values, 10), (numpy.empty(0, numpy.int64), none, 3), (rows[1:2], 2 * one[:, :2], 4)]
         first, second, third = comm.sparse_allreduce_tables(tables, op="average")
         assert first.rows.tolist() == [0, 1, 2, 5] and first.values[3, 0] == 2, first
         assert second.rows.tolist() == [] and third.rows.tolist() == [0, 1, 2] and third.way == first.way, third
+        assert third.values.shape == (3, 2) and third.values.sum() == 4, third
         try:
             comm.sparse_allreduce(numpy.array([10]), numpy.ones((1, 4), numpy.float32), height=10)
         except banyan.RequestError as error:

@@ -219,8 +219,8 @@ class Communicator(Calls[Any]):
 
     def sparse_allreduce_tables(self, tables: Sequence[Tuple[Any, Any, int]], op: str = "sum", way: str = "chosen",
                                 deadline: float = 0) -> List[SparseResult]:
-        """The sums of several tables in one exchange. `tables` has (rows, values, height) for each; all have the types
-        and the width of the first."""
+        """The sums of several tables in one exchange. `tables` has (rows, values, height) for each; all have the types of
+        the first, and any heights and widths."""
         results: List[SparseResult] = self.start.sparse_allreduce_tables(tables, op, way, deadline).wait()
         return results
 

@@ -72,10 +72,13 @@ static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sp
   if (comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) BY_TRY(by_plan_switches_pass(comm, deadline));
   BY_TRY(by_sparse_start(exchange, deadline));
   by_plan_switches_count(comm);
-  uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype), count = call->in->count;
-  for (size_t t = 1; t < call->tables; t++) count += call->in[t].count;
-  if (comm->context->observed.on) /* rows differ from one iteration to the next; their width does not */
-    by_observe_odd(&comm->context->observed, SPARSE + call->collective, row, count * row, now);
+  uint64_t size = banyan_dtype_size(call->in->dtype), row = call->in->width, elements = row * call->in->count;
+  for (size_t t = 1; t < call->tables; t++) {
+    row += call->in[t].width;
+    elements += (uint64_t)call->in[t].count * call->in[t].width;
+  }
+  if (comm->context->observed.on) /* rows differ from one iteration to the next; widths do not */
+    by_observe_odd(&comm->context->observed, SPARSE + call->collective, row * size, elements * size, now);
   return BANYAN_OK;
 }
 

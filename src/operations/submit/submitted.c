@@ -141,7 +141,7 @@ static struct by_operation of_sparse(const struct banyan_sparse_call *call) {
                            .count = call->in->height};
   for (size_t t = 1; t < call->tables; t++) o.count += call->in[t].height;
   o.rest = hash(hash(call->in->width, call->in->row_dtype), call->way);
-  if (call->tables > 1) o.rest = hash(hash(o.rest, call->tables), by_sparse_tables_heights(call));
+  if (call->tables > 1) o.rest = hash(hash(o.rest, call->tables), by_sparse_tables_shapes(call));
   return o;
 }
 
