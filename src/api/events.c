@@ -26,7 +26,8 @@ static bool advance(void *argument, bool notifies) {
 
 static bool has_work(const void *argument) {
   const struct by_context *context = argument;
-  return context->anys || context->submitting.open || by_requests_have_ended(context);
+  return context->anys || context->submitting.open || by_sparse_calls_have_work(context) ||
+         by_requests_have_ended(context);
 }
 
 /* ---- control messages */

@@ -83,8 +83,10 @@ static enum banyan_status add_count(const struct by_sparse_exchange *exchange, u
                  (unsigned long long)count);
 }
 
-static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first) {
+static enum banyan_status copy_pieces(struct by_sparse_exchange *exchange, uint32_t strand,
+                                      struct by_sparse_scratch *scratch) {
   const struct by_sparse_queue *queue = exchange->queue;
+  size_t first = by_sparse_before_own(exchange);
   struct banyan_sparse *out = exchange->call.out;
   for (uint32_t t = 0; t < queue->n_climbs; t++) {
     const struct banyan_sparse *piece = &queue->climbs[t].piece;
@@ -94,6 +96,12 @@ static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first)
     by_sparse_average(exchange, &to);
     first += piece->count;
   }
+  return BANYAN_OK;
+}
+
+static enum banyan_status gather_pieces(struct by_sparse_exchange *exchange, uint32_t strand) {
+  exchange->strands[0].then = finish;
+  return by_sparse_gather_blocks(exchange, exchange->call.out);
 }
 
 static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t strand) {
@@ -103,9 +111,8 @@ static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t s
   for (uint32_t r = 0; r < queue->options.n; r++) BY_TRY(add_count(exchange, r, exchange->union_counts[r], &total));
   BY_TRY(by_sparse_make(&exchange->in, total, out));
   out->count = total;
-  copy_pieces(exchange, by_sparse_before_own(exchange));
-  exchange->strands[0].then = finish;
-  return by_sparse_gather_blocks(exchange, out);
+  size_t own = by_sparse_bytes(exchange, exchange->union_counts[by_team_rank(queue->team)]);
+  return by_sparse_do(exchange, 0, own, copy_pieces, gather_pieces);
 }
 
 static enum banyan_status send_union(struct by_sparse_exchange *exchange) {
@@ -152,11 +159,18 @@ static enum banyan_status send_up(struct by_sparse_exchange *exchange, uint32_t 
   return BANYAN_OK;
 }
 
-static enum banyan_status merge(struct by_sparse_exchange *exchange, uint32_t strand) {
+static enum banyan_status merge(struct by_sparse_exchange *exchange, uint32_t strand,
+                                struct by_sparse_scratch *scratch) {
   struct by_sparse_climb *climb = climb_of(exchange, strand);
-  BY_TRY(by_sparse_merge(&climb->all, &exchange->queue->scratch, &climb->merged));
+  by_sparse_copy(&climb->own, &climb->all, 0);
+  BY_TRY(by_sparse_merge(&climb->all, scratch, &climb->merged));
   climb->piece = climb->merged;
-  return send_up(exchange, strand);
+  return BANYAN_OK;
+}
+
+static enum banyan_status merge_rows(struct by_sparse_exchange *exchange, uint32_t strand) {
+  size_t bytes = by_sparse_bytes(exchange, climb_of(exchange, strand)->all.count);
+  return by_sparse_do(exchange, strand, bytes, merge, send_up);
 }
 
 static enum banyan_status take_rows(struct by_sparse_exchange *exchange, uint32_t strand) {
@@ -167,9 +181,8 @@ static enum banyan_status take_rows(struct by_sparse_exchange *exchange, uint32_
   if (total == climb->own.count) return send_up(exchange, strand);
   BY_TRY(by_sparse_make(&climb->own, total, &climb->all));
   climb->all.count = total;
-  by_sparse_copy(&climb->own, &climb->all, 0);
   size_t first = climb->own.count;
-  exchange->strands[strand].then = merge;
+  exchange->strands[strand].then = merge_rows;
   for (uint32_t c = 0; c < climb->n_children; first += climb->counts[c], c++) {
     struct banyan_sparse part = by_sparse_slice(&climb->all, first, climb->counts[c]);
     if (!part.count) continue;
@@ -215,16 +228,26 @@ static enum banyan_status cut(struct by_sparse_exchange *exchange) {
   return status;
 }
 
+static enum banyan_status put_in_order(struct by_sparse_exchange *exchange, uint32_t strand,
+                                       struct by_sparse_scratch *scratch) {
+  return by_sparse_put_in_order(exchange, scratch);
+}
+
+static enum banyan_status start(struct by_sparse_exchange *exchange, uint32_t strand) {
+  struct by_sparse_queue *queue = exchange->queue;
+  BY_TRY(cut(exchange));
+  BY_TRY(by_sparse_need_strands(exchange, 1 + queue->n_climbs));
+  exchange->climbing = queue->n_climbs;
+  for (uint32_t c = 0; c < queue->n_climbs; c++) BY_TRY(take_counts(exchange, 1 + c));
+  return BANYAN_OK;
+}
+
 enum banyan_status by_sparse_begin_climb(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
   const struct by_sparse_trees *trees;
   double row = (double)by_sparse_row_bytes(&exchange->in);
   BY_TRY(by_sparse_get_trees(queue, exchange->all.rows * row, &trees));
   BY_TRY(make_climbs(queue, trees, by_sparse_pieces(&exchange->all, trees, row)));
-  BY_TRY(by_sparse_put_in_order(exchange));
-  BY_TRY(cut(exchange));
-  BY_TRY(by_sparse_need_strands(exchange, 1 + queue->n_climbs));
-  exchange->climbing = queue->n_climbs;
-  for (uint32_t c = 0; c < queue->n_climbs; c++) BY_TRY(take_counts(exchange, 1 + c));
-  return BANYAN_OK;
+  bool as_it_is = exchange->ascending && !exchange->tables.n;
+  return by_sparse_do(exchange, 0, as_it_is ? 0 : by_sparse_bytes(exchange, exchange->in.count), put_in_order, start);
 }

@@ -42,6 +42,7 @@ static void queue_free(struct by_sparse_queue *queue) {
   by_sparse_climbs_free(queue);
   by_sparse_forget_trees(queue);
   by_sparse_scratch_fini(&queue->scratch);
+  by_sparse_scratch_fini(&queue->small);
   banyan_sparse_free(&queue->gathered);
   by_sparse_scratch_fini(&queue->dense);
   free(queue);
@@ -110,7 +111,7 @@ void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_
   exchange->call = *call;
   exchange->tables.n = 0;
   exchange->status = BANYAN_OK;
-  exchange->ended = exchange->agreed = exchange->ascending = false;
+  exchange->ended = exchange->agreed = exchange->ascending = exchange->attended = false;
   *word = (struct by_sparse_word){.fault = BY_SPARSE_SOUND};
   bool good = true;
   if (call->tables > 1) {
@@ -228,7 +229,7 @@ static bool strand_ended(struct by_sparse_strand *strand, enum banyan_status *st
 static bool advance(struct by_sparse_exchange *exchange, uint32_t index) {
   struct by_sparse_strand *strand = &exchange->strands[index];
   enum banyan_status status = BANYAN_OK;
-  if (!strand->then || !strand_ended(strand, &status)) return false;
+  if (!strand->then || !by_sparse_done(strand, &status) || !strand_ended(strand, &status)) return false;
   enum banyan_status (*then)(struct by_sparse_exchange * exchange, uint32_t strand) = strand->then;
   strand->then = NULL;
   if (status == BANYAN_OK) status = then(exchange, index);

@@ -8,14 +8,16 @@
  *   by_sparse_start, then by_sparse_progress after by_engine_progress until
  *   by_sparse_ended; then by_sparse_release.
  *
- * Like the engine it never blocks and owns no thread. All but prepare need the
- * lock that guards the engine. */
+ * Like the engine it never blocks. Merging and copying many rows is left to the
+ * thread that attends to the exchange or to an offload's. All but prepare need
+ * the lock that guards the engine. */
 #ifndef BY_SPARSE_SPARSE_EXCHANGE_H
 #define BY_SPARSE_SPARSE_EXCHANGE_H
 
 #include <banyan/sparse.h>
 
 #include "engine.h"
+#include "offload.h"
 
 struct by_sparse_exchange;
 struct by_sparse_queue; /* of one communicator */
@@ -31,6 +33,8 @@ struct by_sparse_options {
   bool far;      /* some ranks are reached otherwise than through shared memory */
   bool fixed;    /* what exchanges take has no influence on the way of later ones, on any rank */
   struct by_clock clock;
+  struct by_offload *offload; /* does work without the lock; outlives the queue. NULL: it is done under the lock */
+  size_t offloads;            /* work on so many bytes and more */
 };
 
 BANYAN_CHECK enum banyan_status by_sparse_queue_create(const struct by_sparse_options *options,
@@ -50,6 +54,11 @@ BANYAN_CHECK enum banyan_status by_sparse_start(struct by_sparse_exchange *excha
 /* Goes on with all exchanges whose calls have ended. True if anything was done. */
 bool by_sparse_progress(struct by_sparse_queue *queue);
 bool by_sparse_ended(const struct by_sparse_exchange *exchange);
+/* Before by_sparse_start: the thread that waits for the exchange does its work. */
+void by_sparse_attend(struct by_sparse_exchange *exchange);
+/* Work for that thread, which it does by by_offload_do without the lock, and calls by_sparse_progress then; NULL: there
+ * is none now. */
+struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange);
 /* Its status; the thread's error text is set if it is not BANYAN_OK. */
 enum banyan_status by_sparse_result(const struct by_sparse_exchange *exchange);
 /* Gives an ended one back. */

@@ -17,6 +17,14 @@ struct by_sparse_strand {
   uint32_t n, room;
   /* Starts calls and sets what follows, or ends the exchange. */
   enum banyan_status (*then)(struct by_sparse_exchange *exchange, uint32_t strand);
+  struct by_sparse_work { /* what is done before that without the lock */
+    struct by_task task;
+    struct by_sparse_exchange *exchange;
+    uint32_t strand;
+    enum banyan_status (*run)(struct by_sparse_exchange *exchange, uint32_t strand, struct by_sparse_scratch *scratch);
+    enum banyan_status status;
+    char *text; /* of its error; NULL: there is none, or no memory for it */
+  } work;
 };
 
 /* A rank's part in one piece of a tree's range. */
@@ -39,7 +47,7 @@ struct by_sparse_queue {
   LIST_HEAD(, by_sparse_exchange) spare;
   uint32_t taken; /* exchanges that have not been given back */
   /* what the first one uses, kept for the next */
-  struct by_sparse_scratch scratch;
+  struct by_sparse_scratch scratch, small; /* of work without the lock, and under it */
   struct banyan_sparse gathered;
   uint32_t version;                                       /* of the communicator's plan when the last exchange began */
   struct by_sparse_trees *trees_of[BY_PLAN_MOST_CLASSES]; /* of the queue's team's plan; NULL: not made yet */
@@ -64,6 +72,8 @@ struct by_sparse_exchange {
   struct banyan_sparse merged;
   struct by_sparse_scratch scratch;
   bool ascending;
+  bool attended;                /* a thread waits for it that does its work */
+  uint32_t offered;             /* work to that thread that is not known to be done */
   struct by_sparse_words words; /* of all ranks, and its own */
   struct by_plan *plan;         /* from this exchange on; NULL: as before */
   uint64_t deadline;
@@ -87,18 +97,31 @@ BANYAN_CHECK enum banyan_status by_sparse_start_call(struct by_sparse_exchange *
 /* or on the queue's own. */
 BANYAN_CHECK enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
                                                const struct banyan_call *call);
-/* Takes the exchange out of its queue's list and releases its calls. */
+/* Work on so many bytes and then what follows: without the lock where that is worth it, by the thread that attends to
+ * the exchange or by the queue's offload. It may use what no call and no other strand does. */
+BANYAN_CHECK enum banyan_status by_sparse_do(
+    struct by_sparse_exchange *exchange, uint32_t strand, size_t bytes,
+    enum banyan_status (*work)(struct by_sparse_exchange *exchange, uint32_t strand, struct by_sparse_scratch *scratch),
+    enum banyan_status (*then)(struct by_sparse_exchange *exchange, uint32_t strand));
+/* False: a strand's work is not done yet. Else an error of it goes to *status. */
+bool by_sparse_done(struct by_sparse_strand *strand, enum banyan_status *status);
+/* Takes the exchange out of its queue's list and releases its calls, once work that is being done has ended. */
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status);
 /* Divides a sum where it is to be an average. */
 void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor);
-/* More strands, up to n in all. */
+/* More strands, up to n in all, while none has work. */
 BANYAN_CHECK enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n);
 /* Puts the values of all tables into `in`, which has only their row numbers until then. */
 void by_sparse_need_values(struct by_sparse_exchange *exchange);
 /* Copies the rows that are sent, with or without values in `in`, to the places from `first` on. */
 void by_sparse_copy_own(const struct by_sparse_exchange *exchange, const struct banyan_sparse *to, size_t first);
 /* The same as by_sparse_need_values, and merges the rows if they are not in order. */
-BANYAN_CHECK enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange);
+BANYAN_CHECK enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange,
+                                                       struct by_sparse_scratch *scratch);
+/* Bytes of so many rows. */
+static inline size_t by_sparse_bytes(const struct by_sparse_exchange *exchange, uint64_t rows) {
+  return rows * by_sparse_row_bytes(&exchange->in);
+}
 /* Two calls of strand 0 on the queue's own team, for rows and for values. `call` has all but types and buffers:
  * `count` in rows; `counts` in rows, and behind them in elements. */
 BANYAN_CHECK enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, struct banyan_call call,

@@ -7,6 +7,8 @@
 #include "reduce.h"
 #include "sparse_parts.h"
 
+/* ---- calls */
+
 enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n) {
   if (n > exchange->strands_room) {
     struct by_sparse_strand *strands = realloc(exchange->strands, n * sizeof *strands);
@@ -48,6 +50,71 @@ enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, stru
   return by_sparse_call(exchange, 0, &call);
 }
 
+/* ---- work */
+
+/* Without the lock. */
+static void run_work(struct by_task *task) {
+  struct by_sparse_work *work = (struct by_sparse_work *)task;
+  work->status = work->run(work->exchange, work->strand, &work->exchange->queue->scratch);
+  work->text = work->status == BANYAN_OK ? NULL : strdup(banyan_error_text());
+}
+
+enum banyan_status by_sparse_do(struct by_sparse_exchange *exchange, uint32_t strand, size_t bytes,
+                                enum banyan_status (*run)(struct by_sparse_exchange *exchange, uint32_t strand,
+                                                          struct by_sparse_scratch *scratch),
+                                enum banyan_status (*then)(struct by_sparse_exchange *exchange, uint32_t strand)) {
+  const struct by_sparse_options *options = &exchange->queue->options;
+  struct by_sparse_work *work = &exchange->strands[strand].work;
+  exchange->strands[strand].then = then;
+  if (options->offload && bytes >= options->offloads) {
+    *work = (struct by_sparse_work){.task = {.run = run_work}, .exchange = exchange, .strand = strand, .run = run};
+    if (exchange->attended) {
+      exchange->offered++;
+      by_offload_offer(options->offload, &work->task);
+      return BANYAN_OK;
+    }
+    if (by_offload_submit(options->offload, &work->task)) return BANYAN_OK;
+  }
+  return run(exchange, strand, &exchange->queue->small);
+}
+
+static void take_back(struct by_sparse_work *work) {
+  if (!work->task.submitted) work->exchange->offered--;
+  by_offload_withdraw(work->exchange->queue->options.offload, &work->task);
+}
+
+bool by_sparse_done(struct by_sparse_strand *strand, enum banyan_status *status) {
+  struct by_sparse_work *work = &strand->work;
+  enum by_task_state state = by_task_state(&work->task);
+  if (state == BY_TASK_NONE) return true;
+  if (state != BY_TASK_DONE) return false;
+  take_back(work);
+  if (work->status != BANYAN_OK)
+    *status = by_fail(work->status, "%s", work->text ? work->text : "out of memory for rows");
+  free(work->text);
+  return true;
+}
+
+static void give_up_work(struct by_sparse_work *work) {
+  if (by_task_state(&work->task) == BY_TASK_NONE) return;
+  take_back(work);
+  free(work->text);
+}
+
+void by_sparse_attend(struct by_sparse_exchange *exchange) {
+  exchange->attended = true;
+}
+
+struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange) {
+  for (uint32_t s = 0; exchange->offered && s < exchange->n_strands; s++) {
+    struct by_task *task = &exchange->strands[s].work.task;
+    if (by_task_state(task) == BY_TASK_OFFERED) return task;
+  }
+  return NULL;
+}
+
+/* ---- the end */
+
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
   TAILQ_REMOVE(&exchange->queue->exchanges, exchange, next);
   if (status == BANYAN_OK && exchange->tables.n) by_sparse_tables_part(&exchange->tables);
@@ -60,6 +127,7 @@ void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status statu
   }
   for (uint32_t s = 0; s < exchange->n_strands; s++) {
     struct by_sparse_strand *strand = &exchange->strands[s];
+    give_up_work(&strand->work);
     for (uint32_t i = 0; i < strand->n; i++) by_call_release(strand->calls[i]);
     strand->n = 0;
     strand->then = NULL;
@@ -69,6 +137,8 @@ void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status statu
   exchange->plan = NULL;
   exchange->ended = true;
 }
+
+/* ---- rows */
 
 void by_sparse_need_values(struct by_sparse_exchange *exchange) {
   struct by_sparse_tables *tables = &exchange->tables;
@@ -88,10 +158,10 @@ void by_sparse_copy_own(const struct by_sparse_exchange *exchange, const struct 
   by_sparse_tables_copy_values(tables, part.values);
 }
 
-enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange) {
+enum banyan_status by_sparse_put_in_order(struct by_sparse_exchange *exchange, struct by_sparse_scratch *scratch) {
   by_sparse_need_values(exchange);
   if (exchange->ascending) return BANYAN_OK;
-  BY_TRY(by_sparse_merge(&exchange->in, &exchange->scratch, &exchange->merged));
+  BY_TRY(by_sparse_merge(&exchange->in, scratch, &exchange->merged));
   exchange->in = exchange->merged;
   return BANYAN_OK;
 }

@@ -1,6 +1,8 @@
 /* Sparse calls over simulated lanes with loss, delay and small frames, and with ranks that are late or die. The result
- * must be right, or all living ranks must receive an error. */
+ * must be right, or all living ranks must receive an error. Work on rows is done under the lock, by another thread, or
+ * by one that attends to the exchange. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "sparse_case.h"
@@ -11,6 +13,7 @@ enum { CALLS = 3 };
 
 struct party {
   struct world world;
+  struct by_offload offload; /* of all ranks */
   struct sparse_case cases[CALLS];
   struct {
     struct by_sparse_queue *queue;
@@ -21,6 +24,10 @@ struct party {
 };
 
 static const char *const plans[] = {"star", "sharded", "tree:2", "ring", "halving", "doubling", "chain"};
+
+static void task_done(void *context) {
+  (void)context;
+}
 
 static void party_init(struct party *party, uint64_t seed) {
   struct by_sim_options net;
@@ -33,6 +40,7 @@ static void party_init(struct party *party, uint64_t seed) {
   bool power = (n & (n - 1)) == 0;
   world_init(&party->world, n, plans[by_rng_below(&rng, power ? 6 : 4)], &net, &engine, seed);
   for (uint32_t r = 0; r < WORLD_MOST; r++) all[r] = r;
+  by_offload_init(&party->offload, task_done, NULL);
   for (uint32_t i = 0; i < CALLS; i++) sparse_case_choose(&rng, n, SPARSE_CASE_KINDS, &party->cases[i]);
   for (uint32_t r = 0; r < n; r++) {
     struct by_sparse_options options = {.engine = party->world.nodes[r].engine,
@@ -43,7 +51,9 @@ static void party_init(struct party *party, uint64_t seed) {
                                         .memory = (size_t)1 << 30,
                                         .crowd = 1,
                                         .far = seed % 2,
-                                        .clock = by_sim_clock(party->world.sim)};
+                                        .clock = by_sim_clock(party->world.sim),
+                                        .offload = seed % 3 ? &party->offload : NULL,
+                                        .offloads = seed % 5 * 200};
     assert_ok(by_sparse_queue_create(&options, &party->ranks[r].queue));
   }
 }
@@ -59,6 +69,8 @@ static void party_fini(struct party *party) {
     }
   }
   world_fini(&party->world);
+  assert_int_equal(party->offload.open, 0);
+  by_offload_fini(&party->offload);
 }
 
 static bool start_next(struct party *party, uint32_t r) {
@@ -71,6 +83,7 @@ static bool start_next(struct party *party, uint32_t r) {
   struct by_sparse_exchange *exchange = by_sparse_take(party->ranks[r].queue);
   assert_non_null(exchange);
   by_sparse_prepare(exchange, &call);
+  if ((r + i) % 3 == 0) by_sparse_attend(exchange);
   enum banyan_status status = by_sparse_start(exchange, 0);
   if (status == BANYAN_OK)
     party->ranks[r].exchanges[i] = exchange;
@@ -98,6 +111,17 @@ static void die(void *context, struct by_lane *lane) {
   by_sim_kill(lane);
 }
 
+/* What a thread that waits for the calls would do, now and then. */
+static bool attend(struct party *party, uint32_t r) {
+  for (uint32_t i = 0; i < party->ranks[r].started; i++) {
+    struct by_sparse_exchange *exchange = party->ranks[r].exchanges[i];
+    struct by_task *task = exchange && by_rng_below(&party->world.rng, 4) ? by_sparse_offered(exchange) : NULL;
+    if (task) by_offload_do(&party->offload, task);
+    if (task) return true;
+  }
+  return false;
+}
+
 static bool one_turn(struct party *party, bool eager) {
   struct world *world = &party->world;
   bool progressed = false;
@@ -107,6 +131,7 @@ static bool one_turn(struct party *party, bool eager) {
     if (node->dead) continue;
     if (eager || by_rng_below(&world->rng, 8) == 0) progressed |= start_next(party, r);
     progressed |= by_engine_progress(node->engine);
+    progressed |= attend(party, r);
     progressed |= by_sparse_progress(party->ranks[r].queue);
     if (world->turns++ != world->kill_turn || world->kill_rank == UINT32_MAX) continue;
     world->nodes[world->kill_rank].dead = true;
@@ -119,6 +144,7 @@ static bool one_turn(struct party *party, bool eager) {
 static bool run(struct party *party) {
   for (uint32_t still = 0; !all_over(party);) {
     still = one_turn(party, still > 100) ? 0 : still + 1;
+    if (still > 1000 && party->offload.open) usleep(1000); /* the other thread works in real time */
     if (still > 50 && !by_sim_step(party->world.sim) && still > 2000) return false;
   }
   return true;

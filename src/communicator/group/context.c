@@ -363,6 +363,7 @@ static void destroy(struct by_context *context) {
   }
   if (context->planning.end) context->planning.end(context);
   by_progress_stop(&context->progress); /* the control thread could have started it anew */
+  if (context->sparse.comms) by_offload_fini(&context->sparse.offload);
   by_timeline_destroy(context->timeline);
   if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
   if (context->replanning.object) context->replanning.destroy(context->replanning.object);

@@ -13,6 +13,7 @@
 
 #include "descriptor.h"
 #include "observe.h"
+#include "offload.h"
 #include "progress.h"
 #include "region.h"
 
@@ -39,16 +40,17 @@ struct by_given_requests {
 struct by_submitting {
   uint32_t submitters;                 /* communicators that have one */
   uint32_t open;                       /* operations that have not ended */
-  uint64_t ended_seen;                 /* calls that had ended when they were last looked at */
+  uint64_t ended_seen;                 /* calls and tasks that had ended when they were last looked at */
   struct by_control_message *messages; /* for communicators that are not made yet */
   uint32_t n_messages;
 };
 
-/* sparse.c: communicators that have made sparse calls so far, and calls that had ended when they were last looked at.
- */
+/* sparse.c: communicators that have made sparse calls so far, calls and tasks that had ended when they were last looked
+ * at, and what does these tasks; made with the first communicator. */
 struct by_sparse_calls {
   uint32_t comms;
-  uint64_t ended_seen;
+  uint64_t ended_seen, tasks_seen;
+  struct by_offload offload;
 };
 
 /* comm.c: the regions of banyan_alloc, and how many of them were freed while a call used them. */

@@ -10,15 +10,25 @@
 #include "sparse_tables.h"
 
 enum { SPARSE = 2 << 16 /* a kind of call of its own */ };
+enum { OFFLOADS = 256 << 10 /* bytes: some 50 us of merging, a few times what waking a thread takes */ };
 
 bool by_sparse_calls_advance(struct by_context *context) {
+  struct by_sparse_calls *sparse = &context->sparse;
   bool moved = false;
+  if (!sparse->comms) return false;
   uint64_t ended = by_engine_ended(context->job.engine);
-  if (!context->sparse.comms || ended == context->sparse.ended_seen) return false;
-  context->sparse.ended_seen = ended;
+  uint64_t tasks = atomic_load_explicit(&sparse->offload.ended, memory_order_acquire);
+  if (ended == sparse->ended_seen && tasks == sparse->tasks_seen) return false;
+  if (tasks != sparse->tasks_seen) by_progress_count_ended(&context->progress); /* for those that wait for a call */
+  sparse->ended_seen = ended;
+  sparse->tasks_seen = tasks;
   for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next)
     moved |= comm->sparse && by_sparse_progress(comm->sparse);
   return moved;
+}
+
+bool by_sparse_calls_have_work(const struct by_context *context) {
+  return context->sparse.comms && atomic_load_explicit(&context->sparse.offload.open, memory_order_relaxed);
 }
 
 /* Half of the machine's memory, divided by the ranks on it. */
@@ -28,9 +38,15 @@ static size_t usual_memory(const struct by_context *context) {
   return pages > 0 && page > 0 ? (size_t)pages / 2 / ranks * (size_t)page : SIZE_MAX / 2;
 }
 
+/* On the offload's thread. */
+static void task_done(void *context) {
+  by_job_wake(&((struct by_context *)context)->job);
+}
+
 static enum banyan_status need_queue(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
   if (comm->sparse) return BANYAN_OK;
+  if (!context->sparse.comms++) by_offload_init(&context->sparse.offload, task_done, context);
   struct by_sparse_options options = {
       .engine = context->job.engine,
       .team = comm->team,
@@ -41,10 +57,10 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
       .clock = by_clock_system,
       .fixed = context->job.settings.deterministic,
       .far = context->job.n_hosts > 1 || !strcmp(context->job.settings.transport, "tcp"),
-      .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores};
-  BY_TRY(by_sparse_queue_create(&options, &comm->sparse));
-  context->sparse.comms++;
-  return BANYAN_OK;
+      .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores,
+      .offload = &context->sparse.offload,
+      .offloads = OFFLOADS};
+  return by_sparse_queue_create(&options, &comm->sparse);
 }
 
 enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const struct banyan_sparse_call *call) {
@@ -95,6 +111,26 @@ static enum banyan_status finish(struct banyan_request *request) {
 
 static const struct by_request_ops ops = {has_ended, finish};
 
+static bool has_ended_or_offers(void *exchange) {
+  return by_sparse_ended(exchange) || by_sparse_offered(exchange);
+}
+
+/* Waits for an exchange, and merges its rows without the lock when they have come. */
+static enum banyan_status attend(struct banyan_request *request) {
+  struct by_context *context = request->context;
+  by_context_lock(context);
+  for (;;) {
+    by_progress_wait(&context->progress, has_ended_or_offers, request->of);
+    struct by_task *task = by_sparse_offered(request->of);
+    if (!task) break;
+    by_context_unlock(context);
+    by_offload_do(&context->sparse.offload, task);
+    by_context_lock(context);
+  }
+  by_context_unlock(context);
+  return banyan_wait(request);
+}
+
 /* `alone`: no thread will wait for it at once. What can be merged is merged without the lock. */
 static enum banyan_status make(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
                                struct banyan_request **out) {
@@ -107,6 +143,7 @@ static enum banyan_status make(struct banyan_comm *comm, const struct banyan_spa
   if (status == BANYAN_OK) {
     by_context_unlock(context);
     by_sparse_prepare(exchange, call);
+    if (!alone) by_sparse_attend(exchange);
     by_context_lock(context);
     status = start(comm, call, exchange);
   }
@@ -132,5 +169,5 @@ enum banyan_status banyan_sparse_run(struct banyan_comm *comm, const struct bany
   struct banyan_request *request;
   BY_TRY(by_sparse_call_check(comm, call));
   BY_TRY(make(comm, call, false, &request));
-  return banyan_wait(request);
+  return attend(request);
 }
