@@ -40,7 +40,7 @@ struct by_given_requests {
 struct by_submitting {
   uint32_t submitters;                 /* communicators that have one */
   uint32_t open;                       /* operations that have not ended */
-  uint64_t ended_seen;                 /* calls and tasks that had ended when they were last looked at */
+  uint64_t ended_seen;                 /* calls that had ended and moves of sparse ones, as last seen */
   struct by_control_message *messages; /* for communicators that are not made yet */
   uint32_t n_messages;
 };
@@ -50,6 +50,7 @@ struct by_submitting {
 struct by_sparse_calls {
   uint32_t comms;
   uint64_t ended_seen, tasks_seen;
+  uint64_t moves; /* looks that brought exchanges further, perhaps to their end */
   struct by_offload offload;
 };
 

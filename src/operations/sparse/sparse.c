@@ -24,6 +24,7 @@ bool by_sparse_calls_advance(struct by_context *context) {
   sparse->tasks_seen = tasks;
   for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next)
     moved |= comm->sparse && by_sparse_progress(comm->sparse);
+  sparse->moves += moved;
   return moved;
 }
 

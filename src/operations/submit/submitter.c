@@ -375,7 +375,7 @@ bool by_submitters_advance(struct by_context *context) {
   bool moved = take_all_messages(context);
   bool again = context->submitting.submitters > 0;
   while (again) {
-    uint64_t now = by_engine_ended(context->job.engine) + context->sparse.tasks_seen;
+    uint64_t now = by_engine_ended(context->job.engine) + context->sparse.moves;
     bool ended = now != context->submitting.ended_seen;
     context->submitting.ended_seen = now;
     again = false;
