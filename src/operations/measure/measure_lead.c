@@ -30,7 +30,8 @@ struct pace {
 static const struct pace usual_pace = {2.5e-3, 3, BY_MEASURE_DEPTH, BY_MEASURE_DEPTH, false};
 static const struct pace quick_pace = {2.5e-3, 2, 6, 32, false};
 static const struct pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
-static const struct pace link_pace = {1.5e-3, 1.5, 4, 32, true};
+static const struct pace link_pace = {1.5e-3, 1.5, 8, 32, true};
+static const struct pace link_probe_pace = {1.5e-3, 1.5, 4, 32, true};
 
 /* Where the time is limited: what an experiment takes at least and at most, and which part of it does not count; how
  * many messages a flow has in that time; and how a round of probes goes. */
@@ -452,7 +453,7 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe 
   experiment.warm_up = probe_warm_up + warm_up_trips * trip;
   experiment.lasts = probe_lasts + lasts_trips * trip;
   experiment.margin = margin + trip;
-  choose_blocks(m, &experiment, n > m->n ? &link_pace : &probe_pace); /* more are those of links */
+  choose_blocks(m, &experiment, n > m->n ? &link_probe_pace : &probe_pace); /* more are those of links */
   if (trip > far_trip) go_far(m, &experiment);
   for (uint32_t k = 0; k < n; k++) {
     if (probes[k].block) m->orders[k].block = probes[k].block; /* as the first time, so that they can be compared */
