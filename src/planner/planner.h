@@ -31,6 +31,7 @@ struct by_weighed {
   struct by_candidate candidates[BY_WEIGH_MOST];
   uint64_t sizes[BY_WEIGH_SIZES]; /* bytes, ascending */
   uint32_t used[BY_WEIGH_SIZES];  /* which candidate, for each size and all between it and the one before */
+  uint32_t halving;               /* the candidate between two hosts that is preferred; 0: none */
 };
 
 enum by_planner_method {
