@@ -22,6 +22,8 @@ enum {
   COLLECT_MS = 20,    /* after a request: the groups of a split ask at the same time */
   BURST = 256,        /* proposals at a time, */
   BURST_US = 10000,   /* and between them */
+  FIRST_PAUSE_S = 1,  /* before a plan that was not used is proposed again; twice as long each time, */
+  MOST_FAILURES = 6,  /* until it has failed so often */
   MOST_SENT = 4 << 20 /* vertices of trees for some collectives in a proposal, times the ranks that it is sent to */
 };
 
@@ -31,6 +33,8 @@ struct group {
   uint32_t comm, n;
   struct set *set;   /* of the thread; NULL: not found yet */
   uint32_t proposed; /* the number of the plan that was; 0: none was */
+  uint32_t failures; /* of that plan, in a row */
+  uint64_t again;    /* when it is proposed again; 0: it is not */
   uint32_t *place;   /* of each rank: its host's place in the set */
   uint32_t processes[];
 };
@@ -46,11 +50,19 @@ struct set {
   uint32_t nodes[]; /* ascending */
 };
 
+/* A plan that is proposed and not decided on. */
+struct asked {
+  LIST_ENTRY(asked) entry;
+  struct by_group_plans *plans;
+  uint32_t comm, number;
+};
+
 struct by_group_plans {
   struct by_context *context;
   pthread_mutex_t lock; /* guards the groups and what follows; taken alone */
   pthread_cond_t changed;
   LIST_HEAD(, group) groups;
+  LIST_HEAD(, asked) asked;
   uint32_t n_groups;
   bool due, ends, has_thread;
   pthread_t thread;
@@ -221,6 +233,9 @@ static void plan_together(struct by_group_plans *plans) {
         .nodes = set->nodes, .n_nodes = set->n, .groups = set->groups, .alone = set->alone, .current = set->plan};
     sets[n++] = set;
   }
+  if (in_use > BY_SHARE_MOST)
+    by_info("plan", "communicators over more than %d sets of hosts are in use: each set has a plan of its own",
+            BY_SHARE_MOST);
   bool together = n && in_use <= BY_SHARE_MOST && make_options(plans->context, &options) == BANYAN_OK &&
                   by_planner_share(name_of(plans->network->topology), plans->network->topology, &options, choices, n,
                                    &shared) == BANYAN_OK;
@@ -244,22 +259,74 @@ struct proposal {
   uint32_t comm, n;
   uint32_t *processes;
   struct by_plan *plan;
+  struct asked *asked;
 };
+
+/* Under lock. */
+static void free_asked(struct asked *asked) {
+  LIST_REMOVE(asked, entry);
+  free(asked);
+}
+
+/* The group that was asked keeps its plan, and is asked again after a pause: a rank may have been late, or busy with
+ * another plan. Under lock. */
+static void note_failure(struct by_group_plans *plans, const struct asked *asked) {
+  struct group *group = find_group(plans, asked->comm);
+  if (!group || group->proposed != asked->number || group->failures == MOST_FAILURES) return;
+  group->again = by_clock_now(&by_clock_system) + (FIRST_PAUSE_S * BY_SECOND << group->failures++);
+  pthread_cond_broadcast(&plans->changed);
+}
+
+/* On the loop's thread. */
+static void decided(void *context, uint64_t at, const char *why) {
+  struct asked *asked = context;
+  struct by_group_plans *plans = asked->plans;
+  (void)at;
+  pthread_mutex_lock(&plans->lock);
+  if (why) note_failure(plans, asked);
+  free_asked(asked);
+  pthread_mutex_unlock(&plans->lock);
+}
+
+static bool must_be_asked(const struct group *group, uint64_t now) {
+  if (!group->set || !group->set->plan) return false;
+  return group->proposed != group->set->number || (group->again && now >= group->again);
+}
 
 /* The next group whose set has another plan than it has. False: there is none. Under lock. */
 static bool next_proposal(struct by_group_plans *plans, struct proposal *out) {
+  uint64_t now = by_clock_now(&by_clock_system);
   struct group *group;
   LIST_FOREACH(group, &plans->groups, entry)
-  if (group->set && group->set->plan && group->proposed != group->set->number) break;
+  if (must_be_asked(group, now)) break;
   if (!group) return false;
   *out = (struct proposal){.comm = group->comm, .n = group->n};
-  out->processes = calloc(group->n, sizeof *out->processes);
+  if (group->proposed != group->set->number) group->failures = 0;
   group->proposed = group->set->number;
+  group->again = 0;
+  out->processes = calloc(group->n, sizeof *out->processes);
+  out->asked = calloc(1, sizeof *out->asked);
+  if (!out->asked) return true;
+  *out->asked = (struct asked){.plans = plans, .comm = group->comm, .number = group->proposed};
+  LIST_INSERT_HEAD(&plans->asked, out->asked, entry);
   if (out->processes && by_plan_expand(group->set->plan, group->place, group->n, &out->plan) == BANYAN_OK)
     memcpy(out->processes, group->processes, group->n * sizeof *out->processes);
   if (out->plan) by_plan_limit_own(out->plan, MOST_SENT / group->n);
   if (out->plan) out->plan->origin = (struct by_plan_origin){plans->network->source, false};
   return true;
+}
+
+static void propose(struct by_group_plans *plans, const struct proposal *next) {
+  const struct by_plan_switch_observer notify = {decided, next->asked};
+  if (next->plan && by_plan_switches_propose(plans->context, next->comm, next->n, next->processes, next->plan, NULL,
+                                             &notify) == BANYAN_OK)
+    return;
+  by_warn("plan", "communicator %08x keeps its plan: %s", next->comm, banyan_error_text());
+  if (!next->asked) return;
+  pthread_mutex_lock(&plans->lock);
+  note_failure(plans, next->asked);
+  free_asked(next->asked);
+  pthread_mutex_unlock(&plans->lock);
 }
 
 /* In bursts that the loop has room for. */
@@ -271,9 +338,7 @@ static void propose_all(struct by_group_plans *plans) {
     bool found = !plans->ends && next_proposal(plans, &next);
     pthread_mutex_unlock(&plans->lock);
     if (!found) return;
-    if (!next.plan ||
-        by_plan_switches_propose(plans->context, next.comm, next.n, next.processes, next.plan, NULL, NULL))
-      by_warn("plan", "communicator %08x keeps its plan: %s", next.comm, banyan_error_text());
+    propose(plans, &next);
     free(next.processes);
   }
 }
@@ -329,29 +394,43 @@ static void plan_all(struct by_group_plans *plans) {
   propose_all(plans);
 }
 
-static void wait_ms(struct by_group_plans *plans, long ms) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += ms * 1000000;
-  until.tv_sec += until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
-  while (!plans->ends && pthread_cond_timedwait(&plans->changed, &plans->lock, &until) == 0) {
+/* Until the time, or something changes; 0: until something does. Returns false at the time. */
+static bool wait_until(struct by_group_plans *plans, uint64_t time) {
+  struct timespec until = {.tv_sec = (time_t)(time / BY_SECOND), .tv_nsec = (long)(time % BY_SECOND)};
+  if (time) return pthread_cond_timedwait(&plans->changed, &plans->lock, &until) == 0;
+  pthread_cond_wait(&plans->changed, &plans->lock);
+  return true;
+}
+
+static void wait_for_more(struct by_group_plans *plans) {
+  uint64_t until = by_clock_now(&by_clock_system) + COLLECT_MS * BY_MILLISECOND;
+  while (!plans->ends && wait_until(plans, until)) {
   }
+}
+
+/* When a group is to be asked again; 0: none is. */
+static uint64_t next_again(const struct by_group_plans *plans) {
+  const struct group *group;
+  uint64_t next = 0;
+  LIST_FOREACH(group, &plans->groups, entry)
+  if (group->again && (!next || group->again < next)) next = group->again;
+  return next;
 }
 
 static void *run(void *argument) {
   struct by_group_plans *plans = argument;
   pthread_mutex_lock(&plans->lock);
   while (!plans->ends) {
-    if (!plans->due) {
-      pthread_cond_wait(&plans->changed, &plans->lock);
-      continue;
-    }
-    wait_ms(plans, COLLECT_MS);
-    plans->due = false;
+    bool due = plans->due;
+    if (!due && wait_until(plans, next_again(plans))) continue;
+    if (due) wait_for_more(plans);
+    if (due) plans->due = false;
     if (plans->ends) break;
     pthread_mutex_unlock(&plans->lock);
-    plan_all(plans);
+    if (due)
+      plan_all(plans);
+    else
+      propose_all(plans);
     pthread_mutex_lock(&plans->lock);
   }
   pthread_mutex_unlock(&plans->lock);
@@ -379,6 +458,7 @@ static struct by_group_plans *make(struct by_context *context) {
   pthread_cond_init(&plans->changed, &attributes);
   pthread_condattr_destroy(&attributes);
   LIST_INIT(&plans->groups);
+  LIST_INIT(&plans->asked);
   LIST_INIT(&plans->sets);
   return plans;
 }
@@ -429,6 +509,10 @@ void by_group_plans_end(struct by_context *context) {
   for (struct group *group = LIST_FIRST(&plans->groups), *next; group; group = next) {
     next = LIST_NEXT(group, entry);
     free_group(plans, group);
+  }
+  for (struct asked *asked = LIST_FIRST(&plans->asked), *next; asked; asked = next) {
+    next = LIST_NEXT(asked, entry);
+    free_asked(asked);
   }
   for (struct set *set = LIST_FIRST(&plans->sets), *next; set; set = next) {
     next = LIST_NEXT(set, entry);
