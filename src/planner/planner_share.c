@@ -337,6 +337,7 @@ enum banyan_status by_planner_share(const char *name, const struct by_topology *
   enum banyan_status status = init(&s);
   if (status == BANYAN_OK) status = make_graphs(&s);
   if (status == BANYAN_OK) status = join(&s);
+  if (status == BANYAN_OK) s.all->cancelled = options->cancelled;
   if (status == BANYAN_OK) status = pack(&s, &packing);
   if (status == BANYAN_OK) status = choose(&s, name, options, packing, out);
   for (uint32_t k = 0; k < n && status != BANYAN_OK; k++) {

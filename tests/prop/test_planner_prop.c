@@ -7,6 +7,7 @@
 #include "check.h"
 #include "packing_check.h"
 #include "plan.h"
+#include "plan_make.h"
 #include "planner.h"
 #include "planner_share.h"
 #include "schedule_check.h"
@@ -469,6 +470,28 @@ static void test_cancelled(void **state) {
   assert_non_null(aborted);
 }
 
+/* Groups are packed together before any of them is planned, which may be cancelled as well. */
+static void test_cancelled_together(void **state) {
+  (void)state;
+  enum { SETS = 4, HOSTS = 128 };
+  const atomic_bool cancelled = true;
+  uint32_t nodes[SETS][HOSTS];
+  struct by_share_set sets[SETS];
+  struct by_planner_options options = by_planner_defaults();
+  struct by_topology *topology;
+  struct by_plan *ring;
+  struct by_shared shared;
+  options.cancelled = &cancelled;
+  assert_ok(by_topology_named("clos:racks=32,hosts=16,oversub=4", &topology));
+  assert_ok(by_plan_builtin("ring", HOSTS, &ring));
+  for (uint32_t v = 0; v < SETS * HOSTS; v++) nodes[v % SETS][v / SETS] = v;
+  for (uint32_t k = 0; k < SETS; k++)
+    sets[k] = (struct by_share_set){.nodes = nodes[k], .n_nodes = HOSTS, .groups = 1, .alone = ring};
+  assert_status(by_planner_share("groups", topology, &options, sets, SETS, &shared), BANYAN_ERR_ABORTED);
+  by_plan_destroy(ring);
+  by_topology_destroy(topology);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_methods),
@@ -487,6 +510,7 @@ int main(void) {
       cmocka_unit_test(test_groups_anywhere),
       cmocka_unit_test(test_too_many_groups),
       cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_cancelled_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
