@@ -221,6 +221,10 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
 enum banyan_status by_planning_keep_topology(void *context, const char *text) {
   struct by_topology *topology;
   BY_TRY(by_topology_parse("the manager's topology", text, strlen(text), &topology));
+  if (!by_planning_knows_hosts(context, topology)) {
+    by_topology_destroy(topology);
+    return by_fail_within(BANYAN_ERR_TOPOLOGY, "the manager's topology");
+  }
   return keep_network(context, topology, &(struct by_planning_options){.in_order = false});
 }
 
