@@ -33,7 +33,8 @@ struct by_meter {
   uint64_t held;   /* it was the peer, or a buffer of this end, that held it up */
   uint64_t rate;   /* bytes a second that the network took last, as far as is known */
   bool full;       /* it was given more than that then */
-  uint32_t trip;   /* microseconds there and back, at least; 0: not known */
+  uint32_t trip;   /* microseconds there and back, at least; 0: not known; */
+  uint32_t recent; /* and of late, with queues on the way; 0: not known */
   uint32_t flying; /* segments on their way just now */
   uint32_t silent; /* milliseconds for which nothing came from the other host's kernel, though it was asked again */
   int fd;

@@ -393,6 +393,7 @@ static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
                            .rate = info.tcpi_delivery_rate,
                            .full = info.tcpi_delivery_rate > 0 && !info.tcpi_delivery_rate_app_limited,
                            .trip = info.tcpi_min_rtt != UINT32_MAX ? info.tcpi_min_rtt : info.tcpi_rtt,
+                           .recent = info.tcpi_rtt,
                            .flying = info.tcpi_unacked,
                            .silent = silence(&info),
                            .fd = fd};

@@ -139,6 +139,23 @@ static void test_waits(void **state) {
   fini(&job);
 }
 
+/* 80 ms there and back: a connection whose window is full shows what the link carries only while packets wait for it.
+ */
+static void test_long_trip(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  meter.trip = 80000;
+  meter.recent = 83000;
+  run(&job, 3.01, 20e6, 20e6);
+  assert_true(job.link.paths.list.n == 1 && job.link.paths.list.paths[0].busy > 0.9);
+  assert_true(job.link.paths.list.paths[0].bandwidth == 0);
+  meter.recent = 110000;
+  run(&job, 2.01, 20e6, 20e6);
+  assert_true(has_notified(&job, 20e6));
+  fini(&job);
+}
+
 /* All data is on its way at once. The kernel still reports the rate that it measured when there was more to send. */
 static void test_old_rate(void **state) {
   struct job job;
@@ -201,6 +218,7 @@ static void test_less(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow),      cmocka_unit_test(test_waits),
                                      cmocka_unit_test(test_old_rate),  cmocka_unit_test(test_less),
-                                     cmocka_unit_test(test_full_once), cmocka_unit_test(test_sways)};
+                                     cmocka_unit_test(test_full_once), cmocka_unit_test(test_sways),
+                                     cmocka_unit_test(test_long_trip)};
   return cmocka_run_group_tests_name("link reports", tests, NULL, NULL);
 }

@@ -98,6 +98,29 @@ static void test_slow_and_whole(void **state) {
   finish();
 }
 
+/* Two hosts 80 ms apart: reports of one slow stretch, which one loss explains, count once; in a row of them it is
+ * believed. Probes take several round trips, and are far apart. */
+static void test_long_trips(void **state) {
+  static const char far[] = "{\"format\":\"banyan-topology 1\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}],"
+                            "\"links\":[{\"a\":\"a\",\"b\":\"b\",\"capacity\":\"100m\",\"delay\":0.04}]}";
+  struct by_path_probe probe;
+  (void)state;
+  begin(far);
+  for (int i = 0; i < 50; i++) assert_false(i % 5 ? pass(1, 20e6, false) : pass(0.9, 90e6, false));
+  assert_int_equal(by_network_belief_count_slow(world.belief), 0);
+  (void)pass(0.9, 90e6, false);
+  double since = world.now;
+  while (!pass(1, 20e6, false)) assert_true(world.now < since + 4);
+  assert_true(world.now >= since + 2 * 8 * 0.08);
+  assert_true(by_network_belief_probe(world.belief, world.nodes, 2, world.now, &probe));
+  assert_true(probe.lasts >= 4 * 0.08 && probe.first >= (uint64_t)(20e6 / 8 * 8 * 0.08));
+  since = world.now;
+  do (void)pass(1, 20e6, false);
+  while (!by_network_belief_probe(world.belief, world.nodes, 2, world.now, &probe));
+  assert_true(world.now >= since + 8 * 8 * 0.08);
+  finish();
+}
+
 /* No link is believed to be slow while all paths sway by a third, nor while one of them stands still at times. */
 static void test_noise(void **state) {
   struct by_rng rng;
@@ -313,17 +336,12 @@ static void test_strange_reports(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_slow_and_whole),
-      cmocka_unit_test(test_half),
-      cmocka_unit_test(test_newcomer),
-      cmocka_unit_test(test_confirmed),
-      cmocka_unit_test(test_not_confirmed),
-      cmocka_unit_test(test_both_ways),
-      cmocka_unit_test(test_noise),
-      cmocka_unit_test(test_probes),
-      cmocka_unit_test(test_no_probe_of_what_is_used),
-      cmocka_unit_test(test_behind_a_switch),
-      cmocka_unit_test(test_strange_reports),
+      cmocka_unit_test(test_slow_and_whole),  cmocka_unit_test(test_half),
+      cmocka_unit_test(test_newcomer),        cmocka_unit_test(test_confirmed),
+      cmocka_unit_test(test_not_confirmed),   cmocka_unit_test(test_both_ways),
+      cmocka_unit_test(test_long_trips),      cmocka_unit_test(test_noise),
+      cmocka_unit_test(test_probes),          cmocka_unit_test(test_no_probe_of_what_is_used),
+      cmocka_unit_test(test_behind_a_switch), cmocka_unit_test(test_strange_reports),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

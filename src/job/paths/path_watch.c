@@ -7,8 +7,11 @@
 static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
 static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */
 static const double mostly = 0.7;
+static const double queued = 1.25; /* times the least round trip: packets wait for a link, and not TCP for answers */
 enum {
-  MUCH = 4, /* segments: more than an answer that is held back may be for, */
+  LONG = 10000, /* microseconds, a round trip in which TCP's window may be less than what a link carries */
+  TRIPS = 2,    /* in which such a connection has to be busy at least */
+  MUCH = 4,     /* segments: more than an answer that is held back may be for, */
   TWICE = 2,
   AGAIN = 5 /* reports more that follow news, so that it is believed */
 };
@@ -31,6 +34,7 @@ static void join(struct by_meter *to, const struct by_meter *other) {
   to->bytes += other->bytes;
   if (other->busy - other->held > to->busy - to->held) to->busy = other->busy, to->held = other->held;
   if (other->rate > to->rate) to->rate = other->rate;
+  if (other->recent > to->recent) to->recent = other->recent;
   to->full |= other->full;
   to->flying += other->flying;
 }
@@ -51,15 +55,22 @@ static const struct by_path_seen *find(const struct by_path_look *look, uint32_t
   return look->n ? bsearch(&wanted, look->seen, look->n, sizeof *look->seen, by_process) : NULL;
 }
 
+/* Over a long way TCP has to find out for seconds how much may be under way at once, after each loss anew, and the link
+ * carries more meanwhile: no packet waits for it. */
+static bool waits_for_answers(const struct by_meter *meter) {
+  return meter->trip >= LONG && meter->recent < queued * meter->trip;
+}
+
 /* A connection is given now more than the network takes and now less, so one moment says little of the time before. The
  * kernel keeps a rate until it has measured a better one, which may be long. */
 static void count(const struct by_path_look *before, struct by_path_seen *seen) {
   const struct by_path_seen none = {0}, *then = find(before, seen->process);
   if (!then) then = &none;
-  bool full = seen->meter.full && seen->meter.rate != then->meter.rate;
+  bool waits = waits_for_answers(&seen->meter);
+  bool full = seen->meter.full && seen->meter.rate != then->meter.rate && !waits;
   seen->rate = full ? (double)seen->meter.rate : then->rate;
   seen->full = then->full + full;
-  seen->loaded = then->loaded + (seen->meter.flying >= MUCH);
+  seen->loaded = then->loaded + (seen->meter.flying >= MUCH && !waits);
   seen->glances = then->glances + 1;
 }
 
@@ -92,7 +103,9 @@ void by_path_watch_glance(struct by_path_watch *watch) {
 static bool was_enough(const struct by_path_seen *then, const struct by_path_seen *now, double part) {
   if (now->glances < then->glances) return false; /* for want of memory it was counted anew */
   uint32_t loaded = now->loaded - then->loaded;
-  return now->full > then->full || (loaded >= TWICE && loaded >= mostly * part * (now->glances - then->glances));
+  bool is_long = now->meter.trip >= LONG;
+  return (now->full > then->full && !is_long) ||
+         (loaded >= TWICE && loaded >= mostly * part * (now->glances - then->glances));
 }
 
 /* Of short bursts most of the time goes by until the last answer comes: of these the kernel's own rate is nearer. */
@@ -100,7 +113,8 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
   const struct by_meter *before = &then->meter, *after = &now->meter;
   double bits = 8 * (double)(after->bytes - before->bytes), held = (double)(after->held - before->held) * 1e-6;
   double all = (double)(after->busy - before->busy) * 1e-6, busy = all - held;
-  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least_busy && held <= most_held * all;
+  double least = fmax(least_busy, after->trip >= LONG ? TRIPS * after->trip * 1e-6 : 0);
+  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least && held <= most_held * all;
   double rate = now->full > then->full ? 8 * now->rate : 0;
   return (struct by_cluster_path){.sent = bits / seconds,
                                   .busy = busy < seconds ? busy / seconds : 1,

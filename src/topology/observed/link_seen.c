@@ -4,14 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double payload = 1.05;      /* bytes on a link for a byte of data, nearly */
-static const double least_busy = 0.15;   /* of the time; a path that hardly sends shows nothing */
-static const double slow = 0.6;          /* of what a link carries, as is known: it carries less */
-static const double slower = 0.85;       /* the same of one that was seen to be slow before */
-static const double faster = 1.15;       /* times what is believed: it carries more */
-static const double much_faster = 2;     /* times what a path has seen there: it is not what was slow */
-static const double healed = 0.9;        /* of what it is to carry: it does */
-static const double row_within = 4;      /* intervals from one slow report to the next of a row */
+static const double payload = 1.05;    /* bytes on a link for a byte of data, nearly */
+static const double least_busy = 0.15; /* of the time; a path that hardly sends shows nothing */
+static const double slow = 0.6;        /* of what a link carries, as is known: it carries less */
+static const double slower = 0.85;     /* the same of one that was seen to be slow before */
+static const double faster = 1.15;     /* times what is believed: it carries more */
+static const double much_faster = 2;   /* times what a path has seen there: it is not what was slow */
+static const double healed = 0.9;      /* of what it is to carry: it does */
+static const double long_trip = 10e-3; /* s, there and back: */
+static const double trips_apart = 8;   /* then reports of a row are so many round trips apart, as one loss slows TCP */
+static const double row_within = 4;    /* intervals from one slow report to the next of a row */
 static const double doubted_after = 300; /* s in which nobody has seen it so; twice as many the next time, and so on */
 enum {
   ENOUGH = 3,  /* reports in a row: in the first two not all had noticed, */
@@ -252,8 +254,10 @@ static bool saw_more(struct by_link_seen *seen, const struct by_seen_path *path)
 }
 
 /* One more report, of a row if the last one was not long ago. */
-static void count(const struct by_link_seen *seen, struct by_seen_row *row, bool is_so) {
-  bool goes_on = seen->now - row->last <= row_within * seen->interval;
+static void count(const struct by_link_seen *seen, struct by_seen_row *row, double apart, bool is_so) {
+  double since = seen->now - row->last;
+  bool goes_on = row->n && since <= row_within * fmax(seen->interval, apart);
+  if (is_so && goes_on && since < apart) return;
   row->n = !is_so ? 0 : goes_on ? row->n + 1 : 1;
   if (is_so) row->last = seen->now;
 }
@@ -267,8 +271,9 @@ static void suspect(struct seen_link *link, const struct by_seen_path *path) {
 /* Counts how often it was slow or fast in a row, by reports with news. */
 static void judge(struct by_link_seen *seen, struct by_seen_path *path) {
   if (path->news && reports(path)) {
-    count(seen, &path->slow, is_slow(seen, path) && !seen->events.gives_way(seen->events.context, path));
-    count(seen, &path->more, saw_more(seen, path));
+    double apart = path->trip >= long_trip ? trips_apart * path->trip : 0;
+    count(seen, &path->slow, apart, is_slow(seen, path) && !seen->events.gives_way(seen->events.context, path));
+    count(seen, &path->more, 0, saw_more(seen, path));
   }
   path->news = false;
   for (uint32_t i = 0; i < path->n_steps; i++) {
@@ -320,7 +325,9 @@ static void blame_other_way(struct by_link_seen *seen, uint32_t step) {
 
 /* A path whose way is not known yet counts later. */
 static void route(struct by_link_seen *seen, struct by_seen_path *path) {
-  if (!path->routed) path->routed = by_link_ways_find(&seen->ways, path->from, path->to, &path->steps, &path->n_steps);
+  if (path->routed) return;
+  path->routed = by_link_ways_find(&seen->ways, path->from, path->to, &path->steps, &path->n_steps);
+  for (uint32_t i = 0; i < path->n_steps; i++) path->trip += 2 * seen->topology->links[path->steps[i] / 2].delay;
 }
 
 /* ---- what becomes of a link */

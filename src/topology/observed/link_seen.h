@@ -60,6 +60,7 @@ struct by_seen_path {
   uint32_t from, to; /* nodes */
   bool routed;       /* its way is known: */
   uint32_t n_steps, *steps;
+  double trip;                  /* s, there and back over that way */
   double sent, busy, bandwidth; /* on links, with headers; see struct by_seen_rate */
   double named, notified;       /* when; notified: with values that were new */
   bool news;                    /* they were not looked at yet */

@@ -23,6 +23,8 @@ static const double first_lasts = 0.06; /* s, of the first part of a probe on a 
 static const double first_trips = 8;    /* and so many round trips at least; */
 static const double much_less = 0.7;    /* of what was confirmed: it is to be confirmed again */
 static const double confirms_in = 0.5;  /* s, that a probe may take until it is repeated */
+static const double for_first = 8;      /* times the first part, at least: what waits for it is late by that */
+static const double lasts_trips = 4;    /* round trips that the second part takes at least */
 static const double is_more = 1.15;     /* times what is believed: it carries more */
 static const double payload = 1.05;     /* bytes on a link for a byte of data, nearly */
 static const double is_faster = 0.6;    /* of that time: then it is not */
@@ -39,7 +41,8 @@ struct step {
   double probed;     /* when it was last probed */
   double confirmed;  /* what it carried when a probe, or the want of a pair for one, last confirmed it; 0: none has */
   uint32_t from, to; /* nodes of a pair whose way is over it; UINT32_MAX: none was looked for */
-  double first;      /* s, of the first part of a probe between them */
+  double first;      /* s, of the first part of a probe between them, */
+  double lasts;      /* and of the second */
 };
 
 struct by_network_belief {
@@ -238,6 +241,7 @@ static void find_pair(struct by_network_belief *belief, uint32_t step, const uin
         double trip = 0;
         for (uint32_t k = 0; k < length; k++) trip += 2 * belief->topology->links[steps[k] / 2].delay;
         of->first = fmax(first_lasts, first_trips * trip);
+        of->lasts = fmax(probe_lasts, lasts_trips * trip);
         least = rating;
         of->from = nodes[i];
         of->to = nodes[j];
@@ -248,7 +252,7 @@ static void find_pair(struct by_network_belief *belief, uint32_t step, const uin
 
 static bool is_due(const struct by_network_belief *belief, uint32_t step, double now) {
   const struct step *of = &belief->steps[step];
-  if (!is_confirmed(belief, step)) return now - of->probed >= confirms_in;
+  if (!is_confirmed(belief, step)) return now - of->probed >= fmax(confirms_in, for_first * of->first);
   if (carries(belief, step) > worth * capacity_of(belief->topology, step)->all) return false;
   bool more, shows = shows_something(belief, step, &more);
   double period = fmin(fmax(part_of_time * (now - of->since), first_period), last_period);
@@ -282,8 +286,8 @@ bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *n
                                   .to = of->to,
                                   .first = (uint64_t)fmin(carries(belief, s) / 8 * of->first, most_probe),
                                   .within = is_faster * of->first,
-                                  .bytes = (uint64_t)fmin(rate / 8 * probe_lasts, most_probe),
-                                  .lasts = probe_lasts};
+                                  .bytes = (uint64_t)fmin(rate / 8 * of->lasts, most_probe),
+                                  .lasts = of->lasts};
     return true;
   }
   return false;
