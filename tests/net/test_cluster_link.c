@@ -323,6 +323,13 @@ static void begin(struct agent *agent, struct job *job) {
   job_start(job);
 }
 
+/* Reports come at this interval, in seconds. */
+static void begin_welcomed(struct agent *agent, struct job *job, double interval) {
+  begin(agent, job);
+  accept_all(agent);
+  welcome_all(agent, interval);
+}
+
 static void end(struct agent *agent, struct job *job) {
   job_set_stage(job, 0, END);
   job_end(job, true);
@@ -370,9 +377,7 @@ static void test_reports(void **state) {
   static struct agent agent;
   struct job job;
   setenv("BANYAN_ITERATIONS", "70000", 1);
-  begin(&agent, &job);
-  accept_all(&agent);
-  welcome_all(&agent, 0.02);
+  begin_welcomed(&agent, &job, 0.02);
   for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i], agent.own_plan);
   set_class(&agent, 3);
   set_class(&agent, 2);
@@ -388,9 +393,7 @@ static void test_class_by_hand(void **state) {
   static struct agent agent;
   struct job job;
   setenv("BANYAN_CLASS", "2", 1);
-  begin(&agent, &job);
-  accept_all(&agent);
-  welcome_all(&agent, 10);
+  begin_welcomed(&agent, &job, 10);
   set_class(&agent, 3);
   usleep(200000);
   job_set_stage(&job, 0, CHECK_CLASS);
@@ -447,9 +450,7 @@ static void test_plan_switches(void **state) {
   (void)state;
   static struct agent agent;
   struct job job;
-  begin(&agent, &job);
-  accept_all(&agent);
-  welcome_all(&agent, 0.05);
+  begin_welcomed(&agent, &job, 0.05);
   check_reports(agent.peers[0], agent.own_plan);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
   uint64_t first = receive_switched(agent.peers[0], 1);
@@ -494,9 +495,7 @@ static void test_groups(void **state) {
   (void)state;
   static struct agent agent;
   struct job job;
-  begin(&agent, &job);
-  accept_all(&agent);
-  welcome_all(&agent, 0.05);
+  begin_welcomed(&agent, &job, 0.05);
   struct by_cluster_message plan = {
       .type = BY_MESSAGE_PLAN, .job = agent.job, .number = 1, .plan = PLAN("h0", "h2", "h1")};
   static const char *const topologies[] = {"{\"format\": 1}", TOPOLOGY("0"), TOPOLOGY("500m")};
@@ -561,9 +560,7 @@ static void test_plans(void **state) {
   static struct agent agent;
   struct by_cluster_message message;
   struct job job;
-  begin(&agent, &job);
-  accept_all(&agent);
-  welcome_all(&agent, 10);
+  begin_welcomed(&agent, &job, 10);
   send_plan(&agent, 1, PLAN("h0", "h2", "h1"));
   receive_only(agent.peers[0], BY_MESSAGE_KEPT, &message);
   assert_int_equal(message.number, 1);
@@ -583,9 +580,7 @@ static void test_agent_comes_back(void **state) {
   (void)state;
   static struct agent agent;
   struct job job;
-  begin(&agent, &job);
-  accept_all(&agent);
-  welcome_all(&agent, 0.05);
+  begin_welcomed(&agent, &job, 0.05);
   check_reports(agent.peers[1], agent.own_plan);
   close_agent(&agent);
   for (double until = job_now() + 50; !job_count_log(&job, "the job goes on without it") && job_now() < until;)
@@ -605,9 +600,7 @@ static void test_nonsense(void **state) {
   static const char *const lines[RANKS] = {"hello\n", "{\"type\": \"classes\"}\n",
                                            "{\"type\": \"refused\", \"why\": \"no room\"}\n"};
   struct job job;
-  begin(&agent, &job);
-  accept_all(&agent);
-  welcome_all(&agent, 0.05);
+  begin_welcomed(&agent, &job, 0.05);
   for (int i = 0; i < RANKS; i++) {
     struct by_cluster_message message;
     send_text(agent.peers[i], lines[i]);
