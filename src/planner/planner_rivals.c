@@ -6,7 +6,7 @@
 
 #include "plan_make.h"
 
-enum { NONE = UINT32_MAX };
+static const uint32_t none = UINT32_MAX;
 
 /* ---- which candidates */
 
@@ -19,11 +19,11 @@ static bool is_listed(const struct by_weighed *weighed, const uint32_t *listed, 
 /* The fastest that is not among the n listed ones, nor the same plan under another name. */
 static uint32_t next_best(const struct by_weighed *weighed, uint32_t size, double most, const uint32_t *listed,
                           uint32_t n) {
-  uint32_t best = NONE;
+  uint32_t best = none;
   for (uint32_t i = 0; i < weighed->n; i++) {
     const double *seconds = weighed->candidates[i].seconds;
     if (seconds[size] > most || is_listed(weighed, listed, n, i)) continue;
-    if (best == NONE || seconds[size] < weighed->candidates[best].seconds[size]) best = i;
+    if (best == none || seconds[size] < weighed->candidates[best].seconds[size]) best = i;
   }
   return best;
 }
@@ -33,7 +33,7 @@ static uint32_t list(const struct by_weighed *weighed, uint32_t size, double wit
   uint32_t n = 1;
   listed[0] = weighed->used[size];
   double most = within * weighed->candidates[listed[0]].seconds[size];
-  while (n < BY_RIVAL_PLANS && (listed[n] = next_best(weighed, size, most, listed, n)) != NONE) n++;
+  while (n < BY_RIVAL_PLANS && (listed[n] = next_best(weighed, size, most, listed, n)) != none) n++;
   return n;
 }
 

@@ -41,8 +41,8 @@ struct by_graph {
   double *capacity;  /* of each resource, bit/s, > 0 */
   uint32_t *edge_at; /* edges at vertex v: incident[edge_at[v] .. edge_at[v + 1]), ascending */
   uint32_t *incident;
-  uint32_t *node;           /* of each vertex: its number in the topology; NULL: made by hand */
-  struct by_origin *origin; /* of each resource; NULL: made by hand */
+  uint32_t *node;               /* of each vertex: its number in the topology; NULL: made by hand */
+  struct by_origin *origin;     /* of each resource; NULL: made by hand */
   const atomic_bool *cancelled; /* borrowed; true: packing ends with BANYAN_ERR_ABORTED. NULL: it is not cancelled */
   struct by_arena arena;
 };
