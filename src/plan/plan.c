@@ -9,9 +9,15 @@
 #include "text.h"
 
 void by_plan_destroy(struct by_plan *plan) {
-  if (!plan) return;
+  if (!plan || __atomic_fetch_sub(&plan->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
   by_arena_fini(&plan->arena);
   free(plan);
+}
+
+struct by_plan *by_plan_hold(const struct by_plan *plan) {
+  struct by_plan *held = (struct by_plan *)(uintptr_t)plan; /* only the count of its holders changes */
+  __atomic_fetch_add(&held->holders, 1, __ATOMIC_RELAXED);
+  return held;
 }
 
 const char *by_vertex_kind_name(enum by_vertex_kind kind) {

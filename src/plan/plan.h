@@ -62,7 +62,7 @@ struct by_group {
   uint32_t n_radix;
   uint32_t *radix; /* each >= 2, so none for n = 1; not for one tree */
   uint32_t n_twigs;
-  struct by_twig *twigs; /* ascending by child */
+  struct by_twig *twigs; /* ascending by child; groups with equal ones may have the same array */
   uint32_t n_forwards;
   uint32_t *forwards; /* vertices, ascending: switches that do not add. Of a tree, as are ports */
   uint32_t n_ports;
@@ -127,6 +127,7 @@ struct by_plan {
   struct by_plan_control control;
   struct by_plan_facts facts;
   struct by_plan_origin origin;
+  uint32_t holders; /* besides the one who made it; of several threads */
   struct by_arena arena;
 };
 
@@ -141,8 +142,11 @@ enum {
   BY_PLAN_MOST_CHUNK = 1 << 30,
 };
 
-/* NULL is allowed. */
+/* Frees a plan that nobody else holds. NULL is allowed. Any thread. */
 void by_plan_destroy(struct by_plan *plan);
+/* The same plan for one more holder, who also calls by_plan_destroy; nobody changes the plan or adds to its arena from
+ * here on. Any thread. */
+struct by_plan *by_plan_hold(const struct by_plan *plan);
 
 /* Whether the plan can run: every tree spans all ranks, is one tree (no cycle, no vertex outside), shares are positive
  * and sum to 1 within 1e-6, radices multiply to n, vertices and twigs are in order, names can be printed, classes of

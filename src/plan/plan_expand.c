@@ -13,7 +13,8 @@ struct hosts {
   uint32_t n_hosts, n_ranks;
   uint32_t fewest; /* ranks on a host */
   uint32_t *start, *rank, *host_of;
-  uint32_t *anchor; /* scratch: the vertex that each host's ranks hang on, itself if it is in the group's order */
+  uint32_t *anchor;       /* scratch: the vertex that each host's ranks hang on, itself if it is in the group's order */
+  struct by_twig **twigs; /* where the i-th ranks lead and no host is a twig: of all such groups, in the plan's arena */
 };
 
 /* `host_of_rank` has numbers below n_hosts. One piece of memory holds all arrays. */
@@ -59,14 +60,17 @@ static uint32_t count_leaders(const struct expansion *e, const struct by_group *
   return by_group_has_server(e->over_hosts, from) ? 1 : e->leaders;
 }
 
-/* The group over leaders, and all other ranks as twigs of the leader of their host. */
-static enum banyan_status add_group(const struct expansion *e, struct by_group *to) {
+/* All ranks that do not lead as twigs of the leader of their host. */
+static enum banyan_status add_twigs(const struct expansion *e, struct by_group *to) {
   const struct by_group *from = e->from;
-  BY_TRY(by_group_copy(e->plan, to, from, map_vertex, e));
-  uint32_t leaders = count_leaders(e, from);
-  to->share = from->share / leaders;
-  to->rate = from->rate / leaders;
-  to->twigs = BY_ARENA_ARRAY(&e->plan->arena, struct by_twig, e->hosts->n_ranks);
+  struct by_twig **shared = from->n_twigs ? NULL : &e->hosts->twigs[e->leader];
+  uint32_t most = e->hosts->n_ranks - e->hosts->n_hosts;
+  if (shared && *shared) {
+    to->twigs = *shared;
+    to->n_twigs = most;
+    return BANYAN_OK;
+  }
+  to->twigs = BY_ARENA_ARRAY(&e->plan->arena, struct by_twig, from->n_twigs ? e->hosts->n_ranks : most);
   to->n_twigs = 0;
   if (!to->twigs) return by_plan_no_memory();
   for (uint32_t i = 0; i < from->n; i++)
@@ -76,7 +80,18 @@ static enum banyan_status add_group(const struct expansion *e, struct by_group *
     uint32_t parent = map_vertex(e, e->hosts->anchor[e->hosts->host_of[r]]);
     if (parent != r) to->twigs[to->n_twigs++] = (struct by_twig){.child = r, .parent = parent};
   }
+  if (shared) *shared = to->twigs;
   return BANYAN_OK;
+}
+
+/* The group over leaders. */
+static enum banyan_status add_group(const struct expansion *e, struct by_group *to) {
+  const struct by_group *from = e->from;
+  BY_TRY(by_group_copy(e->plan, to, from, map_vertex, e));
+  uint32_t leaders = count_leaders(e, from);
+  to->share = from->share / leaders;
+  to->rate = from->rate / leaders;
+  return add_twigs(e, to);
 }
 
 /* How many groups a class becomes. */
@@ -143,12 +158,18 @@ static enum banyan_status add_vertices(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts, const struct by_plan *over_hosts) {
+static enum banyan_status hosts_add_twigs(struct hosts *hosts, struct by_plan *plan) {
+  hosts->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig *, hosts->fewest);
+  return hosts->twigs ? BANYAN_OK : by_plan_no_memory();
+}
+
+static enum banyan_status expand(struct by_plan *plan, struct hosts *hosts, const struct by_plan *over_hosts) {
   struct expansion e = {.plan = plan, .hosts = hosts, .over_hosts = over_hosts, .leaders = hosts->fewest};
   plan->chunk = over_hosts->chunk;
   plan->facts = over_hosts->facts;
   plan->origin = over_hosts->origin;
   BY_TRY(add_vertices(plan, over_hosts, hosts->n_ranks));
+  BY_TRY(hosts_add_twigs(hosts, plan));
   const struct by_plan_places places = {hosts->n_hosts, hosts->n_ranks, hosts->start, hosts->rank};
   BY_TRY(by_plan_control_expand(plan, &over_hosts->control, &places));
   return expand_classes(&e);
@@ -426,6 +447,7 @@ enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_ran
   uint32_t n_choices = table_lengths[alone][crowded];
   enum banyan_status status = by_plan_create("default", &plan);
   if (status == BANYAN_OK) status = by_plan_add_vertices(plan, n_ranks, 0);
+  if (status == BANYAN_OK) status = hosts_add_twigs(&hosts, plan);
   if (status == BANYAN_OK) status = by_plan_add_classes(plan, n_choices, 0);
   for (uint32_t i = 0; status == BANYAN_OK && i < n_choices; i++)
     status = add_choice(plan, &hosts, &choices[i], &plan->classes[i]);

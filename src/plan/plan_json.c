@@ -11,10 +11,12 @@
 #include "text.h"
 
 struct reader {
-  struct by_plan *plan; /* its vertices are there */
-  json_t *vertex_of;    /* name -> vertex */
-  uint32_t *position;   /* of each vertex in the tree being read; UINT32_MAX between trees */
-  uint64_t places;      /* vertices of the trees read so far */
+  struct by_plan *plan;             /* its vertices are there */
+  json_t *vertex_of;                /* name -> vertex */
+  uint32_t *position;               /* of each vertex in the tree being read; UINT32_MAX between trees */
+  uint64_t places;                  /* vertices of the trees read so far */
+  const struct by_group *twigs[64]; /* the last groups with twigs that no group before them has */
+  uint32_t n_twigs;                 /* such groups so far */
 };
 
 static enum banyan_status find_vertex(const struct reader *reader, const struct by_place *place, const char *name,
@@ -210,6 +212,22 @@ static enum banyan_status take_ways(const struct part *part) {
   return BANYAN_OK;
 }
 
+/* Where a host has several ranks, many groups have equal twigs, which are most of a large plan: they share them. */
+static enum banyan_status keep_twigs(struct reader *reader, const struct by_twig *twigs, struct by_group *group) {
+  size_t bytes = group->n_twigs * sizeof *twigs;
+  uint32_t n = sizeof reader->twigs / sizeof *reader->twigs;
+  for (uint32_t i = 0; i < n && i < reader->n_twigs; i++)
+    if (reader->twigs[i]->n_twigs == group->n_twigs && memcmp(reader->twigs[i]->twigs, twigs, bytes) == 0) {
+      group->twigs = reader->twigs[i]->twigs;
+      return BANYAN_OK;
+    }
+  group->twigs = BY_ARENA_ARRAY(&reader->plan->arena, struct by_twig, group->n_twigs);
+  if (!group->twigs) return by_plan_no_memory();
+  if (bytes) memcpy(group->twigs, twigs, bytes);
+  reader->twigs[reader->n_twigs++ % n] = group;
+  return BANYAN_OK;
+}
+
 static enum banyan_status take_twigs(const struct part *part) {
   struct by_place place = {.above = part->place, .field = "twigs"};
   struct by_group *group = part->group;
@@ -217,16 +235,21 @@ static enum banyan_status take_twigs(const struct part *part) {
   const char *key;
   if (!map) return BANYAN_OK;
   if (!json_is_object(map)) return by_doc_fields(&place, map, "");
-  group->twigs = BY_ARENA_ARRAY(&part->reader->plan->arena, struct by_twig, json_object_size(map));
-  if (!group->twigs) return by_plan_no_memory();
+  struct by_twig *twigs = calloc(json_object_size(map) + 1, sizeof *twigs);
+  enum banyan_status status = twigs ? BANYAN_OK : by_plan_no_memory();
   json_object_foreach(map, key, value) {
     struct by_place here = {.above = &place, .key = key};
-    struct by_twig *twig = &group->twigs[group->n_twigs++];
-    BY_TRY(find_vertex(part->reader, &here, key, &twig->child));
-    BY_TRY(take_vertex(part, &here, value, &twig->parent));
+    struct by_twig *twig = &twigs[group->n_twigs++];
+    if (status == BANYAN_OK) status = find_vertex(part->reader, &here, key, &twig->child);
+    if (status == BANYAN_OK) status = take_vertex(part, &here, value, &twig->parent);
+    if (status != BANYAN_OK) break;
   }
-  qsort(group->twigs, group->n_twigs, sizeof *group->twigs, by_compare_numbers);
-  return BANYAN_OK;
+  if (status == BANYAN_OK) {
+    qsort(twigs, group->n_twigs, sizeof *twigs, by_compare_numbers);
+    status = keep_twigs(part->reader, twigs, group);
+  }
+  free(twigs);
+  return status;
 }
 
 /* One digit if none are given. */

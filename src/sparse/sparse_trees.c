@@ -219,8 +219,8 @@ enum banyan_status by_sparse_trees_create(const struct by_plan *plan, const stru
   trees->n_ranks = plan->n_ranks;
   trees->version = plan->version;
   trees->up_to = class_->up_to;
-  enum banyan_status status = by_plan_copy(plan, &trees->plan);
-  if (status == BANYAN_OK) status = fill(trees, &trees->plan->classes[class_ - plan->classes]);
+  trees->plan = by_plan_hold(plan);
+  enum banyan_status status = fill(trees, &trees->plan->classes[class_ - plan->classes]);
   if (status == BANYAN_OK)
     *out = trees;
   else

@@ -246,6 +246,11 @@ static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planne
       .in_order = true, .order = a->entry.place, .may_fail = true, .plan = tried ? NULL : a->entry.plan};
   struct by_topology *topology = NULL;
   if (tried) options.forecast = &a->forecast;
+  if (tried && a->comm->rank == 0) {
+    free(a->entry.plan);
+    a->entry.plan = NULL;
+    options.made = &a->entry.plan;
+  }
   if (a->comm->rank == 0) {
     enum banyan_status status = by_topology_copy(a->entry.measured.topology, &topology);
     if (status != BANYAN_OK) return by_planning_fail(a->comm, status);
@@ -256,8 +261,10 @@ static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planne
 /* Rank 0. Helpers may be others next time, so a plan that may name them is not kept. */
 static void store_decision(struct automatic *a, bool planned) {
   const struct by_job *job = &a->comm->context->job;
-  free(a->entry.plan);
-  a->entry.plan = planned && job->founders == job->size ? strdup(job->settings.plan) : NULL;
+  if (!planned || job->founders != job->size) {
+    free(a->entry.plan);
+    a->entry.plan = NULL;
+  }
   a->entry.decision = planned ? BY_NETWORK_PLANNED : BY_NETWORK_BUILTIN;
   store(a);
 }

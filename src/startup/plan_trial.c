@@ -48,12 +48,12 @@ static enum banyan_status time_both(struct banyan_comm *comm, const struct trial
   const struct by_context *context = comm->context;
   uint64_t skipped = trial->calls > 1;
   BY_TRY(time_calls(comm, data, trial->bytes, trial->calls, skipped, ours));
-  BY_TRY(by_plan_switches_set_plan(comm, NULL, 0));
+  BY_TRY(by_plan_switches_set_plan(comm, NULL));
   BY_TRY(time_calls(comm, data, trial->bytes, trial->calls, skipped, builtin));
   if (trial->calls == 1 || *ours > close * *builtin || *builtin > close * *ours) return BANYAN_OK;
-  BY_TRY(by_plan_switches_set_plan(comm, context->job.settings.plan, context->plans.planned));
+  BY_TRY(by_plan_switches_set_plan(comm, by_plan_hold(context->plans.given)));
   BY_TRY(time_calls(comm, data, trial->bytes, trial->calls - 1, 0, ours));
-  BY_TRY(by_plan_switches_set_plan(comm, NULL, 0));
+  BY_TRY(by_plan_switches_set_plan(comm, NULL));
   return time_calls(comm, data, trial->bytes, trial->calls - 1, 0, builtin);
 }
 
@@ -81,9 +81,9 @@ enum banyan_status by_plan_trial(struct banyan_comm *comm, const struct by_forec
     by_info("plan", "%s: a trial with %s took %s with the plan for this network, %s with the built-in one",
             *won ? "the plan is used" : "the job keeps its built-in plans", by_print_bytes(trial.bytes, text[0]),
             by_print_seconds(ours, text[1]), by_print_seconds(builtin, text[2]));
-  if (*won) return by_plan_switches_set_plan(comm, context->job.settings.plan, context->plans.planned);
+  if (*won) return by_plan_switches_set_plan(comm, by_plan_hold(context->plans.given));
   by_context_lock(context);
-  by_plans_take_back(context);
+  by_plans_give(context, NULL);
   by_context_unlock(context);
   by_job_network_drop(context);
   return BANYAN_OK;

@@ -329,15 +329,16 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
   char *text = calloc(1, length + 1);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
   if (comm->rank == 0) memcpy(text, by_text_get(made), length);
+  struct by_plan *plan = NULL;
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
-  if (status == BANYAN_OK) status = by_plan_switches_set_plan(comm, text, source);
-  if (status == BANYAN_OK) {
-    by_context_lock(comm->context);
-    status = by_plans_give(comm->context, text, source);
-    by_context_unlock(comm->context);
-  }
+  if (status == BANYAN_OK) status = by_plans_named(comm->context, comm->size, comm->processes, text, &plan);
   free(text);
-  return status;
+  if (status != BANYAN_OK) return status;
+  plan->origin = (struct by_plan_origin){source, false};
+  by_context_lock(comm->context);
+  by_plans_give(comm->context, plan);
+  by_context_unlock(comm->context);
+  return by_plan_switches_set_plan(comm, plan);
 }
 
 /* The others wait for a plan that does not come: they are notified why. */
@@ -364,6 +365,7 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
   }
   status = status == BANYAN_OK ? hand_out(comm, source_of(options->in_order), &text, planned)
                                : by_planning_fail(comm, status);
+  if (status == BANYAN_OK && *planned && options->made) *options->made = strdup(by_text_get(&text));
   by_text_fini(&text);
   if (status == BANYAN_OK && options->may_fail && !*planned) by_job_network_drop(context);
   return status;

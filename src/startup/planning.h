@@ -15,6 +15,8 @@ struct by_planning_options {
                     same */
   const uint32_t *order; /* in_order: the h-th host is the order[h]-th such node; NULL: the h-th */
   const char *plan;      /* a plan that was made before, over the job's hosts, as text; NULL: the planner makes one */
+  char **made;           /* rank 0: where the job has a plan, its text, which the caller frees, or NULL: out of memory;
+                            NULL: nobody asks */
   bool may_fail;         /* then the job has its built-in plans, with a warning, and keeps no topology; else it ends */
   struct by_forecast *forecast; /* NULL: any plan is used. Else it is rank 0's forecast, and a plan is used only if that
                                    is hopeful; for hosts in order */

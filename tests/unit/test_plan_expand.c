@@ -3,6 +3,7 @@
 #include "check.h"
 #include "plan.h"
 #include "plan_make.h"
+#include "text.h"
 
 static const struct by_twig *find_twig(const struct by_group *group, uint32_t child) {
   for (uint32_t i = 0; i < group->n_twigs; i++)
@@ -41,6 +42,54 @@ static void test_expand_ring(void **state) {
     }
   }
   by_plan_destroy(plan);
+}
+
+/* Trees that the same ranks lead have one array of twigs, whether they were expanded or read. */
+static void check_shared_twigs(const struct by_plan *plan) {
+  const struct by_group *groups = plan->classes[0].groups;
+  assert_int_equal(plan->classes[0].n_groups, 6); /* of both trees, those of three leaders */
+  for (uint32_t a = 0; a < 6; a++)
+    for (uint32_t b = 0; b < 6; b++)
+      if (a % 3 == b % 3)
+        assert_ptr_equal(groups[a].twigs, groups[b].twigs);
+      else
+        assert_ptr_not_equal(groups[a].twigs, groups[b].twigs);
+}
+
+static void test_trees_share_twigs(void **state) {
+  (void)state;
+  const uint32_t host_of[] = {0, 0, 0, 1, 1, 1, 2, 2, 2};
+  struct by_plan *hosts, *plan, *read;
+  struct by_text text;
+  const char *two = "{\"format\": \"banyan-plan 1\", \"ranks\": 3, \"trees\": ["
+                    "{\"share\": 0.5, \"root\": \"0\", \"up\": {\"1\": \"0\", \"2\": \"1\"}},"
+                    "{\"share\": 0.5, \"root\": \"2\", \"up\": {\"1\": \"2\", \"0\": \"2\"}}]}";
+  assert_ok(by_plan_parse("p", two, strlen(two), &hosts));
+  assert_ok(by_plan_expand(hosts, host_of, 9, &plan));
+  by_plan_destroy(hosts);
+  check_shared_twigs(plan);
+  by_text_init(&text);
+  by_plan_print(plan, &text);
+  assert_ok(by_plan_parse("p", by_text_get(&text), text.length, &read));
+  by_text_fini(&text);
+  check_shared_twigs(read);
+  assert_int_equal(read->version, plan->version);
+  by_plan_destroy(read);
+  by_plan_destroy(plan);
+}
+
+/* A plan is there until its last holder has destroyed it. */
+static void test_hold(void **state) {
+  (void)state;
+  struct by_plan *plan, *held;
+  assert_ok(by_plan_builtin("ring", 3, &plan));
+  uint32_t version = plan->version;
+  held = by_plan_hold(by_plan_hold(plan));
+  assert_ptr_equal(held, plan);
+  by_plan_destroy(plan);
+  by_plan_destroy(plan);
+  assert_int_equal(by_plan_hash(held), version);
+  by_plan_destroy(held);
 }
 
 static const char with_helper[] =
@@ -452,6 +501,8 @@ static void test_another_order(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_expand_ring),
+      cmocka_unit_test(test_trees_share_twigs),
+      cmocka_unit_test(test_hold),
       cmocka_unit_test(test_expand_twigs_and_helpers),
       cmocka_unit_test(test_expand_servers),
       cmocka_unit_test(test_expand_control),

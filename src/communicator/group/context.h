@@ -62,7 +62,7 @@ struct by_memory {
 
 /* plans.c */
 struct by_job_plans {
-  enum banyan_plan_source planned; /* the plan in the settings was planned when the job started, so; else 0 */
+  struct by_plan *given;   /* was planned when the job started; NULL: none was */
   uint32_t set_up;         /* plans that the job's own communicator was given whose in-network trees were set up then */
   struct by_plan *through; /* rank 0: the plan of that communicator, with switches; NULL: it has no in-network trees */
   bool logged_apart, logged_operations; /* why in-network trees go among ranks */

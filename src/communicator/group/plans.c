@@ -67,25 +67,16 @@ static bool are_in_order(uint32_t n, const uint32_t *processes) {
 
 enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                   struct by_plan **out) {
-  bool fits = n == context->job.size && (!context->plans.planned || are_in_order(n, processes));
-  const char *given = fits ? context->job.settings.plan : NULL;
-  BY_TRY(by_plans_named(context, n, processes, given, out));
-  if ((*out)->origin.supplied && context->plans.planned)
-    (*out)->origin = (struct by_plan_origin){context->plans.planned, false};
-  return BANYAN_OK;
+  if (context->plans.given && n == context->job.size && are_in_order(n, processes)) {
+    *out = by_plan_hold(context->plans.given);
+    return BANYAN_OK;
+  }
+  return by_plans_named(context, n, processes, n == context->job.size ? context->job.settings.plan : NULL, out);
 }
 
-enum banyan_status by_plans_give(struct by_context *context, const char *text, enum banyan_plan_source planned) {
-  const char *kept = by_arena_string(&context->job.arena, text);
-  if (!kept) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  context->job.settings.plan = kept;
-  context->plans.planned = planned;
-  return BANYAN_OK;
-}
-
-void by_plans_take_back(struct by_context *context) {
-  context->job.settings.plan = NULL;
-  context->plans.planned = BANYAN_PLAN_BUILTIN;
+void by_plans_give(struct by_context *context, const struct by_plan *plan) {
+  by_plan_destroy(context->plans.given);
+  context->plans.given = plan ? by_plan_hold(plan) : NULL;
 }
 
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
@@ -304,10 +295,10 @@ static bool has_trees(const struct by_plan *plan) {
 }
 
 /* The plan whose in-network trees the job's own communicator has, at rank 0, which may propose it again. */
-static enum banyan_status keep_through(struct by_context *context, const struct by_plan *plan) {
+static void keep_through(struct by_context *context, const struct by_plan *plan) {
   by_plan_destroy(context->plans.through);
   context->plans.through = NULL;
-  return plan && context->job.rank == 0 ? by_plan_copy(plan, &context->plans.through) : BANYAN_OK;
+  if (plan && context->job.rank == 0) context->plans.through = by_plan_hold(plan);
 }
 
 enum { OWN = 0 /* the job's own communicator's number */, BY_HAND = 1 << 30 /* in versions of trees */ };
@@ -366,7 +357,7 @@ static enum banyan_status set_helped(struct by_context *context, struct by_team 
   if (placed && context->job.rank == 0) notify_helpers(context, team, processes, plan, helpers);
   if (!trees && has_places(plan, helpers, true)) trees = set_up_trees(context, processes, plan, helpers);
   use_trees(context, team, trees);
-  if (by_team_id(team) == OWN) BY_TRY(keep_through(context, trees ? plan : NULL));
+  if (by_team_id(team) == OWN) keep_through(context, trees ? plan : NULL);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
   if (status == BANYAN_OK && placed) return by_team_set_helped_plan(team, seen, helpers, trees);
   if (status == BANYAN_OK) by_team_set_plan(team, seen);
@@ -389,7 +380,7 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_team *team
                                 struct by_plan *plan, const uint32_t *named, uint32_t trees) {
   if (plan->n_vertices == plan->n_ranks) {
     use_trees(context, team, 0);
-    if (by_team_id(team) == OWN) (void)!keep_through(context, NULL);
+    if (by_team_id(team) == OWN) keep_through(context, NULL);
     by_team_set_plan(team, plan);
     return BANYAN_OK;
   }
@@ -417,5 +408,6 @@ const struct by_plan *by_plans_through(const struct by_context *context) {
 }
 
 void by_plans_fini(struct by_context *context) {
+  by_plans_give(context, NULL);
   by_plan_destroy(context->plans.through);
 }

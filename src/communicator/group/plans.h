@@ -48,12 +48,9 @@ BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context,
 /* The plan that a new communicator begins with. Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                                struct by_plan **out);
-/* The job is given this plan, which was planned when it started; communicators that are made later use it too. Under
- * lock. */
-BANYAN_CHECK enum banyan_status by_plans_give(struct by_context *context, const char *text,
-                                              enum banyan_plan_source planned);
-/* That plan is not used after all. Under lock. */
-void by_plans_take_back(struct by_context *context);
+/* The job is given this plan over its ranks, which was planned when it started; communicators that are made later use
+ * it too. The context holds it. NULL: it is not used after all. Under lock. */
+void by_plans_give(struct by_context *context, const struct by_plan *plan);
 /* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager or rank 0 proposes
  * the other by itself. */
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);

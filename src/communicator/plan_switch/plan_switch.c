@@ -80,11 +80,16 @@ static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
   return comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE && comm->plans.plan_switch.number == number;
 }
 
-static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpers, struct by_kept_plan *out) {
+/* The same plan once more; with helpers it is a copy, since they are in the plan's arena. */
+static enum banyan_status hold(const struct by_plan *plan, const uint32_t *helpers, struct by_kept_plan *out) {
   struct by_plan *copy = NULL;
+  *out = (struct by_kept_plan){0};
+  if (!helpers) {
+    out->plan = by_plan_hold(plan);
+    return BANYAN_OK;
+  }
   BY_TRY(by_plan_copy(plan, &copy));
-  *out = (struct by_kept_plan){.plan = copy};
-  if (!helpers) return BANYAN_OK;
+  out->plan = copy;
   uint32_t n = copy->n_vertices - copy->n_ranks;
   out->helpers = BY_ARENA_ARRAY(&copy->arena, uint32_t, n);
   if (out->helpers) memcpy(out->helpers, helpers, n * sizeof *helpers);
@@ -185,7 +190,7 @@ enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, st
   if (!take_kept(comm, &kept)) {
     kept = comm->plans.before;
     comm->plans.before.plan = NULL;
-    if (!kept.plan) BY_TRY(copy(by_team_plan(comm->team), by_team_helpers(comm->team), &kept));
+    if (!kept.plan) BY_TRY(hold(by_team_plan(comm->team), by_team_helpers(comm->team), &kept));
   }
   forget(&comm->plans.before);
   return use(inner, &kept);
@@ -224,7 +229,7 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
   /* Keeps the plan that is in use for operations that may start before the note. */
   enum banyan_status status = BANYAN_OK;
   if (!comm->hidden && !inner_of(comm) && !comm->plans.before.plan && !find_kept(comm, comm->plans.noted))
-    status = copy(by_team_plan(comm->team), by_team_helpers(comm->team), &comm->plans.before);
+    status = hold(by_team_plan(comm->team), by_team_helpers(comm->team), &comm->plans.before);
   if (status != BANYAN_OK) {
     by_plan_destroy(next.plan);
     return status;
@@ -331,8 +336,9 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
   BY_TRY(get_members(context, message->comm, &n, &processes));
   if (!n) return BANYAN_OK;
   enum banyan_status status = make_plan(context, n, processes, message, own);
-  if (status == BANYAN_OK) status = copy(own->plan, own->helpers, submitted);
-  own->number = submitted->number = message->number;
+  own->number = message->number;
+  *submitted = *own; /* with the same helpers */
+  submitted->plan = status == BANYAN_OK ? by_plan_hold(own->plan) : NULL;
   if (message->trees & BY_TREES_OF_OPERATIONS)
     submitted->trees = message->trees;
   else
@@ -484,7 +490,7 @@ static enum banyan_status set_inner(const struct banyan_comm *comm, const struct
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "operation \"%s\" has been submitted and has not ended: wait for it before the plan is set", open);
   bool ahead = is_under_way(comm, comm->plans.noted) && next->plan && !by_plans_is_pinned(plan, next->plan);
-  BY_TRY(copy(ahead ? next->plan : plan, ahead ? next->helpers : NULL, &kept));
+  BY_TRY(hold(ahead ? next->plan : plan, ahead ? next->helpers : NULL, &kept));
   return use(log->inner, &kept);
 }
 
@@ -516,12 +522,8 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   return BANYAN_OK;
 }
 
-enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, const char *text,
-                                             enum banyan_plan_source planned) {
-  struct by_plan *plan = NULL;
-  BY_TRY(by_comm_check(comm));
-  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
-  if (planned) plan->origin = (struct by_plan_origin){planned, false};
+enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, struct by_plan *plan) {
+  if (!plan) BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, NULL, &plan));
   by_context_lock(comm->context);
   enum banyan_status status = set_plan(comm, plan);
   by_context_unlock(comm->context);
@@ -529,7 +531,10 @@ enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, const cha
 }
 
 enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *text) {
-  return by_plan_switches_set_plan(comm, text, 0);
+  struct by_plan *plan = NULL;
+  BY_TRY(by_comm_check(comm));
+  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
+  return by_plan_switches_set_plan(comm, plan);
 }
 
 /* ---- how far it has come */

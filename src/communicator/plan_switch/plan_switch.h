@@ -64,10 +64,9 @@ void by_plan_wanted_end(struct banyan_comm *comm);
 /* Before the communicator goes. */
 void by_plan_switches_forget(struct banyan_comm *comm);
 
-/* As banyan_comm_set_plan, without the lock; `planned`: the plan was planned when the job started, 0: the user supplies
- * it. */
-BANYAN_CHECK enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, const char *text,
-                                                          enum banyan_plan_source planned);
+/* As banyan_comm_set_plan, with a plan over the communicator's ranks, which it takes over; NULL: the default one.
+ * Without the lock. */
+BANYAN_CHECK enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, struct by_plan *plan);
 
 /* There is a log from now on, or, with NULL, no longer. */
 void by_plan_switches_attach_log(struct banyan_comm *comm, const struct by_submit_log *log);
