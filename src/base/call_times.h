@@ -3,6 +3,8 @@
 #ifndef BY_BASE_CALL_TIMES_H
 #define BY_BASE_CALL_TIMES_H
 
+#include <stdbool.h>
+
 #include "clock.h"
 
 enum { BY_CALL_TIMES = 256 };
@@ -11,6 +13,8 @@ enum { BY_CALL_TIMES = 256 };
 struct by_call_times {
   const struct by_clock *clock; /* borrowed */
   uint64_t n;                   /* so far */
+  bool alone;                   /* no other call has begun since the one under way did, */
+  uint64_t begun;               /* which was then */
   struct by_call_time {
     uint32_t team;   /* communicator */
     uint32_t plan;   /* version */

@@ -193,11 +193,10 @@ static inline void progress_end(struct by_runner *runner, struct by_end *end) {
     lane_failed(end);
     return;
   }
-  bool waits = runner->pending > 0;
   for (int i = 0; i < FRAMES_A_TURN && by_deliver(end) && transfer->status == BANYAN_OK; i++) {
     transfer->moved = true;
     send_what_is_ready(runner);
-    if (waits && !runner->pending) return; /* it can go on; there is another turn for what comes behind */
+    if (transfer->yields) return; /* there is another turn for what comes behind */
   }
 }
 
@@ -205,7 +204,7 @@ bool by_engine_progress(struct by_engine *engine) {
   struct by_recovery *recovery = &engine->recovery;
   struct by_runner *runner = &recovery->runner;
   struct by_transfer *transfer = &runner->transfer;
-  transfer->moved = false;
+  transfer->moved = transfer->yields = false;
   if (!LIST_EMPTY(&transfer->closing) && transfer->status == BANYAN_OK) by_links_close(transfer);
   send_what_is_ready(runner);
   for (uint32_t i = 0; i < transfer->active && transfer->status == BANYAN_OK; i++)
@@ -231,7 +230,7 @@ uint64_t by_engine_ended(const struct by_engine *engine) {
 
 void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times) {
   engine->recovery.runner.times = times;
-  engine->recovery.runner.alone = false;
+  if (times) times->alone = false;
 }
 
 /* ---- the links as users of the engine see them */

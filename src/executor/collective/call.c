@@ -196,7 +196,6 @@ __attribute__((noinline, cold)) void by_call_log_state(const struct by_call *cal
 }
 
 static inline uint64_t begin_trace(const struct by_call *call, const char *name) {
-  if (call->whole) return call->whole->exchange.trace;
   struct by_tracer *tracer = call->exchange.transfer->options.tracer;
   if (!atomic_load_explicit(&tracer->on, memory_order_relaxed)) return 0;
   struct by_traced what = {.name = name,
@@ -209,25 +208,25 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
 
 /* ---- times */
 
-static void begin_time(struct by_runner *runner) {
-  runner->alone = !runner->pending;
-  if (runner->alone) runner->timed_from = by_clock_now(runner->times->clock);
+static void begin_time(const struct by_runner *runner) {
+  struct by_call_times *times = runner->times;
+  times->alone = !runner->pending;
+  if (times->alone) times->begun = by_clock_now(times->clock);
 }
 
 static bool is_timed(const struct by_call *call, enum banyan_status status) {
   const struct by_runner *runner = by_call_runner(call);
-  return runner->alone && !runner->pending && status == BANYAN_OK && !call->relay && !call->exchange.pair &&
+  return runner->times->alone && !runner->pending && status == BANYAN_OK && !call->relay && !call->exchange.pair &&
          call->exchange.descriptor.collective == BANYAN_ALLREDUCE;
 }
 
 static void note_time(const struct by_call *call) {
-  const struct by_runner *runner = by_call_runner(call);
-  struct by_call_times *times = runner->times;
+  struct by_call_times *times = by_call_runner(call)->times;
   times->last[times->n++ % BY_CALL_TIMES] =
       (struct by_call_time){.team = call->team->id,
                             .plan = call->exchange.descriptor.plan,
                             .bytes = call->exchange.descriptor.count * call->exchange.element,
-                            .lasted = by_clock_now(runner->times->clock) - runner->timed_from};
+                            .lasted = by_clock_now(times->clock) - times->begun};
 }
 
 /* ---- beginning and end */
@@ -238,13 +237,15 @@ void by_call_begin(struct by_call *call, const char *name) {
   struct by_team *team = call->team;
   by_call_set_state(call, BY_CALL_RUNNING);
   LIST_INSERT_HEAD(&runner->running, call, next);
-  if (!call->whole) {
+  if (call->whole) {
+    call->exchange.trace = call->whole->exchange.trace;
+  } else {
     if (runner->times) begin_time(runner);
     runner->pending++;
     runner->transfer.counters.calls++;
+    call->exchange.trace = begin_trace(call, name);
   }
   by_transfer_want_stages(&runner->transfer, call->program->n_staged);
-  call->exchange.trace = begin_trace(call, name);
   call->exchange.wired = false;
   for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
   if (call->exchange.pair)
@@ -310,7 +311,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
   by_call_set_state(call, BY_CALL_ENDED);
   call->status = status;
   LIST_REMOVE(call, next);
-  if (!call->whole) runner->pending--;
+  if (!call->whole && --runner->pending == 0) runner->transfer.yields = true;
   by_transfer_unwant_stages(&runner->transfer, call->program->n_staged);
   runner->transfer.moved = true;
   if (call->exchange.pair) {

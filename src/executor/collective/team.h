@@ -30,8 +30,6 @@ struct by_runner {
   uint32_t n_gone, gone_room;
   bool logs;                   /* states of calls */
   struct by_call_times *times; /* NULL: calls are not timed */
-  bool alone;                  /* no other call has begun since the one under way did, */
-  uint64_t timed_from;         /* which was then */
 };
 
 /* The transfer has been initialised, and is finished before. */

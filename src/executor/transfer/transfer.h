@@ -104,7 +104,8 @@ struct by_transfer {
   char error[BY_TEXT_BYTES];
   struct banyan_counters counters;
   uint64_t sent_before; /* by lanes that are closed */
-  bool moved;
+  bool moved;           /* something did, in this turn of the engine, */
+  bool yields;          /* in which the last call under way ended: its users can go on */
 };
 
 /* A helper, not a rank. */
