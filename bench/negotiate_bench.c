@@ -82,13 +82,14 @@ static void print_json(const char *shape, const struct negotiate_options *given,
 }
 
 static enum banyan_status run_shape(const struct negotiate_options *given, const char *shape, uint32_t fan_out) {
+  struct by_control_costs costs = by_control_costs_usual();
   struct by_negotiate_case c = {.ranks = (uint32_t)given->ranks,
                                 .operations = (uint32_t)given->operations,
                                 .rounds = (uint32_t)given->rounds,
-                                .fan_out = fan_out,
                                 .idle = given->idle,
                                 .delay = given->delay};
   struct by_negotiate_result result;
+  BY_TRY(by_control_numbered_make(c.ranks, fan_out, &costs, &c.shape));
   BY_TRY(given->simulated ? by_negotiate_simulated(&c, &result) : by_negotiate_processes(&c, &result));
   if (given->json)
     print_json(shape, given, &result);

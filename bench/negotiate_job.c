@@ -198,7 +198,8 @@ enum banyan_status by_negotiate_in_job(struct by_negotiate_case *c, struct by_ne
 enum { NAME_BYTES = 32 };
 
 uint32_t by_negotiate_children(const struct by_negotiate_case *c, uint32_t rank, uint32_t *first) {
-  uint64_t from = (uint64_t)rank * c->fan_out + 1, to = from + c->fan_out;
+  uint64_t from = rank ? (uint64_t)(rank - 1) * c->shape.fan_out + c->shape.at_root + 1 : 1;
+  uint64_t to = from + (rank ? c->shape.fan_out : c->shape.at_root);
   *first = (uint32_t)(from < c->ranks ? from : c->ranks);
   return (uint32_t)(to < c->ranks ? to : c->ranks) - *first;
 }
@@ -211,7 +212,7 @@ enum banyan_status by_negotiate_join(const struct by_negotiate_case *c, uint32_t
   for (uint32_t i = 0; i < n; i++) children[i] = first + i;
   config->rank = rank;
   config->ranks = c->ranks;
-  config->up_parent = config->down_parent = rank ? (rank - 1) / c->fan_out : 0;
+  config->up_parent = config->down_parent = by_control_parent(&c->shape, rank);
   config->n_up_children = config->n_down_children = n;
   config->up_children = config->down_children = children;
   enum banyan_status status = by_controller_create(config, out);

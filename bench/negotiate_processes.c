@@ -85,7 +85,7 @@ static void sort_ends(struct node *node) {
     if (!child) close(node->ends[r][1]);
     if (own) node->up = node->ends[r][0];
     if (child) node->down[r - node->first] = node->ends[r][1];
-    if (own) watch(node, node->up, (node->rank - 1) / node->c->fan_out);
+    if (own) watch(node, node->up, by_control_parent(&node->c->shape, node->rank));
     if (child) watch(node, node->down[r - node->first], r);
   }
 }

@@ -1,13 +1,16 @@
 /* Negotiations for negotiate_bench: the controllers form a tree by rank number, and each rank submits operations.
- * The parent of rank r is rank (r - 1) / fan-out; with a fan-out of all other ranks, the tree is a star. */
+ * The tree is that of jobs without a plan (by_control_numbered_make); with a fan-out of all other ranks it is a star.
+ */
 #ifndef BY_BENCH_NEGOTIATE_RANKS_H
 #define BY_BENCH_NEGOTIATE_RANKS_H
 
+#include "control_tree.h"
 #include "controller.h"
 #include "rng.h"
 
 struct by_negotiate_case {
-  uint32_t ranks, operations, rounds, fan_out;
+  uint32_t ranks, operations, rounds;
+  struct by_control_numbered shape;
   double idle;  /* seconds after the last round */
   double delay; /* delay of a simulated network */
   bool apart;   /* in a job: each operation is submitted by itself */

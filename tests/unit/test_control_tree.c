@@ -127,6 +127,40 @@ static void test_fan_out(void **state) {
   assert_int_equal(by_control_height(5, 1), 4);
 }
 
+/* A tree by numbers: the root has few children where that makes no rank wait, and else as many as any other. */
+static void test_numbered(void **state) {
+  (void)state;
+  static const double delays[] = {1e-6, 30e-6, 1e-3};
+  uint32_t lighter = 0;
+  for (size_t i = 0; i < sizeof delays / sizeof *delays; i++)
+    for (uint32_t n = 1; n <= 700; n += 1 + n / 50) {
+      struct by_control_costs costs = by_control_costs_usual();
+      costs.delay = delays[i];
+      uint32_t fan_out = by_control_fan_out(n, &costs), parents[700], level[700] = {0};
+      struct by_control_numbered shape;
+      struct by_control_tree tree = {.n = n, .parent = parents};
+      double even, seconds;
+      assert_ok(by_control_numbered_make(n, fan_out, &costs, &shape));
+      assert_true(shape.fan_out == fan_out && shape.at_root <= fan_out);
+      lighter += shape.at_root < fan_out;
+      for (uint32_t r = 0; r < n; r++) parents[r] = r ? (r - 1) / fan_out : 0;
+      assert_ok(by_control_tree_time(&tree, NULL, &costs, &even));
+      for (uint32_t r = 0; r < n; r++) {
+        parents[r] = by_control_parent(&shape, r);
+        level[r] = r ? level[parents[r]] + 1 : 0;
+        assert_true(r ? parents[r] < r : parents[r] == 0);
+        assert_true(level[r] <= by_control_height(n, fan_out));
+      }
+      assert_ok(by_control_tree_time(&tree, NULL, &costs, &seconds));
+      assert_true(seconds <= even * (1 + 1e-9));
+    }
+  assert_true(lighter > 20);
+  struct by_control_costs costs = by_control_costs_usual();
+  struct by_control_numbered shape;
+  assert_ok(by_control_numbered_make(1024, by_control_fan_out(1024, &costs), &costs, &shape));
+  assert_true(shape.at_root == 4 && shape.fan_out == 6);
+}
+
 /* A root has two children: their messages arrive together and one waits; the second child is sent its message one
  * message later. */
 static void test_times(void **state) {
@@ -482,6 +516,7 @@ int main(void) {
       cmocka_unit_test(test_delays),
       cmocka_unit_test(test_one_rank),
       cmocka_unit_test(test_fan_out),
+      cmocka_unit_test(test_numbered),
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_answers),
       cmocka_unit_test(test_rack_after_rack),

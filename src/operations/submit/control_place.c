@@ -40,15 +40,12 @@ static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways 
   return BANYAN_OK;
 }
 
-static uint32_t above(uint32_t i, uint32_t fan_out) {
-  return i ? (i - 1) / fan_out : 0;
-}
-
-static void hang_hosts(const struct by_control_choice *choice, struct ways *w) {
+static enum banyan_status hang_hosts(const struct by_control_choice *choice, struct ways *w) {
   struct by_control_costs costs = by_control_costs_usual();
-  uint32_t fan_out = by_control_fan_out(w->hosts, &costs);
+  struct by_control_numbered shape;
+  BY_TRY(by_control_numbered_make(w->hosts, by_control_fan_out(w->hosts, &costs), &costs, &shape));
   for (uint32_t h = 0; h < w->hosts; h++) {
-    uint32_t up = above(h, fan_out), down = up, r = w->first[h], last = w->hosts - 1;
+    uint32_t up = by_control_parent(&shape, h), down = up, r = w->first[h], last = w->hosts - 1;
     if (choice->kind == BY_CONTROL_RING) { /* the last host is the root */
       up = h < last ? h + 1 : h;
       down = h == last ? h : h ? h - 1 : last;
@@ -56,25 +53,35 @@ static void hang_hosts(const struct by_control_choice *choice, struct ways *w) {
     w->up[r] = w->first[up];
     w->down[r] = w->first[down];
   }
+  return BANYAN_OK;
+}
+
+static void sort_ranks(struct ways *w) {
+  for (uint32_t r = 0; r < w->n; r++) w->sorted[w->offset[w->host_of[r]] + w->seen[w->host_of[r]]++] = r;
 }
 
 /* The others of each host, by their numbers there. */
-static void hang_ranks(struct ways *w) {
+static enum banyan_status hang_ranks(struct ways *w) {
   struct by_control_costs costs = by_control_costs_usual();
-  uint32_t fan_out = by_control_fan_out(w->n, &costs);
-  for (uint32_t r = 0; r < w->n; r++) {
-    uint32_t host = w->host_of[r], nth = w->seen[host]++;
-    uint32_t *own = w->sorted + w->offset[host];
-    own[nth] = r;
-    if (nth) w->up[r] = w->down[r] = own[above(nth, fan_out)];
+  uint32_t fan_out = by_control_fan_out(w->n, &costs), made = 0;
+  struct by_control_numbered shape = {0};
+  sort_ranks(w);
+  for (uint32_t h = 0; h < w->hosts; h++) {
+    const uint32_t *own = w->sorted + w->offset[h];
+    uint32_t n = w->offset[h + 1] - w->offset[h];
+    if (n != made) BY_TRY(by_control_numbered_make(n, fan_out, &costs, &shape));
+    made = n;
+    for (uint32_t i = 1; i < n; i++) w->up[own[i]] = w->down[own[i]] = own[by_control_parent(&shape, i)];
   }
+  return BANYAN_OK;
 }
 
 /* A tree by numbers in which no rank has more children than asked for, of its own host or of others. */
 static enum banyan_status hang_limited(uint32_t fan_out, struct ways *w) {
   const struct by_plan_places places = {w->hosts, w->n, w->offset, w->sorted};
-  for (uint32_t r = 0; r < w->n; r++) w->sorted[w->offset[w->host_of[r]] + w->seen[w->host_of[r]]++] = r;
-  for (uint32_t h = 0; h < w->hosts; h++) w->first[h] = above(h, fan_out);
+  const struct by_control_numbered shape = {.at_root = fan_out, .fan_out = fan_out};
+  sort_ranks(w);
+  for (uint32_t h = 0; h < w->hosts; h++) w->first[h] = by_control_parent(&shape, h);
   BY_TRY(by_plan_control_hang(&places, fan_out, w->first, w->up));
   memcpy(w->down, w->up, w->n * sizeof *w->down);
   return BANYAN_OK;
@@ -95,9 +102,8 @@ static enum banyan_status make_ways(const struct banyan_comm *comm, const struct
   if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
   if (plan && take_planned(&plan->control, &choice, w)) return BANYAN_OK;
   if (choice.fan_out) return hang_limited(choice.fan_out, w);
-  hang_hosts(&choice, w);
-  hang_ranks(w);
-  return BANYAN_OK;
+  BY_TRY(hang_hosts(&choice, w));
+  return hang_ranks(w);
 }
 
 enum banyan_status by_control_place_tree(const struct banyan_comm *comm, const struct by_plan *plan,

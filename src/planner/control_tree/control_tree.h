@@ -115,6 +115,26 @@ BANYAN_CHECK enum banyan_status by_control_tree_cut(const uint32_t *order, const
                                                     const struct by_control_costs *costs,
                                                     const struct by_control_limits *kept, struct by_control_tree **out);
 
+/* --- trees by the numbers of ranks, where no network is known --- */
+
+/* The root is rank 0, and its children are the first ranks behind it; the next `fan_out` ranks are the children of rank
+ * 1, and so on. */
+struct by_control_numbered {
+  uint32_t at_root; /* most children of the root */
+  uint32_t fan_out; /* of any other */
+};
+
+/* The root, which also decides what starts, has as few children as it can without making any rank wait: the time of the
+ * tree (by_control_tree_time) is not longer than with `fan_out` children at the root, too. BANYAN_ERR_NO_MEMORY.
+ * O(n x fan_out) */
+BANYAN_CHECK enum banyan_status by_control_numbered_make(uint32_t n, uint32_t fan_out,
+                                                         const struct by_control_costs *costs,
+                                                         struct by_control_numbered *out);
+
+static inline uint32_t by_control_parent(const struct by_control_numbered *shape, uint32_t rank) {
+  return rank <= shape->at_root ? 0 : 1 + (rank - 1 - shape->at_root) / shape->fan_out;
+}
+
 /* --- a tree or a ring, that can be printed --- */
 
 struct by_control_options {
