@@ -21,13 +21,15 @@ static const double least = 0.05; /* of a link's capacity, for all groups that n
 struct sharing {
   const struct by_topology *topology;
   struct by_share_set *sets;
-  uint32_t n, n_limits;
+  uint32_t n, n_limits, n_shared;
   struct by_graph **graphs; /* of each set */
   struct by_graph *all;
   uint32_t *first;    /* of each link: the first of those between the same nodes */
-  uint32_t *resource; /* of each limit, in `all`; NONE: no edge uses it */
+  uint32_t *resource; /* of each limit, in `all`, where they are the first n_shared; NONE: no edge uses it */
+  uint32_t *own;      /* the same for one set alone */
   uint32_t *set_of;   /* of each edge of `all`; NONE: it joins the sets */
   double *capacity;   /* of each limit, as far as graphs know it */
+  double *most;       /* of each set: the part of each limit that one of its groups may use; 1: all of it */
   double *load;       /* set by set, of each limit, by the packing; bit/s */
   double *total;      /* of each limit */
   struct by_arena arena;
@@ -98,19 +100,33 @@ static uint32_t groups_of(const struct by_share_set *set) {
   return set->groups < BY_SHARE_MOST_GROUPS ? set->groups : BY_SHARE_MOST_GROUPS;
 }
 
+/* Adds the limits of a set as one of its groups may load them, where that is less than all. */
+static void add_own(struct sharing *s, struct by_graph_builder *builder, uint32_t k) {
+  const struct by_graph *graph = s->graphs[k];
+  uint32_t limits[2];
+  for (uint32_t i = 0; i < s->n_limits; i++) s->own[i] = NONE;
+  for (uint32_t r = 0; r < graph->n_resources && s->most[k] < 1; r++)
+    for (uint32_t i = limits_of(s, graph, r, limits); i-- > 0;)
+      if (s->own[limits[i]] == NONE && s->capacity[limits[i]] > 0)
+        s->own[limits[i]] = by_graph_add_resource(builder, s->most[k] * s->capacity[limits[i]]);
+}
+
 /* A set's edge loads each limit once for each of its groups. */
 static enum banyan_status add_edges(struct sharing *s, struct by_graph_builder *builder, uint32_t k, uint32_t before) {
   const struct by_graph *graph = s->graphs[k];
   uint32_t groups = groups_of(&s->sets[k]), room = 0;
   for (uint32_t e = 0; e < graph->n_edges; e++) room = graph->edges[e].n > room ? graph->edges[e].n : room;
-  uint32_t *uses = calloc(2 * (size_t)room * groups + 1, sizeof *uses);
+  uint32_t *uses = calloc(2 * (size_t)room * (groups + 1) + 1, sizeof *uses);
   if (!uses) return by_plan_no_memory();
+  add_own(s, builder, k);
   for (uint32_t e = 0; e < graph->n_edges; e++) {
     const struct by_graph_edge *edge = &graph->edges[e];
     uint32_t n = 0, limits[2];
     for (uint32_t i = 0; i < edge->n; i++)
-      for (uint32_t j = limits_of(s, graph, graph->uses[edge->first + i], limits); j-- > 0;)
+      for (uint32_t j = limits_of(s, graph, graph->uses[edge->first + i], limits); j-- > 0;) {
         for (uint32_t g = 0; g < groups; g++) uses[n++] = s->resource[limits[j]];
+        if (s->own[limits[j]] != NONE) uses[n++] = s->own[limits[j]];
+      }
     s->set_of[by_graph_add_edge(builder, before + edge->a, before + edge->b, edge->delay, uses, n)] = k;
   }
   free(uses);
@@ -127,11 +143,13 @@ static enum banyan_status join(struct sharing *s) {
     vertices += s->graphs[k]->n_vertices;
     edges += s->graphs[k]->n_edges;
   }
-  s->set_of = BY_ARENA_ARRAY(&s->arena, uint32_t, edges);
+  if (!s->set_of) s->set_of = BY_ARENA_ARRAY(&s->arena, uint32_t, edges);
   if (!s->set_of) return by_plan_no_memory();
   by_graph_builder_init(&builder, vertices, vertices);
+  s->n_shared = 0;
   for (uint32_t i = 0; i < s->n_limits; i++) {
     s->resource[i] = s->capacity[i] > 0 ? by_graph_add_resource(&builder, s->capacity[i]) : NONE;
+    s->n_shared += s->resource[i] != NONE;
     most = fmax(most, s->capacity[i]);
   }
   uint32_t before = 0;
@@ -145,6 +163,8 @@ static enum banyan_status join(struct sharing *s) {
     by_graph_builder_fini(&builder);
     return status;
   }
+  by_graph_destroy(s->all);
+  s->all = NULL;
   return by_graph_finish(&builder, &s->all);
 }
 
@@ -155,28 +175,45 @@ static void add_tree(struct sharing *s, const struct by_packed *tree, double *lo
     const struct by_graph_edge *edge = &s->all->edges[tree->edges[i]];
     uint32_t k = s->set_of[tree->edges[i]];
     for (uint32_t j = 0; j < edge->n && k != NONE; j++)
-      load_of[(size_t)k * s->all->n_resources + s->all->uses[edge->first + j]] += tree->rate;
+      if (s->all->uses[edge->first + j] < s->n_shared)
+        load_of[(size_t)k * s->n_shared + s->all->uses[edge->first + j]] += tree->rate;
   }
 }
 
-static enum banyan_status pack(struct sharing *s, struct by_packing **out) {
-  static const struct by_weights_options options = {.goal = goal};
-  BY_TRY(by_pack_weights(s->all, &options, out));
-  s->load = calloc((size_t)s->n * s->all->n_resources, sizeof *s->load);
-  s->total = calloc(s->all->n_resources, sizeof *s->total);
-  if (!s->load || !s->total) return by_plan_no_memory();
-  for (uint32_t t = 0; t < (*out)->n_trees; t++) add_tree(s, &(*out)->trees[t], s->load);
+static enum banyan_status pack(struct sharing *s, const struct by_planner_options *options, struct by_packing **out) {
+  static const struct by_weights_options weights = {.goal = goal};
+  BY_TRY(join(s));
+  s->all->cancelled = options->cancelled;
+  return by_pack_weights(s->all, &weights, out);
+}
+
+/* Packs so that no group loses more alone than all lose together. With loss L, all together have the rate bound / L,
+ * and a group alone has own / L, where `own` is its bound: it loads a limit of capacity c by at most c at that rate,
+ * and so by at most c * bound / own at the rate of all together. So these are further limits for the packing, whose
+ * bound says what L is at least. */
+static enum banyan_status pack_fairly(struct sharing *s, const struct by_planner_options *options, double bound,
+                                      double *least_loss) {
+  struct by_packing *packing = NULL;
   for (uint32_t k = 0; k < s->n; k++)
-    for (uint32_t r = 0; r < s->all->n_resources; r++) s->total[r] += s->load[(size_t)k * s->all->n_resources + r];
-  return BANYAN_OK;
+    s->most[k] = s->sets[k].alone->facts.bound > bound ? bound / s->sets[k].alone->facts.bound : 1;
+  BY_TRY(pack(s, options, &packing));
+  s->load = calloc((size_t)s->n * s->n_shared, sizeof *s->load);
+  s->total = calloc((size_t)s->n_shared + 1, sizeof *s->total);
+  enum banyan_status status = s->load && s->total ? BANYAN_OK : by_plan_no_memory();
+  for (uint32_t t = 0; t < packing->n_trees && status == BANYAN_OK; t++) add_tree(s, &packing->trees[t], s->load);
+  for (uint32_t k = 0; k < s->n && status == BANYAN_OK; k++)
+    for (uint32_t r = 0; r < s->n_shared; r++) s->total[r] += s->load[(size_t)k * s->n_shared + r];
+  *least_loss = fmax(1, bound / packing->bound);
+  by_packing_destroy(packing);
+  return status;
 }
 
 /* The part of a limit that one of the groups on these hosts may plan with. */
 static double part_of(const struct sharing *s, uint32_t k, uint32_t limit) {
   uint32_t r = s->resource[limit];
   double part = 1;
-  if (r != NONE && s->total[r] > 0) part = s->load[(size_t)k * s->all->n_resources + r] / s->total[r];
-  return fmax(part, least / s->n) / groups_of(&s->sets[k]);
+  if (r != NONE && s->total[r] > 0) part = s->load[(size_t)k * s->n_shared + r] / s->total[r];
+  return fmin(fmax(part, least / s->n) / groups_of(&s->sets[k]), s->most[k]);
 }
 
 static void leave(struct by_capacity *capacity, double part) {
@@ -256,7 +293,7 @@ static enum banyan_status weigh(const struct sharing *s, enum by_share_choice ch
                                 struct by_shared *out) {
   double *total = calloc(2 * ((size_t)s->topology->n_links + s->topology->n_nodes), sizeof *total);
   enum banyan_status status = total ? BANYAN_OK : by_plan_no_memory();
-  *out = (struct by_shared){.bound = bound, .loss = 1};
+  *out = (struct by_shared){.bound = bound, .loss = 1, .least = 1};
   for (uint32_t k = 0; k < s->n && status == BANYAN_OK; k++) {
     const struct by_share_set *set = &s->sets[k];
     const struct by_plan *plan = chosen(set, choice);
@@ -280,10 +317,14 @@ static enum banyan_status weigh(const struct sharing *s, enum by_share_choice ch
 static enum banyan_status consider_joint(struct sharing *s, const char *name, const struct by_planner_options *options,
                                          const struct by_packing *packing, const struct by_shared *alone,
                                          struct by_shared *joint) {
-  joint->loss = INFINITY;
+  double least_loss;
+  *joint = (struct by_shared){.loss = INFINITY, .least = 1};
   if (alone->rate >= enough * packing->throughput) return BANYAN_OK;
+  BY_TRY(pack_fairly(s, options, packing->bound, &least_loss));
   for (uint32_t k = 0; k < s->n; k++) BY_TRY(plan_joint(s, name, options, k));
-  return weigh(s, BY_SHARE_JOINT, packing->bound, joint);
+  BY_TRY(weigh(s, BY_SHARE_JOINT, packing->bound, joint));
+  joint->least = least_loss;
+  return BANYAN_OK;
 }
 
 static enum banyan_status choose(struct sharing *s, const char *name, const struct by_planner_options *options,
@@ -298,6 +339,7 @@ static enum banyan_status choose(struct sharing *s, const char *name, const stru
     choice = BY_SHARE_CURRENT;
     *out = current;
   }
+  out->least = joint.least;
   for (uint32_t k = 0; k < s->n; k++) {
     struct by_share_set *set = &s->sets[k];
     set->choice = choice == BY_SHARE_CURRENT && !set->current ? BY_SHARE_ALONE : choice;
@@ -313,7 +355,10 @@ static enum banyan_status init(struct sharing *s) {
   s->graphs = BY_ARENA_ARRAY(&s->arena, struct by_graph *, s->n);
   s->first = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)s->topology->n_links + 1);
   s->resource = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n_limits);
+  s->own = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n_limits);
   s->capacity = BY_ARENA_ARRAY(&s->arena, double, s->n_limits);
+  s->most = BY_ARENA_ARRAY(&s->arena, double, s->n);
+  for (uint32_t k = 0; k < s->n && s->most; k++) s->most[k] = 1;
   return s->arena.failed ? by_plan_no_memory() : find_first(s);
 }
 
@@ -336,9 +381,7 @@ enum banyan_status by_planner_share(const char *name, const struct by_topology *
   for (uint32_t k = 0; k < n; k++) sets[k].plan = NULL;
   enum banyan_status status = init(&s);
   if (status == BANYAN_OK) status = make_graphs(&s);
-  if (status == BANYAN_OK) status = join(&s);
-  if (status == BANYAN_OK) s.all->cancelled = options->cancelled;
-  if (status == BANYAN_OK) status = pack(&s, &packing);
+  if (status == BANYAN_OK) status = pack(&s, options, &packing);
   if (status == BANYAN_OK) status = choose(&s, name, options, packing, out);
   for (uint32_t k = 0; k < n && status != BANYAN_OK; k++) {
     by_plan_destroy(sets[k].plan);

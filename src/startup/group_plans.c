@@ -204,8 +204,11 @@ static void plan_alone(struct by_group_plans *plans, struct set *set) {
 static void log_shared(const struct by_shared *shared, uint32_t n) {
   char rate[2][32];
   if (n > 1)
-    by_info("plan", "communicators over %u sets of hosts, if all call at the same time: %s each of at most %s", n,
-            by_print_rate(shared->rate, rate[0]), by_print_rate(shared->bound, rate[1]));
+    by_info("plan",
+            "communicators over %u sets of hosts, if all call at the same time: %s each of at most %s; together or "
+            "alone they take at most %.2f times as long as any plans could (one choice for both cases: %.2f at least)",
+            n, by_print_rate(shared->rate, rate[0]), by_print_rate(shared->bound, rate[1]), shared->loss,
+            shared->least);
 }
 
 /* Takes over what was chosen for a set. */

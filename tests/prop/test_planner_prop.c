@@ -341,11 +341,14 @@ static struct by_shared share(const struct by_topology *topology, struct by_shar
   }
   assert_true(shared.rate <= shared.bound * (1 + 1e-6));
   assert_true(shared.loss >= shared.bound / shared.rate * (1 - 1e-9));
+  assert_true(shared.least >= 1 && shared.loss >= shared.least * (1 - 1e-6));
   return shared;
 }
 
-/* Each group alone would use all links of its triangle alike. Together they have five links for four tree edges, so
- * that each can have 1.25 Gbit/s; with their own plans the link of both allows 0.75. */
+/* Each group alone would use all links of its triangle alike, and have 1.5 Gbit/s. Together they have five links for
+ * four tree edges, so that each can have 1.25 Gbit/s; with their own plans the link of both allows 0.75. If a group
+ * puts p of its buffer on that link and 1 - p / 2 on each other one, 1.25 Gbit/s * 2 p and 1.5 Gbit/s * (1 - p / 2)
+ * become 1 Gbit/s times the least loss at p = 6 / 13: 15 / 13. */
 static void test_groups_share_a_link(void **state) {
   static const char text[] =
       "{\"format\":\"banyan-topology "
@@ -360,7 +363,9 @@ static void test_groups_share_a_link(void **state) {
   struct by_share_set sets[] = {set_of(topology, one, 3), set_of(topology, other, 3)};
   struct by_shared shared = share(topology, sets, 2);
   assert_true(fabs(shared.bound / 1.25e9 - 1) < 0.03);
-  assert_true(shared.rate > 0.95 * 1.25e9);
+  assert_true(fabs(shared.least / (15.0 / 13) - 1) < 0.03);
+  assert_true(shared.loss < 1.03 * 15 / 13);
+  assert_true(shared.rate > 0.97 * 1.25e9 * 13 / 15);
   assert_int_equal(sets[0].choice, BY_SHARE_JOINT);
   struct by_plan *before[] = {sets[0].plan, sets[1].plan};
   for (int k = 0; k < 2; k++) sets[k].current = before[k];
@@ -392,6 +397,29 @@ static void test_groups_of_two_sites(void **state) {
   assert_true(fabs(shared.bound / 50e6 - 1) < 0.03);
   free_sets(sets, 4);
   by_topology_destroy(topology);
+}
+
+/* The rows and columns of a mesh over a network that is none: plans of each alone lose 1.35 and 1.83 together, those
+ * that share links as packed for all together as much alone. */
+static void test_groups_of_a_mesh(void **state) {
+  static const struct {
+    const char *text;
+    uint32_t side;
+  } meshes[] = {{"random:16,degree=4", 4}, {"random:36,degree=3,seed=3", 6}};
+  (void)state;
+  for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++) {
+    uint32_t n = meshes[m].side, nodes[12][6];
+    struct by_topology *topology = make(meshes[m].text);
+    struct by_share_set sets[12];
+    for (uint32_t v = 0; v < n * n; v++) nodes[v / n][v % n] = nodes[n + v % n][v / n] = v;
+    for (uint32_t k = 0; k < 2 * n; k++) sets[k] = set_of(topology, nodes[k], n);
+    struct by_shared shared = share(topology, sets, 2 * n);
+    assert_int_equal(sets[0].choice, BY_SHARE_JOINT);
+    assert_true(shared.loss < 1.04 * shared.least);
+    assert_true(shared.loss < 1.2);
+    free_sets(sets, 2 * n);
+    by_topology_destroy(topology);
+  }
 }
 
 /* Whatever the groups: with a choice between plans nothing is lost against the plans of each alone. */
@@ -507,6 +535,7 @@ int main(void) {
       cmocka_unit_test(test_ring_shuns_thin_links),
       cmocka_unit_test(test_groups_share_a_link),
       cmocka_unit_test(test_groups_of_two_sites),
+      cmocka_unit_test(test_groups_of_a_mesh),
       cmocka_unit_test(test_groups_anywhere),
       cmocka_unit_test(test_too_many_groups),
       cmocka_unit_test(test_cancelled),
