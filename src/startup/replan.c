@@ -67,6 +67,7 @@ struct replanner {
   bool due;            /* links have changed since it was planned, */
   double since;        /* s: since then; */
   bool failed;         /* or the last proposal came to nothing */
+  bool repairs;        /* the last plan was for links that only seemed slow */
   double quiet, until; /* s: after the next plan switch; until when there is none */
   double reported;     /* s: the last report */
   uint64_t ended;      /* calls so far, */
@@ -227,7 +228,7 @@ static void decided(void *context, uint64_t at, const char *why) {
   struct replanner *r = context;
   (void)at;
   set_state(r, WATCHES);
-  be_quiet(r);
+  if (!r->repairs) be_quiet(r);
   r->failed = why != NULL;
   if (why || !r->doubts)
     free_pair(&r->pair);
@@ -356,9 +357,11 @@ static void send_probes(struct replanner *r, const struct by_plan_switches_view 
   }
 }
 
-/* The user's plan stays, and one that is agreed on comes into use first. */
+/* The user's plan stays, and one that is agreed on comes into use first. A plan for links that only seemed slow is not
+ * kept for a while. */
 static bool may_plan(const struct replanner *r, const struct by_plan_switches_view *view) {
-  return r->state == WATCHES && r->due && now(r) >= r->until && *view->plan && !view->supplied && !view->taken &&
+  bool quiet = now(r) < r->until && !by_network_belief_was_mistaken(r->belief);
+  return r->state == WATCHES && r->due && !quiet && *view->plan && !view->supplied && !view->taken &&
          !by_trial_calls_busy(r->trials);
 }
 
@@ -396,6 +399,7 @@ static void tick(void *context) {
   try_others(r, &view);
   if ((settled || now(r) > r->since + most_wait) && may_plan(r, &view)) {
     r->failed = false;
+    r->repairs = now(r) < r->until;
     set_state(r, PLANS);
     if (begin_planning(r) != BANYAN_OK) {
       fail(r, "links have changed, and the plan stays", banyan_error_text());

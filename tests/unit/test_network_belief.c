@@ -248,6 +248,82 @@ static void test_both_ways(void **state) {
   finish();
 }
 
+/* Two sites with a slow line between them: each host's link carries more than any probe shows. */
+static void begin_sites(void) {
+  begin("{\"format\":\"banyan-topology "
+        "1\",\"nodes\":[{\"name\":\"a0\"},{\"name\":\"a1\"},{\"name\":\"b0\"},{\"name\":\"b1\"},"
+        "{\"name\":\"ra\",\"kind\":\"switch\"},{\"name\":\"rb\",\"kind\":\"switch\"}],\"links\":["
+        "{\"a\":\"a0\",\"b\":\"ra\",\"capacity\":\"1g\"},{\"a\":\"a1\",\"b\":\"ra\",\"capacity\":\"1g\"},"
+        "{\"a\":\"b0\",\"b\":\"rb\",\"capacity\":\"1g\"},{\"a\":\"b1\",\"b\":\"rb\",\"capacity\":\"1g\"},"
+        "{\"a\":\"ra\",\"b\":\"rb\",\"capacity\":\"200m\"}]}");
+}
+
+/* A probe that gets nearly what the narrowest link of its way should carry finds no fault with any of its links. */
+static void test_narrow_way(void **state) {
+  struct by_path_probe probe;
+  (void)state;
+  begin_sites();
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, false);
+  uint32_t slow = by_network_belief_count_slow(world.belief);
+  assert_true(slow >= 2 && carries(4, 1) < 25e6);
+  bool probed = false;
+  while (by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe))
+    probed |= probe.from == world.nodes[2] && probe.to == world.nodes[1];
+  assert_true(probed); /* not from the host whose link seems slow */
+  by_network_belief_probed(world.belief, world.nodes[2], world.nodes[1], 180e6, world.now);
+  (void)pass(0, 0, false);
+  assert_int_equal(by_network_belief_count_slow(world.belief), slow - 1);
+  assert_true(carries(4, 1) == 1e9 && carries(0, 4) < 25e6);
+  finish();
+}
+
+/* A link that shows that it carries more is probed, since a plan that gives it little lets no path show how much. */
+static void test_partly_mended(void **state) {
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  probe_once(0);
+  assert_true(pass(1, 20e6, true) && settled);
+  assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
+  for (int i = 0; i < 3; i++) (void)pass(1, 40e6, true);
+  assert_float_equal(carries(0, 1) / 1e6, 42, 0.1);
+  assert_false(settled);
+  probe_once(90e6);
+  assert_true(pass(1, 40e6, true) && settled);
+  assert_true(carries(0, 1) == 100e6);
+  finish();
+}
+
+/* A plan was made for a link that only seemed slow. It is none for one that was slow for long. */
+static void test_mistaken(void **state) {
+  (void)state;
+  for (int seconds = 1; seconds <= 20; seconds += 19) {
+    begin(MESH);
+    for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+    assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
+    assert_false(by_network_belief_was_mistaken(world.belief));
+    for (int i = 0; i < 4 * seconds; i++) (void)pass(1, 20e6, true);
+    by_network_belief_probed(world.belief, world.nodes[0], world.nodes[1], 90e6, world.now);
+    assert_int_equal(by_network_belief_was_mistaken(world.belief), seconds == 1);
+    assert_true(carries(0, 1) == 100e6);
+    assert_false(by_network_belief_was_mistaken(world.belief));
+    finish();
+  }
+}
+
+/* A link that is slow already and becomes a little slower explains a path; others of its way are not blamed as well. */
+static void test_explained(void **state) {
+  (void)state;
+  begin_sites();
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, false);
+  by_network_belief_probed(world.belief, world.nodes[2], world.nodes[1], 180e6, world.now);
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  for (int i = 0; i < 12; i++) (void)pass(1, 14e6, false);
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  assert_float_equal(carries(0, 4) / 1e6, 14.7, 0.1);
+  finish();
+}
+
 /* A slow link over which nobody sends is probed, the less often the longer it is slow. */
 static void test_probes(void **state) {
   struct by_path_probe probe;
@@ -342,6 +418,8 @@ int main(void) {
       cmocka_unit_test(test_long_trips),      cmocka_unit_test(test_noise),
       cmocka_unit_test(test_probes),          cmocka_unit_test(test_no_probe_of_what_is_used),
       cmocka_unit_test(test_behind_a_switch), cmocka_unit_test(test_strange_reports),
+      cmocka_unit_test(test_narrow_way),      cmocka_unit_test(test_partly_mended),
+      cmocka_unit_test(test_mistaken),        cmocka_unit_test(test_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

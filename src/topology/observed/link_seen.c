@@ -293,23 +293,38 @@ static void believe(struct by_link_seen *seen, struct by_seen_path *path) {
     seen->links[path->steps[i]].slow_paths += may_be_it(seen, path, path->steps[i]);
 }
 
+/* A link that is slow already and has become a little slower explains the path; other links of its way need not have
+ * become slow as well. */
+static bool is_explained(const struct by_link_seen *seen, const struct by_seen_path *path) {
+  for (uint32_t i = 0; i < path->n_steps; i++) {
+    const struct by_seen_step *step = &seen->steps[path->steps[i]];
+    if (isfinite(step->seen) && may_be_it(seen, path, path->steps[i]) &&
+        seen_of(seen, path, path->steps[i]) >= slow * step->carries)
+      return true;
+  }
+  return false;
+}
+
 /* A host's interface may be faster than what is behind it, but it is rather the host or the other end that is slow. */
-static uint32_t suspicion(const struct by_link_seen *seen, const struct by_seen_path *path, uint32_t step) {
+static uint32_t suspicion(const struct by_link_seen *seen, const struct by_seen_path *path, uint32_t step,
+                          bool explained) {
   uint32_t slow_paths = seen->links[step].slow_paths;
   bool notified = seen->steps[step].notified;
+  if (explained && isinf(seen->steps[step].seen)) return 0;
   if (!may_be_it(seen, path, step) || (notified && slow_paths < SEVERAL)) return 0;
   return 1 + 2 * slow_paths + !notified;
 }
 
 static void blame_slow(struct by_link_seen *seen, struct by_seen_path *path) {
   uint32_t most = 0;
+  bool explained = is_explained(seen, path);
   for (uint32_t i = 0; path->believed && i < path->n_steps; i++) {
-    uint32_t here = suspicion(seen, path, path->steps[i]);
+    uint32_t here = suspicion(seen, path, path->steps[i], explained);
     if (here > most) most = here;
   }
   for (uint32_t i = 0; most && i < path->n_steps; i++) {
     struct seen_link *link = &seen->links[path->steps[i]];
-    if (suspicion(seen, path, path->steps[i]) == most)
+    if (suspicion(seen, path, path->steps[i], explained) == most)
       link->least = fmin(link->least, shown_by(seen, path, path->steps[i]));
   }
   if (most) path->slow.n = 0; /* seen so often again, it is believed again */

@@ -15,10 +15,10 @@ static const double first_period = 1;   /* s, from one probe to the next, */
 static const double last_period = 30;   /* and at most */
 static const double again_period = 0.3; /* where the one before showed more */
 static const double part_of_time = 1.0 / 16;
-static const double by_others = 0.3;    /* of what is stated: what carries more may be shared with another job, */
-static const double for_long = 10;      /* s, and counts after so long, once all such links are so, */
-static const double for_longest = 30;   /* or after so long */
-static const double worth = 0.75;       /* of what is stated: what carries more is not probed */
+static const double by_others = 0.3;  /* of what is stated: what carries more may be shared with another job, */
+static const double for_long = 10;    /* s, and counts after so long, once all such links are so, */
+static const double for_longest = 30; /* or after so long */
+static const double worth = 0.75;     /* of what a way is stated to carry: then it does, and its links are not probed */
 static const double first_lasts = 0.06; /* s, of the first part of a probe on a link that is still slow, */
 static const double first_trips = 8;    /* and so many round trips at least; */
 static const double much_less = 0.7;    /* of what was confirmed: it is to be confirmed again */
@@ -29,6 +29,7 @@ static const double is_more = 1.15;     /* times what is believed: it carries mo
 static const double payload = 1.05;     /* bytes on a link for a byte of data, nearly */
 static const double is_faster = 0.6;    /* of that time: then it is not */
 static const double least_apart = 30;   /* of such times, from one probe to the next */
+static const double soon = 10;          /* s: what was slow for less only seemed so, more likely than not */
 
 enum { FEW = 64 /* nodes of hosts, between which a pair for a probe is looked for each time */ };
 
@@ -43,6 +44,8 @@ struct step {
   uint32_t from, to; /* nodes of a pair whose way is over it; UINT32_MAX: none was looked for */
   double first;      /* s, of the first part of a probe between them, */
   double lasts;      /* and of the second */
+  double most;       /* bit/s: what its narrowest link is stated to carry, and it may show at most */
+  bool mistaken;     /* it was planned for as slow, and was found not to be so soon after */
 };
 
 struct by_network_belief {
@@ -119,7 +122,8 @@ static void doubt(struct step *of) {
   of->confirmed = 0;
 }
 
-/* What is mended in one direction is mostly so in both. */
+/* What is mended in one direction is mostly so in both; and wholly, so that it is probed. A plan that leaves a link
+ * little lets no path show what it carries. */
 static void set_rate(void *context, uint32_t step, double rate) {
   struct by_network_belief *belief = context;
   struct step *of = &belief->steps[step];
@@ -135,10 +139,14 @@ static void set_rate(void *context, uint32_t step, double rate) {
   of->counts |= now < by_others * capacity_of(belief->topology, step)->all;
   if (fabs(now - was) <= changed * was) return;
   belief->moved = true;
-  if (now < was)
+  if (now < was) {
     of->since = belief->now;
-  else
+    of->mistaken = false;
+  } else {
+    doubt(of);
     doubt(&belief->steps[step ^ 1]);
+    of->mistaken |= belief->now - of->begun < soon && (1 + changed) * of->marked < now;
+  }
   by_info("plan", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", name_of(belief->topology, step, false),
           name_of(belief->topology, step, true), by_print_rate(now, after), isfinite(rate) ? " as far as is seen" : "",
           by_print_rate(was, before));
@@ -172,6 +180,12 @@ bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *
   return false;
 }
 
+bool by_network_belief_was_mistaken(const struct by_network_belief *belief) {
+  for (uint32_t s = 0; s < belief->n_steps; s++)
+    if (belief->steps[s].mistaken) return true;
+  return false;
+}
+
 uint32_t by_network_belief_count_slow(const struct by_network_belief *belief) {
   uint32_t n = 0;
   for (uint32_t s = 0; s < belief->n_steps; s++) n += isfinite(belief->steps[s].seen);
@@ -192,6 +206,7 @@ enum banyan_status by_network_belief_copy(struct by_network_belief *belief, stru
   for (uint32_t s = 0; s < belief->n_steps; s++) {
     struct by_capacity *capacity = &(*out)->links[s / 2].capacity[s % 2];
     belief->steps[s].marked = plans_for(belief, s, after);
+    belief->steps[s].mistaken = false;
     if (!counts(belief, s, after)) continue;
     capacity->all = fmax(carries(belief, s), BY_LEAST_RATE);
     capacity->used = fmin(capacity->used, (1 - always) * capacity->all);
@@ -226,6 +241,12 @@ static uint32_t rate_way(const struct by_network_belief *belief, uint32_t step, 
   return over ? belief->n_steps * slow_ones + n : UINT32_MAX;
 }
 
+static double narrowest(const struct by_network_belief *belief, const uint32_t *steps, uint32_t n) {
+  double most = INFINITY;
+  for (uint32_t i = 0; i < n; i++) most = fmin(most, capacity_of(belief->topology, steps[i])->all);
+  return most;
+}
+
 /* The best way over the step between two of the nodes. */
 static void find_pair(struct by_network_belief *belief, uint32_t step, const uint32_t *nodes, uint32_t n) {
   struct step *of = &belief->steps[step];
@@ -239,6 +260,7 @@ static void find_pair(struct by_network_belief *belief, uint32_t step, const uin
       uint32_t rating = rate_way(belief, step, steps, length);
       if (rating < least) {
         double trip = 0;
+        of->most = narrowest(belief, steps, length);
         for (uint32_t k = 0; k < length; k++) trip += 2 * belief->topology->links[steps[k] / 2].delay;
         of->first = fmax(first_lasts, first_trips * trip);
         of->lasts = fmax(probe_lasts, lasts_trips * trip);
@@ -253,7 +275,6 @@ static void find_pair(struct by_network_belief *belief, uint32_t step, const uin
 static bool is_due(const struct by_network_belief *belief, uint32_t step, double now) {
   const struct step *of = &belief->steps[step];
   if (!is_confirmed(belief, step)) return now - of->probed >= fmax(confirms_in, for_first * of->first);
-  if (carries(belief, step) > worth * capacity_of(belief->topology, step)->all) return false;
   bool more, shows = shows_something(belief, step, &more);
   double period = fmin(fmax(part_of_time * (now - of->since), first_period), last_period);
   period = fmax(period, least_apart * of->first);
@@ -276,17 +297,17 @@ bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *n
     struct step *of = &belief->steps[s];
     if (isinf(of->seen) || !is_due(belief, s, now)) continue;
     if (of->from == UINT32_MAX || n <= FEW) find_pair(belief, s, nodes, n);
-    bool has_pair = of->from != UINT32_MAX;
-    if (has_pair && probes_already(belief, of->from, now)) continue;
+    double part = of->from != UINT32_MAX ? carries(belief, s) / (worth * of->most) : INFINITY;
+    bool shows = part < 1; /* else nobody's probe could */
+    if (shows && probes_already(belief, of->from, now)) continue;
     of->probed = now;
-    if (!has_pair) of->confirmed = carries(belief, s); /* nobody could */
-    if (!has_pair) continue;
-    double rate = capacity_of(belief->topology, s)->all;
+    if (!shows) of->confirmed = carries(belief, s);
+    if (!shows) continue;
     *out = (struct by_path_probe){.from = of->from,
                                   .to = of->to,
                                   .first = (uint64_t)fmin(carries(belief, s) / 8 * of->first, most_probe),
-                                  .within = is_faster * of->first,
-                                  .bytes = (uint64_t)fmin(rate / 8 * of->lasts, most_probe),
+                                  .within = fmax(is_faster, part) * of->first,
+                                  .bytes = (uint64_t)fmin(of->most / 8 * of->lasts, most_probe),
                                   .lasts = of->lasts};
     return true;
   }
@@ -299,14 +320,15 @@ void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, u
   belief->now = now;
   if (from >= n_nodes || to >= n_nodes) return;
   if (!by_link_ways_find(by_link_seen_ways(belief->seen), from, to, &steps, &n)) return;
+  double rate = payload * bandwidth;
+  bool whole = rate >= worth * narrowest(belief, steps, n);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t s = steps[i];
     struct step *of = &belief->steps[s];
     if (isinf(of->seen)) continue;
-    double rate = payload * bandwidth;
-    if (of->from == from && of->to == to) of->confirmed = carries(belief, s);
-    if (rate > is_more * carries(belief, s))
-      set_rate(belief, s, rate < worth * capacity_of(belief->topology, s)->all ? rate : INFINITY);
+    bool more = rate > is_more * carries(belief, s);
+    if (more) set_rate(belief, s, whole ? INFINITY : rate);
+    if (more || (of->from == from && of->to == to)) of->confirmed = carries(belief, s);
   }
   free(steps);
 }

@@ -29,6 +29,9 @@ void by_network_belief_report(struct by_network_belief *belief, uint32_t reporte
  * by_network_belief_copy was last called; *settled: and nothing has changed since the last look, nor is there a link
  * that has become slow and was not probed since. */
 bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled);
+/* Whether the last copy had a link as slow, then for less than 10 s, that is known to carry more by now: a plan for it
+ * is for a network that there never was. */
+bool by_network_belief_was_mistaken(const struct by_network_belief *belief);
 /* How many directions of links are believed to carry less than the topology states. */
 uint32_t by_network_belief_count_slow(const struct by_network_belief *belief);
 /* Whether other jobs may explain all of it: no link carries less than 0.3 of what is stated. */
@@ -46,15 +49,15 @@ struct by_path_probe {
 };
 
 /* The next probe that is due, of all the ways between these n nodes: over a link that has just become slow, since
- * others seem so where a job waits for one of them; and over one that is believed to be slow and over which nobody
- * sends. The longer a link has been slow, the less often: after T seconds every T/16, but once in 1 to 30 s, and little
- * of it goes where the link is still slow, since that holds up others. While a link shows that it carries more, it is
- * probed at once again. One probe from a node is under way at a time. False: none is due. */
+ * others seem so where a job waits for one of them, or faster; and over one that is believed to be slow and over which
+ * nobody sends. The longer a link has been slow, the less often: after T seconds every T/16, but once in 1 to 30 s, and
+ * little of it goes where the link is still slow, since that holds up others. While a link shows that it carries more,
+ * it is probed at once again. One probe from a node is under way at a time. False: none is due. */
 bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, double now,
                              struct by_path_probe *out);
 
 /* A probe has ended: the path from one node to the other took so much of its second part, bit/s; 0: it is as slow as it
- * is believed to be. */
+ * is believed to be. Where that is nearly what its narrowest link should carry, all of its links are whole. */
 void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth,
                               double now);
 
