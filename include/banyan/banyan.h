@@ -11,6 +11,7 @@
 
 #include <banyan/collectives.h>
 #include <banyan/comm.h>
+#include <banyan/elastic.h>
 #include <banyan/sparse.h>
 #include <banyan/status.h>
 #include <banyan/submit.h>

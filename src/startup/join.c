@@ -8,6 +8,7 @@
 #include "comms.h"
 #include "context_events.h"
 #include "group_plans.h"
+#include "join.h"
 #include "log.h"
 #include "measure.h"
 #include "planner_options.h"
@@ -110,15 +111,15 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
   return BANYAN_OK;
 }
 
-enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
-  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
+enum banyan_status by_join(const struct banyan_options *options, const struct by_job_role *role,
+                           struct banyan_comm **out) {
   struct by_context *context = NULL;
   struct by_context_events events = by_context_events;
   events.control.want_plan = by_group_plans_want;
   events.agent.keep_topology = by_planning_keep_topology;
   events.control.keep_network = by_job_network_take;
   events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};
-  BY_TRY(by_context_create(options, NULL, &events, &context));
+  BY_TRY(by_context_create(options, role, &events, &context));
   uint32_t *all = calloc(context->job.size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
   by_context_lock(context);
@@ -126,14 +127,20 @@ enum banyan_status banyan_comm_create(const struct banyan_options *options, stru
   if (all) status = by_comm_open(context, 0, context->job.rank, context->job.size, all, out);
   by_context_unlock(context);
   free(all);
-  if (status != BANYAN_OK) {
-    by_context_release(context);
-    return status;
-  }
-  status = plan_at_start(*out);
-  if (status != BANYAN_OK) {
-    banyan_comm_destroy(*out);
-    *out = NULL;
-  }
+  if (status != BANYAN_OK) by_context_release(context);
   return status;
+}
+
+enum banyan_status by_join_plan(struct banyan_comm **comm) {
+  enum banyan_status status = plan_at_start(*comm);
+  if (status == BANYAN_OK) return status;
+  banyan_comm_destroy(*comm);
+  *comm = NULL;
+  return status;
+}
+
+enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
+  BY_TRY(by_join(options, NULL, out));
+  return by_join_plan(out);
 }

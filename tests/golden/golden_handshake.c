@@ -1,12 +1,13 @@
 /* Golden bytes of handshakes: everything that both ends send for each purpose, with fixed nonces, and the hellos in
  * it: a process that joins (C), a connection of a link (D and L), and a job at a switch (S). Failing handshakes are
- * included: with another version, and of a client that detects a wrong key. */
+ * included: with another version, and of a client that detects a wrong key. And the handle of a process. */
 #include <string.h>
 
 #include "connection.h"
 #include "control_messages.h"
 #include "control_peers.h"
 #include "golden.h"
+#include "handle.h"
 #include "handshake.h"
 #include "reservation.h"
 
@@ -113,6 +114,8 @@ static void test_join(void **state) {
                                     address_of("127.0.0.1:5002")};
   struct by_join rank = {.rank = 3,
                          .size = 4,
+                         .membership = 0x0123456789abcdef,
+                         .name = 0xfedcba9876543210,
                          .member = {.kind = BY_MEMBER_RANK,
                                     .host = "node-b",
                                     .machine = "boot net:1 pid:2",
@@ -144,16 +147,48 @@ static void test_join(void **state) {
   shake("handshake for control", PURPOSE_CONTROL, of_helper, helper_length, of_rank, rank_length);
 }
 
+static void test_handle(void **state) {
+  struct by_address addresses[2] = {address_of("127.0.0.1:5000"), address_of("10.0.0.1:5000")};
+  struct by_handle handle = {.member = {.kind = BY_MEMBER_RANK,
+                                        .host = "node-b",
+                                        .machine = "boot net:1 pid:2",
+                                        .local = "",
+                                        .pid = 77,
+                                        .cores = 64,
+                                        .eager_limit = 1 << 20,
+                                        .credit = 4 << 20,
+                                        .n_addresses = 2,
+                                        .addresses = addresses}},
+                   read;
+  struct by_key key, other;
+  struct by_arena arena;
+  char text[BY_HANDLE_MOST], again[BY_HANDLE_MOST];
+  (void)state;
+  by_arena_init(&arena);
+  for (int i = 0; i < BY_IDENTITY; i++) handle.identity[i] = (uint8_t)(8 * i + 3);
+  assert_ok(by_key_derive("the job's secret", &key));
+  assert_ok(by_key_derive("another secret", &other));
+  assert_ok(by_handle_print(&key, &handle, text));
+  golden_bytes("handle", (const uint8_t *)text, strlen(text));
+  assert_ok(by_handle_parse(&key, text, &arena, &read));
+  assert_ok(by_handle_print(&key, &read, again));
+  assert_string_equal(again, text);
+  assert_int_equal(by_handle_parse(&other, text, &arena, &read), BANYAN_ERR_ARGUMENT);
+  by_arena_fini(&arena);
+}
+
 static void test_link(void **state) {
-  struct by_job job = {.rank = 1, .processes = 6};
-  struct hello hello = {.from = 5, .to = 1, .lane = 2, .lanes = 4}, read;
+  struct by_job job = {.rank = 1, .processes = 6, .membership = 0x0123456789abcdef};
+  struct hello hello = {.from = 5, .to = 1, .lane = 2, .lanes = 4, .membership = job.membership}, read;
   uint8_t of_client[HELLO], of_server[HELLO];
   (void)state;
   by_hello_write(&hello, of_client);
   golden_bytes("hello of a link", of_client, sizeof of_client);
   assert_ok(by_hello_read(&job, of_client, sizeof of_client, &read));
   assert_true(read.from == 5 && read.to == 1 && read.lane == 2 && read.lanes == 4);
-  by_hello_write(&(struct hello){.from = 1, .to = UINT32_MAX, .lanes = 1}, of_server);
+  job.membership++;
+  assert_int_equal(by_hello_read(&job, of_client, sizeof of_client, &read), BANYAN_ERR_PROTOCOL);
+  by_hello_write(&(struct hello){.from = 1, .to = UINT32_MAX, .lanes = 1, .membership = hello.membership}, of_server);
   shake("handshake over TCP", PURPOSE_TCP, of_client, sizeof of_client, of_server, sizeof of_server);
   shake("handshake over a local socket", PURPOSE_LOCAL, of_client, sizeof of_client, of_server, sizeof of_server);
 }
@@ -195,8 +230,9 @@ static void test_other_version(void **state) {
 
 int golden_handshake(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_join),      cmocka_unit_test(test_link),          cmocka_unit_test(test_switch),
-      cmocka_unit_test(test_wrong_key), cmocka_unit_test(test_other_version), cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_join),   cmocka_unit_test(test_handle),    cmocka_unit_test(test_link),
+      cmocka_unit_test(test_switch), cmocka_unit_test(test_wrong_key), cmocka_unit_test(test_other_version),
+      cmocka_unit_test(golden_end),
   };
   golden_begin("handshake", "What both ends of a connection send before anything else.");
   return cmocka_run_group_tests(tests, NULL, NULL);

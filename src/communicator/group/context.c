@@ -13,6 +13,7 @@
 #include "context_events.h"
 #include "control_messages.h"
 #include "descriptor.h"
+#include "formation.h"
 #include "job_network.h"
 #include "log.h"
 #include "plans.h"
@@ -21,7 +22,7 @@
 #include "udp.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
-enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, TIMEOUT_MS = 5000 /* with silent servers */ };
+enum { GOODBYE_MS = 5000, RETIRING_MS = 1000, SPREAD_WINDOW = 4 << 20, TIMEOUT_MS = 5000 /* with silent servers */ };
 
 /* ---- what the engine asks */
 
@@ -153,30 +154,47 @@ static const char *keep(struct by_context *context, const char *text) {
   return text ? by_arena_string(&context->job.arena, text) : NULL;
 }
 
+enum banyan_status by_context_settings(const struct banyan_options *options, struct by_settings *s) {
+  struct banyan_options given;
+  BY_TRY(by_settings_read(s));
+  if (!options) return BANYAN_OK;
+  BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, &given, sizeof given));
+  if (given.rank_plus_1 < 0 || given.size < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment",
+                   given.rank_plus_1, given.size);
+  if (given.rank_plus_1) s->rank = given.rank_plus_1 - 1;
+  if (given.size) s->size = given.size;
+  if (given.root) s->root = given.root;
+  if (given.key) s->key = given.key;
+  if (given.host) s->host = given.host;
+  if (given.transport) s->transport = given.transport;
+  if (given.plan) s->plan = given.plan;
+  if (given.topology) s->topology = given.topology;
+  if (given.timeline) s->timeline = given.timeline;
+  if (given.deadline != 0) s->deadline = given.deadline;
+  return by_settings_check(s);
+}
+
+/* In place of what launchers set. */
+static void use_formation(struct by_job *job) {
+  const struct by_formation *formation = job->role.formation;
+  struct by_settings *s = &job->settings;
+  job->membership = formation->number;
+  s->rank = (long)formation->rank;
+  s->size = (long)formation->size;
+  s->root = formation->root;
+  s->source = "the handles";
+  if (formation->deadline > 0) s->join_deadline = formation->deadline;
+}
+
 static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
   struct by_settings *s = &context->job.settings;
-  BY_TRY(by_settings_read(s));
-  if (options) {
-    struct banyan_options given;
-    BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, &given, sizeof given));
-    if (given.rank_plus_1 < 0 || given.size < 0)
-      return by_fail(BANYAN_ERR_ARGUMENT,
-                     "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment", given.rank_plus_1,
-                     given.size);
-    if (given.rank_plus_1) s->rank = given.rank_plus_1 - 1;
-    if (given.size) s->size = given.size;
-    if (given.root) s->root = given.root;
-    if (given.key) s->key = given.key;
-    if (given.host) s->host = given.host;
-    if (given.transport) s->transport = given.transport;
-    if (given.plan) s->plan = given.plan;
-    if (given.topology) s->topology = given.topology;
-    if (given.timeline) s->timeline = given.timeline;
-    if (given.deadline != 0) s->deadline = given.deadline;
-    BY_TRY(by_settings_check(s));
-  }
+  BY_TRY(by_context_settings(options, s));
   bool beside = context->job.role.kind != BY_MEMBER_RANK;
-  if (s->asks_pmix && !beside) BY_TRY(by_pmix_read(s));
+  if (context->job.role.formation)
+    use_formation(&context->job);
+  else if (s->asks_pmix && !beside)
+    BY_TRY(by_pmix_read(s));
   if (beside) s->rank = s->size = 0;
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
   if (s->rank < 0 || s->size < 0)
@@ -207,8 +225,8 @@ static struct by_context *joined; /* under the lock of descriptors, which a fork
 
 static enum banyan_status note_joining(struct by_context *context) {
   enum banyan_status status = BANYAN_OK;
-  if (context->job.role.kind != BY_MEMBER_RANK || context->job.size == 1 || !context->job.settings.root)
-    return BANYAN_OK;
+  bool named = context->job.settings.root && !context->job.membership;
+  if (context->job.role.kind != BY_MEMBER_RANK || context->job.size == 1 || !named) return BANYAN_OK;
   by_descriptors_lock();
   if (joined && joined->generation != context->generation) joined = NULL; /* a forked child has joined nothing */
   for (const struct by_context *other = joined; other && status == BANYAN_OK; other = other->next_joined)
@@ -236,22 +254,9 @@ static void forget_joining(const struct by_context *context) {
 }
 
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
-  char name[BY_MEMBER_STRING] = "localhost";
-  gethostname(name, sizeof name - 1);
-  self->host = context->job.settings.host ? context->job.settings.host : keep(context, name);
-  if (self->host && strlen(self->host) > BY_MEMBER_STRING)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the host's name has %zu bytes, at most %d fit: set BANYAN_HOST",
-                   strlen(self->host), BY_MEMBER_STRING);
   self->kind = context->job.role.kind;
   self->udp_port = (uint32_t)context->job.role.udp_port;
-  self->machine = by_member_machine(&context->job.arena);
-  self->local = "";
-  self->pid = (uint32_t)getpid();
-  long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  self->cores = cores > 0 ? (uint32_t)cores : 1;
-  self->eager_limit = context->job.settings.eager_limit;
-  self->credit = context->job.settings.credit;
-  return self->host && self->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
+  return by_member_describe(&context->job.settings, &context->job.arena, self);
 }
 
 static enum banyan_status name_members(struct by_context *context) {
@@ -401,6 +406,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   BY_TRY(by_timeline_create(&context->job, &context->timeline));
   BY_TRY(note_joining(context));
   BY_TRY(join(context, &events->control));
+  context->job.role.formation = NULL; /* it was the caller's */
   BY_TRY(make_engine(context));
   enum banyan_status status = by_timeline_open(context->timeline);
   if (status != BANYAN_OK) return by_context_fail(context, status, "cannot take part"); /* the others have joined */
@@ -442,8 +448,8 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
 }
 
 /* Lets what is still to be sent go out, so that no peer takes our end for a death. */
-static void send_goodbye(struct by_context *context) {
-  uint64_t until = by_clock_now(&by_clock_system) + GOODBYE_MS * BY_MILLISECOND;
+static void send_goodbye(struct by_context *context, uint64_t milliseconds) {
+  uint64_t until = by_clock_now(&by_clock_system) + milliseconds * BY_MILLISECOND;
   if (context->control) by_control_leave(context->control);
   by_context_lock(context);
   set_state(context, BY_CONTEXT_LEAVES);
@@ -455,6 +461,13 @@ static void send_goodbye(struct by_context *context) {
     by_context_lock(context);
   }
   by_context_unlock(context);
+}
+
+void by_context_retire(struct by_context *context, const char *text) {
+  if (context->job.size > 1) send_goodbye(context, RETIRING_MS);
+  by_context_lock(context);
+  by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
+  by_job_changed(&context->job);
 }
 
 enum banyan_status by_context_check_process(const struct by_context *context) {
@@ -495,6 +508,6 @@ void by_context_release(struct by_context *context) {
   if (!context) return;
   by_progress_stop(&context->progress);
   by_timeline_leave(context->timeline);
-  if (context->job.size > 1) send_goodbye(context);
+  if (context->job.size > 1 && context->state != BY_CONTEXT_LEAVES) send_goodbye(context, GOODBYE_MS);
   destroy(context);
 }

@@ -110,7 +110,9 @@ struct by_context {
   struct by_submitting submitting;
 };
 
-/* `role` NULL: a rank. */
+/* The environment's settings, and before them those of the program's options; NULL: none. Strings are borrowed. */
+BANYAN_CHECK enum banyan_status by_context_settings(const struct banyan_options *options, struct by_settings *out);
+/* `role` NULL: a rank of the settings' job. A formation is borrowed until this returns. */
 BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
                                                   const struct by_context_events *events, struct by_context **out);
 /* One reference more. Under lock. */
@@ -120,6 +122,10 @@ static inline void by_context_hold(struct by_context *context) {
 /* One less: the last one ends it. Unlocks it. */
 void by_context_unlock_and_release(struct by_context *context);
 void by_context_release(struct by_context *context);
+/* This process is in a later membership: what it still has to send goes out, for at most a second, the others learn
+ * that it has left, and calls under way and later ones end with BANYAN_ERR_CLOSED and this text. The communicators stay
+ * until they are destroyed. */
+void by_context_retire(struct by_context *context, const char *text);
 /* Whether this process was made by fork() since: its descriptors are closed, the threads and whoever held the locks are
  * not here, and what lies in shared memory is the parent's. So nothing is done with it, not even freeing it. */
 static inline bool by_context_is_of_parent(const struct by_context *context) {

@@ -18,7 +18,7 @@
 enum {
   PURPOSE_TCP = 'D',
   PURPOSE_LOCAL = 'L',
-  HELLO = 10,
+  HELLO = 18,
   /* For a link, from the request to its first connection; and for the descriptors of a local one. */
   TIMEOUT_S = 30,
   /* For one handshake, at both ends. */
@@ -72,6 +72,7 @@ struct by_connector {
 struct hello {
   uint32_t from, to;
   uint8_t lane, lanes;
+  uint64_t membership; /* of both, see by_job */
 };
 
 /* link_lanes.c. `out` holds HELLO bytes. */

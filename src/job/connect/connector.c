@@ -74,11 +74,12 @@ void by_connector_want(struct by_connector *connector, uint32_t process) {
 
 /* ---- life */
 
-static enum banyan_status add_addresses(const struct by_job *job, int port, bool loopback, struct by_member *self) {
+static enum banyan_status add_addresses(const struct by_settings *settings, int port, bool loopback,
+                                        struct by_member *self) {
   struct by_interface *all = NULL;
   size_t n = 0;
   bool has_ipv4 = false;
-  const char *filter = loopback ? "127.0.0.0/8" : job->settings.iface;
+  const char *filter = loopback ? "127.0.0.0/8" : settings->iface;
   enum banyan_status status = by_interface_list(filter, loopback, &all, &n);
   if (status != BANYAN_OK) return loopback ? BANYAN_OK : by_fail_within(status, "BANYAN_IFACE");
   for (size_t i = 0; i < n && self->n_addresses < BY_MEMBER_ADDRESSES; i++) {
@@ -97,20 +98,20 @@ static enum banyan_status add_addresses(const struct by_job *job, int port, bool
 }
 
 /* The loopback address first, so that ranks of one machine use it; others skip it. */
-static enum banyan_status listen_tcp(struct by_connector *connector, struct by_member *self) {
-  struct by_job *job = connector->job;
+enum banyan_status by_member_listen(const struct by_settings *settings, struct by_arena *arena, struct by_member *self,
+                                    int *listener) {
   struct by_port_range ports = {0, 0};
   struct by_address bound;
-  if (job->settings.ports) {
-    enum banyan_status status = by_port_range_parse(job->settings.ports, &ports);
+  if (settings->ports) {
+    enum banyan_status status = by_port_range_parse(settings->ports, &ports);
     if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_PORTS");
   }
-  BY_TRY(by_socket_listen(NULL, ports, &connector->tcp_listener, &bound));
-  self->addresses = BY_ARENA_ARRAY(&job->arena, struct by_address, BY_MEMBER_ADDRESSES);
+  BY_TRY(by_socket_listen(NULL, ports, listener, &bound));
+  self->addresses = BY_ARENA_ARRAY(arena, struct by_address, BY_MEMBER_ADDRESSES);
   if (!self->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for addresses");
   int port = by_address_port(&bound);
-  if (!*job->settings.iface) BY_TRY(add_addresses(job, port, true, self));
-  return add_addresses(job, port, false, self);
+  if (!*settings->iface) BY_TRY(add_addresses(settings, port, true, self));
+  return add_addresses(settings, port, false, self);
 }
 
 static enum banyan_status listen_local(struct by_connector *connector, struct by_member *self) {
@@ -131,7 +132,7 @@ enum banyan_status by_connector_create(struct by_job *job, const struct by_job_k
   *connector =
       (struct by_connector){.job = job, .events = *events, .keys = *keys, .tcp_listener = -1, .local_listener = -1};
   pthread_mutex_init(&connector->lock, NULL);
-  enum banyan_status status = listen_tcp(connector, self);
+  enum banyan_status status = by_member_listen(&job->settings, &job->arena, self, &connector->tcp_listener);
   if (status == BANYAN_OK) status = listen_local(connector, self);
   if (status != BANYAN_OK) {
     by_connector_destroy(connector);

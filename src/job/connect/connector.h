@@ -20,6 +20,9 @@ struct by_connector_events {
   void *context;
 };
 
+/* Listens on a TCP port of those that the settings allow, and fills the member's `addresses` (in the arena). */
+BANYAN_CHECK enum banyan_status by_member_listen(const struct by_settings *settings, struct by_arena *arena,
+                                                 struct by_member *self, int *listener);
 /* Listens and fills the own member's `local` and `addresses` (in the job's arena). */
 BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, const struct by_job_keys *keys,
                                                     struct by_member *self, const struct by_connector_events *events,

@@ -170,7 +170,10 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
   }
   uint8_t hello[HELLO];
   struct by_address peer;
-  by_hello_write(&(struct hello){.from = connector->job->rank, .to = UINT32_MAX, .lanes = 1}, hello);
+  by_hello_write(
+      &(struct hello){
+          .from = connector->job->rank, .to = UINT32_MAX, .lanes = 1, .membership = connector->job->membership},
+      hello);
   in->local = local;
   strcpy(in->peer, "a process of this host");
   if (!local && by_socket_get_peer(fd, &peer) == BANYAN_OK) by_address_print(&peer, in->peer);

@@ -15,7 +15,8 @@
 enum { UNSENT = 128 << 10 };
 
 static const struct by_field fields[] = {BY_FIELD(hello, from, BY_FIELD_U32), BY_FIELD(hello, to, BY_FIELD_U32),
-                                         BY_FIELD(hello, lane, BY_FIELD_U8), BY_FIELD(hello, lanes, BY_FIELD_U8)};
+                                         BY_FIELD(hello, lane, BY_FIELD_U8), BY_FIELD(hello, lanes, BY_FIELD_U8),
+                                         BY_FIELD(hello, membership, BY_FIELD_U64)};
 
 void by_hello_write(const struct hello *hello, uint8_t *out) {
   struct by_writer writer;
@@ -28,6 +29,8 @@ enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes,
   by_reader_init(&reader, bytes, length);
   BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(fields), "a link's hello", out));
   BY_TRY(by_reader_check(&reader, "a link's hello"));
+  if (out->membership != job->membership)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is of another membership");
   if (out->from >= job->processes || out->from == job->rank)
     return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello comes from rank %u", out->from);
   if (out->to != job->rank && out->to != UINT32_MAX)

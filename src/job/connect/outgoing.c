@@ -152,7 +152,8 @@ static void greet_attempt(struct attempt *attempt, bool local) {
   by_hello_write(&(struct hello){.from = connector->job->rank,
                                  .to = target->process,
                                  .lane = (uint8_t)attempt->lane,
-                                 .lanes = (uint8_t)target->lanes},
+                                 .lanes = (uint8_t)target->lanes,
+                                 .membership = connector->job->membership},
                  hello);
   struct by_greet_options options = {
       .loop = connector->job->loop,

@@ -4,6 +4,7 @@
 
 #include "control_object.h"
 #include "control_plan_wants.h"
+#include "formation.h"
 #include "log.h"
 
 /* ---- messages */
@@ -208,12 +209,15 @@ void by_control_object_fini(struct by_control *control) {
 
 static enum banyan_status join(struct by_control *control, const struct by_control_join_options *options) {
   struct by_control_peers *peers = &control->peers;
+  const struct by_formation *formation = options->job->role.formation;
   struct by_writer writer;
   BY_TRY(by_control_object_init(control, options));
   struct by_join hello = {.rank = options->job->rank,
                           .size = options->job->size,
                           .plan = options->plan,
                           .plan_version = options->plan_version,
+                          .membership = formation ? formation->number : 0,
+                          .name = formation ? formation->name : 0,
                           .member = *options->self};
   by_writer_init(&writer, peers->hello, sizeof peers->hello);
   by_join_write(&writer, &hello);

@@ -1,11 +1,14 @@
 #include "control_meeting.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "descriptor.h"
+#include "formation.h"
 #include "log.h"
 #include "socket.h"
 
@@ -190,9 +193,28 @@ static void helper_left(struct by_control_meeting *meeting, uint32_t process) {
 
 /* ---- rank 0: hellos */
 
+/* It forms another membership: it comes again, perhaps after this one is formed. Under the same name it never will. */
+static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_control_peer *peer,
+                                const struct by_join *hello) {
+  const struct by_formation *formation = meeting->peers->job->role.formation;
+  char text[TEXT_MOST];
+  if (meeting->done || !formation || hello->name != formation->name) {
+    by_stream_refuse(peer->stream);
+    return;
+  }
+  snprintf(text, sizeof text,
+           "a process of host %s forms this membership, of the same name, from another list of %u handles than rank 0 "
+           "on host %s, which has %u: give all the same handles in the same order",
+           hello->member.host, hello->size, meeting->peers->job->members[0].host, formation->size);
+  by_control_peer_refuse(peer, BANYAN_ERR_MISMATCH, text);
+  refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
+}
+
 static void joins(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
   if (hello->member.kind != BY_MEMBER_RANK)
     helper_joins(meeting, peer, &hello->member);
+  else if (hello->membership != meeting->peers->job->membership)
+    rank_of_other_joins(meeting, peer, hello);
   else if (comes_too_early(meeting, hello->rank))
     by_stream_refuse(peer->stream);
   else
@@ -245,14 +267,25 @@ static void exhausted(void *argument) {
   refuse_all(meeting, BANYAN_ERR_SYSTEM, text);
 }
 
+/* The port of a process that forms memberships stays open from one to the next. */
+static enum banyan_status listen_at_root(const struct by_job *job, int *listener) {
+  struct by_address bound;
+  int port = 0;
+  if (job->role.formation) {
+    *listener = BY_DESCRIPTOR(fcntl(job->role.formation->listener, F_DUPFD_CLOEXEC, 0));
+    return *listener < 0 ? by_fail_errno(BANYAN_ERR_SYSTEM, errno, "duplicating a descriptor") : BANYAN_OK;
+  }
+  BY_TRY(by_dialer_check(job->settings.root, &port));
+  return by_socket_listen(NULL, (struct by_port_range){port, port}, listener, &bound);
+}
+
 static enum banyan_status open_root(struct by_control_meeting *meeting, const struct by_member *self) {
   struct by_job *job = meeting->peers->job;
-  struct by_address bound;
-  int port = 0, listener;
-  BY_TRY(by_dialer_check(job->settings.root, &port));
-  enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, &listener, &bound);
+  int listener;
+  enum banyan_status status = listen_at_root(job, &listener);
   if (status == BANYAN_OK) status = by_acceptor_create(job->loop, listener, accepted, meeting, &meeting->acceptor);
-  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", job->settings.root);
+  if (status != BANYAN_OK)
+    return by_fail_within(status, "%s %s", job->role.formation ? "listening at" : "BANYAN_ROOT is", job->settings.root);
   by_acceptor_on_exhaustion(meeting->acceptor, exhausted);
   job->members = BY_ARENA_ARRAY(&job->arena, struct by_member, job->places);
   if (!job->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
@@ -266,8 +299,13 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
   const struct by_job *job = meeting->peers->job;
   uint32_t shown = 0, missing = job->size - meeting->joined;
   by_text_add(out, "%u of %u ranks joined %s; missing: ", meeting->joined, job->size, when);
-  for (uint32_t r = 1; r < job->size && shown < MOST_NAMED; r++)
-    if (!meeting->peers->of_process[r]) by_text_add(out, "%s%u", shown++ ? ", " : "", r);
+  for (uint32_t r = 1; r < job->size && shown < MOST_NAMED; r++) {
+    if (meeting->peers->of_process[r]) continue;
+    by_text_add(out, "%s%u", shown++ ? ", " : "", r);
+    if (!job->role.formation) continue;
+    const struct by_member *member = &job->role.formation->handles[r].member;
+    by_text_add(out, " (host %s, process %u)", member->host, member->pid);
+  }
   if (missing > shown) by_text_add(out, " and %u more", missing - shown);
   by_text_add(out, "; they must reach %s", job->settings.root);
   if (meeting->failed[0]) by_text_add(out, "; the last connection that failed: %s", meeting->failed);
@@ -450,6 +488,10 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   }
   by_dialer_destroy(meeting->dialer);
   meeting->dialer = NULL;
+  if (job->role.formation && meeting->done) { /* others that come are for the next membership */
+    by_acceptor_destroy(meeting->acceptor);
+    meeting->acceptor = NULL;
+  }
   if (meeting->done) return BANYAN_OK;
   bool lacks = meeting->deaths->status == BANYAN_ERR_SYSTEM;
   uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : 20) * BY_MILLISECOND;

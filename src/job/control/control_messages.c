@@ -10,10 +10,9 @@
 /* ---- hellos */
 
 static const struct by_field join_fields[] = {
-    BY_FIELD(by_join, rank, BY_FIELD_U32),
-    BY_FIELD(by_join, size, BY_FIELD_U32),
-    BY_FIELD(by_join, plan_version, BY_FIELD_U32),
-    BY_FIELD(by_join, plan, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
+    BY_FIELD(by_join, rank, BY_FIELD_U32),         BY_FIELD(by_join, size, BY_FIELD_U32),
+    BY_FIELD(by_join, plan_version, BY_FIELD_U32), BY_FIELD(by_join, plan, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
+    BY_FIELD(by_join, membership, BY_FIELD_U64),   BY_FIELD(by_join, name, BY_FIELD_U64),
 };
 
 void by_join_write(struct by_writer *writer, const struct by_join *hello) {

@@ -19,9 +19,10 @@ struct by_roster {
 enum { BY_PLAN_UNREADABLE = 1 }; /* in place of a version: it was given a plan that cannot be read, as it will report */
 
 struct by_join {
-  uint32_t rank, size;   /* rank: only of a rank */
-  uint32_t plan_version; /* of the plan that it was given; 0: it was given none */
-  const char *plan;      /* its name; may be NULL when written */
+  uint32_t rank, size;       /* rank: only of a rank */
+  uint32_t plan_version;     /* of the plan that it was given; 0: it was given none */
+  const char *plan;          /* its name; may be NULL when written */
+  uint64_t membership, name; /* that it forms, see formation.h; 0: the job's first and only one */
   struct by_member member;
 };
 

@@ -15,11 +15,13 @@
 #include "settings.h"
 #include "trace.h"
 
+struct by_formation;
 struct by_tree_message;
 
 /* What this process is in its job. */
 struct by_job_role {
   enum by_member_kind kind;
+  const struct by_formation *formation; /* of a rank whose membership is one of several: borrowed; NULL: of a job */
   /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, and when all trees of
    * a version are over, on the loop's thread. It reports what came of it, see by_control_report_tree; a failure of
    * `serve` is reported by its caller. */
@@ -36,6 +38,7 @@ struct by_job {
   struct by_job_role
       role; /* of a process that is no rank, `rank` is the number among the processes, known once it has joined */
   uint32_t rank, size;
+  uint64_t membership; /* the formation's number; 0: there is none */
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see by_job_make_room. What is known of those that are counted stays where it is, so the first
    * two may be read in any thread. */

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "fields.h"
 #include "handshake.h"
 #include "log.h"
+#include "settings.h"
 
 #define PROCESSES " pid:" /* of an identity: what is before it is the network's */
 
@@ -96,6 +98,24 @@ const char *by_member_machine(struct by_arena *arena) {
   if ((!boot[0] || !network || !processes) && by_key_random(unlike) != BANYAN_OK) return NULL;
   snprintf(text, sizeof text, "%s%s net:%llu" PROCESSES "%llu", boot, unlike, network, processes);
   return by_arena_string(arena, text);
+}
+
+enum banyan_status by_member_describe(const struct by_settings *settings, struct by_arena *arena,
+                                      struct by_member *out) {
+  char name[BY_MEMBER_STRING] = "localhost";
+  gethostname(name, sizeof name - 1);
+  if (settings->host && strlen(settings->host) > BY_MEMBER_STRING)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the host's name has %zu bytes, at most %d fit: set BANYAN_HOST",
+                   strlen(settings->host), BY_MEMBER_STRING);
+  out->host = by_arena_string(arena, settings->host ? settings->host : name);
+  out->machine = by_member_machine(arena);
+  out->local = "";
+  out->pid = (uint32_t)getpid();
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  out->cores = cores > 0 ? (uint32_t)cores : 1;
+  out->eager_limit = settings->eager_limit;
+  out->credit = settings->credit;
+  return out->host && out->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
 }
 
 bool by_member_same_network(const struct by_member *a, const struct by_member *b) {

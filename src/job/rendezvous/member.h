@@ -7,6 +7,8 @@
 #include "arena.h"
 #include "bytes.h"
 
+struct by_settings;
+
 enum { BY_MEMBER_ADDRESSES = 16, BY_MEMBER_STRING = 255 };
 
 enum by_member_kind { BY_MEMBER_RANK, BY_MEMBER_HELPER, BY_MEMBER_SERVER, BY_MEMBER_KINDS };
@@ -38,6 +40,9 @@ const struct by_address *by_member_address(const struct by_member *member, int f
  * told. Length 0: any will do, as on one machine. */
 struct by_address by_member_source(const struct by_member *member, const struct by_address *to);
 
+/* What this process says of itself, but for its kind, addresses and ports; strings in the arena. */
+BANYAN_CHECK enum banyan_status by_member_describe(const struct by_settings *settings, struct by_arena *arena,
+                                                   struct by_member *out);
 /* This machine's identity: boot id and the namespaces of network and processes, which must be the same to share memory
  * and sockets. Where the system does not show these, as without /proc, it is like no other. NULL: out of memory. */
 const char *by_member_machine(struct by_arena *arena);
