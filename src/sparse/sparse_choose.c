@@ -105,7 +105,7 @@ static enum banyan_status too_little(const struct by_sparse_exchange *exchange, 
                  "send fewer rows at a time",
                  banyan_collective_name(exchange->call.collective), (unsigned long long)all->total,
                  by_sparse_row_bytes(&exchange->in), most, (unsigned long long)all->most, all->least_rank,
-                 (unsigned long long)all->memory, banyan_sparse_way_name(way), prediction->memory);
+                 (unsigned long long)all->memory, banyan_sparse_way_name(way), ceil(prediction->memory));
 }
 
 enum banyan_status by_sparse_choose(struct by_sparse_exchange *exchange) {

@@ -165,17 +165,22 @@ static bool alike(const struct by_sparse_word *a, const struct by_sparse_word *b
 }
 
 static void describe(const struct by_sparse_word *word, char *text, size_t room) {
-  snprintf(text, room, "%s (%s, %s) of %llu rows of %llu x %s, numbered by %s", name_of(word),
+  char tables[40] = "";
+  if (word->tables > 1) snprintf(tables, sizeof tables, " in %llu tables", (unsigned long long)word->tables);
+  snprintf(text, room, "%s (%s, %s) of %llu rows of %llu x %s%s, numbered by %s", name_of(word),
            banyan_op_name((enum banyan_op)word->op), banyan_sparse_way_name((enum banyan_sparse_way)word->way),
            (unsigned long long)word->height, (unsigned long long)word->width,
-           banyan_dtype_name((enum banyan_dtype)word->dtype), banyan_dtype_name((enum banyan_dtype)word->row_dtype));
+           banyan_dtype_name((enum banyan_dtype)word->dtype), tables,
+           banyan_dtype_name((enum banyan_dtype)word->row_dtype));
 }
 
 static enum banyan_status differ(const struct by_sparse_words *words, uint32_t r) {
   char first[160], other[160];
   describe(by_sparse_word_of(words, 0), first, sizeof first);
   describe(by_sparse_word_of(words, r), other, sizeof other);
-  return by_fail(BANYAN_ERR_MISMATCH, "ranks made different calls: rank 0 %s, rank %u %s", first, r, other);
+  bool shapes = by_sparse_word_of(words, 0)->shapes != by_sparse_word_of(words, r)->shapes;
+  return by_fail(BANYAN_ERR_MISMATCH, "ranks made different calls: rank 0 %s, rank %u %s%s", first, r, other,
+                 shapes ? "; their tables have different heights or widths" : "");
 }
 
 enum banyan_status by_sparse_words_check(const struct by_sparse_words *words) {

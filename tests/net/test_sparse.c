@@ -1,5 +1,6 @@
 /* Sparse calls between real processes: every kind of rows by every algorithm, over shared memory and TCP, with and
  * without waiting, and calls that do not match. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,8 +235,12 @@ static void rank_bad_tables(struct job *job, int rank) {
       {"rank 1: sparse allreduce: table 1 of 3 has another type", BANYAN_ERR_ARGUMENT},
       {"rank 1: sparse allreduce: the count of table 2 of 3 is negative", BANYAN_ERR_ARGUMENT},
       {"rank 1: sparse allreduce: rows or values are NULL", BANYAN_ERR_ARGUMENT},
-      {"ranks made different calls: rank 0 sparse allreduce", BANYAN_ERR_MISMATCH},
-      {"ranks made different calls: rank 0 sparse allreduce", BANYAN_ERR_MISMATCH},
+      {"30 rows of 1 x f32 in 3 tables, numbered by i32; their tables have different heights or widths",
+       BANYAN_ERR_MISMATCH},
+      {"30 rows of 1 x f32 in 3 tables, numbered by i32, rank 1 sparse allreduce (sum, chosen) of 30 rows of 1 x f32 "
+       "in "
+       "2 tables",
+       BANYAN_ERR_MISMATCH},
       {"several are for allreduce only", BANYAN_ERR_UNSUPPORTED},
   };
   struct banyan_comm *world = job_join();
@@ -514,6 +519,81 @@ static void test_mistakes(void **state) {
   job_run(&job);
 }
 
+/* ---- memory */
+
+/* Rows that all ranks have, and those that each has alone, of a table. */
+struct memory_case {
+  int32_t height, common, own;
+};
+
+enum { MEMORY_WIDTH = 16, MEMORY_ROWS = 300 };
+
+/* Runs the call with so much memory on one rank, and as much as there is on the others. Returns how much the way may
+ * need where that is too little, which is the same on all ranks; 0: it is enough, and the sum is right. */
+static unsigned long long try_memory(struct banyan_comm *world, const struct memory_case *m, size_t memory,
+                                     enum banyan_sparse_way way, enum banyan_sparse_way *taken) {
+  int rank = banyan_comm_rank(world), n = banyan_comm_size(world);
+  int32_t rows[MEMORY_ROWS];
+  float ones[MEMORY_ROWS * MEMORY_WIDTH];
+  struct banyan_sparse out = {0}, in = {.dtype = BANYAN_FLOAT32,
+                                        .row_dtype = BANYAN_INT32,
+                                        .height = (size_t)m->height,
+                                        .width = MEMORY_WIDTH,
+                                        .rows = rows,
+                                        .values = ones};
+  for (int i = 0; i < MEMORY_ROWS * MEMORY_WIDTH; i++) ones[i] = 1;
+  for (int32_t i = 0; i < m->common; i++) rows[in.count++] = i;
+  for (int32_t i = 0; i < m->own; i++) rows[in.count++] = m->common + rank * m->own + i;
+  struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .way = way, .in = &in, .out = &out, .taken = taken};
+  if (rank == ODD) call.memory = memory;
+  enum banyan_status status = banyan_sparse_run(world, &call);
+  must(banyan_comm_state(world));
+  unsigned long long needed = 0;
+  if (status == BANYAN_OK) {
+    must_hold(out.count == (size_t)(m->common + n * m->own) && out.room <= memory);
+    for (size_t i = 0; i < out.count * MEMORY_WIDTH; i++)
+      must_hold(((const float *)out.values)[i] == (i / MEMORY_WIDTH < (size_t)m->common ? (float)n : 1));
+  } else {
+    char name[60];
+    snprintf(name, sizeof name, "where the way \"%s\" may need ", banyan_sparse_way_name(way));
+    const char *text = banyan_error_text(), *at = strstr(text, way ? name : "may need ");
+    if (status != BANYAN_ERR_NO_MEMORY || !at) rank_fail("with %zu bytes: the error is \"%s\"", memory, text);
+    needed = strtoull(strstr(at, "need ") + 5, NULL, 10);
+    if (needed <= memory || out.memory) rank_fail("with %zu bytes: the error is \"%s\"", memory, text);
+  }
+  banyan_sparse_free(&out);
+  return needed;
+}
+
+/* Each way that is forced gets by with what the error says that it needs, and with less it is refused. The one that
+ * is chosen is one that fits, and if none does, the error names the way that needs least. */
+static void rank_memory(struct job *job, int rank) {
+  static const struct memory_case cases[] = {{100000, 0, 200}, {100000, 250, 10}, {100000, 1, 1}, {300, 20, 50}};
+  struct banyan_comm *world = job_join();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct memory_case *m = &cases[i];
+    unsigned long long least = ULLONG_MAX, none, needed[BANYAN_SPARSE_WAYS] = {0};
+    enum banyan_sparse_way taken;
+    for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {
+      needed[way] = try_memory(world, m, 100, (enum banyan_sparse_way)way, &taken);
+      if (!needed[way]) rank_fail("case %zu, way %d: 100 bytes are enough", i, way);
+      must_hold(!try_memory(world, m, needed[way], (enum banyan_sparse_way)way, &taken) && (int)taken == way);
+      must_hold(try_memory(world, m, needed[way] - 1, (enum banyan_sparse_way)way, &taken) == needed[way]);
+      if (needed[way] < least) least = needed[way];
+    }
+    must_hold(!try_memory(world, m, least, BANYAN_SPARSE_CHOSEN, &taken) && needed[taken] == least);
+    none = try_memory(world, m, least - 1, BANYAN_SPARSE_CHOSEN, &taken);
+    if (none != least) rank_fail("case %zu: the error says %llu, the least is %llu", i, none, least);
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_memory, .limit = 60};
+  job_run(&job);
+}
+
 /* A row count that exceeds addressable memory is refused on all ranks before any memory is allocated. */
 static void rank_claims_too_many_rows(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
@@ -610,6 +690,7 @@ int main(void) {
       cmocka_unit_test(test_at_once),       cmocka_unit_test(test_named),      cmocka_unit_test(test_mistakes),
       cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_leaving),    cmocka_unit_test(test_deadline),
       cmocka_unit_test(test_deterministic), cmocka_unit_test(test_tables),     cmocka_unit_test(test_bad_tables),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
