@@ -151,8 +151,8 @@ std::string Group::name_of_bucket(const at::Tensor &tensor) {
 }
 
 Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
-  at::Tensor tensor = the_one("allreduce", tensors);
-  if (tensor.is_sparse()) return sparse(tensor, options.reduceOp, options.timeout);
+  const at::Tensor &tensor = the_one("allreduce", tensors);
+  if (tensor.is_sparse()) return sparse(tensors, options.reduceOp, options.timeout);
   check_output("allreduce", tensor);
   Work::Parts parts;
   at::Tensor filled = to_be_filled(tensor, true, parts.finish);
@@ -168,6 +168,7 @@ Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
 Made Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
   const char *name = "allreduce_coalesced";
   TORCH_CHECK(!tensors.empty(), "banyan: ", name, ": there is no tensor");
+  if (tensors[0].is_sparse()) return sparse(tensors, options.reduceOp, options.timeout);
   for (const auto &tensor : tensors) check_output(name, tensor);
   check_alike(name, tensors, tensors[0], false);
   at::Tensor all = joined(tensors);
@@ -497,8 +498,8 @@ Made Group::barrier(const c10d::BarrierOptions &options) {
 
 #if TORCH_VERSION_MAJOR >= 2
 Made Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
-  at::Tensor tensor = the_one("allreduce", tensors);
-  return sparse(tensor, options.reduceOp, options.timeout);
+  the_one("allreduce", tensors);
+  return sparse(tensors, options.reduceOp, options.timeout);
 }
 
 Made Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {

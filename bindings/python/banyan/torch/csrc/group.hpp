@@ -78,7 +78,8 @@ private:
   Made start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
              Work::Parts parts, std::chrono::milliseconds timeout);
   struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout);
-  Made sparse(at::Tensor &tensor, const c10d::ReduceOp &op, std::chrono::milliseconds timeout);
+  // COO tensors, which go in one exchange.
+  Made sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono::milliseconds timeout);
   Made exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs, Work::Parts parts,
                 std::chrono::milliseconds timeout);
   std::string name_of_bucket(const at::Tensor &tensor);

@@ -7,14 +7,15 @@ namespace banyan {
 
 namespace {
 
-struct Rows {
-  at::Tensor rows, values; // what goes in
-  struct banyan_sparse in = {}, out = {};
-  Rows() = default;
-  Rows(const Rows &) = delete;
-  Rows &operator=(const Rows &) = delete;
-  ~Rows() {
-    banyan_sparse_free(&out);
+// The tables of one exchange. out[0] holds the memory of all results.
+struct Tables {
+  Tensors rows, values; // what goes in
+  std::vector<struct banyan_sparse> in, out;
+  explicit Tables(size_t n) : rows(n), values(n), in(n), out(n) {}
+  Tables(const Tables &) = delete;
+  Tables &operator=(const Tables &) = delete;
+  ~Tables() {
+    banyan_sparse_free(out.data());
   }
 };
 
@@ -33,57 +34,69 @@ at::Tensor indices_of(const at::Tensor &tensor, at::Tensor rows) {
   return at::stack(indices);
 }
 
-void fill(Rows &call, const at::Tensor &tensor, enum banyan_dtype dtype) {
-  call.rows = row_numbers(tensor);
-  call.values = tensor._values().contiguous();
-  call.in.dtype = dtype;
-  call.in.row_dtype = BANYAN_INT64;
-  call.in.height = call.in.width = 1;
+void fill(Tables &tables, size_t i, const at::Tensor &tensor, enum banyan_dtype dtype) {
+  struct banyan_sparse &in = tables.in[i];
+  tables.rows[i] = row_numbers(tensor);
+  tables.values[i] = tensor._values().contiguous();
+  in.dtype = dtype;
+  in.row_dtype = BANYAN_INT64;
+  in.height = in.width = 1;
   for (int64_t d = 0; d < tensor.dim(); d++)
-    (d < tensor.sparse_dim() ? call.in.height : call.in.width) *= static_cast<size_t>(tensor.size(d));
-  call.in.count = static_cast<size_t>(call.rows.numel());
-  call.in.rows = call.rows.data_ptr();
-  call.in.values = call.values.data_ptr();
-  call.in.unique = tensor.is_coalesced();
+    (d < tensor.sparse_dim() ? in.height : in.width) *= static_cast<size_t>(tensor.size(d));
+  in.count = static_cast<size_t>(tables.rows[i].numel());
+  in.rows = tables.rows[i].data_ptr();
+  in.values = tables.values[i].data_ptr();
+  in.unique = tensor.is_coalesced();
 }
 
 // The tensor becomes the sum: sparse, each row once.
-void take(const at::Tensor &tensor, const Rows &call) {
+void take(const at::Tensor &tensor, const Tables &tables, size_t i) {
   at::NoGradGuard guard;
-  const auto count = static_cast<int64_t>(call.out.count);
-  std::vector<int64_t> shape = call.values.sizes().vec();
+  const struct banyan_sparse &out = tables.out[i];
+  const auto count = static_cast<int64_t>(out.count);
+  std::vector<int64_t> shape = tables.values[i].sizes().vec();
   shape[0] = count;
-  at::Tensor rows = at::empty({count}, at::kLong), values = at::empty(shape, call.values.options());
-  if (count) std::memcpy(rows.data_ptr(), call.out.rows, rows.nbytes());
-  if (values.nbytes()) std::memcpy(values.data_ptr(), call.out.values, values.nbytes());
+  at::Tensor rows = at::empty({count}, at::kLong), values = at::empty(shape, tables.values[i].options());
+  if (count) std::memcpy(rows.data_ptr(), out.rows, rows.nbytes());
+  if (values.nbytes()) std::memcpy(values.data_ptr(), out.values, values.nbytes());
   at::Tensor sum = at::_sparse_coo_tensor_unsafe(indices_of(tensor, rows), values, tensor.sizes());
   at::Tensor(tensor).copy_(sum._coalesced_(true)); // a detached one would be another one
 }
 
-} // namespace
-
-Made Group::sparse(at::Tensor &tensor, const c10d::ReduceOp &op, std::chrono::milliseconds timeout) {
-  const char *name = "allreduce of a sparse tensor";
+void check_rows(const char *name, const at::Tensor &tensor) {
   TORCH_CHECK(tensor.is_sparse() && tensor.device().is_cpu(), "banyan: ", name,
               ": a COO tensor in the host's memory is needed");
-  Adding how = adding(name, tensor._values(), op);
+  TORCH_CHECK(tensor.sparse_dim() > 0, "banyan: ", name, ": it has no sparse dimension");
+}
+
+} // namespace
+
+Made Group::sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono::milliseconds timeout) {
+  const bool one = tensors.size() == 1;
+  const char *name = one ? "allreduce of a sparse tensor" : "allreduce of sparse tensors";
+  for (const auto &tensor : tensors) check_rows(name, tensor);
+  check_alike(name, tensors, tensors[0], false);
+  Adding how = adding(name, tensors[0]._values(), op);
   TORCH_CHECK((how.op == BANYAN_SUM || how.op == BANYAN_AVERAGE) && how.scale == 1, "banyan: ", name,
               " takes the sum or the average");
-  TORCH_CHECK(tensor.sparse_dim() > 0, "banyan: ", name, ": it has no sparse dimension");
-  auto rows = std::make_shared<Rows>();
-  fill(*rows, tensor, how.dtype);
+  auto tables = std::make_shared<Tables>(tensors.size());
+  for (size_t i = 0; i < tensors.size(); i++) fill(*tables, i, tensors[i], how.dtype);
   struct banyan_sparse_call call = {};
   call.collective = BANYAN_ALLREDUCE;
   call.op = how.op;
-  call.in = &rows->in;
-  call.out = &rows->out;
+  call.in = tables->in.data();
+  call.out = tables->out.data();
+  call.tables = tensors.size();
   call.deadline = timeout.count() > 0 ? static_cast<double>(timeout.count()) / 1000 : 0;
   struct banyan_request *request = nullptr;
   calls_++;
   check(banyan_sparse_start(comm_, &call, &request));
-  Work::Parts parts = {{tensor}, {tensor}, [tensor, rows] { take(tensor, *rows); }, nullptr};
-  return c10::make_intrusive<Work>(getRank(), c10d::OpType::ALLREDUCE, "banyan:all_reduce", Tensors{tensor},
-                                   std::move(parts), std::vector<struct banyan_request *>{request});
+  auto finish = [tensors, tables] {
+    for (size_t i = 0; i < tensors.size(); i++) take(tensors[i], *tables, i);
+  };
+  return c10::make_intrusive<Work>(getRank(), one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
+                                   "banyan:all_reduce", tensors, Work::Parts{tensors, tensors, finish, nullptr},
+                                   std::vector<struct banyan_request *>{request});
 }
 
 } // namespace banyan
