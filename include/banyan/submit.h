@@ -35,11 +35,11 @@ struct banyan_submission {
  * 255 bytes of UTF-8 without control characters. It may be reused once its operation has ended on this rank; reusing a
  * name with the same shape in every iteration is the cheapest way. Does not block.
  *
- * If ranks submit different operations under a name, each rank's request ends with BANYAN_ERR_MISMATCH, whose text
- * names two ranks and what they submitted; the job continues, and the name may be used again. If not all ranks submit
- * the operation before the deadline, the job ends with BANYAN_ERR_TIMEOUT, whose text names the missing ranks; long
- * before that, rank 0 logs them (BANYAN_STALL). BANYAN_ERR_ARGUMENT: the submission is invalid, or an operation of this
- * name has not ended. */
+ * If ranks submit different operations under a name, each rank's request ends with BANYAN_ERR_MISMATCH, or the call
+ * does where others' submissions are known already. The text names two ranks and what they submitted; the job
+ * continues, and the name may be used again. If not all ranks submit the operation before the deadline, the job ends
+ * with BANYAN_ERR_TIMEOUT, whose text names the missing ranks; long before that, rank 0 logs them (BANYAN_STALL).
+ * BANYAN_ERR_ARGUMENT: the submission is invalid, or an operation of this name has not ended. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name,
                                                          const struct banyan_submission *submission,
                                                          struct banyan_request **out);
