@@ -165,7 +165,7 @@ static bool push_rest(struct tcp *tcp) {
   struct iovec parts[2] = {{tcp->small + tcp->small_first, tcp->small_left},
                            {(void *)(uintptr_t)tcp->kept, tcp->kept_left}};
   size_t sent = account_small(tcp, (size_t)push(tcp, parts, 2, 0));
-  tcp->kept += sent;
+  if (sent) tcp->kept += sent; /* it may be NULL, to which nothing may be added */
   tcp->kept_left -= sent;
   return !tcp->small_left && !tcp->kept_left;
 }
