@@ -57,6 +57,13 @@ static void probe(void *argument, uint32_t process, uint64_t bytes) {
   by_context_unlock(context);
 }
 
+static void receive(void *argument, uint64_t nanoseconds) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  by_progress_receive(&context->progress, nanoseconds);
+  by_context_unlock(context);
+}
+
 static bool has_manager(void *argument) {
   const struct by_context *context = argument;
   return context->cluster != NULL;
@@ -84,6 +91,7 @@ const struct by_context_events by_context_events = {.control = {.open_udp = by_c
                                                                 .handle_plan_switch = by_plan_switches_handle,
                                                                 .view_plan_switches = by_plan_switches_view,
                                                                 .probe = probe,
+                                                                .receive = receive,
                                                                 .has_manager = has_manager,
                                                                 .reservation = reservation,
                                                                 .may_answer = may_answer,

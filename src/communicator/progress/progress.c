@@ -128,7 +128,7 @@ static inline bool spin(struct by_progress *progress, struct spinner *spinner) {
 /* A call may end with the last of what it sent still in a lane that was full. */
 static bool has_work(const struct by_progress *progress) {
   return by_engine_pending(progress->job->engine) || by_engine_has_to_send(progress->job->engine) ||
-         progress->events.has_work(progress->events.context);
+         progress->events.has_work(progress->events.context) || progress->receives;
 }
 
 static uint64_t ended_so_far(const struct by_progress *progress) {
@@ -220,6 +220,7 @@ static void helper_sleeps(struct by_progress *progress, int most) {
 static void help(struct by_progress *progress) {
   uint32_t looks = 0, most = progress->spin ? LAST_LOOKS : 0;
   progress->driver = BY_DRIVER_HELPER;
+  if (progress->receives && by_clock_now(&by_clock_system) >= progress->receives) progress->receives = 0;
   while (progress->driver == BY_DRIVER_HELPER) {
     progress->helper = BY_HELPER_BUSY;
     bool moved = advance(progress);
@@ -314,6 +315,13 @@ void by_progress_kick(struct by_progress *progress) {
   if (progress->driver == BY_DRIVER_USER) return;
   by_progress_advance(progress);
   if (has_work(progress) || (progress->listens && progress->state == BY_PROGRESS_ABSENT)) call_thread(progress);
+}
+
+void by_progress_receive(struct by_progress *progress, uint64_t nanoseconds) {
+  uint64_t until = by_clock_now(&by_clock_system) + nanoseconds;
+  if (progress->state == BY_PROGRESS_ENDS) return;
+  if (until > progress->receives) progress->receives = until;
+  by_progress_kick(progress);
 }
 
 void by_progress_kick_burst(struct by_progress *progress) {

@@ -41,13 +41,14 @@ struct by_progress {
   struct by_job *job;
   struct by_progress_events events;
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
-  bool user_sleeps; /* a user's thread drives and sleeps until an event, without the lock */
-  bool listens;     /* control messages may come at any time */
-  uint32_t idlers;  /* user threads that wait for the job's `changed` */
-  uint32_t rounds;  /* of progress, in whatever thread */
-  uint64_t ended;   /* operations, see by_progress_count_ended */
-  uint64_t spin;    /* nanoseconds */
-  int poll;         /* epoll over all lanes and the job's `wake` */
+  bool user_sleeps;  /* a user's thread drives and sleeps until an event, without the lock */
+  bool listens;      /* control messages may come at any time */
+  uint32_t idlers;   /* user threads that wait for the job's `changed` */
+  uint32_t rounds;   /* of progress, in whatever thread */
+  uint64_t ended;    /* operations, see by_progress_count_ended */
+  uint64_t spin;     /* nanoseconds */
+  uint64_t receives; /* until when what comes is taken though nothing is in progress; 0: it is not */
+  int poll;          /* epoll over all lanes and the job's `wake` */
   pthread_t thread;
   enum by_progress_state state; /* of that thread */
   enum {
@@ -73,9 +74,11 @@ bool by_progress_advance(struct by_progress *progress);
 void by_progress_check_deadlines(struct by_progress *progress);
 /* To be called after something was started for which no thread waits. */
 void by_progress_kick(struct by_progress *progress);
-/* Like it, for what is cheaper together. The first of a burst is done at once and wakes the library's thread; what is
- * started before that thread has the lock is left to its round. Nothing is left to a thread that sleeps or calls a
- * program's function. There must be work until then; see has_work. */
+/* For so many nanoseconds from now on, what comes is received though nothing is in progress. */
+void by_progress_receive(struct by_progress *progress, uint64_t nanoseconds);
+/* Like by_progress_kick, for what is cheaper together. The first of a burst is done at once and wakes the library's
+ * thread; what is started before that thread has the lock is left to its round. Nothing is left to a thread that sleeps
+ * or calls a program's function. There must be work until then; see has_work. */
 void by_progress_kick_burst(struct by_progress *progress);
 /* From now on control messages may come at any time. */
 static inline void by_progress_listen(struct by_progress *progress) {

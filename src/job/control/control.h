@@ -43,6 +43,8 @@ struct by_control_events {
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
   /* Sends so many bytes that nobody needs to a process; see by_engine_probe. */
   void (*probe)(void *context, uint32_t process, uint64_t bytes);
+  /* For so many nanoseconds receives what comes, though no call is under way; see by_progress_receive. */
+  void (*receive)(void *context, uint64_t nanoseconds);
   /* Rank 0: whether there is an agent or manager; requests for memory of switches go to it. */
   bool (*has_manager)(void *context);
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);

@@ -5,7 +5,11 @@
 
 #include "log.h"
 
-enum { MANY = 256 /* connections: then there are fewer looks */ };
+enum {
+  MANY = 256,               /* connections: then there are fewer looks */
+  MOST_RECEIVED_MS = 60000, /* without a call */
+  LATE_MS = 100             /* of messages to the two ends of a probe */
+};
 
 static const double whole = 1e6; /* millionths */
 
@@ -137,8 +141,10 @@ static void continue_probe(void *argument) {
 static void begin_probe(struct by_control_paths *paths, const struct by_path_message *message) {
   const struct by_job *job = paths->peers->job;
   if (!job->engine) return;
-  if (!message->test.lasts) {
+  if (!message->test.first && !message->test.bytes) {
+    uint64_t milliseconds = (uint64_t)message->test.within + message->test.lasts;
     send_probe(paths, message->process, 0);
+    paths->events->receive(paths->events->context, MIN(milliseconds, MOST_RECEIVED_MS) * BY_MILLISECOND);
     return;
   }
   if (by_timer_is_set(&paths->probe_due)) send_probe(paths, paths->probe.process, 0);
@@ -157,9 +163,12 @@ static void ask(struct by_control_paths *paths, uint32_t process, const struct b
     send_message(peer, message);
 }
 
-/* The other end is asked for the connection, too: of a pair the higher process makes it. */
+/* The other end is asked for the connection, too: of a pair the higher process makes it; and to receive. */
 void by_control_paths_probe(struct by_control_paths *paths, uint32_t from, const struct by_path_message *message) {
-  ask(paths, message->process, &(struct by_path_message){.kind = BY_PATH_PROBE, .process = from});
+  struct by_path_message receives = {.kind = BY_PATH_PROBE, .process = from};
+  receives.test.within = message->test.within;
+  receives.test.lasts = message->test.lasts + LATE_MS;
+  ask(paths, message->process, &receives);
   ask(paths, from, message);
 }
 

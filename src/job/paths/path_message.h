@@ -25,7 +25,8 @@ struct by_path_test {
   uint64_t first;  /* bytes; if the other end has taken as many */
   uint32_t within; /* in so many ms, */
   uint64_t bytes;  /* then so many more, */
-  uint32_t lasts;  /* or what goes in so many ms. 0: nothing is sent, and only the connection is made */
+  uint32_t lasts;  /* or what goes in so many ms. No bytes: nothing is sent, but the connection is made, and for
+                      within + lasts this process receives what comes, though no call is under way */
 };
 
 enum { BY_PATH_REPORT_MOST = 64 /* rates of one */, BY_PATH_MESSAGE_MOST = 16 + 24 * BY_PATH_REPORT_MOST };
